@@ -1,0 +1,2 @@
+//! The slim agent.
+fn main() {}

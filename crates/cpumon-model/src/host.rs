@@ -1,0 +1,106 @@
+//! What is known about a reporting machine: who it is ([`HostInfo`]), how far to trust it, what got lost on the way.
+
+use crate::{BootId, HostId, Moment, SourceKind};
+
+/// A machine as its agent describes it. Sent at start, on change, and repeated now and then.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostInfo {
+    /// Identity over reboots.
+    pub host: HostId,
+    /// Identity of the boot.
+    pub boot: BootId,
+    /// The machine's name (`uname -n`); for v1 devices their address.
+    pub hostname: Box<str>,
+    /// `uname -sr`, e.g. `Linux 6.18.4`.
+    pub kernel: Box<str>,
+    /// Machine architecture, `uname -m`.
+    pub arch: Box<str>,
+    /// Agent name and version.
+    pub agent: Box<str>,
+    /// Who measures and why that source was chosen, one line.
+    pub source_reason: Box<str>,
+    /// Online CPUs.
+    pub cpu_count: u32,
+    /// The interval the agent aims at, ns.
+    pub interval_ns: u64,
+}
+
+/// How a host's data came in.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Trust {
+    /// Measured by this very process.
+    Local,
+    /// Plain datagrams: anyone on the network could have sent them. Every face says so.
+    #[default]
+    Unauthenticated,
+    /// Read from a file that the user named.
+    Imported,
+}
+
+impl Trust {
+    /// The stable name (API, store).
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Unauthenticated => "unauthenticated",
+            Self::Imported => "imported",
+        }
+    }
+
+    /// From its stable name; anything else is [`Trust::Unauthenticated`].
+    #[must_use]
+    pub fn from_name(name: &str) -> Self {
+        match name {
+            "local" => Self::Local,
+            "imported" => Self::Imported,
+            _ => Self::Unauthenticated,
+        }
+    }
+}
+
+/// What was lost, doubled or refused between a host and this receiver; cumulative since the receiver started.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LossCounts {
+    /// Datagrams that arrived.
+    pub datagrams: u64,
+    /// Bytes of those datagrams.
+    pub bytes: u64,
+    /// Snapshots put together completely.
+    pub snapshots: u64,
+    /// Snapshots of which no fragment arrived (sequence gaps).
+    pub snapshots_lost: u64,
+    /// Snapshots of which some fragments never arrived; what did arrive was used.
+    pub snapshots_partial: u64,
+    /// Datagrams that arrived a second time.
+    pub duplicates: u64,
+    /// Datagrams that arrived after a later one.
+    pub reordered: u64,
+    /// Datagrams that could not be decoded.
+    pub rejected: u64,
+    /// Intervals thrown away because the store's queue was full.
+    pub store_dropped: u64,
+}
+
+/// A host as the receiver sees it now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostStatus {
+    /// Who it is.
+    pub info: HostInfo,
+    /// Where the last datagram came from, `address:port`; empty for local.
+    pub address: Box<str>,
+    /// How its data came in.
+    pub trust: Trust,
+    /// Who measures.
+    pub source: SourceKind,
+    /// End of the newest interval, on the device's clocks.
+    pub last: Moment,
+    /// When the receiver got it, ns since the UNIX epoch on the receiver's clock.
+    pub received_wall_ns: i64,
+    /// Live threads.
+    pub thread_count: u32,
+    /// Live processes.
+    pub process_count: u32,
+    /// Losses.
+    pub loss: LossCounts,
+}

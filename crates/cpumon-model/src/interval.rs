@@ -1,0 +1,157 @@
+//! [`Interval`]: what happened between two snapshots.
+
+use std::sync::Arc;
+
+use bitflags::bitflags;
+
+use crate::{
+    BootId, Comm, CpuInterval, Delta, Fields, HostId, Ledger, Moment, ProcessInfo, ProcessKey, SourceHealth,
+    SourceKind, TaskState, ThreadKey,
+};
+
+/// What became of a task inside the interval.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Life {
+    /// Alive at both ends.
+    #[default]
+    Alive,
+    /// Began inside; charged from its start.
+    Born,
+    /// Ended inside; charged up to its end (or up to the last look where the source misses exits).
+    Ended,
+    /// Began and ended inside.
+    BornEnded,
+}
+
+bitflags! {
+    /// What is odd about a row or an interval. Shown, never corrected in silence.
+    #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct Flags: u16 {
+        /// A counter fell; the row's delta counts from the reset only.
+        const COUNTER_RESET = 1;
+        /// Seen for the first time although it is older than the interval: its earlier counters are unknown, so the
+        /// delta is zero and what it ran is in `unattributed`.
+        const FIRST_SIGHT = 1 << 1;
+        /// Ended without final counters: what it ran after the last look is unknown.
+        const NO_FINAL_COUNTERS = 1 << 2;
+        /// A value that cannot be (negative time, more run time than CPUs × length).
+        const IMPOSSIBLE = 1 << 3;
+        /// Snapshots between the two ends were lost: the same time, in fewer rows.
+        const SPANS_LOSS = 1 << 4;
+        /// Fragments of the ending snapshot are missing: some threads' time shows up in a later interval.
+        const PARTIAL = 1 << 5;
+        /// Another boot or agent start lies between the two ends; nothing is charged across it.
+        const RESTART = 1 << 6;
+    }
+}
+
+/// One thread over an interval.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThreadInterval {
+    /// Identity.
+    pub key: ThreadKey,
+    /// The process it belongs to.
+    pub process: ProcessKey,
+    /// Its name at the end.
+    pub comm: Comm,
+    /// Its state at the end.
+    pub state: TaskState,
+    /// Nice value.
+    pub nice: i8,
+    /// Kernel priority.
+    pub priority: i16,
+    /// The CPU it last ran on.
+    pub last_cpu: u16,
+    /// Began, ended.
+    pub life: Life,
+    /// Oddities.
+    pub flags: Flags,
+    /// What it did.
+    pub delta: Delta,
+}
+
+/// One process over an interval: the sum of its threads, ended ones included.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessInterval {
+    /// Identity.
+    pub key: ProcessKey,
+    /// Parent's pid.
+    pub parent_pid: u32,
+    /// What it is.
+    pub info: Arc<ProcessInfo>,
+    /// Threads of it in this interval's list, ended ones included.
+    pub thread_rows: u32,
+    /// Began, ended.
+    pub life: Life,
+    /// Oddities, those of its threads included.
+    pub flags: Flags,
+    /// Sum over its threads (and over those that ended without a row).
+    pub delta: Delta,
+}
+
+/// What happened between two snapshots of one host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interval {
+    /// The machine.
+    pub host: HostId,
+    /// Its boot.
+    pub boot: BootId,
+    /// Sequence number of the snapshot that ends it.
+    pub sequence: u64,
+    /// Who measured.
+    pub source: SourceKind,
+    /// Which counters are known.
+    pub fields: Fields,
+    /// Oddities of the interval as a whole.
+    pub flags: Flags,
+    /// End of the snapshot that begins it.
+    pub begin: Moment,
+    /// End of the snapshot that ends it.
+    pub end: Moment,
+    /// How long the ending snapshot's collection pass took, ns.
+    pub pass_ns: u64,
+    /// The device's own time stamp in a v1 datagram, 100 ns ticks since 0001-01-01 local time; such intervals stand on
+    /// the receiver's clock.
+    pub v1_ticks: Option<i64>,
+    /// Per CPU; empty if unknown.
+    pub cpus: Vec<CpuInterval>,
+    /// Processes, ascending by key: all live ones if the ending snapshot was complete, else those that changed.
+    pub processes: Vec<ProcessInterval>,
+    /// Threads, ascending by key; likewise.
+    pub threads: Vec<ThreadInterval>,
+    /// Threads alive on the host.
+    pub thread_count: u32,
+    /// Processes alive on the host.
+    pub process_count: u32,
+    /// The books.
+    pub ledger: Ledger,
+    /// What the source could not do, cumulative.
+    pub health: SourceHealth,
+}
+
+impl Interval {
+    /// Measured length, ns. Rates divide by this.
+    #[must_use]
+    pub fn duration_ns(&self) -> u64 {
+        self.end.mono_ns.saturating_sub(self.begin.mono_ns)
+    }
+
+    /// Utilization of `run_ns` with 100 = one CPU (`%CPU`). `None` for an interval without length.
+    #[must_use]
+    pub fn cpu_pct(&self, run_ns: i64) -> Option<f64> {
+        let duration_ns = self.duration_ns();
+        (duration_ns > 0).then(|| run_ns as f64 * 100.0 / duration_ns as f64)
+    }
+
+    /// Utilization of `run_ns` with 100 = all CPUs (`%host`). `None` if length or CPUs are unknown.
+    #[must_use]
+    pub fn host_pct(&self, run_ns: i64) -> Option<f64> {
+        (self.ledger.capacity_ns > 0).then(|| run_ns as f64 * 100.0 / self.ledger.capacity_ns as f64)
+    }
+
+    /// The process row with this key.
+    #[must_use]
+    pub fn process(&self, key: ProcessKey) -> Option<&ProcessInterval> {
+        self.processes.binary_search_by_key(&key, |row| row.key).ok().and_then(|at| self.processes.get(at))
+    }
+}

@@ -1,0 +1,44 @@
+//! [`Ledger`]: the books of one interval. capacity = threads + exited + irq + softirq + steal + idle + unattributed.
+
+/// Where the CPU time of one interval went, ns, whole host. What is left over is shown, never spread or clamped.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Ledger {
+    /// CPUs online × measured length of the interval.
+    pub capacity_ns: i64,
+    /// Run time of threads that are alive at the end.
+    pub threads_ns: i64,
+    /// Run time in this interval of threads that ended in it.
+    pub exited_ns: i64,
+    /// Hard interrupts; 0 when they are inside the threads' run time ([`Ledger::irq_in_run_time`]).
+    pub irq_ns: i64,
+    /// Soft interrupts; 0 when they are inside the threads' run time.
+    pub softirq_ns: i64,
+    /// Taken by the hypervisor.
+    pub steal_ns: i64,
+    /// Idle, iowait included.
+    pub idle_ns: i64,
+    /// irq and softirq are not lines of their own: the kernel charges them to whoever was running.
+    pub irq_in_run_time: bool,
+}
+
+impl Ledger {
+    /// capacity − (threads + exited + irq + softirq + steal + idle). Negative when more was booked than there was.
+    #[must_use]
+    pub fn unattributed_ns(&self) -> i64 {
+        self.capacity_ns - self.accounted_ns()
+    }
+
+    /// The sum of all lines but `unattributed`.
+    #[must_use]
+    pub fn accounted_ns(&self) -> i64 {
+        [self.threads_ns, self.exited_ns, self.irq_ns, self.softirq_ns, self.steal_ns, self.idle_ns]
+            .iter()
+            .fold(0_i64, |sum, line| sum.saturating_add(*line))
+    }
+
+    /// unattributed ÷ capacity; 0 for an empty interval.
+    #[must_use]
+    pub fn unattributed_ratio(&self) -> f64 {
+        if self.capacity_ns == 0 { 0.0 } else { self.unattributed_ns() as f64 / self.capacity_ns as f64 }
+    }
+}

@@ -1,0 +1,37 @@
+//! What cpumon measures, as types. In: nothing. Out: ids, counters, [`Snapshot`], [`Interval`], [`Ledger`].
+//! Why: every other room speaks in these words, so they are pure: no I/O, no unsafe, no clock.
+//!
+//! # Overview
+//! A *source* fills a [`Snapshot`] with cumulative counters. [`Interval::between`] turns two snapshots into what
+//! happened between them; it is the only place where counters are subtracted. Each interval carries a [`Ledger`].
+//!
+//! ```
+//! use cpumon_model::{Interval, Snapshot};
+//! let (before, after) = (Snapshot::default(), Snapshot::default());
+//! let interval = Interval::between(&before, &after);
+//! assert_eq!(interval.ledger.unattributed_ns(), 0);
+//! ```
+
+mod counters;
+mod cpu;
+mod differ;
+mod host;
+mod ids;
+mod interval;
+mod ledger;
+mod name;
+mod snapshot;
+mod text;
+
+pub use counters::{Counters, Delta, Fields};
+pub use cpu::{CpuInterval, CpuSample, CpuTimes};
+pub use host::{HostInfo, HostStatus, LossCounts, Trust};
+pub use ids::{BootId, HostId, ParseIdError, ProcessKey, ThreadKey};
+pub use interval::{Flags, Interval, Life, ProcessInterval, ThreadInterval};
+pub use ledger::Ledger;
+pub use name::Comm;
+pub use snapshot::{
+    ExitSample, Moment, ProcessInfo, ProcessSample, Snapshot, SourceHealth, SourceKind, TaskState,
+    ThreadSample,
+};
+pub use text::{Escaped, escape};

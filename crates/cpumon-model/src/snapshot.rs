@@ -1,0 +1,241 @@
+//! [`Snapshot`]: everything one collection pass saw, as cumulative counters.
+
+use std::sync::Arc;
+
+use crate::{BootId, Comm, Counters, CpuSample, Fields, HostId, ProcessKey, ThreadKey};
+
+/// One instant on three clocks.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Moment {
+    /// `CLOCK_MONOTONIC`, ns: lengths are measured on this clock.
+    pub mono_ns: u64,
+    /// `CLOCK_BOOTTIME`, ns: start times are on this clock (it runs on during suspend).
+    pub boot_ns: u64,
+    /// `CLOCK_REALTIME`, ns since the UNIX epoch: for people; may jump.
+    pub wall_ns: i64,
+}
+
+/// Who measured.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SourceKind {
+    /// Not told.
+    #[default]
+    Unknown,
+    /// Linux /proc.
+    Procfs,
+    /// Linux BPF task iterator with exit records.
+    Bpf,
+    /// A v1 device (`cpumon2`).
+    V1,
+    /// Imported from a legacy database.
+    Legacy,
+    /// `xtask simulate`.
+    Simulated,
+}
+
+impl SourceKind {
+    /// Every kind with its stable number (wire, store) and its name (exports, screens).
+    const TABLE: [(Self, u8, &'static str); 6] = [
+        (Self::Unknown, 0, "unknown"),
+        (Self::Procfs, 1, "procfs"),
+        (Self::Bpf, 2, "bpf"),
+        (Self::V1, 3, "v1"),
+        (Self::Legacy, 4, "legacy"),
+        (Self::Simulated, 5, "simulated"),
+    ];
+
+    /// The stable number used on the wire and in the store.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        Self::TABLE.iter().find(|row| row.0 == self).map_or(0, |row| row.1)
+    }
+
+    /// The kind of a stable number; unknown numbers (a newer sender) are [`SourceKind::Unknown`].
+    #[must_use]
+    pub fn from_code(code: u8) -> Self {
+        Self::TABLE.iter().find(|row| row.1 == code).map_or(Self::Unknown, |row| row.0)
+    }
+
+    /// The name people see.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::TABLE.iter().find(|row| row.0 == self).map_or("unknown", |row| row.2)
+    }
+}
+
+/// A task's state as one letter of proc(5): R running, S sleeping, D uninterruptible, Z zombie, T stopped, t traced,
+/// X dead, I idle kernel thread, P parked; `?` not known.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TaskState(pub u8);
+
+impl Default for TaskState {
+    fn default() -> Self {
+        Self(b'?')
+    }
+}
+
+impl TaskState {
+    /// The letter; anything that is not an ASCII letter is `?`.
+    #[must_use]
+    pub fn letter(self) -> char {
+        if self.0.is_ascii_alphabetic() { char::from(self.0) } else { '?' }
+    }
+}
+
+/// One thread's cumulative counters at one instant.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThreadSample {
+    /// Identity.
+    pub key: ThreadKey,
+    /// The process it belongs to.
+    pub process: ProcessKey,
+    /// Current name.
+    pub comm: Comm,
+    /// Scheduler state.
+    pub state: TaskState,
+    /// Nice value, −20..19.
+    pub nice: i8,
+    /// Kernel priority as in field 18 of /proc/PID/stat (proc(5)): 20 + nice, or −1 − `rt_priority` for real-time tasks.
+    pub priority: i16,
+    /// The CPU it last ran on.
+    pub last_cpu: u16,
+    /// Counters since its start.
+    pub counters: Counters,
+}
+
+/// What a process *is*; changes on exec, setuid or a move between cgroups, so it is shared and replaced, not edited.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ProcessInfo {
+    /// Name shown for the process: its executable's base name where known, else the main thread's comm.
+    pub name: Box<str>,
+    /// The main thread's comm.
+    pub comm: Box<str>,
+    /// Full command line, scrubbed of secrets, arguments joined by spaces; empty unless `--cmdline`.
+    pub cmdline: Box<str>,
+    /// cgroup v2 path (or the v1 `cpu` controller's path); empty if none or unreadable.
+    pub cgroup: Box<str>,
+    /// Container or systemd unit name derived from the cgroup; empty if none.
+    pub container: Box<str>,
+    /// Real user id of the process.
+    pub uid: u32,
+    /// A kernel thread.
+    pub is_kernel: bool,
+}
+
+/// One process in a snapshot. Its counters are the sum of its threads', so it carries none but `ended_threads`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessSample {
+    /// Identity.
+    pub key: ProcessKey,
+    /// Parent's pid; 0 for none.
+    pub parent_pid: u32,
+    /// What it is.
+    pub info: Arc<ProcessInfo>,
+    /// Cumulative counters of its threads that ended *without* a row in [`Snapshot::exits`] (procfs: process total less
+    /// the live threads). Zero where every exit is a row.
+    pub ended_threads: Counters,
+}
+
+/// A thread that ended since the previous snapshot, with its final counters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExitSample {
+    /// Its last state; `counters` are final.
+    pub thread: ThreadSample,
+    /// The parent process's pid at exit.
+    pub parent_pid: u32,
+    /// What its process was.
+    pub info: Arc<ProcessInfo>,
+    /// When it ended, ns since boot.
+    pub end_ns: u64,
+    /// Whether the whole process ended with it.
+    pub ends_process: bool,
+}
+
+/// What a source could not do, cumulative since it was opened. Each count reaches the user.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct SourceHealth {
+    /// Tasks that vanished while being read (normal).
+    pub tasks_vanished: u64,
+    /// Tasks or files the kernel refused to show (EPERM, hidepid).
+    pub permission_denied: u64,
+    /// Lines of /proc or BPF records that made no sense.
+    pub malformed: u64,
+    /// Exit records lost because the kernel's buffer was full.
+    pub exits_lost: u64,
+    /// Intervals that began late (more than a tenth of the interval).
+    pub intervals_late: u64,
+    /// Intervals skipped because the previous pass was still running.
+    pub intervals_skipped: u64,
+    /// CPU time of the measuring process itself, ns.
+    pub own_cpu_ns: u64,
+    /// Resident memory of the measuring process, bytes.
+    pub own_rss_bytes: u64,
+}
+
+/// All samples of one collection pass.
+///
+/// Buffers are meant to be reused: [`Snapshot::clear`] keeps their capacity.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The machine.
+    pub host: HostId,
+    /// Its boot.
+    pub boot: BootId,
+    /// Number of this snapshot since the agent started, from 0.
+    pub sequence: u64,
+    /// Who measured.
+    pub source: SourceKind,
+    /// Which counters are known.
+    pub fields: Fields,
+    /// Whether every live task is here. If not, the missing ones did not change ([`Snapshot::exits`] tells who ended).
+    pub is_complete: bool,
+    /// irq and softirq time is *inside* the threads' run time (no `IRQ_TIME_ACCOUNTING`), so the ledger must not add it.
+    pub irq_in_run_time: bool,
+    /// Begin of the pass.
+    pub begin: Moment,
+    /// End of the pass.
+    pub end: Moment,
+    /// Per-CPU times, ascending by CPU.
+    pub cpus: Vec<CpuSample>,
+    /// Processes, ascending by key.
+    pub processes: Vec<ProcessSample>,
+    /// Threads, ascending by key.
+    pub threads: Vec<ThreadSample>,
+    /// Threads that ended since the previous snapshot, ascending by thread key.
+    pub exits: Vec<ExitSample>,
+    /// Cumulative counters of *all* threads that ended since the source was opened, rows lost on the way included.
+    pub exited_total: Counters,
+    /// Threads alive on the host, in this snapshot or not.
+    pub thread_count: u32,
+    /// Processes alive on the host.
+    pub process_count: u32,
+    /// What the source could not do.
+    pub health: SourceHealth,
+}
+
+impl Snapshot {
+    /// Empties every list, keeping the capacity, and resets every value to its default.
+    pub fn clear(&mut self) {
+        let empty = Self {
+            cpus: std::mem::take(&mut self.cpus),
+            processes: std::mem::take(&mut self.processes),
+            threads: std::mem::take(&mut self.threads),
+            exits: std::mem::take(&mut self.exits),
+            ..Self::default()
+        };
+        *self = empty;
+        self.cpus.clear();
+        self.processes.clear();
+        self.threads.clear();
+        self.exits.clear();
+    }
+
+    /// Puts the lists into the order that [`crate::Interval::between`] needs. Cheap when they are sorted already.
+    pub fn sort(&mut self) {
+        self.cpus.sort_by_key(|cpu| cpu.cpu);
+        self.processes.sort_by_key(|process| process.key);
+        self.threads.sort_by_key(|thread| thread.key);
+        self.exits.sort_by_key(|exit| exit.thread.key);
+    }
+}

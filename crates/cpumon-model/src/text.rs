@@ -1,0 +1,46 @@
+//! Hostile text made safe to show: names come from other machines and may hold control or escape sequences.
+
+use std::fmt::{self, Write};
+
+/// Shows a text with every control, bidirectional-override and other invisible character as an escape. See [`escape`].
+#[derive(Copy, Clone, Debug)]
+pub struct Escaped<'a>(&'a str);
+
+/// Wraps `text` so that its `Display` is safe on a terminal: `\n`, `\t`, `\x1b`, `\u{202e}` are spelled out.
+#[must_use]
+pub fn escape(text: &str) -> Escaped<'_> {
+    Escaped(text)
+}
+
+/// Characters that move the cursor, change direction or show nothing.
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars() {
+            match c {
+                '\n' => f.write_str("\\n")?,
+                '\t' => f.write_str("\\t")?,
+                '\r' => f.write_str("\\r")?,
+                c if is_hidden(c) && c.is_ascii() => write!(f, "\\x{:02x}", u32::from(c))?,
+                c if is_hidden(c) => write!(f, "\\u{{{:x}}}", u32::from(c))?,
+                c => f.write_char(c)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_spelled_out() {
+        let hostile = "a\x1b[2J\n\u{202e}gpj.exe\u{7f}ü日";
+        assert_eq!(escape(hostile).to_string(), "a\\x1b[2J\\n\\u{202e}gpj.exe\\x7fü日");
+    }
+}
