@@ -27,7 +27,7 @@ bitflags! {
     /// What is odd about a row or an interval. Shown, never corrected in silence.
     #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
     pub struct Flags: u16 {
-        /// A counter fell; the row's delta counts from the reset only.
+        /// A counter fell: it counts 0 in this interval, the others stay exact.
         const COUNTER_RESET = 1;
         /// Seen for the first time although it is older than the interval: its earlier counters are unknown, so the
         /// delta is zero and what it ran is in `unattributed`.

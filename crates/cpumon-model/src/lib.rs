@@ -15,6 +15,7 @@
 mod counters;
 mod cpu;
 mod differ;
+mod finder;
 mod host;
 mod ids;
 mod interval;

@@ -233,9 +233,9 @@ impl Snapshot {
 
     /// Puts the lists into the order that [`crate::Interval::between`] needs. Cheap when they are sorted already.
     pub fn sort(&mut self) {
-        self.cpus.sort_by_key(|cpu| cpu.cpu);
-        self.processes.sort_by_key(|process| process.key);
-        self.threads.sort_by_key(|thread| thread.key);
-        self.exits.sort_by_key(|exit| exit.thread.key);
+        self.cpus.sort_unstable_by_key(|cpu| cpu.cpu);
+        self.processes.sort_unstable_by_key(|process| process.key);
+        self.threads.sort_unstable_by_key(|thread| thread.key);
+        self.exits.sort_unstable_by_key(|exit| exit.thread.key);
     }
 }

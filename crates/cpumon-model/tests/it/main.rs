@@ -1,0 +1,4 @@
+//! Integration tests of the model: scenario files and properties of the differ.
+
+mod properties;
+mod scenarios;
