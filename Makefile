@@ -1,0 +1,21 @@
+# The commands that must always hold. `make` alone lists them.
+.PHONY: help run test agent clean
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: ## build, then receiver + local agent + store + terminal view on loopback; Ctrl-C ends all
+	@scripts/install-deps.sh run
+	cargo build --release --locked --package cpumon
+	@exec target/release/cpumon run $(ARGS)
+
+test: ## every check: format, lints, direction, unit, integration, privileged
+	@scripts/install-deps.sh test
+	@scripts/test.sh
+
+agent: ## the slim agent alone: target/slim/cpumon-agent
+	@scripts/install-deps.sh run
+	cargo build --profile slim --locked --package cpumon-agent
+
+clean: ## remove what was built
+	cargo clean

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Installs the Debian/Ubuntu packages that a goal needs and that are missing. In: goal names (run, test, bench).
+# Says what it installs and why; does nothing when all is there.
+set -euo pipefail
+
+build=(clang:clang libelf-dev:/usr/include/libelf.h zlib1g-dev:/usr/include/zlib.h gcc:gcc make:make pkg-config:pkg-config)
+check=(iproute2:ip tmux:tmux sqlite3:sqlite3 procps:ps python3:python3 util-linux:setpriv)
+peers=(linux-perf:perf sysstat:pidstat htop:htop atop:atop)
+
+wanted=("${build[@]}")
+for goal in "$@"; do
+  case $goal in
+    run) ;;
+    test) wanted+=("${check[@]}") ;;
+    bench) wanted+=("${check[@]}" "${peers[@]}") ;;
+    *) echo "install-deps: unknown goal '$goal': run, test or bench" >&2; exit 2 ;;
+  esac
+done
+
+missing=()
+for entry in "${wanted[@]}"; do
+  package=${entry%%:*} proof=${entry#*:}
+  case $proof in
+    /*) [ -e "$proof" ] || missing+=("$package") ;;
+    *) PATH="$PATH:/usr/sbin:/sbin" command -v "$proof" >/dev/null 2>&1 || missing+=("$package") ;;
+  esac
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+if ! command -v apt-get >/dev/null 2>&1; then
+  echo "install-deps: needs ${missing[*]} and there is no apt-get; install them with your package manager" >&2
+  exit 1
+fi
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null 2>&1 || { echo "install-deps: run as root once: apt-get install ${missing[*]}" >&2; exit 1; }
+  as_root=(sudo)
+fi
+echo "installing: ${missing[*]}"
+"${as_root[@]}" apt-get update -qq
+DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

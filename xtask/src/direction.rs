@@ -1,0 +1,153 @@
+//! Holds the architecture: the table in docs/architecture.md says which room may import which; `cargo metadata` says
+//! which does. Also: `cfg(target_os)` and its kin stand in one file only.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+const TABLE: &str = "docs/architecture.md";
+const PLATFORM_FILE: &str = "crates/cpumon-collect/src/source.rs";
+
+type Rooms = BTreeMap<String, BTreeSet<String>>;
+
+/// Fails with every breach, one a line.
+pub fn check() -> Result<()> {
+    let root = repository_root()?;
+    let text = std::fs::read_to_string(root.join(TABLE)).with_context(|| format!("cannot read {TABLE}"))?;
+    let mut breaches = import_breaches(&allowed_imports(&text)?, &actual_imports(&root)?);
+    breaches.extend(platform_breaches(&root)?);
+    if breaches.is_empty() {
+        return Ok(());
+    }
+    bail!("the house is out of order:\n  {}", breaches.join("\n  "));
+}
+
+fn repository_root() -> Result<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().map(Path::to_path_buf).context("xtask stands in a folder of the repository")
+}
+
+/// Rows `| \`crate\` | purpose | imports |`; `–` means none, `all` means every room.
+fn allowed_imports(text: &str) -> Result<Rooms> {
+    let mut rows = Vec::new();
+    for line in text.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let [name, _, imports] = cells[..] else {
+            bail!("{TABLE}: a row of the rooms has no three cells: {line}")
+        };
+        rows.push((name.trim_matches('`').to_owned(), imports.to_owned()));
+    }
+    if rows.is_empty() {
+        bail!("{TABLE}: no table of rooms found");
+    }
+    let everyone: BTreeSet<String> = rows.iter().map(|(name, _)| name.clone()).collect();
+    let set = |imports: &str| match imports {
+        "–" => BTreeSet::new(),
+        "all" => everyone.clone(),
+        list => list.split(',').map(|room| format!("cpumon-{}", room.trim())).collect(),
+    };
+    Ok(rows.iter().map(|(name, imports)| (name.clone(), set(imports))).collect())
+}
+
+fn actual_imports(root: &Path) -> Result<Rooms> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--format-version", "1"])
+        .current_dir(root)
+        .output()
+        .context("cannot run cargo metadata")?;
+    let metadata: serde_json::Value =
+        serde_json::from_slice(&output.stdout).context("cargo metadata is no JSON")?;
+    let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let packages = list(&metadata["packages"]);
+    let names: BTreeSet<String> = packages.iter().map(|package| text(&package["name"])).collect();
+    let imports = |package: &serde_json::Value| {
+        let normal =
+            list(&package["dependencies"]).into_iter().filter(|dependency| dependency["kind"] != "dev");
+        normal.map(|dependency| text(&dependency["name"])).filter(|name| names.contains(name)).collect()
+    };
+    Ok(packages.iter().map(|package| (text(&package["name"]), imports(package))).collect())
+}
+
+fn import_breaches(allowed: &Rooms, actual: &Rooms) -> Vec<String> {
+    let mut breaches = Vec::new();
+    for (room, imports) in actual {
+        let Some(may) = allowed.get(room) else {
+            breaches.push(format!("{room} is not in the table of {TABLE}"));
+            continue;
+        };
+        let wrong = imports
+            .difference(may)
+            .map(|other| format!("{room} imports {other}, which {TABLE} does not allow"));
+        breaches.extend(wrong);
+    }
+    breaches
+}
+
+fn platform_breaches(root: &Path) -> Result<Vec<String>> {
+    let mut breaches = Vec::new();
+    let mut folders = vec![root.join("crates")];
+    while let Some(folder) = folders.pop() {
+        for entry in
+            std::fs::read_dir(&folder).with_context(|| format!("cannot list {}", folder.display()))?
+        {
+            let path = entry?.path();
+            let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "rs")
+                && name.contains("/src/")
+                && name != PLATFORM_FILE
+            {
+                let text = std::fs::read_to_string(root.join(&name))
+                    .with_context(|| format!("cannot read {name}"))?;
+                let chooses =
+                    |line: &str| line.trim_start().starts_with("#[cfg(") && line.contains("target_os");
+                let lines = text.lines().enumerate().filter(|(_, line)| chooses(line));
+                breaches
+                    .extend(lines.map(|(at, _)| {
+                        format!("{name}:{}: platforms are picked in {PLATFORM_FILE}", at + 1)
+                    }));
+            }
+        }
+    }
+    Ok(breaches)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE_TEXT: &str = "| crate | purpose | may import |\n|---|---|---|\n\
+        | `cpumon-model` | types | – |\n| `cpumon-wire` | bytes | model |\n| `cpumon` | desk | all |\n";
+
+    fn rooms(rows: &[(&str, &[&str])]) -> Rooms {
+        let set = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+        rows.iter().map(|(name, imports)| ((*name).to_owned(), set(imports))).collect()
+    }
+
+    #[test]
+    fn what_the_table_allows_passes() {
+        let allowed = allowed_imports(TABLE_TEXT).unwrap();
+        let actual =
+            rooms(&[("cpumon-model", &[]), ("cpumon-wire", &["cpumon-model"]), ("cpumon", &["cpumon-wire"])]);
+        assert_eq!(import_breaches(&allowed, &actual), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_call_upwards_and_an_unknown_room_are_named() {
+        let allowed = allowed_imports(TABLE_TEXT).unwrap();
+        let breaches =
+            import_breaches(&allowed, &rooms(&[("cpumon-model", &["cpumon-wire"]), ("cpumon-new", &[])]));
+        assert_eq!(breaches.len(), 2);
+        assert!(breaches[0].contains("cpumon-model imports cpumon-wire"), "{breaches:?}");
+        assert!(breaches[1].contains("cpumon-new is not in the table"), "{breaches:?}");
+    }
+
+    #[test]
+    fn a_table_without_rows_is_an_error() {
+        assert!(allowed_imports("no table here").is_err());
+    }
+}
