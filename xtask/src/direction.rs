@@ -29,7 +29,7 @@ fn repository_root() -> Result<PathBuf> {
     here.parent().map(Path::to_path_buf).context("xtask stands in a folder of the repository")
 }
 
-/// Rows `| \`crate\` | purpose | imports |`; `–` means none, `all` means every room.
+/// Rows of three cells: crate, purpose, imports; `–` means none, `all` means every room.
 fn allowed_imports(text: &str) -> Result<Rooms> {
     let mut rows = Vec::new();
     for line in text.lines().filter(|line| line.starts_with("| `")) {

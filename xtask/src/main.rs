@@ -1,6 +1,7 @@
 //! Repository chores, run as `cargo xtask NAME`. In: the checkout. Out: an exit status and what is wrong, in words.
 
 mod direction;
+mod load;
 
 use std::process::ExitCode;
 
@@ -17,11 +18,21 @@ struct Args {
 enum Chore {
     /// Check that rooms import only what docs/architecture.md allows, and that platforms live in one place
     CheckDirection,
+    /// Hold many idle threads and a few active ones
+    Load(load::LoadArgs),
+    /// Start short processes at a rate and tell what CPU they used
+    Storm(load::StormArgs),
+    /// Burn CPU time, µs (a child of the storm)
+    #[command(hide = true)]
+    Burn { us: u32 },
 }
 
 fn main() -> ExitCode {
     let result = match Args::parse().chore {
         Chore::CheckDirection => direction::check(),
+        Chore::Load(args) => load::threads(&args),
+        Chore::Storm(args) => load::storm(&args),
+        Chore::Burn { us } => load::burn(us),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
