@@ -1,6 +1,7 @@
 //! Repository chores, run as `cargo xtask NAME`. In: the checkout. Out: an exit status and what is wrong, in words.
 
 mod direction;
+mod floor;
 mod load;
 
 use std::process::ExitCode;
@@ -20,6 +21,8 @@ enum Chore {
     CheckDirection,
     /// Hold many idle threads and a few active ones
     Load(load::LoadArgs),
+    /// Read every thread's /proc stat file once a second, the plain way
+    Floor(floor::FloorArgs),
     /// Start short processes at a rate and tell what CPU they used
     Storm(load::StormArgs),
     /// Burn CPU time, µs (a child of the storm)
@@ -31,6 +34,7 @@ fn main() -> ExitCode {
     let result = match Args::parse().chore {
         Chore::CheckDirection => direction::check(),
         Chore::Load(args) => load::threads(&args),
+        Chore::Floor(args) => floor::poll(&args),
         Chore::Storm(args) => load::storm(&args),
         Chore::Burn { us } => load::burn(us),
     };
