@@ -1,1 +1,47 @@
-//! Room `cpumon-link`.
+//! How bytes travel. In: datagrams to send and where to; out: datagrams that arrived and from whom, and counts of all that
+//! went wrong on the way. Why: sockets, system calls in batches and network interfaces are known here and nowhere else.
+//!
+//! # Overview
+//! [`UdpSender`] sends each datagram to one address, to every subnet this machine is on (broadcast) or to a multicast
+//! group; a network that is down is counted, never fatal. [`UdpReceiver`] listens on one or more ports that it shares
+//! with other receivers, and tells how many datagrams the kernel dropped.
+//!
+//! ```
+//! use std::time::Duration;
+//! use cpumon_link::{ReceiverOptions, SenderOptions, Target, UdpReceiver, UdpSender};
+//! let mut receiver = UdpReceiver::bind(&ReceiverOptions {
+//!     listen: vec!["127.0.0.1:0".parse()?],
+//!     ..ReceiverOptions::default()
+//! })?;
+//! let to = receiver.local_addresses()?[0];
+//! let mut sender = UdpSender::open(&SenderOptions { to: vec![Target::Unicast(to)], pace: None })?;
+//! sender.send_batch(&[b"one", b"two"]);
+//! let mut bytes = 0;
+//! while bytes < 6 {
+//!     receiver.recv_batch(Duration::from_secs(1), &mut |datagram, _from| bytes += datagram.len())?;
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod destinations;
+mod error;
+mod interfaces;
+mod message;
+mod receiver;
+mod resolver;
+mod sender;
+mod stats;
+mod sys;
+mod target;
+
+pub use error::LinkError;
+pub use receiver::{ReceiverOptions, UdpReceiver};
+pub use sender::{SenderOptions, UdpSender};
+pub use stats::SendStats;
+pub use target::{ParseTargetError, Target};
+
+/// The port of agents and receivers, the same as the original's.
+pub const DEFAULT_PORT: u16 = 3001;
+
+/// The longest datagram that UDP can carry: 65,535 less the UDP header, over IPv6 (over IPv4 it is 65,507).
+pub const MAX_DATAGRAM_BYTES: usize = 65_527;

@@ -1,0 +1,204 @@
+//! Turns targets into the addresses that datagrams really go to: one per subnet for broadcast, one per interface for
+//! multicast, the address behind a name. In: targets and the interfaces of now; out: destinations by address family.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::time::{Duration, Instant};
+
+use crate::Target;
+use crate::interfaces::{self, InterfaceAddress};
+use crate::message::{Control, KernelAddress};
+use crate::resolver::Resolver;
+
+/// Interfaces are read anew this often,
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// and at most this often when sending failed as if they had changed.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// One address that each datagram goes to.
+#[derive(Clone)]
+pub struct Destination {
+    pub shown: SocketAddr,
+    pub address: KernelAddress,
+    pub control: Control,
+}
+
+/// Where each datagram goes now.
+pub struct Destinations {
+    targets: Vec<Target>,
+    /// One for each name among the targets, in their order.
+    resolvers: Vec<Resolver>,
+    names: Vec<Option<SocketAddr>>,
+    interfaces: Vec<InterfaceAddress>,
+    fresh: Vec<InterfaceAddress>,
+    next_look: Instant,
+    last_look: Instant,
+    is_expanded: bool,
+    pub v4: Vec<Destination>,
+    pub v6: Vec<Destination>,
+    /// Targets that have no destination now.
+    pub unreachable: u64,
+}
+
+impl Destinations {
+    pub fn new(targets: &[Target], now: Instant) -> Self {
+        let name = |target: &Target| match target {
+            Target::Name { host, port } => Some(Resolver::new(host, *port, now)),
+            _ => None,
+        };
+        let resolvers: Vec<_> = targets.iter().filter_map(name).collect();
+        Self {
+            targets: targets.to_vec(),
+            names: vec![None; resolvers.len()],
+            resolvers,
+            interfaces: Vec::new(),
+            fresh: Vec::new(),
+            next_look: now,
+            last_look: now,
+            is_expanded: false,
+            v4: Vec::new(),
+            v6: Vec::new(),
+            unreachable: 0,
+        }
+    }
+
+    /// Waits for the first look-up of every name, at most `timeout` each.
+    pub fn wait_for_names(&mut self, timeout: Duration) {
+        self.resolvers.iter_mut().for_each(|resolver| resolver.wait(timeout));
+    }
+
+    /// Asks for a look at the interfaces soon: sending failed as if they had changed.
+    pub fn suspect(&mut self) {
+        self.next_look = self.next_look.min(self.last_look + LOOK_AGAIN);
+    }
+
+    /// Brings the destinations up to date. True if they changed.
+    pub fn refresh(&mut self, now: Instant) -> std::io::Result<bool> {
+        let mut has_changed = !std::mem::replace(&mut self.is_expanded, true);
+        for (resolver, known) in self.resolvers.iter_mut().zip(&mut self.names) {
+            let address = resolver.address(now);
+            has_changed |= std::mem::replace(known, address) != address;
+        }
+        if now >= self.next_look {
+            (self.last_look, self.next_look) = (now, now + LOOK_EVERY);
+            if self.targets.iter().any(Target::needs_interfaces) {
+                interfaces::list(&mut self.fresh)?;
+                has_changed |= self.fresh != self.interfaces;
+                std::mem::swap(&mut self.fresh, &mut self.interfaces);
+            }
+        }
+        if has_changed {
+            self.expand();
+        }
+        Ok(has_changed)
+    }
+
+    fn expand(&mut self) {
+        self.v4.clear();
+        self.v6.clear();
+        self.unreachable = 0;
+        let mut names = self.names.iter();
+        for target in &self.targets {
+            let before = self.v4.len() + self.v6.len();
+            let mut add = |destination: Destination| {
+                let list = if destination.shown.is_ipv4() { &mut self.v4 } else { &mut self.v6 };
+                if !list.iter().any(|known| known.is_same(&destination)) {
+                    list.push(destination);
+                }
+            };
+            match target {
+                Target::Unicast(address) => add(Destination::routed(*address)),
+                Target::Name { .. } => {
+                    names.next().copied().flatten().map(Destination::routed).into_iter().for_each(add);
+                }
+                Target::Broadcast { port, interfaces } => {
+                    let to = |from: &InterfaceAddress| {
+                        let to = SocketAddr::new(from.broadcast_address(interfaces)?.into(), *port);
+                        Some(Destination::through(from, to, None))
+                    };
+                    self.interfaces.iter().filter_map(to).for_each(add);
+                }
+                Target::Multicast { group, port, ttl, interfaces } => {
+                    let mut last_index = 0;
+                    for from in self.interfaces.iter().filter(|from| from.can_multicast(*group, interfaces)) {
+                        if from.index != std::mem::replace(&mut last_index, from.index) {
+                            add(Destination::through(from, SocketAddr::new(*group, *port), Some(*ttl)));
+                        }
+                    }
+                }
+            }
+            self.unreachable += u64::from(self.v4.len() + self.v6.len() == before);
+        }
+    }
+}
+
+impl Destination {
+    /// Wherever the routing table says.
+    fn routed(address: SocketAddr) -> Self {
+        Self { shown: address, address: address.into(), control: Control::default() }
+    }
+
+    /// Out of one interface.
+    fn through(from: &InterfaceAddress, to: SocketAddr, ttl: Option<u8>) -> Self {
+        let (shown, source) = match to.ip() {
+            IpAddr::V4(_) => (to, from.address),
+            // The kernel picks the source: an interface has several IPv6 addresses, of different reach.
+            IpAddr::V6(group) => {
+                (SocketAddrV6::new(group, to.port(), 0, from.index).into(), Ipv6Addr::UNSPECIFIED.into())
+            }
+        };
+        Self { shown, address: shown.into(), control: Control::from_interface(from.index, source, ttl) }
+    }
+
+    /// The same address out of the same interface: a second address in one subnet must not double the traffic.
+    fn is_same(&self, other: &Self) -> bool {
+        let interface = |of: &Self| of.control.find_u32(libc::IPPROTO_IP, libc::IP_PKTINFO);
+        self.shown == other.shown && interface(self) == interface(other)
+    }
+}
+
+impl Target {
+    fn needs_interfaces(&self) -> bool {
+        matches!(self, Self::Broadcast { .. } | Self::Multicast { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expanded(targets: &[&str]) -> Destinations {
+        let now = Instant::now();
+        let targets: Vec<Target> = targets.iter().map(|text| text.parse().unwrap()).collect();
+        let mut destinations = Destinations::new(&targets, now);
+        destinations.wait_for_names(Duration::from_secs(5));
+        assert!(destinations.refresh(now).unwrap());
+        destinations
+    }
+
+    #[test]
+    fn one_address_is_one_destination_however_often_it_is_named() {
+        let destinations = expanded(&["127.0.0.1:5", "127.0.0.1:5", "[::1]:5"]);
+        assert_eq!((destinations.v4.len(), destinations.v6.len()), (1, 1));
+    }
+
+    #[test]
+    fn nothing_changes_without_a_cause() {
+        let mut destinations = expanded(&["127.0.0.1:5"]);
+        assert!(!destinations.refresh(Instant::now() + LOOK_EVERY * 2).unwrap());
+    }
+
+    #[test]
+    fn a_target_without_an_interface_is_unreachable() {
+        let now = Instant::now();
+        let target = Target::Broadcast { port: 5, interfaces: vec!["no-such-if".into()] };
+        let mut destinations = Destinations::new(&[target], now);
+        destinations.refresh(now).unwrap();
+        assert_eq!(destinations.unreachable, 1);
+    }
+
+    #[test]
+    fn loopback_is_no_broadcast_destination_unless_named() {
+        let destinations = expanded(&["255.255.255.255:5"]);
+        assert!(destinations.v4.iter().all(|to| !to.shown.ip().is_loopback()));
+    }
+}

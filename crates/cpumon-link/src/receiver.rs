@@ -1,0 +1,275 @@
+//! [`UdpReceiver`]: listens on ports it shares with other receivers, hands out datagrams in batches with their senders,
+//! and tells how many the kernel dropped because nobody took them in time.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
+
+use crate::interfaces::{self, InterfaceAddress};
+use crate::sys::{self, Slots};
+use crate::{DEFAULT_PORT, LinkError};
+
+/// Interfaces are read anew this often, to join the groups on those that came up.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// No datagram is longer than this (`u16::MAX` less a UDP header), so none is ever cut.
+const SLOT_BYTES: usize = 1 << 16;
+
+/// What to listen on.
+#[derive(Clone, Debug)]
+pub struct ReceiverOptions {
+    /// Addresses; `0.0.0.0` and `[::]` mean every interface (a broadcast reaches no other kind of IPv4 address).
+    pub listen: Vec<SocketAddr>,
+    /// Multicast groups to join; each needs a listening address of its family.
+    pub multicast: Vec<IpAddr>,
+    /// Interfaces to join the groups on; empty: all that are up and can multicast, loopback left out.
+    pub interfaces: Vec<String>,
+    /// Receive buffer asked for, for each socket; the kernel may grant less, see [`UdpReceiver::buffer_bytes`].
+    pub receive_buffer_bytes: usize,
+}
+
+impl Default for ReceiverOptions {
+    /// Every IPv4 interface, port 3001, 8 MiB.
+    fn default() -> Self {
+        Self {
+            listen: vec![SocketAddr::from((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT))],
+            multicast: Vec::new(),
+            interfaces: Vec::new(),
+            receive_buffer_bytes: 8 << 20,
+        }
+    }
+}
+
+/// Receives datagrams. See the crate's example.
+///
+/// Every socket has `SO_REUSEADDR`, not `SO_REUSEPORT`: so several receivers share a port, each gets every broadcast and
+/// multicast datagram, and a unicast datagram goes to the receiver that was bound last (with `SO_REUSEPORT` the kernel
+/// would deal unicast senders out among them).
+pub struct UdpReceiver {
+    sockets: Vec<Listening>,
+    polls: Vec<libc::pollfd>,
+    slots: Box<Slots>,
+    groups: Groups,
+    receive_errors: u64,
+}
+
+struct Listening {
+    socket: Socket,
+    address: SocketAddr,
+    /// The last value of the kernel's counter, which is 32 bits wide and starts anew after 2^32.
+    drop_counter: u32,
+    drops: u64,
+}
+
+/// The groups joined, and what is needed to join them on interfaces that come later.
+struct Groups {
+    wanted: Vec<IpAddr>,
+    on: Vec<String>,
+    interfaces: Vec<InterfaceAddress>,
+    fresh: Vec<InterfaceAddress>,
+    next_look: Instant,
+}
+
+impl UdpReceiver {
+    /// Opens, binds and joins.
+    ///
+    /// # Errors
+    /// [`LinkError`]: nothing to listen on, an address that cannot be bound, a group that is none or lacks a socket.
+    pub fn bind(options: &ReceiverOptions) -> Result<Self, LinkError> {
+        if options.listen.is_empty() {
+            return Err(LinkError::NothingToListenOn);
+        }
+        let mut sockets = Vec::with_capacity(options.listen.len());
+        for &address in &options.listen {
+            sockets.push(Listening::bind(address, options.receive_buffer_bytes)?);
+        }
+        for &group in &options.multicast {
+            check_group(group, &sockets)?;
+        }
+        let poll =
+            |from: &Listening| libc::pollfd { fd: from.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let polls = sockets.iter().map(poll).collect();
+        let groups = Groups {
+            wanted: options.multicast.clone(),
+            on: options.interfaces.clone(),
+            interfaces: Vec::new(),
+            fresh: Vec::new(),
+            next_look: Instant::now(),
+        };
+        let mut receiver =
+            Self { sockets, polls, slots: Box::new(Slots::new(SLOT_BYTES)), groups, receive_errors: 0 };
+        receiver.groups.refresh(&receiver.sockets)?;
+        Ok(receiver)
+    }
+
+    /// Waits at most `timeout` for datagrams, then hands out what is there, at most 64 of each socket, without copying.
+    /// Returns how many; 0 after the time or a signal. Datagrams are at most [`crate::MAX_DATAGRAM_BYTES`] long.
+    ///
+    /// # Errors
+    /// [`LinkError::Wait`] if the sockets cannot be waited for. An error of a single datagram (an ICMP answer, a
+    /// network that went down) is counted, see [`UdpReceiver::receive_errors`].
+    pub fn recv_batch(
+        &mut self,
+        timeout: Duration,
+        each: &mut dyn FnMut(&[u8], SocketAddr),
+    ) -> Result<usize, LinkError> {
+        self.groups.refresh(&self.sockets)?;
+        let count = self.take(each);
+        if count > 0 || timeout.is_zero() {
+            return Ok(count);
+        }
+        match sys::wait(&mut self.polls, timeout) {
+            Ok(true) => Ok(self.take(each)),
+            Ok(false) => Ok(0),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+            Err(error) => Err(LinkError::Wait(error)),
+        }
+    }
+
+    /// Takes one batch of each socket without waiting.
+    fn take(&mut self, each: &mut dyn FnMut(&[u8], SocketAddr)) -> usize {
+        let mut total = 0;
+        for listening in &mut self.sockets {
+            let (counter, drops) = (&mut listening.drop_counter, &mut listening.drops);
+            let received = self.slots.receive(listening.socket.as_fd(), &mut |datagram, from, dropped| {
+                if let Some(dropped) = dropped {
+                    *drops += u64::from(dropped.wrapping_sub(std::mem::replace(counter, dropped)));
+                }
+                match from {
+                    Some(from) => each(datagram, from),
+                    None => self.receive_errors += 1,
+                }
+            });
+            match received {
+                Ok(count) => total += count,
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => {}
+                    _ => self.receive_errors += 1,
+                },
+            }
+        }
+        total
+    }
+
+    /// Datagrams that the kernel dropped at these sockets since they were bound, because the receive buffer was full.
+    /// Exact at the moment of asking on Linux 4.12 and later; before, as of the last datagram received.
+    pub fn kernel_drops(&mut self) -> u64 {
+        for listening in &mut self.sockets {
+            if let Ok(now) = sys::socket_drops(listening.socket.as_fd()) {
+                let new = now.wrapping_sub(std::mem::replace(&mut listening.drop_counter, now));
+                listening.drops += u64::from(new);
+            }
+        }
+        self.sockets.iter().map(|listening| listening.drops).sum()
+    }
+
+    /// Errors that the sockets reported instead of a datagram.
+    #[must_use]
+    pub fn receive_errors(&self) -> u64 {
+        self.receive_errors
+    }
+
+    /// The addresses listened on, with the ports that the system chose where 0 was asked for.
+    ///
+    /// # Errors
+    /// [`LinkError::Option`] if the system does not tell.
+    pub fn local_addresses(&self) -> Result<Vec<SocketAddr>, LinkError> {
+        let local = |listening: &Listening| {
+            let error =
+                |source| LinkError::Option { option: "getsockname", address: listening.address, source };
+            let address = listening.socket.local_addr().map_err(error)?;
+            Ok(address.as_socket().unwrap_or(listening.address))
+        };
+        self.sockets.iter().map(local).collect()
+    }
+
+    /// The smallest receive buffer that the kernel granted, bytes (it counts its own overhead too). Less than asked for
+    /// means: raise `net.core.rmem_max`, or run with `CAP_NET_ADMIN`.
+    #[must_use]
+    pub fn buffer_bytes(&self) -> usize {
+        self.sockets
+            .iter()
+            .filter_map(|listening| listening.socket.recv_buffer_size().ok())
+            .min()
+            .unwrap_or(0)
+    }
+}
+
+impl Listening {
+    fn bind(address: SocketAddr, buffer_bytes: usize) -> Result<Self, LinkError> {
+        let option = |option| move |source| LinkError::Option { option, address, source };
+        let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))
+            .map_err(|source| LinkError::Open { purpose: "receiving", source })?;
+        socket.set_reuse_address(true).map_err(option("SO_REUSEADDR"))?;
+        if address.is_ipv6() {
+            socket.set_only_v6(true).map_err(option("IPV6_V6ONLY"))?;
+        }
+        sys::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)
+            .map_err(option("SO_RXQ_OVFL"))?;
+        grow_buffer(&socket, buffer_bytes).map_err(option("SO_RCVBUF"))?;
+        socket.bind(&address.into()).map_err(|source| LinkError::Bind { address, source })?;
+        Ok(Self { socket, address, drop_counter: 0, drops: 0 })
+    }
+
+    /// Joins a group on one interface. Joined already is fine.
+    fn join(&self, group: IpAddr, interface: u32) -> io::Result<()> {
+        let joined = match group {
+            IpAddr::V4(group) => {
+                self.socket.join_multicast_v4_n(&group, &InterfaceIndexOrAddress::Index(interface))
+            }
+            IpAddr::V6(group) => self.socket.join_multicast_v6(&group, interface),
+        };
+        joined
+            .or_else(|error| if error.raw_os_error() == Some(libc::EADDRINUSE) { Ok(()) } else { Err(error) })
+    }
+}
+
+/// `SO_RCVBUFFORCE` is not bound to `net.core.rmem_max`, but needs a privilege; else as much as is allowed.
+fn grow_buffer(socket: &Socket, bytes: usize) -> io::Result<()> {
+    let wanted = i32::try_from(bytes).unwrap_or(i32::MAX);
+    sys::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, wanted)
+        .or_else(|_| socket.set_recv_buffer_size(bytes))
+}
+
+fn check_group(group: IpAddr, sockets: &[Listening]) -> Result<(), LinkError> {
+    if !group.is_multicast() {
+        return Err(LinkError::NotMulticast { group });
+    }
+    if sockets.iter().any(|listening| listening.address.is_ipv4() == group.is_ipv4()) {
+        return Ok(());
+    }
+    let (family, example) = if group.is_ipv4() { ("IPv4", "0.0.0.0:3001") } else { ("IPv6", "[::]:3001") };
+    Err(LinkError::NoSocketForGroup { group, family, example })
+}
+
+impl Groups {
+    /// Joins every group on every interface that is new since the last look.
+    fn refresh(&mut self, sockets: &[Listening]) -> Result<(), LinkError> {
+        if self.wanted.is_empty() {
+            return Ok(());
+        }
+        let now = Instant::now();
+        if now < self.next_look {
+            return Ok(());
+        }
+        self.next_look = now + LOOK_EVERY;
+        interfaces::list(&mut self.fresh).map_err(LinkError::Interfaces)?;
+        for &group in &self.wanted {
+            let new = |interface: &&InterfaceAddress| {
+                interface.can_multicast(group, &self.on) && !self.interfaces.contains(interface)
+            };
+            for interface in self.fresh.iter().filter(new) {
+                let family = |listening: &&Listening| listening.address.is_ipv4() == group.is_ipv4();
+                for listening in sockets.iter().filter(family) {
+                    if let Err(error) = listening.join(group, interface.index) {
+                        log::warn!("cannot join {group} on interface {}: {error}", interface.address);
+                    }
+                }
+            }
+        }
+        std::mem::swap(&mut self.fresh, &mut self.interfaces);
+        Ok(())
+    }
+}

@@ -1,0 +1,238 @@
+//! [`UdpSender`]: datagrams in, sent to every destination of every target, in batches. Nothing that the network does stops
+//! it: what could not be sent is counted by kind and said once per kind.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::destinations::{Destination, Destinations};
+use crate::sys::{self, BATCH, Outgoing};
+use crate::{LinkError, SendStats, Target};
+
+/// Asked for so that a whole snapshot fits while the device drains; the kernel may grant less (`net.core.wmem_max`).
+const SEND_BUFFER_BYTES: usize = 1 << 20;
+/// How long one call of [`UdpSender::send_batch`] waits in all for a device that takes no more.
+const FULL_DEVICE_WAIT: Duration = Duration::from_millis(200);
+/// How long opening waits for a name to be looked up.
+const NAME_WAIT: Duration = Duration::from_secs(2);
+
+/// What to send to, and how fast.
+#[derive(Clone, Debug, Default)]
+pub struct SenderOptions {
+    /// Each datagram goes to all of these.
+    pub to: Vec<Target>,
+    /// Pause after each datagram; `None` sends as fast as the device takes them. The original paused 2 ms.
+    pub pace: Option<Duration>,
+}
+
+/// Sends datagrams. See the crate's example.
+pub struct UdpSender {
+    v4: Option<Socket>,
+    v6: Option<Socket>,
+    destinations: Destinations,
+    pace: Option<Duration>,
+    stats: SendStats,
+}
+
+impl UdpSender {
+    /// Opens the sockets. That no interface is up, or that a name cannot be looked up yet, is no error.
+    ///
+    /// # Errors
+    /// [`LinkError::NothingToSendTo`]; [`LinkError::Open`] if this machine lacks the address family of a target.
+    pub fn open(options: &SenderOptions) -> Result<Self, LinkError> {
+        if options.to.is_empty() {
+            return Err(LinkError::NothingToSendTo);
+        }
+        let needs = |family: fn(&Target) -> bool| options.to.iter().any(family);
+        let v4 = open_family(Domain::IPV4, needs(Target::is_v4), needs(Target::is_name))?;
+        let v6 = open_family(Domain::IPV6, needs(Target::is_v6), needs(Target::is_name))?;
+        let mut destinations = Destinations::new(&options.to, Instant::now());
+        destinations.wait_for_names(NAME_WAIT);
+        destinations.refresh(Instant::now()).map_err(LinkError::Interfaces)?;
+        Ok(Self { v4, v6, destinations, pace: options.pace, stats: SendStats::default() })
+    }
+
+    /// Sends each datagram to every destination, in order. What fails is counted, see [`UdpSender::stats`].
+    /// Allocates nothing unless the destinations change.
+    pub fn send_batch<D: AsRef<[u8]>>(&mut self, datagrams: &[D]) {
+        self.refresh();
+        let mut patience = FULL_DEVICE_WAIT;
+        match self.pace {
+            None => self.send_unpaced(datagrams, &mut patience),
+            Some(pace) => {
+                for datagram in datagrams {
+                    self.send_unpaced(std::slice::from_ref(datagram), &mut patience);
+                    thread::sleep(pace);
+                }
+            }
+        }
+    }
+
+    /// Changes the pause after each datagram.
+    pub fn set_pace(&mut self, pace: Option<Duration>) {
+        self.pace = pace;
+    }
+
+    /// What was sent and what failed so far.
+    #[must_use]
+    pub fn stats(&self) -> &SendStats {
+        &self.stats
+    }
+
+    /// The addresses that each datagram goes to now; empty while no interface is up and no name is known.
+    pub fn destinations(&self) -> impl Iterator<Item = SocketAddr> {
+        self.destinations.v4.iter().chain(&self.destinations.v6).map(|destination| destination.shown)
+    }
+
+    fn refresh(&mut self) {
+        match self.destinations.refresh(Instant::now()) {
+            Ok(false) => {}
+            Ok(true) => self.stats.destination_changes += 1,
+            Err(error) => {
+                if self.stats.count_errors(error.raw_os_error().unwrap_or(0), 1) {
+                    log::warn!("cannot list the network interfaces: {error}; sending to those known before");
+                }
+            }
+        }
+    }
+
+    fn send_unpaced<D: AsRef<[u8]>>(&mut self, datagrams: &[D], patience: &mut Duration) {
+        let unreachable = self.destinations.unreachable * datagrams.len() as u64;
+        if unreachable > 0 {
+            self.destinations.suspect();
+            if self.stats.count_errors(libc::ENETUNREACH, unreachable) {
+                log::warn!("a target has no address now (no interface up, or its name is unknown); counting");
+            }
+        }
+        let families = [(&self.v4, &self.destinations.v4), (&self.v6, &self.destinations.v6)];
+        let mut is_suspect = false;
+        for (socket, to) in families {
+            if let (Some(socket), false) = (socket, to.is_empty()) {
+                let mut sending = Sending { socket, to, stats: &mut self.stats, patience, is_suspect: false };
+                sending.all(datagrams);
+                is_suspect |= sending.is_suspect;
+            }
+        }
+        if is_suspect {
+            self.destinations.suspect();
+        }
+    }
+}
+
+/// One call to send, on one socket.
+struct Sending<'a> {
+    socket: &'a Socket,
+    to: &'a [Destination],
+    stats: &'a mut SendStats,
+    patience: &'a mut Duration,
+    is_suspect: bool,
+}
+
+impl Sending<'_> {
+    fn all<D: AsRef<[u8]>>(&mut self, datagrams: &[D]) {
+        let total = datagrams.len() * self.to.len();
+        let at = |at: usize| (&datagrams[at / self.to.len()], &self.to[at % self.to.len()]);
+        let mut done = 0;
+        while done < total {
+            let batch = sys::send(self.socket.as_fd(), (total - done).min(BATCH), |offset| {
+                let (datagram, to) = at(done + offset);
+                Outgoing { bytes: datagram.as_ref(), to: &to.address, control: &to.control }
+            });
+            match batch {
+                Ok(sent) => {
+                    let bytes = (done..done + sent).map(|item| at(item).0.as_ref().len() as u64).sum::<u64>();
+                    self.stats.datagrams += sent as u64;
+                    self.stats.bytes += bytes;
+                    done += sent.max(1);
+                }
+                Err(error) => done += self.after(&error, at(done).1.shown, total - done),
+            }
+        }
+    }
+
+    /// How many datagrams to give up after an error of the first of `rest`.
+    fn after(&mut self, error: &io::Error, to: SocketAddr, rest: usize) -> usize {
+        let errno = error.raw_os_error().unwrap_or(0);
+        match errno {
+            libc::EINTR => return 0,
+            libc::EAGAIN | libc::ENOBUFS if self.wait_for_room() => return 0,
+            _ => {}
+        }
+        let lost = if errno == libc::EAGAIN { rest } else { 1 };
+        if self.stats.count_errors(errno, lost as u64) {
+            log::warn!("cannot send to {to}: {error}; counted from now on, not said again");
+        }
+        self.is_suspect |= is_sign_of_change(errno);
+        lost
+    }
+
+    /// Waits for room in the socket's buffer, as long as the call's patience lasts.
+    fn wait_for_room(&mut self) -> bool {
+        if self.patience.is_zero() {
+            return false;
+        }
+        let start = Instant::now();
+        let mut polls = [libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLOUT, revents: 0 }];
+        let is_ready = sys::wait(&mut polls, *self.patience).unwrap_or(false);
+        // At least a little each time, so that a device that is always "ready" and always full ends the patience too.
+        let spent = start.elapsed().max(Duration::from_millis(1));
+        *self.patience = self.patience.saturating_sub(spent);
+        is_ready
+    }
+}
+
+/// Errors that an interface which went, or changed its address, makes.
+fn is_sign_of_change(errno: i32) -> bool {
+    use libc::{EADDRNOTAVAIL, EHOSTUNREACH, EINVAL, ENETDOWN, ENETUNREACH, ENODEV, ENXIO};
+    matches!(errno, EADDRNOTAVAIL | EHOSTUNREACH | EINVAL | ENETDOWN | ENETUNREACH | ENODEV | ENXIO)
+}
+
+/// A socket of this family: an error if it is `needed`, `None` if it is only `useful` and this machine has none.
+fn open_family(domain: Domain, needed: bool, useful: bool) -> Result<Option<Socket>, LinkError> {
+    if !needed && !useful {
+        return Ok(None);
+    }
+    match open_socket(domain) {
+        Ok(socket) => Ok(Some(socket)),
+        Err(_) if !needed => Ok(None),
+        Err(source) if domain == Domain::IPV4 => {
+            Err(LinkError::Open { purpose: "sending over IPv4", source })
+        }
+        Err(source) => Err(LinkError::Open { purpose: "sending over IPv6", source }),
+    }
+}
+
+fn open_socket(domain: Domain) -> io::Result<Socket> {
+    let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
+    if domain == Domain::IPV4 {
+        socket.set_broadcast(true)?;
+    } else {
+        socket.set_only_v6(true)?;
+    }
+    // As much as the kernel grants: less means waiting sooner, nothing else.
+    let _ = socket.set_send_buffer_size(SEND_BUFFER_BYTES);
+    Ok(socket)
+}
+
+impl Target {
+    fn is_name(&self) -> bool {
+        matches!(self, Self::Name { .. })
+    }
+
+    fn is_v4(&self) -> bool {
+        match self {
+            Self::Unicast(address) => address.is_ipv4(),
+            Self::Multicast { group, .. } => group.is_ipv4(),
+            Self::Broadcast { .. } => true,
+            Self::Name { .. } => false,
+        }
+    }
+
+    fn is_v6(&self) -> bool {
+        !self.is_v4() && !self.is_name()
+    }
+}

@@ -1,0 +1,237 @@
+//! Where datagrams go: a text from the command line in, a [`Target`] or a clear error out.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::str::FromStr;
+
+use crate::DEFAULT_PORT;
+
+/// Where datagrams go.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Target {
+    /// One address.
+    Unicast(SocketAddr),
+    /// One host by name, looked up at start and now and then, never on the sending thread.
+    Name {
+        /// The name, or an IPv6 address with a zone (`fe80::1%eth0`).
+        host: String,
+        /// UDP port.
+        port: u16,
+    },
+    /// Every IPv4 subnet that this machine is on. IPv6 has no broadcast; multicast to `ff02::1` is its nearest.
+    Broadcast {
+        /// UDP port.
+        port: u16,
+        /// Names of the interfaces to use; empty: all that are up and can broadcast, loopback left out.
+        interfaces: Vec<String>,
+    },
+    /// A multicast group, on several interfaces.
+    Multicast {
+        /// The group.
+        group: IpAddr,
+        /// UDP port.
+        port: u16,
+        /// Routers that may forward it, plus one (time to live, hop limit); 1 stays on the link.
+        ttl: u8,
+        /// Names of the interfaces to use; empty: all that are up and can multicast, loopback left out.
+        interfaces: Vec<String>,
+    },
+}
+
+/// A text that names no target.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a target: {reason} (expected ADDRESS[:PORT], [IPV6]:PORT or HOST[:PORT])")]
+pub struct ParseTargetError {
+    text: String,
+    reason: &'static str,
+}
+
+impl Target {
+    /// Broadcast on all subnets.
+    #[must_use]
+    pub fn broadcast(port: u16) -> Self {
+        Self::Broadcast { port, interfaces: Vec::new() }
+    }
+
+    /// The same target on the named interfaces only. A single address takes whatever route it has.
+    #[must_use]
+    pub fn on_interfaces(self, names: &[String]) -> Self {
+        match self {
+            Self::Broadcast { port, .. } => Self::Broadcast { port, interfaces: names.to_vec() },
+            Self::Multicast { group, port, ttl, .. } => {
+                Self::Multicast { group, port, ttl, interfaces: names.to_vec() }
+            }
+            single => single,
+        }
+    }
+
+    /// Which kind of target an address is: 255.255.255.255 means broadcast, a group means multicast on the link.
+    #[must_use]
+    pub fn from_address(address: SocketAddr) -> Self {
+        match address.ip() {
+            IpAddr::V4(Ipv4Addr::BROADCAST) => Self::broadcast(address.port()),
+            group if group.is_multicast() => {
+                Self::Multicast { group, port: address.port(), ttl: 1, interfaces: Vec::new() }
+            }
+            _ => Self::Unicast(address),
+        }
+    }
+}
+
+impl FromStr for Target {
+    type Err = ParseTargetError;
+
+    /// `ADDRESS`, `ADDRESS:PORT`, `[IPV6]`, `[IPV6]:PORT`, `HOST`, `HOST:PORT`; without a port it is 3001.
+    fn from_str(text: &str) -> Result<Self, ParseTargetError> {
+        let error = |reason| ParseTargetError { text: text.chars().take(80).collect(), reason };
+        if text.is_empty() {
+            return Err(error("it is empty"));
+        }
+        if let Ok(ip) = text.parse::<Ipv6Addr>() {
+            return Ok(Self::from_address(SocketAddr::new(ip.into(), DEFAULT_PORT)));
+        }
+        let (host, port) = split_port(text).map_err(error)?;
+        if let Ok(ip) = host.parse::<IpAddr>() {
+            return Ok(Self::from_address(SocketAddr::new(ip, port)));
+        }
+        check_name(host).map_err(error)?;
+        Ok(Self::Name { host: host.to_owned(), port })
+    }
+}
+
+/// Takes `[host]:port`, `[host]`, `host:port` and `host` apart.
+fn split_port(text: &str) -> Result<(&str, u16), &'static str> {
+    let (host, port) = if let Some(rest) = text.strip_prefix('[') {
+        let (host, rest) = rest.split_once(']').ok_or("the ] is missing")?;
+        if host.split('%').next().is_none_or(|ip| ip.parse::<Ipv6Addr>().is_err()) {
+            return Err("there is no IPv6 address between [ and ]");
+        }
+        match rest.strip_prefix(':') {
+            Some(port) => (host, Some(port)),
+            None if rest.is_empty() => (host, None),
+            None => return Err("only :PORT may follow the ]"),
+        }
+    } else {
+        match text.split_once(':') {
+            Some((_, rest)) if rest.contains(':') => {
+                return Err("write an IPv6 address with a port as [IPV6]:PORT");
+            }
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        }
+    };
+    Ok((host, port.map_or(Ok(DEFAULT_PORT), parse_port)?))
+}
+
+fn parse_port(text: &str) -> Result<u16, &'static str> {
+    let port = if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None };
+    port.filter(|&port| port != 0).ok_or("the port is not a number from 1 to 65535")
+}
+
+fn check_name(host: &str) -> Result<(), &'static str> {
+    if host.contains('%') {
+        return Ok(()); // an IPv6 address with a zone, checked by split_port
+    }
+    if host.is_empty() || host.len() > 253 {
+        return Err("the host has no name");
+    }
+    if host.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        return Err("the address is not a valid IPv4 address");
+    }
+    let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    if host.starts_with('-') || !host.bytes().all(is_name_byte) {
+        return Err("the host name holds a character that no host name has");
+    }
+    Ok(())
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let on = |f: &mut fmt::Formatter<'_>, interfaces: &[String]| {
+            if interfaces.is_empty() { Ok(()) } else { write!(f, " on {}", interfaces.join(", ")) }
+        };
+        match self {
+            Self::Unicast(address) => write!(f, "{address}"),
+            Self::Name { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Name { host, port } => write!(f, "{host}:{port}"),
+            Self::Broadcast { port, interfaces } => {
+                write!(f, "broadcast port {port}")?;
+                on(f, interfaces)
+            }
+            Self::Multicast { group, port, interfaces, .. } => {
+                write!(f, "multicast {}", SocketAddr::new(*group, *port))?;
+                on(f, interfaces)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(text: &str) -> Target {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn addresses_with_and_without_a_port() {
+        for (text, shown) in [
+            ("10.0.0.1", "10.0.0.1:3001"),
+            ("10.0.0.1:9", "10.0.0.1:9"),
+            ("::1", "[::1]:3001"),
+            ("[::1]", "[::1]:3001"),
+            ("[2001:db8::2]:65535", "[2001:db8::2]:65535"),
+        ] {
+            assert!(matches!(target(text), Target::Unicast(_)), "{text}");
+            assert_eq!(target(text).to_string(), shown);
+        }
+    }
+
+    #[test]
+    fn names_are_kept_for_a_later_look_up() {
+        assert_eq!(target("desk"), Target::Name { host: "desk".into(), port: 3001 });
+        assert_eq!(target("desk.example:7").to_string(), "desk.example:7");
+        assert_eq!(target("[fe80::1%eth0]:7").to_string(), "[fe80::1%eth0]:7");
+    }
+
+    #[test]
+    fn the_address_tells_the_kind() {
+        assert_eq!(target("255.255.255.255:5"), Target::broadcast(5));
+        assert_eq!(target("239.1.2.3").to_string(), "multicast 239.1.2.3:3001");
+        assert!(matches!(target("[ff02::1]:5"), Target::Multicast { ttl: 1, .. }));
+    }
+
+    #[test]
+    fn errors_name_the_reason() {
+        for (text, reason) in [
+            ("", "empty"),
+            ("10.0.0.1:", "the port is not"),
+            ("10.0.0.1:0", "the port is not"),
+            ("10.0.0.1:+5", "the port is not"),
+            ("10.0.0.1:65536", "the port is not"),
+            ("10.0.0.256:3001", "not a valid IPv4"),
+            ("2001:db8::2:3001:x", "[IPV6]:PORT"),
+            ("[::1", "] is missing"),
+            ("[::1]x", "only :PORT"),
+            ("[desk]:1", "no IPv6 address"),
+            ("a b", "character"),
+            ("-x", "character"),
+            (":3001", "no name"),
+        ] {
+            let error = text.parse::<Target>().unwrap_err().to_string();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn interfaces_apply_to_broadcast_and_multicast_only() {
+        let names = ["eth0".to_owned()];
+        assert_eq!(
+            target("255.255.255.255").on_interfaces(&names).to_string(),
+            "broadcast port 3001 on eth0"
+        );
+        assert_eq!(target("10.0.0.1").on_interfaces(&names), target("10.0.0.1"));
+    }
+}
