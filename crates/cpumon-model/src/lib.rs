@@ -12,6 +12,7 @@
 //! assert_eq!(interval.ledger.unattributed_ns(), 0);
 //! ```
 
+mod columns;
 mod counters;
 mod cpu;
 mod differ;
@@ -23,7 +24,9 @@ mod ledger;
 mod name;
 mod snapshot;
 mod text;
+mod values;
 
+pub use columns::{COLUMNS, Column, ColumnId, Kind, Tables, column, columns};
 pub use counters::{Counters, Delta, Fields};
 pub use cpu::{CpuInterval, CpuSample, CpuTimes};
 pub use host::{HostInfo, HostStatus, LossCounts, Trust};
@@ -36,3 +39,4 @@ pub use snapshot::{
     ThreadSample,
 };
 pub use text::{Escaped, escape};
+pub use values::{IntervalView, Utc, Value, flag_names};

@@ -1,0 +1,212 @@
+//! The one table of columns. In: nothing. Out: for each column its name, unit, help text and the tables that have it.
+//! Why: CSV and JSON exports, SQL virtual tables, screens and docs read this list, so a name means one thing everywhere.
+
+use bitflags::bitflags;
+
+use crate::Fields;
+
+bitflags! {
+    /// The tables a column is part of.
+    #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+    pub struct Tables: u8 {
+        /// SQL `hosts`: one row a host.
+        const HOSTS = 1;
+        /// SQL `processes`: one row a process that was ever stored.
+        const PROCESSES = 1 << 1;
+        /// SQL `threads`: one row a thread that was ever stored.
+        const THREADS = 1 << 2;
+        /// SQL `process_interval`, export `processes`: one row a process and interval.
+        const PROCESS_INTERVAL = 1 << 3;
+        /// SQL `thread_interval`, export `threads`: one row a thread and interval.
+        const THREAD_INTERVAL = 1 << 4;
+        /// SQL `cpu_interval`: one row a CPU and interval.
+        const CPU_INTERVAL = 1 << 5;
+        /// SQL `host_interval`, export `ledger`: one row a host and interval.
+        const HOST_INTERVAL = 1 << 6;
+    }
+}
+
+/// What a column's values are.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A whole number.
+    Integer,
+    /// A fraction.
+    Real,
+    /// Text. Hostile where it is a name: escape it before a terminal sees it.
+    Text,
+}
+
+/// One column.
+#[derive(Copy, Clone, Debug)]
+pub struct Column {
+    /// Which one.
+    pub id: ColumnId,
+    /// Name in CSV, JSON and SQL.
+    pub name: &'static str,
+    /// What its values are.
+    pub kind: Kind,
+    /// Unit; empty for names, ids and counts without one.
+    pub unit: &'static str,
+    /// The tables that have it.
+    pub tables: Tables,
+    /// The counters a source must measure for it to have data; otherwise it is empty (null), which is not zero.
+    pub needs: Fields,
+    /// Meaning, in one sentence.
+    pub help: &'static str,
+}
+
+macro_rules! columns {
+    ($($id:ident $name:literal $kind:ident $unit:literal [$($table:ident)|+] $needs:ident $help:literal;)+) => {
+        /// Names a column.
+        #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum ColumnId {
+            $(#[doc = concat!("The column `", $name, "`.")] $id,)+
+        }
+
+        /// Every column. A table's columns stand in the order of this list; new ones are added at its end.
+        pub const COLUMNS: &[Column] = &[
+            $(Column {
+                id: ColumnId::$id,
+                name: $name,
+                kind: Kind::$kind,
+                unit: $unit,
+                tables: Tables::empty()$(.union(Tables::$table))+,
+                needs: columns!(@fields $needs),
+                help: $help,
+            },)+
+        ];
+    };
+    (@fields NONE) => { Fields::empty() };
+    (@fields $field:ident) => { Fields::$field };
+}
+
+columns! {
+    Host "host" Text "" [HOSTS|PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] NONE "The host's name; for v1 devices their address.";
+    HostId "host_id" Text "" [HOSTS|PROCESSES|THREADS] NONE "The host's identity over reboots, 32 hexadecimal digits.";
+    BootId "boot_id" Text "" [HOSTS|PROCESSES|THREADS|HOST_INTERVAL] NONE "The boot, 32 hexadecimal digits; empty where the sender names none. Pids and start times count within it.";
+    BeginUtc "begin_utc" Text "UTC" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] NONE "Begin of the interval on the device's wall clock, ISO 8601 with nanoseconds.";
+    EndUtc "end_utc" Text "UTC" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] NONE "End of the interval, likewise.";
+    Cpu "cpu" Integer "" [CPU_INTERVAL] CPUS "CPU number, from 0.";
+    Pid "pid" Integer "" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL] NONE "Process id (thread group id). Reused by the kernel: with start_ns it is unique in a boot.";
+    Tid "tid" Integer "" [THREADS|THREAD_INTERVAL] NONE "Thread id. Reused likewise.";
+    Name "name" Text "" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL] NONE "Process: its executable's base name where known, else its comm. Thread: its comm at the interval's end.";
+    ProcessName "process_name" Text "" [THREADS|THREAD_INTERVAL] NONE "Name of the process the thread belongs to.";
+    StartNs "start_ns" Integer "ns" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL] NONE "Start of the process or thread since boot (CLOCK_BOOTTIME); empty where the sender does not tell.";
+    BeginNs "begin_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] NONE "Begin of the interval, device wall clock, since the UNIX epoch.";
+    EndNs "end_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] NONE "End of the interval, device wall clock, since the UNIX epoch.";
+    DurationNs "duration_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] NONE "Measured length of the interval on the monotonic clock; rates divide by it.";
+    UserNs "user_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] USER "Run time in user mode within the interval.";
+    SystemNs "system_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SYSTEM "Run time in kernel mode within the interval.";
+    RunNs "run_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] RUN "Time on a CPU within the interval.";
+    RunDelayNs "run_delay_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] RUN_DELAY "Time runnable but waiting for a CPU within the interval.";
+    VoluntarySwitches "voluntary_switches" Integer "" [PROCESS_INTERVAL|THREAD_INTERVAL] SWITCHES "Times it left the CPU to wait.";
+    InvoluntarySwitches "involuntary_switches" Integer "" [PROCESS_INTERVAL|THREAD_INTERVAL] SWITCHES "Times it was pushed off the CPU while runnable.";
+    CpuPct "cpu_pct" Real "%CPU" [PROCESS_INTERVAL|THREAD_INTERVAL] RUN "Utilization: run_ns / duration_ns x 100; 100 = one CPU.";
+    ParentPid "parent_pid" Integer "" [PROCESS_INTERVAL] NONE "Pid of the parent process; 0 for none.";
+    Uid "uid" Integer "" [PROCESSES|PROCESS_INTERVAL|THREAD_INTERVAL] NONE "Real user id of the process.";
+    Cgroup "cgroup" Text "" [PROCESSES|PROCESS_INTERVAL|THREAD_INTERVAL] NONE "cgroup path; empty if none or unreadable.";
+    Container "container" Text "" [PROCESSES|PROCESS_INTERVAL|THREAD_INTERVAL] NONE "Container or systemd unit, derived from the cgroup; empty if none.";
+    Cmdline "cmdline" Text "" [PROCESSES|PROCESS_INTERVAL] NONE "Command line, scrubbed of secrets; empty unless the agent runs with --cmdline.";
+    IsKernel "is_kernel" Integer "0/1" [PROCESSES|PROCESS_INTERVAL] NONE "1 for a kernel thread.";
+    ThreadRows "thread_rows" Integer "" [PROCESS_INTERVAL] NONE "Threads of the process that have a row in this interval, ended ones included.";
+    State "state" Text "" [THREAD_INTERVAL] NONE "State at the interval's end: a letter of proc(5).";
+    LastCpu "last_cpu" Integer "" [THREAD_INTERVAL] NONE "CPU it last ran on.";
+    Priority "priority" Integer "" [THREAD_INTERVAL] NONE "Kernel priority: 20 + nice, or -1 - rt_priority for real-time tasks.";
+    Nice "nice" Integer "" [THREAD_INTERVAL] NONE "Nice value, -20 to 19.";
+    Life "life" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL] NONE "alive at both ends, born inside, ended inside, or born_ended: both.";
+    CpuNiceNs "nice_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS "Niced user mode (/proc/stat).";
+    CpuUserNs "user_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS "User mode, guests included (/proc/stat).";
+    CpuSystemNs "system_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS "Kernel mode (/proc/stat).";
+    CpuIdleNs "idle_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS "Nothing to run, iowait not included (/proc/stat).";
+    CpuIowaitNs "iowait_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS "Nothing to run while a task waits for a disk (/proc/stat).";
+    CpuIrqNs "irq_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS "Hard interrupts (/proc/stat).";
+    CpuSoftirqNs "softirq_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS "Soft interrupts (/proc/stat).";
+    CpuStealNs "steal_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS "Taken by the hypervisor (/proc/stat).";
+    CpuGuestNs "guest_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS "Running guests; part of user_ns (/proc/stat).";
+    CpuGuestNiceNs "guest_nice_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS "Running niced guests; part of nice_ns (/proc/stat).";
+    WentBack "went_back" Integer "0/1" [CPU_INTERVAL] CPUS "1 if a mode of this CPU went backwards; it counts as 0.";
+    CapacityNs "capacity_ns" Integer "ns" [HOST_INTERVAL] NONE "CPUs online x measured length; empty if the CPUs are not known.";
+    LedgerThreadsNs "ledger_threads_ns" Integer "ns" [HOST_INTERVAL] NONE "Ledger: run time of threads alive at the end.";
+    LedgerExitedNs "ledger_exited_ns" Integer "ns" [HOST_INTERVAL] NONE "Ledger: run time of threads that ended in the interval.";
+    LedgerIrqNs "ledger_irq_ns" Integer "ns" [HOST_INTERVAL] NONE "Ledger: hard interrupts; 0 when inside the threads' run time.";
+    LedgerSoftirqNs "ledger_softirq_ns" Integer "ns" [HOST_INTERVAL] NONE "Ledger: soft interrupts; 0 when inside the threads' run time.";
+    LedgerStealNs "ledger_steal_ns" Integer "ns" [HOST_INTERVAL] NONE "Ledger: taken by the hypervisor.";
+    LedgerIdleNs "ledger_idle_ns" Integer "ns" [HOST_INTERVAL] NONE "Ledger: idle, iowait included.";
+    UnattributedNs "unattributed_ns" Integer "ns" [HOST_INTERVAL] NONE "Ledger: what is left of the capacity; negative when more was booked than there was.";
+    UnattributedRatio "unattributed_ratio" Real "ratio" [HOST_INTERVAL] NONE "unattributed_ns / capacity_ns.";
+    IrqInRunTime "irq_in_run_time" Integer "0/1" [HOST_INTERVAL] NONE "1 if the kernel charges interrupts to whoever was running.";
+    Sequence "sequence" Integer "" [HOST_INTERVAL] NONE "Number of the snapshot that ends the interval, from the agent's start.";
+    ThreadCount "thread_count" Integer "" [HOST_INTERVAL] NONE "Threads alive on the host at the end.";
+    ProcessCount "process_count" Integer "" [HOST_INTERVAL] NONE "Processes alive on the host at the end.";
+    PassNs "pass_ns" Integer "ns" [HOST_INTERVAL] NONE "How long the ending collection pass took.";
+    TasksVanished "tasks_vanished" Integer "" [HOST_INTERVAL] NONE "Tasks that vanished while being read, since the agent's start (normal).";
+    PermissionDenied "permission_denied" Integer "" [HOST_INTERVAL] NONE "Tasks or files the kernel refused to show, since the agent's start.";
+    Malformed "malformed" Integer "" [HOST_INTERVAL] NONE "Records that made no sense, since the agent's start.";
+    ExitsLost "exits_lost" Integer "" [HOST_INTERVAL] NONE "Exit records lost, since the agent's start.";
+    IntervalsLate "intervals_late" Integer "" [HOST_INTERVAL] NONE "Intervals that began late, since the agent's start.";
+    IntervalsSkipped "intervals_skipped" Integer "" [HOST_INTERVAL] NONE "Intervals skipped, since the agent's start.";
+    OwnCpuNs "own_cpu_ns" Integer "ns" [HOST_INTERVAL] NONE "CPU time of the agent itself, since its start.";
+    OwnRssBytes "own_rss_bytes" Integer "bytes" [HOST_INTERVAL] NONE "Resident memory of the agent.";
+    V1Ticks "v1_ticks" Integer "100 ns" [HOST_INTERVAL] NONE "The device's own time stamp in v1 data: ticks since 0001-01-01, local time.";
+    Kernel "kernel" Text "" [HOSTS] NONE "Kernel name and release.";
+    Arch "arch" Text "" [HOSTS] NONE "Machine architecture.";
+    Agent "agent" Text "" [HOSTS] NONE "Agent name and version.";
+    SourceReason "source_reason" Text "" [HOSTS] NONE "Who measures and why that source was chosen.";
+    CpuCount "cpu_count" Integer "" [HOSTS] NONE "Online CPUs.";
+    IntervalNs "interval_ns" Integer "ns" [HOSTS] NONE "The interval the agent aims at.";
+    Trust "trust" Text "" [HOSTS] NONE "How the data came in: local, unauthenticated or imported.";
+    FirstNs "first_ns" Integer "ns" [HOSTS] NONE "Begin of the oldest stored interval, since the UNIX epoch.";
+    LastNs "last_ns" Integer "ns" [HOSTS] NONE "End of the newest stored interval, since the UNIX epoch.";
+    Flags "flags" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|HOST_INTERVAL] NONE "What is odd, names joined by |: counter_reset, first_sight, no_final_counters, impossible, spans_loss, partial, restart.";
+    Source "source" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] NONE "Who measured: procfs, bpf, v1, legacy, simulated.";
+}
+
+/// The columns of one table, in their order.
+pub fn columns(table: Tables) -> impl Iterator<Item = &'static Column> {
+    COLUMNS.iter().filter(move |column| column.tables.contains(table))
+}
+
+/// The column of a table with this name.
+#[must_use]
+pub fn column(table: Tables, name: &str) -> Option<&'static Column> {
+    columns(table).find(|column| column.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique_in_each_table() {
+        for table in Tables::all().iter() {
+            let mut seen = HashSet::new();
+            for column in columns(table) {
+                assert!(seen.insert(column.name), "{} twice in {table:?}", column.name);
+            }
+            assert!(seen.len() > 5, "{table:?} has too few columns");
+        }
+    }
+
+    #[test]
+    fn every_column_has_a_table_a_help_and_a_unit_in_its_name() {
+        for column in COLUMNS {
+            assert!(!column.tables.is_empty() && column.help.ends_with('.'), "{}", column.name);
+            assert_eq!(column.name.ends_with("_ns"), column.unit == "ns", "{}", column.name);
+        }
+    }
+
+    #[test]
+    fn the_names_that_other_tools_rely_on_are_there() {
+        let names = "host pid tid name process_name start_ns begin_ns end_ns duration_ns user_ns system_ns run_ns \
+                     run_delay_ns voluntary_switches involuntary_switches";
+        for name in names.split_whitespace() {
+            assert!(column(Tables::THREAD_INTERVAL, name).is_some(), "{name}");
+            let only_threads = matches!(name, "tid" | "process_name");
+            assert_eq!(column(Tables::PROCESS_INTERVAL, name).is_none(), only_threads, "{name}");
+        }
+    }
+}

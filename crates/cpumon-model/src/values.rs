@@ -1,0 +1,371 @@
+//! One cell at a time. In: an [`Interval`] and one of its rows. Out: the [`Value`] of any column of
+//! [`COLUMNS`](crate::COLUMNS). Why: exports and SQL tables give the same value for the same name, and *no data* is
+//! decided in one place.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::{
+    BootId, ColumnId, CpuInterval, CpuTimes, Delta, Fields, Flags, Interval, Life, ProcessInfo,
+    ProcessInterval, SourceKind, ThreadInterval,
+};
+
+/// One cell.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value<'a> {
+    /// No data, which is not zero.
+    Null,
+    /// A whole number.
+    Int(i64),
+    /// A fraction.
+    Real(f64),
+    /// A text; hostile where it is a name.
+    Text(Cow<'a, str>),
+}
+
+impl<'a> Value<'a> {
+    /// A text; empty is no data.
+    fn text_or_null(text: &'a str) -> Self {
+        if text.is_empty() { Self::Null } else { Self::Text(Cow::Borrowed(text)) }
+    }
+
+    /// A count; beyond `i64` it sticks at the top.
+    fn count(value: u64) -> Self {
+        Self::Int(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+}
+
+/// An instant since the UNIX epoch as ISO 8601 in UTC with nanoseconds: `2014-04-10T09:38:16.966668000Z`.
+#[derive(Copy, Clone, Debug)]
+pub struct Utc(pub i64);
+
+impl fmt::Display for Utc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, nanos) = (self.0.div_euclid(1_000_000_000), self.0.rem_euclid(1_000_000_000));
+        let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+        let (year, month, day) = civil_date(days);
+        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{nanos:09}Z")
+    }
+}
+
+/// Year, month and day of a day counted from 1970-01-01, proleptic Gregorian calendar. The year is taken to begin in
+/// March, so that the leap day is its last one; 400 years are 146,097 days.
+fn civil_date(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
+}
+
+/// One interval of one host, ready to give cells.
+#[derive(Clone, Debug)]
+pub struct IntervalView<'a> {
+    host: &'a str,
+    interval: &'a Interval,
+    begin_utc: String,
+    end_utc: String,
+    flags: String,
+    boot: String,
+}
+
+/// Names of [`Flags`] joined by `|`; empty if none.
+#[must_use]
+pub fn flag_names(flags: Flags) -> String {
+    let mut names = String::new();
+    for (name, _) in flags.iter_names() {
+        if !names.is_empty() {
+            names.push('|');
+        }
+        names.extend(name.chars().map(|c| c.to_ascii_lowercase()));
+    }
+    names
+}
+
+impl Life {
+    /// The name in exports and SQL.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Alive => "alive",
+            Self::Born => "born",
+            Self::Ended => "ended",
+            Self::BornEnded => "born_ended",
+        }
+    }
+}
+
+impl<'a> IntervalView<'a> {
+    /// `host`: the host's name.
+    #[must_use]
+    pub fn new(host: &'a str, interval: &'a Interval) -> Self {
+        let boot = if interval.boot == BootId::default() { String::new() } else { interval.boot.to_string() };
+        Self {
+            host,
+            interval,
+            begin_utc: Utc(interval.begin.wall_ns).to_string(),
+            end_utc: Utc(interval.end.wall_ns).to_string(),
+            flags: flag_names(interval.flags),
+            boot,
+        }
+    }
+
+    /// v1 devices tell neither start times nor anything about a task but name, ids and times.
+    fn knows_tasks(&self) -> bool {
+        !matches!(self.interval.source, SourceKind::V1 | SourceKind::Legacy)
+    }
+
+    fn known(&self, value: Value<'a>) -> Value<'a> {
+        if self.knows_tasks() { value } else { Value::Null }
+    }
+
+    fn measured(&self, needs: Fields, value: i64) -> Value<'a> {
+        if self.interval.fields.contains(needs) { Value::Int(value) } else { Value::Null }
+    }
+
+    fn shared(&self, id: ColumnId) -> Value<'_> {
+        match id {
+            ColumnId::Host => Value::Text(Cow::Borrowed(self.host)),
+            ColumnId::BeginUtc => Value::Text(Cow::Borrowed(&self.begin_utc)),
+            ColumnId::EndUtc => Value::Text(Cow::Borrowed(&self.end_utc)),
+            ColumnId::BeginNs => Value::Int(self.interval.begin.wall_ns),
+            ColumnId::EndNs => Value::Int(self.interval.end.wall_ns),
+            ColumnId::DurationNs => Value::count(self.interval.duration_ns()),
+            ColumnId::Source => Value::Text(Cow::Borrowed(self.interval.source.name())),
+            _ => Value::Null,
+        }
+    }
+
+    fn delta(&self, id: ColumnId, delta: &Delta) -> Option<Value<'_>> {
+        Some(match id {
+            ColumnId::UserNs => self.measured(Fields::USER, delta.user_ns),
+            ColumnId::SystemNs => self.measured(Fields::SYSTEM, delta.system_ns),
+            ColumnId::RunNs => self.measured(Fields::RUN, delta.run_ns),
+            ColumnId::RunDelayNs => self.measured(Fields::RUN_DELAY, delta.run_delay_ns),
+            ColumnId::VoluntarySwitches => self.measured(Fields::SWITCHES, delta.voluntary_switches),
+            ColumnId::InvoluntarySwitches => self.measured(Fields::SWITCHES, delta.involuntary_switches),
+            ColumnId::CpuPct if self.interval.fields.contains(Fields::RUN) => {
+                self.interval.cpu_pct(delta.run_ns).map_or(Value::Null, Value::Real)
+            }
+            ColumnId::CpuPct => Value::Null,
+            _ => return None,
+        })
+    }
+
+    fn info<'v>(&'v self, id: ColumnId, info: &'v ProcessInfo) -> Option<Value<'v>> {
+        Some(match id {
+            ColumnId::Uid => self.known(Value::Int(i64::from(info.uid))),
+            ColumnId::Cgroup => Value::text_or_null(&info.cgroup),
+            ColumnId::Container => Value::text_or_null(&info.container),
+            ColumnId::Cmdline => Value::text_or_null(&info.cmdline),
+            ColumnId::IsKernel => self.known(Value::Int(i64::from(info.is_kernel))),
+            _ => return None,
+        })
+    }
+
+    /// A cell of the process table.
+    #[must_use]
+    pub fn process<'v>(&'v self, row: &'v ProcessInterval, id: ColumnId) -> Value<'v> {
+        match id {
+            ColumnId::Pid => Value::Int(i64::from(row.key.pid)),
+            ColumnId::Name => Value::Text(Cow::Borrowed(&row.info.name)),
+            ColumnId::StartNs => self.known(Value::count(row.key.start_ns)),
+            ColumnId::ParentPid => self.known(Value::Int(i64::from(row.parent_pid))),
+            ColumnId::ThreadRows => Value::Int(i64::from(row.thread_rows)),
+            ColumnId::Life => self.known(Value::Text(Cow::Borrowed(row.life.name()))),
+            ColumnId::Flags => Value::Text(Cow::Owned(flag_names(row.flags))),
+            _ => self
+                .delta(id, &row.delta)
+                .or_else(|| self.info(id, &row.info))
+                .unwrap_or_else(|| self.shared(id)),
+        }
+    }
+
+    /// A cell of the thread table.
+    #[must_use]
+    pub fn thread<'v>(&'v self, row: &'v ThreadInterval, id: ColumnId) -> Value<'v> {
+        match id {
+            ColumnId::Pid => Value::Int(i64::from(row.process.pid)),
+            ColumnId::Tid => Value::Int(i64::from(row.key.tid)),
+            // A v1 device names no thread: the name stays empty there.
+            ColumnId::Name if row.comm.is_empty() => Value::Null,
+            ColumnId::Name => Value::Text(row.comm.to_str_lossy()),
+            ColumnId::ProcessName => self
+                .interval
+                .process(row.process)
+                .map_or(Value::Null, |process| Value::Text(Cow::Borrowed(&process.info.name))),
+            ColumnId::StartNs => self.known(Value::count(row.key.start_ns)),
+            ColumnId::State => self.known(Value::Text(Cow::Owned(row.state.letter().to_string()))),
+            ColumnId::LastCpu => self.known(Value::Int(i64::from(row.last_cpu))),
+            ColumnId::Priority => self.known(Value::Int(i64::from(row.priority))),
+            ColumnId::Nice => self.known(Value::Int(i64::from(row.nice))),
+            ColumnId::Life => self.known(Value::Text(Cow::Borrowed(row.life.name()))),
+            ColumnId::Flags => Value::Text(Cow::Owned(flag_names(row.flags))),
+            _ => self
+                .delta(id, &row.delta)
+                .or_else(|| self.info(id, &self.interval.process(row.process)?.info))
+                .unwrap_or_else(|| self.shared(id)),
+        }
+    }
+
+    /// A cell of the CPU table.
+    #[must_use]
+    pub fn cpu(&self, row: &CpuInterval, id: ColumnId) -> Value<'_> {
+        match id {
+            ColumnId::Cpu => Value::Int(i64::from(row.cpu)),
+            ColumnId::WentBack => Value::Int(i64::from(row.went_back)),
+            _ => cpu_mode(&row.times, id).unwrap_or_else(|| self.shared(id)),
+        }
+    }
+
+    /// A cell of the host's interval: the ledger, the CPU modes of all CPUs together, health.
+    #[must_use]
+    pub fn host(&self, id: ColumnId) -> Value<'_> {
+        let interval = self.interval;
+        match id {
+            ColumnId::BootId => Value::text_or_null(&self.boot),
+            ColumnId::Sequence => Value::count(interval.sequence),
+            ColumnId::Flags => Value::Text(Cow::Borrowed(&self.flags)),
+            ColumnId::ThreadCount => Value::Int(i64::from(interval.thread_count)),
+            ColumnId::ProcessCount => Value::Int(i64::from(interval.process_count)),
+            ColumnId::PassNs => self.known(Value::count(interval.pass_ns)),
+            ColumnId::V1Ticks => interval.v1_ticks.map_or(Value::Null, Value::Int),
+            _ => self
+                .ledger(id)
+                .or_else(|| self.health(id))
+                .or_else(|| self.cpu_sum(id))
+                .unwrap_or_else(|| self.shared(id)),
+        }
+    }
+
+    fn ledger(&self, id: ColumnId) -> Option<Value<'a>> {
+        let ledger = &self.interval.ledger;
+        let ns = match id {
+            ColumnId::CapacityNs => ledger.capacity_ns,
+            ColumnId::LedgerThreadsNs => ledger.threads_ns,
+            ColumnId::LedgerExitedNs => ledger.exited_ns,
+            ColumnId::LedgerIrqNs => ledger.irq_ns,
+            ColumnId::LedgerSoftirqNs => ledger.softirq_ns,
+            ColumnId::LedgerStealNs => ledger.steal_ns,
+            ColumnId::LedgerIdleNs => ledger.idle_ns,
+            ColumnId::UnattributedNs => ledger.unattributed_ns(),
+            ColumnId::UnattributedRatio if ledger.capacity_ns != 0 => {
+                return Some(Value::Real(ledger.unattributed_ratio()));
+            }
+            ColumnId::UnattributedRatio => return Some(Value::Null),
+            ColumnId::IrqInRunTime => return Some(self.known(Value::Int(i64::from(ledger.irq_in_run_time)))),
+            _ => return None,
+        };
+        // Without a capacity only the threads' lines mean anything.
+        let is_threads = matches!(id, ColumnId::LedgerThreadsNs | ColumnId::LedgerExitedNs);
+        Some(if ledger.capacity_ns == 0 && !is_threads { Value::Null } else { Value::Int(ns) })
+    }
+
+    fn health(&self, id: ColumnId) -> Option<Value<'a>> {
+        let health = &self.interval.health;
+        let count = match id {
+            ColumnId::TasksVanished => health.tasks_vanished,
+            ColumnId::PermissionDenied => health.permission_denied,
+            ColumnId::Malformed => health.malformed,
+            ColumnId::ExitsLost => health.exits_lost,
+            ColumnId::IntervalsLate => health.intervals_late,
+            ColumnId::IntervalsSkipped => health.intervals_skipped,
+            ColumnId::OwnCpuNs => health.own_cpu_ns,
+            ColumnId::OwnRssBytes => health.own_rss_bytes,
+            _ => return None,
+        };
+        Some(self.known(Value::count(count)))
+    }
+
+    fn cpu_sum(&self, id: ColumnId) -> Option<Value<'a>> {
+        let one = cpu_mode(&CpuTimes::default(), id)?;
+        if self.interval.cpus.is_empty() {
+            return Some(Value::Null);
+        }
+        let sum = self.interval.cpus.iter().fold(one, |sum, cpu| match (sum, cpu_mode(&cpu.times, id)) {
+            (Value::Int(sum), Some(Value::Int(more))) => Value::Int(sum.saturating_add(more)),
+            (sum, _) => sum,
+        });
+        Some(sum)
+    }
+}
+
+fn cpu_mode<'a>(times: &CpuTimes, id: ColumnId) -> Option<Value<'a>> {
+    Some(Value::count(match id {
+        ColumnId::CpuUserNs => times.user_ns,
+        ColumnId::CpuNiceNs => times.nice_ns,
+        ColumnId::CpuSystemNs => times.system_ns,
+        ColumnId::CpuIdleNs => times.idle_ns,
+        ColumnId::CpuIowaitNs => times.iowait_ns,
+        ColumnId::CpuIrqNs => times.irq_ns,
+        ColumnId::CpuSoftirqNs => times.softirq_ns,
+        ColumnId::CpuStealNs => times.steal_ns,
+        ColumnId::CpuGuestNs => times.guest_ns,
+        ColumnId::CpuGuestNiceNs => times.guest_nice_ns,
+        _ => return None,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Ledger, Tables, columns};
+
+    #[test]
+    fn instants_as_utc() {
+        assert_eq!(Utc(0).to_string(), "1970-01-01T00:00:00.000000000Z");
+        assert_eq!(Utc(-1).to_string(), "1969-12-31T23:59:59.999999999Z");
+        assert_eq!(Utc(951_782_400_000_000_001).to_string(), "2000-02-29T00:00:00.000000001Z");
+        assert_eq!(Utc(1_397_122_696_668_000_000).to_string(), "2014-04-10T09:38:16.668000000Z");
+        assert_eq!(Utc(i64::MIN).to_string(), "1677-09-21T00:12:43.145224192Z");
+        assert_eq!(Utc(i64::MAX).to_string(), "2262-04-11T23:47:16.854775807Z");
+    }
+
+    #[test]
+    fn no_data_is_not_zero() {
+        let interval = Interval { fields: Fields::USER, ..Interval::default() };
+        let view = IntervalView::new("h", &interval);
+        let row = ProcessInterval::default();
+        assert_eq!(view.process(&row, ColumnId::UserNs), Value::Int(0));
+        assert_eq!(view.process(&row, ColumnId::SystemNs), Value::Null);
+        assert_eq!(view.host(ColumnId::CpuUserNs), Value::Null);
+        assert_eq!(view.host(ColumnId::CapacityNs), Value::Null);
+    }
+
+    #[test]
+    fn every_column_of_an_interval_table_gives_a_value() {
+        let mut interval = Interval {
+            fields: Fields::all(),
+            source: SourceKind::Bpf,
+            boot: BootId([1; 16]),
+            v1_ticks: Some(1),
+            cpus: vec![CpuInterval::default(); 2],
+            ledger: Ledger { capacity_ns: 1, ..Ledger::default() },
+            ..Interval::default()
+        };
+        interval.end.mono_ns = 1;
+        let text = || "x".into();
+        let info =
+            ProcessInfo { cgroup: text(), container: text(), cmdline: text(), ..ProcessInfo::default() };
+        let process = ProcessInterval { info: info.into(), ..ProcessInterval::default() };
+        let thread = ThreadInterval { comm: "x".into(), ..ThreadInterval::default() };
+        interval.processes.push(process.clone());
+        let view = IntervalView::new("h", &interval);
+        for column in columns(Tables::PROCESS_INTERVAL) {
+            assert_ne!(view.process(&process, column.id), Value::Null, "{}", column.name);
+        }
+        for column in columns(Tables::THREAD_INTERVAL) {
+            assert_ne!(view.thread(&thread, column.id), Value::Null, "{}", column.name);
+        }
+        for column in columns(Tables::CPU_INTERVAL) {
+            assert_ne!(view.cpu(&CpuInterval::default(), column.id), Value::Null, "{}", column.name);
+        }
+        for column in columns(Tables::HOST_INTERVAL) {
+            assert_ne!(view.host(column.id), Value::Null, "{}", column.name);
+        }
+    }
+}
