@@ -1,0 +1,227 @@
+//! An interval's conversions between model and JSON. In: either. Out: the other, without loss.
+
+use std::sync::Arc;
+
+use cpumon_model as model;
+use cpumon_model::{Comm, Fields, Flags, Life, SourceKind, TaskState};
+
+use super::host::same_fields;
+use super::{Cpu, Health, Interval, Ledger, Moment, Process, ProcessInfo, Task, Thread};
+
+/// JSON that has the right shape but not the right values.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("interval: {what} is not valid: {value:?}")]
+pub struct InvalidInterval {
+    what: &'static str,
+    value: String,
+}
+
+same_fields!(model::Moment => Moment { mono_ns, boot_ns, wall_ns });
+same_fields!(Ledger => LedgerModel { capacity_ns, threads_ns, exited_ns, irq_ns, softirq_ns, steal_ns, idle_ns, irq_in_run_time });
+same_fields!(model::Ledger => Ledger { capacity_ns, threads_ns, exited_ns, irq_ns, softirq_ns, steal_ns, idle_ns, irq_in_run_time });
+same_fields!(model::SourceHealth => Health { tasks_vanished, permission_denied, malformed, exits_lost, intervals_late, intervals_skipped, own_cpu_ns, own_rss_bytes });
+same_fields!(Health => HealthModel { tasks_vanished, permission_denied, malformed, exits_lost, intervals_late, intervals_skipped, own_cpu_ns, own_rss_bytes });
+same_fields!(Moment => MomentModel { mono_ns, boot_ns, wall_ns });
+use model::{Ledger as LedgerModel, Moment as MomentModel, SourceHealth as HealthModel};
+
+/// Unknown names (a newer receiver) are [`SourceKind::Unknown`].
+pub(super) fn source_from_name(name: &str) -> SourceKind {
+    (0..=u8::MAX).map(SourceKind::from_code).find(|kind| kind.name() == name).unwrap_or_default()
+}
+
+fn flag_names<F: bitflags::Flags>(flags: &F) -> Vec<String> {
+    flags.iter_names().map(|(name, _)| name.to_owned()).collect()
+}
+
+/// Unknown names (a newer receiver) are left out.
+fn flags_from_names<F: bitflags::Flags>(names: &[String]) -> F {
+    let mut flags = F::empty();
+    names.iter().filter_map(|name| F::from_name(name)).for_each(|flag| flags.insert(flag));
+    flags
+}
+
+const LIVES: [(Life, &str); 4] =
+    [(Life::Alive, ""), (Life::Born, "born"), (Life::Ended, "ended"), (Life::BornEnded, "born_ended")];
+
+impl Task {
+    fn new(life: Life, flags: Flags, delta: &model::Delta) -> Self {
+        Self {
+            life: LIVES.iter().find(|row| row.0 == life).map_or("", |row| row.1).to_owned(),
+            flags: flag_names(&flags),
+            user_ns: delta.user_ns,
+            system_ns: delta.system_ns,
+            run_ns: delta.run_ns,
+            run_delay_ns: delta.run_delay_ns,
+            voluntary_switches: delta.voluntary_switches,
+            involuntary_switches: delta.involuntary_switches,
+        }
+    }
+
+    fn life(&self) -> Result<Life, InvalidInterval> {
+        let row = LIVES.iter().find(|row| row.1 == self.life);
+        row.map(|row| row.0).ok_or_else(|| InvalidInterval { what: "life", value: self.life.clone() })
+    }
+
+    fn delta(&self) -> model::Delta {
+        model::Delta {
+            user_ns: self.user_ns,
+            system_ns: self.system_ns,
+            run_ns: self.run_ns,
+            run_delay_ns: self.run_delay_ns,
+            voluntary_switches: self.voluntary_switches,
+            involuntary_switches: self.involuntary_switches,
+        }
+    }
+}
+
+impl From<&model::ProcessInterval> for Process {
+    fn from(row: &model::ProcessInterval) -> Self {
+        Self {
+            pid: row.key.pid,
+            start_ns: row.key.start_ns,
+            parent_pid: row.parent_pid,
+            info: ProcessInfo {
+                name: row.info.name.to_string(),
+                comm: row.info.comm.to_string(),
+                cmdline: row.info.cmdline.to_string(),
+                cgroup: row.info.cgroup.to_string(),
+                container: row.info.container.to_string(),
+                uid: row.info.uid,
+                is_kernel: row.info.is_kernel,
+            },
+            thread_rows: row.thread_rows,
+            task: Task::new(row.life, row.flags, &row.delta),
+        }
+    }
+}
+
+impl TryFrom<Process> for model::ProcessInterval {
+    type Error = InvalidInterval;
+
+    fn try_from(row: Process) -> Result<Self, InvalidInterval> {
+        Ok(Self {
+            key: model::ProcessKey { pid: row.pid, start_ns: row.start_ns },
+            parent_pid: row.parent_pid,
+            thread_rows: row.thread_rows,
+            life: row.task.life()?,
+            flags: flags_from_names(&row.task.flags),
+            delta: row.task.delta(),
+            info: Arc::new(model::ProcessInfo {
+                name: row.info.name.into(),
+                comm: row.info.comm.into(),
+                cmdline: row.info.cmdline.into(),
+                cgroup: row.info.cgroup.into(),
+                container: row.info.container.into(),
+                uid: row.info.uid,
+                is_kernel: row.info.is_kernel,
+            }),
+        })
+    }
+}
+
+impl From<&model::ThreadInterval> for Thread {
+    fn from(row: &model::ThreadInterval) -> Self {
+        let is_text = std::str::from_utf8(row.comm.as_bytes()).is_ok();
+        Self {
+            tid: row.key.tid,
+            start_ns: row.key.start_ns,
+            pid: row.process.pid,
+            process_start_ns: row.process.start_ns,
+            comm: row.comm.to_str_lossy().into_owned(),
+            comm_bytes: (!is_text).then(|| row.comm.as_bytes().to_vec()),
+            state: row.state.0,
+            nice: row.nice,
+            priority: row.priority,
+            last_cpu: row.last_cpu,
+            task: Task::new(row.life, row.flags, &row.delta),
+        }
+    }
+}
+
+impl TryFrom<Thread> for model::ThreadInterval {
+    type Error = InvalidInterval;
+
+    fn try_from(row: Thread) -> Result<Self, InvalidInterval> {
+        let comm = match &row.comm_bytes {
+            Some(bytes) => Comm::new(bytes),
+            None => Comm::from(row.comm.as_str()),
+        };
+        Ok(Self {
+            key: model::ThreadKey { tid: row.tid, start_ns: row.start_ns },
+            process: model::ProcessKey { pid: row.pid, start_ns: row.process_start_ns },
+            comm,
+            state: TaskState(row.state),
+            nice: row.nice,
+            priority: row.priority,
+            last_cpu: row.last_cpu,
+            life: row.task.life()?,
+            flags: flags_from_names(&row.task.flags),
+            delta: row.task.delta(),
+        })
+    }
+}
+
+impl From<&model::Interval> for Interval {
+    fn from(interval: &model::Interval) -> Self {
+        let cpu = |row: &model::CpuInterval| Cpu {
+            cpu: row.cpu,
+            times_ns: row.times.to_array(),
+            went_back: row.went_back,
+        };
+        Self {
+            host: interval.host.to_string(),
+            boot: interval.boot.to_string(),
+            sequence: interval.sequence,
+            source: interval.source.name().into(),
+            fields: flag_names(&interval.fields),
+            flags: flag_names(&interval.flags),
+            begin: Moment::from(&interval.begin),
+            end: Moment::from(&interval.end),
+            pass_ns: interval.pass_ns,
+            v1_ticks: interval.v1_ticks,
+            cpus: interval.cpus.iter().map(cpu).collect(),
+            processes: interval.processes.iter().map(Process::from).collect(),
+            threads: interval.threads.iter().map(Thread::from).collect(),
+            thread_count: interval.thread_count,
+            process_count: interval.process_count,
+            ledger: Ledger::from(&interval.ledger),
+            health: Health::from(&interval.health),
+        }
+    }
+}
+
+impl TryFrom<Interval> for model::Interval {
+    type Error = InvalidInterval;
+
+    fn try_from(interval: Interval) -> Result<Self, InvalidInterval> {
+        let id = |what: &'static str, value: &str| InvalidInterval { what, value: value.to_owned() };
+        let cpu = |row: &Cpu| model::CpuInterval {
+            cpu: row.cpu,
+            times: model::CpuTimes::from_array(row.times_ns),
+            went_back: row.went_back,
+        };
+        Ok(Self {
+            host: interval.host.parse().map_err(|_| id("host", &interval.host))?,
+            boot: interval.boot.parse().map_err(|_| id("boot", &interval.boot))?,
+            sequence: interval.sequence,
+            source: source_from_name(&interval.source),
+            fields: flags_from_names::<Fields>(&interval.fields),
+            flags: flags_from_names(&interval.flags),
+            begin: (&interval.begin).into(),
+            end: (&interval.end).into(),
+            pass_ns: interval.pass_ns,
+            v1_ticks: interval.v1_ticks,
+            cpus: interval.cpus.iter().map(cpu).collect(),
+            processes: interval.processes.into_iter().map(TryFrom::try_from).collect::<Result<_, _>>()?,
+            threads: interval.threads.into_iter().map(TryFrom::try_from).collect::<Result<_, _>>()?,
+            thread_count: interval.thread_count,
+            process_count: interval.process_count,
+            ledger: (&interval.ledger).into(),
+            health: (&interval.health).into(),
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "convert_tests.rs"]
+mod tests;

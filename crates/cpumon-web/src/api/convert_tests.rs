@@ -1,0 +1,131 @@
+//! An interval with every value set survives its JSON.
+
+use super::*;
+
+fn delta(n: i64) -> model::Delta {
+    model::Delta {
+        user_ns: n,
+        system_ns: -n,
+        run_ns: i64::MAX,
+        run_delay_ns: i64::MIN,
+        voluntary_switches: n + 3,
+        involuntary_switches: n + 4,
+    }
+}
+
+fn full() -> model::Interval {
+    let process = model::ProcessKey { pid: 10, start_ns: u64::MAX };
+    let info = model::ProcessInfo {
+        name: "\u{1b}[2Jevil\"name".into(),
+        comm: "comm".into(),
+        cmdline: "a b".into(),
+        cgroup: "/x".into(),
+        container: "c".into(),
+        uid: 1000,
+        is_kernel: true,
+    };
+    let thread = |tid: u32, comm: Comm, life: Life| model::ThreadInterval {
+        key: model::ThreadKey { tid, start_ns: 5 },
+        process,
+        comm,
+        state: TaskState(b'D'),
+        nice: -5,
+        priority: -51,
+        last_cpu: 3,
+        life,
+        flags: Flags::FIRST_SIGHT | Flags::IMPOSSIBLE,
+        delta: delta(7),
+    };
+    model::Interval {
+        host: model::HostId([1; 16]),
+        boot: model::BootId([2; 16]),
+        sequence: 3,
+        source: SourceKind::Bpf,
+        fields: Fields::all(),
+        flags: Flags::SPANS_LOSS,
+        begin: model::Moment { mono_ns: 1, boot_ns: 2, wall_ns: 3 },
+        end: model::Moment { mono_ns: 4, boot_ns: 5, wall_ns: 6 },
+        pass_ns: 7,
+        v1_ticks: Some(634_000_000_000_000_000),
+        cpus: vec![model::CpuInterval {
+            cpu: 1,
+            times: model::CpuTimes::from_array([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
+            went_back: true,
+        }],
+        processes: vec![model::ProcessInterval {
+            key: process,
+            parent_pid: 1,
+            info: Arc::new(info),
+            thread_rows: 4,
+            life: Life::Born,
+            flags: Flags::NO_FINAL_COUNTERS,
+            delta: delta(9),
+        }],
+        threads: vec![
+            thread(1, Comm::new(b"plain"), Life::Alive),
+            thread(2, Comm::new(b"\xff\xfe\x01x"), Life::Born),
+            thread(3, Comm::new("grüße".as_bytes()), Life::Ended),
+            thread(4, Comm::default(), Life::BornEnded),
+        ],
+        thread_count: 11,
+        process_count: 12,
+        ledger: model::Ledger {
+            capacity_ns: 1,
+            threads_ns: 2,
+            exited_ns: 3,
+            irq_ns: 4,
+            softirq_ns: 5,
+            steal_ns: 6,
+            idle_ns: -7,
+            irq_in_run_time: true,
+        },
+        health: model::SourceHealth {
+            tasks_vanished: 1,
+            permission_denied: 2,
+            malformed: 3,
+            exits_lost: 4,
+            intervals_late: 5,
+            intervals_skipped: 6,
+            own_cpu_ns: 7,
+            own_rss_bytes: 8,
+        },
+    }
+}
+
+#[test]
+fn an_interval_survives_its_json() {
+    let interval = full();
+    let json = serde_json::to_vec(&Interval::from(&interval)).unwrap();
+    let back: Interval = serde_json::from_slice(&json).unwrap();
+    assert_eq!(model::Interval::try_from(back).unwrap(), interval);
+}
+
+#[test]
+fn an_idle_thread_costs_few_bytes() {
+    let idle = model::ThreadInterval { comm: Comm::from("idle"), ..model::ThreadInterval::default() };
+    let json = serde_json::to_string(&Thread::from(&idle)).unwrap();
+    assert_eq!(json, r#"{"tid":0,"start_ns":0,"pid":0,"process_start_ns":0,"comm":"idle","state":63}"#);
+}
+
+#[test]
+fn what_a_newer_receiver_adds_is_skipped() {
+    let json = r#"{"host":"01010101010101010101010101010101","boot":"00000000000000000000000000000000","source":"crystal ball",
+        "fields":["RUN","TELEPATHY"],"flags":["NEW_FLAG"],"brand_new":{"x":1}}"#;
+    let back: Interval = serde_json::from_str(json).unwrap();
+    let interval = model::Interval::try_from(back).unwrap();
+    assert_eq!((interval.source, interval.fields), (SourceKind::Unknown, Fields::RUN));
+}
+
+#[test]
+fn wrong_values_are_named() {
+    let host = "01010101010101010101010101010101".to_owned();
+    let bad = |thread: Thread| {
+        let interval =
+            Interval { host: host.clone(), boot: host.clone(), threads: vec![thread], ..Interval::default() };
+        model::Interval::try_from(interval).unwrap_err().to_string()
+    };
+    let task = Task { life: "undead".into(), ..Task::default() };
+    assert!(bad(Thread { task, ..Thread::default() }).contains("undead"));
+    let nameless = model::Interval::try_from(Interval::default()).unwrap_err();
+    assert!(nameless.to_string().contains("host"));
+}

@@ -1,0 +1,181 @@
+//! A host as JSON, from and to [`cpumon_model::HostStatus`].
+
+use cpumon_model::{HostInfo, HostStatus, LossCounts, ParseIdError, Trust};
+use serde::{Deserialize, Serialize};
+
+use super::Moment;
+use super::convert::source_from_name;
+
+/// Answer of `/api/v1/hosts`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hosts {
+    /// Every host that reported since the receiver started, by name.
+    pub hosts: Vec<Host>,
+}
+
+/// A host as the receiver sees it now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Host {
+    /// Host id: 32 hexadecimal digits, stable over reboots.
+    pub id: String,
+    /// Boot id: 32 hexadecimal digits; all zero if not told.
+    pub boot: String,
+    /// The machine's name; for v1 devices their address. Hostile text unless `trust` is `local`.
+    pub hostname: String,
+    /// Kernel name and release.
+    pub kernel: String,
+    /// Machine architecture.
+    pub arch: String,
+    /// Agent name and version.
+    pub agent: String,
+    /// Why this source was chosen, one line.
+    pub source_reason: String,
+    /// Online CPUs; 0 if not told.
+    pub cpu_count: u32,
+    /// The interval the agent aims at; 0 if not told.
+    pub interval_ns: u64,
+    /// Where the last datagram came from, `address:port`; empty for the local agent.
+    pub address: String,
+    /// `local`, `unauthenticated` (plain datagrams: anyone could have sent them) or `imported`.
+    pub trust: String,
+    /// Who measures: `procfs`, `bpf`, `v1`, …
+    pub source: String,
+    /// End of the newest interval on the device's clocks.
+    pub last: Moment,
+    /// When the receiver got it, on the receiver's clock.
+    pub received_wall_ns: i64,
+    /// Live threads.
+    pub thread_count: u32,
+    /// Live processes.
+    pub process_count: u32,
+    /// What was lost since the receiver started.
+    pub loss: Loss,
+}
+
+/// What was lost, doubled or refused since the receiver started. Meanings: [`LossCounts`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[expect(missing_docs, reason = "each field is documented under the same name in LossCounts")]
+pub struct Loss {
+    pub datagrams: u64,
+    pub bytes: u64,
+    pub snapshots: u64,
+    pub snapshots_lost: u64,
+    pub snapshots_partial: u64,
+    pub duplicates: u64,
+    pub reordered: u64,
+    pub rejected: u64,
+    pub store_dropped: u64,
+}
+
+macro_rules! same_fields {
+    ($from:ty => $to:ident { $($field:ident),+ $(,)? }) => {
+        impl From<&$from> for $to {
+            fn from(from: &$from) -> Self {
+                Self { $($field: from.$field),+ }
+            }
+        }
+    };
+}
+pub(super) use same_fields;
+
+same_fields!(LossCounts => Loss { datagrams, bytes, snapshots, snapshots_lost, snapshots_partial, duplicates, reordered, rejected, store_dropped });
+same_fields!(Loss => LossCounts { datagrams, bytes, snapshots, snapshots_lost, snapshots_partial, duplicates, reordered, rejected, store_dropped });
+
+impl From<&HostStatus> for Host {
+    fn from(status: &HostStatus) -> Self {
+        let info = &status.info;
+        Self {
+            id: info.host.to_string(),
+            boot: info.boot.to_string(),
+            hostname: info.hostname.to_string(),
+            kernel: info.kernel.to_string(),
+            arch: info.arch.to_string(),
+            agent: info.agent.to_string(),
+            source_reason: info.source_reason.to_string(),
+            cpu_count: info.cpu_count,
+            interval_ns: info.interval_ns,
+            address: status.address.to_string(),
+            trust: status.trust.name().into(),
+            source: status.source.name().into(),
+            last: Moment::from(&status.last),
+            received_wall_ns: status.received_wall_ns,
+            thread_count: status.thread_count,
+            process_count: status.process_count,
+            loss: Loss::from(&status.loss),
+        }
+    }
+}
+
+impl TryFrom<Host> for HostStatus {
+    type Error = ParseIdError;
+
+    fn try_from(host: Host) -> Result<Self, ParseIdError> {
+        Ok(Self {
+            info: HostInfo {
+                host: host.id.parse()?,
+                boot: host.boot.parse()?,
+                hostname: host.hostname.into(),
+                kernel: host.kernel.into(),
+                arch: host.arch.into(),
+                agent: host.agent.into(),
+                source_reason: host.source_reason.into(),
+                cpu_count: host.cpu_count,
+                interval_ns: host.interval_ns,
+            },
+            address: host.address.into(),
+            trust: Trust::from_name(&host.trust),
+            source: source_from_name(&host.source),
+            last: (&host.last).into(),
+            received_wall_ns: host.received_wall_ns,
+            thread_count: host.thread_count,
+            process_count: host.process_count,
+            loss: (&host.loss).into(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cpumon_model::{BootId, HostId, SourceKind};
+
+    #[test]
+    fn a_host_survives_its_json() {
+        let status = HostStatus {
+            info: HostInfo {
+                host: HostId([7; 16]),
+                boot: BootId([9; 16]),
+                hostname: "dev\u{1b}ice".into(),
+                kernel: "Linux 6.18".into(),
+                arch: "x86_64".into(),
+                agent: "cpumon 0.1.0".into(),
+                source_reason: "bpf: permitted".into(),
+                cpu_count: 4,
+                interval_ns: 1_000_000_000,
+            },
+            address: "10.0.0.2:41234".into(),
+            trust: Trust::Unauthenticated,
+            source: SourceKind::Bpf,
+            last: cpumon_model::Moment { mono_ns: u64::MAX, boot_ns: 2, wall_ns: i64::MIN },
+            received_wall_ns: 3,
+            thread_count: 4,
+            process_count: 5,
+            loss: LossCounts {
+                datagrams: 1,
+                bytes: 2,
+                snapshots: 3,
+                snapshots_lost: 4,
+                snapshots_partial: 5,
+                duplicates: 6,
+                reordered: 7,
+                rejected: 8,
+                store_dropped: 9,
+            },
+        };
+        let json = serde_json::to_string(&Host::from(&status)).unwrap();
+        let back: Host = serde_json::from_str(&json).unwrap();
+        assert_eq!(HostStatus::try_from(back).unwrap(), status);
+    }
+}

@@ -1,0 +1,110 @@
+//! The receiver's own state, and errors, as JSON.
+
+use serde::{Deserialize, Serialize};
+
+use super::Host;
+
+/// Answer of `/api/v1/status`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Status {
+    /// The receiver's version.
+    pub version: String,
+    /// Its process id.
+    pub pid: u32,
+    /// When it started.
+    pub started_wall_ns: i64,
+    /// Its clock now.
+    pub now_wall_ns: i64,
+    /// UDP addresses it listens on.
+    pub udp: Vec<String>,
+    /// Address of this API.
+    pub http: String,
+    /// Datagrams in total.
+    pub receiver: Receiver,
+    /// The store.
+    pub store: Store,
+    /// Every host.
+    pub hosts: Vec<Host>,
+}
+
+/// Counters over all senders since the receiver started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Receiver {
+    /// Datagrams taken from the kernel.
+    pub datagrams: u64,
+    /// Bytes of those.
+    pub bytes: u64,
+    /// Datagrams the kernel threw away because the socket's buffer was full (`SO_RXQ_OVFL`, socket(7)).
+    pub kernel_dropped: u64,
+    /// Datagrams that could not be decoded.
+    pub rejected: u64,
+    /// Failed receive calls.
+    pub receive_errors: u64,
+    /// Senders of rejected datagrams, most rejects first; at most 64 of them are kept.
+    pub rejected_by: Vec<Rejects>,
+    /// Intervals that were decoded and shown.
+    pub intervals: u64,
+}
+
+/// What was rejected from one sender.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Rejects {
+    /// IP address of the sender (spoofable); `others` for those beyond the table's bound.
+    pub source: String,
+    /// Datagrams rejected.
+    pub count: u64,
+    /// Why the last one was rejected.
+    pub reason: String,
+}
+
+/// Whether intervals are being kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StoreState {
+    /// Everything is kept.
+    #[default]
+    Ok,
+    /// Writing fails (disk full, say): intervals are shown but not kept; retried until it works again.
+    Failing,
+    /// This receiver was started without a store.
+    None,
+}
+
+/// The store as the receiver sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Store {
+    /// File.
+    pub path: String,
+    /// Whether intervals are being kept.
+    pub state: StoreState,
+    /// Why not; empty while they are.
+    pub error: String,
+    /// Intervals waiting to be written.
+    pub queue: u64,
+    /// Most that may wait.
+    pub queue_capacity: u64,
+    /// Intervals thrown away because the queue was full or writing failed.
+    pub dropped: u64,
+    /// Intervals written.
+    pub written: u64,
+    /// Size of the file with its write-ahead log, bytes.
+    pub size_bytes: u64,
+}
+
+/// An error, RFC 9457.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// `about:blank`: the status says it all.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The status in words.
+    pub title: String,
+    /// HTTP status code.
+    pub status: u16,
+    /// What was wrong and what to do.
+    pub detail: String,
+}

@@ -1,0 +1,84 @@
+//! [`Live`]: what a receiver lets a face see. In: nothing. Out: hosts, intervals, the receiver's own state.
+//! Why: the server needs no more than this, so tests can stand in for the desk's hub.
+
+use std::sync::Arc;
+
+use cpumon_model::{HostId, HostStatus, Interval};
+use tokio::sync::watch;
+
+use crate::api;
+
+/// An interval with the serial number that the receiver gave it: rising over all hosts, from 1, new at each start.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// Serial number.
+    pub serial: u64,
+    /// The interval.
+    pub interval: Arc<Interval>,
+}
+
+/// What a host's name led to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// One host.
+    Found(HostId),
+    /// No host of this name or id.
+    Unknown,
+    /// Several hosts share the name; their ids.
+    Ambiguous(Vec<HostId>),
+}
+
+/// A receiver, as its faces see it. Calls return at once, except [`Live::at`], which may read a file.
+pub trait Live: Send + Sync {
+    /// Every host that reported, by name.
+    fn hosts(&self) -> Vec<HostStatus>;
+    /// The newest interval of a host.
+    fn newest(&self, host: HostId) -> Option<Shown>;
+    /// The interval that contains this moment (ns since the UNIX epoch, the device's clock); serial 0 if it comes from the store.
+    /// The text says why the store could not be read.
+    fn at(&self, host: HostId, wall_ns: i64) -> Result<Option<Shown>, String>;
+    /// The receiver itself; `hosts` may be left empty.
+    fn status(&self) -> api::Status;
+    /// Rings whenever an interval arrives.
+    fn bell(&self) -> &Bell;
+
+    /// The host with this id or, if only one has it, this name.
+    fn find(&self, text: &str) -> Lookup {
+        let hosts = self.hosts();
+        if let Ok(id) = text.parse::<HostId>()
+            && hosts.iter().any(|host| host.info.host == id)
+        {
+            return Lookup::Found(id);
+        }
+        let named: Vec<HostId> =
+            hosts.iter().filter(|host| &*host.info.hostname == text).map(|host| host.info.host).collect();
+        match named.as_slice() {
+            [] => Lookup::Unknown,
+            [one] => Lookup::Found(*one),
+            _ => Lookup::Ambiguous(named),
+        }
+    }
+}
+
+/// Wakes everyone who waits for a newer interval. Ringing costs one atomic and, only if someone waits, a wake-up.
+#[derive(Debug)]
+pub struct Bell(watch::Sender<u64>);
+
+impl Default for Bell {
+    fn default() -> Self {
+        Self(watch::Sender::new(0))
+    }
+}
+
+impl Bell {
+    /// Tells that everything up to `serial` can be read.
+    pub fn ring(&self, serial: u64) {
+        self.0.send_replace(serial);
+    }
+
+    /// A new listener; what rang before is heard already.
+    #[must_use]
+    pub fn listen(&self) -> watch::Receiver<u64> {
+        self.0.subscribe()
+    }
+}

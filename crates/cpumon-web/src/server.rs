@@ -1,0 +1,151 @@
+//! The server: one thread, one async runtime, bounded connections and times. In: a [`Live`]. Out: answers, until told to stop.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, watch};
+
+use crate::{Live, router};
+
+/// Connections served at once; further ones wait in the kernel's accept queue.
+const MAX_CONNECTIONS: usize = 64;
+/// A request's header must arrive within this time; an idle connection is closed after it.
+const HEADER_TIME: Duration = Duration::from_secs(15);
+/// No connection is kept longer than this: a reader that stopped reading frees its place.
+const CONNECTION_TIME: Duration = Duration::from_mins(5);
+/// Pause after a failed accept (out of file descriptors, say), so that the loop cannot spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Why the server could not start or run.
+#[derive(Debug, thiserror::Error)]
+pub enum WebError {
+    /// The address is not a loopback address; there is no login, so anyone on the network could read everything.
+    #[error(
+        "refusing to serve HTTP on {0}: there is no login yet, and off loopback anyone could read all process names; \
+         use a loopback address (--http 127.0.0.1:{port}) and, from afar, an SSH tunnel", port = .0.port()
+    )]
+    NotLoopback(SocketAddr),
+    /// The port is in use, or the address is not this machine's.
+    #[error("cannot listen for HTTP on {address}: {error}")]
+    Bind {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        #[source]
+        error: std::io::Error,
+    },
+    /// The runtime could not start.
+    #[error("cannot start the HTTP server: {0}")]
+    Runtime(#[source] std::io::Error),
+}
+
+/// Stops a running server from any thread.
+#[derive(Clone, Debug)]
+pub struct Shutdown(Arc<watch::Sender<bool>>);
+
+impl Shutdown {
+    /// Ends [`HttpServer::run`]; open connections are dropped.
+    pub fn stop(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+/// A bound HTTP server. Bind early, so that a port in use is said before anything else starts.
+#[derive(Debug)]
+pub struct HttpServer {
+    listener: TcpListener,
+    address: SocketAddr,
+    shutdown: Shutdown,
+}
+
+impl HttpServer {
+    /// Listens on `address`, which must be a loopback address; port 0 picks a free one.
+    ///
+    /// # Errors
+    /// [`WebError::NotLoopback`], or [`WebError::Bind`] when the port is taken.
+    pub fn bind(address: SocketAddr) -> Result<Self, WebError> {
+        if !address.ip().is_loopback() {
+            return Err(WebError::NotLoopback(address));
+        }
+        let bind = || {
+            let listener = TcpListener::bind(address)?;
+            listener.set_nonblocking(true)?;
+            let bound = listener.local_addr()?;
+            Ok((listener, bound))
+        };
+        let (listener, address) = bind().map_err(|error| WebError::Bind { address, error })?;
+        Ok(Self { listener, address, shutdown: Shutdown(Arc::new(watch::Sender::new(false))) })
+    }
+
+    /// Where it listens, with the port that was picked.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What stops it.
+    #[must_use]
+    pub fn shutdown(&self) -> Shutdown {
+        self.shutdown.clone()
+    }
+
+    /// Serves on this thread until [`Shutdown::stop`].
+    ///
+    /// # Errors
+    /// [`WebError::Runtime`] if the runtime cannot start. Errors of single connections end only those.
+    pub fn run(self, live: Arc<dyn Live>) -> Result<(), WebError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(2)
+            .build()
+            .map_err(WebError::Runtime)?;
+        let Self { listener, address, shutdown } = self;
+        let mut stopped = shutdown.0.subscribe();
+        let result = runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            tokio::select! {
+                () = accept_all(listener, router(live, address)) => {}
+                _ = stopped.wait_for(|stop| *stop) => {}
+            }
+            Ok(())
+        });
+        runtime.shutdown_timeout(Duration::from_millis(200));
+        result.map_err(WebError::Runtime)
+    }
+}
+
+async fn accept_all(listener: tokio::net::TcpListener, router: axum::Router) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _peer)) => {
+                let router = router.clone();
+                tokio::spawn(async move {
+                    let _ = tokio::time::timeout(CONNECTION_TIME, serve(stream, router)).await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                log::warn!("HTTP: cannot accept a connection: {error}");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, router: axum::Router) {
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIME)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+        .await;
+    if let Err(error) = served {
+        log::debug!("HTTP: a connection ended: {error}");
+    }
+}
