@@ -1,1 +1,75 @@
-//! Room `cpumon-collect`.
+//! How a machine is measured. In: the kernel. Out: [`Snapshot`]s of cumulative counters, at the times a [`Schedule`]
+//! says. Why: every other room works on snapshots and knows nothing about kernels.
+//!
+//! # Overview
+//! [`open`] picks a source: BPF where permitted, /proc everywhere else, and says why in one line.
+//! A [`Source`] fills the same [`Snapshot`] buffers again and again. [`Schedule`] wakes on an absolute monotonic grid
+//! and counts what came late or was skipped.
+//!
+//! ```no_run
+//! use std::sync::atomic::AtomicBool;
+//! use cpumon_collect::{Schedule, SourceOptions, open, parse_interval};
+//! use cpumon_model::Snapshot;
+//!
+//! let stop = AtomicBool::new(false);
+//! let mut opened = open(&SourceOptions::default())?;
+//! let mut schedule = Schedule::new(parse_interval("1s")?);
+//! let mut snapshot = Snapshot::default();
+//! while !schedule.wait(&stop).stopped {
+//!     opened.source.snapshot(&mut snapshot)?;
+//!     schedule.count_into(&mut snapshot.health);
+//!     println!("{} threads", snapshot.thread_count);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`Snapshot`]: cpumon_model::Snapshot
+
+use cpumon_model::{HostInfo, SourceKind};
+
+mod error;
+mod options;
+#[doc(hidden)]
+pub mod parse;
+mod schedule;
+#[doc(hidden)]
+pub mod scrub;
+mod source;
+
+pub use error::CollectError;
+pub use options::{ParseSourceError, SourceChoice, SourceOptions};
+pub use schedule::{IntervalError, MAX_INTERVAL, MIN_INTERVAL, Schedule, Tick, parse_interval};
+pub use source::Source;
+
+/// An opened source.
+pub struct Opened {
+    /// Measures.
+    pub source: Box<dyn Source + Send>,
+    /// Which one it is.
+    pub kind: SourceKind,
+    /// Why this one, one line: `procfs: BPF needs CAP_BPF and CAP_PERFMON (EPERM on bpf())`.
+    pub reason: String,
+}
+
+impl std::fmt::Debug for Opened {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Opened")
+            .field("kind", &self.kind)
+            .field("reason", &self.reason)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Opens the source that `options` ask for; with [`SourceChoice::Auto`] BPF where it is permitted, else /proc.
+///
+/// Errors: a forced source that cannot run ([`CollectError::BpfUnavailable`]), or a /proc that cannot be read.
+pub fn open(options: &SourceOptions) -> Result<Opened, CollectError> {
+    source::platform::open(options)
+}
+
+/// Describes this machine. `source_reason` is empty: the caller fills in [`Opened::reason`].
+///
+/// Errors: the kernel's boot id cannot be read.
+pub fn host_info(options: &SourceOptions) -> Result<HostInfo, CollectError> {
+    source::platform::host_info(options)
+}

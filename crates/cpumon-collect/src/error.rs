@@ -1,0 +1,57 @@
+//! What can go wrong while measuring. Each variant says which operation on what.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A source could not be opened or a pass could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CollectError {
+    /// A file that every pass needs could not be used. A task's file never ends a pass: tasks come and go.
+    #[error("cannot {operation} {}: {error}", path.display())]
+    File {
+        /// What was tried: `open`, `read`, `list`.
+        operation: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the kernel said.
+        error: io::Error,
+    },
+    /// A file that every pass needs holds something else than proc(5) says.
+    #[error("cannot understand {}: {what}", path.display())]
+    Malformed {
+        /// Which file.
+        path: PathBuf,
+        /// What was expected.
+        what: &'static str,
+    },
+    /// The BPF source cannot run here.
+    #[error("BPF source: {reason}")]
+    BpfUnavailable {
+        /// Why, in one line, with the failed operation and what it needs.
+        reason: String,
+    },
+    /// A running BPF source failed.
+    #[error("BPF source: cannot {operation}: {error}")]
+    Bpf {
+        /// What was tried.
+        operation: &'static str,
+        /// What the kernel said.
+        error: io::Error,
+    },
+    /// No source exists for this operating system.
+    #[error("measuring is not supported on this operating system; receiving and showing are")]
+    Unsupported,
+}
+
+impl CollectError {
+    /// A closure for `map_err` on file operations.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "only a source that reads files needs it"))]
+    pub(crate) fn file<E: Into<io::Error>>(
+        operation: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(E) -> Self {
+        let path = path.into();
+        move |error| Self::File { operation, path, error: error.into() }
+    }
+}

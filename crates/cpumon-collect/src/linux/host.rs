@@ -1,0 +1,132 @@
+//! Who this machine is. In: machine id, boot id, uname. Out: [`HostInfo`], [`HostId`], [`BootId`], and whether interrupts
+//! are charged to threads.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use cpumon_model::{BootId, HostId, HostInfo};
+use sha2::{Digest, Sha256};
+
+use crate::{CollectError, SourceOptions};
+
+/// Where systemd or D-Bus keep the machine id (machine-id(5)).
+const MACHINE_ID_FILES: [&str; 2] = ["etc/machine-id", "var/lib/dbus/machine-id"];
+/// Mixed into every hash, so that a host id cannot be compared with what other programs derive from the machine id.
+const HASH_CONTEXT: &[u8] = b"cpumon host id 1\0";
+
+/// Describes this machine; `source_reason` stays empty.
+pub(crate) fn host_info(options: &SourceOptions) -> Result<HostInfo, CollectError> {
+    let boot = boot_id(&options.proc_root)?;
+    let uname = rustix::system::uname();
+    let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
+    let kernel = format!("{} {}", text(uname.sysname()), text(uname.release()));
+    Ok(HostInfo {
+        host: host_id(options, boot),
+        boot,
+        hostname: text(uname.nodename()).into(),
+        kernel: kernel.into(),
+        arch: text(uname.machine()).into(),
+        agent: options.agent.as_str().into(),
+        source_reason: "".into(),
+        cpu_count: std::thread::available_parallelism()
+            .map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
+        interval_ns: u64::try_from(options.interval.as_nanos()).unwrap_or(u64::MAX),
+    })
+}
+
+/// This boot (random(4)).
+pub(crate) fn boot_id(proc_root: &Path) -> Result<BootId, CollectError> {
+    let path = proc_root.join("sys/kernel/random/boot_id");
+    let text = fs::read_to_string(&path).map_err(CollectError::file("read", &path))?;
+    text.parse().map_err(|_| CollectError::Malformed { path, what: "expected a UUID" })
+}
+
+/// This machine: a hash of its machine id. Without one, of host name and boot, which lasts until the next boot only.
+pub(crate) fn host_id(options: &SourceOptions, boot: BootId) -> HostId {
+    for file in MACHINE_ID_FILES {
+        let id =
+            fs::read_to_string(options.fs_root.join(file)).ok().and_then(|text| text.parse::<HostId>().ok());
+        if let Some(id) = id.filter(|id| *id != HostId::default()) {
+            return hashed(b"machine-id\0", &id.0);
+        }
+    }
+    log::warn!(
+        "no {} or {}: this host gets a new identity at every boot",
+        MACHINE_ID_FILES[0],
+        MACHINE_ID_FILES[1]
+    );
+    let mut named = rustix::system::uname().nodename().to_bytes().to_vec();
+    named.push(0);
+    named.extend_from_slice(&boot.0);
+    hashed(b"hostname and boot\0", &named)
+}
+
+fn hashed(kind: &[u8], content: &[u8]) -> HostId {
+    let digest = Sha256::new().chain_update(HASH_CONTEXT).chain_update(kind).chain_update(content).finalize();
+    let mut id = [0; 16];
+    id.iter_mut().zip(digest.iter()).for_each(|(to, from)| *to = *from);
+    HostId(id)
+}
+
+/// Whether irq and softirq time is inside the run time of whoever was interrupted: true unless the kernel's
+/// configuration is readable and says `CONFIG_IRQ_TIME_ACCOUNTING=y`.
+pub(crate) fn irq_in_run_time(options: &SourceOptions) -> bool {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let file = options.fs_root.join("boot").join(format!("config-{release}"));
+    let mut config = Vec::new();
+    // A kernel configuration has about 250 KiB.
+    let read = fs::File::open(file).and_then(|file| file.take(4 << 20).read_to_end(&mut config));
+    read.is_err() || !config.split(|&b| b == b'\n').any(|line| line == b"CONFIG_IRQ_TIME_ACCOUNTING=y")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_host_describes_itself() {
+        let options = SourceOptions { agent: "cpumon test".into(), ..SourceOptions::default() };
+        let info = host_info(&options).unwrap();
+        assert_ne!(info.boot, BootId::default());
+        assert!(info.kernel.starts_with("Linux ") && !info.hostname.is_empty() && !info.arch.is_empty());
+        assert_eq!((&*info.agent, info.interval_ns), ("cpumon test", 1_000_000_000));
+        assert!(info.cpu_count > 0);
+    }
+
+    #[test]
+    fn the_machine_id_is_hashed_and_falls_back() {
+        let root = tempfile::tempdir().unwrap();
+        let options = SourceOptions { fs_root: root.path().into(), ..SourceOptions::default() };
+        let boot = BootId([7; 16]);
+        let from_name = host_id(&options, boot);
+        assert_ne!(
+            from_name,
+            host_id(&options, BootId([8; 16])),
+            "without an id, every boot is another host"
+        );
+        let id = "3d1219c7c4c5404aaa1f6d2a48adfda4";
+        fs::create_dir_all(root.path().join("var/lib/dbus")).unwrap();
+        fs::write(root.path().join("var/lib/dbus/machine-id"), id).unwrap();
+        let from_id = host_id(&options, boot);
+        assert_eq!(from_id, host_id(&options, BootId([8; 16])));
+        assert_ne!(from_id.to_string(), id, "not revealed");
+        fs::create_dir_all(root.path().join("etc")).unwrap();
+        fs::write(root.path().join("etc/machine-id"), "uninitialized\n").unwrap();
+        assert_eq!(host_id(&options, boot), from_id, "an unusable file is passed over");
+    }
+
+    #[test]
+    fn interrupts_are_in_run_time_unless_known_otherwise() {
+        let root = tempfile::tempdir().unwrap();
+        let options = SourceOptions { fs_root: root.path().into(), ..SourceOptions::default() };
+        assert!(irq_in_run_time(&options), "unknown");
+        let release = rustix::system::uname().release().to_string_lossy().into_owned();
+        fs::create_dir(root.path().join("boot")).unwrap();
+        let config = root.path().join("boot").join(format!("config-{release}"));
+        fs::write(&config, "# CONFIG_IRQ_TIME_ACCOUNTING is not set\n").unwrap();
+        assert!(irq_in_run_time(&options));
+        fs::write(&config, "CONFIG_X=y\nCONFIG_IRQ_TIME_ACCOUNTING=y\n").unwrap();
+        assert!(!irq_in_run_time(&options));
+    }
+}

@@ -1,0 +1,46 @@
+//! Linux. In: /proc and, where permitted, BPF. Out: an opened source and a description of the host.
+//! The parts that both sources share: clocks, /proc/stat, process names, the user/system split, own usage.
+
+use cpumon_model::{HostInfo, SourceKind};
+
+use crate::{CollectError, Opened, SourceChoice, SourceOptions};
+
+mod bpf;
+mod clock;
+mod cpustat;
+mod file;
+mod host;
+mod own;
+mod procfs;
+mod procinfo;
+mod split;
+
+/// Opens the source that `options` ask for.
+pub(crate) fn open(options: &SourceOptions) -> Result<Opened, CollectError> {
+    match options.choice {
+        SourceChoice::Bpf => open_bpf(options, "bpf: asked for"),
+        SourceChoice::Procfs => open_procfs(options, "procfs: asked for".to_owned()),
+        SourceChoice::Auto => open_bpf(options, "bpf: permitted").or_else(|refused| {
+            let why = match &refused {
+                CollectError::BpfUnavailable { reason } => reason.clone(),
+                other => other.to_string(),
+            };
+            open_procfs(options, format!("procfs: {why}"))
+        }),
+    }
+}
+
+/// Describes this machine.
+pub(crate) fn host_info(options: &SourceOptions) -> Result<HostInfo, CollectError> {
+    host::host_info(options)
+}
+
+fn open_bpf(options: &SourceOptions, reason: &str) -> Result<Opened, CollectError> {
+    let source = Box::new(bpf::BpfSource::open(options)?);
+    Ok(Opened { source, kind: SourceKind::Bpf, reason: reason.to_owned() })
+}
+
+fn open_procfs(options: &SourceOptions, reason: String) -> Result<Opened, CollectError> {
+    let source = Box::new(procfs::ProcfsSource::open(options)?);
+    Ok(Opened { source, kind: SourceKind::Procfs, reason })
+}

@@ -1,0 +1,331 @@
+//! What a process is. In: its key and name. Out: a shared [`ProcessInfo`] (program, command line, cgroup, user). Why
+//! kept: it takes four files, and it hardly ever changes. It is read at first sight, when the name changes (exec, prctl),
+//! shortly after, and then now and then, because a move between cgroups or a setuid leaves no trace elsewhere.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ffi::CStr;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use cpumon_model::{Comm, ProcessInfo, ProcessKey};
+use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat_raw};
+use rustix::io::Errno;
+
+use super::file;
+use crate::{CollectError, parse, scrub};
+
+/// Longest command line, cgroup path and executable path that are read.
+const MAX_BYTES: usize = 4096;
+/// Passes after which a fresh entry is read again: a process is often moved to its cgroup after it began.
+const SECOND_LOOK: u64 = 2;
+/// Passes between later looks.
+const NEXT_LOOK: u64 = 64;
+/// Nobody: what the uid of an unreadable process is shown as (`nobody`, the overflow id of `user_namespaces(7)`).
+const UNKNOWN_UID: u32 = 65_534;
+
+/// What a source knows about a process without asking.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct About {
+    /// Identity.
+    pub(crate) key: ProcessKey,
+    /// The main thread's name.
+    pub(crate) comm: Comm,
+    /// A kernel thread.
+    pub(crate) is_kernel: bool,
+    /// Its real user, if known; otherwise it is read from status.
+    pub(crate) uid: Option<u32>,
+}
+
+struct Entry {
+    info: Arc<ProcessInfo>,
+    comm: Comm,
+    seen: u64,
+    look_again: u64,
+}
+
+/// Every living process's [`ProcessInfo`].
+pub(crate) struct InfoCache {
+    proc_dir: OwnedFd,
+    with_cmdline: bool,
+    entries: HashMap<ProcessKey, Entry>,
+    pass: u64,
+    denied: u64,
+    buffer: Box<[u8]>,
+    scratch: Scratch,
+}
+
+impl InfoCache {
+    /// Looks processes up under `proc_root`.
+    pub(crate) fn open(proc_root: &Path, with_cmdline: bool) -> Result<Self, CollectError> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECTORY;
+        let proc_dir =
+            openat(CWD, proc_root, flags, Mode::empty()).map_err(CollectError::file("open", proc_root))?;
+        Ok(Self {
+            proc_dir,
+            with_cmdline,
+            entries: HashMap::new(),
+            pass: 0,
+            denied: 0,
+            buffer: vec![0; MAX_BYTES].into_boxed_slice(),
+            scratch: Scratch::default(),
+        })
+    }
+
+    /// What the process is: kept, or read when it is due. A process that is gone already gets what `about` tells.
+    pub(crate) fn resolve(&mut self, about: &About) -> Arc<ProcessInfo> {
+        let due = match self.entries.get_mut(&about.key) {
+            Some(entry) => {
+                entry.seen = self.pass;
+                if entry.comm == about.comm && entry.look_again > self.pass {
+                    return Arc::clone(&entry.info);
+                }
+                NEXT_LOOK
+            }
+            None => SECOND_LOOK,
+        };
+        self.read(about);
+        let (pass, look_again) = (self.pass, self.pass + due);
+        let scratch = &self.scratch;
+        let entry = self.entries.entry(about.key).or_insert_with(|| Entry {
+            info: Arc::new(scratch.to_info()),
+            comm: about.comm,
+            seen: pass,
+            look_again,
+        });
+        let renamed = entry.comm != about.comm;
+        entry.comm = about.comm;
+        entry.look_again = if renamed { pass + SECOND_LOOK } else { look_again };
+        // A process that just ended has no files left: what was known stays.
+        if !scratch.is_gone && !scratch.says(&entry.info) {
+            entry.info = Arc::new(scratch.to_info());
+        }
+        Arc::clone(&entry.info)
+    }
+
+    /// Ends a pass: forgets every process that was not resolved in it.
+    pub(crate) fn end_pass(&mut self) {
+        let pass = self.pass;
+        self.entries.retain(|_, entry| entry.seen == pass);
+        self.pass += 1;
+    }
+
+    /// Files the kernel refused to show, since the cache was opened.
+    pub(crate) fn denied(&self) -> u64 {
+        self.denied
+    }
+
+    /// Fills the scratch.
+    fn read(&mut self, about: &About) {
+        self.scratch.clear(about);
+        let Scratch { name, comm, cmdline, cgroup, uid, is_gone, .. } = &mut self.scratch;
+        comm.push_str(&about.comm.to_str_lossy());
+        let mut files = Files { dir: &self.proc_dir, pid: about.key.pid, denied: 0, vanished: false };
+        if let Some(path) = files.read("cgroup", &mut self.buffer).and_then(parse::parse_cgroup) {
+            cgroup.push_str(&String::from_utf8_lossy(path));
+        }
+        *uid = about
+            .uid
+            .or_else(|| files.read("status", &mut self.buffer).and_then(parse::parse_uid))
+            .unwrap_or(UNKNOWN_UID);
+        if !about.is_kernel {
+            if let Some(path) = files.link("exe", &mut self.buffer) {
+                name.push_str(&base_name(path));
+            }
+            if (name.is_empty() || self.with_cmdline)
+                && let Some(raw) = files.read("cmdline", &mut self.buffer)
+            {
+                if name.is_empty() {
+                    name.push_str(&longer_name(raw, about.comm).unwrap_or_default());
+                }
+                if self.with_cmdline {
+                    scrub::scrub_cmdline(raw, cmdline);
+                }
+            }
+        }
+        if name.is_empty() {
+            name.push_str(comm);
+        }
+        *is_gone = files.vanished;
+        self.denied += files.denied;
+        if files.denied > 0 && self.denied == files.denied {
+            log::warn!(
+                "/proc/{}: some of it is refused (another user's process, or hidepid); such processes show their short name",
+                about.key.pid
+            );
+        }
+    }
+}
+
+/// The files of one process.
+struct Files<'a> {
+    dir: &'a OwnedFd,
+    pid: u32,
+    denied: u64,
+    vanished: bool,
+}
+
+impl Files<'_> {
+    fn read<'b>(&mut self, name: &str, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
+        let result = with_path(self.pid, name, |path| file::read_at(self.dir, path, buffer));
+        self.note(result)
+    }
+
+    fn link<'b>(&mut self, name: &str, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
+        match with_path(self.pid, name, |path| readlinkat_raw(self.dir, path, &mut *buffer)) {
+            // A process without an executable of its own (kernel thread, zombie) says ENOENT: that is not "gone".
+            Err(Errno::NOENT) => None,
+            result => self.note(result).and_then(|length| buffer.get(..length)),
+        }
+    }
+
+    fn note<T>(&mut self, result: Result<T, Errno>) -> Option<T> {
+        match result {
+            Ok(value) => return Some(value),
+            Err(Errno::ACCESS | Errno::PERM) => self.denied += 1,
+            Err(_) => self.vanished = true,
+        }
+        None
+    }
+}
+
+/// Builds `PID/name` on the stack.
+fn with_path<R>(pid: u32, name: &str, then: impl FnOnce(&CStr) -> Result<R, Errno>) -> Result<R, Errno> {
+    let mut bytes = [0_u8; 32];
+    let mut rest = &mut bytes[..];
+    std::io::Write::write_fmt(&mut rest, format_args!("{pid}/{name}")).map_err(|_| Errno::NAMETOOLONG)?;
+    then(CStr::from_bytes_until_nul(&bytes).map_err(|_| Errno::NAMETOOLONG)?)
+}
+
+/// The last part of a path; the kernel marks a replaced executable with ` (deleted)`.
+fn base_name(path: &[u8]) -> Cow<'_, str> {
+    let path = path.strip_suffix(b" (deleted)").unwrap_or(path);
+    String::from_utf8_lossy(path.rsplit(|&b| b == b'/').next().unwrap_or_default())
+}
+
+/// Where the executable may not be seen: the program name out of the command line, if the kernel's 15 bytes are a cut
+/// form of it.
+fn longer_name(cmdline: &[u8], comm: Comm) -> Option<Cow<'_, str>> {
+    let program = cmdline.split(|&b| b == 0).next()?;
+    let name = program.rsplit(|&b| b == b'/').next()?;
+    let is_cut = comm.as_bytes().len() == Comm::MAX_BYTES && name.starts_with(comm.as_bytes());
+    is_cut.then(|| String::from_utf8_lossy(name))
+}
+
+/// A [`ProcessInfo`] in kept buffers, so that looking again allocates only when something changed.
+#[derive(Default)]
+struct Scratch {
+    name: String,
+    comm: String,
+    cmdline: String,
+    cgroup: String,
+    uid: u32,
+    is_kernel: bool,
+    is_gone: bool,
+}
+
+impl Scratch {
+    fn clear(&mut self, about: &About) {
+        for text in [&mut self.name, &mut self.comm, &mut self.cmdline, &mut self.cgroup] {
+            text.clear();
+        }
+        (self.uid, self.is_kernel, self.is_gone) = (UNKNOWN_UID, about.is_kernel, false);
+    }
+
+    fn says(&self, info: &ProcessInfo) -> bool {
+        *self.name == *info.name
+            && *self.comm == *info.comm
+            && *self.cmdline == *info.cmdline
+            && *self.cgroup == *info.cgroup
+            && self.uid == info.uid
+            && self.is_kernel == info.is_kernel
+    }
+
+    fn to_info(&self) -> ProcessInfo {
+        ProcessInfo {
+            name: self.name.as_str().into(),
+            comm: self.comm.as_str().into(),
+            cmdline: self.cmdline.as_str().into(),
+            cgroup: self.cgroup.as_str().into(),
+            container: parse::container_name(&self.cgroup).into(),
+            uid: self.uid,
+            is_kernel: self.is_kernel,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn about(pid: u32, comm: &str) -> About {
+        About { key: ProcessKey { pid, start_ns: 1 }, comm: comm.into(), is_kernel: false, uid: None }
+    }
+
+    #[test]
+    fn this_process_is_named_after_its_executable() {
+        let mut cache = InfoCache::open(Path::new("/proc"), true).unwrap();
+        let info = cache.resolve(&about(std::process::id(), "whatever"));
+        let exe = std::env::current_exe().unwrap();
+        assert_eq!(*info.name, *exe.file_name().unwrap().to_string_lossy());
+        assert!(info.cmdline.contains("cpumon_collect"), "{}", info.cmdline);
+        assert_eq!(&*info.comm, "whatever");
+        assert_eq!(info.uid, rustix::process::getuid().as_raw());
+    }
+
+    fn tree(pid: u32, exe: &str, cgroup: &str) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join(pid.to_string());
+        std::fs::create_dir(&dir).unwrap();
+        std::os::unix::fs::symlink(exe, dir.join("exe")).unwrap();
+        std::fs::write(dir.join("cgroup"), cgroup).unwrap();
+        std::fs::write(dir.join("cmdline"), b"/opt/run\0--token=abc\0").unwrap();
+        std::fs::write(dir.join("status"), "Uid:\t7\t0\t0\t0\n").unwrap();
+        root
+    }
+
+    #[test]
+    fn names_units_and_users_come_from_their_files() {
+        let root = tree(5, "/opt/a thing (deleted)", "0::/system.slice/web.service\n");
+        let mut cache = InfoCache::open(root.path(), true).unwrap();
+        let info = cache.resolve(&about(5, "a thing"));
+        assert_eq!((&*info.name, &*info.container, info.uid), ("a thing", "web.service", 7));
+        assert_eq!(&*info.cmdline, "/opt/run --token=***");
+        let again = cache.resolve(&about(5, "a thing"));
+        assert!(Arc::ptr_eq(&info, &again), "kept");
+    }
+
+    #[test]
+    fn a_new_name_and_a_second_look_are_read_and_the_gone_keep_theirs() {
+        let root = tree(5, "/opt/old", "0::/\n");
+        let mut cache = InfoCache::open(root.path(), false).unwrap();
+        let first = cache.resolve(&about(5, "old"));
+        assert_eq!((&*first.name, &*first.cmdline), ("old", ""));
+        cache.end_pass();
+        std::fs::write(root.path().join("5/cgroup"), "0::/system.slice/late.service\n").unwrap();
+        assert_eq!(&*cache.resolve(&about(5, "old")).cgroup, "/");
+        cache.end_pass();
+        assert_eq!(&*cache.resolve(&about(5, "old")).container, "late.service", "second look");
+        let exe = root.path().join("5/exe");
+        std::fs::remove_file(&exe).unwrap();
+        std::os::unix::fs::symlink("/opt/new", &exe).unwrap();
+        assert_eq!(&*cache.resolve(&about(5, "new")).name, "new", "exec");
+        std::fs::remove_dir_all(root.path().join("5")).unwrap();
+        assert_eq!(&*cache.resolve(&about(5, "newer")).name, "new", "gone");
+        cache.end_pass();
+        cache.end_pass();
+        assert_eq!(&*cache.resolve(&about(5, "short")).name, "short", "forgotten, and nothing to read");
+    }
+
+    #[test]
+    fn a_cut_name_is_completed_from_the_command_line() {
+        let comm = Comm::new(b"systemd-journal");
+        assert_eq!(
+            longer_name(b"/lib/systemd/systemd-journald\0-x\0", comm).as_deref(),
+            Some("systemd-journald")
+        );
+        assert_eq!(longer_name(b"something else\0", comm), None);
+        assert_eq!(longer_name(b"bash-x\0", "bash".into()), None);
+    }
+}

@@ -1,0 +1,58 @@
+//! The user/system split. In: two sampled times of any scale and the exact run time. Out: user and system time that add
+//! up to the run time and never fall. Why: the kernel samples the split at the clock tick but knows the sum exactly; its
+//! own `cputime_adjust` (kernel/sched/cputime.c) does the same for /proc, then cuts the result down to ticks.
+
+/// The last split of one task. Zero for a new one.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Split {
+    /// User time, ns.
+    pub(crate) user_ns: u64,
+    /// System time, ns.
+    pub(crate) system_ns: u64,
+}
+
+impl Split {
+    /// The split of `run_ns` in the proportion `user : system` (ticks or ns, as long as both are the same), not falling
+    /// behind this one in either part. A run time that fell starts over.
+    #[must_use]
+    pub(crate) fn advance(self, user: u64, system: u64, run_ns: u64) -> Self {
+        let before =
+            if self.user_ns.saturating_add(self.system_ns) > run_ns { Self::default() } else { self };
+        let sum = u128::from(user) + u128::from(system);
+        let share = (u128::from(run_ns) * u128::from(system)).checked_div(sum).unwrap_or(0);
+        let highest = run_ns - before.user_ns;
+        let system_ns = u64::try_from(share).unwrap_or(u64::MAX).clamp(before.system_ns, highest);
+        Self { user_ns: run_ns - system_ns, system_ns }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn run_time_is_split_in_proportion() {
+        let split = Split::default().advance(3, 1, 1000);
+        assert_eq!(split, Split { user_ns: 750, system_ns: 250 });
+        // No tick hit it yet: all of it counts as user time, as in the kernel.
+        assert_eq!(Split::default().advance(0, 0, 77), Split { user_ns: 77, system_ns: 0 });
+        // The proportion swings to user, but what was system time once stays so.
+        assert_eq!(split.advance(9, 0, 1100), Split { user_ns: 850, system_ns: 250 });
+    }
+
+    proptest! {
+        #[test]
+        fn parts_add_up_and_never_fall(steps in prop::collection::vec((any::<u64>(), any::<u64>(), any::<u32>()), 1..50)) {
+            let (mut split, mut run_ns) = (Split::default(), 0_u64);
+            for (user, system, more) in steps {
+                run_ns += u64::from(more);
+                let next = split.advance(user, system, run_ns);
+                prop_assert_eq!(next.user_ns + next.system_ns, run_ns);
+                prop_assert!(next.user_ns >= split.user_ns && next.system_ns >= split.system_ns);
+                split = next;
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What the caller may choose about measuring: [`SourceOptions`].
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Which source to open.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SourceChoice {
+    /// BPF where it is permitted, else procfs.
+    #[default]
+    Auto,
+    /// /proc, no privileges.
+    Procfs,
+    /// BPF task iterator and exit probes; root or `CAP_BPF` and `CAP_PERFMON`.
+    Bpf,
+}
+
+/// A text that names no source.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a source: expected auto, procfs or bpf")]
+pub struct ParseSourceError {
+    text: String,
+}
+
+impl FromStr for SourceChoice {
+    type Err = ParseSourceError;
+
+    fn from_str(text: &str) -> Result<Self, ParseSourceError> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "procfs" => Ok(Self::Procfs),
+            "bpf" => Ok(Self::Bpf),
+            _ => Err(ParseSourceError { text: text.chars().take(64).collect() }),
+        }
+    }
+}
+
+impl std::fmt::Display for SourceChoice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Procfs => "procfs",
+            Self::Bpf => "bpf",
+        })
+    }
+}
+
+/// How to measure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceOptions {
+    /// Which source.
+    pub choice: SourceChoice,
+    /// Where procfs is mounted; tests put a tree of their own here.
+    pub proc_root: PathBuf,
+    /// The root under which `etc/machine-id`, `var/lib/dbus/machine-id` and `boot/config-*` are looked for.
+    pub fs_root: PathBuf,
+    /// Read full command lines (secrets scrubbed); off unless the user asks, because they leak.
+    pub cmdline: bool,
+    /// The interval aimed at; only told on in [`cpumon_model::HostInfo::interval_ns`].
+    pub interval: Duration,
+    /// Name and version of the program, told on in [`cpumon_model::HostInfo::agent`].
+    pub agent: String,
+}
+
+impl Default for SourceOptions {
+    fn default() -> Self {
+        Self {
+            choice: SourceChoice::Auto,
+            proc_root: PathBuf::from("/proc"),
+            fs_root: PathBuf::from("/"),
+            cmdline: false,
+            interval: Duration::from_secs(1),
+            agent: concat!("cpumon ", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_survives_its_text() {
+        for choice in [SourceChoice::Auto, SourceChoice::Procfs, SourceChoice::Bpf] {
+            assert_eq!(choice.to_string().parse(), Ok(choice));
+        }
+        let refused = "ebpf".parse::<SourceChoice>().unwrap_err();
+        assert_eq!(refused.to_string(), "\"ebpf\" is not a source: expected auto, procfs or bpf");
+    }
+}

@@ -1,0 +1,323 @@
+//! Parsers of /proc files (proc(5)). In: bytes as the kernel, or a hostile tree, hands them out. Out: values, or `None`
+//! for what makes no sense. Why apart: they are pure, so that a fuzzer can drive them; none panics on any bytes.
+
+use cpumon_model::{Comm, CpuSample, CpuTimes, TaskState};
+
+/// What is used of /proc/PID/stat and /proc/PID/task/TID/stat. Times are in ticks of `USER_HZ`.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stat {
+    /// Field 1.
+    pub pid: u32,
+    /// Field 2, without its parentheses.
+    pub comm: Comm,
+    /// Field 3.
+    pub state: TaskState,
+    /// Field 4.
+    pub parent_pid: u32,
+    /// Field 9, `PF_*`.
+    pub flags: u32,
+    /// Field 14.
+    pub user_ticks: u64,
+    /// Field 15.
+    pub system_ticks: u64,
+    /// Field 18.
+    pub priority: i16,
+    /// Field 19.
+    pub nice: i8,
+    /// Field 20.
+    pub num_threads: u32,
+    /// Field 22, since boot.
+    pub start_ticks: u64,
+    /// Field 39.
+    pub last_cpu: u16,
+}
+
+impl Stat {
+    /// `PF_KTHREAD` of include/linux/sched.h; the same since Linux 2.6.
+    const PF_KTHREAD: u32 = 0x0020_0000;
+
+    /// Whether it is a kernel thread.
+    #[must_use]
+    pub fn is_kernel(&self) -> bool {
+        self.flags & Self::PF_KTHREAD != 0
+    }
+}
+
+/// /proc/PID/task/TID/schedstat.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct SchedStat {
+    /// Time on a CPU, ns.
+    pub run_ns: u64,
+    /// Time runnable but waiting, ns.
+    pub run_delay_ns: u64,
+    /// Times it was put on a CPU.
+    pub timeslices: u64,
+}
+
+/// What is used of /proc/PID/task/TID/status.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Real user id.
+    pub uid: u32,
+    /// `voluntary_ctxt_switches`.
+    pub voluntary_switches: u64,
+    /// `nonvoluntary_ctxt_switches`.
+    pub involuntary_switches: u64,
+}
+
+/// A decimal number that is all of `digits` and fits.
+#[must_use]
+pub fn parse_u64(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0_u64, |number, &digit| {
+        let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    })
+}
+
+fn parse_i64(text: &[u8]) -> Option<i64> {
+    match text.strip_prefix(b"-") {
+        Some(digits) => parse_u64(digits).and_then(|n| 0_i64.checked_sub_unsigned(n)),
+        None => parse_u64(text).and_then(|n| i64::try_from(n).ok()),
+    }
+}
+
+fn parse_u32(digits: &[u8]) -> Option<u32> {
+    parse_u64(digits).and_then(|n| u32::try_from(n).ok())
+}
+
+/// /proc/PID/stat. The name may hold anything, `)` and newlines too, so it ends at the last `)`.
+#[must_use]
+pub fn parse_stat(bytes: &[u8]) -> Option<Stat> {
+    let open = bytes.iter().position(|&b| b == b'(')?;
+    let close = bytes.iter().rposition(|&b| b == b')').filter(|&close| close > open)?;
+    let pid = parse_u32(bytes[..open].trim_ascii())?;
+    // A cut file could end inside a number: the last field used must be followed by a separator.
+    let rest = bytes.get(close + 1..)?;
+    let whole = rest.iter().rposition(|&b| b == b' ' || b == b'\n')?;
+    let mut fields = rest[..whole].split(|&b| b == b' ').skip(1);
+    let mut stat = Stat { pid, comm: Comm::new(&bytes[open + 1..close]), ..Stat::default() };
+    let state = fields.next()?;
+    stat.state = TaskState(*state.first().filter(|_| state.len() == 1)?);
+    stat.parent_pid = parse_u32(fields.next()?)?;
+    stat.flags = parse_u32(fields.nth(4)?)?;
+    stat.user_ticks = parse_u64(fields.nth(4)?)?;
+    stat.system_ticks = parse_u64(fields.next()?)?;
+    stat.priority = parse_i64(fields.nth(2)?)?.try_into().ok()?;
+    stat.nice = parse_i64(fields.next()?)?.try_into().ok()?;
+    stat.num_threads = parse_u32(fields.next()?)?;
+    stat.start_ticks = parse_u64(fields.nth(1)?)?;
+    stat.last_cpu = u16::try_from(parse_u64(fields.nth(16)?)?).ok()?;
+    Some(stat)
+}
+
+/// /proc/PID/task/TID/schedstat: three numbers and a newline.
+#[must_use]
+pub fn parse_schedstat(bytes: &[u8]) -> Option<SchedStat> {
+    let line = bytes.strip_suffix(b"\n")?;
+    let mut fields = line.split(|&b| b == b' ');
+    let run_ns = parse_u64(fields.next()?)?;
+    let run_delay_ns = parse_u64(fields.next()?)?;
+    let timeslices = parse_u64(fields.next()?)?;
+    Some(SchedStat { run_ns, run_delay_ns, timeslices })
+}
+
+/// /proc/PID/task/TID/status. The kernel writes both switch counters last; without them (a cut file) it is `None`.
+#[must_use]
+pub fn parse_status(bytes: &[u8]) -> Option<Status> {
+    // The counters are looked for from the end: that is short, and a name cannot forge them.
+    let value = |name: &[u8]| {
+        let mut lines = bytes.rsplit(|&b| b == b'\n');
+        lines.find_map(|line| line.strip_prefix(name)).map(<[u8]>::trim_ascii).and_then(parse_u64)
+    };
+    bytes.strip_suffix(b"\n")?;
+    Some(Status {
+        uid: parse_uid(bytes).unwrap_or(0),
+        voluntary_switches: value(b"voluntary_ctxt_switches:")?,
+        involuntary_switches: value(b"nonvoluntary_ctxt_switches:")?,
+    })
+}
+
+/// The real user id out of a status file.
+#[must_use]
+pub fn parse_uid(bytes: &[u8]) -> Option<u32> {
+    let ids = bytes.split(|&b| b == b'\n').find_map(|line| line.strip_prefix(b"Uid:"))?;
+    ids.split(u8::is_ascii_whitespace).find(|id| !id.is_empty()).and_then(parse_u32)
+}
+
+/// /proc/stat: hands the `cpuN` lines to `each`, ticks turned into ns. Columns that an old kernel does not have are 0.
+/// Returns how many lines were handed out, `None` if a `cpuN` line makes no sense.
+pub fn parse_cpu_stat(bytes: &[u8], ns_per_tick: u64, mut each: impl FnMut(CpuSample)) -> Option<usize> {
+    let mut count = 0;
+    for line in bytes.split_inclusive(|&b| b == b'\n') {
+        let Some(rest) = line.strip_prefix(b"cpu").filter(|rest| rest.first() != Some(&b' ')) else {
+            if count == 0 {
+                continue;
+            }
+            // The cpu lines are the first ones; what follows can be long.
+            break;
+        };
+        let mut columns = rest.strip_suffix(b"\n")?.split(|&b| b == b' ').filter(|column| !column.is_empty());
+        let cpu = parse_u32(columns.next()?)?;
+        let mut modes = [0_u64; 10];
+        for (mode, column) in modes.iter_mut().zip(columns) {
+            *mode = parse_u64(column)?.saturating_mul(ns_per_tick);
+        }
+        each(CpuSample { cpu, times: CpuTimes::from_array(modes) });
+        count += 1;
+    }
+    Some(count)
+}
+
+/// /proc/PID/cgroup (cgroups(7)): the v2 path; where that says nothing, the path under the v1 `cpu` controller, then
+/// under systemd's own v1 hierarchy. `None` if there is no such line.
+#[must_use]
+pub fn parse_cgroup(bytes: &[u8]) -> Option<&[u8]> {
+    let mut found: [Option<&[u8]>; 3] = [None; 3];
+    for line in bytes.split(|&b| b == b'\n') {
+        let mut parts = line.splitn(3, |&b| b == b':');
+        let (Some(id), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else {
+            continue;
+        };
+        let rank = match controllers {
+            b"" if id == b"0" => 0,
+            b"name=systemd" => 2,
+            list if list.split(|&b| b == b',').any(|name| name == b"cpu") => 1,
+            _ => continue,
+        };
+        found[rank].get_or_insert(path);
+    }
+    let telling = found.iter().flatten().find(|path| path.len() > 1);
+    telling.or_else(|| found.iter().flatten().next()).copied()
+}
+
+/// The container or systemd unit that a cgroup path names; empty if none. Containers come as their id's first 12 digits,
+/// the way their tools print it.
+#[must_use]
+pub fn container_name(path: &str) -> String {
+    path.rsplit('/').find_map(|part| container_id(part).or_else(|| unit_name(part))).unwrap_or_default()
+}
+
+/// `docker-ID.scope`, `cri-containerd-ID.scope`, `libpod-ID.scope`, or a bare ID of 64 digits.
+fn container_id(part: &str) -> Option<String> {
+    let stem = part.strip_suffix(".scope").unwrap_or(part);
+    let id = stem.rsplit(['-', ':']).next()?;
+    (id.len() == 64 && id.bytes().all(|b| b.is_ascii_hexdigit())).then(|| id[..12].to_owned())
+}
+
+fn unit_name(part: &str) -> Option<String> {
+    if let Some(name) =
+        part.strip_prefix("lxc.payload.").or_else(|| part.strip_prefix("machine-")?.strip_suffix(".scope"))
+    {
+        return Some(unescape_unit(name));
+    }
+    matches!(part.rsplit_once('.'), Some((_, "service" | "scope"))).then(|| unescape_unit(part))
+}
+
+/// systemd spells unusual characters of unit names as `\xNN` (systemd.unit(5)).
+fn unescape_unit(name: &str) -> String {
+    let mut bytes = Vec::with_capacity(name.len());
+    let mut rest = name.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        let code = tail.strip_prefix(b"x").and_then(|hex| hex.get(..2)).filter(|_| first == b'\\');
+        let byte = code
+            .and_then(|hex| std::str::from_utf8(hex).ok())
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        bytes.push(byte.unwrap_or(first));
+        rest = if byte.is_some() { &tail[3..] } else { tail };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &[u8] = b"42 (a) R 1 2 (b) S 7 42 42 0 -1 4194304 100 0 0 0 11 22 0 0 -2 0 3 0 9001 1000 200 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 5 1 1 0 0 0\n";
+
+    #[test]
+    fn a_name_full_of_stat_is_only_a_name() {
+        let stat = parse_stat(LINE).unwrap();
+        assert_eq!(stat.comm.as_bytes(), b"a) R 1 2 (b");
+        assert_eq!((stat.pid, stat.parent_pid, stat.state.letter()), (42, 7, 'S'));
+        assert_eq!((stat.user_ticks, stat.system_ticks, stat.start_ticks), (11, 22, 9001));
+        assert_eq!((stat.priority, stat.nice, stat.num_threads, stat.last_cpu), (-2, 0, 3, 5));
+        assert!(!stat.is_kernel());
+    }
+
+    #[test]
+    fn a_cut_stat_is_refused_not_misread() {
+        let end_of_cpu = LINE.len() - b" 1 1 0 0 0\n".len();
+        for cut in 0..=end_of_cpu {
+            assert_eq!(parse_stat(&LINE[..cut]), None, "{cut}");
+        }
+        assert!(parse_stat(&LINE[..=end_of_cpu]).is_some());
+    }
+
+    #[test]
+    fn numbers_that_do_not_fit_are_refused() {
+        assert_eq!(parse_u64(b"18446744073709551615"), Some(u64::MAX));
+        assert_eq!(parse_u64(b"18446744073709551616"), None);
+        assert_eq!(parse_schedstat(b"99999999999999999999999 1 2\n"), None);
+        assert_eq!(parse_schedstat(b"1 2 3"), None, "cut");
+        assert_eq!(parse_schedstat(b"1 2\n"), None);
+        assert_eq!(parse_schedstat(b"-1 2 3\n"), None);
+        let stat = parse_schedstat(b"328779 51717 1\n").unwrap();
+        assert_eq!((stat.run_ns, stat.run_delay_ns, stat.timeslices), (328_779, 51_717, 1));
+    }
+
+    #[test]
+    fn status_gives_uid_and_switches() {
+        let text =
+            b"Name:\tx\nUid:\t1000\t0\t0\t0\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n";
+        let status = parse_status(text).unwrap();
+        assert_eq!((status.uid, status.voluntary_switches, status.involuntary_switches), (1000, 12, 3));
+        assert_eq!(parse_status(&text[..text.len() - 1]), None, "cut");
+    }
+
+    #[test]
+    fn cpu_lines_of_old_and_new_kernels() {
+        let text = b"cpu  9 9 9 9\ncpu0 1 2 3 4 5 6 7 8 9 10\ncpu7 1 2 3 4\nintr 5 cpu9 1\n";
+        let mut seen = Vec::new();
+        assert_eq!(parse_cpu_stat(text, 10, |cpu| seen.push(cpu)), Some(2));
+        assert_eq!(seen[0].times.to_array(), [10, 20, 30, 40, 50, 60, 70, 80, 90, 100]);
+        assert_eq!((seen[1].cpu, seen[1].times.to_array()), (7, [10, 20, 30, 40, 0, 0, 0, 0, 0, 0]));
+        assert_eq!(parse_cpu_stat(b"cpu0 1 2 x 4\n", 10, |_| {}), None);
+        assert_eq!(parse_cpu_stat(b"cpu0 1 2 3 4", 10, |_| {}), None, "cut");
+    }
+
+    #[test]
+    fn the_telling_cgroup_line_wins() {
+        let v2 = b"0::/system.slice/ssh.service\n";
+        assert_eq!(parse_cgroup(v2), Some(&b"/system.slice/ssh.service"[..]));
+        let hybrid = b"9:name=systemd:/s\n2:cpuacct:/x\n1:cpu,cpuacct:/c\n0::/\n";
+        assert_eq!(parse_cgroup(hybrid), Some(&b"/c"[..]));
+        assert_eq!(parse_cgroup(b"1:cpu:/\n0::/\n"), Some(&b"/"[..]));
+        assert_eq!(parse_cgroup(b"garbage\n\xff"), None);
+    }
+
+    #[test]
+    fn cgroup_paths_name_containers_and_units() {
+        let id = "0123456789abcdef".repeat(4);
+        for (path, name) in [
+            (format!("/system.slice/docker-{id}.scope"), "0123456789ab"),
+            (format!("/docker/{id}"), "0123456789ab"),
+            (format!("/kubepods.slice/kubepods-pod1.slice/cri-containerd-{id}.scope"), "0123456789ab"),
+            (format!("/machine.slice/libpod-{id}.scope/container"), "0123456789ab"),
+            (format!("/kubepods/besteffort/pod-1/{id}"), "0123456789ab"),
+            (format!("/kubepods-x.slice:cri-containerd:{id}"), "0123456789ab"),
+            ("/lxc.payload.web/init.scope".into(), "init.scope"),
+            ("/lxc.payload.web".into(), "web"),
+            ("/machine.slice/machine-a\\x2db.scope".into(), "a-b"),
+            ("/system.slice/system-getty.slice/getty@tty1.service".into(), "getty@tty1.service"),
+            ("/user.slice/user-0.slice/session-3.scope".into(), "session-3.scope"),
+            ("/user.slice".into(), ""),
+            ("/".into(), ""),
+            (String::new(), ""),
+        ] {
+            assert_eq!(container_name(&path), name, "{path}");
+        }
+    }
+}

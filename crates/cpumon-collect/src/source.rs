@@ -1,0 +1,23 @@
+//! The door to a machine: [`Source`] fills snapshots. This file alone chooses the platform; the rest of the workspace
+//! reaches it through `platform` and never asks which one it is.
+
+use cpumon_model::Snapshot;
+
+use crate::CollectError;
+
+/// Something that measures a machine.
+pub trait Source {
+    /// Makes one collection pass and replaces what `into` holds.
+    ///
+    /// Buffers of `into` are reused: a steady state allocates nothing. All lists come out sorted. `sequence` counts
+    /// passes from 0. The interval counts of `into.health` stay 0: [`crate::Schedule::count_into`] knows them.
+    fn snapshot(&mut self, into: &mut Snapshot) -> Result<(), CollectError>;
+}
+
+#[cfg(target_os = "linux")]
+#[path = "linux/mod.rs"]
+pub(crate) mod platform;
+
+#[cfg(not(target_os = "linux"))]
+#[path = "unsupported.rs"]
+pub(crate) mod platform;

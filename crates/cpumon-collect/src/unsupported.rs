@@ -1,0 +1,16 @@
+//! Platforms without a source. In: the options. Out: [`CollectError::Unsupported`]. Why: the receiver's side of cpumon
+//! builds and runs where nothing can be measured yet.
+
+use cpumon_model::HostInfo;
+
+use crate::{CollectError, Opened, SourceOptions};
+
+/// There is no source here.
+pub(crate) fn open(_options: &SourceOptions) -> Result<Opened, CollectError> {
+    Err(CollectError::Unsupported)
+}
+
+/// There is nobody to describe the host.
+pub(crate) fn host_info(_options: &SourceOptions) -> Result<HostInfo, CollectError> {
+    Err(CollectError::Unsupported)
+}
