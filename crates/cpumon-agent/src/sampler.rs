@@ -1,0 +1,194 @@
+//! [`Sampler`]: a source, its schedule and the differ in one. In: the interval and which source; out: at each step a
+//! snapshot, the one before it, and what happened between them. Why: the agent, the desk's own agent and `cpumon top` all
+//! measure in this one way, in buffers that are kept.
+
+use std::sync::atomic::AtomicBool;
+
+use cpumon_collect::{CollectError, Schedule, Source, SourceOptions};
+use cpumon_model::{HostInfo, Interval, Snapshot, SourceKind};
+
+/// How to measure; the interval is [`SourceOptions::interval`].
+#[derive(Clone, Debug, Default)]
+pub struct SamplerOptions {
+    /// Source, roots, interval.
+    pub source: SourceOptions,
+    /// The name to report instead of the machine's own.
+    pub hostname: Option<String>,
+}
+
+/// Measures this machine at each interval.
+pub struct Sampler {
+    source: Box<dyn Source + Send>,
+    kind: SourceKind,
+    schedule: Schedule,
+    info: HostInfo,
+    previous: Snapshot,
+    current: Snapshot,
+    interval: Interval,
+    has_current: bool,
+}
+
+/// One snapshot, and what happened since the one before. The end of one interval is the begin of the next.
+#[derive(Copy, Clone, Debug)]
+pub struct Step<'a> {
+    /// The snapshot before; empty at the first step.
+    pub previous: &'a Snapshot,
+    /// The snapshot just made.
+    pub snapshot: &'a Snapshot,
+    /// What happened between them; at the first step there is none: it is empty and flagged as a restart.
+    pub interval: &'a Interval,
+    /// Nothing was measured before: `previous` and `interval` are empty.
+    pub is_first: bool,
+}
+
+impl Sampler {
+    /// Opens the source. Nothing is measured yet.
+    ///
+    /// # Errors
+    /// A forced source that cannot run, or a machine that cannot be measured at all.
+    pub fn open(options: &SamplerOptions) -> Result<Self, CollectError> {
+        let opened = cpumon_collect::open(&options.source)?;
+        let mut info = cpumon_collect::host_info(&options.source)?;
+        info.source_reason = opened.reason.into();
+        if let Some(hostname) = &options.hostname {
+            info.hostname = hostname.as_str().into();
+        }
+        Ok(Self::from_source(opened.source, opened.kind, info, &options.source))
+    }
+
+    /// With a source of the caller's own (a simulation, a test).
+    #[must_use]
+    pub fn from_source(
+        source: Box<dyn Source + Send>,
+        kind: SourceKind,
+        info: HostInfo,
+        options: &SourceOptions,
+    ) -> Self {
+        Self {
+            source,
+            kind,
+            schedule: Schedule::new(options.interval),
+            info,
+            previous: Snapshot::default(),
+            current: Snapshot::default(),
+            interval: Interval::default(),
+            has_current: false,
+        }
+    }
+
+    /// Waits for the next point of the schedule (the first is at once) and measures. `None` once `stop` is set.
+    ///
+    /// # Errors
+    /// The pass failed. The snapshot before it stays, so the next step that succeeds covers the gap.
+    pub fn step(&mut self, stop: &AtomicBool) -> Result<Option<Step<'_>>, CollectError> {
+        if self.schedule.wait(stop).stopped {
+            return Ok(None);
+        }
+        // The older of the two buffers takes the new snapshot; they are swapped only when that worked.
+        self.source.snapshot(&mut self.previous)?;
+        self.schedule.count_into(&mut self.previous.health);
+        std::mem::swap(&mut self.previous, &mut self.current);
+        let is_first = !std::mem::replace(&mut self.has_current, true);
+        self.interval.fill(&self.previous, &self.current);
+        Ok(Some(Step {
+            previous: &self.previous,
+            snapshot: &self.current,
+            interval: &self.interval,
+            is_first,
+        }))
+    }
+
+    /// Which source measures.
+    #[must_use]
+    pub fn kind(&self) -> SourceKind {
+        self.kind
+    }
+
+    /// This machine, with the reason why this source was chosen.
+    #[must_use]
+    pub fn info(&self) -> &HostInfo {
+        &self.info
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use cpumon_model::{Counters, Flags, HostId, Moment, ThreadKey, ThreadSample};
+
+    use super::*;
+
+    /// One thread that runs 1 ms a pass; the pass numbered `fails` fails.
+    struct Steady {
+        pass: u64,
+        fails: Option<u64>,
+    }
+
+    impl Source for Steady {
+        fn snapshot(&mut self, into: &mut Snapshot) -> Result<(), CollectError> {
+            self.pass += 1;
+            into.clear();
+            if self.fails == Some(self.pass) {
+                return Err(CollectError::Unsupported);
+            }
+            into.host = HostId([1; 16]);
+            into.is_complete = true;
+            into.sequence = self.pass;
+            into.end = Moment { mono_ns: self.pass * 1_000_000_000, boot_ns: 0, wall_ns: 0 };
+            into.begin = into.end;
+            let counters = Counters { run_ns: self.pass * 1_000_000, ..Counters::default() };
+            let key = ThreadKey { tid: 7, start_ns: 7 };
+            into.threads.push(ThreadSample { key, counters, ..ThreadSample::default() });
+            into.thread_count = 1;
+            Ok(())
+        }
+    }
+
+    fn sampler(fails: Option<u64>) -> Sampler {
+        let options = SourceOptions { interval: Duration::from_millis(100), ..SourceOptions::default() };
+        let source = Box::new(Steady { pass: 0, fails });
+        Sampler::from_source(source, SourceKind::Simulated, HostInfo::default(), &options)
+    }
+
+    #[test]
+    fn the_first_step_has_no_interval_and_the_second_has() {
+        let (stop, mut sampler) = (AtomicBool::new(false), sampler(None));
+        let first = sampler.step(&stop).unwrap().unwrap();
+        assert!(first.is_first && first.previous.threads.is_empty());
+        assert!(first.interval.flags.contains(Flags::RESTART) && first.interval.threads.is_empty());
+        assert_eq!(first.snapshot.threads.len(), 1);
+        let second = sampler.step(&stop).unwrap().unwrap();
+        assert!(!second.is_first);
+        assert_eq!((second.previous.sequence, second.snapshot.sequence), (1, 2));
+        assert_eq!(second.interval.threads[0].delta.run_ns, 1_000_000);
+    }
+
+    #[test]
+    fn a_failed_pass_leaves_no_gap() {
+        let (stop, mut sampler) = (AtomicBool::new(false), sampler(Some(3)));
+        sampler.step(&stop).unwrap();
+        sampler.step(&stop).unwrap();
+        assert!(sampler.step(&stop).is_err());
+        let after = sampler.step(&stop).unwrap().unwrap();
+        assert_eq!((after.previous.sequence, after.snapshot.sequence), (2, 4));
+        assert_eq!(after.interval.threads[0].delta.run_ns, 2_000_000);
+        assert_eq!(after.interval.duration_ns(), 2_000_000_000);
+    }
+
+    #[test]
+    fn a_set_flag_ends_it_without_measuring() {
+        let (stop, mut sampler) = (AtomicBool::new(true), sampler(Some(1)));
+        assert!(sampler.step(&stop).unwrap().is_none());
+    }
+
+    #[test]
+    fn late_and_skipped_intervals_are_in_the_snapshot() {
+        let (stop, mut sampler) = (AtomicBool::new(false), sampler(None));
+        sampler.step(&stop).unwrap();
+        std::thread::sleep(Duration::from_millis(350));
+        let step = sampler.step(&stop).unwrap().unwrap();
+        assert!(step.snapshot.health.intervals_skipped >= 2, "{:?}", step.snapshot.health);
+        assert_eq!(step.interval.health, step.snapshot.health);
+    }
+}
