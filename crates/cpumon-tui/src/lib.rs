@@ -1,1 +1,18 @@
-//! Room `cpumon-tui`.
+//! Terminal screens over a [`Feed`]. In: intervals and keys. Out: a screen ([`run`]) or lines ([`batch`]).
+//! Why: one and the same screen shows this machine, a host of a receiver and any past moment of a store.
+//!
+//! # Overview
+//! [`App`] is all of the state and pure: [`App::on_key`], [`App::on_interval`], [`App::draw`]. What needs the feed it
+//! returns as a [`Request`]; [`run`] carries it out. No threads, no clock but the terminal's own waiting.
+
+mod app;
+mod batch;
+mod feed;
+mod options;
+mod run;
+
+pub use app::{App, Request};
+pub use batch::batch;
+pub use feed::{Feed, FeedError, HistoryPoint, Seek, Task};
+pub use options::{BatchFormat, BatchOptions, Options, TuiError};
+pub use run::run;

@@ -1,0 +1,106 @@
+//! [`Feed`]: what the screens need to know. In: nothing. Out: hosts, intervals, past moments, history.
+//! Why: a local sampler, a remote receiver and a store file are shown by one and the same screen.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cpumon_model::{Delta, HostId, HostStatus, Interval, ProcessKey, ThreadKey, Utc};
+
+/// A failure of a feed, in words for the status line: which operation on what failed, and why. Never fatal to the screens.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct FeedError(pub String);
+
+/// A place in a host's past. Times are the device's wall clock, ns since the UNIX epoch.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Seek {
+    /// The interval that contains this moment, else the newest one that ends before it.
+    At(i64),
+    /// The newest interval that ends before this moment (a step back from an interval that ends there).
+    Before(i64),
+    /// The oldest interval that ends after this moment (a step forward).
+    After(i64),
+}
+
+/// A process or a thread of the selected host.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Task {
+    /// A process.
+    Process(ProcessKey),
+    /// A thread.
+    Thread(ThreadKey),
+}
+
+/// What a task did in one interval of its host.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct HistoryPoint {
+    /// Begin of the interval, device wall clock, ns since the UNIX epoch.
+    pub begin_wall_ns: i64,
+    /// End of the interval, likewise.
+    pub end_wall_ns: i64,
+    /// Measured length of the interval, ns. Rates divide by it.
+    pub duration_ns: u64,
+    /// What the task did; zero where the interval has no row of it.
+    pub delta: Delta,
+}
+
+/// Where the screens get their data. One host is selected at a time.
+///
+/// Methods without a note return at once, from what the feed has in memory; the screens call them often (about ten
+/// times a second) and from one thread.
+pub trait Feed {
+    /// Where the data comes from, one line: `local`, `receiver http://127.0.0.1:8080`, `store /var/lib/cpumon/cpumon.db`.
+    fn title(&self) -> String;
+
+    /// Every host that can be selected, by name, as last known.
+    fn hosts(&self) -> Vec<HostStatus>;
+
+    /// The selected host; `None` until one is known.
+    fn host(&self) -> Option<HostId>;
+
+    /// Selects another host. The next [`Feed::poll`] hands out its newest interval.
+    fn select(&mut self, host: HostId) -> Result<(), FeedError>;
+
+    /// The next interval of the selected host that was not handed out yet, in order; `None` if there is none now.
+    /// The first call after start or [`Feed::select`] hands out the newest one. A feed that falls behind may skip.
+    /// An error is shown until a later call succeeds.
+    fn poll(&mut self) -> Result<Option<Arc<Interval>>, FeedError>;
+
+    /// How long ago the selected host's newest interval arrived, as well as the feed knows; `None` if none ever did.
+    /// The screens say "no data since" from this.
+    fn age(&self) -> Option<Duration>;
+
+    /// An interval of the selected host's past; `None` if nothing is kept there. May read a file or ask a receiver.
+    fn seek(&mut self, to: Seek) -> Result<Option<Arc<Interval>>, FeedError> {
+        let _ = to;
+        Ok(None)
+    }
+
+    /// What a task did in each interval that is kept of the selected host and ends in `wall_ns`, ascending, one point an
+    /// interval; `None` if this feed keeps no history (the screens then use the intervals they saw themselves).
+    /// May read a file or ask a receiver.
+    fn history(&mut self, task: Task, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
+        let _ = (task, wall_ns);
+        Ok(None)
+    }
+
+    /// What a user typed to go to a moment (`14:05`, `yesterday 14:05`, `3m ago`) as ns since the UNIX epoch.
+    /// `shown_wall_ns`: the end of the interval on screen, for texts that name no day.
+    fn parse_time(&self, text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError>;
+
+    /// A moment for people. The default is UTC, to the second: `2026-11-21 14:05:09Z`.
+    fn format_time(&self, wall_ns: i64) -> String {
+        let utc = Utc(wall_ns).to_string();
+        match (utc.split_once('T'), utc.find('.')) {
+            (Some((day, _)), Some(dot)) => format!("{day} {}Z", &utc[day.len() + 1..dot]),
+            _ => utc,
+        }
+    }
+
+    /// The name of a user of the selected host. `None` where it is not known for sure: another machine's names are its own.
+    fn user_name(&self, uid: u32) -> Option<String> {
+        let _ = uid;
+        None
+    }
+}

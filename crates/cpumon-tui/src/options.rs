@@ -1,0 +1,82 @@
+//! What a caller can ask of the screens ([`Options`]) and of batch mode ([`BatchOptions`]), and how they fail ([`TuiError`]).
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use crate::FeedError;
+
+/// How the screens start.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Ends the screens when it becomes true (set it from a handler of SIGTERM and SIGHUP).
+    pub stop: Arc<AtomicBool>,
+    /// Opens at this moment, ns since the UNIX epoch, instead of live.
+    pub at_wall_ns: Option<i64>,
+    /// Shows only these pids; empty for all.
+    pub pids: Vec<u32>,
+    /// Opens with the threads of all processes shown.
+    pub threads: bool,
+    /// No colors, whatever the terminal can do. `NO_COLOR` in the environment (not empty) does the same.
+    pub no_color: bool,
+    /// Only ASCII characters: bars and marks without box drawing and braille. Chosen by itself where the locale is not UTF-8.
+    pub ascii: bool,
+}
+
+/// How batch mode prints an interval.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum BatchFormat {
+    /// Columns for people and `awk`.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What batch mode prints.
+#[derive(Clone, Debug, Default)]
+pub struct BatchOptions {
+    /// Ends batch mode when it becomes true.
+    pub stop: Arc<AtomicBool>,
+    /// Ends after this many intervals; `None`: never.
+    pub iterations: Option<u64>,
+    /// Least time between the ends of two printed intervals; those between are counted and not printed. `None`: prints
+    /// each. (A local feed is better made with this as its sampling interval: then nothing is left out.)
+    pub delay: Option<Duration>,
+    /// Prints one interval of the past, the one at this moment (ns since the UNIX epoch), and ends.
+    pub at_wall_ns: Option<i64>,
+    /// Prints only these pids; empty for all.
+    pub pids: Vec<u32>,
+    /// Prints a row a thread instead of a row a process.
+    pub threads: bool,
+    /// Columns or JSON.
+    pub format: BatchFormat,
+}
+
+/// Why the screens or batch mode ended.
+#[derive(Debug, thiserror::Error)]
+pub enum TuiError {
+    /// Standard output is not a terminal, or one that cannot place text (`TERM=dumb`).
+    #[error("cannot draw screens: {reason}; batch mode (-b) prints lines instead")]
+    NoTerminal {
+        /// What is missing.
+        reason: &'static str,
+    },
+    /// The terminal failed.
+    #[error("cannot {operation} the terminal: {source}")]
+    Terminal {
+        /// `set up`, `read`, `draw on`.
+        operation: &'static str,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// Batch mode could not write its output.
+    #[error("cannot write the output: {0}")]
+    Output(#[source] std::io::Error),
+    /// Batch mode got no data.
+    #[error("cannot read data: {0}")]
+    Feed(#[source] FeedError),
+    /// Batch mode was asked for a moment of which nothing is kept.
+    #[error("no data is kept of {0}")]
+    NothingThen(String),
+}
