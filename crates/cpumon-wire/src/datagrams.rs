@@ -1,0 +1,87 @@
+//! [`Datagrams`]: the bytes an encoder gives out, one buffer a datagram, kept from snapshot to snapshot.
+//! In: encoders. Out: a slice that the link sends in one batch. Why: a steady state allocates nothing.
+
+/// Datagrams of one snapshot or v1 set. Clearing keeps every buffer.
+#[derive(Clone, Debug, Default)]
+pub struct Datagrams {
+    buffers: Vec<Vec<u8>>,
+    used: usize,
+}
+
+impl Datagrams {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets the datagrams, keeps their buffers.
+    pub fn clear(&mut self) {
+        self.used = 0;
+    }
+
+    /// The datagrams, in the order in which to send them.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Vec<u8>] {
+        self.buffers.get(..self.used).unwrap_or_default()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.used
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    /// Sum of their lengths, bytes.
+    #[must_use]
+    pub fn byte_count(&self) -> usize {
+        self.as_slice().iter().map(Vec::len).sum()
+    }
+
+    /// One by one.
+    pub fn iter(&self) -> std::slice::Iter<'_, Vec<u8>> {
+        self.as_slice().iter()
+    }
+
+    /// A new, empty datagram at the end.
+    pub(crate) fn push(&mut self) -> &mut Vec<u8> {
+        if self.used == self.buffers.len() {
+            self.buffers.push(Vec::new());
+        }
+        self.used += 1;
+        let buffer = &mut self.buffers[self.used - 1];
+        buffer.clear();
+        buffer
+    }
+}
+
+impl<'a> IntoIterator for &'a Datagrams {
+    type Item = &'a Vec<u8>;
+    type IntoIter = std::slice::Iter<'a, Vec<u8>>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clearing_keeps_the_buffers_but_not_the_bytes() {
+        let mut datagrams = Datagrams::new();
+        datagrams.push().extend_from_slice(b"one");
+        datagrams.push().extend_from_slice(b"three");
+        assert_eq!((datagrams.len(), datagrams.byte_count()), (2, 8));
+        datagrams.clear();
+        assert!(datagrams.is_empty() && datagrams.iter().next().is_none());
+        assert_eq!(datagrams.push(), &Vec::<u8>::new());
+        assert_eq!(datagrams.as_slice(), &[Vec::<u8>::new()]);
+    }
+}

@@ -1,0 +1,81 @@
+//! [`Senders`]: who sent what we refused. In: refusals. Out: a bounded table for people. Why: a flood is shown by its source
+//! and costs a fixed amount of memory.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use cpumon_model::Moment;
+
+use super::Rejected;
+
+/// Most senders kept.
+const MAX_SENDERS: usize = 1_024;
+
+/// One sender of refused datagrams.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct RejectedSender {
+    /// Where they came from.
+    pub address: IpAddr,
+    /// How many.
+    pub datagrams: u64,
+    /// Why the last one was refused.
+    pub last_reason: Rejected,
+    /// When the last one came, ns since the UNIX epoch on the receiver's clock.
+    pub last_wall_ns: i64,
+}
+
+/// Refused datagrams by sender.
+#[derive(Debug, Default)]
+pub(super) struct Senders {
+    table: HashMap<IpAddr, RejectedSender>,
+    elsewhere: u64,
+}
+
+impl Senders {
+    /// Counts one refusal.
+    pub(super) fn count(&mut self, address: IpAddr, reason: Rejected, received: Moment) {
+        let is_full = self.table.len() >= MAX_SENDERS;
+        if is_full && !self.table.contains_key(&address) {
+            self.elsewhere += 1;
+            return;
+        }
+        let sender = self.table.entry(address).or_insert(RejectedSender {
+            address,
+            datagrams: 0,
+            last_reason: reason,
+            last_wall_ns: 0,
+        });
+        sender.datagrams += 1;
+        sender.last_reason = reason;
+        sender.last_wall_ns = received.wall_ns;
+    }
+
+    /// Refusals of senders that found no room.
+    pub(super) fn elsewhere(&self) -> u64 {
+        self.elsewhere
+    }
+
+    /// The table.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &RejectedSender> {
+        self.table.values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn the_table_is_bounded_and_the_rest_is_counted() {
+        let mut senders = Senders::default();
+        let reason = Rejected::TooManyHosts { max_hosts: 1 };
+        for n in 0..2_000_u32 {
+            senders.count(IpAddr::V4(Ipv4Addr::from_bits(n)), reason, Moment::default());
+        }
+        senders.count(IpAddr::V4(Ipv4Addr::from_bits(5)), reason, Moment::default());
+        assert_eq!(senders.iter().count(), MAX_SENDERS);
+        assert_eq!(senders.iter().map(|sender| sender.datagrams).sum::<u64>(), 1_025);
+        assert_eq!(senders.elsewhere(), 976);
+    }
+}

@@ -1,0 +1,73 @@
+//! [`DecodeError`]: why some bytes are no datagram of ours. In: nothing. Out: the error of both decoders.
+//! Why one type: a receiver counts and shows both kinds in the same way.
+
+/// Why a datagram was refused.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Reason {
+    /// A field reaches beyond the end of the datagram.
+    #[error("the datagram ends inside this field")]
+    Truncated,
+    /// v1: the name length is below zero.
+    #[error("the name length is negative")]
+    NegativeNameLength,
+    /// v1: more bytes than the smallest process datagram, and all of them zero.
+    #[error("all bytes are zero")]
+    AllZero,
+    /// v1: a name longer than a datagram's length field can say.
+    #[error("the name is longer than 32,767 bytes")]
+    NameTooLong,
+    /// v1: more threads than a datagram's count field can say.
+    #[error("more than 32,767 threads")]
+    TooManyThreads,
+    /// v2: the first four bytes are not the magic.
+    #[error("not a v2 frame")]
+    WrongMagic,
+    /// v2: a version this program cannot read.
+    #[error("a frame version that is not known here")]
+    UnknownVersion,
+    /// v2: the header says that it is shorter than the known fields.
+    #[error("the header is too short")]
+    HeaderTooShort,
+    /// v2: fragment number not below the number of fragments, or that number is zero or too large.
+    #[error("the fragment number does not fit the number of fragments")]
+    BadFragment,
+    /// v2: a number that needs more than 64 bits.
+    #[error("a number of more than 64 bits")]
+    Overflow,
+    /// v2: a sum of differences leaves its type's range.
+    #[error("a difference leads out of range")]
+    OutOfRange,
+    /// v2: keys do not ascend, or one comes twice.
+    #[error("keys are not in ascending order")]
+    Unsorted,
+    /// v2: a table announces more rows than its bytes can hold.
+    #[error("more rows than the section has room for")]
+    TooManyRows,
+    /// v2: a table describes its columns in a way that cannot be.
+    #[error("a malformed column description")]
+    BadColumn,
+    /// v2: a table lacks a column without which its rows mean nothing.
+    #[error("a column that every row needs is missing")]
+    MissingColumn,
+    /// v2: a text that must repeat the row before has no row before.
+    #[error("a text repeats a row that is not there")]
+    NothingToRepeat,
+}
+
+/// Bytes that are no datagram of ours: where and why.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[error("decoding a datagram, byte {offset}: {reason}")]
+pub struct DecodeError {
+    /// Byte offset of the field that is at fault.
+    pub offset: usize,
+    /// What is wrong with it.
+    pub reason: Reason,
+}
+
+impl DecodeError {
+    /// An error at a byte offset.
+    #[must_use]
+    pub fn new(offset: usize, reason: Reason) -> Self {
+        Self { offset, reason }
+    }
+}

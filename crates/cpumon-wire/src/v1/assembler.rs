@@ -1,0 +1,304 @@
+//! [`Assembler`]: the datagrams of one v1 sender become one [`Interval`] a set. In: decoded datagrams and when they came.
+//! Out: intervals on the receiver's clock. Why: v1 tells processes one by one, names no set and ends it with a marker that
+//! may be lost, and its devices' clocks are not to be trusted (the original's stood in 2003).
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use cpumon_model::{
+    Delta, Fields, Flags, HostId, Interval, Moment, ProcessInfo, ProcessInterval, ProcessKey, SourceKind,
+    ThreadInterval, ThreadKey,
+};
+
+use super::{Datagram, ProcessDatagram, ThreadEntry};
+
+/// How much of one set is kept.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct AssemblerLimits {
+    /// Most processes of a set; further ones are counted and left out.
+    pub max_processes: usize,
+    /// Most threads of a set; further ones are counted and left out, their process's time stays.
+    pub max_threads: usize,
+    /// A set whose end marker does not come is given out this long after its last datagram, ns.
+    pub flush_timeout_ns: u64,
+}
+
+impl Default for AssemblerLimits {
+    fn default() -> Self {
+        Self { max_processes: 4_096, max_threads: 65_536, flush_timeout_ns: 2_000_000_000 }
+    }
+}
+
+/// What happened to the datagrams of one sender, cumulative.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct SetCounts {
+    /// Sets given out.
+    pub sets: u64,
+    /// Of these, sets without an end marker: a new time stamp or the timeout ended them.
+    pub sets_without_end: u64,
+    /// Datagrams that came twice.
+    pub duplicates: u64,
+    /// Datagrams that came after their set had been given out; left out.
+    pub late: u64,
+    /// Processes left out because the set was full.
+    pub processes_over_limit: u64,
+    /// Threads left out because the set was full.
+    pub threads_over_limit: u64,
+}
+
+/// The set that is being filled.
+#[derive(Debug)]
+struct Pending {
+    ticks: i64,
+    first: Moment,
+    last_mono_ns: u64,
+    duration_ms: u32,
+}
+
+/// The set given out last, to know a straggler.
+#[derive(Debug)]
+struct Emitted {
+    ticks: i64,
+    straggler_until_mono_ns: u64,
+}
+
+/// Puts the datagrams of one v1 sender together.
+///
+/// Keys: `(pid, 0)` and `(tid, 0)`, as v1 tells no start times. Where one set uses a number twice (another name under a
+/// process id, another process for a thread id) the further ones get 1, 2, … in place of 0, so that rows stay apart.
+#[derive(Debug)]
+pub struct Assembler {
+    limits: AssemblerLimits,
+    interval: Interval,
+    pending: Option<Pending>,
+    emitted: Option<Emitted>,
+    /// Names seen under a process id in this set.
+    names_of_pid: HashMap<u32, u32>,
+    /// Digests of this set's datagrams.
+    seen: HashSet<u64>,
+    /// Infos of the last set, to share them.
+    infos: HashMap<u32, Arc<ProcessInfo>>,
+    counts: SetCounts,
+}
+
+impl Assembler {
+    /// For one sender.
+    #[must_use]
+    pub fn new(host: HostId, limits: AssemblerLimits) -> Self {
+        let interval = Interval {
+            host,
+            source: SourceKind::V1,
+            fields: Fields::USER | Fields::SYSTEM | Fields::RUN,
+            ..Interval::default()
+        };
+        Self {
+            limits,
+            interval,
+            pending: None,
+            emitted: None,
+            names_of_pid: HashMap::new(),
+            seen: HashSet::new(),
+            infos: HashMap::new(),
+            counts: SetCounts::default(),
+        }
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub fn counts(&self) -> SetCounts {
+        self.counts
+    }
+
+    /// Takes one datagram; gives out a set that it completes.
+    pub fn accept(&mut self, datagram: &Datagram, received: Moment, out: &mut dyn FnMut(&Interval)) {
+        match datagram {
+            Datagram::EndOfTransfer => self.emit(out),
+            Datagram::Process(process) => self.process(process, received, out),
+        }
+    }
+
+    /// Gives out a set that has been waiting for its end for too long.
+    pub fn flush(&mut self, now: Moment, out: &mut dyn FnMut(&Interval)) {
+        let waited = |set: &Pending| now.mono_ns.saturating_sub(set.last_mono_ns);
+        if self.pending.as_ref().is_some_and(|set| waited(set) >= self.limits.flush_timeout_ns) {
+            self.counts.sets_without_end += 1;
+            self.emit(out);
+        }
+    }
+
+    fn process(&mut self, process: &ProcessDatagram, received: Moment, out: &mut dyn FnMut(&Interval)) {
+        if self.is_straggler(process, received) {
+            self.counts.late += 1;
+            return;
+        }
+        if self.pending.as_ref().is_some_and(|set| set.ticks != process.timestamp_ticks) {
+            self.counts.sets_without_end += 1;
+            self.emit(out);
+        }
+        let set = self.pending.get_or_insert(Pending {
+            ticks: process.timestamp_ticks,
+            first: received,
+            last_mono_ns: received.mono_ns,
+            duration_ms: 0,
+        });
+        set.last_mono_ns = received.mono_ns;
+        set.duration_ms = set.duration_ms.max(process.duration_ms);
+        let mut digest = DefaultHasher::new();
+        process.hash(&mut digest);
+        if self.seen.len() < self.limits.max_processes && !self.seen.insert(digest.finish()) {
+            self.counts.duplicates += 1;
+            return;
+        }
+        self.book(process);
+    }
+
+    /// Whether a datagram belongs to the set given out last. Only for a short while: a device's clock may stand still.
+    fn is_straggler(&self, process: &ProcessDatagram, received: Moment) -> bool {
+        self.pending.is_none()
+            && self.emitted.as_ref().is_some_and(|set| {
+                set.ticks == process.timestamp_ticks && received.mono_ns < set.straggler_until_mono_ns
+            })
+    }
+
+    /// Adds one process and its threads to the set.
+    fn book(&mut self, process: &ProcessDatagram) {
+        let Some(key) = self.row_of(process) else {
+            self.counts.processes_over_limit += 1;
+            self.counts.threads_over_limit += process.threads.len() as u64;
+            return;
+        };
+        let room = self.limits.max_threads.saturating_sub(self.interval.threads.len());
+        let kept = room.min(process.threads.len());
+        self.counts.threads_over_limit += (process.threads.len() - kept) as u64;
+        self.interval
+            .threads
+            .extend(process.threads.iter().take(kept).map(|entry| thread_row(key, process, entry)));
+    }
+
+    /// The key of this datagram's process row, which is added or, if there already (a sender may split the threads of a
+    /// process), gets the times added. `None` if the set is full.
+    fn row_of(&mut self, process: &ProcessDatagram) -> Option<ProcessKey> {
+        let (delta, flags) = delta_of(process.user_ms, process.kernel_ms);
+        let names = self.names_of_pid.entry(process.process_id).or_insert(0);
+        if *names > 0 {
+            let same = |row: &&mut ProcessInterval| {
+                row.key.pid == process.process_id && *row.info.name == *process.name
+            };
+            if let Some(row) = self.interval.processes.iter_mut().find(same) {
+                row.delta += &delta;
+                row.flags |= flags;
+                return Some(row.key);
+            }
+        }
+        if self.interval.processes.len() >= self.limits.max_processes {
+            return None;
+        }
+        let key = ProcessKey { pid: process.process_id, start_ns: u64::from(*names) };
+        *names += 1;
+        let info = match self.infos.get(&key.pid) {
+            Some(info) if *info.name == *process.name => Arc::clone(info),
+            _ => Arc::new(ProcessInfo { name: process.name.as_str().into(), ..ProcessInfo::default() }),
+        };
+        self.interval.processes.push(ProcessInterval {
+            key,
+            info,
+            flags,
+            delta,
+            ..ProcessInterval::default()
+        });
+        Some(key)
+    }
+
+    /// Gives out the pending set, if there is one.
+    fn emit(&mut self, out: &mut dyn FnMut(&Interval)) {
+        let Some(set) = self.pending.take() else { return };
+        let interval = &mut self.interval;
+        let duration_ns = u64::from(set.duration_ms) * 1_000_000;
+        place(interval, set.first, duration_ns);
+        interval.v1_ticks = Some(set.ticks);
+        finish_rows(interval);
+        out(interval);
+        interval.sequence += 1;
+        self.counts.sets += 1;
+        self.emitted = Some(Emitted {
+            ticks: set.ticks,
+            straggler_until_mono_ns: set.last_mono_ns.saturating_add((duration_ns / 2).min(1_000_000_000)),
+        });
+        self.infos.clear();
+        self.infos.extend(interval.processes.iter().map(|row| (row.key.pid, Arc::clone(&row.info))));
+        interval.processes.clear();
+        interval.threads.clear();
+        self.names_of_pid.clear();
+        self.seen.clear();
+    }
+}
+
+/// The set ends when its first datagram came and is as long as its datagrams say.
+fn place(interval: &mut Interval, end: Moment, duration_ns: u64) {
+    // A length that reaches back before the receiver's own clock began keeps its length.
+    let end = Moment { mono_ns: end.mono_ns.max(duration_ns), boot_ns: end.boot_ns.max(duration_ns), ..end };
+    interval.begin = Moment {
+        mono_ns: end.mono_ns - duration_ns,
+        boot_ns: end.boot_ns - duration_ns,
+        wall_ns: end.wall_ns.saturating_sub_unsigned(duration_ns),
+    };
+    interval.end = end;
+}
+
+/// Sorts the rows, makes keys unique, and fills what sums them up.
+fn finish_rows(interval: &mut Interval) {
+    interval.processes.sort_by_key(|row| row.key);
+    interval.threads.sort_by_key(|row| (row.key.tid, row.process));
+    let mut previous: Option<ThreadKey> = None;
+    for row in &mut interval.threads {
+        if let Some(before) = previous.filter(|before| before.tid == row.key.tid) {
+            row.key.start_ns = before.start_ns + 1;
+        }
+        previous = Some(row.key);
+        if let Ok(at) = interval.processes.binary_search_by_key(&row.process, |process| process.key) {
+            interval.processes[at].thread_rows += 1;
+            interval.processes[at].flags |= row.flags;
+        }
+    }
+    let run_ns = interval.processes.iter().fold(0_i64, |sum, row| sum.saturating_add(row.delta.run_ns));
+    interval.ledger.threads_ns = run_ns;
+    interval.process_count = u32::try_from(interval.processes.len()).unwrap_or(u32::MAX);
+    interval.thread_count = u32::try_from(interval.threads.len()).unwrap_or(u32::MAX);
+    interval.flags = interval.processes.iter().fold(Flags::empty(), |flags, row| flags | row.flags);
+}
+
+fn thread_row(process: ProcessKey, datagram: &ProcessDatagram, entry: &ThreadEntry) -> ThreadInterval {
+    let (delta, mut flags) = delta_of(entry.user_ms, entry.kernel_ms);
+    // A thread runs on one CPU at a time and belongs to the process it is listed under.
+    if delta.run_ns > i64::from(datagram.duration_ms) * 1_000_000
+        || entry.owner_process_id != datagram.process_id
+    {
+        flags |= Flags::IMPOSSIBLE;
+    }
+    ThreadInterval {
+        key: ThreadKey { tid: entry.thread_id, start_ns: 0 },
+        process,
+        flags,
+        delta,
+        ..ThreadInterval::default()
+    }
+}
+
+/// Times in ms as a delta in ns. Negative or too large ones are kept as far as they fit, and flagged.
+fn delta_of(user_ms: i64, kernel_ms: i64) -> (Delta, Flags) {
+    const NS_PER_MS: i64 = 1_000_000;
+    let (user, system) = (user_ms.checked_mul(NS_PER_MS), kernel_ms.checked_mul(NS_PER_MS));
+    let user_ns = user.unwrap_or_else(|| user_ms.saturating_mul(NS_PER_MS));
+    let system_ns = system.unwrap_or_else(|| kernel_ms.saturating_mul(NS_PER_MS));
+    let run = user_ns.checked_add(system_ns);
+    let fits = user.is_some() && system.is_some() && run.is_some();
+    let delta = Delta {
+        user_ns,
+        system_ns,
+        run_ns: run.unwrap_or_else(|| user_ns.saturating_add(system_ns)),
+        ..Delta::default()
+    };
+    let flags = if fits && user_ms >= 0 && kernel_ms >= 0 { Flags::empty() } else { Flags::IMPOSSIBLE };
+    (delta, flags)
+}

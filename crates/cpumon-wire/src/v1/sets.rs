@@ -1,0 +1,257 @@
+//! [`SetEncoder`]: one of our intervals as a v1 set. In: intervals with ns. Out: datagrams that every original receiver
+//! takes, ended by the end-of-transfer marker, and what had to be left out. Why kept state: v1 counts whole ms, so what is
+//! cut off is carried to the next set; over the long run no time is lost.
+
+use cpumon_model::{Delta, Fields, Interval, Life, ProcessInterval, ProcessKey, ThreadInterval, ThreadKey};
+
+use super::{
+    Datagram, MAX_ORIGINAL_DATAGRAM, PROCESS_BYTES, ProcessDatagram, THREAD_BYTES, ThreadEntry, encode,
+    ticks_from_wall,
+};
+use crate::Datagrams;
+
+/// Longest process name sent, bytes; longer ones are cut.
+const MAX_NAME_BYTES: usize = 1_024;
+const NS_PER_MS: i64 = 1_000_000;
+
+/// What one set held and what did not fit. Everything but `processes` and `threads` is for the user to see.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct SetReport {
+    /// Processes sent.
+    pub processes: u64,
+    /// Threads sent.
+    pub threads: u64,
+    /// Threads without time in this interval that were left out so that their process fits one datagram.
+    pub idle_threads_dropped: u64,
+    /// Processes whose threads needed more than one datagram. The original shows each further one as a row of its own
+    /// with no process time.
+    pub processes_split: u64,
+    /// Names that were cut.
+    pub names_cut: u64,
+}
+
+/// What is left of a task's time below 1 ms, ns.
+#[derive(Copy, Clone, Debug, Default)]
+struct Rest {
+    user_ns: i64,
+    system_ns: i64,
+}
+
+/// A task's time in this set, ms.
+#[derive(Copy, Clone, Debug, Default)]
+struct Millis {
+    user: i64,
+    kernel: i64,
+}
+
+impl Millis {
+    fn is_zero(self) -> bool {
+        self.user == 0 && self.kernel == 0
+    }
+}
+
+/// Rests by key, ascending, of the set before and of this one.
+#[derive(Debug)]
+struct Rests<K> {
+    before: Vec<(K, Rest)>,
+    now: Vec<(K, Rest)>,
+    millis: Vec<Millis>,
+}
+
+impl<K: Ord + Copy> Rests<K> {
+    fn new() -> Self {
+        Self { before: Vec::new(), now: Vec::new(), millis: Vec::new() }
+    }
+
+    /// Turns the deltas of ascending keys into whole ms and keeps the rests. An ended task's rest is rounded.
+    fn carry(&mut self, rows: impl Iterator<Item = (K, Rest, bool)>) {
+        std::mem::swap(&mut self.before, &mut self.now);
+        self.now.clear();
+        self.millis.clear();
+        let mut at = 0;
+        for (key, delta, has_ended) in rows {
+            while self.before.get(at).is_some_and(|entry| entry.0 < key) {
+                at += 1;
+            }
+            let rest = self.before.get(at).filter(|entry| entry.0 == key).map_or(Rest::default(), |e| e.1);
+            let round = if has_ended { NS_PER_MS / 2 } else { 0 };
+            let user_ns = rest.user_ns.saturating_add(delta.user_ns).saturating_add(round);
+            let system_ns = rest.system_ns.saturating_add(delta.system_ns).saturating_add(round);
+            self.millis.push(Millis {
+                user: user_ns.div_euclid(NS_PER_MS),
+                kernel: system_ns.div_euclid(NS_PER_MS),
+            });
+            let rest =
+                Rest { user_ns: user_ns.rem_euclid(NS_PER_MS), system_ns: system_ns.rem_euclid(NS_PER_MS) };
+            if !has_ended && (rest.user_ns, rest.system_ns) != (0, 0) {
+                self.now.push((key, rest));
+            }
+        }
+    }
+}
+
+/// Makes v1 sets of intervals. Intervals must be those of complete snapshots: a task that is not listed has ended.
+#[derive(Debug)]
+pub struct SetEncoder {
+    max_datagram: usize,
+    threads: Rests<ThreadKey>,
+    processes: Rests<ProcessKey>,
+    /// Rows of `Interval::threads` by process.
+    order: Vec<(ProcessKey, usize)>,
+    datagram: Datagram,
+}
+
+impl Default for SetEncoder {
+    fn default() -> Self {
+        Self::new(MAX_ORIGINAL_DATAGRAM)
+    }
+}
+
+impl SetEncoder {
+    /// `max_datagram`: bytes; raised to what one process with one thread needs, at most [`MAX_ORIGINAL_DATAGRAM`].
+    #[must_use]
+    pub fn new(max_datagram: usize) -> Self {
+        let smallest = PROCESS_BYTES + MAX_NAME_BYTES + THREAD_BYTES;
+        Self {
+            max_datagram: max_datagram.clamp(smallest, MAX_ORIGINAL_DATAGRAM),
+            threads: Rests::new(),
+            processes: Rests::new(),
+            order: Vec::new(),
+            datagram: Datagram::Process(ProcessDatagram::default()),
+        }
+    }
+
+    /// Writes the set of one interval: each process that ran, then the end marker.
+    ///
+    /// `utc_offset_s`: the device's local time less UTC, seconds; v1 stamps are local time.
+    pub fn encode(&mut self, interval: &Interval, utc_offset_s: i32, out: &mut Datagrams) -> SetReport {
+        out.clear();
+        let mut report = SetReport::default();
+        let rest = |delta: &Delta| rest_of(delta, interval.fields);
+        let has_ended = |life: Life| matches!(life, Life::Ended | Life::BornEnded);
+        self.threads
+            .carry(interval.threads.iter().map(|row| (row.key, rest(&row.delta), has_ended(row.life))));
+        self.processes
+            .carry(interval.processes.iter().map(|row| (row.key, rest(&row.delta), has_ended(row.life))));
+        self.order.clear();
+        self.order.extend(interval.threads.iter().enumerate().map(|(at, row)| (row.process, at)));
+        self.order.sort_unstable();
+        let stamp = Stamp::of(interval, utc_offset_s);
+        for (at, process) in interval.processes.iter().enumerate() {
+            let millis = self.processes.millis.get(at).copied().unwrap_or_default();
+            if !process.delta.is_zero() || !millis.is_zero() {
+                self.process(interval, process, millis, stamp, out, &mut report);
+            }
+        }
+        out.push().extend_from_slice(&super::END_OF_TRANSFER);
+        report
+    }
+
+    /// Writes one process, in as many datagrams as its threads need. Its time stands in the first: the original's pivot
+    /// keeps the first row of a name, and sums over rows stay right.
+    fn process(
+        &mut self,
+        interval: &Interval,
+        process: &ProcessInterval,
+        millis: Millis,
+        stamp: Stamp,
+        out: &mut Datagrams,
+        report: &mut SetReport,
+    ) {
+        let name = cut(&process.info.name, MAX_NAME_BYTES);
+        report.names_cut += u64::from(name.len() < process.info.name.len());
+        let first = self.order.partition_point(|entry| entry.0 < process.key);
+        let count = self.order[first..].iter().take_while(|entry| entry.0 == process.key).count();
+        let rows = &self.order[first..first + count];
+        let fits = (self.max_datagram - PROCESS_BYTES - name.len()) / THREAD_BYTES;
+        let all_fit = count <= fits;
+        let Datagram::Process(datagram) = &mut self.datagram else { return };
+        datagram.name.clear();
+        datagram.name.push_str(name);
+        stamp.put(datagram, process.key.pid, millis);
+        datagram.threads.clear();
+        let mut sent = 0_u64;
+        for &(_, at) in rows {
+            let (Some(row), Some(&time)) = (interval.threads.get(at), self.threads.millis.get(at)) else {
+                continue;
+            };
+            if !all_fit && time.is_zero() {
+                report.idle_threads_dropped += 1;
+                continue;
+            }
+            let Datagram::Process(datagram) = &mut self.datagram else { return };
+            if datagram.threads.len() == fits {
+                write(&mut self.datagram, out);
+                report.processes_split += u64::from(sent == fits as u64);
+            }
+            let Datagram::Process(datagram) = &mut self.datagram else { return };
+            datagram.threads.push(stamp.entry(process.key.pid, row, time));
+            sent += 1;
+        }
+        write(&mut self.datagram, out);
+        report.processes += 1;
+        report.threads += sent;
+    }
+}
+
+/// Writes a process datagram and prepares it to be continued: no threads, no time.
+fn write(datagram: &mut Datagram, out: &mut Datagrams) {
+    // Name and count are within the format's limits by construction, so this writes.
+    let written = encode(datagram, out.push());
+    debug_assert!(written.is_ok());
+    if let Datagram::Process(process) = datagram {
+        process.threads.clear();
+        (process.user_ms, process.kernel_ms) = (0, 0);
+    }
+}
+
+/// What every datagram and thread entry of a set repeats.
+#[derive(Copy, Clone)]
+struct Stamp {
+    ticks: i64,
+    duration_ms: u32,
+}
+
+impl Stamp {
+    fn of(interval: &Interval, utc_offset_s: i32) -> Self {
+        // Cut at the same points of the clock, so that lengths add up over many sets.
+        let duration_ms =
+            (interval.end.mono_ns / 1_000_000).saturating_sub(interval.begin.mono_ns / 1_000_000);
+        Self {
+            ticks: ticks_from_wall(interval.end.wall_ns, utc_offset_s),
+            duration_ms: u32::try_from(duration_ms).unwrap_or(u32::MAX),
+        }
+    }
+
+    fn put(self, datagram: &mut ProcessDatagram, pid: u32, millis: Millis) {
+        datagram.timestamp_ticks = self.ticks;
+        datagram.duration_ms = self.duration_ms;
+        datagram.process_id = pid;
+        (datagram.user_ms, datagram.kernel_ms) = (millis.user, millis.kernel);
+    }
+
+    fn entry(self, pid: u32, row: &ThreadInterval, millis: Millis) -> ThreadEntry {
+        ThreadEntry {
+            owner_process_id: pid,
+            kernel_ms: millis.kernel,
+            user_ms: millis.user,
+            thread_id: row.key.tid,
+            duration_ms: self.duration_ms,
+            timestamp_ticks: self.ticks,
+        }
+    }
+}
+
+/// User and system time; where a source does not split, v1 can only be told that all of it is user time.
+fn rest_of(delta: &Delta, fields: Fields) -> Rest {
+    if fields.contains(Fields::USER | Fields::SYSTEM) {
+        Rest { user_ns: delta.user_ns, system_ns: delta.system_ns }
+    } else {
+        Rest { user_ns: delta.run_ns, system_ns: 0 }
+    }
+}
+
+/// The longest beginning of `text` that has at most `max` bytes.
+fn cut(text: &str, max: usize) -> &str {
+    &text[..text.floor_char_boundary(max)]
+}
