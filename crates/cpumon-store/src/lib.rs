@@ -1,1 +1,4 @@
 //! Room `cpumon-store`.
+
+#[cfg(feature = "import")]
+pub mod legacy;

@@ -1,0 +1,123 @@
+//! What an import did. In: counts. Out: [`ImportReport`] and its lines for people. Why: every row of the file is
+//! accounted for, and every guess is said.
+
+use cpumon_model::{HostId, Utc, escape};
+
+use super::Schema;
+
+/// Rows that are not as the original receiver writes them. The first group was left out, the second was kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OddRows {
+    /// Left out: a value is of the wrong type.
+    pub wrong_type: u64,
+    /// Left out: an id does not fit 32 bits, or a duration is negative or above 32 bits of ms.
+    pub out_of_range: u64,
+    /// Left out: the time stamp is before 1677 or after 2262.
+    pub bad_time: u64,
+    /// Left out: threads whose process row is not there.
+    pub orphan_threads: u64,
+    /// Left out: threads of a process row that was left out.
+    pub threads_of_left_out: u64,
+    /// Left out: the same row twice.
+    pub duplicates: u64,
+    /// Kept: a second row of the same id in the same set, with other times; both were added up.
+    pub merged: u64,
+    /// Kept and flagged *impossible*: negative times, or times beyond 292 years.
+    pub impossible: u64,
+    /// Kept: the duration is not that of the set; the set's longest is used.
+    pub other_duration: u64,
+    /// Kept: the process has no name.
+    pub nameless: u64,
+    /// Kept: the local time occurs twice or never in the zone (clock change); the first, or the later, was taken.
+    pub ambiguous_time: u64,
+}
+
+impl OddRows {
+    fn table(&self) -> [(u64, &'static str); 11] {
+        [
+            (self.wrong_type, "left out: a value is of the wrong type"),
+            (self.out_of_range, "left out: an id or a duration is out of range"),
+            (self.bad_time, "left out: the time stamp is before 1677 or after 2262"),
+            (self.orphan_threads, "left out: threads without a process row"),
+            (self.threads_of_left_out, "left out: threads of process rows that were left out"),
+            (self.duplicates, "left out: the same row twice"),
+            (self.merged, "kept: same id twice in a set, added up"),
+            (self.impossible, "kept, flagged impossible: negative or absurd times"),
+            (self.other_duration, "kept: duration differs from that of the set"),
+            (self.nameless, "kept: the process has no name"),
+            (self.ambiguous_time, "kept: local time is ambiguous in the zone"),
+        ]
+    }
+}
+
+/// One device of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImportedHost {
+    /// Its name here.
+    pub name: String,
+    /// Its id here: derived from the name, so that a second import of the file meets the first.
+    pub id: HostId,
+    /// Intervals.
+    pub sets: u64,
+}
+
+/// What was read and what came out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImportReport {
+    /// Which schema the file has.
+    pub schema: Schema,
+    /// The devices, in the order of their addresses.
+    pub hosts: Vec<ImportedHost>,
+    /// The zone the times were read in.
+    pub zone: String,
+    /// Rows of `Processes` in the file.
+    pub process_rows_read: u64,
+    /// Rows of `Threads` in the file.
+    pub thread_rows_read: u64,
+    /// Process rows handed out.
+    pub process_rows: u64,
+    /// Thread rows handed out.
+    pub thread_rows: u64,
+    /// Intervals handed out.
+    pub sets: u64,
+    /// Begin of the first and end of the last interval, ns since the UNIX epoch.
+    pub span: Option<(i64, i64)>,
+    /// Rows that were odd.
+    pub odd: OddRows,
+    /// What was guessed.
+    pub guesses: Vec<String>,
+}
+
+impl ImportReport {
+    /// Whether every row of the file was taken over.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.odd.table()[..6].iter().all(|(count, _)| *count == 0)
+    }
+
+    /// The report for people, one line each.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let names: Vec<_> = self.hosts.iter().take(8).map(|host| escape(&host.name).to_string()).collect();
+        let more = if self.hosts.len() > 8 { ", …" } else { "" };
+        let mut lines = vec![
+            format!(
+                "schema of {}, {} host(s): {}{more}",
+                self.schema.year(),
+                self.hosts.len(),
+                names.join(", ")
+            ),
+            format!(
+                "{} intervals, {} of {} process rows, {} of {} thread rows",
+                self.sets, self.process_rows, self.process_rows_read, self.thread_rows, self.thread_rows_read
+            ),
+        ];
+        if let Some((begin, end)) = self.span {
+            lines.push(format!("from {} to {}", Utc(begin), Utc(end)));
+        }
+        lines.extend(self.guesses.iter().map(|guess| format!("guessed: {guess}")));
+        let odd = self.odd.table();
+        lines.extend(odd.iter().filter(|row| row.0 > 0).map(|(count, what)| format!("{count} rows {what}")));
+        lines
+    }
+}

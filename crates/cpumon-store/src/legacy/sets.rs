@@ -1,0 +1,179 @@
+//! Rows of the legacy file to intervals. In: an open file. Out: one interval for each (device, time), in that order.
+//! Why: the original stored loose rows; ours are the sets that arrived together.
+
+use cpumon_model::{HostId, HostInfo};
+
+use super::file::{LegacyFile, Schema};
+use super::report::{ImportReport, ImportedHost, OddRows};
+use super::rows::{ProcessRow, ThreadCursor, odd_or};
+use super::set::Set;
+use super::zone::Resolved;
+use super::{ImportError, ImportOptions, SetSink};
+
+/// Rows of one set kept in memory at most. The original's datagrams hold at most 1,818 threads each.
+const MAX_SET_ROWS: usize = 1 << 20;
+/// Devices in one file at most.
+const MAX_HOSTS: usize = 1 << 16;
+/// Name of the device when neither the file nor the user names it.
+const NAMELESS_HOST: &str = "device";
+
+/// The import at work.
+pub(super) struct Sets<'a> {
+    file: &'a LegacyFile,
+    zone: Resolved,
+    given_host: Option<&'a str>,
+    report: ImportReport,
+    host: HostInfo,
+}
+
+impl<'a> Sets<'a> {
+    pub fn new(
+        file: &'a LegacyFile,
+        options: &'a ImportOptions,
+        zone: Resolved,
+    ) -> Result<Self, ImportError> {
+        let report = ImportReport {
+            schema: file.schema,
+            hosts: Vec::new(),
+            zone: zone.shown.clone(),
+            process_rows_read: 0,
+            thread_rows_read: 0,
+            process_rows: 0,
+            thread_rows: 0,
+            sets: 0,
+            span: None,
+            odd: OddRows::default(),
+            guesses: Vec::new(),
+        };
+        let given_host = options.host.as_deref();
+        let mut sets = Self { file, zone, given_host, report, host: HostInfo::default() };
+        sets.check_host_count()?;
+        sets.say_guesses();
+        Ok(sets)
+    }
+
+    fn check_host_count(&self) -> Result<(), ImportError> {
+        if self.file.schema == Schema::Y2012 {
+            return Ok(());
+        }
+        let count = self.count("Processes", "SELECT count(DISTINCT [RemoteIP]) FROM [Processes]")?;
+        match self.given_host {
+            Some(_) if count > 1 => Err(ImportError::HostForMany { path: self.file.path.clone(), count }),
+            _ if count > MAX_HOSTS as u64 => Err(self.too_many("devices", MAX_HOSTS)),
+            _ => Ok(()),
+        }
+    }
+
+    fn too_many(&self, what: &'static str, limit: usize) -> ImportError {
+        ImportError::TooMany { path: self.file.path.clone(), what, limit }
+    }
+
+    fn say_guesses(&mut self) {
+        if self.file.schema == Schema::Y2012 && self.given_host.is_none() {
+            self.report.guesses.push(format!(
+                "the host is named '{NAMELESS_HOST}', because the 2012 schema names none (use --host NAME)"
+            ));
+        }
+        if self.zone.is_guess {
+            let guess = "times are taken as UTC, because the file names no zone (use --time-zone ZONE)";
+            self.report.guesses.push(guess.to_owned());
+        }
+    }
+
+    fn count(&self, table: &'static str, sql: &str) -> Result<u64, ImportError> {
+        let count: i64 =
+            self.file.connection.query_row(sql, [], |row| row.get(0)).map_err(self.file.read_error(table))?;
+        Ok(count.try_into().unwrap_or(0))
+    }
+
+    /// Reads everything.
+    pub fn run(mut self, sink: &mut SetSink<'_>) -> Result<ImportReport, ImportError> {
+        let file = self.file;
+        self.report.thread_rows_read = self.count("Threads", "SELECT count(*) FROM [Threads]")?;
+        let read = file.read_error("Processes");
+        let mut statement = file.connection.prepare(&ProcessRow::query(file.schema)).map_err(&read)?;
+        let mut rows = statement.query([]).map_err(&read)?;
+        let mut thread_statement =
+            file.connection.prepare(&ThreadCursor::query(file.schema)).map_err(file.read_error("Threads"))?;
+        let mut threads = ThreadCursor::new(file, &mut thread_statement)?;
+        let mut set: Option<Set> = None;
+        while let Some(row) = rows.next().map_err(&read)? {
+            self.report.process_rows_read += 1;
+            let idx: i64 = row.get(1).map_err(&read)?;
+            let instant = ProcessRow::parse(row, &mut self.report.odd).and_then(|row| {
+                odd_or(self.zone.instant(row.ticks), &mut self.report.odd.bad_time).map(|at| (row, at))
+            });
+            let Some((row, at)) = instant else {
+                threads.for_each_of(idx, &mut |_, odd| odd.threads_of_left_out += 1, &mut self.report.odd)?;
+                continue;
+            };
+            self.report.odd.ambiguous_time += u64::from(at.is_ambiguous);
+            if set.as_ref().is_some_and(|set| !set.takes(&row)) {
+                self.hand_out(set.take(), sink)?;
+            }
+            let set = set.get_or_insert_with(|| Set::new(&row, at.wall_ns));
+            let process = set.add_process(&row, &mut self.report.odd);
+            threads.for_each_of(
+                idx,
+                &mut |thread, odd| set.add_thread(process, thread, odd),
+                &mut self.report.odd,
+            )?;
+            if set.len() > MAX_SET_ROWS {
+                return Err(self.too_many("rows of one time stamp", MAX_SET_ROWS));
+            }
+        }
+        self.hand_out(set, sink)?;
+        self.report.odd.orphan_threads = self.report.thread_rows_read.saturating_sub(threads.seen);
+        Ok(self.report)
+    }
+
+    fn hand_out(&mut self, set: Option<Set>, sink: &mut SetSink<'_>) -> Result<(), ImportError> {
+        let Some(set) = set else { return Ok(()) };
+        self.enter_host(&set.ip);
+        let (mut interval, order) = set.finish();
+        interval.host = self.host.host;
+        self.report.sets += 1;
+        self.report.process_rows += interval.processes.len() as u64;
+        self.report.thread_rows += interval.threads.len() as u64;
+        let (begin, end) = (interval.begin.wall_ns, interval.end.wall_ns);
+        self.report.span =
+            Some(self.report.span.map_or((begin, end), |(first, last)| (first.min(begin), last.max(end))));
+        if let Some(host) = self.report.hosts.last_mut() {
+            host.sets += 1;
+        }
+        sink(&self.host, &interval, &order).map_err(ImportError::Sink)
+    }
+
+    /// Rows come device by device, so a new address is a new device.
+    fn enter_host(&mut self, ip: &str) {
+        let name = match self.given_host {
+            Some(name) => name,
+            None if ip.is_empty() => NAMELESS_HOST,
+            None => ip,
+        };
+        if !self.report.hosts.is_empty() && *self.host.hostname == *name {
+            return;
+        }
+        let id = host_id(name);
+        self.host = HostInfo {
+            host: id,
+            hostname: name.into(),
+            agent: format!("cpumon2 (receiver of {})", self.file.schema.year()).into(),
+            source_reason: format!(
+                "imported from a legacy database, local times read as {}",
+                self.zone.shown
+            )
+            .into(),
+            ..HostInfo::default()
+        };
+        self.report.hosts.push(ImportedHost { name: name.to_owned(), id, sets: 0 });
+    }
+}
+
+/// A device's id derived from its name (FNV-1a, 128 bits): the same name is the same host at each import.
+fn host_id(name: &str) -> HostId {
+    const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    let bytes = b"cpumon legacy import\0".iter().chain(name.as_bytes());
+    HostId(bytes.fold(OFFSET, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(PRIME)).to_be_bytes())
+}

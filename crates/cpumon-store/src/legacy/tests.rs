@@ -1,0 +1,271 @@
+//! The import as a whole: the real sample, and files that mean harm.
+
+use std::path::{Path, PathBuf};
+
+use cpumon_model::{Flags, HostInfo, Interval, SourceKind, Trust};
+use rusqlite::Connection;
+
+use super::*;
+
+const SCHEMA_2012: &str = "
+    CREATE TABLE [Processes] ([ProcID] INTEGER NOT NULL, [Process] TEXT NOT NULL, [User] INTEGER NOT NULL,
+        [Kernel] INTEGER NOT NULL, [Time] INTEGER NOT NULL, [Duration] INTEGER NOT NULL,
+        [idx] INTEGER PRIMARY KEY AUTOINCREMENT);
+    CREATE TABLE [Threads] ([ThreadID] INTEGER NOT NULL, [ProcID] INTEGER NOT NULL, [user] INTEGER NOT NULL,
+        [kernel] INTEGER NOT NULL, [duration] INTEGER NOT NULL, [timestamp] INTEGER NOT NULL, [idx] INTEGER NOT NULL);";
+/// 2014-04-10 09:38:16.668
+const TICKS: i64 = 635_327_194_966_680_000;
+
+fn schema_2013() -> String {
+    SCHEMA_2012.replace("[Processes] (", "[Processes] ([RemoteIP] TEXT NOT NULL, ")
+}
+
+struct Fixture {
+    path: PathBuf,
+    _dir: tempfile::TempDir,
+}
+
+fn fixture(sql: &str) -> Fixture {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("Process Usage?#%.sqlite");
+    Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+    Fixture { path, _dir: dir }
+}
+
+type Imported = (ImportReport, Vec<(HostInfo, Interval)>);
+
+fn import_all(path: &Path, options: &ImportOptions) -> Result<Imported, ImportError> {
+    let mut out = Vec::new();
+    let report = import(path, options, &mut |host, trust, interval| {
+        assert_eq!(trust, Trust::Imported);
+        out.push((host.clone(), interval.clone()));
+    })?;
+    Ok((report, out))
+}
+
+fn error_of(path: &Path) -> String {
+    import_all(path, &ImportOptions::default())
+        .unwrap_err()
+        .to_string()
+        .replace(&*path.to_string_lossy(), "FILE")
+}
+
+/// The sample, or `None` where it is not (which is a failure in CI).
+fn sample() -> Option<PathBuf> {
+    let path =
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/v1/legacy/ProcessUsage.sqlite"));
+    if path.exists() {
+        return Some(path.to_owned());
+    }
+    assert!(std::env::var_os("CI").is_none(), "{} is missing", path.display());
+    println!("skipped: {} is missing", path.display());
+    None
+}
+
+#[test]
+fn the_sample_is_taken_over_row_by_row() {
+    let Some(path) = sample() else { return };
+    let (report, all) = import_all(&path, &ImportOptions::default()).unwrap();
+    assert_eq!((report.process_rows_read, report.process_rows), (1716, 1716));
+    assert_eq!((report.thread_rows_read, report.thread_rows), (41_557, 41_557));
+    assert_eq!((report.sets, report.hosts.len(), all.len()), (117, 1, 117));
+    assert!(report.is_complete() && report.odd == OddRows::default(), "{report:?}");
+    assert_eq!(report.schema, Schema::Y2012);
+    insta::assert_snapshot!(report.lines().join("\n"));
+
+    assert!(all.windows(2).all(|pair| pair[0].1.end.wall_ns < pair[1].1.end.wall_ns));
+    let user_ns: i64 = all.iter().flat_map(|(_, set)| &set.processes).map(|row| row.delta.user_ns).sum();
+    let thread_ns: i64 = all.iter().flat_map(|(_, set)| &set.threads).map(|row| row.delta.user_ns).sum();
+    assert_eq!((user_ns, thread_ns), (104_649_000_000, 104_611_000_000));
+    let set = &all.iter().find(|(_, set)| set.v1_ticks == Some(TICKS)).unwrap().1;
+    assert_eq!(set.source, SourceKind::Legacy);
+    assert_eq!(set.end.wall_ns, 1_397_122_696_668_000_000);
+    for (_, set) in &all {
+        assert!(set.processes.windows(2).all(|pair| pair[0].key < pair[1].key));
+        assert!(set.threads.windows(2).all(|pair| pair[0].key < pair[1].key));
+        assert!(set.threads.iter().all(|thread| set.process(thread.process).is_some()));
+    }
+}
+
+#[test]
+fn the_order_of_the_samples_rows_can_be_told() {
+    let Some(path) = sample() else { return };
+    let mut idx = Vec::new();
+    let report = import_sets(&path, &ImportOptions::default(), &mut |_, interval, order| {
+        assert_eq!(order.process_idx.len(), interval.processes.len());
+        let mut positions = order.thread_position.clone();
+        positions.sort_unstable();
+        assert!(positions.iter().copied().eq(0..u32::try_from(interval.threads.len())?));
+        idx.extend_from_slice(&order.process_idx);
+        Ok(())
+    });
+    idx.sort_unstable();
+    assert!(report.is_ok() && idx.into_iter().eq(1..=1716));
+}
+
+#[test]
+fn the_schema_of_2013_tells_devices_apart() {
+    let sql = schema_2013()
+        + &format!(
+            "INSERT INTO Processes VALUES ('10.0.0.2', 7, 'a.exe', 5, 1, {TICKS}, 3000, 1),
+             ('10.0.0.1', 7, 'a.exe', 9, 0, {TICKS}, 3000, 2), ('10.0.0.2', 8, 'a.exe', 2, 0, {TICKS}, 3000, 3);
+             INSERT INTO Threads VALUES (70, 7, 4, 1, 3000, {TICKS}, 1), (70, 7, 9, 0, 3000, {TICKS}, 2);"
+        );
+    let file = fixture(&sql);
+    let (report, all) = import_all(&file.path, &ImportOptions::default()).unwrap();
+    assert_eq!(
+        (report.schema, report.sets, report.process_rows, report.thread_rows),
+        (Schema::Y2013, 2, 3, 2)
+    );
+    assert_eq!(&*all[0].0.hostname, "10.0.0.1");
+    assert_eq!(&*all[1].0.hostname, "10.0.0.2");
+    assert_ne!(all[0].0.host, all[1].0.host);
+    assert_eq!(all[1].1.processes.len(), 2, "same-named processes stay apart");
+    assert_eq!(all[1].1.processes[0].delta.run_ns, 6_000_000);
+    assert_eq!(all[1].1.threads[0].process.pid, 7);
+    let named = ImportOptions { host: Some("pda".to_owned()), ..ImportOptions::default() };
+    assert!(matches!(import_all(&file.path, &named), Err(ImportError::HostForMany { count: 2, .. })));
+}
+
+#[test]
+fn a_second_import_meets_the_first_and_the_zone_shifts_it() {
+    let sql = format!("{SCHEMA_2012} INSERT INTO Processes VALUES (7, 'a', 5, 0, {TICKS}, 3000, 1);");
+    let file = fixture(&sql);
+    let options = ImportOptions { host: Some("pda".to_owned()), zone: "+02:00".parse().unwrap() };
+    let (first, second) =
+        (import_all(&file.path, &options).unwrap(), import_all(&file.path, &options).unwrap());
+    assert_eq!(first, second);
+    let (host, set) = &first.1[0];
+    assert_eq!(&*host.hostname, "pda");
+    assert_eq!(set.end.wall_ns, 1_397_122_696_668_000_000 - 7_200_000_000_000);
+    assert_eq!((set.duration_ns(), set.v1_ticks), (3_000_000_000, Some(TICKS)));
+    assert!(first.0.guesses.is_empty());
+}
+
+#[test]
+fn every_odd_row_is_counted() {
+    let sql = format!(
+        "{SCHEMA_2012}
+         INSERT INTO Processes VALUES (1, 'plain', 5, 0, {TICKS}, 3000, 1), (1, 'plain', 5, 0, {TICKS}, 3000, 2),
+            (1, 'plain', 6, 0, {TICKS}, 3000, 3), (2, 'text', 'x', 0, {TICKS}, 3000, 4),
+            (-3, 'pid', 0, 0, {TICKS}, 3000, 5), (4, 'when', 0, 0, -1, 3000, 6),
+            (5, 'negative', -5, 0, {TICKS}, 3000, 7), (6, '', 0, 0, {TICKS}, 2999, 8),
+            (7, 'long', 0, 0, {TICKS}, -1, 9), (8, 'huge', {max}, {max}, {TICKS}, 3000, 10);
+         INSERT INTO Threads VALUES (10, 1, 5, 0, 3000, {TICKS}, 1), (10, 1, 5, 0, 3000, {TICKS}, 2),
+            (10, 1, 6, 0, 3000, {TICKS}, 3), (11, 2, 0, 0, 3000, {TICKS}, 4), (12, 9, 0, 0, 3000, {TICKS}, 99),
+            (-1, 5, 0, 0, 3000, {TICKS}, 7), (13, 5, x'00', 0, 3000, {TICKS}, 7);",
+        max = i64::MAX,
+    );
+    let file = fixture(&sql);
+    let (report, all) = import_all(&file.path, &ImportOptions::default()).unwrap();
+    let expected = OddRows {
+        wrong_type: 2,
+        out_of_range: 3,
+        bad_time: 1,
+        orphan_threads: 1,
+        threads_of_left_out: 1,
+        duplicates: 2,
+        merged: 2,
+        impossible: 2,
+        other_duration: 1,
+        nameless: 1,
+        ambiguous_time: 0,
+    };
+    assert_eq!(report.odd, expected);
+    assert!(!report.is_complete());
+    assert_eq!((report.process_rows_read, report.process_rows), (10, 4));
+    assert_eq!((report.thread_rows_read, report.thread_rows), (7, 1));
+    let set = &all[0].1;
+    assert_eq!(set.processes[0].delta.user_ns, 11_000_000);
+    assert_eq!(set.processes[1].delta.user_ns, -5_000_000, "shown, not clamped");
+    assert_eq!(set.processes[1].flags, Flags::IMPOSSIBLE);
+    assert!(set.flags.contains(Flags::IMPOSSIBLE));
+    insta::assert_snapshot!(report.lines().join("\n"));
+}
+
+#[test]
+fn hostile_names_come_through_unchanged() {
+    let names = ["'; DROP TABLE Processes--", "=cmd()", "a\nb", "\"q\"", "\u{1b}[2J", "ü日"];
+    let file = fixture(SCHEMA_2012);
+    let writer = Connection::open(&file.path).unwrap();
+    for (pid, name) in (1_i64..).zip(names) {
+        let insert = "INSERT INTO Processes VALUES (?1, ?2, 1, 0, ?3, 3000, NULL)";
+        writer.execute(insert, rusqlite::params![pid, name, TICKS]).unwrap();
+    }
+    writer.close().unwrap();
+    let (_, all) = import_all(&file.path, &ImportOptions::default()).unwrap();
+    assert!(all[0].1.processes.iter().map(|row| &*row.info.name).eq(names));
+}
+
+#[test]
+fn an_empty_database_of_the_receiver_is_fine() {
+    let (report, all) = import_all(&fixture(SCHEMA_2012).path, &ImportOptions::default()).unwrap();
+    assert!(all.is_empty() && report.sets == 0 && report.span.is_none());
+    assert!(report.lines().iter().any(|line| line.contains("0 intervals")));
+}
+
+#[test]
+fn files_that_are_something_else_are_refused_with_the_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.sqlite");
+    assert!(error_of(&path).starts_with("cannot open FILE for import: No such file"));
+    for bytes in [&b""[..], b"SQLite format 3", b"MZ\x90\0 and so on, not a database at all"] {
+        std::fs::write(&path, bytes).unwrap();
+        assert_eq!(error_of(&path), "FILE is not a SQLite database");
+    }
+    assert!(matches!(
+        import_all(dir.path(), &ImportOptions::default()),
+        Err(ImportError::NotADatabase { .. })
+    ));
+    let garbage: Vec<_> = b"SQLite format 3\0".iter().copied().chain((0..=255).cycle().take(8192)).collect();
+    std::fs::write(&path, garbage).unwrap();
+    let text = error_of(&path);
+    assert!(text.contains("not a SQLite database") || text.contains("cannot read"), "{text}");
+
+    let wrong = [
+        ("CREATE TABLE t (a);", "it has no table Processes"),
+        ("CREATE TABLE Processes (a);", "it has no table Threads"),
+        ("CREATE TABLE t (a); CREATE VIEW Processes AS SELECT * FROM t;", "Processes is a view, not a table"),
+    ];
+    for (sql, reason) in wrong {
+        let expected = format!("FILE is no database of the original receiver: {reason}");
+        assert_eq!(error_of(&fixture(sql).path), expected);
+    }
+    let no_kernel = SCHEMA_2012.replace("[Kernel] INTEGER NOT NULL,", "");
+    assert!(error_of(&fixture(&no_kernel).path).ends_with("table Processes has no column Kernel"));
+    let no_key = SCHEMA_2012.replace("PRIMARY KEY AUTOINCREMENT", "");
+    assert!(error_of(&fixture(&no_key).path).ends_with("Processes.idx is not its primary key"));
+}
+
+#[test]
+fn a_journal_beside_the_file_is_told() {
+    let file = fixture(SCHEMA_2012);
+    let mut journal = file.path.clone().into_os_string();
+    journal.push("-journal");
+    std::fs::write(&journal, b"x").unwrap();
+    assert!(error_of(&file.path).contains("its writer did not finish"));
+}
+
+#[test]
+fn a_damaged_file_gives_an_error_or_rows_but_no_panic() {
+    let Some(path) = sample() else { return };
+    let good = std::fs::read(path).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("damaged.sqlite");
+    let mut failed = 0;
+    for step in 0..24 {
+        let mut bytes = good.clone();
+        let at = 100 + step * 90_001;
+        bytes[at..].iter_mut().take(700).for_each(|byte| *byte = byte.wrapping_mul(31).wrapping_add(7));
+        bytes.truncate(good.len() - step * 4096);
+        std::fs::write(&path, bytes).unwrap();
+        match import_all(&path, &ImportOptions::default()) {
+            Ok((report, _)) => assert!(report.process_rows <= 1716 && report.thread_rows <= 41_557 + 1),
+            Err(error) => {
+                failed += 1;
+                assert!(error.to_string().contains("damaged.sqlite"), "{error}");
+            }
+        }
+    }
+    assert!(failed > 0, "no damage was noticed");
+}
