@@ -25,7 +25,7 @@ pub struct Sampler {
     previous: Snapshot,
     current: Snapshot,
     interval: Interval,
-    has_current: bool,
+    snapshots: u64,
 }
 
 /// One snapshot, and what happened since the one before. The end of one interval is the begin of the next.
@@ -72,7 +72,7 @@ impl Sampler {
             previous: Snapshot::default(),
             current: Snapshot::default(),
             interval: Interval::default(),
-            has_current: false,
+            snapshots: 0,
         }
     }
 
@@ -81,21 +81,43 @@ impl Sampler {
     /// # Errors
     /// The pass failed. The snapshot before it stays, so the next step that succeeds covers the gap.
     pub fn step(&mut self, stop: &AtomicBool) -> Result<Option<Step<'_>>, CollectError> {
+        Ok(self.step_with_info(stop)?.map(|(_, step)| step))
+    }
+
+    fn advance(&mut self, stop: &AtomicBool) -> Result<bool, CollectError> {
         if self.schedule.wait(stop).stopped {
-            return Ok(None);
+            return Ok(false);
         }
         // The older of the two buffers takes the new snapshot; they are swapped only when that worked.
         self.source.snapshot(&mut self.previous)?;
         self.schedule.count_into(&mut self.previous.health);
         std::mem::swap(&mut self.previous, &mut self.current);
-        let is_first = !std::mem::replace(&mut self.has_current, true);
         self.interval.fill(&self.previous, &self.current);
-        Ok(Some(Step {
+        self.snapshots += 1;
+        Ok(true)
+    }
+
+    fn last_step(&self) -> Step<'_> {
+        Step {
             previous: &self.previous,
             snapshot: &self.current,
             interval: &self.interval,
-            is_first,
-        }))
+            is_first: self.snapshots == 1,
+        }
+    }
+
+    /// [`Sampler::step`] together with [`Sampler::info`], which the step's borrow would forbid.
+    ///
+    /// # Errors
+    /// As [`Sampler::step`].
+    pub fn step_with_info(
+        &mut self,
+        stop: &AtomicBool,
+    ) -> Result<Option<(&HostInfo, Step<'_>)>, CollectError> {
+        if !self.advance(stop)? {
+            return Ok(None);
+        }
+        Ok(Some((&self.info, self.last_step())))
     }
 
     /// Which source measures.

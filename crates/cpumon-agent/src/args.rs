@@ -1,0 +1,211 @@
+//! What the user says: [`AgentArgs`], shared by `cpumon agent` and the slim `cpumon-agent`. Each flag has an environment
+//! variable. [`crate::Settings`] is what the program makes of it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use cpumon_collect::{SourceChoice, parse_interval};
+use cpumon_link::Target;
+
+/// How long, to whom and by which means to measure and send.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Where to")]
+pub struct AgentArgs {
+    /// Send to this receiver; may be repeated. ADDR, ADDR:PORT, [IPV6]:PORT, HOST or HOST:PORT; the port is 3001 unless given
+    #[arg(long, value_name = "ADDR:PORT", env = "CPUMON_TO", value_delimiter = ',')]
+    pub to: Vec<Target>,
+
+    /// Broadcast on every IPv4 subnet of this machine; the default when nothing else is given. The port is 3001 unless given
+    #[arg(
+        long,
+        value_name = "PORT",
+        env = "CPUMON_BROADCAST",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "3001",
+        value_parser = clap::value_parser!(u16).range(1..)
+    )]
+    pub broadcast: Option<u16>,
+
+    /// Send to this multicast group; may be repeated
+    #[arg(
+        long,
+        value_name = "GROUP:PORT",
+        env = "CPUMON_MULTICAST",
+        value_delimiter = ',',
+        value_parser = parse_group
+    )]
+    pub multicast: Vec<Target>,
+
+    /// Routers that may forward multicast, plus one (time to live); 1 stays on the link
+    #[arg(long, value_name = "HOPS", env = "CPUMON_TTL", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
+    pub ttl: u8,
+
+    /// Broadcast and multicast on this interface only; may be repeated. Unless given: all that are up, loopback left out
+    #[arg(long = "interface", value_name = "NAME", env = "CPUMON_INTERFACE", value_delimiter = ',')]
+    pub interfaces: Vec<String>,
+
+    /// Send datagrams that receivers of 2012 and 2013 (cpumonRcv) understand
+    #[arg(long, env = "CPUMON_V1")]
+    pub v1: bool,
+
+    /// Longest datagram, bytes. Unless given: 1400, which passes common tunnels; with --v1 32768, the most an original takes
+    #[arg(long, value_name = "BYTES", env = "CPUMON_MAX_DATAGRAM", value_parser = clap::value_parser!(u16).range(512..=65000))]
+    pub max_datagram: Option<u16>,
+
+    /// Repeat what does not change (names, idle threads) every N snapshots, for receivers that start later or lost some
+    #[arg(long, value_name = "N", env = "CPUMON_REFRESH", value_parser = clap::value_parser!(u32).range(1..))]
+    pub refresh: Option<u32>,
+
+    /// Time between two snapshots, 100ms to 1h. Unless given: 1s; with --v1 3s, as the original
+    #[arg(long, value_name = "TIME", env = "CPUMON_INTERVAL", value_parser = parse_interval, help_heading = "What")]
+    pub interval: Option<Duration>,
+
+    /// How to measure: bpf (needs root or capabilities), procfs (no privileges), or auto: bpf where permitted
+    #[arg(
+        long,
+        value_name = "auto|procfs|bpf",
+        env = "CPUMON_SOURCE",
+        default_value_t,
+        help_heading = "What"
+    )]
+    pub source: SourceChoice,
+
+    /// Send full command lines too, with secrets scrubbed; without it only program names leave this machine
+    #[arg(long, env = "CPUMON_CMDLINE", help_heading = "What")]
+    pub cmdline: bool,
+
+    /// Report this name instead of the machine's own
+    #[arg(long, value_name = "NAME", env = "CPUMON_HOST_NAME", value_parser = parse_host_name, help_heading = "What")]
+    pub host_name: Option<String>,
+
+    /// Where procfs is mounted, for containers that see the host's elsewhere
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "CPUMON_PROC_ROOT",
+        default_value = "/proc",
+        help_heading = "What"
+    )]
+    pub proc_root: PathBuf,
+
+    /// Stop after N snapshots
+    #[arg(long, value_name = "N", env = "CPUMON_COUNT", value_parser = clap::value_parser!(u64).range(1..), help_heading = "What")]
+    pub count: Option<u64>,
+
+    /// Say what each snapshot held and cost
+    #[arg(short, long, env = "CPUMON_VERBOSE", help_heading = "Messages")]
+    pub verbose: bool,
+
+    /// Say only what goes wrong
+    #[arg(short, long, env = "CPUMON_QUIET", conflicts_with = "verbose", help_heading = "Messages")]
+    pub quiet: bool,
+}
+
+impl AgentArgs {
+    /// The level of messages that `-v` and `-q` ask for.
+    #[must_use]
+    pub fn log_level(&self) -> log::LevelFilter {
+        match (self.quiet, self.verbose) {
+            (true, _) => log::LevelFilter::Warn,
+            (false, true) => log::LevelFilter::Debug,
+            (false, false) => log::LevelFilter::Info,
+        }
+    }
+}
+
+fn parse_group(text: &str) -> Result<Target, String> {
+    let target: Target = text.parse().map_err(|error: cpumon_link::ParseTargetError| error.to_string())?;
+    match target {
+        group @ Target::Multicast { .. } => Ok(group),
+        other => Err(format!("{other} is not a multicast group, such as 239.77.0.1:3001 or [ff02::1]:3001")),
+    }
+}
+
+/// A host name is a label for people, but it travels: short, and nothing that moves a cursor.
+fn parse_host_name(text: &str) -> Result<String, String> {
+    const MAX_BYTES: usize = 255;
+    if text.is_empty() || text.len() > MAX_BYTES {
+        return Err(format!("a name has 1 to {MAX_BYTES} bytes"));
+    }
+    if text.chars().any(char::is_control) {
+        return Err("a name has no control characters".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+/// The targets in words, for one line.
+pub(crate) fn in_words(targets: &[Target], now: impl Iterator<Item = SocketAddr>) -> String {
+    let named: Vec<String> = targets.iter().map(ToString::to_string).collect();
+    let addresses: Vec<String> = now.map(|address| address.to_string()).collect();
+    if addresses.is_empty() {
+        format!("{} (no address now)", named.join(", "))
+    } else if addresses == named {
+        named.join(", ")
+    } else {
+        format!("{} ({})", named.join(", "), addresses.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        agent: AgentArgs,
+    }
+
+    fn parse(arguments: &str) -> Result<AgentArgs, String> {
+        let words = std::iter::once("agent").chain(arguments.split_whitespace());
+        Cli::try_parse_from(words).map(|cli| cli.agent).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn targets_of_every_kind() {
+        let args = parse("--to 10.0.0.1 --to [::1]:9 --broadcast --multicast [ff02::1]:7").unwrap();
+        assert_eq!(args.to, ["10.0.0.1:3001".parse().unwrap(), "[::1]:9".parse().unwrap()]);
+        assert_eq!(args.broadcast, Some(3001));
+        assert_eq!(args.multicast, ["[ff02::1]:7".parse().unwrap()]);
+        assert_eq!(parse("--broadcast=4000").unwrap().broadcast, Some(4000));
+        assert_eq!(parse("").unwrap().broadcast, None);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (arguments, said) in [
+            ("--to 10.0.0.1:0", "the port is not a number"),
+            ("--multicast 10.0.0.1:5", "not a multicast group"),
+            ("--broadcast=0", "0 is not in 1..=65535"),
+            ("--interval 5ms", "100ms to 1h"),
+            ("--source ebpf", "expected auto, procfs or bpf"),
+            ("--host-name \u{1b}[2J", "control characters"),
+            ("--max-datagram 100", "100 is not in"),
+            ("-q -v", "cannot be used with"),
+        ] {
+            let error = parse(arguments).unwrap_err();
+            assert!(error.contains(said), "{arguments}: {error}");
+        }
+    }
+
+    #[test]
+    fn every_flag_has_an_environment_variable() {
+        use clap::CommandFactory;
+        for argument in Cli::command().get_arguments().filter(|argument| argument.get_id() != "help") {
+            let env = argument.get_env().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let long = argument.get_long().unwrap_or_default();
+            assert_eq!(env, format!("CPUMON_{}", long.to_uppercase().replace('-', "_")));
+        }
+    }
+
+    #[test]
+    fn messages_grow_and_shrink() {
+        let level = |arguments: &str| parse(arguments).unwrap().log_level();
+        assert!(level("-q") < level("") && level("") < level("-v"));
+    }
+}

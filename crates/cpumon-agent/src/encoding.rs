@@ -1,0 +1,115 @@
+//! [`Encoding`]: a step in, datagrams of the chosen protocol out, and what did not fit said once and counted.
+
+use std::time::Duration;
+
+use cpumon_model::HostInfo;
+use cpumon_wire::v1::{SetEncoder, SetReport};
+use cpumon_wire::v2::{Encoder, EncoderOptions};
+use cpumon_wire::{Datagrams, v1};
+
+use crate::local_time::utc_offset_s;
+use crate::{Settings, Step};
+
+/// One of the two protocols with its state.
+pub enum Encoding {
+    /// The original's sets.
+    V1 {
+        /// Makes them.
+        encoder: Box<SetEncoder>,
+        /// Everything so far.
+        totals: SetReport,
+    },
+    /// Frames of cumulative counters.
+    V2(Box<Encoder>),
+}
+
+impl Encoding {
+    /// `stream` tells agent starts apart.
+    pub fn new(settings: &Settings, stream: u64) -> Self {
+        if settings.v1 {
+            let encoder = SetEncoder::new(settings.max_datagram.unwrap_or(v1::MAX_ORIGINAL_DATAGRAM));
+            return Self::V1 { encoder: Box::new(encoder), totals: SetReport::default() };
+        }
+        let default = EncoderOptions::default();
+        Self::V2(Box::new(Encoder::new(EncoderOptions {
+            max_datagram: settings.max_datagram.unwrap_or(default.max_datagram),
+            refresh_snapshots: settings.refresh.unwrap_or(default.refresh_snapshots),
+            stream,
+            ..default
+        })))
+    }
+
+    /// Replaces `out` by the datagrams of a step. In v1 the first step has none: there is no interval yet.
+    pub fn encode(&mut self, info: &HostInfo, step: &Step<'_>, out: &mut Datagrams) {
+        match self {
+            Self::V1 { .. } if step.is_first => out.clear(),
+            Self::V1 { encoder, totals } => {
+                let offset = utc_offset_s(step.interval.end.wall_ns);
+                add_and_say(totals, encoder.encode(step.interval, offset, out));
+            }
+            Self::V2(encoder) => encoder.encode(info, step.snapshot, step.interval, out),
+        }
+    }
+
+    /// What did not fit into v1 datagrams so far, in words; `None` if everything did.
+    pub fn misfits(&self) -> Option<String> {
+        let Self::V1 { totals, .. } = self else { return None };
+        let counts = [
+            (totals.idle_threads_dropped, "idle threads left out"),
+            (totals.processes_split, "processes split"),
+            (totals.names_cut, "names cut"),
+        ];
+        let words: Vec<String> =
+            counts.iter().filter(|row| row.0 > 0).map(|row| format!("{} {}", row.0, row.1)).collect();
+        (!words.is_empty()).then(|| words.join(", "))
+    }
+}
+
+fn add_and_say(totals: &mut SetReport, set: SetReport) {
+    let first = |before: u64, now: u64| before == 0 && now > 0;
+    if first(totals.idle_threads_dropped, set.idle_threads_dropped) {
+        log::warn!("a process has too many threads for one v1 datagram: idle ones are left out, and counted");
+    }
+    if first(totals.processes_split, set.processes_split) {
+        log::warn!(
+            "a process has too many busy threads for one v1 datagram: it is sent as several, and counted"
+        );
+    }
+    if first(totals.names_cut, set.names_cut) {
+        log::warn!("a process name is too long for a v1 datagram: it is cut, and counted");
+    }
+    totals.processes += set.processes;
+    totals.threads += set.threads;
+    totals.idle_threads_dropped += set.idle_threads_dropped;
+    totals.processes_split += set.processes_split;
+    totals.names_cut += set.names_cut;
+}
+
+/// The pause after each of `count` datagrams: as wanted, but all together at most half of the interval, because a set must
+/// be out before the next one is due.
+pub fn fitting_pace(wanted: Duration, count: usize, interval: Duration) -> Duration {
+    let count = u32::try_from(count.max(1)).unwrap_or(u32::MAX);
+    wanted.min(interval / 2 / count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_set_is_sent_within_half_of_the_interval() {
+        let (pace, interval) = (Duration::from_millis(2), Duration::from_secs(3));
+        assert_eq!(fitting_pace(pace, 150, interval), pace);
+        assert_eq!(fitting_pace(pace, 3000, interval), Duration::from_micros(500));
+        assert_eq!(fitting_pace(pace, 0, interval), pace);
+    }
+
+    #[test]
+    fn what_did_not_fit_adds_up() {
+        let mut totals = SetReport::default();
+        add_and_say(&mut totals, SetReport { idle_threads_dropped: 3, ..SetReport::default() });
+        add_and_say(&mut totals, SetReport { idle_threads_dropped: 4, names_cut: 1, ..SetReport::default() });
+        let encoding = Encoding::V1 { encoder: Box::default(), totals };
+        assert_eq!(encoding.misfits().unwrap(), "7 idle threads left out, 1 names cut");
+    }
+}

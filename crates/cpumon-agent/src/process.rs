@@ -1,0 +1,79 @@
+//! The agent as a process: signals, messages on stderr, exit codes. Used by the slim binary and by the desk.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+/// Finished, but not all that was asked for got out: exit code 3.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("data is missing: {unsent} datagrams could not be sent, {failed} passes failed")]
+pub struct DataMissing {
+    /// Datagrams that could not be sent.
+    pub unsent: u64,
+    /// Collection passes that failed.
+    pub failed: u64,
+}
+
+/// SIGINT and SIGTERM as flags.
+#[derive(Clone, Debug)]
+pub struct Signals {
+    stop: Arc<AtomicBool>,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Signals {
+    const INTERRUPTED: i32 = 130;
+
+    /// From now on the first SIGINT or SIGTERM asks to stop; a second one ends the process at once.
+    ///
+    /// # Errors
+    /// The system refuses a handler.
+    pub fn install() -> io::Result<Self> {
+        let (stop, interrupted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        for signal in [SIGINT, SIGTERM] {
+            flag::register_conditional_shutdown(signal, Self::INTERRUPTED, Arc::clone(&stop))?;
+            flag::register(signal, Arc::clone(&stop))?;
+        }
+        flag::register(SIGINT, Arc::clone(&interrupted))?;
+        Ok(Self { stop, interrupted })
+    }
+
+    /// Set once the process is to end.
+    #[must_use]
+    pub fn stop(&self) -> &AtomicBool {
+        &self.stop
+    }
+
+    /// 0 ok, 1 failed, 3 finished but data is missing, 130 interrupted. An error is said on stderr with its causes.
+    #[must_use]
+    pub fn exit_code(&self, program: &str, result: &anyhow::Result<()>) -> ExitCode {
+        let code = match result {
+            Err(error) => {
+                // Nobody may be reading any more; the code tells it all the same.
+                let _ = writeln!(io::stderr(), "{program}: {error:#}");
+                if error.is::<DataMissing>() { 3 } else { 1 }
+            }
+            Ok(()) if self.interrupted.load(Ordering::Relaxed) => 130,
+            Ok(()) => 0,
+        };
+        ExitCode::from(code)
+    }
+}
+
+/// Sends messages of this level and above to stderr, each with the program's name. Does nothing if messages go somewhere
+/// already.
+pub fn log_to_stderr(program: &'static str, level: log::LevelFilter) {
+    let format = move |to: &mut env_logger::fmt::Formatter, record: &log::Record<'_>| match record.level() {
+        log::Level::Error | log::Level::Warn => {
+            let level = if record.level() == log::Level::Warn { "warning" } else { "error" };
+            writeln!(to, "{program}: {level}: {}", record.args())
+        }
+        _ => writeln!(to, "{program}: {}", record.args()),
+    };
+    // Fails only if messages go somewhere already.
+    let _ = env_logger::Builder::new().filter_level(level).format(format).try_init();
+}

@@ -1,0 +1,123 @@
+//! What the agent says about itself: one line a minute with its own cost and what went wrong, as text for the log.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use cpumon_link::SendStats;
+use cpumon_model::SourceHealth;
+
+/// Between two lines.
+const EVERY: Duration = Duration::from_mins(1);
+
+/// Everything the line is made of, cumulative since the agent started.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Totals {
+    /// Snapshots made.
+    pub snapshots: u64,
+    /// Passes that failed.
+    pub failed: u64,
+    /// What was sent, and what was not.
+    pub sent: SendStats,
+    /// What the source could not do, and its own cost.
+    pub health: SourceHealth,
+    /// Threads alive now.
+    pub threads: u32,
+}
+
+/// Makes the lines.
+pub struct Reporter {
+    last: Totals,
+    at: Instant,
+}
+
+impl Reporter {
+    /// The first line is due in a minute.
+    pub fn new(now: Instant) -> Self {
+        Self { last: Totals::default(), at: now }
+    }
+
+    /// The line about the time since the one before, when it is due.
+    pub fn line_if_due(&mut self, totals: &Totals, now: Instant) -> Option<String> {
+        (now.saturating_duration_since(self.at) >= EVERY).then(|| self.line(totals, now))
+    }
+
+    /// The line about the time since the one before.
+    pub fn line(&mut self, totals: &Totals, now: Instant) -> String {
+        let length = now.saturating_duration_since(self.at);
+        let line = describe(totals, &self.last, length);
+        (self.last, self.at) = (*totals, now);
+        line
+    }
+}
+
+fn describe(now: &Totals, then: &Totals, length: Duration) -> String {
+    let snapshots = now.snapshots - then.snapshots;
+    let own_ns = now.health.own_cpu_ns.saturating_sub(then.health.own_cpu_ns);
+    let cpu_pct = own_ns as f64 * 100.0 / (length.as_nanos() as f64).max(1.0);
+    let each_ms = own_ns as f64 / 1e6 / (snapshots as f64).max(1.0);
+    let mut line = format!(
+        "{snapshots} snapshots of {} threads; own cost {cpu_pct:.2} % of one CPU, {each_ms:.2} ms a snapshot, \
+         {:.1} MB; sent {} datagrams, {:.1} kB",
+        now.threads,
+        now.health.own_rss_bytes as f64 / 1e6,
+        now.sent.datagrams - then.sent.datagrams,
+        (now.sent.bytes - then.sent.bytes) as f64 / 1e3,
+    );
+    for (name, before, count) in troubles(now, then) {
+        if count > before {
+            // Writing to a String cannot fail.
+            let _ = write!(line, "; {name} {}", count - before);
+        }
+    }
+    if now.sent.errors > then.sent.errors {
+        let kinds: Vec<String> = now.sent.by_kind().map(|(kind, count)| format!("{count}x {kind}")).collect();
+        let _ = write!(line, " (since the start: {})", kinds.join(", "));
+    }
+    line
+}
+
+/// Counts that are said when they grew; send errors last, their kinds follow.
+fn troubles(now: &Totals, then: &Totals) -> [(&'static str, u64, u64); 7] {
+    let (health, before) = (&now.health, &then.health);
+    [
+        ("failed passes", then.failed, now.failed),
+        ("late", before.intervals_late, health.intervals_late),
+        ("skipped", before.intervals_skipped, health.intervals_skipped),
+        ("not permitted", before.permission_denied, health.permission_denied),
+        ("malformed", before.malformed, health.malformed),
+        ("exit records lost", before.exits_lost, health.exits_lost),
+        ("send errors", then.sent.errors, now.sent.errors),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn totals(snapshots: u64, own_cpu_ns: u64, intervals_late: u64) -> Totals {
+        let health =
+            SourceHealth { own_cpu_ns, own_rss_bytes: 8_200_000, intervals_late, ..SourceHealth::default() };
+        Totals { snapshots, health, threads: 1203, ..Totals::default() }
+    }
+
+    #[test]
+    fn the_line_is_about_the_last_minute_only() {
+        let start = Instant::now();
+        let mut reporter = Reporter::new(start);
+        assert_eq!(reporter.line_if_due(&totals(59, 60_000_000, 2), start + EVERY / 2), None);
+        reporter.line(&totals(60, 60_000_000, 2), start + EVERY);
+        let line = reporter.line_if_due(&totals(120, 180_000_000, 3), start + EVERY * 2).unwrap();
+        assert_eq!(
+            line,
+            "60 snapshots of 1203 threads; own cost 0.20 % of one CPU, 2.00 ms a snapshot, 8.2 MB; \
+             sent 0 datagrams, 0.0 kB; late 1"
+        );
+    }
+
+    #[test]
+    fn a_quiet_minute_names_no_trouble() {
+        let mut reporter = Reporter::new(Instant::now());
+        let line = reporter.line(&totals(1, 1, 0), Instant::now());
+        assert!(!line.contains("late") && !line.contains("errors"), "{line}");
+    }
+}

@@ -1,0 +1,119 @@
+//! What the program does, from what the user said: [`AgentArgs`] in, [`Settings`] out, every default applied once.
+
+use std::time::Duration;
+
+use cpumon_collect::SourceOptions;
+use cpumon_link::{DEFAULT_PORT, Target};
+
+use crate::{AgentArgs, SamplerOptions};
+
+/// The original's interval and its pause after each datagram.
+const V1_INTERVAL: Duration = Duration::from_secs(3);
+const V1_PACE: Duration = Duration::from_millis(2);
+
+/// What one agent does.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How to measure.
+    pub sampler: SamplerOptions,
+    /// Where to send.
+    pub to: Vec<Target>,
+    /// Datagrams of the original's kind.
+    pub v1: bool,
+    /// Pause after each datagram.
+    pub pace: Option<Duration>,
+    /// Longest datagram, bytes.
+    pub max_datagram: Option<usize>,
+    /// Snapshots between two repetitions of what does not change.
+    pub refresh: Option<u32>,
+    /// Snapshots to make; `None`: until stopped.
+    pub count: Option<u64>,
+}
+
+impl From<&AgentArgs> for Settings {
+    fn from(args: &AgentArgs) -> Self {
+        let default_interval = if args.v1 { V1_INTERVAL } else { SourceOptions::default().interval };
+        let source = SourceOptions {
+            choice: args.source,
+            proc_root: args.proc_root.clone(),
+            cmdline: args.cmdline,
+            interval: args.interval.unwrap_or(default_interval),
+            ..SourceOptions::default()
+        };
+        Self {
+            sampler: SamplerOptions { source, hostname: args.host_name.clone() },
+            to: targets(args),
+            v1: args.v1,
+            pace: args.v1.then_some(V1_PACE),
+            max_datagram: args.max_datagram.map(usize::from),
+            refresh: args.refresh,
+            count: args.count,
+        }
+    }
+}
+
+impl Settings {
+    /// Time between two snapshots.
+    #[must_use]
+    pub fn interval(&self) -> Duration {
+        self.sampler.source.interval
+    }
+}
+
+fn targets(args: &AgentArgs) -> Vec<Target> {
+    let with_ttl = |target: Target| match target {
+        Target::Multicast { group, port, interfaces, .. } => {
+            Target::Multicast { group, port, ttl: args.ttl, interfaces }
+        }
+        other => other,
+    };
+    let broadcast = args.broadcast.map(Target::broadcast);
+    let given = args.to.iter().chain(&args.multicast).cloned().chain(broadcast);
+    let mut targets: Vec<Target> =
+        given.map(|target| with_ttl(target).on_interfaces(&args.interfaces)).collect();
+    if targets.is_empty() {
+        targets.push(Target::broadcast(DEFAULT_PORT).on_interfaces(&args.interfaces));
+    }
+    targets
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args, Command, FromArgMatches};
+
+    use super::*;
+
+    fn settings(arguments: &str) -> Settings {
+        let words = std::iter::once("agent").chain(arguments.split_whitespace());
+        let matches = AgentArgs::augment_args(Command::new("agent")).get_matches_from(words);
+        Settings::from(&AgentArgs::from_arg_matches(&matches).unwrap())
+    }
+
+    fn shown(arguments: &str) -> Vec<String> {
+        settings(arguments).to.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn without_a_target_it_broadcasts() {
+        assert_eq!(shown(""), ["broadcast port 3001"]);
+        assert_eq!(shown("--interface eth1"), ["broadcast port 3001 on eth1"]);
+        assert_eq!(shown("--to 10.0.0.1"), ["10.0.0.1:3001"]);
+        assert_eq!(shown("--broadcast --to 10.0.0.1:9"), ["10.0.0.1:9", "broadcast port 3001"]);
+    }
+
+    #[test]
+    fn multicast_takes_hops_and_interfaces() {
+        let to = settings("--multicast 239.1.1.1:5 --ttl 4 --interface a --interface b").to;
+        let interfaces = vec!["a".to_owned(), "b".to_owned()];
+        let group = "239.1.1.1".parse().unwrap();
+        assert_eq!(to, [Target::Multicast { group, port: 5, ttl: 4, interfaces }]);
+    }
+
+    #[test]
+    fn v1_keeps_the_originals_pace() {
+        let v1 = settings("--v1");
+        assert_eq!((v1.interval(), v1.pace), (V1_INTERVAL, Some(V1_PACE)));
+        assert_eq!(settings("--v1 --interval 1s").interval(), Duration::from_secs(1));
+        assert_eq!((settings("").interval(), settings("").pace), (Duration::from_secs(1), None));
+    }
+}
