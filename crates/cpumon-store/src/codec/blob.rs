@@ -1,0 +1,298 @@
+//! The active rows of one fresh interval as one blob. In: a [`PackedInterval`]. Out: bytes, and back.
+//! Why: one blob per host and interval is written several times faster than a row per thread, and takes a fifth of the room.
+//! Layout: docs/store.md, "Samples of a fresh interval".
+
+use cpumon_model::{Delta, Flags, TaskState};
+
+use super::values::{Coding, PARTS, difference, sum};
+use super::varint::{self, Cursor, Malformed, unzigzag, zigzag};
+use super::{PackedInterval, PackedProcess, PackedThread, life_code, life_of};
+
+/// First byte of a blob.
+const FORMAT: u8 = 1;
+/// Letters of proc(5) by code; any other letter is written as [`OTHER_STATE`] and itself.
+const STATES: [u8; 10] = *b"?RSDZTtXIP";
+const OTHER_STATE: u64 = 15;
+
+/// Bits of a process's head byte; the two low bits are its life.
+mod process_bit {
+    pub(super) const FLAGS: u8 = 1 << 2;
+    pub(super) const OWN_VALUES: u8 = 1 << 3;
+    pub(super) const THREAD_ROWS: u8 = 1 << 4;
+    pub(super) const ABSENT: u8 = 1 << 5;
+}
+
+/// Bits of a row's mask; the six low bits tell which parts follow.
+const SIGNED: u8 = 1 << 6;
+const ODD: u8 = 1 << 7;
+
+/// Writes `interval` to `out`, which is emptied first.
+pub(crate) fn encode(interval: &PackedInterval, out: &mut Vec<u8>) {
+    out.clear();
+    out.push(FORMAT);
+    let coding = Coding::of(
+        interval.threads.iter().map(|row| &row.delta).chain(interval.processes.iter().map(|row| &row.delta)),
+    );
+    out.push(coding.bits());
+    varint::write(out, interval.processes.len() as u64);
+    let (mut process_id, mut thread_id) = (0_u64, 0_u64);
+    let mut rest = interval.threads.as_slice();
+    for process in &interval.processes {
+        let count = rest.len().min(process.stored_rows as usize);
+        let (threads, later) = rest.split_at(count);
+        rest = later;
+        varint::write(out, process.id.wrapping_sub(process_id));
+        process_id = process.id;
+        encode_process(coding, process, threads, out);
+        for thread in threads {
+            varint::write_signed(out, thread.id.wrapping_sub(thread_id).cast_signed());
+            thread_id = thread.id;
+            encode_thread(coding, thread, out);
+        }
+    }
+}
+
+fn encode_process(coding: Coding, process: &PackedProcess, threads: &[PackedThread], out: &mut Vec<u8>) {
+    let threads_sum = threads.iter().fold(Delta::default(), |total, row| sum(&total, &row.delta));
+    let own = difference(&process.delta, &threads_sum);
+    let mut head = life_code(process.life);
+    let stored = threads.len() as u64;
+    head |= if process.flags.is_empty() { 0 } else { process_bit::FLAGS };
+    head |= if own.is_zero() { 0 } else { process_bit::OWN_VALUES };
+    head |= if u64::from(process.thread_rows) == stored { 0 } else { process_bit::THREAD_ROWS };
+    head |= if process.is_absent { process_bit::ABSENT } else { 0 };
+    out.push(head);
+    varint::write(out, stored);
+    if head & process_bit::FLAGS != 0 {
+        varint::write(out, u64::from(process.flags.bits()));
+    }
+    if head & process_bit::THREAD_ROWS != 0 {
+        varint::write(out, u64::from(process.thread_rows));
+    }
+    if head & process_bit::OWN_VALUES != 0 {
+        encode_values(coding, &own, 0, out);
+    }
+}
+
+fn encode_thread(coding: Coding, thread: &PackedThread, out: &mut Vec<u8>) {
+    let is_odd = life_code(thread.life) != 0 || !thread.flags.is_empty();
+    encode_values(coding, &thread.delta, if is_odd { ODD } else { 0 }, out);
+    let known = STATES.iter().position(|&letter| letter == thread.state.0);
+    let state = known.map_or(OTHER_STATE, |code| code as u64);
+    varint::write(out, u64::from(thread.last_cpu) << 4 | state);
+    if known.is_none() {
+        out.push(thread.state.0);
+    }
+    if is_odd {
+        varint::write(out, u64::from(thread.flags.bits()) << 2 | u64::from(life_code(thread.life)));
+    }
+}
+
+/// A mask byte, then the parts that are not zero.
+#[inline]
+fn encode_values(coding: Coding, row: &Delta, mask: u8, out: &mut Vec<u8>) {
+    let parts = coding.parts(row);
+    let is_signed = parts.iter().any(|&part| part < 0);
+    let mut mask = mask | if is_signed { SIGNED } else { 0 };
+    let at = out.len();
+    out.push(0);
+    for (bit, &part) in parts.iter().enumerate() {
+        if part != 0 {
+            mask |= 1 << bit;
+            varint::write(out, if is_signed { zigzag(part) } else { part.cast_unsigned() });
+        }
+    }
+    out[at] = mask;
+}
+
+/// Reads a blob into `into`, which is emptied first. On an error `into` holds what was read so far.
+pub(crate) fn decode(bytes: &[u8], into: &mut PackedInterval) -> Result<(), Malformed> {
+    into.clear();
+    let mut cursor = Cursor::new(bytes);
+    if cursor.u8()? != FORMAT {
+        return Err(cursor.malformed("unknown format"));
+    }
+    let coding = Coding::from_bits(cursor.u8()?);
+    let processes = cursor.count(3)?;
+    let (mut process_id, mut thread_id) = (0_u64, 0_u64);
+    for _ in 0..processes {
+        process_id = process_id.wrapping_add(cursor.u64()?);
+        let (mut process, own) = decode_process(coding, process_id, &mut cursor)?;
+        process.delta = own;
+        for _ in 0..process.stored_rows {
+            thread_id = thread_id.wrapping_add(cursor.i64()?.cast_unsigned());
+            let thread = decode_thread(coding, thread_id, &mut cursor)?;
+            process.delta = sum(&process.delta, &thread.delta);
+            into.threads.push(thread);
+        }
+        into.processes.push(process);
+    }
+    if cursor.remaining() > 0 {
+        return Err(cursor.malformed("bytes after the end"));
+    }
+    Ok(())
+}
+
+fn decode_process(
+    coding: Coding,
+    id: u64,
+    cursor: &mut Cursor<'_>,
+) -> Result<(PackedProcess, Delta), Malformed> {
+    let head = cursor.u8()?;
+    let stored = cursor.count(3)?;
+    let stored_rows = u32::try_from(stored).map_err(|_| cursor.malformed("too many rows"))?;
+    let flags = if head & process_bit::FLAGS == 0 { 0 } else { cursor.narrow()? };
+    let thread_rows = if head & process_bit::THREAD_ROWS == 0 { stored_rows } else { cursor.narrow()? };
+    let own =
+        if head & process_bit::OWN_VALUES == 0 { Delta::default() } else { decode_values(coding, cursor)?.0 };
+    let process = PackedProcess {
+        id,
+        thread_rows,
+        life: life_of(head),
+        flags: Flags::from_bits_retain(flags),
+        is_absent: head & process_bit::ABSENT != 0,
+        delta: Delta::default(),
+        stored_rows,
+    };
+    Ok((process, own))
+}
+
+fn decode_thread(coding: Coding, id: u64, cursor: &mut Cursor<'_>) -> Result<PackedThread, Malformed> {
+    let (delta, mask) = decode_values(coding, cursor)?;
+    let place = cursor.u64()?;
+    let last_cpu = u16::try_from(place >> 4).map_err(|_| cursor.malformed("CPU number out of range"))?;
+    let state = match STATES.get((place & 15) as usize) {
+        Some(&letter) => letter,
+        None => cursor.u8()?,
+    };
+    let odd = if mask & ODD == 0 { 0 } else { cursor.u64()? };
+    let flags = u16::try_from(odd >> 2).map_err(|_| cursor.malformed("flags out of range"))?;
+    Ok(PackedThread {
+        id,
+        state: TaskState(state),
+        last_cpu,
+        life: life_of((odd & 3) as u8),
+        flags: Flags::from_bits_retain(flags),
+        delta,
+    })
+}
+
+#[inline]
+fn decode_values(coding: Coding, cursor: &mut Cursor<'_>) -> Result<(Delta, u8), Malformed> {
+    let mask = cursor.u8()?;
+    let mut parts = [0_i64; PARTS];
+    for (bit, part) in parts.iter_mut().enumerate() {
+        if mask & 1 << bit != 0 {
+            let raw = cursor.u64()?;
+            *part = if mask & SIGNED == 0 { raw.cast_signed() } else { unzigzag(raw) };
+        }
+    }
+    Ok((coding.delta(&parts), mask))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Any six numbers, mostly small.
+    pub(crate) fn any_delta() -> impl Strategy<Value = Delta> {
+        let value = || {
+            prop_oneof![
+                Just(0_i64),
+                0..2_000_000_000_i64,
+                (0..99_i64).prop_map(|t| t * 10_000_000),
+                any::<i64>()
+            ]
+        };
+        (value(), value(), value(), value(), value(), value()).prop_map(
+            |(user_ns, system_ns, run_ns, run_delay_ns, voluntary_switches, involuntary_switches)| Delta {
+                user_ns,
+                system_ns,
+                run_ns,
+                run_delay_ns,
+                voluntary_switches,
+                involuntary_switches,
+            },
+        )
+    }
+
+    prop_compose! {
+        fn any_thread()(id in 1..1_000_000_u64, state in any::<u8>(), last_cpu in any::<u16>(), life in 0..4_u8,
+            flags in any::<u16>(), delta in any_delta()) -> PackedThread {
+            PackedThread { id, state: TaskState(state), last_cpu, life: life_of(life), flags: Flags::from_bits_retain(flags), delta }
+        }
+    }
+
+    prop_compose! {
+        fn any_process()(id in 1..1_000_000_u64, thread_rows in any::<u32>(), life in 0..4_u8, flags in any::<u16>(),
+            is_absent in any::<bool>(), delta in any_delta(), threads in proptest::collection::vec(any_thread(), 0..5))
+            -> (PackedProcess, Vec<PackedThread>) {
+            let process = PackedProcess { id, thread_rows, life: life_of(life), flags: Flags::from_bits_retain(flags),
+                is_absent, delta, stored_rows: u32::try_from(threads.len()).unwrap() };
+            (process, threads)
+        }
+    }
+
+    /// Any interval in packed order.
+    pub(crate) fn any_packed() -> impl Strategy<Value = PackedInterval> {
+        proptest::collection::vec(any_process(), 0..8).prop_map(|mut groups| {
+            groups.sort_by_key(|group| group.0.id);
+            groups.dedup_by_key(|group| group.0.id);
+            let mut packed = PackedInterval::default();
+            for (process, mut threads) in groups {
+                threads.sort_by_key(|row| row.id);
+                packed.processes.push(process);
+                packed.threads.append(&mut threads);
+            }
+            packed
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn rows_come_back(interval in any_packed()) {
+            let (mut bytes, mut back) = (Vec::new(), PackedInterval::default());
+            encode(&interval, &mut bytes);
+            decode(&bytes, &mut back).unwrap();
+            prop_assert_eq!(back, interval);
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut with_head = vec![FORMAT, 0];
+            with_head.extend(bytes);
+            let mut back = PackedInterval::default();
+            let _ = decode(&with_head, &mut back);
+            prop_assert!(back.threads.len() <= with_head.len());
+        }
+    }
+
+    #[test]
+    fn an_ordinary_row_takes_fourteen_bytes() {
+        let row = PackedThread {
+            id: 5001,
+            state: TaskState(b'S'),
+            last_cpu: 1,
+            delta: Delta {
+                user_ns: 1_200_345,
+                system_ns: 400_123,
+                run_ns: 1_600_468,
+                run_delay_ns: 90_000,
+                voluntary_switches: 20,
+                involuntary_switches: 1,
+            },
+            ..PackedThread::default()
+        };
+        let process =
+            PackedProcess { id: 7, thread_rows: 1, stored_rows: 1, delta: row.delta, ..Default::default() };
+        let (mut one, mut two) = (Vec::new(), Vec::new());
+        encode(&PackedInterval { processes: vec![process], threads: vec![row] }, &mut one);
+        let next = PackedThread { id: 5002, ..row };
+        let process =
+            PackedProcess { stored_rows: 2, thread_rows: 2, delta: sum(&row.delta, &row.delta), ..process };
+        encode(&PackedInterval { processes: vec![process], threads: vec![row, next] }, &mut two);
+        assert_eq!(two.len() - one.len(), 14);
+    }
+}

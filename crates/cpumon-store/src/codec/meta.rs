@@ -1,0 +1,235 @@
+//! What is known about an interval as a whole, as a fixed row of numbers. In: an [`Interval`] without its lists, receipt
+//! time, loss. Out: [`MetaRow`], and back. Why: the columns of table `interval`, the order of binding and reading them
+//! and the columns of a sealed chunk are one list, [`COLUMNS`].
+
+use cpumon_model::{
+    BootId, Fields, Flags, HostId, Interval, Ledger, LossCounts, Moment, SourceHealth, SourceKind,
+};
+
+/// How a column is written in a chunk. Every way wraps, so that any numbers come back.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Coding {
+    /// As it is.
+    Plain,
+    /// Less the value before.
+    Delta,
+    /// Less the value before in that other column: an interval begins where the one before ended.
+    Continues(usize),
+    /// Its growth less the growth of that other column: clocks run alike.
+    Alongside(usize),
+    /// Less that other column of the same row.
+    Minus(usize),
+}
+
+/// Number of columns.
+pub(crate) const COUNT: usize = 40;
+
+/// A value that is not there; NULL in SQL.
+pub(crate) const NONE: i64 = i64::MIN;
+
+/// One interval's numbers, in the order of [`COLUMNS`]. Unsigned values are kept bit for bit.
+pub(crate) type MetaRow = [i64; COUNT];
+
+/// Position of `end_mono_ns`.
+const END_MONO: usize = 1;
+/// Position of `end_wall_ns`.
+pub(crate) const END_WALL: usize = 2;
+const END_BOOT: usize = 3;
+/// Position of `sequence`.
+pub(crate) const SEQUENCE: usize = 0;
+/// Position of `received_wall_ns`.
+pub(crate) const RECEIVED: usize = 7;
+
+/// Names as in table `interval`, and how a chunk writes them. A column refers to earlier ones only.
+pub(crate) const COLUMNS: [(&str, Coding); COUNT] = [
+    ("sequence", Coding::Delta),
+    ("end_mono_ns", Coding::Delta),
+    ("end_wall_ns", Coding::Alongside(END_MONO)),
+    ("end_boot_ns", Coding::Alongside(END_MONO)),
+    ("begin_mono_ns", Coding::Continues(END_MONO)),
+    ("begin_wall_ns", Coding::Continues(END_WALL)),
+    ("begin_boot_ns", Coding::Continues(END_BOOT)),
+    ("received_wall_ns", Coding::Minus(END_WALL)),
+    ("source", Coding::Delta),
+    ("fields", Coding::Delta),
+    ("flags", Coding::Delta),
+    ("v1_ticks", Coding::Delta),
+    ("pass_ns", Coding::Plain),
+    ("thread_count", Coding::Delta),
+    ("process_count", Coding::Delta),
+    ("capacity_ns", Coding::Delta),
+    ("threads_ns", Coding::Plain),
+    ("exited_ns", Coding::Plain),
+    ("irq_ns", Coding::Plain),
+    ("softirq_ns", Coding::Plain),
+    ("steal_ns", Coding::Plain),
+    ("idle_ns", Coding::Plain),
+    ("irq_in_run_time", Coding::Delta),
+    ("tasks_vanished", Coding::Delta),
+    ("permission_denied", Coding::Delta),
+    ("malformed", Coding::Delta),
+    ("exits_lost", Coding::Delta),
+    ("intervals_late", Coding::Delta),
+    ("intervals_skipped", Coding::Delta),
+    ("own_cpu_ns", Coding::Delta),
+    ("own_rss_bytes", Coding::Delta),
+    ("datagrams", Coding::Delta),
+    ("datagram_bytes", Coding::Delta),
+    ("snapshots", Coding::Delta),
+    ("snapshots_lost", Coding::Delta),
+    ("snapshots_partial", Coding::Delta),
+    ("duplicates", Coding::Delta),
+    ("reordered", Coding::Delta),
+    ("rejected", Coding::Delta),
+    ("store_dropped", Coding::Delta),
+];
+
+/// The numbers of `interval`.
+pub(crate) fn row_of(interval: &Interval, received_wall_ns: i64, loss: Option<&LossCounts>) -> MetaRow {
+    let (ledger, health) = (&interval.ledger, &interval.health);
+    let [lost_0, lost_1, lost_2, lost_3, lost_4, lost_5, lost_6, lost_7, lost_8] = loss_row(loss);
+    [
+        interval.sequence.cast_signed(),
+        interval.end.mono_ns.cast_signed(),
+        interval.end.wall_ns,
+        interval.end.boot_ns.cast_signed(),
+        interval.begin.mono_ns.cast_signed(),
+        interval.begin.wall_ns,
+        interval.begin.boot_ns.cast_signed(),
+        received_wall_ns,
+        i64::from(interval.source.code()),
+        i64::from(interval.fields.bits()),
+        i64::from(interval.flags.bits()),
+        interval.v1_ticks.unwrap_or(NONE),
+        interval.pass_ns.cast_signed(),
+        i64::from(interval.thread_count),
+        i64::from(interval.process_count),
+        ledger.capacity_ns,
+        ledger.threads_ns,
+        ledger.exited_ns,
+        ledger.irq_ns,
+        ledger.softirq_ns,
+        ledger.steal_ns,
+        ledger.idle_ns,
+        i64::from(ledger.irq_in_run_time),
+        health.tasks_vanished.cast_signed(),
+        health.permission_denied.cast_signed(),
+        health.malformed.cast_signed(),
+        health.exits_lost.cast_signed(),
+        health.intervals_late.cast_signed(),
+        health.intervals_skipped.cast_signed(),
+        health.own_cpu_ns.cast_signed(),
+        health.own_rss_bytes.cast_signed(),
+        lost_0,
+        lost_1,
+        lost_2,
+        lost_3,
+        lost_4,
+        lost_5,
+        lost_6,
+        lost_7,
+        lost_8,
+    ]
+}
+
+fn loss_row(loss: Option<&LossCounts>) -> [i64; 9] {
+    loss.map_or([NONE; 9], |loss| {
+        [
+            loss.datagrams,
+            loss.bytes,
+            loss.snapshots,
+            loss.snapshots_lost,
+            loss.snapshots_partial,
+            loss.duplicates,
+            loss.reordered,
+            loss.rejected,
+            loss.store_dropped,
+        ]
+        .map(u64::cast_signed)
+    })
+}
+
+/// Everything of an interval but its lists, into kept buffers: the lists stay as they are.
+pub(crate) fn apply(row: &MetaRow, host: HostId, boot: BootId, interval: &mut Interval) {
+    let unsigned = |at: usize| row[at].cast_unsigned();
+    let small = |at: usize| u32::try_from(row[at]).unwrap_or(0);
+    let tiny = |at: usize| u16::try_from(row[at]).unwrap_or(0);
+    interval.host = host;
+    interval.boot = boot;
+    interval.sequence = unsigned(SEQUENCE);
+    interval.end =
+        Moment { mono_ns: unsigned(END_MONO), wall_ns: row[END_WALL], boot_ns: unsigned(END_BOOT) };
+    interval.begin = Moment { mono_ns: unsigned(4), wall_ns: row[5], boot_ns: unsigned(6) };
+    interval.source = SourceKind::from_code(u8::try_from(row[8]).unwrap_or(0));
+    interval.fields = Fields::from_bits_retain(small(9));
+    interval.flags = Flags::from_bits_retain(tiny(10));
+    interval.v1_ticks = (row[11] != NONE).then_some(row[11]);
+    interval.pass_ns = unsigned(12);
+    interval.thread_count = small(13);
+    interval.process_count = small(14);
+    interval.ledger = Ledger {
+        capacity_ns: row[15],
+        threads_ns: row[16],
+        exited_ns: row[17],
+        irq_ns: row[18],
+        softirq_ns: row[19],
+        steal_ns: row[20],
+        idle_ns: row[21],
+        irq_in_run_time: row[22] != 0,
+    };
+    interval.health = SourceHealth {
+        tasks_vanished: unsigned(23),
+        permission_denied: unsigned(24),
+        malformed: unsigned(25),
+        exits_lost: unsigned(26),
+        intervals_late: unsigned(27),
+        intervals_skipped: unsigned(28),
+        own_cpu_ns: unsigned(29),
+        own_rss_bytes: unsigned(30),
+    };
+}
+
+/// The loss counts of a row, if it has some.
+pub(crate) fn loss_of(row: &MetaRow) -> Option<LossCounts> {
+    let unsigned = |at: usize| row[at].cast_unsigned();
+    (row[31] != NONE).then(|| LossCounts {
+        datagrams: unsigned(31),
+        bytes: unsigned(32),
+        snapshots: unsigned(33),
+        snapshots_lost: unsigned(34),
+        snapshots_partial: unsigned(35),
+        duplicates: unsigned(36),
+        reordered: unsigned(37),
+        rejected: unsigned(38),
+        store_dropped: unsigned(39),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_comes_back_from_its_own_column() {
+        let mut row: MetaRow = std::array::from_fn(|at| 1000 + i64::try_from(at).unwrap());
+        (row[8], row[10], row[22]) = (2, 5, 1);
+        let mut interval = Interval::default();
+        apply(&row, HostId([1; 16]), BootId([2; 16]), &mut interval);
+        assert_eq!(row_of(&interval, row[RECEIVED], loss_of(&row).as_ref()), row);
+        (interval.v1_ticks, row[11]) = (None, NONE);
+        assert_eq!(row_of(&interval, row[RECEIVED], None)[31..], [NONE; 9]);
+        assert_eq!(row_of(&interval, row[RECEIVED], None)[11], NONE);
+    }
+
+    #[test]
+    fn columns_refer_to_earlier_ones() {
+        for (at, (name, coding)) in COLUMNS.iter().enumerate() {
+            if let Coding::Continues(other) | Coding::Alongside(other) | Coding::Minus(other) = coding {
+                assert!(*other < at, "{name}");
+            }
+        }
+        assert_eq!(COLUMNS[END_WALL].0, "end_wall_ns");
+        assert_eq!(COLUMNS[RECEIVED].0, "received_wall_ns");
+        assert_eq!(COLUMNS[SEQUENCE].0, "sequence");
+    }
+}

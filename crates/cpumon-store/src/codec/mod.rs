@@ -1,0 +1,75 @@
+//! Bytes of the store: packed samples of one interval ([`blob`]), sealed chunks ([`chunk`]), per-CPU modes ([`cpus`]).
+//! In: rows with integer ids. Out: bytes, and back. Why: SQL sees rows, the disk sees a few bytes a row.
+//! The layouts are documented in docs/store.md.
+
+pub(crate) mod blob;
+pub(crate) mod cpus;
+pub(crate) mod meta;
+pub(crate) mod values;
+pub(crate) mod varint;
+
+use cpumon_model::{Delta, Flags, Life, TaskState};
+
+/// One thread row; `id` is a row of table `thread`.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PackedThread {
+    pub(crate) id: u64,
+    pub(crate) state: TaskState,
+    pub(crate) last_cpu: u16,
+    pub(crate) life: Life,
+    pub(crate) flags: Flags,
+    pub(crate) delta: Delta,
+}
+
+/// One process row; `id` is a row of table `process`.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PackedProcess {
+    pub(crate) id: u64,
+    /// Threads in the interval as it was put, idle ones included.
+    pub(crate) thread_rows: u32,
+    pub(crate) life: Life,
+    pub(crate) flags: Flags,
+    /// The interval had threads of this process, but no row for the process itself.
+    pub(crate) is_absent: bool,
+    /// Sum over its stored threads and over those that ended without a row.
+    pub(crate) delta: Delta,
+    /// How many rows of [`PackedInterval::threads`] are its own.
+    pub(crate) stored_rows: u32,
+}
+
+/// The active rows of one interval.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PackedInterval {
+    /// Ascending by id.
+    pub(crate) processes: Vec<PackedProcess>,
+    /// Grouped by process in the order of `processes`, within a process ascending by id.
+    pub(crate) threads: Vec<PackedThread>,
+}
+
+impl PackedInterval {
+    /// Empties both lists, keeping their memory.
+    pub(crate) fn clear(&mut self) {
+        self.processes.clear();
+        self.threads.clear();
+    }
+}
+
+/// Two bits for [`Life`].
+pub(crate) fn life_code(life: Life) -> u8 {
+    match life {
+        Life::Alive => 0,
+        Life::Born => 1,
+        Life::Ended => 2,
+        Life::BornEnded => 3,
+    }
+}
+
+/// The reverse of [`life_code`]; only the two low bits count.
+pub(crate) fn life_of(code: u8) -> Life {
+    match code & 3 {
+        0 => Life::Alive,
+        1 => Life::Born,
+        2 => Life::Ended,
+        _ => Life::BornEnded,
+    }
+}

@@ -1,0 +1,160 @@
+//! What can go wrong with a store: each variant says which operation on which file. In: SQLite and I/O errors. Out:
+//! [`StoreError`]. Why: callers tell a full disk from a broken file without reading texts.
+
+use std::path::{Path, PathBuf};
+
+/// An operation on a store that failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// SQLite refused an operation.
+    #[error("cannot {operation} in store {}: {source}", path.display())]
+    Sqlite {
+        /// What was tried.
+        operation: &'static str,
+        /// The store file.
+        path: PathBuf,
+        /// SQLite's answer.
+        source: rusqlite::Error,
+    },
+    /// The file system refused an operation.
+    #[error("cannot {operation} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        operation: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// Another process (or another writer in this one) holds the store.
+    #[error("store {} is being written by {holder}", path.display())]
+    Locked {
+        /// The store file.
+        path: PathBuf,
+        /// `pid N`, or `another process` if its number could not be read.
+        holder: String,
+    },
+    /// The file is an SQLite database of something else.
+    #[error("{} is an SQLite database, but not a cpumon store (application id {application_id:#x})", path.display())]
+    NotAStore {
+        /// The file.
+        path: PathBuf,
+        /// `PRAGMA application_id`.
+        application_id: i32,
+    },
+    /// The file is not an SQLite database, or is damaged.
+    #[error("{} is damaged or not a cpumon store: {detail}", path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What did not fit.
+        detail: String,
+    },
+    /// A newer cpumon wrote it.
+    #[error(
+        "store {} has schema version {found}, this cpumon knows up to {known}: use a newer cpumon",
+        path.display()
+    )]
+    NewerSchema {
+        /// The store file.
+        path: PathBuf,
+        /// Its version.
+        found: i32,
+        /// The newest version this build reads.
+        known: i32,
+    },
+    /// An older cpumon wrote it, and it is open for reading only.
+    #[error(
+        "store {} has schema version {found}; it is brought up to version {known} when a receiver opens it",
+        path.display()
+    )]
+    OlderSchema {
+        /// The store file.
+        path: PathBuf,
+        /// Its version.
+        found: i32,
+        /// The version this build reads.
+        known: i32,
+    },
+    /// No file there.
+    #[error("there is no store at {}", path.display())]
+    Missing {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+    /// No host of that name or id.
+    #[error("no host {wanted:?} in the store; it has: {}", if known.is_empty() { "none" } else { known })]
+    UnknownHost {
+        /// What was asked for.
+        wanted: String,
+        /// The names there are, comma separated.
+        known: String,
+    },
+    /// Several hosts of that name.
+    #[error("{wanted:?} means more than one host, name one by its id: {known}")]
+    AmbiguousHost {
+        /// What was asked for.
+        wanted: String,
+        /// Name and id of each.
+        known: String,
+    },
+    /// The writer thread has ended.
+    #[error("the store's writer thread has ended: {reason}")]
+    WriterGone {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Result of a store operation.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
+impl StoreError {
+    /// Whether there is no room: the disk is full, a quota or `max_page_count` is reached, or it cannot be written
+    /// (an I/O error). Such an error passes when room is made.
+    #[must_use]
+    pub fn is_no_room(&self) -> bool {
+        match self {
+            Self::Sqlite { source, .. } => matches!(
+                source.sqlite_error_code(),
+                Some(
+                    rusqlite::ErrorCode::DiskFull
+                        | rusqlite::ErrorCode::SystemIoFailure
+                        | rusqlite::ErrorCode::ReadOnly
+                        | rusqlite::ErrorCode::CannotOpen
+                )
+            ),
+            Self::Io { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Wraps SQLite's answer; a damaged file becomes [`StoreError::Corrupt`].
+    pub(crate) fn sqlite(operation: &'static str, path: &Path, source: rusqlite::Error) -> Self {
+        match source.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => {
+                Self::Corrupt { path: path.into(), detail: source.to_string() }
+            }
+            _ => Self::Sqlite { operation, path: path.into(), source },
+        }
+    }
+}
+
+/// Adds operation and path to an SQLite result.
+pub(crate) trait At<T> {
+    /// Names what was tried, on which store.
+    fn at(self, operation: &'static str, path: &Path) -> Result<T>;
+}
+
+impl<T> At<T> for std::result::Result<T, rusqlite::Error> {
+    fn at(self, operation: &'static str, path: &Path) -> Result<T> {
+        self.map_err(|source| StoreError::sqlite(operation, path, source))
+    }
+}
+
+impl<T> At<T> for std::result::Result<T, std::io::Error> {
+    fn at(self, operation: &'static str, path: &Path) -> Result<T> {
+        self.map_err(|source| StoreError::Io { operation, path: path.into(), source })
+    }
+}

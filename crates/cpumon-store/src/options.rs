@@ -1,0 +1,73 @@
+//! What a user can decide about a store. In: settings of the receiver. Out: [`StoreOptions`], checked nowhere else.
+
+use std::time::Duration;
+
+/// Settings of a store that is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreOptions {
+    /// How long samples are kept, counted from their receipt; `None`: no limit by age.
+    pub max_age: Option<Duration>,
+    /// How long minute sums per process are kept; `None`: no limit.
+    pub minute_max_age: Option<Duration>,
+    /// How long hour sums per process are kept; `None`: no limit.
+    pub hour_max_age: Option<Duration>,
+    /// How large the file may grow, bytes; the oldest samples go first. `None`: no limit.
+    pub max_bytes: Option<u64>,
+    /// Age at which an interval may be folded into a chunk, counted from its receipt.
+    pub seal_after: Duration,
+    /// Intervals in a full chunk.
+    pub seal_intervals: u32,
+    /// Age at which intervals are folded although they do not fill a chunk.
+    pub seal_partial_after: Duration,
+    /// zstd level of chunks.
+    pub zstd_level: i32,
+    /// Each commit waits for the disk (fsync). Otherwise a power cut can cost what came after the last checkpoint;
+    /// killing the process never costs more than the open transaction.
+    pub sync_each_commit: bool,
+    /// Largest number of database pages; a full disk for tests. `None`: SQLite's own limit.
+    pub max_page_count: Option<u32>,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            max_age: Some(Duration::from_hours(30 * 24)),
+            minute_max_age: Some(Duration::from_hours(366 * 24)),
+            hour_max_age: None,
+            max_bytes: Some(20 << 30),
+            seal_after: Duration::from_mins(3),
+            seal_intervals: 100,
+            seal_partial_after: Duration::from_hours(1),
+            zstd_level: 3,
+            sync_each_commit: false,
+            max_page_count: None,
+        }
+    }
+}
+
+/// Settings of the writer thread and the queue in front of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueOptions {
+    /// Intervals that may wait.
+    pub max_intervals: usize,
+    /// Bytes of memory that waiting intervals may take.
+    pub max_bytes: usize,
+    /// Time between commits.
+    pub commit_every: Duration,
+    /// Time between attempts to store while there is no room.
+    pub retry_every: Duration,
+    /// Time that maintenance (sealing, retention) may take after each commit.
+    pub maintain_budget: Duration,
+}
+
+impl Default for QueueOptions {
+    fn default() -> Self {
+        Self {
+            max_intervals: 65_536,
+            max_bytes: 256 << 20,
+            commit_every: Duration::from_millis(900),
+            retry_every: Duration::from_secs(5),
+            maintain_budget: Duration::from_millis(200),
+        }
+    }
+}

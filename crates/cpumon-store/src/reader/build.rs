@@ -1,0 +1,80 @@
+//! Packed rows to an `Interval`. In: rows with ids. Out: the interval with keys and names, in kept buffers.
+//! Why: live and stored intervals are the same type, so no face knows the difference.
+
+use cpumon_model::{BootId, HostId, ProcessInterval, ThreadInterval};
+use rusqlite::Connection;
+
+use super::dims::Names;
+use super::query::{Query, StoredInterval, What};
+use crate::codec::meta::{self, MetaRow};
+use crate::codec::{PackedProcess, PackedThread};
+
+/// Rows of one interval where they stand.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Rows<'a> {
+    pub(crate) processes: &'a [PackedProcess],
+    /// Grouped by process; empty if threads were not read.
+    pub(crate) threads: &'a [PackedThread],
+}
+
+/// Fills everything but the CPUs.
+pub(crate) fn fill(
+    connection: &Connection,
+    names: &mut Names,
+    query: &Query,
+    (host, boot): (HostId, BootId),
+    row: &MetaRow,
+    rows: Rows<'_>,
+    into: &mut StoredInterval,
+) -> rusqlite::Result<()> {
+    meta::apply(row, host, boot, &mut into.interval);
+    into.received_wall_ns = row[meta::RECEIVED];
+    into.loss = meta::loss_of(row);
+    let interval = &mut into.interval;
+    interval.processes.clear();
+    interval.threads.clear();
+    if query.what == What::Meta {
+        return Ok(());
+    }
+    let mut rest = rows.threads;
+    for packed in rows.processes {
+        let (own, later) = rest.split_at(rest.len().min(packed.stored_rows as usize));
+        rest = later;
+        let process = names.process(connection, packed.id)?;
+        if !query.filter.matches(process.key, &process.info) {
+            continue;
+        }
+        let key = process.key;
+        if !packed.is_absent {
+            interval.processes.push(ProcessInterval {
+                key,
+                parent_pid: process.parent_pid,
+                info: std::sync::Arc::clone(&process.info),
+                thread_rows: packed.thread_rows,
+                life: packed.life,
+                flags: packed.flags,
+                delta: packed.delta,
+            });
+        }
+        if query.what == What::Threads {
+            for thread in own {
+                let then = names.thread(connection, thread.id)?;
+                interval.threads.push(ThreadInterval {
+                    key: then.key,
+                    process: key,
+                    comm: then.comm,
+                    state: thread.state,
+                    nice: then.nice,
+                    priority: then.priority,
+                    last_cpu: thread.last_cpu,
+                    life: thread.life,
+                    flags: thread.flags,
+                    delta: thread.delta,
+                });
+            }
+        }
+    }
+    interval.processes.sort_unstable_by_key(|process| process.key);
+    interval.threads.sort_unstable_by_key(|thread| thread.key);
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! Fresh intervals off table `interval`. In: a span of one host's time. Out: their numbers and packed rows, in order of end.
+//! Why: what the last minutes brought is not sealed yet.
+
+use rusqlite::{Connection, Row, params};
+
+use crate::codec::meta::{self, MetaRow};
+
+/// A row of table `interval`.
+#[derive(Clone, Debug)]
+pub(crate) struct FreshRow {
+    pub(crate) boot_id: i64,
+    pub(crate) meta: MetaRow,
+    pub(crate) cpus: Vec<u8>,
+    pub(crate) samples: Vec<u8>,
+}
+
+/// Columns in the order that [`read`] takes them; `?1` tells whether samples are wanted.
+pub(crate) fn columns() -> String {
+    let names: Vec<&str> = meta::COLUMNS.iter().map(|column| column.0).collect();
+    format!("boot_id, {}, cpus, CASE WHEN ?1 THEN samples ELSE x'' END", names.join(", "))
+}
+
+/// One row of a query over [`columns`].
+pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<FreshRow> {
+    let mut meta = [0_i64; meta::COUNT];
+    for (at, value) in meta.iter_mut().enumerate() {
+        *value = row.get::<_, Option<i64>>(at + 1)?.unwrap_or(meta::NONE);
+    }
+    Ok(FreshRow {
+        boot_id: row.get(0)?,
+        meta,
+        cpus: row.get(meta::COUNT + 1)?,
+        samples: row.get(meta::COUNT + 2)?,
+    })
+}
+
+/// The fresh intervals of a host that end in (`after_ns`, `until_ns`], in order of end.
+pub(crate) fn in_span(
+    connection: &Connection,
+    host_id: i64,
+    (after_ns, until_ns): (i64, i64),
+    with_samples: bool,
+    out: &mut Vec<FreshRow>,
+) -> rusqlite::Result<()> {
+    out.clear();
+    let text = format!(
+        "SELECT {} FROM interval WHERE host_id = ?2 AND end_wall_ns > ?3 AND end_wall_ns <= ?4
+         ORDER BY end_wall_ns, boot_id, sequence",
+        columns()
+    );
+    let mut statement = connection.prepare_cached(&text)?;
+    let mut rows = statement.query(params![with_samples, host_id, after_ns, until_ns])?;
+    while let Some(row) = rows.next()? {
+        out.push(read(row)?);
+    }
+    Ok(())
+}
+
+/// The end of the `count`-th fresh interval of a host that ends after `after_ns`, or of the last one.
+pub(crate) fn end_of_some(
+    connection: &Connection,
+    host_id: i64,
+    after_ns: i64,
+    count: u32,
+) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached(
+            "SELECT max(end_wall_ns) FROM (SELECT end_wall_ns FROM interval
+             WHERE host_id = ?1 AND end_wall_ns > ?2 ORDER BY end_wall_ns LIMIT ?3)",
+        )?
+        .query_row(params![host_id, after_ns, count], |row| row.get(0))
+}

@@ -1,0 +1,113 @@
+//! Which hosts a store knows. In: tables `host`, `host_change`, times of intervals. Out: [`HostRecord`]s, by name or id.
+//! Why: everything else is asked about one host.
+
+use cpumon_model::{BootId, HostId, HostInfo, Trust};
+use rusqlite::params;
+
+use super::dims::{key_of, unsigned};
+use super::{HostRecord, Reader};
+use crate::error::{At, Result, StoreError};
+
+impl Reader {
+    /// All hosts, by name. Their number is the receiver's to bound.
+    pub fn hosts(&self) -> Result<Vec<HostRecord>> {
+        self.read_hosts().at("list hosts", &self.path)
+    }
+
+    fn read_hosts(&self) -> rusqlite::Result<Vec<HostRecord>> {
+        let mut statement = self.connection.prepare_cached(
+            "SELECT host.key, host.name, host.trust, boot.key, change.kernel, change.arch, change.agent,
+                    change.source_reason, change.cpu_count, change.interval_ns, host.id
+             FROM host
+             LEFT JOIN host_change AS change ON change.rowid =
+                 (SELECT max(rowid) FROM host_change WHERE host_id = host.id)
+             LEFT JOIN boot ON boot.id = change.boot_id
+             ORDER BY host.name, host.id",
+        )?;
+        let mut rows = statement.query([])?;
+        let mut hosts = Vec::new();
+        while let Some(row) = rows.next()? {
+            let text = |at: usize| row.get::<_, Option<Box<str>>>(at).map(Option::unwrap_or_default);
+            let bytes = |at: usize| row.get::<_, Option<Vec<u8>>>(at).map(Option::unwrap_or_default);
+            let info = HostInfo {
+                host: HostId(key_of(&bytes(0)?)),
+                boot: BootId(key_of(&bytes(3)?)),
+                hostname: text(1)?,
+                kernel: text(4)?,
+                arch: text(5)?,
+                agent: text(6)?,
+                source_reason: text(7)?,
+                cpu_count: row.get::<_, Option<u32>>(8)?.unwrap_or(0),
+                interval_ns: if row.get_ref(9)? == rusqlite::types::ValueRef::Null {
+                    0
+                } else {
+                    unsigned(row, 9)?
+                },
+            };
+            let (first_wall_ns, last_wall_ns) = self.host_span(row.get(10)?)?;
+            hosts.push(HostRecord { info, trust: Trust::from_name(&text(2)?), first_wall_ns, last_wall_ns });
+        }
+        Ok(hosts)
+    }
+
+    /// End of the first and of the last interval of a host.
+    pub(super) fn host_span(&self, host_id: i64) -> rusqlite::Result<(Option<i64>, Option<i64>)> {
+        self.connection
+            .prepare_cached(
+                "SELECT
+                   (SELECT min(e) FROM (
+                     SELECT min(end_wall_ns) AS e FROM interval WHERE host_id = ?1
+                     UNION ALL SELECT * FROM (SELECT first_end_wall_ns FROM chunk WHERE host_id = ?1
+                                              ORDER BY last_end_wall_ns LIMIT 1))),
+                   (SELECT max(e) FROM (
+                     SELECT max(end_wall_ns) AS e FROM interval WHERE host_id = ?1
+                     UNION ALL SELECT max(last_end_wall_ns) FROM chunk WHERE host_id = ?1))",
+            )?
+            .query_row(params![host_id], |row| Ok((row.get(0)?, row.get(1)?)))
+    }
+
+    /// End of the first and of the last interval of a host; `None` if it has none.
+    pub fn time_range(&self, host: HostId) -> Result<Option<(i64, i64)>> {
+        let Some(host_id) = self.host_row(host)? else { return Ok(None) };
+        let (first, last) = self.host_span(host_id).at("find the time range", &self.path)?;
+        Ok(first.zip(last))
+    }
+
+    /// The host of this name or id (32 hexadecimal digits, or enough of the first ones to be the only host).
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownHost`] and [`StoreError::AmbiguousHost`] list what there is.
+    pub fn find_host(&self, wanted: &str) -> Result<HostRecord> {
+        let mut hosts = self.hosts()?;
+        let is_named: Vec<bool> = hosts.iter().map(|host| &*host.info.hostname == wanted).collect();
+        let by_name = is_named.contains(&true);
+        let digits: String = wanted.chars().filter(|&c| c != '-').map(|c| c.to_ascii_lowercase()).collect();
+        let mut at = 0;
+        let listed = names_of(&hosts);
+        hosts.retain(|host| {
+            at += 1;
+            if by_name {
+                is_named.get(at - 1) == Some(&true)
+            } else {
+                digits.len() >= 4 && host.info.host.to_string().starts_with(&digits)
+            }
+        });
+        match hosts.len() {
+            1 => Ok(hosts.remove(0)),
+            0 => Err(StoreError::UnknownHost { wanted: wanted.to_owned(), known: listed }),
+            _ => Err(StoreError::AmbiguousHost { wanted: wanted.to_owned(), known: names_of(&hosts) }),
+        }
+    }
+}
+
+/// Names (escaped: they come from other machines) and ids, at most twenty.
+fn names_of(hosts: &[HostRecord]) -> String {
+    const SHOWN: usize = 20;
+    let name =
+        |host: &HostRecord| format!("{} ({})", cpumon_model::escape(&host.info.hostname), host.info.host);
+    let mut names: Vec<String> = hosts.iter().take(SHOWN).map(name).collect();
+    if hosts.len() > SHOWN {
+        names.push(format!("and {} more", hosts.len() - SHOWN));
+    }
+    names.join(", ")
+}

@@ -1,0 +1,92 @@
+//! Reads a store. In: a file, questions. Out: hosts, intervals in order of time, lines. Why: every face reads the past here,
+//! while the writer writes.
+
+mod build;
+mod dims;
+mod fresh;
+mod hosts;
+mod open;
+mod query;
+mod stream;
+
+use std::cell::RefCell;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use cpumon_model::{HostId, Interval};
+use rusqlite::Connection;
+
+pub use self::query::{HostRecord, ProcessFilter, Query, StoredInterval, What};
+use self::stream::{Stream, StreamError};
+use crate::error::{At, Result, StoreError};
+
+/// A store opened for reading.
+#[derive(Debug)]
+pub struct Reader {
+    path: PathBuf,
+    connection: Connection,
+    /// Kept buffers and names; taken out while a stream runs, so that a callback may ask too.
+    stream: RefCell<Stream>,
+}
+
+impl Reader {
+    /// The store's file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Calls `visit` for each interval of the query in order of its end, until it breaks off. One buffer is reused; memory is
+    /// bounded for any range. Rows are the active ones; `thread_rows` of a process counts all threads it was put with.
+    ///
+    /// # Errors
+    /// If the store cannot be read or a row of it is damaged.
+    pub fn for_each_interval(
+        &self,
+        query: &Query,
+        visit: &mut dyn FnMut(&Interval) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.for_each_stored(query, &mut |stored| visit(&stored.interval))
+    }
+
+    /// [`Reader::for_each_interval`] with receipt times and losses.
+    pub fn for_each_stored(
+        &self,
+        query: &Query,
+        visit: &mut dyn FnMut(&StoredInterval) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let Some(host_id) = self.host_row(query.host)? else { return Ok(()) };
+        let mut stream = self.stream.take();
+        let done = stream.run(&self.connection, host_id, query, visit);
+        self.stream.replace(stream);
+        done.map_err(|error| self.stream_error(error))
+    }
+
+    /// The interval of a host that covers `wall_ns` (begin < `wall_ns` ≤ end, on the device's clock); `None` in a gap.
+    pub fn interval_at(&self, host: HostId, wall_ns: i64) -> Result<Option<Interval>> {
+        Ok(self.next_interval(host, wall_ns.saturating_sub(1))?.filter(|next| next.begin.wall_ns < wall_ns))
+    }
+
+    /// The first interval of a host that ends after `wall_ns`.
+    pub fn next_interval(&self, host: HostId, wall_ns: i64) -> Result<Option<Interval>> {
+        let mut found = None;
+        self.for_each_interval(&Query::new(host).range(wall_ns, i64::MAX), &mut |interval| {
+            found = Some(interval.clone());
+            ControlFlow::Break(())
+        })?;
+        Ok(found)
+    }
+
+    fn host_row(&self, host: HostId) -> Result<Option<i64>> {
+        dims::host_id(&self.connection, host).at("find a host", &self.path)
+    }
+
+    fn stream_error(&self, error: StreamError) -> StoreError {
+        match error {
+            StreamError::Sql(source) => StoreError::sqlite("read intervals", &self.path, source),
+            StreamError::Malformed(malformed) => {
+                StoreError::Corrupt { path: self.path.clone(), detail: malformed.to_string() }
+            }
+        }
+    }
+}

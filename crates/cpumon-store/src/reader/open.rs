@@ -1,0 +1,61 @@
+//! Opens a store for reading. In: a path. Out: a [`Reader`], or what is wrong with the file. Why: reading must work beside a
+//! writer, and on a file or medium that cannot be written at all.
+
+use std::cell::RefCell;
+use std::fmt::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::Reader;
+use super::stream::Stream;
+use crate::error::{At, Result, StoreError};
+use crate::schema;
+
+impl Reader {
+    /// Opens the store at `path` for reading only; a writer may run at the same time. Where the file's directory cannot be
+    /// written (SQLite keeps a file for readers' locks there) and no writer left a log, it is read as it stands.
+    pub fn open(path: &Path) -> Result<Self> {
+        if !path.exists() {
+            return Err(StoreError::Missing { path: path.into() });
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        match Self::open_with(path, path, flags) {
+            Err(error) if error.is_no_room() && is_log_empty(path) => {
+                let uri = format!("file:{}?immutable=1", escaped(path));
+                Self::open_with(path, Path::new(&uri), flags | OpenFlags::SQLITE_OPEN_URI)
+            }
+            opened => opened,
+        }
+    }
+
+    fn open_with(path: &Path, name: &Path, flags: OpenFlags) -> Result<Self> {
+        let connection = Connection::open_with_flags(name, flags).at("open", path)?;
+        connection.set_prepared_statement_cache_capacity(64);
+        connection.busy_timeout(Duration::from_secs(5)).at("set up", path)?;
+        schema::prepare_reader(&connection, path)?;
+        Ok(Self { path: path.into(), connection, stream: RefCell::new(Stream::default()) })
+    }
+}
+
+/// Whether nothing stands in the write-ahead log: then the database file alone is all there is.
+fn is_log_empty(path: &Path) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    std::fs::metadata(&log).map_or(true, |log| log.len() == 0)
+}
+
+/// A path inside an SQLite URI (RFC 3986: everything but unreserved characters and `/` escaped).
+fn escaped(path: &Path) -> String {
+    let mut out = String::new();
+    for &byte in path.as_os_str().as_encoded_bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}

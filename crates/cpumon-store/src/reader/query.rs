@@ -1,0 +1,113 @@
+//! What is asked of a store. In: a user's wishes, resolved. Out: [`Query`]. Why: one way to say host, range, depth, filter.
+
+use cpumon_model::{HostId, HostInfo, Interval, LossCounts, ProcessInfo, ProcessKey, Trust};
+
+/// How deep an answer goes; less is faster.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum What {
+    /// Times, ledger, CPUs, health; no rows.
+    Meta,
+    /// And process rows.
+    Processes,
+    /// And thread rows.
+    #[default]
+    Threads,
+}
+
+/// Which processes an answer holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ProcessFilter {
+    /// All.
+    #[default]
+    All,
+    /// The one with this key.
+    Key(ProcessKey),
+    /// All that had this number.
+    Pid(u32),
+    /// All of this name ([`ProcessInfo::name`], exactly).
+    Name(Box<str>),
+}
+
+impl ProcessFilter {
+    /// Whether a process passes.
+    #[must_use]
+    pub fn matches(&self, key: ProcessKey, info: &ProcessInfo) -> bool {
+        match self {
+            Self::All => true,
+            Self::Key(wanted) => *wanted == key,
+            Self::Pid(pid) => *pid == key.pid,
+            Self::Name(name) => *name == info.name,
+        }
+    }
+}
+
+/// A question about one host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Query {
+    /// The host.
+    pub host: HostId,
+    /// Intervals that end after this, ns since the epoch on the device's clock.
+    pub since_ns: i64,
+    /// And not after this.
+    pub until_ns: i64,
+    /// How deep.
+    pub what: What,
+    /// Which processes (and their threads). Intervals without any such row are given too, with empty lists.
+    pub filter: ProcessFilter,
+}
+
+impl Query {
+    /// Everything of a host.
+    #[must_use]
+    pub fn new(host: HostId) -> Self {
+        Self {
+            host,
+            since_ns: i64::MIN,
+            until_ns: i64::MAX,
+            what: What::default(),
+            filter: ProcessFilter::All,
+        }
+    }
+
+    /// Restricted to intervals that end in (`since_ns`, `until_ns`].
+    #[must_use]
+    pub fn range(self, since_ns: i64, until_ns: i64) -> Self {
+        Self { since_ns, until_ns, ..self }
+    }
+
+    /// With another depth.
+    #[must_use]
+    pub fn what(self, what: What) -> Self {
+        Self { what, ..self }
+    }
+
+    /// With another filter.
+    #[must_use]
+    pub fn filter(self, filter: ProcessFilter) -> Self {
+        Self { filter, ..self }
+    }
+}
+
+/// An interval as it is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoredInterval {
+    /// The interval, active rows only.
+    pub interval: Interval,
+    /// When the receiver got it, ns since the epoch on the receiver's clock.
+    pub received_wall_ns: i64,
+    /// The host's losses at that time, cumulative since that receiver started; `None` where nothing travelled.
+    pub loss: Option<LossCounts>,
+}
+
+/// A host of a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostRecord {
+    /// What it last said of itself.
+    pub info: HostInfo,
+    /// How its data came in.
+    pub trust: Trust,
+    /// End of its first interval in the store, ns since the epoch on its clock; `None` if all are gone.
+    pub first_wall_ns: Option<i64>,
+    /// End of its last interval.
+    pub last_wall_ns: Option<i64>,
+}

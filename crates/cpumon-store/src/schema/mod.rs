@@ -1,0 +1,139 @@
+//! The store's tables and how an older store becomes a newer one. In: an open database. Out: one with the present schema,
+//! or a clear error. Why: old files keep working, newer ones are refused instead of misread.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use crate::error::{At, Result, StoreError};
+
+/// `PRAGMA application_id`: "cpum". file(1) and we know a store by it.
+pub(crate) const APPLICATION_ID: i32 = 0x6370_756d;
+
+/// Each step brings a store from version `index` to `index + 1`. Steps are frozen once released.
+const MIGRATIONS: &[&str] = &[include_str!("v1.sql")];
+
+/// The version that this build reads and writes.
+pub(crate) const VERSION: i32 = 1;
+
+/// Size of a database page, bytes. Samples of a fresh interval are often 1 KB, and a page is filled until the next one does
+/// not fit: larger pages than the default of 4096 leave less of themselves empty.
+const PAGE_SIZE: &str = "PRAGMA page_size = 8192";
+/// Freed pages can be given back to the file system step by step; must be set before the first table.
+const AUTO_VACUUM: &str = "PRAGMA auto_vacuum = INCREMENTAL";
+/// Readers and the writer do not wait for each other, and a commit is one append.
+const JOURNAL_MODE: &str = "PRAGMA journal_mode = WAL";
+/// No fsync at commit, one at each checkpoint: a killed process loses nothing that is committed, a power cut loses at most
+/// what came after the last checkpoint, and neither damages the file.
+const SYNCHRONOUS_NORMAL: &str = "PRAGMA synchronous = NORMAL";
+/// fsync at each commit.
+const SYNCHRONOUS_FULL: &str = "PRAGMA synchronous = FULL";
+/// Pages (8 KB) of log that start a checkpoint: 16 MB, so that a page written each second is copied once per checkpoint.
+const WAL_AUTOCHECKPOINT: &str = "PRAGMA wal_autocheckpoint = 2000";
+/// The log file is cut to this size (64 MB) after a checkpoint, should a slow reader have let it grow.
+const JOURNAL_SIZE_LIMIT: &str = "PRAGMA journal_size_limit = 67108864";
+/// Page cache of the writer: 32 MB, the hot pages of a thousand hosts.
+const CACHE_SIZE: &str = "PRAGMA cache_size = -32768";
+/// Page cache of a reader: 8 MB; it mostly reads each page once.
+const READER_CACHE_SIZE: &str = "PRAGMA cache_size = -8192";
+/// A damaged file cannot call functions or write shadow tables through its own schema.
+const TRUSTED_SCHEMA: &str = "PRAGMA trusted_schema = OFF";
+/// Sorting and temporary tables stay in memory: what little there is of them.
+const TEMP_STORE: &str = "PRAGMA temp_store = MEMORY";
+
+/// Runs one PRAGMA; some answer with a row, which is ignored.
+fn pragma(connection: &Connection, path: &Path, text: &'static str) -> Result<()> {
+    let mut statement = connection.prepare(text).at("set up", path)?;
+    let mut rows = statement.query([]).at(text, path)?;
+    while rows.next().at(text, path)?.is_some() {}
+    Ok(())
+}
+
+fn number(connection: &Connection, path: &Path, text: &'static str) -> Result<i32> {
+    connection.query_row(text, [], |row| row.get(0)).at("read the header", path)
+}
+
+/// Makes a new database a store, or brings an old store up to date; sets what a writer needs.
+pub(crate) fn prepare_writer(connection: &mut Connection, path: &Path, sync_each_commit: bool) -> Result<()> {
+    let tables = number(connection, path, "SELECT count(*) FROM sqlite_schema")?;
+    let application_id = number(connection, path, "PRAGMA application_id")?;
+    let found = number(connection, path, "PRAGMA user_version")?;
+    if tables > 0 && application_id != APPLICATION_ID {
+        return Err(StoreError::NotAStore { path: path.into(), application_id });
+    }
+    if found > VERSION {
+        return Err(StoreError::NewerSchema { path: path.into(), found, known: VERSION });
+    }
+    if tables == 0 {
+        pragma(connection, path, PAGE_SIZE)?;
+        pragma(connection, path, AUTO_VACUUM)?;
+    }
+    let sync = if sync_each_commit { SYNCHRONOUS_FULL } else { SYNCHRONOUS_NORMAL };
+    for text in
+        [JOURNAL_MODE, sync, WAL_AUTOCHECKPOINT, JOURNAL_SIZE_LIMIT, CACHE_SIZE, TRUSTED_SCHEMA, TEMP_STORE]
+    {
+        pragma(connection, path, text)?;
+    }
+    migrate(connection, path, found)
+}
+
+/// Runs the steps from `found` on, all in one transaction.
+fn migrate(connection: &mut Connection, path: &Path, found: i32) -> Result<()> {
+    let done = usize::try_from(found).unwrap_or(0);
+    let steps = MIGRATIONS.get(done..).unwrap_or_default();
+    if steps.is_empty() {
+        return Ok(());
+    }
+    let transaction = connection.transaction().at("migrate", path)?;
+    for step in steps {
+        transaction.execute_batch(step).at("migrate", path)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION_ID).at("migrate", path)?;
+    transaction.pragma_update(None, "user_version", VERSION).at("migrate", path)?;
+    transaction.commit().at("migrate", path)
+}
+
+/// Checks that an open database is a store that this build can read; sets what a reader needs.
+pub(crate) fn prepare_reader(connection: &Connection, path: &Path) -> Result<()> {
+    let application_id = number(connection, path, "PRAGMA application_id")?;
+    if application_id != APPLICATION_ID {
+        return Err(StoreError::NotAStore { path: path.into(), application_id });
+    }
+    let found = number(connection, path, "PRAGMA user_version")?;
+    if found > VERSION {
+        return Err(StoreError::NewerSchema { path: path.into(), found, known: VERSION });
+    }
+    if found < VERSION {
+        return Err(StoreError::OlderSchema { path: path.into(), found, known: VERSION });
+    }
+    for text in [READER_CACHE_SIZE, TRUSTED_SCHEMA, TEMP_STORE] {
+        pragma(connection, path, text)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::meta;
+
+    #[test]
+    fn the_interval_table_has_the_columns_of_the_codec_in_order() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        prepare_writer(&mut connection, Path::new(":memory:"), false).unwrap();
+        let mut statement = connection.prepare("SELECT name FROM pragma_table_info('interval')").unwrap();
+        let names: Vec<String> =
+            statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        let expected: Vec<&str> = ["id", "host_id", "boot_id"]
+            .into_iter()
+            .chain(meta::COLUMNS.iter().map(|column| column.0))
+            .chain(["cpus", "samples"])
+            .collect();
+        assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn the_version_is_the_number_of_steps() {
+        assert_eq!(usize::try_from(VERSION).unwrap(), MIGRATIONS.len());
+    }
+}

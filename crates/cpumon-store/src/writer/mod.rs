@@ -1,0 +1,321 @@
+//! Writes a store. In: intervals. Out: rows in the file, in transactions that the caller ends. Why: the one place that
+//! inserts; everything that can go wrong with a disk goes wrong here, and what was lost by it is remembered.
+
+mod dims;
+mod lock;
+mod pack;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Trust};
+use rusqlite::{Connection, OpenFlags, params};
+
+use self::dims::Dims;
+use self::lock::WriterLock;
+use self::pack::{Naming, Packer};
+use crate::codec::meta::{self, MetaRow};
+use crate::codec::{PackedInterval, blob, cpus};
+use crate::error::{At, Result, StoreError};
+use crate::options::StoreOptions;
+use crate::schema;
+
+/// What became of an interval.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// It is in the open transaction.
+    Stored,
+    /// The store has it already: same host, boot, end and sequence number.
+    Duplicate,
+}
+
+/// Tasks kept in memory over all hosts (about 100 bytes each); beyond it all are forgotten and named anew.
+const MAX_TASKS: usize = 4 << 20;
+
+/// A span of a host's time that was not stored.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+struct Lost {
+    begin_wall_ns: i64,
+    end_wall_ns: i64,
+    intervals: u64,
+    reason: &'static str,
+}
+
+/// The single writer of a store.
+#[derive(Debug)]
+pub struct Writer {
+    path: PathBuf,
+    connection: Connection,
+    dims: Dims,
+    packer: Packer,
+    packed: PackedInterval,
+    samples: Vec<u8>,
+    cpus: Vec<u8>,
+    insert_interval: String,
+    in_transaction: bool,
+    /// What the open transaction holds, per host: it is lost if the transaction fails.
+    pending: HashMap<HostId, Lost>,
+    /// What was lost and is not yet recorded.
+    lost: HashMap<HostId, Lost>,
+    _lock: WriterLock,
+}
+
+/// Nanoseconds since the UNIX epoch on this machine's clock.
+pub(crate) fn wall_now_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+impl Writer {
+    /// Opens or makes the store at `path` and takes its writer lock. An older schema is brought up to date.
+    pub fn open(path: &Path, options: &StoreOptions) -> Result<Self> {
+        let lock = WriterLock::take(path)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut connection = Connection::open_with_flags(path, flags).at("open", path)?;
+        connection.set_prepared_statement_cache_capacity(64);
+        connection.busy_timeout(Duration::from_secs(5)).at("set up", path)?;
+        schema::prepare_writer(&mut connection, path, options.sync_each_commit)?;
+        if let Some(pages) = options.max_page_count {
+            let set = format!("PRAGMA max_page_count = {pages}");
+            connection.query_row(&set, [], |_| Ok(())).at("set up", path)?;
+        }
+        let dims = Dims::load(&connection).at("read ids", path)?;
+        Ok(Self {
+            path: path.into(),
+            connection,
+            dims,
+            packer: Packer::default(),
+            packed: PackedInterval::default(),
+            samples: Vec::new(),
+            cpus: Vec::new(),
+            insert_interval: insert_interval_sql(),
+            in_transaction: false,
+            pending: HashMap::new(),
+            lost: HashMap::new(),
+            _lock: lock,
+        })
+    }
+
+    /// The store's file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Stores the active rows of `interval`, received now. Putting the same interval again changes nothing.
+    ///
+    /// # Errors
+    /// Whatever SQLite says; then the open transaction is rolled back, and what it held is recorded as a gap by the next
+    /// [`Writer::commit`] that succeeds.
+    pub fn put(
+        &mut self,
+        info: &HostInfo,
+        trust: Trust,
+        loss: Option<&LossCounts>,
+        interval: &Interval,
+    ) -> Result<Put> {
+        self.put_received(info, trust, loss, interval, wall_now_ns())
+    }
+
+    /// [`Writer::put`] of an interval that was received at `received_wall_ns`.
+    pub fn put_received(
+        &mut self,
+        info: &HostInfo,
+        trust: Trust,
+        loss: Option<&LossCounts>,
+        interval: &Interval,
+        received_wall_ns: i64,
+    ) -> Result<Put> {
+        self.begin()?;
+        count_pending(&mut self.pending, interval);
+        let put = self.put_rows(info, trust, loss, interval, received_wall_ns);
+        put.map_err(|error| self.fail("store an interval", error))
+    }
+
+    fn put_rows(
+        &mut self,
+        info: &HostInfo,
+        trust: Trust,
+        loss: Option<&LossCounts>,
+        interval: &Interval,
+        received_wall_ns: i64,
+    ) -> rusqlite::Result<Put> {
+        let host = self.dims.host(&self.connection, info, trust, interval)?;
+        let (host_id, boot_id) = (host.id, host.boot_id);
+        let is_newest = host.newest_end_wall_ns.is_none_or(|newest| interval.end.wall_ns > newest);
+        if !is_newest && is_stored(&self.connection, host_id, boot_id, interval)? {
+            return Ok(Put::Duplicate);
+        }
+        if is_newest {
+            host.newest_end_wall_ns = Some(interval.end.wall_ns);
+        }
+        host.fresh += 1;
+        let mut naming = Naming {
+            connection: &self.connection,
+            dims: &mut self.dims,
+            host: interval.host,
+            now_s: received_wall_ns / 1_000_000_000,
+        };
+        self.packer.pack(&mut naming, interval, &mut self.packed)?;
+        blob::encode(&self.packed, &mut self.samples);
+        self.cpus.clear();
+        cpus::encode(&interval.cpus, &mut self.cpus);
+        let row = meta::row_of(interval, received_wall_ns, loss);
+        self.insert(host_id, boot_id, &row)?;
+        Ok(Put::Stored)
+    }
+
+    /// Inserts the row of `interval` whose samples and CPUs stand in the buffers.
+    fn insert(&self, host_id: i64, boot_id: i64, row: &MetaRow) -> rusqlite::Result<()> {
+        let mut statement = self.connection.prepare_cached(&self.insert_interval)?;
+        statement.raw_bind_parameter(1, host_id)?;
+        statement.raw_bind_parameter(2, boot_id)?;
+        for (at, &value) in row.iter().enumerate() {
+            statement.raw_bind_parameter(at + 3, (value != meta::NONE).then_some(value))?;
+        }
+        statement.raw_bind_parameter(meta::COUNT + 3, self.cpus.as_slice())?;
+        statement.raw_bind_parameter(meta::COUNT + 4, self.samples.as_slice())?;
+        statement.raw_execute()?;
+        Ok(())
+    }
+
+    /// Ends the open transaction: what was put is in the file.
+    ///
+    /// # Errors
+    /// As for [`Writer::put`].
+    pub fn commit(&mut self) -> Result<()> {
+        if !self.in_transaction && self.lost.is_empty() {
+            return Ok(());
+        }
+        self.begin()?;
+        let done = record_gaps(&self.connection, &self.lost)
+            .and_then(|()| self.connection.prepare_cached("COMMIT")?.execute([]));
+        match done {
+            Ok(_) => {
+                self.in_transaction = false;
+                self.pending.clear();
+                self.lost.clear();
+                Ok(())
+            }
+            Err(error) => Err(self.fail("commit", error)),
+        }
+    }
+
+    /// Keeps the store in shape, for about `budget`: called often, it does a little each time.
+    pub fn maintain(&mut self, _budget: Duration) -> Result<()> {
+        if self.dims.task_count() > MAX_TASKS {
+            self.dims.forget_tasks();
+        }
+        self.commit()
+    }
+
+    /// Notes that an interval of a host was not put at all (`reason`: why); the next commit records it as a gap.
+    pub fn note_dropped(&mut self, interval: &Interval, reason: &'static str) {
+        let lost = span_of(interval, reason);
+        merge_lost(&mut self.lost, interval.host, lost);
+    }
+
+    /// Intervals that were lost and are not yet recorded as gaps.
+    #[must_use]
+    pub fn unrecorded_losses(&self) -> u64 {
+        self.lost.values().map(|lost| lost.intervals).sum()
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        if !self.in_transaction {
+            let begun =
+                self.connection.prepare_cached("BEGIN IMMEDIATE").and_then(|mut begin| begin.execute([]));
+            begun.map_err(|error| self.fail("begin", error))?;
+            self.in_transaction = true;
+        }
+        Ok(())
+    }
+
+    /// Rolls back after an error: what the transaction held becomes a loss, and ids it gave out are forgotten.
+    fn fail(&mut self, operation: &'static str, error: rusqlite::Error) -> StoreError {
+        if !self.connection.is_autocommit()
+            && let Err(again) = self.connection.execute_batch("ROLLBACK")
+        {
+            log::warn!("cannot roll back in store {}: {again}", self.path.display());
+        }
+        self.in_transaction = false;
+        for (host, lost) in self.pending.drain() {
+            merge_lost(&mut self.lost, host, Lost { reason: "not stored", ..lost });
+        }
+        self.dims.forget_all();
+        StoreError::sqlite(operation, &self.path, error)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if let Err(error) = self.commit() {
+            log::warn!("the last intervals were not stored: {error}");
+        }
+    }
+}
+
+fn insert_interval_sql() -> String {
+    let names: Vec<&str> = meta::COLUMNS.iter().map(|column| column.0).collect();
+    let places = vec!["?"; meta::COUNT + 4].join(", ");
+    format!("INSERT INTO interval (host_id, boot_id, {}, cpus, samples) VALUES ({places})", names.join(", "))
+}
+
+/// Whether an interval that is not newer than all others is in the store.
+fn is_stored(
+    connection: &Connection,
+    host_id: i64,
+    boot_id: i64,
+    interval: &Interval,
+) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM interval
+             WHERE host_id = ?1 AND end_wall_ns = ?2 AND boot_id = ?3 AND sequence = ?4)",
+        )?
+        .query_row(params![host_id, interval.end.wall_ns, boot_id, interval.sequence.cast_signed()], |row| {
+            row.get(0)
+        })
+}
+
+fn span_of(interval: &Interval, reason: &'static str) -> Lost {
+    Lost { begin_wall_ns: interval.begin.wall_ns, end_wall_ns: interval.end.wall_ns, intervals: 1, reason }
+}
+
+fn count_pending(pending: &mut HashMap<HostId, Lost>, interval: &Interval) {
+    merge_lost(pending, interval.host, span_of(interval, "not stored"));
+}
+
+fn merge_lost(into: &mut HashMap<HostId, Lost>, host: HostId, lost: Lost) {
+    into.entry(host)
+        .and_modify(|known| {
+            known.begin_wall_ns = known.begin_wall_ns.min(lost.begin_wall_ns);
+            known.end_wall_ns = known.end_wall_ns.max(lost.end_wall_ns);
+            known.intervals += lost.intervals;
+            known.reason = lost.reason;
+        })
+        .or_insert(lost);
+}
+
+/// Writes what was lost as rows of `gap`. A host that never got a row of its own gets one.
+fn record_gaps(connection: &Connection, lost: &HashMap<HostId, Lost>) -> rusqlite::Result<()> {
+    for (host, lost) in lost {
+        let host_id: i64 = connection
+            .prepare_cached(
+                "INSERT INTO host (key, name, trust) VALUES (?1, ?2, 'unauthenticated')
+                 ON CONFLICT (key) DO UPDATE SET key = excluded.key RETURNING id",
+            )?
+            .query_row(params![host.0, host.to_string()], |row| row.get(0))?;
+        let intervals = i64::try_from(lost.intervals).unwrap_or(i64::MAX);
+        connection
+            .prepare_cached(
+                "INSERT INTO gap (host_id, begin_wall_ns, end_wall_ns, intervals, reason)
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?
+            .execute(params![host_id, lost.begin_wall_ns, lost.end_wall_ns, intervals, lost.reason])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,161 @@
+//! Intervals for tests: made, not recorded, the same for the same seed.
+
+use std::sync::Arc;
+
+use cpumon_model::{
+    BootId, Comm, CpuInterval, CpuTimes, Delta, Fields, HostId, HostInfo, Interval, Ledger, Life, LossCounts,
+    Moment, ProcessInfo, ProcessInterval, ProcessKey, SourceKind, TaskState, ThreadInterval, ThreadKey,
+};
+
+/// 2026-11-21 00:00:00 UTC.
+pub const START_NS: i64 = 1_795_219_200_000_000_000;
+pub const SECOND_NS: i64 = 1_000_000_000;
+
+/// xorshift: enough for test data.
+#[derive(Clone)]
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}
+
+pub fn host(number: u8) -> HostInfo {
+    HostInfo {
+        host: HostId([number; 16]),
+        boot: BootId([number; 16]),
+        hostname: format!("host-{number}").into(),
+        kernel: "Linux 6.18.4".into(),
+        arch: "x86_64".into(),
+        agent: "test".into(),
+        source_reason: "made up".into(),
+        cpu_count: 2,
+        interval_ns: 1_000_000_000,
+    }
+}
+
+pub fn loss(number: u64) -> LossCounts {
+    LossCounts { datagrams: number, bytes: number * 1000, snapshots: number, ..LossCounts::default() }
+}
+
+fn moment(at_ns: i64) -> Moment {
+    let since_start = u64::try_from(at_ns - START_NS).unwrap();
+    Moment { mono_ns: 5_000_000_000 + since_start, boot_ns: 7_000_000_000 + since_start, wall_ns: at_ns }
+}
+
+fn process(index: u32) -> (ProcessKey, Arc<ProcessInfo>) {
+    let key = ProcessKey { pid: 100 + index * 10, start_ns: 1_000_000 * u64::from(index + 1) };
+    let info = ProcessInfo {
+        name: format!("program-{index}").into(),
+        comm: format!("program-{index}").into(),
+        cgroup: "/system.slice".into(),
+        uid: 1000,
+        ..ProcessInfo::default()
+    };
+    (key, Arc::new(info))
+}
+
+/// `count` intervals of one second: `threads` threads in a quarter as many processes, about a third of them active.
+pub fn day(info: &HostInfo, seed: u64, count: u32, threads: u32) -> Vec<Interval> {
+    let mut random = Random::new(seed);
+    let processes: Vec<_> = (0..threads.div_ceil(4)).map(process).collect();
+    (0..count).map(|number| interval(info, &mut random, &processes, number, threads)).collect()
+}
+
+fn interval(
+    info: &HostInfo,
+    random: &mut Random,
+    processes: &[(ProcessKey, Arc<ProcessInfo>)],
+    number: u32,
+    threads: u32,
+) -> Interval {
+    let begin_ns = START_NS + i64::from(number) * SECOND_NS;
+    let mut interval = Interval {
+        host: info.host,
+        boot: info.boot,
+        sequence: u64::from(number),
+        source: SourceKind::Simulated,
+        fields: Fields::all(),
+        begin: moment(begin_ns),
+        end: moment(begin_ns + SECOND_NS),
+        pass_ns: 900_000 + random.below(100_000),
+        thread_count: threads,
+        process_count: u32::try_from(processes.len()).unwrap(),
+        ..Interval::default()
+    };
+    for (index, (key, process)) in processes.iter().enumerate() {
+        let mut row = ProcessInterval {
+            key: *key,
+            parent_pid: 1,
+            info: Arc::clone(process),
+            thread_rows: 4,
+            ..ProcessInterval::default()
+        };
+        for thread in 0..4_u32 {
+            let thread = thread_row(random, *key, u32::try_from(index).unwrap(), thread);
+            row.delta += &thread.delta;
+            interval.threads.push(thread);
+        }
+        interval.processes.push(row);
+    }
+    let run_ns: i64 = interval.processes.iter().map(|row| row.delta.run_ns).sum();
+    interval.ledger = Ledger {
+        capacity_ns: 2 * SECOND_NS,
+        threads_ns: run_ns,
+        idle_ns: 2 * SECOND_NS - run_ns,
+        ..Ledger::default()
+    };
+    let idle_ns = random.below(100) * 10_000_000;
+    interval.cpus = (0..2)
+        .map(|cpu| CpuInterval {
+            cpu,
+            times: CpuTimes { idle_ns, user_ns: 1_000_000_000 - idle_ns, ..CpuTimes::default() },
+            went_back: false,
+        })
+        .collect();
+    interval
+}
+
+fn thread_row(random: &mut Random, process: ProcessKey, index: u32, thread: u32) -> ThreadInterval {
+    let is_active = random.below(3) == 0;
+    let user_ns = i64::try_from(random.below(3_000_000)).unwrap();
+    let system_ns = i64::try_from(random.below(800_000)).unwrap();
+    let active = Delta {
+        user_ns,
+        system_ns,
+        run_ns: user_ns + system_ns,
+        run_delay_ns: i64::try_from(random.below(200_000)).unwrap(),
+        voluntary_switches: i64::try_from(random.below(60)).unwrap(),
+        involuntary_switches: i64::try_from(random.below(4)).unwrap(),
+    };
+    ThreadInterval {
+        key: ThreadKey { tid: process.pid + thread, start_ns: process.start_ns + u64::from(thread) },
+        process,
+        comm: Comm::from(format!("t{index}-{thread}").as_str()),
+        state: TaskState(b"SR"[usize::from(random.below(9) == 0)]),
+        priority: 20,
+        last_cpu: u16::try_from(random.below(2)).unwrap(),
+        delta: if is_active { active } else { Delta::default() },
+        ..ThreadInterval::default()
+    }
+}
+
+/// What a store gives back of an interval: active rows only.
+pub fn active(interval: &Interval) -> Interval {
+    let mut active = interval.clone();
+    let is_odd = |life: Life, flags: cpumon_model::Flags| life != Life::Alive || !flags.is_empty();
+    active.threads.retain(|row| !row.delta.is_zero() || is_odd(row.life, row.flags));
+    let busy: Vec<ProcessKey> = active.threads.iter().map(|row| row.process).collect();
+    active
+        .processes
+        .retain(|row| !row.delta.is_zero() || is_odd(row.life, row.flags) || busy.contains(&row.key));
+    active
+}

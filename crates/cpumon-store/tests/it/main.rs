@@ -1,0 +1,4 @@
+//! The store as its users see it: what is put is read, whatever happens in between.
+
+mod data;
+mod round_trip;
