@@ -75,6 +75,11 @@ impl InfoCache {
 
     /// What the process is: kept, or read when it is due. A process that is gone already gets what `about` tells.
     pub(crate) fn resolve(&mut self, about: &About) -> Arc<ProcessInfo> {
+        self.resolve_named(about, None)
+    }
+
+    /// [`InfoCache::resolve`] with the base name of its executable, used where /proc does not show it.
+    pub(crate) fn resolve_named(&mut self, about: &About, program: Option<&str>) -> Arc<ProcessInfo> {
         let due = match self.entries.get_mut(&about.key) {
             Some(entry) => {
                 entry.seen = self.pass;
@@ -85,7 +90,7 @@ impl InfoCache {
             }
             None => SECOND_LOOK,
         };
-        self.read(about);
+        self.read(about, program);
         let (pass, look_again) = (self.pass, self.pass + due);
         let scratch = &self.scratch;
         let entry = self.entries.entry(about.key).or_insert_with(|| Entry {
@@ -104,6 +109,23 @@ impl InfoCache {
         Arc::clone(&entry.info)
     }
 
+    /// What was known of the process when it was last resolved, if that was in this pass or the one before.
+    pub(crate) fn kept(&self, key: ProcessKey) -> Option<&Arc<ProcessInfo>> {
+        self.entries.get(&key).map(|entry| &entry.info)
+    }
+
+    /// Makes the next [`InfoCache::resolve`] of this process read it again: it is known to have changed.
+    pub(crate) fn expire(&mut self, key: ProcessKey) {
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.look_again = 0;
+        }
+    }
+
+    /// [`InfoCache::expire`] for all of them.
+    pub(crate) fn expire_all(&mut self) {
+        self.entries.values_mut().for_each(|entry| entry.look_again = 0);
+    }
+
     /// Ends a pass: forgets every process that was not resolved in it.
     pub(crate) fn end_pass(&mut self) {
         let pass = self.pass;
@@ -117,7 +139,7 @@ impl InfoCache {
     }
 
     /// Fills the scratch.
-    fn read(&mut self, about: &About) {
+    fn read(&mut self, about: &About, program: Option<&str>) {
         self.scratch.clear(about);
         let Scratch { name, comm, cmdline, cgroup, uid, is_gone, .. } = &mut self.scratch;
         comm.push_str(&about.comm.to_str_lossy());
@@ -132,6 +154,8 @@ impl InfoCache {
         if !about.is_kernel {
             if let Some(path) = files.link("exe", &mut self.buffer) {
                 name.push_str(&base_name(path));
+            } else if let Some(program) = program {
+                name.push_str(program);
             }
             if (name.is_empty() || self.with_cmdline)
                 && let Some(raw) = files.read("cmdline", &mut self.buffer)

@@ -1,0 +1,116 @@
+//! The threads that ended since the last pass. In: settled records. Out: [`ExitSample`]s with the name of their process.
+//! Why: apart from the tracker, because only here a process may be named that nobody ever saw.
+
+use std::sync::Arc;
+
+use cpumon_model::{Counters, ExitSample, ProcessInfo, ProcessKey, Snapshot, ThreadKey};
+
+use super::super::procinfo::InfoCache;
+use super::names::ExecNames;
+use super::records::TaskRecord;
+use super::tracker::unseen_process;
+
+#[derive(Copy, Clone, Debug)]
+struct Exit {
+    task: TaskRecord,
+    end_ns: u64,
+    threads_left: u32,
+}
+
+/// This pass's exits.
+#[derive(Default)]
+pub(crate) struct Exits {
+    list: Vec<Exit>,
+    /// Indexes into `list`, by process and end.
+    by_process: Vec<usize>,
+}
+
+impl Exits {
+    /// Empties it, keeping the memory.
+    pub(crate) fn clear(&mut self) {
+        self.list.clear();
+    }
+
+    /// Adds a settled record. `threads_left`: threads of the process that had not begun to end.
+    pub(crate) fn push(&mut self, task: TaskRecord, end_ns: u64, threads_left: u32) {
+        self.list.push(Exit { task, end_ns, threads_left });
+    }
+
+    /// Brings them into ascending order; call it when all are there.
+    pub(crate) fn sort(&mut self) {
+        self.list.sort_unstable_by_key(|exit| exit.task.key());
+    }
+
+    /// The key of the nth.
+    pub(crate) fn key_at(&self, at: usize) -> Option<ThreadKey> {
+        self.list.get(at).map(|exit| exit.task.key())
+    }
+
+    /// Whether this thread ended.
+    pub(crate) fn contains(&self, key: ThreadKey) -> bool {
+        self.list.binary_search_by_key(&key, |exit| exit.task.key()).is_ok()
+    }
+
+    /// Fills `into.exits`; its processes must be listed already. Returns the sum of the counters.
+    pub(crate) fn report(&mut self, names: &ExecNames, infos: &InfoCache, into: &mut Snapshot) -> Counters {
+        let mut sum = Counters::default();
+        for exit in &self.list {
+            sum += &exit.task.counters();
+            into.exits.push(ExitSample {
+                thread: exit.task.to_sample(),
+                parent_pid: exit.task.parent_pid,
+                end_ns: exit.end_ns,
+                ..ExitSample::default()
+            });
+        }
+        let list = &self.list;
+        let process_of = |at: &usize| list.get(*at).map(|exit| (exit.task.process_key(), exit.end_ns));
+        self.by_process.clear();
+        self.by_process.extend(0..list.len());
+        self.by_process.sort_unstable_by_key(process_of);
+        for group in self.by_process.chunk_by(|a, b| process_of(a).map(|p| p.0) == process_of(b).map(|p| p.0))
+        {
+            let exits = || group.iter().filter_map(|&at| list.get(at));
+            let Some(last) = exits().next_back() else { continue };
+            let key = last.task.process_key();
+            let listed = into.processes.binary_search_by_key(&key, |process| process.key).ok();
+            let info = match listed.and_then(|at| into.processes.get(at)) {
+                Some(process) => Arc::clone(&process.info),
+                None => name_process(key, exits().map(|exit| &exit.task), names, infos),
+            };
+            for &at in group {
+                if let Some(sample) = into.exits.get_mut(at) {
+                    sample.info = Arc::clone(&info);
+                }
+            }
+            if let Some(sample) = group.last().and_then(|&at| into.exits.get_mut(at)) {
+                sample.ends_process = listed.is_none() && last.threads_left == 0;
+            }
+        }
+        sum
+    }
+}
+
+/// Who a process was that is not there any more: what was known of it, its last exec, the name of its leader, or
+/// of the last of its threads.
+fn name_process<'a>(
+    key: ProcessKey,
+    threads: impl Iterator<Item = &'a TaskRecord> + Clone,
+    names: &ExecNames,
+    infos: &InfoCache,
+) -> Arc<ProcessInfo> {
+    let program = names.find(key);
+    if let Some(kept) = infos.kept(key) {
+        return match program {
+            Some(program) if *program != *kept.name => {
+                Arc::new(ProcessInfo { name: program.as_ref().into(), ..ProcessInfo::clone(kept) })
+            }
+            _ => Arc::clone(kept),
+        };
+    }
+    let leader = threads.clone().find(|task| task.is_leader()).or_else(|| threads.last());
+    let Some(leader) = leader else { return Arc::default() };
+    let comm = leader.comm();
+    let name = program.unwrap_or_else(|| comm.to_str_lossy());
+    Arc::new(unseen_process(&name, leader))
+}

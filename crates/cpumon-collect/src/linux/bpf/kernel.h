@@ -1,0 +1,124 @@
+// The kernel types that the probes touch, and nothing else of them. CO-RE moves every access to where the running kernel
+// keeps the field (preserve_access_index), so the order and what is left out do not matter.
+// Takes in: nothing. Gives out: declarations for *.bpf.c. Why: no generated header of several megabytes.
+#pragma once
+
+#include <stdbool.h>
+#include <linux/types.h>
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct sched_entity {
+	__u64 sum_exec_runtime;
+};
+
+struct sched_info {
+	unsigned long long run_delay;
+};
+
+struct thread_info {
+	__u32 cpu;
+};
+
+struct kuid {
+	__u32 val;
+};
+
+struct cred {
+	struct kuid uid;
+};
+
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct signal_struct {
+	atomic_t live;
+	int nr_threads;
+};
+
+struct task_struct {
+	struct thread_info thread_info;
+	unsigned int __state;
+	unsigned int flags;
+	int on_cpu;
+	int prio;
+	int static_prio;
+	struct sched_entity se;
+	struct sched_info sched_info;
+	int exit_state;
+	int pid;
+	int tgid;
+	struct task_struct *real_parent;
+	struct task_struct *group_leader;
+	__u64 utime;
+	__u64 stime;
+	unsigned long nvcsw;
+	unsigned long nivcsw;
+	__u64 start_boottime;
+	const struct cred *real_cred;
+	char comm[16];
+	struct signal_struct *signal;
+};
+
+// Before Linux 5.14 the state had another name and type, before 5.16 most machines kept the CPU in the task itself.
+struct task_struct___older {
+	volatile long state;
+	unsigned int cpu;
+};
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+
+struct qstr {
+	const unsigned char *name;
+};
+
+struct dentry {
+	struct qstr d_name;
+};
+
+struct path {
+	struct dentry *dentry;
+};
+
+struct file {
+	struct path f_path;
+};
+
+struct linux_binprm {
+	struct file *file;
+};
+
+#pragma clang attribute pop
+
+// include/linux/sched.h: state of a task whose last switch is being made or has been made.
+#define TASK_DEAD 0x80
+
+static __always_inline __u32 state_of(struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->__state))
+		return task->__state;
+	return BPF_CORE_READ((struct task_struct___older *)task, state);
+}
+
+static __always_inline __u32 cpu_of(struct task_struct *task)
+{
+	struct task_struct___older *older = (void *)task;
+
+	if (bpf_core_field_exists(task->thread_info.cpu))
+		return task->thread_info.cpu;
+	if (bpf_core_field_exists(older->cpu))
+		return BPF_CORE_READ(older, cpu);
+	return 0;
+}

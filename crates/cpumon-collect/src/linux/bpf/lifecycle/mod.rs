@@ -1,0 +1,179 @@
+//! The lifecycle probe's loader. In: lifecycle.bpf.c, compiled. Out: [`Event`]s in the order in which they happened, and
+//! [`LostExits`]. Why: a thread that ends between two snapshots must leave its final counters behind.
+//!
+//! Nobody is woken for an event. A snapshot empties the ring buffer; only when it is half full before that does a helper
+//! thread wake and empty it into memory, so that a storm or a long interval loses nothing.
+
+use std::num::NonZeroUsize;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use libbpf_rs::{Link, MapCore, Object, OpenObject, RingBuffer, RingBufferBuilder};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+
+use super::load::{self, Embedded};
+use super::lost::LostPage;
+use super::records::{Event, LostExits};
+use crate::CollectError;
+
+static OBJECT: &Embedded<[u8]> = &Embedded(*include_bytes!(concat!(env!("OUT_DIR"), "/lifecycle.bpf.o")));
+
+const PROBE: &str = "lifecycle";
+
+/// Ring buffer for each CPU, bytes; a fork+exec+exit takes 392. A power of two, as the kernel wants it.
+const RING_BYTES_PER_CPU: usize = 1 << 20;
+const MAX_RING_BYTES: usize = 16 << 20;
+
+/// Events kept until the next snapshot. What is beyond is only summed, and counted as lost.
+const MAX_WAITING: usize = 1 << 15;
+
+/// What has been taken out of the ring buffer and waits for the next snapshot.
+#[derive(Default)]
+struct Waiting {
+    events: Vec<Event>,
+    malformed: u64,
+    /// Exits that did not fit `events`.
+    overflow: LostExits,
+}
+
+impl Waiting {
+    fn take(&mut self, bytes: &[u8]) {
+        match Event::parse(bytes) {
+            None => self.malformed += 1,
+            Some(event) if self.events.len() < MAX_WAITING => self.events.push(event),
+            Some(Event::Exit(exit)) => self.overflow.add(&exit.task),
+            Some(Event::Exec(_)) => self.overflow.execs += 1,
+        }
+    }
+}
+
+/// A running probe.
+pub(crate) struct Lifecycle {
+    shared: Arc<Shared>,
+    lost: LostPage,
+    helper: Option<JoinHandle<()>>,
+    stop: Arc<OwnedFd>,
+    /// Detaches when dropped.
+    _links: Vec<Link>,
+    /// Keeps programs and maps loaded.
+    _object: Object,
+}
+
+struct Shared {
+    /// Whoever holds it empties the ring buffer: its callback fills `waiting`.
+    ring: Mutex<RingBuffer<'static>>,
+    waiting: Arc<Mutex<Waiting>>,
+}
+
+impl Lifecycle {
+    /// Loads it; from now on every exit is seen.
+    pub(crate) fn open() -> Result<Self, CollectError> {
+        let mut object = load::open(PROBE, &OBJECT.0)?;
+        size_ring(&mut object)?;
+        let object = load::load(PROBE, object)?;
+        let waiting = Arc::new(Mutex::new(Waiting::default()));
+        let ring = open_ring(&object, &waiting)?;
+        let lost = LostPage::map(&object)?;
+        let links = load::attach(PROBE, &object)?;
+        let shared = Arc::new(Shared { ring: Mutex::new(ring), waiting });
+        let stop =
+            eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| refused("make an eventfd", &error.into()))?;
+        let stop = Arc::new(stop);
+        let helper = spawn_helper(&shared, &stop).map_err(|error| refused("start a thread", &error))?;
+        Ok(Self { shared, lost, helper: Some(helper), stop, _links: links, _object: object })
+    }
+
+    /// Replaces `into` by every event since the last call. Returns how many records ever made no sense, and what was lost.
+    pub(crate) fn drain(&self, into: &mut Vec<Event>) -> Result<(u64, LostExits), CollectError> {
+        self.shared.empty_ring()?;
+        let mut waiting = lock(&self.shared.waiting);
+        into.clear();
+        // The two lists change places, so that both keep their memory.
+        std::mem::swap(into, &mut waiting.events);
+        Ok((waiting.malformed, self.lost.read().plus(&waiting.overflow)))
+    }
+}
+
+impl Drop for Lifecycle {
+    fn drop(&mut self) {
+        let told = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
+        if let (Ok(_), Some(helper)) = (told, self.helper.take())
+            && helper.join().is_err()
+        {
+            log::warn!("the thread that empties the BPF ring buffer had failed");
+        }
+    }
+}
+
+impl Shared {
+    fn empty_ring(&self) -> Result<(), CollectError> {
+        lock(&self.ring).consume().map_err(|error| CollectError::Bpf {
+            operation: "empty the ring buffer",
+            error: std::io::Error::other(error.to_string()),
+        })
+    }
+}
+
+/// A panic elsewhere leaves plain data behind: it stays usable.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn refused(step: &str, error: &std::io::Error) -> CollectError {
+    CollectError::BpfUnavailable { reason: format!("cannot {step}: {error}") }
+}
+
+fn size_ring(object: &mut OpenObject) -> Result<(), CollectError> {
+    let cpus = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let bytes = cpus.next_power_of_two().saturating_mul(RING_BYTES_PER_CPU).clamp(2 << 20, MAX_RING_BYTES);
+    let bytes = u32::try_from(bytes).unwrap_or(2 << 20);
+    for mut map in object.maps_mut().filter(|map| map.name() == "events") {
+        map.set_max_entries(bytes)
+            .map_err(|error| load::refused(PROBE, "size the ring buffer of", &error))?;
+    }
+    Ok(())
+}
+
+fn open_ring(object: &Object, waiting: &Arc<Mutex<Waiting>>) -> Result<RingBuffer<'static>, CollectError> {
+    let failed = |error: libbpf_rs::Error| load::refused(PROBE, "open the ring buffer of", &error);
+    let map = find_map(object, "events")?;
+    let waiting = Arc::clone(waiting);
+    let mut builder = RingBufferBuilder::new();
+    let take = move |bytes: &[u8]| {
+        lock(&waiting).take(bytes);
+        0
+    };
+    builder.add(&map, take).map_err(failed)?;
+    builder.build().map_err(failed)
+}
+
+/// A map by its name.
+pub(super) fn find_map<'obj>(object: &'obj Object, name: &str) -> Result<libbpf_rs::Map<'obj>, CollectError> {
+    object.maps().find(|map| map.name() == name).ok_or_else(|| CollectError::BpfUnavailable {
+        reason: format!("the probe `{PROBE}` holds no map `{name}`"),
+    })
+}
+
+/// Sleeps until the probe finds the ring buffer half full, or `stop` is written to.
+fn spawn_helper(shared: &Arc<Shared>, stop: &Arc<OwnedFd>) -> std::io::Result<JoinHandle<()>> {
+    let (shared, stop) = (Arc::clone(shared), Arc::clone(stop));
+    std::thread::Builder::new().name("cpumon-ring".to_owned()).spawn(move || {
+        let ring_fd = lock(&shared.ring).epoll_fd();
+        #[expect(unsafe_code, reason = "libbpf hands out a number only")]
+        // SAFETY: the ring buffer lives in `shared`, which this thread holds, and keeps the descriptor open.
+        let ring_fd = unsafe { BorrowedFd::borrow_raw(ring_fd) };
+        loop {
+            let mut fds =
+                [PollFd::from_borrowed_fd(ring_fd, PollFlags::IN), PollFd::new(&*stop, PollFlags::IN)];
+            match poll(&mut fds, None) {
+                Ok(_) if fds.last().is_some_and(|stop| !stop.revents().is_empty()) => return,
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return log::warn!("cannot wait for the BPF ring buffer: {error}"),
+            }
+            if let Err(error) = shared.empty_ring() {
+                return log::warn!("{error}");
+            }
+        }
+    })
+}

@@ -1,0 +1,82 @@
+//! Loading. In: a compiled probe. Out: a loaded and attached one, or an error that says which step failed, with what
+//! errno, and what to grant. Why: both probes meet the same obstacles, and a user reads the reason in one line.
+
+use std::path::Path;
+use std::sync::Once;
+
+use libbpf_rs::{ErrorKind, Link, Object, ObjectBuilder, OpenObject, PrintLevel};
+
+use crate::CollectError;
+
+/// Type information of the running kernel; CO-RE needs it.
+const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
+
+/// An object file, aligned as an ELF reader likes it.
+#[repr(C, align(8))]
+pub(crate) struct Embedded<Bytes: ?Sized>(pub(crate) Bytes);
+
+/// Whether this kernel can run the probes at all; cheap, and the most common obstacle gets the plainest words.
+pub(crate) fn check_kernel() -> Result<(), CollectError> {
+    if Path::new(KERNEL_BTF).exists() {
+        return Ok(());
+    }
+    let reason =
+        format!("no {KERNEL_BTF}: the kernel is older than 5.8 or built without CONFIG_DEBUG_INFO_BTF");
+    Err(CollectError::BpfUnavailable { reason })
+}
+
+/// Reads a compiled probe.
+pub(crate) fn open(probe: &'static str, object: &[u8]) -> Result<OpenObject, CollectError> {
+    route_messages();
+    ObjectBuilder::default()
+        .name(probe)
+        .and_then(|builder| builder.open_memory(object))
+        .map_err(|error| refused(probe, "read the probe", &error))
+}
+
+/// Hands a probe to the kernel, which verifies it.
+pub(crate) fn load(probe: &'static str, object: OpenObject) -> Result<Object, CollectError> {
+    object.load().map_err(|error| refused(probe, "load the probe", &error))
+}
+
+/// Attaches every program of a loaded probe.
+pub(crate) fn attach(probe: &'static str, object: &Object) -> Result<Vec<Link>, CollectError> {
+    object
+        .progs_mut()
+        .map(|program| program.attach().map_err(|error| refused(probe, "attach the probe", &error)))
+        .collect()
+}
+
+/// Why the source cannot run: step, probe, what the kernel said, what would help.
+pub(crate) fn refused(probe: &str, step: &str, error: &libbpf_rs::Error) -> CollectError {
+    let help = match error.kind() {
+        ErrorKind::PermissionDenied => {
+            "; grant CAP_BPF and CAP_PERFMON (setcap cap_bpf,cap_perfmon+ep) or run as root"
+        }
+        ErrorKind::NotFound => "; the kernel misses what the probe needs (5.8 or newer with BTF has it)",
+        _ => "",
+    };
+    // The alternate form holds the chain of causes on one line.
+    let reason = format!("cannot {step} `{probe}`: {error:#}{help}");
+    CollectError::BpfUnavailable { reason }
+}
+
+/// libbpf prints to stderr unless told otherwise; its words go to the log, where they are asked for.
+fn route_messages() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        libbpf_rs::set_print(Some((PrintLevel::Info, |_, text| log::debug!("libbpf: {}", text.trim_end()))));
+    });
+}
+
+/// Reading the kernel's type information takes some 20 MB for a moment; the C library would keep them for later.
+pub(crate) fn give_memory_back() {
+    #[cfg(target_env = "gnu")]
+    {
+        #[expect(unsafe_code, reason = "the C library's own housekeeping")]
+        // SAFETY: no arguments that could be wrong; returns unused heap pages to the kernel.
+        unsafe {
+            libc::malloc_trim(0);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Threads that changed their id. In: exec events of threads that did not lead their process. Out: records under an
+//! identity that is unique. Why: such a thread takes over the id *and the start time* of the leader, which ends
+//! (`de_thread` in fs/exec.c): two threads share one key, and one thread has two.
+//!
+//! So the thread counts as ended under its old id at the exec, and as begun at that moment under the new one: the key's
+//! start is the time of the exec, and its counters begin at zero there. Nothing is counted twice, whichever snapshot sees
+//! which half. Its process keeps its key.
+
+use cpumon_model::{Counters, ThreadKey};
+
+use super::records::{ExecEvent, TaskRecord};
+
+/// One such thread.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Rename {
+    /// What the kernel calls it.
+    kernel_key: ThreadKey,
+    /// Its start under this id.
+    start_ns: u64,
+    /// What it had counted before, times as sampled.
+    base: Counters,
+}
+
+impl Rename {
+    /// `was_shown`: the thread was in a snapshot under its old id. If not, all its counters go to the new one.
+    pub(crate) fn new(exec: &ExecEvent, was_shown: bool) -> Self {
+        let base = if was_shown { exec.task.counters() } else { Counters::default() };
+        Self { kernel_key: exec.task.key(), start_ns: exec.at_ns, base }
+    }
+
+    fn put_on(&self, task: &mut TaskRecord) {
+        task.start_ns = self.start_ns;
+        task.subtract(&self.base);
+    }
+
+    /// The thread at the moment of the exec.
+    pub(crate) fn just_now(&self, exec: &ExecEvent) -> TaskRecord {
+        let mut task = exec.task;
+        self.put_on(&mut task);
+        task
+    }
+}
+
+/// The threads that live under another id than they began with. Nearly always empty.
+#[derive(Default)]
+pub(crate) struct Renames {
+    list: Vec<Rename>,
+}
+
+impl Renames {
+    /// Adds one; an older one under the same kernel key has ended.
+    pub(crate) fn begin(&mut self, rename: Rename) {
+        self.list.retain(|other| other.kernel_key != rename.kernel_key);
+        self.list.push(rename);
+    }
+
+    /// Puts the identities on what the iterator saw; `records` must be sorted.
+    pub(crate) fn apply(&self, records: &mut [TaskRecord]) {
+        for rename in &self.list {
+            if let Ok(at) = records.binary_search_by_key(&rename.kernel_key, TaskRecord::key)
+                && let Some(task) = records.get_mut(at)
+            {
+                rename.put_on(task);
+            }
+        }
+    }
+
+    /// Puts the identity on a thread that ended, and forgets it.
+    pub(crate) fn end(&mut self, task: &mut TaskRecord) {
+        if let Some(at) = self.list.iter().position(|rename| rename.kernel_key == task.key()) {
+            self.list.swap_remove(at).put_on(task);
+        }
+    }
+
+    /// Forgets the threads that are not in `records` (their exit was lost).
+    pub(crate) fn keep_alive(&mut self, records: &[TaskRecord]) {
+        self.list.retain(|rename| {
+            let key = ThreadKey { start_ns: rename.start_ns, ..rename.kernel_key };
+            records.binary_search_by_key(&key, TaskRecord::key).is_ok()
+        });
+    }
+}

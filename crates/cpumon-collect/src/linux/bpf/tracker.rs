@@ -1,0 +1,254 @@
+//! The tracker. In: one pass's records and events. Out: a [`Snapshot`]'s threads, processes and exits. Why: what the
+//! iterator saw and what the events tell overlap in time; here each thread ends up in exactly one place. Pure but for the
+//! names of new processes.
+
+use cpumon_model::{Counters, ProcessInfo, ProcessSample, Snapshot};
+
+use super::super::procinfo::{About, InfoCache};
+use super::exits::Exits;
+use super::names::ExecNames;
+use super::records::{ENDED_LEADER, Event, ExecEvent, ExitEvent, KERNEL_THREAD, LostExits, TaskRecord};
+use super::renames::{Rename, Renames};
+
+/// Passes for which a thread that is neither seen nor reported as ended is kept. It is on its way out: between leaving
+/// the task list and its last switch lie some microseconds, unless it is preempted there.
+const MAX_MISSED: u32 = 2;
+
+/// What has to be remembered from pass to pass.
+#[derive(Default)]
+pub(crate) struct Tracker {
+    /// The live threads of the last pass, settled, ascending by key.
+    before: Vec<TaskRecord>,
+    /// Threads that are on their way out.
+    leaving: Vec<TaskRecord>,
+    /// Leaders that ended before their process.
+    ended_leaders: Vec<TaskRecord>,
+    exits: Exits,
+    names: ExecNames,
+    renames: Renames,
+    lost: LostExits,
+    /// `lost` as one settled thread.
+    lost_task: TaskRecord,
+    exited_rows: Counters,
+    vanished: u64,
+}
+
+impl Tracker {
+    /// Fills the lists, counts and health of `into`, whose `begin` must be set. `records` comes back with other content:
+    /// it is a buffer for the next pass. `lost` is cumulative.
+    pub(crate) fn track(
+        &mut self,
+        records: &mut Vec<TaskRecord>,
+        events: &[Event],
+        lost: LostExits,
+        infos: &mut InfoCache,
+        into: &mut Snapshot,
+    ) {
+        if lost.execs != self.lost.execs {
+            infos.expire_all();
+        }
+        sort(records);
+        self.exits.clear();
+        for event in events {
+            match event {
+                Event::Exit(exit) => self.note_exit(exit),
+                Event::Exec(exec) => self.note_exec(exec, into.begin.boot_ns, records, infos),
+            }
+        }
+        self.names.sort();
+        self.renames.apply(records);
+        sort(records);
+        self.exits.sort();
+        self.merge(records, lost.count != self.lost.count, into);
+        self.list_processes(records, infos, into);
+        self.exited_rows += &self.exits.report(&self.names, infos, into);
+        self.count(lost, into);
+        self.names.end_pass();
+        self.renames.keep_alive(records);
+        std::mem::swap(&mut self.before, records);
+    }
+
+    fn note_exit(&mut self, exit: &ExitEvent) {
+        let mut task = exit.task;
+        if !task.is_leader() && task.start_ns == task.process_start_ns {
+            // Nothing starts together with its leader: this is a leader whose id another thread took over (exec) before
+            // it had made its last switch.
+            task.tid = task.pid;
+        } else {
+            self.renames.end(&mut task);
+        }
+        let earlier = find(&self.before, &task);
+        if task.process_start_ns == 0 {
+            task.process_start_ns = self.process_start(earlier, &task);
+        }
+        task.settle(earlier);
+        self.exits.push(task, exit.end_ns, exit.threads_left);
+    }
+
+    /// For a thread that outlived its leader.
+    fn process_start(&self, earlier: Option<&TaskRecord>, task: &TaskRecord) -> u64 {
+        let leader = || self.before.binary_search_by_key(&task.pid, |other| other.tid).ok();
+        let known = earlier.or_else(|| leader().and_then(|at| self.before.get(at)));
+        known.map_or(task.start_ns, |known| known.process_start_ns)
+    }
+
+    fn note_exec(
+        &mut self,
+        exec: &ExecEvent,
+        begin_ns: u64,
+        records: &mut Vec<TaskRecord>,
+        infos: &mut InfoCache,
+    ) {
+        let process = exec.task.process_key();
+        self.names.note(process, exec);
+        infos.expire(process);
+        if exec.old_tid == exec.task.tid {
+            return;
+        }
+        let at = self.before.binary_search_by_key(&exec.old_tid, |other| other.tid).ok();
+        let old = at.and_then(|at| self.before.get(at)).filter(|old| old.pid == exec.task.pid).copied();
+        if let Some(old) = old {
+            let mut ended = TaskRecord { tid: old.tid, start_ns: old.start_ns, ..exec.task };
+            ended.settle(Some(&old));
+            self.exits.push(ended, exec.at_ns, 1);
+        }
+        let rename = Rename::new(exec, old.is_some());
+        if exec.at_ns >= begin_ns {
+            // The iterator saw the thread under either identity, or both: only the event is sure.
+            records.retain(|task| {
+                task.pid != exec.task.pid || (task.tid != exec.old_tid && task.tid != exec.task.tid)
+            });
+            records.push(rename.just_now(exec));
+        }
+        self.renames.begin(rename);
+    }
+
+    /// Goes through this pass, the last one and the exits side by side, all ascending.
+    fn merge(&mut self, records: &mut Vec<TaskRecord>, has_lost: bool, into: &mut Snapshot) {
+        self.leaving.clear();
+        self.ended_leaders.clear();
+        into.threads.reserve(records.len());
+        let (mut earlier, mut exit) = (0, 0);
+        let mut kept = 0;
+        for at in 0..records.len() {
+            let mut task = records[at];
+            let key = task.key();
+            while self.before.get(earlier).is_some_and(|before| before.key() < key) {
+                self.note_missing(earlier, has_lost);
+                earlier += 1;
+            }
+            let before = self.before.get(earlier).filter(|before| before.key() == key);
+            earlier += usize::from(before.is_some());
+            while self.exits.key_at(exit).is_some_and(|ended| ended < key) {
+                exit += 1;
+            }
+            if task.has(ENDED_LEADER) || self.exits.key_at(exit) == Some(key) {
+                if task.is_leader() {
+                    self.ended_leaders.push(task);
+                }
+                continue;
+            }
+            task.settle(before);
+            into.threads.push(task.to_sample());
+            records[kept] = task;
+            kept += 1;
+        }
+        records.truncate(kept);
+        while earlier < self.before.len() {
+            self.note_missing(earlier, has_lost);
+            earlier += 1;
+        }
+        if !self.leaving.is_empty() {
+            records.extend_from_slice(&self.leaving);
+            into.threads.extend(self.leaving.iter().map(|task| task.to_sample()));
+            sort(records);
+            into.threads.sort_by_key(|thread| thread.key);
+        }
+    }
+
+    /// A thread of the last pass is not among this pass's.
+    fn note_missing(&mut self, at: usize, has_lost: bool) {
+        let Some(task) = self.before.get(at) else { return };
+        if self.exits.contains(task.key()) {
+            return;
+        }
+        // Where exits were lost this is most likely one of them; its run time is in their sum.
+        if has_lost || task.missed >= MAX_MISSED {
+            self.vanished += 1;
+        } else {
+            self.leaving.push(TaskRecord { missed: task.missed + 1, ..*task });
+        }
+    }
+
+    /// One sample for each process that has a live thread.
+    fn list_processes(&self, records: &[TaskRecord], infos: &mut InfoCache, into: &mut Snapshot) {
+        for task in records.iter().filter(|task| task.is_leader()) {
+            into.processes.push(self.process(task, task, infos));
+        }
+        let listed = into.processes.len();
+        let mut last = None;
+        for task in records.iter().filter(|task| !task.is_leader()) {
+            let key = task.process_key();
+            if last == Some(key) {
+                continue;
+            }
+            last = Some(key);
+            if into.processes.get(..listed).is_some_and(|list| contains(list, task))
+                || into.processes.get(listed..).is_some_and(|list| list.iter().any(|other| other.key == key))
+            {
+                continue;
+            }
+            let leader = self.ended_leaders.iter().find(|leader| leader.pid == task.pid).unwrap_or(task);
+            into.processes.push(self.process(task, leader, infos));
+        }
+        if into.processes.len() > listed {
+            into.processes.sort_by_key(|process| process.key);
+        }
+    }
+
+    fn process(&self, task: &TaskRecord, leader: &TaskRecord, infos: &mut InfoCache) -> ProcessSample {
+        let key = task.process_key();
+        let about =
+            About { key, comm: leader.comm(), is_kernel: task.has(KERNEL_THREAD), uid: Some(leader.uid) };
+        let info = infos.resolve_named(&about, self.names.find(key).as_deref());
+        ProcessSample { key, parent_pid: task.parent_pid, info, ended_threads: Counters::default() }
+    }
+
+    fn count(&mut self, lost: LostExits, into: &mut Snapshot) {
+        let mut lost_task = lost.as_task();
+        lost_task.settle(Some(&self.lost_task));
+        (self.lost, self.lost_task) = (lost, lost_task);
+        into.exited_total = self.exited_rows;
+        into.exited_total += &lost_task.counters();
+        into.thread_count = u32::try_from(into.threads.len()).unwrap_or(u32::MAX);
+        into.process_count = u32::try_from(into.processes.len()).unwrap_or(u32::MAX);
+        into.health.exits_lost = lost.count;
+        into.health.tasks_vanished = self.vanished;
+    }
+}
+
+fn sort(records: &mut [TaskRecord]) {
+    // The kernel hands them out in this order, unless ids are those of a pid namespace.
+    if !records.is_sorted_by_key(TaskRecord::key) {
+        records.sort_unstable_by_key(TaskRecord::key);
+    }
+}
+
+fn find<'a>(sorted: &'a [TaskRecord], task: &TaskRecord) -> Option<&'a TaskRecord> {
+    sorted.binary_search_by_key(&task.key(), TaskRecord::key).ok().and_then(|at| sorted.get(at))
+}
+
+fn contains(sorted: &[ProcessSample], task: &TaskRecord) -> bool {
+    sorted.binary_search_by_key(&task.process_key(), |process| process.key).is_ok()
+}
+
+/// A process that was never looked up in /proc.
+pub(super) fn unseen_process(name: &str, leader: &TaskRecord) -> ProcessInfo {
+    ProcessInfo {
+        name: name.into(),
+        comm: leader.comm().to_str_lossy().as_ref().into(),
+        uid: leader.uid,
+        is_kernel: leader.has(KERNEL_THREAD),
+        ..ProcessInfo::default()
+    }
+}
