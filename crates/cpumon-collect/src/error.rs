@@ -1,7 +1,7 @@
 //! What can go wrong while measuring. Each variant says which operation on what.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A source could not be opened or a pass could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -47,11 +47,10 @@ pub enum CollectError {
 impl CollectError {
     /// A closure for `map_err` on file operations.
     #[cfg_attr(not(unix), expect(dead_code, reason = "only a source that reads files needs it"))]
-    pub(crate) fn file<E: Into<io::Error>>(
+    pub(crate) fn file<'p, E: Into<io::Error>>(
         operation: &'static str,
-        path: impl Into<PathBuf>,
-    ) -> impl FnOnce(E) -> Self {
-        let path = path.into();
-        move |error| Self::File { operation, path, error: error.into() }
+        path: &'p Path,
+    ) -> impl FnOnce(E) -> Self + use<'p, E> {
+        move |error| Self::File { operation, path: path.to_owned(), error: error.into() }
     }
 }

@@ -1,10 +1,13 @@
 //! Reading small files without allocating. In: a kept directory and a path. Out: the bytes, in a kept buffer.
 
 use std::ffi::CStr;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{Mode, OFlags, RawDir, SeekFrom, openat};
 use rustix::io::Errno;
+
+use crate::parse;
 
 /// Opens for reading, relative to `dir`.
 pub(crate) fn open_at(dir: impl AsFd, path: &CStr) -> Result<OwnedFd, Errno> {
@@ -53,4 +56,34 @@ pub(crate) fn read_whole(file: impl AsFd, buffer: &mut Vec<u8>, max_bytes: usize
         }
         filled += count;
     }
+}
+
+/// Builds `NUMBER/name` on the stack.
+pub(crate) fn with_path<R>(
+    number: u32,
+    name: &str,
+    then: impl FnOnce(&CStr) -> Result<R, Errno>,
+) -> Result<R, Errno> {
+    let mut bytes = [0_u8; 32];
+    let mut rest = &mut bytes[..];
+    std::io::Write::write_fmt(&mut rest, format_args!("{number}/{name}")).map_err(|_| Errno::NAMETOOLONG)?;
+    then(CStr::from_bytes_until_nul(&bytes).map_err(|_| Errno::NAMETOOLONG)?)
+}
+
+/// Replaces `into` by the numbers that name entries of a kept directory, ascending. `room` is for the kernel's answers.
+pub(crate) fn list_numbers(
+    dir: &OwnedFd,
+    room: &mut [MaybeUninit<u8>],
+    into: &mut Vec<u32>,
+) -> Result<(), Errno> {
+    into.clear();
+    rustix::fs::seek(dir, SeekFrom::Start(0))?;
+    let mut entries = RawDir::new(dir, room);
+    while let Some(entry) = entries.next() {
+        let number = parse::parse_u64(entry?.file_name().to_bytes()).and_then(|n| u32::try_from(n).ok());
+        into.extend(number);
+    }
+    into.sort_unstable();
+    into.dedup();
+    Ok(())
 }

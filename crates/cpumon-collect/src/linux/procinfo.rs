@@ -4,7 +4,6 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -83,7 +82,8 @@ impl InfoCache {
         let due = match self.entries.get_mut(&about.key) {
             Some(entry) => {
                 entry.seen = self.pass;
-                if entry.comm == about.comm && entry.look_again > self.pass {
+                let is_same = entry.comm == about.comm && about.uid.is_none_or(|uid| uid == entry.info.uid);
+                if is_same && entry.look_again > self.pass {
                     return Arc::clone(&entry.info);
                 }
                 NEXT_LOOK
@@ -192,12 +192,12 @@ struct Files<'a> {
 
 impl Files<'_> {
     fn read<'b>(&mut self, name: &str, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
-        let result = with_path(self.pid, name, |path| file::read_at(self.dir, path, buffer));
+        let result = file::with_path(self.pid, name, |path| file::read_at(self.dir, path, buffer));
         self.note(result)
     }
 
     fn link<'b>(&mut self, name: &str, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
-        match with_path(self.pid, name, |path| readlinkat_raw(self.dir, path, &mut *buffer)) {
+        match file::with_path(self.pid, name, |path| readlinkat_raw(self.dir, path, &mut *buffer)) {
             // A process without an executable of its own (kernel thread, zombie) says ENOENT: that is not "gone".
             Err(Errno::NOENT) => None,
             result => self.note(result).and_then(|length| buffer.get(..length)),
@@ -212,14 +212,6 @@ impl Files<'_> {
         }
         None
     }
-}
-
-/// Builds `PID/name` on the stack.
-fn with_path<R>(pid: u32, name: &str, then: impl FnOnce(&CStr) -> Result<R, Errno>) -> Result<R, Errno> {
-    let mut bytes = [0_u8; 32];
-    let mut rest = &mut bytes[..];
-    std::io::Write::write_fmt(&mut rest, format_args!("{pid}/{name}")).map_err(|_| Errno::NAMETOOLONG)?;
-    then(CStr::from_bytes_until_nul(&bytes).map_err(|_| Errno::NAMETOOLONG)?)
 }
 
 /// The last part of a path; the kernel marks a replaced executable with ` (deleted)`.

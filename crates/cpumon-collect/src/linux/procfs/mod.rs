@@ -1,59 +1,246 @@
-//! The procfs source. In: /proc, no privileges. Out: snapshots.
+//! The procfs source. In: /proc, no privileges, Linux 4.4 or later. Out: complete snapshots.
 
-use cpumon_model::{Comm, Counters, Fields, ProcessKey, ProcessSample, Snapshot, SourceKind};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use cpumon_model::{Comm, Counters, Fields, ProcessSample, Snapshot, SourceKind, ThreadKey};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::cpustat::CpuStat;
 use super::own::OwnUsage;
 use super::procinfo::{About, InfoCache};
-use super::split::Split;
 use super::{clock, host};
 use crate::{CollectError, Source, SourceOptions};
 
+mod cpu_clock;
+mod ended;
+mod pids;
+mod process;
+mod reader;
+mod thread;
+
+use pids::{NewestPid, Search};
+use process::{Look, Process};
+use reader::{Miss, Reader};
+
 /// Measures with /proc.
 pub(crate) struct ProcfsSource {
+    proc_root: PathBuf,
+    proc_dir: OwnedFd,
+    loadavg: Option<OwnedFd>,
+    has_clock: bool,
+    opened_ns: u64,
+    reader: Reader,
+    newest: NewestPid,
+    listing: Vec<u32>,
+    /// Ascending by pid.
+    processes: Vec<Process>,
+    /// Every thread's place in `processes`, ascending by thread key.
+    order: Vec<Place>,
+    /// What the threads of ended processes ran, as far as it was seen.
+    exited: Counters,
+    infos: InfoCache,
     cpus: CpuStat,
     own: OwnUsage,
     template: Snapshot,
-    infos: InfoCache,
+}
+
+/// Where a thread is kept.
+#[derive(Copy, Clone)]
+struct Place {
+    key: ThreadKey,
+    process: usize,
+    thread: usize,
 }
 
 impl ProcfsSource {
-    /// Opens /proc.
+    /// Opens /proc. Nothing is measured yet.
     pub(crate) fn open(options: &SourceOptions) -> Result<Self, CollectError> {
-        let boot = host::boot_id(&options.proc_root)?;
+        let root = &options.proc_root;
+        let boot = host::boot_id(root)?;
         let template = Snapshot {
             host: host::host_id(options, boot),
             boot,
             source: SourceKind::Procfs,
-            fields: Fields::CPUS,
             irq_in_run_time: host::irq_in_run_time(options),
+            is_complete: true,
             ..Snapshot::default()
         };
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let has_clock = cpu_clock::fits(root);
+        let loadavg = openat(CWD, root.join("loadavg"), flags, Mode::empty()).ok().filter(|_| has_clock);
         Ok(Self {
-            cpus: CpuStat::open(&options.proc_root)?,
+            proc_root: root.clone(),
+            proc_dir: open_dir(root)?,
+            loadavg,
+            has_clock,
+            opened_ns: clock::now().boot_ns,
+            reader: Reader::new(),
+            newest: NewestPid::default(),
+            listing: Vec::new(),
+            processes: Vec::new(),
+            order: Vec::new(),
+            exited: Counters::default(),
+            infos: InfoCache::open(root, options.cmdline)?,
+            cpus: CpuStat::open(root)?,
             own: OwnUsage::open(),
             template,
-            infos: InfoCache::open(&options.proc_root, options.cmdline)?,
         })
+    }
+
+    /// Brings every known process up to date; says whether threads began or ended.
+    fn look_at_known(&mut self) -> bool {
+        let Self { processes, reader, proc_dir, has_clock, exited, listing, .. } = self;
+        let mut changed = false;
+        let gone = listing;
+        gone.clear();
+        processes.retain_mut(|process| match process.look(proc_dir, *has_clock, reader) {
+            Look::Same => true,
+            Look::Changed => {
+                changed = true;
+                true
+            }
+            Look::Gone => {
+                *exited += &process.live();
+                *exited += &process.ended.since_opened();
+                process.close(reader);
+                gone.push(process.key.pid);
+                false
+            }
+        });
+        if gone.is_empty() {
+            return changed;
+        }
+        for process in processes {
+            process.is_orphaned |= gone.binary_search(&process.leader.parent_pid).is_ok();
+        }
+        true
+    }
+
+    /// Finds processes that began; says whether there are any.
+    fn find_new(&mut self, search: Search) -> Result<bool, CollectError> {
+        let known = self.processes.len();
+        match search {
+            Search::Probe(pids) => {
+                for pid in pids {
+                    if !self.is_known(pid, known) && cpu_clock::process_ns(pid).is_some() {
+                        self.begin_process(pid);
+                    }
+                }
+            }
+            Search::List => {
+                let mut listing = std::mem::take(&mut self.listing);
+                let listed = self.reader.list(&self.proc_dir, &mut listing);
+                // A process that is refused has no thread whose end would show.
+                self.processes.retain(|process| {
+                    !process.threads.is_empty()
+                        || listing.binary_search(&process.key.pid).is_ok()
+                        || listed.is_err()
+                });
+                let known = self.processes.len();
+                for &pid in &listing {
+                    if !self.is_known(pid, known) {
+                        self.begin_process(pid);
+                    }
+                }
+                self.listing = listing;
+                listed.map_err(CollectError::file("list", &self.proc_root))?;
+            }
+        }
+        let is_grown = self.processes.len() > known;
+        if is_grown {
+            self.processes.sort_unstable_by_key(|process| process.key);
+        }
+        Ok(is_grown)
+    }
+
+    fn is_known(&self, pid: u32, among: usize) -> bool {
+        self.processes[..among].binary_search_by_key(&pid, |process| process.key.pid).is_ok()
+    }
+
+    fn begin_process(&mut self, pid: u32) {
+        match Process::open(&self.proc_dir, pid, self.has_clock, self.opened_ns, &mut self.reader) {
+            Ok(process) => self.processes.push(process),
+            Err(Miss::Gone) => self.reader.vanished += 1,
+            // Tried again at the next listing.
+            Err(Miss::Denied | Miss::Failed) => {}
+        }
+    }
+
+    /// Puts the threads of all processes into one order.
+    fn put_in_order(&mut self) {
+        let Self { processes, order, .. } = self;
+        order.clear();
+        for (process, known) in processes.iter().enumerate() {
+            let places = known.threads.iter().enumerate();
+            order.extend(places.map(|(thread, row)| Place { key: row.sample.key, process, thread }));
+        }
+        order.sort_unstable_by_key(|place| place.key);
+    }
+
+    fn emit(&mut self, into: &mut Snapshot) {
+        into.exited_total = self.exited;
+        for process in self.processes.iter().filter(|process| !process.threads.is_empty()) {
+            let about = About {
+                key: process.key,
+                comm: process.main_thread().map_or(Comm::default(), |thread| thread.sample.comm),
+                is_kernel: process.leader.is_kernel,
+                uid: process.leader.uid,
+            };
+            into.processes.push(ProcessSample {
+                key: process.key,
+                parent_pid: process.leader.parent_pid,
+                info: self.infos.resolve(&about),
+                ended_threads: *process.ended.total(),
+            });
+            into.exited_total += &process.ended.since_opened();
+        }
+        self.infos.end_pass();
+        let threads = self
+            .order
+            .iter()
+            .filter_map(|place| self.processes.get(place.process)?.threads.get(place.thread));
+        into.threads.extend(threads.map(|thread| thread.sample));
+        into.thread_count = u32::try_from(into.threads.len()).unwrap_or(u32::MAX);
+        into.process_count = u32::try_from(into.processes.len()).unwrap_or(u32::MAX);
+    }
+
+    fn describe(&self, into: &mut Snapshot) {
+        let template = &self.template;
+        (into.host, into.boot, into.source) = (template.host, template.boot, template.source);
+        (into.is_complete, into.irq_in_run_time) = (template.is_complete, template.irq_in_run_time);
+        into.sequence = self.reader.pass - 1;
+        into.fields = Fields::USER | Fields::SYSTEM | Fields::RUN | Fields::SWITCHES | Fields::CPUS;
+        into.fields.set(Fields::RUN_DELAY, self.reader.has_schedstat == Some(true));
+        into.health.tasks_vanished = self.reader.vanished;
+        into.health.permission_denied = self.reader.denied + self.infos.denied();
+        into.health.malformed = self.reader.malformed;
     }
 }
 
 impl Source for ProcfsSource {
     fn snapshot(&mut self, into: &mut Snapshot) -> Result<(), CollectError> {
         into.clear();
+        self.reader.pass += 1;
         into.begin = clock::now();
+        // The newest pid is read first: who begins during the pass is found in the next one.
+        let newest = self.loadavg.as_ref().and_then(NewestPid::read);
+        let changed = self.look_at_known();
+        let search = self.newest.search(newest, self.reader.pass, self.processes.len());
+        let grown = self.find_new(search)?;
+        if changed || grown {
+            self.put_in_order();
+        }
+        self.emit(into);
         self.cpus.read(&mut into.cpus)?;
         into.end = clock::now();
         self.own.fill(&mut into.health);
-        (into.host, into.boot, into.source) = (self.template.host, self.template.boot, self.template.source);
-        let key = ProcessKey { pid: std::process::id(), start_ns: 0 };
-        let info = self.infos.resolve(&About { key, comm: Comm::default(), is_kernel: false, uid: None });
-        let split = Split::default().advance(1, 0, into.health.own_cpu_ns);
-        let ended_threads =
-            Counters { user_ns: split.user_ns, system_ns: split.system_ns, ..Counters::default() };
-        into.processes.push(ProcessSample { key, parent_pid: 0, info, ended_threads });
-        self.infos.end_pass();
-        into.health.permission_denied = self.infos.denied();
+        self.describe(into);
         Ok(())
     }
+}
+
+fn open_dir(path: &Path) -> Result<OwnedFd, CollectError> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECTORY;
+    openat(CWD, path, flags, Mode::empty()).map_err(CollectError::file("open", path))
 }

@@ -1,0 +1,222 @@
+//! One thread. In: its files under a kept task directory. Out: its sample, with counters that never fall.
+//! schedstat alone says whether it ran: stat and status are read only then.
+
+use std::os::fd::OwnedFd;
+
+use cpumon_model::{Counters, ProcessKey, ThreadKey, ThreadSample};
+
+use super::super::split::Split;
+use super::reader::{Miss, Reader};
+use crate::parse::{self, SchedStat, Stat};
+
+/// A descriptor is kept when the thread was read this many passes ago at most.
+const KEEP_WITHIN: u64 = 4;
+/// Every thread's stat is read once in so many passes even if it never ran: others can rename it or change its nice.
+const REFRESH_PASSES: u64 = 256;
+
+/// Kept descriptors.
+#[derive(Default)]
+struct Files {
+    schedstat: Option<OwnedFd>,
+    stat: Option<OwnedFd>,
+    status: Option<OwnedFd>,
+}
+
+/// A known thread.
+pub(super) struct Thread {
+    /// What the snapshot shows.
+    pub(super) sample: ThreadSample,
+    sched: SchedStat,
+    start_ticks: u64,
+    split: Split,
+    files: Files,
+    read_pass: u64,
+    moved_pass: u64,
+}
+
+/// What the main thread tells about its process.
+#[derive(Copy, Clone, Debug, Default)]
+pub(super) struct Leader {
+    pub(super) parent_pid: u32,
+    pub(super) is_kernel: bool,
+    pub(super) uid: Option<u32>,
+}
+
+impl Thread {
+    /// Reads a thread for the first time. `leader` learns what stat and status say.
+    pub(super) fn open(
+        dir: &OwnedFd,
+        tid: u32,
+        reader: &mut Reader,
+        leader: &mut Leader,
+    ) -> Result<Self, Miss> {
+        let sched = Self::first_schedstat(dir, tid, reader)?;
+        let stat = read_stat(dir, tid, reader, &mut None, false)?;
+        if sched == Some(SchedStat::default()) && stat.user_ticks + stat.system_ticks > 0 {
+            // A kernel with schedstat but without the numbers (delay accounting switched off).
+            reader.has_schedstat = Some(false);
+        }
+        let start_ns = stat.start_ticks.saturating_mul(reader.ns_per_tick);
+        let mut thread = Self {
+            sample: ThreadSample { key: ThreadKey { tid, start_ns }, ..ThreadSample::default() },
+            sched: sched.unwrap_or_default(),
+            start_ticks: stat.start_ticks,
+            split: Split::default(),
+            files: Files::default(),
+            read_pass: reader.pass,
+            moved_pass: reader.pass,
+        };
+        thread.take(&stat, leader);
+        thread.count(Some(&stat), reader);
+        thread.read_status(dir, reader, false, leader)?;
+        Ok(thread)
+    }
+
+    /// The first schedstat tells whether the kernel has it: a task with a stat but no schedstat means that it has not.
+    fn first_schedstat(dir: &OwnedFd, tid: u32, reader: &mut Reader) -> Result<Option<SchedStat>, Miss> {
+        if reader.has_schedstat == Some(false) {
+            return Ok(None);
+        }
+        let read = reader.read(dir, tid, "schedstat", &mut None, false).map(parse::parse_schedstat);
+        match read {
+            Ok(sched) => {
+                reader.has_schedstat.get_or_insert(true);
+                sched.map(Some).ok_or_else(|| reader.senseless())
+            }
+            Err(Miss::Gone) if reader.has_schedstat.is_none() => {
+                reader.read(dir, tid, "stat", &mut None, false)?;
+                reader.has_schedstat = Some(false);
+                Ok(None)
+            }
+            Err(miss) => Err(miss),
+        }
+    }
+
+    /// Reads it again; says whether it ran. `Err(Gone)` leaves the counters at the last ones known.
+    pub(super) fn update(
+        &mut self,
+        dir: &OwnedFd,
+        reader: &mut Reader,
+        leader: &mut Leader,
+    ) -> Result<bool, Miss> {
+        let tid = self.sample.key.tid;
+        let keep = reader.pass - self.read_pass <= KEEP_WITHIN;
+        self.read_pass = reader.pass;
+        if reader.has_schedstat != Some(false) {
+            let bytes = reader.read(dir, tid, "schedstat", &mut self.files.schedstat, keep)?;
+            let Some(sched) = parse::parse_schedstat(bytes) else { return Err(reader.senseless()) };
+            if sched == self.sched {
+                return Ok(false);
+            }
+            self.sched = sched;
+        }
+        let keep = reader.pass - self.moved_pass <= KEEP_WITHIN;
+        self.moved_pass = reader.pass;
+        let stat = match read_stat(dir, tid, reader, &mut self.files.stat, keep) {
+            Ok(stat) if stat.start_ticks == self.start_ticks => stat,
+            // Another thread under the same number.
+            Ok(_) => return Err(Miss::Gone),
+            Err(miss) => {
+                self.count(None, reader);
+                return Err(miss);
+            }
+        };
+        self.take(&stat, leader);
+        self.count(Some(&stat), reader);
+        self.read_status(dir, reader, keep, leader)?;
+        Ok(true)
+    }
+
+    /// Reads stat although nothing ran.
+    pub(super) fn refresh(
+        &mut self,
+        dir: &OwnedFd,
+        reader: &mut Reader,
+        leader: &mut Leader,
+    ) -> Result<(), Miss> {
+        let stat = read_stat(dir, self.sample.key.tid, reader, &mut None, false)?;
+        if stat.start_ticks != self.start_ticks {
+            return Err(Miss::Gone);
+        }
+        self.take(&stat, leader);
+        Ok(())
+    }
+
+    /// Whether it is this thread's turn to be refreshed.
+    pub(super) fn is_due(&self, pass: u64) -> bool {
+        (u64::from(self.sample.key.tid) + pass).is_multiple_of(REFRESH_PASSES)
+    }
+
+    /// Sets the process that it belongs to.
+    pub(super) fn belongs_to(&mut self, process: ProcessKey) {
+        self.sample.process = process;
+    }
+
+    /// Its counters.
+    pub(super) fn counters(&self) -> &Counters {
+        &self.sample.counters
+    }
+
+    /// Closes its descriptors.
+    pub(super) fn close(&mut self, reader: &mut Reader) {
+        for file in [&mut self.files.schedstat, &mut self.files.stat, &mut self.files.status] {
+            reader.close(file);
+        }
+    }
+
+    fn take(&mut self, stat: &Stat, leader: &mut Leader) {
+        self.sample.comm = stat.comm;
+        self.sample.state = stat.state;
+        self.sample.nice = stat.nice;
+        self.sample.priority = stat.priority;
+        self.sample.last_cpu = stat.last_cpu;
+        leader.parent_pid = stat.parent_pid;
+        leader.is_kernel = stat.is_kernel();
+    }
+
+    /// Brings run time and its split up to date. Without a stat the proportion stays as it was.
+    fn count(&mut self, stat: Option<&Stat>, reader: &Reader) {
+        let (user, system) = stat
+            .map_or((self.split.user_ns, self.split.system_ns), |stat| (stat.user_ticks, stat.system_ticks));
+        let ticks_ns = user.saturating_add(system).saturating_mul(reader.ns_per_tick);
+        let counters = &mut self.sample.counters;
+        counters.run_ns = match (reader.has_schedstat, stat) {
+            (Some(false), Some(_)) => ticks_ns,
+            (Some(false), None) => counters.run_ns,
+            _ => self.sched.run_ns,
+        };
+        counters.run_delay_ns = self.sched.run_delay_ns;
+        self.split = self.split.advance(user, system, counters.run_ns);
+        (counters.user_ns, counters.system_ns) = (self.split.user_ns, self.split.system_ns);
+    }
+
+    fn read_status(
+        &mut self,
+        dir: &OwnedFd,
+        reader: &mut Reader,
+        keep: bool,
+        leader: &mut Leader,
+    ) -> Result<(), Miss> {
+        let bytes = reader.read(dir, self.sample.key.tid, "status", &mut self.files.status, keep)?;
+        let Some(status) = parse::parse_status(bytes) else { return Err(reader.senseless()) };
+        let counters = &mut self.sample.counters;
+        counters.voluntary_switches = status.voluntary_switches;
+        counters.involuntary_switches = status.involuntary_switches;
+        leader.uid = Some(status.uid);
+        Ok(())
+    }
+}
+
+fn read_stat(
+    dir: &OwnedFd,
+    tid: u32,
+    reader: &mut Reader,
+    kept: &mut Option<OwnedFd>,
+    keep: bool,
+) -> Result<Stat, Miss> {
+    let bytes = reader.read(dir, tid, "stat", kept, keep)?;
+    match parse::parse_stat(bytes) {
+        Some(stat) if stat.pid == tid => Ok(stat),
+        _ => Err(reader.senseless()),
+    }
+}

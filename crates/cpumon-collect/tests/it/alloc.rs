@@ -1,0 +1,64 @@
+//! A steady state allocates nothing: counted by this binary's allocator, per thread, so that other tests do not disturb.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use cpumon_collect::open;
+use cpumon_model::{Interval, Snapshot};
+
+use crate::support::{Task, Tree};
+
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call is handed to the system's allocator unchanged; counting touches a constant-initialised cell only.
+#[expect(unsafe_code, reason = "an allocator is an unsafe trait")]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `dealloc`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn a_steady_state_allocates_nothing() {
+    let tree = Tree::new();
+    let tasks: Vec<Task> =
+        (0..200).map(|n| Task { run_ns: 1, ..Task::new(100 + n / 4 * 4, 100 + n) }).collect();
+    for task in &tasks {
+        tree.put(task);
+    }
+    let mut source = open(&tree.options()).unwrap().source;
+    let mut snapshots = [Snapshot::default(), Snapshot::default()];
+    let mut interval = Interval::default();
+    let mut run_ns = 1;
+    for round in 0..80 {
+        let [previous, current] = &mut snapshots;
+        std::mem::swap(previous, current);
+        let before = ALLOCATIONS.get();
+        source.snapshot(current).unwrap();
+        let taken = ALLOCATIONS.get() - before;
+        interval.fill(previous, current);
+        assert_eq!(current.threads.len(), 200);
+        if round > 5 {
+            assert_eq!(taken, 0, "round {round}");
+        }
+        // Half of the threads run.
+        run_ns += 1_000;
+        for task in tasks.iter().step_by(2) {
+            tree.put(&Task { run_ns, ..task.clone() });
+        }
+    }
+}

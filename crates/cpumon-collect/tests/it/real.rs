@@ -1,0 +1,173 @@
+//! The real /proc: a thread that burns CPU, threads and processes that begin and end.
+
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use cpumon_collect::{Opened, SourceChoice, SourceOptions, host_info, open};
+use cpumon_model::{Interval, Life, ProcessSample, Snapshot, SourceKind};
+
+fn procfs() -> Opened {
+    open(&SourceOptions { choice: SourceChoice::Procfs, ..SourceOptions::default() }).unwrap()
+}
+
+fn look(source: &mut Opened) -> Snapshot {
+    let mut snapshot = Snapshot::default();
+    source.source.snapshot(&mut snapshot).unwrap();
+    snapshot
+}
+
+fn own(snapshot: &Snapshot) -> &ProcessSample {
+    snapshot.processes.iter().find(|process| process.key.pid == std::process::id()).unwrap()
+}
+
+fn burn(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+/// Run time of the calling thread, ns.
+fn own_run_ns() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    text.split(' ').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_spinner_runs_under_its_name() {
+    let mut source = procfs();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let spinner = std::thread::Builder::new().name("it-spinner".into());
+        spinner
+            .spawn_scoped(scope, || {
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            })
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        let before = look(&mut source);
+        std::thread::sleep(Duration::from_millis(500));
+        let after = look(&mut source);
+        stop.store(true, Ordering::Relaxed);
+        let interval = Interval::between(&before, &after);
+        let row = interval.threads.iter().find(|row| row.comm.as_bytes() == b"it-spinner").unwrap();
+        let waited_ns = row.delta.run_delay_ns;
+        // Other tests share the machine: what it did not run it must have waited. A running thread's counters are up to
+        // a tick old at either end.
+        let seen_ns = row.delta.run_ns + waited_ns;
+        let length_ns = i64::try_from(interval.duration_ns()).unwrap();
+        assert!((seen_ns - length_ns).abs() < length_ns / 10, "{seen_ns} of {length_ns}");
+        assert_eq!(row.delta.user_ns + row.delta.system_ns, row.delta.run_ns);
+        assert_eq!(row.life, Life::Alive);
+    });
+}
+
+#[test]
+fn threads_that_nobody_saw_are_counted_in_their_process() {
+    let mut source = procfs();
+    let before = look(&mut source);
+    let burnt_ns: u64 = (0..5)
+        .map(|_| {
+            let worker = std::thread::spawn(|| {
+                burn(Duration::from_millis(20));
+                own_run_ns()
+            });
+            worker.join().unwrap()
+        })
+        .sum();
+    let after = look(&mut source);
+    let grown = own(&after).ended_threads.run_ns - own(&before).ended_threads.run_ns;
+    assert!(grown >= burnt_ns, "{grown} of {burnt_ns}");
+    assert!(after.exited_total.run_ns - before.exited_total.run_ns >= grown);
+}
+
+#[test]
+fn processes_come_and_go_between_full_listings() {
+    let mut source = procfs();
+    for _ in 0..4 {
+        look(&mut source);
+    }
+    for round in 0..3 {
+        let mut child = Command::new("sleep").arg("30").stdin(Stdio::null()).spawn().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(3);
+        let name = loop {
+            let snapshot = look(&mut source);
+            let found = snapshot.processes.iter().find(|process| process.key.pid == child.id());
+            if let Some(process) = found.filter(|process| &*process.info.comm == "sleep") {
+                assert_eq!(process.parent_pid, std::process::id());
+                break process.info.name.clone();
+            }
+            assert!(Instant::now() < deadline, "round {round}: not found");
+        };
+        assert!(matches!(&*name, "sleep" | "busybox" | "coreutils" | "uutils"), "{name}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let after = look(&mut source);
+        assert!(
+            after.processes.iter().all(|process| process.key.pid != child.id()),
+            "round {round}: still there"
+        );
+    }
+}
+
+#[test]
+fn every_thread_of_the_machine_is_there_and_counts_up() {
+    let mut source = procfs();
+    let mut last = look(&mut source);
+    assert_eq!(last.source, SourceKind::Procfs);
+    for _ in 0..20 {
+        let next = look(&mut source);
+        assert!(next.end.mono_ns >= next.begin.mono_ns && next.begin.mono_ns >= last.end.mono_ns);
+        assert_eq!(next.sequence, last.sequence + 1);
+        assert!(next.threads.is_sorted_by_key(|thread| thread.key));
+        assert!(next.processes.is_sorted_by_key(|process| process.key));
+        for thread in &next.threads {
+            let counters = thread.counters;
+            assert_eq!(counters.user_ns + counters.system_ns, counters.run_ns, "{thread:?}");
+            if let Ok(at) = last.threads.binary_search_by_key(&thread.key, |thread| thread.key) {
+                assert!(
+                    counters.since(&last.threads[at].counters).is_some(),
+                    "{thread:?} {:?}",
+                    last.threads[at]
+                );
+            }
+        }
+        for process in &next.processes {
+            if let Ok(at) = last.processes.binary_search_by_key(&process.key, |process| process.key) {
+                assert!(process.ended_threads.since(&last.processes[at].ended_threads).is_some());
+            }
+        }
+        last = next;
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let health = last.health;
+    assert!(health.own_cpu_ns > 0 && health.own_rss_bytes > 0);
+    assert_eq!(health.malformed, 0);
+    let listed = std::fs::read_dir("/proc/self/task").unwrap().count();
+    let seen = last.threads.iter().filter(|thread| thread.process == own(&last).key).count();
+    assert!(seen.abs_diff(listed) < 30, "{seen} {listed}");
+}
+
+#[test]
+fn kernel_threads_are_marked() {
+    let mut source = procfs();
+    let snapshot = look(&mut source);
+    let Some(kthreadd) = snapshot.processes.iter().find(|process| &*process.info.comm == "kthreadd") else {
+        println!("skipped: this pid namespace shows no kernel threads");
+        return;
+    };
+    assert!(kthreadd.info.is_kernel);
+    assert!(!own(&snapshot).info.is_kernel);
+}
+
+#[test]
+fn auto_says_what_it_chose() {
+    let opened = open(&SourceOptions::default()).unwrap();
+    let name = opened.kind.name();
+    assert!(opened.reason.starts_with(&format!("{name}: ")), "{}", opened.reason);
+    assert!(!opened.reason.contains('\n'));
+    assert!(host_info(&SourceOptions::default()).unwrap().cpu_count > 0);
+}
