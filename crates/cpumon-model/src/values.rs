@@ -114,6 +114,12 @@ impl<'a> IntervalView<'a> {
         }
     }
 
+    /// The interval.
+    #[must_use]
+    pub fn interval(&self) -> &'a Interval {
+        self.interval
+    }
+
     /// v1 devices tell neither start times nor anything about a task but name, ids and times.
     fn knows_tasks(&self) -> bool {
         !matches!(self.interval.source, SourceKind::V1 | SourceKind::Legacy)

@@ -117,7 +117,8 @@ pub enum ImportError {
 
 /// Reads `path` and hands each interval to `sink`, host by host, ascending in time.
 ///
-/// The order of rows in the file, which the original's exports show as `Idx`, goes a separate way: see [`import_sets`].
+/// To import into a store, use [`Writer::import_legacy`](crate::Writer::import_legacy), which also keeps the order of the
+/// rows that the original's exports show as `Idx`.
 pub fn import(
     path: &Path,
     options: &ImportOptions,

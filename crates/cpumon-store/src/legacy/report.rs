@@ -20,7 +20,7 @@ pub struct OddRows {
     pub threads_of_left_out: u64,
     /// Left out: the same row twice.
     pub duplicates: u64,
-    /// Kept: a second row of the same id in the same set, with other times; both were added up.
+    /// Kept: a second row of the same id and name in the same set, with other times; both were added up.
     pub merged: u64,
     /// Kept and flagged *impossible*: negative times, or times beyond 292 years.
     pub impossible: u64,
@@ -80,6 +80,8 @@ pub struct ImportReport {
     pub thread_rows: u64,
     /// Intervals handed out.
     pub sets: u64,
+    /// Intervals that the store had already.
+    pub sets_known: u64,
     /// Begin of the first and end of the last interval, ns since the UNIX epoch.
     pub span: Option<(i64, i64)>,
     /// Rows that were odd.
@@ -114,6 +116,9 @@ impl ImportReport {
         ];
         if let Some((begin, end)) = self.span {
             lines.push(format!("from {} to {}", Utc(begin), Utc(end)));
+        }
+        if self.sets_known > 0 {
+            lines.push(format!("{} intervals were in the store already", self.sets_known));
         }
         lines.extend(self.guesses.iter().map(|guess| format!("guessed: {guess}")));
         let odd = self.odd.table();

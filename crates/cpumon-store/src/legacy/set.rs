@@ -25,7 +25,7 @@ pub(super) struct Set {
     first_idx: i64,
     /// With `Processes.idx`, in order of arrival.
     processes: Vec<(ProcessInterval, i64)>,
-    by_pid: HashMap<u32, usize>,
+    by_pid: HashMap<u32, Vec<usize>>,
     threads: Vec<ThreadInterval>,
     by_tid: HashMap<u32, usize>,
 }
@@ -73,30 +73,27 @@ impl Set {
         odd.nameless += u64::from(row.name.is_empty());
         odd.other_duration += u64::from(row.duration_ms != self.duration_ms);
         self.duration_ms = self.duration_ms.max(row.duration_ms);
-        match self.by_pid.entry(row.pid) {
-            Entry::Occupied(at) => {
-                let (kept, _) = &mut self.processes[*at.get()];
-                if *kept.info.name == *row.name && kept.delta == delta {
-                    odd.duplicates += 1;
-                } else {
-                    odd.merged += 1;
-                    kept.delta += &delta;
-                    kept.flags |= flags;
-                }
-                *at.get()
+        let same_pid = self.by_pid.entry(row.pid).or_default();
+        let same = same_pid.iter().copied().find(|at| *self.processes[*at].0.info.name == *row.name);
+        if let Some(at) = same {
+            let (kept, _) = &mut self.processes[at];
+            if kept.delta == delta {
+                odd.duplicates += 1;
+            } else {
+                odd.merged += 1;
+                kept.delta += &delta;
+                kept.flags |= flags;
             }
-            Entry::Vacant(at) => {
-                at.insert(self.processes.len());
-                let info = ProcessInfo { name: row.name.as_str().into(), ..ProcessInfo::default() };
-                let key = ProcessKey { pid: row.pid, start_ns: 0 };
-                let info = Arc::new(info);
-                self.processes.push((
-                    ProcessInterval { key, info, flags, delta, ..ProcessInterval::default() },
-                    row.idx,
-                ));
-                self.processes.len() - 1
-            }
+            return at;
         }
+        let at = self.processes.len();
+        // Two names under one id stay apart, as in sets that arrive live: no start time is known to tell them by.
+        let key = ProcessKey { pid: row.pid, start_ns: same_pid.len() as u64 };
+        same_pid.push(at);
+        let info = Arc::new(ProcessInfo { name: row.name.as_str().into(), ..ProcessInfo::default() });
+        self.processes
+            .push((ProcessInterval { key, info, flags, delta, ..ProcessInterval::default() }, row.idx));
+        at
     }
 
     /// Adds a thread row of the process at `process`.

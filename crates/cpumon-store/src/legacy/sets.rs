@@ -41,6 +41,7 @@ impl<'a> Sets<'a> {
             process_rows: 0,
             thread_rows: 0,
             sets: 0,
+            sets_known: 0,
             span: None,
             odd: OddRows::default(),
             guesses: Vec::new(),

@@ -150,7 +150,7 @@ fn every_odd_row_is_counted() {
             (1, 'plain', 6, 0, {TICKS}, 3000, 3), (2, 'text', 'x', 0, {TICKS}, 3000, 4),
             (-3, 'pid', 0, 0, {TICKS}, 3000, 5), (4, 'when', 0, 0, -1, 3000, 6),
             (5, 'negative', -5, 0, {TICKS}, 3000, 7), (6, '', 0, 0, {TICKS}, 2999, 8),
-            (7, 'long', 0, 0, {TICKS}, -1, 9), (8, 'huge', {max}, {max}, {TICKS}, 3000, 10);
+            (7, 'long', 0, 0, {TICKS}, -1, 9), (1, 'other', 1, 0, {TICKS}, 3000, 11), (8, 'huge', {max}, {max}, {TICKS}, 3000, 10);
          INSERT INTO Threads VALUES (10, 1, 5, 0, 3000, {TICKS}, 1), (10, 1, 5, 0, 3000, {TICKS}, 2),
             (10, 1, 6, 0, 3000, {TICKS}, 3), (11, 2, 0, 0, 3000, {TICKS}, 4), (12, 9, 0, 0, 3000, {TICKS}, 99),
             (-1, 5, 0, 0, 3000, {TICKS}, 7), (13, 5, x'00', 0, 3000, {TICKS}, 7);",
@@ -173,12 +173,17 @@ fn every_odd_row_is_counted() {
     };
     assert_eq!(report.odd, expected);
     assert!(!report.is_complete());
-    assert_eq!((report.process_rows_read, report.process_rows), (10, 4));
+    assert_eq!((report.process_rows_read, report.process_rows), (11, 5));
     assert_eq!((report.thread_rows_read, report.thread_rows), (7, 1));
     let set = &all[0].1;
     assert_eq!(set.processes[0].delta.user_ns, 11_000_000);
-    assert_eq!(set.processes[1].delta.user_ns, -5_000_000, "shown, not clamped");
-    assert_eq!(set.processes[1].flags, Flags::IMPOSSIBLE);
+    assert_eq!(
+        (&*set.processes[1].info.name, set.processes[1].key.pid),
+        ("other", 1),
+        "two names stay apart"
+    );
+    assert_eq!(set.processes[2].delta.user_ns, -5_000_000, "shown, not clamped");
+    assert_eq!(set.processes[2].flags, Flags::IMPOSSIBLE);
     assert!(set.flags.contains(Flags::IMPOSSIBLE));
     insta::assert_snapshot!(report.lines().join("\n"));
 }
@@ -244,6 +249,31 @@ fn a_journal_beside_the_file_is_told() {
     journal.push("-journal");
     std::fs::write(&journal, b"x").unwrap();
     assert!(error_of(&file.path).contains("its writer did not finish"));
+}
+
+#[test]
+fn into_a_store_and_out_again_nothing_is_lost() {
+    let Some(path) = sample() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("cpumon.sqlite");
+    let mut writer = crate::Writer::open(&store, &crate::StoreOptions::default()).unwrap();
+    let report = writer.import_legacy(&path, &ImportOptions::default()).unwrap();
+    assert_eq!((report.sets, report.sets_known), (117, 0));
+    let again = writer.import_legacy(&path, &ImportOptions::default()).unwrap();
+    assert_eq!((again.sets, again.sets_known), (117, 117));
+    let (_, imported) = import_all(&path, &ImportOptions::default()).unwrap();
+    let reader = crate::Reader::open(&store).unwrap();
+    let host = reader.find_host("device").unwrap();
+    assert_eq!(host.trust, Trust::Imported);
+    let mut stored = Vec::new();
+    let keep = &mut |interval: &Interval| {
+        let order = reader.legacy_order(interval.host, interval.end.wall_ns).unwrap().unwrap();
+        assert_eq!(order.process_idx.len(), interval.processes.len());
+        stored.push(interval.clone());
+        std::ops::ControlFlow::Continue(())
+    };
+    reader.for_each_interval(&crate::Query::new(host.info.host), keep).unwrap();
+    assert!(stored.iter().eq(imported.iter().map(|(_, interval)| interval)), "idle rows included");
 }
 
 #[test]

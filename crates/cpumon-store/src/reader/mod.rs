@@ -5,6 +5,8 @@ mod build;
 mod dims;
 mod fresh;
 mod hosts;
+#[cfg(feature = "import")]
+mod legacy;
 mod open;
 mod query;
 mod stream;

@@ -196,6 +196,14 @@ CREATE TABLE process_hour (
     PRIMARY KEY (host_id, hour, process_id)
 ) STRICT, WITHOUT ROWID;
 
+-- In which order the original receiver numbered the rows of an imported interval.
+CREATE TABLE legacy_order (
+    host_id INTEGER NOT NULL,
+    end_wall_ns INTEGER NOT NULL,
+    idx BLOB NOT NULL,
+    PRIMARY KEY (host_id, end_wall_ns)
+) STRICT, WITHOUT ROWID;
+
 -- Known holes: what this store did not take.
 CREATE TABLE gap (
     host_id INTEGER NOT NULL,

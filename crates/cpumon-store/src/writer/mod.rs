@@ -2,6 +2,8 @@
 //! inserts; everything that can go wrong with a disk goes wrong here, and what was lost by it is remembered.
 
 mod dims;
+#[cfg(feature = "import")]
+mod legacy;
 mod lock;
 mod pack;
 

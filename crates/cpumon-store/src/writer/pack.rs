@@ -1,12 +1,17 @@
 //! An interval's active rows with ids in place of keys. In: an [`Interval`]. Out: a [`PackedInterval`].
 //! Why: idle rows are not kept, and rows are grouped by process so that a thread need not name its own.
 
-use cpumon_model::{Delta, HostId, Interval, Life, ProcessInterval, ThreadInterval};
+use cpumon_model::{Delta, HostId, Interval, Life, ProcessInterval, SourceKind, ThreadInterval};
 use rusqlite::Connection;
 
 use super::dims::Dims;
 use crate::codec::values::sum;
 use crate::codec::{PackedInterval, PackedProcess, PackedThread};
+
+/// A v1 device lists some processes and not others: a row of zeros there means *known to be idle*, no row means *no data*.
+fn keeps_idle(interval: &Interval) -> bool {
+    matches!(interval.source, SourceKind::V1 | SourceKind::Legacy)
+}
 
 /// Whether something happened to the thread.
 pub(crate) fn is_active_thread(row: &ThreadInterval) -> bool {
@@ -88,12 +93,15 @@ impl Packer {
         self.threads.clear();
         self.process_ids.clear();
         self.process_ids.resize(interval.processes.len(), 0);
+        let keeps_all = keeps_idle(interval);
         for (at, row) in interval.processes.iter().enumerate() {
-            if is_active_process(row) {
+            if keeps_all || is_active_process(row) {
                 self.name_process(naming, interval, at)?;
             }
         }
-        for (at, row) in interval.threads.iter().enumerate().filter(|(_, row)| is_active_thread(row)) {
+        for (at, row) in
+            interval.threads.iter().enumerate().filter(|(_, row)| keeps_all || is_active_thread(row))
+        {
             let found = interval.processes.binary_search_by_key(&row.process, |process| process.key);
             let process_id = if let Ok(process_at) = found {
                 self.name_process(naming, interval, process_at)?
