@@ -1,0 +1,158 @@
+//! An export's file. In: a path. Out: a buffered writer whose file shows up only when it is complete. Why: half an export
+//! that looks like a whole one is worse than none; a full disk must be an error, with the path.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use crate::ExportError;
+
+const BUFFER_BYTES: usize = 1 << 18;
+
+/// A file that is written beside its place and moved there by [`OutputFile::finish`]. Dropped before, it leaves nothing.
+///
+/// What is there and is no regular file (a device, a pipe) is written directly.
+#[derive(Debug)]
+pub struct OutputFile {
+    path: PathBuf,
+    /// Where it is written; `None` if that is the path itself.
+    temporary: Option<PathBuf>,
+    file: Option<BufWriter<File>>,
+}
+
+impl OutputFile {
+    /// Starts the file.
+    pub fn create(path: &Path) -> Result<Self, ExportError> {
+        // A link stays a link: what it points to is replaced.
+        let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let is_special = std::fs::metadata(&path).is_ok_and(|meta| !meta.is_file());
+        let (file, temporary) = if is_special {
+            (File::options().write(true).open(&path), None)
+        } else {
+            let temporary = temporary_path(&path);
+            (File::create_new(&temporary), Some(temporary))
+        };
+        let operation = if is_special { "open" } else { "create a file beside" };
+        let file = file.map_err(|source| ExportError::File { operation, path: path.clone(), source })?;
+        Ok(Self { path, temporary, file: Some(BufWriter::with_capacity(BUFFER_BYTES, file)) })
+    }
+
+    /// Writes out what is buffered, syncs, and puts the file in its place.
+    pub fn finish(mut self) -> Result<(), ExportError> {
+        let error =
+            |operation, path: &Path, source| ExportError::File { operation, path: path.to_owned(), source };
+        if let Some(writer) = self.file.take() {
+            let file = writer.into_inner().map_err(|e| error("write", &self.path, e.into_error()))?;
+            if self.temporary.is_some() {
+                file.sync_all().map_err(|source| error("write", &self.path, source))?;
+            }
+        }
+        if let Some(temporary) = &self.temporary {
+            keep_permissions(&self.path, temporary);
+            std::fs::rename(temporary, &self.path)
+                .map_err(|source| error("put in place", &self.path, source))?;
+            self.temporary = None;
+        }
+        Ok(())
+    }
+
+    /// Adds the path to a writing error that came through [`Write`].
+    #[must_use]
+    pub fn with_path(&self, error: ExportError) -> ExportError {
+        match error {
+            ExportError::Write(source) => {
+                ExportError::File { operation: "write", path: self.path.clone(), source }
+            }
+            other => other,
+        }
+    }
+
+    fn writer(&mut self) -> io::Result<&mut BufWriter<File>> {
+        self.file.as_mut().ok_or_else(|| io::Error::other("the file is closed"))
+    }
+}
+
+/// A hidden name beside the place, so that the move stays within one file system; the process id keeps runs apart.
+fn temporary_path(path: &Path) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}.part", std::process::id()));
+    path.with_file_name(name)
+}
+
+/// A file that is replaced keeps its mode. If that fails, the new file has the mode of any new file.
+fn keep_permissions(from: &Path, to: &Path) {
+    if let Ok(meta) = std::fs::metadata(from) {
+        let _best_effort = std::fs::set_permissions(to, meta.permissions());
+    }
+}
+
+impl Write for OutputFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer()?.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer()?.flush()
+    }
+}
+
+impl Drop for OutputFile {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            // Closed first; what is in the buffer is of no use any more.
+            if let Some(writer) = self.file.take() {
+                let (_file, _unwritten) = writer.into_parts();
+            }
+            let _best_effort = std::fs::remove_file(temporary);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_shows_up_only_when_it_is_complete() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out.csv");
+        std::fs::write(&path, "old").unwrap();
+        let mut file = OutputFile::create(&path).unwrap();
+        file.write_all(b"new").unwrap();
+        file.flush().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"old");
+        drop(file);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left behind");
+        let mut file = OutputFile::create(&path).unwrap();
+        file.write_all(b"new").unwrap();
+        file.finish().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"new");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error_with_the_path() {
+        if !Path::new("/dev/full").exists() {
+            assert!(std::env::var_os("CI").is_none(), "/dev/full is missing");
+            println!("skipped: no /dev/full");
+            return;
+        }
+        let mut file = OutputFile::create(Path::new("/dev/full")).unwrap();
+        let error = file
+            .write_all(&vec![b'x'; BUFFER_BYTES + 1])
+            .map_err(|error| file.with_path(error.into()))
+            .unwrap_err();
+        let text = error.to_string();
+        assert!(text.starts_with("cannot write /dev/full: No space left"), "{text}");
+        let mut small = OutputFile::create(Path::new("/dev/full")).unwrap();
+        small.write_all(b"x").unwrap();
+        assert!(small.finish().unwrap_err().to_string().starts_with("cannot write /dev/full"));
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_is_told() {
+        let text = OutputFile::create(Path::new("/nonexistent/out.csv")).unwrap_err().to_string();
+        assert!(text.starts_with("cannot create a file beside /nonexistent/out.csv"), "{text}");
+    }
+}

@@ -1,0 +1,112 @@
+//! JSON lines. In: rows. Out: one JSON object a line; no data is null. Why: scripts read it without guessing types.
+
+use std::io::{self, Write};
+
+use cpumon_model::{IntervalView, Value};
+use cpumon_store::Reader;
+
+use crate::csv::PIVOT_KEYS;
+use crate::rows::{PivotSink, RowSink};
+use crate::{ExportError, ExportQuery, Kind, Progress, Report, kinds, pivot};
+
+/// Writes what `query` asks for as JSON lines. A pivot's cells are an object of their own under `values`.
+pub fn jsonl(
+    reader: &Reader,
+    query: &ExportQuery,
+    out: &mut dyn Write,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Report, ExportError> {
+    let mut sink = Jsonl::new(out);
+    let report = match query.kind {
+        Kind::Pivot => pivot::run(reader, query, &mut sink, progress)?,
+        _ => kinds::run(reader, query, &mut sink, progress)?,
+    };
+    sink.flush()?;
+    Ok(report)
+}
+
+/// Writes objects; also used for answers of SQL queries.
+pub(crate) struct Jsonl<'w> {
+    out: &'w mut dyn Write,
+    line: Vec<u8>,
+    keys: Vec<Vec<u8>>,
+}
+
+impl<'w> Jsonl<'w> {
+    pub fn new(out: &'w mut dyn Write) -> Self {
+        Self { out, line: Vec::new(), keys: Vec::new() }
+    }
+
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    /// Fixes the keys, in their order.
+    pub fn keys<'k>(&mut self, names: impl Iterator<Item = &'k str>) -> io::Result<()> {
+        self.keys =
+            names.map(|name| serde_json::to_vec(name).map_err(io::Error::from)).collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    /// `{"key":value,…}` into the line.
+    fn object(&mut self, values: &[Value<'_>]) -> io::Result<()> {
+        self.line.push(b'{');
+        for (at, (key, value)) in self.keys.iter().zip(values).enumerate() {
+            if at > 0 {
+                self.line.push(b',');
+            }
+            self.line.extend_from_slice(key);
+            self.line.push(b':');
+            write_value(&mut self.line, value)?;
+        }
+        self.line.push(b'}');
+        Ok(())
+    }
+
+    fn end_line(&mut self) -> io::Result<()> {
+        self.line.push(b'\n');
+        self.out.write_all(&self.line)?;
+        self.line.clear();
+        Ok(())
+    }
+}
+
+fn write_value(line: &mut Vec<u8>, value: &Value<'_>) -> io::Result<()> {
+    match value {
+        Value::Null => line.extend_from_slice(b"null"),
+        Value::Int(number) => write!(line, "{number}")?,
+        Value::Real(number) => serde_json::to_writer(line, number)?,
+        Value::Text(text) => serde_json::to_writer(line, text)?,
+    }
+    Ok(())
+}
+
+impl RowSink for Jsonl<'_> {
+    fn header(&mut self, names: &[&'static str]) -> io::Result<()> {
+        self.keys(names.iter().copied())
+    }
+
+    fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
+        self.object(values)?;
+        self.end_line()
+    }
+}
+
+impl PivotSink for Jsonl<'_> {
+    fn header(&mut self, columns: &[String]) -> io::Result<()> {
+        self.keys(columns.iter().map(String::as_str))
+    }
+
+    fn row(&mut self, _host: &str, view: &IntervalView<'_>, cells: &[Value<'_>]) -> io::Result<()> {
+        self.line.push(b'{');
+        for (id, name) in PIVOT_KEYS {
+            write!(self.line, "\"{name}\":")?;
+            write_value(&mut self.line, &view.host(id))?;
+            self.line.push(b',');
+        }
+        self.line.extend_from_slice(b"\"values\":");
+        self.object(cells)?;
+        self.line.push(b'}');
+        self.end_line()
+    }
+}

@@ -1,0 +1,77 @@
+//! Tables with fixed columns: processes, threads, ledger. In: intervals. Out: rows of cells in the order of the table of
+//! columns. Why: all formats hand out the same rows.
+
+use cpumon_model::{Column, Interval, IntervalView, Tables, Value, columns};
+use cpumon_store::{Reader, What};
+
+use crate::rows::RowSink;
+use crate::source::{Counter, Source};
+use crate::{ExportError, ExportQuery, Kind, Progress, Report};
+
+/// The table of columns that a kind hands out, and how deep it reads.
+fn table_of(kind: Kind) -> (Tables, What) {
+    match kind {
+        Kind::Processes => (Tables::PROCESS_INTERVAL, What::Processes),
+        Kind::Threads => (Tables::THREAD_INTERVAL, What::Threads),
+        Kind::Ledger | Kind::Pivot => (Tables::HOST_INTERVAL, What::Meta),
+    }
+}
+
+/// Walks all hosts and hands each row to `sink`.
+pub(crate) fn run(
+    reader: &Reader,
+    query: &ExportQuery,
+    sink: &mut dyn RowSink,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Report, ExportError> {
+    let (table, what) = table_of(query.kind);
+    let columns: Vec<&'static Column> = columns(table).collect();
+    let source = Source::open(reader, query, 1)?;
+    let mut counter = Counter::new(progress);
+    sink.header(&columns.iter().map(|column| column.name).collect::<Vec<_>>())?;
+    for host in &source.hosts {
+        let label = source.label(host);
+        let before = counter.report.intervals;
+        source.walk(host, what, &mut counter, &mut |interval, report| {
+            report.intervals += 1;
+            report.rows += hand_out(&label, interval, query.kind, &columns, sink)?;
+            Ok(())
+        })?;
+        counter.report.hosts += u64::from(counter.report.intervals > before);
+    }
+    Ok(counter.report)
+}
+
+fn hand_out(
+    host: &str,
+    interval: &Interval,
+    kind: Kind,
+    columns: &[&'static Column],
+    sink: &mut dyn RowSink,
+) -> Result<u64, ExportError> {
+    let view = IntervalView::new(host, interval);
+    let mut cells: Vec<Value<'_>> = Vec::with_capacity(columns.len());
+    match kind {
+        Kind::Processes => {
+            for process in &interval.processes {
+                cells.clear();
+                cells.extend(columns.iter().map(|column| view.process(process, column.id)));
+                sink.row(&cells)?;
+            }
+            Ok(interval.processes.len() as u64)
+        }
+        Kind::Threads => {
+            for thread in &interval.threads {
+                cells.clear();
+                cells.extend(columns.iter().map(|column| view.thread(thread, column.id)));
+                sink.row(&cells)?;
+            }
+            Ok(interval.threads.len() as u64)
+        }
+        Kind::Ledger | Kind::Pivot => {
+            cells.extend(columns.iter().map(|column| view.host(column.id)));
+            sink.row(&cells)?;
+            Ok(1)
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Who is alive. In: rows in order of time. Out: which columns of a pivot are 0 although there is no row. Why: idle is not
+//! the same as gone, and the store keeps no rows of idle processes.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use cpumon_model::{BootId, Flags, Interval, Life, ProcessInfo, ProcessInterval, ProcessKey, SourceKind};
+
+/// Processes noted at most, restarts of the host included. Beyond it, idle before the first row shows as empty.
+const MAX_NOTED: usize = 1 << 20;
+
+/// A stretch of one host between two restarts: within it, a process that is alive and has no row did nothing.
+#[derive(Default)]
+struct Stretch {
+    boot: BootId,
+    number: u64,
+    is_begun: bool,
+}
+
+impl Stretch {
+    /// Whether a new stretch begins with `interval`.
+    fn enter(&mut self, interval: &Interval) -> bool {
+        let is_new = !self.is_begun || self.boot != interval.boot || interval.flags.contains(Flags::RESTART);
+        if is_new {
+            self.number += u64::from(self.is_begun);
+            self.is_begun = true;
+            self.boot = interval.boot;
+        }
+        is_new
+    }
+}
+
+/// Whether the sender tells who is alive. v1 devices list what they like; without a row nothing is known.
+fn tells_lives(interval: &Interval) -> bool {
+    !matches!(interval.source, SourceKind::V1 | SourceKind::Legacy)
+}
+
+fn begins(row: &ProcessInterval) -> bool {
+    matches!(row.life, Life::Born | Life::BornEnded) || row.flags.contains(Flags::FIRST_SIGHT)
+}
+
+fn ends(row: &ProcessInterval) -> bool {
+    matches!(row.life, Life::Ended | Life::BornEnded)
+}
+
+/// First pass: processes that were alive before their first row, by stretch.
+#[derive(Default)]
+pub(super) struct EarlyLives {
+    stretch: Stretch,
+    alive: HashSet<ProcessKey>,
+    early: HashMap<u64, Vec<(ProcessKey, Arc<ProcessInfo>)>>,
+    noted: usize,
+}
+
+impl EarlyLives {
+    pub fn observe(&mut self, interval: &Interval) {
+        if !tells_lives(interval) {
+            return;
+        }
+        if self.stretch.enter(interval) {
+            self.alive.clear();
+        }
+        for row in &interval.processes {
+            let is_known = if ends(row) { self.alive.remove(&row.key) } else { !self.alive.insert(row.key) };
+            if !is_known && !begins(row) && self.noted < MAX_NOTED {
+                self.noted += 1;
+                self.early.entry(self.stretch.number).or_default().push((row.key, row.info.clone()));
+            }
+        }
+    }
+}
+
+/// Second pass: how many processes of each column are alive.
+pub(super) struct Alive {
+    stretch: Stretch,
+    early: HashMap<u64, Vec<(ProcessKey, Arc<ProcessInfo>)>>,
+    columns: HashMap<ProcessKey, usize>,
+    counts: Vec<u32>,
+    is_told: bool,
+}
+
+impl Alive {
+    pub fn new(lives: EarlyLives) -> Self {
+        Self {
+            stretch: Stretch::default(),
+            early: lives.early,
+            columns: HashMap::new(),
+            counts: Vec::new(),
+            is_told: false,
+        }
+    }
+
+    /// Before the rows of `interval`.
+    pub fn enter(&mut self, interval: &Interval, column: impl Fn(&ProcessInfo, ProcessKey) -> Option<usize>) {
+        self.is_told = tells_lives(interval);
+        if !self.is_told || !self.stretch.enter(interval) {
+            return;
+        }
+        self.columns.clear();
+        self.counts.clear();
+        for (key, info) in self.early.remove(&self.stretch.number).unwrap_or_default() {
+            if let Some(column) = column(&info, key) {
+                self.add(key, column);
+            }
+        }
+    }
+
+    /// 0 for each column with a live process.
+    pub fn fill_zeros(&self, sums: &mut [Option<i64>]) {
+        if self.is_told {
+            for (sum, _) in sums.iter_mut().zip(&self.counts).filter(|(_, count)| **count > 0) {
+                *sum = Some(0);
+            }
+        }
+    }
+
+    /// After a row was added up. A process whose name changed counts in the column of its newest name.
+    pub fn follow(&mut self, row: &ProcessInterval, column: Option<usize>) {
+        let Some(column) = column.filter(|_| self.is_told) else { return };
+        if !ends(row) && self.columns.get(&row.key) == Some(&column) {
+            return;
+        }
+        if let Some(count) = self.columns.remove(&row.key).and_then(|old| self.counts.get_mut(old)) {
+            *count = count.saturating_sub(1);
+        }
+        if !ends(row) {
+            self.add(row.key, column);
+        }
+    }
+
+    fn add(&mut self, key: ProcessKey, column: usize) {
+        if self.counts.len() <= column {
+            self.counts.resize(column + 1, 0);
+        }
+        self.counts[column] += 1;
+        self.columns.insert(key, column);
+    }
+}

@@ -1,0 +1,135 @@
+//! Columns of a pivot. In: processes as they are met. Out: which column each belongs to. Why: names are known only after
+//! the whole range was seen, and a hostile host may have any number of them.
+
+use std::collections::HashMap;
+
+use cpumon_model::{BootId, Interval, ProcessInfo, ProcessKey};
+
+use crate::PivotBy;
+
+/// Columns at most; spreadsheets end at 16,384. What comes later is added up in one more column.
+const MAX_COLUMNS: usize = 16_000;
+/// Name of that column.
+const OTHERS: &str = "(other)";
+
+/// Host (by place), boot and key: one process.
+type Identity = (usize, BootId, ProcessKey);
+
+/// The columns and who is in which.
+pub(super) struct Names {
+    by: PivotBy,
+    columns: Vec<String>,
+    by_name: HashMap<Box<str>, usize>,
+    by_process: HashMap<Identity, usize>,
+    /// How many processes of one host had this name and pid.
+    twins: HashMap<(usize, String), u32>,
+    /// Place in the output by column; filled by [`Names::sort`].
+    place: Vec<usize>,
+    folded: u64,
+}
+
+/// What kernel threads of one family have in common: `kworker/0:1-events` is `kworker`.
+fn program(info: &ProcessInfo) -> &str {
+    if info.is_kernel { info.name.split('/').next().unwrap_or(&info.name) } else { &info.name }
+}
+
+impl Names {
+    pub fn new(by: PivotBy) -> Self {
+        Self {
+            by,
+            columns: Vec::new(),
+            by_name: HashMap::new(),
+            by_process: HashMap::new(),
+            twins: HashMap::new(),
+            place: Vec::new(),
+            folded: 0,
+        }
+    }
+
+    /// First pass: takes in the names of one interval.
+    pub fn collect(&mut self, host: usize, interval: &Interval) {
+        for row in &interval.processes {
+            match self.by {
+                PivotBy::Name => self.add_name(&row.info.name),
+                PivotBy::Program => self.add_name(program(&row.info)),
+                PivotBy::Process => self.add_process((host, interval.boot, row.key), &row.info),
+            }
+        }
+    }
+
+    fn add_name(&mut self, name: &str) {
+        if self.by_name.contains_key(name) {
+            return;
+        }
+        if self.columns.len() < MAX_COLUMNS {
+            self.by_name.insert(name.into(), self.columns.len());
+            self.columns.push(name.to_owned());
+        } else {
+            // Names beyond the limit are not kept, so one that comes again is counted again: an upper bound.
+            self.folded += 1;
+        }
+    }
+
+    fn add_process(&mut self, identity: Identity, info: &ProcessInfo) {
+        if self.by_process.contains_key(&identity) {
+            return;
+        }
+        if self.columns.len() >= MAX_COLUMNS {
+            self.folded += 1;
+            return;
+        }
+        let label = format!("{}[{}]", info.name, identity.2.pid);
+        let count = self.twins.entry((identity.0, label.clone())).or_insert(0);
+        *count += 1;
+        let label = if *count > 1 { format!("{label}#{count}") } else { label };
+        // The same label on another host is the same column: the row tells the host.
+        let at = *self.by_name.entry(label.as_str().into()).or_insert_with(|| {
+            self.columns.push(label);
+            self.columns.len() - 1
+        });
+        self.by_process.insert(identity, at);
+    }
+
+    /// Ends the first pass: the columns in binary order of their names.
+    pub fn sort(&mut self) -> Vec<String> {
+        let mut order: Vec<usize> = (0..self.columns.len()).collect();
+        order.sort_by(|a, b| self.columns[*a].cmp(&self.columns[*b]));
+        self.place = vec![0; order.len()];
+        for (place, &column) in order.iter().enumerate() {
+            self.place[column] = place;
+        }
+        let mut sorted: Vec<_> = order.iter().map(|&at| std::mem::take(&mut self.columns[at])).collect();
+        if self.folded > 0 {
+            self.place.push(sorted.len());
+            sorted.push(OTHERS.to_owned());
+        }
+        self.twins = HashMap::new();
+        sorted
+    }
+
+    /// Columns of the output.
+    pub fn len(&self) -> usize {
+        self.place.len()
+    }
+
+    pub fn folded(&self) -> u64 {
+        self.folded
+    }
+
+    /// Second pass: the column of a process. `None` if the first pass did not see it (the store has grown since).
+    pub fn column(
+        &self,
+        host: usize,
+        interval: &Interval,
+        info: &ProcessInfo,
+        key: ProcessKey,
+    ) -> Option<usize> {
+        let column = match self.by {
+            PivotBy::Name => self.by_name.get(&*info.name),
+            PivotBy::Program => self.by_name.get(program(info)),
+            PivotBy::Process => self.by_process.get(&(host, interval.boot, key)),
+        };
+        let others = || (self.folded > 0).then(|| self.place.len() - 1);
+        column.and_then(|at| self.place.get(*at).copied()).or_else(others)
+    }
+}

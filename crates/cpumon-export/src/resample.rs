@@ -1,0 +1,180 @@
+//! Intervals added up into windows. In: intervals of one host in order. Out: one interval a window. Why: a day by the
+//! minute is what a person can read; sums stay exact.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use cpumon_model::{CpuInterval, CpuTimes, Fields, Flags, Interval, Life, ProcessInterval, ThreadInterval};
+
+use crate::ExportError;
+
+/// Adds intervals up. A window holds the intervals that *end* in it; it is cut where the host restarts.
+pub(crate) struct Resampler {
+    window_ns: i128,
+    current: Option<(i128, Merged)>,
+}
+
+type Visit<'v> = dyn FnMut(&Interval) -> Result<(), ExportError> + 'v;
+
+impl Resampler {
+    pub fn new(window_ns: u64) -> Self {
+        Self { window_ns: i128::from(window_ns.max(1)), current: None }
+    }
+
+    /// Takes the next interval; `visit` gets a window when it is complete.
+    pub fn push(&mut self, interval: &Interval, visit: &mut Visit<'_>) -> Result<(), ExportError> {
+        // An interval that ends exactly on the border belongs to the window before it.
+        let window = (i128::from(interval.end.wall_ns) - 1).div_euclid(self.window_ns);
+        match &mut self.current {
+            Some((at, merged)) if *at == window && merged.continues(interval) => merged.add(interval),
+            current => {
+                let before = current.replace((window, Merged::new(interval)));
+                if let Some((_, merged)) = before {
+                    visit(&merged.finish())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The last window.
+    pub fn finish(self, visit: &mut Visit<'_>) -> Result<(), ExportError> {
+        self.current.map_or(Ok(()), |(_, merged)| visit(&merged.finish()))
+    }
+}
+
+/// A window being added up; rows unsorted, with an index by key.
+struct Merged {
+    sum: Interval,
+    processes: HashMap<cpumon_model::ProcessKey, usize>,
+    threads: HashMap<cpumon_model::ThreadKey, usize>,
+}
+
+/// Where `key` stands in `rows`; a new one is pushed.
+fn place<'r, K: Hash + Eq, R: Clone>(
+    index: &mut HashMap<K, usize>,
+    rows: &'r mut Vec<R>,
+    key: K,
+    row: &R,
+) -> Option<&'r mut R> {
+    if let Some(&at) = index.get(&key) {
+        return rows.get_mut(at);
+    }
+    index.insert(key, rows.len());
+    rows.push(row.clone());
+    None
+}
+
+/// What became of a task over two intervals in a row.
+fn life_over(first: Life, then: Life) -> Life {
+    let born = matches!(first, Life::Born | Life::BornEnded) || matches!(then, Life::Born | Life::BornEnded);
+    let ended =
+        matches!(then, Life::Ended | Life::BornEnded) || matches!(first, Life::Ended | Life::BornEnded);
+    match (born, ended) {
+        (true, true) => Life::BornEnded,
+        (true, false) => Life::Born,
+        (false, true) => Life::Ended,
+        (false, false) => Life::Alive,
+    }
+}
+
+impl Merged {
+    fn new(first: &Interval) -> Self {
+        let empty = Interval { processes: Vec::new(), threads: Vec::new(), ..first.clone() };
+        let mut merged = Self { sum: empty, processes: HashMap::new(), threads: HashMap::new() };
+        merged.add_rows(first);
+        merged
+    }
+
+    fn continues(&self, next: &Interval) -> bool {
+        next.boot == self.sum.boot && next.source == self.sum.source && !next.flags.contains(Flags::RESTART)
+    }
+
+    fn add(&mut self, next: &Interval) {
+        // The measured length is the sum of the lengths: a hole between two intervals is not measured.
+        let measured_ns = self.sum.duration_ns().saturating_add(next.duration_ns());
+        self.sum.end = next.end;
+        self.sum.begin.mono_ns = next.end.mono_ns.saturating_sub(measured_ns);
+        self.sum.fields &= next.fields;
+        self.sum.flags |= next.flags;
+        self.sum.sequence = next.sequence;
+        self.sum.pass_ns = self.sum.pass_ns.saturating_add(next.pass_ns);
+        self.sum.v1_ticks = next.v1_ticks;
+        (self.sum.thread_count, self.sum.process_count) = (next.thread_count, next.process_count);
+        self.sum.health = next.health;
+        self.add_ledger(next);
+        self.add_cpus(next);
+        self.add_rows(next);
+    }
+
+    fn add_ledger(&mut self, next: &Interval) {
+        let (sum, more) = (&mut self.sum.ledger, &next.ledger);
+        let lines = [
+            (&mut sum.capacity_ns, more.capacity_ns),
+            (&mut sum.threads_ns, more.threads_ns),
+            (&mut sum.exited_ns, more.exited_ns),
+            (&mut sum.irq_ns, more.irq_ns),
+            (&mut sum.softirq_ns, more.softirq_ns),
+            (&mut sum.steal_ns, more.steal_ns),
+            (&mut sum.idle_ns, more.idle_ns),
+        ];
+        for (line, more) in lines {
+            *line = line.saturating_add(more);
+        }
+    }
+
+    fn add_cpus(&mut self, next: &Interval) {
+        for cpu in &next.cpus {
+            match self.sum.cpus.binary_search_by_key(&cpu.cpu, |row| row.cpu) {
+                Ok(at) => add_cpu(&mut self.sum.cpus[at], cpu),
+                Err(at) => self.sum.cpus.insert(at, *cpu),
+            }
+        }
+        if next.cpus.is_empty() {
+            self.sum.fields.remove(Fields::CPUS);
+        }
+    }
+
+    fn add_rows(&mut self, next: &Interval) {
+        for row in &next.processes {
+            if let Some(sum) = place(&mut self.processes, &mut self.sum.processes, row.key, row) {
+                add_process(sum, row);
+            }
+        }
+        for row in &next.threads {
+            if let Some(sum) = place(&mut self.threads, &mut self.sum.threads, row.key, row) {
+                add_thread(sum, row);
+            }
+        }
+    }
+
+    fn finish(mut self) -> Interval {
+        self.sum.processes.sort_by_key(|row| row.key);
+        self.sum.threads.sort_by_key(|row| row.key);
+        self.sum
+    }
+}
+
+fn add_cpu(sum: &mut CpuInterval, more: &CpuInterval) {
+    let mut modes = sum.times.to_array();
+    for (mode, more) in modes.iter_mut().zip(more.times.to_array()) {
+        *mode = mode.saturating_add(more);
+    }
+    sum.times = CpuTimes::from_array(modes);
+    sum.went_back |= more.went_back;
+}
+
+fn add_process(sum: &mut ProcessInterval, more: &ProcessInterval) {
+    sum.delta += &more.delta;
+    sum.flags |= more.flags;
+    sum.life = life_over(sum.life, more.life);
+    sum.thread_rows = sum.thread_rows.max(more.thread_rows);
+    sum.parent_pid = more.parent_pid;
+    sum.info = more.info.clone();
+}
+
+fn add_thread(sum: &mut ThreadInterval, more: &ThreadInterval) {
+    let (mut delta, flags, life) = (sum.delta, sum.flags | more.flags, life_over(sum.life, more.life));
+    delta += &more.delta;
+    *sum = ThreadInterval { delta, flags, life, ..*more };
+}
