@@ -99,12 +99,6 @@ pub enum StoreError {
         /// Name and id of each.
         known: String,
     },
-    /// The writer thread has ended.
-    #[error("the store's writer thread has ended: {reason}")]
-    WriterGone {
-        /// Why.
-        reason: String,
-    },
 }
 
 /// Result of a store operation.

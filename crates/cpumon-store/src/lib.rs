@@ -38,9 +38,11 @@ pub mod legacy;
 mod options;
 mod reader;
 mod schema;
+mod thread;
 mod writer;
 
 pub use error::{Result, StoreError};
 pub use options::{QueueOptions, StoreOptions};
 pub use reader::{HostRecord, ProcessFilter, Query, Reader, StoredInterval, What};
+pub use thread::{StoreState, StoreStatus, WriterHandle, WriterThread};
 pub use writer::{Put, Writer};

@@ -1,9 +1,11 @@
 //! Writes a store. In: intervals. Out: rows in the file, in transactions that the caller ends. Why: the one place that
 //! inserts; everything that can go wrong with a disk goes wrong here, and what was lost by it is remembered.
 
+mod copy;
 mod dims;
 #[cfg(feature = "import")]
 mod legacy;
+mod gaps;
 mod lock;
 mod pack;
 
@@ -14,8 +16,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Trust};
 use rusqlite::{Connection, OpenFlags, params};
 
+pub(crate) use self::copy::ActiveCopy;
 use self::dims::Dims;
+use self::gaps::record_gaps;
+pub(crate) use self::gaps::{Lost, merge_lost};
 use self::lock::WriterLock;
+pub(crate) use self::pack::is_active_thread;
 use self::pack::{Naming, Packer};
 use crate::codec::meta::{self, MetaRow};
 use crate::codec::{PackedInterval, blob, cpus};
@@ -35,15 +41,6 @@ pub enum Put {
 /// Tasks kept in memory over all hosts (about 100 bytes each); beyond it all are forgotten and named anew.
 const MAX_TASKS: usize = 4 << 20;
 
-/// A span of a host's time that was not stored.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-struct Lost {
-    begin_wall_ns: i64,
-    end_wall_ns: i64,
-    intervals: u64,
-    reason: &'static str,
-}
-
 /// The single writer of a store.
 #[derive(Debug)]
 pub struct Writer {
@@ -58,6 +55,8 @@ pub struct Writer {
     in_transaction: bool,
     /// What the open transaction holds, per host: it is lost if the transaction fails.
     pending: HashMap<HostId, Lost>,
+    /// Intervals per host that were rolled back since someone asked.
+    rolled_back: Vec<(HostId, u64)>,
     /// What was lost and is not yet recorded.
     lost: HashMap<HostId, Lost>,
     _lock: WriterLock,
@@ -96,6 +95,7 @@ impl Writer {
             insert_interval: insert_interval_sql(),
             in_transaction: false,
             pending: HashMap::new(),
+            rolled_back: Vec::new(),
             lost: HashMap::new(),
             _lock: lock,
         })
@@ -132,7 +132,7 @@ impl Writer {
         received_wall_ns: i64,
     ) -> Result<Put> {
         self.begin()?;
-        count_pending(&mut self.pending, interval);
+        merge_lost(&mut self.pending, interval.host, Lost::of(interval, "not stored"));
         let put = self.put_rows(info, trust, loss, interval, received_wall_ns);
         put.map_err(|error| self.fail("store an interval", error))
     }
@@ -216,8 +216,19 @@ impl Writer {
 
     /// Notes that an interval of a host was not put at all (`reason`: why); the next commit records it as a gap.
     pub fn note_dropped(&mut self, interval: &Interval, reason: &'static str) {
-        let lost = span_of(interval, reason);
-        merge_lost(&mut self.lost, interval.host, lost);
+        merge_lost(&mut self.lost, interval.host, Lost::of(interval, reason));
+    }
+
+    /// [`Writer::note_dropped`] for what a queue counted.
+    pub(crate) fn add_losses(&mut self, losses: HashMap<HostId, Lost>) {
+        for (host, lost) in losses {
+            merge_lost(&mut self.lost, host, lost);
+        }
+    }
+
+    /// Intervals per host that were put, then rolled back because of an error, since the last call.
+    pub fn take_rolled_back(&mut self) -> Vec<(HostId, u64)> {
+        std::mem::take(&mut self.rolled_back)
     }
 
     /// Intervals that were lost and are not yet recorded as gaps.
@@ -245,7 +256,8 @@ impl Writer {
         }
         self.in_transaction = false;
         for (host, lost) in self.pending.drain() {
-            merge_lost(&mut self.lost, host, Lost { reason: "not stored", ..lost });
+            self.rolled_back.push((host, lost.intervals));
+            merge_lost(&mut self.lost, host, lost);
         }
         self.dims.forget_all();
         StoreError::sqlite(operation, &self.path, error)
@@ -281,43 +293,4 @@ fn is_stored(
         .query_row(params![host_id, interval.end.wall_ns, boot_id, interval.sequence.cast_signed()], |row| {
             row.get(0)
         })
-}
-
-fn span_of(interval: &Interval, reason: &'static str) -> Lost {
-    Lost { begin_wall_ns: interval.begin.wall_ns, end_wall_ns: interval.end.wall_ns, intervals: 1, reason }
-}
-
-fn count_pending(pending: &mut HashMap<HostId, Lost>, interval: &Interval) {
-    merge_lost(pending, interval.host, span_of(interval, "not stored"));
-}
-
-fn merge_lost(into: &mut HashMap<HostId, Lost>, host: HostId, lost: Lost) {
-    into.entry(host)
-        .and_modify(|known| {
-            known.begin_wall_ns = known.begin_wall_ns.min(lost.begin_wall_ns);
-            known.end_wall_ns = known.end_wall_ns.max(lost.end_wall_ns);
-            known.intervals += lost.intervals;
-            known.reason = lost.reason;
-        })
-        .or_insert(lost);
-}
-
-/// Writes what was lost as rows of `gap`. A host that never got a row of its own gets one.
-fn record_gaps(connection: &Connection, lost: &HashMap<HostId, Lost>) -> rusqlite::Result<()> {
-    for (host, lost) in lost {
-        let host_id: i64 = connection
-            .prepare_cached(
-                "INSERT INTO host (key, name, trust) VALUES (?1, ?2, 'unauthenticated')
-                 ON CONFLICT (key) DO UPDATE SET key = excluded.key RETURNING id",
-            )?
-            .query_row(params![host.0, host.to_string()], |row| row.get(0))?;
-        let intervals = i64::try_from(lost.intervals).unwrap_or(i64::MAX);
-        connection
-            .prepare_cached(
-                "INSERT INTO gap (host_id, begin_wall_ns, end_wall_ns, intervals, reason)
-                 VALUES (?1, ?2, ?3, ?4, ?5)",
-            )?
-            .execute(params![host_id, lost.begin_wall_ns, lost.end_wall_ns, intervals, lost.reason])?;
-    }
-    Ok(())
 }

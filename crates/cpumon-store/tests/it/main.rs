@@ -2,3 +2,4 @@
 
 mod data;
 mod round_trip;
+mod thread;

@@ -1,0 +1,267 @@
+//! A writer in a thread of its own. In: intervals through a bounded queue. Out: a store, and counts of what happened.
+//! Why: sockets are read while the disk is slow, full or gone.
+
+mod queue;
+mod status;
+
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Trust};
+
+use self::queue::{Entry, Queue};
+pub use self::status::{StoreState, StoreStatus};
+use crate::error::{Result, StoreError};
+use crate::options::{QueueOptions, StoreOptions};
+use crate::writer::{Put, Writer, is_active_thread, wall_now_ns};
+
+/// Intervals handled between two looks at the clock.
+const BATCH: usize = 256;
+
+/// A running writer thread. Dropping it stores what waits.
+#[derive(Debug)]
+pub struct WriterThread {
+    handle: WriterHandle,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The queue's end that others hold; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct WriterHandle {
+    queue: Arc<Queue>,
+}
+
+impl WriterThread {
+    /// Opens the store at `path` (errors come back here) and starts the thread.
+    pub fn spawn(path: &Path, options: &StoreOptions, queue: &QueueOptions) -> Result<Self> {
+        let writer = Writer::open(path, options)?;
+        let shared = Arc::new(Queue::new(queue));
+        let mut worker = Worker::new(writer, Arc::clone(&shared), queue.clone());
+        let thread = std::thread::Builder::new()
+            .name("store-writer".to_owned())
+            .spawn(move || worker.run())
+            .map_err(|source| StoreError::Io {
+                operation: "start the writer thread of",
+                path: path.into(),
+                source,
+            })?;
+        Ok(Self { handle: WriterHandle { queue: shared }, thread: Some(thread) })
+    }
+
+    /// The queue's end for others.
+    #[must_use]
+    pub fn handle(&self) -> WriterHandle {
+        self.handle.clone()
+    }
+
+    /// Stores what waits, ends the thread, gives the final counts.
+    #[must_use]
+    pub fn stop(mut self) -> StoreStatus {
+        self.join();
+        self.handle.status()
+    }
+
+    fn join(&mut self) {
+        self.handle.queue.stop();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            log::error!("the store's writer thread ended by a panic");
+        }
+    }
+}
+
+impl Drop for WriterThread {
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+impl WriterHandle {
+    /// Copies the active rows of `interval` into the queue. Never waits: without room, or with the writer gone, the interval
+    /// is counted as dropped, later recorded as a gap, and `false` comes back.
+    #[expect(clippy::must_use_candidate, reason = "a refusal is counted here; the caller has nothing to do")]
+    pub fn try_put(
+        &self,
+        info: &HostInfo,
+        trust: Trust,
+        loss: Option<&LossCounts>,
+        interval: &Interval,
+    ) -> bool {
+        self.queue.try_put(info, trust, loss, interval)
+    }
+
+    /// Counts as they are now.
+    #[must_use]
+    pub fn status(&self) -> StoreStatus {
+        self.queue.status()
+    }
+
+    /// Intervals of a host that were thrown away since the thread was started ([`LossCounts::store_dropped`]).
+    #[must_use]
+    pub fn dropped(&self, host: HostId) -> u64 {
+        self.queue.dropped(host)
+    }
+
+    /// Waits until everything put before is committed or dropped; `false` if that took longer than `timeout`.
+    #[must_use]
+    pub fn flush(&self, timeout: Duration) -> bool {
+        let deadline = Instant::now() + timeout;
+        let mut inner = self.queue.lock();
+        inner.flush_wanted = true;
+        self.queue.wake();
+        while inner.flush_wanted && !inner.has_ended {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            let waited = self.queue.settled.wait_timeout(inner, left);
+            inner = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}
+
+/// The thread's side.
+#[derive(Debug)]
+struct Worker {
+    writer: Writer,
+    queue: Arc<Queue>,
+    options: QueueOptions,
+    state: StoreState,
+    retry_at: Option<Instant>,
+    next_commit: Instant,
+    /// In the open transaction: intervals, thread rows.
+    open: (u64, u64),
+}
+
+impl Worker {
+    fn new(writer: Writer, queue: Arc<Queue>, options: QueueOptions) -> Self {
+        let next_commit = Instant::now() + options.commit_every;
+        Self { writer, queue, options, state: StoreState::Ok, retry_at: None, next_commit, open: (0, 0) }
+    }
+
+    fn run(&mut self) {
+        /// Tells the other side, whichever way the thread ends.
+        struct Farewell(Arc<Queue>);
+        impl Drop for Farewell {
+            fn drop(&mut self) {
+                let mut inner = self.0.lock();
+                inner.has_ended = true;
+                if std::thread::panicking() {
+                    inner.status.state =
+                        StoreState::Failed { reason: "the writer thread panicked".to_owned() };
+                }
+                drop(inner);
+                self.0.settled.notify_all();
+            }
+        }
+        let _farewell = Farewell(Arc::clone(&self.queue));
+        let mut batch = Vec::with_capacity(BATCH);
+        loop {
+            let now = Instant::now();
+            let mut inner = self.queue.wait(self.next_commit.saturating_duration_since(now));
+            inner.take(BATCH, &mut batch);
+            let (is_last, is_flush) =
+                (inner.is_stopping && inner.is_empty(), inner.flush_wanted && inner.is_empty());
+            drop(inner);
+            for entry in &batch {
+                self.handle(entry);
+            }
+            self.queue.lock().recycle(&mut batch);
+            if is_last || is_flush || Instant::now() >= self.next_commit {
+                self.settle(is_last);
+            }
+            if is_last {
+                return;
+            }
+        }
+    }
+
+    /// Puts one interval, or counts it as dropped while there is no room.
+    fn handle(&mut self, entry: &Entry) {
+        if self.retry_at.is_some() {
+            self.writer.note_dropped(&entry.copy.interval, "store full");
+            self.queue.lock().count_dropped(entry.copy.interval.host, 1);
+            return;
+        }
+        let put = self.writer.put_received(
+            &entry.info,
+            entry.trust,
+            entry.loss.as_ref(),
+            &entry.copy.interval,
+            entry.received_wall_ns,
+        );
+        match put {
+            Ok(Put::Stored) => {
+                let rows = entry.copy.interval.threads.iter().filter(|row| is_active_thread(row)).count();
+                self.open = (self.open.0 + 1, self.open.1 + rows as u64);
+            }
+            Ok(Put::Duplicate) => self.queue.lock().status.duplicate_intervals += 1,
+            Err(error) => self.stumble(&error),
+        }
+    }
+
+    /// Commits, keeps the store in shape, tells the counts.
+    fn settle(&mut self, is_last: bool) {
+        self.next_commit = Instant::now() + self.options.commit_every;
+        let lost = std::mem::take(&mut self.queue.lock().lost);
+        self.writer.add_losses(lost);
+        let is_due = self.retry_at.is_none_or(|retry_at| is_last || Instant::now() >= retry_at);
+        if is_due {
+            let budget = if is_last { Duration::ZERO } else { self.options.maintain_budget };
+            match self.writer.commit() {
+                Ok(()) => {
+                    self.recover();
+                    if let Err(error) = self.writer.maintain(budget) {
+                        self.stumble(&error);
+                    }
+                }
+                Err(error) => self.stumble(&error),
+            }
+        }
+        let mut inner = self.queue.lock();
+        inner.flush_wanted = false;
+        drop(inner);
+        self.queue.settled.notify_all();
+    }
+
+    /// After a commit that worked.
+    fn recover(&mut self) {
+        if self.state != StoreState::Ok {
+            log::warn!("storing to {} again", self.writer.path().display());
+        }
+        (self.state, self.retry_at) = (StoreState::Ok, None);
+        let (intervals, rows) = std::mem::take(&mut self.open);
+        let mut inner = self.queue.lock();
+        inner.status.state = StoreState::Ok;
+        inner.status.stored_intervals += intervals;
+        inner.status.stored_thread_rows += rows;
+        inner.status.last_commit_wall_ns = Some(wall_now_ns());
+    }
+
+    /// After an error: what the transaction held is lost, and nothing is tried for a while.
+    fn stumble(&mut self, error: &StoreError) {
+        self.open = (0, 0);
+        self.retry_at = Some(Instant::now() + self.options.retry_every);
+        let reason = error.to_string();
+        let state = match &self.state {
+            StoreState::Full { since_wall_ns, .. } if error.is_no_room() => {
+                StoreState::Full { since_wall_ns: *since_wall_ns, reason }
+            }
+            _ if error.is_no_room() => StoreState::Full { since_wall_ns: wall_now_ns(), reason },
+            _ => StoreState::Failed { reason },
+        };
+        if self.state.name() != state.name() {
+            log::warn!("storing stops, tried again every {:?}: {error}", self.options.retry_every);
+        }
+        self.state = state;
+        let mut inner = self.queue.lock();
+        inner.status.state = self.state.clone();
+        for (host, intervals) in self.writer.take_rolled_back() {
+            inner.count_dropped(host, intervals);
+        }
+    }
+}

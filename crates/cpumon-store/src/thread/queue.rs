@@ -1,0 +1,188 @@
+//! The bounded queue in front of the writer. In: intervals by reference. Out: copies of their active rows in recycled memory,
+//! or a count of what did not fit. Why: receiving never waits for storing.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Trust};
+
+use super::status::StoreStatus;
+use crate::options::QueueOptions;
+use crate::writer::{ActiveCopy, Lost, merge_lost, wall_now_ns};
+
+/// Copies kept for reuse.
+const MAX_POOLED: usize = 64;
+/// Memory of a process row beside its own size: its share of names.
+const NAMES_BYTES: usize = 128;
+
+/// A waiting interval.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) info: Arc<HostInfo>,
+    pub(super) trust: Trust,
+    pub(super) loss: Option<LossCounts>,
+    pub(super) copy: ActiveCopy,
+    pub(super) received_wall_ns: i64,
+    bytes: usize,
+}
+
+/// What both sides see.
+#[derive(Debug, Default)]
+pub(super) struct Inner {
+    entries: VecDeque<Entry>,
+    bytes: usize,
+    pool: Vec<ActiveCopy>,
+    infos: HashMap<HostId, Arc<HostInfo>>,
+    /// Dropped intervals per host, cumulative.
+    dropped: HashMap<HostId, u64>,
+    /// What did not fit since the writer last asked.
+    pub(super) lost: HashMap<HostId, Lost>,
+    pub(super) status: StoreStatus,
+    pub(super) is_stopping: bool,
+    /// Someone waits for a commit of all that waits.
+    pub(super) flush_wanted: bool,
+    /// The writer thread has ended: nothing is taken any more.
+    pub(super) has_ended: bool,
+}
+
+/// The queue.
+#[derive(Debug)]
+pub(super) struct Queue {
+    options: QueueOptions,
+    inner: Mutex<Inner>,
+    /// The writer has something to do.
+    filled: Condvar,
+    /// The writer has committed or failed.
+    pub(super) settled: Condvar,
+}
+
+impl Inner {
+    /// Counts intervals of a host that will not be stored.
+    pub(super) fn count_dropped(&mut self, host: HostId, intervals: u64) {
+        *self.dropped.entry(host).or_default() += intervals;
+        self.status.dropped_intervals += intervals;
+    }
+
+    /// Takes waiting intervals into `batch`, at most `limit`.
+    pub(super) fn take(&mut self, limit: usize, batch: &mut Vec<Entry>) {
+        let count = self.entries.len().min(limit);
+        for entry in self.entries.drain(..count) {
+            self.bytes -= entry.bytes;
+            batch.push(entry);
+        }
+    }
+
+    /// Gives the memory of handled intervals back.
+    pub(super) fn recycle(&mut self, batch: &mut Vec<Entry>) {
+        for entry in batch.drain(..) {
+            if self.pool.len() < MAX_POOLED {
+                self.pool.push(entry.copy);
+            }
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    fn info(&mut self, host: HostId, info: &HostInfo) -> Arc<HostInfo> {
+        match self.infos.get(&host) {
+            Some(known) if **known == *info => Arc::clone(known),
+            _ => {
+                let known = Arc::new(info.clone());
+                self.infos.insert(host, Arc::clone(&known));
+                known
+            }
+        }
+    }
+}
+
+impl Queue {
+    pub(super) fn new(options: &QueueOptions) -> Self {
+        Self {
+            options: options.clone(),
+            inner: Mutex::default(),
+            filled: Condvar::new(),
+            settled: Condvar::new(),
+        }
+    }
+
+    /// The shared part; held for moments only. A panic of the other side leaves counts that are good enough to show.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Copies the active rows of `interval` into the queue; `false`: no room, counted.
+    pub(super) fn try_put(
+        &self,
+        info: &HostInfo,
+        trust: Trust,
+        loss: Option<&LossCounts>,
+        interval: &Interval,
+    ) -> bool {
+        let mut copy = self.lock().pool.pop().unwrap_or_default();
+        copy.fill(interval);
+        let rows = &copy.interval;
+        let bytes = size_of::<Entry>()
+            + rows.threads.len() * size_of_val_of(&rows.threads)
+            + rows.processes.len() * (size_of_val_of(&rows.processes) + NAMES_BYTES)
+            + rows.cpus.len() * size_of_val_of(&rows.cpus);
+        let received_wall_ns = wall_now_ns();
+        let mut inner = self.lock();
+        let has_room = inner.entries.len() < self.options.max_intervals
+            && inner.bytes + bytes <= self.options.max_bytes
+            && !inner.has_ended;
+        if !has_room {
+            inner.count_dropped(interval.host, 1);
+            merge_lost(&mut inner.lost, interval.host, Lost::of(interval, "queue full"));
+            return false;
+        }
+        let info = inner.info(interval.host, info);
+        inner.bytes += bytes;
+        inner.entries.push_back(Entry { info, trust, loss: loss.copied(), copy, received_wall_ns, bytes });
+        drop(inner);
+        self.filled.notify_one();
+        true
+    }
+
+    /// Waits until there is something to take, the queue is to stop, or `timeout` has passed.
+    pub(super) fn wait(&self, timeout: Duration) -> MutexGuard<'_, Inner> {
+        let guard = self.lock();
+        let waited = self.filled.wait_timeout_while(guard, timeout, |inner| {
+            inner.entries.is_empty() && !inner.is_stopping && !inner.flush_wanted
+        });
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Wakes the writer.
+    pub(super) fn wake(&self) {
+        self.filled.notify_all();
+    }
+
+    /// Tells the writer to store what waits, and end.
+    pub(super) fn stop(&self) {
+        self.lock().is_stopping = true;
+        self.filled.notify_all();
+    }
+
+    /// Counts as they are now.
+    pub(super) fn status(&self) -> StoreStatus {
+        let inner = self.lock();
+        StoreStatus {
+            queued_intervals: inner.entries.len() as u64,
+            queued_bytes: inner.bytes as u64,
+            ..inner.status.clone()
+        }
+    }
+
+    /// Dropped intervals of a host, cumulative.
+    pub(super) fn dropped(&self, host: HostId) -> u64 {
+        self.lock().dropped.get(&host).copied().unwrap_or(0)
+    }
+}
+
+/// Size of an element of a list.
+fn size_of_val_of<T>(_list: &[T]) -> usize {
+    size_of::<T>()
+}

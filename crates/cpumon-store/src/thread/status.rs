@@ -1,0 +1,55 @@
+//! How the store is doing, for people. In: what the queue and the writer count. Out: [`StoreStatus`]. Why: a full disk stops
+//! storing, not showing, and says so.
+
+/// Whether intervals reach the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum StoreState {
+    /// They do.
+    #[default]
+    Ok,
+    /// No room: the disk is full, a quota is reached, or it cannot be written. Tried again every few seconds.
+    Full {
+        /// Since when, ns since the epoch on this machine's clock.
+        since_wall_ns: i64,
+        /// What the system said.
+        reason: String,
+    },
+    /// Another error. Tried again every few seconds.
+    Failed {
+        /// What the system said.
+        reason: String,
+    },
+}
+
+impl StoreState {
+    /// The stable name (API, `cpumon status --json`).
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Full { .. } => "full",
+            Self::Failed { .. } => "failed",
+        }
+    }
+}
+
+/// Counts of a writer thread since it was started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreStatus {
+    /// Whether intervals reach the file.
+    pub state: StoreState,
+    /// Intervals waiting in the queue.
+    pub queued_intervals: u64,
+    /// Bytes of memory that they take.
+    pub queued_bytes: u64,
+    /// Intervals committed to the file.
+    pub stored_intervals: u64,
+    /// Thread rows committed with them.
+    pub stored_thread_rows: u64,
+    /// Intervals that the store had already.
+    pub duplicate_intervals: u64,
+    /// Intervals thrown away: the queue was full, or the store could not be written.
+    pub dropped_intervals: u64,
+    /// When the newest commit ended, ns since the epoch on this machine's clock; `None` before the first.
+    pub last_commit_wall_ns: Option<i64>,
+}

@@ -1,0 +1,50 @@
+//! Copies what will be stored of an interval. In: an [`Interval`]. Out: another with its active rows only, in kept memory.
+//! Why: what waits in the queue takes the room of the active rows, not of every thread of a host.
+
+use cpumon_model::{Interval, ProcessKey};
+
+use super::pack::{is_active_process, is_active_thread};
+
+/// A copy and the memory that making it takes; both are used again.
+#[derive(Debug, Default)]
+pub(crate) struct ActiveCopy {
+    pub(crate) interval: Interval,
+    /// Processes of the active threads, sorted.
+    keys: Vec<ProcessKey>,
+}
+
+impl ActiveCopy {
+    /// Copies everything of `from` but its idle rows.
+    pub(crate) fn fill(&mut self, from: &Interval) {
+        let Interval { mut cpus, mut processes, mut threads, .. } = std::mem::take(&mut self.interval);
+        cpus.clear();
+        cpus.extend_from_slice(&from.cpus);
+        threads.clear();
+        threads.extend(from.threads.iter().filter(|row| is_active_thread(row)).copied());
+        self.keys.clear();
+        self.keys.extend(threads.iter().map(|row| row.process));
+        self.keys.sort_unstable();
+        processes.clear();
+        let is_kept = |row: &&_| is_active_process(row) || self.keys.binary_search(&row.key).is_ok();
+        processes.extend(from.processes.iter().filter(is_kept).cloned());
+        self.interval = Interval {
+            host: from.host,
+            boot: from.boot,
+            sequence: from.sequence,
+            source: from.source,
+            fields: from.fields,
+            flags: from.flags,
+            begin: from.begin,
+            end: from.end,
+            pass_ns: from.pass_ns,
+            v1_ticks: from.v1_ticks,
+            cpus,
+            processes,
+            threads,
+            thread_count: from.thread_count,
+            process_count: from.process_count,
+            ledger: from.ledger,
+            health: from.health,
+        };
+    }
+}

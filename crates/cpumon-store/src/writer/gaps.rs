@@ -1,0 +1,60 @@
+//! What was not stored, as rows. In: spans of lost intervals. Out: rows of table `gap`. Why: a hole that is known is shown
+//! with its reason.
+
+use std::collections::HashMap;
+
+use cpumon_model::{HostId, Interval};
+use rusqlite::{Connection, params};
+
+/// A span of a host's time that was not stored.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lost {
+    begin_wall_ns: i64,
+    end_wall_ns: i64,
+    pub(crate) intervals: u64,
+    reason: &'static str,
+}
+
+impl Lost {
+    /// One interval.
+    pub(crate) fn of(interval: &Interval, reason: &'static str) -> Self {
+        Self {
+            begin_wall_ns: interval.begin.wall_ns,
+            end_wall_ns: interval.end.wall_ns,
+            intervals: 1,
+            reason,
+        }
+    }
+}
+
+/// Adds `lost` to what is known of that host: one span from the first to the last, with the newest reason.
+pub(crate) fn merge_lost(into: &mut HashMap<HostId, Lost>, host: HostId, lost: Lost) {
+    into.entry(host)
+        .and_modify(|known| {
+            known.begin_wall_ns = known.begin_wall_ns.min(lost.begin_wall_ns);
+            known.end_wall_ns = known.end_wall_ns.max(lost.end_wall_ns);
+            known.intervals += lost.intervals;
+            known.reason = lost.reason;
+        })
+        .or_insert(lost);
+}
+
+/// Writes what was lost as rows of `gap`. A host that never got a row of its own gets one.
+pub(crate) fn record_gaps(connection: &Connection, lost: &HashMap<HostId, Lost>) -> rusqlite::Result<()> {
+    for (host, lost) in lost {
+        let host_id: i64 = connection
+            .prepare_cached(
+                "INSERT INTO host (key, name, trust) VALUES (?1, ?2, 'unauthenticated')
+                 ON CONFLICT (key) DO UPDATE SET key = excluded.key RETURNING id",
+            )?
+            .query_row(params![host.0, host.to_string()], |row| row.get(0))?;
+        let intervals = i64::try_from(lost.intervals).unwrap_or(i64::MAX);
+        connection
+            .prepare_cached(
+                "INSERT INTO gap (host_id, begin_wall_ns, end_wall_ns, intervals, reason)
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?
+            .execute(params![host_id, lost.begin_wall_ns, lost.end_wall_ns, intervals, lost.reason])?;
+    }
+    Ok(())
+}

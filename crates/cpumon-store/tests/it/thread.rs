@@ -1,0 +1,108 @@
+//! The writer thread: what fits is stored, what does not is counted, whatever the disk does.
+
+use std::time::{Duration, Instant};
+
+use cpumon_model::{Interval, Trust};
+use cpumon_store::{Query, QueueOptions, Reader, StoreOptions, StoreState, WriterThread};
+use rusqlite::Connection;
+
+use crate::data;
+use crate::round_trip::read_all;
+
+const LONG: Duration = Duration::from_secs(20);
+
+#[test]
+fn what_is_queued_is_stored() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let info = data::host(1);
+    let day = data::day(&info, 1, 300, 40);
+    let thread = WriterThread::spawn(&path, &StoreOptions::default(), &QueueOptions::default()).unwrap();
+    let handle = thread.handle();
+    for interval in day.iter().chain(&day[..5]) {
+        assert!(handle.try_put(&info, Trust::Local, Some(&data::loss(1)), interval));
+    }
+    assert!(handle.flush(LONG));
+    let expected: Vec<Interval> = day.iter().map(data::active).collect();
+    assert_eq!(read_all(&Reader::open(&path).unwrap(), &Query::new(info.host)), expected);
+    let status = thread.stop();
+    assert_eq!((status.stored_intervals, status.duplicate_intervals, status.dropped_intervals), (300, 5, 0));
+    assert_eq!(
+        status.stored_thread_rows,
+        expected.iter().map(|interval| interval.threads.len() as u64).sum()
+    );
+    assert!(!handle.try_put(&info, Trust::Local, None, &day[0]), "a stopped writer takes nothing");
+}
+
+#[test]
+fn while_the_disk_is_slow_receiving_goes_on_and_drops_are_counted_and_become_a_gap() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let info = data::host(1);
+    let day = data::day(&info, 1, 200, 40);
+    let queue =
+        QueueOptions { max_intervals: 50, commit_every: Duration::from_millis(20), ..Default::default() };
+    let thread = WriterThread::spawn(&path, &StoreOptions::default(), &queue).unwrap();
+    let handle = thread.handle();
+    // Another program's transaction: the writer waits for it as it would for a disk.
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let begin = Instant::now();
+    let taken = day.iter().filter(|interval| handle.try_put(&info, Trust::Local, None, interval)).count();
+    assert!(begin.elapsed() < Duration::from_millis(500), "{:?}", begin.elapsed());
+    assert!((50..150).contains(&taken), "{taken}");
+    let dropped = u64::try_from(day.len() - taken).unwrap();
+    assert_eq!(handle.dropped(info.host), dropped);
+    other.execute_batch("ROLLBACK").unwrap();
+    assert!(handle.flush(LONG));
+    let status = thread.stop();
+    assert_eq!(status.state, StoreState::Ok);
+    assert_eq!((status.stored_intervals, status.dropped_intervals), (taken as u64, dropped));
+    let gaps: i64 = other.query_row("SELECT sum(intervals) FROM gap", [], |row| row.get(0)).unwrap();
+    assert_eq!(gaps.cast_unsigned(), dropped);
+}
+
+#[test]
+fn a_full_store_stops_storing_says_so_and_resumes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let info = data::host(1);
+    let day = data::day(&info, 1, 400, 200);
+    let queue = QueueOptions {
+        commit_every: Duration::from_millis(10),
+        retry_every: Duration::from_millis(50),
+        ..Default::default()
+    };
+    let small = StoreOptions { max_page_count: Some(60), ..StoreOptions::default() };
+    let thread = WriterThread::spawn(&path, &small, &queue).unwrap();
+    let handle = thread.handle();
+    for interval in &day {
+        handle.try_put(&info, Trust::Local, None, interval);
+    }
+    assert!(handle.flush(LONG));
+    let begin = Instant::now();
+    while handle.status().dropped_intervals == 0 && begin.elapsed() < LONG {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let full = handle.status();
+    assert!(full.dropped_intervals > 0, "{full:?}");
+    // Room is made: some rows go, and a few intervals fit again.
+    let other = Connection::open(&path).unwrap();
+    other.busy_timeout(LONG).unwrap();
+    other.execute_batch("DELETE FROM interval WHERE id % 2 = 0").unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    let later = data::day(&info, 1, 401, 200).pop().unwrap();
+    let begin = Instant::now();
+    while handle.status().state != StoreState::Ok && begin.elapsed() < LONG {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    handle.try_put(&info, Trust::Local, None, &later);
+    assert!(handle.flush(LONG));
+    let status = thread.stop();
+    let kept: i64 =
+        other.query_row("SELECT count(*) FROM interval WHERE sequence = 400", [], |row| row.get(0)).unwrap();
+    assert_eq!(kept, 1, "{status:?}");
+    let gaps: i64 = other.query_row("SELECT sum(intervals) FROM gap", [], |row| row.get(0)).unwrap();
+    assert_eq!(gaps.cast_unsigned(), status.dropped_intervals);
+    assert_eq!(status.stored_intervals + status.dropped_intervals, 401);
+}
