@@ -15,7 +15,7 @@ use self::queue::{Entry, Queue};
 pub use self::status::{StoreState, StoreStatus};
 use crate::error::{Result, StoreError};
 use crate::options::{QueueOptions, StoreOptions};
-use crate::writer::{Put, Writer, is_active_thread, wall_now_ns};
+use crate::writer::{Put, Writer, wall_now_ns};
 
 /// Intervals handled between two looks at the clock.
 const BATCH: usize = 256;
@@ -196,7 +196,7 @@ impl Worker {
         );
         match put {
             Ok(Put::Stored) => {
-                let rows = entry.copy.interval.threads.iter().filter(|row| is_active_thread(row)).count();
+                let rows = entry.copy.interval.threads.len();
                 self.open = (self.open.0 + 1, self.open.1 + rows as u64);
             }
             Ok(Put::Duplicate) => self.queue.lock().status.duplicate_intervals += 1,

@@ -3,7 +3,7 @@
 
 use cpumon_model::{Interval, ProcessKey};
 
-use super::pack::{is_active_process, is_active_thread};
+use super::pack::{is_active_process, is_active_thread, keeps_idle};
 
 /// A copy and the memory that making it takes; both are used again.
 #[derive(Debug, Default)]
@@ -20,12 +20,14 @@ impl ActiveCopy {
         cpus.clear();
         cpus.extend_from_slice(&from.cpus);
         threads.clear();
-        threads.extend(from.threads.iter().filter(|row| is_active_thread(row)).copied());
+        let keeps_all = keeps_idle(from);
+        threads.extend(from.threads.iter().filter(|row| keeps_all || is_active_thread(row)).copied());
         self.keys.clear();
         self.keys.extend(threads.iter().map(|row| row.process));
         self.keys.sort_unstable();
         processes.clear();
-        let is_kept = |row: &&_| is_active_process(row) || self.keys.binary_search(&row.key).is_ok();
+        let is_kept =
+            |row: &&_| keeps_all || is_active_process(row) || self.keys.binary_search(&row.key).is_ok();
         processes.extend(from.processes.iter().filter(is_kept).cloned());
         self.interval = Interval {
             host: from.host,

@@ -3,9 +3,9 @@
 
 mod copy;
 mod dims;
+mod gaps;
 #[cfg(feature = "import")]
 mod legacy;
-mod gaps;
 mod lock;
 mod pack;
 
@@ -21,7 +21,6 @@ use self::dims::Dims;
 use self::gaps::record_gaps;
 pub(crate) use self::gaps::{Lost, merge_lost};
 use self::lock::WriterLock;
-pub(crate) use self::pack::is_active_thread;
 use self::pack::{Naming, Packer};
 use crate::codec::meta::{self, MetaRow};
 use crate::codec::{PackedInterval, blob, cpus};

@@ -9,7 +9,7 @@ use crate::codec::values::sum;
 use crate::codec::{PackedInterval, PackedProcess, PackedThread};
 
 /// A v1 device lists some processes and not others: a row of zeros there means *known to be idle*, no row means *no data*.
-fn keeps_idle(interval: &Interval) -> bool {
+pub(crate) fn keeps_idle(interval: &Interval) -> bool {
     matches!(interval.source, SourceKind::V1 | SourceKind::Legacy)
 }
 
