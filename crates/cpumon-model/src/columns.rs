@@ -116,8 +116,8 @@ columns! {
     Priority "priority" Integer "" [THREAD_INTERVAL] NONE "Kernel priority: 20 + nice, or -1 - rt_priority for real-time tasks.";
     Nice "nice" Integer "" [THREAD_INTERVAL] NONE "Nice value, -20 to 19.";
     Life "life" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL] NONE "alive at both ends, born inside, ended inside, or born_ended: both.";
-    CpuNiceNs "nice_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS "Niced user mode (/proc/stat).";
     CpuUserNs "user_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS "User mode, guests included (/proc/stat).";
+    CpuNiceNs "nice_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS "Niced user mode (/proc/stat).";
     CpuSystemNs "system_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS "Kernel mode (/proc/stat).";
     CpuIdleNs "idle_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS "Nothing to run, iowait not included (/proc/stat).";
     CpuIowaitNs "iowait_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] CPUS "Nothing to run while a task waits for a disk (/proc/stat).";

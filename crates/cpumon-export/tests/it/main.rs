@@ -1,0 +1,6 @@
+//! Exports of whole stores.
+
+mod fixture;
+mod formats;
+mod golden;
+mod pivot;
