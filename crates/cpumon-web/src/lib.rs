@@ -10,8 +10,9 @@
 //! | `/api/v1/status` | [`api::Status`]: addresses, counters, the store's state |
 //! | `/api/v1/hosts` | [`api::Hosts`]: every host with its losses and how far to trust it |
 //! | `/api/v1/hosts/{host}/interval` | [`api::Numbered`]: the newest interval |
-//! | … `?after=N` | waits up to [`LONG_POLL`] for an interval with a serial above N; 204 if none came |
-//! | … `?at=NS` | the interval that contains this moment, ns since the UNIX epoch |
+//! | … `?newer_than=N` | waits up to [`LONG_POLL`] for an interval with a serial above N; 204 if none came |
+//! | … `?at=NS` | the interval that contains this moment, ns since the UNIX epoch, else the newest that ends before it |
+//! | … `?before=NS`, `?after=NS` | the newest interval that ends before, the oldest that ends after this moment |
 //!
 //! `{host}` is a host id (32 hexadecimal digits) or a host name that only one host has. Errors are `application/problem+json` (RFC 9457).
 
@@ -22,6 +23,6 @@ mod problem;
 mod routes;
 mod server;
 
-pub use live::{Bell, Live, Lookup, Shown};
+pub use live::{Bell, Live, Lookup, Seek, Shown};
 pub use routes::{LONG_POLL, router};
 pub use server::{HttpServer, Shutdown, WebError};

@@ -17,6 +17,17 @@ pub struct Shown {
     pub interval: Arc<Interval>,
 }
 
+/// A place in a host's past. Times are the device's wall clock, ns since the UNIX epoch.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Seek {
+    /// The interval that contains this moment, else the newest one that ends before it.
+    At(i64),
+    /// The newest interval that ends before this moment.
+    Before(i64),
+    /// The oldest interval that ends after this moment.
+    After(i64),
+}
+
 /// What a host's name led to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lookup {
@@ -28,15 +39,14 @@ pub enum Lookup {
     Ambiguous(Vec<HostId>),
 }
 
-/// A receiver, as its faces see it. Calls return at once, except [`Live::at`], which may read a file.
+/// A receiver, as its faces see it. Calls return at once, except [`Live::seek`], which may read a file.
 pub trait Live: Send + Sync {
     /// Every host that reported, by name.
     fn hosts(&self) -> Vec<HostStatus>;
     /// The newest interval of a host.
     fn newest(&self, host: HostId) -> Option<Shown>;
-    /// The interval that contains this moment (ns since the UNIX epoch, the device's clock); serial 0 if it comes from the store.
-    /// The text says why the store could not be read.
-    fn at(&self, host: HostId, wall_ns: i64) -> Result<Option<Shown>, String>;
+    /// An interval of a host's past; serial 0 if it comes from the store. The text says why the store could not be read.
+    fn seek(&self, host: HostId, to: Seek) -> Result<Option<Shown>, String>;
     /// The receiver itself; `hosts` may be left empty.
     fn status(&self) -> api::Status;
     /// Rings whenever an interval arrives.

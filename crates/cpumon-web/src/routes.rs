@@ -14,9 +14,9 @@ use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 
 use crate::problem::Problem;
-use crate::{Live, Lookup, Shown, api, guard};
+use crate::{Live, Lookup, Seek, Shown, api, guard};
 
-/// How long `?after=N` waits for a newer interval before it answers 204.
+/// How long `?newer_than=N` waits for a newer interval before it answers 204.
 pub const LONG_POLL: Duration = Duration::from_secs(5);
 
 type Receiver = Arc<dyn Live>;
@@ -53,8 +53,36 @@ async fn hosts(State(live): State<Receiver>) -> Json<api::Hosts> {
 
 #[derive(Debug, Deserialize)]
 struct Which {
-    after: Option<u64>,
+    newer_than: Option<u64>,
     at: Option<i64>,
+    before: Option<i64>,
+    after: Option<i64>,
+}
+
+/// What one request asks for.
+enum Wish {
+    Newest,
+    NewerThan(u64),
+    Past(Seek),
+}
+
+impl Which {
+    fn wish(&self) -> Result<Wish, Problem> {
+        let given = [
+            self.newer_than.map(Wish::NewerThan),
+            self.at.map(|ns| Wish::Past(Seek::At(ns))),
+            self.before.map(|ns| Wish::Past(Seek::Before(ns))),
+            self.after.map(|ns| Wish::Past(Seek::After(ns))),
+        ];
+        let mut given = given.into_iter().flatten();
+        match (given.next(), given.next()) {
+            (wish, None) => Ok(wish.unwrap_or(Wish::Newest)),
+            _ => Err(Problem::new(
+                StatusCode::BAD_REQUEST,
+                "Give only one of `newer_than`, `at`, `before` and `after`.",
+            )),
+        }
+    }
 }
 
 async fn interval(
@@ -63,19 +91,17 @@ async fn interval(
     which: Result<Query<Which>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Response, Problem> {
     let Query(which) = which.map_err(|error| Problem::new(StatusCode::BAD_REQUEST, error.body_text()))?;
+    let wish = which.wish()?;
     let id = find(&*live, &host)?;
-    let shown = match which {
-        Which { after: Some(_), at: Some(_) } => {
-            return Err(Problem::new(StatusCode::BAD_REQUEST, "Give `after` or `at`, not both."));
-        }
-        Which { at: Some(wall_ns), .. } => at(live, id, wall_ns).await?,
-        Which { after: Some(serial), .. } => {
+    let shown = match wish {
+        Wish::Past(to) => seek(live, id, to).await?,
+        Wish::NewerThan(serial) => {
             let Some(shown) = wait_for_newer(&*live, id, serial).await else {
                 return Ok(StatusCode::NO_CONTENT.into_response());
             };
             shown
         }
-        Which { .. } => live.newest(id).ok_or_else(|| {
+        Wish::Newest => live.newest(id).ok_or_else(|| {
             Problem::new(StatusCode::NOT_FOUND, "This host has not completed an interval yet.")
         })?,
     };
@@ -98,13 +124,13 @@ fn find(live: &dyn Live, host: &str) -> Result<HostId, Problem> {
     }
 }
 
-async fn at(live: Receiver, id: HostId, wall_ns: i64) -> Result<Shown, Problem> {
-    let found = tokio::task::spawn_blocking(move || live.at(id, wall_ns))
+async fn seek(live: Receiver, id: HostId, to: Seek) -> Result<Shown, Problem> {
+    let found = tokio::task::spawn_blocking(move || live.seek(id, to))
         .await
         .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
     found
         .map_err(|reason| Problem::new(StatusCode::SERVICE_UNAVAILABLE, reason))?
-        .ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, "No interval of this host covers that moment."))
+        .ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, "Nothing is kept of this host at that time."))
 }
 
 async fn wait_for_newer(live: &dyn Live, id: HostId, serial: u64) -> Option<Shown> {

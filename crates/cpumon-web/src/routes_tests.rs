@@ -26,7 +26,8 @@ impl Live for Fake {
     fn newest(&self, _host: HostId) -> Option<Shown> {
         self.newest.lock().unwrap().clone()
     }
-    fn at(&self, host: HostId, wall_ns: i64) -> Result<Option<Shown>, String> {
+    fn seek(&self, host: HostId, to: Seek) -> Result<Option<Shown>, String> {
+        let (Seek::At(wall_ns) | Seek::Before(wall_ns) | Seek::After(wall_ns)) = to;
         if wall_ns < 0 { Err("the store is away".into()) } else { Ok(self.newest(host)) }
     }
     fn status(&self) -> api::Status {
@@ -101,9 +102,11 @@ async fn errors_are_problem_json() {
         ("/api/v1/status", "evil.example", 421),
         ("/api/v1/hosts/one/interval", "localhost", 404),
         ("/api/v1/hosts/one/interval?at=x", "localhost", 400),
-        ("/api/v1/hosts/one/interval?at=1&after=1", "localhost", 400),
+        ("/api/v1/hosts/one/interval?at=1&newer_than=1", "localhost", 400),
         ("/api/v1/hosts/one/interval?at=-1", "localhost", 503),
         ("/api/v1/hosts/one/interval?at=5", "localhost", 404),
+        ("/api/v1/hosts/one/interval?before=5", "localhost", 404),
+        ("/api/v1/hosts/one/interval?before=5&after=5", "localhost", 400),
     ] {
         let (status, kind, body) = ask(Arc::clone(&live), path, host).await;
         assert_eq!((status, kind.as_str()), (expected, "application/problem+json"), "{path}");
@@ -128,11 +131,11 @@ async fn a_request_without_or_with_two_hosts_is_refused() {
 async fn a_long_poll_wakes_on_a_newer_interval_and_gives_up_in_time() {
     let live = fake();
     *live.newest.lock().unwrap() = Some(shown(4));
-    assert_eq!(get_json(&live, "/api/v1/hosts/one/interval?after=4").await.0, 204);
+    assert_eq!(get_json(&live, "/api/v1/hosts/one/interval?newer_than=4").await.0, 204);
 
     let waiting = tokio::spawn({
         let live = Arc::clone(&live);
-        async move { get_json(&live, "/api/v1/hosts/one/interval?after=4").await }
+        async move { get_json(&live, "/api/v1/hosts/one/interval?newer_than=4").await }
     });
     tokio::task::yield_now().await;
     *live.newest.lock().unwrap() = Some(shown(5));

@@ -1,0 +1,241 @@
+//! A receiver seen over HTTP. In: its URL. Out: hosts, intervals and its status as the model's types.
+//! Why: `top --host`, `hosts` and `status` talk to a running receiver through nothing else.
+
+use std::time::Duration;
+
+use cpumon_model::{HostId, HostStatus, Interval};
+use cpumon_web::{LONG_POLL, Seek, api};
+use serde::de::DeserializeOwned;
+
+/// Time to connect; receivers are on loopback or behind a tunnel.
+const CONNECT_TIME: Duration = Duration::from_secs(3);
+/// Time for an answer that need not be waited for.
+const ANSWER_TIME: Duration = Duration::from_secs(10);
+/// No answer is larger: a host with 100,000 threads takes about 20 MB.
+const MAX_ANSWER_BYTES: u64 = 256 << 20;
+
+/// Why a receiver could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody answers there.
+    #[error(
+        "no receiver answers at {url} ({reason}); start one with `cpumon serve`, or name another with --url"
+    )]
+    Unreachable {
+        /// Where.
+        url: String,
+        /// What the system says.
+        reason: String,
+    },
+    /// The receiver refused, and said why.
+    #[error("{url}: {detail}")]
+    Refused {
+        /// What was asked.
+        url: String,
+        /// HTTP status.
+        status: u16,
+        /// The receiver's words.
+        detail: String,
+    },
+    /// Something else answers there, or another version.
+    #[error("{url} does not answer like a cpumon receiver: {reason}")]
+    NotAReceiver {
+        /// What was asked.
+        url: String,
+        /// What did not fit.
+        reason: String,
+    },
+    /// No host of this name or id.
+    #[error("the receiver at {url} knows no host {wanted:?}; it knows: {known}")]
+    UnknownHost {
+        /// The receiver.
+        url: String,
+        /// What was asked for.
+        wanted: String,
+        /// Names of the hosts it knows.
+        known: String,
+    },
+    /// Several hosts of this name.
+    #[error("{wanted:?} means more than one host; name one by its id: {known}")]
+    AmbiguousHost {
+        /// What was asked for.
+        wanted: String,
+        /// Their ids.
+        known: String,
+    },
+}
+
+/// A receiver at a URL.
+#[derive(Clone, Debug)]
+pub struct Client {
+    agent: ureq::Agent,
+    base: String,
+}
+
+impl Client {
+    /// Asks nothing yet.
+    ///
+    /// # Errors
+    /// A text that explains what a URL looks like.
+    pub fn new(url: &str) -> Result<Self, String> {
+        let base = url.trim_end_matches('/');
+        let is_url = base
+            .strip_prefix("http://")
+            .is_some_and(|rest| !rest.is_empty() && !rest.contains(['/', '?', '#', ' ']));
+        if !is_url {
+            return Err(format!("{url:?} is not a receiver's URL; it looks like {}", crate::cli::HTTP_URL));
+        }
+        let config = ureq::Agent::config_builder()
+            .timeout_connect(Some(CONNECT_TIME))
+            .timeout_global(Some(LONG_POLL + ANSWER_TIME))
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .proxy(None)
+            .user_agent(concat!("cpumon/", env!("CARGO_PKG_VERSION")))
+            .build();
+        Ok(Self { agent: config.into(), base: base.to_owned() })
+    }
+
+    /// The receiver's URL.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.base
+    }
+
+    /// `None`: 204, nothing new.
+    fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, ClientError> {
+        let url = format!("{}{path}", self.base);
+        let mut response = self.agent.get(&url).call().map_err(|error| ClientError::Unreachable {
+            url: self.base.clone(),
+            reason: error.to_string(),
+        })?;
+        let status = response.status().as_u16();
+        if status == 204 {
+            return Ok(None);
+        }
+        let body = response.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_vec();
+        let not_a_receiver = |reason: String| ClientError::NotAReceiver { url: url.clone(), reason };
+        let body = body.map_err(|error| not_a_receiver(error.to_string()))?;
+        if status == 200 {
+            return serde_json::from_slice(&body)
+                .map(Some)
+                .map_err(|error| not_a_receiver(error.to_string()));
+        }
+        match serde_json::from_slice::<api::Problem>(&body) {
+            Ok(problem) => Err(ClientError::Refused { url, status, detail: problem.detail }),
+            Err(_) => Err(not_a_receiver(format!("HTTP status {status}"))),
+        }
+    }
+
+    fn must<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        self.ask(path)?.ok_or_else(|| ClientError::NotAReceiver {
+            url: format!("{}{path}", self.base),
+            reason: "an empty answer".to_owned(),
+        })
+    }
+
+    /// The receiver's own state, its hosts included.
+    pub fn status(&self) -> Result<api::Status, ClientError> {
+        self.must("/api/v1/status")
+    }
+
+    /// Every host, by name.
+    pub fn hosts(&self) -> Result<Vec<HostStatus>, ClientError> {
+        let path = "/api/v1/hosts";
+        let hosts: api::Hosts = self.must(path)?;
+        hosts.hosts.into_iter().map(HostStatus::try_from).collect::<Result<_, _>>().map_err(|error| {
+            ClientError::NotAReceiver { url: format!("{}{path}", self.base), reason: error.to_string() }
+        })
+    }
+
+    /// The host of this id or name.
+    pub fn find(&self, wanted: &str) -> Result<HostStatus, ClientError> {
+        let hosts = self.hosts()?;
+        let by_id = wanted.parse::<HostId>().ok();
+        let found: Vec<&HostStatus> = hosts
+            .iter()
+            .filter(|host| Some(host.info.host) == by_id || &*host.info.hostname == wanted)
+            .collect();
+        let wanted = wanted.to_owned();
+        match found.as_slice() {
+            [one] => Ok((*one).clone()),
+            [] => {
+                let names: Vec<&str> = hosts.iter().map(|host| &*host.info.hostname).collect();
+                let known = if names.is_empty() { "none yet".to_owned() } else { names.join(", ") };
+                Err(ClientError::UnknownHost { url: self.base.clone(), wanted, known })
+            }
+            several => {
+                let ids: Vec<String> = several.iter().map(|host| host.info.host.to_string()).collect();
+                Err(ClientError::AmbiguousHost { wanted, known: ids.join(", ") })
+            }
+        }
+    }
+
+    fn interval(&self, path: &str) -> Result<Option<(u64, Interval)>, ClientError> {
+        let Some(numbered) = self.ask::<api::Numbered>(path)? else { return Ok(None) };
+        let interval = Interval::try_from(numbered.interval).map_err(|error| ClientError::NotAReceiver {
+            url: format!("{}{path}", self.base),
+            reason: error.to_string(),
+        })?;
+        Ok(Some((numbered.serial, interval)))
+    }
+
+    /// The newest interval of a host with a serial above `after`; waits for one up to [`LONG_POLL`].
+    pub fn newer(&self, host: HostId, after: u64) -> Result<Option<(u64, Interval)>, ClientError> {
+        self.interval(&format!("/api/v1/hosts/{host}/interval?newer_than={after}"))
+    }
+
+    /// An interval of the host's past.
+    pub fn seek(&self, host: HostId, to: Seek) -> Result<Option<Interval>, ClientError> {
+        let question = match to {
+            Seek::At(ns) => format!("at={ns}"),
+            Seek::Before(ns) => format!("before={ns}"),
+            Seek::After(ns) => format!("after={ns}"),
+        };
+        match self.interval(&format!("/api/v1/hosts/{host}/interval?{question}")) {
+            Ok(found) => Ok(found.map(|(_, interval)| interval)),
+            Err(ClientError::Refused { status: 404, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_http_urls_are_taken() {
+        for url in ["http://127.0.0.1:3080", "http://localhost:3080/", "http://[::1]:3080"] {
+            assert!(Client::new(url).is_ok(), "{url}");
+        }
+        for url in ["", "127.0.0.1:3080", "https://x", "http://", "http://h/path", "ftp://x", "http://a b"] {
+            assert!(Client::new(url).unwrap_err().contains("http://127.0.0.1:3080"), "{url}");
+        }
+    }
+
+    #[test]
+    fn nobody_there_is_said_with_what_to_do() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        drop(listener);
+        let error = Client::new(&url).unwrap().status().unwrap_err().to_string();
+        assert!(error.contains(&url) && error.contains("cpumon serve"), "{error}");
+    }
+
+    #[test]
+    fn something_else_there_is_said() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 4096];
+            let _ = std::io::Read::read(&mut stream, &mut request).unwrap();
+            std::io::Write::write_all(&mut stream, b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+                .unwrap();
+        });
+        let error = Client::new(&url).unwrap().status().unwrap_err().to_string();
+        server.join().unwrap();
+        assert!(error.contains("does not answer like a cpumon receiver"), "{error}");
+    }
+}

@@ -1,0 +1,215 @@
+//! Commands over a store: `export`, `import`, `hosts --store`. In: files. Out: files, and a report on standard error.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use cpumon_export::{ExportError, ExportQuery, Format, Kind, OutputFile, Progress, Report};
+use cpumon_model::escape;
+use cpumon_store::{Reader, StoreOptions, Writer, legacy};
+
+use crate::cli::{ExportArgs, ExportForm, ExportKind, ImportArgs, LegacyYear, PivotBy, PivotValue};
+use crate::exit::{Outcome, Usage};
+use crate::paths::{store_for_reading, store_for_writing};
+use crate::table::Table;
+use crate::when;
+
+/// Progress is shown this often.
+const SHOW_EVERY: Duration = Duration::from_millis(200);
+
+fn query(args: &ExportArgs) -> anyhow::Result<ExportQuery> {
+    if let (Some(since), Some(until)) = (args.since, args.until)
+        && since >= until
+    {
+        let (since, until) = (when::show(since.wall_ns), when::show(until.wall_ns));
+        return Err(Usage(format!("--since {since} is not before --until {until}")).into());
+    }
+    let interval_ns = args.interval.map(|interval| u64::try_from(interval.as_nanos())).transpose();
+    Ok(ExportQuery {
+        kind: match args.kind {
+            ExportKind::Processes => Kind::Processes,
+            ExportKind::Threads => Kind::Threads,
+            ExportKind::Pivot => Kind::Pivot,
+            ExportKind::Ledger => Kind::Ledger,
+        },
+        format: match (args.legacy, args.format) {
+            (Some(LegacyYear::Y2012), _) => Format::Legacy(cpumon_export::LegacyYear::Y2012),
+            (Some(LegacyYear::Y2013), _) => Format::Legacy(cpumon_export::LegacyYear::Y2013),
+            (None, ExportForm::Csv) => Format::Csv,
+            (None, ExportForm::Jsonl) => Format::Jsonl,
+        },
+        host: args.host.clone(),
+        since_ns: args.since.map(|since| since.wall_ns),
+        until_ns: args.until.map(|until| until.wall_ns),
+        process: args.process.clone(),
+        interval_ns: interval_ns.context("--interval is too long")?,
+        pivot_by: match args.by {
+            PivotBy::Name => cpumon_export::PivotBy::Name,
+            PivotBy::Process => cpumon_export::PivotBy::Process,
+            PivotBy::Program => cpumon_export::PivotBy::Program,
+        },
+        pivot_value: match args.value {
+            PivotValue::User => cpumon_export::PivotValue::User,
+            PivotValue::System => cpumon_export::PivotValue::System,
+            PivotValue::Run => cpumon_export::PivotValue::Run,
+            PivotValue::Pct => cpumon_export::PivotValue::Pct,
+        },
+    })
+}
+
+/// `cpumon export`.
+pub fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
+    let query = query(args)?;
+    let reader = Reader::open(&store_for_reading(args.store.as_deref()))?;
+    let mut bar = ProgressLine::new(args.output.is_some() || !io::stdout().is_terminal());
+    let result = if let Some(path) = &args.output {
+        to_file(&reader, &query, path, &mut bar)
+    } else {
+        let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+        cpumon_export::export(&reader, &query, &mut out, &mut |progress| bar.show(progress))
+    };
+    bar.clear();
+    match result {
+        Err(error) if error.is_broken_pipe() => Ok(Outcome::Done),
+        Err(error @ (ExportError::ManyHosts { .. } | ExportError::NoLegacyLayout { .. })) => {
+            Err(Usage(error.to_string()).into())
+        }
+        Err(error) => Err(error.into()),
+        Ok(report) => Ok(judge(&report)),
+    }
+}
+
+fn to_file(
+    reader: &Reader,
+    query: &ExportQuery,
+    path: &Path,
+    bar: &mut ProgressLine,
+) -> Result<Report, ExportError> {
+    let mut file = OutputFile::create(path)?;
+    let report = cpumon_export::export(reader, query, &mut file, &mut |progress| bar.show(progress))
+        .map_err(|error| file.with_path(error))?;
+    file.finish()?;
+    Ok(report)
+}
+
+/// Says what is not in the export although it was asked for.
+fn judge(report: &Report) -> Outcome {
+    let mut err = io::stderr();
+    if report.folded_columns > 0 {
+        let _ = writeln!(
+            err,
+            "cpumon: {} columns did not fit and are summed up in (other)",
+            report.folded_columns
+        );
+    }
+    if report.rows == 0 {
+        let _ = writeln!(
+            err,
+            "cpumon: the store holds nothing that was asked for; `cpumon hosts --store FILE` tells what it holds"
+        );
+        return Outcome::DataMissing;
+    }
+    Outcome::Done
+}
+
+/// `exporting: 42 %, 12345 rows`, on a terminal only, over itself.
+struct ProgressLine {
+    is_on: bool,
+    next: Instant,
+    is_shown: bool,
+}
+
+impl ProgressLine {
+    fn new(wanted: bool) -> Self {
+        Self {
+            is_on: wanted && io::stderr().is_terminal(),
+            next: Instant::now() + SHOW_EVERY,
+            is_shown: false,
+        }
+    }
+
+    fn show(&mut self, progress: Progress) {
+        if !self.is_on || Instant::now() < self.next {
+            return;
+        }
+        (self.next, self.is_shown) = (Instant::now() + SHOW_EVERY, true);
+        let part = progress.ratio.map_or_else(String::new, |ratio| format!("{:.0} %, ", ratio * 100.0));
+        let _ = write!(io::stderr(), "\r\x1b[Kexporting: {part}{} rows", progress.rows);
+    }
+
+    fn clear(&mut self) {
+        if std::mem::take(&mut self.is_shown) {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+/// `cpumon import`.
+pub fn import(args: &ImportArgs) -> anyhow::Result<Outcome> {
+    let path = store_for_writing(args.store.as_deref());
+    let zone = args.time_zone.as_deref().map(str::parse).transpose();
+    let zone = zone.map_err(|error: legacy::ImportError| Usage(error.to_string()))?.unwrap_or_default();
+    let options = legacy::ImportOptions { host: args.host.clone(), zone };
+    if !args.file.exists() {
+        return Err(legacy::ImportError::Open {
+            path: args.file.clone(),
+            source: io::Error::from(io::ErrorKind::NotFound),
+        }
+        .into());
+    }
+    let mut writer = open_writer(&path)?;
+    let report = writer.import_legacy(&args.file, &options)?;
+    let mut out = io::stdout().lock();
+    for line in report.lines() {
+        writeln!(out, "{line}").context("cannot write the report")?;
+    }
+    writeln!(out, "stored in {}", path.display()).context("cannot write the report")?;
+    Ok(if report.is_complete() { Outcome::Done } else { Outcome::DataMissing })
+}
+
+/// What is imported is old by nature: nothing is let go of because of its age.
+fn open_writer(path: &Path) -> anyhow::Result<Writer> {
+    if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
+        std::fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
+    }
+    let options = StoreOptions { max_age: None, max_bytes: None, ..StoreOptions::default() };
+    Writer::open(path, &options).context("cannot open the store")
+}
+
+/// `cpumon hosts --store FILE`.
+pub fn hosts(path: &Path, as_json: bool, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let records = Reader::open(path)?.hosts()?;
+    if as_json {
+        let rows: Vec<serde_json::Value> = records
+            .iter()
+            .map(|record| {
+                serde_json::json!({
+                    "id": record.info.host.to_string(),
+                    "hostname": record.info.hostname,
+                    "trust": record.trust.name(),
+                    "kernel": record.info.kernel,
+                    "agent": record.info.agent,
+                    "first_wall_ns": record.first_wall_ns,
+                    "last_wall_ns": record.last_wall_ns,
+                })
+            })
+            .collect();
+        let text = serde_json::to_string_pretty(&serde_json::json!({ "hosts": rows }))?;
+        writeln!(out, "{text}").context("cannot write JSON")?;
+        return Ok(Outcome::Done);
+    }
+    let mut table = Table::new(&["HOST", "ID", "TRUST", "FIRST", "LAST"]);
+    let moment = |ns: Option<i64>| ns.map_or_else(|| "-".to_owned(), when::show);
+    for record in records {
+        table.row([
+            escape(&record.info.hostname).to_string(),
+            record.info.host.to_string(),
+            record.trust.name().to_owned(),
+            moment(record.first_wall_ns),
+            moment(record.last_wall_ns),
+        ]);
+    }
+    table.write(out).context("cannot write the hosts")?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,249 @@
+//! A running receiver. In: a [`Plan`]. Out: threads that receive, measure this machine, store and answer HTTP, around one
+//! [`Hub`]. Why: `serve` and `run` are the same receiver under two faces.
+//!
+//! ```text
+//! receiving thread ─┐                  ┌─▶ store's writer thread (bounded queue)
+//!                   ├─▶ Sink ──────────┤
+//! measuring thread ─┘  (never waits)   └─▶ hub ─▶ HTTP thread, terminal
+//! ```
+
+mod keep;
+mod lines;
+mod measure;
+mod receive;
+mod sink;
+mod state;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use anyhow::{Context, anyhow};
+use cpumon_agent::{Sampler, SamplerOptions};
+use cpumon_link::{DEFAULT_PORT, ReceiverOptions, UdpReceiver};
+use cpumon_store::StoreOptions;
+use cpumon_web::{HttpServer, Shutdown};
+
+use crate::cli::{KeepArgs, MeasureArgs};
+use crate::hub::{Hub, HubOptions};
+use keep::{Keeper, past_of_store};
+pub use lines::SecondLines;
+use sink::Sink;
+use state::State;
+
+/// What a receiver does, every default applied.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// UDP addresses; empty: every interface, port 3001, IPv4 and, if there is any, IPv6.
+    pub udp: Vec<SocketAddr>,
+    /// Multicast groups to join.
+    pub multicast: Vec<IpAddr>,
+    /// HTTP address.
+    pub http: SocketAddr,
+    /// Store and how long to keep; `None`: keep nothing.
+    pub store: Option<(PathBuf, StoreOptions)>,
+    /// How to measure this machine; `None`: do not.
+    pub measure: Option<SamplerOptions>,
+}
+
+/// The store's options that the user's wishes make.
+#[must_use]
+pub fn store_options(keep: &KeepArgs) -> StoreOptions {
+    let day = std::time::Duration::from_hours(24);
+    StoreOptions {
+        max_age: (keep.retain_days > 0).then(|| day.saturating_mul(keep.retain_days)),
+        max_bytes: (keep.retain_bytes > 0).then_some(keep.retain_bytes),
+        ..StoreOptions::default()
+    }
+}
+
+/// The sampler's options that the user's wishes make.
+#[must_use]
+pub fn sampler_options(measure: &MeasureArgs) -> SamplerOptions {
+    let source = cpumon_collect::SourceOptions {
+        choice: measure.source,
+        cmdline: measure.cmdline,
+        interval: measure.interval,
+        ..cpumon_collect::SourceOptions::default()
+    };
+    SamplerOptions { source, ..SamplerOptions::default() }
+}
+
+/// A receiver at work. Dropping it stops it.
+#[derive(Debug)]
+pub struct Desk {
+    hub: Arc<Hub>,
+    state: Arc<State>,
+    stop: Arc<AtomicBool>,
+    http: Shutdown,
+    threads: Vec<(&'static str, JoinHandle<anyhow::Result<()>>)>,
+    keeper: Option<Arc<Keeper>>,
+    http_address: SocketAddr,
+    measured_by: Option<String>,
+}
+
+impl Desk {
+    /// Opens everything, then starts the threads: either all of it runs, or the error says what does not.
+    pub fn start(plan: &Plan) -> anyhow::Result<Self> {
+        let server = HttpServer::bind(plan.http).map_err(|error| {
+            let is_taken = matches!(&error, cpumon_web::WebError::Bind { error, .. }
+                if error.kind() == std::io::ErrorKind::AddrInUse);
+            let hint = if is_taken {
+                "; another receiver may be running: choose another port with --http"
+            } else {
+                ""
+            };
+            anyhow!("{error}{hint}")
+        })?;
+        let receiver = bind_udp(plan)?;
+        let udp = receiver.local_addresses().context("cannot tell the UDP address")?;
+        let sampler =
+            plan.measure.as_ref().map(Sampler::open).transpose().context("cannot measure this machine")?;
+        let keeper = plan
+            .store
+            .as_ref()
+            .map(|(path, options)| Keeper::start(path, options))
+            .transpose()?
+            .map(Arc::new);
+
+        let state = Arc::new(State::new(udp, server.local_addr(), keeper.clone()));
+        let past = past_of_store(plan.store.as_ref().map(|(path, _)| path.clone()));
+        let for_status = Arc::clone(&state);
+        let hub = Arc::new(Hub::new(HubOptions::default(), past, Box::new(move || for_status.status())));
+        let local = sampler.as_ref().map(|sampler| sampler.info().host);
+        let measured_by = sampler.as_ref().map(|sampler| sampler.info().source_reason.to_string());
+        let mut desk = Self {
+            stop: Arc::default(),
+            http: server.shutdown(),
+            threads: Vec::new(),
+            http_address: server.local_addr(),
+            hub,
+            state,
+            keeper,
+            measured_by,
+        };
+        desk.spawn_all(server, receiver, sampler, local)?;
+        Ok(desk)
+    }
+
+    fn spawn_all(
+        &mut self,
+        server: HttpServer,
+        receiver: UdpReceiver,
+        sampler: Option<Sampler>,
+        local: Option<cpumon_model::HostId>,
+    ) -> anyhow::Result<()> {
+        let sink = || Sink::new(Arc::clone(&self.hub), self.keeper.clone(), local);
+        let (for_udp, for_local, hub) = (sink(), sink(), Arc::clone(&self.hub));
+        let (stop, state) = (Arc::clone(&self.stop), Arc::clone(&self.state));
+        self.spawn("receive", move || receive::run(receiver, &for_udp, &state, &stop))?;
+        if let Some(sampler) = sampler {
+            let stop = Arc::clone(&self.stop);
+            self.spawn("measure", move || {
+                measure::run(sampler, &for_local, &stop);
+                Ok(())
+            })?;
+        }
+        self.spawn("http", move || Ok(server.run(hub)?))
+    }
+
+    fn spawn(
+        &mut self,
+        name: &'static str,
+        work: impl FnOnce() -> anyhow::Result<()> + Send + 'static,
+    ) -> anyhow::Result<()> {
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+        self.threads.push((name, thread.with_context(|| format!("cannot start the {name} thread"))?));
+        Ok(())
+    }
+
+    /// What faces see.
+    #[must_use]
+    pub fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+
+    /// What it does, for people: a line each.
+    #[must_use]
+    pub fn start_lines(&self) -> Vec<String> {
+        let status = self.state.status();
+        let store = match &self.keeper {
+            Some(keeper) => format!("store {}", keeper.path().display()),
+            None => "store none: nothing is kept".to_owned(),
+        };
+        let measured = match &self.measured_by {
+            Some(reason) => format!("measuring this machine by {reason}"),
+            None => "not measuring this machine".to_owned(),
+        };
+        vec![
+            format!("cpumon {}, pid {}", status.version, status.pid),
+            format!(
+                "receiving on udp {}; hosts that report there are unauthenticated",
+                status.udp.join(", ")
+            ),
+            format!("answering on http://{}", self.http_address),
+            store,
+            measured,
+        ]
+    }
+
+    /// One line for programs: where it listens.
+    #[must_use]
+    pub fn ready_line(&self) -> String {
+        let status = self.state.status();
+        format!("ready udp={} http={} pid={}", status.udp.join(","), status.http, status.pid)
+    }
+
+    /// Whether some thread ended on its own: a receiver that is half dead must not look alive.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.threads.iter().any(|(_, thread)| thread.is_finished())
+    }
+
+    /// Stops every thread, writes what waits to the store, and tells what went wrong.
+    pub fn finish(mut self) -> anyhow::Result<()> {
+        self.stop_all()
+    }
+
+    fn stop_all(&mut self) -> anyhow::Result<()> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.http.stop();
+        let mut result = Ok(());
+        for (name, thread) in self.threads.drain(..) {
+            thread.thread().unpark();
+            let ended = thread.join().unwrap_or_else(|_| Err(anyhow!("it panicked")));
+            result = result.and(ended.with_context(|| format!("the {name} thread failed")));
+        }
+        if let Some(keeper) = self.keeper.take() {
+            result = result.and(keeper.finish());
+        }
+        result
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        if let Err(error) = self.stop_all() {
+            log::error!("{error:#}");
+        }
+    }
+}
+
+fn bind_udp(plan: &Plan) -> anyhow::Result<UdpReceiver> {
+    let bind = |listen: Vec<SocketAddr>| {
+        UdpReceiver::bind(&ReceiverOptions {
+            listen,
+            multicast: plan.multicast.clone(),
+            ..ReceiverOptions::default()
+        })
+    };
+    if !plan.udp.is_empty() {
+        return bind(plan.udp.clone()).context("cannot receive datagrams");
+    }
+    let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT));
+    let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT));
+    // A machine without IPv6 is no error as long as nobody asked for it.
+    bind(vec![v4, v6]).or_else(|_| bind(vec![v4])).context("cannot receive datagrams")
+}

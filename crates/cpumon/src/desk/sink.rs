@@ -1,0 +1,123 @@
+//! [`Sink`]: where intervals go. In: intervals of the receiving or the measuring thread. Out: the store's queue and the hub,
+//! the same shared interval in both. Never waits.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use cpumon_model::{HostId, HostStatus, Interval};
+
+use super::keep::Keeper;
+use crate::hub::Hub;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Sink {
+    hub: Arc<Hub>,
+    keeper: Option<Arc<Keeper>>,
+    local: Option<HostId>,
+}
+
+impl Sink {
+    /// `local`: the id of this machine, if this process measures it.
+    pub fn new(hub: Arc<Hub>, keeper: Option<Arc<Keeper>>, local: Option<HostId>) -> Self {
+        Self { hub, keeper, local }
+    }
+
+    /// Takes an interval that this process measured.
+    pub fn take_local(&self, status: &HostStatus, interval: &Interval) {
+        self.put(status, interval.clone());
+    }
+
+    /// Takes an interval that came by datagram. One that claims to be this machine becomes a host of its own, so
+    /// that nobody on the network can write into the local host's books (and so that an agent in a container, which shares
+    /// the machine's id, shows as what it is).
+    pub fn take_received(&self, status: &HostStatus, interval: &Interval) {
+        let mut interval = interval.clone();
+        if self.local != Some(interval.host) {
+            self.put(status, interval);
+            return;
+        }
+        let mut status = status.clone();
+        let ip = ip_of(&status.address);
+        let id = other_id(interval.host, ip);
+        interval.host = id;
+        status.info.host = id;
+        status.info.hostname = format!("{}@{}", status.info.hostname, shown(ip)).into();
+        self.put(&status, interval);
+    }
+
+    /// Updates what is known about a host that came by datagram.
+    pub fn note(&self, status: &HostStatus) {
+        if self.local == Some(status.info.host) {
+            return;
+        }
+        let mut status = status.clone();
+        status.loss.store_dropped = self.keeper.as_ref().map_or(0, |keeper| keeper.dropped(status.info.host));
+        self.hub.put_status(&status);
+    }
+
+    fn put(&self, status: &HostStatus, interval: Interval) {
+        let Some(keeper) = &self.keeper else {
+            self.hub.put(status, Arc::new(interval));
+            return;
+        };
+        keeper.put(status, &interval);
+        let mut status = status.clone();
+        status.loss.store_dropped = keeper.dropped(interval.host);
+        self.hub.put(&status, Arc::new(interval));
+    }
+}
+
+fn ip_of(address: &str) -> Option<IpAddr> {
+    address.parse::<SocketAddr>().ok().map(|address| address.ip().to_canonical())
+}
+
+fn shown(ip: Option<IpAddr>) -> String {
+    ip.map_or_else(|| "unknown".to_owned(), |ip| ip.to_string())
+}
+
+/// An id that is the same for the same claim from the same address, and not `id`.
+fn other_id(id: HostId, ip: Option<IpAddr>) -> HostId {
+    let address = match ip {
+        Some(IpAddr::V4(ip)) => ip.to_ipv6_mapped().octets(),
+        Some(IpAddr::V6(ip)) => ip.octets(),
+        None => [0; 16],
+    };
+    let mark = *b"claimed-by-udp-\0";
+    HostId(std::array::from_fn(|at| id.0[at] ^ address[at].rotate_left(4) ^ mark[at]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hub::HubOptions;
+    use cpumon_model::{HostInfo, Trust};
+    use cpumon_web::{Live, api};
+
+    #[test]
+    fn a_datagram_cannot_write_into_the_local_host() {
+        let local = HostId([3; 16]);
+        let hub = Arc::new(Hub::new(
+            HubOptions::default(),
+            Box::new(|_, _| Ok(None)),
+            Box::new(api::Status::default),
+        ));
+        let sink = Sink::new(Arc::clone(&hub), None, Some(local));
+        let info = HostInfo { host: local, hostname: "me".into(), ..HostInfo::default() };
+        let interval = Interval { host: local, ..Interval::default() };
+        let mine = HostStatus { info, trust: Trust::Local, ..HostStatus::default() };
+        sink.take_local(&mine, &interval);
+        for address in ["10.0.0.2:4000", "10.0.0.2:4001", "[::ffff:10.0.0.2]:9", "10.0.0.3:4000"] {
+            let claimed =
+                HostStatus { address: address.into(), trust: Trust::Unauthenticated, ..mine.clone() };
+            sink.take_received(&claimed, &Interval { sequence: 666, ..interval.clone() });
+        }
+        let names: Vec<String> = hub.hosts().iter().map(|host| host.info.hostname.to_string()).collect();
+        assert_eq!(names, ["me", "me@10.0.0.2", "me@10.0.0.3"]);
+        assert_eq!(hub.newest(local).unwrap().interval.sequence, 0);
+        for host in &hub.hosts()[1..] {
+            assert_eq!(host.trust, Trust::Unauthenticated);
+            assert_eq!(hub.newest(host.info.host).unwrap().interval.host, host.info.host);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! [`State`]: the receiver's own state as faces see it. In: counters of the threads. Out: [`api::Status`].
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cpumon_web::api;
+
+use super::keep::Keeper;
+use crate::clock;
+
+/// See the module.
+#[derive(Debug)]
+pub struct State {
+    started_wall_ns: i64,
+    udp: Vec<SocketAddr>,
+    http: SocketAddr,
+    keeper: Option<Arc<Keeper>>,
+    receiver: Mutex<api::Receiver>,
+}
+
+impl State {
+    /// Nothing received yet.
+    pub fn new(udp: Vec<SocketAddr>, http: SocketAddr, keeper: Option<Arc<Keeper>>) -> Self {
+        Self { started_wall_ns: clock::wall_ns(), udp, http, keeper, receiver: Mutex::default() }
+    }
+
+    /// Replaces the receiving thread's counters.
+    pub fn put_receiver(&self, counters: api::Receiver) {
+        *self.receiver.lock().unwrap_or_else(PoisonError::into_inner) = counters;
+    }
+
+    /// Everything but the hosts.
+    pub fn status(&self) -> api::Status {
+        let no_store = || api::Store { state: api::StoreState::None, ..api::Store::default() };
+        api::Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            started_wall_ns: self.started_wall_ns,
+            now_wall_ns: clock::wall_ns(),
+            udp: self.udp.iter().map(ToString::to_string).collect(),
+            http: self.http.to_string(),
+            receiver: self.receiver.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            store: self.keeper.as_ref().map_or_else(no_store, |keeper| keeper.status()),
+            hosts: Vec::new(),
+        }
+    }
+}

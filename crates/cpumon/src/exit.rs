@@ -1,0 +1,103 @@
+//! How a command ends: its exit status, and what is said on standard error. In: a result. Out: an [`ExitCode`].
+
+use std::error::Error;
+use std::fmt;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// How a command ended that did not fail.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Done.
+    Done,
+    /// Finished, but part of what was asked for is not there; what, was said.
+    DataMissing,
+    /// The user stopped it before it was done.
+    Interrupted,
+}
+
+/// A wrong command line that only shows when it is carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Usage(pub String);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Usage {}
+
+/// The exit status of a result; a failure is told on standard error first.
+#[must_use]
+pub fn finish(result: &anyhow::Result<Outcome>) -> ExitCode {
+    let code = code_of(result);
+    if let (Err(error), true) = (result, code != 0) {
+        let hint = if code == 2 { "\nTry --help." } else { "" };
+        // A closed standard error leaves nobody to tell.
+        let _ = writeln!(io::stderr(), "cpumon: {}{hint}", Chain(error));
+    }
+    ExitCode::from(code)
+}
+
+fn code_of(result: &anyhow::Result<Outcome>) -> u8 {
+    match result {
+        Ok(Outcome::Done) => 0,
+        Ok(Outcome::DataMissing) => 3,
+        Ok(Outcome::Interrupted) => 130,
+        Err(error) if is_broken_pipe(error) => 0,
+        Err(error) if error.is::<Usage>() => 2,
+        Err(_) => 1,
+    }
+}
+
+/// Whoever read our output has seen enough (`cpumon export … | head`): not a failure.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    })
+}
+
+/// The causes of an error on one line, each said once: many of our errors tell their cause in their own text.
+/// Escaped, because they can hold names that came from elsewhere.
+struct Chain<'a>(&'a anyhow::Error);
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut said = String::new();
+        for cause in self.0.chain() {
+            let text = cause.to_string();
+            if said.is_empty() {
+                said = text;
+            } else if !said.contains(&text) {
+                said = format!("{said}: {text}");
+            }
+        }
+        let lines: Vec<String> = said.lines().map(|line| cpumon_model::escape(line).to_string()).collect();
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+
+    #[test]
+    fn each_end_has_its_code() {
+        let io = |kind| Err::<Outcome, _>(io::Error::from(kind));
+        assert_eq!(code_of(&Ok(Outcome::Done)), 0);
+        assert_eq!(code_of(&Ok(Outcome::DataMissing)), 3);
+        assert_eq!(code_of(&Ok(Outcome::Interrupted)), 130);
+        assert_eq!(code_of(&Err(Usage("no".into()).into())), 2);
+        assert_eq!(code_of(&io(io::ErrorKind::NotFound).context("opening x")), 1);
+        assert_eq!(code_of(&io(io::ErrorKind::BrokenPipe).context("writing rows")), 0);
+    }
+
+    #[test]
+    fn a_cause_is_said_once_and_safely() {
+        let inner = anyhow::anyhow!("no \u{1b}[31mroom");
+        let error = inner.context("cannot write: no \u{1b}[31mroom").context("export");
+        assert_eq!(Chain(&error).to_string(), "export: cannot write: no \\x1b[31mroom");
+    }
+}

@@ -1,0 +1,134 @@
+//! [`HubFeed`]: this process's own receiver. In: its hub. Out: any host of it, live and past.
+
+use std::fmt::Write;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cpumon_model::{HostId, HostStatus, Interval, Trust};
+use cpumon_tui::{Feed, FeedError, HistoryPoint, Task};
+use cpumon_web::{Live, api};
+
+use crate::clock;
+use crate::hub::Hub;
+
+/// See the module.
+#[derive(Debug)]
+pub struct HubFeed {
+    hub: Arc<Hub>,
+    selected: Option<HostId>,
+    handed_out: u64,
+}
+
+impl HubFeed {
+    /// Shows this machine first, or else the first host by name.
+    #[must_use]
+    pub fn new(hub: Arc<Hub>) -> Self {
+        Self { hub, selected: None, handed_out: 0 }
+    }
+
+    fn choose_first(&mut self) {
+        if self.selected.is_none() {
+            let hosts = self.hub.hosts();
+            let local = hosts.iter().find(|host| host.trust == Trust::Local);
+            self.selected = local.or(hosts.first()).map(|host| host.info.host);
+        }
+    }
+}
+
+/// What a task did in an interval; zeros where it has no row.
+pub(super) fn history_point(interval: &Interval, task: Task) -> HistoryPoint {
+    let delta = match task {
+        Task::Process(key) => interval.process(key).map(|row| row.delta),
+        Task::Thread(key) => {
+            let at = interval.threads.binary_search_by_key(&key, |row| row.key).ok();
+            at.and_then(|at| interval.threads.get(at)).map(|row| row.delta)
+        }
+    };
+    HistoryPoint {
+        begin_wall_ns: interval.begin.wall_ns,
+        end_wall_ns: interval.end.wall_ns,
+        duration_ns: interval.duration_ns(),
+        delta: delta.unwrap_or_default(),
+    }
+}
+
+impl Feed for HubFeed {
+    fn title(&self) -> String {
+        let status = self.hub.status();
+        let lost = status.receiver.kernel_dropped;
+        let mut title = format!("receiver udp {}", status.udp.join(", "));
+        if lost > 0 {
+            let _ = write!(title, ", {lost} datagrams lost in the kernel");
+        }
+        if status.store.state == api::StoreState::Failing {
+            let _ = write!(title, ", NOT STORING: {}", status.store.error);
+        }
+        title
+    }
+
+    fn hosts(&self) -> Vec<HostStatus> {
+        self.hub.hosts()
+    }
+
+    fn host(&self) -> Option<HostId> {
+        self.selected
+    }
+
+    fn select(&mut self, host: HostId) -> Result<(), FeedError> {
+        if self.hub.newest(host).is_none() {
+            return Err(FeedError(format!("host {host} has sent nothing yet")));
+        }
+        (self.selected, self.handed_out) = (Some(host), 0);
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Result<Option<Arc<Interval>>, FeedError> {
+        self.choose_first();
+        let Some(host) = self.selected else { return Ok(None) };
+        let next = if self.handed_out == 0 {
+            self.hub.newest(host)
+        } else {
+            self.hub.recent(host, self.handed_out).into_iter().next()
+        };
+        Ok(next.map(|shown| {
+            self.handed_out = shown.serial;
+            shown.interval
+        }))
+    }
+
+    fn age(&self) -> Option<Duration> {
+        let host = self.selected?;
+        let status = self.hub.hosts().into_iter().find(|status| status.info.host == host)?;
+        let age_ns = clock::wall_ns().saturating_sub(status.received_wall_ns);
+        Some(Duration::from_nanos(u64::try_from(age_ns).unwrap_or(0)))
+    }
+
+    fn seek(&mut self, to: cpumon_tui::Seek) -> Result<Option<Arc<Interval>>, FeedError> {
+        let Some(host) = self.selected else { return Ok(None) };
+        let found = self.hub.seek(host, super::seek_of(to)).map_err(FeedError)?;
+        Ok(found.map(|shown| shown.interval))
+    }
+
+    fn history(&mut self, task: Task, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
+        let Some(host) = self.selected else { return Ok(None) };
+        let recent = self.hub.recent(host, 0);
+        let is_in_memory =
+            recent.first().is_some_and(|oldest| oldest.interval.begin.wall_ns <= wall_ns.start);
+        let is_live = recent.last().is_some_and(|newest| newest.interval.end.wall_ns < wall_ns.end);
+        if !is_in_memory && !is_live {
+            // A past that is out of memory: the screens use what they saw.
+            return Ok(None);
+        }
+        let inside = recent.iter().filter(|shown| wall_ns.contains(&shown.interval.end.wall_ns));
+        Ok(Some(inside.map(|shown| history_point(&shown.interval, task)).collect()))
+    }
+
+    fn parse_time(&self, text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError> {
+        super::parse_time(text, shown_wall_ns)
+    }
+
+    fn format_time(&self, wall_ns: i64) -> String {
+        crate::when::show(wall_ns)
+    }
+}

@@ -1,0 +1,167 @@
+//! [`LocalFeed`]: this machine, measured by a thread of this process. In: a sampler. Out: its intervals.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use cpumon_agent::{Sampler, SamplerOptions};
+use cpumon_model::{HostId, HostStatus, Interval, LossCounts, Trust};
+use cpumon_tui::{Feed, FeedError};
+
+use crate::clock;
+
+/// Intervals that may wait for the screens; the oldest gives way, the screens draw its time from the next.
+const MAX_WAITING: usize = 64;
+
+/// See the module.
+#[derive(Debug)]
+pub struct LocalFeed {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    users: HashMap<u32, String>,
+    title: String,
+    host: HostId,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    stop: AtomicBool,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    waiting: VecDeque<Arc<Interval>>,
+    status: HostStatus,
+    arrived: Option<Instant>,
+    error: Option<String>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LocalFeed {
+    /// Opens the source and starts measuring.
+    pub fn start(options: &SamplerOptions) -> anyhow::Result<Self> {
+        let sampler = Sampler::open(options).context("cannot measure this machine")?;
+        let shared = Arc::new(Shared::default());
+        shared.lock().status = HostStatus {
+            info: sampler.info().clone(),
+            trust: Trust::Local,
+            source: sampler.kind(),
+            ..HostStatus::default()
+        };
+        let host = sampler.info().host;
+        let title = format!("this machine, {}", sampler.info().source_reason);
+        let for_thread = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("measure".to_owned())
+            .spawn(move || measure(sampler, &for_thread))
+            .context("cannot start the measuring thread")?;
+        Ok(Self { shared, thread: Some(thread), users: users(), title, host })
+    }
+}
+
+fn measure(mut sampler: Sampler, shared: &Shared) {
+    while !shared.stop.load(Ordering::Relaxed) {
+        match sampler.step(&shared.stop) {
+            Ok(None) => break,
+            Ok(Some(step)) => {
+                let interval = (!step.is_first).then(|| Arc::new(step.interval.clone()));
+                let mut inner = shared.lock();
+                let status = &mut inner.status;
+                status.last = step.snapshot.end;
+                status.received_wall_ns = clock::wall_ns();
+                status.thread_count = step.snapshot.thread_count;
+                status.process_count = step.snapshot.process_count;
+                status.loss = LossCounts { snapshots: status.loss.snapshots + 1, ..status.loss };
+                inner.arrived = Some(Instant::now());
+                inner.error = None;
+                inner.waiting.extend(interval);
+                while inner.waiting.len() > MAX_WAITING {
+                    inner.waiting.pop_front();
+                }
+            }
+            Err(error) => {
+                shared.lock().error = Some(format!("cannot measure this machine: {error}"));
+                std::thread::park_timeout(Duration::from_millis(50));
+            }
+        }
+    }
+}
+
+/// Names of this machine's users by id, from passwd(5).
+fn users() -> HashMap<u32, String> {
+    let text = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    text.lines()
+        .filter_map(|line| {
+            let mut fields = line.split(':');
+            let name = fields.next()?;
+            Some((fields.nth(1)?.parse().ok()?, name.to_owned()))
+        })
+        .collect()
+}
+
+impl Drop for LocalFeed {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            if thread.join().is_err() {
+                log::error!("the measuring thread panicked");
+            }
+        }
+    }
+}
+
+impl Feed for LocalFeed {
+    fn title(&self) -> String {
+        self.title.clone()
+    }
+
+    fn hosts(&self) -> Vec<HostStatus> {
+        vec![self.shared.lock().status.clone()]
+    }
+
+    fn host(&self) -> Option<HostId> {
+        Some(self.host)
+    }
+
+    fn select(&mut self, host: HostId) -> Result<(), FeedError> {
+        if host == self.host {
+            Ok(())
+        } else {
+            Err(FeedError(format!("this machine is the only host here, not {host}")))
+        }
+    }
+
+    fn poll(&mut self) -> Result<Option<Arc<Interval>>, FeedError> {
+        let mut inner = self.shared.lock();
+        match (inner.waiting.pop_front(), &inner.error) {
+            (None, Some(error)) => Err(FeedError(error.clone())),
+            (interval, _) => Ok(interval),
+        }
+    }
+
+    fn age(&self) -> Option<Duration> {
+        self.shared.lock().arrived.map(|arrived| arrived.elapsed())
+    }
+
+    fn parse_time(&self, text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError> {
+        super::parse_time(text, shown_wall_ns)
+    }
+
+    fn format_time(&self, wall_ns: i64) -> String {
+        crate::when::show(wall_ns)
+    }
+
+    fn user_name(&self, uid: u32) -> Option<String> {
+        self.users.get(&uid).cloned()
+    }
+}

@@ -1,0 +1,57 @@
+//! Where the screens get their data: this machine ([`LocalFeed`]), a receiver elsewhere ([`RemoteFeed`]), this process's own
+//! receiver ([`HubFeed`]), or a store ([`StoreFeed`]). In: samples, HTTP, memory, a file. Out: [`cpumon_tui::Feed`].
+
+mod hub;
+mod local;
+mod remote;
+mod store;
+
+use cpumon_tui::FeedError;
+use cpumon_web::Seek;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+
+pub use hub::HubFeed;
+pub use local::LocalFeed;
+pub use remote::RemoteFeed;
+pub use store::StoreFeed;
+
+use crate::when;
+
+/// Reads what a user typed. A clock time alone means the day that is shown; words (`3m ago`, `yesterday`) count from now.
+fn parse_time(text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError> {
+    let counts_from_now = ["now", "ago", "today", "yesterday"].iter().any(|word| text.contains(word));
+    let shown = shown_wall_ns
+        .filter(|_| !counts_from_now)
+        .and_then(|ns| Timestamp::from_nanosecond(i128::from(ns)).ok())
+        .map_or_else(Zoned::now, |stamp| stamp.to_zoned(TimeZone::system()));
+    when::parse(text, &shown).map(|when| when.wall_ns).map_err(|error| FeedError(error.to_string()))
+}
+
+/// The web's word for a place in the past.
+fn seek_of(to: cpumon_tui::Seek) -> Seek {
+    match to {
+        cpumon_tui::Seek::At(ns) => Seek::At(ns),
+        cpumon_tui::Seek::Before(ns) => Seek::Before(ns),
+        cpumon_tui::Seek::After(ns) => Seek::After(ns),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_time_means_the_day_on_screen() {
+        let shown = "2026-03-05T12:00:00".parse::<jiff::civil::DateTime>().unwrap();
+        let shown_ns = |text: &str| {
+            let zoned = text.parse::<jiff::civil::DateTime>().unwrap().to_zoned(TimeZone::system()).unwrap();
+            i64::try_from(zoned.timestamp().as_nanosecond()).unwrap()
+        };
+        let shown_at_ns = shown_ns(&shown.to_string());
+        let on_screen = Some(shown_at_ns);
+        assert_eq!(parse_time("09:30", on_screen).unwrap(), shown_ns("2026-03-05T09:30:00"));
+        assert!(parse_time("1m ago", on_screen).unwrap() > shown_at_ns + 3_600_000_000_000);
+        assert!(parse_time("never", on_screen).unwrap_err().0.contains("not a time"));
+    }
+}

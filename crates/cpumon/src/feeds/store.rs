@@ -1,0 +1,132 @@
+//! [`StoreFeed`]: what a store has kept. In: its file. Out: any host at any moment; the newest first, and what is written
+//! while it is looked at.
+
+use std::ops::{ControlFlow, Range};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cpumon_model::{HostId, HostStatus, Interval};
+use cpumon_store::{HostRecord, Query, Reader, StoreError};
+use cpumon_tui::{Feed, FeedError, HistoryPoint, Task};
+use cpumon_web::Seek;
+
+use super::hub::history_point;
+use crate::clock;
+use crate::past::seek;
+
+/// The file is asked for something new this often.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// See the module.
+#[derive(Debug)]
+pub struct StoreFeed {
+    reader: Reader,
+    hosts: Vec<HostStatus>,
+    selected: Option<HostId>,
+    newest_end_ns: Option<i64>,
+    next_look: Instant,
+    note: String,
+}
+
+fn failed(error: &StoreError) -> FeedError {
+    FeedError(error.to_string())
+}
+
+fn status_of(record: HostRecord) -> HostStatus {
+    let last_ns = record.last_wall_ns.unwrap_or(0);
+    let mut status = HostStatus { info: record.info, trust: record.trust, ..HostStatus::default() };
+    status.last.wall_ns = last_ns;
+    status.received_wall_ns = last_ns;
+    status
+}
+
+impl StoreFeed {
+    /// Opens a store and selects `host`, or else the one that reported last. `note` is shown behind the store's name.
+    pub fn open(path: &Path, host: Option<&str>, note: &str) -> Result<Self, StoreError> {
+        let reader = Reader::open(path)?;
+        let records = reader.hosts()?;
+        let selected = match host {
+            Some(wanted) => Some(reader.find_host(wanted)?.info.host),
+            None => records.iter().max_by_key(|record| record.last_wall_ns).map(|record| record.info.host),
+        };
+        let hosts = records.into_iter().map(status_of).collect();
+        Ok(Self {
+            reader,
+            hosts,
+            selected,
+            newest_end_ns: None,
+            next_look: Instant::now(),
+            note: note.to_owned(),
+        })
+    }
+}
+
+impl Feed for StoreFeed {
+    fn title(&self) -> String {
+        format!("store {}{}", self.reader.path().display(), self.note)
+    }
+
+    fn hosts(&self) -> Vec<HostStatus> {
+        self.hosts.clone()
+    }
+
+    fn host(&self) -> Option<HostId> {
+        self.selected
+    }
+
+    fn select(&mut self, host: HostId) -> Result<(), FeedError> {
+        if !self.hosts.iter().any(|known| known.info.host == host) {
+            return Err(FeedError(format!("the store has no host {host}")));
+        }
+        (self.selected, self.newest_end_ns, self.next_look) = (Some(host), None, Instant::now());
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Result<Option<Arc<Interval>>, FeedError> {
+        let Some(host) = self.selected.filter(|_| Instant::now() >= self.next_look) else { return Ok(None) };
+        let found = match self.newest_end_ns {
+            None => seek(&self.reader, host, Seek::Before(i64::MAX)),
+            Some(end_ns) => seek(&self.reader, host, Seek::After(end_ns)),
+        };
+        let found = found.map_err(|error| failed(&error))?;
+        match &found {
+            Some(interval) => self.newest_end_ns = Some(interval.end.wall_ns),
+            None => self.next_look = Instant::now() + LOOK_EVERY,
+        }
+        Ok(found.map(Arc::new))
+    }
+
+    fn age(&self) -> Option<Duration> {
+        let age_ns = clock::wall_ns().saturating_sub(self.newest_end_ns?);
+        Some(Duration::from_nanos(u64::try_from(age_ns).unwrap_or(0)))
+    }
+
+    fn seek(&mut self, to: cpumon_tui::Seek) -> Result<Option<Arc<Interval>>, FeedError> {
+        let Some(host) = self.selected else { return Ok(None) };
+        let found = seek(&self.reader, host, super::seek_of(to)).map_err(|error| failed(&error))?;
+        Ok(found.map(Arc::new))
+    }
+
+    fn history(&mut self, task: Task, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
+        let Some(host) = self.selected else { return Ok(None) };
+        let mut points = Vec::new();
+        // The store's range is open at its begin and closed at its end.
+        let query = Query::new(host).range(wall_ns.start.saturating_sub(1), wall_ns.end.saturating_sub(1));
+        self.reader
+            .for_each_interval(&query, &mut |interval| {
+                points.push(history_point(interval, task));
+                ControlFlow::Continue(())
+            })
+            .map_err(|error| failed(&error))?;
+        Ok(Some(points))
+    }
+
+    fn parse_time(&self, text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError> {
+        super::parse_time(text, shown_wall_ns)
+    }
+
+    fn format_time(&self, wall_ns: i64) -> String {
+        crate::when::show(wall_ns)
+    }
+}

@@ -1,0 +1,88 @@
+//! The desk: `cpumon`. In: a command line. Out: an exit status. Why a library: so that tests can reach the parts.
+//!
+//! # Overview
+//! [`cli`] is the command line's one definition; [`dispatch`] carries a command out; [`hub`] is what faces see of a running
+//! receiver; the other modules are one command or one kind of input each.
+
+pub mod cli;
+pub mod client;
+mod clock;
+mod data;
+pub mod desk;
+pub mod exit;
+pub mod feeds;
+pub mod hub;
+mod man;
+mod past;
+pub mod paths;
+mod serve;
+mod signals;
+mod status;
+mod table;
+mod top;
+pub mod units;
+pub mod when;
+
+use std::ffi::OsString;
+use std::io::{self, BufWriter, Write};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use cpumon_agent::{AgentArgs, DataMissing};
+
+use crate::cli::{Cli, Command, HostsArgs};
+use crate::exit::{Outcome, finish};
+use crate::signals::Signals;
+
+/// Runs the program: reads `args` (the program's name first), does what they say.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    match cli::parse(args) {
+        Ok(cli) => finish(&dispatch(&cli)),
+        Err(error) => {
+            // A closed output leaves nobody to tell.
+            let _ = error.print();
+            ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+        }
+    }
+}
+
+/// Carries out one command.
+pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
+    match &cli.command {
+        Command::Top(args) => top::top(args),
+        Command::Run(args) => serve::run(args),
+        Command::Serve(args) => serve::serve(args),
+        Command::Agent(args) => agent(args),
+        Command::Export(args) => data::export(args),
+        Command::Import(args) => data::import(args),
+        Command::Hosts(HostsArgs { store: Some(store), json, .. }) => {
+            to_stdout(|out| data::hosts(store, *json, out))
+        }
+        Command::Hosts(args) => to_stdout(|out| status::hosts(args, out)),
+        Command::Status(args) => to_stdout(|out| status::status(args, out)),
+        Command::Man(args) => to_stdout(|out| man::man(args, out)),
+        Command::Completions(args) => to_stdout(|out| man::completions(args, out)),
+    }
+}
+
+/// `cpumon agent`: the same as the slim `cpumon-agent`.
+fn agent(args: &AgentArgs) -> anyhow::Result<Outcome> {
+    cpumon_agent::log_to_stderr("cpumon", args.log_level());
+    let signals = Signals::install()?;
+    match cpumon_agent::run(args, signals.stop()) {
+        Ok(()) => Ok(signals.outcome()),
+        Err(error) if error.is::<DataMissing>() => {
+            log::warn!("{error}");
+            Ok(Outcome::DataMissing)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Runs a command that writes to standard output, buffered.
+fn to_stdout(command: impl FnOnce(&mut dyn Write) -> anyhow::Result<Outcome>) -> anyhow::Result<Outcome> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let outcome = command(&mut out)?;
+    out.flush().context("cannot write to standard output")?;
+    Ok(outcome)
+}

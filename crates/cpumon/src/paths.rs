@@ -1,0 +1,104 @@
+//! Where the store is unless the user says. In: the environment. Out: a path.
+//!
+//! A service (root, or started by systemd with a state directory) uses `/var/lib/cpumon`, a user the XDG state directory.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+const FILE: &str = "cpumon.db";
+const SERVICE_DIR: &str = "/var/lib/cpumon";
+
+/// What decides; the process's own in [`Surroundings::of_process`].
+#[derive(Clone, Debug, Default)]
+struct Surroundings {
+    state_directory: Option<OsString>,
+    xdg_state_home: Option<OsString>,
+    home: Option<OsString>,
+    is_root: bool,
+}
+
+impl Surroundings {
+    fn of_process() -> Self {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        Self {
+            state_directory: variable("STATE_DIRECTORY"),
+            xdg_state_home: variable("XDG_STATE_HOME"),
+            home: variable("HOME"),
+            is_root: rustix::process::geteuid().is_root(),
+        }
+    }
+
+    fn service(&self) -> Option<PathBuf> {
+        if let Some(listed) = &self.state_directory {
+            // systemd.exec(5): several directories are separated by colons.
+            return std::env::split_paths(listed).next().map(|dir| dir.join(FILE));
+        }
+        self.is_root.then(|| Path::new(SERVICE_DIR).join(FILE))
+    }
+
+    fn user(&self) -> Option<PathBuf> {
+        // XDG Base Directory Specification: a relative path is to be ignored.
+        let xdg = self.xdg_state_home.as_ref().map(PathBuf::from).filter(|dir| dir.is_absolute());
+        let home = || self.home.as_ref().map(|home| Path::new(home).join(".local/state"));
+        xdg.or_else(home).map(|dir| dir.join("cpumon").join(FILE))
+    }
+
+    fn for_writing(&self) -> PathBuf {
+        self.service().or_else(|| self.user()).unwrap_or_else(|| Path::new(SERVICE_DIR).join(FILE))
+    }
+
+    /// The user's own store, else the service's if there is one.
+    fn for_reading(&self, exists: impl Fn(&Path) -> bool) -> PathBuf {
+        let own = self.for_writing();
+        let service = Path::new(SERVICE_DIR).join(FILE);
+        if !exists(&own) && exists(&service) { service } else { own }
+    }
+}
+
+/// The store to write: `given`, else the default.
+#[must_use]
+pub fn store_for_writing(given: Option<&Path>) -> PathBuf {
+    given.map_or_else(|| Surroundings::of_process().for_writing(), Path::to_owned)
+}
+
+/// The store to read: `given`, else the user's own, else the service's.
+#[must_use]
+pub fn store_for_reading(given: Option<&Path>) -> PathBuf {
+    given.map_or_else(|| Surroundings::of_process().for_reading(Path::exists), Path::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(value: &str) -> OsString {
+        value.into()
+    }
+
+    #[test]
+    fn a_service_writes_to_its_state_directory() {
+        let root = Surroundings { is_root: true, home: Some(text("/root")), ..Surroundings::default() };
+        assert_eq!(root.for_writing(), Path::new("/var/lib/cpumon/cpumon.db"));
+        let unit = Surroundings { state_directory: Some(text("/run/a:/run/b")), ..root };
+        assert_eq!(unit.for_writing(), Path::new("/run/a/cpumon.db"));
+    }
+
+    #[test]
+    fn a_user_writes_to_the_xdg_state_directory() {
+        let user = Surroundings { home: Some(text("/home/u")), ..Surroundings::default() };
+        assert_eq!(user.for_writing(), Path::new("/home/u/.local/state/cpumon/cpumon.db"));
+        let relative = Surroundings { xdg_state_home: Some(text("state")), ..user.clone() };
+        assert_eq!(relative.for_writing(), user.for_writing());
+        let xdg = Surroundings { xdg_state_home: Some(text("/x")), ..user };
+        assert_eq!(xdg.for_writing(), Path::new("/x/cpumon/cpumon.db"));
+    }
+
+    #[test]
+    fn a_reader_falls_back_to_the_service() {
+        let user = Surroundings { home: Some(text("/home/u")), ..Surroundings::default() };
+        let service = Path::new("/var/lib/cpumon/cpumon.db");
+        assert_eq!(user.for_reading(|path| path == service), service);
+        assert_eq!(user.for_reading(|_| true), user.for_writing());
+        assert_eq!(user.for_reading(|_| false), user.for_writing());
+    }
+}

@@ -1,0 +1,116 @@
+//! `cpumon serve` and `cpumon run`. In: what the user wants received, measured and kept. Out: a running receiver until a
+//! signal ends it.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use cpumon_tui::Options;
+use cpumon_web::Live;
+
+use crate::cli::{RunArgs, ServeArgs};
+use crate::clock;
+use crate::desk::{Desk, Plan, SecondLines, sampler_options, store_options};
+use crate::exit::{Outcome, Usage};
+use crate::feeds::HubFeed;
+use crate::paths::store_for_writing;
+use crate::signals::Signals;
+
+/// How often a waiting command looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(50);
+const PROGRAM: &str = "cpumon";
+
+/// `cpumon serve`.
+pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
+    cpumon_agent::log_to_stderr(PROGRAM, log::LevelFilter::Info);
+    let store = store_for_writing(args.store.as_deref());
+    let plan = Plan {
+        udp: args.udp.clone(),
+        multicast: args.multicast.clone(),
+        http: args.http,
+        store: (!args.no_store).then(|| (store, store_options(&args.keep))),
+        measure: (!args.no_agent).then(|| sampler_options(&args.measure)),
+    };
+    let signals = Signals::install()?;
+    let desk = Desk::start(&plan)?;
+    say_start(&desk)?;
+    let ended = wait(&desk, &signals, args.log_each_second, None);
+    desk.finish()?;
+    ended?;
+    Ok(signals.outcome())
+}
+
+/// `cpumon run`. Ending it by Ctrl-C is how it is meant to end: not an interruption.
+pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
+    if !args.udp.ip().is_loopback() {
+        let say = format!(
+            "--udp {}: `cpumon run` listens on loopback only; `cpumon serve` listens elsewhere",
+            args.udp
+        );
+        return Err(Usage(say).into());
+    }
+    let has_screen = io::stdout().is_terminal() && io::stdin().is_terminal();
+    // Messages would run across the screen; what matters of them is in its title line.
+    cpumon_agent::log_to_stderr(
+        PROGRAM,
+        if has_screen { log::LevelFilter::Off } else { log::LevelFilter::Info },
+    );
+    let plan = Plan {
+        udp: vec![args.udp],
+        multicast: Vec::new(),
+        http: args.http,
+        store: Some((store_for_writing(args.store.as_deref()), store_options(&args.keep))),
+        measure: Some(sampler_options(&args.measure)),
+    };
+    let signals = Signals::install()?;
+    let desk = Desk::start(&plan)?;
+    let ended = if has_screen {
+        let mut feed = HubFeed::new(Arc::clone(desk.hub()));
+        let options = Options { stop: Arc::clone(signals.stop()), ..Options::default() };
+        cpumon_tui::run(&mut feed, &options).map_err(Into::into)
+    } else {
+        say_start(&desk).and_then(|()| wait(&desk, &signals, true, args.iterations))
+    };
+    desk.finish()?;
+    ended?;
+    Ok(Outcome::Done)
+}
+
+fn say_start(desk: &Desk) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    for line in desk.start_lines() {
+        writeln!(out, "{line}").context("cannot write to standard output")?;
+    }
+    writeln!(out, "{}", desk.ready_line())
+        .and_then(|()| out.flush())
+        .context("cannot write to standard output")
+}
+
+/// Waits for a signal, a thread that failed, or enough intervals of the local host; logs a line a second if wanted.
+fn wait(desk: &Desk, signals: &Signals, logs: bool, intervals: Option<u64>) -> anyhow::Result<()> {
+    let lines = SecondLines::new(Arc::clone(desk.hub()));
+    let mut next_line = Instant::now() + Duration::from_secs(1);
+    while !signals.stop().load(Ordering::Relaxed) {
+        if desk.has_failed() {
+            bail!("a part of the receiver ended by itself");
+        }
+        std::thread::sleep(LOOK);
+        let count = || desk.hub().hosts().iter().map(|host| host.loss.snapshots).max().unwrap_or(0);
+        // The first snapshot ends no interval.
+        let is_enough = intervals.is_some_and(|wanted| count() > wanted);
+        if (logs && Instant::now() >= next_line) || is_enough {
+            next_line += Duration::from_secs(1);
+            let mut out = io::stdout().lock();
+            if writeln!(out, "{}", lines.line(clock::wall_ns())).and_then(|()| out.flush()).is_err() {
+                // Nobody reads the lines any more; receiving goes on for those who read the store.
+                return wait(desk, signals, false, intervals);
+            }
+        }
+        if is_enough {
+            break;
+        }
+    }
+    Ok(())
+}

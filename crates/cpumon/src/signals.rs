@@ -1,0 +1,49 @@
+//! Signals as flags. In: SIGINT, SIGTERM, SIGHUP. Out: a flag that every thread of a command looks at.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use crate::exit::Outcome;
+
+/// Asked to stop, and how.
+#[derive(Clone, Debug)]
+pub struct Signals {
+    stop: Arc<AtomicBool>,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Signals {
+    /// From now on the first SIGINT, SIGTERM or SIGHUP asks to stop; a second one ends the process at once.
+    pub fn install() -> anyhow::Result<Self> {
+        let signals = Self { stop: Arc::default(), interrupted: Arc::default() };
+        signals.register().context("cannot handle signals")?;
+        Ok(signals)
+    }
+
+    fn register(&self) -> io::Result<()> {
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            // Handlers run in this order: the flag is not set yet when the first signal is looked at.
+            flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&self.stop))?;
+            flag::register(signal, Arc::clone(&self.stop))?;
+        }
+        flag::register(SIGINT, Arc::clone(&self.interrupted))?;
+        Ok(())
+    }
+
+    /// Set once the command is to end.
+    #[must_use]
+    pub fn stop(&self) -> &Arc<AtomicBool> {
+        &self.stop
+    }
+
+    /// How a command ended that would have gone on: stopped by Ctrl-C is *interrupted*, by a service manager is *done*.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        if self.interrupted.load(Ordering::Relaxed) { Outcome::Interrupted } else { Outcome::Done }
+    }
+}

@@ -1,0 +1,168 @@
+//! `cpumon status` and `cpumon hosts`. In: a receiver's URL. Out: text for people, or JSON.
+
+use std::io::Write;
+
+use anyhow::Context;
+use cpumon_model::{LossCounts, escape};
+use cpumon_web::api;
+
+use crate::cli::{HostsArgs, StatusArgs};
+use crate::client::Client;
+use crate::exit::{Outcome, Usage};
+use crate::table::Table;
+use crate::units::show_bytes;
+
+/// `cpumon status`.
+pub fn status(args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let status = Client::new(&args.url).map_err(Usage)?.status()?;
+    if args.json {
+        write_json(&status, out)?;
+    } else {
+        write_status(&status, out).context("cannot write the status")?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// A value as indented JSON with a line end.
+fn write_json(value: &impl serde::Serialize, out: &mut dyn Write) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(value)?;
+    writeln!(out, "{text}").context("cannot write JSON")
+}
+
+fn seconds(ns: i64) -> i64 {
+    ns / 1_000_000_000
+}
+
+fn write_status(status: &api::Status, out: &mut dyn Write) -> std::io::Result<()> {
+    let up_s = seconds(status.now_wall_ns.saturating_sub(status.started_wall_ns));
+    writeln!(out, "receiver   cpumon {}, pid {}, up {up_s} s", escape(&status.version), status.pid)?;
+    writeln!(out, "listening  udp {}, http {}", status.udp.join(" "), status.http)?;
+    let receiver = &status.receiver;
+    writeln!(
+        out,
+        "received   {} datagrams, {}, {} intervals; lost in the kernel {}, rejected {}, receive errors {}",
+        receiver.datagrams,
+        show_bytes(receiver.bytes),
+        receiver.intervals,
+        receiver.kernel_dropped,
+        receiver.rejected,
+        receiver.receive_errors
+    )?;
+    for rejects in &receiver.rejected_by {
+        let (source, reason) = (escape(&rejects.source), escape(&rejects.reason));
+        writeln!(out, "rejected   {} from {source}; the last: {reason}", rejects.count)?;
+    }
+    write_store(&status.store, out)?;
+    write_hosts(&status.hosts, status.now_wall_ns, out)
+}
+
+fn write_store(store: &api::Store, out: &mut dyn Write) -> std::io::Result<()> {
+    let state = match store.state {
+        api::StoreState::None => return writeln!(out, "store      none: nothing is kept"),
+        api::StoreState::Ok => "ok".to_owned(),
+        api::StoreState::Failing => format!("NOT STORING: {}", escape(&store.error)),
+    };
+    writeln!(
+        out,
+        "store      {state}; {} ({}), {} intervals written, {} waiting of at most {}, {} dropped",
+        store.path,
+        show_bytes(store.size_bytes),
+        store.written,
+        store.queue,
+        store.queue_capacity,
+        store.dropped
+    )
+}
+
+/// Everything that did not arrive as it was sent, in few words.
+fn show_loss(loss: &api::Loss) -> String {
+    let counts = LossCounts::from(loss);
+    let named = [
+        (counts.snapshots_lost, "lost"),
+        (counts.snapshots_partial, "partial"),
+        (counts.rejected, "rejected"),
+        (counts.duplicates, "doubled"),
+        (counts.reordered, "reordered"),
+        (counts.store_dropped, "not stored"),
+    ];
+    let said: Vec<String> =
+        named.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}")).collect();
+    if said.is_empty() { "none".to_owned() } else { said.join(", ") }
+}
+
+fn write_hosts(hosts: &[api::Host], now_wall_ns: i64, out: &mut dyn Write) -> std::io::Result<()> {
+    let mut table = Table::new(&["HOST", "ID", "TRUST", "SOURCE", "ADDRESS", "THREADS", "SEEN", "LOSS"]);
+    for host in hosts {
+        table.row([
+            escape(&host.hostname).to_string(),
+            host.id.clone(),
+            escape(&host.trust).to_string(),
+            escape(&host.source).to_string(),
+            escape(&host.address).to_string(),
+            host.thread_count.to_string(),
+            format!("{} s ago", seconds(now_wall_ns.saturating_sub(host.received_wall_ns))),
+            show_loss(&host.loss),
+        ]);
+    }
+    table.write(out)
+}
+
+/// `cpumon hosts`.
+pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let status = Client::new(&args.url).map_err(Usage)?.status()?;
+    if args.json {
+        write_json(&api::Hosts { hosts: status.hosts }, out)?;
+    } else {
+        write_hosts(&status.hosts, status.now_wall_ns, out).context("cannot write the hosts")?;
+    }
+    Ok(Outcome::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_reads_well_and_is_safe_to_print() {
+        let host = api::Host {
+            id: "ab".repeat(16),
+            hostname: "evil\u{1b}[2J".into(),
+            trust: "unauthenticated".into(),
+            source: "v1".into(),
+            address: "127.0.0.2:4000".into(),
+            thread_count: 12,
+            received_wall_ns: 8_000_000_000,
+            loss: api::Loss { snapshots_lost: 2, store_dropped: 1, ..api::Loss::default() },
+            ..api::Host::default()
+        };
+        let status = api::Status {
+            version: "0.1.0".into(),
+            pid: 42,
+            now_wall_ns: 10_000_000_000,
+            udp: vec!["0.0.0.0:3001".into(), "[::]:3001".into()],
+            http: "127.0.0.1:3080".into(),
+            receiver: api::Receiver {
+                datagrams: 7,
+                bytes: 1234,
+                rejected: 3,
+                rejected_by: vec![api::Rejects {
+                    source: "127.0.0.9".into(),
+                    count: 3,
+                    reason: "decoding a datagram, byte 0: all bytes are zero".into(),
+                }],
+                ..api::Receiver::default()
+            },
+            store: api::Store {
+                path: "x.db".into(),
+                state: api::StoreState::Failing,
+                error: "disk is full".into(),
+                ..api::Store::default()
+            },
+            hosts: vec![host],
+            ..api::Status::default()
+        };
+        let mut text = Vec::new();
+        write_status(&status, &mut text).unwrap();
+        insta::assert_snapshot!(String::from_utf8(text).unwrap());
+    }
+}

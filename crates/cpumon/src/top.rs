@@ -1,0 +1,119 @@
+//! `cpumon top`. In: what the user wants to see. Out: the screens or batch lines over the right feed.
+
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use anyhow::anyhow;
+use cpumon_agent::SamplerOptions;
+use cpumon_collect::SourceOptions;
+use cpumon_tui::{BatchFormat, BatchOptions, Feed, Options, TuiError};
+
+use crate::cli::{BatchForm, HTTP_URL, TopArgs};
+use crate::client::{Client, ClientError};
+use crate::clock;
+use crate::exit::{Outcome, Usage};
+use crate::feeds::{LocalFeed, RemoteFeed, StoreFeed};
+use crate::paths::store_for_reading;
+use crate::signals::Signals;
+use crate::when;
+
+/// `cpumon top`.
+pub fn top(args: &TopArgs) -> anyhow::Result<Outcome> {
+    check(args)?;
+    let signals = Signals::install()?;
+    let mut feed = feed(args)?;
+    if args.batch {
+        return batch(args, &signals, &mut *feed);
+    }
+    let options = Options {
+        stop: signals.stop().clone(),
+        at_wall_ns: args.at.map(|at| at.wall_ns),
+        pids: args.pid.clone(),
+        threads: args.threads,
+        ..Options::default()
+    };
+    cpumon_tui::run(&mut *feed, &options)?;
+    Ok(signals.outcome())
+}
+
+fn check(args: &TopArgs) -> Result<(), Usage> {
+    if let Some(at) = args.at.filter(|at| at.wall_ns > clock::wall_ns()) {
+        return Err(Usage(format!("--at {} lies in the future", when::show(at.wall_ns))));
+    }
+    if args.url.is_some() && args.host.is_none() && args.store.is_none() && args.at.is_none() {
+        return Err(Usage("--url needs --host NAME; `cpumon hosts` lists the names".to_owned()));
+    }
+    Ok(())
+}
+
+fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed>> {
+    let host = args.host.as_deref();
+    match host {
+        Some(name) if args.at.is_none() && args.store.is_none() => remote_or_store(args, name),
+        None if args.at.is_none() && args.store.is_none() => {
+            let source = SourceOptions {
+                choice: args.source,
+                cmdline: args.cmdline,
+                interval: args.delay.unwrap_or(SourceOptions::default().interval),
+                ..SourceOptions::default()
+            };
+            let options = SamplerOptions { source, ..SamplerOptions::default() };
+            Ok(Box::new(LocalFeed::start(&options)?))
+        }
+        // A receiver that is named outright is asked for the past too.
+        Some(name) if args.url.is_some() && args.store.is_none() => remote_or_store(args, name),
+        _ => stored(&store_for_reading(args.store.as_deref()), host, ""),
+    }
+}
+
+fn stored(path: &Path, host: Option<&str>, note: &str) -> anyhow::Result<Box<dyn Feed>> {
+    let feed = StoreFeed::open(path, host, note)?;
+    if feed.host().is_none() {
+        return Err(anyhow!("store {} holds no data yet", path.display()));
+    }
+    Ok(Box::new(feed))
+}
+
+/// The receiver; if none runs at the usual place, what its store kept.
+fn remote_or_store(args: &TopArgs, name: &str) -> anyhow::Result<Box<dyn Feed>> {
+    let client = Client::new(args.url.as_deref().unwrap_or(HTTP_URL)).map_err(Usage)?;
+    match client.find(name) {
+        Ok(host) => Ok(Box::new(RemoteFeed::start(client, host.info.host)?)),
+        Err(error @ ClientError::Unreachable { .. }) if args.url.is_none() => {
+            let path = store_for_reading(None);
+            if !path.exists() {
+                return Err(error.into());
+            }
+            let _ = writeln!(
+                io::stderr(),
+                "cpumon: no receiver answers at {HTTP_URL}; showing what {} kept",
+                path.display()
+            );
+            stored(&path, Some(name), " (the receiver does not answer)")
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn batch(args: &TopArgs, signals: &Signals, feed: &mut dyn Feed) -> anyhow::Result<Outcome> {
+    let options = BatchOptions {
+        stop: signals.stop().clone(),
+        iterations: args.iterations,
+        delay: args.delay,
+        at_wall_ns: args.at.map(|at| at.wall_ns),
+        pids: args.pid.clone(),
+        threads: args.threads,
+        format: match args.output {
+            BatchForm::Text => BatchFormat::Text,
+            BatchForm::Json => BatchFormat::Json,
+        },
+    };
+    let mut out = BufWriter::new(io::stdout().lock());
+    match cpumon_tui::batch(feed, &options, &mut out).and_then(|()| out.flush().map_err(TuiError::Output)) {
+        Err(error @ TuiError::NothingThen(_)) => {
+            let _ = writeln!(io::stderr(), "cpumon: {error}");
+            Ok(Outcome::DataMissing)
+        }
+        ended => ended.map(|()| signals.outcome()).map_err(Into::into),
+    }
+}

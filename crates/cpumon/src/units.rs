@@ -1,0 +1,122 @@
+//! Sizes and durations as people write them. In: `10GB`, `3s`. Out: bytes, a duration, or an error with an example.
+
+use std::time::Duration;
+
+use jiff::{Span, SpanRelativeTo};
+
+/// Bytes in each unit, longest names first.
+const SIZES: [(&str, u64); 13] = [
+    ("kib", 1 << 10),
+    ("mib", 1 << 20),
+    ("gib", 1 << 30),
+    ("tib", 1 << 40),
+    ("kb", 1_000),
+    ("mb", 1_000_000),
+    ("gb", 1_000_000_000),
+    ("tb", 1_000_000_000_000),
+    ("k", 1_000),
+    ("m", 1_000_000),
+    ("g", 1_000_000_000),
+    ("t", 1_000_000_000_000),
+    ("b", 1),
+];
+
+/// Reads a size: `500`, `10GB` (10^9), `1.5GiB` (2^30). At most 2^63 bytes.
+pub fn size(text: &str) -> Result<u64, String> {
+    let lower = text.trim().to_ascii_lowercase();
+    let wrong = || format!("{text:?} is not a size; write 500MB, 10GB or 1.5GiB");
+    let (number, unit) = SIZES
+        .iter()
+        .find_map(|(name, bytes)| lower.strip_suffix(name).map(|number| (number.trim(), *bytes)))
+        .unwrap_or((&lower, 1));
+    if number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
+        return Err(wrong());
+    }
+    if let Ok(whole) = number.parse::<u64>() {
+        let bytes = whole.checked_mul(unit).filter(|bytes| i64::try_from(*bytes).is_ok());
+        return bytes.ok_or_else(|| format!("{text:?} is more than any disk holds"));
+    }
+    let part: f64 = number.parse().map_err(|_| wrong())?;
+    let bytes = part * unit as f64;
+    if bytes >= i64::MAX as f64 {
+        return Err(format!("{text:?} is more than any disk holds"));
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked: 0 ≤ bytes < 2^63")]
+    Ok(bytes as u64)
+}
+
+/// Reads a duration: `3s`, `100ms`, `1h30m`, `2d`; a bare number is seconds (`2`, `0.5`). Never zero.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let trimmed = text.trim();
+    let wrong = || format!("{text:?} is not a duration; write 500ms, 3s, 5m or 1h30m");
+    let is_number = !trimmed.is_empty() && trimmed.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let duration = if is_number {
+        let seconds = trimmed.parse::<f64>().map_err(|_| wrong())?;
+        Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?
+    } else if trimmed.starts_with(|c: char| c.is_ascii_digit()) {
+        let span: Span = trimmed.parse().map_err(|_| wrong())?;
+        let signed = span.to_duration(SpanRelativeTo::days_are_24_hours()).map_err(|_| wrong())?;
+        Duration::try_from(signed).map_err(|_| wrong())?
+    } else {
+        return Err(wrong());
+    };
+    if duration.is_zero() { Err(format!("{text:?}: must be more than zero")) } else { Ok(duration) }
+}
+
+/// Bytes for people: `1.5 GB`.
+#[must_use]
+pub fn show_bytes(bytes: u64) -> String {
+    [("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)]
+        .iter()
+        .find(|(_, unit)| bytes as f64 >= *unit)
+        .map_or_else(|| format!("{bytes} B"), |(name, unit)| format!("{:.1} {name}", bytes as f64 / unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_in_both_systems() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("500", 500),
+            ("500B", 500),
+            ("10GB", 10_000_000_000),
+            ("10g", 10_000_000_000),
+            ("1.5 GiB", 1_610_612_736),
+        ] {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for text in
+            ["", "GB", "8 EB", "-1GB", "1e9", "ten", "1.2.3MB", "9999999999999TB", "99999999999999.5TB"]
+        {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_with_and_without_a_unit() {
+        for (text, ms) in [
+            ("3s", 3_000),
+            ("100ms", 100),
+            ("1h30m", 5_400_000),
+            ("2", 2_000),
+            ("0.5", 500),
+            ("2d", 172_800_000),
+            ("5 min", 300_000),
+        ] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for text in ["", "0", "0s", "-3s", "abc", "3 parsecs", "1..2", "99999999999999999999999"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn bytes_read_well() {
+        assert_eq!(show_bytes(999), "999 B");
+        assert_eq!(show_bytes(1_500), "1.5 kB");
+        assert_eq!(show_bytes(12_345_678_901), "12.3 GB");
+    }
+}
