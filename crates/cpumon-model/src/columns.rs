@@ -104,7 +104,7 @@ columns! {
     VoluntarySwitches "voluntary_switches" Integer "" [PROCESS_INTERVAL|THREAD_INTERVAL] SWITCHES "Times it left the CPU to wait.";
     InvoluntarySwitches "involuntary_switches" Integer "" [PROCESS_INTERVAL|THREAD_INTERVAL] SWITCHES "Times it was pushed off the CPU while runnable.";
     CpuPct "cpu_pct" Real "%CPU" [PROCESS_INTERVAL|THREAD_INTERVAL] RUN "Utilization: run_ns / duration_ns x 100; 100 = one CPU.";
-    ParentPid "parent_pid" Integer "" [PROCESS_INTERVAL] NONE "Pid of the parent process; 0 for none.";
+    ParentPid "parent_pid" Integer "" [PROCESSES|PROCESS_INTERVAL] NONE "Pid of the parent process; 0 for none.";
     Uid "uid" Integer "" [PROCESSES|PROCESS_INTERVAL|THREAD_INTERVAL] NONE "Real user id of the process.";
     Cgroup "cgroup" Text "" [PROCESSES|PROCESS_INTERVAL|THREAD_INTERVAL] NONE "cgroup path; empty if none or unreadable.";
     Container "container" Text "" [PROCESSES|PROCESS_INTERVAL|THREAD_INTERVAL] NONE "Container or systemd unit, derived from the cgroup; empty if none.";
@@ -157,7 +157,7 @@ columns! {
     CpuCount "cpu_count" Integer "" [HOSTS] NONE "Online CPUs.";
     IntervalNs "interval_ns" Integer "ns" [HOSTS] NONE "The interval the agent aims at.";
     Trust "trust" Text "" [HOSTS] NONE "How the data came in: local, unauthenticated or imported.";
-    FirstNs "first_ns" Integer "ns" [HOSTS] NONE "Begin of the oldest stored interval, since the UNIX epoch.";
+    FirstNs "first_ns" Integer "ns" [HOSTS] NONE "End of the oldest stored interval, since the UNIX epoch.";
     LastNs "last_ns" Integer "ns" [HOSTS] NONE "End of the newest stored interval, since the UNIX epoch.";
     Flags "flags" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|HOST_INTERVAL] NONE "What is odd, names joined by |: counter_reset, first_sight, no_final_counters, impossible, spans_loss, partial, restart.";
     Source "source" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] NONE "Who measured: procfs, bpf, v1, legacy, simulated.";

@@ -99,6 +99,9 @@ pub enum StoreError {
         /// Name and id of each.
         known: String,
     },
+    /// More than one SQL statement at once.
+    #[error("one statement at a time: the text after the first ';' is another one")]
+    SeveralStatements,
 }
 
 /// Result of a store operation.

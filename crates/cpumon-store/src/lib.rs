@@ -38,6 +38,7 @@ pub mod legacy;
 mod options;
 mod reader;
 mod schema;
+pub mod sql;
 mod thread;
 mod writer;
 

@@ -10,6 +10,7 @@ mod legacy;
 mod open;
 mod query;
 mod stream;
+mod tasks;
 
 use std::cell::RefCell;
 use std::ops::ControlFlow;

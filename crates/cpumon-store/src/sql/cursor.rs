@@ -1,0 +1,95 @@
+//! A cursor as SQLite sees it. In: SQLite's calls. Out: cells of a [`Scan`]. Why: see [`super::table`].
+
+use std::ffi::c_int;
+use std::marker::PhantomData;
+use std::rc::Rc;
+
+use cpumon_model::{Tables, columns};
+use rusqlite::Result;
+use rusqlite::vtab::{Context, Filters, VTabCursor, sqlite3_vtab_cursor};
+
+use super::cells::{Cell, Rows};
+use super::plan::Plan;
+use super::scan::Scan;
+use super::table::{StoreTable, module_error};
+use crate::reader::Reader;
+
+/// A walk over one virtual table.
+#[repr(C)]
+pub(super) struct TableCursor<'vtab> {
+    /// SQLite's part. Must be first.
+    base: sqlite3_vtab_cursor,
+    reader: Rc<Reader>,
+    table: Tables,
+    scan: Option<Scan>,
+    rows: Rows,
+    /// The current row in `rows`.
+    at: usize,
+    /// Place in a row of `rows` by column number; `None` for columns that the query does not want.
+    places: Vec<Option<usize>>,
+    row_id: i64,
+    table_lives: PhantomData<&'vtab StoreTable>,
+}
+
+impl TableCursor<'_> {
+    pub fn new(reader: Rc<Reader>, table: Tables) -> Self {
+        Self {
+            base: sqlite3_vtab_cursor::default(),
+            reader,
+            table,
+            scan: None,
+            rows: Rows::default(),
+            at: 0,
+            places: Vec::new(),
+            row_id: 0,
+            table_lives: PhantomData,
+        }
+    }
+
+    fn load(&mut self) -> Result<()> {
+        self.at = 0;
+        self.rows = match &mut self.scan {
+            Some(scan) => scan.next_batch().map_err(|error| module_error(&error))?,
+            None => Rows::default(),
+        };
+        Ok(())
+    }
+}
+
+#[expect(unsafe_code, reason = "SQLite's module interface")]
+// SAFETY: the struct is repr(C) and begins with sqlite3_vtab_cursor.
+unsafe impl VTabCursor for TableCursor<'_> {
+    fn filter(&mut self, _number: c_int, text: Option<&str>, arguments: &Filters<'_>) -> Result<()> {
+        let plan = Plan::from_text(text.unwrap_or_default());
+        let bounds = plan.bounds(arguments);
+        let mut place = 0..;
+        self.places = (0..columns(self.table).count())
+            .map(|at| if plan.wants(at) { place.next() } else { None })
+            .collect();
+        self.row_id = 0;
+        let scan = Scan::new(Rc::clone(&self.reader), self.table, &plan, bounds);
+        self.scan = Some(scan.map_err(|error| module_error(&error))?);
+        self.load()
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.at += 1;
+        self.row_id += 1;
+        if self.at < self.rows.count { Ok(()) } else { self.load() }
+    }
+
+    fn eof(&self) -> bool {
+        self.at >= self.rows.count
+    }
+
+    fn column(&self, context: &mut Context, number: c_int) -> Result<()> {
+        let width = self.scan.as_ref().map_or(0, Scan::width);
+        let place = usize::try_from(number).ok().and_then(|at| self.places.get(at).copied().flatten());
+        let cell = place.and_then(|place| self.rows.cells.get(self.at * width + place));
+        cell.unwrap_or(&Cell::Null).give(context)
+    }
+
+    fn rowid(&self) -> Result<i64> {
+        Ok(self.row_id)
+    }
+}

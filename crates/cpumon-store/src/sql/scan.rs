@@ -1,0 +1,200 @@
+//! A walk over a virtual table. In: a reader, bounds, the wanted columns. Out: rows in small batches. Why: SQLite pulls rows,
+//! the reader pushes intervals; a batch lies between, so memory is bounded and `LIMIT 3` reads little.
+
+use std::ops::ControlFlow;
+use std::rc::Rc;
+
+use cpumon_model::{Column, ColumnId, Interval, IntervalView, Tables, Value};
+
+use super::cells::{Cell, Rows};
+use super::plan::{Bounds, Plan};
+use crate::error::Result;
+use crate::reader::{HostRecord, ProcessFilter, Query, Reader, What};
+
+/// Intervals in the first batch and in the largest.
+const FIRST_BATCH: usize = 4;
+const LARGEST_BATCH: usize = 256;
+/// A batch ends early when it holds this many cells.
+const MAX_BATCH_CELLS: usize = 1 << 18;
+
+/// Where a walk stands.
+pub(super) struct Scan {
+    reader: Rc<Reader>,
+    table: Tables,
+    /// The wanted columns.
+    columns: Vec<&'static Column>,
+    bounds: Bounds,
+    /// Hosts still to be walked, the next one last.
+    hosts: Vec<HostRecord>,
+    /// Intervals of the present host that end up to here are done.
+    after_ns: i64,
+    /// Rows of `process` or `thread` up to here are done.
+    after_id: i64,
+    batch: usize,
+}
+
+impl Scan {
+    pub fn new(reader: Rc<Reader>, table: Tables, plan: &Plan, bounds: Bounds) -> Result<Self> {
+        let mut hosts = if bounds.is_empty { Vec::new() } else { reader.hosts()? };
+        if let Some(name) = &bounds.host {
+            hosts.retain(|host| *host.info.hostname == **name);
+        }
+        hosts.reverse();
+        let columns = cpumon_model::columns(table).enumerate().filter(|(at, _)| plan.wants(*at));
+        let columns = columns.map(|(_, column)| column).collect();
+        let after_ns = bounds.end_at_least.map_or(i64::MIN, |least| least.saturating_sub(1));
+        Ok(Self { reader, table, columns, bounds, hosts, after_ns, after_id: 0, batch: FIRST_BATCH })
+    }
+
+    pub fn width(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// The next rows; none at the end.
+    pub fn next_batch(&mut self) -> Result<Rows> {
+        let mut rows = Rows::default();
+        while rows.count == 0 {
+            let Some(host) = self.hosts.last().cloned() else { break };
+            let is_more = match self.table {
+                Tables::HOSTS => {
+                    self.host_row(&host, &mut rows);
+                    false
+                }
+                Tables::PROCESSES | Tables::THREADS => self.task_rows(&host, &mut rows)?,
+                _ => self.interval_rows(&host, &mut rows)?,
+            };
+            if !is_more {
+                self.hosts.pop();
+                self.after_ns = self.bounds.end_at_least.map_or(i64::MIN, |least| least.saturating_sub(1));
+                self.after_id = 0;
+            }
+        }
+        self.batch = (self.batch * 2).min(LARGEST_BATCH);
+        Ok(rows)
+    }
+
+    fn host_row(&self, host: &HostRecord, rows: &mut Rows) {
+        rows.cells.extend(self.columns.iter().map(|column| host_cell(host, column.id)));
+        rows.count += 1;
+    }
+
+    fn filter(&self) -> ProcessFilter {
+        match (self.bounds.pid, &self.bounds.name) {
+            (Some(pid), _) => ProcessFilter::Pid(pid),
+            (None, Some(name)) => ProcessFilter::Name(name.as_str().into()),
+            (None, None) => ProcessFilter::All,
+        }
+    }
+
+    /// Whether there may be more of this host.
+    fn interval_rows(&mut self, host: &HostRecord, rows: &mut Rows) -> Result<bool> {
+        let what = match self.table {
+            Tables::THREAD_INTERVAL => What::Threads,
+            Tables::PROCESS_INTERVAL => What::Processes,
+            _ => What::Meta,
+        };
+        let until_ns = self.bounds.end_at_most.unwrap_or(i64::MAX);
+        let query =
+            Query::new(host.info.host).range(self.after_ns, until_ns).what(what).filter(self.filter());
+        let name: Rc<str> = host.info.hostname.as_ref().into();
+        let (mut taken, mut last_ns, mut is_more) = (0, None, false);
+        self.reader.for_each_interval(&query, &mut |interval| {
+            // Intervals that end together stay together: the next batch begins after their end.
+            let is_new_end = last_ns != Some(interval.end.wall_ns);
+            if is_new_end && (taken >= self.batch || rows.cells.len() >= MAX_BATCH_CELLS) {
+                is_more = true;
+                return ControlFlow::Break(());
+            }
+            taken += 1;
+            last_ns = Some(interval.end.wall_ns);
+            take_rows(self.table, &self.columns, &name, interval, rows);
+            ControlFlow::Continue(())
+        })?;
+        self.after_ns = last_ns.unwrap_or(self.after_ns);
+        Ok(is_more)
+    }
+
+    fn task_rows(&mut self, host: &HostRecord, rows: &mut Rows) -> Result<bool> {
+        let before = rows.count;
+        let (reader, limit) = (Rc::clone(&self.reader), self.batch * 16);
+        let columns = &self.columns;
+        let mut last = self.after_id;
+        reader.for_each_task(
+            host.info.host,
+            self.table,
+            self.bounds.pid,
+            self.after_id,
+            limit,
+            &mut |task| {
+                last = task.id;
+                rows.cells.extend(columns.iter().map(|column| task.cell(host, column.id)));
+                rows.count += 1;
+            },
+        )?;
+        self.after_id = last;
+        Ok(rows.count - before == limit)
+    }
+}
+
+fn host_cell(host: &HostRecord, id: ColumnId) -> Cell {
+    let text = |text: &str| if text.is_empty() { Cell::Null } else { Cell::Text(text.into()) };
+    let known =
+        |number: u64| if number == 0 { Cell::Null } else { Cell::from(Value::Int(number.cast_signed())) };
+    match id {
+        ColumnId::Host => Cell::Text(host.info.hostname.as_ref().into()),
+        ColumnId::HostId => Cell::Text(host.info.host.to_string().into()),
+        ColumnId::BootId if host.info.boot == cpumon_model::BootId::default() => Cell::Null,
+        ColumnId::BootId => Cell::Text(host.info.boot.to_string().into()),
+        ColumnId::Kernel => text(&host.info.kernel),
+        ColumnId::Arch => text(&host.info.arch),
+        ColumnId::Agent => text(&host.info.agent),
+        ColumnId::SourceReason => text(&host.info.source_reason),
+        ColumnId::CpuCount => known(host.info.cpu_count.into()),
+        ColumnId::IntervalNs => known(host.info.interval_ns),
+        ColumnId::Trust => Cell::Text(host.trust.name().into()),
+        ColumnId::FirstNs => host.first_wall_ns.map_or(Cell::Null, Cell::Int),
+        ColumnId::LastNs => host.last_wall_ns.map_or(Cell::Null, Cell::Int),
+        _ => Cell::Null,
+    }
+}
+
+/// Columns whose cell is the same in each row of an interval.
+fn is_shared(id: ColumnId) -> bool {
+    matches!(id, ColumnId::Host | ColumnId::BeginUtc | ColumnId::EndUtc | ColumnId::Source)
+}
+
+fn take_rows(
+    table: Tables,
+    columns: &[&'static Column],
+    host: &Rc<str>,
+    interval: &Interval,
+    rows: &mut Rows,
+) {
+    let view = IntervalView::new(host, interval);
+    let shared: Vec<Option<Cell>> = columns
+        .iter()
+        .map(|column| match column.id {
+            ColumnId::Host => Some(Cell::Text(Rc::clone(host))),
+            id => is_shared(id).then(|| view.host(id).into()),
+        })
+        .collect();
+    let mut take = |cell: &dyn Fn(ColumnId) -> Cell| {
+        rows.cells.extend(
+            columns
+                .iter()
+                .zip(&shared)
+                .map(|(column, shared)| shared.clone().unwrap_or_else(|| cell(column.id))),
+        );
+        rows.count += 1;
+    };
+    match table {
+        Tables::PROCESS_INTERVAL => {
+            interval.processes.iter().for_each(|row| take(&|id| view.process(row, id).into()));
+        }
+        Tables::THREAD_INTERVAL => {
+            interval.threads.iter().for_each(|row| take(&|id| view.thread(row, id).into()));
+        }
+        Tables::CPU_INTERVAL => interval.cpus.iter().for_each(|row| take(&|id| view.cpu(row, id).into())),
+        _ => take(&|id| view.host(id).into()),
+    }
+}

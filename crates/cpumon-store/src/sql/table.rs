@@ -1,0 +1,109 @@
+//! A virtual table as SQLite sees it. In: SQLite's calls. Out: its declaration, a plan, cursors. Why: the one place where
+//! SQLite's module interface is met, together with [`super::cursor`].
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::ffi::{CStr, CString};
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use cpumon_model::{Column, Kind, Tables, columns};
+use rusqlite::vtab::{IndexInfo, VTab, VTabConfig, VTabConnection, sqlite3_vtab};
+use rusqlite::{Error, Result};
+
+use super::cursor::TableCursor;
+use super::plan::Plan;
+use crate::reader::Reader;
+
+/// Which table, of which store.
+pub(super) struct TableAux {
+    pub table: Tables,
+    pub path: PathBuf,
+}
+
+/// One virtual table on one connection.
+#[repr(C)]
+pub(super) struct StoreTable {
+    /// SQLite's part. Must be first.
+    base: sqlite3_vtab,
+    table: Tables,
+    path: PathBuf,
+    /// Opened at the first use, so that declaring the tables costs nothing.
+    reader: OnceCell<Rc<Reader>>,
+}
+
+/// An error of the store as SQLite passes it on.
+pub(super) fn module_error(error: &crate::StoreError) -> Error {
+    Error::ModuleError(error.to_string())
+}
+
+fn declaration(table: Tables) -> Result<CString> {
+    let column = |column: &Column| {
+        let kind = match column.kind {
+            Kind::Integer => "INTEGER",
+            Kind::Real => "REAL",
+            Kind::Text => "TEXT",
+        };
+        format!("{} {kind}", column.name)
+    };
+    let list: Vec<String> = columns(table).map(column).collect();
+    CString::new(format!("CREATE TABLE x({})", list.join(", ")))
+        .map_err(|error| Error::ModuleError(error.to_string()))
+}
+
+/// Rows to expect without any bound; only the proportions matter to SQLite's planner.
+fn expected_rows(table: Tables) -> f64 {
+    match table {
+        Tables::HOSTS => 10.0,
+        Tables::PROCESSES => 10_000.0,
+        Tables::THREADS => 100_000.0,
+        Tables::PROCESS_INTERVAL => 10_000_000.0,
+        Tables::THREAD_INTERVAL => 100_000_000.0,
+        _ => 1_000_000.0,
+    }
+}
+
+#[expect(unsafe_code, reason = "SQLite's module interface")]
+// SAFETY: the struct is repr(C) and begins with sqlite3_vtab.
+unsafe impl<'vtab> VTab<'vtab> for StoreTable {
+    type Aux = TableAux;
+    type Cursor = TableCursor<'vtab>;
+
+    fn connect(
+        connection: &mut VTabConnection,
+        aux: Option<&TableAux>,
+        _module: &[u8],
+        _database: &[u8],
+        _table: &[u8],
+        _arguments: &[&[u8]],
+    ) -> Result<(Cow<'static, CStr>, Self)> {
+        let aux = aux.ok_or_else(|| Error::ModuleError("the table has no store".to_owned()))?;
+        // A view or trigger in somebody's file cannot use the table behind the user's back.
+        connection.config(VTabConfig::DirectOnly)?;
+        let table = Self {
+            base: sqlite3_vtab::default(),
+            table: aux.table,
+            path: aux.path.clone(),
+            reader: OnceCell::new(),
+        };
+        Ok((Cow::Owned(declaration(aux.table)?), table))
+    }
+
+    fn best_index(&self, info: &mut IndexInfo) -> Result<bool> {
+        let columns: Vec<_> = columns(self.table).collect();
+        let plan = Plan::choose(info, &columns, expected_rows(self.table));
+        info.set_idx_str(&plan.to_text());
+        Ok(true)
+    }
+
+    fn open(&'vtab mut self) -> Result<TableCursor<'vtab>> {
+        if self.reader.get().is_none() {
+            let reader = Reader::open(&self.path).map_err(|error| module_error(&error))?;
+            // Empty a line ago, and nobody else has a reference.
+            let _is_set = self.reader.set(Rc::new(reader));
+        }
+        let reader =
+            self.reader.get().ok_or_else(|| Error::ModuleError("the store is not open".to_owned()))?;
+        Ok(TableCursor::new(Rc::clone(reader), self.table))
+    }
+}
