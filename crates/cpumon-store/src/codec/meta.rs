@@ -31,10 +31,16 @@ pub(crate) const NONE: i64 = i64::MIN;
 pub(crate) type MetaRow = [i64; COUNT];
 
 /// Position of `end_mono_ns`.
-const END_MONO: usize = 1;
+pub(crate) const END_MONO: usize = 1;
 /// Position of `end_wall_ns`.
 pub(crate) const END_WALL: usize = 2;
 const END_BOOT: usize = 3;
+/// Position of `begin_mono_ns`.
+pub(crate) const BEGIN_MONO: usize = 4;
+/// Position of `begin_wall_ns`.
+pub(crate) const BEGIN_WALL: usize = 5;
+/// Position of `capacity_ns`; the ledger's other lines follow.
+pub(crate) const CAPACITY: usize = 15;
 /// Position of `sequence`.
 pub(crate) const SEQUENCE: usize = 0;
 /// Position of `received_wall_ns`.

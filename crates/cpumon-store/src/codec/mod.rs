@@ -3,10 +3,13 @@
 //! The layouts are documented in docs/store.md.
 
 pub(crate) mod blob;
+pub(crate) mod chunk;
+pub(crate) mod columns;
 pub(crate) mod cpus;
 pub(crate) mod meta;
 pub(crate) mod values;
 pub(crate) mod varint;
+pub(crate) mod zip;
 
 use cpumon_model::{Delta, Flags, Life, TaskState};
 
@@ -72,4 +75,28 @@ pub(crate) fn life_of(code: u8) -> Life {
         2 => Life::Ended,
         _ => Life::BornEnded,
     }
+}
+
+/// Letters of proc(5) by code; any other byte follows above the CPU number.
+const STATES: [u8; 10] = *b"?RSDZTtXIP";
+/// Code of a state that is not one of [`STATES`].
+const OTHER_STATE: u64 = 15;
+
+/// Last CPU and state as one number: state in the low 4 bits, CPU in the next 16, another state's byte above them.
+pub(crate) fn place_code(last_cpu: u16, state: TaskState) -> u64 {
+    let cpu = u64::from(last_cpu) << 4;
+    match STATES.iter().position(|&letter| letter == state.0) {
+        Some(code) => cpu | code as u64,
+        None => u64::from(state.0) << 20 | cpu | OTHER_STATE,
+    }
+}
+
+/// The reverse of [`place_code`]; `None` for a number that it never gives.
+pub(crate) fn place_of(code: u64) -> Option<(u16, TaskState)> {
+    let state = match STATES.get((code & 15) as usize) {
+        Some(&letter) if code >> 20 == 0 => letter,
+        Some(_) => return None,
+        None => u8::try_from(code >> 20).ok()?,
+    };
+    Some(((code >> 4 & 0xffff) as u16, TaskState(state)))
 }

@@ -112,6 +112,27 @@ impl<'a> Cursor<'a> {
         }
         Ok(count)
     }
+
+    /// The next `len` bytes.
+    pub(crate) fn bytes(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
+        let end = self.at.checked_add(len).filter(|&end| end <= self.bytes.len());
+        let end = end.ok_or_else(|| self.malformed("ends early"))?;
+        let slice = &self.bytes[self.at..end];
+        self.at = end;
+        Ok(slice)
+    }
+
+    /// A section that [`write_section`] wrote.
+    pub(crate) fn section(&mut self) -> Result<Cursor<'a>, Malformed> {
+        let len = self.count(1)?;
+        self.bytes(len).map(Cursor::new)
+    }
+}
+
+/// Appends `section` with its length in front.
+pub(crate) fn write_section(out: &mut Vec<u8>, section: &[u8]) {
+    write(out, section.len() as u64);
+    out.extend_from_slice(section);
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod hosts;
 mod legacy;
 mod open;
 mod query;
+mod sealed;
 mod stream;
 mod tasks;
 
@@ -19,7 +20,9 @@ use std::path::{Path, PathBuf};
 use cpumon_model::{HostId, Interval};
 use rusqlite::Connection;
 
+pub(crate) use self::fresh::{FreshRow, columns as fresh_columns, read as read_fresh};
 pub use self::query::{HostRecord, ProcessFilter, Query, StoredInterval, What};
+pub(crate) use self::sealed::MAX_CHUNK_SPAN_NS;
 use self::stream::{Stream, StreamError};
 use crate::error::{At, Result, StoreError};
 
@@ -67,14 +70,34 @@ impl Reader {
 
     /// The interval of a host that covers `wall_ns` (begin < `wall_ns` ≤ end, on the device's clock); `None` in a gap.
     pub fn interval_at(&self, host: HostId, wall_ns: i64) -> Result<Option<Interval>> {
-        Ok(self.next_interval(host, wall_ns.saturating_sub(1))?.filter(|next| next.begin.wall_ns < wall_ns))
+        Ok(self.stored_at(host, wall_ns)?.map(|stored| stored.interval))
+    }
+
+    /// [`Reader::interval_at`] with receipt time and losses.
+    pub fn stored_at(&self, host: HostId, wall_ns: i64) -> Result<Option<StoredInterval>> {
+        let next = self.first_in(&Query::new(host).range(wall_ns.saturating_sub(1), i64::MAX))?;
+        Ok(next.filter(|next| next.interval.begin.wall_ns < wall_ns))
     }
 
     /// The first interval of a host that ends after `wall_ns`.
     pub fn next_interval(&self, host: HostId, wall_ns: i64) -> Result<Option<Interval>> {
+        Ok(self.first_in(&Query::new(host).range(wall_ns, i64::MAX))?.map(|stored| stored.interval))
+    }
+
+    /// The last interval of a host that ends before `wall_ns`.
+    pub fn previous_interval(&self, host: HostId, wall_ns: i64) -> Result<Option<Interval>> {
+        let Some(host_id) = self.host_row(host)? else { return Ok(None) };
+        let end =
+            stream::last_end_before(&self.connection, host_id, wall_ns).map_err(|e| self.stream_error(e))?;
+        let Some(end) = end else { return Ok(None) };
+        Ok(self.first_in(&Query::new(host).range(end - 1, end))?.map(|stored| stored.interval))
+    }
+
+    /// The first interval of a query.
+    fn first_in(&self, query: &Query) -> Result<Option<StoredInterval>> {
         let mut found = None;
-        self.for_each_interval(&Query::new(host).range(wall_ns, i64::MAX), &mut |interval| {
-            found = Some(interval.clone());
+        self.for_each_stored(query, &mut |stored| {
+            found = Some(stored.clone());
             ControlFlow::Break(())
         })?;
         Ok(found)

@@ -10,6 +10,8 @@ use super::build::{self, Rows};
 use super::dims::Names;
 use super::fresh::{self, FreshRow};
 use super::query::{Query, StoredInterval, What};
+use super::sealed::{self, Chunks, Loaded};
+use crate::codec::meta::{self, MetaRow};
 use crate::codec::varint::Malformed;
 use crate::codec::{PackedInterval, blob, cpus};
 
@@ -28,11 +30,54 @@ pub(crate) enum StreamError {
 /// Takes an interval, says whether to go on.
 pub(crate) type Visit<'a> = &'a mut dyn FnMut(&StoredInterval) -> ControlFlow<()>;
 
+/// Chunks of one window that are merged by time; more (a clock set back again and again) are given one after the other.
+const MAX_MERGED: usize = 8;
+
+/// End of the last interval that ends before `wall_ns`.
+pub(crate) fn last_end_before(
+    connection: &Connection,
+    host_id: i64,
+    wall_ns: i64,
+) -> Result<Option<i64>, StreamError> {
+    let mut last: Option<i64> = connection
+        .prepare_cached("SELECT max(end_wall_ns) FROM interval WHERE host_id = ?1 AND end_wall_ns < ?2")?
+        .query_row([host_id, wall_ns], |row| row.get(0))?;
+    let sealed: Option<i64> = connection
+        .prepare_cached(
+            "SELECT max(last_end_wall_ns) FROM chunk WHERE host_id = ?1 AND last_end_wall_ns < ?2",
+        )?
+        .query_row([host_id, wall_ns], |row| row.get(0))?;
+    last = last.max(sealed);
+    let (mut ids, mut chunks) = (Vec::new(), Chunks::default());
+    // Chunks that reach beyond: their last end before the moment is inside.
+    sealed::in_span(connection, host_id, (wall_ns - 1, wall_ns - 1), &mut ids)?;
+    for id in ids {
+        let loaded = chunks.load(connection, id, What::Meta)?;
+        let ends = loaded.chunk.metas.iter().map(|row| row[meta::END_WALL]);
+        last = last.max(ends.filter(|&end| end < wall_ns).max());
+    }
+    Ok(last)
+}
+
+/// Where an interval of a window stands.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    end_wall_ns: i64,
+    sequence: u64,
+    /// Id of its chunk; `None`: fresh.
+    chunk: Option<i64>,
+    /// Number in its chunk, or among the fresh ones.
+    at: usize,
+}
+
 /// Kept buffers of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
     pub(crate) names: Names,
+    chunks: Chunks,
     fresh: Vec<FreshRow>,
+    chunk_ids: Vec<i64>,
+    places: Vec<Place>,
     packed: PackedInterval,
     stored: StoredInterval,
 }
@@ -48,8 +93,13 @@ impl Stream {
     ) -> Result<(), StreamError> {
         let mut after_ns = query.since_ns;
         while let Some(window_end) = self.load_window(connection, host_id, query, after_ns)? {
-            if self.emit(connection, query, visit)?.is_break() {
-                break;
+            let span = (after_ns, window_end);
+            for begin in (0..self.chunk_ids.len().max(1)).step_by(MAX_MERGED) {
+                let end = self.chunk_ids.len().min(begin + MAX_MERGED);
+                self.find_places(connection, query, span, begin..end)?;
+                if self.emit(connection, query, visit)?.is_break() {
+                    return Ok(());
+                }
             }
             after_ns = window_end;
         }
@@ -66,14 +116,50 @@ impl Stream {
     ) -> Result<Option<i64>, StreamError> {
         let transaction = connection.unchecked_transaction()?;
         let fresh_end = fresh::end_of_some(connection, host_id, after_ns, WINDOW_INTERVALS)?;
-        let Some(window_end) = fresh_end.map(|end| end.min(query.until_ns)).filter(|&end| end > after_ns)
+        let sealed_end = sealed::end_of_next(connection, host_id, after_ns)?;
+        let nearest = fresh_end.into_iter().chain(sealed_end).min();
+        let Some(window_end) = nearest.map(|end| end.min(query.until_ns)).filter(|&end| end > after_ns)
         else {
             return Ok(None);
         };
-        let with_samples = query.what > What::Meta;
-        fresh::in_span(connection, host_id, (after_ns, window_end), with_samples, &mut self.fresh)?;
+        let span = (after_ns, window_end);
+        fresh::in_span(connection, host_id, span, query.what > What::Meta, &mut self.fresh)?;
+        sealed::in_span(connection, host_id, span, &mut self.chunk_ids)?;
+        // Chunks are never changed: with the first ones read here, only retention can take a later one away.
+        for &id in self.chunk_ids.iter().take(MAX_MERGED) {
+            self.chunks.load(connection, id, query.what)?;
+        }
         transaction.commit()?;
         Ok(Some(window_end))
+    }
+
+    /// Lists the intervals of a window in order: those of some of its chunks, and with the first of them the fresh ones.
+    fn find_places(
+        &mut self,
+        connection: &Connection,
+        query: &Query,
+        (after_ns, until_ns): (i64, i64),
+        chunks: std::ops::Range<usize>,
+    ) -> Result<(), StreamError> {
+        self.places.clear();
+        let place = |row: &MetaRow, chunk, at| Place {
+            end_wall_ns: row[meta::END_WALL],
+            sequence: row[meta::SEQUENCE].cast_unsigned(),
+            chunk,
+            at,
+        };
+        if chunks.start == 0 {
+            self.places.extend(self.fresh.iter().enumerate().map(|(at, row)| place(&row.meta, None, at)));
+        }
+        for &id in self.chunk_ids.get(chunks).unwrap_or_default() {
+            let loaded = self.chunks.load(connection, id, query.what)?;
+            let rows = loaded.chunk.metas.iter().enumerate();
+            let inside =
+                rows.filter(|(_, row)| row[meta::END_WALL] > after_ns && row[meta::END_WALL] <= until_ns);
+            self.places.extend(inside.map(|(at, row)| place(row, Some(id), at)));
+        }
+        self.places.sort_unstable();
+        Ok(())
     }
 
     fn emit(
@@ -82,15 +168,24 @@ impl Stream {
         query: &Query,
         visit: Visit<'_>,
     ) -> Result<ControlFlow<()>, StreamError> {
-        for row in &self.fresh {
-            if query.what > What::Meta {
-                blob::decode(&row.samples, &mut self.packed)?;
+        for place in &self.places {
+            let (names, stored) = (&mut self.names, &mut self.stored);
+            if let Some(id) = place.chunk {
+                let Loaded { boot_id, chunk, .. } = self.chunks.load(connection, id, query.what)?;
+                let boot = names.boot(connection, *boot_id)?;
+                let rows = Rows { processes: chunk.processes(place.at), threads: chunk.threads(place.at) };
+                let row = chunk.metas.get(place.at).unwrap_or(&[0; meta::COUNT]);
+                build::fill(connection, names, query, (query.host, boot), row, rows, stored)?;
+                cpus::decode(chunk.cpus(place.at), &mut stored.interval.cpus)?;
+            } else if let Some(row) = self.fresh.get(place.at) {
+                if query.what > What::Meta {
+                    blob::decode(&row.samples, &mut self.packed)?;
+                }
+                let boot = names.boot(connection, row.boot_id)?;
+                let rows = Rows { processes: &self.packed.processes, threads: &self.packed.threads };
+                build::fill(connection, names, query, (query.host, boot), &row.meta, rows, stored)?;
+                cpus::decode(&row.cpus, &mut stored.interval.cpus)?;
             }
-            let boot = self.names.boot(connection, row.boot_id)?;
-            let rows = Rows { processes: &self.packed.processes, threads: &self.packed.threads };
-            let stored = &mut self.stored;
-            build::fill(connection, &mut self.names, query, (query.host, boot), &row.meta, rows, stored)?;
-            cpus::decode(&row.cpus, &mut stored.interval.cpus)?;
             if visit(stored).is_break() {
                 return Ok(ControlFlow::Break(()));
             }

@@ -48,8 +48,6 @@ pub(crate) struct KnownHost {
     pub(crate) boot_id: i64,
     /// The newest end of an interval of this boot; `None` if there is none yet.
     pub(crate) newest_end_wall_ns: Option<i64>,
-    /// Fresh intervals of this boot: when there are enough, they are sealed.
-    pub(crate) fresh: u32,
     processes: HashMap<ProcessKey, KnownProcess>,
     threads: HashMap<ThreadKey, KnownThread>,
 }
@@ -264,14 +262,13 @@ fn load_host(connection: &Connection, info: &HostInfo, trust: Trust, interval: &
         .query_row(params![interval.host.0, info.hostname, trust.name()], |row| row.get(0))?;
     let boot_id = load_boot(connection, id, interval.boot)?;
     note_change(connection, id, boot_id, info, trust, interval.end.wall_ns)?;
-    let (newest_end_wall_ns, fresh) = load_newest(connection, id, boot_id)?;
+    let newest_end_wall_ns = load_newest(connection, id, boot_id)?;
     Ok(KnownHost {
         id,
         info: HostInfo { host: interval.host, boot: interval.boot, ..info.clone() },
         trust,
         boot_id,
         newest_end_wall_ns,
-        fresh,
         processes: HashMap::new(),
         threads: HashMap::new(),
     })
@@ -319,18 +316,17 @@ fn note_change(
     Ok(())
 }
 
-/// Newest end and number of fresh intervals of a boot.
-fn load_newest(connection: &Connection, host_id: i64, boot_id: i64) -> Sql<(Option<i64>, u32)> {
-    let (fresh_end, fresh): (Option<i64>, u32) = connection
+/// Newest end of an interval of a boot: of its fresh ones, and of all sealed ones of the host.
+fn load_newest(connection: &Connection, host_id: i64, boot_id: i64) -> Sql<Option<i64>> {
+    let fresh: Option<i64> = connection
         .prepare_cached(
-            "SELECT max(end_wall_ns), count(*) FROM interval INDEXED BY interval_time
-             WHERE host_id = ?1 AND boot_id = ?2",
+            "SELECT max(end_wall_ns) FROM interval INDEXED BY interval_time WHERE host_id = ?1 AND boot_id = ?2",
         )?
-        .query_row(params![host_id, boot_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let sealed_end: Option<i64> = connection
+        .query_row(params![host_id, boot_id], |row| row.get(0))?;
+    let sealed: Option<i64> = connection
         .prepare_cached("SELECT max(last_end_wall_ns) FROM chunk WHERE host_id = ?1")?
         .query_row(params![host_id], |row| row.get(0))?;
-    Ok((fresh_end.max(sealed_end), fresh))
+    Ok(fresh.max(sealed))
 }
 
 /// The row of a description, found by content.

@@ -6,6 +6,8 @@ use std::collections::HashMap;
 use cpumon_model::{HostId, Interval};
 use rusqlite::{Connection, params};
 
+use crate::codec::meta::{self, MetaRow};
+
 /// A span of a host's time that was not stored.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lost {
@@ -56,5 +58,16 @@ pub(crate) fn record_gaps(connection: &Connection, lost: &HashMap<HostId, Lost>)
             )?
             .execute(params![host_id, lost.begin_wall_ns, lost.end_wall_ns, intervals, lost.reason])?;
     }
+    Ok(())
+}
+
+/// Writes one damaged interval as a row of `gap`.
+pub(crate) fn record_damage(connection: &Connection, host_id: i64, row: &MetaRow) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO gap (host_id, begin_wall_ns, end_wall_ns, intervals, reason)
+             VALUES (?1, ?2, ?3, 1, 'damaged')",
+        )?
+        .execute(params![host_id, row[meta::BEGIN_WALL], row[meta::END_WALL]])?;
     Ok(())
 }

@@ -8,10 +8,12 @@ mod gaps;
 mod legacy;
 mod lock;
 mod pack;
+mod rollup;
+mod seal;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Trust};
 use rusqlite::{Connection, OpenFlags, params};
@@ -22,6 +24,8 @@ use self::gaps::record_gaps;
 pub(crate) use self::gaps::{Lost, merge_lost};
 use self::lock::WriterLock;
 use self::pack::{Naming, Packer};
+use self::rollup::Rollup;
+use self::seal::{FreshCounts, SealedKeys};
 use crate::codec::meta::{self, MetaRow};
 use crate::codec::{PackedInterval, blob, cpus};
 use crate::error::{At, Result, StoreError};
@@ -45,7 +49,11 @@ const MAX_TASKS: usize = 4 << 20;
 pub struct Writer {
     path: PathBuf,
     connection: Connection,
+    options: StoreOptions,
     dims: Dims,
+    fresh: FreshCounts,
+    rollup: Rollup,
+    sealed_keys: SealedKeys,
     packer: Packer,
     packed: PackedInterval,
     samples: Vec<u8>,
@@ -83,10 +91,15 @@ impl Writer {
             connection.query_row(&set, [], |_| Ok(())).at("set up", path)?;
         }
         let dims = Dims::load(&connection).at("read ids", path)?;
+        let fresh = seal::load_counts(&connection).at("count fresh intervals", path)?;
         Ok(Self {
             path: path.into(),
             connection,
+            options: options.clone(),
             dims,
+            fresh,
+            rollup: Rollup::default(),
+            sealed_keys: SealedKeys::default(),
             packer: Packer::default(),
             packed: PackedInterval::default(),
             samples: Vec::new(),
@@ -147,13 +160,18 @@ impl Writer {
         let host = self.dims.host(&self.connection, info, trust, interval)?;
         let (host_id, boot_id) = (host.id, host.boot_id);
         let is_newest = host.newest_end_wall_ns.is_none_or(|newest| interval.end.wall_ns > newest);
-        if !is_newest && is_stored(&self.connection, host_id, boot_id, interval)? {
-            return Ok(Put::Duplicate);
-        }
         if is_newest {
             host.newest_end_wall_ns = Some(interval.end.wall_ns);
+        } else if is_fresh(&self.connection, host_id, boot_id, interval)?
+            || self.is_sealed(host_id, boot_id, interval)?
+        {
+            return Ok(Put::Duplicate);
         }
-        host.fresh += 1;
+        let fresh = self.fresh.entry((host_id, boot_id)).or_default();
+        if fresh.intervals == 0 {
+            fresh.oldest_received_ns = received_wall_ns;
+        }
+        fresh.intervals += 1;
         let mut naming = Naming {
             connection: &self.connection,
             dims: &mut self.dims,
@@ -206,11 +224,19 @@ impl Writer {
     }
 
     /// Keeps the store in shape, for about `budget`: called often, it does a little each time.
-    pub fn maintain(&mut self, _budget: Duration) -> Result<()> {
+    pub fn maintain(&mut self, budget: Duration) -> Result<()> {
+        self.maintain_at(budget, wall_now_ns())
+    }
+
+    /// [`Writer::maintain`] as if it were `now_wall_ns`.
+    pub fn maintain_at(&mut self, budget: Duration, now_wall_ns: i64) -> Result<()> {
+        let begin = Instant::now();
         if self.dims.task_count() > MAX_TASKS {
             self.dims.forget_tasks();
         }
-        self.commit()
+        self.commit()?;
+        while begin.elapsed() < budget && self.seal_step(now_wall_ns)? {}
+        Ok(())
     }
 
     /// Notes that an interval of a host was not put at all (`reason`: why); the next commit records it as a gap.
@@ -259,6 +285,12 @@ impl Writer {
             merge_lost(&mut self.lost, host, lost);
         }
         self.dims.forget_all();
+        self.sealed_keys = SealedKeys::default();
+        self.rollup = Rollup::default();
+        match seal::load_counts(&self.connection) {
+            Ok(fresh) => self.fresh = fresh,
+            Err(again) => log::warn!("cannot count fresh intervals of {}: {again}", self.path.display()),
+        }
         StoreError::sqlite(operation, &self.path, error)
     }
 }
@@ -277,8 +309,8 @@ fn insert_interval_sql() -> String {
     format!("INSERT INTO interval (host_id, boot_id, {}, cpus, samples) VALUES ({places})", names.join(", "))
 }
 
-/// Whether an interval that is not newer than all others is in the store.
-fn is_stored(
+/// Whether an interval is in the store and not yet sealed.
+fn is_fresh(
     connection: &Connection,
     host_id: i64,
     boot_id: i64,

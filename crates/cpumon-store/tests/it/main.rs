@@ -2,4 +2,5 @@
 
 mod data;
 mod round_trip;
+mod seal;
 mod thread;

@@ -1,0 +1,99 @@
+//! Columns of a chunk. In: numbers of one kind. Out: a section of varints, and back. Why: numbers of one kind side by side
+//! compress twice as well as rows do.
+
+use cpumon_model::Delta;
+
+use super::meta::{COLUMNS, COUNT, Coding as MetaCoding, MetaRow};
+use super::values::{Coding, PARTS};
+use super::varint::{self, Cursor, Malformed, write_section};
+
+/// Writes the six parts of `rows` as six sections, after a byte that tells the coding and one that tells which are signed.
+pub(crate) fn write_values(rows: &[Delta], coding: Coding, out: &mut Vec<u8>) {
+    let mut columns: [Vec<u8>; PARTS] = Default::default();
+    let mut signed = 0_u8;
+    for row in rows {
+        for (bit, part) in coding.parts(row).into_iter().enumerate() {
+            signed |= u8::from(part < 0) << bit;
+        }
+    }
+    for row in rows {
+        for (bit, (part, column)) in coding.parts(row).into_iter().zip(&mut columns).enumerate() {
+            let is_signed = signed & 1 << bit != 0;
+            varint::write(column, if is_signed { varint::zigzag(part) } else { part.cast_unsigned() });
+        }
+    }
+    out.extend([coding.bits(), signed]);
+    for column in &columns {
+        write_section(out, column);
+    }
+}
+
+/// Reads rows of values one after the other.
+#[derive(Debug)]
+pub(crate) struct Values<'a> {
+    coding: Coding,
+    signed: u8,
+    columns: [Cursor<'a>; PARTS],
+}
+
+impl<'a> Values<'a> {
+    /// Finds the sections that [`write_values`] wrote.
+    pub(crate) fn open(cursor: &mut Cursor<'a>) -> Result<Self, Malformed> {
+        let (coding, signed) = (Coding::from_bits(cursor.u8()?), cursor.u8()?);
+        let mut columns = [Cursor::new(&[]); PARTS];
+        for column in &mut columns {
+            *column = cursor.section()?;
+        }
+        Ok(Self { coding, signed, columns })
+    }
+
+    /// The next row.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Result<Delta, Malformed> {
+        let mut parts = [0_i64; PARTS];
+        for (bit, (part, column)) in parts.iter_mut().zip(&mut self.columns).enumerate() {
+            let raw = column.u64()?;
+            *part = if self.signed & 1 << bit == 0 { raw.cast_signed() } else { varint::unzigzag(raw) };
+        }
+        Ok(self.coding.delta(&parts))
+    }
+}
+
+/// What a column's value is written as the difference to.
+#[inline]
+fn expected(coding: MetaCoding, at: usize, row: &MetaRow, before: &MetaRow) -> i64 {
+    match coding {
+        MetaCoding::Plain => 0,
+        MetaCoding::Delta => before[at],
+        MetaCoding::Continues(other) => before[other],
+        MetaCoding::Alongside(other) => before[at].wrapping_add(row[other].wrapping_sub(before[other])),
+        MetaCoding::Minus(other) => row[other],
+    }
+}
+
+/// Writes the numbers of all intervals, column by column.
+pub(crate) fn write_meta(rows: &[MetaRow], out: &mut Vec<u8>) {
+    let mut column = Vec::new();
+    for (at, (_, coding)) in COLUMNS.iter().enumerate() {
+        column.clear();
+        let mut before = &[0; COUNT];
+        for row in rows {
+            varint::write_signed(&mut column, row[at].wrapping_sub(expected(*coding, at, row, before)));
+            before = row;
+        }
+        write_section(out, &column);
+    }
+}
+
+/// Reads what [`write_meta`] wrote into `rows`, which has the right length.
+pub(crate) fn read_meta(cursor: &mut Cursor<'_>, rows: &mut [MetaRow]) -> Result<(), Malformed> {
+    for (at, (_, coding)) in COLUMNS.iter().enumerate() {
+        let mut column = cursor.section()?;
+        let mut before = [0; COUNT];
+        for row in rows.iter_mut() {
+            row[at] = column.i64()?.wrapping_add(expected(*coding, at, row, &before));
+            before = *row;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! zstd around a section, with its plain length in front. In: bytes. Out: fewer bytes, and back within bounds.
+//! Why: one place knows how large a section may become.
+
+use super::varint::{self, Cursor, Malformed};
+
+/// Largest plain section, bytes: a thousand times an ordinary one.
+const MAX_BYTES: usize = 256 << 20;
+
+/// Compresses `plain`.
+pub(crate) fn zip(plain: &[u8], level: i32) -> std::io::Result<Vec<u8>> {
+    if plain.len() > MAX_BYTES {
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "a section of more than 256 MB"));
+    }
+    let mut out = Vec::with_capacity(plain.len() / 2 + 16);
+    varint::write(&mut out, plain.len() as u64);
+    out.extend(zstd::bulk::compress(plain, level)?);
+    Ok(out)
+}
+
+/// Decompresses into `plain`, which is emptied first.
+pub(crate) fn unzip(zipped: &[u8], plain: &mut Vec<u8>) -> Result<(), Malformed> {
+    let mut cursor = Cursor::new(zipped);
+    let len: usize = cursor.narrow()?;
+    if len > MAX_BYTES {
+        return Err(cursor.malformed("section too large"));
+    }
+    plain.clear();
+    plain.resize(len, 0);
+    let frame = cursor.bytes(cursor.remaining())?;
+    let read = zstd::bulk::decompress_to_buffer(frame, plain);
+    match read {
+        Ok(read) if read == len => Ok(()),
+        _ => Err(cursor.malformed("compressed data damaged")),
+    }
+}

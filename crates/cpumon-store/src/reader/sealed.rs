@@ -1,0 +1,116 @@
+//! Sealed chunks off table `chunk`. In: a span of one host's time. Out: chunks, taken apart and kept while they are needed.
+//! Why: all but the last minutes lies in chunks, and neighbouring questions meet the same one.
+
+use rusqlite::{Connection, params};
+
+use super::query::What;
+use super::stream::StreamError;
+use crate::codec::chunk::Chunk;
+
+/// Longest span between the first and the last end in a chunk. The sealer keeps to it; the reader looks no further.
+pub(crate) const MAX_CHUNK_SPAN_NS: i64 = 6 * 3_600_000_000_000;
+/// Chunks kept taken apart.
+const MAX_KEPT: usize = 8;
+
+/// A chunk, taken apart as deep as was asked for.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    id: i64,
+    pub(crate) boot_id: i64,
+    what: What,
+    pub(crate) chunk: Chunk,
+    used: u64,
+}
+
+/// Kept chunks.
+#[derive(Debug, Default)]
+pub(crate) struct Chunks {
+    loaded: Vec<Loaded>,
+    clock: u64,
+}
+
+/// Ids of the chunks of a host with ends in (`after_ns`, `until_ns`], the earliest first.
+pub(crate) fn in_span(
+    connection: &Connection,
+    host_id: i64,
+    (after_ns, until_ns): (i64, i64),
+    out: &mut Vec<i64>,
+) -> rusqlite::Result<()> {
+    out.clear();
+    let mut statement = connection.prepare_cached(
+        "SELECT id FROM chunk WHERE host_id = ?1 AND last_end_wall_ns > ?2 AND last_end_wall_ns <= ?4
+         AND first_end_wall_ns <= ?3 ORDER BY last_end_wall_ns",
+    )?;
+    let latest = until_ns.saturating_add(MAX_CHUNK_SPAN_NS);
+    let mut rows = statement.query(params![host_id, after_ns, until_ns, latest])?;
+    while let Some(row) = rows.next()? {
+        out.push(row.get(0)?);
+    }
+    Ok(())
+}
+
+/// The last end in the first chunk of a host that has one after `after_ns`.
+pub(crate) fn end_of_next(
+    connection: &Connection,
+    host_id: i64,
+    after_ns: i64,
+) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached(
+            "SELECT min(last_end_wall_ns) FROM chunk WHERE host_id = ?1 AND last_end_wall_ns > ?2",
+        )?
+        .query_row(params![host_id, after_ns], |row| row.get(0))
+}
+
+impl Chunks {
+    /// The chunk of this id, at least `what` deep.
+    pub(crate) fn load(
+        &mut self,
+        connection: &Connection,
+        id: i64,
+        what: What,
+    ) -> Result<&Loaded, StreamError> {
+        self.clock += 1;
+        let known = self.loaded.iter().position(|loaded| loaded.id == id && loaded.what >= what);
+        let at = if let Some(at) = known { at } else { self.read(connection, id, what)? };
+        let loaded = &mut self.loaded[at];
+        loaded.used = self.clock;
+        Ok(loaded)
+    }
+
+    fn read(&mut self, connection: &Connection, id: i64, what: What) -> Result<usize, StreamError> {
+        let at = self.slot();
+        let loaded = &mut self.loaded[at];
+        loaded.id = -1;
+        let mut statement = connection.prepare_cached(
+            "SELECT boot_id, meta, CASE WHEN ?2 THEN processes END, CASE WHEN ?3 THEN threads END
+             FROM chunk WHERE id = ?1",
+        )?;
+        let mut rows = statement.query(params![id, what > What::Meta, what > What::Processes])?;
+        let row = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        let blob = |at: usize| {
+            row.get_ref(at).map(|value| value.as_blob_or_null().ok().flatten().unwrap_or_default())
+        };
+        loaded.boot_id = row.get(0)?;
+        loaded.chunk.read_meta(blob(1)?)?;
+        if what > What::Meta {
+            loaded.chunk.read_processes(blob(2)?)?;
+        }
+        if what > What::Processes {
+            loaded.chunk.read_threads(blob(3)?)?;
+        }
+        (loaded.id, loaded.what) = (id, what);
+        Ok(at)
+    }
+
+    /// A place for another chunk: a new one, or that of the chunk not used for longest.
+    fn slot(&mut self) -> usize {
+        if self.loaded.len() < MAX_KEPT {
+            let empty = Loaded { id: -1, boot_id: 0, what: What::Meta, chunk: Chunk::default(), used: 0 };
+            self.loaded.push(empty);
+            return self.loaded.len() - 1;
+        }
+        let oldest = self.loaded.iter().enumerate().min_by_key(|(_, loaded)| loaded.used);
+        oldest.map_or(0, |(at, _)| at)
+    }
+}

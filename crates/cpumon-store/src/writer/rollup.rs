@@ -1,0 +1,192 @@
+//! Sums per minute and hour. In: intervals that are sealed. Out: rows of `host_minute`, `process_minute` and their hours.
+//! Why: a line over weeks reads thousands of rows, not millions. They are exactly the sums over sealed intervals; fresh ones
+//! are added by the reader.
+
+use std::collections::BTreeMap;
+
+use cpumon_model::Delta;
+use rusqlite::{Connection, params};
+
+use crate::codec::chunk::Unsealed;
+use crate::codec::meta::{BEGIN_MONO, CAPACITY, END_MONO, END_WALL, MetaRow};
+
+/// Length of a bucket and its tables.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Grain {
+    Minute,
+    Hour,
+}
+
+impl Grain {
+    /// ns.
+    pub(crate) fn length_ns(self) -> i64 {
+        match self {
+            Self::Minute => 60_000_000_000,
+            Self::Hour => 3_600_000_000_000,
+        }
+    }
+
+    /// Name of the column and end of the tables' names.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Minute => "minute",
+            Self::Hour => "hour",
+        }
+    }
+
+    /// The bucket in which an interval ends: it covers (n × length, (n + 1) × length].
+    pub(crate) fn bucket(self, end_wall_ns: i64) -> i64 {
+        end_wall_ns.saturating_sub(1).div_euclid(self.length_ns())
+    }
+}
+
+/// Sums over a host.
+#[derive(Copy, Clone, Debug, Default)]
+struct HostSum {
+    intervals: i64,
+    covered_ns: i64,
+    /// capacity, threads, exited, irq, softirq, steal, idle.
+    ledger: [i64; 7],
+    max_busy_ppm: i64,
+}
+
+/// Sums over a process.
+#[derive(Copy, Clone, Debug, Default)]
+struct ProcessSum {
+    delta: Delta,
+    max_run_ns_per_s: i64,
+}
+
+/// Sums of the intervals that were added since the last write.
+#[derive(Debug, Default)]
+pub(crate) struct Rollup {
+    hosts: [BTreeMap<i64, HostSum>; 2],
+    processes: [BTreeMap<(i64, u64), ProcessSum>; 2],
+}
+
+const GRAINS: [Grain; 2] = [Grain::Minute, Grain::Hour];
+
+/// Measured length of an interval, ns.
+pub(crate) fn length_ns(row: &MetaRow) -> i64 {
+    row[END_MONO].saturating_sub(row[BEGIN_MONO]).max(0)
+}
+
+/// `part` per second (or million) of `whole`; 0 without a whole.
+pub(crate) fn rate(part: i64, whole: i64, unit: i64) -> i64 {
+    if whole <= 0 {
+        return 0;
+    }
+    i64::try_from(i128::from(part) * i128::from(unit) / i128::from(whole)).unwrap_or(i64::MAX)
+}
+
+/// ns of run time per second.
+pub(crate) const PER_SECOND: i64 = 1_000_000_000;
+
+impl Rollup {
+    /// Adds intervals of one host.
+    pub(crate) fn add(&mut self, intervals: &[Unsealed]) {
+        for interval in intervals {
+            let row = &interval.meta;
+            let covered_ns = length_ns(row);
+            let ledger: [i64; 7] = std::array::from_fn(|at| row[CAPACITY + at]);
+            let busy_ns = ledger[1..5].iter().fold(0_i64, |sum, line| sum.saturating_add(*line));
+            for (grain, (hosts, processes)) in
+                GRAINS.iter().zip(self.hosts.iter_mut().zip(&mut self.processes))
+            {
+                let bucket = grain.bucket(row[END_WALL]);
+                let host = hosts.entry(bucket).or_default();
+                host.intervals += 1;
+                host.covered_ns = host.covered_ns.saturating_add(covered_ns);
+                for (sum, line) in host.ledger.iter_mut().zip(ledger) {
+                    *sum = sum.saturating_add(line);
+                }
+                host.max_busy_ppm = host.max_busy_ppm.max(rate(busy_ns, ledger[0], 1_000_000));
+                for process in &interval.rows.processes {
+                    let sum = processes.entry((bucket, process.id)).or_default();
+                    sum.delta += &process.delta;
+                    let run = rate(process.delta.run_ns, covered_ns, PER_SECOND);
+                    sum.max_run_ns_per_s = sum.max_run_ns_per_s.max(run);
+                }
+            }
+        }
+    }
+
+    /// Adds the sums to the tables and empties itself.
+    pub(crate) fn write(&mut self, connection: &Connection, host_id: i64) -> rusqlite::Result<()> {
+        for (at, grain) in GRAINS.iter().enumerate() {
+            let hosts = std::mem::take(&mut self.hosts[at]);
+            let processes = std::mem::take(&mut self.processes[at]);
+            write_hosts(connection, grain.name(), host_id, &hosts)?;
+            write_processes(connection, grain.name(), host_id, &processes)?;
+        }
+        Ok(())
+    }
+}
+
+fn write_hosts(
+    connection: &Connection,
+    grain: &str,
+    host_id: i64,
+    sums: &BTreeMap<i64, HostSum>,
+) -> rusqlite::Result<()> {
+    let text = format!(
+        "INSERT INTO host_{grain} VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+         ON CONFLICT DO UPDATE SET intervals = intervals + excluded.intervals,
+           covered_ns = covered_ns + excluded.covered_ns, capacity_ns = capacity_ns + excluded.capacity_ns,
+           threads_ns = threads_ns + excluded.threads_ns, exited_ns = exited_ns + excluded.exited_ns,
+           irq_ns = irq_ns + excluded.irq_ns, softirq_ns = softirq_ns + excluded.softirq_ns,
+           steal_ns = steal_ns + excluded.steal_ns, idle_ns = idle_ns + excluded.idle_ns,
+           max_busy_ppm = max(max_busy_ppm, excluded.max_busy_ppm)"
+    );
+    let mut upsert = connection.prepare_cached(&text)?;
+    for (bucket, sum) in sums {
+        let [capacity, threads, exited, irq, softirq, steal, idle] = sum.ledger;
+        upsert.execute(params![
+            host_id,
+            bucket,
+            sum.intervals,
+            sum.covered_ns,
+            capacity,
+            threads,
+            exited,
+            irq,
+            softirq,
+            steal,
+            idle,
+            sum.max_busy_ppm
+        ])?;
+    }
+    Ok(())
+}
+
+fn write_processes(
+    connection: &Connection,
+    grain: &str,
+    host_id: i64,
+    sums: &BTreeMap<(i64, u64), ProcessSum>,
+) -> rusqlite::Result<()> {
+    let text = format!(
+        "INSERT INTO process_{grain} VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+         ON CONFLICT DO UPDATE SET user_ns = user_ns + excluded.user_ns, system_ns = system_ns + excluded.system_ns,
+           run_ns = run_ns + excluded.run_ns, run_delay_ns = run_delay_ns + excluded.run_delay_ns,
+           voluntary_switches = voluntary_switches + excluded.voluntary_switches,
+           involuntary_switches = involuntary_switches + excluded.involuntary_switches,
+           max_run_ns_per_s = max(max_run_ns_per_s, excluded.max_run_ns_per_s)"
+    );
+    let mut upsert = connection.prepare_cached(&text)?;
+    for ((bucket, process_id), sum) in sums {
+        upsert.execute(params![
+            host_id,
+            bucket,
+            process_id.cast_signed(),
+            sum.delta.user_ns,
+            sum.delta.system_ns,
+            sum.delta.run_ns,
+            sum.delta.run_delay_ns,
+            sum.delta.voluntary_switches,
+            sum.delta.involuntary_switches,
+            sum.max_run_ns_per_s
+        ])?;
+    }
+    Ok(())
+}

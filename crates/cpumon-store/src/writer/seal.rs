@@ -1,0 +1,264 @@
+//! Folds old fresh intervals into chunks. In: rows of table `interval`. Out: one row of table `chunk` for each hundred, sums
+//! per minute and hour; the folded rows are gone, all in one transaction. Why: half the room, and fewer, larger reads.
+
+use std::collections::BTreeMap;
+
+use cpumon_model::Interval;
+use rusqlite::{Connection, params};
+
+use super::Writer;
+use super::gaps::record_damage;
+use crate::codec::chunk::{self, Chunk, Unsealed};
+use crate::codec::meta::{END_WALL, RECEIVED, SEQUENCE};
+use crate::codec::{PackedInterval, blob};
+use crate::error::Result;
+use crate::reader::{FreshRow, MAX_CHUNK_SPAN_NS, fresh_columns, read_fresh};
+
+/// Thread rows in a chunk, unless one interval alone has more: bounds the memory of sealing and of reading.
+const MAX_THREAD_ROWS: usize = 200_000;
+/// An id's `last_s` is moved on when it is older than this, so that few rows are written again.
+const LAST_SEEN_STEP_S: i64 = 3600;
+
+/// Fresh intervals of one boot.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct FreshCount {
+    pub(crate) intervals: u32,
+    /// Receipt of the first one; ns since the epoch on this machine's clock.
+    pub(crate) oldest_received_ns: i64,
+    /// Nothing to seal before this.
+    not_before_ns: i64,
+}
+
+/// Fresh intervals by rows of `host` and `boot`.
+pub(crate) type FreshCounts = BTreeMap<(i64, i64), FreshCount>;
+
+/// Reads what is fresh.
+pub(crate) fn load_counts(connection: &Connection) -> rusqlite::Result<FreshCounts> {
+    let mut statement = connection.prepare(
+        "SELECT host_id, boot_id, count(*), min(received_wall_ns) FROM interval GROUP BY host_id, boot_id",
+    )?;
+    let rows = statement.query_map([], |row| {
+        let count = FreshCount { intervals: row.get(2)?, oldest_received_ns: row.get(3)?, not_before_ns: 0 };
+        Ok(((row.get(0)?, row.get(1)?), count))
+    })?;
+    rows.collect()
+}
+
+/// Which of the sealed intervals the writer looked up last.
+#[derive(Debug, Default)]
+pub(crate) struct SealedKeys {
+    chunk_id: i64,
+    ends: Vec<(i64, i64)>,
+}
+
+/// When intervals may be sealed.
+#[derive(Copy, Clone, Debug)]
+struct Due {
+    /// Received before this.
+    full_ns: i64,
+    /// Received before this although they fill no chunk.
+    partial_ns: i64,
+}
+
+impl Writer {
+    /// Folds everything fresh into chunks at once, whatever its age: after an import.
+    pub fn seal_all(&mut self) -> Result<()> {
+        self.commit()?;
+        let all = Due { full_ns: i64::MAX, partial_ns: i64::MAX };
+        while self.seal_one(all)? {}
+        Ok(())
+    }
+
+    /// Folds one chunk, if one is due at `now_ns`.
+    pub(super) fn seal_step(&mut self, now_ns: i64) -> Result<bool> {
+        let before = |age: std::time::Duration| {
+            now_ns.saturating_sub(i64::try_from(age.as_nanos()).unwrap_or(i64::MAX))
+        };
+        let due = Due {
+            full_ns: before(self.options.seal_after),
+            partial_ns: before(self.options.seal_partial_after),
+        };
+        self.seal_one(due)
+    }
+
+    fn seal_one(&mut self, due: Due) -> Result<bool> {
+        let full = self.options.seal_intervals;
+        let found = self.fresh.iter().find(|(_, count)| {
+            let is_full = count.intervals >= full && count.oldest_received_ns <= due.full_ns;
+            (is_full || count.oldest_received_ns <= due.partial_ns) && count.not_before_ns <= due.full_ns
+        });
+        let Some((&key, _)) = found else { return Ok(false) };
+        self.begin()?;
+        self.seal_boot(key, due).map_err(|error| self.fail("seal intervals", error))?;
+        self.commit()?;
+        Ok(true)
+    }
+
+    fn seal_boot(&mut self, key: (i64, i64), due: Due) -> rusqlite::Result<()> {
+        let mut rows = load_oldest(&self.connection, key, self.options.seal_intervals)?;
+        let ready = rows.iter().take_while(|(_, row)| row.meta[RECEIVED] <= due.full_ns).count();
+        let is_old = rows.first().is_some_and(|(_, row)| row.meta[RECEIVED] <= due.partial_ns);
+        rows.truncate(if is_old || ready >= self.options.seal_intervals as usize { ready } else { 0 });
+        let (ids, intervals) = self.unpack(key.0, rows)?;
+        if !intervals.is_empty() {
+            self.write_chunk(key, &intervals)?;
+        }
+        let mut delete = self.connection.prepare_cached("DELETE FROM interval WHERE id = ?1")?;
+        for id in &ids {
+            delete.execute([id])?;
+        }
+        drop(delete);
+        let count = self
+            .connection
+            .prepare_cached(
+                "SELECT count(*), coalesce(min(received_wall_ns), 0) FROM interval WHERE host_id = ?1 AND boot_id = ?2",
+            )?
+            .query_row(params![key.0, key.1], |row| {
+                Ok(FreshCount { intervals: row.get(0)?, oldest_received_ns: row.get(1)?, not_before_ns: 0 })
+            })?;
+        let not_before_ns = if ids.is_empty() { due.full_ns.saturating_add(10_000_000_000) } else { 0 };
+        if count.intervals == 0 {
+            self.fresh.remove(&key);
+        } else {
+            self.fresh.insert(key, FreshCount { not_before_ns, ..count });
+        }
+        Ok(())
+    }
+
+    /// Unpacks as many intervals as one chunk takes. Damaged ones go, as a gap.
+    fn unpack(
+        &self,
+        host_id: i64,
+        rows: Vec<(i64, FreshRow)>,
+    ) -> rusqlite::Result<(Vec<i64>, Vec<Unsealed>)> {
+        let (mut ids, mut intervals) = (Vec::new(), Vec::<Unsealed>::new());
+        let mut thread_rows = 0;
+        for (id, row) in rows {
+            let mut packed = PackedInterval::default();
+            if let Err(malformed) = blob::decode(&row.samples, &mut packed) {
+                log::warn!("interval {id} of {} is damaged and goes: {malformed}", self.path.display());
+                record_damage(&self.connection, host_id, &row.meta)?;
+                ids.push(id);
+                continue;
+            }
+            let first_end = intervals.first().map_or(row.meta[END_WALL], |first| first.meta[END_WALL]);
+            let is_too_long = row.meta[END_WALL].saturating_sub(first_end) > MAX_CHUNK_SPAN_NS;
+            thread_rows += packed.threads.len();
+            if !intervals.is_empty() && (is_too_long || thread_rows > MAX_THREAD_ROWS) {
+                break;
+            }
+            ids.push(id);
+            intervals.push(Unsealed { meta: row.meta, cpus: row.cpus, rows: packed });
+        }
+        Ok((ids, intervals))
+    }
+
+    fn write_chunk(&mut self, key: (i64, i64), intervals: &[Unsealed]) -> rusqlite::Result<()> {
+        let sections = chunk::encode(intervals, self.options.zstd_level)
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+        let count = |rows: usize| i64::try_from(rows).unwrap_or(i64::MAX);
+        let ends = || intervals.iter().map(|interval| interval.meta[END_WALL]);
+        let received = intervals.iter().map(|interval| interval.meta[RECEIVED]).max().unwrap_or(0);
+        self.connection
+            .prepare_cached(
+                "INSERT INTO chunk (host_id, boot_id, first_end_wall_ns, last_end_wall_ns, last_received_wall_ns,
+                                    intervals, process_rows, thread_rows, meta, processes, threads)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+            )?
+            .execute(params![
+                key.0,
+                key.1,
+                ends().min().unwrap_or(0),
+                ends().max().unwrap_or(0),
+                received,
+                count(intervals.len()),
+                count(sections.process_rows),
+                count(sections.thread_rows),
+                sections.meta,
+                sections.processes,
+                sections.threads
+            ])?;
+        self.rollup.add(intervals);
+        self.rollup.write(&self.connection, key.0)?;
+        note_last_seen(&self.connection, intervals, received / 1_000_000_000)?;
+        Ok(())
+    }
+
+    /// Whether a chunk holds this interval.
+    pub(super) fn is_sealed(
+        &mut self,
+        host_id: i64,
+        boot_id: i64,
+        interval: &Interval,
+    ) -> rusqlite::Result<bool> {
+        let end = interval.end.wall_ns;
+        let wanted = (end, interval.sequence.cast_signed());
+        let mut statement = self.connection.prepare_cached(
+            "SELECT id FROM chunk WHERE host_id = ?1 AND boot_id = ?2 AND first_end_wall_ns <= ?3
+             AND last_end_wall_ns BETWEEN ?3 AND ?4",
+        )?;
+        let ids = statement
+            .query_map(params![host_id, boot_id, end, end.saturating_add(MAX_CHUNK_SPAN_NS)], |row| {
+                row.get(0)
+            })?;
+        let ids: Vec<i64> = ids.collect::<rusqlite::Result<_>>()?;
+        for id in ids {
+            if self.sealed_keys.chunk_id != id {
+                self.sealed_keys = sealed_keys(&self.connection, id)?;
+            }
+            if self.sealed_keys.ends.contains(&wanted) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn sealed_keys(connection: &Connection, chunk_id: i64) -> rusqlite::Result<SealedKeys> {
+    let meta: Vec<u8> = connection
+        .prepare_cached("SELECT meta FROM chunk WHERE id = ?1")?
+        .query_row([chunk_id], |row| row.get(0))?;
+    let mut chunk = Chunk::default();
+    if let Err(malformed) = chunk.read_meta(&meta) {
+        log::warn!("chunk {chunk_id} is damaged: {malformed}");
+        chunk = Chunk::default();
+    }
+    let ends = chunk.metas.iter().map(|row| (row[END_WALL], row[SEQUENCE])).collect();
+    Ok(SealedKeys { chunk_id, ends })
+}
+
+/// The oldest fresh intervals of a boot with their row ids, in order of time.
+fn load_oldest(
+    connection: &Connection,
+    (host_id, boot_id): (i64, i64),
+    count: u32,
+) -> rusqlite::Result<Vec<(i64, FreshRow)>> {
+    let text = format!(
+        "SELECT {}, id FROM interval WHERE host_id = ?2 AND boot_id = ?3 ORDER BY end_wall_ns, sequence LIMIT ?4",
+        fresh_columns()
+    );
+    let mut statement = connection.prepare_cached(&text)?;
+    let rows = statement
+        .query_map(params![true, host_id, boot_id, count], |row| Ok((row.get("id")?, read_fresh(row)?)))?;
+    rows.collect()
+}
+
+/// Moves `last_s` of the tasks in a chunk on: retention lets go of names that no sample uses.
+fn note_last_seen(connection: &Connection, intervals: &[Unsealed], last_s: i64) -> rusqlite::Result<()> {
+    let mut threads: Vec<u64> =
+        intervals.iter().flat_map(|interval| interval.rows.threads.iter().map(|row| row.id)).collect();
+    let mut processes: Vec<u64> =
+        intervals.iter().flat_map(|interval| interval.rows.processes.iter().map(|row| row.id)).collect();
+    for (ids, text) in [
+        (&mut threads, "UPDATE thread SET last_s = ?2 WHERE id = ?1 AND last_s < ?3"),
+        (&mut processes, "UPDATE process SET last_s = ?2 WHERE id = ?1 AND last_s < ?3"),
+    ] {
+        ids.sort_unstable();
+        ids.dedup();
+        let mut update = connection.prepare_cached(text)?;
+        for id in ids.iter() {
+            update.execute(params![id.cast_signed(), last_s, last_s - LAST_SEEN_STEP_S])?;
+        }
+    }
+    Ok(())
+}
