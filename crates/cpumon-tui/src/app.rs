@@ -1,54 +1,413 @@
-//! [`App`]: the state of the screens. In: keys, intervals. Out: a drawing, [`Request`]s. Pure.
+//! [`App`]: the state of the screens. In: keys (see `keys`), intervals, facts about the feed. Out: a drawing (see
+//! `screen`), [`Request`]s. Why: pure, so that tests drive it without terminal, clock or feed.
 
+use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
-use cpumon_model::Interval;
-use ratatui::Frame;
-use ratatui::crossterm::event::{KeyCode, KeyEvent};
+use cpumon_model::{HostId, HostStatus, Interval};
 
-use crate::{FeedError, Options};
+use crate::cursor::Cursor;
+use crate::feed::{FeedError, HistoryPoint, Seek, Task};
+use crate::options::Options;
+use crate::rows::Rows;
+use crate::text;
+use crate::theme::Theme;
+use crate::trail::{Recent, Seen, Span, Trail};
+use crate::view::{RowId, View};
 
 /// What the state asks of the loop around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Ends the screens.
     Quit,
+    /// Shows another moment: call [`Feed::seek`](crate::Feed::seek), then [`App::on_seek`].
+    Seek(Seek),
+    /// Goes to the moment that this text means: call [`Feed::parse_time`](crate::Feed::parse_time), then [`App::go_to`].
+    GoTo(String),
+    /// Shows another host: call [`Feed::select`](crate::Feed::select).
+    Select(HostId),
+    /// Writes a file into the current directory, never over another one, then [`App::on_notice`].
+    Export {
+        /// File name without `.csv`; safe for any file system.
+        stem: String,
+        /// The file's text.
+        csv: String,
+    },
 }
+
+/// Which moment is on screen.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Clock {
+    /// The newest interval, whenever one arrives.
+    Live,
+    /// The interval that was the newest when the user stopped.
+    Paused,
+    /// An interval that the user went to.
+    Past,
+}
+
+/// What keys go to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// The grid.
+    Grid,
+    /// The help, scrolled down by some lines.
+    Help(u16),
+    /// The list of hosts, at one of them.
+    Hosts(usize),
+    /// A line of text.
+    Prompt(Prompt, String),
+}
+
+/// What a line of text is for.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Prompt {
+    Search,
+    Filter,
+    GoTo,
+}
+
+/// Whether the plot and the details are shown below the grid.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Pane {
+    /// When there is room.
+    Auto,
+    Shown,
+    Hidden,
+}
+
+/// What a feed knows of a task's past, as it was asked for.
+#[derive(Debug)]
+pub(crate) struct History {
+    task: Task,
+    asked: Range<i64>,
+    spans: Vec<Span>,
+}
+
+/// Minutes that the plot can show.
+pub(crate) const PLOT_MINUTES: [i64; 4] = [5, 15, 1, 60];
+const MINUTE_NS: i64 = 60_000_000_000;
 
 /// All of the screens' state.
 #[derive(Debug)]
 pub struct App {
-    shown: Option<Arc<Interval>>,
-    problem: Option<String>,
+    pub(crate) theme: Theme,
+    pub(crate) view: View,
+    pub(crate) title: String,
+    pub(crate) hosts: Vec<HostStatus>,
+    pub(crate) host: Option<HostId>,
+    pub(crate) age: Option<Duration>,
+    pub(crate) newest: Option<Arc<Interval>>,
+    pub(crate) shown: Option<Arc<Interval>>,
+    pub(crate) clock: Clock,
+    pub(crate) rows: Rows,
+    pub(crate) cursor: Cursor,
+    pub(crate) mode: Mode,
+    pub(crate) search: String,
+    pub(crate) notice: Option<String>,
+    pub(crate) problem: Option<String>,
+    pub(crate) pane: Pane,
+    pub(crate) plot_minutes: usize,
+    pub(crate) trail: Trail,
+    pub(crate) recent: Recent,
+    pub(crate) seen: Seen,
+    pub(crate) users: HashMap<u32, Option<String>>,
+    clock_text: Option<(i64, String)>,
+    history: Option<History>,
+    pub(crate) is_pane_drawn: bool,
+    is_dirty: bool,
 }
 
 impl App {
     /// A state without data.
     #[must_use]
-    pub fn new(_options: &Options) -> Self {
-        Self { shown: None, problem: None }
+    pub fn new(options: &Options) -> Self {
+        let view = View {
+            threads: options.threads,
+            pids: options.pids.iter().copied().collect(),
+            ..View::default()
+        };
+        Self {
+            theme: Theme { color: !options.no_color, ascii: options.ascii },
+            view,
+            title: String::new(),
+            hosts: Vec::new(),
+            host: None,
+            age: None,
+            newest: None,
+            shown: None,
+            clock: Clock::Live,
+            rows: Rows::default(),
+            cursor: Cursor::default(),
+            mode: Mode::Grid,
+            search: String::new(),
+            notice: None,
+            problem: None,
+            pane: Pane::Auto,
+            plot_minutes: 0,
+            trail: Trail::default(),
+            recent: Recent::default(),
+            seen: Seen::default(),
+            users: HashMap::new(),
+            clock_text: None,
+            history: None,
+            is_pane_drawn: false,
+            is_dirty: true,
+        }
     }
 
-    /// Takes in a newer interval.
+    /// Takes in a newer interval of the selected host. While paused or in the past it is kept, not shown.
     pub fn on_interval(&mut self, interval: Arc<Interval>) {
-        self.shown = Some(interval);
-        self.problem = None;
+        self.trail.push(&interval);
+        self.seen.push(&interval);
+        self.recent.push(Arc::clone(&interval));
+        self.newest = Some(Arc::clone(&interval));
+        if self.clock == Clock::Live {
+            self.show(interval);
+        }
+        self.is_dirty = true;
     }
 
-    /// Takes in a failure of the feed.
+    /// Takes in what the feed says about itself and its hosts.
+    pub fn on_hosts(&mut self, title: String, hosts: Vec<HostStatus>, host: Option<HostId>) {
+        if host != self.host {
+            self.forget();
+            self.host = host;
+        }
+        self.title = title;
+        self.hosts = hosts;
+        self.is_dirty = true;
+    }
+
+    /// Takes in how long ago the newest interval arrived.
+    pub fn on_age(&mut self, age: Option<Duration>) {
+        let seconds = |age: Option<Duration>| age.map(|age| age.as_secs());
+        self.is_dirty |= self.is_stale() && seconds(age) != seconds(self.age);
+        let was_stale = self.is_stale();
+        self.age = age;
+        self.is_dirty |= was_stale != self.is_stale();
+    }
+
+    /// Takes in a failure of the feed; it stays in the status line until [`App::on_feed_ok`].
     pub fn on_error(&mut self, error: &FeedError) {
-        self.problem = Some(error.to_string());
+        self.is_dirty |= self.problem.as_deref() != Some(&error.0);
+        self.problem = Some(error.0.clone());
     }
 
-    /// Takes in a key.
-    pub fn on_key(&mut self, key: KeyEvent) -> Option<Request> {
-        (key.code == KeyCode::Char('q')).then_some(Request::Quit)
+    /// The feed works (again).
+    pub fn on_feed_ok(&mut self) {
+        self.is_dirty |= self.problem.take().is_some();
     }
 
-    /// Draws.
-    pub fn draw(&mut self, frame: &mut Frame<'_>) {
-        let threads = self.shown.as_ref().map_or(0, |interval| interval.thread_count);
-        let text = self.problem.clone().unwrap_or_else(|| format!("{threads} threads"));
-        frame.render_widget(text, frame.area());
+    /// Something to tell the user; stays until the next key.
+    pub fn on_notice(&mut self, text: String) {
+        self.notice = Some(text);
+        self.is_dirty = true;
+    }
+
+    /// The answer to [`Request::Seek`].
+    pub fn on_seek(&mut self, to: Seek, answer: Result<Option<Arc<Interval>>, FeedError>) {
+        match (answer, to) {
+            (Ok(Some(interval)), _) => self.show_past(interval),
+            (Ok(None), Seek::At(wall_ns)) => {
+                self.on_notice(format!("no data is kept of {}", text::utc_seconds(wall_ns)));
+            }
+            (Ok(None), Seek::Before(_)) => self.on_notice("no earlier data is kept".into()),
+            (Ok(None), Seek::After(_)) => {
+                self.go_live();
+                self.on_notice("no later data is kept: back to live".into());
+            }
+            (Err(error), _) => self.on_notice(error.0),
+        }
+    }
+
+    /// Goes to a moment, ns since the UNIX epoch; a request where the intervals at hand do not reach it.
+    pub fn go_to(&mut self, wall_ns: i64) -> Option<Request> {
+        match self.recent.at(wall_ns) {
+            Some(interval) => {
+                self.show_past(interval);
+                None
+            }
+            None => Some(Request::Seek(Seek::At(wall_ns))),
+        }
+    }
+
+    /// The uids on screen whose names were not asked for yet.
+    #[must_use]
+    pub fn unknown_users(&self) -> Vec<u32> {
+        let Some(shown) = &self.shown else { return Vec::new() };
+        let mut uids: Vec<u32> = shown.processes.iter().map(|row| row.info.uid).collect();
+        uids.sort_unstable();
+        uids.dedup();
+        uids.retain(|uid| !self.users.contains_key(uid));
+        uids
+    }
+
+    /// A user's name, or that it is not known.
+    pub fn on_user(&mut self, uid: u32, name: Option<String>) {
+        // Uids come from other machines: a sender that makes them up must not fill the memory.
+        if self.users.len() >= 10_000 {
+            self.users.clear();
+        }
+        self.is_dirty |= name.is_some();
+        self.users.insert(uid, name);
+    }
+
+    /// The end of the interval on screen, ns since the UNIX epoch.
+    #[must_use]
+    pub fn shown_wall_ns(&self) -> Option<i64> {
+        self.shown.as_ref().map(|interval| interval.end.wall_ns)
+    }
+
+    /// How the feed writes the moment `wall_ns`.
+    pub fn on_clock(&mut self, wall_ns: i64, text: String) {
+        let clock = Some((wall_ns, text));
+        self.is_dirty |= self.clock_text != clock;
+        self.clock_text = clock;
+    }
+
+    pub(crate) fn clock_text(&self, wall_ns: i64) -> String {
+        match &self.clock_text {
+            Some((at, text)) if *at == wall_ns => text::safe(text),
+            _ => text::utc_seconds(wall_ns),
+        }
+    }
+
+    /// The task whose past the plot lacks, and the time; ask [`Feed::history`](crate::Feed::history) for it once the
+    /// selection rests.
+    #[must_use]
+    pub fn history_wanted(&self) -> Option<(Task, Range<i64>)> {
+        let [task] = *self.selected_tasks()? else { return None };
+        let window = self.plot_window()?;
+        let is_had = self.history.as_ref().is_some_and(|history| {
+            history.task == task && (self.clock == Clock::Live || history.asked == window)
+        });
+        (!is_had).then_some((task, window))
+    }
+
+    /// The answer to [`App::history_wanted`]; empty if there is none.
+    pub fn on_history(&mut self, task: Task, asked: Range<i64>, points: &[HistoryPoint]) {
+        let rate = self.shown.as_ref().map_or(0.0, |interval| {
+            interval.ledger.capacity_ns as f64 / interval.duration_ns().max(1) as f64
+        });
+        let span = |point: &HistoryPoint| Span {
+            begin_wall_ns: point.begin_wall_ns,
+            end_wall_ns: point.end_wall_ns,
+            duration_ns: point.duration_ns,
+            // A float to integer cast saturates; capacity in ns is far below 2^53.
+            #[expect(clippy::cast_possible_truncation, reason = "saturates")]
+            capacity_ns: (point.duration_ns as f64 * rate) as i64,
+            run_ns: point.delta.run_ns,
+        };
+        self.history = Some(History { task, asked, spans: points.iter().map(span).collect() });
+        self.is_dirty = true;
+    }
+
+    /// The time that the plot shows. In the past some of what came later is shown too.
+    pub(crate) fn plot_window(&self) -> Option<Range<i64>> {
+        let end = self.shown_wall_ns()?;
+        let length = PLOT_MINUTES.get(self.plot_minutes).unwrap_or(&5) * MINUTE_NS;
+        let after = if self.clock == Clock::Past { length / 4 } else { 0 };
+        let end = end.saturating_add(after);
+        Some(end.saturating_sub(length)..end)
+    }
+
+    /// What the plot draws: the selected row's run time, else the whole host's.
+    pub(crate) fn plot_spans(&self) -> Vec<Span> {
+        let Some(tasks) = self.selected_tasks() else { return self.trail.host() };
+        let seen = self.trail.tasks(&tasks);
+        match (&self.history, tasks.as_slice()) {
+            (Some(history), [task]) if history.task == *task && !history.spans.is_empty() => {
+                let first = seen.first().map_or(i64::MAX, |span| span.begin_wall_ns);
+                let older = history.spans.iter().filter(|span| span.begin_wall_ns < first);
+                older.copied().chain(seen).collect()
+            }
+            _ => seen,
+        }
+    }
+
+    /// The tasks of the selected row.
+    pub(crate) fn selected_tasks(&self) -> Option<Vec<Task>> {
+        Some(match self.cursor.selected.as_ref()? {
+            RowId::Process(key) => vec![Task::Process(*key)],
+            RowId::Thread(key) => vec![Task::Thread(*key)],
+            RowId::Group(name) => {
+                let group = self.rows.groups.iter().find(|group| group.name == *name);
+                let shown = self.shown.as_ref()?;
+                let members = group.map_or(&[][..], |group| group.processes.as_slice()).iter();
+                let rows = members.filter_map(|&at| shown.processes.get(at as usize));
+                rows.map(|row| Task::Process(row.key)).collect()
+            }
+        })
+    }
+
+    /// The selected host's status.
+    pub(crate) fn status(&self) -> Option<&HostStatus> {
+        self.hosts.iter().find(|status| Some(status.info.host) == self.host)
+    }
+
+    /// Whether the newest interval is older than it should be.
+    pub(crate) fn is_stale(&self) -> bool {
+        let length = self.newest.as_ref().map_or(0, |interval| interval.duration_ns());
+        let patience = Duration::from_nanos(length.saturating_mul(3)).max(Duration::from_secs(3));
+        self.age.is_some_and(|age| age > patience)
+    }
+
+    /// Whether something changed since the last call: if not, a drawing would be the same.
+    pub fn take_dirty(&mut self) -> bool {
+        std::mem::take(&mut self.is_dirty)
+    }
+
+    /// The window has another size.
+    pub fn on_resize(&mut self) {
+        self.is_dirty = true;
+    }
+
+    pub(crate) fn mark_dirty(&mut self) {
+        self.is_dirty = true;
+    }
+
+    /// Back to the newest interval.
+    pub(crate) fn go_live(&mut self) {
+        self.clock = Clock::Live;
+        if let Some(newest) = self.newest.clone() {
+            self.show(newest);
+        }
+    }
+
+    pub(crate) fn show_past(&mut self, interval: Arc<Interval>) {
+        self.clock = Clock::Past;
+        self.show(interval);
+    }
+
+    fn show(&mut self, interval: Arc<Interval>) {
+        self.shown = Some(interval);
+        self.rebuild();
+    }
+
+    /// Arranges the rows anew; the selection stays with its task.
+    pub(crate) fn rebuild(&mut self) {
+        self.is_dirty = true;
+        let Some(shown) = &self.shown else { return };
+        self.rows = Rows::build(shown, &self.view, &self.seen);
+        self.cursor.after_rebuild(&self.rows, shown);
+    }
+
+    /// Another host: nothing of the one before is left.
+    fn forget(&mut self) {
+        self.newest = None;
+        self.shown = None;
+        self.clock = Clock::Live;
+        self.rows = Rows::default();
+        self.cursor = Cursor { follow: self.cursor.follow, ..Cursor::default() };
+        self.view.open.clear();
+        self.view.closed.clear();
+        self.trail = Trail::default();
+        self.recent = Recent::default();
+        self.seen = Seen::default();
+        self.users.clear();
+        self.history = None;
     }
 }

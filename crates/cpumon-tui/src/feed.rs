@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cpumon_model::{Delta, HostId, HostStatus, Interval, ProcessKey, ThreadKey, Utc};
+use cpumon_model::{Delta, HostId, HostStatus, Interval, ProcessKey, ThreadKey};
 
 /// A failure of a feed, in words for the status line: which operation on what failed, and why. Never fatal to the screens.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -91,11 +91,7 @@ pub trait Feed {
 
     /// A moment for people. The default is UTC, to the second: `2026-11-21 14:05:09Z`.
     fn format_time(&self, wall_ns: i64) -> String {
-        let utc = Utc(wall_ns).to_string();
-        match (utc.split_once('T'), utc.find('.')) {
-            (Some((day, _)), Some(dot)) => format!("{day} {}Z", &utc[day.len() + 1..dot]),
-            _ => utc,
-        }
+        crate::text::utc_seconds(wall_ns)
     }
 
     /// The name of a user of the selected host. `None` where it is not known for sure: another machine's names are its own.

@@ -6,10 +6,33 @@
 //! returns as a [`Request`]; [`run`] carries it out. No threads, no clock but the terminal's own waiting.
 
 mod app;
+mod bars;
 mod batch;
+mod batch_json;
+mod cells;
+mod columns;
+mod cursor;
+mod detail;
+mod export;
 mod feed;
+mod grid;
+mod groups;
+mod header;
+mod help;
+mod hosts;
+mod keys;
+mod ledger;
 mod options;
+mod order;
+mod plot;
+mod rows;
 mod run;
+mod screen;
+mod text;
+mod theme;
+mod trail;
+mod tree;
+mod view;
 
 pub use app::{App, Request};
 pub use batch::batch;

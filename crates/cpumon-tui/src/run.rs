@@ -1,33 +1,57 @@
 //! The event loop. In: a [`Feed`], keys, resizes. Out: a drawn terminal, restored at the end whatever happened.
-//! Why: everything that is not pure lives here: the terminal, the feed's calls, the file of an export.
+//! Why: everything that is not pure lives here: the terminal, the environment, the feed's calls, the file of an export.
 
-use std::io::IsTerminal;
+use std::fs::OpenOptions;
+use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
+use crate::feed::{Seek, Task};
 use crate::{App, Feed, Options, Request, TuiError};
 
 /// How long the loop waits for a key before it asks the feed again.
 const POLL: Duration = Duration::from_millis(100);
 /// Intervals taken from the feed between two drawings, at most, so that a burst cannot keep keys waiting.
 const BURST: usize = 64;
+/// How often the list of hosts is fetched anew.
+const HOSTS_EVERY: Duration = Duration::from_secs(1);
+/// How long a selection must rest before its history is asked for: the feed may have to ask a receiver.
+const REST: Duration = Duration::from_millis(300);
+/// Files of the same second, at most.
+const MAX_FILES: u32 = 100;
 
 /// Shows the screens until the user quits, [`Options::stop`] becomes true or the terminal fails.
 /// The terminal is restored at the end, after a panic too.
 pub fn run(feed: &mut dyn Feed, options: &Options) -> Result<(), TuiError> {
-    if !std::io::stdout().is_terminal() {
-        return Err(TuiError::NoTerminal { reason: "standard output is not a terminal" });
+    if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+        return Err(TuiError::NoTerminal { reason: "standard input or output is not a terminal" });
     }
     if std::env::var_os("TERM").is_some_and(|term| term == "dumb") {
         return Err(TuiError::NoTerminal { reason: "TERM is dumb" });
     }
+    let options = with_environment(options);
     let terminal =
         ratatui::try_init().map_err(|source| TuiError::Terminal { operation: "set up", source })?;
     let _restore = Restore;
-    main_loop(terminal, feed, options)
+    Screens::new(feed, &options).main_loop(terminal)
+}
+
+/// Adds what the environment asks for: `NO_COLOR` (no-color.org), a locale without UTF-8.
+fn with_environment(options: &Options) -> Options {
+    let text = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
+    let locale = text("LC_ALL").or_else(|| text("LC_CTYPE")).or_else(|| text("LANG"));
+    let is_utf8 = locale.is_some_and(|locale| {
+        let locale = locale.to_ascii_lowercase();
+        locale.contains("utf-8") || locale.contains("utf8")
+    });
+    Options {
+        no_color: options.no_color || text("NO_COLOR").is_some(),
+        ascii: options.ascii || !is_utf8,
+        ..options.clone()
+    }
 }
 
 /// Puts the terminal back when the loop ends (a panic goes through the hook that `try_init` sets).
@@ -39,45 +63,179 @@ impl Drop for Restore {
     }
 }
 
-fn main_loop(mut terminal: DefaultTerminal, feed: &mut dyn Feed, options: &Options) -> Result<(), TuiError> {
-    let mut app = App::new(options);
-    while !options.stop.load(Ordering::Relaxed) {
-        take_intervals(&mut app, feed);
-        terminal
-            .draw(|frame| app.draw(frame))
-            .map_err(|source| TuiError::Terminal { operation: "draw on", source })?;
-        if handle_events(&mut app, feed)? {
-            break;
-        }
-    }
-    Ok(())
+struct Screens<'a> {
+    feed: &'a mut dyn Feed,
+    options: &'a Options,
+    app: App,
+    hosts_at: Option<Instant>,
+    resting: Option<(Task, Instant)>,
+    has_history: bool,
 }
 
-fn take_intervals(app: &mut App, feed: &mut dyn Feed) {
-    for _ in 0..BURST {
-        match feed.poll() {
-            Ok(Some(interval)) => app.on_interval(interval),
-            Ok(None) => break,
-            Err(error) => {
-                app.on_error(&error);
+impl<'a> Screens<'a> {
+    fn new(feed: &'a mut dyn Feed, options: &'a Options) -> Self {
+        Self { app: App::new(options), feed, options, hosts_at: None, resting: None, has_history: true }
+    }
+
+    fn main_loop(&mut self, mut terminal: DefaultTerminal) -> Result<(), TuiError> {
+        self.refresh_hosts();
+        if let Some(wall_ns) = self.options.at_wall_ns {
+            self.seek(Seek::At(wall_ns));
+        }
+        while !self.options.stop.load(Ordering::Relaxed) {
+            self.take_intervals();
+            self.refresh_hosts();
+            self.refresh_names();
+            self.refresh_history();
+            if self.app.take_dirty() {
+                let drawn = terminal.draw(|frame| self.app.draw(frame));
+                drawn.map_err(|source| TuiError::Terminal { operation: "draw on", source })?;
+            }
+            if self.handle_events()? {
                 break;
             }
         }
+        Ok(())
+    }
+
+    fn take_intervals(&mut self) {
+        for _ in 0..BURST {
+            match self.feed.poll() {
+                Ok(Some(interval)) => {
+                    // A feed may choose its host by itself when it sees the first one.
+                    if self.feed.host() != self.app.host {
+                        self.hosts_at = None;
+                        self.refresh_hosts();
+                    }
+                    self.app.on_feed_ok();
+                    self.app.on_interval(interval);
+                }
+                Ok(None) => {
+                    self.app.on_feed_ok();
+                    break;
+                }
+                Err(error) => {
+                    self.app.on_error(&error);
+                    break;
+                }
+            }
+        }
+        self.app.on_age(self.feed.age());
+    }
+
+    fn refresh_hosts(&mut self) {
+        if self.hosts_at.is_some_and(|at| at.elapsed() < HOSTS_EVERY) {
+            return;
+        }
+        self.hosts_at = Some(Instant::now());
+        self.app.on_hosts(self.feed.title(), self.feed.hosts(), self.feed.host());
+    }
+
+    /// Times and users in the feed's words.
+    fn refresh_names(&mut self) {
+        for uid in self.app.unknown_users() {
+            self.app.on_user(uid, self.feed.user_name(uid));
+        }
+        if let Some(wall_ns) = self.app.shown_wall_ns() {
+            self.app.on_clock(wall_ns, self.feed.format_time(wall_ns));
+        }
+    }
+
+    fn refresh_history(&mut self) {
+        let wanted = self.app.history_wanted().filter(|_| self.has_history);
+        let Some((task, range)) = wanted else {
+            self.resting = None;
+            return;
+        };
+        match self.resting {
+            Some((resting, since)) if resting == task => {
+                if since.elapsed() < REST {
+                    return;
+                }
+            }
+            _ => {
+                self.resting = Some((task, Instant::now()));
+                return;
+            }
+        }
+        match self.feed.history(task, range.clone()) {
+            Ok(Some(points)) => self.app.on_history(task, range, &points),
+            Ok(None) => self.has_history = false,
+            Err(error) => {
+                self.app.on_history(task, range, &[]);
+                self.app.on_notice(error.to_string());
+            }
+        }
+    }
+
+    /// Waits for events up to [`POLL`] and hands them on; true when the user wants to quit. Keys that are already there
+    /// are taken together, so that a held key does not queue up drawings.
+    fn handle_events(&mut self) -> Result<bool, TuiError> {
+        let read = |source| TuiError::Terminal { operation: "read", source };
+        let mut wait = POLL;
+        while event::poll(wait).map_err(read)? {
+            wait = Duration::ZERO;
+            match event::read().map_err(read)? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => {
+                    if let Some(request) = self.app.on_key(key)
+                        && self.carry_out(request)
+                    {
+                        return Ok(true);
+                    }
+                }
+                Event::Resize(..) => self.app.on_resize(),
+                _ => {}
+            }
+        }
+        Ok(false)
+    }
+
+    /// True to quit.
+    fn carry_out(&mut self, request: Request) -> bool {
+        match request {
+            Request::Quit => return true,
+            Request::Seek(to) => self.seek(to),
+            Request::GoTo(text) => match self.feed.parse_time(&text, self.app.shown_wall_ns()) {
+                Ok(wall_ns) => {
+                    if let Some(Request::Seek(to)) = self.app.go_to(wall_ns) {
+                        self.seek(to);
+                    }
+                }
+                Err(error) => self.app.on_notice(error.to_string()),
+            },
+            Request::Select(host) => {
+                match self.feed.select(host) {
+                    Ok(()) => self.has_history = true,
+                    Err(error) => self.app.on_notice(error.to_string()),
+                }
+                self.hosts_at = None;
+                self.refresh_hosts();
+            }
+            Request::Export { stem, csv } => {
+                self.app.on_notice(match write_new(&stem, &csv) {
+                    Ok(name) => format!("written: {name}"),
+                    Err(error) => format!("cannot write {stem}.csv: {error}"),
+                });
+            }
+        }
+        false
+    }
+
+    fn seek(&mut self, to: Seek) {
+        let answer = self.feed.seek(to);
+        self.app.on_seek(to, answer);
     }
 }
 
-/// Waits for events up to [`POLL`] and hands them on; true when the user wants to quit.
-fn handle_events(app: &mut App, feed: &mut dyn Feed) -> Result<bool, TuiError> {
-    let _ = feed;
-    let read = |source| TuiError::Terminal { operation: "read", source };
-    let deadline = Instant::now() + POLL;
-    while event::poll(deadline.saturating_duration_since(Instant::now())).map_err(read)? {
-        if let Event::Key(key) = event::read().map_err(read)?
-            && key.kind != KeyEventKind::Release
-            && app.on_key(key) == Some(Request::Quit)
-        {
-            return Ok(true);
+/// Writes a file that was not there before, into the current directory.
+fn write_new(stem: &str, text: &str) -> io::Result<String> {
+    for number in 1..=MAX_FILES {
+        let name = if number == 1 { format!("{stem}.csv") } else { format!("{stem}-{number}.csv") };
+        match OpenOptions::new().write(true).create_new(true).open(&name) {
+            Ok(mut file) => return file.write_all(text.as_bytes()).map(|()| name),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
         }
     }
-    Ok(false)
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, "too many files of that name"))
 }

@@ -1,0 +1,129 @@
+//! CPU bars. In: times by mode. Out: lines with bars whose parts are the modes' letters, one for all CPUs or one each.
+//! Why: letters read without color.
+
+use cpumon_model::{CpuInterval, CpuTimes, Interval};
+use ratatui::text::{Line, Span};
+
+use crate::app::App;
+use crate::text::percent;
+use crate::theme::{MODES, Mode, Theme};
+
+/// Columns of a bar among others, at least, with label and percent.
+const MIN_CELL: usize = 19;
+/// At most, so that bars of many CPUs stand side by side on wide screens.
+const MAX_CELL: usize = 50;
+
+/// Bars in at most `room` lines.
+pub(crate) fn lines(app: &App, interval: &Interval, columns: usize, room: usize) -> Vec<Line<'static>> {
+    if room == 0 {
+        return Vec::new();
+    }
+    if interval.cpus.is_empty() {
+        return vec![Line::styled("CPU  no data (this source does not tell modes)", Theme::dim())];
+    }
+    if !app.view.per_cpu || room < 2 {
+        let label = format!("{} CPU{}", interval.cpus.len(), if interval.cpus.len() == 1 { "" } else { "s" });
+        let sum = sum(&interval.cpus);
+        let is_odd = interval.cpus.iter().any(|cpu| cpu.went_back);
+        return vec![Line::from(cell(app.theme, &label, &sum, is_odd, columns))];
+    }
+    per_cpu(app, &interval.cpus, columns, room)
+}
+
+fn per_cpu(app: &App, cpus: &[CpuInterval], columns: usize, room: usize) -> Vec<Line<'static>> {
+    let most = (columns / MIN_CELL).max(1);
+    // As few bars a line as the room allows: longer bars show more.
+    let fewest = (columns / MAX_CELL).max(1).min(most);
+    let across = (fewest..most).find(|across| cpus.len().div_ceil(*across) <= room).unwrap_or(most);
+    let is_cut = cpus.len().div_ceil(across) > room;
+    let rows = if is_cut { room - 1 } else { room };
+    let width = columns / across;
+    let mut lines: Vec<Line<'static>> = Vec::new();
+    for row in cpus.chunks(across).take(rows) {
+        let mut spans = Vec::new();
+        for (nth, cpu) in row.iter().enumerate() {
+            let gap = usize::from(nth + 1 < row.len());
+            let label = format!("{:>3}", cpu.cpu);
+            spans.extend(cell(app.theme, &label, &cpu.times, cpu.went_back, width - gap));
+            spans.push(Span::raw(" ".repeat(gap)));
+        }
+        lines.push(Line::from(spans));
+    }
+    if is_cut {
+        let hidden = cpus.len().saturating_sub(rows * across);
+        lines
+            .push(Line::styled(format!("and {hidden} more CPUs (make the window larger)"), app.theme.warn()));
+    }
+    lines
+}
+
+/// Label, bar, share of the time that was not idle.
+fn cell(theme: Theme, label: &str, times: &CpuTimes, is_odd: bool, columns: usize) -> Vec<Span<'static>> {
+    // Times come from outside: sums of them may not fit their own type.
+    let total: u128 = MODES.iter().map(|mode| u128::from((mode.ns)(times))).sum();
+    let is_busy = |mode: &&Mode| !matches!(mode.letter, 't' | 'w' | '.');
+    let busy: u128 = MODES.iter().filter(is_busy).map(|mode| u128::from((mode.ns)(times))).sum();
+    let busy = if total == 0 { "-".to_string() } else { percent(busy as f64 * 100.0 / total as f64, false) };
+    let room = columns.saturating_sub(label.len() + 10);
+    let mut spans = vec![Span::styled(format!("{label} ["), Theme::bold())];
+    spans.extend(bar(theme, times, room));
+    let odd = if is_odd { "!" } else { "%" };
+    spans.push(Span::styled(format!("] {busy:>5}{odd}"), Theme::bold()));
+    spans
+}
+
+/// `columns` letters: each mode's share, the borders rounded so that all together fill the bar exactly.
+fn bar(theme: Theme, times: &CpuTimes, columns: usize) -> Vec<Span<'static>> {
+    let total: u128 = MODES.iter().map(|mode| u128::from((mode.ns)(times))).sum();
+    if total == 0 {
+        return vec![Span::styled("?".repeat(columns), Theme::dim())];
+    }
+    let (mut passed, mut drawn) = (0_u128, 0_usize);
+    let mut spans = Vec::with_capacity(MODES.len());
+    for mode in &MODES {
+        passed += u128::from((mode.ns)(times));
+        let border = usize::try_from((passed * columns as u128 * 2 + total) / (total * 2)).unwrap_or(columns);
+        if border > drawn {
+            spans.push(Span::styled(mode.letter.to_string().repeat(border - drawn), theme.mode(mode)));
+            drawn = border;
+        }
+    }
+    spans
+}
+
+fn sum(cpus: &[CpuInterval]) -> CpuTimes {
+    let mut sum = [0_u64; 10];
+    for cpu in cpus {
+        for (total, mode) in sum.iter_mut().zip(cpu.times.to_array()) {
+            *total = total.saturating_add(mode);
+        }
+    }
+    CpuTimes::from_array(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn text(times: &CpuTimes, columns: usize) -> String {
+        let theme = Theme { color: false, ascii: true };
+        bar(theme, times, columns).iter().map(|span| span.content.clone().into_owned()).collect()
+    }
+
+    #[test]
+    fn a_bar_reads_without_color() {
+        let times = CpuTimes { user_ns: 30, system_ns: 20, irq_ns: 10, idle_ns: 40, ..CpuTimes::default() };
+        assert_eq!(text(&times, 10), "uuussi....");
+        assert_eq!(text(&CpuTimes::default(), 4), "????");
+    }
+
+    proptest! {
+        #[test]
+        fn a_bar_is_always_full(modes in any::<[u32; 10]>(), columns in 0_usize..200) {
+            let times = CpuTimes::from_array(modes.map(u64::from));
+            prop_assert_eq!(text(&times, columns).len(), columns);
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The grid's columns. In: a width, what the rows are. Out: which columns fit, their titles and widths.
+//! Why: from 40 to 300 columns the same rows, with id, %CPU and name always there. Meanings and units come from the
+//! shared table ([`cpumon_model::COLUMNS`]); here are only titles short enough for a screen.
+
+use cpumon_model::ColumnId;
+
+use crate::view::{Layout, View};
+
+/// A column of the grid.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Col {
+    /// Pid of a process, tid of a thread.
+    Id,
+    /// The process of a thread, where threads stand alone.
+    Owner,
+    /// User name where known for sure, else uid.
+    User,
+    /// State letter.
+    State,
+    /// Nice value.
+    Nice,
+    /// The CPU it last ran on.
+    LastCpu,
+    /// Utilization.
+    Cpu,
+    /// Its user part.
+    User100,
+    /// Its system part.
+    System100,
+    /// Run delay as a share of the interval.
+    Ready,
+    /// Voluntary switches a second.
+    Voluntary,
+    /// Involuntary switches a second.
+    Involuntary,
+    /// Threads.
+    Threads,
+    /// Run time while on screen.
+    Seen,
+    /// Container or unit.
+    Container,
+    /// Life and oddity marks.
+    Marks,
+    /// Name or command line.
+    Name,
+}
+
+/// Left to right.
+const ORDER: [Col; 17] = [
+    Col::Id,
+    Col::Owner,
+    Col::User,
+    Col::State,
+    Col::Nice,
+    Col::LastCpu,
+    Col::Cpu,
+    Col::User100,
+    Col::System100,
+    Col::Ready,
+    Col::Voluntary,
+    Col::Involuntary,
+    Col::Threads,
+    Col::Seen,
+    Col::Container,
+    Col::Marks,
+    Col::Name,
+];
+
+/// Which come first when there is little room.
+const IMPORTANCE: [Col; 17] = [
+    Col::Id,
+    Col::Cpu,
+    Col::Name,
+    Col::Marks,
+    Col::State,
+    Col::Ready,
+    Col::User100,
+    Col::System100,
+    Col::Threads,
+    Col::User,
+    Col::Voluntary,
+    Col::Involuntary,
+    Col::Owner,
+    Col::Seen,
+    Col::LastCpu,
+    Col::Nice,
+    Col::Container,
+];
+
+/// A column on screen.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Which.
+    pub col: Col,
+    /// First terminal column, from the grid's left edge.
+    pub x: u16,
+    /// Terminal columns.
+    pub width: u16,
+}
+
+impl Col {
+    /// The column of the shared table that it shows, for its help text.
+    pub(crate) fn id(self) -> Option<ColumnId> {
+        Some(match self {
+            Self::Id | Self::Owner => ColumnId::Pid,
+            Self::User => ColumnId::Uid,
+            Self::State => ColumnId::State,
+            Self::Nice => ColumnId::Nice,
+            Self::LastCpu => ColumnId::LastCpu,
+            Self::Cpu => ColumnId::CpuPct,
+            Self::User100 => ColumnId::UserNs,
+            Self::System100 => ColumnId::SystemNs,
+            Self::Ready => ColumnId::RunDelayNs,
+            Self::Voluntary => ColumnId::VoluntarySwitches,
+            Self::Involuntary => ColumnId::InvoluntarySwitches,
+            Self::Threads => ColumnId::ThreadRows,
+            Self::Container => ColumnId::Container,
+            Self::Name => ColumnId::Name,
+            Self::Seen | Self::Marks => return None,
+        })
+    }
+
+    /// The title above it.
+    pub(crate) fn title(self, view: &View) -> &'static str {
+        match self {
+            Self::Id if view.is_flat_threads() => "TID",
+            Self::Id if view.threads || view.layout == Layout::Groups => "ID",
+            Self::Id | Self::Owner => "PID",
+            Self::User => "USER",
+            Self::State => "S",
+            Self::Nice => "NI",
+            Self::LastCpu => "CPU#",
+            Self::Cpu => view.unit.title(),
+            Self::User100 => "%USR",
+            Self::System100 => "%SYS",
+            Self::Ready => "%RDY",
+            Self::Voluntary => "VCSW/s",
+            Self::Involuntary => "ICSW/s",
+            Self::Threads => "THR",
+            Self::Seen => "SEEN",
+            Self::Container => "CONTAINER",
+            Self::Marks => "",
+            Self::Name if view.cmdline => "COMMAND",
+            Self::Name => "NAME",
+        }
+    }
+
+    /// Whether its values stand at the right edge.
+    pub(crate) fn is_number(self) -> bool {
+        !matches!(self, Self::User | Self::State | Self::Container | Self::Marks | Self::Name)
+    }
+
+    fn width(self, id_width: u16) -> u16 {
+        match self {
+            Self::Id | Self::Owner => id_width,
+            Self::User | Self::Seen => 8,
+            Self::State => 1,
+            Self::Nice => 3,
+            Self::LastCpu | Self::Threads => 5,
+            Self::Cpu
+            | Self::User100
+            | Self::System100
+            | Self::Ready
+            | Self::Voluntary
+            | Self::Involuntary => 6,
+            Self::Container => 20,
+            Self::Marks => 2,
+            Self::Name => 10,
+        }
+    }
+
+    fn is_in(self, view: &View) -> bool {
+        match self {
+            Self::Owner => view.is_flat_threads(),
+            Self::Threads => !view.is_flat_threads(),
+            _ => true,
+        }
+    }
+}
+
+/// The columns that fit into `total` terminal columns; `largest_id` sizes the id column.
+pub(crate) fn choose(view: &View, total: u16, largest_id: u32) -> Vec<Place> {
+    let id_width = u16::try_from(largest_id.max(1).ilog10() + 1).unwrap_or(10).max(5);
+    // Longer lines leave more to the name, as its column has no other use for the room.
+    let name_room = match total {
+        0..=59 => 12,
+        60..=99 => 20,
+        100..=159 => 26,
+        _ => 40,
+    };
+    let mut chosen: Vec<Col> = Vec::new();
+    let mut used = 0;
+    for col in IMPORTANCE.into_iter().filter(|col| col.is_in(view)) {
+        let is_needed = matches!(col, Col::Id | Col::Cpu | Col::Name);
+        let width = if col == Col::Name { name_room } else { col.width(id_width) };
+        if is_needed || used + width < total {
+            used += width + 1;
+            chosen.push(col);
+        }
+    }
+    place(&chosen, total, id_width)
+}
+
+fn place(chosen: &[Col], total: u16, id_width: u16) -> Vec<Place> {
+    let mut x = 0_u16;
+    let mut places = Vec::with_capacity(chosen.len());
+    for col in ORDER.into_iter().filter(|col| chosen.contains(col)) {
+        let width = if col == Col::Name { total.saturating_sub(x) } else { col.width(id_width) };
+        places.push(Place { col, x, width });
+        x = x.saturating_add(width + 1);
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_width_keeps_id_cpu_and_a_readable_name_and_nothing_overlaps() {
+        let view = View::default();
+        for total in 40..=300 {
+            let places = choose(&view, total, 4_194_304);
+            let name = places.iter().find(|place| place.col == Col::Name).unwrap();
+            assert!(name.width >= 12, "{total}: name {}", name.width);
+            assert!(places.iter().any(|place| place.col == Col::Id));
+            assert!(places.iter().any(|place| place.col == Col::Cpu));
+            for pair in places.windows(2) {
+                assert_eq!(pair[0].x + pair[0].width + 1, pair[1].x, "{total}");
+            }
+            assert_eq!(name.x + name.width, total);
+        }
+        assert_eq!(choose(&view, 300, 99).len(), 16);
+    }
+
+    #[test]
+    fn every_measured_column_has_an_entry_in_the_shared_table() {
+        for col in ORDER {
+            let is_own = matches!(col, Col::Seen | Col::Marks);
+            assert_eq!(col.id().is_none(), is_own, "{col:?}");
+        }
+    }
+}

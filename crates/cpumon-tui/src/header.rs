@@ -1,0 +1,168 @@
+//! The header. In: the interval on screen, the host's status. Out: lines: which moment of which host, how far to trust
+//! it, what was lost, the CPUs by mode, the ledger. Why: the figures below mean nothing without these.
+
+use cpumon_model::{Interval, LossCounts, SourceHealth, Trust, flag_names};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use crate::app::{App, Clock};
+use crate::bars;
+use crate::ledger;
+use crate::text::{ago, clip, safe, seconds, width};
+use crate::theme::Theme;
+
+/// A part of a line with its look.
+pub(crate) type Part = (String, Style);
+
+/// All lines of the header, at most `room` of them.
+pub(crate) fn lines(app: &App, columns: u16, room: usize) -> Vec<Line<'static>> {
+    let columns = usize::from(columns);
+    let mut lines = vec![clock_line(app, columns)];
+    let Some(shown) = &app.shown else { return lines };
+    // The trust and loss line is the last to go, but for the first: it says what may be wrong with all others.
+    lines.extend(wrap(&facts(app, shown), app.theme.dot(), columns, if room > 6 { 2 } else { 1 }, app));
+    let left = room.saturating_sub(lines.len());
+    let ledger = ledger::lines(app, shown, columns, left.saturating_sub(1));
+    let bar_room = left.saturating_sub(ledger.len());
+    lines.extend(bars::lines(app, shown, columns, bar_room));
+    lines.extend(ledger);
+    lines.truncate(room.max(1));
+    lines
+}
+
+/// LIVE / PAUSED / PAST, the host, the moment, the interval's length; where the data comes from at the right.
+fn clock_line(app: &App, columns: usize) -> Line<'static> {
+    let (label, style) = clock_label(app);
+    let host = app.status().map_or_else(|| "no host".to_string(), |status| safe(&status.info.hostname));
+    let mut spans = vec![Span::styled(format!(" {label} "), style), Span::raw(" ")];
+    let mut left = columns.saturating_sub(width(&label) + 3);
+    let (time, length) = app.shown.as_ref().map_or((String::new(), String::new()), |shown| {
+        (app.clock_text(shown.end.wall_ns), format!("{} s", seconds(duration(shown))))
+    });
+    // On a narrow screen the day goes first: the host's name needs ten columns to be told from others.
+    let time = if width(&time) + 12 > left {
+        time.split_once(' ').map_or(time.clone(), |parts| parts.1.to_string())
+    } else {
+        time
+    };
+    let host = clip(&host, left.saturating_sub(width(&time) + 1).max(8).min(left), app.theme.cut());
+    left = left.saturating_sub(width(&host) + width(&time) + 1);
+    spans.push(Span::styled(host, Theme::bold()));
+    spans.push(Span::raw(format!(" {time}")));
+    if width(&length) + app.theme.dot().chars().count() <= left && !length.is_empty() {
+        left -= width(&length) + app.theme.dot().chars().count();
+        spans.push(Span::styled(format!("{}{length}", app.theme.dot()), Theme::dim()));
+    }
+    let title = clip(&safe(&app.title), left.saturating_sub(2), app.theme.cut());
+    if left > 10 {
+        let gap = left - width(&title);
+        spans.push(Span::styled(format!("{}{title}", " ".repeat(gap)), Theme::dim()));
+    }
+    Line::from(spans)
+}
+
+fn duration(interval: &Interval) -> i64 {
+    i64::try_from(interval.duration_ns()).unwrap_or(i64::MAX)
+}
+
+fn clock_label(app: &App) -> (String, Style) {
+    match (app.clock, app.age) {
+        (Clock::Paused, _) => ("PAUSED".into(), app.theme.not_live()),
+        (Clock::Past, _) => ("PAST".into(), app.theme.not_live()),
+        (Clock::Live, Some(age)) if app.is_stale() => {
+            (format!("NO DATA since {}", ago(age.as_secs())), app.theme.not_live())
+        }
+        (Clock::Live, _) if app.shown.is_none() => ("WAITING".into(), app.theme.not_live()),
+        (Clock::Live, _) => ("LIVE".into(), app.theme.live()),
+    }
+}
+
+/// Who measures, how far to trust it, what was lost, how much there is.
+fn facts(app: &App, shown: &Interval) -> Vec<Part> {
+    let theme = app.theme;
+    let mut parts: Vec<Part> = Vec::new();
+    if let Some(status) = app.status() {
+        match status.trust {
+            Trust::Unauthenticated => {
+                parts.push((format!("UNAUTHENTICATED {}", safe(&status.address)), theme.warn()));
+            }
+            trust => parts.push((trust.name().to_string(), Style::new())),
+        }
+    }
+    parts.push((shown.source.name().to_string(), Style::new()));
+    let lost = losses(app.status().map(|status| &status.loss), &shown.health);
+    if !shown.flags.is_empty() {
+        parts.push((format!("interval {}", flag_names(shown.flags).replace('|', ", ")), theme.warn()));
+    }
+    if lost.is_empty() {
+        parts.push(("no loss".to_string(), Style::new()));
+    }
+    parts.extend(lost.into_iter().map(|text| (text, theme.warn())));
+    parts.push((format!("{} processes", shown.process_count), Style::new()));
+    parts.push((format!("{} threads", shown.thread_count), Style::new()));
+    if app.view.hide_idle {
+        parts.push(("idle rows hidden".to_string(), Theme::bold()));
+    }
+    if !app.view.filter.is_empty() {
+        parts.push((format!("filter {}", safe(&app.view.filter)), Theme::bold()));
+    }
+    if app.cursor.follow {
+        parts.push(("following".to_string(), Theme::bold()));
+    }
+    parts
+}
+
+/// Everything that was lost on the way or not measured, with its count; what did not happen is not named.
+fn losses(loss: Option<&LossCounts>, health: &SourceHealth) -> Vec<String> {
+    let loss = loss.copied().unwrap_or_default();
+    let counts = [
+        (loss.snapshots_lost, "snapshots lost"),
+        (loss.snapshots_partial, "partial"),
+        (loss.rejected, "rejected"),
+        (loss.store_dropped, "not stored"),
+        (loss.duplicates, "doubled"),
+        (loss.reordered, "reordered"),
+        (health.exits_lost, "exits lost"),
+        (health.intervals_skipped, "intervals skipped"),
+        (health.intervals_late, "late"),
+        (health.permission_denied, "denied"),
+        (health.malformed, "malformed"),
+    ];
+    counts.into_iter().filter(|row| row.0 > 0).map(|(count, what)| format!("{count} {what}")).collect()
+}
+
+/// Puts parts into lines, broken between parts only; what does not fit into `max_lines` is cut and marked.
+pub(crate) fn wrap(
+    parts: &[Part],
+    separator: &str,
+    columns: usize,
+    max_lines: usize,
+    app: &App,
+) -> Vec<Line<'static>> {
+    let mut lines: Vec<Line<'static>> = Vec::new();
+    let (mut spans, mut used): (Vec<Span<'static>>, usize) = (Vec::new(), 0);
+    for (text, style) in parts {
+        let gap = if spans.is_empty() { 0 } else { width(separator) };
+        if !spans.is_empty() && used + gap + width(text) > columns {
+            if lines.len() + 1 >= max_lines {
+                if used + 2 <= columns {
+                    spans.push(Span::styled(format!(" {}", app.theme.cut()), app.theme.warn()));
+                }
+                break;
+            }
+            lines.push(Line::from(std::mem::take(&mut spans)));
+            used = 0;
+        }
+        if !spans.is_empty() {
+            spans.push(Span::styled(separator.to_string(), Theme::dim()));
+            used += gap;
+        }
+        let text = clip(text, columns, app.theme.cut());
+        used += width(&text);
+        spans.push(Span::styled(text, *style));
+    }
+    if max_lines > 0 && !spans.is_empty() {
+        lines.push(Line::from(spans));
+    }
+    lines
+}

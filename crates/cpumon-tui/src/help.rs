@@ -1,0 +1,127 @@
+//! The help. In: nothing. Out: every key, the CPU modes' letters, the columns. Why: keys of top, htop and atop clash; here
+//! is what they do in this program.
+
+use cpumon_model::COLUMNS;
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span, Text};
+use ratatui::widgets::{Block, BorderType, Clear, Paragraph, Wrap};
+
+use crate::app::App;
+use crate::columns::{Col, choose};
+use crate::theme::{MODES, Theme};
+
+/// Keys and what they do.
+const KEYS: &[(&str, &str)] = &[
+    ("Up Down PgUp PgDn Home End", "move; the selection stays with its task, not with its line"),
+    (
+        "Enter  Right  Left",
+        "open and close: threads of a process, children in the tree, processes of a program",
+    ),
+    ("/  F3", "search while you type; n next, N the one before; Esc ends"),
+    ("\\  F4", "filter by name, command, container or id; Esc takes it back"),
+    ("H", "threads instead of processes (in tree and groups: below their processes)"),
+    ("t  F5", "tree"),
+    ("g", "group by program"),
+    ("P", "sort by CPU"),
+    ("M", "sort by run delay (memory is not measured)"),
+    ("T", "sort by SEEN, the run time while these screens are open"),
+    ("N", "sort by id"),
+    ("<  >  F6", "sort by the column to the left, to the right"),
+    ("R", "turn the order over"),
+    ("I  %", "utilization: %CPU (100 = one CPU) or %host (100 = all CPUs)"),
+    ("1", "one bar for all CPUs or one each"),
+    ("i", "hide rows that did nothing"),
+    ("c", "command line or name"),
+    ("d", "plot and details of the selected row (of the host if none is)"),
+    ("z", "time on the plot: 5, 15, 1, 60 minutes"),
+    ("F", "follow the selected row when rows change places"),
+    ("Space", "pause; again: back to live"),
+    ("[  ]", "one interval back, forth"),
+    ("b", "go to a moment"),
+    ("l", "back to live"),
+    ("h", "choose a host"),
+    ("e", "write the rows on screen into a CSV file in the current directory"),
+    ("q  F10  Ctrl-C", "quit"),
+];
+
+/// Draws the help over everything, from line `from`.
+pub(crate) fn draw(app: &App, from: u16, frame: &mut Frame<'_>) {
+    let full = frame.area();
+    let width = full.width.min(96);
+    let text = text(app, usize::from(width) < 60);
+    let area = Rect { x: (full.width - width) / 2, y: 0, width, height: full.height };
+    frame.render_widget(Clear, area);
+    let block = frame_block(app.theme, " help: Up Down scroll, any other key closes ");
+    let paragraph = Paragraph::new(text).wrap(Wrap { trim: false }).block(block);
+    // Wrapped lines are not known here; scrolling stops near the end of the longest text there is.
+    frame.render_widget(paragraph.scroll((from.min(80), 0)), area);
+}
+
+/// A frame with a title.
+pub(crate) fn frame_block(theme: Theme, title: &str) -> Block<'_> {
+    let block = Block::bordered().title(title).border_style(Theme::dim());
+    if theme.ascii {
+        block.border_set(ratatui::symbols::border::Set {
+            top_left: "+",
+            top_right: "+",
+            bottom_left: "+",
+            bottom_right: "+",
+            vertical_left: "|",
+            vertical_right: "|",
+            horizontal_top: "-",
+            horizontal_bottom: "-",
+        })
+    } else {
+        block.border_type(BorderType::Rounded)
+    }
+}
+
+fn text(app: &App, is_narrow: bool) -> Text<'static> {
+    let theme = app.theme;
+    let mut lines: Vec<Line<'static>> = Vec::new();
+    for (keys, what) in KEYS {
+        lines.push(entry(keys, (*what).to_string(), 28, is_narrow));
+    }
+    let modes: Vec<String> = MODES.iter().map(|mode| format!("{} {}", mode.letter, mode.name)).collect();
+    lines.push(Line::raw(""));
+    lines.push(entry("CPU bars", modes.join(", "), 28, is_narrow));
+    let marks = format!(
+        "+ began, {} ended, {} both in this interval; ! odd figures, see the details",
+        theme.ended(),
+        theme.born_ended()
+    );
+    lines.push(entry("marks", marks, 28, is_narrow));
+    lines.push(entry("- and 0.0", "no data, and zero: two different things".into(), 28, is_narrow));
+    lines.push(Line::raw(""));
+    for place in choose(&app.view, u16::MAX, 1) {
+        if let Some(help) = column_help(place.col) {
+            lines.push(entry(place.col.title(&app.view), help, 12, is_narrow));
+        }
+    }
+    Text::from(lines)
+}
+
+fn entry(keys: &str, what: String, columns: usize, is_narrow: bool) -> Line<'static> {
+    let gap =
+        if is_narrow { "  ".to_string() } else { " ".repeat(columns.saturating_sub(keys.len()).max(1)) };
+    Line::from(vec![Span::styled(keys.to_string(), Theme::bold()), Span::raw(gap), Span::raw(what)])
+}
+
+/// What a column means, from the shared table.
+fn column_help(col: Col) -> Option<String> {
+    let of_table =
+        |col: Col| COLUMNS.iter().find(|column| Some(column.id) == col.id()).map(|column| column.help);
+    Some(match col {
+        Col::Marks => return None,
+        Col::Seen => "Run time since these screens were opened.".into(),
+        Col::Id => "Process id, or thread id of a thread; x and a number: processes of a program.".into(),
+        Col::Ready => "Run delay: runnable, waiting for a CPU; percent of the interval.".into(),
+        Col::Voluntary => "Voluntary switches a second: it left the CPU to wait.".into(),
+        Col::Involuntary => "Involuntary switches a second: it was pushed off the CPU while runnable.".into(),
+        Col::User100 => "Run time in user mode, in the unit of utilization.".into(),
+        Col::System100 => "Run time in kernel mode, in the unit of utilization.".into(),
+        Col::User => "User: its name where known for sure, else its number.".into(),
+        col => of_table(col)?.to_string(),
+    })
+}

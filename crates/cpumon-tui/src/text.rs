@@ -1,0 +1,202 @@
+//! Text for narrow places. In: hostile names, numbers. Out: strings of a known display width, safe on a terminal.
+//! Why: a name from another machine may hold escapes, wide or combining characters; columns must hold anyway.
+
+use cpumon_model::{Utc, escape};
+use unicode_width::UnicodeWidthChar;
+
+/// Combining characters kept on one base character; more than that is a prank.
+const MAX_COMBINING: usize = 3;
+
+/// Display width of a character in terminal columns.
+fn char_width(c: char) -> usize {
+    c.width().unwrap_or(0)
+}
+
+/// Characters that ask for another width of the one before them; terminals disagree about them.
+fn is_variation_selector(c: char) -> bool {
+    matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}')
+}
+
+/// Display width of a text, in terminal columns, as [`clip`] counts it.
+pub(crate) fn width(text: &str) -> usize {
+    text.chars().map(char_width).sum()
+}
+
+/// Escapes a hostile text and leaves out what terminals cannot agree about.
+pub(crate) fn safe(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut combining = MAX_COMBINING;
+    for c in escape(text).to_string().chars() {
+        if is_variation_selector(c) {
+            continue;
+        }
+        combining = if char_width(c) == 0 { combining + 1 } else { 0 };
+        if combining <= MAX_COMBINING {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// At most `columns` columns of a text that is safe already; `mark` ends it when something was cut off.
+pub(crate) fn clip(text: &str, columns: usize, mark: char) -> String {
+    if width(text) <= columns {
+        return text.to_string();
+    }
+    let room = columns.saturating_sub(char_width(mark));
+    let mut out = String::with_capacity(columns + 4);
+    let mut used = 0;
+    for c in text.chars() {
+        if used + char_width(c) > room {
+            break;
+        }
+        used += char_width(c);
+        out.push(c);
+    }
+    if columns > 0 {
+        out.push(mark);
+    }
+    out
+}
+
+/// A percentage in at most six columns. `fine`: two decimals, for percent of a whole host.
+pub(crate) fn percent(value: f64, fine: bool) -> String {
+    // A rounded zero has no sign.
+    let value = if value.abs() < if fine { 0.005 } else { 0.05 } { 0.0 } else { value };
+    let size = value.abs();
+    if fine && size < 999.995 {
+        format!("{value:.2}")
+    } else if size < 9999.95 {
+        format!("{value:.1}")
+    } else if size < 999_999.5 {
+        format!("{value:.0}")
+    } else {
+        format!("{value:.0e}")
+    }
+}
+
+/// A rate a second in at most six columns.
+pub(crate) fn rate(per_sec: f64) -> String {
+    let size = per_sec.abs();
+    if size < 99.95 {
+        format!("{per_sec:.1}")
+    } else if size < 99_999.5 {
+        format!("{per_sec:.0}")
+    } else if size < 9_999_500.0 {
+        format!("{:.0}k", per_sec / 1e3)
+    } else if size < 9_999_500_000.0 {
+        format!("{:.0}M", per_sec / 1e6)
+    } else {
+        format!("{per_sec:.0e}")
+    }
+}
+
+/// A length of time in seconds with as many decimals as matter, without the unit.
+pub(crate) fn seconds(ns: i64) -> String {
+    let value = ns as f64 / 1e9;
+    let size = value.abs();
+    if size < 9.9995 {
+        format!("{value:.3}")
+    } else if size < 999.95 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.0}")
+    }
+}
+
+/// A running total in at most eight columns: `12.345s`, `3:05.2`, `2h05m`, `12d03h`.
+pub(crate) fn total(ns: i64) -> String {
+    let value = ns as f64 / 1e9;
+    let whole = ns / 1_000_000_000;
+    if whole.abs() < 60 {
+        format!("{value:.3}s")
+    } else if whole < 3600 {
+        format!("{}:{:04.1}", whole / 60, (ns % 60_000_000_000) as f64 / 1e9)
+    } else if whole < 86_400 {
+        format!("{}h{:02}m", whole / 3600, whole / 60 % 60)
+    } else {
+        format!("{}d{:02}h", whole / 86_400, whole / 3600 % 24)
+    }
+}
+
+/// How long ago, for people: `12 s`, `3 min`, `2 h`, `5 d`.
+pub(crate) fn ago(seconds: u64) -> String {
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min", seconds / 60),
+        7200..=172_799 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// A moment in UTC, to the second: `2026-11-21 14:05:09Z`.
+pub(crate) fn utc_seconds(wall_ns: i64) -> String {
+    let utc = Utc(wall_ns).to_string();
+    match (utc.split_once('T'), utc.find('.')) {
+        (Some((day, _)), Some(dot)) => format!("{day} {}Z", &utc[day.len() + 1..dot]),
+        _ => utc,
+    }
+}
+
+/// Whether `text` holds `needle`, which is lower case; ASCII letters match in either case.
+pub(crate) fn contains(text: &str, needle: &str) -> bool {
+    let (text, needle) = (text.as_bytes(), needle.as_bytes());
+    needle.is_empty() || text.windows(needle.len()).any(|part| part.eq_ignore_ascii_case(needle))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn numbers_fit_their_columns() {
+        for value in [0.0, 3.21, -12.34, 100.0, 999.99, 1000.0, 99_999.9, -99_999.9, 1e9, 1e300] {
+            for fine in [false, true] {
+                let text = percent(value, fine);
+                assert!(text.len() <= 7, "{value} {text}");
+            }
+            assert!(rate(value).len() <= 7, "{value} {}", rate(value));
+        }
+        assert_eq!((percent(0.0, false), percent(12.345, true)), ("0.0".into(), "12.35".into()));
+        assert_eq!(rate(123_456.0), "123k");
+    }
+
+    #[test]
+    fn times_read_well() {
+        let s = 1_000_000_000;
+        assert_eq!(
+            [total(0), total(12 * s + 345_000_000), total(185 * s + 200_000_000)],
+            ["0.000s", "12.345s", "3:05.2"]
+        );
+        assert_eq!([total(7500 * s), total(12 * 86_400 * s + 3 * 3600 * s)], ["2h05m", "12d03h"]);
+        assert_eq!([ago(12), ago(180), ago(7200), ago(400_000)], ["12 s", "3 min", "2 h", "4 d"]);
+        assert_eq!(utc_seconds(1_397_122_696_966_668_000), "2014-04-10 09:38:16Z");
+    }
+
+    #[test]
+    fn wide_and_combining_characters_are_counted() {
+        assert_eq!(clip("日本語テスト", 7, '…'), "日本語…");
+        assert_eq!(clip("日本語テスト", 6, '…'), "日本…");
+        assert_eq!(width(&safe("e\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}x")), 2);
+        assert_eq!(safe("e\u{301}\u{301}\u{301}\u{301}x"), "e\u{301}\u{301}\u{301}x");
+        assert_eq!(safe("\u{1b}[2J\n\u{202e}"), "\\x1b[2J\\n\\u{202e}");
+        assert_eq!(clip("abc", 0, '…'), "");
+    }
+
+    #[test]
+    fn search_ignores_the_case_of_ascii() {
+        assert!(contains("Firefox", "fox") && contains("FireFOX", "fox") && contains("x", ""));
+        assert!(!contains("fo", "fox") && contains("日本", "日"));
+    }
+
+    proptest! {
+        #[test]
+        fn a_clipped_text_never_exceeds_its_columns(text in any::<String>(), columns in 0_usize..60) {
+            let shown = clip(&safe(&text), columns, '…');
+            prop_assert!(width(&shown) <= columns);
+            prop_assert!(!shown.chars().any(char::is_control));
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Looks. In: what the terminal can do. Out: styles and marks. Why: everything on screen also reads without color, and
+//! without anything but ASCII; colors are from the sixteen that users choose themselves, never red against green alone.
+
+use cpumon_model::CpuTimes;
+use ratatui::style::{Color, Modifier, Style};
+
+/// What may be used.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Theme {
+    /// Colors.
+    pub color: bool,
+    /// Only ASCII characters.
+    pub ascii: bool,
+}
+
+/// A CPU mode on a bar.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Mode {
+    /// The letter that fills its part of the bar.
+    pub letter: char,
+    /// Its name.
+    pub name: &'static str,
+    /// Its color.
+    pub color: Color,
+    /// Its time.
+    pub ns: fn(&CpuTimes) -> u64,
+}
+
+/// The modes, in the order of the bar.
+pub(crate) const MODES: [Mode; 8] = [
+    Mode { letter: 'u', name: "user", color: Color::Blue, ns: |t| t.user_ns },
+    Mode { letter: 'n', name: "nice", color: Color::Cyan, ns: |t| t.nice_ns },
+    Mode { letter: 's', name: "system", color: Color::Yellow, ns: |t| t.system_ns },
+    Mode { letter: 'i', name: "irq", color: Color::Magenta, ns: |t| t.irq_ns },
+    Mode { letter: 'q', name: "softirq", color: Color::LightMagenta, ns: |t| t.softirq_ns },
+    Mode { letter: 't', name: "steal", color: Color::LightRed, ns: |t| t.steal_ns },
+    Mode { letter: 'w', name: "iowait", color: Color::DarkGray, ns: |t| t.iowait_ns },
+    Mode { letter: '.', name: "idle", color: Color::DarkGray, ns: |t| t.idle_ns },
+];
+
+impl Theme {
+    fn colored(self, color: Color) -> Style {
+        if self.color { Style::new().fg(color) } else { Style::new() }
+    }
+
+    /// Text that matters less.
+    pub(crate) fn dim() -> Style {
+        Style::new().add_modifier(Modifier::DIM)
+    }
+
+    /// Labels and the newest figures.
+    pub(crate) fn bold() -> Style {
+        Style::new().add_modifier(Modifier::BOLD)
+    }
+
+    /// The row of column titles.
+    pub(crate) fn columns() -> Style {
+        Style::new().add_modifier(Modifier::REVERSED)
+    }
+
+    /// The column that sorts, among the titles.
+    pub(crate) fn sorted() -> Style {
+        Self::columns().add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
+    }
+
+    /// The selected row.
+    pub(crate) fn selected(self) -> Style {
+        let style = Style::new().add_modifier(Modifier::REVERSED | Modifier::BOLD);
+        if self.color { style.fg(Color::Cyan) } else { style }
+    }
+
+    /// Something the user must know: no data, loss, unauthenticated.
+    pub(crate) fn warn(self) -> Style {
+        self.colored(Color::LightYellow).add_modifier(Modifier::BOLD)
+    }
+
+    /// LIVE.
+    pub(crate) fn live(self) -> Style {
+        self.colored(Color::Cyan).add_modifier(Modifier::BOLD)
+    }
+
+    /// PAUSED, PAST, NO DATA.
+    pub(crate) fn not_live(self) -> Style {
+        self.colored(Color::LightYellow).add_modifier(Modifier::BOLD | Modifier::REVERSED)
+    }
+
+    /// The line of the plot.
+    pub(crate) fn plot(self) -> Style {
+        self.colored(Color::Cyan)
+    }
+
+    /// A CPU mode's part of a bar.
+    pub(crate) fn mode(self, mode: &Mode) -> Style {
+        if mode.letter == '.' { Self::dim() } else { self.colored(mode.color) }
+    }
+
+    /// Ends a text that was cut off.
+    pub(crate) fn cut(self) -> char {
+        if self.ascii { '~' } else { '…' }
+    }
+
+    /// Marks a row whose task ended inside the interval.
+    pub(crate) fn ended(self) -> char {
+        if self.ascii { 'x' } else { '†' }
+    }
+
+    /// Marks a row whose task began and ended inside the interval.
+    pub(crate) fn born_ended(self) -> char {
+        if self.ascii { '*' } else { '‡' }
+    }
+
+    /// Before a row that can be opened / is open.
+    pub(crate) fn fold(self, open: bool) -> &'static str {
+        match (self.ascii, open) {
+            (false, false) => "▸",
+            (false, true) => "▾",
+            (true, false) => ">",
+            (true, true) => "v",
+        }
+    }
+
+    /// Tree lines: a level that goes on, a level that does not, a child with siblings below, the last child.
+    pub(crate) fn guides(self) -> [&'static str; 4] {
+        if self.ascii { ["| ", "  ", "|-", "`-"] } else { ["│ ", "  ", "├─", "└─"] }
+    }
+
+    /// Behind the title of the sorting column: falling, rising.
+    pub(crate) fn arrow(self, rising: bool) -> char {
+        match (self.ascii, rising) {
+            (false, false) => '▾',
+            (false, true) => '▴',
+            (true, false) => 'v',
+            (true, true) => '^',
+        }
+    }
+
+    /// Between parts of a line.
+    pub(crate) fn dot(self) -> &'static str {
+        if self.ascii { " | " } else { " · " }
+    }
+}

@@ -1,0 +1,185 @@
+//! What went by while the screens were open. In: intervals as they come. Out: run time per task over the last minutes
+//! ([`Trail`], for the plot), whole intervals to step back to ([`Recent`]), run time since the start ([`Seen`]).
+//! Why: a feed without a store still has a past. All three are bounded; what is forgotten is the oldest.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use cpumon_model::{Fields, Interval};
+
+use crate::feed::Task;
+
+/// Intervals that the plot can reach back.
+const MAX_STEPS: usize = 900;
+/// Rows that the plot keeps in all (32 bytes each).
+const MAX_POINTS: usize = 1_000_000;
+/// Whole intervals to step back to.
+const MAX_RECENT: usize = 600;
+/// Thread and process rows of them in all (about 120 bytes each).
+const MAX_RECENT_ROWS: usize = 500_000;
+/// Tasks with a running total.
+const MAX_SEEN: usize = 200_000;
+
+/// A span of a plot: an interval and the run time in it.
+#[derive(Copy, Clone, Debug, Default, PartialEq)]
+#[expect(clippy::struct_field_names, reason = "units are part of names")]
+pub(crate) struct Span {
+    /// Begin, ns since the UNIX epoch.
+    pub begin_wall_ns: i64,
+    /// End.
+    pub end_wall_ns: i64,
+    /// Measured length, ns.
+    pub duration_ns: u64,
+    /// Capacity of the host, ns; 0 if not known.
+    pub capacity_ns: i64,
+    /// Run time, ns.
+    pub run_ns: i64,
+}
+
+#[derive(Debug)]
+struct Step {
+    span: Span,
+    end_boot_ns: u64,
+    points: Vec<(Task, i64)>,
+}
+
+/// Run time of every task that ran, for the last minutes.
+#[derive(Debug, Default)]
+pub(crate) struct Trail {
+    steps: VecDeque<Step>,
+    points: usize,
+}
+
+impl Trail {
+    /// Takes in an interval; one without run times leaves a gap.
+    pub(crate) fn push(&mut self, interval: &Interval) {
+        if !interval.fields.contains(Fields::RUN) {
+            return;
+        }
+        let processes = interval.processes.iter().filter(|row| row.delta.run_ns != 0);
+        let threads = interval.threads.iter().filter(|row| row.delta.run_ns != 0);
+        let mut points: Vec<(Task, i64)> = processes
+            .map(|row| (Task::Process(row.key), row.delta.run_ns))
+            .chain(threads.map(|row| (Task::Thread(row.key), row.delta.run_ns)))
+            .collect();
+        points.sort_unstable_by_key(|point| point.0);
+        self.points += points.len();
+        self.steps.push_back(Step { span: host_span(interval), end_boot_ns: interval.end.boot_ns, points });
+        while self.steps.len() > MAX_STEPS || self.points > MAX_POINTS {
+            let Some(step) = self.steps.pop_front() else { break };
+            self.points -= step.points.len();
+        }
+    }
+
+    /// Run time of the whole host.
+    pub(crate) fn host(&self) -> Vec<Span> {
+        self.steps.iter().map(|step| step.span).collect()
+    }
+
+    /// Run time of some tasks together, from when the first of them began. Where a task has no row it was idle: zero.
+    pub(crate) fn tasks(&self, tasks: &[Task]) -> Vec<Span> {
+        let start_ns = tasks.iter().map(|task| task.start_ns()).min().unwrap_or(0);
+        let sum = |step: &Step| {
+            let found =
+                tasks.iter().filter_map(|task| step.points.binary_search_by_key(task, |point| point.0).ok());
+            found.filter_map(|at| step.points.get(at)).fold(0_i64, |sum, point| sum.saturating_add(point.1))
+        };
+        let lived = self.steps.iter().filter(|step| start_ns == 0 || step.end_boot_ns >= start_ns);
+        lived.map(|step| Span { run_ns: sum(step), ..step.span }).collect()
+    }
+}
+
+impl Task {
+    fn start_ns(self) -> u64 {
+        match self {
+            Self::Process(key) => key.start_ns,
+            Self::Thread(key) => key.start_ns,
+        }
+    }
+}
+
+fn host_span(interval: &Interval) -> Span {
+    Span {
+        begin_wall_ns: interval.begin.wall_ns,
+        end_wall_ns: interval.end.wall_ns,
+        duration_ns: interval.duration_ns(),
+        capacity_ns: interval.ledger.capacity_ns,
+        run_ns: interval.ledger.threads_ns.saturating_add(interval.ledger.exited_ns),
+    }
+}
+
+/// The newest whole intervals.
+#[derive(Debug, Default)]
+pub(crate) struct Recent {
+    intervals: VecDeque<Arc<Interval>>,
+    rows: usize,
+}
+
+fn rows_of(interval: &Interval) -> usize {
+    interval.processes.len() + interval.threads.len()
+}
+
+impl Recent {
+    /// Takes in an interval.
+    pub(crate) fn push(&mut self, interval: Arc<Interval>) {
+        self.rows += rows_of(&interval);
+        self.intervals.push_back(interval);
+        while self.intervals.len() > 1 && (self.intervals.len() > MAX_RECENT || self.rows > MAX_RECENT_ROWS) {
+            let Some(oldest) = self.intervals.pop_front() else { break };
+            self.rows -= rows_of(&oldest);
+        }
+    }
+
+    /// The newest one that ends before this moment.
+    pub(crate) fn before(&self, wall_ns: i64) -> Option<Arc<Interval>> {
+        self.intervals.iter().rev().find(|interval| interval.end.wall_ns < wall_ns).cloned()
+    }
+
+    /// The oldest one that ends after this moment, if everything after it is here too.
+    pub(crate) fn after(&self, wall_ns: i64) -> Option<Arc<Interval>> {
+        let oldest = self.intervals.front()?;
+        if oldest.begin.wall_ns > wall_ns {
+            return None;
+        }
+        self.intervals.iter().find(|interval| interval.end.wall_ns > wall_ns).cloned()
+    }
+
+    /// The one that holds this moment.
+    pub(crate) fn at(&self, wall_ns: i64) -> Option<Arc<Interval>> {
+        let holds =
+            |interval: &&Arc<Interval>| interval.begin.wall_ns < wall_ns && wall_ns <= interval.end.wall_ns;
+        self.intervals.iter().find(holds).cloned()
+    }
+}
+
+/// Run time of each task since the screens opened.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    totals: HashMap<Task, (i64, u64)>,
+    steps: u64,
+}
+
+impl Seen {
+    /// Adds an interval.
+    pub(crate) fn push(&mut self, interval: &Interval) {
+        self.steps += 1;
+        let processes = interval.processes.iter().map(|row| (Task::Process(row.key), row.delta.run_ns));
+        let threads = interval.threads.iter().map(|row| (Task::Thread(row.key), row.delta.run_ns));
+        for (task, run_ns) in processes.chain(threads).filter(|row| row.1 != 0) {
+            let total = self.totals.entry(task).or_default();
+            *total = (total.0.saturating_add(run_ns), self.steps);
+        }
+        // Tasks come and go without end: when there are too many, those that did nothing for longest are forgotten.
+        let mut keep = 512;
+        while self.totals.len() > MAX_SEEN && keep > 0 {
+            let oldest = self.steps.saturating_sub(keep);
+            self.totals.retain(|_, total| total.1 > oldest);
+            keep /= 2;
+        }
+    }
+
+    /// The total of a task; 0 for one that never ran while the screens were open.
+    pub(crate) fn run_ns(&self, task: Task) -> i64 {
+        self.totals.get(&task).map_or(0, |total| total.0)
+    }
+}

@@ -1,0 +1,131 @@
+//! [`View`]: how the user wants to see an interval. In: keys (through `keys`). Out: what `rows` and `columns` go by.
+//! Why: everything that survives from one interval to the next is here, keyed by identity, never by position.
+
+use std::collections::HashSet;
+
+use cpumon_model::{Interval, ProcessKey, ThreadKey};
+
+use crate::columns::Col;
+
+/// How rows are arranged.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// One row a process (or a thread), sorted.
+    #[default]
+    List,
+    /// Processes under their parents.
+    Tree,
+    /// Processes under their program.
+    Groups,
+}
+
+/// The unit of utilization.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// 100 = one CPU.
+    #[default]
+    OneCpu,
+    /// 100 = all CPUs.
+    Host,
+}
+
+impl Unit {
+    /// As in a column's title.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::OneCpu => "%CPU",
+            Self::Host => "%host",
+        }
+    }
+
+    /// `ns` of CPU time in this unit; `None` where length or capacity are not known.
+    pub(crate) fn of(self, interval: &Interval, ns: i64) -> Option<f64> {
+        match self {
+            Self::OneCpu => interval.cpu_pct(ns),
+            Self::Host => interval.host_pct(ns),
+        }
+    }
+}
+
+/// What a row stands for, over all intervals.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum RowId {
+    /// All processes of a program.
+    Group(Box<str>),
+    /// A process.
+    Process(ProcessKey),
+    /// A thread.
+    Thread(ThreadKey),
+}
+
+/// How the user wants to see an interval.
+#[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key that turns something on and off")]
+pub(crate) struct View {
+    /// Arrangement.
+    pub layout: Layout,
+    /// Threads of all processes are shown.
+    pub threads: bool,
+    /// The column that sorts.
+    pub sort: Col,
+    /// Against its natural direction.
+    pub reversed: bool,
+    /// Unit of utilization.
+    pub unit: Unit,
+    /// Rows must hold this text (lower case); empty for all.
+    pub filter: String,
+    /// Only these pids; empty for all.
+    pub pids: HashSet<u32>,
+    /// Rows that did nothing are left out.
+    pub hide_idle: bool,
+    /// Processes whose threads are shown, groups whose processes are shown.
+    pub open: HashSet<RowId>,
+    /// Tree: processes whose children are hidden.
+    pub closed: HashSet<ProcessKey>,
+    /// Command lines instead of names.
+    pub cmdline: bool,
+    /// A bar a CPU instead of one for all.
+    pub per_cpu: bool,
+}
+
+impl Default for View {
+    fn default() -> Self {
+        Self {
+            layout: Layout::List,
+            threads: false,
+            sort: Col::Cpu,
+            reversed: false,
+            unit: Unit::OneCpu,
+            filter: String::new(),
+            pids: HashSet::new(),
+            hide_idle: false,
+            open: HashSet::new(),
+            closed: HashSet::new(),
+            cmdline: false,
+            per_cpu: false,
+        }
+    }
+}
+
+impl View {
+    /// Threads stand alone, sorted among each other, without rows of processes.
+    pub(crate) fn is_flat_threads(&self) -> bool {
+        self.threads && self.layout == Layout::List
+    }
+
+    /// Whether small values come first.
+    pub(crate) fn is_rising(&self) -> bool {
+        let natural = matches!(
+            self.sort,
+            Col::Id
+                | Col::Owner
+                | Col::Nice
+                | Col::LastCpu
+                | Col::User
+                | Col::State
+                | Col::Container
+                | Col::Name
+        );
+        natural != self.reversed
+    }
+}
