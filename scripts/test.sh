@@ -17,4 +17,5 @@ step "direction" cargo xtask check-direction
 step "clippy" cargo clippy --workspace --all-targets --locked -- -D warnings
 step "docs" env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 step "tests" cargo test --workspace --locked --no-fail-fast
+step "extension" scripts/test-extension.sh
 echo "all checks passed in $SECONDS s"
