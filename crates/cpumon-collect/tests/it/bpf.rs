@@ -4,13 +4,15 @@ use std::collections::HashMap;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use cpumon_collect::{Opened, SourceChoice, SourceOptions, open};
 use cpumon_model::{Interval, Life, ProcessKey, Snapshot, SourceKind, ThreadInterval};
 use rustix::time::{ClockId, clock_gettime};
+
+use crate::alloc::allocations;
 
 /// Longer than the 15 bytes of a comm.
 const BURNER: &str = "short-lived-burner-program";
@@ -80,15 +82,16 @@ fn watch(
 }
 
 fn burn(time: Duration) {
-    let start = thread_cpu();
-    while thread_cpu() - start < time {
+    let end_ns = thread_cpu_ns() + ns(time);
+    while thread_cpu_ns() < end_ns {
         std::hint::spin_loop();
     }
 }
 
-fn thread_cpu() -> Duration {
+/// CPU time of the calling thread.
+fn thread_cpu_ns() -> i64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.try_into().unwrap())
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
 fn ns(time: Duration) -> i64 {
@@ -104,7 +107,7 @@ fn burner(dir: &Path) -> PathBuf {
 
 /// Waits for a child and returns its CPU time, which the kernel scales to its exact run time.
 #[expect(unsafe_code, reason = "std knows no wait4")]
-fn wait_with_usage(child: &Child) -> Duration {
+fn wait_with_usage(child: &mut Child) -> Duration {
     // SAFETY: both pointers are to live values; the child is ours and is waited for here only.
     let usage = unsafe {
         let mut usage = std::mem::zeroed::<libc::rusage>();
@@ -123,26 +126,26 @@ fn a_spinner_gets_its_cpu_time() {
     let Some((mut source, _turn)) = bpf() else { return };
     assert_eq!(source.kind, SourceKind::Bpf);
     let stop = AtomicBool::new(false);
-    let cpu = Mutex::new(Duration::ZERO);
+    let cpu_ns = AtomicI64::new(0);
     std::thread::scope(|scope| {
         let spinner = std::thread::Builder::new().name("bpf-spinner".into());
         spinner
             .spawn_scoped(scope, || {
                 while !stop.load(Ordering::Relaxed) {
                     burn(Duration::from_millis(1));
-                    *cpu.lock().unwrap() = thread_cpu();
+                    cpu_ns.store(thread_cpu_ns(), Ordering::Relaxed);
                 }
             })
             .unwrap();
         std::thread::sleep(Duration::from_millis(50));
-        let (cpu_before, before) = (*cpu.lock().unwrap(), look(&mut source));
+        let (cpu_before, before) = (cpu_ns.load(Ordering::Relaxed), look(&mut source));
         std::thread::sleep(Duration::from_millis(700));
-        let (cpu_after, after) = (*cpu.lock().unwrap(), look(&mut source));
+        let (cpu_after, after) = (cpu_ns.load(Ordering::Relaxed), look(&mut source));
         stop.store(true, Ordering::Relaxed);
         let interval = Interval::between(&before, &after);
         let row = interval.threads.iter().find(|row| row.comm.as_bytes() == b"bpf-spinner").unwrap();
         // The spinner tells its time each ms, and a running thread's counter is up to a tick (10 ms at worst) old.
-        let truth_ns = ns(cpu_after - cpu_before);
+        let truth_ns = cpu_after - cpu_before;
         assert!((row.delta.run_ns - truth_ns).abs() < 15_000_000, "{} of {truth_ns}", row.delta.run_ns);
         assert_eq!(row.delta.user_ns + row.delta.system_ns, row.delta.run_ns);
         assert_eq!((row.life, row.process.pid), (Life::Alive, std::process::id()));
@@ -161,8 +164,9 @@ fn a_fork_storm_is_charged_to_its_program() {
         while Instant::now() < end {
             let count = 2_000 + children.len() % 4 * 1_500;
             let script = format!("i=0; while [ $i -lt {count} ]; do i=$((i+1)); done");
-            let child = Command::new(&program).args(["-c", &script]).spawn().unwrap();
-            children.push((child.id(), wait_with_usage(&child)));
+            let mut child = Command::new(&program).args(["-c", &script]).spawn().unwrap();
+            let usage = wait_with_usage(&mut child);
+            children.push((child.id(), usage));
         }
         children
     };
@@ -219,9 +223,9 @@ fn threads_that_come_and_go_leave_their_time() {
             let churn = std::thread::Builder::new().name("bpf-churn".into());
             let thread = churn.spawn(|| {
                 burn(Duration::from_millis(1));
-                thread_cpu()
+                thread_cpu_ns()
             });
-            truth_ns += ns(thread.unwrap().join().unwrap());
+            truth_ns += thread.unwrap().join().unwrap();
         }
         // A thread is joined some microseconds before its last switch.
         std::thread::sleep(Duration::from_millis(20));
@@ -245,13 +249,13 @@ fn a_reused_pid_is_another_process() {
     let Some((mut source, _turn)) = bpf() else { return };
     let before = look(&mut source);
     let mut pids = Vec::new();
-    let child = Command::new("/bin/true").spawn().unwrap();
-    wait_with_usage(&child);
+    let mut child = Command::new("/bin/true").spawn().unwrap();
+    wait_with_usage(&mut child);
     pids.push(child.id());
     for _ in 0..200 {
         assert!(ask_for_pid(child.id()), "root may choose pids");
-        let next = Command::new("/bin/echo").stdout(Stdio::null()).spawn().unwrap();
-        wait_with_usage(&next);
+        let mut next = Command::new("/bin/echo").stdout(Stdio::null()).spawn().unwrap();
+        wait_with_usage(&mut next);
         if next.id() == child.id() {
             pids.push(next.id());
             break;
@@ -283,8 +287,9 @@ fn an_exec_renames_the_process() {
     let script = format!("read line; exec {} -c 'read line; :'", program.display());
     let mut child = Command::new("/bin/sh").args(["-c", &script]).stdin(Stdio::piped()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
+    let pid = child.id();
     let name_of = |snapshot: &Snapshot| {
-        let process = snapshot.processes.iter().find(|process| process.key.pid == child.id());
+        let process = snapshot.processes.iter().find(|process| process.key.pid == pid);
         process.map(|process| (process.key, process.info.name.to_string(), process.info.comm.to_string()))
     };
     std::thread::sleep(Duration::from_millis(100));
@@ -295,7 +300,7 @@ fn an_exec_renames_the_process() {
     let renamed = name_of(&look(&mut source)).unwrap();
     assert_eq!(renamed, (key, BURNER.to_owned(), BURNER[..15].to_owned()));
     drop(input);
-    wait_with_usage(&child);
+    wait_with_usage(&mut child);
     std::thread::sleep(Duration::from_millis(5));
     let last = look(&mut source);
     let exit = last.exits.iter().find(|exit| exit.thread.process == key).unwrap();
@@ -342,7 +347,7 @@ fn an_exec_by_another_thread_counts_nothing_twice() {
         let mut child = exec_from_second_thread(&program, Duration::from_millis(100));
         std::thread::sleep(Duration::from_millis(100));
         drop(child.stdin.take());
-        let truth_ns = ns(wait_with_usage(&child));
+        let truth_ns = ns(wait_with_usage(&mut child));
         std::thread::sleep(Duration::from_millis(5));
         stop.store(true, Ordering::SeqCst);
         watcher.join().unwrap();
@@ -418,4 +423,30 @@ fn many_passes_do_not_grow() {
     // Buffers hold the most threads there ever were: less than 1 KiB for each. One leaked record for each thread and
     // pass would be much more.
     assert!(late < early + 1_024 + most_threads, "{early} {late} {most_threads}");
+}
+
+#[test]
+fn a_quiet_pass_allocates_nothing() {
+    let Some((mut source, _turn)) = bpf() else { return };
+    let mut snapshots = [Snapshot::default(), Snapshot::default()];
+    // Every list gets to know some execs and exits.
+    for _ in 0..40 {
+        assert!(Command::new("/bin/true").status().unwrap().success());
+    }
+    let mut quiet = 0;
+    for round in 0..200 {
+        let [before, after] = &mut snapshots;
+        std::mem::swap(before, after);
+        let count = allocations();
+        source.source.snapshot(after).unwrap();
+        let taken = allocations() - count;
+        let keys = |snapshot: &Snapshot| snapshot.threads.iter().map(|thread| thread.key).collect::<Vec<_>>();
+        // The machine is never quiet for long: passes in which something began, ended or was renamed do not count.
+        let same_names = before.processes.iter().map(|p| &p.info).eq(after.processes.iter().map(|p| &p.info));
+        if round > 5 && after.exits.is_empty() && keys(before) == keys(after) && same_names {
+            assert_eq!(taken, 0, "round {round}");
+            quiet += 1;
+        }
+    }
+    assert!(quiet > 10, "{quiet}");
 }
