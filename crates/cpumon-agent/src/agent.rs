@@ -143,9 +143,15 @@ impl Agent {
         &self.datagrams
     }
 
+    /// Threads in the last step's frames because they ran, and those that were only repeated (v2).
+    #[must_use]
+    pub fn threads_sent(&self) -> (u64, u64) {
+        self.encoding.threads_sent()
+    }
+
     fn say(&self, line: &str) {
         match self.encoding.misfits() {
-            Some(misfits) => log::info!("{line}; did not fit into v1 so far: {misfits}"),
+            Some(misfits) => log::info!("{line}; did not fit into datagrams so far: {misfits}"),
             None => log::info!("{line}"),
         }
     }
