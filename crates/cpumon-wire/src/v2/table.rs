@@ -209,7 +209,10 @@ impl Table {
                 is_always_told(tally.id) || tally.max_bits > 1
             } else {
                 // Without its column system time is what run − user leaves, so zeros must be told.
-                tally.max_bits > 0 || (has_both && tally.id == SYSTEM)
+                // Likewise a key that is always its group's must not be taken for 0.
+                tally.max_bits > 0
+                    || (has_both && tally.id == SYSTEM)
+                    || matches!(relative(tally.id), Relative::ToGroup(_))
             };
             if !is_needed || (has_both && tally.id == unused) {
                 continue;

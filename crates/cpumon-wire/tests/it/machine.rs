@@ -91,7 +91,7 @@ impl Machine {
         for process in 0..processes {
             let share = left / (processes - process);
             start_ns += machine.random.log_between(1e6, 1e12);
-            machine.spawn(&mut snapshot, start_ns, share, |random| aged_counters(random));
+            machine.spawn(&mut snapshot, start_ns, share, aged_counters);
             left -= share;
         }
         snapshot.sort();
@@ -159,13 +159,19 @@ impl Machine {
         self.snapshot.process_count = u32::try_from(self.snapshot.processes.len()).unwrap();
     }
 
-    /// The active threads run for one second.
-    pub fn run(&mut self) {
+    /// A second in which nothing runs.
+    pub fn idle(&mut self) {
         let snapshot = &mut self.snapshot;
         snapshot.sequence += 1;
         snapshot.exits.clear();
         let boot_ns = snapshot.end.boot_ns + SECOND + self.random.below(1_000_000);
         (snapshot.begin, snapshot.end) = (moment(boot_ns - 4_000_000), moment(boot_ns));
+    }
+
+    /// The active threads run for one second.
+    pub fn run(&mut self) {
+        self.idle();
+        let snapshot = &mut self.snapshot;
         for cpu in &mut snapshot.cpus {
             cpu.times.user_ns += 10_000_000 * self.random.below(60);
             cpu.times.idle_ns += 10_000_000 * self.random.below(60);
@@ -192,7 +198,7 @@ impl Machine {
         for _ in 0..births {
             let threads = 1 + usize::try_from(self.random.below(3)).unwrap();
             let start_ns = snapshot.end.boot_ns - self.random.below(SECOND / 2);
-            self.spawn(&mut snapshot, start_ns, threads, |random| young_counters(random));
+            self.spawn(&mut snapshot, start_ns, threads, young_counters);
         }
         for _ in 0..deaths {
             if snapshot.threads.len() < 4 {
@@ -201,7 +207,7 @@ impl Machine {
             let at = usize::try_from(self.random.below(snapshot.threads.len() as u64)).unwrap();
             self.end_thread(&mut snapshot, at);
         }
-        if self.random.one_in(3) {
+        if deaths > 0 && self.random.one_in(3) {
             self.come_and_go(&mut snapshot);
         }
         snapshot.sort();
@@ -212,7 +218,7 @@ impl Machine {
     /// A process that begins and ends within the interval.
     fn come_and_go(&mut self, snapshot: &mut Snapshot) {
         let start_ns = snapshot.end.boot_ns - SECOND / 3;
-        self.spawn(snapshot, start_ns, 1, |random| young_counters(random));
+        self.spawn(snapshot, start_ns, 1, young_counters);
         self.end_thread(snapshot, snapshot.threads.len() - 1);
     }
 
