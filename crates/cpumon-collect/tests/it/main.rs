@@ -1,8 +1,6 @@
-//! Integration tests of the collector: made-up /proc trees, the real /proc, and a steady state that allocates nothing;
-//! BPF against this kernel.
+//! Integration tests of the collector: made-up /proc trees, the real /proc, and a steady state that allocates nothing.
 
 mod alloc;
-mod bpf;
 mod real;
 mod support;
 mod tree;

@@ -4,4 +4,3 @@ mod fixture;
 mod formats;
 mod golden;
 mod pivot;
-mod sql;

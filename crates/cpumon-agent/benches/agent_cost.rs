@@ -1,2 +1,0 @@
-//! What the agent costs.
-fn main() {}

@@ -1,0 +1,150 @@
+//! What goes wrong: kill -9 while writing, a full disk, no privileges, a reader that goes away.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::support::{Serve, cpumon, eventually, is_root, ok, output, run, text, wait};
+
+fn now_ns() -> i64 {
+    i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos()).unwrap()
+}
+
+/// `end_ns` of each row of a ledger.
+fn ends(csv: &str) -> Vec<i64> {
+    let mut lines = csv.lines();
+    let at = lines.next().unwrap().split(',').position(|name| name == "end_ns").unwrap();
+    lines.map(|line| line.split(',').nth(at).unwrap().parse().unwrap()).collect()
+}
+
+#[test]
+fn kill_9_loses_at_most_a_second_and_breaks_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("x.db");
+    let mut serve = Serve::start_with(cpumon(), &store, &["--interval", "100ms"]);
+    eventually("some data", || serve.status()["store"]["written"].as_u64().filter(|written| *written > 5));
+    std::thread::sleep(Duration::from_millis(1_500));
+    let killed_ns = now_ns();
+    serve.signal("-KILL");
+    assert!(!wait(&mut serve.child, "serve").success());
+
+    let before = ends(&ok(&["export", "ledger", "--store", store.to_str().unwrap()]));
+    let lost_ms = (killed_ns - before.last().unwrap()) / 1_000_000;
+    // A commit each 0.9 s, an interval of 0.1 s, and some time for a loaded machine.
+    assert!(lost_ms < 1_500, "{lost_ms} ms are missing");
+    let gaps: Vec<i64> = before.windows(2).map(|pair| (pair[1] - pair[0]) / 1_000_000).collect();
+    assert!(gaps.iter().all(|gap| *gap > 0), "{gaps:?}");
+
+    let again = Serve::start_with(cpumon(), &store, &["--interval", "100ms"]);
+    eventually("new data", || again.status()["store"]["written"].as_u64().filter(|written| *written > 3));
+    again.stop();
+    let after = ends(&ok(&["export", "ledger", "--store", store.to_str().unwrap()]));
+    assert!(after.len() > before.len() && after.starts_with(&before));
+    if let Ok(check) = Command::new("sqlite3").arg(&store).arg("PRAGMA integrity_check").output() {
+        assert_eq!(text(&check.stdout).trim(), "ok");
+    }
+}
+
+#[test]
+fn a_full_disk_stops_storing_not_showing_and_storing_resumes() {
+    if !is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mount = dir.path().to_str().unwrap();
+    // The file system lives in a mount namespace of the receiver's own and ends with it.
+    let script = format!("mount -t tmpfs -o size=3m tmpfs '{mount}' && exec \"$0\" \"$@\"");
+    let mut command = Command::new("unshare");
+    crate::support::clean(&mut command);
+    command.args(["--mount", "--propagation", "private", "sh", "-c", &script, env!("CARGO_BIN_EXE_cpumon")]);
+    let serve =
+        Serve::start_with(command, &dir.path().join("x.db"), &["--interval", "100ms", "--source", "procfs"]);
+    let state = || serve.status()["store"]["state"].as_str().unwrap().to_owned();
+    eventually("some data", || serve.status()["store"]["written"].as_u64().filter(|written| *written > 0));
+
+    let filler = format!("/proc/{}/root{mount}/filler", serve.pid);
+    fill(Path::new(&filler));
+    eventually("the store to fail", || (state() == "failing").then_some(()));
+    let shown = serve.status();
+    assert!(!shown["store"]["error"].as_str().unwrap().is_empty());
+    let seen = |status: &serde_json::Value| status["hosts"][0]["loss"]["snapshots"].as_u64().unwrap();
+    eventually("showing to go on", || (seen(&serve.status()) > seen(&shown) + 5).then_some(()));
+    let dropped =
+        eventually("drops", || serve.status()["store"]["dropped"].as_u64().filter(|dropped| *dropped > 0));
+    assert!(ok(&["status", "--url", &serve.url]).contains("NOT STORING"));
+
+    std::fs::remove_file(&filler).unwrap();
+    let written = serve.status()["store"]["written"].as_u64().unwrap();
+    eventually("storing to resume", || {
+        let status = serve.status();
+        (status["store"]["state"] == "ok" && status["store"]["written"].as_u64().unwrap() > written)
+            .then_some(())
+    });
+    assert!(serve.status()["store"]["dropped"].as_u64().unwrap() >= dropped);
+    serve.stop();
+}
+
+/// Writes until nothing more fits.
+fn fill(path: &Path) {
+    use std::io::Write;
+    let mut file = std::fs::File::create(path).unwrap();
+    for size in [1 << 16, 1 << 12, 1] {
+        while file.write_all(&vec![7; size]).is_ok() {}
+    }
+}
+
+#[test]
+fn without_privileges_procfs_measures() {
+    if !is_root() {
+        // Then every other test here shows it.
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    // The build directory may be closed to others.
+    let binary = dir.path().join("cpumon");
+    std::fs::copy(env!("CARGO_BIN_EXE_cpumon"), &binary).unwrap();
+    assert!(Command::new("chmod").arg("-R").arg("a+rx").arg(dir.path()).status().unwrap().success());
+    let mut command = Command::new("setpriv");
+    crate::support::clean(&mut command);
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&binary);
+    command.args(["top", "-b", "-n", "2", "-d", "200ms"]).current_dir("/");
+    let output = output(command);
+    assert!(output.status.success(), "{output:?}");
+    assert!(text(&output.stdout).contains("procfs"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("x.db");
+    let serve = Serve::start_with(cpumon(), &store, &["--interval", "100ms"]);
+    eventually("some data", || serve.status()["store"]["written"].as_u64().filter(|written| *written > 8));
+    for kind in ["threads", "ledger"] {
+        let mut child = cpumon()
+            .args(["export", kind, "--store"])
+            .arg(&store)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let status = wait(&mut child, "export");
+        let mut said = String::new();
+        std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
+        assert!(status.success() && said.is_empty(), "{status:?} {said}");
+    }
+    serve.stop();
+    let mut child = cpumon().args(["completions", "bash"]).stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert!(wait(&mut child, "completions").success());
+}
+
+#[test]
+fn a_store_that_cannot_be_is_said_with_what_to_do() {
+    for (path, said) in [("/proc/nowhere/x.db", "--store"), ("/dev/null/x.db", "--store")] {
+        let output =
+            run(&["serve", "--udp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--no-agent", "--store", path]);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(text(&output.stderr).contains(said), "{output:?}");
+    }
+}

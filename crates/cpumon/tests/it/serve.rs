@@ -1,0 +1,209 @@
+//! A receiver at work: agents, the original's datagrams, floods, several readers.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::support::{Serve, cpumon, eventually, ok, run, sender, text, v1_dir, wait};
+
+const EOT: [u8; 8] = [0x01, 0x24, 0x15, 0x40, 0x52, 0x01, 0x24, 0x05];
+
+/// A process datagram as SPEC.md lays it out, one thread with the process's times.
+fn v1_process(name: &str, ticks: i64, pid: u32, kernel_ms: i64, user_ms: i64) -> Vec<u8> {
+    let mut bytes = i16::try_from(name.len()).unwrap().to_le_bytes().to_vec();
+    bytes.extend(name.as_bytes());
+    bytes.extend(ticks.to_le_bytes());
+    bytes.extend(3_000_u32.to_le_bytes());
+    bytes.extend(kernel_ms.to_le_bytes());
+    bytes.extend(user_ms.to_le_bytes());
+    bytes.extend(pid.to_le_bytes());
+    bytes.extend(1_i16.to_le_bytes());
+    bytes.extend(pid.to_le_bytes());
+    bytes.extend(kernel_ms.to_le_bytes());
+    bytes.extend(user_ms.to_le_bytes());
+    bytes.extend((pid + 1).to_le_bytes());
+    bytes.extend(3_000_u32.to_le_bytes());
+    bytes.extend(ticks.to_le_bytes());
+    bytes
+}
+
+fn send_set(from: &std::net::UdpSocket, to: SocketAddr, set: i64) {
+    let ticks = 634_911_147_191_234_567 + set * 30_000_000;
+    for (name, pid) in [("NK.EXE", 2), ("it's;\"odd\"", 7)] {
+        from.send_to(&v1_process(name, ticks, pid, 10 + set, 20 + set), to).unwrap();
+    }
+    from.send_to(&EOT, to).unwrap();
+}
+
+#[test]
+fn an_agent_that_speaks_the_originals_protocol_is_seen() {
+    let serve = Serve::start(&["--no-agent"]);
+    let to = serve.udp.to_string();
+    let agent =
+        run(&["agent", "--v1", "--to", &to, "--interval", "300ms", "--count", "4", "--source", "procfs"]);
+    assert!(agent.status.success(), "{agent:?}");
+    let host =
+        eventually("its sets", || serve.host("127.0.0.1").filter(|host| host["loss"]["snapshots"] == 3));
+    assert_eq!((&host["source"], &host["trust"]), (&"v1".into(), &"unauthenticated".into()));
+    serve.stop();
+}
+
+#[test]
+fn datagrams_of_the_original_are_shown_and_stored() {
+    let serve = Serve::start(&["--no-agent"]);
+    let device = sender(2);
+    for set in 0..3 {
+        send_set(&device, serve.udp, set);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let host =
+        eventually("three sets", || serve.host("127.0.0.2").filter(|host| host["loss"]["snapshots"] == 3));
+    assert_eq!((&host["source"], &host["trust"]), (&"v1".into(), &"unauthenticated".into()));
+    let csv = eventually("three stored sets", || {
+        let csv = text(&run(&["export", "processes", "--store", serve.store()]).stdout);
+        (csv.lines().count() == 7).then_some(csv)
+    });
+    assert!(csv.contains("NK.EXE") && csv.contains("\"it's;\"\"odd\"\"\""), "{csv}");
+    assert!(csv.contains(",20000000,"), "20 ms of user time: {csv}");
+    let listed = ok(&["hosts", "--store", serve.store()]);
+    assert!(listed.contains("127.0.0.2") && listed.contains("unauthenticated"), "{listed}");
+    serve.stop();
+}
+
+#[test]
+fn every_valid_vector_is_taken_and_every_damaged_one_is_counted() {
+    let Some(dir) = v1_dir() else { return };
+    let serve = Serve::start(&["--no-agent"]);
+    let files = |name: &str| {
+        let mut files: Vec<_> =
+            std::fs::read_dir(dir.join(name)).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        // More than IPv4 UDP carries cannot be sent.
+        files.retain(|file| file.metadata().unwrap().len() <= 65_507);
+        files
+    };
+    let (good, bad) = (sender(3), sender(4));
+    let (valid, malformed) = (files("valid"), files("malformed"));
+    for file in valid.iter().filter(|file| file.file_name().unwrap() != "eot.bin") {
+        good.send_to(&std::fs::read(file).unwrap(), serve.udp).unwrap();
+    }
+    good.send_to(&EOT, serve.udp).unwrap();
+    for file in &malformed {
+        // A datagram of no bytes is one too.
+        bad.send_to(&std::fs::read(file).unwrap(), serve.udp).unwrap();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let sent = (valid.len() + malformed.len()) as u64;
+    let status = eventually("all datagrams", || {
+        Some(serve.status()).filter(|status| status["receiver"]["datagrams"] == sent)
+    });
+    assert_eq!(status["receiver"]["kernel_dropped"], 0);
+    let rejected = status["receiver"]["rejected"].as_u64().unwrap();
+    let by_bad = status["receiver"]["rejected_by"].as_array().unwrap();
+    assert!(rejected > 0 && by_bad.len() == 1, "{by_bad:?}");
+    assert_eq!((&by_bad[0]["source"], by_bad[0]["count"].as_u64()), (&"127.0.0.4".into(), Some(rejected)));
+    assert!(!by_bad[0]["reason"].as_str().unwrap().is_empty());
+    assert_eq!(serve.host("127.0.0.3").unwrap()["loss"]["rejected"], 0);
+    serve.stop();
+}
+
+#[test]
+fn a_flood_of_garbage_costs_the_good_host_nothing() {
+    const SETS: u32 = 20;
+    const FLOOD: usize = 20_000;
+    let serve = Serve::start(&["--no-agent"]);
+    let to = serve.udp;
+    let flood = std::thread::spawn(move || {
+        let senders = [sender(20), sender(21), sender(22)];
+        for (n, last) in (0..FLOOD).zip((0..=250_u8).cycle()) {
+            // A negative name length in v1, no magic of v2.
+            let bytes = [0xff_u8, 0xff, 0xff, last].repeat(1 + n % 40);
+            let _ = senders[n % 3].send_to(&bytes, to);
+            if n % 100 == 0 {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+    });
+    let good = sender(5);
+    for set in 0..SETS {
+        send_set(&good, to, i64::from(set));
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    flood.join().unwrap();
+    let expected = FLOOD as u64 + 3 * u64::from(SETS);
+    let status = eventually("all datagrams", || {
+        let status = serve.status();
+        let receiver = &status["receiver"];
+        let seen = receiver["datagrams"].as_u64()? + receiver["kernel_dropped"].as_u64()?;
+        (seen == expected).then_some(status)
+    });
+    let receiver = &status["receiver"];
+    assert_eq!(receiver["kernel_dropped"], 0, "{receiver}");
+    assert_eq!(receiver["rejected"], FLOOD, "{receiver}");
+    assert_eq!(receiver["rejected_by"].as_array().unwrap().len(), 3);
+    assert_eq!(serve.host("127.0.0.5").unwrap()["loss"]["snapshots"], SETS);
+    eventually("all sets stored", || {
+        let csv = text(&run(&["export", "ledger", "--store", serve.store()]).stdout);
+        (u32::try_from(csv.lines().count()) == Ok(SETS + 1)).then_some(())
+    });
+    serve.stop();
+}
+
+#[test]
+fn signals_end_it_and_a_taken_port_is_said() {
+    let mut serve = Serve::start(&["--interval", "100ms"]);
+    let http = serve.url.strip_prefix("http://").unwrap().to_owned();
+    let second = run(&["serve", "--udp", "127.0.0.1:0", "--http", &http, "--no-store", "--no-agent"]);
+    assert_eq!(second.status.code(), Some(1));
+    let said = text(&second.stderr);
+    assert!(said.contains(&http) && said.contains("--http"), "{said}");
+
+    let same_store =
+        run(&["serve", "--udp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--store", serve.store()]);
+    assert_eq!(same_store.status.code(), Some(1));
+    assert!(text(&same_store.stderr).contains("--store"), "{same_store:?}");
+
+    eventually("a local interval", || {
+        serve.status()["store"]["written"].as_u64().filter(|written| *written > 0)
+    });
+    serve.signal("-INT");
+    assert_eq!(wait(&mut serve.child, "serve").code(), Some(130));
+    let ledger = ok(&["export", "ledger", "--store", serve.store()]);
+    assert!(ledger.lines().count() > 1, "{ledger}");
+}
+
+#[test]
+fn run_logs_a_line_a_second_without_a_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("new/dir/x.db");
+    let mut command = cpumon();
+    command.args([
+        "run",
+        "--udp",
+        "127.0.0.1:0",
+        "--http",
+        "127.0.0.1:0",
+        "--interval",
+        "300ms",
+        "-n",
+        "5",
+        "--store",
+    ]);
+    command.arg(&store);
+    let output = crate::support::output(command);
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    assert!(said.contains("%host") && said.contains("stored"), "{said}");
+    assert!(ok(&["export", "ledger", "--store", store.to_str().unwrap()]).lines().count() >= 5);
+}
+
+#[test]
+fn run_and_http_stay_on_loopback() {
+    for line in [
+        &["run", "--udp", "0.0.0.0:0"][..],
+        &["serve", "--udp", "127.0.0.1:0", "--http", "0.0.0.0:0", "--no-store", "--no-agent"],
+    ] {
+        let output = run(line);
+        assert!(!output.status.success());
+        assert!(text(&output.stderr).contains("loopback"), "{output:?}");
+    }
+}

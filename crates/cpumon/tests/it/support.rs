@@ -1,0 +1,210 @@
+//! Starts the binary, reads what it says, ends it by its pid. Everything waits for a bounded time only.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::{SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The binary, with an environment that cannot interfere.
+pub fn cpumon() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cpumon"));
+    clean(&mut command);
+    command
+}
+
+pub fn clean(command: &mut Command) {
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CPUMON_")) {
+        command.env_remove(name);
+    }
+    command.env_remove("STATE_DIRECTORY").env("TZ", "UTC").stdin(Stdio::null());
+}
+
+/// Runs a command line to its end, at most [`PATIENCE`].
+pub fn run(args: &[&str]) -> Output {
+    let mut command = cpumon();
+    command.args(args);
+    output(command)
+}
+
+pub fn output(mut command: Command) -> Output {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let read = |mut from: Box<dyn Read + Send>| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = from.read_to_end(&mut bytes);
+            bytes
+        })
+    };
+    let stdout = read(Box::new(child.stdout.take().unwrap()));
+    let stderr = read(Box::new(child.stderr.take().unwrap()));
+    let status = wait(&mut child, &format!("{command:?}"));
+    Output { status, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
+}
+
+pub fn wait(child: &mut Child, what: &str) -> ExitStatus {
+    let begin = Instant::now();
+    while begin.elapsed() < PATIENCE {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    panic!("still running after {PATIENCE:?}: {what}");
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs a command line that must succeed; its standard output.
+pub fn ok(args: &[&str]) -> String {
+    let output = run(args);
+    assert!(output.status.success(), "cpumon {args:?}: {output:?}");
+    text(&output.stdout)
+}
+
+/// Asks `get` until it gives something.
+pub fn eventually<T>(what: &str, mut get: impl FnMut() -> Option<T>) -> T {
+    let begin = Instant::now();
+    loop {
+        if let Some(found) = get() {
+            return found;
+        }
+        assert!(begin.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// A receiver; killed when dropped.
+pub struct Serve {
+    pub child: Child,
+    pub pid: u32,
+    pub udp: SocketAddr,
+    pub url: String,
+    pub store: PathBuf,
+    dir: Option<tempfile::TempDir>,
+}
+
+impl Serve {
+    /// `cpumon serve` on loopback, free ports, a store of its own.
+    pub fn start(more: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = dir.path().join("store.db");
+        let mut serve = Self::start_with(cpumon(), &store, more);
+        serve.dir = Some(dir);
+        serve
+    }
+
+    /// With a store that stays; `command` may be a wrapper that runs the binary with the arguments that follow.
+    pub fn start_with(mut command: Command, store: &Path, more: &[&str]) -> Self {
+        command
+            .args(["serve", "--udp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--store"])
+            .arg(store)
+            .args(more);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let ready = ready_line(&mut child);
+        let value = |key: &str| {
+            let word = ready.split_whitespace().find_map(|word| word.strip_prefix(key));
+            word.unwrap_or_else(|| panic!("{key} in {ready:?}")).to_owned()
+        };
+        Self {
+            pid: value("pid=").parse().unwrap(),
+            udp: value("udp=").parse().unwrap(),
+            url: format!("http://{}", value("http=")),
+            store: store.to_owned(),
+            child,
+            dir: None,
+        }
+    }
+
+    pub fn store(&self) -> &str {
+        self.store.to_str().unwrap()
+    }
+
+    pub fn status(&self) -> Value {
+        serde_json::from_str(&ok(&["status", "--json", "--url", &self.url])).unwrap()
+    }
+
+    /// The status of a host, once it has one.
+    pub fn host(&self, name: &str) -> Option<Value> {
+        let status = self.status();
+        status["hosts"].as_array().unwrap().iter().find(|host| host["hostname"] == name).cloned()
+    }
+
+    pub fn signal(&self, signal: &str) {
+        let pid = self.pid.to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+
+    /// Ends it as a service manager would.
+    pub fn stop(mut self) {
+        self.signal("-TERM");
+        let status = wait(&mut self.child, "serve");
+        assert!(status.success(), "{status:?}");
+    }
+}
+
+impl Drop for Serve {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        // Only now: the receiver may still have been writing to it.
+        drop(self.dir.take());
+    }
+}
+
+/// Reads standard output up to the line for programs; later lines are read and dropped.
+fn ready_line(child: &mut Child) -> String {
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let (send, receive) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        while out.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
+            if line.starts_with("ready ") {
+                let _ = send.send(line.clone());
+            }
+            line.clear();
+        }
+    });
+    receive.recv_timeout(PATIENCE).unwrap_or_else(|_| {
+        let _ = child.kill();
+        let mut error = String::new();
+        let _ = child.stderr.take().unwrap().read_to_string(&mut error);
+        panic!("the receiver is not ready: {error}")
+    })
+}
+
+/// A sender on another loopback address.
+pub fn sender(last_byte: u8) -> UdpSocket {
+    UdpSocket::bind(("127.0.0.1".replace("0.1", &format!("0.{last_byte}")).as_str(), 0)).unwrap()
+}
+
+/// The original's files; `None` (said) where they are not, which in CI is an error.
+pub fn v1_dir() -> Option<PathBuf> {
+    let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/v1"));
+    if dir.exists() {
+        return Some(dir.to_owned());
+    }
+    assert!(std::env::var_os("CI").is_none(), "{} is missing", dir.display());
+    eprintln!("skipped: {} is missing", dir.display());
+    None
+}
+
+/// Whether a test that needs root can run; in CI it must.
+pub fn is_root() -> bool {
+    let uid = Command::new("id").arg("-u").output().unwrap().stdout;
+    let is_root = text(&uid).trim() == "0";
+    assert!(is_root || std::env::var_os("CI").is_none(), "this test needs root");
+    if !is_root {
+        eprintln!("skipped: needs root");
+    }
+    is_root
+}

@@ -1,0 +1,87 @@
+//! The screen as a person uses it, in tmux: keys do what they say, and the terminal is restored.
+
+use std::process::{Command, Output};
+
+use crate::support::{eventually, text};
+
+/// A tmux server of its own; ended when dropped.
+struct Tmux {
+    socket: std::path::PathBuf,
+    _dir: tempfile::TempDir,
+}
+
+impl Tmux {
+    fn start(command: &str) -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let tmux = Self { socket: dir.path().join("tmux"), _dir: dir };
+        let has_tmux = Command::new("tmux").arg("-V").output().is_ok();
+        if !has_tmux {
+            assert!(std::env::var_os("CI").is_none(), "tmux is missing");
+            eprintln!("skipped: tmux is missing");
+            return None;
+        }
+        let started = tmux.call(&["-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "40", command]);
+        assert!(started.status.success(), "{started:?}");
+        Some(tmux)
+    }
+
+    fn call(&self, args: &[&str]) -> Output {
+        let mut command = Command::new("tmux");
+        command.env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8").env_remove("TMUX");
+        command.arg("-S").arg(&self.socket).args(args).output().unwrap()
+    }
+
+    fn screen(&self) -> String {
+        text(&self.call(&["capture-pane", "-p"]).stdout)
+    }
+
+    fn keys(&self, keys: &[&str]) {
+        let mut args = vec!["send-keys"];
+        args.extend(keys);
+        assert!(self.call(&args).status.success());
+    }
+
+    fn wait_for(&self, what: &str, holds: impl Fn(&str) -> bool) -> String {
+        let mut last = String::new();
+        let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            eventually(what, || {
+                last = self.screen();
+                holds(&last).then(|| last.clone())
+            })
+        }));
+        found.unwrap_or_else(|_| panic!("{what}: the screen is\n{last}"))
+    }
+}
+
+impl Drop for Tmux {
+    fn drop(&mut self) {
+        self.call(&["kill-server"]);
+    }
+}
+
+#[test]
+fn keys_work_and_the_terminal_is_restored() {
+    let top = format!("{} top -d 200ms --source procfs", env!("CARGO_BIN_EXE_cpumon"));
+    let Some(tmux) = Tmux::start("env PS1='prompt> ' sh") else { return };
+    tmux.wait_for("a shell", |screen| screen.contains("prompt>"));
+    tmux.keys(&["echo before", "Enter"]);
+    tmux.keys(&[&top, "Enter"]);
+    tmux.wait_for("the grid", |screen| screen.contains("PID") && screen.contains("capacity"));
+
+    tmux.keys(&["/"]);
+    tmux.keys(&["-l", "cpumon"]);
+    tmux.wait_for("the search", |screen| screen.contains("cpumon"));
+    tmux.keys(&["Enter"]);
+    tmux.keys(&["H"]);
+    tmux.wait_for("threads", |screen| screen.contains("measure"));
+    tmux.keys(&["t"]);
+    tmux.wait_for("a tree", |screen| screen.contains("├─"));
+    tmux.keys(&["q"]);
+    let after = tmux.wait_for("the prompt again", |screen| {
+        screen.contains("before") && screen.trim_end().ends_with("prompt>")
+    });
+    assert!(!after.contains("capacity"), "the screen of before is back:\n{after}");
+    // Echo and line mode are on again: what is typed shows, and Enter runs it.
+    tmux.keys(&["echo af''ter", "Enter"]);
+    tmux.wait_for("a working shell", |screen| screen.lines().any(|line| line == "after"));
+}
