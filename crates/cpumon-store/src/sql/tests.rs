@@ -284,3 +284,56 @@ fn the_writer_goes_on_while_a_query_reads() {
     );
     assert_eq!(answered.unwrap(), 16, "what came in meanwhile is read too");
 }
+
+/// The columns as docs/store.md shows them.
+fn documented_columns() -> String {
+    let mut text = String::from("| column | type, unit | needs | in | meaning |\n|---|---|---|---|---|\n");
+    for column in cpumon_model::COLUMNS {
+        let tables = TABLES.iter().filter(|(_, table)| column.tables.contains(*table));
+        let tables: Vec<_> = tables.map(|(name, _)| format!("`{name}`")).collect();
+        let tables = if tables.len() == TABLES.len() { "all".to_owned() } else { tables.join(" ") };
+        let needs: Vec<_> = column.needs.iter_names().map(|(name, _)| name.to_lowercase()).collect();
+        let kind = match column.kind {
+            cpumon_model::Kind::Integer => "integer",
+            cpumon_model::Kind::Real => "real",
+            cpumon_model::Kind::Text => "text",
+        };
+        let unit = if column.unit.is_empty() { String::new() } else { format!(", {}", column.unit) };
+        let help = column.help.replace('|', "\\|");
+        text += &[
+            "| `",
+            column.name,
+            "` | ",
+            kind,
+            &unit,
+            " | ",
+            &needs.join(", "),
+            " | ",
+            &tables,
+            " | ",
+            &help,
+            " |\n",
+        ]
+        .concat();
+    }
+    text
+}
+
+#[test]
+fn columns_are_documented() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/store.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let (before, rest) = text.split_once("<!-- columns:").unwrap();
+    let (mark, rest) = rest.split_once("-->\n").unwrap();
+    let (shown, after) = rest.split_once("<!-- /columns -->").unwrap();
+    let expected = documented_columns();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        let new = format!("{before}<!-- columns:{mark}-->\n{expected}<!-- /columns -->{after}");
+        std::fs::write(path, new).unwrap();
+    } else {
+        assert!(
+            shown == expected,
+            "docs/store.md is behind the table of columns: run the test with UPDATE_DOCS=1"
+        );
+    }
+}
