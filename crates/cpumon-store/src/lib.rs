@@ -44,6 +44,8 @@ mod writer;
 
 pub use error::{Result, StoreError};
 pub use options::{QueueOptions, StoreOptions};
-pub use reader::{HostRecord, ProcessFilter, Query, Reader, StoredInterval, What};
+pub use reader::{
+    Gap, HostRecord, Point, ProcessFilter, Query, Reader, StoreStatistics, StoredInterval, What,
+};
 pub use thread::{StoreState, StoreStatus, WriterHandle, WriterThread};
 pub use writer::{Put, Writer};

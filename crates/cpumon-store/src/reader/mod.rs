@@ -7,9 +7,11 @@ mod fresh;
 mod hosts;
 #[cfg(feature = "import")]
 mod legacy;
+mod line;
 mod open;
 mod query;
 mod sealed;
+mod stats;
 mod stream;
 mod tasks;
 
@@ -21,8 +23,10 @@ use cpumon_model::{HostId, Interval};
 use rusqlite::Connection;
 
 pub(crate) use self::fresh::{FreshRow, columns as fresh_columns, read as read_fresh};
+pub use self::line::Point;
 pub use self::query::{HostRecord, ProcessFilter, Query, StoredInterval, What};
 pub(crate) use self::sealed::MAX_CHUNK_SPAN_NS;
+pub use self::stats::{Gap, StoreStatistics};
 use self::stream::{Stream, StreamError};
 use crate::error::{At, Result, StoreError};
 

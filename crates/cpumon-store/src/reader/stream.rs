@@ -4,6 +4,7 @@
 
 use std::ops::ControlFlow;
 
+use cpumon_model::Interval;
 use rusqlite::Connection;
 
 use super::build::{self, Rows};
@@ -102,6 +103,33 @@ impl Stream {
                 }
             }
             after_ns = window_end;
+        }
+        Ok(())
+    }
+
+    /// Calls `visit` for each fresh interval of the query, inside the caller's transaction.
+    pub(crate) fn run_fresh(
+        &mut self,
+        connection: &Connection,
+        host_id: i64,
+        query: &Query,
+        visit: &mut dyn FnMut(&Interval),
+    ) -> Result<(), StreamError> {
+        let mut after_ns = query.since_ns;
+        self.chunk_ids.clear();
+        while let Some(end) = fresh::end_of_some(connection, host_id, after_ns, WINDOW_INTERVALS)? {
+            let span = (after_ns, end.min(query.until_ns));
+            if span.1 <= span.0 {
+                break;
+            }
+            fresh::in_span(connection, host_id, span, true, &mut self.fresh)?;
+            self.find_places(connection, query, span, 0..0)?;
+            let mut visit_one = |stored: &StoredInterval| {
+                visit(&stored.interval);
+                ControlFlow::Continue(())
+            };
+            let _ = self.emit(connection, query, &mut visit_one)?;
+            after_ns = span.1;
         }
         Ok(())
     }

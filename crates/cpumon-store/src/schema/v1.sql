@@ -52,7 +52,14 @@ CREATE TABLE process (
     start_ns INTEGER NOT NULL,
     parent_pid INTEGER NOT NULL,
     info_id INTEGER NOT NULL,
+    is_short INTEGER NOT NULL,
     last_s INTEGER NOT NULL
+) STRICT;
+
+-- Which row of `process` stands in sums for all short-lived processes of a description.
+CREATE TABLE short_lived (
+    info_id INTEGER PRIMARY KEY,
+    process_id INTEGER NOT NULL
 ) STRICT;
 
 -- A thread as it was: a change (name, nice value, priority) is a new row.

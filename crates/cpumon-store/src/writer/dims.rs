@@ -7,7 +7,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use cpumon_model::{
-    BootId, Comm, HostId, HostInfo, Interval, ProcessInfo, ProcessInterval, ProcessKey, ThreadInterval,
+    BootId, Comm, HostId, HostInfo, Interval, Life, ProcessInfo, ProcessInterval, ProcessKey, ThreadInterval,
     ThreadKey, Trust,
 };
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
@@ -106,6 +106,36 @@ impl Dims {
         }
     }
 
+    /// Forgets descriptions; they are looked up again.
+    pub(crate) fn forget_infos(&mut self) {
+        self.infos = HashMap::new();
+    }
+
+    /// The process that stands in sums for all short-lived ones described like `process_id`.
+    pub(crate) fn stand_in(&mut self, connection: &Connection, process_id: u64) -> Sql<u64> {
+        let info_id: Option<i64> = connection
+            .prepare_cached("SELECT info_id FROM process WHERE id = ?1")?
+            .query_row([process_id.cast_signed()], |row| row.get(0))
+            .optional()?;
+        let Some(info_id) = info_id else { return Ok(process_id) };
+        let known: Option<i64> = connection
+            .prepare_cached("SELECT process_id FROM short_lived WHERE info_id = ?1")?
+            .query_row([info_id], |row| row.get(0))
+            .optional()?;
+        if let Some(known) = known {
+            return Ok(known.cast_unsigned());
+        }
+        self.last.process += 1;
+        let id = self.last.process.cast_signed();
+        connection
+            .prepare_cached("INSERT INTO process VALUES (?1, 0, 0, 0, 0, ?2, 0, 0)")?
+            .execute(params![id, info_id])?;
+        connection
+            .prepare_cached("INSERT INTO short_lived VALUES (?1, ?2)")?
+            .execute(params![info_id, id])?;
+        Ok(self.last.process)
+    }
+
     /// Forgets everything but which ids are used up: some of it may have been rolled back.
     pub(crate) fn forget_all(&mut self) {
         self.infos = HashMap::new();
@@ -165,8 +195,8 @@ impl Dims {
         last.process += 1;
         connection
             .prepare_cached(
-                "INSERT INTO process (id, boot_id, pid, start_ns, parent_pid, info_id, last_s)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                "INSERT INTO process (id, boot_id, pid, start_ns, parent_pid, info_id, is_short, last_s)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             )?
             .execute(params![
                 last.process.cast_signed(),
@@ -175,6 +205,7 @@ impl Dims {
                 key.start_ns.cast_signed(),
                 parent_pid,
                 info_id,
+                row.is_some_and(|row| row.life == Life::BornEnded),
                 now_s
             ])?;
         if host.processes.len() >= MAX_TASKS_OF_A_HOST {

@@ -8,6 +8,7 @@ mod gaps;
 mod legacy;
 mod lock;
 mod pack;
+mod retain;
 mod rollup;
 mod seal;
 
@@ -24,7 +25,9 @@ use self::gaps::record_gaps;
 pub(crate) use self::gaps::{Lost, merge_lost};
 use self::lock::WriterLock;
 use self::pack::{Naming, Packer};
+use self::retain::Sweep;
 use self::rollup::Rollup;
+pub(crate) use self::rollup::{Grain, PER_SECOND, rate};
 use self::seal::{FreshCounts, SealedKeys};
 use crate::codec::meta::{self, MetaRow};
 use crate::codec::{PackedInterval, blob, cpus};
@@ -54,6 +57,7 @@ pub struct Writer {
     fresh: FreshCounts,
     rollup: Rollup,
     sealed_keys: SealedKeys,
+    sweep: Sweep,
     packer: Packer,
     packed: PackedInterval,
     samples: Vec<u8>,
@@ -100,6 +104,7 @@ impl Writer {
             fresh,
             rollup: Rollup::default(),
             sealed_keys: SealedKeys::default(),
+            sweep: Sweep::default(),
             packer: Packer::default(),
             packed: PackedInterval::default(),
             samples: Vec::new(),
@@ -236,7 +241,7 @@ impl Writer {
         }
         self.commit()?;
         while begin.elapsed() < budget && self.seal_step(now_wall_ns)? {}
-        Ok(())
+        retain::retain_for(self, begin, budget, now_wall_ns)
     }
 
     /// Notes that an interval of a host was not put at all (`reason`: why); the next commit records it as a gap.

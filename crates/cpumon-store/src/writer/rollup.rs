@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use cpumon_model::Delta;
+use cpumon_model::{Delta, Life};
 use rusqlite::{Connection, params};
 
 use crate::codec::chunk::Unsealed;
@@ -83,8 +83,13 @@ pub(crate) fn rate(part: i64, whole: i64, unit: i64) -> i64 {
 pub(crate) const PER_SECOND: i64 = 1_000_000_000;
 
 impl Rollup {
-    /// Adds intervals of one host.
-    pub(crate) fn add(&mut self, intervals: &[Unsealed]) {
+    /// Adds intervals of one host. `stand_in` names the process under which short-lived ones are summed: a row for each of
+    /// them would outgrow the samples.
+    pub(crate) fn add(
+        &mut self,
+        intervals: &[Unsealed],
+        mut stand_in: impl FnMut(u64) -> rusqlite::Result<u64>,
+    ) -> rusqlite::Result<()> {
         for interval in intervals {
             let row = &interval.meta;
             let covered_ns = length_ns(row);
@@ -102,13 +107,16 @@ impl Rollup {
                 }
                 host.max_busy_ppm = host.max_busy_ppm.max(rate(busy_ns, ledger[0], 1_000_000));
                 for process in &interval.rows.processes {
-                    let sum = processes.entry((bucket, process.id)).or_default();
+                    let is_short = process.life == Life::BornEnded;
+                    let id = if is_short { stand_in(process.id)? } else { process.id };
+                    let sum = processes.entry((bucket, id)).or_default();
                     sum.delta += &process.delta;
                     let run = rate(process.delta.run_ns, covered_ns, PER_SECOND);
                     sum.max_run_ns_per_s = sum.max_run_ns_per_s.max(run);
                 }
             }
         }
+        Ok(())
     }
 
     /// Adds the sums to the tables and empties itself.

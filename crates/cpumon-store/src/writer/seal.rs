@@ -178,7 +178,8 @@ impl Writer {
                 sections.processes,
                 sections.threads
             ])?;
-        self.rollup.add(intervals);
+        let (dims, connection) = (&mut self.dims, &self.connection);
+        self.rollup.add(intervals, |id| dims.stand_in(connection, id))?;
         self.rollup.write(&self.connection, key.0)?;
         note_last_seen(&self.connection, intervals, received / 1_000_000_000)?;
         Ok(())

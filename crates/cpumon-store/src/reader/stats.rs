@@ -1,0 +1,145 @@
+//! What a store holds and what it knows to be missing. In: the tables. Out: [`StoreStatistics`], [`Gap`]s. Why: nothing is
+//! lost in silence.
+
+use std::ops::ControlFlow;
+
+use cpumon_model::{Flags, HostId};
+use rusqlite::params;
+
+use super::Reader;
+use super::query::{Query, What};
+use crate::error::{At, Result};
+use crate::schema;
+
+/// Sizes and counts of a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreStatistics {
+    /// `PRAGMA user_version`.
+    pub schema_version: i32,
+    /// Size of the database, bytes, without its log.
+    pub file_bytes: u64,
+    /// Bytes of it that are free for what comes next.
+    pub free_bytes: u64,
+    /// Size of the write-ahead log, bytes.
+    pub log_bytes: u64,
+    /// Hosts.
+    pub hosts: u64,
+    /// Intervals that are not sealed yet.
+    pub fresh_intervals: u64,
+    /// Intervals in chunks.
+    pub sealed_intervals: u64,
+    /// Thread rows in chunks.
+    pub sealed_thread_rows: u64,
+    /// Chunks.
+    pub chunks: u64,
+    /// Rows of processes as they were.
+    pub process_names: u64,
+    /// Rows of threads as they were.
+    pub thread_names: u64,
+    /// Counts over the life of the store, by name (`retired_intervals`, ...).
+    pub counters: Vec<(String, u64)>,
+}
+
+/// A known hole in a host's time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gap {
+    /// Begin, ns since the epoch on the device's clock.
+    pub begin_wall_ns: i64,
+    /// End.
+    pub end_wall_ns: i64,
+    /// Intervals that are known to be missing; 0 if nobody counted.
+    pub intervals: u64,
+    /// Why: `queue full`, `store full`, `not stored`, `damaged`; `restart` for another boot or agent start; `no data`.
+    pub reason: String,
+}
+
+impl Reader {
+    /// Sizes and counts.
+    pub fn statistics(&self) -> Result<StoreStatistics> {
+        self.read_statistics().at("read statistics", &self.path)
+    }
+
+    fn read_statistics(&self) -> rusqlite::Result<StoreStatistics> {
+        let number = |text: &str| -> rusqlite::Result<u64> {
+            self.connection
+                .query_row(text, [], |row| row.get::<_, Option<i64>>(0))
+                .map(|n| n.unwrap_or(0).cast_unsigned())
+        };
+        let page_bytes = number("PRAGMA page_size")?;
+        let mut counters = self.connection.prepare_cached("SELECT name, value FROM counter ORDER BY name")?;
+        let counters =
+            counters.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))?;
+        let mut log = self.path.as_os_str().to_owned();
+        log.push("-wal");
+        Ok(StoreStatistics {
+            schema_version: schema::VERSION,
+            file_bytes: number("PRAGMA page_count")? * page_bytes,
+            free_bytes: number("PRAGMA freelist_count")? * page_bytes,
+            log_bytes: std::fs::metadata(log).map_or(0, |log| log.len()),
+            hosts: number("SELECT count(*) FROM host")?,
+            fresh_intervals: number("SELECT count(*) FROM interval")?,
+            sealed_intervals: number("SELECT sum(intervals) FROM chunk")?,
+            sealed_thread_rows: number("SELECT sum(thread_rows) FROM chunk")?,
+            chunks: number("SELECT count(*) FROM chunk")?,
+            process_names: number("SELECT count(*) FROM process")?,
+            thread_names: number("SELECT count(*) FROM thread")?,
+            counters: counters.collect::<rusqlite::Result<_>>()?,
+        })
+    }
+
+    /// Holes in a host's time within (`since_ns`, `until_ns`], in order: the recorded ones with their reasons, and spans
+    /// between intervals that nothing explains. At most `limit`.
+    pub fn gaps(&self, host: HostId, (since_ns, until_ns): (i64, i64), limit: usize) -> Result<Vec<Gap>> {
+        let Some(host_id) = self.host_row(host)? else { return Ok(Vec::new()) };
+        let recorded =
+            self.recorded_gaps(host_id, (since_ns, until_ns), limit).at("list gaps", &self.path)?;
+        let mut gaps = recorded.clone();
+        let mut last_end: Option<i64> = None;
+        let query = Query::new(host).range(since_ns, until_ns).what(What::Meta);
+        self.for_each_interval(&query, &mut |interval| {
+            // Neighbours share a moment; half an interval between them is none that was measured.
+            let slack_ns = i64::try_from(interval.duration_ns() / 2).unwrap_or(i64::MAX);
+            if let Some(end) = last_end
+                && interval.begin.wall_ns > end.saturating_add(slack_ns)
+            {
+                let begin_wall_ns = end;
+                let end_wall_ns = interval.begin.wall_ns;
+                let is_known = recorded
+                    .iter()
+                    .any(|gap| gap.begin_wall_ns < end_wall_ns && gap.end_wall_ns > begin_wall_ns);
+                if !is_known {
+                    let is_restart = interval.flags.contains(Flags::RESTART);
+                    let reason = if is_restart { "restart" } else { "no data" }.to_owned();
+                    gaps.push(Gap { begin_wall_ns, end_wall_ns, intervals: 0, reason });
+                }
+            }
+            last_end = last_end.max(Some(interval.end.wall_ns));
+            if gaps.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        gaps.sort_by_key(|gap| gap.begin_wall_ns);
+        gaps.truncate(limit);
+        Ok(gaps)
+    }
+
+    fn recorded_gaps(
+        &self,
+        host_id: i64,
+        (since, until): (i64, i64),
+        limit: usize,
+    ) -> rusqlite::Result<Vec<Gap>> {
+        let mut select = self.connection.prepare_cached(
+            "SELECT begin_wall_ns, end_wall_ns, intervals, reason FROM gap
+             WHERE host_id = ?1 AND end_wall_ns > ?2 AND begin_wall_ns <= ?3 ORDER BY begin_wall_ns LIMIT ?4",
+        )?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = select.query_map(params![host_id, since, until, limit], |row| {
+            Ok(Gap {
+                begin_wall_ns: row.get(0)?,
+                end_wall_ns: row.get(1)?,
+                intervals: row.get::<_, i64>(2)?.cast_unsigned(),
+                reason: row.get(3)?,
+            })
+        })?;
+        rows.collect()
+    }
+}

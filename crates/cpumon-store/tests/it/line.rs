@@ -1,0 +1,98 @@
+//! Lines of a process: the same sums whether they come from samples, minutes or hours.
+
+use std::time::Duration;
+
+use cpumon_model::{Delta, Interval, Life, Trust};
+use cpumon_store::{ProcessFilter, Reader, StoreOptions, Writer};
+
+use crate::data;
+
+const MINUTE_NS: i64 = 60 * data::SECOND_NS;
+
+fn sum_of<'a>(intervals: impl Iterator<Item = &'a Interval>, pid: u32) -> Delta {
+    let mut sum = Delta::default();
+    for interval in intervals {
+        interval.processes.iter().filter(|row| row.key.pid == pid).for_each(|row| sum += &row.delta);
+    }
+    sum
+}
+
+#[test]
+fn minutes_hold_the_sum_of_sealed_and_fresh_intervals_and_gaps_stay_gaps() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let info = data::host(1);
+    let mut day = data::day(&info, 1, 1800, 12);
+    // Five minutes without data.
+    day.retain(|interval| !(600..900).contains(&interval.sequence));
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    for interval in &day {
+        writer.put_received(&info, Trust::Local, None, interval, interval.end.wall_ns).unwrap();
+    }
+    writer.maintain_at(Duration::from_mins(1), data::START_NS + 30 * MINUTE_NS).unwrap();
+    let reader = Reader::open(&path).unwrap();
+    assert!(reader.statistics().unwrap().fresh_intervals > 100, "some of it must be fresh for this test");
+    let wanted = &day[0].processes[1];
+    for filter in [ProcessFilter::Key(wanted.key), ProcessFilter::Name(wanted.info.name.clone())] {
+        let all = (i64::MIN, i64::MAX);
+        let minutes = reader.process_line(info.host, &filter, all, 30).unwrap();
+        assert_eq!(minutes.len(), 25);
+        for point in &minutes {
+            assert_eq!(point.end_wall_ns - point.begin_wall_ns, MINUTE_NS);
+            assert_eq!(point.covered_ns, MINUTE_NS);
+            let inside = day.iter().filter(|interval| {
+                interval.end.wall_ns > point.begin_wall_ns && interval.end.wall_ns <= point.end_wall_ns
+            });
+            assert_eq!(point.delta, sum_of(inside.clone(), wanted.key.pid));
+            let max = inside.map(|interval| sum_of(std::iter::once(interval), wanted.key.pid).run_ns).max();
+            assert_eq!(Some(point.max_run_ns_per_s), max);
+        }
+        // Finer than a minute: from the samples themselves.
+        let fine = reader.process_line(info.host, &filter, all, 300).unwrap();
+        assert!((240..=260).contains(&fine.len()), "{}", fine.len());
+        assert_eq!(
+            fine.iter().map(|point| point.delta.run_ns).sum::<i64>(),
+            sum_of(day.iter(), wanted.key.pid).run_ns
+        );
+    }
+}
+
+#[test]
+fn short_lived_processes_are_summed_under_their_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let info = data::host(1);
+    let mut day = data::day(&info, 1, 240, 12);
+    for interval in &mut day {
+        // The same program, another process in each interval.
+        let start_ns = interval.end.boot_ns;
+        let row = interval.processes.last_mut().unwrap();
+        row.key.start_ns = start_ns;
+        row.life = Life::BornEnded;
+        let pid = row.key.pid;
+        interval
+            .threads
+            .iter_mut()
+            .filter(|row| row.process.pid == pid)
+            .for_each(|row| row.process.start_ns = start_ns);
+    }
+    let wanted = day[0].processes.last().unwrap().clone();
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    for interval in &day {
+        writer.put(&info, Trust::Local, None, interval).unwrap();
+    }
+    writer.seal_all().unwrap();
+    let reader = Reader::open(&path).unwrap();
+    let filter = ProcessFilter::Name(wanted.info.name.clone());
+    let points = reader.process_line(info.host, &filter, (i64::MIN, i64::MAX), 4).unwrap();
+    assert_eq!(points.len(), 4);
+    assert_eq!(
+        points.iter().map(|point| point.delta.run_ns).sum::<i64>(),
+        sum_of(day.iter(), wanted.key.pid).run_ns
+    );
+    let sums: i64 = rusqlite::Connection::open(&path)
+        .unwrap()
+        .query_row("SELECT count(*) FROM process_minute", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(sums, 4 * 3, "one row a minute for the two others and for the stand-in");
+}
