@@ -35,6 +35,14 @@ impl Agent {
     /// The source cannot run, or there is nothing to send with.
     pub fn open(settings: &Settings) -> anyhow::Result<Self> {
         let sampler = Sampler::open(&settings.sampler).context("cannot measure this machine")?;
+        Self::with_sampler(sampler, settings)
+    }
+
+    /// With a sampler of the caller's own (a simulation, a test).
+    ///
+    /// # Errors
+    /// There is nothing to send with.
+    pub fn with_sampler(sampler: Sampler, settings: &Settings) -> anyhow::Result<Self> {
         let options = SenderOptions { to: settings.to.clone(), pace: settings.pace };
         let sender = UdpSender::open(&options).context("cannot send")?;
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -135,9 +143,15 @@ impl Agent {
         &self.datagrams
     }
 
+    /// Threads in the last step's frames because they ran, and those that were only repeated (v2).
+    #[must_use]
+    pub fn threads_sent(&self) -> (u64, u64) {
+        self.encoding.threads_sent()
+    }
+
     fn say(&self, line: &str) {
         match self.encoding.misfits() {
-            Some(misfits) => log::info!("{line}; did not fit into v1 so far: {misfits}"),
+            Some(misfits) => log::info!("{line}; did not fit into datagrams so far: {misfits}"),
             None => log::info!("{line}"),
         }
     }

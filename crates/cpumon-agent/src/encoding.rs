@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cpumon_model::HostInfo;
 use cpumon_wire::v1::{SetEncoder, SetReport};
-use cpumon_wire::v2::{Encoder, EncoderOptions};
+use cpumon_wire::v2::{EncodeReport, Encoder, EncoderOptions};
 use cpumon_wire::{Datagrams, v1};
 
 use crate::local_time::utc_offset_s;
@@ -20,7 +20,12 @@ pub enum Encoding {
         totals: SetReport,
     },
     /// Frames of cumulative counters.
-    V2(Box<Encoder>),
+    V2 {
+        /// Makes them.
+        encoder: Box<Encoder>,
+        /// What did not fit so far, and what the last snapshot's frames held.
+        totals: EncodeReport,
+    },
 }
 
 impl Encoding {
@@ -31,12 +36,13 @@ impl Encoding {
             return Self::V1 { encoder: Box::new(encoder), totals: SetReport::default() };
         }
         let default = EncoderOptions::default();
-        Self::V2(Box::new(Encoder::new(EncoderOptions {
+        let options = EncoderOptions {
             max_datagram: settings.max_datagram.unwrap_or(default.max_datagram),
             refresh_snapshots: settings.refresh.unwrap_or(default.refresh_snapshots),
             stream,
             ..default
-        })))
+        };
+        Self::V2 { encoder: Box::new(Encoder::new(options)), totals: EncodeReport::default() }
     }
 
     /// Replaces `out` by the datagrams of a step. In v1 the first step has none: there is no interval yet.
@@ -47,21 +53,50 @@ impl Encoding {
                 let offset = utc_offset_s(step.interval.end.wall_ns);
                 add_and_say(totals, encoder.encode(step.interval, offset, out));
             }
-            Self::V2(encoder) => encoder.encode(info, step.snapshot, step.interval, out),
+            Self::V2 { encoder, totals } => {
+                let report = encoder.encode(info, step.snapshot, step.interval, out);
+                say_misfits(totals, &report);
+                *totals = EncodeReport {
+                    texts_cut: totals.texts_cut + report.texts_cut,
+                    rows_lost: totals.rows_lost + report.rows_lost,
+                    ..report
+                };
+            }
         }
     }
 
-    /// What did not fit into v1 datagrams so far, in words; `None` if everything did.
+    /// What did not fit into datagrams so far, in words; `None` if everything did.
     pub fn misfits(&self) -> Option<String> {
-        let Self::V1 { totals, .. } = self else { return None };
-        let counts = [
-            (totals.idle_threads_dropped, "idle threads left out"),
-            (totals.processes_split, "processes split"),
-            (totals.names_cut, "names cut"),
-        ];
+        let counts = match self {
+            Self::V1 { totals, .. } => [
+                (totals.idle_threads_dropped, "idle threads left out"),
+                (totals.processes_split, "processes split"),
+                (totals.names_cut, "names cut"),
+            ],
+            Self::V2 { totals, .. } => {
+                [(totals.texts_cut, "texts cut"), (totals.rows_lost, "rows lost"), (0, "")]
+            }
+        };
         let words: Vec<String> =
             counts.iter().filter(|row| row.0 > 0).map(|row| format!("{} {}", row.0, row.1)).collect();
         (!words.is_empty()).then(|| words.join(", "))
+    }
+
+    /// Threads in the last frames because they ran, and those that were only repeated; v1 does not tell them apart.
+    pub fn threads_sent(&self) -> (u64, u64) {
+        match self {
+            Self::V1 { .. } => (0, 0),
+            Self::V2 { totals, .. } => (totals.changed_threads, totals.refreshed_threads),
+        }
+    }
+}
+
+fn say_misfits(totals: &EncodeReport, now: &EncodeReport) {
+    if totals.texts_cut == 0 && now.texts_cut > 0 {
+        log::warn!("a name or command line is too long for a datagram: it is cut, and counted");
+    }
+    if totals.rows_lost == 0 && now.rows_lost > 0 {
+        log::warn!("a row fits no datagram: it is left out, and counted");
     }
 }
 

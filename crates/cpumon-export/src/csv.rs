@@ -35,7 +35,7 @@ pub fn csv(
         Kind::Pivot => pivot::run(reader, query, &mut sink, progress)?,
         _ => kinds::run(reader, query, &mut sink, progress)?,
     };
-    sink.writer.flush()?;
+    sink.flush()?;
     Ok(report)
 }
 
@@ -50,6 +50,10 @@ impl<'w> Csv<'w> {
         let writer =
             ::csv::WriterBuilder::new().terminator(::csv::Terminator::CRLF).flexible(true).from_writer(out);
         Self { writer, text: String::new() }
+    }
+
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
     }
 
     pub fn field(&mut self, value: &Value<'_>) -> io::Result<()> {

@@ -28,13 +28,13 @@ pub fn jsonl(
 /// Writes objects; also used for answers of SQL queries.
 pub(crate) struct Jsonl<'w> {
     out: &'w mut dyn Write,
-    line: Vec<u8>,
+    buffer: Vec<u8>,
     keys: Vec<Vec<u8>>,
 }
 
 impl<'w> Jsonl<'w> {
     pub fn new(out: &'w mut dyn Write) -> Self {
-        Self { out, line: Vec::new(), keys: Vec::new() }
+        Self { out, buffer: Vec::new(), keys: Vec::new() }
     }
 
     pub fn flush(&mut self) -> io::Result<()> {
@@ -50,23 +50,29 @@ impl<'w> Jsonl<'w> {
 
     /// `{"key":value,…}` into the line.
     fn object(&mut self, values: &[Value<'_>]) -> io::Result<()> {
-        self.line.push(b'{');
+        self.buffer.push(b'{');
         for (at, (key, value)) in self.keys.iter().zip(values).enumerate() {
             if at > 0 {
-                self.line.push(b',');
+                self.buffer.push(b',');
             }
-            self.line.extend_from_slice(key);
-            self.line.push(b':');
-            write_value(&mut self.line, value)?;
+            self.buffer.extend_from_slice(key);
+            self.buffer.push(b':');
+            write_value(&mut self.buffer, value)?;
         }
-        self.line.push(b'}');
+        self.buffer.push(b'}');
         Ok(())
     }
 
+    /// One object as a line.
+    pub fn line(&mut self, values: &[Value<'_>]) -> io::Result<()> {
+        self.object(values)?;
+        self.end_line()
+    }
+
     fn end_line(&mut self) -> io::Result<()> {
-        self.line.push(b'\n');
-        self.out.write_all(&self.line)?;
-        self.line.clear();
+        self.buffer.push(b'\n');
+        self.out.write_all(&self.buffer)?;
+        self.buffer.clear();
         Ok(())
     }
 }
@@ -87,8 +93,7 @@ impl RowSink for Jsonl<'_> {
     }
 
     fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
-        self.object(values)?;
-        self.end_line()
+        self.line(values)
     }
 }
 
@@ -98,15 +103,15 @@ impl PivotSink for Jsonl<'_> {
     }
 
     fn row(&mut self, _host: &str, view: &IntervalView<'_>, cells: &[Value<'_>]) -> io::Result<()> {
-        self.line.push(b'{');
+        self.buffer.push(b'{');
         for (id, name) in PIVOT_KEYS {
-            write!(self.line, "\"{name}\":")?;
-            write_value(&mut self.line, &view.host(id))?;
-            self.line.push(b',');
+            write!(self.buffer, "\"{name}\":")?;
+            write_value(&mut self.buffer, &view.host(id))?;
+            self.buffer.push(b',');
         }
-        self.line.extend_from_slice(b"\"values\":");
+        self.buffer.extend_from_slice(b"\"values\":");
         self.object(cells)?;
-        self.line.push(b'}');
+        self.buffer.push(b'}');
         self.end_line()
     }
 }

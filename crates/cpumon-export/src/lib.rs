@@ -21,6 +21,7 @@ mod query;
 mod resample;
 mod rows;
 mod source;
+mod sql;
 
 use std::io::Write;
 
@@ -32,6 +33,8 @@ pub use file::OutputFile;
 pub use jsonl::jsonl;
 pub use legacy::legacy;
 pub use query::{ExportQuery, Format, Kind, LegacyYear, PivotBy, PivotValue, Progress, Report};
+
+pub use sql::{SqlFormat, sql};
 
 /// Writes what `query` asks for to `out`.
 ///

@@ -112,9 +112,17 @@ impl Interval {
         {
             self.processes.push(look.exited_process_row(exit));
         }
+        if self.processes.len() > known {
+            merge_same_processes(&mut self.processes);
+        }
+        // An exit tells who the process was in the end: what the earlier snapshot knew may be from before an exec.
+        let known = self.processes.len();
         let mut last = None;
         for thread in &self.threads {
-            if last == Some(thread.process) || find_process(&look.cur.processes, thread.process).is_some() {
+            let is_listed = |list: &[ProcessInterval]| {
+                list.binary_search_by_key(&thread.process, |process| process.key).is_ok()
+            };
+            if last == Some(thread.process) || self.processes.get(..known).is_some_and(is_listed) {
                 continue;
             }
             last = Some(thread.process);

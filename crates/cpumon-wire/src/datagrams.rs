@@ -59,6 +59,19 @@ impl Datagrams {
         buffer.clear();
         buffer
     }
+
+    /// The last datagram; a new one if there is none.
+    pub(crate) fn last_mut(&mut self) -> &mut Vec<u8> {
+        if self.used == 0 {
+            return self.push();
+        }
+        &mut self.buffers[self.used - 1]
+    }
+
+    /// All datagrams, to finish their headers.
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [Vec<u8>] {
+        self.buffers.get_mut(..self.used).unwrap_or_default()
+    }
 }
 
 impl<'a> IntoIterator for &'a Datagrams {

@@ -46,9 +46,6 @@ pub enum Reason {
     /// v2: a table describes its columns in a way that cannot be.
     #[error("a malformed column description")]
     BadColumn,
-    /// v2: a table lacks a column without which its rows mean nothing.
-    #[error("a column that every row needs is missing")]
-    MissingColumn,
     /// v2: a text that must repeat the row before has no row before.
     #[error("a text repeats a row that is not there")]
     NothingToRepeat,

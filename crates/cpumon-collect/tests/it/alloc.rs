@@ -29,6 +29,11 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
+/// Allocations of the calling thread so far.
+pub(crate) fn allocations() -> u64 {
+    ALLOCATIONS.get()
+}
+
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 

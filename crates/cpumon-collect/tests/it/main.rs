@@ -1,6 +1,8 @@
-//! Integration tests of the collector: made-up /proc trees, the real /proc, and a steady state that allocates nothing.
+//! Integration tests of the collector: made-up /proc trees, the real /proc, and a steady state that allocates nothing;
+//! BPF against this kernel.
 
 mod alloc;
+mod bpf;
 mod real;
 mod support;
 mod tree;

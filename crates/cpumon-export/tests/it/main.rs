@@ -4,3 +4,4 @@ mod fixture;
 mod formats;
 mod golden;
 mod pivot;
+mod sql;

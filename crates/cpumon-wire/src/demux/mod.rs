@@ -2,8 +2,11 @@
 //! finished interval the host's status and the interval. Why: loss, order, restarts and limits are handled in one place, so
 //! that nothing behind it ever sees a datagram.
 
+mod gather;
+mod known;
 mod senders;
 mod v1_host;
+mod v2_host;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -11,10 +14,11 @@ use std::net::{IpAddr, SocketAddr};
 use cpumon_model::{HostId, HostStatus, Interval, LossCounts, Moment, Snapshot};
 
 use crate::v1::AssemblerLimits;
-use crate::{DecodeError, v1};
+use crate::{DecodeError, v1, v2};
 pub use senders::RejectedSender;
 use senders::Senders;
 use v1_host::V1Host;
+use v2_host::V2Host;
 
 /// Limits and choices of a [`Demux`].
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -84,6 +88,10 @@ pub struct DemuxTotals {
     pub rejected_elsewhere: u64,
     /// Intervals given out.
     pub intervals: u64,
+    /// Rows of v2 frames left out because a host had too many.
+    pub rows_over_limit: u64,
+    /// Threads of v2 hosts that were not heard of any more and whose end no frame told.
+    pub ended_unseen: u64,
 }
 
 /// Tells v1 from v2, keeps the hosts apart, puts snapshots together and makes intervals of them.
@@ -91,6 +99,8 @@ pub struct DemuxTotals {
 pub struct Demux {
     options: DemuxOptions,
     v1_hosts: HashMap<IpAddr, V1Host>,
+    v2_hosts: HashMap<HostId, V2Host>,
+    frame: v2::Frame,
     senders: Senders,
     totals: DemuxTotals,
 }
@@ -102,6 +112,8 @@ impl Demux {
         Self {
             options,
             v1_hosts: HashMap::new(),
+            v2_hosts: HashMap::new(),
+            frame: v2::Frame::default(),
             senders: Senders::default(),
             totals: DemuxTotals::default(),
         }
@@ -125,7 +137,11 @@ impl Demux {
             given += 1;
             out(status, interval);
         };
-        let result = self.take_v1(datagram, from, received, &mut count);
+        let result = if datagram.starts_with(&v2::MAGIC) {
+            self.take_v2(datagram, from, received, &mut count)
+        } else {
+            self.take_v1(datagram, from, received, &mut count)
+        };
         self.totals.intervals += given;
         if let Err(rejected) = result {
             self.totals.rejected += 1;
@@ -145,24 +161,33 @@ impl Demux {
         for host in self.v1_hosts.values_mut() {
             host.flush(now, &mut count);
         }
+        for host in self.v2_hosts.values_mut() {
+            host.flush(now, &self.options, &mut count);
+        }
         self.totals.intervals += given;
     }
 
     /// Every host heard of, in no particular order.
     pub fn hosts(&self) -> impl Iterator<Item = &HostStatus> {
-        self.v1_hosts.values().map(V1Host::status)
+        self.v2_hosts.values().map(V2Host::status).chain(self.v1_hosts.values().map(V1Host::status))
     }
 
     /// The full last known state of a v2 host: live threads with cumulative counters. `None` for v1 hosts.
     #[must_use]
-    pub fn snapshot(&self, _host: HostId) -> Option<&Snapshot> {
-        None
+    pub fn snapshot(&self, host: HostId) -> Option<&Snapshot> {
+        self.v2_hosts.get(&host).and_then(V2Host::snapshot)
     }
 
     /// Counts over all senders.
     #[must_use]
     pub fn totals(&self) -> DemuxTotals {
-        DemuxTotals { rejected_elsewhere: self.senders.elsewhere(), ..self.totals }
+        let over = |host: &V2Host| host.rows_over_limit;
+        DemuxTotals {
+            rejected_elsewhere: self.senders.elsewhere(),
+            rows_over_limit: self.v2_hosts.values().map(over).fold(0, u64::saturating_add),
+            ended_unseen: self.v2_hosts.values().map(|host| host.ended_unseen).fold(0, u64::saturating_add),
+            ..self.totals
+        }
     }
 
     /// Senders whose datagrams were refused, in no particular order. A bounded table.
@@ -187,15 +212,41 @@ impl Demux {
             }
         })?;
         if !self.v1_hosts.contains_key(&address) {
-            if self.v1_hosts.len() >= self.options.max_hosts {
-                return Err(Rejected::TooManyHosts { max_hosts: self.options.max_hosts });
-            }
+            self.check_room()?;
             self.v1_hosts.insert(address, V1Host::new(address, self.options.v1));
         }
         if let Some(host) = self.v1_hosts.get_mut(&address) {
             host.accept(&decoded, datagram.len(), from, received, out);
         }
         Ok(())
+    }
+}
+
+impl Demux {
+    fn check_room(&self) -> Result<(), Rejected> {
+        let max_hosts = self.options.max_hosts;
+        let has_room = self.v1_hosts.len() + self.v2_hosts.len() < max_hosts;
+        if has_room { Ok(()) } else { Err(Rejected::TooManyHosts { max_hosts }) }
+    }
+
+    fn take_v2(
+        &mut self,
+        datagram: &[u8],
+        from: SocketAddr,
+        received: Moment,
+        out: &mut dyn FnMut(&HostStatus, &Interval),
+    ) -> Result<(), Rejected> {
+        if !self.options.accept_v2 {
+            return Err(Rejected::NotAllowed { version: 2 });
+        }
+        let host = self.frame.decode(datagram).map(|()| self.frame.header.host)?;
+        if !self.v2_hosts.contains_key(&host) {
+            self.check_room()?;
+            self.v2_hosts.insert(host, V2Host::new(&self.frame.header));
+        }
+        let Self { v2_hosts, frame, options, .. } = self;
+        let Some(host) = v2_hosts.get_mut(&host) else { return Ok(()) };
+        host.accept(frame, datagram.len(), from, received, options, out)
     }
 }
 

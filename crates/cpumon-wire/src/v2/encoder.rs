@@ -1,16 +1,28 @@
 //! [`Encoder`]: one snapshot as frames. In: a complete snapshot and the interval it ends. Out: datagrams.
-//! Why it keeps state: it knows which names were sent already and whose turn it is to be repeated.
+//! Why it keeps state: it knows which names were sent already, and which exits the datagrams before told.
 
-use cpumon_model::{HostInfo, Interval, Snapshot};
+use cpumon_model::{Delta, ExitSample, HostInfo, Interval, ProcessKey, Snapshot, ThreadKey};
 
+use super::frames::Frames;
+use super::header::Header;
+use super::known::{KnownProcesses, KnownThreads, Turn};
+use super::rows::{self, TextBudget};
+use super::table::Table;
 use crate::Datagrams;
+
+/// Shortest `max_datagram`, bytes: header, one section's columns and one row with some text.
+const MIN_DATAGRAM: usize = 576;
+/// Longest `max_datagram`, bytes: what UDP over IPv4 carries, rounded down.
+const MAX_DATAGRAM: usize = 65_000;
+/// What a row needs in an empty datagram beside its texts, bytes: header 87, section 7, 29 columns of 3, their numbers.
+const ROW_OVERHEAD: usize = 340;
 
 /// How to send.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct EncoderOptions {
-    /// Longest datagram, bytes (UDP payload): 1,400 passes every common tunnel. 512 to 65,000.
+    /// Longest datagram, bytes (UDP payload), 576 to 65,000: 1,400 passes every common tunnel.
     pub max_datagram: usize,
-    /// Within this many snapshots each task is sent at least once, changed or not. At least 1.
+    /// Within this many snapshots each task is sent at least once, changed or not. 1 to 65,535.
     pub refresh_snapshots: u32,
     /// This many snapshots after the start hold every task.
     pub full_snapshots: u32,
@@ -24,17 +36,62 @@ impl Default for EncoderOptions {
     }
 }
 
+/// What one snapshot's frames hold. The last two are for the user to see.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct EncodeReport {
+    /// Threads sent because they ran.
+    pub changed_threads: u64,
+    /// Threads sent only because it was their turn or they were new or renamed.
+    pub refreshed_threads: u64,
+    /// Processes sent.
+    pub processes: u64,
+    /// Exits sent, those told a second time included.
+    pub exits: u64,
+    /// Texts cut because they were too long for a datagram.
+    pub texts_cut: u64,
+    /// Rows that fit no datagram.
+    pub rows_lost: u64,
+}
+
 /// Turns snapshots into frames.
 #[derive(Debug)]
 pub struct Encoder {
     options: EncoderOptions,
+    sent: u64,
+    host: HostInfo,
+    threads: KnownThreads,
+    processes: KnownProcesses,
+    exits_before: Vec<ExitSample>,
+    /// Rows to send by process: key, index in the snapshot.
+    plain_order: Vec<(ProcessKey, u32)>,
+    named_order: Vec<(ProcessKey, u32)>,
+    exit_order: Vec<(ProcessKey, ThreadKey, bool, u32)>,
+    table: Table,
+    named_table: Table,
 }
 
 impl Encoder {
     /// For one stream, from its first snapshot.
     #[must_use]
     pub fn new(options: EncoderOptions) -> Self {
-        Self { options }
+        let options = EncoderOptions {
+            max_datagram: options.max_datagram.clamp(MIN_DATAGRAM, MAX_DATAGRAM),
+            refresh_snapshots: options.refresh_snapshots.clamp(1, u32::from(u16::MAX)),
+            ..options
+        };
+        Self {
+            options,
+            sent: 0,
+            host: HostInfo::default(),
+            threads: KnownThreads::default(),
+            processes: KnownProcesses::default(),
+            exits_before: Vec::new(),
+            plain_order: Vec::new(),
+            named_order: Vec::new(),
+            exit_order: Vec::new(),
+            table: Table::default(),
+            named_table: Table::default(),
+        }
     }
 
     /// The options in force.
@@ -47,11 +104,175 @@ impl Encoder {
     /// For the first snapshot, which ends no interval, pass an empty one.
     pub fn encode(
         &mut self,
-        _host: &HostInfo,
-        _snapshot: &Snapshot,
-        _interval: &Interval,
+        host: &HostInfo,
+        snapshot: &Snapshot,
+        interval: &Interval,
         out: &mut Datagrams,
-    ) {
-        out.clear();
+    ) -> EncodeReport {
+        let turn = Turn {
+            everything: self.sent < u64::from(self.options.full_snapshots),
+            slot: u32::try_from(self.sent % u64::from(self.options.refresh_snapshots)).unwrap_or(0),
+            slots: self.options.refresh_snapshots,
+        };
+        let mut texts = TextBudget::new(self.options.max_datagram - ROW_OVERHEAD);
+        let mut frames = Frames::new(self.header(host, snapshot, turn), self.options.max_datagram, out);
+        let mut report = EncodeReport::default();
+        if turn.everything || turn.slot == 0 || *host != self.host {
+            report.rows_lost += self.write_host(host, &mut frames, &mut texts);
+        }
+        report.rows_lost += self.write_totals(snapshot, &mut frames);
+        self.write_exits(snapshot, &mut frames, &mut texts, &mut report);
+        self.write_processes(snapshot, turn, &mut frames, &mut texts, &mut report);
+        self.write_threads(snapshot, interval, turn, &mut frames, &mut report);
+        frames.finish();
+        report.texts_cut = texts.cut;
+        self.sent += 1;
+        report
     }
+
+    fn header(&self, host: &HostInfo, snapshot: &Snapshot, turn: Turn) -> Header {
+        Header {
+            host: host.host,
+            boot: host.boot,
+            stream: folded(self.options.stream),
+            sequence: snapshot.sequence,
+            fragment: 0,
+            fragment_count: 1,
+            end: snapshot.end,
+            fields: snapshot.fields,
+            source: snapshot.source,
+            refresh_snapshots: u16::try_from(self.options.refresh_snapshots).unwrap_or(u16::MAX),
+            is_complete: turn.everything && snapshot.is_complete,
+            irq_in_run_time: snapshot.irq_in_run_time,
+        }
+    }
+
+    fn write_host(&mut self, host: &HostInfo, frames: &mut Frames<'_>, texts: &mut TextBudget) -> u64 {
+        if *host != self.host {
+            self.host.clone_from(host);
+        }
+        self.table.clear();
+        rows::push_host(&mut self.table, host, texts);
+        self.table.write(rows::HOST, frames)
+    }
+
+    fn write_totals(&mut self, snapshot: &Snapshot, frames: &mut Frames<'_>) -> u64 {
+        self.table.clear();
+        rows::push_totals(&mut self.table, snapshot);
+        let lost = self.table.write(rows::TOTALS, frames);
+        self.table.clear();
+        for cpu in &snapshot.cpus {
+            rows::push_cpu(&mut self.table, cpu);
+        }
+        lost + self.table.write(rows::CPUS, frames)
+    }
+
+    /// Exits of this snapshot and once more those of the one before: one lost frame does not lose them.
+    fn write_exits(
+        &mut self,
+        snapshot: &Snapshot,
+        frames: &mut Frames<'_>,
+        texts: &mut TextBudget,
+        report: &mut EncodeReport,
+    ) {
+        let order = &mut self.exit_order;
+        order.clear();
+        for (again, exits) in [(false, &snapshot.exits), (true, &self.exits_before)] {
+            order.extend(
+                (0_u32..).zip(exits).map(|(at, exit)| (exit.thread.process, exit.thread.key, again, at)),
+            );
+        }
+        order.sort_unstable();
+        order.dedup_by_key(|entry| (entry.0, entry.1));
+        report.exits = order.len() as u64;
+        self.table.clear();
+        self.named_table.clear();
+        let boot_ns = snapshot.end.boot_ns;
+        for &(process, _, again, at) in &self.exit_order {
+            let exits = if again { &self.exits_before } else { &snapshot.exits };
+            let Some(exit) = exits.get(at as usize) else { continue };
+            if !exit.ends_process && self.processes.has_been_told(process) {
+                rows::push_plain_exit(&mut self.table, exit, boot_ns);
+            } else {
+                rows::push_exit(&mut self.named_table, exit, boot_ns, texts);
+            }
+        }
+        report.rows_lost += self.table.write(rows::PLAIN_EXITS, frames);
+        report.rows_lost += self.named_table.write(rows::EXITS, frames);
+        self.exits_before.clone_from(&snapshot.exits);
+    }
+
+    fn write_processes(
+        &mut self,
+        snapshot: &Snapshot,
+        turn: Turn,
+        frames: &mut Frames<'_>,
+        texts: &mut TextBudget,
+        report: &mut EncodeReport,
+    ) {
+        self.table.clear();
+        self.named_table.clear();
+        self.processes.begin();
+        for process in &snapshot.processes {
+            let due = self.processes.next(process, turn);
+            if due.with_names {
+                rows::push_process(&mut self.named_table, process, texts);
+            } else if due.changed {
+                rows::push_plain_process(&mut self.table, process);
+            }
+            report.processes += u64::from(due.with_names || due.changed);
+        }
+        report.rows_lost += self.named_table.write(rows::PROCESSES, frames);
+        report.rows_lost += self.table.write(rows::PLAIN_PROCESSES, frames);
+    }
+
+    fn write_threads(
+        &mut self,
+        snapshot: &Snapshot,
+        interval: &Interval,
+        turn: Turn,
+        frames: &mut Frames<'_>,
+        report: &mut EncodeReport,
+    ) {
+        self.plain_order.clear();
+        self.named_order.clear();
+        self.threads.begin();
+        let mut rows_at = 0;
+        for (at, thread) in (0_u32..).zip(&snapshot.threads) {
+            while interval.threads.get(rows_at).is_some_and(|row| row.key < thread.key) {
+                rows_at += 1;
+            }
+            let row = interval.threads.get(rows_at).filter(|row| row.key == thread.key);
+            let changed = row.is_some_and(|row| row.delta != Delta::default());
+            if self.threads.next(thread, changed, turn) {
+                self.named_order.push((thread.process, at));
+            } else if changed {
+                self.plain_order.push((thread.process, at));
+            }
+            report.changed_threads += u64::from(changed);
+        }
+        let sent = (self.plain_order.len() + self.named_order.len()) as u64;
+        report.refreshed_threads = sent.saturating_sub(report.changed_threads);
+        self.plain_order.sort_unstable();
+        self.named_order.sort_unstable();
+        self.table.clear();
+        for &(_, at) in &self.plain_order {
+            if let Some(thread) = snapshot.threads.get(at as usize) {
+                rows::push_plain_thread(&mut self.table, thread);
+            }
+        }
+        report.rows_lost += self.table.write(rows::PLAIN_THREADS, frames);
+        self.table.clear();
+        for &(_, at) in &self.named_order {
+            if let Some(thread) = snapshot.threads.get(at as usize) {
+                rows::push_thread(&mut self.table, thread);
+            }
+        }
+        report.rows_lost += self.table.write(rows::THREADS, frames);
+    }
+}
+
+/// The 32 bits that a header has room for.
+fn folded(stream: u64) -> u32 {
+    u32::try_from((stream ^ stream >> 32) & 0xffff_ffff).unwrap_or(0)
 }

@@ -1,9 +1,23 @@
-//! Protocol v2: frames of cumulative counters. In: a snapshot and its interval. Out: datagrams, each decodable alone.
-//! Layout: docs/wire-format.md.
+//! Protocol v2: frames of cumulative counters. In: a snapshot and its interval. Out: datagrams, each decodable alone;
+//! and the way back. Layout: docs/wire-format.md.
+//!
+//! A datagram is a header and tables. A table describes its own columns, so a decoder skips columns, tables and header
+//! fields that it does not know, and takes what is missing as not told.
 
+mod bits;
+mod columns;
 mod encoder;
+mod frame;
+mod frames;
+mod header;
+mod known;
+mod read;
+mod rows;
+mod table;
 
-pub use encoder::{Encoder, EncoderOptions};
+pub use encoder::{EncodeReport, Encoder, EncoderOptions};
+pub use frame::{ExitRow, Frame, InfoText, ProcessRow, ThreadRow, Totals, decode};
+pub use header::{HEADER_BYTES, Header, MAX_FRAGMENTS, VERSION};
 
 /// The first four bytes of each frame. As a v1 name length they are negative, so no v1 datagram begins like this.
 pub const MAGIC: [u8; 4] = [0x63, 0xb5, 0x6d, 0x32];

@@ -17,6 +17,7 @@ mod ended;
 mod pids;
 mod process;
 mod reader;
+mod scan;
 mod thread;
 
 use pids::{NewestPid, Search};
@@ -167,6 +168,17 @@ impl ProcfsSource {
         }
     }
 
+    /// Gives back every kept descriptor, keeps fewer from now on, and looks for processes that were missed.
+    fn close_all(&mut self) {
+        let left = self.reader.fds_left;
+        for process in &mut self.processes {
+            process.close(&mut self.reader);
+        }
+        let used = self.reader.fds_left - left;
+        self.reader.halve_budget(used);
+        self.newest = NewestPid::default();
+    }
+
     /// Puts the threads of all processes into one order.
     fn put_in_order(&mut self) {
         let Self { processes, order, .. } = self;
@@ -228,6 +240,9 @@ impl Source for ProcfsSource {
         let changed = self.look_at_known();
         let search = self.newest.search(newest, self.reader.pass, self.processes.len());
         let grown = self.find_new(search)?;
+        if self.reader.is_starved {
+            self.close_all();
+        }
         if changed || grown {
             self.put_in_order();
         }

@@ -38,6 +38,8 @@ pub(super) struct Reader {
     pub(super) ns_per_tick: u64,
     /// Whether the kernel has schedstat: unknown until a task was read.
     pub(super) has_schedstat: Option<bool>,
+    /// Descriptors ran out in this pass.
+    pub(super) is_starved: bool,
     /// How many more descriptors may be kept.
     pub(super) fds_left: i64,
     /// Numbers of one directory, between its listing and its use.
@@ -58,6 +60,7 @@ impl Reader {
             pass: 0,
             ns_per_tick: super::super::clock::ns_per_tick(),
             has_schedstat: None,
+            is_starved: false,
             fds_left: fd_budget(),
             listing: Vec::new(),
             vanished: 0,
@@ -78,12 +81,11 @@ impl Reader {
     ) -> Result<&[u8], Miss> {
         if let Some(file) = kept {
             let read = file::read_start(&*file, &mut self.buffer);
-            return read.map_err(|errno| miss(errno, &mut self.fds_left));
+            return read.map_err(meaning);
         }
         let opened = file::with_path(tid, name, |path| file::open_at(dir, path));
-        let opened = opened.map_err(|errno| miss(errno, &mut self.fds_left))?;
-        let bytes =
-            file::read_start(&opened, &mut self.buffer).map_err(|errno| miss(errno, &mut self.fds_left))?;
+        let opened = opened.map_err(|errno| self.miss(errno))?;
+        let bytes = file::read_start(&opened, &mut self.buffer).map_err(meaning)?;
         if keep && self.fds_left > 0 {
             self.fds_left -= 1;
             *kept = Some(opened);
@@ -99,6 +101,21 @@ impl Reader {
     /// Lists the numbers in a directory.
     pub(super) fn list(&mut self, dir: &OwnedFd, into: &mut Vec<u32>) -> Result<(), Errno> {
         file::list_numbers(dir, &mut self.dirents, into)
+    }
+
+    /// Sorts an error of opening a file into what it means for the task.
+    pub(super) fn miss(&mut self, errno: Errno) -> Miss {
+        self.is_starved |= matches!(errno, Errno::MFILE | Errno::NFILE);
+        meaning(errno)
+    }
+
+    /// Descriptors ran out although the budget allowed them: others took them. Halves the budget. All kept ones must
+    /// have been closed.
+    pub(super) fn halve_budget(&mut self, used: i64) {
+        if std::mem::replace(&mut self.fds_left, used / 2) > 0 {
+            log::warn!("out of file descriptors: keeping at most {} of them; each pass costs more", used / 2);
+        }
+        self.is_starved = false;
     }
 
     /// Counts a file that made no sense.
@@ -118,16 +135,11 @@ impl Reader {
     }
 }
 
-/// Sorts an error into what it means for the task.
-pub(super) fn miss(errno: Errno, fds_left: &mut i64) -> Miss {
+/// What an error of opening or reading means.
+fn meaning(errno: Errno) -> Miss {
     match errno {
         Errno::NOENT | Errno::SRCH => Miss::Gone,
         Errno::ACCESS | Errno::PERM => Miss::Denied,
-        Errno::MFILE | Errno::NFILE => {
-            // Others need descriptors too: keep no more of them.
-            *fds_left = 0;
-            Miss::Failed
-        }
         _ => Miss::Failed,
     }
 }

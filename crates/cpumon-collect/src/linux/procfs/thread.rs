@@ -9,8 +9,8 @@ use super::super::split::Split;
 use super::reader::{Miss, Reader};
 use crate::parse::{self, SchedStat, Stat};
 
-/// A descriptor is kept when the thread was read this many passes ago at most.
-const KEEP_WITHIN: u64 = 4;
+/// A descriptor is kept when the thread was read, and had run, this many passes ago at most.
+const KEEP_WITHIN: u64 = 8;
 /// Every thread's stat is read once in so many passes even if it never ran: others can rename it or change its nice.
 const REFRESH_PASSES: u64 = 256;
 
@@ -32,6 +32,7 @@ pub(super) struct Thread {
     files: Files,
     read_pass: u64,
     moved_pass: u64,
+    is_unsettled: bool,
 }
 
 /// What the main thread tells about its process.
@@ -65,6 +66,7 @@ impl Thread {
             files: Files::default(),
             read_pass: reader.pass,
             moved_pass: reader.pass,
+            is_unsettled: false,
         };
         thread.take(&stat, leader);
         thread.count(Some(&stat), reader);
@@ -92,27 +94,35 @@ impl Thread {
         }
     }
 
-    /// Reads it again; says whether it ran. `Err(Gone)` leaves the counters at the last ones known.
-    pub(super) fn update(
+    /// Reads schedstat: whether it ran. If so, [`Thread::settle`] has to follow.
+    pub(super) fn probe(&mut self, dir: &OwnedFd, reader: &mut Reader) -> Result<(), Miss> {
+        let keep = reader.pass - self.read_pass <= KEEP_WITHIN;
+        self.read_pass = reader.pass;
+        if reader.has_schedstat == Some(false) {
+            self.is_unsettled = true;
+            return Ok(());
+        }
+        let bytes = reader.read(dir, self.sample.key.tid, "schedstat", &mut self.files.schedstat, keep)?;
+        let Some(sched) = parse::parse_schedstat(bytes) else { return Err(reader.senseless()) };
+        self.is_unsettled |= sched != self.sched;
+        self.sched = sched;
+        Ok(())
+    }
+
+    /// Brings the sample up to date if [`Thread::probe`] saw that it ran. `Err(Gone)` leaves the counters at the last
+    /// ones known.
+    pub(super) fn settle(
         &mut self,
         dir: &OwnedFd,
         reader: &mut Reader,
         leader: &mut Leader,
-    ) -> Result<bool, Miss> {
-        let tid = self.sample.key.tid;
-        let keep = reader.pass - self.read_pass <= KEEP_WITHIN;
-        self.read_pass = reader.pass;
-        if reader.has_schedstat != Some(false) {
-            let bytes = reader.read(dir, tid, "schedstat", &mut self.files.schedstat, keep)?;
-            let Some(sched) = parse::parse_schedstat(bytes) else { return Err(reader.senseless()) };
-            if sched == self.sched {
-                return Ok(false);
-            }
-            self.sched = sched;
+    ) -> Result<(), Miss> {
+        if !std::mem::take(&mut self.is_unsettled) {
+            return Ok(());
         }
-        let keep = reader.pass - self.moved_pass <= KEEP_WITHIN;
+        let keep = self.is_hot(reader.pass);
         self.moved_pass = reader.pass;
-        let stat = match read_stat(dir, tid, reader, &mut self.files.stat, keep) {
+        let stat = match read_stat(dir, self.sample.key.tid, reader, &mut self.files.stat, keep) {
             Ok(stat) if stat.start_ticks == self.start_ticks => stat,
             // Another thread under the same number.
             Ok(_) => return Err(Miss::Gone),
@@ -123,8 +133,7 @@ impl Thread {
         };
         self.take(&stat, leader);
         self.count(Some(&stat), reader);
-        self.read_status(dir, reader, keep, leader)?;
-        Ok(true)
+        self.read_status(dir, reader, keep, leader)
     }
 
     /// Reads stat although nothing ran.
@@ -145,6 +154,21 @@ impl Thread {
     /// Whether it is this thread's turn to be refreshed.
     pub(super) fn is_due(&self, pass: u64) -> bool {
         (u64::from(self.sample.key.tid) + pass).is_multiple_of(REFRESH_PASSES)
+    }
+
+    /// Whether it ran in the last passes.
+    pub(super) fn is_hot(&self, pass: u64) -> bool {
+        pass - self.moved_pass <= KEEP_WITHIN
+    }
+
+    /// Whether it was read in this pass already.
+    pub(super) fn is_read(&self, pass: u64) -> bool {
+        self.read_pass == pass
+    }
+
+    /// Run time as schedstat said last, ns.
+    pub(super) fn probed_ns(&self) -> u64 {
+        self.sched.run_ns
     }
 
     /// Sets the process that it belongs to.

@@ -1,0 +1,2 @@
+//! What the agent costs.
+fn main() {}

@@ -1,0 +1,8 @@
+//! The agent as a whole: as a process, between network namespaces, and without allocations in a steady state.
+
+mod allocations;
+mod process;
+
+#[path = "../../../cpumon-link/tests/it/netns.rs"]
+mod netns;
+mod travel;

@@ -1,0 +1,152 @@
+//! `cpumon-agent` as a user meets it: messages, exit codes, signals, a closed stderr.
+
+use std::io::Read as _;
+use std::net::UdpSocket;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The agent with a source that needs no privileges.
+fn agent(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cpumon-agent"));
+    command
+        .args(["--source", "procfs", "--interval", "100ms", "--v1"])
+        .args(arguments)
+        .stderr(Stdio::piped());
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CPUMON_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn words(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Without warnings: what the source is not permitted to see depends on where the test runs.
+fn plain_lines(said: &str) -> Vec<&str> {
+    said.lines().filter(|line| !line.contains(": warning: ")).collect()
+}
+
+fn sink() -> (UdpSocket, String) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let address = socket.local_addr().unwrap().to_string();
+    (socket, address)
+}
+
+/// Receives one datagram; panics after five seconds without.
+fn hear(socket: &UdpSocket) {
+    assert!(socket.recv(&mut vec![0; 65_536]).unwrap() > 0);
+}
+
+/// An agent that ends with the test, even if that fails.
+struct Running(Child);
+
+impl Running {
+    fn start(command: &mut Command) -> Self {
+        Self(command.stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    /// Sends a signal, waits, and returns exit code and messages.
+    fn end_by(mut self, signal: Signal) -> (Option<i32>, String) {
+        kill_process(Pid::from_child(&self.0), signal).unwrap();
+        let mut said = String::new();
+        if let Some(mut stderr) = self.0.stderr.take() {
+            stderr.read_to_string(&mut said).unwrap();
+        }
+        (self.0.wait().unwrap().code(), said)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has ended already unless the test failed.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_count_ends_well_and_says_what_was_done() {
+    let (socket, to) = sink();
+    let output = agent(&["--to", &to, "--count", "3", "--host-name", "bench-7"]).output().unwrap();
+    let said = words(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let lines = plain_lines(&said);
+    assert_eq!(lines.len(), 2, "{said}");
+    assert!(lines[0].starts_with("cpumon-agent: measuring bench-7 every 100ms with procfs"), "{said}");
+    assert!(lines[0].ends_with(&format!(" to {to}")), "{said}");
+    assert!(lines[1].contains("3 snapshots of ") && lines[1].contains("own cost"), "{said}");
+    hear(&socket);
+}
+
+#[test]
+fn quiet_says_nothing_and_verbose_a_line_a_snapshot() {
+    let (_socket, to) = sink();
+    let quiet = agent(&["--to", &to, "--count", "1", "-q"]).output().unwrap();
+    assert_eq!(plain_lines(&words(&quiet)), [""; 0]);
+    let verbose = words(&agent(&["--to", &to, "--count", "3", "-v"]).output().unwrap());
+    assert_eq!(verbose.lines().filter(|line| line.contains(": snapshot ")).count(), 3, "{verbose}");
+}
+
+#[test]
+fn wrong_usage_is_exit_code_2() {
+    for arguments in [["--to", "10.0.0.1:0"], ["--interval", "1ms"], ["--source", "magic"]] {
+        let output = agent(&arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", words(&output));
+    }
+}
+
+#[test]
+fn what_cannot_be_measured_is_exit_code_1() {
+    let (_socket, to) = sink();
+    let output = agent(&["--to", &to, "--proc-root", "/nonexistent"]).output().unwrap();
+    let said = words(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("cannot measure this machine") && said.contains("/nonexistent"), "{said}");
+}
+
+#[test]
+fn data_that_did_not_get_out_is_exit_code_3() {
+    let output = agent(&["--broadcast", "--interface", "no-such-if", "--count", "2"]).output().unwrap();
+    let said = words(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("no address now") && said.contains("data is missing"), "{said}");
+}
+
+#[test]
+fn sigint_is_130_and_sigterm_ends_well() {
+    for (sent, code) in [(Signal::INT, 130), (Signal::TERM, 0)] {
+        let (socket, to) = sink();
+        let agent = Running::start(&mut agent(&["--to", &to]));
+        hear(&socket);
+        let start = Instant::now();
+        let (ended, said) = agent.end_by(sent);
+        assert_eq!(ended, Some(code), "{said}");
+        assert!(start.elapsed() < Duration::from_secs(2));
+        assert!(said.contains("snapshots of"), "it says what was done: {said}");
+    }
+}
+
+#[test]
+fn nobody_reading_its_messages_does_not_end_it() {
+    let (socket, to) = sink();
+    let mut agent = Running::start(&mut agent(&["--to", &to, "-v"]));
+    drop(agent.0.stderr.take());
+    for _datagram in 0..5 {
+        hear(&socket);
+    }
+    assert_eq!(agent.0.try_wait().unwrap(), None);
+    assert_eq!(agent.end_by(Signal::TERM).0, Some(0));
+}
+
+#[test]
+fn flags_come_from_the_environment_too() {
+    let (socket, to) = sink();
+    let output =
+        agent(&["--count", "2"]).env("CPUMON_TO", &to).env("CPUMON_HOST_NAME", "by-env").output().unwrap();
+    assert!(words(&output).contains("measuring by-env"), "{}", words(&output));
+    hear(&socket);
+}

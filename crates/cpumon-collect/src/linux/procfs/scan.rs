@@ -1,0 +1,221 @@
+//! Reading the threads of one process. In: its task directory and its CPU clock. Out: threads up to date, new and ended
+//! ones noticed. Why apart: this is where the time goes.
+//!
+//! Threads that ran lately are read first. If run time over all threads then adds up to the CPU clock, to the ns, nobody
+//! else can have run, and the others are not read at all.
+
+use std::os::fd::OwnedFd;
+
+use rustix::fs::fstat;
+
+use super::cpu_clock;
+use super::process::Process;
+use super::reader::{Miss, Reader};
+use super::thread::{Leader, Thread};
+use crate::parse;
+
+/// Hard links of a directory without subdirectories; the kernel adds one to /proc/PID/task for each thread.
+const EMPTY_DIR_LINKS: usize = 2;
+/// How often the threads that ran lately are read again because they ran on meanwhile.
+const TRIES: usize = 3;
+/// Reading again pays off if at most one thread of so many ran lately.
+const RARELY: usize = 8;
+
+impl Process {
+    /// Reads the threads. `clock_ns` is the CPU clock just before, if there is one.
+    pub(super) fn scan(
+        &mut self,
+        proc_dir: &OwnedFd,
+        clock_ns: Option<u64>,
+        reader: &mut Reader,
+    ) -> Result<(), Miss> {
+        let Some(dir) = self.dir.take() else { return Err(Miss::Failed) };
+        let is_first = self.threads.is_empty();
+        let scanned = self.scan_threads(&dir, clock_ns, reader);
+        self.dir = Some(dir);
+        // At first sight nothing is kept yet: most processes rest most of the time.
+        if is_first || reader.fds_left <= 0 {
+            reader.close(&mut self.dir);
+        }
+        match scanned? {
+            Scanned::Settled(clock_ns) => self.clock_ns = Some(clock_ns),
+            Scanned::All => {
+                self.count_ended(proc_dir, clock_ns, reader);
+                self.clock_ns = clock_ns;
+            }
+            Scanned::Some => {}
+        }
+        Ok(())
+    }
+
+    fn scan_threads(
+        &mut self,
+        dir: &OwnedFd,
+        clock_ns: Option<u64>,
+        reader: &mut Reader,
+    ) -> Result<Scanned, Miss> {
+        // The link count is read before the threads: who begins later is seen at the next pass.
+        let links = fstat(dir).map_err(|errno| reader.miss(errno))?.st_nlink;
+        let has_links = |count: usize| usize::try_from(links) == Ok(EMPTY_DIR_LINKS + count);
+        let pass = reader.pass;
+        let mut is_complete = true;
+        if clock_ns.is_some() && reader.has_schedstat == Some(true) && has_links(self.threads.len()) {
+            let settled_ns = self.settle_by_clock(dir, reader, &mut is_complete);
+            if let (Some(clock_ns), false) = (settled_ns, self.changed) {
+                is_complete &= self.each(dir, reader, |_| true, Thread::settle);
+                return Ok(if is_complete && !self.changed {
+                    Scanned::Settled(clock_ns)
+                } else {
+                    Scanned::Some
+                });
+            }
+        }
+        is_complete &= self.probe(dir, reader, |thread| !thread.is_read(pass));
+        is_complete &= self.each(dir, reader, |_| true, Thread::settle);
+        if self.changed || !has_links(self.threads.len()) {
+            let mut listing = std::mem::take(&mut reader.listing);
+            let listed = reader.list(dir, &mut listing).map_err(|errno| reader.miss(errno));
+            let merged = listed.and_then(|()| self.merge(dir, &listing, reader));
+            reader.listing = listing;
+            is_complete &= merged?;
+        }
+        Ok(if is_complete { Scanned::All } else { Scanned::Some })
+    }
+
+    /// Reads the threads that ran lately until all run time adds up to the CPU clock, whose value it gives; `None` if it
+    /// does not come to that.
+    fn settle_by_clock(&mut self, dir: &OwnedFd, reader: &mut Reader, is_complete: &mut bool) -> Option<u64> {
+        let pass = reader.pass;
+        let hot = self.threads.iter().filter(|thread| thread.is_hot(pass)).count();
+        let tries = if hot * RARELY <= self.threads.len() { TRIES } else { 1 };
+        for _ in 0..tries {
+            *is_complete = self.probe(dir, reader, |thread| thread.is_hot(pass));
+            if self.changed || !*is_complete {
+                return None;
+            }
+            // A sum of counters that never exceed the truth can equal the truth only if each one is true.
+            let threads_ns: u64 = self.threads.iter().map(Thread::probed_ns).fold(0, u64::saturating_add);
+            let clock_ns = cpu_clock::process_ns(self.key.pid)?;
+            if threads_ns.saturating_add(self.ended.total().run_ns) == clock_ns {
+                return Some(clock_ns);
+            }
+        }
+        None
+    }
+
+    /// Reads schedstat of the threads that `which` picks; says whether all could be read.
+    fn probe(&mut self, dir: &OwnedFd, reader: &mut Reader, which: impl Fn(&Thread) -> bool) -> bool {
+        self.each(dir, reader, which, |thread, dir, reader, _| thread.probe(dir, reader))
+    }
+
+    /// Does something to the threads that `which` picks. Ended ones go, and their last counters are kept. Says whether it
+    /// could be done to all others.
+    fn each(
+        &mut self,
+        dir: &OwnedFd,
+        reader: &mut Reader,
+        which: impl Fn(&Thread) -> bool,
+        act: impl Fn(&mut Thread, &OwnedFd, &mut Reader, &mut Leader) -> Result<(), Miss>,
+    ) -> bool {
+        let Self { threads, leader, ended, key, changed, .. } = self;
+        let mut is_complete = true;
+        threads.retain_mut(|thread| {
+            if !which(thread) {
+                return true;
+            }
+            let mut other = Leader::default();
+            let leader = if thread.sample.key.tid == key.pid { &mut *leader } else { &mut other };
+            match act(thread, dir, reader, leader) {
+                Ok(()) => true,
+                Err(Miss::Gone) => {
+                    ended.add(thread.counters());
+                    thread.close(reader);
+                    *changed = true;
+                    false
+                }
+                Err(miss) => {
+                    if miss == Miss::Denied {
+                        reader.refused(key.pid);
+                    }
+                    is_complete = false;
+                    true
+                }
+            }
+        });
+        is_complete
+    }
+
+    /// Takes in a listing: new threads are read; known ones that it does not show are asked once more, by path, because
+    /// a listing that threads begin and end under can miss some. Says whether all could be read.
+    fn merge(&mut self, dir: &OwnedFd, listing: &[u32], reader: &mut Reader) -> Result<bool, Miss> {
+        let missing = |thread: &Thread| listing.binary_search(&thread.sample.key.tid).is_err();
+        for thread in self.threads.iter_mut().filter(|thread| missing(thread)) {
+            thread.close(reader);
+        }
+        let mut is_complete = self.probe(dir, reader, missing);
+        is_complete &= self.each(dir, reader, missing, Thread::settle);
+        let known = self.threads.len();
+        for &tid in listing {
+            if self.threads[..known].binary_search_by_key(&tid, |thread| thread.sample.key.tid).is_err() {
+                is_complete &= self.begin_thread(dir, tid, reader)?;
+            }
+        }
+        if self.threads.len() > known {
+            self.changed = true;
+            self.threads.sort_unstable_by_key(|thread| thread.sample.key);
+        }
+        Ok(is_complete)
+    }
+
+    fn begin_thread(&mut self, dir: &OwnedFd, tid: u32, reader: &mut Reader) -> Result<bool, Miss> {
+        let mut leader = Leader::default();
+        match Thread::open(dir, tid, reader, &mut leader) {
+            // Another process under the same pid.
+            Ok(_) if tid == self.key.pid && self.is_known => return Err(Miss::Gone),
+            Ok(mut thread) => {
+                if tid == self.key.pid {
+                    self.leader = leader;
+                    self.key.start_ns = thread.sample.key.start_ns;
+                    self.threads.iter_mut().for_each(|thread| thread.belongs_to(self.key));
+                }
+                thread.belongs_to(self.key);
+                self.threads.push(thread);
+            }
+            Err(Miss::Gone) => reader.vanished += 1,
+            Err(Miss::Denied) => return Err(Miss::Denied),
+            Err(Miss::Failed) => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Finds run time of threads that ended, seen before or not. With a CPU clock it is known to the ns; without, stat's
+    /// ticks are asked when a thread began or ended.
+    fn count_ended(&mut self, proc_dir: &OwnedFd, clock_ns: Option<u64>, reader: &mut Reader) {
+        // Run times made of ticks do not add up to a clock of ns.
+        let clock_ns = clock_ns.filter(|_| reader.has_schedstat == Some(true));
+        if clock_ns.is_none() && !self.changed {
+            return;
+        }
+        let live = self.live();
+        if clock_ns.is_some_and(|clock_ns| self.ended.missing_ns(clock_ns, &live) == 0) {
+            return;
+        }
+        let Ok(bytes) = reader.read(proc_dir, self.key.pid, "stat", &mut None, false) else { return };
+        let Some(stat) = parse::parse_stat(bytes) else { return };
+        let ns = |ticks: u64| ticks.saturating_mul(reader.ns_per_tick);
+        let (user_ns, system_ns) = (ns(stat.user_ticks), ns(stat.system_ticks));
+        let total_ns = clock_ns.unwrap_or(user_ns.saturating_add(system_ns));
+        let missing_ns = self.ended.missing_ns(total_ns, &live);
+        self.ended.add_unseen(missing_ns, user_ns, system_ns, &live);
+    }
+}
+
+/// How far a scan came.
+enum Scanned {
+    /// All threads are as they were when the CPU clock said this.
+    Settled(u64),
+    /// Every thread was read.
+    All,
+    /// Something could not be read: to be tried again in the next pass, whether anybody runs or not.
+    Some,
+}

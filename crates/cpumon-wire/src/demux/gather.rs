@@ -1,0 +1,186 @@
+//! [`Gather`]: the datagrams of one snapshot while they come in. In: decoded frames. Out: the snapshot and what is missing.
+//! Why apart: datagrams of two snapshots may overlap on the way, so a host gathers more than one at a time.
+
+use std::sync::Arc;
+
+use cpumon_model::{ExitSample, HostInfo, ProcessInfo, ProcessSample, Snapshot};
+
+use crate::v2::{Frame, Header, InfoText};
+
+/// Which fragments of a snapshot arrived.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fragments {
+    bits: Vec<u64>,
+    count: u16,
+    arrived: u16,
+}
+
+impl Fragments {
+    fn reset(&mut self, count: u16) {
+        self.bits.clear();
+        self.bits.resize(usize::from(count).div_ceil(64), 0);
+        (self.count, self.arrived) = (count, 0);
+    }
+
+    /// Marks a fragment; false if it is there already or cannot be.
+    fn mark(&mut self, fragment: u16) -> bool {
+        let bit = 1 << (fragment % 64);
+        match self.bits.get_mut(usize::from(fragment / 64)) {
+            Some(word) if *word & bit == 0 => {
+                *word |= bit;
+                self.arrived += 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether this fragment arrived.
+    pub(super) fn has(&self, fragment: u16) -> bool {
+        self.bits.get(usize::from(fragment / 64)).is_some_and(|word| word & 1 << (fragment % 64) != 0)
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.arrived == self.count
+    }
+}
+
+/// What became of a frame.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Added {
+    /// Taken.
+    New,
+    /// There already.
+    Duplicate,
+    /// It says another number of fragments than those before.
+    Inconsistent,
+}
+
+/// A snapshot that is coming in.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gather {
+    pub(super) fragments: Fragments,
+    pub(super) header: Header,
+    /// What arrived; names that were not told are taken from what is known.
+    pub(super) snapshot: Snapshot,
+    pub(super) has_totals: bool,
+    pub(super) host: Option<HostInfo>,
+    /// When its first fragment came, on the receiver's monotonic clock, ns.
+    pub(super) first_mono_ns: u64,
+    /// Rows left out because of a limit.
+    pub(super) rows_over_limit: u64,
+}
+
+impl Gather {
+    /// Begins with the header of the first fragment that came.
+    pub(super) fn begin(&mut self, header: &Header, mono_ns: u64) {
+        self.fragments.reset(header.fragment_count);
+        self.header = *header;
+        self.has_totals = false;
+        self.host = None;
+        self.first_mono_ns = mono_ns;
+        self.rows_over_limit = 0;
+        let snapshot = &mut self.snapshot;
+        snapshot.clear();
+        (snapshot.host, snapshot.boot) = (header.host, header.boot);
+        snapshot.sequence = header.sequence;
+        snapshot.source = header.source;
+        snapshot.fields = header.fields;
+        snapshot.irq_in_run_time = header.irq_in_run_time;
+        (snapshot.begin, snapshot.end) = (header.end, header.end);
+    }
+
+    /// Takes a frame's rows. `known` is what the host is known to look like; `limit` the most rows of a kind.
+    pub(super) fn add(
+        &mut self,
+        frame: &mut Frame,
+        known: &Snapshot,
+        nameless: &Arc<ProcessInfo>,
+        limit: usize,
+    ) -> Added {
+        let header = frame.header;
+        if header.fragment_count != self.header.fragment_count || header.end != self.header.end {
+            return Added::Inconsistent;
+        }
+        if !self.fragments.mark(header.fragment) {
+            return Added::Duplicate;
+        }
+        if let Some(host) = frame.host.take() {
+            self.host = Some(host);
+        }
+        let snapshot = &mut self.snapshot;
+        if let Some(totals) = &frame.totals {
+            self.has_totals = true;
+            snapshot.begin = totals.begin;
+            snapshot.exited_total = totals.exited_total;
+            snapshot.health = totals.health;
+            snapshot.thread_count = totals.thread_count;
+            snapshot.process_count = totals.process_count;
+        }
+        let most = |list: usize| limit.saturating_sub(list);
+        let over = |rows: usize, list: usize| rows.saturating_sub(most(list)) as u64;
+        self.rows_over_limit += over(frame.cpus.len(), snapshot.cpus.len())
+            + over(frame.threads.len(), snapshot.threads.len())
+            + over(frame.processes.len(), snapshot.processes.len())
+            + over(frame.exits.len(), snapshot.exits.len());
+        snapshot.cpus.extend(frame.cpus.iter().take(most(snapshot.cpus.len())));
+        let room = most(snapshot.threads.len());
+        snapshot.threads.extend(frame.threads.iter().take(room).map(|row| row.sample));
+        let room = most(snapshot.processes.len());
+        for row in frame.processes.iter().take(room) {
+            let before = find(known, row.key);
+            snapshot.processes.push(ProcessSample {
+                key: row.key,
+                parent_pid: row.parent_pid,
+                info: shared(frame, row.info.as_ref(), before, nameless),
+                ended_threads: row.ended_threads,
+            });
+        }
+        let room = most(snapshot.exits.len());
+        for row in frame.exits.iter().take(room) {
+            let before = find(known, row.thread.process);
+            snapshot.exits.push(ExitSample {
+                thread: row.thread,
+                parent_pid: row.parent_pid,
+                info: shared(frame, row.info.as_ref(), before, nameless),
+                end_ns: row.end_ns,
+                ends_process: row.ends_process,
+            });
+        }
+        Added::New
+    }
+
+    /// Sorts the rows and drops doubles, which only a broken or hostile sender makes.
+    pub(super) fn tidy(&mut self) {
+        let snapshot = &mut self.snapshot;
+        snapshot.cpus.sort_unstable_by_key(|cpu| cpu.cpu);
+        snapshot.cpus.dedup_by_key(|cpu| cpu.cpu);
+        snapshot.threads.sort_unstable_by_key(|thread| thread.key);
+        snapshot.threads.dedup_by_key(|thread| thread.key);
+        snapshot.processes.sort_unstable_by_key(|process| process.key);
+        snapshot.processes.dedup_by_key(|process| process.key);
+        snapshot.exits.sort_unstable_by_key(|exit| exit.thread.key);
+        snapshot.exits.dedup_by_key(|exit| exit.thread.key);
+    }
+}
+
+/// The process as it is known.
+fn find(known: &Snapshot, key: cpumon_model::ProcessKey) -> Option<&ProcessSample> {
+    let at = known.processes.binary_search_by_key(&key, |process| process.key).ok()?;
+    known.processes.get(at)
+}
+
+/// A told info, shared with what is known if it is the same; what is known if none is told.
+fn shared(
+    frame: &Frame,
+    told: Option<&InfoText>,
+    known: Option<&ProcessSample>,
+    nameless: &Arc<ProcessInfo>,
+) -> Arc<ProcessInfo> {
+    match (told, known) {
+        (None, Some(known)) => Arc::clone(&known.info),
+        (None, None) => Arc::clone(nameless),
+        (Some(told), Some(known)) if frame.is_info(told, &known.info) => Arc::clone(&known.info),
+        (Some(told), _) => Arc::new(frame.info(told)),
+    }
+}

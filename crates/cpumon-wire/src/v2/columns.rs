@@ -1,0 +1,216 @@
+//! The columns of v2 tables: their numbers on the wire and how each is coded. In: nothing. Out: constants for encoder and
+//! decoder. Why one place: a column's number and meaning must never change once frames with it were sent.
+
+/// Section types. A type that is not known here is skipped.
+pub(crate) mod section {
+    pub(crate) const HOST: u8 = 1;
+    pub(crate) const TOTALS: u8 = 2;
+    pub(crate) const CPUS: u8 = 3;
+    pub(crate) const PROCESSES: u8 = 4;
+    pub(crate) const THREADS: u8 = 5;
+    pub(crate) const EXITS: u8 = 6;
+}
+
+macro_rules! ids {
+    ($($name:ident = $id:literal;)*) => { $(pub(crate) const $name: u8 = $id;)* };
+}
+
+ids! {
+    PID = 1;
+    PROCESS_START = 2;
+    TID = 3;
+    START = 4;
+    CPU = 5;
+    RUN = 6;
+    USER = 7;
+    SYSTEM = 8;
+    SYSTEM_REST = 9;
+    RUN_DELAY = 10;
+    VOLUNTARY = 11;
+    INVOLUNTARY = 12;
+    STATE = 13;
+    NICE = 14;
+    PRIORITY = 15;
+    LAST_CPU = 16;
+    COMM = 17;
+    PARENT_PID = 18;
+    UID = 19;
+    IS_KERNEL = 20;
+    NAME = 21;
+    PROCESS_COMM = 22;
+    CMDLINE = 23;
+    CGROUP = 24;
+    CONTAINER = 25;
+    END = 26;
+    ENDS_PROCESS = 27;
+    THREAD_COUNT = 28;
+    PROCESS_COUNT = 29;
+    PASS_MONO = 30;
+    PASS_BOOT = 31;
+    PASS_WALL = 32;
+    HOSTNAME = 40;
+    KERNEL = 41;
+    ARCH = 42;
+    AGENT = 43;
+    SOURCE_REASON = 44;
+    CPU_COUNT = 45;
+    INTERVAL = 46;
+    HEALTH_0 = 48;
+    HEALTH_1 = 49;
+    HEALTH_2 = 50;
+    HEALTH_3 = 51;
+    HEALTH_4 = 52;
+    HEALTH_5 = 53;
+    HEALTH_6 = 54;
+    HEALTH_7 = 55;
+    MODE_0 = 64;
+    MODE_1 = 65;
+    MODE_2 = 66;
+    MODE_3 = 67;
+    MODE_4 = 68;
+    MODE_5 = 69;
+    MODE_6 = 70;
+    MODE_7 = 71;
+    MODE_8 = 72;
+    MODE_9 = 73;
+}
+
+/// Column numbers from here on are not known and skipped.
+pub(crate) const ID_LIMIT: usize = 80;
+
+/// What a value is the difference to.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Relative {
+    /// Nothing: the value itself.
+    No,
+    /// The row before; 0 for the first row of a table.
+    ToRowBefore,
+    /// The row before; for the first row of a group the group's column with this number.
+    ToGroup(u8),
+}
+
+/// How a column's value is coded, by its number.
+pub(crate) const fn relative(id: u8) -> Relative {
+    match id {
+        PID | PROCESS_START | CPU => Relative::ToRowBefore,
+        TID => Relative::ToGroup(PID),
+        START => Relative::ToGroup(PROCESS_START),
+        _ => Relative::No,
+    }
+}
+
+/// Whether the encoder looks for a common unit (numbers of ns often are whole µs or clock ticks).
+pub(crate) const fn has_unit(id: u8) -> bool {
+    matches!(id, PROCESS_START | START | RUN | USER | SYSTEM | RUN_DELAY | INTERVAL)
+        || (id >= MODE_0 && id <= MODE_9)
+}
+
+/// Whether the column holds text.
+pub(crate) const fn is_text(id: u8) -> bool {
+    matches!(
+        id,
+        COMM | NAME
+            | PROCESS_COMM
+            | CMDLINE
+            | CGROUP
+            | CONTAINER
+            | HOSTNAME
+            | KERNEL
+            | ARCH
+            | AGENT
+            | SOURCE_REASON
+    )
+}
+
+/// Whether the column is written even if every text in it is empty: its presence says that the texts are told.
+pub(crate) const fn is_always_told(id: u8) -> bool {
+    matches!(id, COMM | NAME | HOSTNAME)
+}
+
+/// Units that a column's values may be multiples of, by their number on the wire. Each is a multiple of the one before.
+pub(crate) const UNITS: [u64; 8] = [1, 10, 100, 1_000, 10_000, 1_000_000, 10_000_000, 1_000_000_000];
+
+/// How a column's bits are laid out.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// `min` bits each.
+    Fixed,
+    /// `prefix` bits that tell how many significant bits follow; the topmost one is left out.
+    Prefixed,
+    /// A length coded as [`Kind::Prefixed`]: 0 = the text of the row before, n + 1 = n bytes follow.
+    Text,
+    /// A signed number, folded, then as [`Kind::Prefixed`].
+    Folded,
+}
+
+/// One column as a table describes it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Column {
+    pub(crate) id: u8,
+    pub(crate) kind: Kind,
+    /// Width of the prefix, bits.
+    pub(crate) prefix: u32,
+    /// Width of all values, or significant bits of the shortest.
+    pub(crate) min: u32,
+    /// Prefix 0 means the value 0, and prefix n + 1 means `min` + n bits.
+    pub(crate) zero_is_apart: bool,
+    /// Index into [`UNITS`].
+    pub(crate) unit: usize,
+}
+
+impl Column {
+    /// Length of a description, bytes.
+    pub(crate) const BYTES: usize = 3;
+
+    /// Number, then bits 0–1 kind, 2–4 prefix, 5–11 min, 12 zero apart, 13–15 unit.
+    pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
+        let kind = match self.kind {
+            Kind::Fixed => 0,
+            Kind::Prefixed => 1,
+            Kind::Text => 2,
+            Kind::Folded => 3,
+        };
+        let unit = u32::try_from(self.unit).unwrap_or(0);
+        let bits = kind | self.prefix << 2 | self.min << 5 | u32::from(self.zero_is_apart) << 12 | unit << 13;
+        let [low, high, ..] = bits.to_le_bytes();
+        [self.id, low, high]
+    }
+
+    /// The inverse; `None` for widths that cannot be.
+    pub(crate) fn from_bytes([id, low, high]: [u8; Self::BYTES]) -> Option<Self> {
+        let bits = u32::from(u16::from_le_bytes([low, high]));
+        let kind = match bits & 3 {
+            0 => Kind::Fixed,
+            1 => Kind::Prefixed,
+            2 => Kind::Text,
+            _ => Kind::Folded,
+        };
+        let column = Self {
+            id,
+            kind,
+            prefix: bits >> 2 & 7,
+            min: bits >> 5 & 127,
+            zero_is_apart: bits >> 12 & 1 == 1,
+            unit: (bits >> 13) as usize,
+        };
+        let has_prefix = column.prefix > 0 || column.zero_is_apart;
+        (column.min <= 64 && !(kind == Kind::Fixed && has_prefix)).then_some(column)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_description_comes_back() {
+        for (kind, prefix, min) in
+            [(Kind::Fixed, 0, 64), (Kind::Prefixed, 6, 30), (Kind::Text, 5, 0), (Kind::Folded, 7, 1)]
+        {
+            let column = Column { id: 9, kind, prefix, min, zero_is_apart: prefix == 6, unit: 7 };
+            assert_eq!(Column::from_bytes(column.to_bytes()), Some(column));
+        }
+        assert_eq!(Column::from_bytes([1, 1 << 2, 0]), None, "a fixed width has no prefix");
+        assert_eq!(Column::from_bytes([1, 0xa0, 0x0f]), None, "more than 64 bits");
+    }
+}

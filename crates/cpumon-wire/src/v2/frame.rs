@@ -1,0 +1,390 @@
+//! [`Frame`]: one decoded v2 datagram. In: its bytes. Out: header and rows, in kept buffers.
+//! Why kept: a receiver decodes one frame after the other and allocates nothing.
+
+use std::borrow::Cow;
+
+use cpumon_model::{
+    Comm, Counters, CpuSample, CpuTimes, HostInfo, Moment, ProcessInfo, ProcessKey, SourceHealth, TaskState,
+    ThreadKey, ThreadSample,
+};
+
+use super::bits::unzigzag;
+use super::columns::{
+    AGENT, ARCH, CGROUP, CMDLINE, COMM, CONTAINER, CPU, CPU_COUNT, END, ENDS_PROCESS, HEALTH_0, HEALTH_1,
+    HEALTH_2, HEALTH_3, HEALTH_4, HEALTH_5, HEALTH_6, HEALTH_7, HOSTNAME, INTERVAL, INVOLUNTARY, IS_KERNEL,
+    KERNEL, LAST_CPU, MODE_0, NAME, NICE, PARENT_PID, PASS_BOOT, PASS_MONO, PASS_WALL, PID, PRIORITY,
+    PROCESS_COMM, PROCESS_COUNT, PROCESS_START, RUN, RUN_DELAY, SOURCE_REASON, START, STATE, SYSTEM,
+    SYSTEM_REST, THREAD_COUNT, TID, UID, USER, VOLUNTARY, section,
+};
+use super::header::Header;
+use super::read::{Span, TableReader};
+use super::rows::STATES;
+use crate::{DecodeError, Reason};
+
+/// Most time of one CPU in one mode, ns: 36 years. So the sum over all modes fits 64 bits.
+const MAX_CPU_TIME_NS: u64 = 1 << 60;
+
+/// Counts and totals of one snapshot.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Threads alive on the host.
+    pub thread_count: u32,
+    /// Processes alive on the host.
+    pub process_count: u32,
+    /// Begin of the collection pass.
+    pub begin: Moment,
+    /// Counters of all threads that ended since the source was opened.
+    pub exited_total: Counters,
+    /// What the source could not do.
+    pub health: SourceHealth,
+}
+
+/// A process's info, its texts still in the frame ([`Frame::info`]).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct InfoText {
+    name: Span,
+    comm: Span,
+    cmdline: Span,
+    cgroup: Span,
+    container: Span,
+    uid: u32,
+    is_kernel: bool,
+}
+
+/// A thread as a frame tells it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ThreadRow {
+    /// Its counters; the name is empty unless told.
+    pub sample: ThreadSample,
+    /// The name is told.
+    pub has_name: bool,
+}
+
+/// A process as a frame tells it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ProcessRow {
+    /// Identity.
+    pub key: ProcessKey,
+    /// Parent's pid.
+    pub parent_pid: u32,
+    /// Counters of threads that ended without a row.
+    pub ended_threads: Counters,
+    /// What it is, if told.
+    pub info: Option<InfoText>,
+}
+
+/// A thread that ended, as a frame tells it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ExitRow {
+    /// Final counters.
+    pub thread: ThreadSample,
+    /// Parent's pid.
+    pub parent_pid: u32,
+    /// When it ended, ns since boot.
+    pub end_ns: u64,
+    /// Its process ended with it.
+    pub ends_process: bool,
+    /// What its process was, if told.
+    pub info: Option<InfoText>,
+}
+
+/// One decoded datagram. Rows ascend by process and thread within each of the datagram's tables.
+#[derive(Clone, Debug, Default)]
+pub struct Frame {
+    /// What every datagram says.
+    pub header: Header,
+    /// The machine's description, if told.
+    pub host: Option<HostInfo>,
+    /// Totals, if told.
+    pub totals: Option<Totals>,
+    /// Per-CPU times.
+    pub cpus: Vec<CpuSample>,
+    /// Processes that are new, changed, or whose turn it is.
+    pub processes: Vec<ProcessRow>,
+    /// Threads that changed, or whose turn it is.
+    pub threads: Vec<ThreadRow>,
+    /// Threads that ended.
+    pub exits: Vec<ExitRow>,
+    texts: Vec<u8>,
+}
+
+/// Reads one datagram.
+///
+/// # Errors
+/// With the offset: what is no v2 frame, or a damaged one.
+pub fn decode(bytes: &[u8]) -> Result<Frame, DecodeError> {
+    let mut frame = Frame::default();
+    frame.decode(bytes)?;
+    Ok(frame)
+}
+
+impl Frame {
+    /// [`decode`] into kept buffers. After an error the frame's content is of no use.
+    pub fn decode(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
+        self.clear();
+        let (header, mut at) = Header::decode(bytes)?;
+        self.header = header;
+        while at < bytes.len() {
+            let cut = DecodeError::new(at, Reason::Truncated);
+            let (&[kind, low, high], rest) =
+                bytes.get(at..).and_then(<[u8]>::split_first_chunk).ok_or(cut)?;
+            let length = usize::from(u16::from_le_bytes([low, high]));
+            let body = rest.get(..length).ok_or(cut)?;
+            self.section(kind, body, at + 3)?;
+            at += 3 + length;
+        }
+        Ok(())
+    }
+
+    /// A told process info.
+    #[must_use]
+    pub fn info(&self, text: &InfoText) -> ProcessInfo {
+        ProcessInfo {
+            name: self.text(text.name).into(),
+            comm: self.text(text.comm).into(),
+            cmdline: self.text(text.cmdline).into(),
+            cgroup: self.text(text.cgroup).into(),
+            container: self.text(text.container).into(),
+            uid: text.uid,
+            is_kernel: text.is_kernel,
+        }
+    }
+
+    /// Whether a told process info is this one. Allocates nothing.
+    #[must_use]
+    pub fn is_info(&self, text: &InfoText, info: &ProcessInfo) -> bool {
+        text.uid == info.uid
+            && text.is_kernel == info.is_kernel
+            && self.bytes(text.name) == info.name.as_bytes()
+            && self.bytes(text.comm) == info.comm.as_bytes()
+            && self.bytes(text.cmdline) == info.cmdline.as_bytes()
+            && self.bytes(text.cgroup) == info.cgroup.as_bytes()
+            && self.bytes(text.container) == info.container.as_bytes()
+    }
+
+    fn clear(&mut self) {
+        self.host = None;
+        self.totals = None;
+        self.cpus.clear();
+        self.processes.clear();
+        self.threads.clear();
+        self.exits.clear();
+        self.texts.clear();
+    }
+
+    fn bytes(&self, span: Span) -> &[u8] {
+        let begin = span.begin as usize;
+        self.texts.get(begin..begin + span.len as usize).unwrap_or_default()
+    }
+
+    /// Texts are UTF-8; what is not becomes U+FFFD.
+    fn text(&self, span: Span) -> Cow<'_, str> {
+        String::from_utf8_lossy(self.bytes(span))
+    }
+
+    fn section(&mut self, kind: u8, body: &[u8], offset: usize) -> Result<(), DecodeError> {
+        if !matches!(kind, section::HOST..=section::EXITS) {
+            return Ok(());
+        }
+        let mut table = TableReader::new(body, offset)?;
+        match kind {
+            section::HOST => self.read_host(&mut table),
+            section::TOTALS => self.read_totals(&mut table),
+            section::CPUS => self.read_cpus(&mut table),
+            section::PROCESSES => self.read_processes(&mut table),
+            section::THREADS => self.read_threads(&mut table),
+            _ => self.read_exits(&mut table),
+        }
+    }
+
+    fn read_host(&mut self, table: &mut TableReader<'_>) -> Result<(), DecodeError> {
+        if table.next_row(&mut self.texts)? {
+            self.host = Some(HostInfo {
+                host: self.header.host,
+                boot: self.header.boot,
+                hostname: self.text(table.span(HOSTNAME)).into(),
+                kernel: self.text(table.span(KERNEL)).into(),
+                arch: self.text(table.span(ARCH)).into(),
+                agent: self.text(table.span(AGENT)).into(),
+                source_reason: self.text(table.span(SOURCE_REASON)).into(),
+                cpu_count: table.narrow(CPU_COUNT)?,
+                interval_ns: table.value(INTERVAL),
+            });
+        }
+        Ok(())
+    }
+
+    fn read_totals(&mut self, table: &mut TableReader<'_>) -> Result<(), DecodeError> {
+        if !table.next_row(&mut self.texts)? {
+            return Ok(());
+        }
+        let end = self.header.end;
+        let before = |id| unzigzag(table.value(id));
+        self.totals = Some(Totals {
+            thread_count: table.narrow(THREAD_COUNT)?,
+            process_count: table.narrow(PROCESS_COUNT)?,
+            begin: Moment {
+                mono_ns: end.mono_ns.wrapping_sub(before(PASS_MONO).cast_unsigned()),
+                boot_ns: end.boot_ns.wrapping_sub(before(PASS_BOOT).cast_unsigned()),
+                wall_ns: end.wall_ns.wrapping_sub(before(PASS_WALL)),
+            },
+            exited_total: counters(table),
+            health: SourceHealth {
+                tasks_vanished: table.value(HEALTH_0),
+                permission_denied: table.value(HEALTH_1),
+                malformed: table.value(HEALTH_2),
+                exits_lost: table.value(HEALTH_3),
+                intervals_late: table.value(HEALTH_4),
+                intervals_skipped: table.value(HEALTH_5),
+                own_cpu_ns: table.value(HEALTH_6),
+                own_rss_bytes: table.value(HEALTH_7),
+            },
+        });
+        Ok(())
+    }
+
+    fn read_cpus(&mut self, table: &mut TableReader<'_>) -> Result<(), DecodeError> {
+        let first = self.cpus.len();
+        self.cpus.reserve(table.rows_left());
+        while table.next_row(&mut self.texts)? {
+            let cpu = table.narrow(CPU)?;
+            if self.cpus[first..].last().is_some_and(|before| before.cpu >= cpu) {
+                return Err(table.error(Reason::Unsorted));
+            }
+            let modes = std::array::from_fn(|mode| table.value(MODE_0 + u8::try_from(mode).unwrap_or(0)));
+            if modes.iter().any(|&ns| ns > MAX_CPU_TIME_NS) {
+                return Err(table.error(Reason::OutOfRange));
+            }
+            let times = CpuTimes::from_array(modes);
+            self.cpus.push(CpuSample { cpu, times });
+        }
+        Ok(())
+    }
+
+    fn read_processes(&mut self, table: &mut TableReader<'_>) -> Result<(), DecodeError> {
+        let first = self.processes.len();
+        self.processes.reserve(table.rows_left());
+        while table.next_row(&mut self.texts)? {
+            let key = process_key(table)?;
+            if self.processes[first..].last().is_some_and(|before| before.key >= key) {
+                return Err(table.error(Reason::Unsorted));
+            }
+            self.processes.push(ProcessRow {
+                key,
+                parent_pid: table.narrow(PARENT_PID)?,
+                ended_threads: counters(table),
+                info: info(table)?,
+            });
+        }
+        Ok(())
+    }
+
+    fn read_threads(&mut self, table: &mut TableReader<'_>) -> Result<(), DecodeError> {
+        let has_name = table.has(COMM);
+        let mut order = Order::default();
+        self.threads.reserve(table.rows_left());
+        while table.next_row(&mut self.texts)? {
+            let sample = self.thread(table)?;
+            order.check(&sample, table)?;
+            self.threads.push(ThreadRow { sample, has_name });
+        }
+        Ok(())
+    }
+
+    fn read_exits(&mut self, table: &mut TableReader<'_>) -> Result<(), DecodeError> {
+        let mut order = Order::default();
+        self.exits.reserve(table.rows_left());
+        while table.next_row(&mut self.texts)? {
+            let thread = self.thread(table)?;
+            order.check(&thread, table)?;
+            self.exits.push(ExitRow {
+                thread,
+                parent_pid: table.narrow(PARENT_PID)?,
+                end_ns: self.header.end.boot_ns.wrapping_sub(unzigzag(table.value(END)).cast_unsigned()),
+                ends_process: table.value(ENDS_PROCESS) != 0,
+                info: info(table)?,
+            });
+        }
+        Ok(())
+    }
+
+    fn thread(&self, table: &TableReader<'_>) -> Result<ThreadSample, DecodeError> {
+        let nice = unzigzag(table.value(NICE));
+        let above = unzigzag(table.value(PRIORITY));
+        let nice: i8 = table.narrow_signed(nice)?;
+        let priority = above.checked_add(20 + i64::from(nice)).ok_or(table.error(Reason::OutOfRange))?;
+        Ok(ThreadSample {
+            key: ThreadKey { tid: table.narrow(TID)?, start_ns: table.value(START) },
+            process: process_key(table)?,
+            comm: Comm::new(self.bytes(table.span(COMM))),
+            state: state(table)?,
+            nice,
+            priority: table.narrow_signed(priority)?,
+            last_cpu: table.narrow(LAST_CPU)?,
+            counters: counters(table),
+        })
+    }
+}
+
+/// Checks that keys ascend within a table.
+#[derive(Default)]
+struct Order {
+    before: Option<(ProcessKey, ThreadKey)>,
+}
+
+impl Order {
+    fn check(&mut self, thread: &ThreadSample, table: &TableReader<'_>) -> Result<(), DecodeError> {
+        let key = (thread.process, thread.key);
+        if self.before.is_some_and(|before| before >= key) {
+            return Err(table.error(Reason::Unsorted));
+        }
+        self.before = Some(key);
+        Ok(())
+    }
+}
+
+fn process_key(table: &TableReader<'_>) -> Result<ProcessKey, DecodeError> {
+    Ok(ProcessKey { pid: table.narrow(PID)?, start_ns: table.value(PROCESS_START) })
+}
+
+fn counters(table: &TableReader<'_>) -> Counters {
+    let (run_ns, user_ns) = (table.value(RUN), table.value(USER));
+    let rest = unzigzag(table.value(SYSTEM_REST)).cast_unsigned();
+    Counters {
+        user_ns,
+        system_ns: if table.has(SYSTEM) {
+            table.value(SYSTEM)
+        } else {
+            run_ns.wrapping_sub(user_ns).wrapping_add(rest)
+        },
+        run_ns,
+        run_delay_ns: table.value(RUN_DELAY),
+        voluntary_switches: table.value(VOLUNTARY),
+        involuntary_switches: table.value(INVOLUNTARY),
+    }
+}
+
+fn state(table: &TableReader<'_>) -> Result<TaskState, DecodeError> {
+    let code = table.value(STATE);
+    let known = usize::try_from(code).ok().and_then(|code| STATES.get(code));
+    match known {
+        Some(&letter) => Ok(TaskState(letter)),
+        None => u8::try_from(code - 10).map(TaskState).map_err(|_| table.error(Reason::OutOfRange)),
+    }
+}
+
+/// The process's info, if the table tells it.
+fn info(table: &TableReader<'_>) -> Result<Option<InfoText>, DecodeError> {
+    if !table.has(NAME) {
+        return Ok(None);
+    }
+    Ok(Some(InfoText {
+        name: table.span(NAME),
+        comm: table.span(PROCESS_COMM),
+        cmdline: table.span(CMDLINE),
+        cgroup: table.span(CGROUP),
+        container: table.span(CONTAINER),
+        uid: table.narrow(UID)?,
+        is_kernel: table.value(IS_KERNEL) != 0,
+    }))
+}

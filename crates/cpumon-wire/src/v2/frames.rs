@@ -1,0 +1,48 @@
+//! [`Frames`]: the datagrams of one snapshot while they are filled. In: sections. Out: datagrams with headers.
+//! Why: tables only ask how much room is left and for the next datagram.
+
+use super::header::{HEADER_BYTES, Header, MAX_FRAGMENTS};
+use crate::Datagrams;
+
+/// Datagrams being filled.
+#[derive(Debug)]
+pub(crate) struct Frames<'a> {
+    out: &'a mut Datagrams,
+    header: [u8; HEADER_BYTES],
+    max_bytes: usize,
+}
+
+impl<'a> Frames<'a> {
+    /// Begins the first datagram.
+    pub(crate) fn new(header: Header, max_bytes: usize, out: &'a mut Datagrams) -> Self {
+        out.clear();
+        let header = header.to_bytes();
+        out.push().extend_from_slice(&header);
+        Self { out, header, max_bytes }
+    }
+
+    /// The datagram being filled.
+    pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
+        self.out.last_mut()
+    }
+
+    /// Its greatest length, bytes.
+    pub(crate) fn limit(&self) -> usize {
+        self.max_bytes
+    }
+
+    /// Begins a new datagram; false if the current one is empty already, so that a new one would not help, or if the
+    /// snapshot has as many as a header can number.
+    pub(crate) fn next_datagram(&mut self) -> bool {
+        if self.buffer().len() <= HEADER_BYTES || self.out.len() >= usize::from(MAX_FRAGMENTS) {
+            return false;
+        }
+        self.out.push().extend_from_slice(&self.header);
+        true
+    }
+
+    /// Numbers the datagrams.
+    pub(crate) fn finish(self) {
+        Header::number_fragments(self.out.as_mut_slice());
+    }
+}

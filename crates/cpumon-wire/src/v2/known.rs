@@ -1,0 +1,133 @@
+//! [`KnownThreads`] and [`KnownProcesses`]: what the receivers were told. In: a snapshot's tasks in ascending order.
+//! Out: whether each is due. Why: names are sent when new, when changed, and when it is the task's turn; not each time.
+
+use std::sync::Arc;
+
+use cpumon_model::{Comm, Counters, ProcessInfo, ProcessKey, ProcessSample, ThreadKey, ThreadSample};
+
+/// A new or changed name is sent this many times, so that one lost frame does not leave a task nameless.
+const NAME_SENDS: u8 = 2;
+
+/// Whose turn it is.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Turn {
+    /// Everyone's.
+    pub(crate) everything: bool,
+    /// That of the tasks whose number modulo `slots` is this.
+    pub(crate) slot: u32,
+    pub(crate) slots: u32,
+}
+
+impl Turn {
+    fn is_of(self, number: u32) -> bool {
+        self.everything || number % self.slots == self.slot
+    }
+}
+
+#[derive(Copy, Clone, Debug)]
+struct KnownThread {
+    key: ThreadKey,
+    comm: Comm,
+    sends_left: u8,
+}
+
+/// Threads of the snapshot before, with the name that was sent.
+#[derive(Debug, Default)]
+pub(crate) struct KnownThreads {
+    before: Vec<KnownThread>,
+    now: Vec<KnownThread>,
+    at: usize,
+}
+
+impl KnownThreads {
+    /// Begins the next snapshot.
+    pub(crate) fn begin(&mut self) {
+        std::mem::swap(&mut self.before, &mut self.now);
+        self.now.clear();
+        self.at = 0;
+    }
+
+    /// Whether this thread is to be sent with its name. If not, it is to be sent without if it changed.
+    pub(crate) fn next(&mut self, thread: &ThreadSample, changed: bool, turn: Turn) -> bool {
+        while self.before.get(self.at).is_some_and(|known| known.key < thread.key) {
+            self.at += 1;
+        }
+        let sends_left = match self.before.get(self.at) {
+            Some(known) if known.key == thread.key && known.comm == thread.comm => known.sends_left,
+            _ => NAME_SENDS,
+        };
+        // The second time can wait for the next row that is sent anyway, but not for longer than its turn.
+        let is_first = sends_left == NAME_SENDS;
+        let with_name = is_first || (sends_left > 0 && changed) || turn.is_of(thread.key.tid);
+        let sends_left = sends_left - u8::from(with_name && sends_left > 0);
+        self.now.push(KnownThread { key: thread.key, comm: thread.comm, sends_left });
+        with_name
+    }
+}
+
+#[derive(Clone, Debug)]
+struct KnownProcess {
+    key: ProcessKey,
+    parent_pid: u32,
+    info: Arc<ProcessInfo>,
+    ended_threads: Counters,
+    sends_left: u8,
+}
+
+/// What is due of a process.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Due {
+    /// All of it.
+    pub(crate) with_names: bool,
+    /// Its numbers.
+    pub(crate) changed: bool,
+}
+
+/// Processes of the snapshot before, with the info that was sent.
+#[derive(Debug, Default)]
+pub(crate) struct KnownProcesses {
+    before: Vec<KnownProcess>,
+    now: Vec<KnownProcess>,
+    at: usize,
+}
+
+impl KnownProcesses {
+    /// Begins the next snapshot.
+    pub(crate) fn begin(&mut self) {
+        std::mem::swap(&mut self.before, &mut self.now);
+        self.now.clear();
+        self.at = 0;
+    }
+
+    /// Whether the info of a process of the snapshot before was sent as often as a name is.
+    pub(crate) fn has_been_told(&self, key: ProcessKey) -> bool {
+        self.now
+            .binary_search_by_key(&key, |known| known.key)
+            .is_ok_and(|at| self.now.get(at).is_some_and(|known| known.sends_left == 0))
+    }
+
+    /// What is due of this process.
+    pub(crate) fn next(&mut self, process: &ProcessSample, turn: Turn) -> Due {
+        while self.before.get(self.at).is_some_and(|known| known.key < process.key) {
+            self.at += 1;
+        }
+        let known = self.before.get(self.at).filter(|known| known.key == process.key);
+        let same = |known: &KnownProcess| {
+            known.parent_pid == process.parent_pid
+                && (Arc::ptr_eq(&known.info, &process.info) || known.info == process.info)
+        };
+        let sends_left = known.filter(|known| same(known)).map_or(NAME_SENDS, |known| known.sends_left);
+        let due = Due {
+            with_names: sends_left > 0 || turn.is_of(process.key.pid),
+            changed: known.is_none_or(|known| known.ended_threads != process.ended_threads),
+        };
+        self.now.push(KnownProcess {
+            key: process.key,
+            parent_pid: process.parent_pid,
+            info: Arc::clone(&process.info),
+            ended_threads: process.ended_threads,
+            sends_left: sends_left.saturating_sub(1),
+        });
+        due
+    }
+}

@@ -1,0 +1,244 @@
+//! [`TableReader`]: a section's bytes as rows of numbers. In: one table. Out: row by row the value of every known column.
+//! Why generic: the table describes its columns, so those not known here are read and left out.
+
+use super::bits::{BitReader, unzigzag};
+use super::columns::{Column, ID_LIMIT, Kind, Relative, UNITS, relative};
+use super::table::MIN_ROW_BITS;
+use crate::{DecodeError, Reason};
+
+/// Most columns of a table.
+const MAX_COLUMNS: usize = 64;
+/// Where values of unknown columns go.
+const UNKNOWN: usize = ID_LIMIT;
+
+/// A text's place in the frame's text buffer.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) begin: u32,
+    pub(crate) len: u32,
+}
+
+/// A column made ready for reading.
+#[derive(Copy, Clone, Debug)]
+struct Ready {
+    /// Index into the values.
+    to: usize,
+    kind: Kind,
+    prefix: u32,
+    min: u32,
+    zero_is_apart: bool,
+    unit: u64,
+    relative: Relative,
+}
+
+const NO_COLUMN: Ready = Ready {
+    to: UNKNOWN,
+    kind: Kind::Fixed,
+    prefix: 0,
+    min: 0,
+    zero_is_apart: false,
+    unit: 1,
+    relative: Relative::No,
+};
+
+/// Reads a table.
+#[derive(Debug)]
+pub(crate) struct TableReader<'a> {
+    bits: BitReader<'a>,
+    /// Where the bits begin in the datagram.
+    bits_at: usize,
+    columns: [Ready; MAX_COLUMNS],
+    count: usize,
+    groups: usize,
+    rows_left: u16,
+    is_first: bool,
+    values: [u64; ID_LIMIT + 1],
+    spans: [Span; ID_LIMIT + 1],
+    /// Bit n: the table has column n.
+    present: u128,
+    /// Whether the row read last begins a group.
+    pub(crate) begins_group: bool,
+}
+
+impl<'a> TableReader<'a> {
+    /// `body`: a section without its type and length; `offset`: where it begins in the datagram.
+    pub(crate) fn new(body: &'a [u8], offset: usize) -> Result<Self, DecodeError> {
+        let cut = DecodeError::new(offset + body.len(), Reason::Truncated);
+        let (&[count, groups], rest) = body.split_first_chunk().ok_or(cut)?;
+        let (count, groups) = (usize::from(count), usize::from(groups));
+        if count > MAX_COLUMNS || groups > count {
+            return Err(DecodeError::new(offset, Reason::BadColumn));
+        }
+        let mut columns = [NO_COLUMN; MAX_COLUMNS];
+        let mut present = 0_u128;
+        let (descriptions, rest) = rest.split_at_checked(count * Column::BYTES).ok_or(cut)?;
+        for (at, description) in descriptions.as_chunks::<{ Column::BYTES }>().0.iter().enumerate() {
+            let error = DecodeError::new(offset + 2 + at * Column::BYTES, Reason::BadColumn);
+            let column = Column::from_bytes(*description).ok_or(error)?;
+            let ready = ready(column);
+            let bit = if ready.to == UNKNOWN { 0 } else { 1 << ready.to };
+            if present & bit != 0 {
+                return Err(error);
+            }
+            present |= bit;
+            columns[at] = ready;
+        }
+        let (&rows, rest) = rest.split_first_chunk().ok_or(cut)?;
+        let rows_left = u16::from_le_bytes(rows);
+        let bits_at = offset + body.len() - rest.len();
+        if usize::from(rows_left) * MIN_ROW_BITS as usize > rest.len() * 8 + MIN_ROW_BITS as usize {
+            return Err(DecodeError::new(bits_at - 2, Reason::TooManyRows));
+        }
+        Ok(Self {
+            bits: BitReader::new(rest),
+            bits_at,
+            columns,
+            count,
+            groups,
+            rows_left,
+            is_first: true,
+            values: [0; ID_LIMIT + 1],
+            spans: [Span::default(); ID_LIMIT + 1],
+            present,
+            begins_group: false,
+        })
+    }
+
+    /// Rows that are still to come.
+    pub(crate) fn rows_left(&self) -> usize {
+        usize::from(self.rows_left)
+    }
+
+    /// Whether the table has this column.
+    pub(crate) fn has(&self, id: u8) -> bool {
+        self.present >> id & 1 != 0
+    }
+
+    /// The value of a column in the current row; 0 if the table has none.
+    #[inline]
+    pub(crate) fn value(&self, id: u8) -> u64 {
+        self.values[usize::from(id)]
+    }
+
+    /// The text of a column in the current row; empty if the table has none.
+    pub(crate) fn span(&self, id: u8) -> Span {
+        self.spans[usize::from(id)]
+    }
+
+    /// An error at the current position.
+    pub(crate) fn error(&self, reason: Reason) -> DecodeError {
+        DecodeError::new(self.bits_at + self.bits.byte_offset(), reason)
+    }
+
+    /// A value that must fit its type.
+    pub(crate) fn narrow<T: TryFrom<u64>>(&self, id: u8) -> Result<T, DecodeError> {
+        T::try_from(self.value(id)).map_err(|_| self.error(Reason::OutOfRange))
+    }
+
+    /// A folded signed value that must fit its type.
+    pub(crate) fn narrow_signed<T: TryFrom<i64>>(&self, value: i64) -> Result<T, DecodeError> {
+        T::try_from(value).map_err(|_| self.error(Reason::OutOfRange))
+    }
+
+    /// Reads the next row; false if there is none. Texts are appended to `texts`.
+    pub(crate) fn next_row(&mut self, texts: &mut Vec<u8>) -> Result<bool, DecodeError> {
+        if self.rows_left == 0 {
+            return Ok(false);
+        }
+        self.rows_left -= 1;
+        self.begins_group = self.is_first;
+        if self.groups > 0 {
+            let flag = self.bits.take(1).ok_or_else(|| self.error(Reason::Truncated))?;
+            self.begins_group |= flag == 1;
+        }
+        let from = if self.begins_group { 0 } else { self.groups };
+        for at in from..self.count {
+            let column = self.columns[at];
+            if column.kind == Kind::Text {
+                self.text(column, texts)?;
+            } else {
+                self.number(column)?;
+            }
+        }
+        self.is_first = false;
+        Ok(true)
+    }
+
+    #[inline]
+    fn coded(&mut self, column: Ready) -> Result<u64, DecodeError> {
+        if column.kind == Kind::Fixed {
+            return self.bits.take(column.min).ok_or_else(|| self.error(Reason::Truncated));
+        }
+        let more = self.bits.take(column.prefix).ok_or_else(|| self.error(Reason::Truncated))?;
+        let len = match (column.zero_is_apart, more) {
+            (true, 0) => 0,
+            (true, _) => more - 1 + u64::from(column.min),
+            (false, _) => more + u64::from(column.min),
+        };
+        match len {
+            0 => Ok(0),
+            1..=64 => {
+                let low = u32::try_from(len - 1).unwrap_or(0);
+                let rest = self.bits.take(low).ok_or_else(|| self.error(Reason::Truncated))?;
+                Ok(1 << low | rest)
+            }
+            _ => Err(self.error(Reason::Overflow)),
+        }
+    }
+
+    #[inline]
+    fn number(&mut self, column: Ready) -> Result<(), DecodeError> {
+        let coded = self.coded(column)?;
+        let before = match column.relative {
+            Relative::No => {
+                let value = if column.unit == 1 { Some(coded) } else { coded.checked_mul(column.unit) };
+                self.values[column.to] = value.ok_or_else(|| self.error(Reason::Overflow))?;
+                return Ok(());
+            }
+            Relative::ToGroup(base) if self.begins_group => self.values[usize::from(base)],
+            _ => self.values[column.to],
+        };
+        let value = if column.kind == Kind::Folded {
+            let difference = unzigzag(coded).checked_mul(column.unit.cast_signed());
+            difference.map(|difference| before.wrapping_add(difference.cast_unsigned()))
+        } else {
+            coded.checked_mul(column.unit).and_then(|difference| before.checked_add(difference))
+        };
+        self.values[column.to] = value.ok_or_else(|| self.error(Reason::Overflow))?;
+        Ok(())
+    }
+
+    fn text(&mut self, column: Ready, texts: &mut Vec<u8>) -> Result<(), DecodeError> {
+        let coded = self.coded(column)?;
+        if coded == 0 {
+            // The text of the row before stays where it is.
+            return if self.is_first { Err(self.error(Reason::NothingToRepeat)) } else { Ok(()) };
+        }
+        let len = coded - 1;
+        if len > (self.bits.bits_left() / 8) as u64 {
+            return Err(self.error(Reason::Truncated));
+        }
+        let overflow = self.error(Reason::Overflow);
+        let begin = u32::try_from(texts.len()).map_err(|_| overflow)?;
+        let len = u32::try_from(len).map_err(|_| overflow)?;
+        for _ in 0..len {
+            let byte = self.bits.take(8).ok_or_else(|| self.error(Reason::Truncated))?;
+            texts.push(byte.to_le_bytes()[0]);
+        }
+        self.spans[column.to] = Span { begin, len };
+        Ok(())
+    }
+}
+
+fn ready(column: Column) -> Ready {
+    let id = usize::from(column.id);
+    Ready {
+        to: if id < ID_LIMIT { id } else { UNKNOWN },
+        kind: column.kind,
+        prefix: column.prefix,
+        min: column.min,
+        zero_is_apart: column.zero_is_apart,
+        unit: UNITS.get(column.unit).copied().unwrap_or(1),
+        relative: relative(column.id),
+    }
+}

@@ -1,0 +1,275 @@
+//! Samples as table rows. In: what a snapshot holds. Out: rows of numbers for [`Table`]. Why apart: here, and in `read.rs`
+//! for the way back, stands which field goes into which column; nothing else knows.
+
+use cpumon_model::{
+    Counters, CpuSample, ExitSample, HostInfo, ProcessInfo, ProcessSample, Snapshot, TaskState, ThreadSample,
+};
+
+use super::bits::zigzag;
+use super::columns::{
+    AGENT, ARCH, CGROUP, CMDLINE, COMM, CONTAINER, CPU, CPU_COUNT, END, ENDS_PROCESS, HEALTH_0, HEALTH_1,
+    HEALTH_2, HEALTH_3, HEALTH_4, HEALTH_5, HEALTH_6, HEALTH_7, HOSTNAME, INTERVAL, INVOLUNTARY, IS_KERNEL,
+    KERNEL, LAST_CPU, MODE_0, MODE_1, MODE_2, MODE_3, MODE_4, MODE_5, MODE_6, MODE_7, MODE_8, MODE_9, NAME,
+    NICE, PARENT_PID, PASS_BOOT, PASS_MONO, PASS_WALL, PID, PRIORITY, PROCESS_COMM, PROCESS_COUNT,
+    PROCESS_START, RUN, RUN_DELAY, SOURCE_REASON, START, STATE, SYSTEM, SYSTEM_REST, THREAD_COUNT, TID, UID,
+    USER, VOLUNTARY, section,
+};
+use super::table::{Spec, Table};
+
+/// Counters in the order of every table that has them.
+macro_rules! with_counters {
+    ([$($before:ident),*], [$($after:ident),*]) => {
+        &[$($before,)* RUN, USER, SYSTEM, SYSTEM_REST, RUN_DELAY, VOLUNTARY, INVOLUNTARY, $($after),*]
+    };
+}
+
+pub(crate) const HOST: Spec = Spec {
+    section: section::HOST,
+    group: &[],
+    row: &[INTERVAL, CPU_COUNT, HOSTNAME, KERNEL, ARCH, AGENT, SOURCE_REASON],
+};
+
+pub(crate) const TOTALS: Spec = Spec {
+    section: section::TOTALS,
+    group: &[],
+    row: with_counters!(
+        [THREAD_COUNT, PROCESS_COUNT, PASS_MONO, PASS_BOOT, PASS_WALL],
+        [HEALTH_0, HEALTH_1, HEALTH_2, HEALTH_3, HEALTH_4, HEALTH_5, HEALTH_6, HEALTH_7]
+    ),
+};
+
+pub(crate) const CPUS: Spec = Spec {
+    section: section::CPUS,
+    group: &[],
+    row: &[CPU, MODE_0, MODE_1, MODE_2, MODE_3, MODE_4, MODE_5, MODE_6, MODE_7, MODE_8, MODE_9],
+};
+
+/// Processes whose identity or info is told.
+pub(crate) const PROCESSES: Spec = Spec {
+    section: section::PROCESSES,
+    group: &[],
+    row: with_counters!(
+        [PID, PROCESS_START, PARENT_PID],
+        [UID, IS_KERNEL, NAME, PROCESS_COMM, CONTAINER, CGROUP, CMDLINE]
+    ),
+};
+
+/// Processes whose info the receiver has.
+pub(crate) const PLAIN_PROCESSES: Spec = Spec {
+    section: section::PROCESSES,
+    group: &[],
+    row: with_counters!([PID, PROCESS_START, PARENT_PID], []),
+};
+
+/// Threads whose name is told.
+pub(crate) const THREADS: Spec = Spec {
+    section: section::THREADS,
+    group: &[PID, PROCESS_START],
+    row: with_counters!([TID, START], [STATE, NICE, PRIORITY, LAST_CPU, COMM]),
+};
+
+/// Threads whose name the receiver has.
+pub(crate) const PLAIN_THREADS: Spec = Spec {
+    section: section::THREADS,
+    group: &[PID, PROCESS_START],
+    row: with_counters!([TID, START], [STATE, NICE, PRIORITY, LAST_CPU]),
+};
+
+/// Threads that ended and whose process's info is told.
+pub(crate) const EXITS: Spec = Spec {
+    section: section::EXITS,
+    group: &[PID, PROCESS_START],
+    row: with_counters!(
+        [TID, START],
+        [
+            STATE,
+            NICE,
+            PRIORITY,
+            LAST_CPU,
+            COMM,
+            END,
+            ENDS_PROCESS,
+            PARENT_PID,
+            UID,
+            IS_KERNEL,
+            NAME,
+            PROCESS_COMM,
+            CONTAINER,
+            CGROUP,
+            CMDLINE
+        ]
+    ),
+};
+
+/// Threads that ended in a process that the receiver has.
+pub(crate) const PLAIN_EXITS: Spec = Spec {
+    section: section::EXITS,
+    group: &[PID, PROCESS_START],
+    row: with_counters!([TID, START], [STATE, NICE, PRIORITY, LAST_CPU, COMM, END, ENDS_PROCESS, PARENT_PID]),
+};
+
+/// State letters by how often they occur; others follow as 10 + the byte.
+pub(crate) const STATES: [u8; 10] = *b"SRDIZTtXP?";
+
+/// Longest text sent apart from the command line, bytes.
+const MAX_TEXT_BYTES: usize = 255;
+
+/// Cuts texts so that a row fits one datagram; counts what it cut.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct TextBudget {
+    bytes: usize,
+    pub(crate) cut: u64,
+}
+
+impl TextBudget {
+    /// For rows of at most so many text bytes.
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self { bytes, cut: 0 }
+    }
+
+    /// The texts' values in `table`, each cut (and marked with an ellipsis) to what is left.
+    fn put<const N: usize>(&mut self, texts: [(&str, usize); N], table: &mut Table) -> [u64; N] {
+        const MARK: &str = "…";
+        let mut left = self.bytes;
+        texts.map(|(text, most)| {
+            let most = left.min(most);
+            if text.len() <= most {
+                left -= text.len();
+                return table.text(text.as_bytes());
+            }
+            self.cut += 1;
+            left -= most;
+            let kept = text.floor_char_boundary(most.saturating_sub(MARK.len()));
+            table.cut_text(&text.as_bytes()[..kept], MARK.as_bytes())
+        })
+    }
+}
+
+fn counters(counters: &Counters) -> [u64; 7] {
+    let rest = counters.system_ns.wrapping_sub(counters.run_ns.wrapping_sub(counters.user_ns));
+    [
+        counters.run_ns,
+        counters.user_ns,
+        counters.system_ns,
+        zigzag(rest.cast_signed()),
+        counters.run_delay_ns,
+        counters.voluntary_switches,
+        counters.involuntary_switches,
+    ]
+}
+
+fn state_code(state: TaskState) -> u64 {
+    STATES.iter().position(|&letter| letter == state.0).map_or(10 + u64::from(state.0), |code| code as u64)
+}
+
+/// The columns of a thread row without its name.
+fn thread_values(thread: &ThreadSample) -> [u64; 15] {
+    let [run, user, system, rest, delay, voluntary, involuntary] = counters(&thread.counters);
+    [
+        u64::from(thread.process.pid),
+        thread.process.start_ns,
+        u64::from(thread.key.tid),
+        thread.key.start_ns,
+        run,
+        user,
+        system,
+        rest,
+        delay,
+        voluntary,
+        involuntary,
+        state_code(thread.state),
+        zigzag(i64::from(thread.nice)),
+        zigzag(i64::from(thread.priority) - 20 - i64::from(thread.nice)),
+        u64::from(thread.last_cpu),
+    ]
+}
+
+pub(crate) fn push_plain_thread(table: &mut Table, thread: &ThreadSample) {
+    table.push(&thread_values(thread));
+}
+
+pub(crate) fn push_thread(table: &mut Table, thread: &ThreadSample) {
+    table.push(&thread_values(thread));
+    let comm = table.text(thread.comm.as_bytes());
+    table.push(&[comm]);
+}
+
+fn push_info(table: &mut Table, info: &ProcessInfo, texts: &mut TextBudget) {
+    let values = texts.put(
+        [
+            (&info.name, MAX_TEXT_BYTES),
+            (&info.comm, MAX_TEXT_BYTES),
+            (&info.container, MAX_TEXT_BYTES),
+            (&info.cgroup, MAX_TEXT_BYTES),
+            (&info.cmdline, usize::MAX),
+        ],
+        table,
+    );
+    table.push(&[u64::from(info.uid), u64::from(info.is_kernel)]);
+    table.push(&values);
+}
+
+pub(crate) fn push_plain_process(table: &mut Table, process: &ProcessSample) {
+    table.push(&[u64::from(process.key.pid), process.key.start_ns, u64::from(process.parent_pid)]);
+    table.push(&counters(&process.ended_threads));
+}
+
+pub(crate) fn push_process(table: &mut Table, process: &ProcessSample, texts: &mut TextBudget) {
+    push_plain_process(table, process);
+    push_info(table, &process.info, texts);
+}
+
+/// `boot_ns`: end of the snapshot's pass, near which threads end.
+pub(crate) fn push_plain_exit(table: &mut Table, exit: &ExitSample, boot_ns: u64) {
+    push_thread(table, &exit.thread);
+    let end = zigzag(boot_ns.wrapping_sub(exit.end_ns).cast_signed());
+    table.push(&[end, u64::from(exit.ends_process), u64::from(exit.parent_pid)]);
+}
+
+pub(crate) fn push_exit(table: &mut Table, exit: &ExitSample, boot_ns: u64, texts: &mut TextBudget) {
+    push_plain_exit(table, exit, boot_ns);
+    push_info(table, &exit.info, texts);
+}
+
+pub(crate) fn push_cpu(table: &mut Table, cpu: &CpuSample) {
+    table.push(&[u64::from(cpu.cpu)]);
+    table.push(&cpu.times.to_array());
+}
+
+pub(crate) fn push_totals(table: &mut Table, snapshot: &Snapshot) {
+    let (begin, end) = (snapshot.begin, snapshot.end);
+    table.push(&[
+        u64::from(snapshot.thread_count),
+        u64::from(snapshot.process_count),
+        zigzag(end.mono_ns.wrapping_sub(begin.mono_ns).cast_signed()),
+        zigzag(end.boot_ns.wrapping_sub(begin.boot_ns).cast_signed()),
+        zigzag(end.wall_ns.wrapping_sub(begin.wall_ns)),
+    ]);
+    table.push(&counters(&snapshot.exited_total));
+    let health = &snapshot.health;
+    table.push(&[
+        health.tasks_vanished,
+        health.permission_denied,
+        health.malformed,
+        health.exits_lost,
+        health.intervals_late,
+        health.intervals_skipped,
+        health.own_cpu_ns,
+        health.own_rss_bytes,
+    ]);
+}
+
+pub(crate) fn push_host(table: &mut Table, host: &HostInfo, texts: &mut TextBudget) {
+    table.push(&[host.interval_ns, u64::from(host.cpu_count)]);
+    let values = texts.put(
+        [
+            (&host.hostname, MAX_TEXT_BYTES),
+            (&host.kernel, MAX_TEXT_BYTES),
+            (&host.arch, MAX_TEXT_BYTES),
+            (&host.agent, MAX_TEXT_BYTES),
+            (&host.source_reason, MAX_TEXT_BYTES),
+        ],
+        table,
+    );
+    table.push(&values);
+}

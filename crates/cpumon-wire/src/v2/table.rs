@@ -1,0 +1,475 @@
+//! [`Table`]: rows of one kind on their way into frames. In: rows as numbers and texts. Out: sections, each within one
+//! datagram. Why gather first: the columns' widths and units are chosen for the rows at hand, once per snapshot.
+
+use super::bits::{BitWriter, bit_len, zigzag};
+use super::columns::{
+    Column, Kind, Relative, SYSTEM, SYSTEM_REST, UNITS, has_unit, is_always_told, is_text, relative,
+};
+use super::frames::Frames;
+
+/// A row takes at least this many bits, so that a decoder can bound the number of rows by the bytes.
+pub(crate) const MIN_ROW_BITS: u32 = 4;
+
+/// Which columns a table has.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Spec {
+    /// Section type.
+    pub(crate) section: u8,
+    /// Columns that are the same for a group of rows; written when they change.
+    pub(crate) group: &'static [u8],
+    /// Columns of each row. Keys first.
+    pub(crate) row: &'static [u8],
+}
+
+/// What is known of a column's values.
+#[derive(Copy, Clone, Debug)]
+struct Tally {
+    id: u8,
+    /// Where its values stand in a gathered row.
+    slot: usize,
+    /// Index into [`UNITS`].
+    unit: usize,
+    /// Some difference is negative, so all are folded.
+    folded: bool,
+    zeros: bool,
+    /// Significant bits of the shortest value but 0, and of the longest.
+    min_bits: u32,
+    max_bits: u32,
+    values: u64,
+    /// Sum of the bits below the topmost one.
+    low_bits: u64,
+}
+
+/// A column that is written.
+#[derive(Copy, Clone, Debug)]
+struct Planned {
+    column: Column,
+    slot: usize,
+    /// The unit, ns or whatever the column counts.
+    unit: u64,
+    relative: Relative,
+    /// Slot of the column that the first row of a group is relative to.
+    base_slot: usize,
+}
+
+/// Rows gathered for one section type. Kept and reused.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    /// `stride` values per row: group columns, then row columns. A text is its begin and length in `texts`.
+    values: Vec<u64>,
+    texts: Vec<u8>,
+    stride: usize,
+    tallies: Vec<Tally>,
+    planned: Vec<Planned>,
+    planned_groups: usize,
+}
+
+impl Table {
+    /// Empties it for a new set of rows.
+    pub(crate) fn clear(&mut self) {
+        self.values.clear();
+        self.texts.clear();
+    }
+
+    /// Adds a row: a value for each group and row column of the table's [`Spec`], in that order.
+    pub(crate) fn push(&mut self, row: &[u64]) {
+        self.values.extend_from_slice(row);
+    }
+
+    /// Adds a text, gives the value that stands for it in a row.
+    pub(crate) fn text(&mut self, text: &[u8]) -> u64 {
+        let begin = self.texts.len() as u64;
+        self.texts.extend_from_slice(text);
+        begin << 32 | text.len() as u64
+    }
+
+    /// A text of two parts.
+    pub(crate) fn cut_text(&mut self, kept: &[u8], mark: &[u8]) -> u64 {
+        let begin = self.text(kept) & !0xffff_ffff;
+        self.texts.extend_from_slice(mark);
+        begin | (kept.len() + mark.len()) as u64
+    }
+
+    /// Writes all rows into frames. Returns how many did not fit even an empty datagram.
+    pub(crate) fn write(&mut self, spec: Spec, frames: &mut Frames<'_>) -> u64 {
+        self.stride = spec.group.len() + spec.row.len();
+        let rows = self.values.len() / self.stride;
+        if rows == 0 {
+            return 0;
+        }
+        self.tally(spec, rows);
+        self.plan(spec);
+        let mut lost = 0;
+        let mut at = 0;
+        while at < rows {
+            let written = self.write_section(spec, at, rows, frames);
+            if written == 0 && !frames.next_datagram() {
+                lost += 1;
+                at += 1;
+            }
+            at += written;
+        }
+        lost
+    }
+
+    fn row(&self, at: usize) -> &[u64] {
+        self.values.get(at * self.stride..(at + 1) * self.stride).unwrap_or_default()
+    }
+
+    /// Whether a row begins a group: its group columns differ from the row's before.
+    fn begins_group(&self, at: usize, groups: usize) -> bool {
+        groups > 0 && (at == 0 || self.row(at)[..groups] != self.row(at - 1)[..groups])
+    }
+
+    /// Looks at every value once for its unit and once for its width.
+    fn tally(&mut self, spec: Spec, rows: usize) {
+        let mut tallies = std::mem::take(&mut self.tallies);
+        tallies.clear();
+        tallies.extend(spec.group.iter().chain(spec.row).enumerate().map(|(slot, &id)| Tally::new(id, slot)));
+        for tally in tallies.iter_mut().filter(|tally| has_unit(tally.id)) {
+            tally.unit = self.largest_unit(tally.slot);
+        }
+        for at in 0..tallies.len() {
+            // A difference is a multiple of both columns' units, if one is a multiple of the other; all of them are.
+            if let Relative::ToGroup(base) = relative(tallies[at].id)
+                && let Some(base) = tallies.iter().find(|tally| tally.id == base)
+            {
+                tallies[at].unit = tallies[at].unit.min(base.unit);
+            }
+        }
+        for tally in &mut tallies {
+            self.measure(tally, spec, rows);
+            if tally.folded {
+                *tally = Tally { unit: tally.unit, folded: true, ..Tally::new(tally.id, tally.slot) };
+                self.measure(tally, spec, rows);
+            }
+        }
+        self.tallies = tallies;
+    }
+
+    fn largest_unit(&self, slot: usize) -> usize {
+        let mut unit = UNITS.len() - 1;
+        for row in self.values.chunks_exact(self.stride) {
+            // Differences of numbers above 2^63 wrap, and what wraps is no multiple.
+            while unit > 0 && (row[slot] >> 63 != 0 || !row[slot].is_multiple_of(UNITS[unit])) {
+                unit -= 1;
+            }
+            if unit == 0 {
+                break;
+            }
+        }
+        unit
+    }
+
+    fn measure(&self, tally: &mut Tally, spec: Spec, rows: usize) {
+        let groups = spec.group.len();
+        let base_slot = base_slot(tally.id, spec);
+        let unit = UNITS[tally.unit];
+        for at in 0..rows {
+            let value = self.row(at)[tally.slot];
+            let begins_group = self.begins_group(at, groups);
+            if tally.slot < groups && !begins_group {
+                continue;
+            }
+            if is_text(tally.id) {
+                tally.cover(0);
+                tally.add((value & 0xffff_ffff) + 1);
+                continue;
+            }
+            if relative(tally.id) == Relative::No {
+                tally.add(if unit == 1 { value } else { value / unit });
+                continue;
+            }
+            let first = base_slot.map_or(0, |slot| self.row(at)[slot]);
+            let before = if at == 0 { 0 } else { self.row(at - 1)[tally.slot] };
+            let before = if base_slot.is_some() && begins_group { first } else { before };
+            // Any row may turn out to be the first of a datagram.
+            if !tally.folded && (value < before || value < first) {
+                tally.folded = true;
+                return;
+            }
+            tally.add(difference(value, before, unit, tally.folded));
+            tally.cover(difference(value, first, unit, tally.folded));
+        }
+    }
+
+    /// Chooses columns and widths.
+    fn plan(&mut self, spec: Spec) {
+        let cost = |id: u8| self.tallies.iter().find(|tally| tally.id == id).map(Tally::cost);
+        // System time is told either as it is or as what run − user leaves, whichever is shorter.
+        let unused = match (cost(SYSTEM), cost(SYSTEM_REST)) {
+            (Some(plain), Some(rest)) if plain < rest => SYSTEM_REST,
+            _ => SYSTEM,
+        };
+        let has_both = cost(SYSTEM_REST).is_some();
+        self.planned.clear();
+        self.planned_groups = 0;
+        for tally in &self.tallies {
+            let is_needed = if is_text(tally.id) {
+                is_always_told(tally.id) || tally.max_bits > 1
+            } else {
+                // Without its column system time is what run − user leaves, so zeros must be told.
+                // Likewise a key that is always its group's must not be taken for 0.
+                tally.max_bits > 0
+                    || (has_both && tally.id == SYSTEM)
+                    || matches!(relative(tally.id), Relative::ToGroup(_))
+            };
+            if !is_needed || (has_both && tally.id == unused) {
+                continue;
+            }
+            self.planned_groups += usize::from(tally.slot < spec.group.len());
+            self.planned.push(Planned {
+                column: tally.column(),
+                slot: tally.slot,
+                unit: UNITS[tally.unit],
+                relative: relative(tally.id),
+                base_slot: base_slot(tally.id, spec).unwrap_or(usize::MAX),
+            });
+        }
+        self.ensure_min_row_bits(spec);
+    }
+
+    /// Widens the rows' first column if rows were so short that a decoder would not believe their number.
+    fn ensure_min_row_bits(&mut self, spec: Spec) {
+        let row_columns = &self.planned[self.planned_groups..];
+        let bits: u32 = row_columns
+            .iter()
+            .map(|planned| match planned.column.kind {
+                Kind::Fixed => planned.column.min,
+                Kind::Prefixed | Kind::Text | Kind::Folded => planned.column.prefix,
+            })
+            .sum();
+        if bits >= MIN_ROW_BITS {
+            return;
+        }
+        let Some(key) = self.tallies.get(spec.group.len()) else { return };
+        let column =
+            Column { kind: Kind::Fixed, prefix: 0, min: key.max_bits.max(MIN_ROW_BITS), ..key.column() };
+        let planned = Planned {
+            column,
+            slot: key.slot,
+            unit: UNITS[key.unit],
+            relative: relative(key.id),
+            base_slot: base_slot(key.id, spec).unwrap_or(usize::MAX),
+        };
+        let at = self.planned_groups;
+        match self.planned.get_mut(at) {
+            Some(first) if first.column.id == key.id => *first = planned,
+            _ => self.planned.insert(at, planned),
+        }
+    }
+
+    /// Writes as many rows from `first` on as the current datagram takes; 0 if not even one.
+    fn write_section(&self, spec: Spec, first: usize, rows: usize, frames: &mut Frames<'_>) -> usize {
+        let limit = frames.limit();
+        let out = frames.buffer();
+        let begin = out.len();
+        out.extend_from_slice(&[
+            spec.section,
+            0,
+            0,
+            low_byte(self.planned.len()),
+            low_byte(self.planned_groups),
+        ]);
+        for planned in &self.planned {
+            out.extend_from_slice(&planned.column.to_bytes());
+        }
+        let count_at = out.len();
+        out.extend_from_slice(&[0, 0]);
+        let mut bits = BitWriter::default();
+        let mut at = first;
+        while at < rows && at - first < usize::from(u16::MAX) {
+            let mark = bits.mark(out);
+            self.write_row(at, at == first, &mut bits, out);
+            if bits.byte_len(out) > limit {
+                bits.go_back(out, &mark);
+                break;
+            }
+            at += 1;
+        }
+        if at == first {
+            out.truncate(begin);
+            return 0;
+        }
+        bits.finish(out);
+        let body = u16::try_from(out.len() - begin - 3).unwrap_or(u16::MAX);
+        out[begin + 1..begin + 3].copy_from_slice(&body.to_le_bytes());
+        let count = u16::try_from(at - first).unwrap_or(u16::MAX);
+        out[count_at..count_at + 2].copy_from_slice(&count.to_le_bytes());
+        at - first
+    }
+
+    fn write_row(&self, at: usize, is_first: bool, bits: &mut BitWriter, out: &mut Vec<u8>) {
+        let row = self.row(at);
+        let before = if is_first { &[][..] } else { self.row(at - 1) };
+        let has_groups = self.planned_groups > 0;
+        let begins_group = is_first || (has_groups && self.differs_in_group(at));
+        let mut columns = &self.planned[..];
+        if has_groups {
+            bits.put(out, u64::from(begins_group), 1);
+            if !begins_group {
+                columns = &self.planned[self.planned_groups..];
+            }
+        }
+        for planned in columns {
+            let value = row[planned.slot];
+            if planned.column.kind == Kind::Text {
+                self.write_text(value, before.get(planned.slot).copied(), planned.column, bits, out);
+                continue;
+            }
+            let coded = match planned.relative {
+                Relative::No if planned.unit == 1 => value,
+                Relative::No => value / planned.unit,
+                of => {
+                    let before = match of {
+                        Relative::ToGroup(_) if begins_group => row.get(planned.base_slot),
+                        _ => before.get(planned.slot),
+                    };
+                    let is_folded = planned.column.kind == Kind::Folded;
+                    difference(value, before.copied().unwrap_or(0), planned.unit, is_folded)
+                }
+            };
+            write_number(coded, planned.column, bits, out);
+        }
+    }
+
+    fn differs_in_group(&self, at: usize) -> bool {
+        let (row, before) = (self.row(at), self.row(at - 1));
+        self.planned[..self.planned_groups].iter().any(|planned| row[planned.slot] != before[planned.slot])
+    }
+
+    fn write_text(
+        &self,
+        text: u64,
+        before: Option<u64>,
+        column: Column,
+        bits: &mut BitWriter,
+        out: &mut Vec<u8>,
+    ) {
+        let text = self.text_of(text);
+        if before.is_some_and(|before| self.text_of(before) == text) {
+            return write_number(0, column, bits, out);
+        }
+        write_number(text.len() as u64 + 1, column, bits, out);
+        for &byte in text {
+            bits.put(out, u64::from(byte), 8);
+        }
+    }
+
+    fn text_of(&self, value: u64) -> &[u8] {
+        let begin = usize::try_from(value >> 32).unwrap_or(usize::MAX);
+        let len = usize::try_from(value & 0xffff_ffff).unwrap_or(usize::MAX);
+        begin.checked_add(len).and_then(|end| self.texts.get(begin..end)).unwrap_or_default()
+    }
+}
+
+impl Tally {
+    fn new(id: u8, slot: usize) -> Self {
+        Self {
+            id,
+            slot,
+            unit: 0,
+            folded: false,
+            zeros: false,
+            min_bits: 64,
+            max_bits: 0,
+            values: 0,
+            low_bits: 0,
+        }
+    }
+
+    /// A value that will be written.
+    fn add(&mut self, coded: u64) {
+        self.cover(coded);
+        self.values += 1;
+        self.low_bits += u64::from(bit_len(coded).saturating_sub(1));
+    }
+
+    /// A value that may be written.
+    fn cover(&mut self, coded: u64) {
+        let bits = bit_len(coded);
+        self.max_bits = self.max_bits.max(bits);
+        if bits == 0 {
+            self.zeros = true;
+        } else {
+            self.min_bits = self.min_bits.min(bits);
+        }
+    }
+
+    /// Whether a code of its own for 0 makes the prefix narrower, and how wide that is.
+    fn prefix(&self) -> (bool, u32) {
+        let spread = self.max_bits.saturating_sub(self.min_bits);
+        let apart = bit_len(u64::from(spread + 1));
+        if !self.zeros {
+            return (false, bit_len(u64::from(spread)));
+        }
+        let together = bit_len(u64::from(self.max_bits));
+        (apart < together, apart.min(together))
+    }
+
+    fn fixed_cost(&self) -> u64 {
+        // A folded column says so in its kind, which has a prefix.
+        if self.folded { u64::MAX } else { self.values * u64::from(self.max_bits) }
+    }
+
+    fn prefixed_cost(&self) -> u64 {
+        self.values * u64::from(self.prefix().1) + self.low_bits
+    }
+
+    fn cost(&self) -> u64 {
+        self.fixed_cost().min(self.prefixed_cost())
+    }
+
+    fn column(&self) -> Column {
+        let (id, unit) = (self.id, self.unit);
+        if !is_text(id) && self.fixed_cost() <= self.prefixed_cost() {
+            let min = self.max_bits;
+            return Column { id, kind: Kind::Fixed, prefix: 0, min, zero_is_apart: false, unit };
+        }
+        let kind = match (is_text(id), self.folded) {
+            (true, _) => Kind::Text,
+            (false, true) => Kind::Folded,
+            (false, false) => Kind::Prefixed,
+        };
+        let (zero_is_apart, prefix) = self.prefix();
+        let min = if self.zeros && !zero_is_apart { 0 } else { self.min_bits };
+        Column { id, kind, prefix, min, zero_is_apart, unit }
+    }
+}
+
+fn write_number(value: u64, column: Column, bits: &mut BitWriter, out: &mut Vec<u8>) {
+    if column.kind == Kind::Fixed {
+        return bits.put(out, value, column.min);
+    }
+    let len = bit_len(value);
+    if column.zero_is_apart {
+        bits.put(out, u64::from(if len == 0 { 0 } else { len - column.min + 1 }), column.prefix);
+    } else {
+        bits.put(out, u64::from(len - column.min), column.prefix);
+    }
+    if len > 1 {
+        bits.put(out, value & !(1 << (len - 1)), len - 1);
+    }
+}
+
+/// A difference in units: not negative, or modulo 2^64 and folded.
+fn difference(value: u64, before: u64, unit: u64, is_folded: bool) -> u64 {
+    let difference = value.wrapping_sub(before);
+    if is_folded {
+        zigzag(difference.cast_signed() / unit.cast_signed())
+    } else if unit == 1 {
+        difference
+    } else {
+        difference / unit
+    }
+}
+
+fn base_slot(id: u8, spec: Spec) -> Option<usize> {
+    let Relative::ToGroup(base) = relative(id) else { return None };
+    spec.group.iter().position(|&group| group == base)
+}
+
+/// Counts of columns fit a byte by construction.
+fn low_byte(count: usize) -> u8 {
+    u8::try_from(count).unwrap_or(u8::MAX)
+}

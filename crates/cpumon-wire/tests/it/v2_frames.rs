@@ -1,0 +1,89 @@
+//! v2 frames: what goes in comes out, in few bytes.
+
+use cpumon_model::{Interval, Snapshot};
+use cpumon_wire::Datagrams;
+use cpumon_wire::v2::{Encoder, EncoderOptions, Frame, decode};
+
+use crate::machine::Machine;
+
+/// Puts all datagrams of a snapshot together as a receiver without history would.
+pub fn gather(datagrams: &Datagrams) -> Snapshot {
+    let mut snapshot = Snapshot::default();
+    for (at, bytes) in datagrams.iter().enumerate() {
+        let frame = decode(bytes).unwrap();
+        assert_eq!(usize::from(frame.header.fragment), at);
+        assert_eq!(usize::from(frame.header.fragment_count), datagrams.len());
+        add(&frame, &mut snapshot);
+    }
+    snapshot.sort();
+    snapshot
+}
+
+fn add(frame: &Frame, snapshot: &mut Snapshot) {
+    use cpumon_model::{ExitSample, ProcessSample};
+    use std::sync::Arc;
+    let header = &frame.header;
+    (snapshot.host, snapshot.boot) = (header.host, header.boot);
+    (snapshot.sequence, snapshot.end) = (header.sequence, header.end);
+    (snapshot.fields, snapshot.source) = (header.fields, header.source);
+    snapshot.is_complete = header.is_complete;
+    snapshot.irq_in_run_time = header.irq_in_run_time;
+    if let Some(totals) = &frame.totals {
+        snapshot.begin = totals.begin;
+        snapshot.exited_total = totals.exited_total;
+        snapshot.health = totals.health;
+        (snapshot.thread_count, snapshot.process_count) = (totals.thread_count, totals.process_count);
+    }
+    snapshot.cpus.extend(&frame.cpus);
+    snapshot.threads.extend(frame.threads.iter().map(|row| row.sample));
+    snapshot.processes.extend(frame.processes.iter().map(|row| ProcessSample {
+        key: row.key,
+        parent_pid: row.parent_pid,
+        info: row.info.map(|text| Arc::new(frame.info(&text))).unwrap_or_default(),
+        ended_threads: row.ended_threads,
+    }));
+    snapshot.exits.extend(frame.exits.iter().map(|row| ExitSample {
+        thread: row.thread,
+        parent_pid: row.parent_pid,
+        info: row.info.map(|text| Arc::new(frame.info(&text))).unwrap_or_default(),
+        end_ns: row.end_ns,
+        ends_process: row.ends_process,
+    }));
+}
+
+#[test]
+fn a_full_snapshot_comes_back_whole() {
+    let mut machine = Machine::new(1, 50, 700, 200);
+    machine.run();
+    machine.churn(5, 5);
+    let mut encoder = Encoder::new(EncoderOptions::default());
+    let mut out = Datagrams::new();
+    let report = encoder.encode(&machine.host, &machine.snapshot, &Interval::default(), &mut out);
+    assert_eq!((report.rows_lost, report.texts_cut), (0, 0));
+    assert!(out.iter().all(|datagram| datagram.len() <= 1_400));
+    assert_eq!(gather(&out), machine.snapshot);
+}
+
+#[test]
+fn two_hundred_changed_threads_take_at_most_24_bytes_each() {
+    let mut total = (0, 0);
+    for seed in 0..10 {
+        let mut machine = Machine::new(seed, 50, 200, 200);
+        let options = EncoderOptions { refresh_snapshots: 65_535, ..EncoderOptions::default() };
+        let mut encoder = Encoder::new(options);
+        let mut out = Datagrams::new();
+        for round in 0..6 {
+            let before = machine.snapshot.clone();
+            machine.run();
+            let interval = Interval::between(&before, &machine.snapshot);
+            let report = encoder.encode(&machine.host, &machine.snapshot, &interval, &mut out);
+            if round >= 3 {
+                assert_eq!((report.changed_threads, report.refreshed_threads), (200, 0));
+                total = (total.0 + out.byte_count(), total.1 + 200);
+            }
+        }
+    }
+    let bytes = total.0 as f64 / f64::from(total.1);
+    eprintln!("{bytes:.2} bytes per changed thread, headers and totals included");
+    assert!(bytes <= 24.0, "{bytes:.2} bytes per changed thread");
+}
