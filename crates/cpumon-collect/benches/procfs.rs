@@ -1,6 +1,7 @@
 //! What reading every thread costs. In: a load that this program starts itself (10,000 sleeping threads, 200 active ones,
 //! spread in two ways). Out: a table of CPU time per thread and pass for each way of reading, all in the same run, and the
 //! ratio to the plain loop. `cargo bench -p cpumon-collect --bench procfs`; takes about a minute, ends what it starts.
+//! `-- WORDS` measures only the ways whose names hold these words.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -40,7 +41,7 @@ fn main() {
         ("active threads in the one big process", vec![(idle, active)]),
     ] {
         let loads: Vec<Load> = spread.iter().map(|&(idle, active)| Load::start(idle, active)).collect();
-        report(name, &loads, rounds);
+        report(name, &loads, rounds, arguments.get(1).filter(|only| !only.starts_with('-')));
     }
 }
 
@@ -100,7 +101,7 @@ fn hold(idle: usize, active: usize) {
 type Way = Box<dyn FnMut() -> usize>;
 
 /// Measures every way, round by round, so that all see the same machine.
-fn report(name: &str, loads: &[Load], rounds: usize) {
+fn report(name: &str, loads: &[Load], rounds: usize, only: Option<&String>) {
     let mut ways: Vec<(&str, Way)> = vec![
         ("open-read-close of stat, by path (the plain loop)", Box::new(plain_loop(loads))),
         ("openat-read-close of schedstat from kept directories", Box::new(kept_directories(loads))),
@@ -109,6 +110,7 @@ fn report(name: &str, loads: &[Load], rounds: usize) {
         ("procfs source, whole snapshot of the machine", Box::new(source())),
         ("procfs source and differ", Box::new(source_and_differ())),
     ];
+    ways.retain(|(way, _)| only.is_none_or(|only| way.contains(only.as_str())));
     let mut costs = vec![Vec::new(); ways.len()];
     for round in 0..rounds + 6 {
         for ((_, way), costs) in ways.iter_mut().zip(&mut costs) {

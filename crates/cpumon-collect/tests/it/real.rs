@@ -1,6 +1,8 @@
 //! The real /proc: a thread that burns CPU, threads and processes that begin and end.
 
+use std::cell::RefCell;
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -39,6 +41,7 @@ fn a_spinner_runs_under_its_name() {
     let mut source = procfs();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let stopper = StopOnDrop(&stop);
         let spinner = std::thread::Builder::new().name("it-spinner".into());
         spinner
             .spawn_scoped(scope, || {
@@ -51,7 +54,7 @@ fn a_spinner_runs_under_its_name() {
         let before = look(&mut source);
         std::thread::sleep(Duration::from_millis(500));
         let after = look(&mut source);
-        stop.store(true, Ordering::Relaxed);
+        drop(stopper);
         let interval = Interval::between(&before, &after);
         let row = interval.threads.iter().find(|row| row.comm.as_bytes() == b"it-spinner").unwrap();
         let waited_ns = row.delta.run_delay_ns;
@@ -170,4 +173,114 @@ fn auto_says_what_it_chose() {
     assert!(opened.reason.starts_with(&format!("{name}: ")), "{}", opened.reason);
     assert!(!opened.reason.contains('\n'));
     assert!(host_info(&SourceOptions::default()).unwrap().cpu_count > 0);
+}
+
+/// Stops the threads of a test, a failed one too: a scope waits for all of its threads.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Starts threads that run in bursts, calls `during`, lets them come to rest, and calls `after` with their ids.
+fn with_bursty_threads(count: usize, during: impl FnOnce(&[u32]), after: impl FnOnce(&[u32])) {
+    let (stop, gate) = (AtomicBool::new(false), Mutex::new(()));
+    std::thread::scope(|scope| {
+        let held = gate.lock();
+        let stopper = StopOnDrop(&stop);
+        let (tell, told) = std::sync::mpsc::channel();
+        for nth in 0..count {
+            let (tell, stop, gate) = (tell.clone(), &stop, &gate);
+            scope.spawn(move || {
+                tell.send(u32::try_from(rustix::thread::gettid().as_raw_nonzero().get()).unwrap()).unwrap();
+                while !stop.load(Ordering::Relaxed) {
+                    burn(Duration::from_micros(nth as u64 * 3));
+                    std::thread::sleep(Duration::from_millis(1 + nth as u64 % 40));
+                }
+                // At rest until the test has looked.
+                drop(gate.lock());
+            });
+        }
+        let tids: Vec<u32> = told.iter().take(count).collect();
+        during(&tids);
+        drop(stopper);
+        std::thread::sleep(Duration::from_millis(120));
+        after(&tids);
+        drop(held);
+    });
+}
+
+/// That threads which ran lately are read first must not lose the others.
+#[test]
+fn nothing_that_ran_is_left_out() {
+    let source = RefCell::new(procfs());
+    with_bursty_threads(
+        60,
+        |_| {
+            for _ in 0..60 {
+                look(&mut source.borrow_mut());
+                std::thread::sleep(Duration::from_millis(7));
+            }
+        },
+        |tids| {
+            let snapshot = look(&mut source.borrow_mut());
+            for tid in tids {
+                let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).unwrap();
+                let truth: Vec<u64> = text.split_whitespace().map(|n| n.parse().unwrap()).collect();
+                let row = snapshot.threads.iter().find(|row| row.key.tid == *tid).unwrap();
+                assert_eq!(vec![row.counters.run_ns, row.counters.run_delay_ns], truth[..2], "{row:?}");
+                let switches = row.counters.voluntary_switches + row.counters.involuntary_switches;
+                assert!(switches.abs_diff(truth[2]) <= 1, "{switches} {truth:?}");
+            }
+        },
+    );
+}
+
+/// A program that needs its descriptors itself: the source keeps fewer, and still reads everything.
+#[test]
+fn without_descriptors_to_keep_everything_is_still_read() {
+    if std::env::var_os("CPUMON_IT_STARVED").is_some() {
+        return starve();
+    }
+    let this = std::env::current_exe().unwrap();
+    let script =
+        "ulimit -n 900 && exec \"$0\" --exact real::without_descriptors_to_keep_everything_is_still_read";
+    let child =
+        Command::new("sh").args(["-c", script]).arg(this).env("CPUMON_IT_STARVED", "1").output().unwrap();
+    let said = String::from_utf8_lossy(&child.stdout).into_owned();
+    assert!(child.status.success() && said.contains("1 passed"), "{said}");
+}
+
+fn starve() {
+    let source = RefCell::new(procfs());
+    let held = RefCell::new(Vec::new());
+    with_bursty_threads(
+        60,
+        |_| {
+            for pass in 0..40 {
+                look(&mut source.borrow_mut());
+                if pass == 0 {
+                    let mut held = held.borrow_mut();
+                    held.extend(std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()));
+                    assert!(held.len() > 300, "{}", held.len());
+                    let rest = held.len() - 12;
+                    held.truncate(rest);
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        },
+        |tids| {
+            look(&mut source.borrow_mut());
+            let snapshot = look(&mut source.borrow_mut());
+            held.borrow_mut().clear();
+            for tid in tids {
+                let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).unwrap();
+                let run_ns: u64 = text.split(' ').next().unwrap().parse().unwrap();
+                let row = snapshot.threads.iter().find(|row| row.key.tid == *tid).unwrap();
+                assert_eq!(row.counters.run_ns, run_ns);
+            }
+        },
+    );
 }
