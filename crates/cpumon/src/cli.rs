@@ -49,6 +49,8 @@ pub enum Command {
     Export(ExportArgs),
     /// Take over a database of the original cpumon receiver (2012, 2013)
     Import(ImportArgs),
+    /// Ask a store in SQL, read-only
+    Sql(SqlArgs),
     /// Write the manual pages
     Man(ManArgs),
     /// Write a shell's completions to standard output

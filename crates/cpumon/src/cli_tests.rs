@@ -44,6 +44,7 @@ fn the_names_that_other_tools_rely_on_are_understood() {
         "export pivot --store x.db --legacy 2012",
         "export ledger --store x.db --legacy 2013",
         "hosts --json",
+        "sql --store x.db --format csv SELECT",
         "status --json --url http://127.0.0.1:1",
         "man",
         "completions bash",

@@ -5,11 +5,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use cpumon_export::{ExportError, ExportQuery, Format, Kind, OutputFile, Progress, Report};
+use cpumon_export::{ExportError, ExportQuery, Format, Kind, OutputFile, Progress, Report, SqlFormat};
 use cpumon_model::escape;
+use cpumon_store::sql::Sql;
 use cpumon_store::{Reader, StoreOptions, Writer, legacy};
 
-use crate::cli::{ExportArgs, ExportForm, ExportKind, ImportArgs, LegacyYear, PivotBy, PivotValue};
+use crate::cli::{
+    ExportArgs, ExportForm, ExportKind, ImportArgs, LegacyYear, PivotBy, PivotValue, SqlArgs, SqlForm,
+};
 use crate::exit::{Outcome, Usage};
 use crate::paths::{store_for_reading, store_for_writing};
 use crate::table::Table;
@@ -91,6 +94,21 @@ fn to_file(
         .map_err(|error| file.with_path(error))?;
     file.finish()?;
     Ok(report)
+}
+
+/// `cpumon sql`.
+pub fn sql(args: &SqlArgs) -> anyhow::Result<Outcome> {
+    let session = Sql::open(&store_for_reading(args.store.as_deref()))?;
+    let format = match args.format {
+        SqlForm::Table => SqlFormat::Table,
+        SqlForm::Csv => SqlFormat::Csv,
+        SqlForm::Jsonl => SqlFormat::Jsonl,
+    };
+    let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    match cpumon_export::sql(&session, &args.query, format, &mut out) {
+        Err(error) if !error.is_broken_pipe() => Err(error.into()),
+        _ => Ok(Outcome::Done),
+    }
 }
 
 /// Says what is not in the export although it was asked for.

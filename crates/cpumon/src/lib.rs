@@ -55,6 +55,7 @@ pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
         Command::Agent(args) => agent(args),
         Command::Export(args) => data::export(args),
         Command::Import(args) => data::import(args),
+        Command::Sql(args) => data::sql(args),
         Command::Hosts(HostsArgs { store: Some(store), json, .. }) => {
             to_stdout(|out| data::hosts(store, *json, out))
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cpumon_model::{HostId, HostStatus, Interval};
-use cpumon_store::{HostRecord, Query, Reader, StoreError};
+use cpumon_store::{HostRecord, ProcessFilter, Query, Reader, StoreError, What};
 use cpumon_tui::{Feed, FeedError, HistoryPoint, Task};
 use cpumon_web::Seek;
 
@@ -113,6 +113,10 @@ impl Feed for StoreFeed {
         let mut points = Vec::new();
         // The store's range is open at its begin and closed at its end.
         let query = Query::new(host).range(wall_ns.start.saturating_sub(1), wall_ns.end.saturating_sub(1));
+        let query = match task {
+            Task::Process(key) => query.what(What::Processes).filter(ProcessFilter::Key(key)),
+            Task::Thread(_) => query,
+        };
         self.reader
             .for_each_interval(&query, &mut |interval| {
                 points.push(history_point(interval, task));

@@ -133,6 +133,8 @@ fn a_reader_that_goes_away_is_no_error() {
         std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
         assert!(status.success() && said.is_empty(), "{status:?} {said}");
     }
+    let written = run(&["sql", "--store", store.to_str().unwrap(), "DELETE FROM host"]);
+    assert_eq!(written.status.code(), Some(1), "SQL only reads: {written:?}");
     serve.stop();
     let mut child = cpumon().args(["completions", "bash"]).stdout(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());

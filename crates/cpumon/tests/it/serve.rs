@@ -1,6 +1,7 @@
 //! A receiver at work: agents, the original's datagrams, floods, several readers.
 
 use std::net::SocketAddr;
+use std::process::Stdio;
 use std::time::Duration;
 
 use crate::support::{Serve, cpumon, eventually, ok, run, sender, text, v1_dir, wait};
@@ -35,6 +36,35 @@ fn send_set(from: &std::net::UdpSocket, to: SocketAddr, set: i64) {
 }
 
 #[test]
+fn an_agent_is_seen_live_stored_and_marked_unauthenticated() {
+    let serve = Serve::start(&["--no-agent"]);
+    let to = serve.udp.to_string();
+    let mut agent = cpumon();
+    agent.args(["agent", "--to", &to, "--interval", "200ms", "--count", "20", "--host-name", "dev"]);
+    let mut agent = agent.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+
+    let host = eventually("the agent's host", || serve.host("dev"));
+    assert_eq!(host["trust"], "unauthenticated");
+    assert!(host["address"].as_str().unwrap().starts_with("127.0.0.1:"), "{host}");
+
+    let top = ok(&["top", "--host", "dev", "--url", &serve.url, "-b", "-n", "2"]);
+    assert!(top.contains("unauthenticated"), "{top}");
+    let json = ok(&["top", "--host", "dev", "--url", &serve.url, "-b", "-n", "1", "-o", "json"]);
+    let first: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    assert!(first.is_object());
+
+    // Reading while the receiver writes.
+    let rows = eventually("a stored interval", || {
+        let output = run(&["export", "ledger", "--store", serve.store()]);
+        let rows = text(&output.stdout).lines().count();
+        (output.status.success() && rows > 3).then_some(rows)
+    });
+    assert!(rows > 3);
+    assert!(wait(&mut agent, "agent").success());
+    serve.stop();
+}
+
+#[test]
 fn an_agent_that_speaks_the_originals_protocol_is_seen() {
     let serve = Serve::start(&["--no-agent"]);
     let to = serve.udp.to_string();
@@ -64,6 +94,10 @@ fn datagrams_of_the_original_are_shown_and_stored() {
     });
     assert!(csv.contains("NK.EXE") && csv.contains("\"it's;\"\"odd\"\"\""), "{csv}");
     assert!(csv.contains(",20000000,"), "20 ms of user time: {csv}");
+    let query =
+        "SELECT name, count(*), sum(user_ns) FROM process_interval WHERE name = 'NK.EXE' GROUP BY name";
+    let answer = ok(&["sql", "--store", serve.store(), "--format", "csv", query]);
+    assert_eq!(answer.lines().nth(1), Some("NK.EXE,3,63000000"), "20 + 21 + 22 ms: {answer}");
     let listed = ok(&["hosts", "--store", serve.store()]);
     assert!(listed.contains("127.0.0.2") && listed.contains("unauthenticated"), "{listed}");
     serve.stop();
