@@ -17,6 +17,10 @@ use crate::alloc::allocations;
 /// Longer than the 15 bytes of a comm.
 const BURNER: &str = "short-lived-burner-program";
 
+/// A task is joined or reaped some microseconds before its last switch; on a crowded machine it may be pushed off the CPU
+/// between the two.
+const LAST_SWITCH: Duration = Duration::from_millis(60);
+
 /// The tests load the machine, choose pids and look at memory: each has the kernel for itself.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
@@ -185,14 +189,14 @@ fn a_fork_storm_is_charged_to_its_program() {
         });
         children.extend(storms.into_iter().flat_map(|storm| storm.join().unwrap()));
         // A child is reaped some microseconds before its last switch.
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(LAST_SWITCH);
         stop.store(true, Ordering::SeqCst);
         watcher.join().unwrap();
     });
     let truth_ns: i64 = children.iter().map(|child| ns(child.1)).sum();
     let share = charged_ns as f64 / truth_ns as f64;
     println!("{} children, {} ms, charged {:.3} %", children.len(), truth_ns / 1_000_000, share * 100.0);
-    assert!(children.len() > 100, "{}", children.len());
+    assert!(children.len() > 20, "{}", children.len());
     // rusage is read before the last switch, and up to a tick old then: the truth is a little more.
     assert!((0.99..1.06).contains(&share), "{share}");
     for (pid, _) in &children {
@@ -227,8 +231,7 @@ fn threads_that_come_and_go_leave_their_time() {
             });
             truth_ns += thread.unwrap().join().unwrap();
         }
-        // A thread is joined some microseconds before its last switch.
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(LAST_SWITCH);
         stop.store(true, Ordering::SeqCst);
         watcher.join().unwrap();
         truth_ns
@@ -262,8 +265,7 @@ fn a_reused_pid_is_another_process() {
         }
     }
     assert_eq!(pids.len(), 2, "nobody gave the pid back");
-    // The child is reaped some microseconds before its last switch.
-    std::thread::sleep(Duration::from_millis(5));
+    std::thread::sleep(LAST_SWITCH);
     let after = look(&mut source);
     let mut names: Vec<_> = after
         .exits
@@ -301,7 +303,7 @@ fn an_exec_renames_the_process() {
     assert_eq!(renamed, (key, BURNER.to_owned(), BURNER[..15].to_owned()));
     drop(input);
     wait_with_usage(&mut child);
-    std::thread::sleep(Duration::from_millis(5));
+    std::thread::sleep(LAST_SWITCH);
     let last = look(&mut source);
     let exit = last.exits.iter().find(|exit| exit.thread.process == key).unwrap();
     assert_eq!((&*exit.info.name, exit.ends_process), (BURNER, true));
@@ -348,7 +350,7 @@ fn an_exec_by_another_thread_counts_nothing_twice() {
         std::thread::sleep(Duration::from_millis(100));
         drop(child.stdin.take());
         let truth_ns = ns(wait_with_usage(&mut child));
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(LAST_SWITCH);
         stop.store(true, Ordering::SeqCst);
         watcher.join().unwrap();
         (child.id(), truth_ns)
@@ -429,21 +431,26 @@ fn many_passes_do_not_grow() {
 fn a_quiet_pass_allocates_nothing() {
     let Some((mut source, _turn)) = bpf() else { return };
     let mut snapshots = [Snapshot::default(), Snapshot::default()];
-    // Every list gets to know some execs and exits.
-    for _ in 0..40 {
-        assert!(Command::new("/bin/true").status().unwrap().success());
+    // Every list gets to know some execs and exits; the lists of events change places at each pass.
+    for snapshot in &mut snapshots {
+        for _ in 0..30 {
+            assert!(Command::new("/bin/true").status().unwrap().success());
+        }
+        source.source.snapshot(snapshot).unwrap();
     }
-    let mut quiet = 0;
-    for round in 0..200 {
+    let (mut alike, mut quiet) = (0, 0);
+    for round in 0..300 {
         let [before, after] = &mut snapshots;
         std::mem::swap(before, after);
         let count = allocations();
         source.source.snapshot(after).unwrap();
         let taken = allocations() - count;
         let keys = |snapshot: &Snapshot| snapshot.threads.iter().map(|thread| thread.key).collect::<Vec<_>>();
-        // The machine is never quiet for long: passes in which something began, ended or was renamed do not count.
         let same_names = before.processes.iter().map(|p| &p.info).eq(after.processes.iter().map(|p| &p.info));
-        if round > 5 && after.exits.is_empty() && keys(before) == keys(after) && same_names {
+        alike =
+            if after.exits.is_empty() && keys(before) == keys(after) && same_names { alike + 1 } else { 0 };
+        // The machine is never quiet for long. Lists change places, so each needs a pass to grow.
+        if alike > 2 {
             assert_eq!(taken, 0, "round {round}");
             quiet += 1;
         }

@@ -23,6 +23,8 @@ pub(crate) struct Exits {
     list: Vec<Exit>,
     /// Indexes into `list`, by process and end.
     by_process: Vec<usize>,
+    /// Stands in until the process has been named.
+    unnamed: Arc<ProcessInfo>,
 }
 
 impl Exits {
@@ -59,8 +61,9 @@ impl Exits {
             into.exits.push(ExitSample {
                 thread: exit.task.to_sample(),
                 parent_pid: exit.task.parent_pid,
+                info: Arc::clone(&self.unnamed),
                 end_ns: exit.end_ns,
-                ..ExitSample::default()
+                ends_process: false,
             });
         }
         let list = &self.list;

@@ -78,7 +78,7 @@ impl BpfSource {
             cpus: CpuStat::open(&options.proc_root)?,
             own: OwnUsage::open(),
             infos: InfoCache::open(&options.proc_root, options.cmdline)?,
-            tracker: Tracker::default(),
+            tracker: Tracker::new(),
             records: Vec::new(),
             events: Vec::new(),
             malformed: 0,

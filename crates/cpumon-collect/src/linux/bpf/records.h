@@ -39,13 +39,14 @@ _Static_assert(__builtin_offsetof(struct task_record, nice) == 104, "task_record
 
 #define EVENT_EXIT 1
 #define EVENT_EXEC 2
+#define EVENT_ENDING 3
 
 // Length of an executable's name in an event, its NUL included.
 #define EXEC_NAME_BYTES 120
 
-// A thread's last words.
+// A thread's last words, or (EVENT_ENDING) those when it began to end: from then on it may be out of every list.
 struct exit_event {
-	__u32 kind; // EVENT_EXIT
+	__u32 kind; // EVENT_EXIT, EVENT_ENDING
 	__u32 threads_left; // threads of its process that had not begun to end (signal->live)
 	__u64 end_ns; // CLOCK_BOOTTIME
 	struct task_record task;

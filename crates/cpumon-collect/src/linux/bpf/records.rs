@@ -40,7 +40,7 @@ pub(crate) struct TaskRecord {
     pub(crate) missed: u32,
 }
 
-/// A thread's last words.
+/// A thread's last words, or those when it began to end.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct ExitEvent {
@@ -95,11 +95,13 @@ const _: () = {
 #[derive(Copy, Clone, Debug)]
 pub(crate) enum Event {
     Exit(ExitEvent),
+    Ending(ExitEvent),
     Exec(ExecEvent),
 }
 
 const EVENT_EXIT: u32 = 1;
 const EVENT_EXEC: u32 = 2;
+const EVENT_ENDING: u32 = 3;
 
 /// A type that any bytes make a valid value of: integers and arrays of them, without padding.
 ///
@@ -142,6 +144,7 @@ impl Event {
         match u32::from_ne_bytes(*bytes.first_chunk()?) {
             EVENT_EXIT => read_plain(bytes).map(Self::Exit),
             EVENT_EXEC => read_plain(bytes).map(Self::Exec),
+            EVENT_ENDING => read_plain(bytes).map(Self::Ending),
             _ => None,
         }
     }

@@ -65,6 +65,13 @@ impl Renames {
         }
     }
 
+    /// Puts the identity on one thread.
+    pub(crate) fn put_on(&self, task: &mut TaskRecord) {
+        if let Some(rename) = self.list.iter().find(|rename| rename.kernel_key == task.key()) {
+            rename.put_on(task);
+        }
+    }
+
     /// Puts the identity on a thread that ended, and forgets it.
     pub(crate) fn end(&mut self, task: &mut TaskRecord) {
         if let Some(at) = self.list.iter().position(|rename| rename.kernel_key == task.key()) {

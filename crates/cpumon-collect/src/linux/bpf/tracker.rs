@@ -19,8 +19,10 @@ const MAX_MISSED: u32 = 2;
 pub(crate) struct Tracker {
     /// The live threads of the last pass, settled, ascending by key.
     before: Vec<TaskRecord>,
-    /// Threads that are on their way out.
+    /// Threads that are on their way out: in no list any more, last switch not yet made.
     leaving: Vec<TaskRecord>,
+    /// Threads that began to end in this pass, as they were then; settled.
+    endings: Vec<TaskRecord>,
     /// Leaders that ended before their process.
     ended_leaders: Vec<TaskRecord>,
     exits: Exits,
@@ -34,6 +36,12 @@ pub(crate) struct Tracker {
 }
 
 impl Tracker {
+    /// Knows nothing yet. The lists of what happens now and then have room from the start.
+    pub(crate) fn new() -> Self {
+        let room = || Vec::with_capacity(64);
+        Self { leaving: room(), ended_leaders: room(), endings: room(), ..Self::default() }
+    }
+
     /// Fills the lists, counts and health of `into`, whose `begin` must be set. `records` comes back with other content:
     /// it is a buffer for the next pass. `lost` is cumulative.
     pub(crate) fn track(
@@ -49,9 +57,11 @@ impl Tracker {
         }
         sort(records);
         self.exits.clear();
+        self.endings.clear();
         for event in events {
             match event {
                 Event::Exit(exit) => self.note_exit(exit),
+                Event::Ending(exit) => self.note_ending(exit),
                 Event::Exec(exec) => self.note_exec(exec, into.begin.boot_ns, records, infos),
             }
         }
@@ -66,6 +76,13 @@ impl Tracker {
         self.names.end_pass();
         self.renames.keep_alive(records);
         std::mem::swap(&mut self.before, records);
+    }
+
+    fn note_ending(&mut self, exit: &ExitEvent) {
+        let mut task = exit.task;
+        self.renames.put_on(&mut task);
+        task.settle(find(&self.before, &task));
+        self.endings.push(task);
     }
 
     fn note_exit(&mut self, exit: &ExitEvent) {
@@ -87,8 +104,9 @@ impl Tracker {
 
     /// For a thread that outlived its leader.
     fn process_start(&self, earlier: Option<&TaskRecord>, task: &TaskRecord) -> u64 {
+        let ending = || self.endings.iter().rev().find(|ending| ending.key() == task.key());
         let leader = || self.before.binary_search_by_key(&task.pid, |other| other.tid).ok();
-        let known = earlier.or_else(|| leader().and_then(|at| self.before.get(at)));
+        let known = earlier.or_else(ending).or_else(|| leader().and_then(|at| self.before.get(at)));
         known.map_or(task.start_ns, |known| known.process_start_ns)
     }
 
@@ -158,11 +176,22 @@ impl Tracker {
             self.note_missing(earlier, has_lost);
             earlier += 1;
         }
+        self.add_leaving(records, into);
+    }
+
+    /// Adds the threads that only their events, or the last pass, tell of.
+    fn add_leaving(&mut self, records: &mut Vec<TaskRecord>, into: &mut Snapshot) {
+        for task in &self.endings {
+            let is_in = |list: &[TaskRecord]| find(list, task).is_some();
+            if !self.exits.contains(task.key()) && !is_in(records) && !is_in(&self.before) {
+                self.leaving.push(*task);
+            }
+        }
         if !self.leaving.is_empty() {
             records.extend_from_slice(&self.leaving);
             into.threads.extend(self.leaving.iter().map(|task| task.to_sample()));
             sort(records);
-            into.threads.sort_by_key(|thread| thread.key);
+            into.threads.sort_unstable_by_key(|thread| thread.key);
         }
     }
 
@@ -202,7 +231,7 @@ impl Tracker {
             into.processes.push(self.process(task, leader, infos));
         }
         if into.processes.len() > listed {
-            into.processes.sort_by_key(|process| process.key);
+            into.processes.sort_unstable_by_key(|process| process.key);
         }
     }
 

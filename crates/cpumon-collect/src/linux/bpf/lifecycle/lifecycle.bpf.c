@@ -1,5 +1,7 @@
 // traces:   the last switch of each thread (tp_btf/sched_switch with a dead prev: only then are its counters final; at
-//           sched_process_exit its run time is up to a tick old) and each exec (tp_btf/sched_process_exec).
+//           sched_process_exit its run time is up to a tick old), the beginning of its end (tp_btf/sched_process_exit:
+//           after it a thread may be out of every list and still run for a while), each exec
+//           (tp_btf/sched_process_exec).
 // produces: `struct exit_event` and `struct exec_event` in a ring buffer, in the order in which they happened;
 //           `struct lost_exits` for those that did not fit.
 // costs:    see mod.rs, where it is measured.
@@ -48,23 +50,33 @@ static __noinline int count_lost_exit(struct task_struct *task)
 	return 0;
 }
 
+static __always_inline bool send_exit(struct task_struct *task, __u32 kind)
+{
+	struct exit_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+
+	if (!event)
+		return false;
+	event->kind = kind;
+	event->threads_left = task->signal->live.counter;
+	event->end_ns = bpf_ktime_get_boot_ns();
+	fill_record(&event->task, task);
+	bpf_ringbuf_submit(event, wakeup());
+	return true;
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(last_switch, bool preempt, struct task_struct *prev)
 {
-	struct exit_event *event;
-
-	if (state_of(prev) != TASK_DEAD)
-		return 0;
-	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
-	if (!event) {
+	if (state_of(prev) == TASK_DEAD && !send_exit(prev, EVENT_EXIT))
 		count_lost_exit(prev);
-		return 0;
-	}
-	event->kind = EVENT_EXIT;
-	event->threads_left = prev->signal->live.counter;
-	event->end_ns = bpf_ktime_get_boot_ns();
-	fill_record(&event->task, prev);
-	bpf_ringbuf_submit(event, wakeup());
+	return 0;
+}
+
+// If this one does not fit, nothing is lost: it only bridges the time until the last switch.
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(ending, struct task_struct *task)
+{
+	send_exit(task, EVENT_ENDING);
 	return 0;
 }
 

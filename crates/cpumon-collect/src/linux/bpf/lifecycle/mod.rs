@@ -21,7 +21,7 @@ static OBJECT: &Embedded<[u8]> = &Embedded(*include_bytes!(concat!(env!("OUT_DIR
 
 const PROBE: &str = "lifecycle";
 
-/// Ring buffer for each CPU, bytes; a fork+exec+exit takes 392. A power of two, as the kernel wants it.
+/// Ring buffer for each CPU, bytes; a short process takes 528. A power of two, as the kernel wants it.
 const RING_BYTES_PER_CPU: usize = 1 << 20;
 const MAX_RING_BYTES: usize = 16 << 20;
 
@@ -44,6 +44,7 @@ impl Waiting {
             Some(event) if self.events.len() < MAX_WAITING => self.events.push(event),
             Some(Event::Exit(exit)) => self.overflow.add(&exit.task),
             Some(Event::Exec(_)) => self.overflow.execs += 1,
+            Some(Event::Ending(_)) => {}
         }
     }
 }
