@@ -1,2 +1,189 @@
-//! What the agent costs.
-fn main() {}
+//! What the agent costs: CPU per thread and snapshot over collect, diff, encode and send, with 10,000 idle and 200 active
+//! threads. In: nothing, it makes its own load, in processes of its own, for a bounded time. Out: a table, with a plain
+//! open-read-close loop over /proc/PID/task/TID/stat beside it in the same run.
+//!
+//! `cargo bench -p cpumon-agent --bench agent_cost [-- IDLE ACTIVE SECONDS]`
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::UdpSocket;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+use std::{env, fs, hint, io, thread};
+
+use cpumon_agent::{Agent, SamplerOptions, Settings};
+use cpumon_collect::{SourceChoice, SourceOptions};
+use cpumon_link::Target;
+use rustix::time::{ClockId, clock_gettime};
+
+/// Processes that the load is spread over.
+const LOAD_PROCESSES: usize = 10;
+/// Snapshots before the measured ones: buffers grow, everything has been sent once.
+const WARM_UP: u32 = 3;
+/// No load outlives this.
+const LOAD_LIMIT: Duration = Duration::from_mins(5);
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+fn main() -> ExitCode {
+    // Cargo passes `--bench`.
+    let words: Vec<String> = env::args().skip(1).filter(|word| word != "--bench").collect();
+    let number =
+        |at: usize, default: usize| words.get(at).and_then(|word| word.parse().ok()).unwrap_or(default);
+    let done = match words.first().map(String::as_str) {
+        Some("load") => load(number(1, 0), number(2, 0)),
+        Some("agent") => measure_agent(words.get(1).map_or("auto", String::as_str), number(2, 10)),
+        Some("plain") => measure_plain_loop(number(1, 5)),
+        _ => compare(number(0, 10_000), number(1, 200), number(2, 10)),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("agent_cost: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A process that ends with this one.
+struct Load(Child);
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        // Closing its input ends it; it may have ended already.
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+fn compare(idle: usize, active: usize, seconds: usize) -> Outcome<()> {
+    let mut loads = Vec::new();
+    for at in 0..LOAD_PROCESSES {
+        let share = |all: usize| (all * (at + 1) / LOAD_PROCESSES - all * at / LOAD_PROCESSES).to_string();
+        let arguments = ["load".to_owned(), share(idle), share(active)];
+        let mut child = itself(&arguments)?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map(Load)?;
+        let ready = child.0.stdout.take().ok_or("no output")?;
+        BufReader::new(ready).read_line(&mut String::new())?;
+        loads.push(child);
+    }
+    println!("{idle} idle and {active} active threads, {seconds} snapshots, 1 s apart");
+    println!("way              ns/thread  us/snapshot  threads  changed  B/changed  pass us  RSS MB  lost");
+    for arguments in [["agent", "bpf"], ["agent", "procfs"], ["plain", "5"]] {
+        let words = [arguments[0].to_owned(), arguments[1].to_owned(), seconds.to_string()];
+        if !itself(&words)?.status()?.success() {
+            println!("{:<16} not possible here", arguments.join(" "));
+        }
+    }
+    Ok(())
+}
+
+fn itself(arguments: &[String]) -> io::Result<Command> {
+    let mut command = Command::new(env::current_exe()?);
+    command.args(arguments);
+    Ok(command)
+}
+
+/// Threads that sleep, and threads that run about 20 us five times a second, until the input ends.
+fn load(idle: usize, active: usize) -> Outcome<()> {
+    let spawn = |work: fn()| thread::Builder::new().stack_size(64 << 10).name("load".into()).spawn(work);
+    for _ in 0..idle {
+        spawn(|| thread::sleep(LOAD_LIMIT))?;
+    }
+    for _ in 0..active {
+        spawn(|| {
+            let end = Instant::now() + LOAD_LIMIT;
+            while Instant::now() < end {
+                thread::sleep(Duration::from_millis(200));
+                let start = Instant::now();
+                while start.elapsed() < Duration::from_micros(20) {
+                    hint::spin_loop();
+                }
+            }
+        })?;
+    }
+    println!("ready");
+    io::stdout().flush()?;
+    spawn(|| {
+        thread::sleep(LOAD_LIMIT);
+        std::process::exit(0);
+    })?;
+    io::stdin().read_to_end(&mut Vec::new())?;
+    std::process::exit(0);
+}
+
+fn cpu_time() -> Duration {
+    let now = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+fn measure_agent(source: &str, seconds: usize) -> Outcome<()> {
+    let sink = UdpSocket::bind("127.0.0.1:0")?;
+    let options = SourceOptions {
+        choice: source.parse::<SourceChoice>()?,
+        interval: Duration::from_secs(1),
+        ..SourceOptions::default()
+    };
+    let settings = Settings {
+        sampler: SamplerOptions { source: options, hostname: None },
+        to: vec![Target::Unicast(sink.local_addr()?)],
+        v1: false,
+        pace: None,
+        max_datagram: None,
+        refresh: None,
+        count: None,
+    };
+    let mut agent = Agent::open(&settings)?;
+    let stop = AtomicBool::new(false);
+    for _ in 0..WARM_UP {
+        agent.step(&stop)?;
+    }
+    let (before, sent) = (cpu_time(), agent.totals().sent);
+    let (mut threads, mut changed, mut pass_us) = (0_u64, 0_u64, 0.0);
+    for _ in 0..seconds {
+        agent.step(&stop)?;
+        threads += u64::from(agent.totals().threads);
+        changed += agent.threads_sent().0;
+        pass_us += agent.last_pass_ns() as f64 / 1e3;
+    }
+    let (spent, totals, each) = (cpu_time().saturating_sub(before), agent.totals(), seconds.max(1) as f64);
+    println!(
+        "agent {source:<10} {:>9.0}  {:>11.0}  {:>7.0}  {:>7.0}  {:>9.1}  {:>7.0}  {:>6.1}  {:>4}",
+        spent.as_nanos() as f64 / threads as f64,
+        spent.as_micros() as f64 / each,
+        threads as f64 / each,
+        changed as f64 / each,
+        (totals.sent.bytes - sent.bytes) as f64 / (changed as f64).max(1.0),
+        pass_us / each,
+        totals.health.own_rss_bytes as f64 / 1e6,
+        totals.sent.errors + totals.health.exits_lost + totals.health.intervals_skipped,
+    );
+    Ok(())
+}
+
+/// What everybody does: list, open, read and close the stat file of every thread.
+fn measure_plain_loop(passes: usize) -> Outcome<()> {
+    let mut buffer = [0_u8; 1024];
+    let (before, mut threads) = (cpu_time(), 0_u64);
+    for _ in 0..passes {
+        for process in fs::read_dir("/proc")?.flatten() {
+            if !process.file_name().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit()) {
+                continue;
+            }
+            // Processes and threads that end meanwhile are normal.
+            let Ok(tasks) = fs::read_dir(process.path().join("task")) else { continue };
+            for task in tasks.flatten() {
+                let read =
+                    fs::File::open(task.path().join("stat")).and_then(|mut file| file.read(&mut buffer));
+                threads += u64::from(read.is_ok_and(|bytes| hint::black_box(bytes) > 0));
+            }
+        }
+    }
+    let (spent, each) = (cpu_time().saturating_sub(before), passes.max(1) as f64);
+    println!(
+        "plain /proc loop {:>9.0}  {:>11.0}  {:>7.0}",
+        spent.as_nanos() as f64 / (threads as f64).max(1.0),
+        spent.as_micros() as f64 / each,
+        threads as f64 / each,
+    );
+    Ok(())
+}

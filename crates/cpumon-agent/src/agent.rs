@@ -143,6 +143,12 @@ impl Agent {
         &self.datagrams
     }
 
+    /// How long the last collection pass took, ns.
+    #[must_use]
+    pub fn last_pass_ns(&self) -> u64 {
+        self.sampler.last_interval().pass_ns
+    }
+
     /// Threads in the last step's frames because they ran, and those that were only repeated (v2).
     #[must_use]
     pub fn threads_sent(&self) -> (u64, u64) {

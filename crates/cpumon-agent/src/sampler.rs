@@ -120,6 +120,12 @@ impl Sampler {
         Ok(Some((&self.info, self.last_step())))
     }
 
+    /// The interval of the last step.
+    #[must_use]
+    pub fn last_interval(&self) -> &Interval {
+        &self.interval
+    }
+
     /// Which source measures.
     #[must_use]
     pub fn kind(&self) -> SourceKind {
