@@ -15,6 +15,7 @@ pub mod hub;
 mod man;
 mod past;
 pub mod paths;
+mod screen;
 mod serve;
 mod signals;
 mod status;

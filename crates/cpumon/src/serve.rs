@@ -16,6 +16,7 @@ use crate::desk::{Desk, Plan, SecondLines, sampler_options, store_options};
 use crate::exit::{Outcome, Usage};
 use crate::feeds::HubFeed;
 use crate::paths::store_for_writing;
+use crate::screen;
 use crate::signals::Signals;
 
 /// How often a waiting command looks whether it is to end.
@@ -67,9 +68,9 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     let signals = Signals::install()?;
     let desk = Desk::start(&plan)?;
     let ended = if has_screen {
-        let mut feed = HubFeed::new(Arc::clone(desk.hub()));
+        let feed = Box::new(HubFeed::new(Arc::clone(desk.hub())));
         let options = Options { stop: Arc::clone(signals.stop()), ..Options::default() };
-        cpumon_tui::run(&mut feed, &options).map_err(Into::into)
+        screen::show(feed, options)
     } else {
         say_start(&desk).and_then(|()| wait(&desk, &signals, true, args.iterations))
     };

@@ -14,6 +14,7 @@ use crate::clock;
 use crate::exit::{Outcome, Usage};
 use crate::feeds::{LocalFeed, RemoteFeed, StoreFeed};
 use crate::paths::store_for_reading;
+use crate::screen;
 use crate::signals::Signals;
 use crate::when;
 
@@ -32,7 +33,7 @@ pub fn top(args: &TopArgs) -> anyhow::Result<Outcome> {
         threads: args.threads,
         ..Options::default()
     };
-    cpumon_tui::run(&mut *feed, &options)?;
+    screen::show(feed, options)?;
     Ok(signals.outcome())
 }
 
@@ -46,7 +47,7 @@ fn check(args: &TopArgs) -> Result<(), Usage> {
     Ok(())
 }
 
-fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed>> {
+fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed + Send>> {
     let host = args.host.as_deref();
     match host {
         Some(name) if args.at.is_none() && args.store.is_none() => remote_or_store(args, name),
@@ -66,7 +67,7 @@ fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed>> {
     }
 }
 
-fn stored(path: &Path, host: Option<&str>, note: &str) -> anyhow::Result<Box<dyn Feed>> {
+fn stored(path: &Path, host: Option<&str>, note: &str) -> anyhow::Result<Box<dyn Feed + Send>> {
     let feed = StoreFeed::open(path, host, note)?;
     if feed.host().is_none() {
         return Err(anyhow!("store {} holds no data yet", path.display()));
@@ -75,7 +76,7 @@ fn stored(path: &Path, host: Option<&str>, note: &str) -> anyhow::Result<Box<dyn
 }
 
 /// The receiver; if none runs at the usual place, what its store kept.
-fn remote_or_store(args: &TopArgs, name: &str) -> anyhow::Result<Box<dyn Feed>> {
+fn remote_or_store(args: &TopArgs, name: &str) -> anyhow::Result<Box<dyn Feed + Send>> {
     let client = Client::new(args.url.as_deref().unwrap_or(HTTP_URL)).map_err(Usage)?;
     match client.find(name) {
         Ok(host) => Ok(Box::new(RemoteFeed::start(client, host.info.host)?)),

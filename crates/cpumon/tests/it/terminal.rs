@@ -85,3 +85,19 @@ fn keys_work_and_the_terminal_is_restored() {
     tmux.keys(&["echo af''ter", "Enter"]);
     tmux.wait_for("a working shell", |screen| screen.lines().any(|line| line == "after"));
 }
+
+/// It looped on the closed terminal with one CPU until it was killed.
+#[test]
+fn a_terminal_that_goes_away_ends_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let pid_file = dir.path().join("pid");
+    let binary = env!("CARGO_BIN_EXE_cpumon");
+    let script = format!("echo $$ > {}; exec {binary} top --source procfs", pid_file.display());
+    let Some(tmux) = Tmux::start(&script) else { return };
+    tmux.wait_for("the grid", |screen| screen.contains("capacity"));
+    let pid = std::fs::read_to_string(&pid_file).unwrap();
+    let process = std::path::Path::new("/proc").join(pid.trim());
+    assert!(process.exists());
+    drop(tmux);
+    eventually("the process to end", || (!process.exists()).then_some(()));
+}
