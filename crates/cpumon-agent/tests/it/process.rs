@@ -10,10 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 /// The agent with a source that needs no privileges.
 fn agent(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cpumon-agent"));
-    command
-        .args(["--source", "procfs", "--interval", "100ms", "--v1"])
-        .args(arguments)
-        .stderr(Stdio::piped());
+    command.args(["--source", "procfs", "--interval", "100ms"]).args(arguments).stderr(Stdio::piped());
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CPUMON_")) {
         command.env_remove(name);
     }

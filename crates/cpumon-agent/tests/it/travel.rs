@@ -1,5 +1,5 @@
-//! The agent in one network namespace, a receiver in another: what is measured here arrives there, by broadcast,
-//! in the original's protocol.
+//! The agent in one network namespace, a receiver in another: what is measured here arrives there, by broadcast and by
+//! multicast, in both protocols.
 
 use std::net::IpAddr;
 use std::process::{Child, Command, Stdio};
@@ -108,6 +108,51 @@ fn receive_until(
         demux.flush(now(), &mut |host, interval| is_found |= wanted(host, interval));
     }
     is_found
+}
+
+fn holds_busy_thread(interval: &Interval) -> bool {
+    let pid = std::process::id();
+    interval.threads.iter().any(|row| {
+        row.comm.as_bytes() == BUSY.as_bytes() && row.process.pid == pid && row.delta.run_ns > 5_000_000
+    })
+}
+
+#[test]
+fn a_broadcast_agent_is_heard_by_both_receivers() {
+    if !available() {
+        return;
+    }
+    let (device, desk) = device_and_desk("v2");
+    let mut receivers = [listen(&desk, "0.0.0.0:3001", None), listen(&desk, "0.0.0.0:3001", None)];
+    let _busy = busy_thread();
+    let _agent = agent_in(&device, &["--broadcast", "--host-name", "device-7"]);
+    for receiver in &mut receivers {
+        let mut demux = Demux::new(DemuxOptions::default());
+        let found = receive_until(receiver, &mut demux, |host, interval| {
+            assert_eq!(&*host.info.hostname, "device-7");
+            assert!(host.address.starts_with("10.78.1.1:"), "{}", host.address);
+            holds_busy_thread(interval)
+        });
+        assert!(found, "the busy thread must arrive: {:?}", demux.totals());
+        assert_eq!(demux.totals().rejected, 0);
+    }
+}
+
+#[test]
+fn a_multicast_agent_is_heard_by_those_who_joined() {
+    if !available() {
+        return;
+    }
+    let (device, desk) = device_and_desk("mc");
+    let _busy = busy_thread();
+    for (address, group, to) in
+        [("0.0.0.0:3001", "239.78.0.1", "239.78.0.1:3001"), ("[::]:3001", "ff02::7801", "[ff02::7801]:3001")]
+    {
+        let mut receiver = listen(&desk, address, Some(group));
+        let _agent = agent_in(&device, &["--multicast", to]);
+        let mut demux = Demux::new(DemuxOptions::default());
+        assert!(receive_until(&mut receiver, &mut demux, |_, interval| holds_busy_thread(interval)), "{to}");
+    }
 }
 
 #[test]
