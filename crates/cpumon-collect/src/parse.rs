@@ -231,9 +231,71 @@ fn unescape_unit(name: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// Runs every parser on `bytes` and checks what must hold whatever they are. For fuzzers; panics if something does not.
+#[doc(hidden)]
+pub fn exercise(bytes: &[u8]) {
+    if let Some(stat) = parse_stat(bytes) {
+        assert!(bytes.contains(&b')') && stat.comm.as_bytes().len() <= Comm::MAX_BYTES, "{stat:?}");
+    }
+    if let Some(sched) = parse_schedstat(bytes) {
+        let again = format!("{} {} {}\n", sched.run_ns, sched.run_delay_ns, sched.timeslices);
+        assert_eq!(parse_schedstat(again.as_bytes()), Some(sched), "a value survives its text");
+    }
+    assert!(parse_status(bytes).is_none() || bytes.ends_with(b"\n"), "a cut status was read");
+    let mut count = 0;
+    let counted = parse_cpu_stat(bytes, 10_000_000, |_| count += 1);
+    assert!(counted.is_none_or(|counted| counted == count), "lines were miscounted");
+    let cgroup = String::from_utf8_lossy(parse_cgroup(bytes).unwrap_or_default()).into_owned();
+    assert!(container_name(&cgroup).len() <= cgroup.len(), "a name out of nothing");
+    let mut cmdline = String::new();
+    crate::scrub::scrub_cmdline(bytes, &mut cmdline);
+    assert!(cmdline.len() <= bytes.len() * 6 + 3, "a command line grew");
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// A valid file, then a few bytes of it replaced, cut out or doubled: closer to what parsers accept than noise.
+    fn mangled() -> impl Strategy<Value = Vec<u8>> {
+        const FILES: [&[u8]; 5] = [
+            LINE,
+            b"328779 51717 1\n",
+            b"Name:\tx\nUid:\t1000\t0\t0\t0\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n",
+            b"cpu  9 9 9 9\ncpu0 1 2 3 4 5 6 7 8 9 10\ncpu7 1 2 3 4\nintr 5\n",
+            b"1:cpu:/a\n0::/machine.slice/machine-a\\x2db.scope\n",
+        ];
+        let edit = (any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>(), 0..3);
+        (prop::sample::select(&FILES), prop::collection::vec(edit, 0..6)).prop_map(|(file, edits)| {
+            let mut bytes = file.to_vec();
+            for (at, to, byte, kind) in edits {
+                if bytes.is_empty() {
+                    break;
+                }
+                let (at, to) = (at.index(bytes.len()), to.index(bytes.len()));
+                match kind {
+                    0 => bytes[at] = byte,
+                    1 => drop(bytes.drain(at.min(to)..at.max(to))),
+                    _ => bytes.extend_from_within(at.min(to)..at.max(to)),
+                }
+            }
+            bytes
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn parsers_stand_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+            exercise(&bytes);
+        }
+
+        #[test]
+        fn parsers_stand_mangled_files(bytes in mangled()) {
+            exercise(&bytes);
+        }
+    }
 
     const LINE: &[u8] = b"42 (a) R 1 2 (b) S 7 42 42 0 -1 4194304 100 0 0 0 11 22 0 0 -2 0 3 0 9001 1000 200 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 5 1 1 0 0 0\n";
 
