@@ -83,6 +83,9 @@ impl<'a> BitReader<'a> {
         if width <= 56 {
             return self.take_short(width);
         }
+        if self.bits_left() < width as usize {
+            return None;
+        }
         let low = self.take_short(32)?;
         Some(low | self.take_short(width - 32)? << 32)
     }

@@ -1,6 +1,8 @@
 //! One binary for this room's integration tests. In: the shared v1 vectors and generated data. Out: pass or fail.
 
 mod demux;
+mod hostile;
 mod machine;
+mod v1_sets;
 mod v1_vectors;
 mod v2_frames;

@@ -1,0 +1,215 @@
+//! Any bytes: decoders and demux refuse or take them, but never panic and never hoard memory.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use cpumon_model::{Interval, Moment};
+use cpumon_wire::v1::{self, ProcessDatagram, ThreadEntry};
+use cpumon_wire::v2::{self, Encoder, EncoderOptions};
+use cpumon_wire::{Datagrams, Demux, DemuxOptions, Reason};
+use proptest::prelude::*;
+
+use crate::machine::{Machine, Random};
+
+/// Datagrams of both protocols to damage.
+fn seeds() -> Vec<Vec<u8>> {
+    let mut list = Vec::new();
+    for seed in 0..4 {
+        let mut machine = Machine::new(seed, 6, 30, 20);
+        let mut encoder = Encoder::new(EncoderOptions { max_datagram: 700, ..EncoderOptions::default() });
+        let mut out = Datagrams::new();
+        for _ in 0..4 {
+            let before = machine.snapshot.clone();
+            machine.run();
+            machine.churn(1, 2);
+            let interval = Interval::between(&before, &machine.snapshot);
+            encoder.encode(&machine.host, &machine.snapshot, &interval, &mut out);
+            list.extend(out.iter().cloned());
+        }
+    }
+    list.push(v1::END_OF_TRANSFER.to_vec());
+    for threads in [0, 1, 5] {
+        let process = ProcessDatagram {
+            name: "device.exe".into(),
+            process_id: 4,
+            threads: vec![ThreadEntry::default(); threads],
+            ..ProcessDatagram::default()
+        };
+        let mut bytes = Vec::new();
+        v1::encode(&v1::Datagram::Process(process), &mut bytes).unwrap();
+        list.push(bytes);
+    }
+    list
+}
+
+/// Flips, sets, cuts, repeats and joins bytes.
+fn damage(seeds: &[Vec<u8>], random: &mut Random, bytes: &mut Vec<u8>) {
+    let pick = |random: &mut Random, limit: usize| usize::try_from(random.below(limit as u64)).unwrap();
+    bytes.clone_from(&seeds[pick(random, seeds.len())]);
+    for _ in 0..=random.below(6) {
+        if bytes.is_empty() {
+            break;
+        }
+        let at = pick(random, bytes.len());
+        match random.below(6) {
+            0 => bytes[at] ^= 1 << random.below(8),
+            1 => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][pick(random, 5)],
+            2 => bytes[at] = random.next().to_le_bytes()[0],
+            3 => bytes.truncate(at),
+            4 => bytes.extend_from_within(at..),
+            // Behind the header, where the tables describe themselves.
+            _ => {
+                let at = v2::HEADER_BYTES + pick(random, 40);
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte = random.next().to_le_bytes()[0];
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn two_hundred_thousand_damaged_datagrams_never_panic() {
+    let seeds = seeds();
+    let mut random = Random(20_261_121);
+    let mut demux = Demux::new(DemuxOptions { max_hosts: 50, ..DemuxOptions::default() });
+    let mut bytes = Vec::new();
+    let mut taken = 0_u32;
+    let rounds = if cfg!(debug_assertions) { 60_000 } else { 200_000 };
+    for round in 0..rounds {
+        damage(&seeds, &mut random, &mut bytes);
+        let from = SocketAddr::new(Ipv4Addr::from_bits(round % 80).into(), 3001);
+        let now = Moment { mono_ns: u64::from(round) * 1_000_000, ..Moment::default() };
+        taken += u32::from(demux.accept(&bytes, from, now, &mut |_, _| {}).is_ok());
+        if round % 100 == 0 {
+            demux.flush(now, &mut |_, _| {});
+        }
+    }
+    let totals = demux.totals();
+    assert_eq!((totals.datagrams, totals.rejected), (u64::from(rounds), u64::from(rounds - taken)));
+    assert!(taken > rounds / 20 && totals.rejected > u64::from(rounds / 20));
+    assert!(demux.hosts().count() <= 50);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let _ = v1::decode(&bytes);
+        let _ = v2::decode(&bytes);
+        let framed = [&frame_header()[..], &bytes].concat();
+        let _ = v2::decode(&framed);
+    }
+}
+
+/// A header as any encoder writes it.
+fn frame_header() -> Vec<u8> {
+    let machine = Machine::new(1, 1, 1, 1);
+    let mut out = Datagrams::new();
+    Encoder::new(EncoderOptions::default()).encode(
+        &machine.host,
+        &machine.snapshot,
+        &Interval::default(),
+        &mut out,
+    );
+    out.as_slice()[0][..v2::HEADER_BYTES].to_vec()
+}
+
+/// A frame with one section.
+fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(body.len()).unwrap().to_le_bytes();
+    [&frame_header()[..], &[kind, length[0], length[1]], body].concat()
+}
+
+/// A column's description.
+fn column(id: u8, kind: u16, prefix: u16, min: u16, unit: u16) -> [u8; 3] {
+    let [low, high] = (kind | prefix << 2 | min << 5 | unit << 13).to_le_bytes();
+    [id, low, high]
+}
+
+const THREADS: u8 = 5;
+const CPUS: u8 = 3;
+
+#[test]
+fn each_kind_of_damage_is_named_with_its_place() {
+    let sections = v2::HEADER_BYTES;
+    let columns = |list: &[[u8; 3]], groups: u8, rows: u16, bits: &[u8]| {
+        let count = u8::try_from(list.len()).unwrap();
+        [&[count, groups][..], &list.concat(), &rows.to_le_bytes(), bits].concat()
+    };
+    let fixed_64 = column(6, 0, 0, 64, 0);
+    let cases = [
+        (frame_header()[..50].to_vec(), 50, Reason::Truncated),
+        ([&frame_header()[..], &[5, 9]].concat(), sections, Reason::Truncated),
+        (frame(THREADS, &[]), sections + 3, Reason::Truncated),
+        (frame(THREADS, &[65, 0]), sections + 3, Reason::BadColumn),
+        (frame(THREADS, &[1, 2]), sections + 3, Reason::BadColumn),
+        // Column 6 twice.
+        (frame(THREADS, &columns(&[fixed_64, fixed_64], 0, 0, &[])), sections + 8, Reason::BadColumn),
+        (frame(THREADS, &columns(&[fixed_64], 0, 60_000, &[0; 20])), sections + 8, Reason::TooManyRows),
+        (frame(THREADS, &columns(&[fixed_64], 0, 1, &[0; 7])), sections + 10, Reason::Truncated),
+        // 2^63 seconds in ns.
+        (
+            frame(THREADS, &columns(&[column(6, 0, 0, 64, 7)], 0, 1, &[0xff; 8])),
+            sections + 18,
+            Reason::Overflow,
+        ),
+        // 127 bits more than the shortest.
+        (
+            frame(THREADS, &columns(&[column(6, 1, 7, 64, 0)], 0, 1, &[0xff; 9])),
+            sections + 10,
+            Reason::Overflow,
+        ),
+        // A thread id of 33 bits.
+        (
+            frame(THREADS, &columns(&[column(3, 0, 0, 33, 0)], 0, 1, &[0xff; 5])),
+            sections + 14,
+            Reason::OutOfRange,
+        ),
+        // Thread 1 twice.
+        (frame(THREADS, &columns(&[column(3, 0, 0, 4, 0)], 0, 2, &[0x01])), sections + 11, Reason::Unsorted),
+        (frame(CPUS, &columns(&[column(5, 0, 0, 4, 0)], 0, 2, &[0x01])), sections + 11, Reason::Unsorted),
+        // 292 years of one CPU in one mode.
+        (
+            frame(CPUS, &columns(&[column(64, 0, 0, 63, 0)], 0, 1, &[0xff; 8])),
+            sections + 17,
+            Reason::OutOfRange,
+        ),
+        // The first row repeats the row before; a text longer than its section.
+        (
+            frame(THREADS, &columns(&[column(17, 2, 4, 0, 0)], 0, 1, &[0; 1])),
+            sections + 10,
+            Reason::NothingToRepeat,
+        ),
+        (
+            frame(THREADS, &columns(&[column(17, 2, 4, 0, 0)], 0, 1, &[0xff; 3])),
+            sections + 12,
+            Reason::Truncated,
+        ),
+    ];
+    for (at, (bytes, offset, reason)) in cases.into_iter().enumerate() {
+        let error = v2::decode(&bytes).err().unwrap_or_else(|| panic!("case {at} decodes"));
+        assert_eq!((error.reason, error.offset), (reason, offset), "case {at}");
+    }
+}
+
+#[test]
+fn header_faults_are_named() {
+    let good = frame_header();
+    let with = |at: usize, bytes: &[u8]| {
+        let mut header = good.clone();
+        header[at..at + bytes.len()].copy_from_slice(bytes);
+        v2::decode(&header)
+            .map(|frame| frame.header.fragment_count)
+            .map_err(|error| (error.offset, error.reason))
+    };
+    assert_eq!(with(0, b"c"), Ok(good[54].into()));
+    assert_eq!(with(0, b"x"), Err((0, Reason::WrongMagic)));
+    assert_eq!(with(4, &[3]), Err((4, Reason::UnknownVersion)));
+    assert_eq!(with(5, &[86]), Err((5, Reason::HeaderTooShort)));
+    assert_eq!(with(5, &[88]), Err((87, Reason::Truncated)));
+    assert_eq!(with(52, &[9, 0, 9, 0]), Err((52, Reason::BadFragment)));
+    assert_eq!(with(52, &[0, 0, 0, 0]), Err((52, Reason::BadFragment)));
+    assert_eq!(with(52, &[0, 0, 0, 0x7f]), Err((52, Reason::BadFragment)));
+    assert_eq!(with(52, &[8, 0, 9, 0]), Ok(9));
+}
