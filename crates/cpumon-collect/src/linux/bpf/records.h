@@ -5,6 +5,9 @@
 
 #include "kernel.h"
 
+#define ASSERT_SIZE(type, bytes) _Static_assert(sizeof(struct type) == (bytes), #type)
+#define ASSERT_AT(type, field, bytes) _Static_assert(__builtin_offsetof(struct type, field) == (bytes), #type "." #field)
+
 // Bits of task_record.flags.
 #define RECORD_KERNEL_THREAD 1 // works for the kernel only (PF_KTHREAD)
 #define RECORD_ENDED_LEADER 2 // the leader ended, other threads of its process live on
@@ -31,11 +34,27 @@ struct task_record {
 	__u16 reserved;
 	__u32 missed; // 0; for user space
 };
-
-_Static_assert(sizeof(struct task_record) == 112, "task_record");
-_Static_assert(__builtin_offsetof(struct task_record, tid) == 64, "task_record.tid");
-_Static_assert(__builtin_offsetof(struct task_record, comm) == 80, "task_record.comm");
-_Static_assert(__builtin_offsetof(struct task_record, nice) == 104, "task_record.nice");
+ASSERT_SIZE(task_record, 112);
+ASSERT_AT(task_record, start_ns, 0);
+ASSERT_AT(task_record, process_start_ns, 8);
+ASSERT_AT(task_record, run_ns, 16);
+ASSERT_AT(task_record, utime_ns, 24);
+ASSERT_AT(task_record, stime_ns, 32);
+ASSERT_AT(task_record, run_delay_ns, 40);
+ASSERT_AT(task_record, voluntary_switches, 48);
+ASSERT_AT(task_record, involuntary_switches, 56);
+ASSERT_AT(task_record, tid, 64);
+ASSERT_AT(task_record, pid, 68);
+ASSERT_AT(task_record, parent_pid, 72);
+ASSERT_AT(task_record, uid, 76);
+ASSERT_AT(task_record, comm, 80);
+ASSERT_AT(task_record, state, 96);
+ASSERT_AT(task_record, cpu, 100);
+ASSERT_AT(task_record, priority, 102);
+ASSERT_AT(task_record, nice, 104);
+ASSERT_AT(task_record, flags, 105);
+ASSERT_AT(task_record, reserved, 106);
+ASSERT_AT(task_record, missed, 108);
 
 #define EVENT_EXIT 1
 #define EVENT_EXEC 2
@@ -51,9 +70,11 @@ struct exit_event {
 	__u64 end_ns; // CLOCK_BOOTTIME
 	struct task_record task;
 };
-
-_Static_assert(sizeof(struct exit_event) == 128, "exit_event");
-_Static_assert(__builtin_offsetof(struct exit_event, task) == 16, "exit_event.task");
+ASSERT_SIZE(exit_event, 128);
+ASSERT_AT(exit_event, kind, 0);
+ASSERT_AT(exit_event, threads_left, 4);
+ASSERT_AT(exit_event, end_ns, 8);
+ASSERT_AT(exit_event, task, 16);
 
 // A process became another program.
 struct exec_event {
@@ -63,9 +84,12 @@ struct exec_event {
 	struct task_record task;
 	char name[EXEC_NAME_BYTES]; // base name of the executable, NUL-terminated
 };
-
-_Static_assert(sizeof(struct exec_event) == 248, "exec_event");
-_Static_assert(__builtin_offsetof(struct exec_event, name) == 128, "exec_event.name");
+ASSERT_SIZE(exec_event, 248);
+ASSERT_AT(exec_event, kind, 0);
+ASSERT_AT(exec_event, old_tid, 4);
+ASSERT_AT(exec_event, at_ns, 8);
+ASSERT_AT(exec_event, task, 16);
+ASSERT_AT(exec_event, name, 128);
 
 // Sums over the threads whose exit event did not fit.
 struct lost_exits {
@@ -78,8 +102,15 @@ struct lost_exits {
 	__u64 involuntary_switches;
 	__u64 execs; // exec events that did not fit
 };
-
-_Static_assert(sizeof(struct lost_exits) == 64, "lost_exits");
+ASSERT_SIZE(lost_exits, 64);
+ASSERT_AT(lost_exits, count, 0);
+ASSERT_AT(lost_exits, run_ns, 8);
+ASSERT_AT(lost_exits, utime_ns, 16);
+ASSERT_AT(lost_exits, stime_ns, 24);
+ASSERT_AT(lost_exits, run_delay_ns, 32);
+ASSERT_AT(lost_exits, voluntary_switches, 40);
+ASSERT_AT(lost_exits, involuntary_switches, 48);
+ASSERT_AT(lost_exits, execs, 56);
 
 #define PF_KTHREAD 0x00200000
 #define DEFAULT_PRIO 120

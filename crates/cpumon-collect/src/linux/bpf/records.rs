@@ -1,6 +1,6 @@
 //! What the probes hand over, as Rust sees it. In: bytes from the kernel. Out: [`TaskRecord`], [`ExitEvent`],
-//! [`ExecEvent`], [`LostExits`]. Why: records.h defines these layouts; both sides assert them, and a test holds this
-//! mirror against the types that the compiled probes carry.
+//! [`ExecEvent`], [`LostExits`]. Why: records.h defines these layouts, this is their mirror; both sides assert the
+//! same size and the same place of every field.
 
 use std::mem::offset_of;
 
@@ -79,17 +79,20 @@ pub(crate) struct LostExits {
 /// Length of an executable's name in an event, its NUL included.
 pub(crate) const EXEC_NAME_BYTES: usize = 120;
 
-const _: () = {
-    assert!(size_of::<TaskRecord>() == 112);
-    assert!(offset_of!(TaskRecord, tid) == 64);
-    assert!(offset_of!(TaskRecord, comm) == 80);
-    assert!(offset_of!(TaskRecord, nice) == 104);
-    assert!(size_of::<ExitEvent>() == 128);
-    assert!(offset_of!(ExitEvent, task) == 16);
-    assert!(size_of::<ExecEvent>() == 248);
-    assert!(offset_of!(ExecEvent, name) == 128);
-    assert!(size_of::<LostExits>() == 64);
-};
+/// Asserts a layout, as `ASSERT_SIZE` and `ASSERT_AT` in records.h do.
+macro_rules! assert_layout {
+    ($type:ident: $size:literal, $($field:ident: $at:literal),+) => {
+        const _: () = {
+            assert!(size_of::<$type>() == $size);
+            $(assert!(offset_of!($type, $field) == $at);)+
+        };
+    };
+}
+
+assert_layout!(TaskRecord: 112, start_ns: 0, process_start_ns: 8, run_ns: 16, utime_ns: 24, stime_ns: 32, run_delay_ns: 40, voluntary_switches: 48, involuntary_switches: 56, tid: 64, pid: 68, parent_pid: 72, uid: 76, comm: 80, state: 96, cpu: 100, priority: 102, nice: 104, flags: 105, reserved: 106, missed: 108);
+assert_layout!(ExitEvent: 128, kind: 0, threads_left: 4, end_ns: 8, task: 16);
+assert_layout!(ExecEvent: 248, kind: 0, old_tid: 4, at_ns: 8, task: 16, name: 128);
+assert_layout!(LostExits: 64, count: 0, run_ns: 8, utime_ns: 16, stime_ns: 24, run_delay_ns: 32, voluntary_switches: 40, involuntary_switches: 48, execs: 56);
 
 /// A record of the ring buffer.
 #[derive(Copy, Clone, Debug)]

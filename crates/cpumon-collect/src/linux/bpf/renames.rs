@@ -79,6 +79,11 @@ impl Renames {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
     /// Forgets the threads that are not in `records` (their exit was lost).
     pub(crate) fn keep_alive(&mut self, records: &[TaskRecord]) {
         self.list.retain(|rename| {

@@ -281,3 +281,6 @@ pub(super) fn unseen_process(name: &str, leader: &TaskRecord) -> ProcessInfo {
         ..ProcessInfo::default()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,6 +23,7 @@ const PROBE: &str = "lifecycle";
 
 /// Ring buffer for each CPU, bytes; a short process takes 528. A power of two, as the kernel wants it.
 const RING_BYTES_PER_CPU: usize = 1 << 20;
+const MIN_RING_BYTES: usize = 2 << 20;
 const MAX_RING_BYTES: usize = 16 << 20;
 
 /// Events kept until the next snapshot. What is beyond is only summed, and counted as lost.
@@ -70,8 +71,20 @@ struct Shared {
 impl Lifecycle {
     /// Loads it; from now on every exit is seen.
     pub(crate) fn open() -> Result<Self, CollectError> {
+        let cpus = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let bytes = cpus.next_power_of_two().saturating_mul(RING_BYTES_PER_CPU);
+        let mut lifecycle = Self::open_sized(bytes.clamp(MIN_RING_BYTES, MAX_RING_BYTES))?;
+        lifecycle.helper = Some(
+            spawn_helper(&lifecycle.shared, &lifecycle.stop)
+                .map_err(|error| refused("start a thread", &error))?,
+        );
+        Ok(lifecycle)
+    }
+
+    /// Without the helper thread: a full ring buffer loses events, and counts them.
+    fn open_sized(ring_bytes: usize) -> Result<Self, CollectError> {
         let mut object = load::open(PROBE, &OBJECT.0)?;
-        size_ring(&mut object)?;
+        size_ring(&mut object, ring_bytes)?;
         let object = load::load(PROBE, object)?;
         let waiting = Arc::new(Mutex::new(Waiting::default()));
         let ring = open_ring(&object, &waiting)?;
@@ -81,8 +94,7 @@ impl Lifecycle {
         let stop =
             eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| refused("make an eventfd", &error.into()))?;
         let stop = Arc::new(stop);
-        let helper = spawn_helper(&shared, &stop).map_err(|error| refused("start a thread", &error))?;
-        Ok(Self { shared, lost, helper: Some(helper), stop, _links: links, _object: object })
+        Ok(Self { shared, lost, helper: None, stop, _links: links, _object: object })
     }
 
     /// Replaces `into` by every event since the last call. Returns how many records ever made no sense, and what was lost.
@@ -125,10 +137,8 @@ fn refused(step: &str, error: &std::io::Error) -> CollectError {
     CollectError::BpfUnavailable { reason: format!("cannot {step}: {error}") }
 }
 
-fn size_ring(object: &mut OpenObject) -> Result<(), CollectError> {
-    let cpus = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let bytes = cpus.next_power_of_two().saturating_mul(RING_BYTES_PER_CPU).clamp(2 << 20, MAX_RING_BYTES);
-    let bytes = u32::try_from(bytes).unwrap_or(2 << 20);
+fn size_ring(object: &mut OpenObject, bytes: usize) -> Result<(), CollectError> {
+    let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
     for mut map in object.maps_mut().filter(|map| map.name() == "events") {
         map.set_max_entries(bytes)
             .map_err(|error| load::refused(PROBE, "size the ring buffer of", &error))?;
@@ -177,4 +187,56 @@ fn spawn_helper(shared: &Arc<Shared>, stop: &Arc<OwnedFd>) -> std::io::Result<Jo
             }
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::records::{ExitEvent, TaskRecord};
+    use super::*;
+
+    fn bytes_of(exit: &ExitEvent) -> Vec<u8> {
+        let mut bytes = vec![0; size_of::<ExitEvent>()];
+        bytes[..4].copy_from_slice(&exit.kind.to_ne_bytes());
+        bytes[32..40].copy_from_slice(&exit.task.run_ns.to_ne_bytes());
+        bytes
+    }
+
+    #[test]
+    fn what_does_not_fit_is_summed_and_nonsense_counted() {
+        let mut waiting = Waiting::default();
+        let task = TaskRecord { run_ns: 7, ..TaskRecord::default() };
+        let bytes = bytes_of(&ExitEvent { kind: 1, task, ..ExitEvent::default() });
+        for _ in 0..MAX_WAITING + 3 {
+            waiting.take(&bytes);
+        }
+        waiting.take(&bytes[..100]);
+        waiting.take(&[9, 9, 9, 9]);
+        waiting.take(&[]);
+        assert_eq!((waiting.events.len(), waiting.malformed), (MAX_WAITING, 3));
+        assert_eq!((waiting.overflow.count, waiting.overflow.run_ns), (3, 21));
+        let both =
+            LostExits { count: 2, run_ns: 9, execs: 1, ..LostExits::default() }.plus(&waiting.overflow);
+        assert_eq!((both.count, both.run_ns, both.execs), (5, 30, 1));
+    }
+
+    #[test]
+    fn a_full_ring_buffer_counts_what_it_loses() {
+        let lifecycle = match Lifecycle::open_sized(4096) {
+            Ok(lifecycle) => lifecycle,
+            Err(error) if std::env::var_os("CI").is_some() => panic!("in CI the probe must load: {error}"),
+            Err(error) => return eprintln!("skipped: needs root: {error}"),
+        };
+        for _ in 0..100 {
+            std::thread::spawn(|| ()).join().unwrap();
+        }
+        let mut events = Vec::new();
+        let (malformed, lost) = lifecycle.drain(&mut events).unwrap();
+        assert_eq!(malformed, 0);
+        assert!(events.len() <= 4096 / 136, "{}", events.len());
+        let reported = events.iter().filter(|event| matches!(event, Event::Exit(_))).count() as u64;
+        // The last thread may not have made its last switch.
+        assert!(reported + lost.count >= 99, "{reported} {lost:?}");
+        assert!(lost.run_ns > lost.count * 1_000, "a thread takes more than a microsecond: {lost:?}");
+        assert!(lost.voluntary_switches >= lost.count, "{lost:?}");
+    }
 }
