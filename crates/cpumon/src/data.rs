@@ -18,6 +18,8 @@ use crate::paths::{store_for_reading, store_for_writing};
 use crate::table::Table;
 use crate::when;
 
+/// Holes looked at to tell what is missing.
+const MAX_GAPS: usize = 100_000;
 /// Progress is shown this often.
 const SHOW_EVERY: Duration = Duration::from_millis(200);
 
@@ -79,7 +81,7 @@ pub fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
             Err(Usage(error.to_string()).into())
         }
         Err(error) => Err(error.into()),
-        Ok(report) => Ok(judge(&report)),
+        Ok(report) => Ok(judge(&report, &losses(&reader, &query)?)),
     }
 }
 
@@ -112,8 +114,11 @@ pub fn sql(args: &SqlArgs) -> anyhow::Result<Outcome> {
 }
 
 /// Says what is not in the export although it was asked for.
-fn judge(report: &Report) -> Outcome {
+fn judge(report: &Report, losses: &[String]) -> Outcome {
     let mut err = io::stderr();
+    for loss in losses {
+        let _ = writeln!(err, "cpumon: {loss}");
+    }
     if report.folded_columns > 0 {
         let _ = writeln!(
             err,
@@ -128,7 +133,29 @@ fn judge(report: &Report) -> Outcome {
         );
         return Outcome::DataMissing;
     }
-    Outcome::Done
+    if losses.is_empty() { Outcome::Done } else { Outcome::DataMissing }
+}
+
+/// What was measured in the range but could not be kept, a line a host.
+fn losses(reader: &Reader, query: &ExportQuery) -> anyhow::Result<Vec<String>> {
+    let hosts = match &query.host {
+        Some(wanted) => vec![reader.find_host(wanted)?],
+        None => reader.hosts()?,
+    };
+    let range = (query.since_ns.unwrap_or(i64::MIN), query.until_ns.unwrap_or(i64::MAX));
+    let mut lines = Vec::new();
+    for host in hosts {
+        let gaps = reader.losses(host.info.host, range, MAX_GAPS)?;
+        let intervals: u64 = gaps.iter().map(|gap| gap.intervals).sum();
+        if let (Some(first), 1..) = (gaps.iter().find(|gap| gap.intervals > 0), intervals) {
+            let (name, reason) = (escape(&host.info.hostname), escape(&first.reason));
+            let since = when::show(first.begin_wall_ns);
+            lines.push(format!(
+                "{intervals} intervals of {name} were not kept, the first after {since} ({reason})"
+            ));
+        }
+    }
+    Ok(lines)
 }
 
 /// `exporting: 42 %, 12345 rows`, on a terminal only, over itself.

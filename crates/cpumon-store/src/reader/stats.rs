@@ -121,6 +121,13 @@ impl Reader {
         Ok(gaps)
     }
 
+    /// The recorded holes alone, with the intervals that are known to be missing: [`Reader::gaps`] without reading what is
+    /// there. At most `limit`.
+    pub fn losses(&self, host: HostId, range: (i64, i64), limit: usize) -> Result<Vec<Gap>> {
+        let Some(host_id) = self.host_row(host)? else { return Ok(Vec::new()) };
+        self.recorded_gaps(host_id, range, limit).at("list losses", &self.path)
+    }
+
     fn recorded_gaps(
         &self,
         host_id: i64,

@@ -81,6 +81,25 @@ fn a_full_disk_stops_storing_not_showing_and_storing_resumes() {
             .then_some(())
     });
     assert!(serve.status()["store"]["dropped"].as_u64().unwrap() >= dropped);
+    // Whoever reads the file later is told what is not in it.
+    let missing = eventually("a recorded gap", || {
+        let mut inside = Command::new("nsenter");
+        crate::support::clean(&mut inside);
+        let target = serve.pid.to_string();
+        inside.args([
+            "--mount",
+            "--target",
+            &target,
+            env!("CARGO_BIN_EXE_cpumon"),
+            "export",
+            "ledger",
+            "--store",
+        ]);
+        inside.arg(&serve.store);
+        let export = output(inside);
+        (export.status.code() == Some(3)).then(|| text(&export.stderr))
+    });
+    assert!(missing.contains("were not kept"), "{missing}");
     serve.stop();
 }
 

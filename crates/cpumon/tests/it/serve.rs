@@ -53,6 +53,9 @@ fn an_agent_is_seen_live_stored_and_marked_unauthenticated() {
     let first: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
     assert!(first.is_object());
 
+    let past = ok(&["top", "--host", "dev", "--url", &serve.url, "--at", "now", "-b"]);
+    assert!(past.contains("dev"), "{past}");
+
     // Reading while the receiver writes.
     let rows = eventually("a stored interval", || {
         let output = run(&["export", "ledger", "--store", serve.store()]);
