@@ -117,6 +117,8 @@ pub struct App {
     clock_text: Option<(i64, String)>,
     history: Option<History>,
     pub(crate) is_pane_drawn: bool,
+    /// The selected task with the name it had when it was seen last.
+    pub(crate) subject: Option<(RowId, String)>,
     is_dirty: bool,
 }
 
@@ -154,6 +156,7 @@ impl App {
             clock_text: None,
             history: None,
             is_pane_drawn: false,
+            subject: None,
             is_dirty: true,
         }
     }

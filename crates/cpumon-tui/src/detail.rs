@@ -43,13 +43,16 @@ pub(crate) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// The first `columns` columns of a safe text.
+/// The first `columns` columns of a safe text, up to a space if there is one in their second half.
 fn clip_plain(text: &str, columns: usize) -> &str {
-    let mut used = 0;
+    let (mut used, mut space) = (0, None);
     for (at, c) in text.char_indices() {
         used += width(c.encode_utf8(&mut [0; 4]));
         if used > columns {
-            return &text[..at];
+            return &text[..space.unwrap_or(at)];
+        }
+        if c == ' ' && used * 2 > columns {
+            space = Some(at + 1);
         }
     }
     text
@@ -98,14 +101,15 @@ fn host(app: &App, shown: &Interval) -> Vec<Entry> {
 fn counters(cells: &Cells<'_>, item: &Item<'_>) -> Vec<Entry> {
     let time = |id| cells.int(item, id).map_or(NONE.to_string(), |ns| format!("{} s", seconds(ns)));
     let count = |id| cells.int(item, id).map_or(NONE.to_string(), |count: i64| count.to_string());
+    let plain = |id| cells.int(item, id).map_or(NONE.to_string(), seconds);
     let run = format!(
-        "{} (user {}, system {})",
+        "{} ({} user, {} system)",
         time(ColumnId::RunNs),
-        time(ColumnId::UserNs),
-        time(ColumnId::SystemNs)
+        plain(ColumnId::UserNs),
+        plain(ColumnId::SystemNs)
     );
     let switches = format!(
-        "{} voluntary, {} involuntary",
+        "{} voluntary, {} not",
         count(ColumnId::VoluntarySwitches),
         count(ColumnId::InvoluntarySwitches)
     );

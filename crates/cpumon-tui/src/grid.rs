@@ -120,7 +120,8 @@ fn draw_name(
         lead.push(' ');
     }
     let room = usize::from(place.width);
-    let lead = clip(&lead, room / 2, app.theme.cut());
+    // However deep, some of the name stays readable.
+    let lead = clip(&lead, room.saturating_sub(8), app.theme.cut());
     let name = cells.text(item, Col::Name);
     let is_found = !app.search.is_empty() && contains(&name, &app.search.to_ascii_lowercase());
     let style = if is_found {

@@ -4,10 +4,10 @@
 use cpumon_model::COLUMNS;
 use ratatui::Frame;
 use ratatui::layout::Rect;
-use ratatui::text::{Line, Span, Text};
-use ratatui::widgets::{Block, BorderType, Clear, Paragraph, Wrap};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, BorderType, Clear, Paragraph};
 
-use crate::app::App;
+use crate::app::{App, Mode};
 use crate::columns::{Col, choose};
 use crate::theme::{MODES, Theme};
 
@@ -46,16 +46,19 @@ const KEYS: &[(&str, &str)] = &[
 ];
 
 /// Draws the help over everything, from line `from`.
-pub(crate) fn draw(app: &App, from: u16, frame: &mut Frame<'_>) {
+pub(crate) fn draw(app: &mut App, from: u16, frame: &mut Frame<'_>) {
     let full = frame.area();
     let width = full.width.min(96);
-    let text = text(app, usize::from(width) < 60);
     let area = Rect { x: (full.width - width) / 2, y: 0, width, height: full.height };
     frame.render_widget(Clear, area);
     let block = frame_block(app.theme, " help: Up Down scroll, any other key closes ");
-    let paragraph = Paragraph::new(text).wrap(Wrap { trim: false }).block(block);
-    // Wrapped lines are not known here; scrolling stops near the end of the longest text there is.
-    frame.render_widget(paragraph.scroll((from.min(80), 0)), area);
+    let inner = block.inner(area);
+    let lines = lines(app, usize::from(inner.width));
+    let hidden = lines.len().saturating_sub(usize::from(inner.height));
+    let from = from.min(u16::try_from(hidden).unwrap_or(u16::MAX));
+    frame.render_widget(Paragraph::new(lines).block(block).scroll((from, 0)), area);
+    // Where the user is, so that Up acts at once after the end was reached.
+    app.mode = Mode::Help(from);
 }
 
 /// A frame with a title.
@@ -77,35 +80,55 @@ pub(crate) fn frame_block(theme: Theme, title: &str) -> Block<'_> {
     }
 }
 
-fn text(app: &App, is_narrow: bool) -> Text<'static> {
+fn lines(app: &App, columns: usize) -> Vec<Line<'static>> {
     let theme = app.theme;
-    let mut lines: Vec<Line<'static>> = Vec::new();
-    for (keys, what) in KEYS {
-        lines.push(entry(keys, (*what).to_string(), 28, is_narrow));
-    }
+    let label_room = if columns < 60 { 0 } else { 28 };
     let modes: Vec<String> = MODES.iter().map(|mode| format!("{} {}", mode.letter, mode.name)).collect();
-    lines.push(Line::raw(""));
-    lines.push(entry("CPU bars", modes.join(", "), 28, is_narrow));
     let marks = format!(
         "+ began, {} ended, {} both in this interval; ! odd figures, see the details",
         theme.ended(),
         theme.born_ended()
     );
-    lines.push(entry("marks", marks, 28, is_narrow));
-    lines.push(entry("- and 0.0", "no data, and zero: two different things".into(), 28, is_narrow));
+    let mut lines: Vec<Line<'static>> = Vec::new();
+    for (keys, what) in KEYS {
+        push_entry(keys, what, label_room, columns, &mut lines);
+    }
+    lines.push(Line::raw(""));
+    push_entry("CPU bars", &modes.join(", "), label_room, columns, &mut lines);
+    push_entry("marks", &marks, label_room, columns, &mut lines);
+    push_entry("-  and  0.0", "no data, and zero: two different things", label_room, columns, &mut lines);
     lines.push(Line::raw(""));
     for place in choose(&app.view, u16::MAX, 1) {
         if let Some(help) = column_help(place.col) {
-            lines.push(entry(place.col.title(&app.view), help, 12, is_narrow));
+            push_entry(place.col.title(&app.view), &help, label_room, columns, &mut lines);
         }
     }
-    Text::from(lines)
+    lines
 }
 
-fn entry(keys: &str, what: String, columns: usize, is_narrow: bool) -> Line<'static> {
-    let gap =
-        if is_narrow { "  ".to_string() } else { " ".repeat(columns.saturating_sub(keys.len()).max(1)) };
-    Line::from(vec![Span::styled(keys.to_string(), Theme::bold()), Span::raw(gap), Span::raw(what)])
+/// Keys and what they do, words wrapped beside the keys; below them where there is no room (`label_room` 0).
+fn push_entry(keys: &str, what: &str, label_room: usize, columns: usize, out: &mut Vec<Line<'static>>) {
+    let indent = if label_room == 0 { 2 } else { label_room };
+    let mut label = keys.to_string();
+    if label_room == 0 {
+        out.push(Line::styled(std::mem::take(&mut label), Theme::bold()));
+    }
+    let mut text = String::new();
+    for word in what.split(' ') {
+        if !text.is_empty() && indent + text.len() + 1 + word.len() > columns {
+            out.push(entry(&std::mem::take(&mut label), &std::mem::take(&mut text), indent));
+        }
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        text.push_str(word);
+    }
+    out.push(entry(&label, &text, indent));
+}
+
+fn entry(label: &str, text: &str, indent: usize) -> Line<'static> {
+    let label = format!("{label:<indent$}");
+    Line::from(vec![Span::styled(label, Theme::bold()), Span::raw(text.to_string())])
 }
 
 /// What a column means, from the shared table.

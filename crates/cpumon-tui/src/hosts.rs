@@ -21,6 +21,9 @@ pub(crate) fn draw(app: &App, at: usize, frame: &mut Frame<'_>) {
     let block = frame_block(app.theme, " hosts: Enter shows, Esc closes ");
     let inner = block.inner(area);
     frame.render_widget(block, area);
+    if inner.width == 0 || inner.height < 2 {
+        return;
+    }
     let buffer = frame.buffer_mut();
     let columns = usize::from(inner.width);
     let title = line(&["HOST", "TRUST", "SOURCE", "THREADS", "ADDRESS"].map(String::from), columns, app);

@@ -43,7 +43,7 @@ pub(crate) fn lines(app: &App, interval: &Interval, columns: usize, room: usize)
 fn parts(app: &App, ledger: &Ledger, length: Length) -> Vec<Part> {
     let capacity = seconds(ledger.capacity_ns);
     let mut parts: Vec<Part> = vec![match length {
-        Length::Short => (format!("{capacity} s ="), Theme::bold()),
+        Length::Short => (format!("% of {capacity} s:"), Theme::bold()),
         _ => (format!("capacity {capacity} s ="), Theme::bold()),
     }];
     let entries = entries(ledger, length == Length::Short);
@@ -56,7 +56,8 @@ fn parts(app: &App, ledger: &Ledger, length: Length) -> Vec<Part> {
         let share = percent(ns as f64 * 100.0 / ledger.capacity_ns as f64, false);
         let text = match length {
             Length::Full => format!("{plus}{name} {} s {share}%", seconds(ns)),
-            Length::Medium | Length::Short => format!("{plus}{name} {share}%"),
+            Length::Medium => format!("{plus}{name} {share}%"),
+            Length::Short => format!("{name} {share}"),
         };
         parts.push((text, style(app, ledger, name)));
     }

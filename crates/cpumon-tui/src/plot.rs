@@ -10,8 +10,6 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use crate::app::{App, Clock, PLOT_MINUTES};
-use crate::cells::Cells;
-use crate::columns::Col;
 use crate::text::{clip, percent, width};
 use crate::theme::Theme;
 use crate::trail::Span;
@@ -45,8 +43,10 @@ pub(crate) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
         return;
     }
     let top = ceiling(spans.iter().map(|span| span.1).fold(0.0, f64::max));
-    let line =
-        Rect { x: area.x + LABELS, y: area.y + 1, width: area.width - LABELS, height: area.height - 2 };
+    // An odd height has a row in the middle for the label of the middle.
+    let height = (area.height - 2) - u16::from(area.height > 6 && area.height.is_multiple_of(2));
+    let y = area.bottom() - 1 - height;
+    let line = Rect { x: area.x + LABELS, y, width: area.width - LABELS, height };
     draw_axes(app, top, line, &window, buffer);
     draw_line(app, &spans, top, line, &window, buffer);
 }
@@ -59,16 +59,16 @@ fn value(unit: Unit, span: &Span) -> Option<f64> {
     (whole > 0.0).then(|| span.run_ns as f64 * 100.0 / whole)
 }
 
-/// The top of the axis: the next of 1, 2, 5, 10, 20, 50, …
+/// Round numbers that an axis may end at, times a power of ten.
+const ROUND: [f64; 9] = [1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
+
+/// The top of the axis: the next round number, at least 1.
 fn ceiling(highest: f64) -> f64 {
-    let mut top = 1.0;
-    for step in [2.0, 2.5, 2.0].into_iter().cycle().take(60) {
-        if top >= highest {
-            break;
-        }
-        top *= step;
+    let mut power = 1.0;
+    while power * 10.0 < highest && power < 1e18 {
+        power *= 10.0;
     }
-    top
+    ROUND.iter().map(|step| step * power).find(|top| *top >= highest).unwrap_or(power * 10.0)
 }
 
 fn draw_title(app: &App, spans: &[(Span, f64)], area: Rect, buffer: &mut Buffer) {
@@ -88,13 +88,9 @@ fn draw_title(app: &App, spans: &[(Span, f64)], area: Rect, buffer: &mut Buffer)
 
 /// Whose run time it is.
 fn subject(app: &App) -> String {
-    let (Some(id), Some(shown)) = (&app.cursor.selected, &app.shown) else {
-        return "whole host, all tasks".into();
-    };
-    let row = app.rows.rows.get(app.cursor.at).filter(|_| app.cursor.is_present);
-    let name = row.and_then(|row| app.rows.item(shown, row)).map_or(String::new(), |item| {
-        Cells::new(shown, &app.view, app.theme, &app.users, None).text(&item, Col::Name)
-    });
+    let Some(id) = &app.cursor.selected else { return "whole host, all tasks".into() };
+    // A task that has no row now is still known by the name it had.
+    let name = app.subject.as_ref().filter(|subject| subject.0 == *id).map_or("", |subject| &subject.1);
     match id {
         RowId::Process(key) => format!("process {} {name}", key.pid),
         RowId::Thread(key) => format!("thread {} {name}", key.tid),
@@ -107,15 +103,9 @@ fn draw_axes(app: &App, top: f64, line: Rect, window: &Range<i64>, buffer: &mut 
     let (axis, corner, floor) = if theme.ascii { ("|", "+", "-") } else { ("│", "└", "─") };
     let rows = [(line.y, top), (line.y + line.height / 2, top / 2.0), (line.bottom() - 1, 0.0)];
     for (nth, (y, level)) in rows.into_iter().enumerate() {
-        if nth == 1 && line.height < 5 {
+        if nth == 1 && (line.height < 5 || line.height.is_multiple_of(2)) {
             continue;
         }
-        // The line in the middle of an odd height stands for the middle; of an even one, for what is true there.
-        let level = if nth == 1 {
-            top * f64::from(line.bottom() - 1 - y) / f64::from(line.height.max(2) - 1)
-        } else {
-            level
-        };
         let text = percent(level, level.fract() != 0.0 && level < 10.0);
         buffer.set_stringn(line.x - LABELS, y, format!("{text:>6}"), 6, Theme::dim());
     }
@@ -248,7 +238,7 @@ mod tests {
     #[test]
     fn the_axis_ends_at_a_round_number() {
         let tops = [0.0, 0.7, 1.5, 3.0, 7.0, 99.0, 101.0].map(|value| ceiling(value).to_string());
-        assert_eq!(tops, ["1", "1", "2", "5", "10", "100", "200"]);
+        assert_eq!(tops, ["1", "1", "1.5", "3", "8", "100", "150"]);
         assert!(ceiling(f64::INFINITY).is_finite());
     }
 

@@ -5,6 +5,8 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 
 use crate::app::{App, Mode, Pane, Prompt};
+use crate::cells::Cells;
+use crate::columns::Col;
 use crate::text::{clip, safe, width};
 use crate::theme::Theme;
 use crate::{detail, grid, header, help, hosts, plot};
@@ -21,7 +23,9 @@ impl App {
         if area.width == 0 || area.height == 0 {
             return;
         }
-        let room = usize::from((area.height / 3).clamp(1, 24));
+        self.remember_subject();
+        let least = if area.height >= 14 { 6 } else { 1 };
+        let room = usize::from((area.height / 3).clamp(least, 24));
         let lines =
             header::lines(self, area.width, if self.view.per_cpu { room * 3 / 2 } else { room.min(7) });
         let header = u16::try_from(lines.len()).unwrap_or(area.height).min(area.height);
@@ -44,6 +48,18 @@ impl App {
             Mode::Help(from) => help::draw(self, from, frame),
             Mode::Hosts(at) => hosts::draw(self, at, frame),
             Mode::Grid | Mode::Prompt(..) => {}
+        }
+        if self.theme.ascii {
+            keep_ascii(frame);
+        }
+    }
+
+    fn remember_subject(&mut self) {
+        let Some(shown) = self.shown.as_ref().filter(|_| self.cursor.is_present) else { return };
+        let row = self.rows.rows.get(self.cursor.at);
+        if let Some(item) = row.and_then(|row| self.rows.item(shown, row)) {
+            let name = Cells::new(shown, &self.view, self.theme, &self.users, None).text(&item, Col::Name);
+            self.subject = Some((item.id(), name));
         }
     }
 
@@ -129,6 +145,15 @@ impl App {
         };
         let text = clip(&text, columns, self.theme.cut());
         frame.buffer_mut().set_stringn(area.x, area.y, text, columns, style);
+    }
+}
+
+/// A terminal without UTF-8 gets `?` for what it cannot show, names from other machines included.
+fn keep_ascii(frame: &mut Frame<'_>) {
+    for cell in &mut frame.buffer_mut().content {
+        if !cell.symbol().is_ascii() {
+            cell.set_symbol("?");
+        }
     }
 }
 

@@ -1,0 +1,87 @@
+//! Batch mode's lines.
+
+use std::time::Duration;
+
+use cpumon_tui::{BatchFormat, BatchOptions, batch};
+
+use crate::synthetic::{Kind, MadeUp};
+
+fn lines(kind: Kind, options: &BatchOptions) -> Vec<String> {
+    let mut out = Vec::new();
+    batch(&mut MadeUp::new(kind, Duration::ZERO), options, &mut out).unwrap();
+    String::from_utf8(out).unwrap().lines().map(String::from).collect()
+}
+
+fn once() -> BatchOptions {
+    BatchOptions { iterations: Some(1), ..BatchOptions::default() }
+}
+
+#[test]
+fn text() {
+    insta::assert_snapshot!("batch_text", lines(Kind::Normal, &once()).join("\n"));
+    let options = BatchOptions { threads: true, pids: vec![1733, 1711], ..once() };
+    insta::assert_snapshot!("batch_threads", lines(Kind::Normal, &options).join("\n"));
+}
+
+#[test]
+fn every_line_has_as_many_columns_as_the_title() {
+    for kind in [Kind::Normal, Kind::NoFields, Kind::Many] {
+        for threads in [false, true] {
+            let lines = lines(kind, &BatchOptions { threads, ..once() });
+            let rows: Vec<&String> =
+                lines.iter().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
+            let columns = rows[0].split_whitespace().count();
+            assert!(rows.len() > 10);
+            for row in rows {
+                assert_eq!(row.split_whitespace().count(), columns, "{row}");
+            }
+        }
+    }
+}
+
+#[test]
+fn json_is_one_object_a_line_and_no_data_is_null() {
+    let options = BatchOptions { iterations: Some(2), format: BatchFormat::Json, ..BatchOptions::default() };
+    let lines = lines(Kind::NoFields, &options);
+    assert_eq!(lines.len(), 2);
+    let object: serde_json::Value = serde_json::from_str(&lines[1]).unwrap();
+    assert_eq!(object["sequence"], 101);
+    assert_eq!(object["source"], "v1");
+    let row = &object["rows"][0];
+    assert_eq!((row["pid"].is_u64(), row["run_ns"].is_null(), row["user_ns"].is_i64()), (true, true, true));
+}
+
+#[test]
+fn hostile_names_stay_on_their_line() {
+    let text = lines(Kind::Hostile, &once());
+    assert_eq!(text.iter().filter(|line| !line.starts_with('#') && !line.is_empty()).count(), 9);
+    assert!(!text.join("").contains('\u{1b}'));
+    let options = BatchOptions { format: BatchFormat::Json, ..once() };
+    let json = lines(Kind::Hostile, &options);
+    let object: serde_json::Value = serde_json::from_str(&json[0]).unwrap();
+    let names: Vec<&str> =
+        object["rows"].as_array().unwrap().iter().filter_map(|row| row["name"].as_str()).collect();
+    assert!(names.contains(&"line\nbreak\ttab\r"));
+}
+
+#[test]
+fn what_is_left_out_is_counted() {
+    let delay = Some(Duration::from_secs(3));
+    let lines = lines(Kind::Normal, &BatchOptions { iterations: Some(3), delay, ..BatchOptions::default() });
+    let heads: Vec<&String> = lines.iter().filter(|line| line.starts_with("# host")).collect();
+    assert_eq!(heads.len(), 3);
+    assert!(!heads[0].contains("not_printed"));
+    assert!(heads[1].ends_with("not_printed 2") && heads[2].ends_with("not_printed 2"), "{heads:?}");
+}
+
+#[test]
+fn a_past_moment_is_printed_once_and_an_unknown_one_is_an_error() {
+    let at = |second: i64| BatchOptions {
+        at_wall_ns: Some(crate::synthetic::EPOCH_NS + second * 1_000_000_000),
+        ..BatchOptions::default()
+    };
+    assert!(lines(Kind::Normal, &at(50))[0].contains("14:05:50Z"));
+    let mut out = Vec::new();
+    let error = batch(&mut MadeUp::new(Kind::Normal, Duration::ZERO), &at(-50), &mut out).unwrap_err();
+    assert_eq!(error.to_string(), "no data is kept of 2026-11-21 14:04:10Z");
+}

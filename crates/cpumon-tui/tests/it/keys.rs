@@ -1,0 +1,264 @@
+//! What keys do, told by what is on screen afterwards.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cpumon_tui::{App, FeedError, Request, Seek};
+
+use crate::synthetic::{EPOCH_NS, Kind, interval, status};
+use crate::{app_of, picture, press};
+
+fn screen(app: &mut App) -> String {
+    picture(app, 120, 40)
+}
+
+/// The names in the grid, top to bottom.
+fn names(app: &mut App) -> Vec<String> {
+    let text = screen(app);
+    let lines = text.lines().skip_while(|line| !line.contains("%CPU") && !line.contains("%host")).skip(1);
+    let rows = lines.take_while(|line| !line.contains("───"));
+    rows.filter_map(|line| line.trim_matches('"').split_whitespace().last().map(String::from)).collect()
+}
+
+#[test]
+fn the_selection_stays_with_its_task() {
+    let mut app = app_of(Kind::Normal);
+    screen(&mut app);
+    press(&mut app, "/1711<Enter>");
+    assert!(screen(&mut app).contains("process 1711 cargo"));
+    press(&mut app, "N<Esc>N");
+    assert!(screen(&mut app).contains("process 1711 cargo"));
+    app.on_interval(Arc::new(interval(Kind::Normal, 131)));
+    assert!(screen(&mut app).contains("process 1711 cargo"));
+}
+
+#[test]
+fn a_task_that_is_gone_stays_selected_and_is_said_to_be_gone() {
+    let mut app = app_of(Kind::Normal);
+    screen(&mut app);
+    press(&mut app, "/1711<Enter>");
+    screen(&mut app);
+    let mut without = interval(Kind::Normal, 101);
+    without.processes.retain(|row| row.key.pid != 1711);
+    without.threads.retain(|row| row.process.pid != 1711);
+    app.on_interval(Arc::new(without));
+    let text = screen(&mut app);
+    assert!(text.contains("process 1711 cargo") && text.contains("has no row in"), "{text}");
+    app.on_interval(Arc::new(interval(Kind::Normal, 102)));
+    assert!(screen(&mut app).contains("process 1711 cargo"));
+}
+
+#[test]
+fn sorting_goes_by_the_column_that_the_key_names() {
+    let mut app = app_of(Kind::Normal);
+    assert_eq!(names(&mut app).first().map(String::as_str), Some("rustc"));
+    press(&mut app, "N");
+    assert_eq!(names(&mut app).first().map(String::as_str), Some("systemd"));
+    press(&mut app, "R");
+    assert_eq!(names(&mut app).first().map(String::as_str), Some("postgres"));
+    press(&mut app, "<");
+    let text = screen(&mut app);
+    assert!(text.contains("sorted by NAME"), "{text}");
+    assert_eq!(names(&mut app).first().map(String::as_str), Some("bash"));
+    press(&mut app, "M");
+    assert_eq!(names(&mut app).first().map(String::as_str), Some("rustc"));
+}
+
+#[test]
+fn a_filter_shows_what_holds_its_text_and_escape_takes_it_back() {
+    let mut app = app_of(Kind::Normal);
+    press(&mut app, "\\POSTG<Enter>");
+    assert_eq!(names(&mut app), ["postgres"; 3]);
+    assert!(screen(&mut app).contains("filter postg"));
+    press(&mut app, "<Esc>");
+    assert!(names(&mut app).len() > 10);
+    press(&mut app, "\\nothing has this<Enter>");
+    assert!(screen(&mut app).contains("no row passes the filter"));
+}
+
+#[test]
+fn a_filter_in_the_tree_keeps_the_way_to_the_root() {
+    let mut app = app_of(Kind::Normal);
+    press(&mut app, "t\\rustc<Enter>");
+    let text = names(&mut app).join(" ");
+    assert!(text.contains("systemd") && text.contains("sshd") && !text.contains("postgres"), "{text}");
+}
+
+#[test]
+fn n_sorts_unless_a_search_is_on() {
+    let mut app = app_of(Kind::Normal);
+    screen(&mut app);
+    press(&mut app, "/postgres<Enter>");
+    let first = screen(&mut app);
+    press(&mut app, "n");
+    assert_ne!(first, screen(&mut app));
+    press(&mut app, "N");
+    assert_eq!(first, screen(&mut app));
+    press(&mut app, "<Esc>N");
+    assert!(screen(&mut app).contains("PID▴"));
+}
+
+#[test]
+fn threads_open_and_close() {
+    let mut app = app_of(Kind::Normal);
+    screen(&mut app);
+    let closed = names(&mut app).len();
+    press(&mut app, "<Home><Right>");
+    assert_eq!(names(&mut app).len(), closed + 6);
+    press(&mut app, "<Down><Down><Left><Left>");
+    assert_eq!(names(&mut app).len(), closed);
+    press(&mut app, "<Enter>");
+    assert_eq!(names(&mut app).len(), closed + 6);
+}
+
+#[test]
+fn a_closed_branch_of_the_tree_hides_everything_below() {
+    let mut app = app_of(Kind::Normal);
+    press(&mut app, "<F5>");
+    screen(&mut app);
+    let open = names(&mut app).len();
+    press(&mut app, "/sshd<Enter><Left>");
+    let text = names(&mut app).join(" ");
+    assert!(!text.contains("rustc") && text.contains("postgres"), "{text}");
+    press(&mut app, "<Right>");
+    assert_eq!(names(&mut app).len(), open);
+}
+
+#[test]
+fn the_unit_is_always_in_the_title() {
+    let mut app = app_of(Kind::Normal);
+    assert!(screen(&mut app).contains("%CPU▾"));
+    press(&mut app, "I");
+    assert!(screen(&mut app).contains("%host▾"));
+    press(&mut app, "%");
+    assert!(screen(&mut app).contains("%CPU▾"));
+}
+
+#[test]
+fn pause_holds_the_picture_and_live_goes_on() {
+    let mut app = app_of(Kind::Normal);
+    press(&mut app, " ");
+    let paused = screen(&mut app);
+    assert!(paused.contains("PAUSED"));
+    app.on_interval(Arc::new(interval(Kind::Normal, 101)));
+    assert_eq!(paused, screen(&mut app));
+    press(&mut app, " ");
+    assert!(screen(&mut app).contains(" LIVE  build-7 2026-11-21 14:06:42Z"));
+}
+
+#[test]
+fn steps_go_back_and_forth_and_end_live() {
+    let mut app = app_of(Kind::Normal);
+    assert_eq!(press(&mut app, "[["), None);
+    assert!(screen(&mut app).contains(" PAST  build-7 2026-11-21 14:06:39Z"));
+    assert_eq!(press(&mut app, "]]"), None);
+    assert!(screen(&mut app).contains(" PAST  build-7 2026-11-21 14:06:41Z"));
+    press(&mut app, "]");
+    assert!(screen(&mut app).contains(" LIVE "));
+}
+
+#[test]
+fn beyond_what_was_seen_the_feed_is_asked() {
+    let mut app = app_of(Kind::Normal);
+    for _ in 0..60 {
+        assert_eq!(press(&mut app, "["), None);
+    }
+    let oldest = Seek::Before(EPOCH_NS + 41_000_000_000);
+    assert_eq!(press(&mut app, "["), Some(Request::Seek(oldest)));
+    app.on_seek(oldest, Ok(None));
+    assert!(screen(&mut app).contains("no earlier data is kept"));
+    app.on_seek(oldest, Ok(Some(Arc::new(interval(Kind::Normal, 39)))));
+    assert!(screen(&mut app).contains(" PAST  build-7 2026-11-21 14:05:40Z"));
+    assert_eq!(press(&mut app, "l"), None);
+    assert!(screen(&mut app).contains(" LIVE "));
+}
+
+#[test]
+fn a_typed_time_is_left_to_the_feed() {
+    let mut app = app_of(Kind::Normal);
+    assert_eq!(press(&mut app, "b3mx<BS> ago<Enter>"), Some(Request::GoTo("3m ago".into())));
+    assert_eq!(app.go_to(EPOCH_NS + 50_500_000_000), None);
+    assert!(screen(&mut app).contains(" PAST  build-7 2026-11-21 14:05:51Z"));
+    let far = app.go_to(EPOCH_NS);
+    assert_eq!(far, Some(Request::Seek(Seek::At(EPOCH_NS))));
+    app.on_seek(Seek::At(EPOCH_NS), Err(FeedError("cannot read the store: locked".into())));
+    assert!(screen(&mut app).contains("cannot read the store: locked"));
+}
+
+#[test]
+fn another_host_starts_from_nothing() {
+    let mut app = app_of(Kind::Normal);
+    let other = status(Kind::Hostile);
+    assert_eq!(press(&mut app, "h<Down><Enter>"), Some(Request::Select(other.info.host)));
+    app.on_hosts("made up".into(), vec![status(Kind::Normal), other.clone()], Some(other.info.host));
+    let text = screen(&mut app);
+    assert!(text.contains("waiting for data of evil\\x1b]0;x\\x07host"), "{text}");
+    assert!(!text.contains("rustc"));
+}
+
+#[test]
+fn silence_is_said() {
+    let mut app = app_of(Kind::Normal);
+    app.on_age(Some(Duration::from_millis(900)));
+    assert!(screen(&mut app).contains(" LIVE "));
+    app.on_age(Some(Duration::from_secs(12)));
+    assert!(screen(&mut app).contains(" NO DATA since 12 s "));
+    app.on_error(&FeedError("receiver lost: connection refused".into()));
+    assert!(screen(&mut app).contains("receiver lost: connection refused"));
+    app.on_feed_ok();
+    assert!(!screen(&mut app).contains("receiver lost"));
+}
+
+#[test]
+fn the_export_has_the_rows_on_screen_and_no_formula() {
+    let mut app = app_of(Kind::Hostile);
+    press(&mut app, "\\cmd<Enter>");
+    let Some(Request::Export { stem, csv }) = press(&mut app, "e") else { panic!("no export") };
+    assert_eq!(stem, "cpumon-evil__0_x_host-20261121140641Z");
+    let lines: Vec<&str> = csv.split("\r\n").collect();
+    assert_eq!(lines.len(), 3, "{csv}");
+    assert!(lines[0].starts_with("host,end_utc,duration_ns,pid,tid,name,process_name,start_ns,user_ns"));
+    assert!(lines[1].contains("\"'=cmd|' /C calc'!A0\""), "{csv}");
+    assert!(lines[2].is_empty());
+}
+
+#[test]
+fn nothing_is_drawn_anew_without_a_reason() {
+    let mut app = app_of(Kind::Normal);
+    assert!(app.take_dirty());
+    app.on_age(Some(Duration::from_millis(100)));
+    app.on_age(Some(Duration::from_millis(1200)));
+    app.on_feed_ok();
+    app.on_clock(EPOCH_NS, "x".into());
+    assert!(app.take_dirty());
+    app.on_clock(EPOCH_NS, "x".into());
+    assert!(!app.take_dirty());
+    press(&mut app, "H");
+    assert!(app.take_dirty());
+}
+
+#[test]
+fn history_is_asked_for_once_and_drawn() {
+    let mut app = app_of(Kind::Normal);
+    assert_eq!(app.history_wanted(), None);
+    press(&mut app, "<Down>");
+    let (task, range) = app.history_wanted().unwrap();
+    let before = screen(&mut app);
+    let point = cpumon_tui::HistoryPoint {
+        begin_wall_ns: EPOCH_NS - 100_000_000_000,
+        end_wall_ns: EPOCH_NS - 1_000_000_000,
+        duration_ns: 99_000_000_000,
+        delta: cpumon_model::Delta { run_ns: 80_000_000_000, ..cpumon_model::Delta::default() },
+    };
+    app.on_history(task, range, &[point]);
+    assert_eq!(app.history_wanted(), None);
+    assert_ne!(before, screen(&mut app));
+}
+
+#[test]
+fn quitting() {
+    assert_eq!(press(&mut app_of(Kind::Normal), "q"), Some(Request::Quit));
+    // In a prompt it is a letter.
+    assert_eq!(press(&mut app_of(Kind::Normal), "/q"), None);
+    assert_eq!(press(&mut app_of(Kind::Normal), "?q"), None);
+}

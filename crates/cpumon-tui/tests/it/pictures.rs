@@ -1,0 +1,130 @@
+//! Pictures of every scene in every size.
+
+use crate::synthetic::Kind;
+use crate::{app_of, app_with, picture, press};
+use cpumon_tui::{App, FeedError, Options};
+
+const SIZES: [(u16, u16); 4] = [(40, 15), (80, 24), (120, 40), (300, 60)];
+
+/// Compares with the kept pictures; a new `App` for each size, as a window of that size would show it.
+fn check(name: &str, scene: impl Fn() -> App) {
+    for (width, height) in SIZES {
+        let mut app = scene();
+        // The first drawing tells the state how many rows are in view.
+        picture(&mut app, width, height);
+        insta::assert_snapshot!(format!("{name}_{width}x{height}"), picture(&mut app, width, height));
+    }
+}
+
+fn scene(kind: Kind, keys: &'static str) -> impl Fn() -> App {
+    move || {
+        let mut app = app_of(kind);
+        press(&mut app, keys);
+        app
+    }
+}
+
+#[test]
+fn normal() {
+    check("normal", scene(Kind::Normal, ""));
+}
+
+#[test]
+fn threads_open() {
+    check("threads_open", scene(Kind::Normal, "<Down><Enter>"));
+}
+
+#[test]
+fn all_threads() {
+    check("all_threads", scene(Kind::Normal, "H"));
+}
+
+#[test]
+fn tree() {
+    check("tree", scene(Kind::Normal, "t<Down><Down>"));
+}
+
+#[test]
+fn groups_in_percent_of_the_host_with_a_bar_a_cpu() {
+    check("groups", scene(Kind::Normal, "g%1<Down><Enter>"));
+}
+
+#[test]
+fn help() {
+    check("help", scene(Kind::Normal, "?"));
+}
+
+#[test]
+fn hosts() {
+    check("hosts", scene(Kind::Normal, "h<Down>"));
+}
+
+#[test]
+fn past() {
+    check("past", scene(Kind::Normal, "<Down>[[["));
+}
+
+#[test]
+fn searching() {
+    check("searching", scene(Kind::Normal, "/postg"));
+}
+
+#[test]
+fn no_data() {
+    check("no_data", || {
+        let mut app = App::new(&Options::default());
+        app.on_hosts("receiver http://127.0.0.1:8080".into(), Vec::new(), None);
+        app.on_error(&FeedError("cannot reach http://127.0.0.1:8080: connection refused".into()));
+        app
+    });
+}
+
+#[test]
+fn hostile_names() {
+    check("hostile_names", scene(Kind::Hostile, "<Down>"));
+}
+
+#[test]
+fn no_fields() {
+    check("no_fields", scene(Kind::NoFields, "<Down>"));
+}
+
+#[test]
+fn an_ascii_terminal_gets_nothing_but_ascii() {
+    for kind in [Kind::Normal, Kind::Hostile, Kind::NoFields] {
+        for keys in ["<Down>", "t", "H", "g", "?", "h", "[", "/é"] {
+            let mut app = app_with(kind, &Options { ascii: true, ..Options::default() });
+            press(&mut app, keys);
+            let picture = picture(&mut app, 100, 30);
+            assert!(picture.is_ascii(), "{keys}\n{picture}");
+        }
+    }
+}
+
+#[test]
+fn without_color_no_cell_has_one() {
+    use ratatui::style::Color;
+    for keys in ["<Down>", "1", "?", "h", " ", "/x"] {
+        let mut app = app_with(Kind::Hostile, &Options { no_color: true, ..Options::default() });
+        press(&mut app, keys);
+        let mut terminal = crate::terminal(120, 40);
+        terminal.draw(|frame| app.draw(frame)).unwrap();
+        let cells = terminal.backend().buffer().content();
+        assert!(cells.iter().all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset), "{keys}");
+    }
+}
+
+#[test]
+fn any_size_is_drawn() {
+    for kind in [Kind::Hostile, Kind::NoFields] {
+        for keys in ["", "<Down>d", "t", "g1", "?", "h", "/long text", "[", "H"] {
+            let mut app = app_of(kind);
+            press(&mut app, keys);
+            for width in (1..12).chain([16, 21, 40, 59, 60, 80, 1000]) {
+                for height in (1..9).chain([13, 14, 19, 100]) {
+                    picture(&mut app, width, height);
+                }
+            }
+        }
+    }
+}
