@@ -20,7 +20,7 @@ pub(crate) fn lines(app: &App, columns: u16, room: usize) -> Vec<Line<'static>> 
     let mut lines = vec![clock_line(app, columns)];
     let Some(shown) = &app.shown else { return lines };
     // The trust and loss line is the last to go, but for the first: it says what may be wrong with all others.
-    lines.extend(wrap(&facts(app, shown), app.theme.dot(), columns, if room > 6 { 2 } else { 1 }, app));
+    lines.extend(wrap(&facts(app, shown), app.theme.dot(), columns, if room > 5 { 2 } else { 1 }, app));
     let left = room.saturating_sub(lines.len());
     let ledger = ledger::lines(app, shown, columns, left.saturating_sub(1));
     let bar_room = left.saturating_sub(ledger.len());
@@ -89,23 +89,29 @@ fn facts(app: &App, shown: &Interval) -> Vec<Part> {
             trust => parts.push((trust.name().to_string(), Style::new())),
         }
     }
-    parts.push((shown.source.name().to_string(), Style::new()));
-    let lost = losses(app.status().map(|status| &status.loss), &shown.health);
+    // What is wrong comes first: on a narrow screen the rest may be cut.
     if !shown.flags.is_empty() {
         parts.push((format!("interval {}", flag_names(shown.flags).replace('|', ", ")), theme.warn()));
     }
-    if lost.is_empty() {
-        parts.push(("no loss".to_string(), Style::new()));
-    }
+    let lost = losses(app.status().map(|status| &status.loss), &shown.health);
+    let has_loss = !lost.is_empty();
     parts.extend(lost.into_iter().map(|text| (text, theme.warn())));
-    parts.push((format!("{} processes", shown.process_count), Style::new()));
-    parts.push((format!("{} threads", shown.thread_count), Style::new()));
-    if app.view.hide_idle {
-        parts.push(("idle rows hidden".to_string(), Theme::bold()));
-    }
+    // Rows that are left out are said before what is merely good to know.
     if !app.view.filter.is_empty() {
         parts.push((format!("filter {}", safe(&app.view.filter)), Theme::bold()));
     }
+    if !app.view.pids.is_empty() {
+        parts.push((format!("only {} pids", app.view.pids.len()), Theme::bold()));
+    }
+    if app.view.hide_idle {
+        parts.push(("idle rows hidden".to_string(), Theme::bold()));
+    }
+    parts.push((shown.source.name().to_string(), Style::new()));
+    if !has_loss {
+        parts.push(("no loss".to_string(), Style::new()));
+    }
+    parts.push((format!("{} processes", shown.process_count), Style::new()));
+    parts.push((format!("{} threads", shown.thread_count), Style::new()));
     if app.cursor.follow {
         parts.push(("following".to_string(), Theme::bold()));
     }
