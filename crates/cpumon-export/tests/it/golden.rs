@@ -1,7 +1,10 @@
 //! The original's layouts against what the original wrote.
 
+use std::time::Duration;
+
 use cpumon_export::{ExportQuery, Format, Kind, LegacyYear};
 use cpumon_store::legacy::ImportOptions;
+use cpumon_store::{StoreOptions, Writer};
 use rusqlite::Connection;
 
 use crate::fixture::{Store, shared};
@@ -77,6 +80,32 @@ fn the_threads_export_has_every_row_once_with_its_idx() {
     let mut expected = String::from("ThreadID;ProcID;user;kernel;duration;timestamp;idx;\r\n");
     expected += &lines(&source, sql);
     assert!(ours == expected);
+}
+
+#[test]
+fn sealing_and_a_second_import_change_nothing() {
+    let Some(database) = shared("ProcessUsage.sqlite") else { return };
+    let fresh = imported(&database);
+    let options = StoreOptions {
+        max_age: None,
+        seal_after: Duration::ZERO,
+        seal_partial_after: Duration::ZERO,
+        ..StoreOptions::default()
+    };
+    let sealed = Store::with(|writer| {
+        writer.import_legacy(&database, &ImportOptions::default()).unwrap();
+    });
+    let mut writer = Writer::open(&sealed.path, &options).unwrap();
+    writer.maintain(Duration::from_secs(5)).unwrap();
+    writer.import_legacy(&database, &ImportOptions::default()).unwrap();
+    drop(writer);
+    let chunks = Connection::open(&sealed.path).unwrap();
+    let count = chunks.query_row("SELECT count(*) FROM chunk", [], |row| row.get::<_, i64>(0));
+    assert!(count.unwrap() > 0, "nothing was sealed");
+    for kind in [Kind::Pivot, Kind::Processes, Kind::Threads] {
+        let query = legacy(kind, LegacyYear::Y2012);
+        assert!(fresh.export(&query).0 == sealed.export(&query).0, "{kind:?}");
+    }
 }
 
 fn lines(source: &Connection, sql: &str) -> String {
