@@ -26,6 +26,8 @@ mod options;
 mod order;
 mod plot;
 mod rows;
+#[cfg(test)]
+mod rows_props;
 mod run;
 mod screen;
 mod text;
