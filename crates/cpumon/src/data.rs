@@ -14,7 +14,7 @@ use crate::cli::{
     ExportArgs, ExportForm, ExportKind, ImportArgs, LegacyYear, PivotBy, PivotValue, SqlArgs, SqlForm,
 };
 use crate::exit::{Outcome, Usage};
-use crate::paths::{store_for_reading, store_for_writing};
+use crate::paths::{explain, store_for_reading, store_for_writing};
 use crate::table::Table;
 use crate::when;
 
@@ -66,7 +66,7 @@ fn query(args: &ExportArgs) -> anyhow::Result<ExportQuery> {
 /// `cpumon export`.
 pub fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
     let query = query(args)?;
-    let reader = Reader::open(&store_for_reading(args.store.as_deref()))?;
+    let reader = Reader::open(&store_for_reading(args.store.as_deref())).map_err(explain)?;
     let mut bar = ProgressLine::new(args.output.is_some() || !io::stdout().is_terminal());
     let result = if let Some(path) = &args.output {
         to_file(&reader, &query, path, &mut bar)
@@ -100,7 +100,7 @@ fn to_file(
 
 /// `cpumon sql`.
 pub fn sql(args: &SqlArgs) -> anyhow::Result<Outcome> {
-    let session = Sql::open(&store_for_reading(args.store.as_deref()))?;
+    let session = Sql::open(&store_for_reading(args.store.as_deref())).map_err(explain)?;
     let format = match args.format {
         SqlForm::Table => SqlFormat::Table,
         SqlForm::Csv => SqlFormat::Csv,
@@ -224,7 +224,7 @@ fn open_writer(path: &Path) -> anyhow::Result<Writer> {
 
 /// `cpumon hosts --store FILE`.
 pub fn hosts(path: &Path, as_json: bool, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let records = Reader::open(path)?.hosts()?;
+    let records = Reader::open(path).map_err(explain)?.hosts()?;
     if as_json {
         let rows: Vec<serde_json::Value> = records
             .iter()

@@ -5,6 +5,9 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use anyhow::anyhow;
+use cpumon_store::StoreError;
+
 const FILE: &str = "cpumon.db";
 const SERVICE_DIR: &str = "/var/lib/cpumon";
 
@@ -65,6 +68,17 @@ pub fn store_for_writing(given: Option<&Path>) -> PathBuf {
 #[must_use]
 pub fn store_for_reading(given: Option<&Path>) -> PathBuf {
     given.map_or_else(|| Surroundings::of_process().for_reading(Path::exists), Path::to_owned)
+}
+
+/// What to do about a store that cannot be read, behind what is wrong with it.
+#[must_use]
+pub fn explain(error: StoreError) -> anyhow::Error {
+    match error {
+        StoreError::Missing { .. } => {
+            anyhow!("{error}; `cpumon serve` makes one, --store FILE names another")
+        }
+        error => error.into(),
+    }
 }
 
 #[cfg(test)]

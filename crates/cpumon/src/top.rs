@@ -13,7 +13,7 @@ use crate::client::{Client, ClientError};
 use crate::clock;
 use crate::exit::{Outcome, Usage};
 use crate::feeds::{LocalFeed, RemoteFeed, StoreFeed};
-use crate::paths::store_for_reading;
+use crate::paths::{explain, store_for_reading};
 use crate::screen;
 use crate::signals::Signals;
 use crate::when;
@@ -68,7 +68,7 @@ fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed + Send>> {
 }
 
 fn stored(path: &Path, host: Option<&str>, note: &str) -> anyhow::Result<Box<dyn Feed + Send>> {
-    let feed = StoreFeed::open(path, host, note)?;
+    let feed = StoreFeed::open(path, host, note).map_err(explain)?;
     if feed.host().is_none() {
         return Err(anyhow!("store {} holds no data yet", path.display()));
     }

@@ -24,7 +24,7 @@ fn wrong_usage_ends_with_2_and_says_what_is_right() {
 #[test]
 fn what_is_not_there_ends_with_1_and_says_where() {
     for (line, said) in [
-        (&["export", "ledger", "--store", "/nowhere/x.db"][..], "/nowhere/x.db"),
+        (&["export", "ledger", "--store", "/nowhere/x.db"][..], "/nowhere/x.db; `cpumon serve`"),
         (&["hosts", "--store", "/nowhere/x.db"], "/nowhere/x.db"),
         (&["top", "--store", "/nowhere/x.db", "-b"], "/nowhere/x.db"),
         (&["status", "--url", "http://127.0.0.1:9"], "cpumon serve"),
