@@ -94,6 +94,7 @@ impl Packer {
         self.process_ids.clear();
         self.process_ids.resize(interval.processes.len(), 0);
         let keeps_all = keeps_idle(interval);
+        let mut last = 0;
         for (at, row) in interval.processes.iter().enumerate() {
             if keeps_all || is_active_process(row) {
                 self.name_process(naming, interval, at)?;
@@ -102,7 +103,14 @@ impl Packer {
         for (at, row) in
             interval.threads.iter().enumerate().filter(|(_, row)| keeps_all || is_active_thread(row))
         {
-            let found = interval.processes.binary_search_by_key(&row.process, |process| process.key);
+            // Threads of a process mostly follow each other.
+            let is_same = interval.processes.get(last).is_some_and(|process| process.key == row.process);
+            let found = if is_same {
+                Ok(last)
+            } else {
+                interval.processes.binary_search_by_key(&row.process, |process| process.key)
+            };
+            last = found.unwrap_or(last);
             let process_id = if let Ok(process_at) = found {
                 self.name_process(naming, interval, process_at)?
             } else {

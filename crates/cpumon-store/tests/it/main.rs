@@ -1,6 +1,7 @@
 //! The store as its users see it: what is put is read, whatever happens in between.
 
 mod data;
+mod faults;
 mod line;
 mod retain;
 mod round_trip;
