@@ -160,6 +160,10 @@ impl InfoCache {
             if (name.is_empty() || self.with_cmdline)
                 && let Some(raw) = files.read("cmdline", &mut self.buffer)
             {
+                if raw.is_empty() {
+                    // A process that is ending has neither executable nor arguments: nobody refused anything.
+                    files.denied = 0;
+                }
                 if name.is_empty() {
                     name.push_str(&longer_name(raw, about.comm).unwrap_or_default());
                 }
