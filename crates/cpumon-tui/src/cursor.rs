@@ -84,6 +84,10 @@ impl Cursor {
     /// Takes in how many rows are in view now.
     pub(crate) fn resize(&mut self, height: usize, count: usize) {
         let was_in_view = self.is_present && (self.top..self.top + self.height.max(1)).contains(&self.at);
+        if self.height == 0 {
+            // Never drawn before: keys scrolled a view that was not there.
+            self.top = 0;
+        }
         self.height = height;
         self.top = self.top.min(count.saturating_sub(height.max(1)));
         if was_in_view {

@@ -21,7 +21,7 @@ const KEYS: &[(&str, &str)] = &[
     ("/  F3", "search while you type; n next, N the one before; Esc ends"),
     ("\\  F4", "filter by name, command, container or id; Esc takes it back"),
     ("H", "threads instead of processes (in tree and groups: below their processes)"),
-    ("t  F5", "tree"),
+    ("t  F5", "tree; branches are sorted by all that is in them"),
     ("g", "group by program"),
     ("P", "sort by CPU"),
     ("M", "sort by run delay (memory is not measured)"),

@@ -38,6 +38,21 @@ impl<'a> Sorter<'a> {
         self.sort(places, |at| row(at).map_or(Value::Number(0), |row| self.process(row)));
     }
 
+    /// What a process measured in the column that sorts; `None` where that column cannot be added up.
+    pub(crate) fn measured_of(&self, place: u32) -> Option<i64> {
+        let row = self.interval.processes.get(place as usize)?;
+        let can_add = matches!(
+            self.col,
+            Col::Cpu | Col::User100 | Col::System100 | Col::Ready | Col::Voluntary | Col::Involuntary
+        );
+        can_add.then(|| self.measured(&row.delta))
+    }
+
+    /// Sorts places by sums that stand at those places.
+    pub(crate) fn by_sums(&self, places: &mut [u32], sums: &[i64]) {
+        self.sort(places, |at| Value::Number(sums.get(at as usize).copied().unwrap_or(0)));
+    }
+
     /// Sorts places of threads.
     pub(crate) fn threads(&self, places: &mut [u32]) {
         let row = |at: u32| self.interval.threads.get(at as usize);

@@ -115,7 +115,8 @@ proptest! {
 
     #[test]
     fn rows_at_the_left_edge_are_in_order(made in intervals(), view in views()) {
-        let view = View { sort: Col::Cpu, ..view };
+        let layout = if view.layout == Layout::Tree { Layout::List } else { view.layout };
+        let view = View { sort: Col::Cpu, layout, ..view };
         let rows = Rows::build(&made, &view, &Seen::default());
         let top = rows.rows.iter().filter(|row| row.depth == 0);
         let values: Vec<i64> = top.map(|row| rows.item(&made, row).unwrap().delta().run_ns).collect();
@@ -169,6 +170,26 @@ proptest! {
         let sum: i64 = rows.groups.iter().map(|group| group.delta.run_ns).sum();
         prop_assert_eq!(sum, made.processes.iter().map(|row| row.delta.run_ns).sum::<i64>());
     }
+}
+
+#[test]
+fn a_busy_process_lifts_its_branch() {
+    // 1 (5) -> 2 (0) -> 4 (100); 3 (50)
+    let parts = [(1, 0, 5), (2, 1, 0), (3, 0, 50), (4, 2, 100)];
+    let processes =
+        parts.map(|(pid, parent, run_ns)| process((pid, 0, parent, 0, run_ns, false, false))).to_vec();
+    let made = Interval { processes, ..Interval::default() };
+    let pids = |view: &View| {
+        let rows = Rows::build(&made, view, &Seen::default());
+        ids(&rows, &made)
+            .into_iter()
+            .map(|id| if let RowId::Process(key) = id { key.pid } else { 0 })
+            .collect::<Vec<u32>>()
+    };
+    let tree = View { layout: Layout::Tree, ..View::default() };
+    assert_eq!(pids(&tree), [1, 2, 4, 3]);
+    assert_eq!(pids(&View { reversed: true, ..tree.clone() }), [3, 1, 2, 4]);
+    assert_eq!(pids(&View { sort: Col::Id, reversed: true, ..tree }), [3, 1, 2, 4]);
 }
 
 #[test]

@@ -30,15 +30,44 @@ pub(crate) fn build(input: &Input<'_>) -> Rows {
             None => roots.push(index(at)),
         }
     }
-    for list in &mut family.children {
-        input.sorter.processes(list);
-    }
-    input.sorter.processes(&mut roots);
+    sort_siblings(input, &mut roots, &mut family);
     let mut out = Rows::default();
     for root in roots {
         push_family(input, root, &family, &threads, &mut out.rows);
     }
     out
+}
+
+/// Siblings are sorted by what their whole branches measured, so that a busy process far down lifts the way to it;
+/// columns that cannot be added up sort by the processes' own values.
+fn sort_siblings(input: &Input<'_>, roots: &mut [u32], family: &mut Family) {
+    let own = (0..family.parents.len()).map(|at| input.sorter.measured_of(index(at)));
+    let sums = own.collect::<Option<Vec<i64>>>().map(|own| branch_sums(own, roots, family));
+    let sort = |places: &mut [u32]| match &sums {
+        Some(sums) => input.sorter.by_sums(places, sums),
+        None => input.sorter.processes(places),
+    };
+    sort(roots);
+    for list in &mut family.children {
+        sort(list);
+    }
+}
+
+/// Each process's value with those of all below it.
+fn branch_sums(mut sums: Vec<i64>, roots: &[u32], family: &Family) -> Vec<i64> {
+    let mut order: Vec<u32> = roots.to_vec();
+    let mut next = 0;
+    while let Some(&at) = order.get(next) {
+        order.extend(&family.children[at as usize]);
+        next += 1;
+    }
+    // Children come after their parents in this order, so backwards each sum is complete when it is added.
+    for &at in order.iter().rev() {
+        if let Some(parent) = family.parents[at as usize] {
+            sums[parent as usize] = sums[parent as usize].saturating_add(sums[at as usize]);
+        }
+    }
+    sums
 }
 
 /// The parent of each process as a place in the list. A pid that was reused means the one that lives. Loops are cut.
