@@ -6,6 +6,7 @@ use std::sync::Arc;
 use cpumon_model::{Counters, ExitSample, ProcessInfo, ProcessKey, Snapshot, ThreadKey};
 
 use super::super::procinfo::InfoCache;
+use super::lifecycle::give_back;
 use super::names::ExecNames;
 use super::records::TaskRecord;
 use super::tracker::unseen_process;
@@ -31,6 +32,9 @@ impl Exits {
     /// Empties it, keeping the memory.
     pub(crate) fn clear(&mut self) {
         self.list.clear();
+        give_back(&mut self.list);
+        self.by_process.clear();
+        give_back(&mut self.by_process);
     }
 
     /// Adds a settled record. `threads_left`: threads of the process that had not begun to end.

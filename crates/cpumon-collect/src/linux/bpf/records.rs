@@ -95,11 +95,12 @@ assert_layout!(ExecEvent: 248, kind: 0, old_tid: 4, at_ns: 8, task: 16, name: 12
 assert_layout!(LostExits: 64, count: 0, run_ns: 8, utime_ns: 16, stime_ns: 24, run_delay_ns: 32, voluntary_switches: 40, involuntary_switches: 48, execs: 56);
 
 /// A record of the ring buffer.
-#[derive(Copy, Clone, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Event {
     Exit(ExitEvent),
     Ending(ExitEvent),
-    Exec(ExecEvent),
+    /// Boxed: it is twice as long as the others, and rarer.
+    Exec(Box<ExecEvent>),
 }
 
 const EVENT_EXIT: u32 = 1;
@@ -146,7 +147,7 @@ impl Event {
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         match u32::from_ne_bytes(*bytes.first_chunk()?) {
             EVENT_EXIT => read_plain(bytes).map(Self::Exit),
-            EVENT_EXEC => read_plain(bytes).map(Self::Exec),
+            EVENT_EXEC => read_plain(bytes).map(|exec| Self::Exec(Box::new(exec))),
             EVENT_ENDING => read_plain(bytes).map(Self::Ending),
             _ => None,
         }

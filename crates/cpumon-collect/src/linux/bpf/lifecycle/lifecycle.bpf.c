@@ -4,7 +4,9 @@
 //           (tp_btf/sched_process_exec).
 // produces: `struct exit_event` and `struct exec_event` in a ring buffer, in the order in which they happened;
 //           `struct lost_exits` for those that did not fit.
-// costs:    see mod.rs, where it is measured.
+// costs:    about 50 ns for each switch, 0.4 to 0.7 us for each exit and its ending, 0.5 to 0.8 us for each exec (run_time_ns
+//           of `bpftool prog` with kernel.bpf_stats_enabled=1, whose own clock reads are in it). `perf bench sched pipe`
+//           on one CPU: 1.03 times as long, median of 5 alternating runs on a busy machine.
 #include "../records.h"
 
 char LICENSE[] SEC("license") = "GPL";

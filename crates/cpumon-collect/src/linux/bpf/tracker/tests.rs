@@ -44,7 +44,7 @@ fn ending(task: TaskRecord) -> Event {
 fn exec(task: TaskRecord, old_tid: u32, at_ns: u64, program: &str) -> Event {
     let mut name = [0; super::super::records::EXEC_NAME_BYTES];
     name[..program.len()].copy_from_slice(program.as_bytes());
-    Event::Exec(ExecEvent { kind: 2, old_tid, at_ns, task, name })
+    Event::Exec(Box::new(ExecEvent { kind: 2, old_tid, at_ns, task, name }))
 }
 
 impl Rig {
