@@ -47,16 +47,19 @@ pub struct CpuInterval {
 }
 
 impl CpuTimes {
-    /// user + nice + system + idle + iowait + irq + softirq + steal (guest is inside user).
+    /// user + nice + system + idle + iowait + irq + softirq + steal (guest is inside user). Saturates: times may come from
+    /// a made-up datagram.
     #[must_use]
     pub fn total_ns(&self) -> u64 {
-        self.busy_ns() + self.idle_ns + self.iowait_ns + self.steal_ns
+        [self.idle_ns, self.iowait_ns, self.steal_ns].into_iter().fold(self.busy_ns(), u64::saturating_add)
     }
 
     /// Everything but idle, iowait and steal.
     #[must_use]
     pub fn busy_ns(&self) -> u64 {
-        self.user_ns + self.nice_ns + self.system_ns + self.irq_ns + self.softirq_ns
+        [self.nice_ns, self.system_ns, self.irq_ns, self.softirq_ns]
+            .into_iter()
+            .fold(self.user_ns, u64::saturating_add)
     }
 
     /// The modes as an array in /proc/stat's order.

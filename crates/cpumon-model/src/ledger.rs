@@ -25,7 +25,7 @@ impl Ledger {
     /// capacity − (threads + exited + irq + softirq + steal + idle). Negative when more was booked than there was.
     #[must_use]
     pub fn unattributed_ns(&self) -> i64 {
-        self.capacity_ns - self.accounted_ns()
+        self.capacity_ns.saturating_sub(self.accounted_ns())
     }
 
     /// The sum of all lines but `unattributed`.

@@ -128,7 +128,7 @@ fn draw_axes(app: &App, top: f64, line: Rect, window: &Range<i64>, buffer: &mut 
     if app.clock == Clock::Past
         && let Some(shown) = &app.shown
     {
-        let at = column(shown.end.wall_ns - 1, window, usize::from(line.width));
+        let at = column(shown.end.wall_ns.saturating_sub(1), window, usize::from(line.width));
         let x = line.x + u16::try_from(at).unwrap_or(0).min(line.width - 1);
         for y in line.top()..line.bottom() {
             buffer.set_string(x, y, if theme.ascii { ":" } else { "┊" }, Theme::dim());

@@ -128,3 +128,42 @@ fn any_size_is_drawn() {
         }
     }
 }
+
+/// Every number at an end of its type: what a made-up datagram may hold.
+fn impossible(low: i64, high: u64) -> cpumon_model::Interval {
+    use cpumon_model::{CpuTimes, Delta, Ledger, Moment};
+    let mut made = crate::synthetic::interval(Kind::Normal, 101);
+    let delta = Delta {
+        user_ns: low,
+        system_ns: low,
+        run_ns: low,
+        run_delay_ns: low,
+        voluntary_switches: low,
+        involuntary_switches: low,
+    };
+    made.processes.iter_mut().for_each(|row| row.delta = delta);
+    made.threads.iter_mut().for_each(|row| row.delta = delta);
+    made.cpus.iter_mut().for_each(|cpu| cpu.times = CpuTimes::from_array([high; 10]));
+    made.begin = Moment { mono_ns: 0, boot_ns: 0, wall_ns: low };
+    made.end = Moment { mono_ns: high, boot_ns: high, wall_ns: low.saturating_add(1) };
+    made.pass_ns = high;
+    made.ledger =
+        Ledger { capacity_ns: i64::MAX, threads_ns: low, exited_ns: low, idle_ns: low, ..made.ledger };
+    (made.thread_count, made.process_count) = (u32::MAX, u32::MAX);
+    (made.health.own_cpu_ns, made.health.exits_lost) = (high, high);
+    made
+}
+
+#[test]
+fn impossible_values_are_shown_not_fatal() {
+    for (low, high) in [(i64::MIN, u64::MAX), (i64::MAX, u64::MAX), (i64::MIN, 0), (0, 0), (-1, 1)] {
+        for keys in ["", "<Down><Enter>", "t<Down>", "gT<Down>1", "H%<Down>[", "[<Down>", "<Down>e"] {
+            let mut app = app_of(Kind::Normal);
+            app.on_interval(std::sync::Arc::new(impossible(low, high)));
+            app.on_interval(std::sync::Arc::new(impossible(low, high)));
+            press(&mut app, keys);
+            picture(&mut app, 120, 40);
+            picture(&mut app, 40, 15);
+        }
+    }
+}
