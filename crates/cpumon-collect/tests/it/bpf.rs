@@ -65,6 +65,18 @@ fn check_shape(snapshot: &Snapshot) {
     assert_eq!(snapshot.health.malformed, 0);
 }
 
+/// Nothing is there twice: exits add up to their total, and all threads together ran no longer than the CPUs.
+fn check_books(before: &Snapshot, after: &Snapshot, interval: &Interval) {
+    assert_eq!(after.health.exits_lost, 0);
+    let ended_ns: u64 = after.exits.iter().map(|exit| exit.thread.counters.run_ns).sum();
+    assert_eq!(after.exited_total.run_ns - before.exited_total.run_ns, ended_ns);
+    let booked_ns = interval.ledger.threads_ns + interval.ledger.exited_ns;
+    // Counters move in steps of a tick (10 ms at worst), and were read at some time during each pass.
+    let pass_ns = |look: &Snapshot| i64::try_from(look.end.mono_ns - look.begin.mono_ns).unwrap();
+    let slack_ns = (10_000_000 + pass_ns(before) + pass_ns(after)) * i64::try_from(after.cpus.len()).unwrap();
+    assert!(booked_ns <= interval.ledger.capacity_ns + slack_ns, "{:?}", interval.ledger);
+}
+
 /// Looks until `stop`, and hands every interval since `before` on.
 fn watch(
     source: &mut Opened,
@@ -76,7 +88,9 @@ fn watch(
     loop {
         let is_last = stop.load(Ordering::SeqCst);
         let after = look(source);
-        each(&Interval::between(&before, &after));
+        let interval = Interval::between(&before, &after);
+        check_books(&before, &after, &interval);
+        each(&interval);
         before = after;
         if is_last {
             return;
