@@ -243,8 +243,11 @@ impl Table {
             return;
         }
         let Some(key) = self.tallies.get(spec.group.len()) else { return };
-        let column =
-            Column { kind: Kind::Fixed, prefix: 0, min: key.max_bits.max(MIN_ROW_BITS), ..key.column() };
+        let column = key.column();
+        let column = match column.kind {
+            Kind::Fixed => Column { min: column.min.max(MIN_ROW_BITS), ..column },
+            _ => Column { prefix: MIN_ROW_BITS, ..column },
+        };
         let planned = Planned {
             column,
             slot: key.slot,

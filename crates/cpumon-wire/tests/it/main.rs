@@ -1,7 +1,9 @@
 //! One binary for this room's integration tests. In: the shared v1 vectors and generated data. Out: pass or fail.
 
+mod cross_version;
 mod demux;
 mod hostile;
+mod lossless;
 mod machine;
 mod v1_sets;
 mod v1_vectors;

@@ -1,0 +1,173 @@
+//! Whatever numbers and texts a snapshot holds: they come out of its frames as they went in.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use cpumon_model::{
+    Comm, Counters, CpuSample, CpuTimes, ExitSample, Fields, HostInfo, Interval, Moment, ProcessInfo,
+    ProcessKey, ProcessSample, Snapshot, SourceHealth, SourceKind, TaskState, ThreadKey, ThreadSample,
+};
+use cpumon_wire::Datagrams;
+use cpumon_wire::v2::{Encoder, EncoderOptions};
+use proptest::prelude::*;
+
+use crate::v2_frames::gather;
+
+/// Small, round, huge: the shapes that choose different codings.
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        Just(0),
+        0..100_u64,
+        (0..5_000_000_u64).prop_map(|ticks| ticks * 10_000_000),
+        (0..u64::from(u32::MAX)).prop_map(|us| us * 1_000),
+        any::<u64>(),
+        Just(u64::MAX)
+    ]
+}
+
+fn counters() -> impl Strategy<Value = Counters> {
+    prop::array::uniform6(number()).prop_map(|[user, system, run, delay, voluntary, involuntary]| Counters {
+        user_ns: user,
+        system_ns: system,
+        run_ns: run,
+        run_delay_ns: delay,
+        voluntary_switches: voluntary,
+        involuntary_switches: involuntary,
+    })
+}
+
+fn process_key() -> impl Strategy<Value = ProcessKey> {
+    (prop_oneof![0..6_u32, any::<u32>()], number()).prop_map(|(pid, start_ns)| ProcessKey { pid, start_ns })
+}
+
+fn thread() -> impl Strategy<Value = ThreadSample> {
+    let key = (prop_oneof![0..9_u32, any::<u32>()], number());
+    let rest =
+        (prop::collection::vec(1..=255_u8, 0..15), any::<u8>(), any::<i8>(), any::<i16>(), any::<u16>());
+    (key, process_key(), rest, counters()).prop_map(|((tid, start_ns), process, rest, counters)| {
+        let (comm, state, nice, priority, last_cpu) = rest;
+        ThreadSample {
+            key: ThreadKey { tid, start_ns },
+            process,
+            comm: Comm::new(&comm),
+            state: TaskState(state),
+            nice,
+            priority,
+            last_cpu,
+            counters,
+        }
+    })
+}
+
+fn info() -> impl Strategy<Value = Arc<ProcessInfo>> {
+    ("\\PC{0,8}", "[a-b]{0,2}", "\\PC{0,30}", "[a-b/]{0,9}", "[a-b]{0,2}", any::<u32>(), any::<bool>())
+        .prop_map(|(name, comm, cmdline, cgroup, container, uid, is_kernel)| {
+            Arc::new(ProcessInfo {
+                name: name.into(),
+                comm: comm.into(),
+                cmdline: cmdline.into(),
+                cgroup: cgroup.into(),
+                container: container.into(),
+                uid,
+                is_kernel,
+            })
+        })
+}
+
+fn moment() -> impl Strategy<Value = Moment> {
+    (any::<u64>(), any::<u64>(), any::<i64>()).prop_map(|(mono_ns, boot_ns, wall_ns)| Moment {
+        mono_ns,
+        boot_ns,
+        wall_ns,
+    })
+}
+
+fn exit() -> impl Strategy<Value = ExitSample> {
+    (thread(), any::<u32>(), info(), any::<u64>(), any::<bool>()).prop_map(
+        |(thread, parent_pid, info, end_ns, ends_process)| ExitSample {
+            thread,
+            parent_pid,
+            info,
+            end_ns,
+            ends_process,
+        },
+    )
+}
+
+prop_compose! {
+    fn snapshot()(
+        moments in (moment(), moment()),
+        numbers in (any::<u64>(), any::<u32>(), any::<u32>(), any::<bool>()),
+        fields in any::<u32>().prop_map(Fields::from_bits_truncate),
+        exited_total in counters(),
+        health in prop::array::uniform8(number()),
+        cpus in prop::collection::btree_map(any::<u32>(), prop::array::uniform10(0..1_u64 << 60), 0..6),
+        processes in prop::collection::btree_map(process_key(), (any::<u32>(), info(), counters()), 0..20),
+        threads in prop::collection::vec(thread(), 0..60),
+        exits in prop::collection::vec(exit(), 0..20),
+    ) -> Snapshot {
+        let [tasks_vanished, permission_denied, malformed, exits_lost, late, skipped, cpu, rss] = health;
+        let threads: BTreeMap<_, _> = threads.into_iter().map(|thread| (thread.key, thread)).collect();
+        let mut keys = BTreeSet::new();
+        let mut snapshot = Snapshot {
+            sequence: numbers.0,
+            thread_count: numbers.1,
+            process_count: numbers.2,
+            irq_in_run_time: numbers.3,
+            source: SourceKind::Procfs,
+            is_complete: true,
+            fields,
+            begin: moments.0,
+            end: moments.1,
+            exited_total,
+            health: SourceHealth {
+                tasks_vanished, permission_denied, malformed, exits_lost,
+                intervals_late: late, intervals_skipped: skipped, own_cpu_ns: cpu, own_rss_bytes: rss,
+            },
+            cpus: cpus.into_iter().map(|(cpu, modes)| CpuSample { cpu, times: CpuTimes::from_array(modes) }).collect(),
+            processes: processes.into_iter().map(|(key, (parent_pid, info, ended_threads))| {
+                ProcessSample { key, parent_pid, info, ended_threads }
+            }).collect(),
+            threads: threads.into_values().collect(),
+            exits: exits.into_iter().filter(|exit| keys.insert(exit.thread.key)).collect(),
+            ..Snapshot::default()
+        };
+        snapshot.sort();
+        snapshot
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_snapshot_survives_its_frames(snapshot in snapshot(), max_datagram in 576..2_000_usize) {
+        let host = HostInfo { hostname: "h".into(), ..HostInfo::default() };
+        let mut encoder = Encoder::new(EncoderOptions { max_datagram, ..EncoderOptions::default() });
+        let mut out = Datagrams::new();
+        let report = encoder.encode(&host, &snapshot, &Interval::default(), &mut out);
+        prop_assert_eq!((report.rows_lost, report.texts_cut), (0, 0));
+        prop_assert!(out.iter().all(|datagram| datagram.len() <= max_datagram));
+        prop_assert_eq!(gather(&out), snapshot);
+    }
+}
+
+#[test]
+fn a_giant_command_line_is_cut_and_marked() {
+    let info =
+        ProcessInfo { name: "sh".into(), cmdline: "é".repeat(40_000).into(), ..ProcessInfo::default() };
+    let process = ProcessSample { info: Arc::new(info), ..ProcessSample::default() };
+    let snapshot = Snapshot { processes: vec![process], is_complete: true, ..Snapshot::default() };
+    let mut out = Datagrams::new();
+    let report = Encoder::new(EncoderOptions::default()).encode(
+        &HostInfo::default(),
+        &snapshot,
+        &Interval::default(),
+        &mut out,
+    );
+    assert_eq!((report.rows_lost, report.texts_cut), (0, 1));
+    assert!(out.iter().all(|datagram| datagram.len() <= 1_400));
+    let process = &gather(&out).processes[0];
+    assert_eq!(&*process.info.name, "sh");
+    assert!(process.info.cmdline.ends_with("é…") && process.info.cmdline.len() > 1_000);
+}
