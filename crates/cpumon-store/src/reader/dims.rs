@@ -34,8 +34,8 @@ pub(crate) struct ThreadThen {
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     boots: HashMap<i64, BootId>,
-    processes: HashMap<u64, ProcessThen>,
-    threads: HashMap<u64, ThreadThen>,
+    processes: HashMap<u64, ProcessThen, foldhash::fast::RandomState>,
+    threads: HashMap<u64, ThreadThen, foldhash::fast::RandomState>,
     infos: HashMap<i64, Arc<ProcessInfo>>,
 }
 

@@ -18,6 +18,9 @@ const MAX_TASKS_OF_A_HOST: usize = 1 << 18;
 /// Descriptions of processes kept in memory.
 const MAX_INFOS: usize = 1 << 16;
 
+/// Keys come from other machines: the hash is seeded anew in each process, so that none of them can make keys collide.
+type Seeded = foldhash::quality::RandomState;
+
 type Sql<T> = rusqlite::Result<T>;
 
 /// A process's row and what it was made of.
@@ -48,8 +51,8 @@ pub(crate) struct KnownHost {
     pub(crate) boot_id: i64,
     /// The newest end of an interval of this boot; `None` if there is none yet.
     pub(crate) newest_end_wall_ns: Option<i64>,
-    processes: HashMap<ProcessKey, KnownProcess>,
-    threads: HashMap<ThreadKey, KnownThread>,
+    processes: HashMap<ProcessKey, KnownProcess, Seeded>,
+    threads: HashMap<ThreadKey, KnownThread, Seeded>,
 }
 
 /// All ids that the writer keeps in memory.
@@ -102,7 +105,7 @@ impl Dims {
     pub(crate) fn forget_tasks(&mut self) {
         self.infos = HashMap::new();
         for host in self.hosts.values_mut() {
-            (host.processes, host.threads) = (HashMap::new(), HashMap::new());
+            (host.processes, host.threads) = (HashMap::default(), HashMap::default());
         }
     }
 
@@ -300,8 +303,8 @@ fn load_host(connection: &Connection, info: &HostInfo, trust: Trust, interval: &
         trust,
         boot_id,
         newest_end_wall_ns,
-        processes: HashMap::new(),
-        threads: HashMap::new(),
+        processes: HashMap::default(),
+        threads: HashMap::default(),
     })
 }
 

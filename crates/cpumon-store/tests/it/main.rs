@@ -2,6 +2,7 @@
 
 mod data;
 mod faults;
+mod fixture;
 mod line;
 mod retain;
 mod round_trip;
