@@ -285,7 +285,12 @@ impl App {
         let [task] = *self.selected_tasks()? else { return None };
         let window = self.plot_window()?;
         let is_had = self.history.as_ref().is_some_and(|history| {
-            history.task == task && (self.clock == Clock::Live || history.asked == window)
+            history.task == task
+                && match self.clock {
+                    // A live window moves on, away from what was asked for; only a longer one needs more.
+                    Clock::Live => history.asked.start <= window.start,
+                    _ => history.asked == window,
+                }
         });
         (!is_had).then_some((task, window))
     }

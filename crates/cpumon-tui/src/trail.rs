@@ -10,7 +10,7 @@ use cpumon_model::{Fields, Interval};
 use crate::feed::Task;
 
 /// Intervals that the plot can reach back.
-const MAX_STEPS: usize = 900;
+const MAX_STEPS: usize = 3600;
 /// Rows that the plot keeps in all (32 bytes each).
 const MAX_POINTS: usize = 1_000_000;
 /// Whole intervals to step back to.

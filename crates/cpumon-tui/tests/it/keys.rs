@@ -252,7 +252,16 @@ fn history_is_asked_for_once_and_drawn() {
     };
     app.on_history(task, range, &[point]);
     assert_eq!(app.history_wanted(), None);
+    app.on_interval(Arc::new(interval(Kind::Normal, 101)));
+    assert_eq!(app.history_wanted(), None);
     assert_ne!(before, screen(&mut app));
+    // A longer plot reaches further back; a step into the past looks elsewhere.
+    press(&mut app, "z");
+    assert!(app.history_wanted().is_some_and(|wanted| wanted.0 == task));
+    press(&mut app, "zzz");
+    assert_eq!(app.history_wanted(), None);
+    press(&mut app, "[");
+    assert!(app.history_wanted().is_some());
 }
 
 #[test]
