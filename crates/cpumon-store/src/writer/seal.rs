@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use cpumon_model::Interval;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Writer;
 use super::gaps::record_damage;
@@ -108,19 +108,25 @@ impl Writer {
             delete.execute([id])?;
         }
         drop(delete);
-        let count = self
+        let left = self.fresh.get(&key).copied().unwrap_or_default();
+        let sealed = u32::try_from(ids.len()).unwrap_or(u32::MAX);
+        let oldest: Option<i64> = self
             .connection
             .prepare_cached(
-                "SELECT count(*), coalesce(min(received_wall_ns), 0) FROM interval WHERE host_id = ?1 AND boot_id = ?2",
+                "SELECT received_wall_ns FROM interval WHERE host_id = ?1 AND boot_id = ?2
+                 ORDER BY end_wall_ns, sequence LIMIT 1",
             )?
-            .query_row(params![key.0, key.1], |row| {
-                Ok(FreshCount { intervals: row.get(0)?, oldest_received_ns: row.get(1)?, not_before_ns: 0 })
-            })?;
+            .query_row(params![key.0, key.1], |row| row.get(0))
+            .optional()?;
         let not_before_ns = if ids.is_empty() { due.full_ns.saturating_add(10_000_000_000) } else { 0 };
-        if count.intervals == 0 {
-            self.fresh.remove(&key);
-        } else {
-            self.fresh.insert(key, FreshCount { not_before_ns, ..count });
+        match oldest {
+            Some(oldest_received_ns) => {
+                let intervals = left.intervals.saturating_sub(sealed);
+                self.fresh.insert(key, FreshCount { intervals, oldest_received_ns, not_before_ns });
+            }
+            None => {
+                self.fresh.remove(&key);
+            }
         }
         Ok(())
     }
