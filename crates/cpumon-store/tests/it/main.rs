@@ -3,6 +3,7 @@
 mod data;
 mod faults;
 mod fixture;
+mod full_disk;
 mod line;
 mod retain;
 mod round_trip;

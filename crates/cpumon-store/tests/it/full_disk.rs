@@ -1,0 +1,86 @@
+//! A disk that is really full: a small tmpfs with a file that takes the rest of it. Needs root.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use cpumon_model::Trust;
+use cpumon_store::{Query, QueueOptions, Reader, StoreOptions, StoreState, WriterHandle, WriterThread};
+
+use crate::data;
+use crate::round_trip::read_all;
+
+/// A mounted tmpfs, unmounted when dropped.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(at: &Path) -> Option<Self> {
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=6m", "none"]).arg(at).output();
+        mounted.is_ok_and(|mounted| mounted.status.success()).then(|| Self(at.into()))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+fn wait_for(handle: &WriterHandle, what: impl Fn(&StoreState) -> bool) -> StoreState {
+    let begin = Instant::now();
+    while !what(&handle.status().state) && begin.elapsed() < Duration::from_secs(8) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    handle.status().state
+}
+
+#[test]
+fn a_full_disk_stops_storing_and_storing_resumes_when_there_is_room() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(_disk) = SmallDisk::mount(dir.path()) else {
+        assert!(std::env::var_os("CI").is_none(), "this test must run in CI");
+        println!("skipped: needs root to mount a tmpfs");
+        return;
+    };
+    let path = dir.path().join("s.sqlite");
+    let info = data::host(1);
+    let day = data::day(&info, 1, 3000, 80);
+    let queue = QueueOptions {
+        commit_every: Duration::from_millis(20),
+        retry_every: Duration::from_millis(100),
+        ..Default::default()
+    };
+    let thread = WriterThread::spawn(&path, &StoreOptions::default(), &queue).unwrap();
+    let handle = thread.handle();
+    let put = |range: std::ops::Range<usize>| {
+        for interval in &day[range] {
+            handle.try_put(&info, Trust::Local, None, interval);
+        }
+    };
+    put(0..100);
+    assert!(handle.flush(Duration::from_secs(5)));
+    let filler = dir.path().join("filler");
+    let _ = std::fs::write(&filler, vec![1; 16 << 20]);
+    put(100..2900);
+    let state = wait_for(&handle, |state| matches!(state, StoreState::Full { .. }));
+    assert!(matches!(state, StoreState::Full { .. }), "{state:?}");
+    assert_eq!(
+        read_all(&Reader::open(&path).unwrap(), &Query::new(info.host)).len() % 100,
+        0,
+        "reading goes on"
+    );
+    std::fs::remove_file(&filler).unwrap();
+    let state = wait_for(&handle, |state| *state == StoreState::Ok);
+    assert_eq!(state, StoreState::Ok);
+    put(2900..3000);
+    assert!(handle.flush(Duration::from_secs(5)));
+    let status = thread.stop();
+    assert!(status.dropped_intervals > 0);
+    let reader = Reader::open(&path).unwrap();
+    let stored = read_all(&reader, &Query::new(info.host));
+    assert_eq!(stored.last(), day.last().map(data::active).as_ref());
+    assert_eq!(stored.len() as u64, status.stored_intervals);
+    assert_eq!(status.stored_intervals + status.dropped_intervals, 3000);
+    let gaps = reader.gaps(info.host, (i64::MIN, i64::MAX), 1000).unwrap();
+    assert_eq!(gaps.iter().map(|gap| gap.intervals).sum::<u64>(), status.dropped_intervals, "{gaps:?}");
+}
