@@ -64,11 +64,8 @@ fn a_full_disk_stops_storing_and_storing_resumes_when_there_is_room() {
     put(100..2900);
     let state = wait_for(&handle, |state| matches!(state, StoreState::Full { .. }));
     assert!(matches!(state, StoreState::Full { .. }), "{state:?}");
-    assert_eq!(
-        read_all(&Reader::open(&path).unwrap(), &Query::new(info.host)).len() % 100,
-        0,
-        "reading goes on"
-    );
+    let readable = read_all(&Reader::open(&path).unwrap(), &Query::new(info.host)).len();
+    assert!(readable >= 100, "reading goes on: {readable}");
     std::fs::remove_file(&filler).unwrap();
     let state = wait_for(&handle, |state| *state == StoreState::Ok);
     assert_eq!(state, StoreState::Ok);
