@@ -78,7 +78,7 @@ pub trait Feed {
     }
 
     /// What a task did in each interval that is kept of the selected host and ends in `wall_ns`, ascending, one point an
-    /// interval; `None` if this feed keeps no history (the screens then use the intervals they saw themselves).
+    /// interval; `None` if nothing is kept of that time (the screens then use the intervals they saw themselves).
     /// May read a file or ask a receiver.
     fn history(&mut self, task: Task, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
         let _ = (task, wall_ns);

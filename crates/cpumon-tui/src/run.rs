@@ -69,12 +69,11 @@ struct Screens<'a> {
     app: App,
     hosts_at: Option<Instant>,
     resting: Option<(Task, Instant)>,
-    has_history: bool,
 }
 
 impl<'a> Screens<'a> {
     fn new(feed: &'a mut dyn Feed, options: &'a Options) -> Self {
-        Self { app: App::new(options), feed, options, hosts_at: None, resting: None, has_history: true }
+        Self { app: App::new(options), feed, options, hosts_at: None, resting: None }
     }
 
     fn main_loop(&mut self, mut terminal: DefaultTerminal) -> Result<(), TuiError> {
@@ -142,8 +141,7 @@ impl<'a> Screens<'a> {
     }
 
     fn refresh_history(&mut self) {
-        let wanted = self.app.history_wanted().filter(|_| self.has_history);
-        let Some((task, range)) = wanted else {
+        let Some((task, range)) = self.app.history_wanted() else {
             self.resting = None;
             return;
         };
@@ -159,8 +157,7 @@ impl<'a> Screens<'a> {
             }
         }
         match self.feed.history(task, range.clone()) {
-            Ok(Some(points)) => self.app.on_history(task, range, &points),
-            Ok(None) => self.has_history = false,
+            Ok(points) => self.app.on_history(task, range, &points.unwrap_or_default()),
             Err(error) => {
                 self.app.on_history(task, range, &[]);
                 self.app.on_notice(error.to_string());
@@ -204,9 +201,8 @@ impl<'a> Screens<'a> {
                 Err(error) => self.app.on_notice(error.to_string()),
             },
             Request::Select(host) => {
-                match self.feed.select(host) {
-                    Ok(()) => self.has_history = true,
-                    Err(error) => self.app.on_notice(error.to_string()),
+                if let Err(error) = self.feed.select(host) {
+                    self.app.on_notice(error.to_string());
                 }
                 self.hosts_at = None;
                 self.refresh_hosts();
