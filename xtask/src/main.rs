@@ -3,6 +3,7 @@
 mod direction;
 mod floor;
 mod load;
+mod simulate;
 
 use std::process::ExitCode;
 
@@ -23,6 +24,8 @@ enum Chore {
     Load(load::LoadArgs),
     /// Read every thread's /proc stat file once a second, the plain way
     Floor(floor::FloorArgs),
+    /// Send the frames of many made-up hosts to a receiver on loopback
+    Simulate(simulate::SimulateArgs),
     /// Start short processes at a rate and tell what CPU they used
     Storm(load::StormArgs),
     /// Burn CPU time, µs (a child of the storm)
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
         Chore::CheckDirection => direction::check(),
         Chore::Load(args) => load::threads(&args),
         Chore::Floor(args) => floor::poll(&args),
+        Chore::Simulate(args) => simulate::simulate(&args),
         Chore::Storm(args) => load::storm(&args),
         Chore::Burn { us } => load::burn(us),
     };
