@@ -89,6 +89,13 @@ impl Interval {
         }
         if look.cur.is_complete {
             before.rest(|gone| self.threads.extend(look.vanished(gone)));
+            return;
+        }
+        let mut before = Finder::new(&look.prev.threads);
+        for &key in &look.cur.gone {
+            if let Some(gone) = before.search(key, |row| row.key) {
+                self.threads.extend(look.vanished(gone));
+            }
         }
     }
 
@@ -158,8 +165,12 @@ impl Interval {
             if process.ended_threads == Counters::default() {
                 continue;
             }
-            let before =
-                find_process(&look.prev.processes, process.key).map(|p| p.ended_threads).unwrap_or_default();
+            let before = match find_process(&look.prev.processes, process.key) {
+                Some(before) => before.ended_threads,
+                None if look.is_born(process.key.start_ns) => Counters::default(),
+                // Older and seen for the first time: what its threads ran before is not known.
+                None => continue,
+            };
             let Some(mut extra) = process.ended_threads.since(&before) else { continue };
             if extra.is_zero() {
                 continue;
@@ -187,14 +198,15 @@ impl Interval {
             return 0;
         }
         let total = cur.exited_total.since(&prev.exited_total).unwrap_or_default().run_ns;
-        let rows: u64 = cur.exits.iter().map(|exit| exit.thread.counters.run_ns).sum();
-        let charged: u64 = self
+        let add = u64::saturating_add;
+        let rows = cur.exits.iter().map(|exit| exit.thread.counters.run_ns).fold(0, add);
+        let charged = self
             .threads
             .iter()
             .filter(|row| row.flags.contains(Flags::NO_FINAL_COUNTERS))
             .filter_map(|row| find_thread(&prev.threads, row))
             .map(|thread| thread.counters.run_ns)
-            .sum();
+            .fold(0, add);
         total.saturating_sub(signed(rows)).saturating_sub(signed(charged)).max(0)
     }
 

@@ -204,6 +204,9 @@ pub struct Snapshot {
     pub threads: Vec<ThreadSample>,
     /// Threads that ended since the previous snapshot, ascending by thread key.
     pub exits: Vec<ExitSample>,
+    /// Threads that ended without an exit record since the previous snapshot, ascending. Only where `is_complete` is
+    /// not set; a complete snapshot tells them by leaving them out.
+    pub gone: Vec<ThreadKey>,
     /// Cumulative counters of *all* threads that ended since the source was opened, rows lost on the way included.
     pub exited_total: Counters,
     /// Threads alive on the host, in this snapshot or not.
@@ -222,6 +225,7 @@ impl Snapshot {
             processes: std::mem::take(&mut self.processes),
             threads: std::mem::take(&mut self.threads),
             exits: std::mem::take(&mut self.exits),
+            gone: std::mem::take(&mut self.gone),
             ..Self::default()
         };
         *self = empty;
@@ -229,6 +233,7 @@ impl Snapshot {
         self.processes.clear();
         self.threads.clear();
         self.exits.clear();
+        self.gone.clear();
     }
 
     /// Puts the lists into the order that [`crate::Interval::between`] needs. Cheap when they are sorted already.

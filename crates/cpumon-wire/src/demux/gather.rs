@@ -122,7 +122,8 @@ impl Gather {
         self.rows_over_limit += over(frame.cpus.len(), snapshot.cpus.len())
             + over(frame.threads.len(), snapshot.threads.len())
             + over(frame.processes.len(), snapshot.processes.len())
-            + over(frame.exits.len(), snapshot.exits.len());
+            + over(frame.exits.len(), snapshot.exits.len())
+            + over(frame.gone.len(), snapshot.gone.len());
         snapshot.cpus.extend(frame.cpus.iter().take(most(snapshot.cpus.len())));
         let room = most(snapshot.threads.len());
         snapshot.threads.extend(frame.threads.iter().take(room).map(|row| row.sample));
@@ -147,6 +148,8 @@ impl Gather {
                 ends_process: row.ends_process,
             });
         }
+        let room = most(snapshot.gone.len());
+        snapshot.gone.extend(frame.gone.iter().take(room).map(|gone| gone.1));
         Added::New
     }
 
@@ -161,6 +164,8 @@ impl Gather {
         snapshot.processes.dedup_by_key(|process| process.key);
         snapshot.exits.sort_unstable_by_key(|exit| exit.thread.key);
         snapshot.exits.dedup_by_key(|exit| exit.thread.key);
+        snapshot.gone.sort_unstable();
+        snapshot.gone.dedup();
     }
 }
 

@@ -1,7 +1,7 @@
 //! [`Known`]: everything known of a v2 host: its live tasks with cumulative counters. In: snapshots that tell what changed.
 //! Out: the full snapshot, against which the next one is compared. Why: a frame leaves out what did not change.
 
-use cpumon_model::{ProcessSample, Snapshot, ThreadKey, ThreadSample};
+use cpumon_model::{Interval, Life, ProcessKey, ProcessSample, Snapshot, ThreadKey, ThreadSample};
 
 /// The full last known snapshot and when each task was heard of last.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +16,8 @@ pub(super) struct Known {
     watched_from_boot_ns: u64,
     /// Rows of the snapshot at hand that were not known, ascending.
     fresh: Vec<usize>,
+    /// Processes whose last thread is gone, ascending.
+    emptied: Vec<ProcessKey>,
 }
 
 /// Where a key is to be found in an ascending list, from `from` on: by galloping.
@@ -68,6 +70,7 @@ impl Known {
             self.forget_unlisted(cur);
         }
         self.forget_ended(cur);
+        self.forget_gone(cur);
         let over = self.take_threads(cur, max_threads);
         self.take_processes(cur, max_threads);
         let known = &mut self.snapshot;
@@ -106,6 +109,41 @@ impl Known {
                 !cur.exits.iter().any(|exit| exit.ends_process && exit.thread.process == process.key)
             });
         }
+    }
+
+    /// Marks the processes whose last thread ended without a record: they ended too.
+    pub(super) fn end_emptied(&mut self, cur: &Snapshot, interval: &mut Interval) {
+        self.emptied.clear();
+        if cur.gone.is_empty() {
+            return;
+        }
+        let is_gone = |key: &ThreadKey| cur.gone.binary_search(key).is_ok();
+        let threads = &self.snapshot.threads;
+        self.emptied.extend(threads.iter().filter(|row| is_gone(&row.key)).map(|row| row.process));
+        self.emptied.sort_unstable();
+        self.emptied.dedup();
+        let alive = threads.iter().filter(|row| !is_gone(&row.key)).chain(&cur.threads);
+        for thread in alive {
+            if let Ok(at) = self.emptied.binary_search(&thread.process) {
+                self.emptied.remove(at);
+            }
+        }
+        for key in &self.emptied {
+            if let Ok(at) = interval.processes.binary_search_by_key(key, |row| row.key) {
+                interval.processes[at].life = Life::Ended;
+            }
+        }
+    }
+
+    /// Forgets threads that ended without a record, and the processes that have none left.
+    fn forget_gone(&mut self, cur: &Snapshot) {
+        if cur.gone.is_empty() {
+            return;
+        }
+        self.retain_threads(|thread, _| cur.gone.binary_search(&thread.key).is_err());
+        let emptied = std::mem::take(&mut self.emptied);
+        self.retain_processes(|process, _| emptied.binary_search(&process.key).is_err());
+        self.emptied = emptied;
     }
 
     /// Forgets tasks not heard of since snapshot `since`: they ended unseen. Returns how many threads.

@@ -288,6 +288,7 @@ impl V2Host {
 
     fn give_out(&mut self, gather: &Gather, out: &mut dyn FnMut(&HostStatus, &Interval)) {
         self.interval.fill(&self.known.snapshot, &gather.snapshot);
+        self.known.end_emptied(&gather.snapshot, &mut self.interval);
         self.interval.flags |= self.flags;
         self.flags = Flags::empty();
         self.update_status(gather);

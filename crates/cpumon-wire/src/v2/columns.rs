@@ -9,6 +9,7 @@ pub(crate) mod section {
     pub(crate) const PROCESSES: u8 = 4;
     pub(crate) const THREADS: u8 = 5;
     pub(crate) const EXITS: u8 = 6;
+    pub(crate) const GONE: u8 = 7;
 }
 
 macro_rules! ids {

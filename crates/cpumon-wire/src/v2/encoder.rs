@@ -62,6 +62,9 @@ pub struct Encoder {
     threads: KnownThreads,
     processes: KnownProcesses,
     exits_before: Vec<ExitSample>,
+    /// Threads that ended without a record since the snapshot before, and since the one before that.
+    gone: Vec<(ProcessKey, ThreadKey)>,
+    gone_before: Vec<(ProcessKey, ThreadKey)>,
     /// Rows to send by process: key, index in the snapshot.
     plain_order: Vec<(ProcessKey, u32)>,
     named_order: Vec<(ProcessKey, u32)>,
@@ -86,6 +89,8 @@ impl Encoder {
             threads: KnownThreads::default(),
             processes: KnownProcesses::default(),
             exits_before: Vec::new(),
+            gone: Vec::new(),
+            gone_before: Vec::new(),
             plain_order: Vec::new(),
             named_order: Vec::new(),
             exit_order: Vec::new(),
@@ -122,8 +127,11 @@ impl Encoder {
         }
         report.rows_lost += self.write_totals(snapshot, &mut frames);
         self.write_exits(snapshot, &mut frames, &mut texts, &mut report);
+        self.choose_threads(snapshot, interval, turn, &mut report);
+        self.choose_gone(snapshot);
         self.write_processes(snapshot, turn, &mut frames, &mut texts, &mut report);
-        self.write_threads(snapshot, interval, turn, &mut frames, &mut report);
+        self.write_gone(&mut frames, &mut report);
+        self.write_threads(snapshot, &mut frames, &mut report);
         frames.finish();
         report.texts_cut = texts.cut;
         self.sent += 1;
@@ -202,36 +210,12 @@ impl Encoder {
         self.exits_before.clone_from(&snapshot.exits);
     }
 
-    fn write_processes(
-        &mut self,
-        snapshot: &Snapshot,
-        turn: Turn,
-        frames: &mut Frames<'_>,
-        texts: &mut TextBudget,
-        report: &mut EncodeReport,
-    ) {
-        self.table.clear();
-        self.named_table.clear();
-        self.processes.begin();
-        for process in &snapshot.processes {
-            let due = self.processes.next(process, turn);
-            if due.with_names {
-                rows::push_process(&mut self.named_table, process, texts);
-            } else if due.changed {
-                rows::push_plain_process(&mut self.table, process);
-            }
-            report.processes += u64::from(due.with_names || due.changed);
-        }
-        report.rows_lost += self.named_table.write(rows::PROCESSES, frames);
-        report.rows_lost += self.table.write(rows::PLAIN_PROCESSES, frames);
-    }
-
-    fn write_threads(
+    /// Which threads are due, with and without their names, by process.
+    fn choose_threads(
         &mut self,
         snapshot: &Snapshot,
         interval: &Interval,
         turn: Turn,
-        frames: &mut Frames<'_>,
         report: &mut EncodeReport,
     ) {
         self.plain_order.clear();
@@ -251,10 +235,66 @@ impl Encoder {
             }
             report.changed_threads += u64::from(changed);
         }
+        self.threads.finish();
         let sent = (self.plain_order.len() + self.named_order.len()) as u64;
         report.refreshed_threads = sent.saturating_sub(report.changed_threads);
         self.plain_order.sort_unstable();
         self.named_order.sort_unstable();
+    }
+
+    /// Which threads ended without a record; those of the snapshot before are told once more.
+    fn choose_gone(&mut self, snapshot: &Snapshot) {
+        let has_record =
+            |key: &ThreadKey| snapshot.exits.binary_search_by_key(key, |exit| exit.thread.key).is_ok();
+        std::mem::swap(&mut self.gone_before, &mut self.threads.gone);
+        std::mem::swap(&mut self.gone, &mut self.threads.gone);
+        // `gone_before` now holds the new ones, `gone` those told before.
+        self.gone_before.retain(|(_, key)| !has_record(key));
+        self.gone.extend_from_slice(&self.gone_before);
+        self.gone.sort_unstable();
+        self.gone.dedup();
+    }
+
+    fn write_processes(
+        &mut self,
+        snapshot: &Snapshot,
+        turn: Turn,
+        frames: &mut Frames<'_>,
+        texts: &mut TextBudget,
+        report: &mut EncodeReport,
+    ) {
+        self.table.clear();
+        self.named_table.clear();
+        self.processes.begin();
+        for process in &snapshot.processes {
+            let due = self.processes.next(process, turn);
+            // Counters of its ended threads go with the news that threads are gone.
+            let has_gone = || {
+                let at = self.gone.partition_point(|gone| gone.0 < process.key);
+                self.gone.get(at).is_some_and(|gone| gone.0 == process.key)
+            };
+            if due.with_names {
+                rows::push_process(&mut self.named_table, process, texts);
+            } else if due.changed || has_gone() {
+                rows::push_plain_process(&mut self.table, process);
+            } else {
+                continue;
+            }
+            report.processes += 1;
+        }
+        report.rows_lost += self.named_table.write(rows::PROCESSES, frames);
+        report.rows_lost += self.table.write(rows::PLAIN_PROCESSES, frames);
+    }
+
+    fn write_gone(&mut self, frames: &mut Frames<'_>, report: &mut EncodeReport) {
+        self.table.clear();
+        for &(process, thread) in &self.gone {
+            rows::push_gone(&mut self.table, process, thread);
+        }
+        report.rows_lost += self.table.write(rows::GONE, frames);
+    }
+
+    fn write_threads(&mut self, snapshot: &Snapshot, frames: &mut Frames<'_>, report: &mut EncodeReport) {
         self.table.clear();
         for &(_, at) in &self.plain_order {
             if let Some(thread) = snapshot.threads.get(at as usize) {

@@ -105,6 +105,8 @@ pub struct Frame {
     pub threads: Vec<ThreadRow>,
     /// Threads that ended.
     pub exits: Vec<ExitRow>,
+    /// Threads that ended without final counters.
+    pub gone: Vec<(ProcessKey, ThreadKey)>,
     texts: Vec<u8>,
 }
 
@@ -169,6 +171,7 @@ impl Frame {
         self.processes.clear();
         self.threads.clear();
         self.exits.clear();
+        self.gone.clear();
         self.texts.clear();
     }
 
@@ -183,7 +186,7 @@ impl Frame {
     }
 
     fn section(&mut self, kind: u8, body: &[u8], offset: usize) -> Result<(), DecodeError> {
-        if !matches!(kind, section::HOST..=section::EXITS) {
+        if !matches!(kind, section::HOST..=section::GONE) {
             return Ok(());
         }
         let mut table = TableReader::new(body, offset)?;
@@ -193,7 +196,8 @@ impl Frame {
             section::CPUS => self.read_cpus(&mut table),
             section::PROCESSES => self.read_processes(&mut table),
             section::THREADS => self.read_threads(&mut table),
-            _ => self.read_exits(&mut table),
+            section::EXITS => self.read_exits(&mut table),
+            _ => self.read_gone(&mut table),
         }
     }
 
@@ -285,7 +289,7 @@ impl Frame {
         self.threads.reserve(table.rows_left());
         while table.next_row(&mut self.texts)? {
             let sample = self.thread(table)?;
-            order.check(&sample, table)?;
+            order.check((sample.process, sample.key), table)?;
             self.threads.push(ThreadRow { sample, has_name });
         }
         Ok(())
@@ -296,7 +300,7 @@ impl Frame {
         self.exits.reserve(table.rows_left());
         while table.next_row(&mut self.texts)? {
             let thread = self.thread(table)?;
-            order.check(&thread, table)?;
+            order.check((thread.process, thread.key), table)?;
             self.exits.push(ExitRow {
                 thread,
                 parent_pid: table.narrow(PARENT_PID)?,
@@ -304,6 +308,18 @@ impl Frame {
                 ends_process: table.value(ENDS_PROCESS) != 0,
                 info: info(table)?,
             });
+        }
+        Ok(())
+    }
+
+    fn read_gone(&mut self, table: &mut TableReader<'_>) -> Result<(), DecodeError> {
+        let mut order = Order::default();
+        self.gone.reserve(table.rows_left());
+        while table.next_row(&mut self.texts)? {
+            let thread = ThreadKey { tid: table.narrow(TID)?, start_ns: table.value(START) };
+            let gone = (process_key(table)?, thread);
+            order.check(gone, table)?;
+            self.gone.push(gone);
         }
         Ok(())
     }
@@ -333,8 +349,7 @@ struct Order {
 }
 
 impl Order {
-    fn check(&mut self, thread: &ThreadSample, table: &TableReader<'_>) -> Result<(), DecodeError> {
-        let key = (thread.process, thread.key);
+    fn check(&mut self, key: (ProcessKey, ThreadKey), table: &TableReader<'_>) -> Result<(), DecodeError> {
         if self.before.is_some_and(|before| before >= key) {
             return Err(table.error(Reason::Unsorted));
         }

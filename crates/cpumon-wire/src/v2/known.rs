@@ -27,6 +27,7 @@ impl Turn {
 #[derive(Copy, Clone, Debug)]
 struct KnownThread {
     key: ThreadKey,
+    process: ProcessKey,
     comm: Comm,
     sends_left: u8,
 }
@@ -37,6 +38,8 @@ pub(crate) struct KnownThreads {
     before: Vec<KnownThread>,
     now: Vec<KnownThread>,
     at: usize,
+    /// Threads of the snapshot before that are not in this one, by process.
+    pub(crate) gone: Vec<(ProcessKey, ThreadKey)>,
 }
 
 impl KnownThreads {
@@ -44,23 +47,32 @@ impl KnownThreads {
     pub(crate) fn begin(&mut self) {
         std::mem::swap(&mut self.before, &mut self.now);
         self.now.clear();
+        self.gone.clear();
         self.at = 0;
+    }
+
+    /// Ends the snapshot: the threads not come to are gone.
+    pub(crate) fn finish(&mut self) {
+        let rest = self.before.get(self.at..).unwrap_or_default();
+        self.gone.extend(rest.iter().map(|known| (known.process, known.key)));
     }
 
     /// Whether this thread is to be sent with its name. If not, it is to be sent without if it changed.
     pub(crate) fn next(&mut self, thread: &ThreadSample, changed: bool, turn: Turn) -> bool {
-        while self.before.get(self.at).is_some_and(|known| known.key < thread.key) {
+        while let Some(known) = self.before.get(self.at).filter(|known| known.key < thread.key) {
+            self.gone.push((known.process, known.key));
             self.at += 1;
         }
-        let sends_left = match self.before.get(self.at) {
-            Some(known) if known.key == thread.key && known.comm == thread.comm => known.sends_left,
-            _ => NAME_SENDS,
-        };
+        let known = self.before.get(self.at).filter(|known| known.key == thread.key);
+        let sends_left =
+            known.filter(|known| known.comm == thread.comm).map_or(NAME_SENDS, |known| known.sends_left);
+        self.at += usize::from(known.is_some());
         // The second time can wait for the next row that is sent anyway, but not for longer than its turn.
         let is_first = sends_left == NAME_SENDS;
         let with_name = is_first || (sends_left > 0 && changed) || turn.is_of(thread.key.tid);
         let sends_left = sends_left - u8::from(with_name && sends_left > 0);
-        self.now.push(KnownThread { key: thread.key, comm: thread.comm, sends_left });
+        let (key, process, comm) = (thread.key, thread.process, thread.comm);
+        self.now.push(KnownThread { key, process, comm, sends_left });
         with_name
     }
 }

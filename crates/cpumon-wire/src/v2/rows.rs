@@ -2,7 +2,8 @@
 //! for the way back, stands which field goes into which column; nothing else knows.
 
 use cpumon_model::{
-    Counters, CpuSample, ExitSample, HostInfo, ProcessInfo, ProcessSample, Snapshot, TaskState, ThreadSample,
+    Counters, CpuSample, ExitSample, HostInfo, ProcessInfo, ProcessKey, ProcessSample, Snapshot, TaskState,
+    ThreadKey, ThreadSample,
 };
 
 use super::bits::zigzag;
@@ -108,6 +109,10 @@ pub(crate) const PLAIN_EXITS: Spec = Spec {
     row: with_counters!([TID, START], [STATE, NICE, PRIORITY, LAST_CPU, COMM, END, ENDS_PROCESS, PARENT_PID]),
 };
 
+/// Threads that ended without final counters.
+pub(crate) const GONE: Spec =
+    Spec { section: section::GONE, group: &[PID, PROCESS_START], row: &[TID, START] };
+
 /// State letters by how often they occur; others follow as 10 + the byte.
 pub(crate) const STATES: [u8; 10] = *b"SRDIZTtXP?";
 
@@ -192,6 +197,10 @@ pub(crate) fn push_thread(table: &mut Table, thread: &ThreadSample) {
     table.push(&thread_values(thread));
     let comm = table.text(thread.comm.as_bytes());
     table.push(&[comm]);
+}
+
+pub(crate) fn push_gone(table: &mut Table, process: ProcessKey, thread: ThreadKey) {
+    table.push(&[u64::from(process.pid), process.start_ns, u64::from(thread.tid), thread.start_ns]);
 }
 
 fn push_info(table: &mut Table, info: &ProcessInfo, texts: &mut TextBudget) {

@@ -113,7 +113,7 @@ fn a_longer_header_and_unknown_sections_are_skipped() {
     future.extend([0xee; 9]);
     future.extend([200, 4, 0, 1, 2, 3, 4]);
     future.extend(&frame[HEADER_BYTES..]);
-    future.extend(section(7, 0, &[(1, Coding::Fixed(8))], &[&[1], &[2]]));
+    future.extend(section(201, 0, &[(1, Coding::Fixed(8))], &[&[1], &[2]]));
     let (old, new) = (decode(&frame).unwrap(), decode(&future).unwrap());
     assert!(!old.threads.is_empty() && !old.exits.is_empty() && old.host.is_some());
     assert_eq!(new.header, old.header);

@@ -53,6 +53,8 @@ pub struct Machine {
     pub snapshot: Snapshot,
     next_pid: u32,
     active: usize,
+    /// Threads that end leave an exit record, as with BPF; else their time goes to their process, as with /proc.
+    pub tells_exits: bool,
 }
 
 const SECOND: u64 = 1_000_000_000;
@@ -84,7 +86,8 @@ impl Machine {
             cpus: (0..4).map(|cpu| CpuSample { cpu, times: cpu_times(&mut random) }).collect(),
             ..Snapshot::default()
         };
-        let mut machine = Self { random, host, next_pid: 300, active, snapshot: Snapshot::default() };
+        let mut machine =
+            Self { random, host, next_pid: 300, active, tells_exits: true, snapshot: Snapshot::default() };
         let mut left = threads;
         // Process ids are given in the order of start.
         let mut start_ns = SECOND;
@@ -233,6 +236,12 @@ impl Machine {
         let ends_process = !snapshot.threads.iter().any(|other| other.process == thread.process);
         if ends_process {
             snapshot.processes.retain(|process| process.key != thread.process);
+        }
+        if !self.tells_exits {
+            if let Some(process) = snapshot.processes.iter_mut().find(|row| row.key == thread.process) {
+                process.ended_threads += &thread.counters;
+            }
+            return;
         }
         let end_ns = snapshot.end.boot_ns - self.random.below(SECOND / 4);
         snapshot.exits.push(ExitSample { thread, parent_pid: 1, info, end_ns, ends_process });

@@ -2,6 +2,7 @@
 
 mod cross_version;
 mod demux;
+mod documented;
 mod hostile;
 mod lossless;
 mod machine;
