@@ -1,5 +1,5 @@
 # The commands that must always hold. `make` alone lists them.
-.PHONY: help run test agent clean
+.PHONY: help run test bench agent clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -12,6 +12,10 @@ run: ## build, then receiver + local agent + store + terminal view on loopback; 
 test: ## every check: format, lints, direction, unit, integration, privileged
 	@scripts/install-deps.sh test
 	@scripts/test.sh
+
+bench: ## measure what the docs quote, peers in the same run; writes docs/benchmarks.md (CHAPTERS="storm fleet" prints some)
+	@scripts/install-deps.sh bench
+	@scripts/bench.sh $(CHAPTERS)
 
 agent: ## the slim agent alone: target/slim/cpumon-agent
 	@scripts/install-deps.sh run

@@ -1,0 +1,19 @@
+"""Chapter: bytes on the wire and the size of the agent."""
+
+import measure as m
+from keeping import bench
+
+
+def chapter():
+    size = m.AGENT.stat().st_size
+    out = ["## On the wire, and the agent's size", "",
+           f"Slim `cpumon-agent` (`make agent`), stripped, BPF programs included: {size / 1e6:.2f} MB.", "",
+           "Encoding, decoding, and the receiver's way from datagram to interval (`cargo bench -p cpumon-wire --bench wire`):", "",
+           "```", bench("cpumon-wire", "wire"), "```", "",
+           "The agent's whole way, by the thread (`cargo bench -p cpumon-agent --bench agent_cost`):", "",
+           "```", bench("cpumon-agent", "agent_cost"), "```"]
+    return "\n".join(out) + "\n"
+
+
+if __name__ == "__main__":
+    print(chapter())

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Builds what is measured and runs the chapters of bench/. In: names of chapters (none: all, and docs/benchmarks.md is written).
+# Needs root for the BPF source.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+cargo build --quiet --release --locked --package cpumon --package xtask
+cargo build --quiet --profile slim --locked --package cpumon-agent
+exec python3 bench/run.py "$@"
