@@ -1,0 +1,31 @@
+//! A receiver that gets a series of datagrams from two senders: each is one length byte pair and that many bytes.
+#![no_main]
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use cpumon_model::Moment;
+use cpumon_wire::v2::{HEADER_BYTES, MAGIC, VERSION};
+use cpumon_wire::{Demux, DemuxOptions};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut demux = Demux::new(DemuxOptions { max_hosts: 8, ..DemuxOptions::default() });
+    let mut rest = bytes;
+    let mut now = Moment::default();
+    while let [low, high, tail @ ..] = rest {
+        let length = usize::from(u16::from_le_bytes([*low, high & 0x03])).min(tail.len());
+        let (datagram, tail) = tail.split_at(length);
+        rest = tail;
+        now.mono_ns += 50_000_000;
+        let from = SocketAddr::new(Ipv4Addr::from_bits(u32::from(high >> 7)).into(), 3001);
+        let mut bytes = datagram.to_vec();
+        // Most are made to look like frames.
+        if high & 0x40 == 0 && bytes.len() >= HEADER_BYTES {
+            bytes[..4].copy_from_slice(&MAGIC);
+            (bytes[4], bytes[5]) = (VERSION, HEADER_BYTES as u8);
+            bytes[10..44].fill(0);
+        }
+        let _ = demux.accept(&bytes, from, now, &mut |_, _| {});
+        demux.flush(now, &mut |_, _| {});
+    }
+});
