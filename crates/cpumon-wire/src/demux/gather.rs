@@ -90,12 +90,12 @@ impl Gather {
         (snapshot.begin, snapshot.end) = (header.end, header.end);
     }
 
-    /// Takes a frame's rows. `known` is what the host is known to look like; `limit` the most rows of a kind.
+    /// Takes a frame's rows. `known` is what the host is known to look like, `limit` the most rows of a kind.
     pub(super) fn add(
         &mut self,
         frame: &mut Frame,
         known: &Snapshot,
-        nameless: &Arc<ProcessInfo>,
+        mut texts: Texts<'_>,
         limit: usize,
     ) -> Added {
         let header = frame.header;
@@ -133,7 +133,7 @@ impl Gather {
             snapshot.processes.push(ProcessSample {
                 key: row.key,
                 parent_pid: row.parent_pid,
-                info: shared(frame, row.info.as_ref(), before, nameless),
+                info: texts.shared(frame, row.info.as_ref(), before, &mut self.rows_over_limit),
                 ended_threads: row.ended_threads,
             });
         }
@@ -143,7 +143,7 @@ impl Gather {
             snapshot.exits.push(ExitSample {
                 thread: row.thread,
                 parent_pid: row.parent_pid,
-                info: shared(frame, row.info.as_ref(), before, nameless),
+                info: texts.shared(frame, row.info.as_ref(), before, &mut self.rows_over_limit),
                 end_ns: row.end_ns,
                 ends_process: row.ends_process,
             });
@@ -175,17 +175,40 @@ fn find(known: &Snapshot, key: cpumon_model::ProcessKey) -> Option<&ProcessSampl
     known.processes.get(at)
 }
 
-/// A told info, shared with what is known if it is the same; what is known if none is told.
-fn shared(
-    frame: &Frame,
-    told: Option<&InfoText>,
-    known: Option<&ProcessSample>,
-    nameless: &Arc<ProcessInfo>,
-) -> Arc<ProcessInfo> {
-    match (told, known) {
-        (None, Some(known)) => Arc::clone(&known.info),
-        (None, None) => Arc::clone(nameless),
-        (Some(told), Some(known)) if frame.is_info(told, &known.info) => Arc::clone(&known.info),
-        (Some(told), _) => Arc::new(frame.info(told)),
+/// Where a host's texts go.
+pub(super) struct Texts<'a> {
+    /// What a process is called whose info was not told.
+    pub(super) nameless: &'a Arc<ProcessInfo>,
+    /// Bytes kept so far.
+    pub(super) bytes: &'a mut usize,
+    /// Most bytes to keep.
+    pub(super) most: usize,
+}
+
+impl Texts<'_> {
+    /// A told info, shared with what is known if it is the same; what is known if none is told or there is no room.
+    fn shared(
+        &mut self,
+        frame: &Frame,
+        told: Option<&InfoText>,
+        known: Option<&ProcessSample>,
+        over_limit: &mut u64,
+    ) -> Arc<ProcessInfo> {
+        let known = known.map_or(self.nameless, |process| &process.info);
+        let Some(told) = told.filter(|told| !frame.is_info(told, known)) else { return Arc::clone(known) };
+        let info = frame.info(told);
+        let bytes = self.bytes.saturating_add(text_bytes(&info));
+        if bytes > self.most {
+            *over_limit += 1;
+            return Arc::clone(known);
+        }
+        *self.bytes = bytes;
+        Arc::new(info)
     }
+}
+
+/// Memory of an info, bytes.
+pub(super) fn text_bytes(info: &ProcessInfo) -> usize {
+    let texts = [&info.name, &info.comm, &info.cmdline, &info.cgroup, &info.container];
+    size_of::<ProcessInfo>() + texts.iter().map(|text| text.len()).sum::<usize>()
 }

@@ -31,6 +31,12 @@ pub struct DemuxOptions {
     pub max_hosts: usize,
     /// Most live threads kept per host; further ones are counted and left out.
     pub max_threads_per_host: usize,
+    /// Most live threads kept in all; as above.
+    pub max_threads: usize,
+    /// Most bytes of process names, command lines and groups kept per host; processes beyond stay nameless, counted.
+    pub max_text_bytes_per_host: usize,
+    /// Most bytes of such texts kept in all.
+    pub max_text_bytes: usize,
     /// A snapshot with missing fragments is given out as partial this long after its first fragment, ns.
     pub reassembly_timeout_ns: u64,
     /// Tasks that were not heard of for this many refresh rotations ended unseen.
@@ -46,6 +52,9 @@ impl Default for DemuxOptions {
             accept_v2: true,
             max_hosts: 4_096,
             max_threads_per_host: 262_144,
+            max_threads: 8_000_000,
+            max_text_bytes_per_host: 16 << 20,
+            max_text_bytes: 1 << 30,
             reassembly_timeout_ns: 500_000_000,
             stale_rotations: 3,
             v1: AssemblerLimits::default(),
@@ -101,6 +110,8 @@ pub struct Demux {
     v1_hosts: HashMap<IpAddr, V1Host>,
     v2_hosts: HashMap<HostId, V2Host>,
     frame: v2::Frame,
+    /// What all v2 hosts hold together.
+    held: Held,
     senders: Senders,
     totals: DemuxTotals,
 }
@@ -114,6 +125,7 @@ impl Demux {
             v1_hosts: HashMap::new(),
             v2_hosts: HashMap::new(),
             frame: v2::Frame::default(),
+            held: Held::default(),
             senders: Senders::default(),
             totals: DemuxTotals::default(),
         }
@@ -162,7 +174,9 @@ impl Demux {
             host.flush(now, &mut count);
         }
         for host in self.v2_hosts.values_mut() {
-            host.flush(now, &self.options, &mut count);
+            with_room(host, &self.options, &mut self.held, |host, options| {
+                host.flush(now, options, &mut count);
+            });
         }
         self.totals.intervals += given;
     }
@@ -244,10 +258,48 @@ impl Demux {
             self.check_room()?;
             self.v2_hosts.insert(host, V2Host::new(&self.frame.header));
         }
-        let Self { v2_hosts, frame, options, .. } = self;
+        let Self { v2_hosts, frame, options, held, .. } = self;
         let Some(host) = v2_hosts.get_mut(&host) else { return Ok(()) };
-        host.accept(frame, datagram.len(), from, received, options, out)
+        with_room(host, options, held, |host, options| {
+            host.accept(frame, datagram.len(), from, received, options, out)
+        })
     }
+}
+
+/// What is kept of v2 hosts.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+struct Held {
+    threads: usize,
+    text_bytes: usize,
+}
+
+/// Works on one host within what the others leave it, and books what it holds afterwards.
+fn with_room<T>(
+    host: &mut V2Host,
+    options: &DemuxOptions,
+    held: &mut Held,
+    work: impl FnOnce(&mut V2Host, &DemuxOptions) -> T,
+) -> T {
+    let before = host.held();
+    let others =
+        Held { threads: held.threads - before.threads, text_bytes: held.text_bytes - before.text_bytes };
+    let room = |per_host: usize, in_all: usize, others: usize| per_host.min(in_all.saturating_sub(others));
+    let result = work(
+        host,
+        &DemuxOptions {
+            max_threads_per_host: room(options.max_threads_per_host, options.max_threads, others.threads),
+            max_text_bytes_per_host: room(
+                options.max_text_bytes_per_host,
+                options.max_text_bytes,
+                others.text_bytes,
+            ),
+            ..*options
+        },
+    );
+    let after = host.held();
+    *held =
+        Held { threads: others.threads + after.threads, text_bytes: others.text_bytes + after.text_bytes };
+    result
 }
 
 /// Adds what a datagram counts for.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use cpumon_model::{Flags, HostInfo, HostStatus, Interval, Moment, ProcessInfo, Snapshot, Trust};
 
-use super::gather::{Added, Fragments, Gather};
+use super::gather::{Added, Fragments, Gather, Texts, text_bytes};
 use super::known::Known;
-use super::{DemuxOptions, Rejected, count_datagram};
+use super::{DemuxOptions, Held, Rejected, count_datagram};
 use crate::v2::{Frame, Header};
 use crate::{DecodeError, Reason};
 
@@ -42,6 +42,8 @@ pub(super) struct V2Host {
     flags: Flags,
     interval: Interval,
     nameless: Arc<ProcessInfo>,
+    /// Bytes of texts kept; those of processes that ended are taken off when it grows large.
+    text_bytes: usize,
     pub(super) rows_over_limit: u64,
     pub(super) ended_unseen: u64,
 }
@@ -72,6 +74,7 @@ impl V2Host {
             flags: Flags::empty(),
             interval: Interval::default(),
             nameless: Arc::default(),
+            text_bytes: 0,
             rows_over_limit: 0,
             ended_unseen: 0,
         }
@@ -79,6 +82,11 @@ impl V2Host {
 
     pub(super) fn status(&self) -> &HostStatus {
         &self.status
+    }
+
+    /// What is kept of it.
+    pub(super) fn held(&self) -> Held {
+        Held { threads: self.known.snapshot.threads.len(), text_bytes: self.text_bytes }
     }
 
     pub(super) fn snapshot(&self) -> Option<&Snapshot> {
@@ -113,7 +121,12 @@ impl V2Host {
         }
         let at = self.pending_at(&header, received, options, out);
         let Some(gather) = self.pending.get_mut(at) else { return Ok(()) };
-        match gather.add(frame, &self.known.snapshot, &self.nameless, options.max_threads_per_host) {
+        let texts = Texts {
+            nameless: &self.nameless,
+            bytes: &mut self.text_bytes,
+            most: options.max_text_bytes_per_host,
+        };
+        match gather.add(frame, &self.known.snapshot, texts, options.max_threads_per_host) {
             Added::New => {}
             Added::Duplicate => self.status.loss.duplicates += 1,
             Added::Inconsistent => {
@@ -248,8 +261,19 @@ impl V2Host {
             self.is_watched = true;
             self.flags = Flags::empty();
         }
-        self.done = Some((gather.header.sequence, std::mem::take(&mut gather.fragments)));
+        let fragments = self.done.take().map(|done| done.1).unwrap_or_default();
+        let fragments = std::mem::replace(&mut gather.fragments, fragments);
+        self.done = Some((gather.header.sequence, fragments));
         self.spare.push(gather);
+        if self.text_bytes > options.max_text_bytes_per_host / 2 {
+            self.count_texts();
+        }
+    }
+
+    /// Counts the bytes of texts anew.
+    fn count_texts(&mut self) {
+        let infos = self.known.snapshot.processes.iter().map(|process| &process.info);
+        self.text_bytes = infos.map(|info| text_bytes(info)).fold(0, usize::saturating_add);
     }
 
     fn count_gap(&mut self, gather: &Gather) {

@@ -392,6 +392,37 @@ fn threads_beyond_the_limit_are_left_out_and_counted() {
 }
 
 #[test]
+fn all_hosts_together_have_a_limit_and_so_have_their_texts() {
+    let options = DemuxOptions {
+        max_threads: 150,
+        max_text_bytes_per_host: 1_200,
+        max_text_bytes: 1_800,
+        ..DemuxOptions::default()
+    };
+    let mut demux = Demux::new(options);
+    let mut hosts = Vec::new();
+    for seed in 0..2 {
+        let machine = Machine::new(seed, 10, 100, 10);
+        let mut out = Datagrams::new();
+        Encoder::new(EncoderOptions::default()).encode(
+            &machine.host,
+            &machine.snapshot,
+            &Interval::default(),
+            &mut out,
+        );
+        for datagram in &out {
+            demux.accept(datagram, FROM, Moment::default(), &mut |_, _| {}).unwrap();
+        }
+        hosts.push(machine.host.host);
+    }
+    let known = |host: usize| demux.snapshot(hosts[host]).unwrap();
+    assert_eq!((known(0).threads.len(), known(1).threads.len()), (100, 50));
+    let named = |host: usize| known(host).processes.iter().filter(|row| !row.info.name.is_empty()).count();
+    assert!(named(0) > named(1) && named(0) < 10 && known(0).processes.len() == 10);
+    assert!(demux.totals().rows_over_limit > 50);
+}
+
+#[test]
 fn v1_devices_are_told_apart_by_their_address() {
     let mut demux = Demux::new(DemuxOptions::default());
     let mut seen = Vec::new();
