@@ -14,6 +14,7 @@ mod known;
 mod read;
 mod rows;
 mod table;
+mod tally;
 
 pub use encoder::{EncodeReport, Encoder, EncoderOptions};
 pub use frame::{ExitRow, Frame, InfoText, ProcessRow, ThreadRow, Totals, decode};
