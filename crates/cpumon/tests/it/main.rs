@@ -5,3 +5,7 @@ mod faults;
 mod serve;
 mod support;
 mod terminal;
+
+#[path = "../../../cpumon-link/tests/it/netns.rs"]
+mod netns;
+mod two_machines;

@@ -117,7 +117,7 @@ impl Serve {
         };
         Self {
             pid: value("pid=").parse().unwrap(),
-            udp: value("udp=").parse().unwrap(),
+            udp: value("udp=").split(',').next().unwrap().parse().unwrap(),
             url: format!("http://{}", value("http=")),
             store: store.to_owned(),
             child,

@@ -1,0 +1,70 @@
+//! A device and a desk, each in a network namespace of its own, joined by a cable: the agent broadcasts, the receiver
+//! stores, and a user finds the thread that did it. Nothing is configured but the name.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::netns::{Namespace, available};
+use crate::support::{Serve, clean, eventually, ok, wait};
+
+/// A thread with this name spins on the device.
+const CULPRIT: &str = "two-culprit";
+
+fn inside(namespace: &Namespace) -> Command {
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", &namespace.name, env!("CARGO_BIN_EXE_cpumon")]);
+    clean(&mut command);
+    command
+}
+
+fn spin(length: Duration) -> std::thread::JoinHandle<()> {
+    let work = move || {
+        let begin = Instant::now();
+        while begin.elapsed() < length {
+            std::hint::spin_loop();
+        }
+    };
+    std::thread::Builder::new().name(CULPRIT.to_owned()).spawn(work).unwrap()
+}
+
+#[test]
+fn a_broadcast_reaches_the_desk_and_names_the_thread() {
+    if !available() {
+        return;
+    }
+    let (device, desk) = (Namespace::new("two-device"), Namespace::new("two-desk"));
+    device.cable(&desk, "veth0");
+    device.ip("addr add 10.79.1.1/24 brd + dev veth0");
+    desk.ip("addr add 10.79.1.2/24 brd + dev veth0");
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store.db");
+    let serve = Serve::start_with(inside(&desk), &store, &["--no-agent", "--udp", "0.0.0.0:3001"]);
+
+    let mut agent = inside(&device);
+    agent.args(["agent", "--interval", "250ms", "--count", "16", "--host-name", "the-device"]);
+    let mut agent = agent.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let culprit = device.run(|| spin(Duration::from_secs(3)));
+    assert!(wait(&mut agent, "agent").success());
+    culprit.join().unwrap();
+
+    let store = serve.store().to_owned();
+    let query = format!(
+        "SELECT sum(run_ns) / 1000000, count(*) FROM thread_interval WHERE host = 'the-device' AND name = '{CULPRIT}'"
+    );
+    let run_ms: i64 = eventually("the culprit's run time", || {
+        let answer = ok(&["sql", "--store", &store, "--format", "csv", &query]);
+        let run_ms = answer.lines().nth(1)?.split(',').next()?.parse().ok()?;
+        (run_ms > 500).then_some(run_ms)
+    });
+    assert!(run_ms <= 3_200, "it spun for 3 s, found {run_ms} ms");
+    let trust = ok(&[
+        "sql",
+        "--store",
+        &store,
+        "--format",
+        "csv",
+        "SELECT trust FROM hosts WHERE host = 'the-device'",
+    ]);
+    assert!(trust.contains("unauthenticated"), "{trust}");
+    serve.stop();
+}
