@@ -1,5 +1,5 @@
 # The commands that must always hold. `make` alone lists them.
-.PHONY: help run test bench agent clean
+.PHONY: help run test bench agent install clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,6 +20,10 @@ bench: ## measure what the docs quote, peers in the same run; writes docs/benchm
 agent: ## the slim agent alone: target/slim/cpumon-agent
 	@scripts/install-deps.sh run
 	cargo build --profile slim --locked --package cpumon-agent
+
+install: ## install programs, manual pages and completions below PREFIX (default /usr/local)
+	@scripts/install-deps.sh run
+	@scripts/install.sh "$(or $(PREFIX),/usr/local)"
 
 clean: ## remove what was built
 	cargo clean
