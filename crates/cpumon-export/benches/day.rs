@@ -1,9 +1,10 @@
 //! Exports of a day of one host: 86,400 intervals of a second, 66 or 67 active threads each (5.76 M thread rows), 24 processes
-//! active at a time out of 60 names. `cargo bench -p cpumon-export`. The store is made first, in a temporary directory.
+//! active at a time out of 60 names. `cargo bench -p cpumon-export`. Two stores are made first, in a temporary directory: one all
+//! fresh, one all sealed, as a day is but for its last minutes. Words after `--` choose lines: `-- sealed`, `-- pivot`.
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use cpumon_export::{ExportQuery, Format, Kind, PivotBy, export};
 use cpumon_model::{
@@ -77,7 +78,8 @@ fn interval(second: u64, infos: &[Arc<ProcessInfo>]) -> Interval {
     one
 }
 
-fn fill(path: &Path) -> Result<u64, Box<dyn std::error::Error>> {
+/// `received_wall_ns`: sealing goes by age of receipt.
+fn fill(path: &Path, received_wall_ns: i64) -> Result<u64, Box<dyn std::error::Error>> {
     let infos: Vec<_> = (0..NAMES)
         .map(|n| Arc::new(ProcessInfo { name: format!("program-{n}").into(), ..ProcessInfo::default() }))
         .collect();
@@ -87,14 +89,13 @@ fn fill(path: &Path) -> Result<u64, Box<dyn std::error::Error>> {
         let one = interval(second, &infos);
         rows += one.threads.len() as u64;
         let info = HostInfo { host: one.host, hostname: "bench".into(), ..HostInfo::default() };
-        writer.put(&info, Trust::Local, None, &one)?;
+        writer.put_received(&info, Trust::Local, None, &one, received_wall_ns)?;
         if second % 100 == 0 {
             writer.commit()?;
         }
     }
     writer.commit()?;
-    // Seals what can be sealed, where sealing is by age of receipt this leaves the intervals fresh.
-    writer.maintain(Duration::from_mins(1))?;
+    writer.maintain(Duration::from_mins(5))?;
     Ok(rows)
 }
 
@@ -115,22 +116,39 @@ fn time(name: &str, path: &Path, query: &ExportQuery) -> Result<(), Box<dyn std:
     Ok(())
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn day(state: &str, age: Duration, words: &[String]) -> Result<(), Box<dyn std::error::Error>> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("day.sqlite");
     let begin = Instant::now();
-    let rows = fill(&path)?;
-    println!("{rows} thread rows put in {:.1} s", begin.elapsed().as_secs_f64());
+    let received = SystemTime::now().duration_since(UNIX_EPOCH)?.saturating_sub(age);
+    let rows = fill(&path, i64::try_from(received.as_nanos())?)?;
+    println!("{state}: {rows} thread rows put in {:.1} s", begin.elapsed().as_secs_f64());
     let of = |kind| ExportQuery { kind, ..ExportQuery::default() };
-    time("pivot csv", &path, &of(Kind::Pivot))?;
-    time("pivot csv by process", &path, &ExportQuery { pivot_by: PivotBy::Process, ..of(Kind::Pivot) })?;
-    time(
-        "pivot csv by minute",
-        &path,
-        &ExportQuery { interval_ns: Some(60_000_000_000), ..of(Kind::Pivot) },
-    )?;
-    time("ledger csv", &path, &of(Kind::Ledger))?;
-    time("processes csv", &path, &of(Kind::Processes))?;
-    time("processes jsonl", &path, &ExportQuery { format: Format::Jsonl, ..of(Kind::Processes) })?;
-    time("threads csv", &path, &of(Kind::Threads))
+    let pivot = || of(Kind::Pivot);
+    let lines = [
+        ("pivot csv", pivot()),
+        ("pivot csv by process", ExportQuery { pivot_by: PivotBy::Process, ..pivot() }),
+        ("pivot csv by minute", ExportQuery { interval_ns: Some(60_000_000_000), ..pivot() }),
+        ("ledger csv", of(Kind::Ledger)),
+        ("processes csv", of(Kind::Processes)),
+        ("processes jsonl", ExportQuery { format: Format::Jsonl, ..of(Kind::Processes) }),
+        ("threads csv", of(Kind::Threads)),
+    ];
+    for (name, query) in lines {
+        if words.iter().all(|word| name.contains(word.as_str()) || word == state) {
+            time(name, &path, &query)?;
+        }
+    }
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    for (state, age) in [("fresh", Duration::ZERO), ("sealed", Duration::from_hours(1))] {
+        let other = if state == "fresh" { "sealed" } else { "fresh" };
+        if !words.iter().any(|word| word == other) {
+            day(state, age, &words)?;
+        }
+    }
+    Ok(())
 }

@@ -2,8 +2,9 @@
 //! layouts, on any writer. Why: other tools want tables; one file a format, one function each.
 //!
 //! # Overview
-//! [`export`] looks at [`ExportQuery::format`] and calls [`csv`], [`jsonl`] or [`legacy`]. Each walks the store once
-//! (a pivot twice: names first, then rows), keeps one interval in memory, and writes rows as it goes.
+//! [`export`] looks at [`ExportQuery::format`] and calls [`csv`], [`jsonl`] or [`legacy`]. Each walks the store once,
+//! keeps one interval in memory, and writes rows as it goes. A pivot knows its columns only at the end: it keeps up to 64 MiB
+//! of cells on the way, and walks what does not fit a second time.
 //! [`OutputFile`] puts the result into a file that exists only when it is complete.
 //! [`sql`] prints the answer of a query over the store's virtual tables. Formats by example: docs/export.md.
 //!

@@ -1,11 +1,15 @@
 //! The pivot: one row an interval, one column a process name. In: intervals, twice: names first, then values. Out: rows of
-//! cells. Why: a spreadsheet shows a day at a glance. Memory: the columns and the processes alive, whatever the range.
+//! cells. Why: a spreadsheet shows a day at a glance. Memory: the columns, the processes alive, and what [`kept`] holds so
+//! that the store is read once; where that is not enough it is read again, so memory is bounded for any range.
 //!
 //! The store keeps no row for a process that did nothing. So that *idle* shows as 0 and *not there* as empty, the first
 //! pass notes who was alive before its first row, and the second follows births and ends.
 
 mod alive;
+mod kept;
 mod names;
+#[cfg(test)]
+mod tests;
 
 use cpumon_model::{Delta, Fields, Interval, IntervalView, Value};
 use cpumon_store::{Reader, What};
@@ -15,71 +19,143 @@ use crate::source::{Counter, Source};
 use crate::{ExportError, ExportQuery, PivotValue, Progress, Report};
 
 use alive::{Alive, EarlyLives};
+use kept::{Kept, MAX_KEPT_BYTES, Row};
 use names::Names;
 
-/// Walks all hosts twice and hands each interval's cells to `sink`.
+/// Hands each interval's cells of all hosts to `sink`.
 pub(crate) fn run(
     reader: &Reader,
     query: &ExportQuery,
     sink: &mut dyn PivotSink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, ExportError> {
+    run_within(reader, query, sink, progress, MAX_KEPT_BYTES)
+}
+
+/// [`run`] that keeps at most about `max_kept_bytes` between the passes.
+fn run_within(
+    reader: &Reader,
+    query: &ExportQuery,
+    sink: &mut dyn PivotSink,
+    progress: &mut dyn FnMut(Progress),
+    max_kept_bytes: usize,
+) -> Result<Report, ExportError> {
     let source = Source::open(reader, query, 2)?;
     let mut counter = Counter::new(progress);
     let mut names = Names::new(query.pivot_by);
-    let mut early = Vec::with_capacity(source.hosts.len());
+    let mut seen = Vec::with_capacity(source.hosts.len());
+    let mut budget = max_kept_bytes;
     for (at, host) in source.hosts.iter().enumerate() {
-        let mut lives = EarlyLives::default();
+        let mut first = FirstPass {
+            value: query.pivot_value,
+            host: at,
+            lives: EarlyLives::default(),
+            kept: Some(Kept::default()),
+            budget,
+        };
         source.walk(host, What::Processes, &mut counter, &mut |interval, _| {
-            lives.observe(interval);
-            names.collect(at, interval);
+            first.observe(interval, &mut names);
             Ok(())
         })?;
-        early.push(lives);
+        if let Some(kept) = &mut first.kept {
+            kept.close();
+            budget = budget.saturating_sub(kept.bytes());
+        }
+        seen.push((first.lives, first.kept));
     }
     let order = names.sort();
     counter.report.folded_columns = names.folded();
     sink.header(&order)?;
-    for ((at, host), lives) in source.hosts.iter().enumerate().zip(early) {
+    for ((at, host), (lives, kept)) in source.hosts.iter().enumerate().zip(seen) {
         let label = source.label(host);
         let before = counter.report.intervals;
+        let alive = Alive::new(lives);
         let mut table =
-            Table { value: query.pivot_value, names: &mut names, host: at, alive: Alive::new(lives) };
-        source.walk(host, What::Processes, &mut counter, &mut |interval, report| {
-            let cells = table.cells(interval);
-            sink.row(&label, &IntervalView::new(&label, interval), &cells)?;
+            Table { value: query.pivot_value, names: &names, host: at, alive, sums: vec![], cells: vec![] };
+        let mut write = |interval: &Interval, cells: &[Value<'_>], report: &mut Report| {
             report.intervals += 1;
             report.rows += 1;
-            Ok(())
-        })?;
+            sink.row(&label, &IntervalView::new(&label, interval), cells)
+        };
+        if let Some(kept) = kept {
+            kept.replay(|interval, rows| {
+                let rows = rows.map(|row| Row { column: names.place(row.column), ..row });
+                write(interval, table.cells(interval, rows), &mut counter.report)
+            })?;
+            source.end_pass(&mut counter);
+        } else {
+            source.walk(host, What::Processes, &mut counter, &mut |interval, report| {
+                let rows = interval.processes.iter().map(|row| Row {
+                    key: row.key,
+                    column: names.column(at, interval.boot, &row.info, row.key),
+                    ends: alive::ends(row),
+                    value: part(query.pivot_value, &row.delta),
+                });
+                Ok(write(interval, table.cells(interval, rows), report)?)
+            })?;
+        }
         counter.report.hosts += u64::from(counter.report.intervals > before);
     }
     Ok(counter.report)
 }
 
+/// The first pass over one host.
+struct FirstPass {
+    value: PivotValue,
+    host: usize,
+    lives: EarlyLives,
+    /// `None`: there is too much to keep.
+    kept: Option<Kept>,
+    /// Bytes it may keep.
+    budget: usize,
+}
+
+impl FirstPass {
+    fn observe(&mut self, interval: &Interval, names: &mut Names) {
+        self.lives.observe(interval);
+        self.kept.take_if(|kept| kept.bytes() > self.budget);
+        let Some(kept) = &mut self.kept else {
+            for row in &interval.processes {
+                names.collect(self.host, interval.boot, row);
+            }
+            return;
+        };
+        kept.enter(interval);
+        for row in &interval.processes {
+            let value = part(self.value, &row.delta);
+            kept.push(row, alive::ends(row), value, || names.collect(self.host, interval.boot, row));
+        }
+    }
+}
+
 /// The second pass over one host.
 struct Table<'n> {
     value: PivotValue,
-    names: &'n mut Names,
+    names: &'n Names,
     host: usize,
     alive: Alive,
+    sums: Vec<Option<i64>>,
+    cells: Vec<Value<'static>>,
 }
 
 impl Table<'_> {
-    fn cells(&mut self, interval: &Interval) -> Vec<Value<'static>> {
-        let mut sums: Vec<Option<i64>> = vec![None; self.names.len()];
+    /// The cells of an interval, of which only times, boot, source, fields and flags are looked at, and its rows.
+    fn cells(&mut self, interval: &Interval, rows: impl Iterator<Item = Row>) -> &[Value<'static>] {
+        self.sums.clear();
+        self.sums.resize(self.names.len(), None);
         if interval.fields.contains(needs(self.value)) {
-            self.alive.enter(interval, |info, key| self.names.column(self.host, interval, info, key));
-            self.alive.fill_zeros(&mut sums);
-            for row in &interval.processes {
-                let column = self.names.column(self.host, interval, &row.info, row.key);
-                if let Some(sum) = column.and_then(|at| sums.get_mut(at)) {
-                    *sum = Some(sum.unwrap_or(0).saturating_add(part(self.value, &row.delta)));
+            self.alive.enter(interval, |info, key| self.names.column(self.host, interval.boot, info, key));
+            self.alive.fill_zeros(&mut self.sums);
+            for row in rows {
+                if let Some(sum) = row.column.and_then(|at| self.sums.get_mut(at)) {
+                    *sum = Some(sum.unwrap_or(0).saturating_add(row.value));
                 }
-                self.alive.follow(row, column);
+                self.alive.follow(row.key, row.ends, row.column);
             }
         }
-        sums.into_iter().map(|sum| cell(self.value, interval, sum)).collect()
+        self.cells.clear();
+        self.cells.extend(self.sums.iter().map(|sum| cell(self.value, interval, *sum)));
+        &self.cells
     }
 }
 

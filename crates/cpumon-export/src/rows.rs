@@ -17,6 +17,7 @@ pub(crate) trait RowSink {
 pub(crate) trait PivotSink {
     /// The data columns, once, before any row.
     fn header(&mut self, columns: &[String]) -> io::Result<()>;
-    /// One interval, as many cells as the header had columns.
+    /// One interval, as many cells as the header had columns. Of the interval only its wall clock times, length, boot, source,
+    /// flags and v1 ticks are told.
     fn row(&mut self, host: &str, view: &IntervalView<'_>, cells: &[Value<'_>]) -> io::Result<()>;
 }

@@ -37,7 +37,7 @@ impl<'p> Counter<'p> {
 }
 
 impl<'a> Source<'a> {
-    /// `passes`: how often each host will be walked.
+    /// `passes`: how often each host will be walked at most.
     pub fn open(reader: &'a Reader, query: &'a ExportQuery, passes: u32) -> Result<Self, ExportError> {
         let hosts = match &query.host {
             Some(name) => vec![reader.find_host(name)?],
@@ -94,13 +94,18 @@ impl<'a> Source<'a> {
         if let Some(resampler) = resampler {
             resampler.finish(&mut |merged| visit(merged, &mut counter.report))?;
         }
+        self.end_pass(counter);
+        Ok(())
+    }
+
+    /// A pass over a host is done; a kind that does not need to walk it again says so here.
+    pub fn end_pass(&self, counter: &mut Counter<'_>) {
         counter.done += 1;
         (counter.tell)(Progress {
             intervals: counter.read,
             rows: counter.report.rows,
             ratio: self.ratio(counter.done, 0.0),
         });
-        Ok(())
     }
 
     fn tell(&self, host: &HostRecord, interval: &Interval, counter: &mut Counter<'_>) {

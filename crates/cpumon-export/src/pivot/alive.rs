@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use cpumon_model::{BootId, Flags, Interval, Life, ProcessInfo, ProcessInterval, ProcessKey, SourceKind};
+use foldhash::fast::RandomState;
 
 /// Processes noted at most, restarts of the host included. Beyond it, idle before the first row shows as empty.
 const MAX_NOTED: usize = 1 << 20;
@@ -39,7 +40,7 @@ fn begins(row: &ProcessInterval) -> bool {
     matches!(row.life, Life::Born | Life::BornEnded) || row.flags.contains(Flags::FIRST_SIGHT)
 }
 
-fn ends(row: &ProcessInterval) -> bool {
+pub(super) fn ends(row: &ProcessInterval) -> bool {
     matches!(row.life, Life::Ended | Life::BornEnded)
 }
 
@@ -47,7 +48,7 @@ fn ends(row: &ProcessInterval) -> bool {
 #[derive(Default)]
 pub(super) struct EarlyLives {
     stretch: Stretch,
-    alive: HashSet<ProcessKey>,
+    alive: HashSet<ProcessKey, RandomState>,
     early: HashMap<u64, Vec<(ProcessKey, Arc<ProcessInfo>)>>,
     noted: usize,
 }
@@ -74,7 +75,7 @@ impl EarlyLives {
 pub(super) struct Alive {
     stretch: Stretch,
     early: HashMap<u64, Vec<(ProcessKey, Arc<ProcessInfo>)>>,
-    columns: HashMap<ProcessKey, usize>,
+    columns: HashMap<ProcessKey, usize, RandomState>,
     counts: Vec<u32>,
     is_told: bool,
 }
@@ -84,7 +85,7 @@ impl Alive {
         Self {
             stretch: Stretch::default(),
             early: lives.early,
-            columns: HashMap::new(),
+            columns: HashMap::default(),
             counts: Vec::new(),
             is_told: false,
         }
@@ -114,17 +115,17 @@ impl Alive {
         }
     }
 
-    /// After a row was added up. A process whose name changed counts in the column of its newest name.
-    pub fn follow(&mut self, row: &ProcessInterval, column: Option<usize>) {
+    /// After a row of a process was added up. One whose name changed counts in the column of its newest name.
+    pub fn follow(&mut self, key: ProcessKey, ends: bool, column: Option<usize>) {
         let Some(column) = column.filter(|_| self.is_told) else { return };
-        if !ends(row) && self.columns.get(&row.key) == Some(&column) {
+        if !ends && self.columns.get(&key) == Some(&column) {
             return;
         }
-        if let Some(count) = self.columns.remove(&row.key).and_then(|old| self.counts.get_mut(old)) {
+        if let Some(count) = self.columns.remove(&key).and_then(|old| self.counts.get_mut(old)) {
             *count = count.saturating_sub(1);
         }
-        if !ends(row) {
-            self.add(row.key, column);
+        if !ends {
+            self.add(key, column);
         }
     }
 

@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 
-use cpumon_model::{BootId, Interval, ProcessInfo, ProcessKey};
+use cpumon_model::{BootId, ProcessInfo, ProcessInterval, ProcessKey};
+use foldhash::fast::RandomState;
 
 use crate::PivotBy;
 
@@ -19,8 +20,8 @@ type Identity = (usize, BootId, ProcessKey);
 pub(super) struct Names {
     by: PivotBy,
     columns: Vec<String>,
-    by_name: HashMap<Box<str>, usize>,
-    by_process: HashMap<Identity, usize>,
+    by_name: HashMap<Box<str>, usize, RandomState>,
+    by_process: HashMap<Identity, usize, RandomState>,
     /// How many processes of one host had this name and pid.
     twins: HashMap<(usize, String), u32>,
     /// Place in the output by column; filled by [`Names::sort`].
@@ -38,45 +39,44 @@ impl Names {
         Self {
             by,
             columns: Vec::new(),
-            by_name: HashMap::new(),
-            by_process: HashMap::new(),
+            by_name: HashMap::default(),
+            by_process: HashMap::default(),
             twins: HashMap::new(),
             place: Vec::new(),
             folded: 0,
         }
     }
 
-    /// First pass: takes in the names of one interval.
-    pub fn collect(&mut self, host: usize, interval: &Interval) {
-        for row in &interval.processes {
-            match self.by {
-                PivotBy::Name => self.add_name(&row.info.name),
-                PivotBy::Program => self.add_name(program(&row.info)),
-                PivotBy::Process => self.add_process((host, interval.boot, row.key), &row.info),
-            }
+    /// First pass: takes in a process; gives its column in order of first sight, `None` beyond the limit.
+    pub fn collect(&mut self, host: usize, boot: BootId, row: &ProcessInterval) -> Option<usize> {
+        match self.by {
+            PivotBy::Name => self.add_name(&row.info.name),
+            PivotBy::Program => self.add_name(program(&row.info)),
+            PivotBy::Process => self.add_process((host, boot, row.key), &row.info),
         }
     }
 
-    fn add_name(&mut self, name: &str) {
-        if self.by_name.contains_key(name) {
-            return;
+    fn add_name(&mut self, name: &str) -> Option<usize> {
+        if let Some(&at) = self.by_name.get(name) {
+            return Some(at);
         }
-        if self.columns.len() < MAX_COLUMNS {
-            self.by_name.insert(name.into(), self.columns.len());
-            self.columns.push(name.to_owned());
-        } else {
+        if self.columns.len() >= MAX_COLUMNS {
             // Names beyond the limit are not kept, so one that comes again is counted again: an upper bound.
             self.folded += 1;
+            return None;
         }
+        self.by_name.insert(name.into(), self.columns.len());
+        self.columns.push(name.to_owned());
+        Some(self.columns.len() - 1)
     }
 
-    fn add_process(&mut self, identity: Identity, info: &ProcessInfo) {
-        if self.by_process.contains_key(&identity) {
-            return;
+    fn add_process(&mut self, identity: Identity, info: &ProcessInfo) -> Option<usize> {
+        if let Some(&at) = self.by_process.get(&identity) {
+            return Some(at);
         }
         if self.columns.len() >= MAX_COLUMNS {
             self.folded += 1;
-            return;
+            return None;
         }
         let label = format!("{}[{}]", info.name, identity.2.pid);
         let count = self.twins.entry((identity.0, label.clone())).or_insert(0);
@@ -88,6 +88,7 @@ impl Names {
             self.columns.len() - 1
         });
         self.by_process.insert(identity, at);
+        Some(at)
     }
 
     /// Ends the first pass: the columns in binary order of their names.
@@ -117,19 +118,20 @@ impl Names {
     }
 
     /// Second pass: the column of a process. `None` if the first pass did not see it (the store has grown since).
-    pub fn column(
-        &self,
-        host: usize,
-        interval: &Interval,
-        info: &ProcessInfo,
-        key: ProcessKey,
-    ) -> Option<usize> {
-        let column = match self.by {
-            PivotBy::Name => self.by_name.get(&*info.name),
-            PivotBy::Program => self.by_name.get(program(info)),
-            PivotBy::Process => self.by_process.get(&(host, interval.boot, key)),
-        };
+    pub fn column(&self, host: usize, boot: BootId, info: &ProcessInfo, key: ProcessKey) -> Option<usize> {
+        self.place(
+            match self.by {
+                PivotBy::Name => self.by_name.get(&*info.name),
+                PivotBy::Program => self.by_name.get(program(info)),
+                PivotBy::Process => self.by_process.get(&(host, boot, key)),
+            }
+            .copied(),
+        )
+    }
+
+    /// Second pass: where a column of the first pass stands.
+    pub fn place(&self, column: Option<usize>) -> Option<usize> {
         let others = || (self.folded > 0).then(|| self.place.len() - 1);
-        column.and_then(|at| self.place.get(*at).copied()).or_else(others)
+        column.and_then(|at| self.place.get(at).copied()).or_else(others)
     }
 }

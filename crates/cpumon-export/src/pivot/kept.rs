@@ -1,0 +1,210 @@
+//! What the first pass over one host keeps, so that the store need not be read twice. In: intervals. Out: the same again, as
+//! little of them as a pivot needs. Why: reading and unpacking the store is most of the work of a pivot.
+//!
+//! Memory: [`MAX_KEPT_BYTES`] for all hosts together, about 5 bytes a row of a process. A host that needs more is read a
+//! second time instead; what is written is the same.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use cpumon_model::{
+    BootId, Fields, Flags, Interval, Moment, ProcessInfo, ProcessInterval, ProcessKey, SourceKind,
+};
+use foldhash::fast::RandomState;
+
+/// Bytes kept at most, of all hosts: a day of 100 processes active each second, at 5 bytes a row.
+pub(super) const MAX_KEPT_BYTES: usize = 64 << 20;
+/// What a process takes: its slot, and its entry in the index with the room a table leaves empty.
+const SLOT_BYTES: usize = 128;
+
+/// A process under one description.
+#[derive(Copy, Clone, Debug)]
+struct Slot {
+    key: ProcessKey,
+    column: Option<usize>,
+}
+
+/// What [`crate::rows::PivotSink`] and the second pass look at of an interval.
+struct Head {
+    begin_wall_ns: i64,
+    end_wall_ns: i64,
+    duration_ns: u64,
+    v1_ticks: Option<i64>,
+    boot: BootId,
+    source: SourceKind,
+    fields: Fields,
+    flags: Flags,
+    /// Where its rows end in [`Kept::rows`].
+    rows_end: usize,
+}
+
+/// The kept intervals of one host.
+#[derive(Default)]
+pub(super) struct Kept {
+    heads: Vec<Head>,
+    /// For each row two varints: slot << 1 | ends, and the value in zigzag.
+    rows: Vec<u8>,
+    slots: Vec<Slot>,
+    /// Slot by process and address of its description, within a boot. The description is held, so its address is its own.
+    index: HashMap<(ProcessKey, usize), (usize, Arc<ProcessInfo>), RandomState>,
+    boot: BootId,
+}
+
+/// A row on its way into a pivot.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Row {
+    pub key: ProcessKey,
+    /// As given to [`Kept::push`]: in order of first sight, `None` for one of the others.
+    pub column: Option<usize>,
+    /// Whether the process ended in the interval.
+    pub ends: bool,
+    pub value: i64,
+}
+
+impl Kept {
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.rows.len() + self.heads.len() * size_of::<Head>() + self.slots.len() * SLOT_BYTES
+    }
+
+    /// Begins an interval.
+    pub fn enter(&mut self, interval: &Interval) {
+        if self.boot != interval.boot {
+            self.boot = interval.boot;
+            self.index.clear();
+        }
+        self.heads.push(Head {
+            begin_wall_ns: interval.begin.wall_ns,
+            end_wall_ns: interval.end.wall_ns,
+            duration_ns: interval.duration_ns(),
+            v1_ticks: interval.v1_ticks,
+            boot: interval.boot,
+            source: interval.source,
+            fields: interval.fields,
+            flags: interval.flags,
+            rows_end: self.rows.len(),
+        });
+    }
+
+    /// Keeps a row of the interval that was begun last. `column` is asked for once a process.
+    pub fn push(
+        &mut self,
+        row: &ProcessInterval,
+        ends: bool,
+        value: i64,
+        column: impl FnOnce() -> Option<usize>,
+    ) {
+        let slots = &mut self.slots;
+        let (slot, _) = self.index.entry((row.key, Arc::as_ptr(&row.info).addr())).or_insert_with(|| {
+            slots.push(Slot { key: row.key, column: column() });
+            (slots.len() - 1, Arc::clone(&row.info))
+        });
+        write_varint(&mut self.rows, (*slot as u64) << 1 | u64::from(ends));
+        write_varint(&mut self.rows, ((value << 1) ^ (value >> 63)).cast_unsigned());
+        if let Some(head) = self.heads.last_mut() {
+            head.rows_end = self.rows.len();
+        }
+    }
+
+    /// Ends the first pass: what only it needs goes.
+    pub fn close(&mut self) {
+        self.index = HashMap::default();
+        self.rows.shrink_to_fit();
+        self.heads.shrink_to_fit();
+    }
+
+    /// Hands out what was kept: each interval as far as a [`Head`] tells, and beside it the rows.
+    pub fn replay<E>(&self, mut visit: impl FnMut(&Interval, Rows<'_>) -> Result<(), E>) -> Result<(), E> {
+        let mut interval = Interval::default();
+        let mut begin = 0;
+        for head in &self.heads {
+            interval.begin = Moment { wall_ns: head.begin_wall_ns, ..Moment::default() };
+            interval.end =
+                Moment { wall_ns: head.end_wall_ns, mono_ns: head.duration_ns, ..Moment::default() };
+            interval.v1_ticks = head.v1_ticks;
+            interval.boot = head.boot;
+            interval.source = head.source;
+            interval.fields = head.fields;
+            interval.flags = head.flags;
+            let bytes = self.rows.get(begin..head.rows_end).unwrap_or_default();
+            begin = head.rows_end;
+            visit(&interval, Rows { bytes, slots: &self.slots })?;
+        }
+        Ok(())
+    }
+}
+
+/// The rows of one kept interval, in the order in which they were kept.
+pub(super) struct Rows<'k> {
+    bytes: &'k [u8],
+    slots: &'k [Slot],
+}
+
+impl Iterator for Rows<'_> {
+    type Item = Row;
+
+    fn next(&mut self) -> Option<Row> {
+        let head = read_varint(&mut self.bytes)?;
+        let value = read_varint(&mut self.bytes)?;
+        let Slot { key, column } = *self.slots.get(usize::try_from(head >> 1).ok()?)?;
+        let value = (value >> 1).cast_signed() ^ -(value & 1).cast_signed();
+        Some(Row { key, column, ends: head & 1 != 0, value })
+    }
+}
+
+/// Seven bits a byte, the low ones first; the top bit says that more follows.
+fn write_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push((value & 0x7f) as u8);
+}
+
+/// What [`write_varint`] wrote, taken off the front.
+fn read_varint(bytes: &mut &[u8]) -> Option<u64> {
+    let (mut value, mut shift) = (0_u64, 0);
+    loop {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f).checked_shl(shift)?;
+        if byte < 0x80 {
+            return Some(value);
+        }
+        shift += 7;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_come_back_as_they_were() {
+        let values = [0, 1, -1, 63, 64, -64, -65, 1_000_000_000, i64::MAX, i64::MIN];
+        let info = Arc::new(ProcessInfo::default());
+        let mut kept = Kept::default();
+        for begin in [0, 5] {
+            kept.enter(&Interval { sequence: begin, ..Interval::default() });
+            for (pid, value) in (0..).zip(values) {
+                let key = ProcessKey { pid, start_ns: begin };
+                let row = ProcessInterval { key, info: Arc::clone(&info), ..ProcessInterval::default() };
+                kept.push(&row, value < 0, value, || Some(pid as usize));
+            }
+        }
+        kept.close();
+        let mut begins = [0, 5].into_iter();
+        let replayed: Result<(), ()> = kept.replay(|_, rows| {
+            let begin = begins.next().unwrap();
+            let rows: Vec<_> = rows.collect();
+            assert_eq!(rows.len(), values.len());
+            for ((row, value), pid) in rows.iter().zip(values).zip(0..) {
+                assert_eq!((row.value, row.ends), (value, value < 0));
+                assert_eq!(row.key, ProcessKey { pid, start_ns: begin });
+                assert_eq!(row.column, Some(pid as usize));
+            }
+            Ok(())
+        });
+        assert_eq!((replayed, begins.next()), (Ok(()), None));
+    }
+}

@@ -1,0 +1,118 @@
+//! Kept or read twice: what a pivot writes is the same.
+
+use std::sync::Arc;
+
+use cpumon_model::{
+    BootId, Flags, HostId, HostInfo, Life, Moment, ProcessInfo, ProcessInterval, ProcessKey, SourceKind,
+    Trust,
+};
+use cpumon_store::{StoreOptions, Writer};
+
+use super::*;
+use crate::PivotBy;
+use crate::csv::Csv;
+use crate::jsonl::Jsonl;
+
+const NAMES: [&str; 5] = ["plain", "=formula", "kworker/0:1", "a,\"b\"", ""];
+
+/// A number that looks random.
+fn mixed(seed: u64) -> u64 {
+    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z ^ (z >> 27)
+}
+
+/// Births, ends, new names, reused pids, a restart, a reboot, a hole, values not measured, times of a v1 device.
+fn interval(host: u64, second: u64) -> Interval {
+    let moment = |second: u64| {
+        let ns = second * 1_000_000_000 + mixed(second) % 1000;
+        Moment { mono_ns: ns, boot_ns: ns, wall_ns: ns.cast_signed() }
+    };
+    let mut one = Interval {
+        boot: BootId([u8::from(second > 40); 16]),
+        sequence: second,
+        source: if host == 2 { SourceKind::V1 } else { SourceKind::Bpf },
+        v1_ticks: (host == 2).then_some(635_000_000_000_000_000 + second.cast_signed()),
+        fields: if second % 17 == 3 { Fields::USER } else { Fields::all() },
+        flags: if second == 20 { Flags::RESTART } else { Flags::empty() },
+        begin: moment(second - 1),
+        end: moment(second),
+        ..Interval::default()
+    };
+    for pid in 1..12_u32 {
+        let dice = mixed(second << 16 | u64::from(pid) << 4 | host);
+        if dice.is_multiple_of(3) {
+            continue;
+        }
+        let key = ProcessKey { pid, start_ns: second / 15 };
+        let name = NAMES[(pid as usize + usize::from(second > 25)) % NAMES.len()];
+        let life = [Life::Alive, Life::Born, Life::Ended, Life::BornEnded][(dice >> 40 & 3) as usize];
+        one.processes.push(ProcessInterval {
+            key,
+            info: Arc::new(ProcessInfo { name: name.into(), is_kernel: pid > 6, ..ProcessInfo::default() }),
+            life: if second % 15 < 3 { Life::Alive } else { life },
+            delta: Delta {
+                user_ns: (dice >> 8).cast_signed() >> (dice % 60),
+                run_ns: (dice >> 30).cast_signed(),
+                ..Delta::default()
+            },
+            ..ProcessInterval::default()
+        });
+    }
+    one
+}
+
+fn store(path: &std::path::Path) -> Reader {
+    let mut writer = Writer::open(path, &StoreOptions::default()).unwrap();
+    for (host, second) in (0..3).flat_map(|host| (1..60).map(move |second| (host, second))) {
+        let id = HostId([u8::try_from(host).unwrap() + 1; 16]);
+        let info = HostInfo { host: id, hostname: format!("h{host}").into(), ..HostInfo::default() };
+        let one = Interval { host: id, ..interval(host, second + second / 30) };
+        writer.put(&info, Trust::Local, None, &one).unwrap();
+    }
+    writer.commit().unwrap();
+    drop(writer);
+    Reader::open(path).unwrap()
+}
+
+/// What is written, the report, and how many intervals were read.
+fn write(reader: &Reader, query: &ExportQuery, is_csv: bool, budget: usize) -> (String, Report, u64) {
+    let (mut out, mut read) = (Vec::new(), 0);
+    let mut note = |progress: Progress| read = progress.intervals;
+    let report = if is_csv {
+        let mut sink = Csv::new(&mut out);
+        let report = run_within(reader, query, &mut sink, &mut note, budget).unwrap();
+        sink.flush().unwrap();
+        report
+    } else {
+        run_within(reader, query, &mut Jsonl::new(&mut out), &mut note, budget).unwrap()
+    };
+    (String::from_utf8(out).unwrap(), report, read)
+}
+
+#[test]
+fn kept_and_read_twice_write_the_same_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let reader = store(&dir.path().join("cpumon.sqlite"));
+    let all = 3 * 59;
+    for pivot_by in [PivotBy::Name, PivotBy::Process, PivotBy::Program] {
+        for pivot_value in [PivotValue::User, PivotValue::System, PivotValue::Run, PivotValue::Pct] {
+            for interval_ns in [None, Some(7_000_000_000)] {
+                for is_csv in [true, false] {
+                    let query = ExportQuery { interval_ns, pivot_by, pivot_value, ..ExportQuery::default() };
+                    let kept = write(&reader, &query, is_csv, usize::MAX);
+                    let twice = write(&reader, &query, is_csv, 0);
+                    // Enough for one host and a half.
+                    let mixed = write(&reader, &query, is_csv, 30_000);
+                    assert!(kept.0 == twice.0, "{query:?}\n{}\n{}", kept.0, twice.0);
+                    assert!(kept.0 == mixed.0, "{query:?}\n{}\n{}", kept.0, mixed.0);
+                    assert_eq!((&kept.1, &kept.1), (&twice.1, &mixed.1));
+                    assert_eq!((kept.2, twice.2), (all, 2 * all));
+                    if interval_ns.is_none() {
+                        assert!(mixed.2 > all && mixed.2 < 2 * all, "{} read", mixed.2);
+                    }
+                }
+            }
+        }
+    }
+}
