@@ -98,7 +98,7 @@ impl Agent {
     /// Waits for the next point of the schedule, measures and sends. False once `stop` is set.
     ///
     /// # Errors
-    /// Measuring failed [`MAX_FAILED_PASSES`] times in a row.
+    /// Measuring failed ten times in a row.
     pub fn step(&mut self, stop: &AtomicBool) -> anyhow::Result<bool> {
         let (info, step) = match self.sampler.step_with_info(stop) {
             Ok(None) => return Ok(false),

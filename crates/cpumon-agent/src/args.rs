@@ -12,6 +12,7 @@ use cpumon_link::Target;
 /// How long, to whom and by which means to measure and send.
 #[derive(Args, Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
+#[allow(rustdoc::broken_intra_doc_links, reason = "the text is the help: [IPV6] is an address")]
 #[command(next_help_heading = "Where to")]
 pub struct AgentArgs {
     /// Send to this receiver; may be repeated. ADDR, ADDR:PORT, [IPV6]:PORT, HOST or HOST:PORT; the port is 3001 unless given

@@ -84,6 +84,7 @@ pub struct KeepArgs {
 
 /// `cpumon serve`.
 #[derive(Clone, Debug, Args)]
+#[allow(rustdoc::broken_intra_doc_links, reason = "the text is the help: [::]:3001 is an address")]
 pub struct ServeArgs {
     /// Take datagrams here; may be given more than once [default: 0.0.0.0:3001 and, if possible, [::]:3001]
     #[arg(long, value_name = "ADDR:PORT", action = ArgAction::Append, value_delimiter = ',')]

@@ -1,7 +1,7 @@
 //! The live hub: what every face sees of a running receiver. In: intervals from the receiving thread and the local agent.
 //! Out: hosts, the newest minutes of each, and the receiver's own state. Why: showing must never wait for storing.
 //!
-//! Memory is bounded: each host keeps its newest [`KEEP`] at most, all hosts together about [`HubOptions::max_bytes`],
+//! Memory is bounded: each host keeps its newest `KEEP` at most, all hosts together about [`HubOptions::max_bytes`],
 //! and the newest interval of each host in any case.
 
 use std::collections::{HashMap, VecDeque};
