@@ -18,12 +18,13 @@ use std::sync::atomic::AtomicBool;
 
 pub use agent::Agent;
 pub use args::AgentArgs;
-pub use process::{DataMissing, Signals, log_to_stderr};
+pub use process::{DataMissing, Signals, log_to_stderr, wake_on};
 pub use report::Totals;
 pub use sampler::{Sampler, SamplerOptions, Step};
 pub use settings::Settings;
 
-/// Measures and sends as `args` say, until `stop` is set or the wanted number of snapshots was made.
+/// Measures and sends as `args` say, until `stop` is set or the wanted number of snapshots was made. Whoever sets `stop` unparks the
+/// calling thread ([`wake_on`] does for signals).
 ///
 /// # Errors
 /// The source cannot run, there is nothing to send with, measuring failed again and again, or [`DataMissing`].

@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
+/// Stack of the thread that waits for signals.
+const SIGNAL_STACK_BYTES: usize = 64 << 10;
+
 /// Finished, but not all that was asked for got out: exit code 3.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("data is missing: {unsent} datagrams could not be sent, {failed} passes failed")]
@@ -28,7 +31,8 @@ pub struct Signals {
 impl Signals {
     const INTERRUPTED: i32 = 130;
 
-    /// From now on the first SIGINT or SIGTERM asks to stop; a second one ends the process at once.
+    /// From now on the first SIGINT or SIGTERM asks to stop and wakes the calling thread; a second one ends the process at
+    /// once.
     ///
     /// # Errors
     /// The system refuses a handler.
@@ -39,6 +43,7 @@ impl Signals {
             flag::register(signal, Arc::clone(&stop))?;
         }
         flag::register(SIGINT, Arc::clone(&interrupted))?;
+        wake_on(&[SIGINT, SIGTERM])?;
         Ok(Self { stop, interrupted })
     }
 
@@ -62,6 +67,21 @@ impl Signals {
         };
         ExitCode::from(code)
     }
+}
+
+/// From now on each of these signals unparks the calling thread; flags that the signal is to set are registered before.
+///
+/// A thread sleeps until there is one, so that a [`Sampler`](crate::Sampler) need not wake up to look at its flag. A handler
+/// itself can only set flags: a sleep that is just about to begin would miss it.
+///
+/// # Errors
+/// The system refuses a handler or a thread.
+pub fn wake_on(signals: &[i32]) -> io::Result<()> {
+    let mut caught = signal_hook::iterator::Signals::new(signals)?;
+    let sleeper = std::thread::current();
+    let wake = move || caught.forever().for_each(|_| sleeper.unpark());
+    std::thread::Builder::new().name("signals".to_owned()).stack_size(SIGNAL_STACK_BYTES).spawn(wake)?;
+    Ok(())
 }
 
 /// Sends messages of this level and above to stderr, each with the program's name. Does nothing if messages go somewhere

@@ -76,7 +76,8 @@ impl Sampler {
         }
     }
 
-    /// Waits for the next point of the schedule (the first is at once) and measures. `None` once `stop` is set.
+    /// Waits for the next point of the schedule (the first is at once) and measures. `None` once `stop` is set; whoever
+    /// sets it unparks this thread.
     ///
     /// # Errors
     /// The pass failed. The snapshot before it stays, so the next step that succeeds covers the gap.

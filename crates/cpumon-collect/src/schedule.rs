@@ -10,8 +10,6 @@ use cpumon_model::SourceHealth;
 pub const MIN_INTERVAL: Duration = Duration::from_millis(100);
 /// The longest interval, one hour.
 pub const MAX_INTERVAL: Duration = Duration::from_hours(1);
-/// How long a sleep lasts at most before the stop flag is looked at again.
-const STOP_CHECK: Duration = Duration::from_millis(100);
 
 /// A text that is no interval.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -108,8 +106,8 @@ impl Schedule {
         self.interval
     }
 
-    /// Sleeps until the next grid point that is not past yet. Returns within 100 ms after `stop` is set, at once when a
-    /// signal's handler sets it on this thread.
+    /// Sleeps until the next grid point that is not past yet, without waking up in between. Whoever sets `stop` unparks this
+    /// thread ([`std::thread::Thread::unpark`]) to end the sleep at once.
     pub fn wait(&mut self, stop: &AtomicBool) -> Tick {
         let skipped = self.skip_past(Instant::now());
         while !stop.load(Ordering::Relaxed) {
@@ -118,7 +116,7 @@ impl Schedule {
             if left.is_zero() {
                 return self.tick(now, skipped);
             }
-            std::thread::park_timeout(left.min(STOP_CHECK));
+            std::thread::park_timeout(left);
         }
         Tick { late_ns: 0, skipped, stopped: true }
     }
@@ -218,11 +216,12 @@ mod tests {
         let stop = AtomicBool::new(false);
         let mut schedule = Schedule::new(MAX_INTERVAL);
         schedule.wait(&stop);
-        let start = Instant::now();
+        let (start, sleeper) = (Instant::now(), std::thread::current());
         let tick = std::thread::scope(|scope| {
             scope.spawn(|| {
                 std::thread::sleep(Duration::from_millis(20));
                 stop.store(true, Ordering::Relaxed);
+                sleeper.unpark();
             });
             schedule.wait(&stop)
         });

@@ -10,6 +10,9 @@ use signal_hook::flag;
 
 use crate::exit::Outcome;
 
+/// The signals that ask a command to stop.
+pub const ASKS_TO_STOP: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+
 /// Asked to stop, and how.
 #[derive(Clone, Debug)]
 pub struct Signals {
@@ -26,7 +29,7 @@ impl Signals {
     }
 
     fn register(&self) -> io::Result<()> {
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        for signal in ASKS_TO_STOP {
             // Handlers run in this order: the flag is not set yet when the first signal is looked at.
             flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&self.stop))?;
             flag::register(signal, Arc::clone(&self.stop))?;

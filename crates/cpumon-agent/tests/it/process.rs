@@ -10,10 +10,11 @@ use rustix::process::{Pid, Signal, kill_process};
 /// The agent with a source that needs no privileges.
 fn agent(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cpumon-agent"));
-    command.args(["--source", "procfs", "--interval", "100ms"]).args(arguments).stderr(Stdio::piped());
+    command.args(["--source", "procfs"]).args(arguments).stderr(Stdio::piped());
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CPUMON_")) {
         command.env_remove(name);
     }
+    command.env("CPUMON_INTERVAL", "100ms");
     command
 }
 
@@ -125,6 +126,33 @@ fn sigint_is_130_and_sigterm_ends_well() {
         assert!(start.elapsed() < Duration::from_secs(2));
         assert!(said.contains("snapshots of"), "it says what was done: {said}");
     }
+}
+
+/// How often the threads of a process went to sleep so far (proc(5), status).
+fn sleeps(pid: u32) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let of_task = |task: std::io::Result<std::fs::DirEntry>| -> u64 {
+        let status = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+        let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        count.unwrap().trim().parse().unwrap()
+    };
+    tasks.map(of_task).sum()
+}
+
+#[test]
+fn between_two_snapshots_it_sleeps_and_a_signal_wakes_it() {
+    let (socket, to) = sink();
+    let agent = Running::start(&mut agent(&["--to", &to, "--interval", "1h"]));
+    hear(&socket);
+    // Let it finish what it does after sending.
+    std::thread::sleep(Duration::from_millis(200));
+    let before = sleeps(agent.0.id());
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(sleeps(agent.0.id()), before, "it woke up for nothing");
+    let start = Instant::now();
+    let (ended, said) = agent.end_by(Signal::TERM);
+    assert_eq!(ended, Some(0), "{said}");
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
 }
 
 #[test]
