@@ -51,6 +51,7 @@ pub(crate) struct InfoCache {
     entries: HashMap<ProcessKey, Entry>,
     pass: u64,
     denied: u64,
+    refused: Refused,
     buffer: Box<[u8]>,
     scratch: Scratch,
 }
@@ -67,6 +68,7 @@ impl InfoCache {
             entries: HashMap::new(),
             pass: 0,
             denied: 0,
+            refused: Refused::default(),
             buffer: vec![0; MAX_BYTES].into_boxed_slice(),
             scratch: Scratch::default(),
         })
@@ -130,6 +132,9 @@ impl InfoCache {
     pub(crate) fn end_pass(&mut self) {
         let pass = self.pass;
         self.entries.retain(|_, entry| entry.seen == pass);
+        if let Some((level, text)) = self.refused.message(self.entries.len()) {
+            log::log!(level, "{text}");
+        }
         self.pass += 1;
     }
 
@@ -143,7 +148,8 @@ impl InfoCache {
         self.scratch.clear(about);
         let Scratch { name, comm, cmdline, cgroup, uid, is_gone, .. } = &mut self.scratch;
         comm.push_str(&about.comm.to_str_lossy());
-        let mut files = Files { dir: &self.proc_dir, pid: about.key.pid, denied: 0, vanished: false };
+        let mut files =
+            Files { dir: &self.proc_dir, pid: about.key.pid, denied: 0, others_denied: 0, vanished: false };
         if let Some(path) = files.read("cgroup", &mut self.buffer).and_then(parse::parse_cgroup) {
             cgroup.push_str(&String::from_utf8_lossy(path));
         }
@@ -156,13 +162,15 @@ impl InfoCache {
                 name.push_str(&base_name(path));
             } else if let Some(program) = program {
                 name.push_str(program);
+                // The name is known all the same: nothing is missing.
+                files.denied = files.others_denied;
             }
             if (name.is_empty() || self.with_cmdline)
                 && let Some(raw) = files.read("cmdline", &mut self.buffer)
             {
                 if raw.is_empty() {
                     // A process that is ending has neither executable nor arguments: nobody refused anything.
-                    files.denied = 0;
+                    (files.denied, files.others_denied) = (0, 0);
                 }
                 if name.is_empty() {
                     name.push_str(&longer_name(raw, about.comm).unwrap_or_default());
@@ -177,12 +185,62 @@ impl InfoCache {
         }
         *is_gone = files.vanished;
         self.denied += files.denied;
-        if files.denied > 0 && self.denied == files.denied {
-            log::warn!(
-                "/proc/{}: some of it is refused (another user's process, or hidepid); such processes show their short name",
-                about.key.pid
-            );
+        if files.denied > 0 {
+            self.refused.note(about.key.pid, files.others_denied);
         }
+    }
+}
+
+/// What was refused in the first pass in which something was. Why: whoever reads of it wants to know how much it is.
+#[derive(Debug, Default)]
+struct Refused {
+    /// Processes of which nothing but the executable's link is refused.
+    links: u64,
+    /// Processes of which another file is refused.
+    files: u64,
+    /// One of them, of the worse kind if there is any.
+    example: u32,
+    is_told: bool,
+}
+
+impl Refused {
+    /// Executables without a name up to this many are no alarm: root without every capability is refused those of processes
+    /// that have more, such as init's.
+    const FEW: u64 = 8;
+
+    fn note(&mut self, pid: u32, others_denied: u64) {
+        if self.files == 0 && (others_denied > 0 || self.links == 0) {
+            self.example = pid;
+        }
+        if others_denied > 0 {
+            self.files += 1;
+        } else {
+            self.links += 1;
+        }
+    }
+
+    /// What to say of it, once. `processes`: how many there are.
+    fn message(&mut self, processes: usize) -> Option<(log::Level, String)> {
+        if self.is_told || self.links + self.files == 0 {
+            return None;
+        }
+        self.is_told = true;
+        let Self { links, files, example, .. } = *self;
+        Some(if files > 0 {
+            let all = links + files;
+            let text = format!(
+                "{all} of {processes} processes do not show all they are (/proc/{example} for one; another user's, or \
+                 hidepid): their short name stands for the program's, user or container may be missing"
+            );
+            (log::Level::Warn, text)
+        } else {
+            let level = if links <= Self::FEW { log::Level::Info } else { log::Level::Warn };
+            let text = format!(
+                "{links} of {processes} processes do not show their executable (/proc/{example}/exe for one; another user's, \
+                 or with more privileges): their short name stands for it, nothing else is missing"
+            );
+            (level, text)
+        })
     }
 }
 
@@ -191,13 +249,18 @@ struct Files<'a> {
     dir: &'a OwnedFd,
     pid: u32,
     denied: u64,
+    /// Those of them that are not the executable's link.
+    others_denied: u64,
     vanished: bool,
 }
 
 impl Files<'_> {
     fn read<'b>(&mut self, name: &str, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
         let result = file::with_path(self.pid, name, |path| file::read_at(self.dir, path, buffer));
-        self.note(result)
+        let before = self.denied;
+        let content = self.note(result);
+        self.others_denied += self.denied - before;
+        content
     }
 
     fn link<'b>(&mut self, name: &str, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
@@ -336,6 +399,32 @@ mod tests {
         cache.end_pass();
         cache.end_pass();
         assert_eq!(&*cache.resolve(&about(5, "short")).name, "short", "forgotten, and nothing to read");
+    }
+
+    #[test]
+    fn what_is_refused_is_told_once_with_numbers() {
+        let mut few = Refused::default();
+        assert_eq!(few.message(90), None);
+        few.note(1, 0);
+        let (level, text) = few.message(90).unwrap();
+        assert_eq!(level, log::Level::Info);
+        assert!(text.starts_with("1 of 90 processes") && text.contains("/proc/1/exe"), "{text}");
+        few.note(2, 1);
+        assert_eq!(few.message(90), None, "once");
+
+        let mut many = Refused::default();
+        for pid in 1..30 {
+            many.note(pid, 0);
+        }
+        assert_eq!(many.message(90).unwrap().0, log::Level::Warn);
+
+        let mut worse = Refused::default();
+        for (pid, others) in [(1, 0), (7, 2), (9, 1)] {
+            worse.note(pid, others);
+        }
+        let (level, text) = worse.message(90).unwrap();
+        assert_eq!(level, log::Level::Warn);
+        assert!(text.starts_with("3 of 90 processes") && text.contains("/proc/7 "), "{text}");
     }
 
     #[test]
