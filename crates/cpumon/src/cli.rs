@@ -294,7 +294,7 @@ pub enum PivotBy {
     Name,
     /// One process, pid and start time
     Process,
-    /// One program: executable or container
+    /// As name, kernel threads of one family together (kworker/0:1 is kworker)
     Program,
 }
 
@@ -320,10 +320,11 @@ pub struct ImportArgs {
     /// Import into this file [default: the state directory]
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
-    /// Name of the device that recorded a 2012 database [default: the file's name]
+    /// Name of the device that recorded the database [default: its address; for a 2012 database, which has none, the
+    /// file's name without its ending]
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
-    /// Time zone the device's clock was set to, e.g. Europe/Berlin [default: this machine's]
+    /// Time zone of the database's times, e.g. Europe/Berlin or +02:00 [default: UTC]
     #[arg(long, value_name = "TZ")]
     pub time_zone: Option<String>,
 }

@@ -31,7 +31,8 @@ pub use zone::Zone;
 /// What the user knows about the file.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
-    /// Name for the device. The 2012 schema names none; in 2013 it replaces the address if there is only one.
+    /// Name for the device; in 2013 it replaces the address if there is only one. The 2012 schema names none: without this it
+    /// is the file's name without its ending, or `device` if the file has the name the original gave it.
     pub host: Option<String>,
     /// The zone of the file's local times.
     pub zone: Zone,

@@ -1,7 +1,9 @@
 //! Rows of the legacy file to intervals. In: an open file. Out: one interval for each (device, time), in that order.
 //! Why: the original stored loose rows; ours are the sets that arrived together.
 
-use cpumon_model::{HostId, HostInfo};
+use std::path::Path;
+
+use cpumon_model::{HostId, HostInfo, escape};
 
 use super::file::{LegacyFile, Schema};
 use super::report::{ImportReport, ImportedHost, OddRows};
@@ -14,14 +16,18 @@ use super::{ImportError, ImportOptions, SetSink};
 const MAX_SET_ROWS: usize = 1 << 20;
 /// Devices in one file at most.
 const MAX_HOSTS: usize = 1 << 16;
-/// Name of the device when neither the file nor the user names it.
+/// Name of the device when neither the user nor the file nor its name tells one.
 const NAMELESS_HOST: &str = "device";
+/// What the original receiver called each of its files: tells nothing.
+const ORIGINAL_STEM: &str = "ProcessUsage";
 
 /// The import at work.
 pub(super) struct Sets<'a> {
     file: &'a LegacyFile,
     zone: Resolved,
     given_host: Option<&'a str>,
+    /// For a file that names no device.
+    guessed_host: String,
     report: ImportReport,
     host: HostInfo,
 }
@@ -47,7 +53,8 @@ impl<'a> Sets<'a> {
             guesses: Vec::new(),
         };
         let given_host = options.host.as_deref();
-        let mut sets = Self { file, zone, given_host, report, host: HostInfo::default() };
+        let guessed_host = guess_host(&file.path);
+        let mut sets = Self { file, zone, given_host, guessed_host, report, host: HostInfo::default() };
         sets.check_host_count()?;
         sets.say_guesses();
         Ok(sets)
@@ -71,8 +78,10 @@ impl<'a> Sets<'a> {
 
     fn say_guesses(&mut self) {
         if self.file.schema == Schema::Y2012 && self.given_host.is_none() {
+            let after = if self.guessed_host == NAMELESS_HOST { "" } else { " after the file" };
             self.report.guesses.push(format!(
-                "the host is named '{NAMELESS_HOST}', because the 2012 schema names none (use --host NAME)"
+                "the host is named '{}'{after}, because the 2012 schema names none (use --host NAME)",
+                escape(&self.guessed_host)
             ));
         }
         if self.zone.is_guess {
@@ -149,7 +158,7 @@ impl<'a> Sets<'a> {
     fn enter_host(&mut self, ip: &str) {
         let name = match self.given_host {
             Some(name) => name,
-            None if ip.is_empty() => NAMELESS_HOST,
+            None if ip.is_empty() => &self.guessed_host,
             None => ip,
         };
         if !self.report.hosts.is_empty() && *self.host.hostname == *name {
@@ -169,6 +178,13 @@ impl<'a> Sets<'a> {
         };
         self.report.hosts.push(ImportedHost { name: name.to_owned(), id, sets: 0 });
     }
+}
+
+/// A name for the device of a file that names none: the file's own, without its ending.
+fn guess_host(path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let is_told = !stem.is_empty() && !stem.eq_ignore_ascii_case(ORIGINAL_STEM);
+    if is_told { stem.into_owned() } else { NAMELESS_HOST.to_owned() }
 }
 
 /// A device's id derived from its name (FNV-1a, 128 bits): the same name is the same host at each import.

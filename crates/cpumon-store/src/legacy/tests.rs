@@ -277,6 +277,22 @@ fn into_a_store_and_out_again_nothing_is_lost() {
 }
 
 #[test]
+fn a_file_that_names_no_device_does_it_by_its_own_name() {
+    let Some(sample) = sample() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    for (name, host, said) in [
+        ("line 3.sqlite", "line 3", "the host is named 'line 3' after the file,"),
+        ("processusage.db", "device", "the host is named 'device',"),
+    ] {
+        let path = dir.path().join(name);
+        std::fs::copy(&sample, &path).unwrap();
+        let (report, _) = import_all(&path, &ImportOptions::default()).unwrap();
+        assert_eq!(report.hosts[0].name, host);
+        assert!(report.guesses[0].starts_with(said), "{:?}", report.guesses);
+    }
+}
+
+#[test]
 fn a_damaged_file_gives_an_error_or_rows_but_no_panic() {
     let Some(path) = sample() else { return };
     let good = std::fs::read(path).unwrap();
