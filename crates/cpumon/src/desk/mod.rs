@@ -245,5 +245,11 @@ fn bind_udp(plan: &Plan) -> anyhow::Result<UdpReceiver> {
     let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT));
     let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT));
     // A machine without IPv6 is no error as long as nobody asked for it.
-    bind(vec![v4, v6]).or_else(|_| bind(vec![v4])).context("cannot receive datagrams")
+    bind(vec![v4, v6])
+        .or_else(|error| {
+            let only_v4 = bind(vec![v4])?;
+            log::warn!("receiving over IPv4 only: {error}");
+            Ok::<_, cpumon_link::LinkError>(only_v4)
+        })
+        .context("cannot receive datagrams")
 }

@@ -104,11 +104,15 @@ impl Serve {
     }
 
     /// With a store that stays; `command` may be a wrapper that runs the binary with the arguments that follow.
-    pub fn start_with(mut command: Command, store: &Path, more: &[&str]) -> Self {
-        command
-            .args(["serve", "--udp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--store"])
-            .arg(store)
-            .args(more);
+    pub fn start_with(command: Command, store: &Path, more: &[&str]) -> Self {
+        let mut all = vec!["--udp", "127.0.0.1:0"];
+        all.extend(more);
+        Self::start_anywhere(command, store, &all)
+    }
+
+    /// Receives where it does by default, unless `more` tells.
+    pub fn start_anywhere(mut command: Command, store: &Path, more: &[&str]) -> Self {
+        command.args(["serve", "--http", "127.0.0.1:0", "--store"]).arg(store).args(more);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let ready = ready_line(&mut child);
         let value = |key: &str| {

@@ -68,3 +68,38 @@ fn a_broadcast_reaches_the_desk_and_names_the_thread() {
     assert!(trust.contains("unauthenticated"), "{trust}");
     serve.stop();
 }
+
+#[test]
+fn without_ipv6_the_receiver_hears_ipv4_and_says_where() {
+    if !available() {
+        return;
+    }
+    let desk = Namespace::new("two-no-v6");
+    let off = "for f in /proc/sys/net/ipv6/conf/*/disable_ipv6; do [ ! -e $f ] || echo 1 > $f; done; exec \"$0\" \"$@\"";
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", &desk.name, "sh", "-c", off, env!("CARGO_BIN_EXE_cpumon")]);
+    clean(&mut command);
+    let dir = tempfile::tempdir().unwrap();
+    let serve = Serve::start_anywhere(command, &dir.path().join("store.db"), &["--no-agent"]);
+    // A socket on [::] can be had all the same: it hears as soon as there is IPv6.
+    assert_eq!(serve.udp.to_string(), "0.0.0.0:3001");
+
+    let mut agent = inside(&desk);
+    agent.args([
+        "agent",
+        "--to",
+        "127.0.0.1:3001",
+        "--interval",
+        "100ms",
+        "--count",
+        "5",
+        "--source",
+        "procfs",
+    ]);
+    assert!(wait(&mut agent.args(["-q", "--host-name", "v4-only"]).spawn().unwrap(), "agent").success());
+    let store = serve.store().to_owned();
+    eventually("the host in the store", || {
+        ok(&["hosts", "--store", &store]).contains("v4-only").then_some(())
+    });
+    serve.stop();
+}
