@@ -1,7 +1,8 @@
 //! How fast and how small a store is, on a made-up day of one host: 200 threads in 50 processes, about 67 of them active each
 //! second, each with its own habits (a random walk). In: nothing. Out: a table on stdout. Writing is measured in CPU time of
 //! the writing thread, reading in time that passes.
-//! `cargo bench -p cpumon-store --bench store` takes a day; `-- --quick` two hours; `-- --hosts` adds a thousand hosts.
+//! `cargo bench -p cpumon-store --bench store` takes a day; `-- --quick` two hours; `-- --hosts` adds a thousand hosts;
+//! `-- --write-only` ends after writing.
 
 #[path = "../tests/it/data.rs"]
 #[expect(dead_code, reason = "shared with the tests, which use more of it")]
@@ -129,8 +130,9 @@ fn cpu_since(begin: Duration) -> Duration {
     cpu_now().saturating_sub(begin)
 }
 
-/// Writes the day through [`Writer::put`]: (CPU time, thread rows).
-fn write_fresh(path: &Path, info: &HostInfo, count: u32) -> (Duration, u64) {
+/// Writes the day through [`Writer::put`]: (CPU time, thread rows). `active_only`: given the active rows only, which is what
+/// the queue in front of the writer thread hands over.
+fn write_fresh(path: &Path, info: &HostInfo, count: u32, active_only: bool) -> (Duration, u64) {
     let mut writer = Writer::open(path, &StoreOptions::default()).expect("a store");
     let mut interval = data::day(info, 1, 1, THREADS).remove(0);
     let mut habits = Habits::new();
@@ -141,7 +143,7 @@ fn write_fresh(path: &Path, info: &HostInfo, count: u32) -> (Duration, u64) {
             .map(|number| {
                 habits.step(&mut interval, number);
                 rows += active_rows(&interval);
-                interval.clone()
+                if active_only { data::active(&interval) } else { interval.clone() }
             })
             .collect();
         let begin = cpu_now();
@@ -154,36 +156,67 @@ fn write_fresh(path: &Path, info: &HostInfo, count: u32) -> (Duration, u64) {
     (spent, rows)
 }
 
-/// Writes the same blobs, unique by host and time, into a bare table with the same settings: CPU time.
-fn write_bare(path: &Path, from: &Path) -> Duration {
+/// One row of table `interval` as SQLite gave it back.
+type StoredRow = Vec<rusqlite::types::Value>;
+
+/// All rows of table `interval`, without their ids, in order.
+fn stored_rows(from: &Path) -> Vec<StoredRow> {
     let source = rusqlite::Connection::open(from).expect("the store");
-    let mut select =
-        source.prepare("SELECT host_id, end_wall_ns, samples FROM interval ORDER BY id").expect("a query");
-    let blobs: Vec<(i64, i64, Vec<u8>)> = select
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-        .expect("rows")
-        .map(|row| row.expect("a row"))
-        .collect();
+    let mut select = source.prepare("SELECT * FROM interval ORDER BY end_wall_ns").expect("a query");
+    let columns = select.column_count();
+    let rows = select
+        .query_map([], |row| (0..columns).map(|at| row.get(at)).collect::<rusqlite::Result<StoredRow>>())
+        .expect("rows");
+    rows.map(|row| row.expect("a row")).collect()
+}
+
+/// Inserts rows with one prepared statement into a new file with the settings of a store: CPU time.
+fn insert_bare(path: &Path, tables: &str, insert: &str, rows: &[StoredRow]) -> Duration {
     let bare = rusqlite::Connection::open(path).expect("a file");
     bare.execute_batch(
-        "PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
-         PRAGMA wal_autocheckpoint = 2000; PRAGMA cache_size = -32768;
-         CREATE TABLE bare (id INTEGER PRIMARY KEY, host INTEGER, at INTEGER, samples BLOB);
-         CREATE UNIQUE INDEX bare_at ON bare (host, at)",
+        "PRAGMA page_size = 8192; PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;
+         PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 2000; PRAGMA cache_size = -32768",
     )
-    .expect("a table");
+    .expect("settings");
+    bare.execute_batch(tables).expect("a table");
     let begin = cpu_now();
-    for batch in blobs.chunks(COMMIT_EVERY) {
+    let mut insert = bare.prepare(insert).expect("an insert");
+    for batch in rows.chunks(COMMIT_EVERY) {
         bare.execute_batch("BEGIN").expect("begin");
-        let mut insert = bare
-            .prepare_cached("INSERT INTO bare (host, at, samples) VALUES (?1, ?2, ?3)")
-            .expect("an insert");
-        for (host, at, samples) in batch {
-            insert.execute(rusqlite::params![host, at, samples]).expect("room");
+        for row in batch {
+            for (at, value) in row.iter().enumerate() {
+                insert.raw_bind_parameter(at + 1, value).expect("a value");
+            }
+            insert.raw_execute().expect("room");
         }
         bare.execute_batch("COMMIT").expect("commit");
     }
     cpu_since(begin)
+}
+
+/// Bare SQLite writing the same blobs, unique by host and time, and nothing else: CPU time.
+fn write_bare_blobs(path: &Path, rows: &[StoredRow]) -> Duration {
+    let few: Vec<StoredRow> = rows
+        .iter()
+        .map(|row| vec![row[1].clone(), row[5].clone(), row.last().expect("samples").clone()])
+        .collect();
+    let table = "CREATE TABLE bare (id INTEGER PRIMARY KEY, host INTEGER, at INTEGER, samples BLOB);
+         CREATE UNIQUE INDEX bare_at ON bare (host, at)";
+    insert_bare(path, table, "INSERT INTO bare (host, at, samples) VALUES (?1, ?2, ?3)", &few)
+}
+
+/// Bare SQLite writing the same rows, all columns, into the same table: CPU time.
+fn write_bare_rows(path: &Path, from: &Path, rows: &[StoredRow]) -> Duration {
+    let source = rusqlite::Connection::open(from).expect("the store");
+    let mut select = source
+        .prepare(
+            "SELECT sql FROM sqlite_schema WHERE tbl_name = 'interval' AND sql IS NOT NULL ORDER BY rowid",
+        )
+        .expect("a query");
+    let tables: Vec<String> =
+        select.query_map([], |row| row.get(0)).expect("a schema").map(|sql| sql.expect("a text")).collect();
+    let places = vec!["?"; rows[0].len()].join(", ");
+    insert_bare(path, &tables.join(";"), &format!("INSERT INTO interval VALUES ({places})"), rows)
 }
 
 fn report(what: &str, value: f64, unit: &str, target: &str) {
@@ -272,6 +305,55 @@ fn many_hosts(path: &Path) {
     );
 }
 
+/// The least of `rounds` measurements, each with a new file.
+fn least(rounds: u32, dir: &Path, mut measure: impl FnMut(&Path) -> Duration) -> Duration {
+    (0..rounds)
+        .map(|round| {
+            let path = dir.join(format!("round-{round}.sqlite"));
+            let took = measure(&path);
+            for suffix in ["", "-wal", "-shm", "-writer"] {
+                let _ = std::fs::remove_file(dir.join(format!("round-{round}.sqlite{suffix}")));
+            }
+            took
+        })
+        .min()
+        .unwrap_or_default()
+}
+
+/// Compares writing with bare SQLite, the fastest of some rounds each: other work on the machine costs CPU time too, through
+/// the caches.
+fn report_writing(dir: &Path, info: &HostInfo, count: u32, rounds: u32) -> u64 {
+    let store = dir.join("store.sqlite");
+    let (first, thread_rows) = write_fresh(&store, info, count, false);
+    println!(
+        "{count} intervals, {thread_rows} thread rows, {:.1} active an interval",
+        thread_rows as f64 / f64::from(count)
+    );
+    let stored = stored_rows(&store);
+    let whole = least(rounds - 1, dir, |path| write_fresh(path, info, count, false).0);
+    let whole = if rounds > 1 { whole.min(first) } else { first };
+    let active = least(rounds, dir, |path| write_fresh(path, info, count, true).0);
+    let blobs = least(rounds, dir, |path| write_bare_blobs(path, &stored));
+    let rows = least(rounds, dir, |path| write_bare_rows(path, &store, &stored));
+    let report_time = |what: &str, time: Duration, target: &str| {
+        report(what, thread_rows as f64 / time.as_secs_f64(), "rows/s", target);
+        report("  an interval", time.as_secs_f64() * 1e6 / f64::from(count), "us", "");
+    };
+    report_time("put and commit", whole, ">= 500000");
+    report_time("put and commit, given active rows only", active, "");
+    report_time("bare SQLite, the same blobs", blobs, "");
+    report_time("bare SQLite, the same rows with all columns", rows, "");
+    for (what, bare, target) in [
+        ("share of bare SQLite, blobs only", blobs, ">= 60"),
+        ("share of bare SQLite, all columns", rows, ""),
+    ] {
+        report(what, 100.0 * bare.as_secs_f64() / whole.as_secs_f64(), "%", target);
+        report("  given active rows only", 100.0 * bare.as_secs_f64() / active.as_secs_f64(), "%", "");
+    }
+    report("fresh, everything in the file", file_bytes(&store) as f64 / thread_rows as f64, "B/row", "<= 26");
+    thread_rows
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
@@ -279,17 +361,10 @@ fn main() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("store.sqlite");
     let info = data::host(1);
-    let (fresh_time, rows) = write_fresh(&path, &info, count);
-    println!(
-        "{count} intervals, {rows} thread rows, {:.1} active an interval",
-        rows as f64 / f64::from(count)
-    );
-    let per_second = rows as f64 / fresh_time.as_secs_f64();
-    report("put and commit", per_second, "rows/s", ">= 500000");
-    let bare_time = write_bare(&dir.path().join("bare.sqlite"), &path);
-    report("bare SQLite, the same blobs", rows as f64 / bare_time.as_secs_f64(), "rows/s", "");
-    report("share of bare SQLite", 100.0 * bare_time.as_secs_f64() / fresh_time.as_secs_f64(), "%", ">= 60");
-    report("fresh, everything in the file", file_bytes(&path) as f64 / rows as f64, "B/row", "<= 26");
+    let rows = report_writing(dir.path(), &info, count, if has("--write-only") { 5 } else { 1 });
+    if has("--write-only") {
+        return;
+    }
     let mut writer = Writer::open(&path, &StoreOptions::default()).expect("the store");
     let begin = cpu_now();
     writer.seal_all().expect("room");

@@ -5,7 +5,7 @@
 use cpumon_model::{Delta, Flags};
 
 use super::values::{Coding, PARTS, difference, sum};
-use super::varint::{self, Cursor, Malformed, unzigzag, zigzag};
+use super::varint::{Cursor, Malformed, Packer, Row, unzigzag, zigzag};
 use super::{PackedInterval, PackedProcess, PackedThread, life_code, life_of, place_code, place_of};
 
 /// First byte of a blob.
@@ -22,78 +22,95 @@ mod process_bit {
 const SIGNED: u8 = 1 << 6;
 const ODD: u8 = 1 << 7;
 
-/// Writes `interval` to `out`, which is emptied first.
-pub(crate) fn encode(interval: &PackedInterval, out: &mut Vec<u8>) {
-    out.clear();
-    out.push(FORMAT);
-    let coding = Coding::of(
-        interval.threads.iter().map(|row| &row.delta).chain(interval.processes.iter().map(|row| &row.delta)),
-    );
-    out.push(coding.bits());
-    varint::write(out, interval.processes.len() as u64);
-    let (mut process_id, mut thread_id) = (0_u64, 0_u64);
-    let mut rest = interval.threads.as_slice();
-    for process in &interval.processes {
-        let count = rest.len().min(process.stored_rows as usize);
-        let (threads, later) = rest.split_at(count);
-        rest = later;
-        varint::write(out, process.id.wrapping_sub(process_id));
-        process_id = process.id;
-        encode_process(coding, process, threads, out);
-        for thread in threads {
-            varint::write_signed(out, thread.id.wrapping_sub(thread_id).cast_signed());
-            thread_id = thread.id;
-            encode_thread(coding, thread, out);
-        }
-    }
+/// Writes a blob, row after row: [`Encoder::begin`], then each process and after it its threads.
+#[derive(Debug, Default)]
+pub(crate) struct Encoder {
+    out: Packer,
+    coding: Coding,
+    process_id: u64,
+    thread_id: u64,
 }
 
-fn encode_process(coding: Coding, process: &PackedProcess, threads: &[PackedThread], out: &mut Vec<u8>) {
-    let threads_sum = threads.iter().fold(Delta::default(), |total, row| sum(&total, &row.delta));
-    let own = difference(&process.delta, &threads_sum);
-    let mut head = life_code(process.life);
-    let stored = threads.len() as u64;
-    head |= if process.flags.is_empty() { 0 } else { process_bit::FLAGS };
-    head |= if own.is_zero() { 0 } else { process_bit::OWN_VALUES };
-    head |= if u64::from(process.thread_rows) == stored { 0 } else { process_bit::THREAD_ROWS };
-    head |= if process.is_absent { process_bit::ABSENT } else { 0 };
-    out.push(head);
-    varint::write(out, stored);
-    if head & process_bit::FLAGS != 0 {
-        varint::write(out, u64::from(process.flags.bits()));
+impl Encoder {
+    /// Starts a blob of so many processes, all of whose rows `coding` fits.
+    pub(crate) fn begin(&mut self, coding: Coding, processes: usize) {
+        self.out.clear();
+        (self.coding, self.process_id, self.thread_id) = (coding, 0, 0);
+        self.out.row(|out| {
+            out.put_byte(FORMAT);
+            out.put_byte(coding.bits());
+            out.put(processes as u64);
+        });
     }
-    if head & process_bit::THREAD_ROWS != 0 {
-        varint::write(out, u64::from(process.thread_rows));
-    }
-    if head & process_bit::OWN_VALUES != 0 {
-        encode_values(coding, &own, 0, out);
-    }
-}
 
-fn encode_thread(coding: Coding, thread: &PackedThread, out: &mut Vec<u8>) {
-    let is_odd = life_code(thread.life) != 0 || !thread.flags.is_empty();
-    encode_values(coding, &thread.delta, if is_odd { ODD } else { 0 }, out);
-    varint::write(out, place_code(thread.last_cpu, thread.state));
-    if is_odd {
-        varint::write(out, u64::from(thread.flags.bits()) << 2 | u64::from(life_code(thread.life)));
+    /// Adds a process; `threads_sum` is the sum of the rows that follow.
+    #[inline]
+    pub(crate) fn process(&mut self, process: &PackedProcess, threads_sum: &Delta) {
+        let own = difference(&process.delta, threads_sum);
+        let mut head = life_code(process.life);
+        head |= if process.flags.is_empty() { 0 } else { process_bit::FLAGS };
+        head |= if own.is_zero() { 0 } else { process_bit::OWN_VALUES };
+        head |= if process.thread_rows == process.stored_rows { 0 } else { process_bit::THREAD_ROWS };
+        head |= if process.is_absent { process_bit::ABSENT } else { 0 };
+        let id_step = process.id.wrapping_sub(self.process_id).cast_signed();
+        self.process_id = process.id;
+        let coding = self.coding;
+        self.out.row(|out| {
+            out.put_signed(id_step);
+            out.put_byte(head);
+            out.put(u64::from(process.stored_rows));
+            if head & process_bit::FLAGS != 0 {
+                out.put(u64::from(process.flags.bits()));
+            }
+            if head & process_bit::THREAD_ROWS != 0 {
+                out.put(u64::from(process.thread_rows));
+            }
+            if head & process_bit::OWN_VALUES != 0 {
+                put_values(out, coding, &own, 0);
+            }
+        });
+    }
+
+    /// Adds a thread of the process added last.
+    #[inline]
+    pub(crate) fn thread(&mut self, thread: &PackedThread) {
+        let id_step = thread.id.wrapping_sub(self.thread_id).cast_signed();
+        self.thread_id = thread.id;
+        let life = life_code(thread.life);
+        let is_odd = life != 0 || !thread.flags.is_empty();
+        let coding = self.coding;
+        self.out.row(|out| {
+            out.put_signed(id_step);
+            put_values(out, coding, &thread.delta, if is_odd { ODD } else { 0 });
+            out.put(place_code(thread.last_cpu, thread.state));
+            if is_odd {
+                out.put(u64::from(thread.flags.bits()) << 2 | u64::from(life));
+            }
+        });
+    }
+
+    /// The blob.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.out.as_bytes()
     }
 }
 
 /// A mask byte, then the parts that are not zero.
 #[inline]
-fn encode_values(coding: Coding, row: &Delta, mask: u8, out: &mut Vec<u8>) {
-    let parts = coding.parts(row);
-    let is_signed = parts.iter().any(|&part| part < 0);
-    let mut mask = mask | if is_signed { SIGNED } else { 0 };
-    let at = out.len();
-    out.push(0);
-    for (bit, &part) in parts.iter().enumerate() {
+fn put_values(out: &mut Row<'_>, coding: Coding, row: &Delta, mut mask: u8) {
+    let mut parts = coding.parts(row);
+    if parts.iter().fold(0, |all, part| all | part) < 0 {
+        mask |= SIGNED;
+        parts = parts.map(|part| zigzag(part).cast_signed());
+    }
+    let at = out.put_byte(0);
+    for (bit, part) in parts.into_iter().enumerate() {
         if part != 0 {
             mask |= 1 << bit;
-            varint::write(out, if is_signed { zigzag(part) } else { part.cast_unsigned() });
+            out.put(part.cast_unsigned());
         }
     }
-    out[at] = mask;
+    out.set_byte(at, mask);
 }
 
 /// Reads a blob into `into`, which is emptied first. On an error `into` holds what was read so far.
@@ -107,7 +124,7 @@ pub(crate) fn decode(bytes: &[u8], into: &mut PackedInterval) -> Result<(), Malf
     let processes = cursor.count(3)?;
     let (mut process_id, mut thread_id) = (0_u64, 0_u64);
     for _ in 0..processes {
-        process_id = process_id.wrapping_add(cursor.u64()?);
+        process_id = process_id.wrapping_add(cursor.i64()?.cast_unsigned());
         let (mut process, own) = decode_process(coding, process_id, &mut cursor)?;
         process.delta = own;
         for _ in 0..process.stored_rows {
@@ -184,6 +201,26 @@ pub(crate) mod tests {
 
     use super::*;
 
+    /// The blob of `interval`.
+    fn encode(interval: &PackedInterval, out: &mut Vec<u8>) {
+        let processes = interval.processes.iter().map(|row| &row.delta);
+        let mut encoder = Encoder::default();
+        let coding = Coding::of(interval.threads.iter().map(|row| &row.delta).chain(processes));
+        encoder.begin(coding, interval.processes.len());
+        let mut rest = interval.threads.as_slice();
+        for process in &interval.processes {
+            let (own, later) = rest.split_at(process.stored_rows as usize);
+            rest = later;
+            encoder
+                .process(process, &own.iter().fold(Delta::default(), |total, row| sum(&total, &row.delta)));
+            for row in own {
+                encoder.thread(row);
+            }
+        }
+        out.clear();
+        out.extend_from_slice(encoder.as_bytes());
+    }
+
     /// Any six numbers, mostly small.
     pub(crate) fn any_delta() -> impl Strategy<Value = Delta> {
         let value = || {
@@ -230,7 +267,6 @@ pub(crate) mod tests {
             groups.dedup_by_key(|group| group.0.id);
             let mut packed = PackedInterval::default();
             for (process, mut threads) in groups {
-                threads.sort_by_key(|row| row.id);
                 packed.processes.push(process);
                 packed.threads.append(&mut threads);
             }

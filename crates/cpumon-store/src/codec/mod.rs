@@ -43,9 +43,9 @@ pub(crate) struct PackedProcess {
 /// The active rows of one interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PackedInterval {
-    /// Ascending by id.
+    /// In any order, each id once.
     pub(crate) processes: Vec<PackedProcess>,
-    /// Grouped by process in the order of `processes`, within a process ascending by id.
+    /// Grouped by process in the order of `processes`, within a process in any order.
     pub(crate) threads: Vec<PackedThread>,
 }
 
@@ -58,6 +58,7 @@ impl PackedInterval {
 }
 
 /// Two bits for [`Life`].
+#[inline]
 pub(crate) fn life_code(life: Life) -> u8 {
     match life {
         Life::Alive => 0,
@@ -80,15 +81,25 @@ pub(crate) fn life_of(code: u8) -> Life {
 /// Letters of proc(5) by code; any other byte follows above the CPU number.
 const STATES: [u8; 10] = *b"?RSDZTtXIP";
 /// Code of a state that is not one of [`STATES`].
-const OTHER_STATE: u64 = 15;
+const OTHER_STATE: u8 = 15;
+
+/// The code of each letter.
+const STATE_CODES: [u8; 256] = {
+    let mut codes = [OTHER_STATE; 256];
+    let mut code = 0_u8;
+    while (code as usize) < STATES.len() {
+        codes[STATES[code as usize] as usize] = code;
+        code += 1;
+    }
+    codes
+};
 
 /// Last CPU and state as one number: state in the low 4 bits, CPU in the next 16, another state's byte above them.
+#[inline]
 pub(crate) fn place_code(last_cpu: u16, state: TaskState) -> u64 {
-    let cpu = u64::from(last_cpu) << 4;
-    match STATES.iter().position(|&letter| letter == state.0) {
-        Some(code) => cpu | code as u64,
-        None => u64::from(state.0) << 20 | cpu | OTHER_STATE,
-    }
+    let code = STATE_CODES[usize::from(state.0)];
+    let other = if code == OTHER_STATE { u64::from(state.0) << 20 } else { 0 };
+    other | u64::from(last_cpu) << 4 | u64::from(code)
 }
 
 /// The reverse of [`place_code`]; `None` for a number that it never gives.

@@ -20,14 +20,23 @@ pub(crate) struct Coding {
 }
 
 impl Coding {
+    /// Fits rows of zeros.
+    pub(crate) const TIGHTEST: Self = Self { in_ticks: true, no_run: true };
+
     /// The coding that fits all these rows.
     pub(crate) fn of<'a>(rows: impl Iterator<Item = &'a Delta>) -> Self {
-        let (mut in_ticks, mut no_run) = (true, true);
-        for row in rows {
-            in_ticks &= is_small_tick(row.user_ns) && is_small_tick(row.system_ns);
-            no_run &= row.run_ns == 0;
+        let mut coding = Self::TIGHTEST;
+        rows.for_each(|row| coding.widen(row));
+        coding
+    }
+
+    /// Makes it fit `row` too.
+    #[inline]
+    pub(crate) fn widen(&mut self, row: &Delta) {
+        self.no_run &= row.run_ns == 0;
+        if self.in_ticks {
+            self.in_ticks = is_small_tick(row.user_ns) && is_small_tick(row.system_ns);
         }
-        Self { in_ticks, no_run }
     }
 
     /// As two bits.
@@ -45,15 +54,12 @@ impl Coding {
     pub(crate) fn parts(self, row: &Delta) -> [i64; PARTS] {
         let rest =
             if self.no_run { 0 } else { row.run_ns.wrapping_sub(row.user_ns).wrapping_sub(row.system_ns) };
-        let unit = if self.in_ticks { TICK_NS } else { 1 };
-        [
-            row.user_ns / unit,
-            row.system_ns / unit,
-            rest,
-            row.run_delay_ns,
-            row.voluntary_switches,
-            row.involuntary_switches,
-        ]
+        let (user, system) = if self.in_ticks {
+            (row.user_ns / TICK_NS, row.system_ns / TICK_NS)
+        } else {
+            (row.user_ns, row.system_ns)
+        };
+        [user, system, rest, row.run_delay_ns, row.voluntary_switches, row.involuntary_switches]
     }
 
     /// The reverse of [`Coding::parts`].

@@ -39,6 +39,109 @@ pub(crate) fn write_signed(out: &mut Vec<u8>, value: i64) {
     write(out, zigzag(value));
 }
 
+/// Values below it fit four bytes.
+const FOUR_BYTES: u64 = 1 << 28;
+
+/// Most bytes of a row: what a [`Row`] may hold.
+const ROW_BYTES: usize = 128;
+
+/// Writes rows of varints, fast. The memory is kept and never shrinks.
+#[derive(Debug, Default)]
+pub(crate) struct Packer {
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+/// One row being written, in room made beforehand. At most 11 numbers and a few bytes; what is beyond [`ROW_BYTES`] is cut off.
+#[derive(Debug)]
+pub(crate) struct Row<'a> {
+    bytes: &'a mut [u8; ROW_BYTES],
+    at: usize,
+}
+
+impl Packer {
+    /// Starts anew.
+    pub(crate) fn clear(&mut self) {
+        self.at = 0;
+    }
+
+    /// What was written.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.at).unwrap_or_default()
+    }
+
+    /// Appends a row that `write` fills.
+    #[inline]
+    pub(crate) fn row(&mut self, write: impl FnOnce(&mut Row<'_>)) {
+        if self.bytes.len() < self.at + ROW_BYTES {
+            self.bytes.resize((self.at + ROW_BYTES).next_power_of_two().max(4096), 0);
+        }
+        if let Some(bytes) = self.bytes.get_mut(self.at..).and_then(<[u8]>::first_chunk_mut) {
+            let mut row = Row { bytes, at: 0 };
+            write(&mut row);
+            self.at += row.at.min(ROW_BYTES);
+        }
+    }
+}
+
+impl Row<'_> {
+    /// Appends `value`. The branches are told apart well by the processor: a field's numbers are of one size.
+    #[inline]
+    pub(crate) fn put(&mut self, value: u64) {
+        if value < 0x80 {
+            self.put_byte((value & 0x7f) as u8);
+        } else if value < FOUR_BYTES {
+            self.put_short((value & 0x0fff_ffff) as u32);
+        } else {
+            self.put_long(value);
+        }
+    }
+
+    /// Appends a signed value.
+    #[inline]
+    pub(crate) fn put_signed(&mut self, value: i64) {
+        self.put(zigzag(value));
+    }
+
+    /// Appends one byte and tells where it stands.
+    #[inline]
+    pub(crate) fn put_byte(&mut self, byte: u8) -> usize {
+        let at = self.at;
+        self.set_byte(at, byte);
+        self.at += 1;
+        at
+    }
+
+    /// Sets a byte.
+    #[inline]
+    pub(crate) fn set_byte(&mut self, at: usize, byte: u8) {
+        if let Some(place) = self.bytes.get_mut(at) {
+            *place = byte;
+        }
+    }
+
+    /// Two to four bytes: seven bits are spread to each byte of a word, which is stored whole.
+    #[inline]
+    fn put_short(&mut self, value: u32) {
+        let spread = (value & 0x3fff) | (value & 0x0fff_c000) << 2;
+        let spread = (spread & 0x007f_007f) | (spread & 0x3f80_3f80) << 1;
+        let len = 2 + usize::from(value >= 1 << 14) + usize::from(value >= 1 << 21);
+        let more = 0x0080_8080 >> (8 * (4 - len));
+        if let Some(place) = self.bytes.get_mut(self.at..self.at + 4) {
+            place.copy_from_slice(&(spread | more).to_le_bytes());
+        }
+        self.at += len;
+    }
+
+    fn put_long(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.put_byte((value & 0x7f) as u8 | 0x80);
+            value >>= 7;
+        }
+        self.put_byte((value & 0x7f) as u8);
+    }
+}
+
 /// Reads numbers off a byte slice.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Cursor<'a> {
@@ -149,6 +252,14 @@ mod tests {
                 write_signed(&mut bytes, value);
                 write(&mut bytes, value.cast_unsigned());
             }
+            let mut packer = Packer::default();
+            for &value in &values {
+                packer.row(|row| {
+                    row.put_signed(value);
+                    row.put(value.cast_unsigned());
+                });
+            }
+            prop_assert_eq!(packer.as_bytes(), &bytes[..]);
             let mut cursor = Cursor::new(&bytes);
             for &value in &values {
                 prop_assert_eq!(cursor.i64().unwrap(), value);
@@ -163,6 +274,34 @@ mod tests {
             while cursor.u64().is_ok() {}
             prop_assert!(cursor.remaining() <= bytes.len());
         }
+    }
+
+    #[test]
+    fn numbers_of_every_length_are_packed_alike() {
+        let (mut packer, mut bytes) = (Packer::default(), Vec::new());
+        for bits in 0..64 {
+            for value in [1_u64 << bits, (1 << bits) - 1, u64::MAX >> bits] {
+                write(&mut bytes, value);
+                packer.row(|row| row.put(value));
+            }
+        }
+        assert_eq!(packer.as_bytes(), bytes);
+        packer.row(|row| {
+            let at = row.put_byte(7);
+            row.set_byte(at, 9);
+        });
+        assert_eq!(packer.as_bytes().last(), Some(&9));
+        packer.clear();
+        assert!(packer.as_bytes().is_empty());
+    }
+
+    #[test]
+    fn the_longest_row_fits() {
+        let mut packer = Packer::default();
+        packer.row(|row| (0..11).for_each(|_| row.put(u64::MAX)));
+        assert_eq!(packer.as_bytes().len(), 110);
+        packer.row(|row| (0..20).for_each(|_| row.put(u64::MAX)));
+        assert_eq!(packer.as_bytes().len(), 110 + ROW_BYTES);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! with its reason.
 
 use std::collections::HashMap;
+use std::hash::BuildHasher;
 
 use cpumon_model::{HostId, Interval};
 use rusqlite::{Connection, params};
@@ -30,7 +31,7 @@ impl Lost {
 }
 
 /// Adds `lost` to what is known of that host: one span from the first to the last, with the newest reason.
-pub(crate) fn merge_lost(into: &mut HashMap<HostId, Lost>, host: HostId, lost: Lost) {
+pub(crate) fn merge_lost<S: BuildHasher>(into: &mut HashMap<HostId, Lost, S>, host: HostId, lost: Lost) {
     into.entry(host)
         .and_modify(|known| {
             known.begin_wall_ns = known.begin_wall_ns.min(lost.begin_wall_ns);
@@ -42,7 +43,10 @@ pub(crate) fn merge_lost(into: &mut HashMap<HostId, Lost>, host: HostId, lost: L
 }
 
 /// Writes what was lost as rows of `gap`. A host that never got a row of its own gets one.
-pub(crate) fn record_gaps(connection: &Connection, lost: &HashMap<HostId, Lost>) -> rusqlite::Result<()> {
+pub(crate) fn record_gaps<S: BuildHasher>(
+    connection: &Connection,
+    lost: &HashMap<HostId, Lost, S>,
+) -> rusqlite::Result<()> {
     for (host, lost) in lost {
         let host_id: i64 = connection
             .prepare_cached(

@@ -1,6 +1,7 @@
 //! Imported sets into the store. In: a legacy database. Out: its intervals and the order of their rows in the store.
 //! Why: the original's exports show row numbers, which intervals do not have.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use cpumon_model::{HostId, Trust};
@@ -15,14 +16,17 @@ const COMMIT_EVERY: u64 = 256;
 
 impl Writer {
     /// Imports the original receiver's database at `path`. A second import of the same file under the same host name and
-    /// zone changes nothing; the report counts what was there already.
+    /// zone changes nothing; the report counts what was there already. What was imported is sealed at once: nothing is added
+    /// to the past, and a store that no receiver opens again stays small and quick to read.
     pub fn import_legacy(
         &mut self,
         path: &Path,
         options: &ImportOptions,
     ) -> Result<ImportReport, ImportError> {
         let (mut done, mut known) = (0, 0);
+        let mut hosts = BTreeSet::new();
         let mut report = import_sets(path, options, &mut |host, interval, order| {
+            hosts.insert(interval.host);
             match self.put(host, Trust::Imported, None, interval)? {
                 Put::Stored => self.put_legacy_order(interval.host, interval.end.wall_ns, order)?,
                 Put::Duplicate => known += 1,
@@ -34,6 +38,9 @@ impl Writer {
             Ok(())
         })?;
         self.commit().map_err(|error| ImportError::Sink(error.into()))?;
+        for host in hosts {
+            self.seal_host(host).map_err(|error| ImportError::Sink(error.into()))?;
+        }
         report.sets_known = known;
         Ok(report)
     }

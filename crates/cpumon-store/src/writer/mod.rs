@@ -4,9 +4,11 @@
 mod copy;
 mod dims;
 mod gaps;
+mod infos;
 #[cfg(feature = "import")]
 mod legacy;
 mod lock;
+mod naming;
 mod pack;
 mod retain;
 mod rollup;
@@ -14,9 +16,11 @@ mod seal;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Trust};
+use rusqlite::types::Null;
 use rusqlite::{Connection, OpenFlags, params};
 
 pub(crate) use self::copy::ActiveCopy;
@@ -24,13 +28,14 @@ use self::dims::Dims;
 use self::gaps::record_gaps;
 pub(crate) use self::gaps::{Lost, merge_lost};
 use self::lock::WriterLock;
-use self::pack::{Naming, Packer};
+use self::naming::Seeded;
+use self::pack::Packer;
 use self::retain::Sweep;
 use self::rollup::Rollup;
 pub(crate) use self::rollup::{Grain, PER_SECOND, rate};
 use self::seal::{FreshCounts, SealedKeys};
+use crate::codec::cpus;
 use crate::codec::meta::{self, MetaRow};
-use crate::codec::{PackedInterval, blob, cpus};
 use crate::error::{At, Result, StoreError};
 use crate::options::StoreOptions;
 use crate::schema;
@@ -59,17 +64,14 @@ pub struct Writer {
     sealed_keys: SealedKeys,
     sweep: Sweep,
     packer: Packer,
-    packed: PackedInterval,
-    samples: Vec<u8>,
     cpus: Vec<u8>,
-    insert_interval: String,
     in_transaction: bool,
     /// What the open transaction holds, per host: it is lost if the transaction fails.
-    pending: HashMap<HostId, Lost>,
+    pending: HashMap<HostId, Lost, Seeded>,
     /// Intervals per host that were rolled back since someone asked.
     rolled_back: Vec<(HostId, u64)>,
     /// What was lost and is not yet recorded.
-    lost: HashMap<HostId, Lost>,
+    lost: HashMap<HostId, Lost, Seeded>,
     _lock: WriterLock,
 }
 
@@ -106,14 +108,11 @@ impl Writer {
             sealed_keys: SealedKeys::default(),
             sweep: Sweep::default(),
             packer: Packer::default(),
-            packed: PackedInterval::default(),
-            samples: Vec::new(),
             cpus: Vec::new(),
-            insert_interval: insert_interval_sql(),
             in_transaction: false,
-            pending: HashMap::new(),
+            pending: HashMap::default(),
             rolled_back: Vec::new(),
-            lost: HashMap::new(),
+            lost: HashMap::default(),
             _lock: lock,
         })
     }
@@ -177,33 +176,14 @@ impl Writer {
             fresh.oldest_received_ns = received_wall_ns;
         }
         fresh.intervals += 1;
-        let mut naming = Naming {
-            connection: &self.connection,
-            dims: &mut self.dims,
-            host: interval.host,
-            now_s: received_wall_ns / 1_000_000_000,
-        };
-        self.packer.pack(&mut naming, interval, &mut self.packed)?;
-        blob::encode(&self.packed, &mut self.samples);
         self.cpus.clear();
         cpus::encode(&interval.cpus, &mut self.cpus);
         let row = meta::row_of(interval, received_wall_ns, loss);
-        self.insert(host_id, boot_id, &row)?;
+        let now_s = received_wall_ns / 1_000_000_000;
+        let mut naming = self.dims.naming(&self.connection, interval.host, now_s)?;
+        let samples = self.packer.pack(&mut naming, interval)?;
+        insert(&self.connection, (host_id, boot_id), &row, &self.cpus, samples)?;
         Ok(Put::Stored)
-    }
-
-    /// Inserts the row of `interval` whose samples and CPUs stand in the buffers.
-    fn insert(&self, host_id: i64, boot_id: i64, row: &MetaRow) -> rusqlite::Result<()> {
-        let mut statement = self.connection.prepare_cached(&self.insert_interval)?;
-        statement.raw_bind_parameter(1, host_id)?;
-        statement.raw_bind_parameter(2, boot_id)?;
-        for (at, &value) in row.iter().enumerate() {
-            statement.raw_bind_parameter(at + 3, (value != meta::NONE).then_some(value))?;
-        }
-        statement.raw_bind_parameter(meta::COUNT + 3, self.cpus.as_slice())?;
-        statement.raw_bind_parameter(meta::COUNT + 4, self.samples.as_slice())?;
-        statement.raw_execute()?;
-        Ok(())
     }
 
     /// Ends the open transaction: what was put is in the file.
@@ -308,10 +288,32 @@ impl Drop for Writer {
     }
 }
 
-fn insert_interval_sql() -> String {
-    let names: Vec<&str> = meta::COLUMNS.iter().map(|column| column.0).collect();
-    let places = vec!["?"; meta::COUNT + 4].join(", ");
-    format!("INSERT INTO interval (host_id, boot_id, {}, cpus, samples) VALUES ({places})", names.join(", "))
+/// Text of the insert into `interval`. It names no columns, because the text is hashed each time it is used.
+static INSERT_INTERVAL: LazyLock<String> =
+    LazyLock::new(|| format!("INSERT INTO interval VALUES (NULL{})", ",?".repeat(meta::COUNT + 4)));
+
+/// Inserts a row of `interval`.
+fn insert(
+    connection: &Connection,
+    (host_id, boot_id): (i64, i64),
+    row: &MetaRow,
+    cpus: &[u8],
+    samples: &[u8],
+) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare_cached(&INSERT_INTERVAL)?;
+    statement.raw_bind_parameter(1, host_id)?;
+    statement.raw_bind_parameter(2, boot_id)?;
+    for (at, &value) in row.iter().enumerate() {
+        if value == meta::NONE {
+            statement.raw_bind_parameter(at + 3, Null)?;
+        } else {
+            statement.raw_bind_parameter(at + 3, value)?;
+        }
+    }
+    statement.raw_bind_parameter(meta::COUNT + 3, cpus)?;
+    statement.raw_bind_parameter(meta::COUNT + 4, samples)?;
+    statement.raw_execute()?;
+    Ok(())
 }
 
 /// Whether an interval is in the store and not yet sealed.

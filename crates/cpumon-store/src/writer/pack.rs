@@ -1,12 +1,15 @@
-//! An interval's active rows with ids in place of keys. In: an [`Interval`]. Out: a [`PackedInterval`].
-//! Why: idle rows are not kept, and rows are grouped by process so that a thread need not name its own.
+//! An interval's active rows as a blob with ids in place of keys. In: an [`Interval`]. Out: the bytes to store.
+//! Why: idle rows are not kept, and rows are grouped by process so that a thread need not name its own. Each row is looked at
+//! once, and nothing is sorted: both lists come in order.
 
-use cpumon_model::{Delta, HostId, Interval, Life, ProcessInterval, SourceKind, ThreadInterval};
-use rusqlite::Connection;
+use std::collections::HashMap;
 
-use super::dims::Dims;
-use crate::codec::values::sum;
-use crate::codec::{PackedInterval, PackedProcess, PackedThread};
+use cpumon_model::{Delta, Interval, Life, ProcessInterval, ProcessKey, SourceKind, ThreadInterval};
+
+use super::naming::{Naming, Seeded};
+use crate::codec::blob::Encoder;
+use crate::codec::values::{Coding, sum};
+use crate::codec::{PackedProcess, PackedThread};
 
 /// A v1 device lists some processes and not others: a row of zeros there means *known to be idle*, no row means *no data*.
 pub(crate) fn keeps_idle(interval: &Interval) -> bool {
@@ -14,137 +17,235 @@ pub(crate) fn keeps_idle(interval: &Interval) -> bool {
 }
 
 /// Whether something happened to the thread.
+#[inline]
 pub(crate) fn is_active_thread(row: &ThreadInterval) -> bool {
-    !row.delta.is_zero() || row.life != Life::Alive || !row.flags.is_empty()
+    is_any(&row.delta) || row.life != Life::Alive || !row.flags.is_empty()
 }
 
 /// Whether something happened to the process itself; one with an active thread is kept too.
+#[inline]
 pub(crate) fn is_active_process(row: &ProcessInterval) -> bool {
-    !row.delta.is_zero() || row.life != Life::Alive || !row.flags.is_empty()
+    is_any(&row.delta) || row.life != Life::Alive || !row.flags.is_empty()
 }
 
-/// Where a process's row comes from.
-#[derive(Copy, Clone, Debug)]
-struct ProcessRef {
-    id: u64,
-    /// Index into the interval's processes; `None` if it has no row there.
-    row: Option<u32>,
+/// Whether a counter is not 0, without a branch.
+#[inline]
+fn is_any(delta: &Delta) -> bool {
+    let all = delta.user_ns
+        | delta.system_ns
+        | delta.run_ns
+        | delta.run_delay_ns
+        | delta.voluntary_switches
+        | delta.involuntary_switches;
+    all != 0
 }
 
-/// Where a thread's row comes from.
+/// Numbers of the rows that `wanted` picks. Which ones it picks changes from second to second, so that a branch would mostly
+/// be foretold wrong.
+fn pick<T>(rows: &[T], wanted: impl Fn(&T) -> bool, into: &mut Vec<u32>) {
+    into.resize(rows.len(), 0);
+    let mut count = 0;
+    for (at, row) in (0_u32..).zip(rows) {
+        into[count] = at;
+        count += usize::from(wanted(row));
+    }
+    into.truncate(count);
+}
+
+/// No row, no slot.
+const NONE: u32 = u32::MAX;
+
+/// A process that gets a row.
 #[derive(Copy, Clone, Debug)]
-struct ThreadRef {
-    process_id: u64,
+struct Slot {
+    key: ProcessKey,
     id: u64,
+    /// Index into the interval's processes; [`NONE`] if it has no row there.
     row: u32,
+    /// Active threads.
+    threads: u32,
+    /// Sum over them.
+    sum: Delta,
+}
+
+/// A thread that gets a row.
+#[derive(Copy, Clone, Debug, Default)]
+struct Active {
+    id: u64,
+    /// Index into the interval's threads.
+    row: u32,
+    /// Index into the slots.
+    slot: u32,
 }
 
 /// Kept memory of packing.
 #[derive(Debug, Default)]
 pub(crate) struct Packer {
-    /// Row of table `process` by index into the interval's processes; 0: not looked up yet.
-    process_ids: Vec<u64>,
-    processes: Vec<ProcessRef>,
-    threads: Vec<ThreadRef>,
-}
-
-/// Where ids come from.
-pub(crate) struct Naming<'a> {
-    pub(crate) connection: &'a Connection,
-    pub(crate) dims: &'a mut Dims,
-    pub(crate) host: HostId,
-    /// Now, seconds since the epoch on this machine's clock.
-    pub(crate) now_s: i64,
+    /// Rows picked for being active.
+    picked: Vec<u32>,
+    /// Slot of each of the interval's processes, or [`NONE`].
+    slot_of: Vec<u32>,
+    /// Slots of processes that have no row in the interval.
+    absent: HashMap<ProcessKey, u32, Seeded>,
+    slots: Vec<Slot>,
+    /// In the order of the interval.
+    active: Vec<Active>,
+    /// The same, grouped by slot.
+    grouped: Vec<Active>,
+    /// Where the next thread of each slot goes in `grouped`.
+    next: Vec<u32>,
+    coding: Coding,
+    has_ends: bool,
+    encoder: Encoder,
 }
 
 impl Packer {
-    /// Packs `interval` into `into`. Tasks that ended are forgotten afterwards.
-    pub(crate) fn pack(
+    /// Packs `interval`. Tasks that ended are forgotten afterwards.
+    pub(crate) fn pack(&mut self, naming: &mut Naming<'_>, interval: &Interval) -> rusqlite::Result<&[u8]> {
+        if interval.processes.is_sorted_by(|a, b| a.key < b.key) {
+            self.pack_sorted(naming, interval)?;
+        } else {
+            let mut sorted = interval.clone();
+            sorted.processes.sort_by_key(|row| row.key);
+            sorted.processes.dedup_by_key(|row| row.key);
+            self.pack_sorted(naming, &sorted)?;
+        }
+        Ok(self.encoder.as_bytes())
+    }
+
+    fn pack_sorted(&mut self, naming: &mut Naming<'_>, interval: &Interval) -> rusqlite::Result<()> {
+        self.coding = Coding::TIGHTEST;
+        self.has_ends = false;
+        self.name_processes(naming, interval)?;
+        self.name_threads(naming, interval)?;
+        self.group();
+        self.encode(interval);
+        if self.has_ends {
+            forget_ended(naming, interval);
+        }
+        Ok(())
+    }
+
+    /// Gives the active processes their slots.
+    fn name_processes(&mut self, naming: &mut Naming<'_>, interval: &Interval) -> rusqlite::Result<()> {
+        self.slots.clear();
+        self.absent.clear();
+        self.slot_of.clear();
+        self.slot_of.resize(interval.processes.len(), NONE);
+        let keeps_all = keeps_idle(interval);
+        pick(&interval.processes, |row| keeps_all || is_active_process(row), &mut self.picked);
+        for picked in 0..self.picked.len() {
+            let at = self.picked[picked] as usize;
+            self.add_row_slot(naming, interval, at)?;
+            let row = &interval.processes[at];
+            self.coding.widen(&row.delta);
+            self.has_ends |= has_ended(row.life);
+        }
+        Ok(())
+    }
+
+    /// Looks up the active threads and sums them up by process.
+    fn name_threads(&mut self, naming: &mut Naming<'_>, interval: &Interval) -> rusqlite::Result<()> {
+        self.active.clear();
+        let keeps_all = keeps_idle(interval);
+        pick(&interval.threads, |row| keeps_all || is_active_thread(row), &mut self.picked);
+        let mut near = 0;
+        for picked in 0..self.picked.len() {
+            let at = self.picked[picked];
+            let row = &interval.threads[at as usize];
+            // Threads of a process mostly follow each other, and then come those of the next one.
+            near += usize::from(self.slots.get(near).is_some_and(|slot| slot.key != row.process));
+            if self.slots.get(near).is_none_or(|slot| slot.key != row.process) {
+                near = self.find_slot(naming, interval, row.process)?;
+            }
+            let slot = &mut self.slots[near];
+            slot.threads += 1;
+            slot.sum = sum(&slot.sum, &row.delta);
+            let id = naming.thread(slot.id, row)?;
+            self.active.push(Active { id, row: at, slot: number(near) });
+            self.coding.widen(&row.delta);
+            self.has_ends |= has_ended(row.life);
+        }
+        Ok(())
+    }
+
+    /// The slot of any process, made if there is none yet.
+    fn find_slot(
         &mut self,
         naming: &mut Naming<'_>,
         interval: &Interval,
-        into: &mut PackedInterval,
-    ) -> rusqlite::Result<()> {
-        into.clear();
-        self.name_all(naming, interval)?;
-        self.processes.sort_unstable_by_key(|process| process.id);
-        self.processes.dedup_by_key(|process| process.id);
-        self.threads.sort_unstable_by_key(|thread| (thread.process_id, thread.id));
-        let mut rest = self.threads.as_slice();
-        for process in &self.processes {
-            let count = rest.iter().take_while(|thread| thread.process_id == process.id).count();
-            let (own, later) = rest.split_at(count);
-            rest = later;
-            let rows = own
-                .iter()
-                .filter_map(|thread| interval.threads.get(thread.row as usize).map(|r| (thread.id, r)));
-            into.threads.extend(rows.map(|(id, row)| packed_thread(id, row)));
-            let row = process.row.and_then(|at| interval.processes.get(at as usize));
-            let threads = into.threads.get(into.threads.len() - count..).unwrap_or_default();
-            into.processes.push(packed_process(process.id, row, threads));
+        key: ProcessKey,
+    ) -> rusqlite::Result<usize> {
+        if let Ok(at) = interval.processes.binary_search_by_key(&key, |row| row.key) {
+            return match self.slot_of[at] {
+                NONE => self.add_row_slot(naming, interval, at),
+                slot => Ok(slot as usize),
+            };
         }
-        forget_ended(naming, interval);
-        Ok(())
+        if let Some(&slot) = self.absent.get(&key) {
+            return Ok(slot as usize);
+        }
+        let slot = self.add_slot(key, naming.process(key, None)?, NONE);
+        self.absent.insert(key, number(slot));
+        Ok(slot)
     }
 
-    /// Looks up the id of every active process and thread.
-    fn name_all(&mut self, naming: &mut Naming<'_>, interval: &Interval) -> rusqlite::Result<()> {
-        self.processes.clear();
-        self.threads.clear();
-        self.process_ids.clear();
-        self.process_ids.resize(interval.processes.len(), 0);
-        let keeps_all = keeps_idle(interval);
-        let mut last = 0;
-        for (at, row) in interval.processes.iter().enumerate() {
-            if keeps_all || is_active_process(row) {
-                self.name_process(naming, interval, at)?;
-            }
-        }
-        for (at, row) in
-            interval.threads.iter().enumerate().filter(|(_, row)| keeps_all || is_active_thread(row))
-        {
-            // Threads of a process mostly follow each other.
-            let is_same = interval.processes.get(last).is_some_and(|process| process.key == row.process);
-            let found = if is_same {
-                Ok(last)
-            } else {
-                interval.processes.binary_search_by_key(&row.process, |process| process.key)
-            };
-            last = found.unwrap_or(last);
-            let process_id = if let Ok(process_at) = found {
-                self.name_process(naming, interval, process_at)?
-            } else {
-                let id =
-                    naming.dims.process(naming.connection, naming.host, row.process, None, naming.now_s)?;
-                self.processes.push(ProcessRef { id, row: None });
-                id
-            };
-            let id = naming.dims.thread(naming.connection, naming.host, process_id, row, naming.now_s)?;
-            let row = u32::try_from(at).unwrap_or(u32::MAX);
-            self.threads.push(ThreadRef { process_id, id, row });
-        }
-        Ok(())
-    }
-
-    fn name_process(
+    /// Makes the slot of a process of the interval.
+    fn add_row_slot(
         &mut self,
         naming: &mut Naming<'_>,
         interval: &Interval,
         at: usize,
-    ) -> rusqlite::Result<u64> {
-        let (Some(row), Some(&known)) = (interval.processes.get(at), self.process_ids.get(at)) else {
-            return Err(rusqlite::Error::QueryReturnedNoRows);
-        };
-        if known != 0 {
-            return Ok(known);
+    ) -> rusqlite::Result<usize> {
+        let row = &interval.processes[at];
+        let slot = self.add_slot(row.key, naming.process(row.key, Some(row))?, number(at));
+        self.slot_of[at] = number(slot);
+        Ok(slot)
+    }
+
+    fn add_slot(&mut self, key: ProcessKey, id: u64, row: u32) -> usize {
+        self.slots.push(Slot { key, id, row, threads: 0, sum: Delta::default() });
+        self.slots.len() - 1
+    }
+
+    /// Orders the active threads by slot: counted, not compared.
+    fn group(&mut self) {
+        self.next.clear();
+        let mut end = 0;
+        for slot in &self.slots {
+            self.next.push(end);
+            end += slot.threads;
         }
-        let id = naming.dims.process(naming.connection, naming.host, row.key, Some(row), naming.now_s)?;
-        self.process_ids[at] = id;
-        self.processes.push(ProcessRef { id, row: u32::try_from(at).ok() });
-        Ok(id)
+        self.grouped.resize(self.active.len(), Active::default());
+        for active in &self.active {
+            let next = &mut self.next[active.slot as usize];
+            self.grouped[*next as usize] = *active;
+            *next += 1;
+        }
+    }
+
+    fn encode(&mut self, interval: &Interval) {
+        self.encoder.begin(self.coding, self.slots.len());
+        let mut rest = self.grouped.as_slice();
+        for slot in &self.slots {
+            let (own, later) = rest.split_at(slot.threads as usize);
+            rest = later;
+            let row = interval.processes.get(slot.row as usize);
+            self.encoder.process(&packed_process(slot, row), &slot.sum);
+            for active in own {
+                self.encoder.thread(&packed_thread(active.id, &interval.threads[active.row as usize]));
+            }
+        }
     }
 }
 
+/// An index as a small number; lists of intervals are far shorter than 2^32.
+#[inline]
+fn number(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(NONE)
+}
+
+#[inline]
 fn packed_thread(id: u64, row: &ThreadInterval) -> PackedThread {
     PackedThread {
         id,
@@ -156,8 +257,9 @@ fn packed_thread(id: u64, row: &ThreadInterval) -> PackedThread {
     }
 }
 
-fn packed_process(id: u64, row: Option<&ProcessInterval>, threads: &[PackedThread]) -> PackedProcess {
-    let stored_rows = u32::try_from(threads.len()).unwrap_or(u32::MAX);
+#[inline]
+fn packed_process(slot: &Slot, row: Option<&ProcessInterval>) -> PackedProcess {
+    let (id, stored_rows) = (slot.id, slot.threads);
     match row {
         Some(row) => PackedProcess {
             id,
@@ -172,20 +274,23 @@ fn packed_process(id: u64, row: Option<&ProcessInterval>, threads: &[PackedThrea
             id,
             thread_rows: stored_rows,
             is_absent: true,
-            delta: threads.iter().fold(Delta::default(), |total, thread| sum(&total, &thread.delta)),
+            delta: slot.sum,
             stored_rows,
             ..PackedProcess::default()
         },
     }
 }
 
+fn has_ended(life: Life) -> bool {
+    matches!(life, Life::Ended | Life::BornEnded)
+}
+
 /// A task that ended is not seen again under the same key.
 fn forget_ended(naming: &mut Naming<'_>, interval: &Interval) {
-    let has_ended = |life| matches!(life, Life::Ended | Life::BornEnded);
     for row in interval.threads.iter().filter(|row| has_ended(row.life)) {
-        naming.dims.end_thread(naming.host, row.key);
+        naming.end_thread(row.key);
     }
     for row in interval.processes.iter().filter(|row| has_ended(row.life)) {
-        naming.dims.end_process(naming.host, row.key);
+        naming.end_process(row.key);
     }
 }

@@ -58,14 +58,35 @@ struct Due {
     full_ns: i64,
     /// Received before this although they fill no chunk.
     partial_ns: i64,
+    /// Only those of this row of `host`.
+    host_id: Option<i64>,
+}
+
+impl Due {
+    /// Whatever the age.
+    const AT_ONCE: Self = Self { full_ns: i64::MAX, partial_ns: i64::MAX, host_id: None };
 }
 
 impl Writer {
-    /// Folds everything fresh into chunks at once, whatever its age: after an import.
+    /// Folds everything fresh into chunks at once, whatever its age.
     pub fn seal_all(&mut self) -> Result<()> {
         self.commit()?;
-        let all = Due { full_ns: i64::MAX, partial_ns: i64::MAX };
-        while self.seal_one(all)? {}
+        while self.seal_one(Due::AT_ONCE)? {}
+        Ok(())
+    }
+
+    /// Folds everything fresh of one host into chunks at once: after an import.
+    #[cfg(feature = "import")]
+    pub(super) fn seal_host(&mut self, host: cpumon_model::HostId) -> Result<()> {
+        self.commit()?;
+        let found = self
+            .connection
+            .query_row("SELECT id FROM host WHERE key = ?1", [host.0], |row| row.get(0))
+            .optional();
+        let host_id = found.map_err(|error| self.fail("find a host", error))?;
+        if host_id.is_some() {
+            while self.seal_one(Due { host_id, ..Due::AT_ONCE })? {}
+        }
         Ok(())
     }
 
@@ -77,15 +98,19 @@ impl Writer {
         let due = Due {
             full_ns: before(self.options.seal_after),
             partial_ns: before(self.options.seal_partial_after),
+            host_id: None,
         };
         self.seal_one(due)
     }
 
     fn seal_one(&mut self, due: Due) -> Result<bool> {
         let full = self.options.seal_intervals;
-        let found = self.fresh.iter().find(|(_, count)| {
+        let found = self.fresh.iter().find(|(key, count)| {
+            let is_meant = due.host_id.is_none_or(|host_id| host_id == key.0);
             let is_full = count.intervals >= full && count.oldest_received_ns <= due.full_ns;
-            (is_full || count.oldest_received_ns <= due.partial_ns) && count.not_before_ns <= due.full_ns
+            is_meant
+                && (is_full || count.oldest_received_ns <= due.partial_ns)
+                && count.not_before_ns <= due.full_ns
         });
         let Some((&key, _)) = found else { return Ok(false) };
         self.begin()?;

@@ -42,6 +42,32 @@ fn fresh_intervals_come_back_in_order_with_their_active_rows() {
     assert_eq!(hosts[0].last_wall_ns, Some(days[0][149].end.wall_ns));
 }
 
+/// Threads in the order of their ids and not of their processes, a process without a row, a process told twice and out of
+/// order: what a hostile or damaged sender could bring.
+#[test]
+fn rows_in_an_odd_order_come_back_whole_fresh_and_sealed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let info = data::host(1);
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    let mut day: Vec<Interval> = data::day(&info, 5, 40, 40).iter().map(data::active).collect();
+    for interval in &mut day {
+        let keys: Vec<_> = interval.processes.iter().map(|row| row.key).collect();
+        interval.threads.sort_by_key(|row| (row.key.tid % 10, row.key));
+        let absent = keys[0];
+        interval.processes.retain(|row| row.key != absent);
+        let mut sent = interval.clone();
+        sent.processes.extend(interval.processes.first().cloned());
+        sent.processes.reverse();
+        assert_eq!(writer.put(&info, Trust::Local, None, &sent).unwrap(), Put::Stored);
+        interval.threads.sort_by_key(|row| row.key);
+    }
+    writer.commit().unwrap();
+    assert_eq!(read_all(&Reader::open(&path).unwrap(), &Query::new(info.host)), day);
+    writer.seal_all().unwrap();
+    assert_eq!(read_all(&Reader::open(&path).unwrap(), &Query::new(info.host)), day);
+}
+
 #[test]
 fn a_resend_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,0 +1,187 @@
+//! Seals intervals. In: packed intervals in order of time. Out: three sections (meta, processes, threads).
+//! Why: half the room of fresh rows, and a question about processes never touches the threads.
+
+use cpumon_model::Delta;
+
+use super::FORMAT;
+use crate::codec::columns::{write_meta, write_values};
+use crate::codec::meta::MetaRow;
+use crate::codec::values::{Coding, sum};
+use crate::codec::varint::{self, write_section};
+use crate::codec::zip::zip;
+use crate::codec::{PackedInterval, PackedProcess, PackedThread, life_code, place_code};
+
+/// One interval to be sealed.
+#[derive(Clone, Debug)]
+pub(crate) struct Unsealed {
+    pub(crate) meta: MetaRow,
+    pub(crate) cpus: Vec<u8>,
+    pub(crate) rows: PackedInterval,
+}
+
+/// The three sections as they are kept.
+#[derive(Debug)]
+pub(crate) struct Sections {
+    pub(crate) meta: Vec<u8>,
+    pub(crate) processes: Vec<u8>,
+    pub(crate) threads: Vec<u8>,
+    pub(crate) process_rows: usize,
+    pub(crate) thread_rows: usize,
+}
+
+/// Seals intervals, given in order of time.
+pub(crate) fn encode(intervals: &[Unsealed], level: i32) -> std::io::Result<Sections> {
+    let mut meta = vec![FORMAT];
+    varint::write(&mut meta, intervals.len() as u64);
+    let numbers: Vec<MetaRow> = intervals.iter().map(|interval| interval.meta).collect();
+    write_meta(&numbers, &mut meta);
+    for interval in intervals {
+        write_section(&mut meta, &interval.cpus);
+    }
+    let processes = sorted_processes(intervals);
+    let threads = sorted_threads(intervals, &processes);
+    Ok(Sections {
+        meta: zip(&meta, level)?,
+        processes: zip(&encode_processes(&processes), level)?,
+        threads: zip(&encode_threads(&threads), level)?,
+        process_rows: processes.len(),
+        thread_rows: threads.len(),
+    })
+}
+
+/// A process's row with what sealing needs to know.
+#[derive(Copy, Clone, Debug)]
+struct ProcessAt {
+    interval: usize,
+    row: PackedProcess,
+    /// Some of its time belongs to threads without a row.
+    has_own: bool,
+}
+
+/// A thread's row with what sealing needs to know.
+#[derive(Copy, Clone, Debug)]
+struct ThreadAt {
+    interval: usize,
+    row: PackedThread,
+    /// Number of its process among the chunk's processes.
+    process: usize,
+    /// Its values are what remains of its process's.
+    is_rest: bool,
+}
+
+fn sorted_processes(intervals: &[Unsealed]) -> Vec<ProcessAt> {
+    let mut all = Vec::new();
+    for (interval, unsealed) in intervals.iter().enumerate() {
+        let mut rest = unsealed.rows.threads.as_slice();
+        for row in &unsealed.rows.processes {
+            let (own, later) = rest.split_at(rest.len().min(row.stored_rows as usize));
+            rest = later;
+            let threads = own.iter().fold(Delta::default(), |total, thread| sum(&total, &thread.delta));
+            all.push(ProcessAt { interval, row: *row, has_own: threads != row.delta });
+        }
+    }
+    all.sort_by_key(|at| (at.row.id, at.interval));
+    all
+}
+
+fn sorted_threads(intervals: &[Unsealed], processes: &[ProcessAt]) -> Vec<ThreadAt> {
+    let mut ids: Vec<u64> = processes.iter().map(|at| at.row.id).collect();
+    ids.dedup();
+    let owns: std::collections::HashSet<(u64, usize)> =
+        processes.iter().filter(|at| at.has_own).map(|at| (at.row.id, at.interval)).collect();
+    let mut all = Vec::new();
+    for (interval, unsealed) in intervals.iter().enumerate() {
+        let mut rest = unsealed.rows.threads.as_slice();
+        for process_row in &unsealed.rows.processes {
+            let (own, later) = rest.split_at(rest.len().min(process_row.stored_rows as usize));
+            rest = later;
+            let process = ids.binary_search(&process_row.id).unwrap_or(0);
+            let has_own = owns.contains(&(process_row.id, interval));
+            // Rows are read back in order of id: the one that comes last there.
+            let last = own.iter().enumerate().max_by_key(|(_, row)| row.id).map(|(at, _)| at);
+            all.extend(own.iter().enumerate().map(|(at, row)| ThreadAt {
+                interval,
+                row: *row,
+                process,
+                is_rest: !has_own && Some(at) == last,
+            }));
+        }
+    }
+    all.sort_by_key(|at| (at.row.id, at.interval));
+    all
+}
+
+/// `to − from` of two numbers that count rows of a chunk.
+fn step(from: usize, to: usize) -> i64 {
+    (to as u64).wrapping_sub(from as u64).cast_signed()
+}
+
+/// Writes ids, row counts and interval numbers of rows that are sorted by id, then interval.
+fn write_directory(rows: impl Iterator<Item = (u64, usize)> + Clone, out: &mut Vec<u8>) {
+    let (mut ids, mut counts, mut numbers) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut groups, mut count) = (0_u64, 0_u64);
+    let mut last: Option<(u64, usize)> = None;
+    for (id, interval) in rows {
+        match last {
+            Some((same, before)) if same == id => {
+                count += 1;
+                // Twice in one interval (a hostile sender) gives −1.
+                varint::write_signed(&mut numbers, step(before, interval) - 1);
+            }
+            _ => {
+                if last.is_some() {
+                    varint::write(&mut counts, count);
+                }
+                varint::write(&mut ids, id.wrapping_sub(last.map_or(0, |(before, _)| before)));
+                varint::write_signed(&mut numbers, step(0, interval));
+                (groups, count) = (groups + 1, 1);
+            }
+        }
+        last = Some((id, interval));
+    }
+    if last.is_some() {
+        varint::write(&mut counts, count);
+    }
+    varint::write(out, groups);
+    write_section(out, &ids);
+    write_section(out, &counts);
+    write_section(out, &numbers);
+}
+
+fn encode_processes(rows: &[ProcessAt]) -> Vec<u8> {
+    let mut out = vec![FORMAT];
+    write_directory(rows.iter().map(|at| (at.row.id, at.interval)), &mut out);
+    let (mut odd, mut live, mut stored) = (Vec::new(), Vec::new(), Vec::new());
+    for ProcessAt { row, has_own, .. } in rows {
+        let bits =
+            u64::from(row.flags.bits()) << 4 | u64::from(*has_own) << 3 | u64::from(row.is_absent) << 2;
+        varint::write(&mut odd, bits | u64::from(life_code(row.life)));
+        varint::write(&mut live, u64::from(row.thread_rows));
+        varint::write(&mut stored, u64::from(row.stored_rows));
+    }
+    for column in [odd, live, stored] {
+        write_section(&mut out, &column);
+    }
+    let values: Vec<Delta> = rows.iter().map(|at| at.row.delta).collect();
+    write_values(&values, Coding::of(values.iter()), &mut out);
+    out
+}
+
+fn encode_threads(rows: &[ThreadAt]) -> Vec<u8> {
+    let mut out = vec![FORMAT];
+    write_directory(rows.iter().map(|at| (at.row.id, at.interval)), &mut out);
+    let (mut process, mut place, mut odd) = (Vec::new(), Vec::new(), Vec::new());
+    let mut before = 0_usize;
+    for ThreadAt { row, process: number, .. } in rows {
+        varint::write_signed(&mut process, step(before, *number));
+        before = *number;
+        varint::write(&mut place, place_code(row.last_cpu, row.state));
+        varint::write(&mut odd, u64::from(row.flags.bits()) << 2 | u64::from(life_code(row.life)));
+    }
+    for column in [process, place, odd] {
+        write_section(&mut out, &column);
+    }
+    let values: Vec<Delta> = rows.iter().filter(|at| !at.is_rest).map(|at| at.row.delta).collect();
+    write_values(&values, Coding::of(values.iter()), &mut out);
+    out
+}

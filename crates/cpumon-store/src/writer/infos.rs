@@ -1,0 +1,109 @@
+//! Rows of table `process_info`. In: what a process is. Out: the row that says so, found by content or written.
+//! Why: a thousand processes of one program share one description.
+
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use cpumon_model::ProcessInfo;
+use rusqlite::{Connection, OptionalExtension, Result as Sql, params};
+
+/// Descriptions kept in memory.
+const MAX_INFOS: usize = 1 << 16;
+
+/// Descriptions whose rows are known.
+#[derive(Debug, Default)]
+pub(super) struct Infos {
+    known: HashMap<Arc<ProcessInfo>, i64>,
+    last_id: i64,
+}
+
+impl Infos {
+    /// Starts from what a store holds.
+    pub(super) fn load(connection: &Connection) -> Sql<Self> {
+        let last = "SELECT coalesce(max(id), 0) FROM process_info";
+        Ok(Self { last_id: connection.query_row(last, [], |row| row.get(0))?, ..Self::default() })
+    }
+
+    /// Forgets all but which ids are used up; they are looked up again.
+    pub(super) fn forget(&mut self) {
+        self.known = HashMap::new();
+    }
+
+    /// The row of a description, found by content.
+    pub(super) fn id(&mut self, connection: &Connection, info: &Arc<ProcessInfo>) -> Sql<i64> {
+        if let Some(&id) = self.known.get(info) {
+            return Ok(id);
+        }
+        let hash = stable_hash(info);
+        let found: Option<i64> = connection
+            .prepare_cached(
+                "SELECT id FROM process_info WHERE hash = ?1 AND name = ?2 AND comm = ?3 AND cmdline = ?4
+                 AND cgroup = ?5 AND container = ?6 AND uid = ?7 AND is_kernel = ?8",
+            )?
+            .query_row(
+                params![
+                    hash,
+                    info.name,
+                    info.comm,
+                    info.cmdline,
+                    info.cgroup,
+                    info.container,
+                    info.uid,
+                    info.is_kernel
+                ],
+                |row| row.get(0),
+            )
+            .optional()?;
+        let id = if let Some(id) = found { id } else { self.insert(connection, hash, info)? };
+        if self.known.len() >= MAX_INFOS {
+            self.known.clear();
+        }
+        self.known.insert(Arc::clone(info), id);
+        Ok(id)
+    }
+
+    fn insert(&mut self, connection: &Connection, hash: i64, info: &ProcessInfo) -> Sql<i64> {
+        self.last_id += 1;
+        connection
+            .prepare_cached(
+                "INSERT INTO process_info (id, hash, name, comm, cmdline, cgroup, container, uid, is_kernel)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            )?
+            .execute(params![
+                self.last_id,
+                hash,
+                info.name,
+                info.comm,
+                info.cmdline,
+                info.cgroup,
+                info.container,
+                info.uid,
+                info.is_kernel
+            ])?;
+        Ok(self.last_id)
+    }
+}
+
+/// FNV-1a over the content, the same in every build: it is kept in the file. Only an index into equal rows, which are
+/// compared in full.
+fn stable_hash(info: &ProcessInfo) -> i64 {
+    struct Fnv(u64);
+    impl Hasher for Fnv {
+        fn finish(&self) -> u64 {
+            self.0
+        }
+        fn write(&mut self, bytes: &[u8]) {
+            for &byte in bytes {
+                self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+            }
+        }
+    }
+    let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
+    for text in [&info.name, &info.comm, &info.cmdline, &info.cgroup, &info.container] {
+        hasher.write(text.as_bytes());
+        hasher.write(&[0]);
+    }
+    info.uid.to_le().hash(&mut hasher);
+    hasher.finish().cast_signed()
+}

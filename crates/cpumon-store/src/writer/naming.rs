@@ -1,0 +1,177 @@
+//! Rows of tables `process` and `thread`. In: a task's key and what it is now. Out: its id; a new row where something is new.
+//! Why: a task whose name or other attribute changes gets a new row, so a sample's id also says what held *then*.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use cpumon_model::{Comm, Life, ProcessInfo, ProcessInterval, ProcessKey, ThreadInterval, ThreadKey};
+use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{Connection, Result as Sql, params};
+
+use super::infos::Infos;
+
+/// Tasks of one host whose ids are kept in memory; beyond it they are forgotten and named anew.
+const MAX_TASKS_OF_A_HOST: usize = 1 << 18;
+
+/// Keys come from other machines: the hash is seeded anew in each process, so that none of them can make keys collide.
+pub(super) type Seeded = foldhash::quality::RandomState;
+
+/// The highest ids in use.
+#[derive(Debug, Default)]
+pub(super) struct LastIds {
+    pub(super) process: u64,
+    pub(super) thread: u64,
+}
+
+/// A process's row and what it was made of.
+#[derive(Debug)]
+struct KnownProcess {
+    id: u64,
+    parent_pid: u32,
+    info: Arc<ProcessInfo>,
+}
+
+/// A thread's row and what it was made of.
+#[derive(Debug)]
+struct KnownThread {
+    id: u64,
+    comm: Comm,
+    nice: i8,
+    priority: i16,
+}
+
+/// Tasks of one boot of a host whose rows are known.
+#[derive(Debug, Default)]
+pub(super) struct KnownTasks {
+    processes: HashMap<ProcessKey, KnownProcess, Seeded>,
+    threads: HashMap<ThreadKey, KnownThread, Seeded>,
+}
+
+impl KnownTasks {
+    /// Tasks in memory.
+    pub(super) fn count(&self) -> usize {
+        self.processes.len() + self.threads.len()
+    }
+}
+
+/// Gives the tasks of one host their ids.
+#[derive(Debug)]
+pub(crate) struct Naming<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) boot_id: i64,
+    pub(super) tasks: &'a mut KnownTasks,
+    pub(super) infos: &'a mut Infos,
+    pub(super) last: &'a mut LastIds,
+    /// Now, seconds since the epoch on this machine's clock.
+    pub(super) now_s: i64,
+}
+
+impl Naming<'_> {
+    /// The row of a process; `None` for a process of which only threads were told.
+    #[inline]
+    pub(super) fn process(&mut self, key: ProcessKey, row: Option<&ProcessInterval>) -> Sql<u64> {
+        match (self.tasks.processes.get(&key), row) {
+            (Some(known), None) => Ok(known.id),
+            (Some(known), Some(row))
+                if known.parent_pid == row.parent_pid
+                    && (Arc::ptr_eq(&known.info, &row.info) || known.info == row.info) =>
+            {
+                Ok(known.id)
+            }
+            _ => self.insert_process(key, row),
+        }
+    }
+
+    #[cold]
+    fn insert_process(&mut self, key: ProcessKey, row: Option<&ProcessInterval>) -> Sql<u64> {
+        let (parent_pid, info) =
+            row.map_or_else(|| (0, Arc::default()), |row| (row.parent_pid, Arc::clone(&row.info)));
+        let info_id = self.infos.id(self.connection, &info)?;
+        self.last.process += 1;
+        let id = self.last.process;
+        self.connection
+            .prepare_cached(
+                "INSERT INTO process (id, boot_id, pid, start_ns, parent_pid, info_id, is_short, last_s)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            )?
+            .execute(params![
+                id.cast_signed(),
+                self.boot_id,
+                key.pid,
+                key.start_ns.cast_signed(),
+                parent_pid,
+                info_id,
+                row.is_some_and(|row| row.life == Life::BornEnded),
+                self.now_s
+            ])?;
+        let known = &mut self.tasks.processes;
+        if known.len() >= MAX_TASKS_OF_A_HOST {
+            known.clear();
+        }
+        known.insert(key, KnownProcess { id, parent_pid, info });
+        Ok(id)
+    }
+
+    /// The row of a thread.
+    #[inline]
+    pub(super) fn thread(&mut self, process_id: u64, row: &ThreadInterval) -> Sql<u64> {
+        match self.tasks.threads.get(&row.key) {
+            Some(known)
+                if known.comm == row.comm && known.nice == row.nice && known.priority == row.priority =>
+            {
+                Ok(known.id)
+            }
+            _ => self.insert_thread(process_id, row),
+        }
+    }
+
+    #[cold]
+    fn insert_thread(&mut self, process_id: u64, row: &ThreadInterval) -> Sql<u64> {
+        self.last.thread += 1;
+        let id = self.last.thread;
+        self.connection
+            .prepare_cached(
+                "INSERT INTO thread (id, process_id, tid, start_ns, comm, nice, priority, last_s)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            )?
+            .execute(params![
+                id.cast_signed(),
+                process_id.cast_signed(),
+                row.key.tid,
+                row.key.start_ns.cast_signed(),
+                SqlComm(row.comm),
+                row.nice,
+                row.priority,
+                self.now_s
+            ])?;
+        let known = &mut self.tasks.threads;
+        if known.len() >= MAX_TASKS_OF_A_HOST {
+            known.clear();
+        }
+        known.insert(row.key, KnownThread { id, comm: row.comm, nice: row.nice, priority: row.priority });
+        Ok(id)
+    }
+
+    /// Forgets a process that has ended.
+    pub(super) fn end_process(&mut self, key: ProcessKey) {
+        self.tasks.processes.remove(&key);
+    }
+
+    /// Forgets a thread that has ended.
+    pub(super) fn end_thread(&mut self, key: ThreadKey) {
+        self.tasks.threads.remove(&key);
+    }
+}
+
+/// A kernel name as SQL: text, or a blob where it is not UTF-8.
+struct SqlComm(Comm);
+
+impl ToSql for SqlComm {
+    fn to_sql(&self) -> Sql<ToSqlOutput<'_>> {
+        let bytes = self.0.as_bytes();
+        Ok(ToSqlOutput::Borrowed(match std::str::from_utf8(bytes) {
+            Ok(_) => ValueRef::Text(bytes),
+            Err(_) => ValueRef::Blob(bytes),
+        }))
+    }
+}
