@@ -7,7 +7,6 @@ mod batch;
 mod keys;
 mod pictures;
 mod session;
-mod speed;
 
 use std::sync::Arc;
 
@@ -26,8 +25,7 @@ fn app_with(kind: Kind, options: &Options) -> App {
     let mut app = App::new(options);
     let hosts = vec![status(Kind::Normal), status(Kind::Hostile)];
     app.on_hosts("made up".into(), hosts, Some(status(kind).info.host));
-    let from = if kind == Kind::Many { 100 } else { 40 };
-    for number in from..=100 {
+    for number in 40..=100 {
         app.on_interval(Arc::new(interval(kind, number)));
     }
     for uid in app.unknown_users() {
