@@ -10,8 +10,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use cpumon_model::{
-    BootId, Comm, Counters, CpuSample, CpuTimes, Fields, HostId, HostInfo, Interval, Moment, ProcessInfo,
-    ProcessKey, ProcessSample, Snapshot, SourceKind, TaskState, ThreadKey, ThreadSample,
+    BootId, Comm, Counters, CpuSample, Fields, HostId, HostInfo, Interval, Moment, ProcessInfo, ProcessKey,
+    ProcessSample, Snapshot, SourceKind, TaskState, ThreadKey, ThreadSample,
 };
 use cpumon_wire::Datagrams;
 use cpumon_wire::v2::{Encoder, EncoderOptions};
@@ -224,7 +224,7 @@ fn first_snapshot(info: &HostInfo, threads: u32) -> Snapshot {
         is_complete: true,
         begin: moment,
         end: moment,
-        cpus: (0..CPUS).map(|cpu| CpuSample { cpu, times: CpuTimes::default() }).collect(),
+        cpus: (0..CPUS).map(|cpu| CpuSample { cpu, ..CpuSample::default() }).collect(),
         processes: (0..threads).step_by(THREADS_PER_PROCESS as usize).map(process).collect(),
         threads: (0..threads).map(thread).collect(),
         thread_count: threads,

@@ -165,7 +165,7 @@ pub fn parse_cpu_stat(bytes: &[u8], ns_per_tick: u64, mut each: impl FnMut(CpuSa
         for (mode, column) in modes.iter_mut().zip(columns) {
             *mode = parse_u64(column)?.saturating_mul(ns_per_tick);
         }
-        each(CpuSample { cpu, times: CpuTimes::from_array(modes) });
+        each(CpuSample { cpu, times: CpuTimes::from_array(modes), ..CpuSample::default() });
         count += 1;
     }
     Some(count)

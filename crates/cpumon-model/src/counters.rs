@@ -20,7 +20,22 @@ bitflags! {
         const CPUS = 1 << 5;
         /// Tasks that end between two snapshots are reported with their final counters.
         const EXITS = 1 << 6;
+        /// Run time, run delay and switches come from the scheduler's own events; [`SchedTimes`](crate::SchedTimes) and
+        /// [`CpuSched`](crate::CpuSched) are known.
+        const SCHED = 1 << 7;
+        /// Blocked time by reason ([`SchedTimes::waits`](crate::SchedTimes::waits)).
+        const WAITS = 1 << 8;
+        /// irq and softirq are measured by event, by line and kind, and are no part of the threads' run time.
+        const IRQ = 1 << 9;
+        /// Histograms of the run delay.
+        const HISTOGRAMS = 1 << 10;
     }
+}
+
+impl Fields {
+    /// What the frames and the store of the first release carry. A room that carries no more masks with it, so that the
+    /// rest is no data there, never zero.
+    pub const FIRST_RELEASE: Self = Self::from_bits_truncate(Self::SCHED.bits() - 1);
 }
 
 /// Cumulative counters of one task since it started. They never fall while the task lives.

@@ -26,6 +26,27 @@ pub struct CpuTimes {
     pub guest_nice_ns: u64,
 }
 
+/// Kinds of soft interrupts, in the kernel's order (include/linux/interrupt.h).
+pub const SOFTIRQ_KINDS: [&str; 10] =
+    ["hi", "timer", "net_tx", "net_rx", "block", "irq_poll", "tasklet", "sched", "hrtimer", "rcu"];
+
+/// What the scheduler's events tell of one CPU, cumulative in a [`CpuSample`], differences in a [`CpuInterval`], but for
+/// `run_queue_max`. Known where the source measures [`Fields::SCHED`](crate::Fields::SCHED).
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CpuSched {
+    /// Time of which no switch event tells who ran, ns.
+    pub unknown_ns: u64,
+    /// Integral of the run queue's length over time, the running task included: task-nanoseconds. Divided by the length
+    /// of the interval it is the mean length.
+    pub run_queue_ns: u64,
+    /// Longest run queue since the snapshot before, tasks. A maximum: never summed over time.
+    pub run_queue_max: u32,
+    /// Context switches.
+    pub switches: u64,
+    /// Time in soft interrupts by kind ([`SOFTIRQ_KINDS`]), ns; known where [`Fields::IRQ`](crate::Fields::IRQ) is measured.
+    pub softirq_ns: [u64; SOFTIRQ_KINDS.len()],
+}
+
 /// One CPU at the end of a collection pass.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CpuSample {
@@ -33,6 +54,8 @@ pub struct CpuSample {
     pub cpu: u32,
     /// Cumulative times since boot.
     pub times: CpuTimes,
+    /// What the scheduler's events tell.
+    pub sched: CpuSched,
 }
 
 /// One CPU over an interval.
@@ -42,8 +65,10 @@ pub struct CpuInterval {
     pub cpu: u32,
     /// Times in the interval. A mode that fell (the kernel's idle and iowait can) counts as 0 and sets `went_back`.
     pub times: CpuTimes,
-    /// Some mode of this CPU went backwards.
+    /// Some mode or other count of this CPU went backwards.
     pub went_back: bool,
+    /// What the scheduler's events tell of the interval.
+    pub sched: CpuSched,
 }
 
 impl CpuTimes {
@@ -109,6 +134,36 @@ impl CpuTimes {
     }
 }
 
+impl CpuSched {
+    /// What was added since `earlier`, and whether a count fell; that one counts 0.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> (Self, bool) {
+        let mut fell = false;
+        let mut grown = |now: u64, then: u64| {
+            fell |= now < then;
+            now.saturating_sub(then)
+        };
+        let mut softirq_ns = self.softirq_ns;
+        for (now, then) in softirq_ns.iter_mut().zip(earlier.softirq_ns) {
+            *now = grown(*now, then);
+        }
+        let delta = Self {
+            unknown_ns: grown(self.unknown_ns, earlier.unknown_ns),
+            run_queue_ns: grown(self.run_queue_ns, earlier.run_queue_ns),
+            run_queue_max: self.run_queue_max,
+            switches: grown(self.switches, earlier.switches),
+            softirq_ns,
+        };
+        (delta, fell)
+    }
+
+    /// Mean length of the run queue over `duration_ns`; `None` without a length.
+    #[must_use]
+    pub fn run_queue_mean(&self, duration_ns: u64) -> Option<f64> {
+        (duration_ns > 0).then(|| self.run_queue_ns as f64 / duration_ns as f64)
+    }
+}
+
 impl CpuInterval {
     /// What happened on one CPU between two samples.
     #[must_use]
@@ -119,6 +174,14 @@ impl CpuInterval {
             went_back |= *mode < earlier;
             *mode = mode.saturating_sub(earlier);
         }
-        Self { cpu: cur.cpu, times: CpuTimes::from_array(modes), went_back }
+        let (sched, fell) = cur.sched.since(&prev.sched);
+        Self { cpu: cur.cpu, times: CpuTimes::from_array(modes), went_back: went_back || fell, sched }
+    }
+
+    /// The CPU's own books: its length less everything that was measured. Negative when more was booked than there was.
+    #[must_use]
+    pub fn unattributed_ns(&self, duration_ns: u64) -> i64 {
+        let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+        signed(duration_ns).saturating_sub(signed(self.times.total_ns()))
     }
 }

@@ -12,8 +12,9 @@ use std::sync::{Arc, OnceLock};
 
 use crate::finder::Finder;
 use crate::{
-    Counters, CpuInterval, Delta, ExitSample, Fields, Flags, Interval, Ledger, Life, Moment, ProcessInfo,
-    ProcessInterval, ProcessKey, ProcessSample, Snapshot, ThreadInterval, ThreadSample,
+    Counters, CpuInterval, CpuSched, Delta, ExitSample, Fields, Flags, Interval, IrqInterval, Ledger, Life,
+    Moment, ProcessInfo, ProcessInterval, ProcessKey, ProcessSample, SchedDelta, SchedTimes, Snapshot,
+    ThreadInterval, ThreadSample,
 };
 
 /// Start times in /proc are cut to `1/USER_HZ` = 10 ms, so a task may seem to have begun that much too early.
@@ -42,6 +43,7 @@ impl Interval {
             return;
         }
         self.cpus.extend(matching_cpus(prev, cur));
+        self.irqs.extend(matching_irqs(prev, cur));
         let look = Look::new(prev, cur, self.duration_ns());
         self.fill_live_threads(&look);
         self.fill_exits(&look);
@@ -59,7 +61,7 @@ impl Interval {
             boot: cur.boot,
             sequence: cur.sequence,
             source: cur.source,
-            fields: cur.fields,
+            fields: common_fields(prev, cur),
             begin: prev.end,
             end: cur.end,
             pass_ns: pass_ns(cur),
@@ -69,11 +71,13 @@ impl Interval {
             cpus: std::mem::take(&mut self.cpus),
             processes: std::mem::take(&mut self.processes),
             threads: std::mem::take(&mut self.threads),
+            irqs: std::mem::take(&mut self.irqs),
             ..Self::default()
         };
         empty.cpus.clear();
         empty.processes.clear();
         empty.threads.clear();
+        empty.irqs.clear();
         *self = empty;
     }
 
@@ -153,6 +157,9 @@ impl Interval {
                 process.delta += &thread.delta;
                 process.flags |= thread.flags;
                 process.thread_rows += 1;
+                if !thread.delta.is_zero() {
+                    process.sched += &thread.sched;
+                }
             }
         }
     }
@@ -222,6 +229,7 @@ impl Interval {
             softirq_ns: irq(sum(|cpu| cpu.times.softirq_ns)),
             steal_ns: signed(sum(|cpu| cpu.times.steal_ns)),
             idle_ns: signed(sum(|cpu| cpu.times.idle_ns.saturating_add(cpu.times.iowait_ns))),
+            unknown_ns: signed(self.cpus.iter().map(|cpu| cpu.sched.unknown_ns).fold(0, u64::saturating_add)),
             irq_in_run_time: cur.irq_in_run_time,
         }
     }
@@ -235,6 +243,8 @@ struct Look<'a> {
     born_from_ns: u64,
     /// More run time than this cannot be, ns.
     most_run_ns: i64,
+    /// The scheduler's events were measured on both sides.
+    has_sched: bool,
 }
 
 impl<'a> Look<'a> {
@@ -243,7 +253,8 @@ impl<'a> Look<'a> {
             .saturating_add(pass_ns(prev))
             .saturating_add(pass_ns(cur))
             .saturating_add(TICK_SLACK_NS);
-        Self { prev, cur, born_from_ns: born_from_ns(prev.begin), most_run_ns: signed(most) }
+        let has_sched = common_fields(prev, cur).contains(Fields::SCHED);
+        Self { prev, cur, born_from_ns: born_from_ns(prev.begin), most_run_ns: signed(most), has_sched }
     }
 
     fn is_born(&self, start_ns: u64) -> bool {
@@ -258,6 +269,14 @@ impl<'a> Look<'a> {
             None if born => difference(&thread.counters, &Counters::default()),
             None => (Delta::default(), Flags::FIRST_SIGHT),
         };
+        let sched = if self.has_sched && !flags.contains(Flags::FIRST_SIGHT) {
+            let before = earlier.map_or(SchedTimes::default(), |earlier| earlier.sched);
+            let (sched, fell) = thread.sched.since(&before);
+            flags.set(Flags::COUNTER_RESET, fell || flags.contains(Flags::COUNTER_RESET));
+            sched
+        } else {
+            SchedDelta::default()
+        };
         // After a lost snapshot the row may span more than the born rule sees, so only known threads are judged.
         if earlier.is_some() && delta.run_ns > self.most_run_ns {
             flags |= Flags::IMPOSSIBLE;
@@ -268,7 +287,7 @@ impl<'a> Look<'a> {
             (false, true) => Life::Ended,
             (true, true) => Life::BornEnded,
         };
-        ThreadInterval { life, flags, delta, ..bare_row(thread) }
+        ThreadInterval { life, flags, delta, sched, ..bare_row(thread) }
     }
 
     /// The row of a thread that is gone; none if its exit record tells more.
@@ -363,11 +382,29 @@ fn at_least_zero(delta: &mut Delta) {
     }
 }
 
+/// What is known of the interval. Counters that began with the later snapshot, because a probe was switched on, have no
+/// earlier value to compare with.
+fn common_fields(prev: &Snapshot, cur: &Snapshot) -> Fields {
+    let by_probe = Fields::SCHED | Fields::WAITS | Fields::IRQ | Fields::HISTOGRAMS;
+    cur.fields - (by_probe - prev.fields)
+}
+
 fn matching_cpus<'a>(prev: &'a Snapshot, cur: &'a Snapshot) -> impl Iterator<Item = CpuInterval> + 'a {
-    cur.cpus.iter().filter_map(|now| {
+    let has_sched = common_fields(prev, cur).contains(Fields::SCHED);
+    cur.cpus.iter().filter_map(move |now| {
         let at = prev.cpus.binary_search_by_key(&now.cpu, |cpu| cpu.cpu).ok()?;
-        prev.cpus.get(at).map(|then| CpuInterval::between(then, now))
+        let row = CpuInterval::between(prev.cpus.get(at)?, now);
+        Some(if has_sched { row } else { CpuInterval { sched: CpuSched::default(), ..row } })
     })
+}
+
+/// The interrupt lines that were handled. Without any in the earlier snapshot nothing is known to have been added.
+fn matching_irqs<'a>(prev: &'a Snapshot, cur: &'a Snapshot) -> impl Iterator<Item = IrqInterval> + 'a {
+    let is_known = common_fields(prev, cur).contains(Fields::IRQ);
+    let mut before = Finder::new(&prev.irqs);
+    let rows = cur.irqs.iter().filter(move |_| is_known);
+    rows.map(move |now| IrqInterval::between(before.search(now.irq, |irq| irq.irq), now))
+        .filter(|row| !row.is_zero())
 }
 
 /// Sorts and makes one row of several with the same key: an ending beats a living one, a named one an unnamed one.
@@ -418,6 +455,7 @@ fn empty_process_row() -> ProcessInterval {
         life: Life::Alive,
         flags: Flags::empty(),
         delta: Delta::default(),
+        sched: SchedDelta::default(),
     }
 }
 

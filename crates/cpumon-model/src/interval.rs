@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bitflags::bitflags;
 
 use crate::{
-    BootId, Comm, CpuInterval, Delta, Fields, HostId, Ledger, Moment, ProcessInfo, ProcessKey, SourceHealth,
-    SourceKind, TaskState, ThreadKey,
+    BootId, Comm, CpuInterval, Delta, Fields, HostId, IrqInterval, Ledger, Moment, ProcessInfo, ProcessKey,
+    SchedDelta, SourceHealth, SourceKind, TaskState, ThreadKey,
 };
 
 /// What became of a task inside the interval.
@@ -68,6 +68,8 @@ pub struct ThreadInterval {
     pub flags: Flags,
     /// What it did.
     pub delta: Delta,
+    /// What the scheduler's events tell of it. Blocked time alone does not make a row active: `delta` decides.
+    pub sched: SchedDelta,
 }
 
 /// One process over an interval: the sum of its threads, ended ones included.
@@ -87,6 +89,9 @@ pub struct ProcessInterval {
     pub flags: Flags,
     /// Sum over its threads (and over those that ended without a row).
     pub delta: Delta,
+    /// Sum over its threads that were active: those that only slept are left out, so that it is the same wherever idle
+    /// rows are not kept.
+    pub sched: SchedDelta,
 }
 
 /// What happened between two snapshots of one host.
@@ -119,6 +124,8 @@ pub struct Interval {
     pub processes: Vec<ProcessInterval>,
     /// Threads, ascending by key; likewise.
     pub threads: Vec<ThreadInterval>,
+    /// Interrupt lines that were handled, ascending by number.
+    pub irqs: Vec<IrqInterval>,
     /// Threads alive on the host.
     pub thread_count: u32,
     /// Processes alive on the host.

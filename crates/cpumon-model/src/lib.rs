@@ -20,23 +20,31 @@ mod finder;
 mod host;
 mod ids;
 mod interval;
+mod irq;
 mod ledger;
 mod name;
+mod sched_times;
 mod snapshot;
+mod syscalls;
 mod text;
 mod values;
+mod wait;
 
 pub use columns::{COLUMNS, Column, ColumnId, Kind, Tables, column, columns};
 pub use counters::{Counters, Delta, Fields};
-pub use cpu::{CpuInterval, CpuSample, CpuTimes};
+pub use cpu::{CpuInterval, CpuSample, CpuSched, CpuTimes, SOFTIRQ_KINDS};
 pub use host::{HostInfo, HostStatus, LossCounts, Trust};
 pub use ids::{BootId, HostId, ParseIdError, ProcessKey, ThreadKey};
 pub use interval::{Flags, Interval, Life, ProcessInterval, ThreadInterval};
+pub use irq::{IrqInterval, IrqSample, LOCAL_IRQ_FROM};
 pub use ledger::Ledger;
 pub use name::Comm;
+pub use sched_times::{SchedDelta, SchedTimes};
 pub use snapshot::{
-    ExitSample, Moment, ProcessInfo, ProcessSample, Snapshot, SourceHealth, SourceKind, TaskState,
+    ExitSample, Moment, Probes, ProcessInfo, ProcessSample, Snapshot, SourceHealth, SourceKind, TaskState,
     ThreadSample,
 };
+pub use syscalls::{syscall_name, syscall_number};
 pub use text::{Escaped, escape};
 pub use values::{IntervalView, Utc, Value, flag_names};
+pub use wait::{WAIT_SLOTS, WaitReason, Waits};

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::{BootId, Comm, Counters, CpuSample, Fields, HostId, ProcessKey, ThreadKey};
+use bitflags::bitflags;
+
+use crate::{
+    BootId, Comm, Counters, CpuSample, Fields, HostId, IrqSample, ProcessKey, SchedTimes, ThreadKey,
+};
 
 /// One instant on three clocks.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -102,6 +106,8 @@ pub struct ThreadSample {
     pub last_cpu: u16,
     /// Counters since its start.
     pub counters: Counters,
+    /// What the scheduler's events tell.
+    pub sched: SchedTimes,
 }
 
 /// What a process *is*; changes on exec, setuid or a move between cgroups, so it is shared and replaced, not edited.
@@ -152,6 +158,23 @@ pub struct ExitSample {
     pub ends_process: bool,
 }
 
+bitflags! {
+    /// What ran in the kernel for a snapshot, so that a step down is in the data.
+    #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct Probes: u16 {
+        /// Records of exits.
+        const EXITS = 1;
+        /// Switches, wakeups, migrations.
+        const SCHED = 1 << 1;
+        /// Wait reasons.
+        const WAITS = 1 << 2;
+        /// Hard and soft interrupts.
+        const IRQ = 1 << 3;
+        /// Run-delay histograms.
+        const HISTOGRAMS = 1 << 4;
+    }
+}
+
 /// What a source could not do, cumulative since it was opened. Each count reaches the user.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SourceHealth {
@@ -171,6 +194,12 @@ pub struct SourceHealth {
     pub own_cpu_ns: u64,
     /// Resident memory of the measuring process, bytes.
     pub own_rss_bytes: u64,
+    /// Threads for which the kernel's own counters stood in, because the switch events had no place for them.
+    pub sched_untracked: u64,
+    /// Switch events that were missed: one said that another task ran before than the event before it said.
+    pub sched_missed_switches: u64,
+    /// What ran in the kernel for this snapshot; not cumulative.
+    pub probes: Probes,
 }
 
 /// All samples of one collection pass.
@@ -207,6 +236,8 @@ pub struct Snapshot {
     /// Threads that ended without an exit record since the previous snapshot, ascending. Only where `is_complete` is
     /// not set; a complete snapshot tells them by leaving them out.
     pub gone: Vec<ThreadKey>,
+    /// Interrupt lines, ascending by number.
+    pub irqs: Vec<IrqSample>,
     /// Cumulative counters of *all* threads that ended since the source was opened, rows lost on the way included.
     pub exited_total: Counters,
     /// Threads alive on the host, in this snapshot or not.
@@ -226,6 +257,7 @@ impl Snapshot {
             threads: std::mem::take(&mut self.threads),
             exits: std::mem::take(&mut self.exits),
             gone: std::mem::take(&mut self.gone),
+            irqs: std::mem::take(&mut self.irqs),
             ..Self::default()
         };
         *self = empty;
@@ -234,6 +266,7 @@ impl Snapshot {
         self.threads.clear();
         self.exits.clear();
         self.gone.clear();
+        self.irqs.clear();
     }
 
     /// Puts the lists into the order that [`crate::Interval::between`] needs. Cheap when they are sorted already.
@@ -242,5 +275,6 @@ impl Snapshot {
         self.processes.sort_unstable_by_key(|process| process.key);
         self.threads.sort_unstable_by_key(|thread| thread.key);
         self.exits.sort_unstable_by_key(|exit| exit.thread.key);
+        self.irqs.sort_unstable_by_key(|irq| irq.irq);
     }
 }

@@ -60,7 +60,7 @@ fn interval(second: u64) -> Interval {
         fields: Fields::all(),
         begin: moment(second - 1),
         end: moment(second),
-        cpus: vec![CpuInterval { cpu: 0, times, went_back: false }],
+        cpus: vec![CpuInterval { cpu: 0, times, went_back: false, ..CpuInterval::default() }],
         ledger: Ledger { capacity_ns: SECOND.cast_signed(), threads_ns: work * 3, ..Ledger::default() },
         thread_count: 3,
         process_count: 2,

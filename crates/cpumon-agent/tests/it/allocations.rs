@@ -68,7 +68,7 @@ impl Source for Steady {
         };
         into.end = into.begin;
         let times = CpuTimes { user_ns: at_ns / 2, idle_ns: at_ns / 2, ..CpuTimes::default() };
-        into.cpus.extend((0..2).map(|cpu| CpuSample { cpu, times }));
+        into.cpus.extend((0..2).map(|cpu| CpuSample { cpu, times, ..CpuSample::default() }));
         for pid in 1..=100 {
             let key = ProcessKey { pid: pid * 100, start_ns: u64::from(pid) * 1_000_000_000 };
             let info = Arc::clone(&self.info);

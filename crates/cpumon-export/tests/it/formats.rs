@@ -81,8 +81,12 @@ fn hostile_names_are_columns_of_a_pivot() {
 
 fn rich_store() -> Store {
     let mut first = interval(10);
-    first.cpus =
-        vec![CpuInterval { cpu: 0, times: CpuTimes { user_ns: 5, ..CpuTimes::default() }, went_back: false }];
+    first.cpus = vec![CpuInterval {
+        cpu: 0,
+        times: CpuTimes { user_ns: 5, ..CpuTimes::default() },
+        went_back: false,
+        ..CpuInterval::default()
+    }];
     let mut web = process(100, "web", 40);
     web.delta.voluntary_switches = 3;
     first.threads = vec![thread(&web, 100)];

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cpumon_model::{
-    BootId, Comm, Counters, CpuSample, CpuTimes, ExitSample, Fields, Flags, Interval, Life, Moment,
-    ProcessInfo, ProcessKey, ProcessSample, Snapshot, ThreadKey, ThreadSample,
+    BootId, Comm, Counters, CpuSample, CpuSched, CpuTimes, ExitSample, Fields, Flags, Interval, IrqSample,
+    Life, Moment, ProcessInfo, ProcessKey, ProcessSample, SchedDelta, SchedTimes, Snapshot, ThreadKey,
+    ThreadSample, WaitReason, syscall_number,
 };
 use serde::Deserialize;
 
@@ -40,12 +41,22 @@ struct Look {
     /// `pid@start name`, optionally ` ended=RUN` for the run time of its threads that ended without a row.
     #[serde(default)]
     processes: Vec<String>,
-    /// `tid@start pid@start run user system delay voluntary involuntary`.
+    /// `tid@start pid@start run user system delay voluntary involuntary`, shorter from the end, and `after_wakeup=MS`
+    /// `wakeups=N` `migrations=N` `longest=MS` `REASON=MS` (of the time blocked) `open=REASON`.
     #[serde(default)]
     threads: Vec<String>,
     /// Like a thread; a trailing `!` tells that the process ended too.
     #[serde(default)]
     exits: Vec<String>,
+    /// unknown ms, run queue in task-ms, its maximum and switches of each CPU.
+    #[serde(default)]
+    queues: Vec<[u64; 4]>,
+    /// `number name ms count`.
+    #[serde(default)]
+    irqs: Vec<String>,
+    /// The scheduler's events are not measured.
+    #[serde(default)]
+    without_sched: bool,
     #[serde(default)]
     exits_lost: u64,
     #[serde(default)]
@@ -62,7 +73,7 @@ fn key(text: &str) -> (u32, u64) {
 }
 
 fn thread(text: &str) -> ThreadSample {
-    let mut words = text.split_whitespace();
+    let mut words = text.split_whitespace().filter(|word| !word.contains('='));
     let (tid, start_ns) = key(words.next().expect("thread"));
     let (pid, process_start) = key(words.next().expect("process"));
     let mut number = || words.next().map_or(0, |word| word.parse::<u64>().expect("number"));
@@ -79,7 +90,43 @@ fn thread(text: &str) -> ThreadSample {
         process: ProcessKey { pid, start_ns: process_start },
         comm: Comm::from("t"),
         counters,
+        sched: sched(text),
         ..ThreadSample::default()
+    }
+}
+
+fn reason(name: &str) -> WaitReason {
+    if name == "disk" { WaitReason::DISK } else { WaitReason::syscall(syscall_number(name).expect("reason")) }
+}
+
+fn sched(text: &str) -> SchedTimes {
+    let mut sched = SchedTimes::default();
+    for (name, value) in text.split_whitespace().filter_map(|word| word.split_once('=')) {
+        let number = || value.parse::<u64>().expect("number");
+        match name {
+            "after_wakeup" => sched.delay_after_wakeup_ns = number() * MS,
+            "wakeups" => sched.wakeups = number(),
+            "migrations" => sched.migrations = number(),
+            "longest" => sched.longest_delay_ns = number() * MS,
+            "open" => sched.open_wait = reason(value),
+            name => {
+                sched.waits.add(reason(name), number() * MS);
+                sched.blocked_ns += number() * MS;
+            }
+        }
+    }
+    sched
+}
+
+fn irq(text: &str) -> IrqSample {
+    let words: Vec<_> = text.split_whitespace().collect();
+    let [line, name, ms, count] = words[..] else { panic!("number name ms count") };
+    let number = |word: &str| word.parse::<u64>().expect("number");
+    IrqSample {
+        irq: u32::try_from(number(line)).expect("small"),
+        name: name.into(),
+        time_ns: number(ms) * MS,
+        count: number(count),
     }
 }
 
@@ -114,10 +161,21 @@ fn snapshot(look: &Look) -> Snapshot {
             softirq_ns: softirq * MS,
             ..CpuTimes::default()
         },
+        sched: look.queues.get(cpu).map_or(CpuSched::default(), |[unknown, queue, max, switches]| CpuSched {
+            unknown_ns: unknown * MS,
+            run_queue_ns: queue * MS,
+            run_queue_max: u32::try_from(*max).expect("small"),
+            switches: *switches,
+            ..CpuSched::default()
+        }),
     };
     let mut snapshot = Snapshot {
         boot: BootId([look.boot; 16]),
-        fields: Fields::all(),
+        fields: if look.without_sched {
+            Fields::all() - Fields::SCHED - Fields::WAITS - Fields::IRQ
+        } else {
+            Fields::all()
+        },
         is_complete: look.complete,
         irq_in_run_time: look.irq_in_run_time,
         begin: moment,
@@ -126,6 +184,7 @@ fn snapshot(look: &Look) -> Snapshot {
         processes: look.processes.iter().map(|text| process(text)).collect(),
         threads: look.threads.iter().map(|text| thread(text)).collect(),
         exits: look.exits.iter().map(|text| exit(text)).collect(),
+        irqs: look.irqs.iter().map(|text| irq(text)).collect(),
         exited_total: Counters { run_ns: look.exited_total_run * MS, ..Counters::default() },
         ..Snapshot::default()
     };
@@ -152,25 +211,59 @@ fn flag_words(flags: Flags) -> String {
     flags.iter_names().flat_map(|(name, _)| [" ", name]).collect()
 }
 
+/// What is not zero of a row's times from the scheduler's events.
+fn sched_words(delta: &SchedDelta) -> String {
+    let mut out = String::new();
+    let numbers = [
+        ("blocked", ms(delta.blocked_ns)),
+        ("after_wakeup", ms(delta.delay_after_wakeup_ns)),
+        ("longest", ms(delta.longest_delay_ns)),
+        ("wakeups", delta.wakeups),
+        ("migrations", delta.migrations),
+    ];
+    for (name, number) in numbers.into_iter().filter(|(_, number)| *number != 0) {
+        write!(out, " {name}={number}").expect("string");
+    }
+    let mut waits: Vec<_> = delta.waits.iter().collect();
+    waits.sort_unstable();
+    for (reason, ns) in waits {
+        write!(out, " {}={}", reason.name(), ns / MS).expect("string");
+    }
+    if delta.open_wait.is_some() {
+        write!(out, " open={}", delta.open_wait.name()).expect("string");
+    }
+    out
+}
+
 fn render(interval: &Interval) -> String {
     let mut out = format!("interval {} ms{}\n", interval.duration_ns() / MS, flag_words(interval.flags));
     for row in &interval.processes {
         let (pid, start) = (row.key.pid, row.key.start_ns / MS);
         let (name, run, rows) = (&row.info.name, ms(row.delta.run_ns), row.thread_rows);
-        let tail = format!("{}{}", life(row.life), flag_words(row.flags));
+        let tail = format!("{}{}{}", life(row.life), flag_words(row.flags), sched_words(&row.sched));
         writeln!(out, "process {pid}@{start} {name} run={run} threads={rows} {tail}").expect("string");
     }
     for row in &interval.threads {
         let d = &row.delta;
         let (run, user, system) = (ms(d.run_ns), ms(d.user_ns), ms(d.system_ns));
         let (delay, vol, invol) = (ms(d.run_delay_ns), d.voluntary_switches, d.involuntary_switches);
-        let tail = format!("{}{}", life(row.life), flag_words(row.flags));
+        let tail = format!("{}{}{}", life(row.life), flag_words(row.flags), sched_words(&row.sched));
         let (tid, start) = (row.key.tid, row.key.start_ns / MS);
         writeln!(
             out,
             "thread {tid}@{start} run={run} ({user}+{system}) delay={delay} switches={vol}/{invol} {tail}"
         )
         .expect("string");
+    }
+    for cpu in interval.cpus.iter().filter(|cpu| cpu.sched != CpuSched::default()) {
+        let s = &cpu.sched;
+        let (unknown, queue) = (s.unknown_ns / MS, s.run_queue_ns / MS);
+        let tail = format!("max={} switches={}", s.run_queue_max, s.switches);
+        writeln!(out, "cpu {} unknown={unknown} queue={queue} {tail}", cpu.cpu).expect("string");
+    }
+    for irq in &interval.irqs {
+        writeln!(out, "irq {} {} {} ms {} times", irq.irq, irq.name, irq.time_ns / MS, irq.count)
+            .expect("string");
     }
     let l = &interval.ledger;
     let lines =
@@ -179,6 +272,9 @@ fn render(interval: &Interval) -> String {
     let rest = ms(l.unattributed_ns());
     writeln!(out, "ledger {capacity} = {threads} + {exited} + {irq} + {softirq} + {steal} + {idle} + {rest}")
         .expect("string");
+    if l.unknown_ns != 0 {
+        writeln!(out, "unknown {}", ms(l.unknown_ns)).expect("string");
+    }
     out
 }
 
@@ -194,5 +290,5 @@ fn every_scenario_file_holds() {
         assert_eq!(render(&interval).trim(), scenario.expect.trim(), "{}: {}", path.display(), scenario.why);
         ran += 1;
     }
-    assert!(ran >= 12, "only {ran} scenarios found in {}", folder.display());
+    assert!(ran >= 21, "only {ran} scenarios found in {}", folder.display());
 }

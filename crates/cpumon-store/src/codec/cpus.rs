@@ -52,7 +52,7 @@ pub(crate) fn decode(bytes: &[u8], into: &mut Vec<CpuInterval>) -> Result<(), Ma
             }
         }
         let times = CpuTimes::from_array(modes);
-        into.push(CpuInterval { cpu, times, went_back: mask & WENT_BACK != 0 });
+        into.push(CpuInterval { cpu, times, went_back: mask & WENT_BACK != 0, ..CpuInterval::default() });
     }
     Ok(())
 }
@@ -68,7 +68,7 @@ mod tests {
         fn modes_come_back(rows in proptest::collection::vec((any::<u32>(), any::<[u64; 10]>(), any::<bool>(), 0..9_u64), 0..6)) {
             let cpus: Vec<_> = rows.iter().map(|(cpu, modes, went_back, ticks)| {
                 let modes = modes.map(|ns| if *ticks > 2 { ticks * 10_000_000 } else { ns });
-                CpuInterval { cpu: *cpu, times: CpuTimes::from_array(modes), went_back: *went_back }
+                CpuInterval { cpu: *cpu, times: CpuTimes::from_array(modes), went_back: *went_back, ..CpuInterval::default() }
             }).collect();
             let (mut bytes, mut back) = (Vec::new(), Vec::new());
             encode(&cpus, &mut bytes);

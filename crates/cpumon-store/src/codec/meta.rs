@@ -24,6 +24,9 @@ pub(crate) enum Coding {
 /// Number of columns.
 pub(crate) const COUNT: usize = 40;
 
+/// What the store keeps; the rest of what a source measures is no data here.
+const CARRIED: Fields = Fields::FIRST_RELEASE;
+
 /// A value that is not there; NULL in SQL.
 pub(crate) const NONE: i64 = i64::MIN;
 
@@ -104,7 +107,7 @@ pub(crate) fn row_of(interval: &Interval, received_wall_ns: i64, loss: Option<&L
         interval.begin.boot_ns.cast_signed(),
         received_wall_ns,
         i64::from(interval.source.code()),
-        i64::from(interval.fields.bits()),
+        i64::from(interval.fields.intersection(CARRIED).bits()),
         i64::from(interval.flags.bits()),
         interval.v1_ticks.unwrap_or(NONE),
         interval.pass_ns.cast_signed(),
@@ -181,6 +184,7 @@ pub(crate) fn apply(row: &MetaRow, host: HostId, boot: BootId, interval: &mut In
         softirq_ns: row[19],
         steal_ns: row[20],
         idle_ns: row[21],
+        unknown_ns: 0,
         irq_in_run_time: row[22] != 0,
     };
     interval.health = SourceHealth {
@@ -192,6 +196,7 @@ pub(crate) fn apply(row: &MetaRow, host: HostId, boot: BootId, interval: &mut In
         intervals_skipped: unsigned(28),
         own_cpu_ns: unsigned(29),
         own_rss_bytes: unsigned(30),
+        ..SourceHealth::default()
     };
 }
 
@@ -218,7 +223,7 @@ mod tests {
     #[test]
     fn every_number_comes_back_from_its_own_column() {
         let mut row: MetaRow = std::array::from_fn(|at| 1000 + i64::try_from(at).unwrap());
-        (row[8], row[10], row[22]) = (2, 5, 1);
+        (row[8], row[9], row[10], row[22]) = (2, 9, 5, 1);
         let mut interval = Interval::default();
         apply(&row, HostId([1; 16]), BootId([2; 16]), &mut interval);
         assert_eq!(row_of(&interval, row[RECEIVED], loss_of(&row).as_ref()), row);

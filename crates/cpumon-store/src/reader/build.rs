@@ -54,6 +54,7 @@ pub(crate) fn fill(
                 life: packed.life,
                 flags: packed.flags,
                 delta: packed.delta,
+                ..ProcessInterval::default()
             });
         }
         if query.what == What::Threads {
@@ -70,6 +71,7 @@ pub(crate) fn fill(
                     life: thread.life,
                     flags: thread.flags,
                     delta: thread.delta,
+                    ..ThreadInterval::default()
                 });
             }
         }

@@ -45,6 +45,7 @@ impl ActiveCopy {
             threads,
             thread_count: from.thread_count,
             process_count: from.process_count,
+            irqs: Vec::new(),
             ledger: from.ledger,
             health: from.health,
         };

@@ -83,7 +83,7 @@ fn interval(
         boot: info.boot,
         sequence: u64::from(number),
         source: SourceKind::Simulated,
-        fields: Fields::all(),
+        fields: Fields::FIRST_RELEASE,
         begin: moment(begin_ns),
         end: moment(begin_ns + SECOND_NS),
         pass_ns: 900_000 + random.below(100_000),
@@ -118,7 +118,7 @@ fn interval(
         .map(|cpu| CpuInterval {
             cpu,
             times: CpuTimes { idle_ns, user_ns: 1_000_000_000 - idle_ns, ..CpuTimes::default() },
-            went_back: false,
+            ..CpuInterval::default()
         })
         .collect();
     interval

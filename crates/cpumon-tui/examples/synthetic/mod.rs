@@ -164,6 +164,7 @@ fn push(made: &mut Interval, spec: &Spec, number: u64) {
             life: life(pid, nth),
             flags: if pid == 2215 { Flags::COUNTER_RESET } else { Flags::empty() },
             delta,
+            ..ThreadInterval::default()
         });
     }
     made.processes.push(ProcessInterval {
@@ -182,6 +183,7 @@ fn push(made: &mut Interval, spec: &Spec, number: u64) {
         life: if pid == 1790 { Life::Ended } else { life(pid, 0) },
         flags: Flags::empty(),
         delta: sum,
+        ..ProcessInterval::default()
     });
 }
 
@@ -222,7 +224,7 @@ fn close_books(made: &mut Interval) {
                 idle_ns: 870_000_000_u64.saturating_sub(busy),
                 ..CpuTimes::default()
             },
-            went_back: false,
+            ..CpuInterval::default()
         });
     }
 }

@@ -17,12 +17,27 @@ pub struct InvalidInterval {
 }
 
 same_fields!(model::Moment => Moment { mono_ns, boot_ns, wall_ns });
-same_fields!(Ledger => LedgerModel { capacity_ns, threads_ns, exited_ns, irq_ns, softirq_ns, steal_ns, idle_ns, irq_in_run_time });
-same_fields!(model::Ledger => Ledger { capacity_ns, threads_ns, exited_ns, irq_ns, softirq_ns, steal_ns, idle_ns, irq_in_run_time });
+same_fields!(Ledger => LedgerModel { capacity_ns, threads_ns, exited_ns, irq_ns, softirq_ns, steal_ns, idle_ns, unknown_ns, irq_in_run_time });
+same_fields!(model::Ledger => Ledger { capacity_ns, threads_ns, exited_ns, irq_ns, softirq_ns, steal_ns, idle_ns, unknown_ns, irq_in_run_time });
 same_fields!(model::SourceHealth => Health { tasks_vanished, permission_denied, malformed, exits_lost, intervals_late, intervals_skipped, own_cpu_ns, own_rss_bytes });
-same_fields!(Health => HealthModel { tasks_vanished, permission_denied, malformed, exits_lost, intervals_late, intervals_skipped, own_cpu_ns, own_rss_bytes });
 same_fields!(Moment => MomentModel { mono_ns, boot_ns, wall_ns });
-use model::{Ledger as LedgerModel, Moment as MomentModel, SourceHealth as HealthModel};
+use model::{Ledger as LedgerModel, Moment as MomentModel};
+
+impl From<&Health> for model::SourceHealth {
+    fn from(from: &Health) -> Self {
+        Self {
+            tasks_vanished: from.tasks_vanished,
+            permission_denied: from.permission_denied,
+            malformed: from.malformed,
+            exits_lost: from.exits_lost,
+            intervals_late: from.intervals_late,
+            intervals_skipped: from.intervals_skipped,
+            own_cpu_ns: from.own_cpu_ns,
+            own_rss_bytes: from.own_rss_bytes,
+            ..Self::default()
+        }
+    }
+}
 
 /// Unknown names (a newer receiver) are [`SourceKind::Unknown`].
 pub(super) fn source_from_name(name: &str) -> SourceKind {
@@ -115,6 +130,7 @@ impl TryFrom<Process> for model::ProcessInterval {
                 uid: row.info.uid,
                 is_kernel: row.info.is_kernel,
             }),
+            ..Self::default()
         })
     }
 }
@@ -157,6 +173,7 @@ impl TryFrom<Thread> for model::ThreadInterval {
             life: row.task.life()?,
             flags: flags_from_names(&row.task.flags),
             delta: row.task.delta(),
+            ..Self::default()
         })
     }
 }
@@ -173,7 +190,7 @@ impl From<&model::Interval> for Interval {
             boot: interval.boot.to_string(),
             sequence: interval.sequence,
             source: interval.source.name().into(),
-            fields: flag_names(&interval.fields),
+            fields: flag_names(&interval.fields.intersection(Fields::FIRST_RELEASE)),
             flags: flag_names(&interval.flags),
             begin: Moment::from(&interval.begin),
             end: Moment::from(&interval.end),
@@ -199,6 +216,7 @@ impl TryFrom<Interval> for model::Interval {
             cpu: row.cpu,
             times: model::CpuTimes::from_array(row.times_ns),
             went_back: row.went_back,
+            ..model::CpuInterval::default()
         };
         Ok(Self {
             host: interval.host.parse().map_err(|_| id("host", &interval.host))?,
@@ -218,6 +236,7 @@ impl TryFrom<Interval> for model::Interval {
             process_count: interval.process_count,
             ledger: (&interval.ledger).into(),
             health: (&interval.health).into(),
+            irqs: Vec::new(),
         })
     }
 }

@@ -35,13 +35,14 @@ fn full() -> model::Interval {
         life,
         flags: Flags::FIRST_SIGHT | Flags::IMPOSSIBLE,
         delta: delta(7),
+        ..model::ThreadInterval::default()
     };
     model::Interval {
         host: model::HostId([1; 16]),
         boot: model::BootId([2; 16]),
         sequence: 3,
         source: SourceKind::Bpf,
-        fields: Fields::all(),
+        fields: Fields::FIRST_RELEASE,
         flags: Flags::SPANS_LOSS,
         begin: model::Moment { mono_ns: 1, boot_ns: 2, wall_ns: 3 },
         end: model::Moment { mono_ns: 4, boot_ns: 5, wall_ns: 6 },
@@ -51,6 +52,7 @@ fn full() -> model::Interval {
             cpu: 1,
             times: model::CpuTimes::from_array([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
             went_back: true,
+            ..model::CpuInterval::default()
         }],
         processes: vec![model::ProcessInterval {
             key: process,
@@ -60,6 +62,7 @@ fn full() -> model::Interval {
             life: Life::Born,
             flags: Flags::NO_FINAL_COUNTERS,
             delta: delta(9),
+            ..model::ProcessInterval::default()
         }],
         threads: vec![
             thread(1, Comm::new(b"plain"), Life::Alive),
@@ -77,6 +80,7 @@ fn full() -> model::Interval {
             softirq_ns: 5,
             steal_ns: 6,
             idle_ns: -7,
+            unknown_ns: 9,
             irq_in_run_time: true,
         },
         health: model::SourceHealth {
@@ -88,7 +92,9 @@ fn full() -> model::Interval {
             intervals_skipped: 6,
             own_cpu_ns: 7,
             own_rss_bytes: 8,
+            ..model::SourceHealth::default()
         },
+        ..model::Interval::default()
     }
 }
 

@@ -203,6 +203,8 @@ pub struct Ledger {
     pub softirq_ns: i64,
     pub steal_ns: i64,
     pub idle_ns: i64,
+    #[serde(skip_serializing_if = "is_default")]
+    pub unknown_ns: i64,
     pub irq_in_run_time: bool,
 }
 

@@ -3,6 +3,7 @@
 
 use cpumon_model::{Delta, ExitSample, HostInfo, Interval, ProcessKey, Snapshot, ThreadKey};
 
+use super::CARRIED;
 use super::frames::Frames;
 use super::header::Header;
 use super::known::{KnownProcesses, KnownThreads, Turn};
@@ -147,7 +148,7 @@ impl Encoder {
             fragment: 0,
             fragment_count: 1,
             end: snapshot.end,
-            fields: snapshot.fields,
+            fields: snapshot.fields.intersection(CARRIED),
             source: snapshot.source,
             refresh_snapshots: u16::try_from(self.options.refresh_snapshots).unwrap_or(u16::MAX),
             is_complete: turn.everything && snapshot.is_complete,

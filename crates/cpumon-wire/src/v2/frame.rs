@@ -242,6 +242,7 @@ impl Frame {
                 intervals_skipped: table.value(HEALTH_5),
                 own_cpu_ns: table.value(HEALTH_6),
                 own_rss_bytes: table.value(HEALTH_7),
+                ..SourceHealth::default()
             },
         });
         Ok(())
@@ -260,7 +261,7 @@ impl Frame {
                 return Err(table.error(Reason::OutOfRange));
             }
             let times = CpuTimes::from_array(modes);
-            self.cpus.push(CpuSample { cpu, times });
+            self.cpus.push(CpuSample { cpu, times, ..CpuSample::default() });
         }
         Ok(())
     }
@@ -338,6 +339,7 @@ impl Frame {
             priority: table.narrow_signed(priority)?,
             last_cpu: table.narrow(LAST_CPU)?,
             counters: counters(table),
+            ..ThreadSample::default()
         })
     }
 }

@@ -3,7 +3,7 @@
 
 use cpumon_model::{BootId, Fields, HostId, Moment, SourceKind};
 
-use super::MAGIC;
+use super::{CARRIED, MAGIC};
 use crate::{DecodeError, Reason};
 
 /// The version of the frame layout. A version that old decoders cannot read would get another number; new columns,
@@ -120,7 +120,8 @@ impl Header {
                 boot_ns: u64::from_le_bytes(field(bytes, &mut at)?),
                 wall_ns: i64::from_le_bytes(field(bytes, &mut at)?),
             },
-            fields: Fields::from_bits_truncate(u32::from_le_bytes(field(bytes, &mut at)?)),
+            fields: CARRIED
+                .intersection(Fields::from_bits_truncate(u32::from_le_bytes(field(bytes, &mut at)?))),
             is_complete: flags & COMPLETE != 0,
             irq_in_run_time: flags & IRQ_IN_RUN_TIME != 0,
             ..Self::default()

@@ -20,5 +20,8 @@ pub use encoder::{EncodeReport, Encoder, EncoderOptions};
 pub use frame::{ExitRow, Frame, InfoText, ProcessRow, ThreadRow, Totals, decode};
 pub use header::{HEADER_BYTES, Header, MAX_FRAGMENTS, VERSION};
 
+/// What frames carry; the rest of what a source measures is no data to a receiver.
+const CARRIED: cpumon_model::Fields = cpumon_model::Fields::FIRST_RELEASE;
+
 /// The first four bytes of each frame. As a v1 name length they are negative, so no v1 datagram begins like this.
 pub const MAGIC: [u8; 4] = [0x63, 0xb5, 0x6d, 0x32];

@@ -38,7 +38,7 @@ fn example() -> (HostInfo, Snapshot, Interval) {
         boot: host.boot,
         sequence: 6,
         source: SourceKind::Bpf,
-        fields: Fields::all(),
+        fields: Fields::FIRST_RELEASE,
         is_complete: true,
         end: Moment { mono_ns: 99_000_000_000, boot_ns: 99_000_000_000, wall_ns: 1_700_000_000_000_000_000 },
         processes: vec![ProcessSample {
@@ -64,6 +64,7 @@ fn example() -> (HostInfo, Snapshot, Interval) {
     after.cpus = vec![CpuSample {
         cpu: 0,
         times: CpuTimes { user_ns: 30_000_000, idle_ns: 99_970_000_000, ..CpuTimes::default() },
+        ..CpuSample::default()
     }];
     after.threads[0].counters = counters(1_234_567, 600_000, 12);
     after.threads[1].counters = counters(2_050_000, 0, 5);

@@ -55,6 +55,7 @@ fn thread() -> impl Strategy<Value = ThreadSample> {
             priority,
             last_cpu,
             counters,
+            ..ThreadSample::default()
         }
     })
 }
@@ -98,7 +99,7 @@ prop_compose! {
     fn snapshot()(
         moments in (moment(), moment()),
         numbers in (any::<u64>(), any::<u32>(), any::<u32>(), any::<bool>()),
-        fields in any::<u32>().prop_map(Fields::from_bits_truncate),
+        fields in any::<u32>().prop_map(|bits| Fields::FIRST_RELEASE & Fields::from_bits_truncate(bits)),
         exited_total in counters(),
         health in prop::array::uniform8(number()),
         cpus in prop::collection::btree_map(any::<u32>(), prop::array::uniform10(0..1_u64 << 60), 0..6),
@@ -122,9 +123,9 @@ prop_compose! {
             exited_total,
             health: SourceHealth {
                 tasks_vanished, permission_denied, malformed, exits_lost,
-                intervals_late: late, intervals_skipped: skipped, own_cpu_ns: cpu, own_rss_bytes: rss,
+                intervals_late: late, intervals_skipped: skipped, own_cpu_ns: cpu, own_rss_bytes: rss, ..SourceHealth::default()
             },
-            cpus: cpus.into_iter().map(|(cpu, modes)| CpuSample { cpu, times: CpuTimes::from_array(modes) }).collect(),
+            cpus: cpus.into_iter().map(|(cpu, modes)| CpuSample { cpu, times: CpuTimes::from_array(modes), ..CpuSample::default() }).collect(),
             processes: processes.into_iter().map(|(key, (parent_pid, info, ended_threads))| {
                 ProcessSample { key, parent_pid, info, ended_threads }
             }).collect(),

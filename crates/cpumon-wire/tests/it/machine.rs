@@ -79,11 +79,13 @@ impl Machine {
             host: host.host,
             boot: host.boot,
             source: SourceKind::Bpf,
-            fields: Fields::all(),
+            fields: Fields::FIRST_RELEASE,
             is_complete: true,
             begin: moment(boot_ns - 4_000_000),
             end: moment(boot_ns),
-            cpus: (0..4).map(|cpu| CpuSample { cpu, times: cpu_times(&mut random) }).collect(),
+            cpus: (0..4)
+                .map(|cpu| CpuSample { cpu, times: cpu_times(&mut random), ..CpuSample::default() })
+                .collect(),
             ..Snapshot::default()
         };
         let mut machine =
@@ -152,6 +154,7 @@ impl Machine {
                 priority: 20,
                 last_cpu: u16::try_from(random.below(4)).unwrap(),
                 counters: counters(random),
+                ..ThreadSample::default()
             });
         }
         key

@@ -247,6 +247,7 @@ impl TaskRecord {
             priority: self.priority,
             last_cpu: self.cpu,
             counters: self.counters(),
+            ..ThreadSample::default()
         }
     }
 }
