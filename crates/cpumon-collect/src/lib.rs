@@ -27,6 +27,7 @@
 
 use cpumon_model::{HostInfo, SourceKind};
 
+mod diagnosis;
 mod error;
 mod options;
 #[doc(hidden)]
@@ -36,6 +37,7 @@ mod schedule;
 pub mod scrub;
 mod source;
 
+pub use diagnosis::{Check, CheckState, Diagnosis, DoctorOptions, Topic};
 pub use error::CollectError;
 pub use options::{ParseSourceError, SourceChoice, SourceOptions};
 pub use schedule::{IntervalError, MAX_INTERVAL, MIN_INTERVAL, Schedule, Tick, parse_interval};
@@ -72,4 +74,11 @@ pub fn open(options: &SourceOptions) -> Result<Opened, CollectError> {
 /// Errors: the kernel's boot id cannot be read.
 pub fn host_info(options: &SourceOptions) -> Result<HostInfo, CollectError> {
     source::platform::host_info(options)
+}
+
+/// Tells what this machine lets cpumon measure, why, and how to get the rest. Needs no right; without [`DoctorOptions::load`]
+/// it only reads files.
+#[must_use]
+pub fn diagnose(options: &DoctorOptions) -> Diagnosis {
+    source::platform::diagnose(options)
 }

@@ -3,7 +3,7 @@
 
 use cpumon_model::HostInfo;
 
-use crate::{CollectError, Opened, SourceOptions};
+use crate::{Check, CollectError, Diagnosis, DoctorOptions, Opened, SourceOptions, Topic};
 
 /// There is no source here.
 pub(crate) fn open(_options: &SourceOptions) -> Result<Opened, CollectError> {
@@ -13,4 +13,10 @@ pub(crate) fn open(_options: &SourceOptions) -> Result<Opened, CollectError> {
 /// There is nobody to describe the host.
 pub(crate) fn host_info(_options: &SourceOptions) -> Result<HostInfo, CollectError> {
     Err(CollectError::Unsupported)
+}
+
+/// Nothing can be measured, which is one finding.
+pub(crate) fn diagnose(_options: &DoctorOptions) -> Diagnosis {
+    let check = Check::new(Topic::Probes, "source", "measuring this machine");
+    Diagnosis { checks: vec![check.missing(CollectError::Unsupported.to_string(), "")] }
 }

@@ -51,6 +51,8 @@ pub enum Command {
     Import(ImportArgs),
     /// Ask a store in SQL, read-only
     Sql(SqlArgs),
+    /// Tell what can be measured here, why not the rest, and how to get it
+    Doctor(DoctorArgs),
     /// Write the manual pages
     Man(ManArgs),
     /// Write a shell's completions to standard output
@@ -352,6 +354,23 @@ pub enum SqlForm {
     Csv,
     /// One JSON object a line
     Jsonl,
+}
+
+/// `cpumon doctor`.
+#[derive(Clone, Debug, Args)]
+pub struct DoctorArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Only read files; do not load the probes to see whether they do
+    #[arg(long)]
+    pub no_load: bool,
+    /// Where procfs is mounted, for containers that see the host's elsewhere
+    #[arg(long, value_name = "DIR", default_value = "/proc")]
+    pub proc_root: PathBuf,
+    /// Where sysfs is mounted
+    #[arg(long, value_name = "DIR", default_value = "/sys")]
+    pub sys_root: PathBuf,
 }
 
 /// `cpumon man`.

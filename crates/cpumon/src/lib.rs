@@ -9,6 +9,7 @@ pub mod client;
 mod clock;
 mod data;
 pub mod desk;
+mod doctor;
 pub mod exit;
 pub mod feeds;
 pub mod hub;
@@ -62,6 +63,7 @@ pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
         }
         Command::Hosts(args) => to_stdout(|out| status::hosts(args, out)),
         Command::Status(args) => to_stdout(|out| status::status(args, out)),
+        Command::Doctor(args) => to_stdout(|out| doctor::doctor(args, out)),
         Command::Man(args) => to_stdout(|out| man::man(args, out)),
         Command::Completions(args) => to_stdout(|out| man::completions(args, out)),
     }

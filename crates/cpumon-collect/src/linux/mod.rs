@@ -3,11 +3,12 @@
 
 use cpumon_model::{HostInfo, SourceKind};
 
-use crate::{CollectError, Opened, SourceChoice, SourceOptions};
+use crate::{CollectError, Diagnosis, DoctorOptions, Opened, SourceChoice, SourceOptions};
 
 mod bpf;
 mod clock;
 mod cpustat;
+mod doctor;
 mod file;
 mod host;
 mod own;
@@ -33,6 +34,11 @@ pub(crate) fn open(options: &SourceOptions) -> Result<Opened, CollectError> {
 /// Describes this machine.
 pub(crate) fn host_info(options: &SourceOptions) -> Result<HostInfo, CollectError> {
     host::host_info(options)
+}
+
+/// Tells what works here.
+pub(crate) fn diagnose(options: &DoctorOptions) -> Diagnosis {
+    doctor::diagnose(options)
 }
 
 fn open_bpf(options: &SourceOptions, reason: &str) -> Result<Opened, CollectError> {

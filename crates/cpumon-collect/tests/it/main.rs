@@ -3,6 +3,7 @@
 
 mod alloc;
 mod bpf;
+mod doctor;
 mod real;
 mod support;
 mod tree;

@@ -127,3 +127,20 @@ fn an_empty_answer_is_missing_data() {
     assert_eq!(unknown.status.code(), Some(1));
     assert!(text(&unknown.stderr).contains("nobody"));
 }
+
+#[test]
+fn the_doctor_tells_a_sound_machine_from_an_empty_one() {
+    let here = run(&["doctor", "--json"]);
+    let found: serde_json::Value = serde_json::from_slice(&here.stdout).unwrap();
+    let is_complete = found["is_complete"].as_bool().unwrap();
+    assert_eq!(here.status.code(), Some(if is_complete { 0 } else { 3 }), "{found}");
+    let checks = found["checks"].as_array().unwrap();
+    let state = |name: &str| checks.iter().find(|check| check["name"] == name).unwrap()["state"].clone();
+    assert_eq!(state("procfs"), "available");
+
+    let nowhere = tempfile::tempdir().unwrap();
+    let root = nowhere.path().to_str().unwrap();
+    let output = run(&["doctor", "--no-load", "--proc-root", root, "--sys-root", root]);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(text(&output.stdout).contains("vmlinux"), "{output:?}");
+}

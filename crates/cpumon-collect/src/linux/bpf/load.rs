@@ -62,7 +62,7 @@ pub(crate) fn refused(probe: &str, step: &str, error: &libbpf_rs::Error) -> Coll
 }
 
 /// libbpf prints to stderr unless told otherwise; its words go to the log, where they are asked for.
-fn route_messages() {
+pub(crate) fn route_messages() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         libbpf_rs::set_print(Some((PrintLevel::Info, |_, text| log::debug!("libbpf: {}", text.trim_end()))));

@@ -23,6 +23,8 @@ mod renames;
 mod tasks;
 mod tracker;
 
+pub(super) use load::route_messages;
+
 use cpumon_model::{BootId, Fields, HostId, Snapshot, SourceKind};
 
 use self::lifecycle::Lifecycle;
@@ -43,6 +45,30 @@ const FIELDS: Fields = Fields::USER
     .union(Fields::SWITCHES)
     .union(Fields::CPUS)
     .union(Fields::EXITS);
+
+/// A probe as the doctor knows it.
+pub(crate) struct Probe {
+    /// The name of its directory.
+    pub(crate) name: &'static str,
+    /// What it gives.
+    pub(crate) gives: &'static str,
+    /// Loads and attaches it for a moment.
+    pub(crate) try_loading: fn() -> Result<(), CollectError>,
+}
+
+/// Every probe.
+pub(crate) const PROBES: [Probe; 2] = [
+    Probe {
+        name: "tasks",
+        gives: "every thread of the host in one pass of the kernel's task iterator",
+        try_loading: || TaskIterator::open().map(drop),
+    },
+    Probe {
+        name: "lifecycle",
+        gives: "every process that lived and died between two snapshots, with its name and final counters",
+        try_loading: || Lifecycle::open().map(drop),
+    },
+];
 
 /// Measures with BPF.
 pub(crate) struct BpfSource {

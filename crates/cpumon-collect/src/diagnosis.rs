@@ -1,0 +1,148 @@
+//! What this machine lets cpumon measure, as data: [`Diagnosis`]. In: the looks of the platform's doctor. Out: checks that
+//! any face can print. Why apart from the platform: the words for people and for programs come from one place.
+
+use std::path::PathBuf;
+
+/// Where the doctor looks, and whether it may try.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DoctorOptions {
+    /// Where procfs is mounted; tests put a tree of their own here.
+    pub proc_root: PathBuf,
+    /// Where sysfs is mounted.
+    pub sys_root: PathBuf,
+    /// The root under which signs of a container are looked for.
+    pub fs_root: PathBuf,
+    /// Load each probe for a moment: the only sure answer. Without it the files alone are read.
+    pub load: bool,
+}
+
+impl Default for DoctorOptions {
+    fn default() -> Self {
+        Self { proc_root: "/proc".into(), sys_root: "/sys".into(), fs_root: "/".into(), load: true }
+    }
+}
+
+/// All checks, in the order in which they are read best.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Diagnosis {
+    /// Grouped by topic.
+    pub checks: Vec<Check>,
+}
+
+impl Diagnosis {
+    /// Whether all is there that full measuring needs.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        !self.checks.iter().any(|check| matches!(check.state, CheckState::Missing | CheckState::Unknown))
+    }
+
+    /// How many checks have this state.
+    #[must_use]
+    pub fn count(&self, state: CheckState) -> usize {
+        self.checks.iter().filter(|check| check.state == state).count()
+    }
+}
+
+/// One thing that measuring needs or is shaped by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// What it belongs to.
+    pub topic: Topic,
+    /// Its name: a probe, a tracepoint, a capability, a file.
+    pub name: String,
+    /// There or not.
+    pub state: CheckState,
+    /// What was found, and why it is so.
+    pub finding: String,
+    /// What it gives, or would give.
+    pub gives: String,
+    /// How to get it; empty where nothing is missing or nothing helps.
+    pub help: String,
+}
+
+impl Check {
+    pub(crate) fn new(topic: Topic, name: impl Into<String>, gives: impl Into<String>) -> Self {
+        Self {
+            topic,
+            name: name.into(),
+            state: CheckState::Unknown,
+            finding: String::new(),
+            gives: gives.into(),
+            help: String::new(),
+        }
+    }
+
+    pub(crate) fn found(mut self, state: CheckState, finding: impl Into<String>) -> Self {
+        (self.state, self.finding) = (state, finding.into());
+        self
+    }
+
+    pub(crate) fn available(self, finding: impl Into<String>) -> Self {
+        self.found(CheckState::Available, finding)
+    }
+
+    pub(crate) fn missing(self, finding: impl Into<String>, help: impl Into<String>) -> Self {
+        let mut check = self.found(CheckState::Missing, finding);
+        check.help = help.into();
+        check
+    }
+
+    pub(crate) fn note(self, finding: impl Into<String>) -> Self {
+        self.found(CheckState::Note, finding)
+    }
+}
+
+/// What a check belongs to.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// What cpumon loads.
+    Probes,
+    /// What this process may do.
+    Rights,
+    /// What the kernel can do.
+    Kernel,
+    /// The kernel's events.
+    Tracepoints,
+    /// Where the kernel runs, and what that does to the figures.
+    Surroundings,
+}
+
+impl Topic {
+    /// Its stable name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Probes => "probes",
+            Self::Rights => "rights",
+            Self::Kernel => "kernel",
+            Self::Tracepoints => "tracepoints",
+            Self::Surroundings => "surroundings",
+        }
+    }
+}
+
+/// Whether a thing is there.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum CheckState {
+    /// There.
+    Available,
+    /// Not there, and missed.
+    Missing,
+    /// It cannot be told from here.
+    Unknown,
+    /// Neither good nor bad: it shapes what the figures mean.
+    Note,
+}
+
+impl CheckState {
+    /// Its stable name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Available => "available",
+            Self::Missing => "missing",
+            Self::Unknown => "unknown",
+            Self::Note => "note",
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What the kernel's type information tells. In: `kernel/btf/vmlinux` of sysfs. Out: checks of BPF features, of the
+//! kernel's accounting options and of each tracepoint. Needs no right at all.
+
+use libbpf_rs::btf::types::{Enum, Struct};
+use libbpf_rs::btf::{Btf, BtfType};
+
+use crate::{Check, CheckState, DoctorOptions, Topic};
+
+const BTF_FILE: &str = "kernel/btf/vmlinux";
+
+/// Tracepoints with what their events tell. Several in a row belong together and are of use only together.
+const TRACEPOINTS: [(&str, &[&str], &str); 10] = [
+    ("sched_switch", &["sched_switch"], "run time, run delay and blocked time of each thread; who left last"),
+    ("sched_wakeup", &["sched_wakeup"], "the run delay after a wake-up"),
+    ("sched_wakeup_new", &["sched_wakeup_new"], "the run delay of a new thread"),
+    ("sched_waking", &["sched_waking"], "wake-ups where they are asked for, on the waker's CPU"),
+    ("sched_process_fork", &["sched_process_fork"], "who began, and from whom"),
+    ("sched_process_exec", &["sched_process_exec"], "names of processes too short-lived to be looked at"),
+    ("sched_process_exit", &["sched_process_exit"], "final counters of what ends between two snapshots"),
+    (
+        "irq_handler_entry, _exit",
+        &["irq_handler_entry", "irq_handler_exit"],
+        "time in hard interrupts, by name",
+    ),
+    ("softirq_entry, _exit", &["softirq_entry", "softirq_exit"], "time in soft interrupts, by kind"),
+    (
+        "irq vectors (x86)",
+        &[
+            "local_timer_entry",
+            "local_timer_exit",
+            "reschedule_entry",
+            "reschedule_exit",
+            "call_function_entry",
+            "call_function_exit",
+            "call_function_single_entry",
+            "call_function_single_exit",
+            "irq_work_entry",
+            "irq_work_exit",
+        ],
+        "time in the timer's and other CPUs' interrupts",
+    ),
+];
+
+pub(super) fn checks(options: &DoctorOptions) -> Vec<Check> {
+    super::super::bpf::route_messages();
+    let path = options.sys_root.join(BTF_FILE);
+    let gives = "probes that fit this kernel without being compiled here (CO-RE)";
+    let check = Check::new(Topic::Kernel, "BTF", gives);
+    let help = "a kernel with CONFIG_DEBUG_INFO_BTF (5.8 or newer; every large distribution's has it)";
+    let size = match std::fs::metadata(&path) {
+        Ok(file) => file.len(),
+        Err(error) => {
+            let check = check.missing(format!("no {}: {error}", path.display()), help);
+            return std::iter::once(check).chain(unknown_without_btf()).collect();
+        }
+    };
+    match Btf::from_path(&path) {
+        Ok(btf) => {
+            let first = check.available(format!("{}, {} kB", path.display(), size / 1000));
+            let rest = bpf_features(&btf).into_iter().chain(accounting(&btf)).chain(tracepoints(&btf));
+            std::iter::once(first).chain(rest).collect()
+        }
+        Err(error) => {
+            let check = check.missing(format!("{} is unusable: {error}", path.display()), help);
+            std::iter::once(check).chain(unknown_without_btf()).collect()
+        }
+    }
+}
+
+/// Each tracepoint is named all the same: what it would give is worth knowing.
+fn unknown_without_btf() -> impl Iterator<Item = Check> {
+    TRACEPOINTS.iter().map(|(name, _, gives)| {
+        let check = Check::new(Topic::Tracepoints, *name, *gives);
+        check.found(CheckState::Unknown, "cannot be told without BTF, nor traced")
+    })
+}
+
+fn bpf_features(btf: &Btf<'_>) -> Vec<Check> {
+    let newer = "a newer kernel";
+    let check = |name: &str, gives: &str, is_there: bool, how: &str| {
+        let check = Check::new(Topic::Kernel, name, gives);
+        if is_there { check.available(how) } else { check.missing(format!("this kernel lacks {how}"), newer) }
+    };
+    vec![
+        check("iter/task", "all threads in one pass", has(btf, "bpf_iter_task"), "bpf_iter_task"),
+        check(
+            "ring buffer",
+            "exits and execs in the order in which they happened",
+            enumerates(btf, "bpf_map_type", "BPF_MAP_TYPE_RINGBUF"),
+            "BPF_MAP_TYPE_RINGBUF",
+        ),
+        check(
+            "task storage",
+            "counters kept in each thread, read in the same pass",
+            enumerates(btf, "bpf_map_type", "BPF_MAP_TYPE_TASK_STORAGE"),
+            "BPF_MAP_TYPE_TASK_STORAGE",
+        ),
+        check(
+            "tp_btf",
+            "programs on tracepoints that read kernel types directly",
+            has(btf, "btf_trace_sched_switch"),
+            "btf_trace_sched_switch",
+        ),
+        check(
+            "raw_tp",
+            "programs on tracepoints where tp_btf is missing",
+            enumerates(btf, "bpf_prog_type", "BPF_PROG_TYPE_RAW_TRACEPOINT"),
+            "BPF_PROG_TYPE_RAW_TRACEPOINT",
+        ),
+    ]
+}
+
+/// Options of the kernel's configuration that leave a member in a struct.
+fn accounting(btf: &Btf<'_>) -> Vec<Check> {
+    let delay =
+        Check::new(Topic::Kernel, "run delay", "the kernel's own run delay of each thread (BPF source)");
+    let irq =
+        Check::new(Topic::Kernel, "irq time accounting", "interrupts kept out of threads by the kernel");
+    let steal =
+        Check::new(Topic::Kernel, "steal clock", "time that the hypervisor gave to others, in /proc/stat");
+    vec![
+        if has_member(btf, "sched_info", "run_delay") {
+            delay.available("sched_info.run_delay")
+        } else {
+            delay.missing("this kernel lacks sched_info.run_delay", "a kernel with CONFIG_SCHED_INFO")
+        },
+        if has_member(btf, "rq", "prev_irq_time") {
+            irq.note("on: the scheduler's clock leaves interrupts out of run time")
+        } else {
+            irq.note("off: interrupts are inside the run time of whoever was interrupted, unless measured by event")
+        },
+        if has_member(btf, "rq", "prev_steal_time_rq") {
+            steal.note(
+                "on: the scheduler's clock leaves steal out of run time; times between events have it inside",
+            )
+        } else {
+            steal.note("off: steal, if any, is inside run time")
+        },
+    ]
+}
+
+fn tracepoints(btf: &Btf<'_>) -> Vec<Check> {
+    let look = |(name, events, gives): &(&str, &[&str], &str)| {
+        let check = Check::new(Topic::Tracepoints, *name, *gives);
+        let is_missing = |event: &&&str| !has(btf, &format!("btf_trace_{event}"));
+        let missing: Vec<&str> = events.iter().filter(is_missing).copied().collect();
+        match missing.len() {
+            0 if events.len() == 1 => check.available("there"),
+            0 => check.available(format!("all {} there", events.len())),
+            count if count == events.len() && name.contains("x86") => {
+                check.note("none: another architecture, or CONFIG_X86_LOCAL_APIC is off")
+            }
+            _ => check.missing(format!("this kernel lacks {}", missing.join(", ")), "another kernel"),
+        }
+    };
+    TRACEPOINTS.iter().map(look).collect()
+}
+
+fn has(btf: &Btf<'_>, name: &str) -> bool {
+    btf.type_by_name::<BtfType<'_>>(name).is_some()
+}
+
+fn enumerates(btf: &Btf<'_>, kind: &str, name: &str) -> bool {
+    let Some(kind) = btf.type_by_name::<Enum<'_>>(kind) else { return false };
+    kind.iter().any(|member| member.name.is_some_and(|found| found == name))
+}
+
+fn has_member(btf: &Btf<'_>, kind: &str, name: &str) -> bool {
+    let Some(kind) = btf.type_by_name::<Struct<'_>>(kind) else { return false };
+    kind.iter().any(|member| member.name.is_some_and(|found| found == name))
+}

@@ -1,0 +1,60 @@
+//! What cpumon loads. In: each probe's loader. Out: whether it loads here, and why not. Why: files tell what should work;
+//! only the kernel's verifier tells what does.
+
+use super::super::bpf;
+use super::rights::Rights;
+use crate::{Check, CheckState, CollectError, DoctorOptions, SourceOptions, Topic};
+
+pub(super) fn checks(options: &DoctorOptions, rights: &Rights) -> Vec<Check> {
+    let mut checks: Vec<Check> = bpf::PROBES.iter().map(|probe| bpf_probe(probe, options, rights)).collect();
+    checks.push(procfs(options));
+    checks
+}
+
+fn bpf_probe(probe: &bpf::Probe, options: &DoctorOptions, rights: &Rights) -> Check {
+    let check = Check::new(Topic::Probes, probe.name, probe.gives);
+    if !options.load {
+        return if rights.may_trace() {
+            check.note("not tried; the rights for it are there")
+        } else {
+            check.missing("not tried: the rights for it are missing", HELP)
+        };
+    }
+    match (probe.try_loading)() {
+        Ok(()) => check.available("loads and attaches"),
+        Err(error) => {
+            let help = if rights.may_trace() { String::new() } else { HELP.to_owned() };
+            check.missing(reason(&error), help)
+        }
+    }
+}
+
+/// How to grant them stands with the rights.
+const HELP: &str = "CAP_BPF and CAP_PERFMON, see below";
+
+/// The reason without the help that its one-line form brings along.
+fn reason(error: &CollectError) -> String {
+    let text = match error {
+        CollectError::BpfUnavailable { reason } => reason.clone(),
+        other => other.to_string(),
+    };
+    text.split(';').next().unwrap_or_default().to_owned()
+}
+
+fn procfs(options: &DoctorOptions) -> Check {
+    let gives = "every thread's run time without any right; blind to what lives and dies between two looks";
+    let check = Check::new(Topic::Probes, "procfs", gives);
+    let source = SourceOptions {
+        choice: crate::SourceChoice::Procfs,
+        proc_root: options.proc_root.clone(),
+        fs_root: options.fs_root.clone(),
+        ..SourceOptions::default()
+    };
+    match crate::open(&source) {
+        Ok(_) => check.available(format!("{} can be read", options.proc_root.display())),
+        Err(error) => {
+            let check = check.found(CheckState::Missing, error.to_string());
+            Check { help: "mount procfs: mount -t proc proc /proc".to_owned(), ..check }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! How the doctor's findings read, at each width.
+
+use super::*;
+
+fn diagnosis() -> Diagnosis {
+    let check = |topic, name: &str, state, finding: &str, gives: &str, help: &str| Check {
+        topic,
+        name: name.into(),
+        state,
+        finding: finding.into(),
+        gives: gives.into(),
+        help: help.into(),
+    };
+    let grant = "run as root, or: setcap cap_bpf,cap_perfmon+ep /usr/local/bin/cpumon; in a systemd unit: \
+                 AmbientCapabilities=CAP_BPF CAP_PERFMON";
+    Diagnosis {
+        checks: vec![
+            check(
+                Topic::Probes,
+                "lifecycle",
+                CheckState::Missing,
+                "cannot load the probe `lifecycle`: Operation not permitted (os error 1)",
+                "every process that lived and died between two snapshots",
+                grant,
+            ),
+            check(Topic::Rights, "CAP_BPF", CheckState::Available, "granted", "loading BPF programs", ""),
+            check(
+                Topic::Tracepoints,
+                "irq_handler_entry, _exit",
+                CheckState::Unknown,
+                "cannot be told without BTF",
+                "time in hard interrupts, by name",
+                "",
+            ),
+            check(
+                Topic::Surroundings,
+                "hypervisor",
+                CheckState::Note,
+                "yes: evil\u{1b}[2J",
+                "a running thread may not really run",
+                "",
+            ),
+        ],
+    }
+}
+
+fn at(columns: usize) -> String {
+    let mut text = Vec::new();
+    write_text(&diagnosis(), columns, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    for line in text.lines() {
+        assert!(line.width() <= columns, "{} > {columns}: {line}", line.width());
+        assert_eq!(line.trim_end(), line);
+    }
+    text
+}
+
+#[test]
+fn it_fits_every_width() {
+    for columns in 40..=120 {
+        at(columns);
+    }
+    insta::assert_snapshot!([40, 80, 120].map(at).join("\n================\n"));
+}
+
+#[test]
+fn a_single_missing_or_unknown_check_makes_it_incomplete() {
+    let mut diagnosis = diagnosis();
+    assert!(!diagnosis.is_complete());
+    diagnosis.checks.retain(|check| check.state != CheckState::Missing);
+    assert!(!diagnosis.is_complete(), "unknown is not there");
+    diagnosis.checks.retain(|check| check.state != CheckState::Unknown);
+    assert!(diagnosis.is_complete());
+}
