@@ -52,11 +52,11 @@ pub struct QueueOptions {
     pub max_intervals: usize,
     /// Bytes of memory that waiting intervals may take.
     pub max_bytes: usize,
-    /// Time between commits.
+    /// Longest time from the receipt of an interval to the commit that puts it into the file, while the disk keeps up.
     pub commit_every: Duration,
     /// Time between attempts to store while there is no room.
     pub retry_every: Duration,
-    /// Time that maintenance (sealing, retention) may take after each commit.
+    /// Time that maintenance (sealing, retention) may take between two commits.
     pub maintain_budget: Duration,
 }
 
@@ -65,9 +65,9 @@ impl Default for QueueOptions {
         Self {
             max_intervals: 65_536,
             max_bytes: 256 << 20,
-            commit_every: Duration::from_millis(900),
+            commit_every: Duration::from_millis(500),
             retry_every: Duration::from_secs(5),
-            maintain_budget: Duration::from_millis(200),
+            maintain_budget: Duration::from_millis(100),
         }
     }
 }

@@ -132,15 +132,28 @@ struct Worker {
     options: QueueOptions,
     state: StoreState,
     retry_at: Option<Instant>,
+    /// When the open transaction must end: it goes by the receipt of the oldest interval in it.
     next_commit: Instant,
+    next_maintenance: Instant,
     /// In the open transaction: intervals, thread rows.
     open: (u64, u64),
 }
 
 impl Worker {
     fn new(writer: Writer, queue: Arc<Queue>, options: QueueOptions) -> Self {
-        let next_commit = Instant::now() + options.commit_every;
-        Self { writer, queue, options, state: StoreState::Ok, retry_at: None, next_commit, open: (0, 0) }
+        let now = Instant::now();
+        let next_commit = now + options.commit_every;
+        let state = StoreState::Ok;
+        Self {
+            writer,
+            queue,
+            options,
+            state,
+            retry_at: None,
+            next_commit,
+            next_maintenance: now,
+            open: (0, 0),
+        }
     }
 
     fn run(&mut self) {
@@ -182,6 +195,7 @@ impl Worker {
 
     /// Puts one interval, or counts it as dropped while there is no room.
     fn handle(&mut self, entry: &Entry) {
+        self.next_commit = self.next_commit.min(entry.received + self.options.commit_every);
         if self.retry_at.is_some() {
             self.writer.note_dropped(&entry.copy.interval, "store full");
             self.queue.lock().count_dropped(entry.copy.interval.host, 1);
@@ -211,13 +225,10 @@ impl Worker {
         self.writer.add_losses(lost);
         let is_due = self.retry_at.is_none_or(|retry_at| is_last || Instant::now() >= retry_at);
         if is_due {
-            let budget = if is_last { Duration::ZERO } else { self.options.maintain_budget };
             match self.writer.commit() {
                 Ok(()) => {
                     self.recover();
-                    if let Err(error) = self.writer.maintain(budget) {
-                        self.stumble(&error);
-                    }
+                    self.maintain(is_last);
                 }
                 Err(error) => self.stumble(&error),
             }
@@ -226,6 +237,19 @@ impl Worker {
         inner.flush_wanted = false;
         drop(inner);
         self.queue.settled.notify_all();
+    }
+
+    /// Keeps the store in shape, at most once in the time between two commits: what is late is not kept waiting by it.
+    fn maintain(&mut self, is_last: bool) {
+        let now = Instant::now();
+        if now < self.next_maintenance {
+            return;
+        }
+        self.next_maintenance = now + self.options.commit_every;
+        let budget = if is_last { Duration::ZERO } else { self.options.maintain_budget };
+        if let Err(error) = self.writer.maintain(budget) {
+            self.stumble(&error);
+        }
     }
 
     /// After a commit that worked.
@@ -263,5 +287,34 @@ impl Worker {
         for (host, intervals) in self.writer.take_rolled_back() {
             inner.count_dropped(host, intervals);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transaction_ends_by_the_receipt_of_its_oldest_interval() {
+        let dir = tempfile::tempdir().unwrap();
+        let writer = Writer::open(&dir.path().join("s.sqlite"), &StoreOptions::default()).unwrap();
+        let options = QueueOptions { commit_every: Duration::from_mins(1), ..QueueOptions::default() };
+        let queue = Arc::new(Queue::new(&options));
+        let mut worker = Worker::new(writer, Arc::clone(&queue), options);
+        for sequence in 1..=3_u8 {
+            let interval = Interval { sequence: sequence.into(), ..Interval::default() };
+            assert!(queue.try_put(&HostInfo::default(), Trust::Local, None, &interval));
+        }
+        let mut batch = Vec::new();
+        queue.lock().take(BATCH, &mut batch);
+        let late = Instant::now() + Duration::from_secs(30);
+        worker.next_commit = late + Duration::from_mins(1);
+        for entry in &batch {
+            worker.handle(entry);
+        }
+        assert_eq!(worker.next_commit, batch[0].received + Duration::from_mins(1));
+        assert_eq!(worker.open.0, 3);
+        worker.settle(false);
+        assert!(worker.next_commit > batch[2].received + Duration::from_mins(1), "nothing is open");
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Trust};
 
@@ -24,6 +24,7 @@ pub(super) struct Entry {
     pub(super) loss: Option<LossCounts>,
     pub(super) copy: ActiveCopy,
     pub(super) received_wall_ns: i64,
+    pub(super) received: Instant,
     bytes: usize,
 }
 
@@ -121,6 +122,7 @@ impl Queue {
         loss: Option<&LossCounts>,
         interval: &Interval,
     ) -> bool {
+        let (received, received_wall_ns) = (Instant::now(), wall_now_ns());
         let mut copy = self.lock().pool.pop().unwrap_or_default();
         copy.fill(interval);
         let rows = &copy.interval;
@@ -128,7 +130,6 @@ impl Queue {
             + rows.threads.len() * size_of_val_of(&rows.threads)
             + rows.processes.len() * (size_of_val_of(&rows.processes) + NAMES_BYTES)
             + rows.cpus.len() * size_of_val_of(&rows.cpus);
-        let received_wall_ns = wall_now_ns();
         let mut inner = self.lock();
         let has_room = inner.entries.len() < self.options.max_intervals
             && inner.bytes + bytes <= self.options.max_bytes
@@ -140,7 +141,8 @@ impl Queue {
         }
         let info = inner.info(interval.host, info);
         inner.bytes += bytes;
-        inner.entries.push_back(Entry { info, trust, loss: loss.copied(), copy, received_wall_ns, bytes });
+        let loss = loss.copied();
+        inner.entries.push_back(Entry { info, trust, loss, copy, received_wall_ns, received, bytes });
         drop(inner);
         self.filled.notify_one();
         true
