@@ -6,6 +6,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use cpumon_link::{SenderOptions, UdpSender};
+use cpumon_model::SourceKind;
 use cpumon_wire::Datagrams;
 
 use crate::args::in_words;
@@ -57,6 +58,12 @@ impl Agent {
             totals: Totals::default(),
             failed_in_a_row: 0,
         })
+    }
+
+    /// Which source measures.
+    #[must_use]
+    pub fn source_kind(&self) -> SourceKind {
+        self.sampler.kind()
     }
 
     /// Who measures and why, how often, to whom: one line.

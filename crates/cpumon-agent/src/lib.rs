@@ -16,12 +16,24 @@ mod settings;
 
 use std::sync::atomic::AtomicBool;
 
+use cpumon_collect::Keep;
+use cpumon_model::SourceKind;
+
 pub use agent::Agent;
 pub use args::AgentArgs;
 pub use process::{DataMissing, Signals, log_to_stderr, wake_on};
 pub use report::Totals;
 pub use sampler::{Sampler, SamplerOptions, Step};
 pub use settings::Settings;
+
+/// Gives up the capabilities that only opening needed: for the calling thread and those it starts from now on. A machine
+/// that refuses is measured all the same, and it is said.
+pub fn give_up_rights(kind: SourceKind, keep: Keep) {
+    match cpumon_collect::drop_capabilities(kind, keep) {
+        Ok(left) => log::debug!("capabilities left: {left}"),
+        Err(error) => log::warn!("cannot give up capabilities: {error}"),
+    }
+}
 
 /// Measures and sends as `args` say, until `stop` is set or the wanted number of snapshots was made. Whoever sets `stop` unparks the
 /// calling thread ([`wake_on`] does for signals).
@@ -31,5 +43,6 @@ pub use settings::Settings;
 pub fn run(args: &AgentArgs, stop: &AtomicBool) -> anyhow::Result<()> {
     let mut agent = Agent::open(&Settings::from(args))?;
     log::info!("{}", agent.start_line());
+    give_up_rights(agent.source_kind(), Keep::Names);
     agent.run(stop)
 }

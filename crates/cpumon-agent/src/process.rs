@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use cpumon_collect::Keep;
+use cpumon_model::SourceKind;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
@@ -79,7 +81,13 @@ impl Signals {
 pub fn wake_on(signals: &[i32]) -> io::Result<()> {
     let mut caught = signal_hook::iterator::Signals::new(signals)?;
     let sleeper = std::thread::current();
-    let wake = move || caught.forever().for_each(|_| sleeper.unpark());
+    let wake = move || {
+        // It began with the rights of the thread that started it, and needs none of them beyond what all may keep.
+        if let Err(error) = cpumon_collect::drop_capabilities(SourceKind::Unknown, Keep::Names) {
+            log::debug!("the thread that waits for signals keeps its capabilities: {error}");
+        }
+        caught.forever().for_each(|_| sleeper.unpark());
+    };
     std::thread::Builder::new().name("signals".to_owned()).stack_size(SIGNAL_STACK_BYTES).spawn(wake)?;
     Ok(())
 }

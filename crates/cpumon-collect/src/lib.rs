@@ -39,7 +39,7 @@ mod source;
 
 pub use diagnosis::{Check, CheckState, Diagnosis, DoctorOptions, Topic};
 pub use error::CollectError;
-pub use options::{ParseSourceError, SourceChoice, SourceOptions};
+pub use options::{Keep, ParseSourceError, SourceChoice, SourceOptions};
 pub use schedule::{IntervalError, MAX_INTERVAL, MIN_INTERVAL, Schedule, Tick, parse_interval};
 pub use source::Source;
 
@@ -81,4 +81,12 @@ pub fn host_info(options: &SourceOptions) -> Result<HostInfo, CollectError> {
 #[must_use]
 pub fn diagnose(options: &DoctorOptions) -> Diagnosis {
     source::platform::diagnose(options)
+}
+
+/// Gives up every capability of the calling thread, and of those it starts later, that is not needed once a source of this
+/// kind is open, and the way to get one back by running another program. Says in words which are left.
+///
+/// Errors: the kernel refuses (a seccomp filter).
+pub fn drop_capabilities(kind: SourceKind, keep: Keep) -> std::io::Result<String> {
+    source::platform::drop_capabilities(kind, keep)
 }

@@ -46,6 +46,15 @@ impl std::fmt::Display for SourceChoice {
     }
 }
 
+/// Which capabilities outlive the opening of a source, where there are any.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Keep {
+    /// What shows the names of other users' programs (`CAP_SYS_PTRACE`).
+    Names,
+    /// That, and what reads and writes files in other users' directories (`CAP_DAC_OVERRIDE`).
+    Files,
+}
+
 /// How to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceOptions {

@@ -1,9 +1,9 @@
 //! Platforms without a source. In: the options. Out: [`CollectError::Unsupported`]. Why: the receiver's side of cpumon
 //! builds and runs where nothing can be measured yet.
 
-use cpumon_model::HostInfo;
+use cpumon_model::{HostInfo, SourceKind};
 
-use crate::{Check, CollectError, Diagnosis, DoctorOptions, Opened, SourceOptions, Topic};
+use crate::{Check, CollectError, Diagnosis, DoctorOptions, Keep, Opened, SourceOptions, Topic};
 
 /// There is no source here.
 pub(crate) fn open(_options: &SourceOptions) -> Result<Opened, CollectError> {
@@ -19,4 +19,9 @@ pub(crate) fn host_info(_options: &SourceOptions) -> Result<HostInfo, CollectErr
 pub(crate) fn diagnose(_options: &DoctorOptions) -> Diagnosis {
     let check = Check::new(Topic::Probes, "source", "measuring this machine");
     Diagnosis { checks: vec![check.missing(CollectError::Unsupported.to_string(), "")] }
+}
+
+/// Nothing was opened with any right.
+pub(crate) fn drop_capabilities(_kind: SourceKind, _keep: Keep) -> std::io::Result<String> {
+    Ok("none".to_owned())
 }

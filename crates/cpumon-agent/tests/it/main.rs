@@ -5,4 +5,5 @@ mod process;
 
 #[path = "../../../cpumon-link/tests/it/netns.rs"]
 mod netns;
+mod rights;
 mod travel;

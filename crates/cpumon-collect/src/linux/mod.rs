@@ -3,7 +3,7 @@
 
 use cpumon_model::{HostInfo, SourceKind};
 
-use crate::{CollectError, Diagnosis, DoctorOptions, Opened, SourceChoice, SourceOptions};
+use crate::{CollectError, Diagnosis, DoctorOptions, Keep, Opened, SourceChoice, SourceOptions};
 
 mod bpf;
 mod clock;
@@ -12,9 +12,14 @@ mod doctor;
 mod file;
 mod host;
 mod own;
+pub(crate) mod privileges;
 mod procfs;
 mod procinfo;
+mod release;
 mod split;
+
+/// What /proc does not show. It follows the reason, on the same line.
+const LOST: &str = "; lost without BPF: what begins and ends between two looks";
 
 /// Opens the source that `options` ask for.
 pub(crate) fn open(options: &SourceOptions) -> Result<Opened, CollectError> {
@@ -26,7 +31,7 @@ pub(crate) fn open(options: &SourceOptions) -> Result<Opened, CollectError> {
                 CollectError::BpfUnavailable { reason } => reason.clone(),
                 other => other.to_string(),
             };
-            open_procfs(options, format!("procfs: {why}"))
+            open_procfs(options, format!("procfs: {why}{LOST}"))
         }),
     }
 }
@@ -34,6 +39,11 @@ pub(crate) fn open(options: &SourceOptions) -> Result<Opened, CollectError> {
 /// Describes this machine.
 pub(crate) fn host_info(options: &SourceOptions) -> Result<HostInfo, CollectError> {
     host::host_info(options)
+}
+
+/// Gives up the capabilities that nobody needs once a source of this kind is open; says which are left.
+pub(crate) fn drop_capabilities(kind: SourceKind, keep: Keep) -> std::io::Result<String> {
+    privileges::drop_capabilities(kind, keep)
 }
 
 /// Tells what works here.

@@ -22,7 +22,9 @@ use std::thread::JoinHandle;
 
 use anyhow::{Context, anyhow};
 use cpumon_agent::{Sampler, SamplerOptions};
+use cpumon_collect::Keep;
 use cpumon_link::{DEFAULT_PORT, ReceiverOptions, UdpReceiver};
+use cpumon_model::SourceKind;
 use cpumon_store::StoreOptions;
 use cpumon_web::{HttpServer, Shutdown};
 
@@ -101,6 +103,11 @@ impl Desk {
         let udp = receiver.local_addresses().context("cannot tell the UDP address")?;
         let sampler =
             plan.measure.as_ref().map(Sampler::open).transpose().context("cannot measure this machine")?;
+        // Before the first other thread begins: threads inherit what is left.
+        cpumon_agent::give_up_rights(
+            sampler.as_ref().map_or(SourceKind::Unknown, Sampler::kind),
+            Keep::Files,
+        );
         let keeper = plan
             .store
             .as_ref()

@@ -217,3 +217,28 @@ fn a_store_that_cannot_be_is_said_with_what_to_do() {
         assert!(text(&output.stderr).contains(said), "{output:?}");
     }
 }
+
+/// Root may read and write everywhere; what loads programs into the kernel is gone.
+#[test]
+fn a_receiver_run_by_root_gives_up_what_it_does_not_need() {
+    const SYS_PTRACE: u64 = 1 << 19;
+    const DAC_OVERRIDE: u64 = 1 << 1;
+    if !is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::os::unix::fs::chown(dir.path(), Some(65_534), Some(65_534)).unwrap();
+    let store = dir.path().join("x.db");
+    let serve = Serve::start_with(cpumon(), &store, &["--interval", "100ms"]);
+    eventually("some data", || serve.status()["store"]["written"].as_u64().filter(|written| *written > 4));
+    for task in std::fs::read_dir(format!("/proc/{}/task", serve.pid)).unwrap() {
+        let status = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+        let value = |key| status.lines().find_map(|line| line.strip_prefix(key)).unwrap().trim();
+        let set = |key| u64::from_str_radix(value(key), 16).unwrap();
+        assert_eq!(set("CapEff:") & !(SYS_PTRACE | DAC_OVERRIDE), 0, "{status}");
+        assert_eq!((set("CapPrm:"), set("CapAmb:")), (set("CapEff:"), 0), "{status}");
+        assert_eq!(value("NoNewPrivs:"), "1", "{status}");
+    }
+    serve.stop();
+    assert!(store.exists() && run(&["hosts", "--store", store.to_str().unwrap()]).status.success());
+}

@@ -51,7 +51,8 @@ pub(crate) fn attach(probe: &'static str, object: &Object) -> Result<Vec<Link>, 
 pub(crate) fn refused(probe: &str, step: &str, error: &libbpf_rs::Error) -> CollectError {
     let help = match error.kind() {
         ErrorKind::PermissionDenied => {
-            "; grant CAP_BPF and CAP_PERFMON (setcap cap_bpf,cap_perfmon+ep) or run as root"
+            "; to grant it: setcap cap_bpf,cap_perfmon+ep PROGRAM, or in a systemd unit \
+             AmbientCapabilities=CAP_BPF CAP_PERFMON, or root"
         }
         ErrorKind::NotFound => "; the kernel misses what the probe needs (5.8 or newer with BTF has it)",
         _ => "",

@@ -1,5 +1,6 @@
 //! The kernel's version, configuration and lockdown. In: /proc, /sys. Out: checks of the kernel.
 
+use super::super::release::version_of;
 use super::text;
 use crate::{Check, DoctorOptions, Topic};
 
@@ -78,25 +79,5 @@ fn bpf_stats(options: &DoctorOptions) -> Check {
         Ok("0") => check.note("0: not measured (sysctl kernel.bpf_stats_enabled=1 switches it on)"),
         Ok(value) => check.note(format!("{value}: measured")),
         Err(why) => check.note(why.to_owned()),
-    }
-}
-
-/// `6.18.44-fc` is (6, 18).
-fn version_of(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(['.', '-', '+', '_']).map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_release_is_read_as_far_as_it_is_a_version() {
-        assert_eq!(version_of("6.18.44-fc-v669"), Some((6, 18)));
-        assert_eq!(version_of("5.8-rc1"), Some((5, 8)));
-        assert_eq!(version_of("5.10+"), Some((5, 10)));
-        assert_eq!(version_of("six"), None);
-        assert_eq!(version_of(""), None);
     }
 }

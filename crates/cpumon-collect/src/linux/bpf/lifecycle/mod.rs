@@ -16,6 +16,7 @@ use super::load::{self, Embedded};
 use super::lost::LostPage;
 use super::records::{Event, ExitEvent, LostExits};
 use crate::CollectError;
+use crate::source::platform::privileges;
 
 static OBJECT: &Embedded<[u8]> = &Embedded(*include_bytes!(concat!(env!("OUT_DIR"), "/lifecycle.bpf.o")));
 
@@ -201,6 +202,7 @@ pub(super) fn find_map<'obj>(object: &'obj Object, name: &str) -> Result<libbpf_
 fn spawn_helper(shared: &Arc<Shared>, stop: &Arc<OwnedFd>) -> std::io::Result<JoinHandle<()>> {
     let (shared, stop) = (Arc::clone(shared), Arc::clone(stop));
     std::thread::Builder::new().name("cpumon-ring".to_owned()).spawn(move || {
+        privileges::drop_all();
         let ring_fd = lock(&shared.ring).epoll_fd();
         #[expect(unsafe_code, reason = "libbpf hands out a number only")]
         // SAFETY: the ring buffer lives in `shared`, which this thread holds, and keeps the descriptor open.

@@ -1,0 +1,91 @@
+//! Giving rights up. In: the capabilities of the calling thread. Out: fewer of them. Why: they are needed to load the
+//! probes; what measures afterwards, for weeks, should be able to do nothing else.
+//!
+//! Capabilities belong to threads. Whoever opens a source gives them up right after, before it starts other threads,
+//! which inherit what is left; threads that run already give up their own ([`drop_all`]).
+
+use cpumon_model::SourceKind;
+use rustix::io::Errno;
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set, set_capabilities,
+    set_no_new_privs,
+};
+
+use super::release;
+use crate::Keep;
+
+/// Names of what may be kept, and what for.
+const KEPT: [(CapabilitySet, &str); 3] = [
+    (CapabilitySet::SYS_PTRACE, "CAP_SYS_PTRACE (names of other users' programs)"),
+    (CapabilitySet::DAC_OVERRIDE, "CAP_DAC_OVERRIDE (files in other users' directories)"),
+    (CapabilitySet::BPF, "CAP_BPF (this kernel asks for it at every look)"),
+];
+
+/// First version in which loaded programs work on without `CAP_BPF` where unprivileged BPF is disabled (bpf(2);
+/// before, every command was refused).
+const BPF_OBJECTS_ARE_ENOUGH_SINCE: (u32, u32) = (5, 19);
+
+/// Gives up every capability of the calling thread but those that are needed from now on. Says what is left.
+pub(crate) fn drop_capabilities(kind: SourceKind, keep: Keep) -> Result<String, std::io::Error> {
+    let mut wanted = CapabilitySet::SYS_PTRACE;
+    if keep == Keep::Files {
+        wanted |= CapabilitySet::DAC_OVERRIDE;
+    }
+    if kind == SourceKind::Bpf
+        && release::running().is_none_or(|version| version < BPF_OBJECTS_ARE_ENOUGH_SINCE)
+    {
+        wanted |= CapabilitySet::BPF;
+    }
+    let left = reduce_to(wanted)?;
+    let named: Vec<&str> =
+        KEPT.iter().filter(|(set, _)| left.contains(*set)).map(|(_, name)| *name).collect();
+    Ok(if named.is_empty() { "none".to_owned() } else { named.join(", ") })
+}
+
+/// Gives up all capabilities of the calling thread, which needs none. A kernel that refuses is no reason to end.
+pub(crate) fn drop_all() {
+    if let Err(error) = reduce_to(CapabilitySet::empty()) {
+        log::debug!("a thread keeps its capabilities: {error}");
+    }
+}
+
+fn reduce_to(wanted: CapabilitySet) -> Result<CapabilitySet, Errno> {
+    let left = capabilities(None)?.permitted & wanted;
+    set_no_new_privs(true)?;
+    clear_ambient_capability_set()
+        .or_else(|error| if error == Errno::INVAL { Ok(()) } else { Err(error) })?;
+    set_capabilities(
+        None,
+        CapabilitySets { effective: left, permitted: left, inheritable: CapabilitySet::empty() },
+    )?;
+    Ok(left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In a thread of its own: what is given up does not come back.
+    #[test]
+    fn what_is_given_up_is_gone_and_inherited_so() {
+        let (before, left, inherited) = std::thread::spawn(|| {
+            let before = capabilities(None).unwrap().permitted;
+            let said = drop_capabilities(SourceKind::Procfs, Keep::Names).unwrap();
+            let left = capabilities(None).unwrap();
+            assert_eq!(said == "none", left.permitted.is_empty(), "{said}: {left:?}");
+            let inherited = std::thread::spawn(|| {
+                let inherited = capabilities(None).unwrap();
+                drop_all();
+                assert_eq!(capabilities(None).unwrap().permitted, CapabilitySet::empty());
+                inherited
+            });
+            (before, left, inherited.join().unwrap())
+        })
+        .join()
+        .unwrap();
+        assert_eq!(left.permitted, before & CapabilitySet::SYS_PTRACE);
+        assert_eq!((left.effective, left.inheritable), (left.permitted, CapabilitySet::empty()));
+        assert_eq!(inherited.permitted, left.permitted);
+        assert_eq!(capabilities(None).unwrap().permitted, before, "another thread keeps its own");
+    }
+}
