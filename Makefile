@@ -1,20 +1,27 @@
 # The commands that must always hold. `make` alone lists them.
-.PHONY: help run test bench agent install clean
+.PHONY: help run page test bench agent install clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: ## build, then receiver + local agent + store + terminal view on loopback; Ctrl-C ends all
 	@scripts/install-deps.sh run
+	@scripts/build-page.sh
 	cargo build --release --locked --package cpumon
 	@exec target/release/cpumon run $(ARGS)
 
+page: ## the page alone: web/dist, which the next build of cpumon embeds
+	@scripts/install-deps.sh run
+	@scripts/build-page.sh
+
 test: ## every check: format, lints, direction, unit, integration, privileged
 	@scripts/install-deps.sh test
+	@scripts/build-page.sh
 	@scripts/test.sh
 
 bench: ## measure what the docs quote, peers in the same run; writes docs/benchmarks.md (CHAPTERS="storm fleet" prints some)
 	@scripts/install-deps.sh bench
+	@scripts/build-page.sh
 	@scripts/bench.sh $(CHAPTERS)
 
 agent: ## the slim agent alone: target/slim/cpumon-agent
@@ -23,7 +30,9 @@ agent: ## the slim agent alone: target/slim/cpumon-agent
 
 install: ## install programs, manual pages and completions below PREFIX (default /usr/local)
 	@scripts/install-deps.sh run
+	@scripts/build-page.sh
 	@scripts/install.sh "$(or $(PREFIX),/usr/local)"
 
 clean: ## remove what was built
 	cargo clean
+	rm -rf web/dist

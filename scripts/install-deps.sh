@@ -3,7 +3,7 @@
 # Says what it installs and why; does nothing when all is there.
 set -euo pipefail
 
-build=(clang:clang libelf-dev:/usr/include/libelf.h zlib1g-dev:/usr/include/zlib.h gcc:gcc make:make pkg-config:pkg-config)
+build=(clang:clang libelf-dev:/usr/include/libelf.h zlib1g-dev:/usr/include/zlib.h gcc:gcc make:make pkg-config:pkg-config nodejs:node npm:npm)
 check=(iproute2:ip tmux:tmux sqlite3:sqlite3 procps:ps python3:python3 util-linux:setpriv)
 peers=(linux-perf:perf sysstat:pidstat htop:htop atop:atop)
 

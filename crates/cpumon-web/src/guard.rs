@@ -5,7 +5,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, header, uri::Authority};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header, uri::Authority};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -21,6 +21,19 @@ fn names_us(host: &str, bound: SocketAddr) -> bool {
         Err(_) => name.eq_ignore_ascii_case("localhost"),
     }
 }
+
+/// Headers of every answer.
+const ALWAYS: [(HeaderName, &str); 4] = [
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+];
+/// Headers of every answer that does not say otherwise: the page's files do.
+const UNLESS_SET: [(HeaderName, &str); 2] = [
+    (header::CACHE_CONTROL, "no-store"),
+    (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+];
 
 /// Lets pass what was meant for this server, and marks every answer as private.
 pub(crate) async fn check(State(bound): State<SocketAddr>, request: Request, next: Next) -> Response {
@@ -39,14 +52,12 @@ pub(crate) async fn check(State(bound): State<SocketAddr>, request: Request, nex
         Problem::new(StatusCode::MISDIRECTED_REQUEST, detail).into_response()
     };
     let headers = response.headers_mut();
-    for (name, value) in [
-        (header::CACHE_CONTROL, "no-store"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
-    ] {
-        headers.insert(name, axum::http::HeaderValue::from_static(value));
+    for (name, value) in ALWAYS {
+        headers.insert(name, HeaderValue::from_static(value));
     }
-    headers.insert("cross-origin-resource-policy", axum::http::HeaderValue::from_static("same-origin"));
+    for (name, value) in UNLESS_SET {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
     response
 }
 

@@ -13,6 +13,8 @@ use crate::api;
 pub struct Shown {
     /// Serial number.
     pub serial: u64,
+    /// Counts this host's intervals, from 1; 0 if it comes from the store.
+    pub number: u64,
     /// The interval.
     pub interval: Arc<Interval>,
 }
@@ -43,8 +45,16 @@ pub enum Lookup {
 pub trait Live: Send + Sync {
     /// Every host that reported, by name.
     fn hosts(&self) -> Vec<HostStatus>;
+    /// One host.
+    fn host(&self, host: HostId) -> Option<HostStatus>;
+    /// Every host with its newest interval, in no order.
+    fn fleet(&self) -> Vec<(HostStatus, Option<Shown>)>;
     /// The newest interval of a host.
     fn newest(&self, host: HostId) -> Option<Shown>;
+    /// The oldest interval of a host in memory with a number above `number`.
+    fn newer(&self, host: HostId, number: u64) -> Option<Shown>;
+    /// The intervals of a host in memory that end after `since_ns` on its clock, oldest first.
+    fn recent(&self, host: HostId, since_ns: i64) -> Vec<Shown>;
     /// An interval of a host's past; serial 0 if it comes from the store. The text says why the store could not be read.
     fn seek(&self, host: HostId, to: Seek) -> Result<Option<Shown>, String>;
     /// The receiver itself; `hosts` may be left empty.

@@ -10,10 +10,10 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
 
-use crate::{Live, router};
+use crate::{Live, WebOptions, router};
 
 /// Connections served at once; further ones wait in the kernel's accept queue.
-const MAX_CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 256;
 /// A request's header must arrive within this time; an idle connection is closed after it.
 const HEADER_TIME: Duration = Duration::from_secs(15);
 /// No connection is kept longer than this: a reader that stopped reading frees its place.
@@ -98,10 +98,10 @@ impl HttpServer {
     ///
     /// # Errors
     /// [`WebError::Runtime`] if the runtime cannot start. Errors of single connections end only those.
-    pub fn run(self, live: Arc<dyn Live>) -> Result<(), WebError> {
+    pub fn run(self, live: Arc<dyn Live>, options: WebOptions) -> Result<(), WebError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
-            .max_blocking_threads(2)
+            .max_blocking_threads(4)
             .build()
             .map_err(WebError::Runtime)?;
         let Self { listener, address, shutdown } = self;
@@ -109,7 +109,7 @@ impl HttpServer {
         let result = runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(listener)?;
             tokio::select! {
-                () = accept_all(listener, router(live, address)) => {}
+                () = accept_all(listener, router(live, address, options)) => {}
                 _ = stopped.wait_for(|stop| *stop) => {}
             }
             Ok(())

@@ -84,6 +84,14 @@ pub struct KeepArgs {
     pub retain_bytes: u64,
 }
 
+/// How HTTP is answered, beyond the address.
+#[derive(Clone, Debug, Args)]
+pub struct WebArgs {
+    /// Serve the page from this directory, read anew at each request, instead of the embedded one; for work on the page
+    #[arg(long, value_name = "DIR")]
+    pub web_dir: Option<PathBuf>,
+}
+
 /// `cpumon serve`.
 #[derive(Clone, Debug, Args)]
 #[allow(rustdoc::broken_intra_doc_links, reason = "the text is the help: [::]:3001 is an address")]
@@ -109,6 +117,9 @@ pub struct ServeArgs {
     /// Log one line a second: datagrams, intervals, losses, store
     #[arg(long)]
     pub log_each_second: bool,
+    /// How HTTP is answered
+    #[command(flatten)]
+    pub web: WebArgs,
     /// How long to keep
     #[command(flatten)]
     pub keep: KeepArgs,
@@ -132,6 +143,9 @@ pub struct RunArgs {
     /// Stop after this many intervals
     #[arg(short = 'n', long, value_name = "N")]
     pub iterations: Option<u64>,
+    /// How HTTP is answered
+    #[command(flatten)]
+    pub web: WebArgs,
     /// How long to keep
     #[command(flatten)]
     pub keep: KeepArgs,

@@ -55,6 +55,8 @@ struct Host {
     status: HostStatus,
     recent: VecDeque<Shown>,
     bytes: usize,
+    /// Of the newest interval.
+    number: u64,
 }
 
 impl std::fmt::Debug for Hub {
@@ -96,7 +98,8 @@ impl Hub {
             let budget = self.options.max_bytes / (inner.hosts.len() + 1);
             let host = inner.hosts.entry(id).or_default();
             host.status.clone_from(status);
-            host.push(Shown { serial, interval }, budget);
+            host.number += 1;
+            host.push(Shown { serial, number: host.number, interval }, budget);
             serial
         };
         self.bell.ring(serial);
@@ -111,7 +114,7 @@ impl Hub {
 
     /// The intervals of a host with a serial above `after`, oldest first.
     #[must_use]
-    pub fn recent(&self, host: HostId, after: u64) -> Vec<Shown> {
+    pub fn after_serial(&self, host: HostId, after: u64) -> Vec<Shown> {
         let inner = self.lock();
         let recent = inner.hosts.get(&host).map(|host| &host.recent);
         recent.into_iter().flatten().filter(|shown| shown.serial > after).cloned().collect()
@@ -167,6 +170,26 @@ impl Live for Hub {
         hosts
     }
 
+    fn host(&self, host: HostId) -> Option<HostStatus> {
+        self.lock().hosts.get(&host).map(|host| host.status.clone())
+    }
+
+    fn fleet(&self) -> Vec<(HostStatus, Option<Shown>)> {
+        self.lock().hosts.values().map(|host| (host.status.clone(), host.recent.back().cloned())).collect()
+    }
+
+    fn newer(&self, host: HostId, number: u64) -> Option<Shown> {
+        let inner = self.lock();
+        let recent = &inner.hosts.get(&host)?.recent;
+        recent.get(recent.partition_point(|shown| shown.number <= number)).cloned()
+    }
+
+    fn recent(&self, host: HostId, since_ns: i64) -> Vec<Shown> {
+        let inner = self.lock();
+        let recent = inner.hosts.get(&host).map(|host| &host.recent);
+        recent.into_iter().flatten().filter(|shown| shown.interval.end.wall_ns > since_ns).cloned().collect()
+    }
+
     fn newest(&self, host: HostId) -> Option<Shown> {
         self.lock().hosts.get(&host)?.recent.back().cloned()
     }
@@ -177,7 +200,7 @@ impl Live for Hub {
             return Ok(in_memory);
         }
         if let Some(interval) = (self.past)(host, to)? {
-            return Ok(Some(Shown { serial: 0, interval: Arc::new(interval) }));
+            return Ok(Some(Shown { serial: 0, number: 0, interval: Arc::new(interval) }));
         }
         // Nothing older is stored, so the oldest in memory is the next one.
         let Seek::After(ns) = to else { return Ok(None) };
@@ -247,8 +270,16 @@ mod tests {
         assert_eq!(seek(Seek::After(109 * SECOND_NS)), Ok(None));
         assert_eq!(seek(Seek::After(50 * SECOND_NS)), Ok(Some(100)), "nothing stored in between");
         assert_eq!(seek(Seek::Before(-5)), Err("no store".to_owned()));
-        let serials: Vec<u64> = hub.recent(id, 7).iter().map(|shown| shown.serial).collect();
+        let serials: Vec<u64> = hub.after_serial(id, 7).iter().map(|shown| shown.serial).collect();
         assert_eq!(serials, [8, 9, 10]);
+        hub.put(&host(2, 1), interval(110, 1));
+        hub.put(&status, interval(111, 1));
+        let numbers = |shown: Option<Shown>| shown.map(|shown| (shown.number, shown.serial));
+        assert_eq!(numbers(hub.newer(id, 9)), Some((10, 10)));
+        assert_eq!(numbers(hub.newer(id, 10)), Some((11, 12)), "numbers count one host's intervals");
+        assert_eq!(numbers(hub.newer(id, 11)), None);
+        assert_eq!(hub.recent(id, 108 * SECOND_NS).len(), 2);
+        assert_eq!(hub.fleet().len(), 2);
     }
 
     #[test]
@@ -259,16 +290,16 @@ mod tests {
         for second in 0..100 {
             hub.put(&status, interval(second, 100));
         }
-        let kept = hub.recent(status.info.host, 0);
+        let kept = hub.after_serial(status.info.host, 0);
         let bytes: usize = kept.iter().map(|shown| size_of_interval(&shown.interval)).sum();
         assert!(!kept.is_empty() && bytes <= small.max_bytes, "{bytes}");
 
         hub.put(&status, interval(100, 100_000));
-        assert_eq!(hub.recent(status.info.host, 0).len(), 1, "the newest stays, however large");
+        assert_eq!(hub.after_serial(status.info.host, 0).len(), 1, "the newest stays, however large");
 
         hub.put(&status, interval(101, 0));
         hub.put(&status, interval(101 + 601, 0));
-        assert_eq!(hub.recent(status.info.host, 0).len(), 1, "older than ten minutes");
+        assert_eq!(hub.after_serial(status.info.host, 0).len(), 1, "older than ten minutes");
     }
 
     #[test]

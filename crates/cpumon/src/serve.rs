@@ -31,6 +31,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
         udp: args.udp.clone(),
         multicast: args.multicast.clone(),
         http: args.http,
+        web_dir: args.web.web_dir.clone(),
         store: (!args.no_store).then(|| (store, store_options(&args.keep))),
         measure: (!args.no_agent).then(|| sampler_options(&args.measure)),
     };
@@ -62,6 +63,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
         udp: vec![args.udp],
         multicast: Vec::new(),
         http: args.http,
+        web_dir: args.web.web_dir.clone(),
         store: Some((store_for_writing(args.store.as_deref()), store_options(&args.keep))),
         measure: Some(sampler_options(&args.measure)),
     };

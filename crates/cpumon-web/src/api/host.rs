@@ -2,19 +2,20 @@
 
 use cpumon_model::{HostInfo, HostStatus, LossCounts, ParseIdError, Trust};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::Moment;
 use super::convert::source_from_name;
 
 /// Answer of `/api/v1/hosts`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Hosts {
     /// Every host that reported since the receiver started, by name.
     pub hosts: Vec<Host>,
 }
 
 /// A host as the receiver sees it now.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct Host {
     /// Host id: 32 hexadecimal digits, stable over reboots.
@@ -54,7 +55,7 @@ pub struct Host {
 }
 
 /// What was lost, doubled or refused since the receiver started. Meanings: [`LossCounts`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 #[expect(missing_docs, reason = "each field is documented under the same name in LossCounts")]
 pub struct Loss {

@@ -1,11 +1,12 @@
 //! An interval as JSON: the types. Their conversions from and to [`cpumon_model::Interval`] are in `convert`.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::is_default;
 
 /// An interval with the receiver's serial number; pass it as `?after=` to wait for the next one. 0: from the store.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Numbered {
     /// Rises with every interval of any host; begins anew when the receiver starts.
     pub serial: u64,
@@ -14,7 +15,7 @@ pub struct Numbered {
 }
 
 /// What happened on one host between two snapshots.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct Interval {
     /// Host id, 32 hexadecimal digits.
@@ -56,7 +57,7 @@ pub struct Interval {
 }
 
 /// One instant on three clocks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct Moment {
     /// `CLOCK_MONOTONIC`.
@@ -68,7 +69,7 @@ pub struct Moment {
 }
 
 /// One CPU's times, by mode.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct Cpu {
     /// CPU number.
@@ -81,7 +82,7 @@ pub struct Cpu {
 }
 
 /// What a thread and a process have in common: what they did, and what is odd about it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct Task {
     /// `born`, `ended`, `born_ended`; absent if alive at both ends.
@@ -111,7 +112,7 @@ pub struct Task {
 }
 
 /// A process over the interval.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct Process {
     /// Process id.
@@ -133,7 +134,7 @@ pub struct Process {
 }
 
 /// What a process is. All text is hostile: it may hold control characters.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct ProcessInfo {
     /// Executable's base name, else the main thread's name.
@@ -159,7 +160,7 @@ pub struct ProcessInfo {
 }
 
 /// A thread over the interval.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct Thread {
     /// Thread id.
@@ -192,7 +193,7 @@ pub struct Thread {
 }
 
 /// Where the CPU time went. Meanings: [`cpumon_model::Ledger`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 #[expect(missing_docs, reason = "each field is documented under the same name in the model's Ledger")]
 pub struct Ledger {
@@ -209,7 +210,7 @@ pub struct Ledger {
 }
 
 /// What the source could not do, cumulative. Meanings: [`cpumon_model::SourceHealth`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 #[expect(missing_docs, reason = "each field is documented under the same name in the model's SourceHealth")]
 pub struct Health {

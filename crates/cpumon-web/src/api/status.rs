@@ -1,11 +1,12 @@
 //! The receiver's own state, and errors, as JSON.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::Host;
 
 /// Answer of `/api/v1/status`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct Status {
     /// The receiver's version.
@@ -29,7 +30,7 @@ pub struct Status {
 }
 
 /// Counters over all senders since the receiver started.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct Receiver {
     /// Datagrams taken from the kernel.
@@ -49,7 +50,7 @@ pub struct Receiver {
 }
 
 /// What was rejected from one sender.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct Rejects {
     /// IP address of the sender (spoofable); `others` for those beyond the table's bound.
@@ -61,7 +62,7 @@ pub struct Rejects {
 }
 
 /// Whether intervals are being kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StoreState {
     /// Everything is kept.
@@ -74,7 +75,7 @@ pub enum StoreState {
 }
 
 /// The store as the receiver sees it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct Store {
     /// File.
@@ -96,7 +97,7 @@ pub struct Store {
 }
 
 /// An error, RFC 9457.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
     /// `about:blank`: the status says it all.
     #[serde(rename = "type")]
@@ -105,6 +106,9 @@ pub struct Problem {
     pub title: String,
     /// HTTP status code.
     pub status: u16,
-    /// What was wrong and what to do.
+    /// What was wrong, and why.
     pub detail: String,
+    /// What to do about it; absent if `detail` says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub how: Option<String>,
 }

@@ -26,7 +26,7 @@ use cpumon_collect::Keep;
 use cpumon_link::{DEFAULT_PORT, ReceiverOptions, UdpReceiver};
 use cpumon_model::SourceKind;
 use cpumon_store::StoreOptions;
-use cpumon_web::{HttpServer, Shutdown};
+use cpumon_web::{HttpServer, Shutdown, WebOptions};
 
 use crate::cli::{KeepArgs, MeasureArgs};
 use crate::hub::{Hub, HubOptions};
@@ -44,6 +44,8 @@ pub struct Plan {
     pub multicast: Vec<IpAddr>,
     /// HTTP address.
     pub http: SocketAddr,
+    /// Where the page is read from; `None`: the embedded one.
+    pub web_dir: Option<PathBuf>,
     /// Store and how long to keep; `None`: keep nothing.
     pub store: Option<(PathBuf, StoreOptions)>,
     /// How to measure this machine; `None`: do not.
@@ -131,13 +133,17 @@ impl Desk {
             keeper,
             measured_by,
         };
-        desk.spawn_all(server, receiver, sampler, local)?;
+        let web = WebOptions {
+            store: plan.store.as_ref().map(|(path, _)| path.clone()),
+            web_dir: plan.web_dir.clone(),
+        };
+        desk.spawn_all((server, web), receiver, sampler, local)?;
         Ok(desk)
     }
 
     fn spawn_all(
         &mut self,
-        server: HttpServer,
+        (server, web): (HttpServer, WebOptions),
         receiver: UdpReceiver,
         sampler: Option<Sampler>,
         local: Option<cpumon_model::HostId>,
@@ -153,7 +159,7 @@ impl Desk {
                 Ok(())
             })?;
         }
-        self.spawn("http", move || Ok(server.run(hub)?))
+        self.spawn("http", move || Ok(server.run(hub, web)?))
     }
 
     fn spawn(

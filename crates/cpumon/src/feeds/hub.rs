@@ -89,7 +89,7 @@ impl Feed for HubFeed {
         let next = if self.handed_out == 0 {
             self.hub.newest(host)
         } else {
-            self.hub.recent(host, self.handed_out).into_iter().next()
+            self.hub.after_serial(host, self.handed_out).into_iter().next()
         };
         Ok(next.map(|shown| {
             self.handed_out = shown.serial;
@@ -112,7 +112,7 @@ impl Feed for HubFeed {
 
     fn history(&mut self, task: Task, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
         let Some(host) = self.selected else { return Ok(None) };
-        let recent = self.hub.recent(host, 0);
+        let recent = self.hub.after_serial(host, 0);
         let is_in_memory =
             recent.first().is_some_and(|oldest| oldest.interval.begin.wall_ns <= wall_ns.start);
         let is_live = recent.last().is_some_and(|newest| newest.interval.end.wall_ns < wall_ns.end);

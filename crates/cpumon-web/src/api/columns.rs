@@ -1,0 +1,68 @@
+//! The table of columns as JSON. In: the model's [`COLUMNS`](cpumon_model::COLUMNS). Out: names, units, meanings. Why: the
+//! page writes its headings and help from the same words as every other face, and a new column shows up by itself.
+
+use cpumon_model::{COLUMNS, Column, Fields, Kind, Tables};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Tables that the page shows, with the names it knows them by.
+const TABLES: [(Tables, &str); 4] = [
+    (Tables::PROCESS_INTERVAL, "processes"),
+    (Tables::THREAD_INTERVAL, "threads"),
+    (Tables::CPU_INTERVAL, "cpus"),
+    (Tables::HOST_INTERVAL, "host"),
+];
+
+/// Answer of `/api/v1/columns`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Columns {
+    /// Every column, in order.
+    pub columns: Vec<ColumnHelp>,
+}
+
+/// One column.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct ColumnHelp {
+    /// Name in tables.
+    pub name: &'static str,
+    /// `integer`, `real` or `text`.
+    pub kind: &'static str,
+    /// Unit; empty for names, ids and counts.
+    pub unit: &'static str,
+    /// Meaning, one sentence.
+    pub help: &'static str,
+    /// The tables that have it: `processes`, `threads`, `cpus`, `host`.
+    pub tables: Vec<&'static str>,
+    /// What a source must measure for it to have data: names of `fields`.
+    pub needs: Vec<String>,
+}
+
+impl Columns {
+    /// Every column of the tables that the page shows.
+    #[must_use]
+    pub fn all() -> Self {
+        let shown = |column: &&Column| TABLES.iter().any(|(table, _)| column.tables.contains(*table));
+        Self { columns: COLUMNS.iter().filter(shown).map(ColumnHelp::of).collect() }
+    }
+}
+
+impl ColumnHelp {
+    fn of(column: &Column) -> Self {
+        Self {
+            name: column.name,
+            kind: match column.kind {
+                Kind::Integer => "integer",
+                Kind::Real => "real",
+                Kind::Text => "text",
+            },
+            unit: column.unit,
+            help: column.help,
+            tables: TABLES
+                .iter()
+                .filter(|(table, _)| column.tables.contains(*table))
+                .map(|(_, name)| *name)
+                .collect(),
+            needs: Fields::iter_names(&column.needs).map(|(name, _)| name.to_owned()).collect(),
+        }
+    }
+}

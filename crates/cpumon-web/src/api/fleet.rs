@@ -1,0 +1,48 @@
+//! All hosts at a glance, for a browser. Filled by `crate::fleet`.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::snapshot::Nanos;
+use super::table::Table;
+
+/// All hosts, without what differs from reader to reader.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct FleetBase {
+    /// The receiver's clock.
+    pub now_ns: Nanos,
+    /// Counts fleet snapshots since the receiver started.
+    pub number: u64,
+    /// A row a host: `id`, `hostname`, `trust`, `source`, `address`, `agent`, `kernel`, `arch`, `cpu_count`, `interval_ns`,
+    /// `state` (`reporting`, `late`, `silent`), `age_ns` since its last interval arrived, `clock_offset_ns` (its clock less the
+    /// receiver's when that arrived), `end_ms`, `busy_ratio` (of all CPUs), `threads`, `processes`, `top_key`, `top_name`,
+    /// `top_cpu_pct`, `capacity_ns`, `unattributed_ns`, `unattributed_ratio`, `ledger_closed`, `lost`, `rejected`,
+    /// `store_dropped`, `flags`.
+    pub hosts: Table,
+    /// The busiest processes over all hosts: `host_id`, `hostname`, `key`, `name`, `container`, `cpu_pct`, `host_pct`, `run_ns`.
+    pub top: Table,
+}
+
+/// Answer of `/api/v1/fleet`, and a message of its stream.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct Fleet {
+    /// All hosts.
+    #[serde(flatten)]
+    pub base: FleetBase,
+    /// Fleet snapshots before this one that this reader did not get because it was too slow.
+    pub skipped: u64,
+    /// The newest minutes; only in an answer and in a stream's first message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spark: Option<Spark>,
+}
+
+/// Utilization of the newest minutes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
+pub struct Spark {
+    /// Time between two values.
+    pub step_ns: u64,
+    /// Which hosts, in order.
+    pub host_ids: Vec<String>,
+    /// A list a host, the newest value last; null: nothing came.
+    pub busy_ratio: Vec<Vec<Option<f64>>>,
+}

@@ -1,0 +1,45 @@
+//! What every route reads. In: a receiver and options. Out: [`App`], shared by all requests.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::Live;
+use crate::fleet::FleetBoard;
+use crate::page::Page;
+use crate::stream::Encoder;
+
+/// How a server is set up, beyond its address.
+#[derive(Clone, Debug, Default)]
+pub struct WebOptions {
+    /// The store's file, for the past; `None`: only what is in memory.
+    pub store: Option<PathBuf>,
+    /// Serves the page from this directory, for those who work on it; `None`: the embedded one.
+    pub web_dir: Option<PathBuf>,
+}
+
+/// See the module.
+pub(crate) struct App {
+    pub(crate) live: Arc<dyn Live>,
+    pub(crate) page: Page,
+    /// When the receiver started: ids of streams from before mean nothing now.
+    pub(crate) epoch: i64,
+    pub(crate) encoder: Encoder,
+    pub(crate) fleet: FleetBoard,
+    pub(crate) options: WebOptions,
+}
+
+impl App {
+    pub(crate) fn new(live: Arc<dyn Live>, options: WebOptions) -> Self {
+        Self {
+            epoch: live.status().started_wall_ns,
+            live,
+            page: Page { dir: options.web_dir.clone() },
+            encoder: Encoder::default(),
+            fleet: FleetBoard::default(),
+            options,
+        }
+    }
+}
+
+/// [`App`] as routes get it.
+pub(crate) type Shared = Arc<App>;

@@ -1,0 +1,236 @@
+//! The page: the receiver's face in a browser. In: a path. Out: a file that was embedded by `build.rs`, or read from a
+//! directory while developing. Why: one program serves all, nothing is asked from elsewhere, and a strict content security
+//! policy keeps hostile names from ever becoming code.
+
+use std::borrow::Cow;
+use std::path::{Component, Path, PathBuf};
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+/// A file of the page.
+#[derive(Debug)]
+struct File {
+    /// Its path, e.g. `assets/index-3f2a.js`.
+    path: &'static str,
+    /// Its `ETag`, quotes included.
+    tag: &'static str,
+    plain: &'static [u8],
+    brotli: Option<&'static [u8]>,
+}
+
+/// Every file of the page; empty if it was not built.
+static FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/page_files.rs"));
+
+/// Only files of our own run or are shown; nothing is evaluated, framed, or sent elsewhere. Charts are drawn into images
+/// (`data:`, `blob:`) and their arithmetic runs in workers.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
+    font-src 'self'; connect-src 'self'; worker-src 'self' blob:; manifest-src 'self'; base-uri 'none'; \
+    form-action 'none'; frame-ancestors 'none'";
+
+/// Files below this directory have their content's hash in their name.
+const HASHED: &str = "assets/";
+
+const NOT_BUILT: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>cpumon</title>\
+    <h1>This cpumon was built without its page</h1>\
+    <p>Build it with <code>make</code>, which needs Node.js, or with <code>npm ci</code> and <code>npm run build</code> in \
+    <code>web/</code>, and then build cpumon again. The API answers at <a href=\"/api/v1/status\">/api/v1/status</a>; \
+    <code>cpumon top --host NAME</code> shows the same in a terminal.</p></html>";
+
+/// Where the page comes from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Page {
+    /// A directory to read it from at each request; `None`: the embedded files.
+    pub(crate) dir: Option<PathBuf>,
+}
+
+impl Page {
+    /// The answer to a `GET` of `path`. A path that is no file is a view of the page (a deep link): it gets `index.html`.
+    pub(crate) async fn answer(&self, path: &str, headers: &HeaderMap) -> Response {
+        let path = path.trim_start_matches('/');
+        let mut response = match &self.dir {
+            Some(dir) => from_disk(dir.clone(), path.to_owned()).await,
+            None => embedded(path, headers),
+        };
+        response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+        response
+    }
+}
+
+fn embedded(path: &str, headers: &HeaderMap) -> Response {
+    let find = |path: &str| FILES.iter().find(|file| file.path == path);
+    let Some(file) = find(path).or_else(|| find("index.html").filter(|_| is_view(path))) else {
+        return if FILES.is_empty() && is_view(path) {
+            html(StatusCode::OK, Cow::Borrowed(NOT_BUILT))
+        } else {
+            html(StatusCode::NOT_FOUND, Cow::Borrowed("Not a file of the page.\n"))
+        };
+    };
+    let is_known = |value: &HeaderValue| {
+        value
+            .to_str()
+            .is_ok_and(|tags| tags.split(',').any(|tag| tag.trim().trim_start_matches("W/") == file.tag))
+    };
+    let mut response = if headers.get(header::IF_NONE_MATCH).is_some_and(is_known) {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        match file.brotli.filter(|_| takes_brotli(headers)) {
+            Some(packed) => {
+                let mut response = Body::from(Bytes::from_static(packed)).into_response();
+                response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("br"));
+                response
+            }
+            None => Body::from(Bytes::from_static(file.plain)).into_response(),
+        }
+    };
+    let caching =
+        if file.path.starts_with(HASHED) { "private, max-age=31536000, immutable" } else { "no-cache" };
+    for (name, value) in [
+        (header::CONTENT_TYPE, kind(file.path)),
+        (header::ETAG, file.tag),
+        (header::VARY, "accept-encoding"),
+        (header::CACHE_CONTROL, caching),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// Whether a path that is no file may be a view: what has a hash in its name is a file that is gone.
+fn is_view(path: &str) -> bool {
+    !path.starts_with(HASHED)
+}
+
+fn takes_brotli(headers: &HeaderMap) -> bool {
+    headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok()).any(|value| {
+        value.split(',').any(|coding| {
+            let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
+            let weight = weight.trim().trim_start_matches("q=").trim();
+            name.trim().eq_ignore_ascii_case("br")
+                && weight.parse::<f32>().is_ok_and(|q| q > 0.0) | weight.is_empty()
+        })
+    })
+}
+
+fn html(status: StatusCode, text: Cow<'static, str>) -> Response {
+    let headers = [(header::CONTENT_TYPE, "text/html; charset=utf-8"), (header::CACHE_CONTROL, "no-store")];
+    (status, headers, text).into_response()
+}
+
+/// A file of the directory that a developer named, read anew at each request.
+async fn from_disk(dir: PathBuf, path: String) -> Response {
+    let read = tokio::task::spawn_blocking(move || {
+        let wanted =
+            if is_inside(&path) && dir.join(&path).is_file() { path } else { "index.html".to_owned() };
+        std::fs::read(dir.join(&wanted)).map(|bytes| (kind(&wanted), bytes)).map_err(|error| (dir, error))
+    });
+    match read.await {
+        Ok(Ok((kind, bytes))) => {
+            ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-store")], bytes).into_response()
+        }
+        Ok(Err((dir, error))) => {
+            log::warn!("cannot read the page from {}: {error}", dir.display());
+            html(
+                StatusCode::NOT_FOUND,
+                Cow::Borrowed("The directory of --web-dir has no such file; the log says more.\n"),
+            )
+        }
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+/// Whether a path stays below the directory it is joined to.
+fn is_inside(path: &str) -> bool {
+    !path.is_empty() && Path::new(path).components().all(|part| matches!(part, Component::Normal(_)))
+}
+
+/// The content type of a file, by its ending.
+fn kind(path: &str) -> &'static str {
+    match path.rsplit('.').next().unwrap_or_default() {
+        "html" => "text/html; charset=utf-8",
+        "js" | "mjs" => "text/javascript; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "json" | "map" => "application/json",
+        "webmanifest" => "application/manifest+json",
+        "svg" => "image/svg+xml",
+        "png" => "image/png",
+        "ico" => "image/vnd.microsoft.icon",
+        "woff2" => "font/woff2",
+        "txt" => "text/plain; charset=utf-8",
+        _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::to_bytes;
+
+    async fn get(page: &Page, path: &str, headers: &[(header::HeaderName, &str)]) -> (u16, HeaderMap, Bytes) {
+        let headers = headers.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect();
+        let response = page.answer(path, &headers).await;
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        (status, headers, to_bytes(response.into_body(), 1 << 24).await.unwrap())
+    }
+
+    #[tokio::test]
+    async fn every_view_gets_html_under_the_strict_policy() {
+        for path in ["/", "/hosts/vm", "/hosts/my.host/history?x=1"] {
+            let (status, headers, body) = get(&Page::default(), path, &[]).await;
+            assert_eq!(status, 200, "{path}");
+            let policy = headers[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
+            assert!(policy.contains("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+            assert!(
+                String::from_utf8_lossy(&body).to_ascii_lowercase().contains("<!doctype html>"),
+                "{path}"
+            );
+        }
+        assert_eq!(get(&Page::default(), "/assets/gone-123.js", &[]).await.0, 404);
+    }
+
+    #[tokio::test]
+    async fn embedded_files_are_told_apart_by_tag_and_sent_packed() {
+        for file in FILES {
+            let path = format!("/{}", file.path);
+            let (status, headers, body) = get(&Page::default(), &path, &[]).await;
+            assert_eq!((status, &body[..]), (200, file.plain), "{path}");
+            let known = [(header::IF_NONE_MATCH, headers[header::ETAG].to_str().unwrap())];
+            let (status, _, body) = get(&Page::default(), &path, &known).await;
+            assert_eq!((status, body.len()), (304, 0), "{path}");
+            let (_, headers, body) =
+                get(&Page::default(), &path, &[(header::ACCEPT_ENCODING, "gzip, br")]).await;
+            assert_eq!(headers.contains_key(header::CONTENT_ENCODING), file.brotli.is_some());
+            assert_eq!(&body[..], file.brotli.unwrap_or(file.plain), "{path}");
+        }
+    }
+
+    #[test]
+    fn brotli_is_sent_only_to_those_who_take_it() {
+        for (value, takes) in
+            [("br", true), ("gzip, br;q=0.5", true), ("gzip, deflate", false), ("br;q=0", false), ("", false)]
+        {
+            let headers = HeaderMap::from_iter([(header::ACCEPT_ENCODING, value.parse().unwrap())]);
+            assert_eq!(takes_brotli(&headers), takes, "{value}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_directory_is_served_and_not_left() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("dist");
+        std::fs::create_dir(&dir).unwrap();
+        std::fs::write(root.path().join("secret.txt"), "secret").unwrap();
+        std::fs::write(dir.join("index.html"), "<!doctype html>one").unwrap();
+        std::fs::write(dir.join("a.css"), "b{}").unwrap();
+        let page = Page { dir: Some(dir.clone()) };
+        let (status, headers, body) = get(&page, "/a.css", &[]).await;
+        assert_eq!((status, &body[..]), (200, &b"b{}"[..]));
+        assert_eq!(headers[header::CONTENT_TYPE], "text/css; charset=utf-8");
+        for path in ["/../secret.txt", "//etc/passwd", "/..%2fsecret.txt", "/./../secret.txt", "/x/y"] {
+            assert_eq!(&get(&page, path, &[]).await.2[..], b"<!doctype html>one", "{path}");
+        }
+        std::fs::write(dir.join("index.html"), "<!doctype html>two").unwrap();
+        assert_eq!(&get(&page, "/", &[]).await.2[..], b"<!doctype html>two", "read anew");
+    }
+}

@@ -1,0 +1,160 @@
+//! One host: live, and at any moment.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use cpumon_model::{HostStatus, IntervalView};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::interval::{seek, seek_place};
+use super::params::{Asked, Named, limit, list, process_key};
+use super::{HostProblems, find};
+use crate::api::{self, Nanos, SnapshotBase, thread_table};
+use crate::app::Shared;
+use crate::problem::Problem;
+use crate::stream::{self, HostReader, Threads};
+use crate::{Seek, Shown};
+
+/// Processes whose threads one reader can have.
+const MAX_OPEN: usize = 64;
+/// Rows of a table at most.
+const MAX_ROWS: usize = 20_000;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct LastId {
+    /// Id of the last message that was got, as the header `Last-Event-ID` has it: what was missed comes first.
+    last_event_id: Option<String>,
+}
+
+/// Browsers send a header when they come back by themselves.
+pub(super) fn last_id<'a>(headers: &'a HeaderMap, given: &'a LastId) -> Option<&'a str> {
+    let header = headers.get("last-event-id").and_then(|value| value.to_str().ok());
+    header.or(given.last_event_id.as_deref())
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct WithThreads {
+    /// Processes whose threads are wanted, `PID-STARTNS` separated by commas, or `all`.
+    threads: Option<String>,
+}
+
+impl WithThreads {
+    fn wanted(&self) -> Result<Threads, Problem> {
+        if self.threads.as_deref() == Some("all") {
+            return Ok(Threads::All);
+        }
+        list(self.threads.as_deref(), MAX_OPEN, process_key).map(Threads::Of)
+    }
+}
+
+/// A host's intervals as they come, as Server-Sent Events named `snapshot`; data is a `Snapshot`. A reader that comes back
+/// with the id of its last message gets what it missed, as far as memory reaches; one that is too slow gets the newest and
+/// the count of those it missed.
+#[utoipa::path(get, path = "/api/v1/hosts/{host}/live",
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), WithThreads, LastId),
+    responses((status = 200, body = String, content_type = "text/event-stream"), HostProblems))]
+pub(super) async fn live(
+    State(app): State<Shared>,
+    Named(host): Named<String>,
+    headers: HeaderMap,
+    Asked(threads): Asked<WithThreads>,
+    Asked(given): Asked<LastId>,
+) -> Result<Response, Problem> {
+    let (threads, host) = (threads.wanted()?, find(&*app.live, &host)?);
+    let reader = HostReader::new(app, host, threads, last_id(&headers, &given));
+    Ok(stream::respond(reader))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Moment {
+    /// The interval that contains this moment, ns since the UNIX epoch on the device's clock.
+    at: Option<i64>,
+    /// The newest interval that ends before this moment.
+    before: Option<i64>,
+    /// The oldest interval that ends after this moment.
+    after: Option<i64>,
+    /// Process rows to leave out at the beginning.
+    #[param(minimum = 0)]
+    offset: Option<usize>,
+    /// Process rows in the answer.
+    #[param(minimum = 1, maximum = 20_000)]
+    limit: Option<usize>,
+}
+
+/// Nothing was measured at that moment.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(super) struct NothingThen {
+    #[serde(flatten)]
+    problem: api::Problem,
+    /// End of the newest interval before it.
+    before_ns: Option<Nanos>,
+    /// End of the oldest interval after it.
+    after_ns: Option<Nanos>,
+}
+
+/// One interval of a host: the newest, or one of its past. In a hole of the data the answer is 404 and names the neighbours.
+#[utoipa::path(get, path = "/api/v1/hosts/{host}/at",
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), Moment, WithThreads),
+    responses((status = 200, body = api::Snapshot),
+        (status = 404, body = NothingThen, content_type = "application/problem+json"), HostProblems))]
+pub(super) async fn at(
+    State(app): State<Shared>,
+    Named(host): Named<String>,
+    Asked(moment): Asked<Moment>,
+    Asked(threads): Asked<WithThreads>,
+) -> Result<Response, Problem> {
+    let rows = (moment.offset.unwrap_or(0), limit(moment.limit, 5000, MAX_ROWS)?);
+    let (threads, id) = (threads.wanted()?, find(&*app.live, &host)?);
+    let place = seek_place(moment.at, moment.before, moment.after)?;
+    let shown = match place {
+        None => app.live.newest(id),
+        Some(to) => seek(&app, id, to).await?.filter(|shown| contains(to, shown)),
+    };
+    let Some(shown) = shown else {
+        return nothing_then(&app, id, place).await;
+    };
+    let status = app.live.host(id).unwrap_or_default();
+    Ok(Json(snapshot(&status, &shown, rows, &threads)).into_response())
+}
+
+/// Whether an interval answers the question; `Seek::At` finds the one before a hole too.
+fn contains(to: Seek, shown: &Shown) -> bool {
+    match to {
+        Seek::At(wall_ns) => shown.interval.begin.wall_ns < wall_ns && wall_ns <= shown.interval.end.wall_ns,
+        Seek::Before(_) | Seek::After(_) => true,
+    }
+}
+
+async fn nothing_then(
+    app: &Shared,
+    id: cpumon_model::HostId,
+    place: Option<Seek>,
+) -> Result<Response, Problem> {
+    let (mut before_ns, mut after_ns) = (None, None);
+    if let Some(Seek::At(ns) | Seek::Before(ns) | Seek::After(ns)) = place {
+        let end = |shown: Option<Shown>| shown.map(|shown| Nanos(shown.interval.end.wall_ns));
+        before_ns = end(seek(app, id, Seek::Before(ns)).await?);
+        after_ns = end(seek(app, id, Seek::After(ns)).await?);
+    }
+    let problem = Problem::new(StatusCode::NOT_FOUND, "Nothing is kept of this host at that moment.");
+    let body = NothingThen { problem: problem.body(), before_ns, after_ns };
+    Ok(Problem::respond(StatusCode::NOT_FOUND, &body))
+}
+
+/// An interval for the page.
+fn snapshot(host: &HostStatus, shown: &Shown, rows: (usize, usize), threads: &Threads) -> api::Snapshot {
+    let view = IntervalView::new(&host.info.hostname, &shown.interval);
+    let threads = match threads {
+        Threads::All => vec![thread_table(&view, MAX_ROWS, |_| true)],
+        Threads::Of(keys) => {
+            keys.iter().map(|key| thread_table(&view, MAX_ROWS, |row| row.process == *key)).collect()
+        }
+    };
+    let base = SnapshotBase::new(host, shown.number, &shown.interval, rows);
+    api::Snapshot { base, skipped: 0, threads }
+}

@@ -1,0 +1,57 @@
+//! The receiver itself: its state, its hosts as they are, columns, what a browser may do.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::api;
+use crate::app::Shared;
+use crate::fleet::now_ns;
+
+/// The receiver: version, addresses, datagrams, rejects by sender, the store's state, every host.
+#[utoipa::path(get, path = "/api/v1/status", responses((status = 200, body = api::Status)))]
+pub(super) async fn status(State(app): State<Shared>) -> Json<api::Status> {
+    let mut status = app.live.status();
+    status.hosts = app.live.hosts().iter().map(api::Host::from).collect();
+    Json(status)
+}
+
+/// Every host, with its losses and how far to trust it. The receiver keeps 4096 at most.
+#[utoipa::path(get, path = "/api/v1/hosts", responses((status = 200, body = api::Hosts)))]
+pub(super) async fn hosts(State(app): State<Shared>) -> Json<api::Hosts> {
+    Json(api::Hosts { hosts: app.live.hosts().iter().map(api::Host::from).collect() })
+}
+
+/// Names, units and meanings of the columns of all tables.
+#[utoipa::path(get, path = "/api/v1/columns", responses((status = 200, body = api::Columns)))]
+pub(super) async fn columns() -> Json<api::Columns> {
+    Json(api::Columns::all())
+}
+
+/// What this receiver offers to who asks.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(super) struct Session {
+    /// The receiver's version.
+    version: &'static str,
+    /// Whether one must log in.
+    login_required: bool,
+    /// Whether one did, or need not.
+    logged_in: bool,
+    /// Whether the past is kept.
+    store: bool,
+    /// The receiver's clock.
+    now_ns: api::Nanos,
+}
+
+/// What this receiver offers, and whether a login is needed.
+#[utoipa::path(get, path = "/api/v1/session", responses((status = 200, body = Session)))]
+pub(super) async fn session(State(app): State<Shared>) -> Json<Session> {
+    Json(Session {
+        version: env!("CARGO_PKG_VERSION"),
+        login_required: false,
+        logged_in: true,
+        store: app.options.store.is_some(),
+        now_ns: api::Nanos(now_ns()),
+    })
+}

@@ -1,0 +1,126 @@
+//! The routes. In: requests that passed the guard. Out: JSON of [`crate::api`], live streams, the page. Each route is
+//! described where it is written; `/api/v1/openapi.json` is made from that.
+#![expect(unused_qualifications, reason = "written by utoipa's macros")]
+
+mod fleet;
+mod host;
+mod interval;
+mod meta;
+mod params;
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Router, middleware};
+use cpumon_model::HostId;
+use utoipa::OpenApi;
+use utoipa::openapi::OpenApi as Document;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::app::{App, Shared, WebOptions};
+use crate::problem::Problem;
+use crate::stream::body_of;
+use crate::{Live, Lookup, api, guard};
+
+pub use interval::LONG_POLL;
+
+#[derive(OpenApi)]
+#[openapi(info(
+    title = "cpumon",
+    description = "Where did every nanosecond of CPU go? Read-only; times ending in _ns are nanoseconds; null is no data, \
+                   which is not zero. Errors are application/problem+json (RFC 9457)."
+))]
+struct Api;
+
+/// Every route with its description.
+fn described() -> OpenApiRouter<Shared> {
+    OpenApiRouter::with_openapi(Api::openapi())
+        .routes(routes!(meta::status))
+        .routes(routes!(meta::columns))
+        .routes(routes!(meta::session))
+        .routes(routes!(meta::hosts))
+        .routes(routes!(interval::interval))
+        .routes(routes!(fleet::fleet))
+        .routes(routes!(fleet::live))
+        .routes(routes!(host::live))
+        .routes(routes!(host::at))
+}
+
+/// The description of the API.
+#[must_use]
+pub fn openapi() -> Document {
+    described().split_for_parts().1
+}
+
+/// Every route, behind the `Host` check for a server bound to `bound`.
+pub fn router(live: Arc<dyn Live>, bound: SocketAddr, options: WebOptions) -> Router {
+    let (routes, document) = described().split_for_parts();
+    let document = body_of(&document);
+    let describe = move || async move { ([(header::CONTENT_TYPE, "application/json")], document) };
+    routes
+        .route("/api/v1/openapi.json", get(describe))
+        .fallback(page_or_nothing)
+        .method_not_allowed_fallback(only_get)
+        .with_state(Arc::new(App::new(live, options)))
+        .layer(middleware::from_fn_with_state(bound, guard::check))
+}
+
+async fn page_or_nothing(
+    State(app): State<Shared>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
+    if uri.path() == "/api" || uri.path().starts_with("/api/") {
+        return Problem::new(StatusCode::NOT_FOUND, "There is no such route.")
+            .how("/api/v1/openapi.json describes those that there are.")
+            .into_response();
+    }
+    if method != Method::GET && method != Method::HEAD {
+        return only_get().await.into_response();
+    }
+    app.page.answer(uri.path(), &headers).await
+}
+
+async fn only_get() -> Problem {
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "This API is read-only.").how("Use GET.")
+}
+
+/// The host that a path names.
+fn find(live: &dyn Live, host: &str) -> Result<HostId, Problem> {
+    match live.find(host) {
+        Lookup::Found(id) => Ok(id),
+        Lookup::Unknown => Err(Problem::new(StatusCode::NOT_FOUND, "This receiver knows no such host.")
+            .how("/api/v1/hosts lists those it knows.")),
+        Lookup::Ambiguous(ids) => {
+            let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+            let detail = format!("Several hosts have this name: {}.", ids.join(", "));
+            Err(Problem::new(StatusCode::CONFLICT, detail).how("Use an id."))
+        }
+    }
+}
+
+/// What can go wrong with any route that names a host, for the description.
+#[derive(utoipa::IntoResponses)]
+#[expect(dead_code, reason = "only described; the answers are made by `Problem`")]
+enum HostProblems {
+    /// A wrong question.
+    #[response(status = 400, content_type = "application/problem+json")]
+    BadRequest(#[to_schema] api::Problem),
+    /// No such host, or nothing kept then.
+    #[response(status = 404, content_type = "application/problem+json")]
+    NotFound(#[to_schema] api::Problem),
+    /// A name of several hosts.
+    #[response(status = 409, content_type = "application/problem+json")]
+    Conflict(#[to_schema] api::Problem),
+    /// The store cannot be read.
+    #[response(status = 503, content_type = "application/problem+json")]
+    Unavailable(#[to_schema] api::Problem),
+}

@@ -1,0 +1,79 @@
+//! Parameters that several routes take. In: text of the query. Out: values, or a problem that says what is wrong.
+
+use axum::extract::FromRequestParts;
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use cpumon_model::ProcessKey;
+use serde::de::DeserializeOwned;
+
+use crate::problem::Problem;
+
+/// A query; what is wrong with it is told as a problem.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match axum::extract::Query::from_request_parts(parts, state).await {
+            Ok(axum::extract::Query(value)) => Ok(Self(value)),
+            Err(error) => Err(bad(error.body_text())),
+        }
+    }
+}
+
+/// A part of the path; what is wrong with it is told as a problem.
+#[derive(Clone, Debug)]
+pub(crate) struct Named<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Named<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match axum::extract::Path::from_request_parts(parts, state).await {
+            Ok(axum::extract::Path(value)) => Ok(Self(value)),
+            Err(error) => Err(bad(error.body_text())),
+        }
+    }
+}
+
+/// A wrong question.
+pub(crate) fn bad(detail: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, detail)
+        .how("/api/v1/openapi.json describes every route and its parameters.")
+}
+
+fn pair(text: &str) -> Option<(u32, u64)> {
+    let (number, start_ns) = text.split_once('-')?;
+    Some((number.parse().ok()?, start_ns.parse().ok()?))
+}
+
+/// `PID-STARTNS`.
+pub(crate) fn process_key(text: &str) -> Result<ProcessKey, Problem> {
+    let key = pair(text).map(|(pid, start_ns)| ProcessKey { pid, start_ns });
+    key.ok_or_else(|| {
+        bad(format!("{text:?} is not a process key: it looks like PID-STARTNS, e.g. 1-52000000."))
+    })
+}
+
+/// What is separated by commas, at most `max` of it.
+pub(crate) fn list<T>(
+    text: Option<&str>,
+    max: usize,
+    parse: impl Fn(&str) -> Result<T, Problem>,
+) -> Result<Vec<T>, Problem> {
+    let parts: Vec<&str> = text.unwrap_or_default().split(',').filter(|part| !part.is_empty()).collect();
+    if parts.len() > max {
+        return Err(bad(format!("{} entries in a list that takes at most {max}.", parts.len())));
+    }
+    parts.into_iter().map(parse).collect()
+}
+
+/// A limit in `1..=max`.
+pub(crate) fn limit(wanted: Option<usize>, default: usize, max: usize) -> Result<usize, Problem> {
+    match wanted.unwrap_or(default) {
+        limit if (1..=max).contains(&limit) => Ok(limit),
+        limit => Err(bad(format!("limit={limit} is not between 1 and {max}."))),
+    }
+}

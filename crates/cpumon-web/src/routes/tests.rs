@@ -1,0 +1,396 @@
+//! The routes against a stand-in receiver, and the server over a real socket.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Mutex;
+
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, header};
+use cpumon_model::{
+    Delta, Fields, HostInfo, HostStatus, Interval, Moment, ProcessInfo, ProcessInterval, ProcessKey,
+    SourceKind, ThreadInterval, ThreadKey,
+};
+use tower::ServiceExt;
+
+use super::*;
+use crate::{Bell, HttpServer, Seek, Shown, WebError};
+
+/// A receiver with the same intervals for each of its hosts.
+#[derive(Default)]
+struct Fake {
+    hosts: Vec<HostStatus>,
+    shown: Mutex<Vec<Shown>>,
+    bell: Bell,
+}
+
+impl Fake {
+    fn put(&self, shown: Shown) {
+        let serial = shown.serial;
+        self.shown.lock().unwrap().push(shown);
+        self.bell.ring(serial);
+    }
+}
+
+impl Live for Fake {
+    fn hosts(&self) -> Vec<HostStatus> {
+        self.hosts.clone()
+    }
+    fn host(&self, host: HostId) -> Option<HostStatus> {
+        self.hosts.iter().find(|status| status.info.host == host).cloned()
+    }
+    fn fleet(&self) -> Vec<(HostStatus, Option<Shown>)> {
+        self.hosts.iter().map(|host| (host.clone(), self.newest(host.info.host))).collect()
+    }
+    fn newest(&self, _host: HostId) -> Option<Shown> {
+        self.shown.lock().unwrap().last().cloned()
+    }
+    fn newer(&self, _host: HostId, number: u64) -> Option<Shown> {
+        self.shown.lock().unwrap().iter().find(|shown| shown.number > number).cloned()
+    }
+    fn recent(&self, _host: HostId, since_ns: i64) -> Vec<Shown> {
+        let shown = self.shown.lock().unwrap();
+        shown.iter().filter(|shown| shown.interval.end.wall_ns > since_ns).cloned().collect()
+    }
+    fn seek(&self, host: HostId, to: Seek) -> Result<Option<Shown>, String> {
+        let (Seek::At(wall_ns) | Seek::Before(wall_ns) | Seek::After(wall_ns)) = to;
+        if wall_ns < 0 { Err("the store is away".into()) } else { Ok(self.newest(host)) }
+    }
+    fn status(&self) -> api::Status {
+        api::Status { version: "1.2.3".into(), ..api::Status::default() }
+    }
+    fn bell(&self) -> &Bell {
+        &self.bell
+    }
+}
+
+fn host(id: u8, name: &str) -> HostStatus {
+    let info = HostInfo { host: HostId([id; 16]), hostname: name.into(), ..HostInfo::default() };
+    HostStatus { info, ..HostStatus::default() }
+}
+
+fn fake() -> Arc<Fake> {
+    Arc::new(Fake { hosts: vec![host(1, "one"), host(2, "twin"), host(3, "twin")], ..Fake::default() })
+}
+
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// An interval of a second with two processes; the second one has three threads.
+fn shown(number: u64) -> Shown {
+    let at = |second: u64| {
+        let ns = second * SECOND_NS.unsigned_abs();
+        Moment { mono_ns: ns, boot_ns: ns, wall_ns: ns.cast_signed() }
+    };
+    let delta = |run_ns| Delta { run_ns, user_ns: run_ns, ..Delta::default() };
+    let process = |pid, run_ns| ProcessInterval {
+        key: ProcessKey { pid, start_ns: u64::MAX },
+        info: Arc::new(ProcessInfo { name: "</script>".into(), ..ProcessInfo::default() }),
+        delta: delta(run_ns),
+        ..ProcessInterval::default()
+    };
+    let thread = |tid, run_ns| ThreadInterval {
+        key: ThreadKey { tid, start_ns: 5 },
+        process: ProcessKey { pid: 20, start_ns: u64::MAX },
+        delta: delta(run_ns),
+        ..ThreadInterval::default()
+    };
+    let interval = Interval {
+        sequence: number,
+        fields: Fields::USER | Fields::RUN,
+        source: SourceKind::Bpf,
+        begin: at(number),
+        end: at(number + 1),
+        processes: vec![process(10, 1), process(20, 600)],
+        threads: vec![thread(20, 100), thread(21, 300), thread(22, 200)],
+        ..Interval::default()
+    };
+    Shown { serial: number, number, interval: Arc::new(interval) }
+}
+
+async fn ask(live: Arc<Fake>, path: &str, host: &str) -> (u16, String, serde_json::Value) {
+    let request = Request::get(path).header(header::HOST, host).body(Body::empty()).unwrap();
+    let response = router(live, "127.0.0.1:3080".parse().unwrap(), WebOptions::default())
+        .oneshot(request)
+        .await
+        .unwrap();
+    let kind = response.headers().get(header::CONTENT_TYPE).map(|v| v.to_str().unwrap().to_owned());
+    let status = response.status().as_u16();
+    assert_eq!(response.headers().get(header::CACHE_CONTROL).unwrap(), "no-store");
+    assert!(response.headers().get(header::ACCESS_CONTROL_ALLOW_ORIGIN).is_none());
+    let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+    (status, kind.unwrap_or_default(), serde_json::from_slice(&body).unwrap_or_default())
+}
+
+async fn get_json(live: &Arc<Fake>, path: &str) -> (u16, serde_json::Value) {
+    let (status, _, body) = ask(Arc::clone(live), path, "localhost:3080").await;
+    (status, body)
+}
+
+#[tokio::test]
+async fn status_and_hosts_answer() {
+    let live = fake();
+    let (status, body) = get_json(&live, "/api/v1/status").await;
+    assert_eq!(
+        (status, &body["version"], &body["hosts"][0]["hostname"]),
+        (200, &"1.2.3".into(), &"one".into())
+    );
+    let (status, body) = get_json(&live, "/api/v1/hosts").await;
+    assert_eq!((status, body["hosts"].as_array().unwrap().len()), (200, 3));
+    assert_eq!(body["hosts"][2]["trust"], "unauthenticated");
+}
+
+#[tokio::test]
+async fn a_host_is_found_by_id_and_by_a_name_that_is_its_own() {
+    let live = fake();
+    live.put(shown(7));
+    for path in ["one", "01010101010101010101010101010101", "03030303030303030303030303030303"] {
+        let (status, body) = get_json(&live, &format!("/api/v1/hosts/{path}/interval")).await;
+        assert_eq!((status, &body["serial"]), (200, &7.into()), "{path}");
+    }
+    let (status, body) = get_json(&live, "/api/v1/hosts/twin/interval").await;
+    assert_eq!(status, 409);
+    assert!(body["detail"].as_str().unwrap().contains("0303"), "{body}");
+    assert_eq!(get_json(&live, "/api/v1/hosts/nobody/interval").await.0, 404);
+}
+
+#[tokio::test]
+async fn errors_are_problem_json() {
+    let live = fake();
+    for (path, host, expected) in [
+        ("/api/v1/nothing", "localhost", 404),
+        ("/api/v1/status", "evil.example", 421),
+        ("/api/v1/hosts/one/interval", "localhost", 404),
+        ("/api/v1/hosts/one/interval?at=x", "localhost", 400),
+        ("/api/v1/hosts/one/interval?at=1&newer_than=1", "localhost", 400),
+        ("/api/v1/hosts/one/interval?at=-1", "localhost", 503),
+        ("/api/v1/hosts/one/interval?at=5", "localhost", 404),
+        ("/api/v1/hosts/one/interval?before=5", "localhost", 404),
+        ("/api/v1/hosts/one/interval?before=5&after=5", "localhost", 400),
+    ] {
+        let (status, kind, body) = ask(Arc::clone(&live), path, host).await;
+        assert_eq!((status, kind.as_str()), (expected, "application/problem+json"), "{path}");
+        assert!(!body["detail"].as_str().unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_request_without_or_with_two_hosts_is_refused() {
+    for hosts in [&[][..], &["localhost", "localhost"]] {
+        let mut request = Request::get("/api/v1/status");
+        for host in hosts {
+            request = request.header(header::HOST, *host);
+        }
+        let request = request.body(Body::empty()).unwrap();
+        let response = router(fake(), "127.0.0.1:1".parse().unwrap(), WebOptions::default())
+            .oneshot(request)
+            .await
+            .unwrap();
+        assert_eq!(response.status(), StatusCode::MISDIRECTED_REQUEST);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_poll_wakes_on_a_newer_interval_and_gives_up_in_time() {
+    let live = fake();
+    live.put(shown(4));
+    assert_eq!(get_json(&live, "/api/v1/hosts/one/interval?newer_than=4").await.0, 204);
+
+    let waiting = tokio::spawn({
+        let live = Arc::clone(&live);
+        async move { get_json(&live, "/api/v1/hosts/one/interval?newer_than=4").await }
+    });
+    tokio::task::yield_now().await;
+    live.put(shown(5));
+    let (status, body) = waiting.await.unwrap();
+    assert_eq!((status, &body["serial"]), (200, &5.into()));
+}
+
+#[test]
+fn a_server_answers_over_a_socket_and_stops() {
+    let server = HttpServer::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let (address, shutdown) = (server.local_addr(), server.shutdown());
+    let taken = HttpServer::bind(address).unwrap_err();
+    assert!(taken.to_string().contains(&address.to_string()), "{taken}");
+    let thread = std::thread::spawn(move || server.run(fake(), WebOptions::default()));
+
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET /api/v1/status HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains("1.2.3"), "{answer}");
+
+    let _idle = TcpStream::connect(address).unwrap();
+    shutdown.stop();
+    thread.join().unwrap().unwrap();
+    assert!(TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn off_loopback_is_refused() {
+    let error = HttpServer::bind("0.0.0.0:3080".parse().unwrap()).unwrap_err();
+    assert!(matches!(error, WebError::NotLoopback(_)));
+    assert!(error.to_string().contains("127.0.0.1:3080"), "{error}");
+}
+
+#[tokio::test]
+async fn a_moment_is_a_table_with_text_keys() {
+    let live = fake();
+    live.put(shown(7));
+    let (status, body) = get_json(&live, "/api/v1/hosts/one/at?threads=20-18446744073709551615").await;
+    assert_eq!((status, &body["number"], &body["end_ns"]), (200, &7.into(), &"8000000000".into()));
+    let processes = &body["processes"];
+    assert_eq!((&processes["rows"], &processes["total"]), (&2.into(), &2.into()));
+    let columns = &processes["columns"];
+    assert_eq!(columns["key"], serde_json::json!(["20-18446744073709551615", "10-18446744073709551615"]));
+    assert_eq!(columns["run_ns"], serde_json::json!([600, 1]));
+    assert_eq!(columns["name"], "</script>");
+    assert!(columns.get("system_ns").is_none(), "not measured is not there: {columns}");
+    let threads = &body["threads"][0];
+    assert_eq!(
+        (&threads["columns"]["run_ns"], &threads["columns"]["process"]),
+        (&serde_json::json!([300, 200, 100]), &"20-18446744073709551615".into())
+    );
+    let (_, body) = get_json(&live, "/api/v1/hosts/one/at?threads=all&limit=1").await;
+    assert_eq!((&body["threads"][0]["rows"], &body["processes"]["rows"]), (&3.into(), &1.into()));
+    for wrong in ["threads=7", "threads=a-b", "limit=0", "limit=20001", "at=1&after=2", "at=x"] {
+        assert_eq!(get_json(&live, &format!("/api/v1/hosts/one/at?{wrong}")).await.0, 400, "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn a_hole_names_its_neighbours() {
+    let live = fake();
+    live.put(shown(7));
+    let (status, body) = get_json(&live, "/api/v1/hosts/one/at?at=99000000000").await;
+    assert_eq!((status, &body["before_ns"]), (404, &"8000000000".into()), "{body}");
+}
+
+#[tokio::test]
+async fn the_fleet_is_searched_sorted_and_paged() {
+    let live = fake();
+    live.put(shown(7));
+    let (status, body) = get_json(&live, "/api/v1/fleet?search=TWI&limit=1&offset=1").await;
+    assert_eq!((status, &body["hosts"]["rows"], &body["hosts"]["total"]), (200, &1.into(), &2.into()));
+    let columns = &body["hosts"]["columns"];
+    assert_eq!((&columns["hostname"], &columns["top_name"]), (&"twin".into(), &"</script>".into()));
+    assert_eq!(columns["busy_ratio"], serde_json::Value::Null, "no CPU was measured");
+    assert_eq!(body["spark"]["host_ids"].as_array().unwrap().len(), 1);
+    assert_eq!(body["top"]["columns"]["run_ns"][0], 600);
+    for wrong in ["sort=size", "limit=0", "limit=5000", "offset=-1"] {
+        assert_eq!(get_json(&live, &format!("/api/v1/fleet?{wrong}")).await.0, 400, "{wrong}");
+    }
+}
+
+/// Reads one message of a stream: its id and data.
+struct Messages(axum::body::BodyDataStream, String);
+
+impl Messages {
+    async fn open(live: &Arc<Fake>, path: &str, last_id: Option<&str>) -> Self {
+        let mut request = Request::get(path).header(header::HOST, "localhost");
+        if let Some(id) = last_id {
+            request = request.header("last-event-id", id);
+        }
+        let live: Arc<dyn Live> = Arc::<Fake>::clone(live);
+        let router = router(live, "127.0.0.1:3080".parse().unwrap(), WebOptions::default());
+        let response = router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(response.headers()[header::CONTENT_TYPE], "text/event-stream");
+        Self(response.into_body().into_data_stream(), String::new())
+    }
+
+    async fn next(&mut self) -> (String, serde_json::Value) {
+        loop {
+            if let Some((message, rest)) = self.1.split_once("\n\n") {
+                let field = |name: &str| {
+                    message.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().to_owned()
+                };
+                let (id, data) = (field("id: "), field("data: "));
+                self.1 = rest.to_owned();
+                if !id.is_empty() {
+                    return (id, serde_json::from_str(&data).unwrap_or_else(|_| panic!("{data}")));
+                }
+            } else {
+                let piece = futures_util::StreamExt::next(&mut self.0).await.unwrap().unwrap();
+                self.1.push_str(std::str::from_utf8(&piece).unwrap());
+            }
+        }
+    }
+
+    async fn number(&mut self) -> (u64, u64) {
+        let (_, data) = self.next().await;
+        (data["number"].as_u64().unwrap(), data["skipped"].as_u64().unwrap())
+    }
+}
+
+const LIVE: &str = "/api/v1/hosts/one/live";
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_gives_each_snapshot_with_the_threads_that_were_asked_for() {
+    let live = fake();
+    live.put(shown(3));
+    let path = format!("{LIVE}?threads=20-18446744073709551615,99-1");
+    let mut stream = Messages::open(&live, &path, None).await;
+    let (id, data) = stream.next().await;
+    assert_eq!((id.as_str(), &data["number"], &data["skipped"]), ("0-3", &3.into(), &0.into()));
+    let rows: Vec<&serde_json::Value> =
+        data["threads"].as_array().unwrap().iter().map(|t| &t["rows"]).collect();
+    assert_eq!(rows, [3, 0]);
+    assert_eq!(data["processes"]["columns"]["name"], "</script>");
+    live.put(shown(4));
+    assert_eq!(stream.number().await, (4, 0));
+    let all = Messages::open(&live, &format!("{LIVE}?threads=all"), None).await.next().await.1;
+    assert_eq!(all["threads"][0]["total"], 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_comes_back_gets_what_it_missed() {
+    let live = fake();
+    (1..=9).for_each(|number| live.put(shown(number)));
+    let mut stream = Messages::open(&live, LIVE, Some("0-2")).await;
+    for number in 3..=9 {
+        assert_eq!(stream.number().await, (number, 0));
+    }
+    // An id of another run, of the future, or of nobody: from the newest on.
+    for id in ["77-2", "0-10", "x", ""] {
+        assert_eq!(Messages::open(&live, LIVE, Some(id)).await.number().await, (9, 0), "{id:?}");
+    }
+    let by_query = Messages::open(&live, &format!("{LIVE}?last_event_id=0-7"), None).await.number().await;
+    assert_eq!(by_query, (8, 0));
+    // What left memory, and what is too much, is counted.
+    live.shown.lock().unwrap().retain(|shown| shown.number >= 5);
+    assert_eq!(Messages::open(&live, LIVE, Some("0-2")).await.number().await, (5, 2));
+    (10..=300).for_each(|number| live.put(shown(number)));
+    assert_eq!(Messages::open(&live, LIVE, Some("0-9")).await.number().await, (181, 171));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_reader_gets_the_newest_and_the_count_of_what_it_missed() {
+    let live = fake();
+    live.put(shown(1));
+    let mut stream = Messages::open(&live, LIVE, None).await;
+    assert_eq!(stream.number().await, (1, 0));
+    (2..=40).for_each(|number| live.put(shown(number)));
+    assert_eq!(stream.number().await, (40, 38));
+    (41..=43).for_each(|number| live.put(shown(number)));
+    assert_eq!(stream.number().await, (41, 0), "a little late is not slow");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_fleet_streams_once_for_all() {
+    let live = fake();
+    live.put(shown(1));
+    let mut stream = Messages::open(&live, "/api/v1/fleet/live", None).await;
+    let (_, first) = stream.next().await;
+    assert_eq!((&first["hosts"]["rows"], first["spark"].is_object()), (&3.into(), true));
+    let (_, second) = stream.next().await;
+    assert_eq!((&second["number"], second.get("spark")), (&2.into(), None));
+}
+
+#[tokio::test]
+async fn the_description_holds_every_route_and_type() {
+    let (status, body) = get_json(&fake(), "/api/v1/openapi.json").await;
+    assert_eq!((status, body["openapi"].as_str().unwrap().starts_with("3.1")), (200, true));
+    let text = body.to_string();
+    for (at, _) in text.match_indices("#/components/schemas/") {
+        let name = text[at..].split(['"', '/']).nth(3).unwrap();
+        assert!(body["components"]["schemas"].get(name).is_some(), "{name} is used and not described");
+    }
+}

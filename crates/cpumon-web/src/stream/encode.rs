@@ -1,0 +1,115 @@
+//! Encodes once what many readers get. In: an interval. Out: shared bytes: the interval with its processes, and a table of
+//! threads a process. Why: ten pages on one host cost one encoding, whichever processes each of them has open.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use axum::body::Bytes;
+use cpumon_model::{HostId, HostStatus, IntervalView, ProcessKey};
+use serde::Serialize;
+
+use crate::Shown;
+use crate::api::{SnapshotBase, thread_table};
+
+/// Process rows in a message; more are counted in `total`.
+pub(crate) const MAX_PROCESSES: usize = 5_000;
+/// Thread rows in a table; likewise.
+pub(crate) const MAX_THREADS: usize = 20_000;
+/// Hosts of which the newest interval is kept encoded.
+const MAX_KEPT: usize = 64;
+
+/// Whose threads a reader wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Threads {
+    /// Of these processes; none is common.
+    Of(Vec<ProcessKey>),
+    /// Of all, in one table.
+    All,
+}
+
+/// An interval, encoded as far as someone asked.
+pub(crate) struct Encoded {
+    shown: Shown,
+    host: HostStatus,
+    base: OnceLock<Bytes>,
+    all_threads: OnceLock<Bytes>,
+    threads: Mutex<HashMap<ProcessKey, Bytes>>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Encoder {
+    kept: Mutex<Vec<(HostId, Arc<Encoded>)>>,
+}
+
+/// JSON. The types have text keys and finite numbers only, so nothing can fail; if it did, the reader would get `null`.
+pub(crate) fn body_of(value: &impl Serialize) -> Bytes {
+    serde_json::to_vec(value).map_or_else(|_| Bytes::from_static(b"null"), Bytes::from)
+}
+
+/// An object without its closing brace, so that more members can follow.
+pub(crate) fn open(object: &Bytes) -> Bytes {
+    object.slice(..object.len().saturating_sub(1))
+}
+
+/// Ends a message.
+pub(crate) fn close() -> Bytes {
+    Bytes::from_static(b"}\n\n")
+}
+
+impl Encoder {
+    /// The encoding of an interval, shared with whoever else reads the same one.
+    pub(crate) fn of(&self, host: &HostStatus, shown: &Shown) -> Arc<Encoded> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = host.info.host;
+        if let Some((_, encoded)) = kept.iter().find(|(of, at)| *of == id && at.shown.serial == shown.serial)
+        {
+            return Arc::clone(encoded);
+        }
+        let encoded = Arc::new(Encoded {
+            shown: shown.clone(),
+            host: host.clone(),
+            base: OnceLock::new(),
+            all_threads: OnceLock::new(),
+            threads: Mutex::default(),
+        });
+        // A reader that catches up does not push out what the others share.
+        let is_older = kept.iter().any(|(of, at)| *of == id && at.shown.serial > shown.serial);
+        if !is_older {
+            kept.retain(|(of, _)| *of != id);
+            kept.truncate(MAX_KEPT - 1);
+            kept.insert(0, (id, Arc::clone(&encoded)));
+        }
+        encoded
+    }
+}
+
+impl Encoded {
+    /// The interval with its processes, as an open object.
+    pub(crate) fn base(&self) -> Bytes {
+        let base = self.base.get_or_init(|| {
+            let base =
+                SnapshotBase::new(&self.host, self.shown.number, &self.shown.interval, (0, MAX_PROCESSES));
+            open(&body_of(&base))
+        });
+        base.clone()
+    }
+
+    /// Tables of threads, as members of a list.
+    pub(crate) fn threads(&self, wanted: &Threads) -> Vec<Bytes> {
+        let view = IntervalView::new(&self.host.info.hostname, &self.shown.interval);
+        let keys = match wanted {
+            Threads::All => {
+                let all = || body_of(&thread_table(&view, MAX_THREADS, |_| true));
+                return vec![self.all_threads.get_or_init(all).clone()];
+            }
+            Threads::Of(keys) => keys,
+        };
+        let mut made = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let table = |key: &ProcessKey| {
+            let make = || body_of(&thread_table(&view, MAX_THREADS, |row| row.process == *key));
+            made.entry(*key).or_insert_with(make).clone()
+        };
+        keys.iter().map(table).collect()
+    }
+}

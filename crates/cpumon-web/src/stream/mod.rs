@@ -1,0 +1,68 @@
+//! Live streams (Server-Sent Events, WHATWG HTML section 9.2). In: a reader that is asked for its next piece whenever the
+//! socket can take one. Out: a response without end. Why asked, not told: a reader that is too slow has nothing waiting for
+//! it; it is asked later, and then gets the newest snapshot and the count of those it missed.
+
+mod encode;
+mod host;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream::unfold;
+
+pub(crate) use encode::{Encoder, Threads, body_of, close, open};
+pub(crate) use host::HostReader;
+
+/// A comment line is sent this often when nothing else is: proxies keep the connection, and one that is gone is noticed.
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(5);
+/// A browser that lost its connection tries again after this time, ms.
+const RETRY: &[u8] = b"retry: 1000\n\n";
+
+/// Gives the next messages, waiting for them. `None`: the stream ends.
+pub(crate) trait Messages: Send + 'static {
+    fn next(&mut self) -> impl Future<Output = Option<VecDeque<Bytes>>> + Send;
+}
+
+/// Pieces of the message being sent, and where more come from.
+struct Sending<M> {
+    pieces: VecDeque<Bytes>,
+    messages: M,
+}
+
+/// A stream of messages as a response.
+pub(crate) fn respond<M: Messages>(messages: M) -> Response {
+    let first = Sending { pieces: VecDeque::from([Bytes::from_static(RETRY)]), messages };
+    let body = unfold(first, |mut sending| async move {
+        loop {
+            if let Some(piece) = sending.pieces.pop_front() {
+                return Some((Ok::<_, std::convert::Infallible>(piece), sending));
+            }
+            sending.pieces = sending.messages.next().await?;
+        }
+    });
+    let mut response = Body::from_stream(body).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    // nginx and others would hold messages back.
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+/// A comment.
+pub(crate) fn heartbeat() -> VecDeque<Bytes> {
+    VecDeque::from([Bytes::from_static(b":\n\n")])
+}
+
+/// Begin of a message. `epoch` and `number` make the id with which a browser comes back.
+pub(crate) fn head(event: &str, epoch: i64, number: u64) -> Bytes {
+    format!("event: {event}\nid: {epoch}-{number}\ndata: ").into()
+}
+
+/// The number in the id of the last message that a browser got, if this receiver sent it.
+pub(crate) fn number_of(id: &str, epoch: i64) -> Option<u64> {
+    let (of, number) = id.rsplit_once('-')?;
+    (of.parse::<i64>().ok()? == epoch).then(|| number.parse().ok())?
+}

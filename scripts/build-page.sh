@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Builds the page into web/dist, from where cargo embeds it. In: web/. Does nothing if no source is newer than what was built.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+[ -e web/package.json ] || { echo "build-page: no web/package.json, building without a page"; exit 0; }
+cd web
+built=dist/index.html
+if [ -e $built ] && [ -z "$(find . -path ./node_modules -prune -o -path ./dist -prune -o -type f -newer $built -print -quit)" ]; then
+  exit 0
+fi
+if [ ! -e node_modules/.package-lock.json ] || [ package-lock.json -nt node_modules/.package-lock.json ]; then
+  npm ci --no-audit --no-fund
+fi
+npm run build
+touch $built
