@@ -1,14 +1,16 @@
-//! How it looks as bytes. In: snapshots and intervals on one side, datagrams on the other. Out: the other one.
+//! How it looks as bytes. In: snapshots and intervals on one side, datagrams and segments on the other. Out: the other one.
 //! Why: byte layouts are known in this room only; it opens no socket and asks no clock.
 //!
 //! # Overview
 //! [`v1`] speaks the original's protocol both ways. [`v2`] carries cumulative counters, so that a lost frame costs
 //! resolution and never CPU time. [`Demux`] takes whatever arrives, tells them apart, and gives out intervals per host.
-//! The layouts are written down in docs/wire-format.md.
+//! [`spool`] is how snapshots lie on a device's disk until somebody has them.
+//! The layouts are written down in docs/wire-format.md and docs/spool-format.md.
 
 mod datagrams;
 mod demux;
 mod error;
+pub mod spool;
 pub mod v1;
 pub mod v2;
 

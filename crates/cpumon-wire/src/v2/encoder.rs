@@ -18,6 +18,9 @@ const MAX_DATAGRAM: usize = 65_000;
 /// What a row needs in an empty datagram beside its texts, bytes: header 87, section 7, 29 columns of 3, their numbers.
 const ROW_OVERHEAD: usize = 340;
 
+/// A new or changed name is sent this many times, so that one lost frame does not leave a task nameless.
+const NAME_SENDS: u8 = 2;
+
 /// How to send.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct EncoderOptions {
@@ -29,11 +32,14 @@ pub struct EncoderOptions {
     pub full_snapshots: u32,
     /// Tells agent starts apart: any number that differs from start to start, e.g. the wall clock's ns.
     pub stream: u64,
+    /// Nothing gets lost on the way, as in a file: names and exits are told once, and nothing is repeated between two full
+    /// snapshots ([`Encoder::begin_anew`]).
+    pub is_lossless: bool,
 }
 
 impl Default for EncoderOptions {
     fn default() -> Self {
-        Self { max_datagram: 1_400, refresh_snapshots: 30, full_snapshots: 2, stream: 0 }
+        Self { max_datagram: 1_400, refresh_snapshots: 30, full_snapshots: 2, stream: 0, is_lossless: false }
     }
 }
 
@@ -59,6 +65,8 @@ pub struct EncodeReport {
 pub struct Encoder {
     options: EncoderOptions,
     sent: u64,
+    /// Snapshots to come that hold every task.
+    full_left: u32,
     host: HostInfo,
     threads: KnownThreads,
     processes: KnownProcesses,
@@ -80,10 +88,16 @@ impl Encoder {
     pub fn new(options: EncoderOptions) -> Self {
         let options = EncoderOptions {
             max_datagram: options.max_datagram.clamp(MIN_DATAGRAM, MAX_DATAGRAM),
-            refresh_snapshots: options.refresh_snapshots.clamp(1, u32::from(u16::MAX)),
+            refresh_snapshots: if options.is_lossless {
+                u32::from(u16::MAX)
+            } else {
+                options.refresh_snapshots
+            }
+            .clamp(1, u32::from(u16::MAX)),
             ..options
         };
         Self {
+            full_left: options.full_snapshots,
             options,
             sent: 0,
             host: HostInfo::default(),
@@ -115,19 +129,16 @@ impl Encoder {
         interval: &Interval,
         out: &mut Datagrams,
     ) -> EncodeReport {
-        let turn = Turn {
-            everything: self.sent < u64::from(self.options.full_snapshots),
-            slot: u32::try_from(self.sent % u64::from(self.options.refresh_snapshots)).unwrap_or(0),
-            slots: self.options.refresh_snapshots,
-        };
+        let turn = self.turn();
         let mut texts = TextBudget::new(self.options.max_datagram - ROW_OVERHEAD);
         let mut frames = Frames::new(self.header(host, snapshot, turn), self.options.max_datagram, out);
         let mut report = EncodeReport::default();
-        if turn.everything || turn.slot == 0 || *host != self.host {
+        let is_hosts_turn = turn.everything || (turn.slot == 0 && turn.slots > 0);
+        if is_hosts_turn || *host != self.host {
             report.rows_lost += self.write_host(host, &mut frames, &mut texts);
         }
         report.rows_lost += self.write_totals(snapshot, &mut frames);
-        self.write_exits(snapshot, &mut frames, &mut texts, &mut report);
+        self.write_exits(snapshot, turn, &mut frames, &mut texts, &mut report);
         self.choose_threads(snapshot, interval, turn, &mut report);
         self.choose_gone(snapshot);
         self.write_processes(snapshot, turn, &mut frames, &mut texts, &mut report);
@@ -136,7 +147,29 @@ impl Encoder {
         frames.finish();
         report.texts_cut = texts.cut;
         self.sent += 1;
+        self.full_left = self.full_left.saturating_sub(1);
         report
+    }
+
+    /// The next snapshot holds every task with its name: a receiver can begin with it, whatever it missed before.
+    pub fn begin_anew(&mut self) {
+        self.full_left = self.full_left.max(1);
+    }
+
+    /// Whether the next snapshot holds every task.
+    #[must_use]
+    pub fn is_next_full(&self) -> bool {
+        self.full_left > 0
+    }
+
+    fn turn(&self) -> Turn {
+        let slots = if self.options.is_lossless { 0 } else { self.options.refresh_snapshots };
+        Turn {
+            everything: self.is_next_full(),
+            slot: u32::try_from(self.sent.checked_rem(u64::from(slots)).unwrap_or(0)).unwrap_or(0),
+            slots,
+            name_sends: if self.options.is_lossless { 1 } else { NAME_SENDS },
+        }
     }
 
     fn header(&self, host: &HostInfo, snapshot: &Snapshot, turn: Turn) -> Header {
@@ -180,6 +213,7 @@ impl Encoder {
     fn write_exits(
         &mut self,
         snapshot: &Snapshot,
+        turn: Turn,
         frames: &mut Frames<'_>,
         texts: &mut TextBudget,
         report: &mut EncodeReport,
@@ -200,7 +234,7 @@ impl Encoder {
         for &(process, _, again, at) in &self.exit_order {
             let exits = if again { &self.exits_before } else { &snapshot.exits };
             let Some(exit) = exits.get(at as usize) else { continue };
-            if !exit.ends_process && self.processes.has_been_told(process) {
+            if !exit.ends_process && !turn.everything && self.processes.has_been_told(process) {
                 rows::push_plain_exit(&mut self.table, exit, boot_ns);
             } else {
                 rows::push_exit(&mut self.named_table, exit, boot_ns, texts);
@@ -208,7 +242,9 @@ impl Encoder {
         }
         report.rows_lost += self.table.write(rows::PLAIN_EXITS, frames);
         report.rows_lost += self.named_table.write(rows::EXITS, frames);
-        self.exits_before.clone_from(&snapshot.exits);
+        if !self.options.is_lossless {
+            self.exits_before.clone_from(&snapshot.exits);
+        }
     }
 
     /// Which threads are due, with and without their names, by process.
@@ -251,6 +287,9 @@ impl Encoder {
         std::mem::swap(&mut self.gone, &mut self.threads.gone);
         // `gone_before` now holds the new ones, `gone` those told before.
         self.gone_before.retain(|(_, key)| !has_record(key));
+        if self.options.is_lossless {
+            self.gone.clear();
+        }
         self.gone.extend_from_slice(&self.gone_before);
         self.gone.sort_unstable();
         self.gone.dedup();

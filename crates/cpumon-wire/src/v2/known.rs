@@ -5,9 +5,6 @@ use std::sync::Arc;
 
 use cpumon_model::{Comm, Counters, ProcessInfo, ProcessKey, ProcessSample, ThreadKey, ThreadSample};
 
-/// A new or changed name is sent this many times, so that one lost frame does not leave a task nameless.
-const NAME_SENDS: u8 = 2;
-
 /// Whose turn it is.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Turn {
@@ -15,12 +12,15 @@ pub(crate) struct Turn {
     pub(crate) everything: bool,
     /// That of the tasks whose number modulo `slots` is this.
     pub(crate) slot: u32,
+    /// 0: nobody's, nothing is repeated.
     pub(crate) slots: u32,
+    /// A new or changed name is sent this many times.
+    pub(crate) name_sends: u8,
 }
 
 impl Turn {
     fn is_of(self, number: u32) -> bool {
-        self.everything || number % self.slots == self.slot
+        self.everything || (self.slots > 0 && number % self.slots == self.slot)
     }
 }
 
@@ -65,10 +65,10 @@ impl KnownThreads {
         }
         let known = self.before.get(self.at).filter(|known| known.key == thread.key);
         let sends_left =
-            known.filter(|known| known.comm == thread.comm).map_or(NAME_SENDS, |known| known.sends_left);
+            known.filter(|known| known.comm == thread.comm).map_or(turn.name_sends, |known| known.sends_left);
         self.at += usize::from(known.is_some());
         // The second time can wait for the next row that is sent anyway, but not for longer than its turn.
-        let is_first = sends_left == NAME_SENDS;
+        let is_first = sends_left == turn.name_sends;
         let with_name = is_first || (sends_left > 0 && changed) || turn.is_of(thread.key.tid);
         let sends_left = sends_left - u8::from(with_name && sends_left > 0);
         let (key, process, comm) = (thread.key, thread.process, thread.comm);
@@ -128,7 +128,7 @@ impl KnownProcesses {
             known.parent_pid == process.parent_pid
                 && (Arc::ptr_eq(&known.info, &process.info) || known.info == process.info)
         };
-        let sends_left = known.filter(|known| same(known)).map_or(NAME_SENDS, |known| known.sends_left);
+        let sends_left = known.filter(|known| same(known)).map_or(turn.name_sends, |known| known.sends_left);
         let due = Due {
             with_names: sends_left > 0 || turn.is_of(process.key.pid),
             changed: known.is_none_or(|known| known.ended_threads != process.ended_threads),

@@ -6,6 +6,8 @@ mod documented;
 mod hostile;
 mod lossless;
 mod machine;
+mod spool;
+mod spool_snapshots;
 mod v1_sets;
 mod v1_vectors;
 mod v2_frames;

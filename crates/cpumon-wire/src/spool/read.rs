@@ -1,0 +1,123 @@
+//! [`Records`]: a segment's bytes, record by record. In: the bytes of a file, whatever they are. Out: sound records, and
+//! what is damaged. Why it never searches: a name in a payload could look like a record, so behind a damaged head there is
+//! nothing to trust.
+
+use super::header::SegmentHeader;
+use super::record::{Entry, Head, RECORD_HEADER_BYTES};
+
+/// What is wrong with some bytes.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DamageReason {
+    /// The file does not begin with a segment's header.
+    #[error("the segment's header is damaged, or this is no segment of a version that is known here")]
+    Header,
+    /// A record's head is damaged: the rest of the segment cannot be read.
+    #[error("the head of a record is damaged: the rest of the segment cannot be read")]
+    Head,
+    /// A record's payload is damaged; the next record can be read.
+    #[error("a record is damaged")]
+    Payload,
+    /// Numbers do not ascend.
+    #[error("a record's number is not above the one before")]
+    Order,
+}
+
+/// A damaged place.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Damaged {
+    /// Byte offset in the segment.
+    pub offset: usize,
+    /// What is wrong.
+    pub reason: DamageReason,
+    /// The number of the record, if its head can be trusted.
+    pub number: Option<u64>,
+}
+
+/// What comes next in a segment.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// A sound record.
+    Entry(Entry<'a>),
+    /// Something that cannot be used. Reading can go on.
+    Damaged(Damaged),
+    /// The end. `tail_bytes`: bytes of a last record that was begun and not ended (the writer was killed, or still writes).
+    End {
+        /// How many.
+        tail_bytes: usize,
+    },
+}
+
+/// Reads a segment.
+#[derive(Clone, Debug)]
+pub struct Records<'a> {
+    header: SegmentHeader,
+    bytes: &'a [u8],
+    at: usize,
+    newest: Option<u64>,
+    has_ended: bool,
+}
+
+impl<'a> Records<'a> {
+    /// Begins with the header.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub fn new(segment: &'a [u8]) -> Result<Self, Damaged> {
+        match SegmentHeader::decode(segment) {
+            Some((header, at)) => Ok(Self { header, bytes: segment, at, newest: None, has_ended: false }),
+            None => Err(Damaged { offset: 0, reason: DamageReason::Header, number: None }),
+        }
+    }
+
+    /// The segment's header.
+    #[must_use]
+    pub fn header(&self) -> &SegmentHeader {
+        &self.header
+    }
+
+    /// Where the next record begins, or where the sound ones end.
+    #[must_use]
+    pub fn offset(&self) -> usize {
+        self.at
+    }
+
+    /// The next record. After [`Step::End`] there is nothing but the same end.
+    pub fn step(&mut self) -> Step<'a> {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        if rest.len() < RECORD_HEADER_BYTES || self.has_ended {
+            return self.end(if self.has_ended { 0 } else { rest.len() });
+        }
+        let Some(head) = Head::decode(rest) else {
+            // A file system may have made the file longer before it wrote the bytes.
+            if rest.iter().all(|&byte| byte == 0) {
+                return self.end(rest.len());
+            }
+            self.has_ended = true;
+            return self.damaged(DamageReason::Head, None);
+        };
+        let Some(payload) = rest.get(RECORD_HEADER_BYTES..RECORD_HEADER_BYTES + head.length) else {
+            return self.end(rest.len());
+        };
+        let damage = match head.entry(payload) {
+            _ if self.newest.is_some_and(|newest| head.number <= newest) => DamageReason::Order,
+            Some(entry) => {
+                self.newest = Some(head.number);
+                self.at += RECORD_HEADER_BYTES + head.length;
+                return Step::Entry(entry);
+            }
+            None => DamageReason::Payload,
+        };
+        let step = self.damaged(damage, Some(head.number));
+        self.at += RECORD_HEADER_BYTES + head.length;
+        step
+    }
+
+    fn end(&mut self, tail_bytes: usize) -> Step<'a> {
+        self.has_ended = true;
+        Step::End { tail_bytes }
+    }
+
+    fn damaged(&self, reason: DamageReason, number: Option<u64>) -> Step<'a> {
+        Step::Damaged(Damaged { offset: self.at, reason, number })
+    }
+}

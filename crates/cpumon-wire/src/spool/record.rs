@@ -1,0 +1,236 @@
+//! Records: one snapshot, or one known hole. In: frames of a snapshot, or the hole. Out: bytes with a checksum over the
+//! record's head and another over its payload: a head that can be trusted tells where the next record begins, and which
+//! number was lost, although the payload is damaged.
+
+use super::fields::{is_sealed, seal, take, take_i64, take_u32, take_u64};
+
+/// Length of a record's head, bytes, its checksum included.
+pub const RECORD_HEADER_BYTES: usize = 32;
+/// Longest payload, bytes; a snapshot of more is refused and counted.
+pub const MAX_PAYLOAD_BYTES: usize = 48 << 20;
+
+const SNAPSHOT: u8 = 1;
+const GAP: u8 = 2;
+const FULL: u8 = 1;
+
+/// Why snapshots are missing.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum GapReason {
+    /// A reason that is not known here.
+    #[default]
+    Unknown,
+    /// The disk was full, or more was to be kept than the spool may hold, and nothing older could go.
+    NoRoom,
+    /// The disk could not be written.
+    DiskFailed,
+    /// The snapshot was too large for a record.
+    TooLarge,
+    /// The spool had reached its size: the oldest went.
+    Dropped,
+    /// The bytes were damaged.
+    Damaged,
+}
+
+impl GapReason {
+    const TABLE: [(Self, u8, &'static str); 6] = [
+        (Self::Unknown, 0, "not kept"),
+        (Self::NoRoom, 1, "no room on the device"),
+        (Self::DiskFailed, 2, "the device's disk failed"),
+        (Self::TooLarge, 3, "too large for the device's log"),
+        (Self::Dropped, 4, "dropped, the device's log was full"),
+        (Self::Damaged, 5, "damaged on the device"),
+    ];
+
+    /// The number in a gap record.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        Self::TABLE.iter().find(|row| row.0 == self).map_or(0, |row| row.1)
+    }
+
+    /// The reason of a number; numbers that are not known here are [`GapReason::Unknown`].
+    #[must_use]
+    pub fn from_code(code: u8) -> Self {
+        Self::TABLE.iter().find(|row| row.1 == code).map_or(Self::Unknown, |row| row.0)
+    }
+
+    /// The reason in words.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        Self::TABLE.iter().find(|row| row.0 == self).map_or("not kept", |row| row.2)
+    }
+}
+
+/// Snapshots that were made and are not here.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gap {
+    /// Number of the first one that is missing.
+    pub first: u64,
+    /// Number of the last one.
+    pub last: u64,
+    /// When the last snapshot before the hole was made (of a hole at the very beginning: the first one in it), ns since the
+    /// UNIX epoch on the device's clock.
+    pub begin_wall_ns: i64,
+    /// When the first snapshot behind the hole was made; where there is none, the last one in it.
+    pub end_wall_ns: i64,
+    /// Why.
+    pub reason: GapReason,
+}
+
+impl Gap {
+    /// How many snapshots are missing.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.last.saturating_sub(self.first).saturating_add(1)
+    }
+}
+
+/// A snapshot as it stands in a segment.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotRecord<'a> {
+    /// Its number in the spool.
+    pub number: u64,
+    /// When it was made, ns since the UNIX epoch on the device's clock.
+    pub wall_ns: i64,
+    /// It tells every task with its name: reading may begin here.
+    pub is_full: bool,
+    payload: &'a [u8],
+}
+
+impl<'a> SnapshotRecord<'a> {
+    /// Its frames.
+    #[must_use]
+    pub fn frames(&self) -> Frames<'a> {
+        Frames { rest: self.payload }
+    }
+}
+
+/// The frames of a snapshot, one by one; ends at a length that leads out of the record.
+#[derive(Clone, Debug)]
+pub struct Frames<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Frames<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let mut at = 0;
+        let length = usize::try_from(take_u32(self.rest, &mut at)?).ok()?;
+        let (frame, rest) = self.rest.get(at..)?.split_at_checked(length)?;
+        self.rest = rest;
+        Some(frame)
+    }
+}
+
+/// A record.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Entry<'a> {
+    /// A snapshot.
+    Snapshot(SnapshotRecord<'a>),
+    /// A hole.
+    Gap(Gap),
+    /// A kind of record that is not known here; it has a number all the same.
+    Unknown(u64),
+}
+
+/// The head of a record.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Head {
+    pub(super) length: usize,
+    kind: u8,
+    flags: u8,
+    pub(super) number: u64,
+    pub(super) wall_ns: i64,
+    payload_sum: u32,
+}
+
+impl Head {
+    /// Reads the head at the beginning of `bytes`; `None` if it is damaged.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let head = bytes.get(..RECORD_HEADER_BYTES).filter(|head| is_sealed(head))?;
+        let mut at = 0;
+        let length = usize::try_from(take_u32(head, &mut at)?).ok().filter(|&n| n <= MAX_PAYLOAD_BYTES)?;
+        let [kind, flags, _, _] = take(head, &mut at)?;
+        let (number, wall_ns) = (take_u64(head, &mut at)?, take_i64(head, &mut at)?);
+        Some(Self { length, kind, flags, number, wall_ns, payload_sum: take_u32(head, &mut at)? })
+    }
+
+    /// The record with this payload; `None` if that is damaged.
+    pub(super) fn entry<'a>(&self, payload: &'a [u8]) -> Option<Entry<'a>> {
+        if crc32c::crc32c(payload) != self.payload_sum {
+            return None;
+        }
+        Some(match self.kind {
+            SNAPSHOT => {
+                let (number, wall_ns) = (self.number, self.wall_ns);
+                Entry::Snapshot(SnapshotRecord { number, wall_ns, is_full: self.flags & FULL != 0, payload })
+            }
+            GAP => Entry::Gap(self.gap(payload)?),
+            _ => Entry::Unknown(self.number),
+        })
+    }
+
+    fn gap(&self, payload: &[u8]) -> Option<Gap> {
+        let mut at = 0;
+        let first = take_u64(payload, &mut at).filter(|&first| first <= self.number)?;
+        let begin_wall_ns = take_i64(payload, &mut at)?;
+        let [reason] = take(payload, &mut at)?;
+        Some(Gap {
+            first,
+            last: self.number,
+            begin_wall_ns,
+            end_wall_ns: self.wall_ns,
+            reason: GapReason::from_code(reason),
+        })
+    }
+}
+
+/// Appends a record; `payload` writes its payload.
+fn push(out: &mut Vec<u8>, kind: u8, flags: u8, number: u64, wall_ns: i64, payload: impl Fn(&mut Vec<u8>)) {
+    let begin = out.len();
+    out.resize(begin + RECORD_HEADER_BYTES, 0);
+    payload(out);
+    let body = out.get(begin + RECORD_HEADER_BYTES..).unwrap_or_default();
+    let mut head = Vec::with_capacity(RECORD_HEADER_BYTES);
+    head.extend_from_slice(&u32::try_from(body.len()).unwrap_or(u32::MAX).to_le_bytes());
+    head.extend_from_slice(&[kind, flags, 0, 0]);
+    head.extend_from_slice(&number.to_le_bytes());
+    head.extend_from_slice(&wall_ns.to_le_bytes());
+    head.extend_from_slice(&crc32c::crc32c(body).to_le_bytes());
+    seal(&mut head, 0);
+    if let Some(place) = out.get_mut(begin..begin + RECORD_HEADER_BYTES) {
+        place.copy_from_slice(&head);
+    }
+}
+
+/// Appends a snapshot. Returns false, and appends nothing, if it is longer than [`MAX_PAYLOAD_BYTES`].
+pub fn push_snapshot(
+    out: &mut Vec<u8>,
+    number: u64,
+    wall_ns: i64,
+    is_full: bool,
+    frames: &[impl AsRef<[u8]>],
+) -> bool {
+    let length: usize = frames.iter().map(|frame| frame.as_ref().len() + 4).sum();
+    if length > MAX_PAYLOAD_BYTES {
+        return false;
+    }
+    out.reserve(RECORD_HEADER_BYTES + length);
+    push(out, SNAPSHOT, if is_full { FULL } else { 0 }, number, wall_ns, |out| {
+        for frame in frames.iter().map(AsRef::as_ref) {
+            out.extend_from_slice(&u32::try_from(frame.len()).unwrap_or(u32::MAX).to_le_bytes());
+            out.extend_from_slice(frame);
+        }
+    });
+    true
+}
+
+/// Appends a hole.
+pub fn push_gap(out: &mut Vec<u8>, gap: &Gap) {
+    push(out, GAP, 0, gap.last, gap.end_wall_ns, |out| {
+        out.extend_from_slice(&gap.first.to_le_bytes());
+        out.extend_from_slice(&gap.begin_wall_ns.to_le_bytes());
+        out.push(gap.reason.code());
+    });
+}

@@ -1,0 +1,76 @@
+//! [`State`]: what a spool remembers beside its segments. In: numbers, a hole that found no room yet. Out: two slots of bytes
+//! in a file of fixed size that is overwritten in place, in turn: a full disk cannot refuse it, and a torn write leaves the
+//! slot before.
+
+use super::fields::{is_sealed, seal, take, take_i64, take_u64};
+use super::record::{Gap, GapReason};
+
+/// Length of a slot, bytes: a sector.
+pub const STATE_SLOT_BYTES: usize = 512;
+/// Length of the file: two slots.
+pub const STATE_BYTES: usize = 2 * STATE_SLOT_BYTES;
+
+const MAGIC: [u8; 8] = *b"\x63\xb5\x6dSTATE";
+
+/// What is remembered.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// Which writing of the state this is; the slot is this number's lowest bit.
+    pub generation: u64,
+    /// Number of the next snapshot.
+    pub next: u64,
+    /// The spool.
+    pub spool: [u8; 16],
+    /// When its first snapshot was made, ns since the UNIX epoch; 0 if there is none yet.
+    pub begin_wall_ns: i64,
+    /// Snapshots that could not be kept and whose hole is not in a segment yet.
+    pub lost: Option<Gap>,
+}
+
+impl State {
+    /// The slot's bytes and their offset in the file.
+    #[must_use]
+    pub fn slot(&self) -> (u64, Vec<u8>) {
+        let mut out = Vec::with_capacity(STATE_SLOT_BYTES);
+        let lost = self.lost.unwrap_or_default();
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&self.generation.to_le_bytes());
+        out.extend_from_slice(&self.next.to_le_bytes());
+        out.extend_from_slice(&self.spool);
+        out.extend_from_slice(&self.begin_wall_ns.to_le_bytes());
+        out.extend_from_slice(&[u8::from(self.lost.is_some()), lost.reason.code()]);
+        out.extend_from_slice(&lost.first.to_le_bytes());
+        out.extend_from_slice(&lost.last.to_le_bytes());
+        out.extend_from_slice(&lost.begin_wall_ns.to_le_bytes());
+        out.extend_from_slice(&lost.end_wall_ns.to_le_bytes());
+        out.resize(STATE_SLOT_BYTES - 4, 0);
+        seal(&mut out, 0);
+        ((self.generation & 1) * STATE_SLOT_BYTES as u64, out)
+    }
+
+    /// The newer of the two slots that are sound; `None` if neither is.
+    #[must_use]
+    pub fn decode(file: &[u8]) -> Option<Self> {
+        let slots = file.as_chunks::<STATE_SLOT_BYTES>().0.iter().take(2);
+        slots.filter_map(|slot| Self::decode_slot(slot)).max_by_key(|state| state.generation)
+    }
+
+    fn decode_slot(slot: &[u8]) -> Option<Self> {
+        let mut at = 0;
+        if take(slot, &mut at)? != MAGIC || !is_sealed(slot) {
+            return None;
+        }
+        let (generation, next) = (take_u64(slot, &mut at)?, take_u64(slot, &mut at)?);
+        let (spool, begin_wall_ns) = (take(slot, &mut at)?, take_i64(slot, &mut at)?);
+        let [has_lost, reason] = take(slot, &mut at)?;
+        let lost = Gap {
+            first: take_u64(slot, &mut at)?,
+            last: take_u64(slot, &mut at)?,
+            begin_wall_ns: take_i64(slot, &mut at)?,
+            end_wall_ns: take_i64(slot, &mut at)?,
+            reason: GapReason::from_code(reason),
+        };
+        let is_sound = has_lost == 1 && lost.first <= lost.last && lost.last < next;
+        Some(Self { generation, next, spool, begin_wall_ns, lost: is_sound.then_some(lost) })
+    }
+}
