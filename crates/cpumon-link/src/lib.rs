@@ -1,10 +1,11 @@
 //! How bytes travel. In: datagrams to send and where to; out: datagrams that arrived and from whom, and counts of all that
-//! went wrong on the way. Why: sockets, system calls in batches and network interfaces are known here and nowhere else.
+//! went wrong on the way. Why: sockets, system calls in batches, network interfaces and the files of a spool are known here
+//! and nowhere else.
 //!
 //! # Overview
 //! [`UdpSender`] sends each datagram to one address, to every subnet this machine is on (broadcast) or to a multicast
 //! group; a network that is down is counted, never fatal. [`UdpReceiver`] listens on one or more ports that it shares
-//! with other receivers, and tells how many datagrams the kernel dropped.
+//! with other receivers, and tells how many datagrams the kernel dropped. [`spool`] keeps snapshots on the device's own disk.
 //!
 //! ```
 //! use std::time::Duration;
@@ -30,6 +31,7 @@ mod message;
 mod receiver;
 mod resolver;
 mod sender;
+pub mod spool;
 mod stats;
 mod sys;
 mod target;

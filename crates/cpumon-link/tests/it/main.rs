@@ -3,6 +3,10 @@
 mod loopback;
 mod namespaces;
 mod netns;
+mod small_disk;
+mod spool;
+mod spool_damage;
+mod spool_disk;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

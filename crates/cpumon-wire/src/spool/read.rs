@@ -2,7 +2,7 @@
 //! what is damaged. Why it never searches: a name in a payload could look like a record, so behind a damaged head there is
 //! nothing to trust.
 
-use super::header::SegmentHeader;
+use super::header::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use super::record::{Entry, Head, RECORD_HEADER_BYTES};
 
 /// What is wrong with some bytes.
@@ -67,6 +67,13 @@ impl<'a> Records<'a> {
             Some((header, at)) => Ok(Self { header, bytes: segment, at, newest: None, has_ended: false }),
             None => Err(Damaged { offset: 0, reason: DamageReason::Header, number: None }),
         }
+    }
+
+    /// Begins behind a header that cannot be read: what the records say of their numbers can still be counted.
+    #[must_use]
+    pub fn without_header(segment: &'a [u8]) -> Self {
+        let header = SegmentHeader::default();
+        Self { header, bytes: segment, at: SEGMENT_HEADER_BYTES, newest: None, has_ended: false }
     }
 
     /// The segment's header.

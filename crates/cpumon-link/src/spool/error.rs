@@ -1,0 +1,54 @@
+//! What can go wrong when a spool is opened or read. Writing has no errors, only counts: see [`super::SpoolStatus`].
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A spool could not be opened or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpoolError {
+    /// The file system refused an operation.
+    #[error("cannot {operation} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        operation: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// Another program writes this spool.
+    #[error("{} is being written by {holder}", path.display())]
+    Locked {
+        /// The spool's directory.
+        path: PathBuf,
+        /// `pid N`, or `another process` if its number could not be read.
+        holder: String,
+    },
+    /// A directory without any segment.
+    #[error("{} holds no recording: there is no *.segment file in it", path.display())]
+    Empty {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The size is too small to keep anything.
+    #[error("a spool of {bytes} bytes is too small: it needs at least {least}")]
+    TooSmall {
+        /// What was asked for.
+        bytes: u64,
+        /// The least.
+        least: u64,
+    },
+}
+
+/// Adds operation and path to an I/O result.
+pub(super) trait At<T> {
+    /// Names what was tried, on what.
+    fn at(self, operation: &'static str, path: &Path) -> Result<T, SpoolError>;
+}
+
+impl<T> At<T> for io::Result<T> {
+    fn at(self, operation: &'static str, path: &Path) -> Result<T, SpoolError> {
+        self.map_err(|source| SpoolError::Io { operation, path: path.into(), source })
+    }
+}

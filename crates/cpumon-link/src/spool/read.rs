@@ -1,0 +1,274 @@
+//! [`SpoolReader`]: the reading side. In: a directory, also one that is being written. Out: its snapshots in order, with every
+//! hole. What is damaged is counted, never fatal, and never given out.
+
+use std::io::{self, Read};
+use std::ops::{ControlFlow, Range};
+use std::path::{Path, PathBuf};
+
+use cpumon_wire::spool::{Entry, Gap, GapReason, Records, SegmentHeader, SnapshotRecord, Step};
+
+use super::error::{At, SpoolError};
+use super::files::{self, SegmentFile};
+
+/// What a spool tells, in order.
+#[derive(Clone, Debug)]
+pub enum SpoolEvent<'a> {
+    /// A segment begins.
+    Segment(&'a SegmentHeader),
+    /// A snapshot. The first one, and each one behind a hole, is full.
+    Snapshot(SnapshotRecord<'a>),
+    /// A hole.
+    Gap(Gap),
+}
+
+/// What was read, and what could not be.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadReport {
+    /// Segments.
+    pub segments: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Snapshots given out.
+    pub snapshots: u64,
+    /// Snapshots in holes.
+    pub missing: u64,
+    /// Places that are damaged.
+    pub damaged: u64,
+    /// Bytes of last records that were begun and not ended.
+    pub tail_bytes: u64,
+}
+
+/// Reads a spool.
+#[derive(Clone, Debug)]
+pub struct SpoolReader {
+    dir: PathBuf,
+    files: Vec<SegmentFile>,
+}
+
+impl SpoolReader {
+    /// The segments that are there now.
+    ///
+    /// # Errors
+    /// The directory cannot be listed, or holds none.
+    pub fn open(dir: &Path) -> Result<Self, SpoolError> {
+        let files = files::list(dir)?;
+        if files.is_empty() {
+            return Err(SpoolError::Empty { path: dir.into() });
+        }
+        Ok(Self { dir: dir.into(), files })
+    }
+
+    /// Whether a path is a directory with segments.
+    #[must_use]
+    pub fn is_spool(path: &Path) -> bool {
+        files::list(path).is_ok_and(|files| !files.is_empty())
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// How many segments there are.
+    #[must_use]
+    pub fn segment_count(&self) -> usize {
+        self.files.len()
+    }
+
+    /// A segment's header; `None` if it cannot be read.
+    #[must_use]
+    pub fn header(&self, segment: usize) -> Option<SegmentHeader> {
+        let mut begin = Vec::new();
+        let file = std::fs::File::open(&self.files.get(segment)?.path).ok()?;
+        file.take(u64::from(u16::MAX)).read_to_end(&mut begin).ok()?;
+        SegmentHeader::decode(&begin).map(|(header, _)| header)
+    }
+
+    /// Reads all segments.
+    ///
+    /// # Errors
+    /// A segment may not be read.
+    pub fn read(
+        &self,
+        out: &mut dyn FnMut(SpoolEvent<'_>) -> ControlFlow<()>,
+    ) -> Result<ReadReport, SpoolError> {
+        self.read_segments(0..self.files.len(), out)
+    }
+
+    /// Reads some segments. What was dropped before the oldest one is told if that is among them.
+    ///
+    /// # Errors
+    /// A segment may not be read.
+    pub fn read_segments(
+        &self,
+        segments: Range<usize>,
+        out: &mut dyn FnMut(SpoolEvent<'_>) -> ControlFlow<()>,
+    ) -> Result<ReadReport, SpoolError> {
+        let mut walk = Walk::new(out, segments.start == 0);
+        for file in self.files.get(segments).unwrap_or_default() {
+            let bytes = match files::read(&file.path) {
+                Ok(bytes) => bytes,
+                // Dropped meanwhile: the numbers tell.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    return Err(error).at("read", &file.path);
+                }
+                Err(error) => {
+                    log::warn!("cannot read {}: {error}", file.path.display());
+                    walk.report.damaged += 1;
+                    continue;
+                }
+            };
+            if walk.segment(&bytes).is_break() {
+                return Ok(walk.report);
+            }
+        }
+        // Whether anybody wants more does not matter any more.
+        let _ = walk.end();
+        Ok(walk.report)
+    }
+}
+
+/// Goes through segments and keeps account of the numbers.
+struct Walk<'a> {
+    out: &'a mut dyn FnMut(SpoolEvent<'_>) -> ControlFlow<()>,
+    report: ReadReport,
+    /// What comes first is the oldest there is.
+    is_from_begin: bool,
+    spool: Option<[u8; 16]>,
+    /// The number that comes next.
+    next: u64,
+    last_wall_ns: i64,
+    /// What is not full leaves out something that was skipped.
+    needs_full: bool,
+    /// The greatest number that was skipped, and when its snapshot was made.
+    skipped: u64,
+    skipped_wall_ns: i64,
+}
+
+impl<'a> Walk<'a> {
+    fn new(out: &'a mut dyn FnMut(SpoolEvent<'_>) -> ControlFlow<()>, is_from_begin: bool) -> Self {
+        Self {
+            out,
+            report: ReadReport::default(),
+            is_from_begin,
+            spool: None,
+            next: 1,
+            last_wall_ns: 0,
+            needs_full: true,
+            skipped: 0,
+            skipped_wall_ns: 0,
+        }
+    }
+
+    fn segment(&mut self, bytes: &[u8]) -> ControlFlow<()> {
+        self.report.segments += 1;
+        self.report.bytes += bytes.len() as u64;
+        self.needs_full = true;
+        let Ok(mut records) = Records::new(bytes) else {
+            self.report.damaged += 1;
+            // Its numbers are still good enough to count what it costs.
+            self.skip_all(Records::without_header(bytes));
+            return ControlFlow::Continue(());
+        };
+        self.begin_segment(records.header());
+        (self.out)(SpoolEvent::Segment(records.header()))?;
+        loop {
+            match records.step() {
+                Step::Entry(Entry::Snapshot(snapshot)) => self.snapshot(snapshot)?,
+                Step::Entry(Entry::Gap(gap)) => self.told_gap(gap)?,
+                Step::Entry(Entry::Unknown(number)) => self.skip(number, self.last_wall_ns),
+                Step::Damaged(damaged) => {
+                    self.report.damaged += 1;
+                    self.needs_full = true;
+                    self.skip(damaged.number.unwrap_or(0), self.last_wall_ns);
+                }
+                Step::End { tail_bytes } => {
+                    self.report.tail_bytes += tail_bytes as u64;
+                    return ControlFlow::Continue(());
+                }
+            }
+        }
+    }
+
+    fn begin_segment(&mut self, header: &SegmentHeader) {
+        if self.spool == Some(header.spool) {
+            return;
+        }
+        let is_first = self.spool.replace(header.spool).is_none();
+        self.last_wall_ns = header.spool_begin_wall_ns;
+        if !(is_first && self.is_from_begin) {
+            self.next = self.next.max(header.first);
+        }
+    }
+
+    fn skip(&mut self, number: u64, wall_ns: i64) {
+        self.skipped = self.skipped.max(number);
+        self.skipped_wall_ns = wall_ns;
+    }
+
+    fn skip_all(&mut self, mut records: Records<'_>) {
+        loop {
+            match records.step() {
+                Step::Entry(Entry::Snapshot(snapshot)) => self.skip(snapshot.number, snapshot.wall_ns),
+                Step::Entry(Entry::Gap(gap)) => self.skip(gap.last, gap.end_wall_ns),
+                Step::Entry(Entry::Unknown(number)) => self.skip(number, self.last_wall_ns),
+                Step::Damaged(damaged) => self.skip(damaged.number.unwrap_or(0), self.last_wall_ns),
+                Step::End { .. } => return,
+            }
+        }
+    }
+
+    fn snapshot(&mut self, snapshot: SnapshotRecord<'_>) -> ControlFlow<()> {
+        if snapshot.number < self.next {
+            // There already: a copy of a segment, or numbers of another writer.
+            self.report.damaged += 1;
+            self.needs_full = true;
+            return ControlFlow::Continue(());
+        }
+        if self.needs_full && !snapshot.is_full {
+            self.skip(snapshot.number, snapshot.wall_ns);
+            return ControlFlow::Continue(());
+        }
+        self.missing_up_to(snapshot.number, snapshot.wall_ns)?;
+        self.needs_full = false;
+        self.next = snapshot.number.saturating_add(1);
+        self.last_wall_ns = snapshot.wall_ns;
+        self.report.snapshots += 1;
+        (self.out)(SpoolEvent::Snapshot(snapshot))
+    }
+
+    /// A hole that the writer knew of.
+    fn told_gap(&mut self, gap: Gap) -> ControlFlow<()> {
+        if gap.last < self.next {
+            return ControlFlow::Continue(());
+        }
+        self.missing_up_to(gap.first, gap.begin_wall_ns)?;
+        self.needs_full = true;
+        self.give_out(Gap { first: gap.first.max(self.next), ..gap })
+    }
+
+    /// The numbers from the expected one up to `number` are not there.
+    fn missing_up_to(&mut self, number: u64, wall_ns: i64) -> ControlFlow<()> {
+        if number <= self.next {
+            return ControlFlow::Continue(());
+        }
+        let is_dropped = self.report.snapshots + self.report.missing + self.report.damaged == 0;
+        let reason = if is_dropped { GapReason::Dropped } else { GapReason::Damaged };
+        let (first, begin_wall_ns) = (self.next, self.last_wall_ns);
+        self.give_out(Gap { first, last: number - 1, begin_wall_ns, end_wall_ns: wall_ns, reason })
+    }
+
+    fn give_out(&mut self, gap: Gap) -> ControlFlow<()> {
+        self.next = gap.last.saturating_add(1);
+        self.last_wall_ns = gap.end_wall_ns;
+        self.report.missing += gap.count();
+        (self.out)(SpoolEvent::Gap(gap))
+    }
+
+    /// What was skipped at the very end.
+    fn end(&mut self) -> ControlFlow<()> {
+        self.missing_up_to(self.skipped.saturating_add(1), self.skipped_wall_ns)
+    }
+}

@@ -1,0 +1,165 @@
+//! What a writer finds in a directory. In: the segments of the writer before, in whatever state a kill or a power cut left
+//! them. Out: where to go on. Unfinished tails are cut, damaged segments set aside; neither is ever fatal.
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use cpumon_wire::spool::{Entry, Records, SEGMENT_HEADER_BYTES, SegmentHeader, Step};
+
+use super::error::SpoolError;
+use super::files::{self, SegmentFile};
+use super::segment::Segment;
+
+/// What there is.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) segments: VecDeque<Segment>,
+    /// The newest header that can be read.
+    pub(super) header: Option<SegmentHeader>,
+    /// The greatest number of a record; 0 if there is none.
+    pub(super) last: u64,
+    /// When the last snapshot was made.
+    pub(super) last_wall_ns: Option<i64>,
+    pub(super) damaged_segments: u64,
+    pub(super) cut_bytes: u64,
+}
+
+/// Looks at every segment's header, and at the whole of the last segment.
+pub(super) fn recover(dir: &Path) -> Result<Found, SpoolError> {
+    let mut found = Found::default();
+    let listed = files::list(dir)?;
+    let count = listed.len();
+    for (at, segment) in listed.into_iter().enumerate() {
+        found.last = found.last.max(segment.first.saturating_sub(1));
+        let header = header_of(&segment.path);
+        let mut path = segment.path.clone();
+        if at + 1 == count && !segment.is_damaged && found.remove_if_unborn(&path) {
+            continue;
+        }
+        if header.is_none() && !segment.is_damaged {
+            path = found.set_aside(dir, &segment);
+        }
+        found.header = header.or(found.header);
+        if at + 1 == count {
+            path = found.look_at_last(dir, &segment, path);
+        }
+        let bytes = std::fs::metadata(&path).map_or(0, |file| file.len());
+        found.segments.push_back(Segment::existing(path, segment.first, bytes));
+    }
+    Ok(found)
+}
+
+fn header_of(path: &Path) -> Option<SegmentHeader> {
+    let mut begin = Vec::new();
+    File::open(path).ok()?.take(u64::from(u16::MAX)).read_to_end(&mut begin).ok()?;
+    SegmentHeader::decode(&begin).map(|(header, _)| header)
+}
+
+impl Found {
+    /// Removes a segment whose writer was killed before its first record was whole.
+    fn remove_if_unborn(&mut self, path: &Path) -> bool {
+        let Ok(bytes) = files::read(path) else { return false };
+        let is_torn_header = bytes.len() < SEGMENT_HEADER_BYTES;
+        let has_no_record =
+            || Records::new(&bytes).is_ok_and(|mut records| matches!(records.step(), Step::End { .. }));
+        let is_unborn = is_torn_header || has_no_record();
+        if is_unborn {
+            self.cut_bytes += bytes.len() as u64;
+            if let Err(error) = std::fs::remove_file(path) {
+                log::warn!("cannot remove the unfinished segment {}: {error}", path.display());
+                return false;
+            }
+        }
+        is_unborn
+    }
+
+    fn set_aside(&mut self, dir: &Path, segment: &SegmentFile) -> PathBuf {
+        let to = files::damaged_path_of(dir, segment.first);
+        self.damaged_segments += 1;
+        match std::fs::rename(&segment.path, &to) {
+            Ok(()) => {
+                log::warn!("a segment of the log is damaged: it is set aside as {}", to.display());
+                to
+            }
+            Err(error) => {
+                log::warn!(
+                    "the segment {} is damaged and cannot be set aside: {error}",
+                    segment.path.display()
+                );
+                segment.path.clone()
+            }
+        }
+    }
+
+    /// Finds the last number, cuts an unfinished record, sets the segment aside if there is damage before its end.
+    fn look_at_last(&mut self, dir: &Path, segment: &SegmentFile, path: PathBuf) -> PathBuf {
+        let bytes = match files::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                log::warn!("cannot read the segment {}: {error}", path.display());
+                return path;
+            }
+        };
+        let end = self.scan(&bytes);
+        if path != segment.path || segment.is_damaged {
+            return path;
+        }
+        if end.has_damage {
+            return self.set_aside(dir, segment);
+        }
+        if end.sound_bytes < bytes.len() as u64 {
+            let cut =
+                OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(end.sound_bytes));
+            match cut {
+                Ok(()) => self.cut_bytes += bytes.len() as u64 - end.sound_bytes,
+                Err(error) => log::warn!("cannot cut the unfinished end of {}: {error}", path.display()),
+            }
+        }
+        path
+    }
+
+    fn scan(&mut self, bytes: &[u8]) -> End {
+        let mut records = Records::new(bytes).unwrap_or_else(|_| Records::without_header(bytes));
+        let mut end = End { sound_bytes: 0, has_damage: false };
+        // A damaged payload of the very last record is an unfinished one: a power cut writes pages in any order.
+        let mut damaged_at = None;
+        loop {
+            let at = records.offset();
+            match records.step() {
+                Step::Entry(entry) => {
+                    end.has_damage |= damaged_at.take().is_some();
+                    self.note(&entry);
+                }
+                Step::Damaged(damaged) => {
+                    end.has_damage |= damaged_at.is_some() || damaged.number.is_none();
+                    damaged_at = Some(at);
+                    self.last = self.last.max(damaged.number.unwrap_or(0));
+                }
+                Step::End { .. } => {
+                    end.sound_bytes = damaged_at.unwrap_or(at) as u64;
+                    return end;
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, entry: &Entry<'_>) {
+        let number = match entry {
+            Entry::Snapshot(snapshot) => {
+                self.last_wall_ns = Some(snapshot.wall_ns);
+                snapshot.number
+            }
+            Entry::Gap(gap) => gap.last,
+            Entry::Unknown(number) => *number,
+        };
+        self.last = self.last.max(number);
+    }
+}
+
+/// Where the sound part of a segment ends.
+struct End {
+    sound_bytes: u64,
+    has_damage: bool,
+}

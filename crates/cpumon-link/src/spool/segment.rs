@@ -1,0 +1,111 @@
+//! [`Segment`]: one segment of a spool that is written. In: records. Out: bytes in memory, then in a file. Why both: what a
+//! full disk refuses now is written when there is room.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::PathBuf;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) path: PathBuf,
+    /// Number of its first record.
+    pub(super) first: u64,
+    /// Bytes in the file.
+    pub(super) written: u64,
+    /// Bytes behind those.
+    pub(super) pending: Vec<u8>,
+    /// Snapshots in them.
+    pub(super) pending_snapshots: u64,
+    /// Snapshots since the segment was begun, by this writer.
+    pub(super) snapshots: u64,
+    /// Length of the first of them, which is full.
+    pub(super) full_bytes: u64,
+    file: Option<File>,
+}
+
+impl Segment {
+    /// One that is to be written.
+    pub(super) fn new(path: PathBuf, first: u64) -> Self {
+        Self::existing(path, first, 0)
+    }
+
+    /// One that is there and will not grow.
+    pub(super) fn existing(path: PathBuf, first: u64, written: u64) -> Self {
+        Self {
+            path,
+            first,
+            written,
+            pending: Vec::new(),
+            pending_snapshots: 0,
+            snapshots: 0,
+            full_bytes: 0,
+            file: None,
+        }
+    }
+
+    /// All its bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.written + self.pending.len() as u64
+    }
+
+    /// Writes what is pending. Returns whether the file was made by this.
+    ///
+    /// # Errors
+    /// The disk refuses: everything stays pending, and the file ends where it ended before.
+    pub(super) fn write(&mut self) -> io::Result<bool> {
+        let is_new = self.written == 0;
+        let done = self.write_pending();
+        if done.is_err() {
+            if let Some(file) = self.file.take() {
+                // If this fails too, the next writing begins at the same place and covers what is there.
+                let _ = file.set_len(self.written);
+            }
+            if is_new {
+                // An empty file is no segment.
+                let _ = std::fs::remove_file(&self.path);
+            }
+        }
+        done?;
+        self.written += self.pending.len() as u64;
+        self.pending.clear();
+        self.pending_snapshots = 0;
+        Ok(is_new)
+    }
+
+    fn write_pending(&mut self) -> io::Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => {
+                none.insert(OpenOptions::new().write(true).create(true).truncate(false).open(&self.path)?)
+            }
+        };
+        file.seek(SeekFrom::Start(self.written))?;
+        file.write_all(&self.pending)
+    }
+
+    /// The file, for a sync; `None` if nothing was written.
+    pub(super) fn file(&self) -> Option<&File> {
+        self.file.as_ref()
+    }
+
+    /// Nothing will be added: gives back what is not needed any more.
+    pub(super) fn end(&mut self) {
+        if self.pending.is_empty() {
+            self.file = None;
+        }
+        self.pending.shrink_to_fit();
+    }
+
+    /// Removes the file, if there is one.
+    pub(super) fn remove(&mut self) -> io::Result<()> {
+        self.file = None;
+        if self.written == 0 {
+            return Ok(());
+        }
+        match std::fs::remove_file(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! [`Spool`]: the writing side. In: snapshots as frames. Out: segments within a size, and counts of what did not fit. It has no
+//! errors after it is open: a recorder must outlive its disk.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::time::{Duration, Instant};
+
+use cpumon_wire::spool::{
+    Gap, GapReason, MAX_PAYLOAD_BYTES, Origin, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader,
+    State, push_gap, push_snapshot,
+};
+
+use super::error::{At, SpoolError};
+use super::files;
+use super::lock::Lock;
+use super::options::{SpoolOptions, SyncPolicy};
+use super::recover::recover;
+use super::segment::Segment;
+use super::state::StateFile;
+use super::status::{Kept, SpoolStatus};
+use super::sync::Syncer;
+
+/// A segment ends when it is this long, bytes; later if its full snapshot is a large part of it.
+const SEGMENT_BYTES: u64 = 1 << 20;
+/// A segment ends after this many snapshots: a damaged record costs at most that many, and going to a moment reads no more.
+const SEGMENT_SNAPSHOTS: u64 = 600;
+/// Bytes that may wait in memory while the disk refuses them.
+const MAX_WAITING_BYTES: u64 = 4 << 20;
+/// What a record may need beside its payload: its head, a hole before it, a segment's header.
+const OVERHEAD_BYTES: u64 = (2 * RECORD_HEADER_BYTES + 32 + SEGMENT_HEADER_BYTES) as u64;
+
+/// Writes a spool. Dropping it writes what waits.
+#[derive(Debug)]
+pub struct Spool {
+    options: SpoolOptions,
+    origin: Origin,
+    id: [u8; 16],
+    begin_wall_ns: i64,
+    segments: VecDeque<Segment>,
+    /// The last segment may still grow.
+    is_open: bool,
+    next: u64,
+    lost: Option<Gap>,
+    last_wall_ns: Option<i64>,
+    written_at: Instant,
+    refused: GapReason,
+    state: StateFile,
+    syncer: Option<Syncer>,
+    sync_errors: u64,
+    status: SpoolStatus,
+    _lock: Lock,
+}
+
+impl Spool {
+    /// Opens the spool of a directory for writing; goes on where the writer before ended. Snapshots of `origin` follow.
+    ///
+    /// # Errors
+    /// The directory cannot be made, read or locked, or the size is too small.
+    pub fn open(options: &SpoolOptions, origin: Origin) -> Result<Self, SpoolError> {
+        let least = SpoolOptions::MIN_BYTES;
+        if options.max_bytes < least {
+            return Err(SpoolError::TooSmall { bytes: options.max_bytes, least });
+        }
+        let dir = &options.dir;
+        std::fs::create_dir_all(dir).at("make the directory", dir)?;
+        let lock = Lock::take(dir)?;
+        let found = recover(dir)?;
+        let (state, remembered) = StateFile::open(dir);
+        let header = found.header.filter(|header| header.origin.host == origin.host);
+        // Another host's numbers go on, but they are another spool's.
+        let known = remembered.filter(|state| header.is_none_or(|header| header.spool == state.spool));
+        let known = known.filter(|_| header.is_some() || found.header.is_none());
+        let lost = known.and_then(|state| state.lost).filter(|lost| lost.first > found.last);
+        let syncer = matches!(options.sync, SyncPolicy::Every(_)).then(Syncer::start).transpose();
+        let mut spool = Self {
+            origin,
+            id: header
+                .map(|header| header.spool)
+                .or(known.map(|state| state.spool))
+                .unwrap_or_else(random_id),
+            begin_wall_ns: header
+                .map_or(known.map_or(0, |state| state.begin_wall_ns), |h| h.spool_begin_wall_ns),
+            segments: found.segments,
+            is_open: false,
+            next: known.map_or(0, |state| state.next).max(found.last + 1),
+            lost,
+            last_wall_ns: found.last_wall_ns,
+            written_at: Instant::now(),
+            refused: GapReason::NoRoom,
+            state,
+            syncer: syncer.at("start the sync thread for", dir)?,
+            sync_errors: 0,
+            status: SpoolStatus {
+                damaged_segments: found.damaged_segments,
+                cut_bytes: found.cut_bytes,
+                ..SpoolStatus::default()
+            },
+            options: options.clone(),
+            _lock: lock,
+        };
+        // A directory that cannot be written is said now, a full disk is not the end: room may come.
+        if let Err(error) = spool.remember()
+            && !is_no_room(&error)
+        {
+            return Err(error).at("write in", dir);
+        }
+        spool.drop_beyond(0);
+        spool.count();
+        Ok(spool)
+    }
+
+    /// Whether the next snapshot must be full: a segment begins with it, or the one before was lost.
+    #[must_use]
+    pub fn wants_full(&self) -> bool {
+        !self.is_open || self.lost.is_some()
+    }
+
+    /// Takes a snapshot: its frames, when it was made, and whether it is full.
+    pub fn append(&mut self, wall_ns: i64, is_full: bool, frames: &[impl AsRef<[u8]>]) -> Kept {
+        if self.begin_wall_ns == 0 {
+            self.begin_wall_ns = wall_ns;
+        }
+        let kept = match self.take(wall_ns, is_full, frames) {
+            Ok(()) => {
+                self.status.kept += 1;
+                Kept::Kept
+            }
+            Err(reason) => {
+                self.lose(wall_ns, reason);
+                Kept::Lost(reason)
+            }
+        };
+        let is_due = match self.options.sync {
+            SyncPolicy::Always => true,
+            SyncPolicy::Every(every) => self.written_at.elapsed() + self.options.interval > every,
+            SyncPolicy::AtEnd => false,
+        };
+        if is_due {
+            self.write();
+        }
+        self.count();
+        kept
+    }
+
+    /// Counts as they are now.
+    #[must_use]
+    pub fn status(&self) -> &SpoolStatus {
+        &self.status
+    }
+
+    /// Writes what waits, waits for the disk, and tells the last counts.
+    #[must_use]
+    pub fn close(mut self) -> SpoolStatus {
+        self.settle();
+        self.status.clone()
+    }
+
+    fn take(&mut self, wall_ns: i64, is_full: bool, frames: &[impl AsRef<[u8]>]) -> Result<(), GapReason> {
+        let payload = frames.iter().map(|frame| frame.as_ref().len() as u64 + 4).sum::<u64>();
+        if payload > MAX_PAYLOAD_BYTES as u64 {
+            return Err(GapReason::TooLarge);
+        }
+        if self.wants_full() && !is_full {
+            return Err(GapReason::Unknown);
+        }
+        let need = payload + OVERHEAD_BYTES;
+        if !self.drop_beyond(need) {
+            return Err(GapReason::NoRoom);
+        }
+        self.check_waiting(need)?;
+        if !self.is_open {
+            self.begin_segment(wall_ns);
+        }
+        let Some(segment) = self.segments.back_mut() else { return Err(GapReason::Unknown) };
+        if let Some(lost) = self.lost.take() {
+            push_gap(&mut segment.pending, &Gap { end_wall_ns: wall_ns, ..lost });
+        }
+        push_snapshot(&mut segment.pending, self.next, wall_ns, is_full, frames);
+        segment.pending_snapshots += 1;
+        segment.snapshots += 1;
+        if segment.snapshots == 1 {
+            segment.full_bytes = payload;
+        }
+        self.next += 1;
+        self.last_wall_ns = Some(wall_ns);
+        self.end_segment_if_long();
+        Ok(())
+    }
+
+    fn begin_segment(&mut self, wall_ns: i64) {
+        let first = self.lost.map_or(self.next, |lost| lost.first);
+        let mut segment = Segment::new(files::path_of(&self.options.dir, first), first);
+        let (spool, origin, spool_begin_wall_ns) = (self.id, self.origin, self.begin_wall_ns);
+        let header = SegmentHeader { spool, origin, first, spool_begin_wall_ns, begin_wall_ns: wall_ns };
+        header.push(&mut segment.pending);
+        self.segments.push_back(segment);
+        self.is_open = true;
+    }
+
+    fn end_segment_if_long(&mut self) {
+        let most = self.options.max_bytes / 4;
+        let Some(segment) = self.segments.back_mut() else { return };
+        let limit = SEGMENT_BYTES.min(most / 2).max(4 * segment.full_bytes).min(most);
+        if segment.bytes() >= limit || segment.snapshots >= SEGMENT_SNAPSHOTS {
+            segment.end();
+            self.is_open = false;
+        }
+    }
+
+    /// Drops the oldest segments until `need` bytes more fit; false if they do not, or cannot be removed.
+    fn drop_beyond(&mut self, need: u64) -> bool {
+        let mut bytes = self.segments.iter().map(Segment::bytes).sum::<u64>();
+        while bytes + need > self.options.max_bytes {
+            if self.segments.len() <= usize::from(self.is_open) {
+                return false;
+            }
+            let Some(oldest) = self.segments.front_mut() else { return false };
+            if let Err(error) = oldest.remove() {
+                self.trouble(&error, "remove the oldest segment of the log");
+                return false;
+            }
+            bytes -= oldest.bytes();
+            let first = oldest.first;
+            self.segments.pop_front();
+            let next = self.segments.front().map_or(self.next, |segment| segment.first);
+            self.status.dropped += next.saturating_sub(first);
+        }
+        true
+    }
+
+    /// Whether there is memory for `need` bytes more while the disk does not take any.
+    fn check_waiting(&mut self, need: u64) -> Result<(), GapReason> {
+        if self.options.sync == SyncPolicy::AtEnd {
+            return Ok(());
+        }
+        let most = MAX_WAITING_BYTES.min(self.options.max_bytes / 4);
+        let waiting =
+            |spool: &Self| spool.segments.iter().map(|segment| segment.pending.len() as u64).sum::<u64>();
+        let is_over = |spool: &Self| waiting(spool) > 0 && waiting(spool) + need > most;
+        if is_over(self) && !self.write() && is_over(self) {
+            return Err(self.refused);
+        }
+        Ok(())
+    }
+
+    fn lose(&mut self, wall_ns: i64, reason: GapReason) {
+        let number = self.next;
+        self.next += 1;
+        let begin_wall_ns = self.last_wall_ns.unwrap_or(wall_ns);
+        let lost = self.lost.get_or_insert(Gap {
+            first: number,
+            last: number,
+            begin_wall_ns,
+            end_wall_ns: wall_ns,
+            reason,
+        });
+        (lost.last, lost.end_wall_ns, lost.reason) = (number, wall_ns, reason);
+        self.status.lost += 1;
+        self.status.lost_reason = reason;
+        if let Err(error) = self.remember() {
+            log::debug!("cannot note a lost snapshot: {error}");
+        }
+    }
+
+    /// Writes everything that waits. False if the disk refuses; then it still waits.
+    fn write(&mut self) -> bool {
+        self.written_at = Instant::now();
+        for at in 0..self.segments.len() {
+            let Some(segment) = self.segments.get_mut(at).filter(|segment| !segment.pending.is_empty())
+            else {
+                continue;
+            };
+            let bytes = segment.pending.len() as u64;
+            match segment.write() {
+                Ok(is_new) => {
+                    self.status.written_bytes += bytes;
+                    self.status.writes += 1;
+                    self.sync(at, is_new);
+                }
+                Err(error) => {
+                    self.trouble(&error, "write the log");
+                    return false;
+                }
+            }
+        }
+        if self.status.trouble.take().is_some() {
+            log::warn!("writing the log again");
+        }
+        true
+    }
+
+    /// Makes what was written last over a power cut, now or soon.
+    fn sync(&mut self, at: usize, is_new: bool) {
+        let is_last = at + 1 == self.segments.len();
+        let Some(segment) = self.segments.get_mut(at) else { return };
+        let done = match (&self.syncer, segment.file()) {
+            (_, None) => Ok(()),
+            (Some(syncer), Some(file)) => file.try_clone().map(|file| syncer.sync(file)),
+            (None, Some(file)) => file.sync_data(),
+        };
+        let done = if is_new { done.and_then(|()| files::sync_dir(&self.options.dir)) } else { done };
+        if !(is_last && self.is_open) {
+            segment.end();
+        }
+        let errors = self.syncer.as_ref().map_or(0, Syncer::errors);
+        let has_failed = errors > std::mem::replace(&mut self.sync_errors, errors);
+        if let Err(error) = done {
+            self.trouble(&error, "sync the log");
+            self.is_open = false;
+        } else if has_failed {
+            // What the disk did not take may be gone: what comes must not build on it.
+            self.status.disk_errors += 1;
+            self.is_open = false;
+        }
+    }
+
+    fn trouble(&mut self, error: &io::Error, operation: &str) {
+        self.refused = if is_no_room(error) { GapReason::NoRoom } else { GapReason::DiskFailed };
+        self.status.disk_errors += 1;
+        let words = format!("cannot {operation} in {}: {error}", self.options.dir.display());
+        if self.status.trouble.is_none() {
+            log::warn!("{words}; it waits in memory, and is tried again");
+        }
+        self.status.trouble = Some(words);
+    }
+
+    fn remember(&mut self) -> io::Result<()> {
+        let state = State {
+            generation: 0,
+            next: self.next,
+            spool: self.id,
+            begin_wall_ns: self.begin_wall_ns,
+            lost: self.lost,
+        };
+        self.state.put(state, self.options.sync == SyncPolicy::Always)
+    }
+
+    fn settle(&mut self) {
+        // From here on the sync is waited for.
+        self.syncer = None;
+        self.write();
+        if let Some(file) = self.segments.back().and_then(Segment::file)
+            && let Err(error) = file.sync_data()
+        {
+            self.trouble(&error, "sync the log");
+        }
+        if let Err(error) = self.remember() {
+            log::debug!("cannot write the log's state: {error}");
+        }
+        self.count();
+    }
+
+    fn count(&mut self) {
+        self.status.segments = self.segments.len() as u64;
+        self.status.bytes = self.segments.iter().map(Segment::bytes).sum();
+        self.status.waiting = self.segments.iter().map(|segment| segment.pending_snapshots).sum();
+    }
+
+    /// How long what was accepted may stay in memory; `None`: until the end.
+    #[must_use]
+    pub fn longest_wait(&self) -> Option<Duration> {
+        match self.options.sync {
+            SyncPolicy::Always => Some(Duration::ZERO),
+            SyncPolicy::Every(every) => Some(every),
+            SyncPolicy::AtEnd => None,
+        }
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        self.settle();
+    }
+}
+
+fn is_no_room(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
+}
+
+/// 128 bits that no other spool has.
+fn random_id() -> [u8; 16] {
+    let mut id = [0; 16];
+    for (half, place) in id.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        *place = RandomState::new().hash_one((half, std::process::id())).to_le_bytes();
+    }
+    id
+}
