@@ -1,21 +1,67 @@
-//! What a recorded store takes on disk, fresh and sealed: `cargo run --release -p cpumon-store --example store_size -- FILE`.
-//! In: a store that nobody writes. Out: one line of JSON with rows and bytes before and after sealing *the file itself*,
-//! so give it a copy. Why: bytes per row are quoted from real recorded data, not from made-up numbers.
+//! What a recording takes on disk, fresh and sealed: `cargo run --release -p cpumon-store --example store_size -- FILE [COPY]`.
+//! In: a store; it is only read. COPY: where to leave the one that was measured. Out: one line of JSON with rows and bytes,
+//! everything in the file counted. Why: bytes per row are quoted from real recorded data, and a recording of an hour is mostly
+//! sealed already: so its intervals are put again into a store of their own, one commit each, measured, then sealed and
+//! measured again.
 
-use cpumon_store::{Reader, StoreOptions, Writer};
+use std::error::Error;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let path = std::env::args_os().nth(1).ok_or("say which store to measure (it is sealed in place)")?;
-    let path = std::path::PathBuf::from(path);
-    let fresh = Reader::open(&path)?.statistics()?;
-    let mut writer = Writer::open(&path, &StoreOptions::default())?;
+use cpumon_store::{Query, Reader, StoreOptions, StoreStatistics, Writer};
+
+/// Puts the intervals of all hosts again; names are folded as they come, nothing is sealed.
+fn put_again(from: &Reader, into: &mut Writer) -> Result<(), Box<dyn Error>> {
+    for host in from.hosts()? {
+        let mut failed = None;
+        from.for_each_stored(&Query::new(host.info.host), &mut |stored| {
+            let info = cpumon_model::HostInfo { boot: stored.interval.boot, ..host.info.clone() };
+            let loss = stored.loss.as_ref();
+            let done = into
+                .put_received(&info, host.trust, loss, &stored.interval, stored.received_wall_ns)
+                .and_then(|_| into.commit())
+                .and_then(|()| into.maintain_at(Duration::from_secs(1), stored.received_wall_ns));
+            match done {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    failed = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        })?;
+        failed.map_or(Ok(()), Err)?;
+    }
+    Ok(())
+}
+
+fn statistics(path: &Path) -> Result<StoreStatistics, cpumon_store::StoreError> {
+    Reader::open(path)?.statistics()
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let path = std::env::args_os().nth(1).ok_or("say which store to measure")?;
+    let from = Reader::open(Path::new(&path))?;
+    let dir = tempfile::tempdir()?;
+    let copy = std::env::args_os().nth(2).map_or_else(|| dir.path().join("copy.sqlite"), PathBuf::from);
+    let never = Duration::from_hours(1000 * 24);
+    let options = StoreOptions {
+        seal_after: never,
+        seal_partial_after: never,
+        max_age: None,
+        ..StoreOptions::default()
+    };
+    let mut writer = Writer::open(&copy, &options)?;
+    put_again(&from, &mut writer)?;
+    let fresh = statistics(&copy)?;
     writer.seal_all()?;
-    drop(writer);
-    let sealed = Reader::open(&path)?.statistics()?;
+    let sealed = statistics(&copy)?;
     println!(
-        "{{\"intervals\":{},\"thread_rows\":{},\"fresh_bytes\":{},\"sealed_bytes\":{}}}",
+        "{{\"intervals\":{},\"thread_rows\":{},\"processes\":{},\"threads\":{},\"fresh_bytes\":{},\"sealed_bytes\":{}}}",
         sealed.sealed_intervals,
         sealed.sealed_thread_rows,
+        sealed.process_names,
+        sealed.thread_names,
         fresh.file_bytes - fresh.free_bytes,
         sealed.file_bytes - sealed.free_bytes,
     );

@@ -35,6 +35,7 @@ mod codec;
 mod error;
 #[cfg(feature = "import")]
 pub mod legacy;
+mod names;
 mod options;
 mod reader;
 mod schema;

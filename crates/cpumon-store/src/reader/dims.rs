@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use cpumon_model::{BootId, Comm, HostId, ProcessInfo, ProcessKey, ThreadKey};
-use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension};
+
+use crate::codec::names::{ProcessName, ThreadName};
+use crate::names::{self, Block};
 
 /// Entries of a kind kept in memory; beyond it they are looked up again.
 const MAX_ENTRIES: usize = 1 << 18;
@@ -16,6 +18,8 @@ type Sql<T> = rusqlite::Result<T>;
 /// A process as it was.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProcessThen {
+    /// Row of table `boot`; 0 if the process is not known.
+    pub(crate) boot_id: i64,
     pub(crate) key: ProcessKey,
     pub(crate) parent_pid: u32,
     pub(crate) info: Arc<ProcessInfo>,
@@ -37,6 +41,9 @@ pub(crate) struct Names {
     processes: HashMap<u64, ProcessThen, foldhash::fast::RandomState>,
     threads: HashMap<u64, ThreadThen, foldhash::fast::RandomState>,
     infos: HashMap<i64, Arc<ProcessInfo>>,
+    /// The blocks in which names were found last.
+    process_block: Option<Block<ProcessName>>,
+    thread_block: Option<Block<ThreadName>>,
 }
 
 /// A key of 16 bytes; a damaged one is all zero.
@@ -86,15 +93,17 @@ impl Names {
     }
 
     fn load_process(&mut self, connection: &Connection, id: u64) -> Sql<ProcessThen> {
-        let found = connection
-            .prepare_cached("SELECT pid, start_ns, parent_pid, info_id FROM process WHERE id = ?1")?
-            .query_row([id.cast_signed()], |row| {
-                let key = ProcessKey { pid: row.get(0)?, start_ns: unsigned(row, 1)? };
-                Ok((key, row.get::<_, u32>(2)?, row.get::<_, i64>(3)?))
-            })
-            .optional()?;
-        let Some((key, parent_pid, info_id)) = found else { return Ok(ProcessThen::default()) };
-        Ok(ProcessThen { key, parent_pid, info: self.info(connection, info_id)? })
+        match names::find(connection, id, &mut self.process_block)? {
+            Some(name) => self.process_then(connection, &name),
+            None => Ok(ProcessThen::default()),
+        }
+    }
+
+    /// A process of which the row is known.
+    pub(crate) fn process_then(&mut self, connection: &Connection, name: &ProcessName) -> Sql<ProcessThen> {
+        let key = ProcessKey { pid: name.pid, start_ns: name.start_ns };
+        let info = self.info(connection, name.info_id)?;
+        Ok(ProcessThen { boot_id: name.boot_id, key, parent_pid: name.parent_pid, info })
     }
 
     /// A description of processes; empty if its row is gone.
@@ -131,18 +140,13 @@ impl Names {
         if let Some(&thread) = self.threads.get(&id) {
             return Ok(thread);
         }
-        let thread = connection
-            .prepare_cached("SELECT tid, start_ns, comm, nice, priority FROM thread WHERE id = ?1")?
-            .query_row([id.cast_signed()], |row| {
-                let comm = match row.get_ref(2)? {
-                    ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Comm::new(bytes),
-                    _ => Comm::default(),
-                };
-                let key = ThreadKey { tid: row.get(0)?, start_ns: unsigned(row, 1)? };
-                Ok(ThreadThen { key, comm, nice: row.get(3)?, priority: row.get(4)? })
-            })
-            .optional()?
-            .unwrap_or_default();
+        let found: Option<ThreadName> = names::find(connection, id, &mut self.thread_block)?;
+        let thread = found.map_or_else(ThreadThen::default, |name| ThreadThen {
+            key: ThreadKey { tid: name.tid, start_ns: name.start_ns },
+            comm: name.comm,
+            nice: name.nice,
+            priority: name.priority,
+        });
         if self.threads.len() >= MAX_ENTRIES {
             self.threads.clear();
         }

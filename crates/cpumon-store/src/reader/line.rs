@@ -109,11 +109,11 @@ impl Reader {
         max_points: usize,
     ) -> Result<Vec<Point>> {
         let Some(host_id) = self.host_row(host)? else { return Ok(Vec::new()) };
-        let minutes = self.oldest_sum(host_id, Grain::Minute)?;
-        let hours = self.oldest_sum(host_id, Grain::Hour)?;
+        let (minutes, _) = self.sum_span(host_id, Grain::Minute)?;
+        let (hours, last_hour) = self.sum_span(host_id, Grain::Hour)?;
         let (first, last) = self.host_span(host_id).at("find the time range", &self.path)?;
         let oldest = first.into_iter().chain(minutes).chain(hours).min();
-        let Some((oldest, last)) = oldest.zip(last.or(hours)) else { return Ok(Vec::new()) };
+        let Some((oldest, last)) = oldest.zip(last.or(last_hour)) else { return Ok(Vec::new()) };
         let (since, until) = (since_ns.max(oldest - 1), until_ns.min(last.max(oldest)));
         let points = i64::try_from(max_points).unwrap_or(i64::MAX).max(1);
         let wanted_ns = (until.saturating_sub(since) / points).max(1);
@@ -134,16 +134,17 @@ impl Reader {
         Ok(points.by_bucket.into_values().filter(|point| point.covered_ns > 0).collect())
     }
 
-    /// Begin of the oldest sum of a host, ns.
-    fn oldest_sum(&self, host_id: i64, grain: Grain) -> Result<Option<i64>> {
+    /// Begin of the oldest sum of a host and end of the newest, ns.
+    fn sum_span(&self, host_id: i64, grain: Grain) -> Result<(Option<i64>, Option<i64>)> {
         let name = grain.name();
-        let text = format!("SELECT min({name}) FROM host_{name} WHERE host_id = ?1");
-        let oldest: Option<i64> = self
+        let text = format!("SELECT min({name}), max({name}) + 1 FROM host_{name} WHERE host_id = ?1");
+        let span: (Option<i64>, Option<i64>) = self
             .connection
             .prepare_cached(&text)
-            .and_then(|mut select| select.query_row([host_id], |row| row.get(0)))
+            .and_then(|mut select| select.query_row([host_id], |row| Ok((row.get(0)?, row.get(1)?))))
             .at("find sums", &self.path)?;
-        Ok(oldest.map(|bucket| bucket.saturating_mul(grain.length_ns())))
+        let ns = |bucket: i64| bucket.saturating_mul(grain.length_ns());
+        Ok((span.0.map(ns), span.1.map(ns)))
     }
 
     /// Sums of sealed intervals and, in the same transaction, fresh intervals.

@@ -32,9 +32,9 @@ pub struct StoreStatistics {
     pub sealed_thread_rows: u64,
     /// Chunks.
     pub chunks: u64,
-    /// Rows of processes as they were.
+    /// Processes as they were, rows and those in blocks; one that outlived its block by an hour counts twice.
     pub process_names: u64,
-    /// Rows of threads as they were.
+    /// Threads as they were, likewise.
     pub thread_names: u64,
     /// Counts over the life of the store, by name (`retired_intervals`, ...).
     pub counters: Vec<(String, u64)>,
@@ -81,8 +81,12 @@ impl Reader {
             sealed_intervals: number("SELECT sum(intervals) FROM chunk")?,
             sealed_thread_rows: number("SELECT sum(thread_rows) FROM chunk")?,
             chunks: number("SELECT count(*) FROM chunk")?,
-            process_names: number("SELECT count(*) FROM process")?,
-            thread_names: number("SELECT count(*) FROM thread")?,
+            process_names: number(
+                "SELECT (SELECT count(*) FROM process) + (SELECT coalesce(sum(count), 0) FROM process_block)",
+            )?,
+            thread_names: number(
+                "SELECT (SELECT count(*) FROM thread) + (SELECT coalesce(sum(count), 0) FROM thread_block)",
+            )?,
             counters: counters.collect::<rusqlite::Result<_>>()?,
         })
     }

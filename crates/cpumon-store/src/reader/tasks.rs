@@ -1,34 +1,34 @@
 //! Processes and threads that were ever stored. In: a host, a place to go on from. Out: [`Task`]s. Why: the virtual tables
 //! `processes` and `threads` list them without reading a sample.
 
-use cpumon_model::{BootId, ColumnId, HostId, Tables, Value};
-use rusqlite::types::Type;
-use rusqlite::{Row, params};
+use std::collections::HashMap;
 
+use cpumon_model::{BootId, ColumnId, Comm, HostId, Tables, ThreadKey, Value};
+use rusqlite::{Connection, Result as Sql};
+
+use super::dims::{Names, ProcessThen, key_of};
 use super::{HostRecord, Reader};
+use crate::codec::names::{ProcessName, ThreadName};
 use crate::error::{At, Result};
+use crate::names::next_names;
 use crate::sql::Cell;
 
-const PROCESSES: &str = "
-    SELECT p.id, b.key, p.pid, p.start_ns, p.parent_pid, i.name, i.uid, i.cgroup, i.container, i.cmdline, i.is_kernel,
-           NULL, NULL, NULL
-    FROM process p JOIN boot b ON b.id = p.boot_id LEFT JOIN process_info i ON i.id = p.info_id
-    WHERE p.id > ?2 AND b.host_id = ?1 AND (?3 IS NULL OR p.pid = ?3) ORDER BY p.id LIMIT ?4";
-const THREADS: &str = "
-    SELECT t.id, b.key, p.pid, p.start_ns, p.parent_pid, i.name, i.uid, i.cgroup, i.container, i.cmdline, i.is_kernel,
-           t.tid, t.start_ns, CAST(t.comm AS BLOB)
-    FROM thread t JOIN process p ON p.id = t.process_id JOIN boot b ON b.id = p.boot_id
-    LEFT JOIN process_info i ON i.id = p.info_id
-    WHERE t.id > ?2 AND b.host_id = ?1 AND (?3 IS NULL OR p.pid = ?3) ORDER BY t.id LIMIT ?4";
-
-/// A row of `process` or `thread` with what belongs to it.
-pub(crate) struct Task<'r, 's> {
+/// A process as it was, or a thread with its process.
+pub(crate) struct Task<'a> {
     /// Its row id.
     pub(crate) id: i64,
-    row: &'r Row<'s>,
-    /// v1 devices tell neither start times nor anything about a process but its name and id.
-    is_v1: bool,
-    is_thread: bool,
+    boot: BootId,
+    process: &'a ProcessThen,
+    thread: Option<(ThreadKey, Comm)>,
+}
+
+/// What [`Reader::for_each_task`] goes through.
+struct Walk<'a> {
+    connection: &'a Connection,
+    names: &'a mut Names,
+    /// Boots of the host by row.
+    boots: HashMap<i64, BootId>,
+    pid: Option<u32>,
 }
 
 impl Reader {
@@ -40,70 +40,118 @@ impl Reader {
         pid: Option<u32>,
         after_id: i64,
         limit: usize,
-        visit: &mut dyn FnMut(&Task<'_, '_>),
+        visit: &mut dyn FnMut(&Task<'_>),
     ) -> Result<()> {
         let Some(host_id) = self.host_row(host)? else { return Ok(()) };
-        let is_thread = table == Tables::THREADS;
-        let sql = if is_thread { THREADS } else { PROCESSES };
-        let mut visit_all = || -> rusqlite::Result<()> {
-            let mut statement = self.connection.prepare_cached(sql)?;
-            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            let mut rows = statement.query(params![host_id, after_id, pid, limit])?;
-            while let Some(row) = rows.next()? {
-                let boot: Vec<u8> = row.get(1)?;
-                let is_v1 = boot == BootId::default().0;
-                visit(&Task { id: row.get(0)?, row, is_v1, is_thread });
+        let mut stream = self.stream.take();
+        let mut walk_all = || -> Sql<()> {
+            let boots = boots_of(&self.connection, host_id)?;
+            let mut walk = Walk { connection: &self.connection, names: &mut stream.names, boots, pid };
+            let after_id = after_id.cast_unsigned();
+            if table == Tables::THREADS {
+                walk.threads(after_id, limit, visit)
+            } else {
+                walk.processes(after_id, limit, visit)
             }
-            Ok(())
         };
-        visit_all().at("read tasks", self.path())
+        let done = walk_all();
+        self.stream.replace(stream);
+        done.at("read tasks", self.path())
     }
 }
 
-impl Task<'_, '_> {
+fn boots_of(connection: &Connection, host_id: i64) -> Sql<HashMap<i64, BootId>> {
+    let mut select = connection.prepare_cached("SELECT id, key FROM boot WHERE host_id = ?1")?;
+    let boots =
+        select.query_map([host_id], |row| Ok((row.get(0)?, BootId(key_of(row.get_ref(1)?.as_blob()?)))))?;
+    boots.collect()
+}
+
+impl Walk<'_> {
+    fn processes(&mut self, mut after: u64, limit: usize, visit: &mut dyn FnMut(&Task<'_>)) -> Sql<()> {
+        let mut visited = 0;
+        loop {
+            let (found, end) = next_names::<ProcessName>(self.connection, after)?;
+            for name in found {
+                let Some(&boot) = self.boots.get(&name.boot_id) else { continue };
+                if self.pid.is_some_and(|pid| pid != name.pid) {
+                    continue;
+                }
+                let process = self.names.process_then(self.connection, &name)?;
+                visit(&Task { id: name.id.cast_signed(), boot, process: &process, thread: None });
+                visited += 1;
+                if visited == limit {
+                    return Ok(());
+                }
+            }
+            let Some(end) = end else { return Ok(()) };
+            after = end;
+        }
+    }
+
+    fn threads(&mut self, mut after: u64, limit: usize, visit: &mut dyn FnMut(&Task<'_>)) -> Sql<()> {
+        let mut visited = 0;
+        loop {
+            let (found, end) = next_names::<ThreadName>(self.connection, after)?;
+            for name in found {
+                let process = self.names.process(self.connection, name.process_id)?;
+                let Some(&boot) = self.boots.get(&process.boot_id) else { continue };
+                if self.pid.is_some_and(|pid| pid != process.key.pid) {
+                    continue;
+                }
+                let key = ThreadKey { tid: name.tid, start_ns: name.start_ns };
+                visit(&Task { id: name.id.cast_signed(), boot, process, thread: Some((key, name.comm)) });
+                visited += 1;
+                if visited == limit {
+                    return Ok(());
+                }
+            }
+            let Some(end) = end else { return Ok(()) };
+            after = end;
+        }
+    }
+}
+
+impl Task<'_> {
     /// A cell of `processes` or `threads`.
     pub(crate) fn cell(&self, host: &HostRecord, id: ColumnId) -> Cell {
+        let process = self.process;
         match id {
             ColumnId::Host => Cell::Text(host.info.hostname.as_ref().into()),
             ColumnId::HostId => Cell::Text(host.info.host.to_string().into()),
-            ColumnId::BootId => self.boot(),
-            ColumnId::Pid => self.number(2),
-            ColumnId::Tid => self.number(11),
-            ColumnId::StartNs if self.is_thread => self.known(12),
-            ColumnId::StartNs => self.known(3),
-            ColumnId::ParentPid => self.known(4),
-            ColumnId::Name if self.is_thread => self.text(13),
-            ColumnId::Name | ColumnId::ProcessName => self.text(5),
-            ColumnId::Uid => self.known(6),
-            ColumnId::Cgroup => self.text(7),
-            ColumnId::Container => self.text(8),
-            ColumnId::Cmdline => self.text(9),
-            ColumnId::IsKernel => self.known(10),
+            ColumnId::BootId if self.is_v1() => Cell::Null,
+            ColumnId::BootId => Cell::Text(self.boot.to_string().into()),
+            ColumnId::Pid => Cell::Int(process.key.pid.into()),
+            ColumnId::Tid => self.thread.map_or(Cell::Null, |(key, _)| Cell::Int(key.tid.into())),
+            ColumnId::StartNs => {
+                let start_ns = self.thread.map_or(process.key.start_ns, |(key, _)| key.start_ns);
+                self.known(start_ns.cast_signed())
+            }
+            ColumnId::ParentPid => self.known(process.parent_pid.into()),
+            ColumnId::Name => match &self.thread {
+                Some((_, comm)) => text(&comm.to_str_lossy()),
+                None => text(&process.info.name),
+            },
+            ColumnId::ProcessName => text(&process.info.name),
+            ColumnId::Uid => self.known(process.info.uid.into()),
+            ColumnId::Cgroup => text(&process.info.cgroup),
+            ColumnId::Container => text(&process.info.container),
+            ColumnId::Cmdline => text(&process.info.cmdline),
+            ColumnId::IsKernel => self.known(process.info.is_kernel.into()),
             _ => Cell::Null,
         }
     }
 
-    fn boot(&self) -> Cell {
-        let key: Option<[u8; 16]> = self.row.get(1).ok();
-        key.filter(|_| !self.is_v1).map_or(Cell::Null, |key| Cell::Text(BootId(key).to_string().into()))
+    /// v1 devices tell neither start times nor anything about a process but its name and id.
+    fn is_v1(&self) -> bool {
+        self.boot == BootId::default()
     }
 
-    fn number(&self, at: usize) -> Cell {
-        self.row.get_ref(at).ok().and_then(|value| value.as_i64().ok()).map_or(Cell::Null, Cell::Int)
+    fn known(&self, number: i64) -> Cell {
+        if self.is_v1() { Cell::Null } else { Cell::Int(number) }
     }
+}
 
-    fn known(&self, at: usize) -> Cell {
-        if self.is_v1 { Cell::Null } else { self.number(at) }
-    }
-
-    fn text(&self, at: usize) -> Cell {
-        let Ok(value) = self.row.get_ref(at) else { return Cell::Null };
-        if value.data_type() == Type::Null {
-            return Cell::Null;
-        }
-        match value.as_bytes() {
-            Ok(bytes) if !bytes.is_empty() => Value::Text(String::from_utf8_lossy(bytes)).into(),
-            _ => Cell::Null,
-        }
-    }
+fn text(text: &str) -> Cell {
+    if text.is_empty() { Cell::Null } else { Value::Text(text.into()).into() }
 }

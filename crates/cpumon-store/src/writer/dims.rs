@@ -8,6 +8,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::infos::Infos;
 use super::naming::{KnownTasks, LastIds, Naming, Seeded};
+use crate::codec::names::ProcessName;
+use crate::names::{self, Block};
 
 type Sql<T> = rusqlite::Result<T>;
 
@@ -31,17 +33,26 @@ pub(crate) struct Dims {
     hosts: HashMap<HostId, KnownHost, Seeded>,
     infos: Infos,
     last: LastIds,
+    /// The block in which a process was looked up last.
+    block: Option<Block<ProcessName>>,
 }
 
 impl Dims {
     /// Starts from what a store holds.
     pub(crate) fn load(connection: &Connection) -> Sql<Self> {
-        let highest = |text: &str| connection.query_row(text, [], |row| row.get::<_, i64>(0));
-        let last = LastIds {
-            process: highest("SELECT coalesce(max(id), 0) FROM process")?.cast_unsigned(),
-            thread: highest("SELECT coalesce(max(id), 0) FROM thread")?.cast_unsigned(),
+        let highest = |table: &str| -> Sql<u64> {
+            let text = format!(
+                "SELECT max(coalesce((SELECT max(id) FROM {table}), 0), coalesce((SELECT max(last_id) FROM {table}_block), 0))"
+            );
+            connection.query_row(&text, [], |row| row.get::<_, i64>(0)).map(i64::cast_unsigned)
         };
+        let last = LastIds { process: highest("process")?, thread: highest("thread")? };
         Ok(Self { infos: Infos::load(connection)?, last, ..Self::default() })
+    }
+
+    /// The highest ids in use.
+    pub(super) fn last_ids(&self) -> LastIds {
+        self.last
     }
 
     /// Tasks in memory.
@@ -64,11 +75,8 @@ impl Dims {
 
     /// The process that stands in sums for all short-lived ones described like `process_id`.
     pub(crate) fn stand_in(&mut self, connection: &Connection, process_id: u64) -> Sql<u64> {
-        let info_id: Option<i64> = connection
-            .prepare_cached("SELECT info_id FROM process WHERE id = ?1")?
-            .query_row([process_id.cast_signed()], |row| row.get(0))
-            .optional()?;
-        let Some(info_id) = info_id else { return Ok(process_id) };
+        let found: Option<ProcessName> = names::find(connection, process_id, &mut self.block)?;
+        let Some(info_id) = found.map(|name| name.info_id) else { return Ok(process_id) };
         let known: Option<i64> = connection
             .prepare_cached("SELECT process_id FROM short_lived WHERE info_id = ?1")?
             .query_row([info_id], |row| row.get(0))
@@ -91,6 +99,7 @@ impl Dims {
     pub(crate) fn forget_all(&mut self) {
         self.infos.forget();
         self.hosts = HashMap::default();
+        self.block = None;
     }
 
     /// The host of an interval, written if new or changed.
@@ -125,7 +134,7 @@ impl Dims {
         host: HostId,
         now_s: i64,
     ) -> Sql<Naming<'a>> {
-        let Self { hosts, infos, last } = self;
+        let Self { hosts, infos, last, .. } = self;
         let host = hosts.get_mut(&host).ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         Ok(Naming { connection, boot_id: host.boot_id, tasks: &mut host.tasks, infos, last, now_s })
     }

@@ -3,6 +3,7 @@
 
 mod copy;
 mod dims;
+mod fold;
 mod gaps;
 mod infos;
 #[cfg(feature = "import")]
@@ -25,6 +26,7 @@ use rusqlite::{Connection, OpenFlags, params};
 
 pub(crate) use self::copy::ActiveCopy;
 use self::dims::Dims;
+use self::fold::FoldedTo;
 use self::gaps::record_gaps;
 pub(crate) use self::gaps::{Lost, merge_lost};
 use self::lock::WriterLock;
@@ -63,6 +65,7 @@ pub struct Writer {
     rollup: Rollup,
     sealed_keys: SealedKeys,
     sweep: Sweep,
+    folded: FoldedTo,
     packer: Packer,
     cpus: Vec<u8>,
     in_transaction: bool,
@@ -98,6 +101,7 @@ impl Writer {
         }
         let dims = Dims::load(&connection).at("read ids", path)?;
         let fresh = seal::load_counts(&connection).at("count fresh intervals", path)?;
+        let folded = fold::load_folded(&connection).at("read ids", path)?;
         Ok(Self {
             path: path.into(),
             connection,
@@ -107,6 +111,7 @@ impl Writer {
             rollup: Rollup::default(),
             sealed_keys: SealedKeys::default(),
             sweep: Sweep::default(),
+            folded,
             packer: Packer::default(),
             cpus: Vec::new(),
             in_transaction: false,
@@ -221,6 +226,7 @@ impl Writer {
         }
         self.commit()?;
         while begin.elapsed() < budget && self.seal_step(now_wall_ns)? {}
+        while begin.elapsed() < budget && self.fold_step()? {}
         retain::retain_for(self, begin, budget, now_wall_ns)
     }
 

@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use cpumon_model::{Comm, Life, ProcessInfo, ProcessInterval, ProcessKey, ThreadInterval, ThreadKey};
-use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, Result as Sql, params};
+use rusqlite::{Connection, Result as Sql};
 
 use super::infos::Infos;
+use crate::codec::names::{ProcessName, ThreadName};
+use crate::names::Stored;
 
 /// Tasks of one host whose ids are kept in memory; beyond it they are forgotten and named anew.
 const MAX_TASKS_OF_A_HOST: usize = 1 << 18;
@@ -17,7 +18,7 @@ const MAX_TASKS_OF_A_HOST: usize = 1 << 18;
 pub(super) type Seeded = foldhash::quality::RandomState;
 
 /// The highest ids in use.
-#[derive(Debug, Default)]
+#[derive(Copy, Clone, Debug, Default)]
 pub(super) struct LastIds {
     pub(super) process: u64,
     pub(super) thread: u64,
@@ -89,21 +90,16 @@ impl Naming<'_> {
         let info_id = self.infos.id(self.connection, &info)?;
         self.last.process += 1;
         let id = self.last.process;
-        self.connection
-            .prepare_cached(
-                "INSERT INTO process (id, boot_id, pid, start_ns, parent_pid, info_id, is_short, last_s)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-            )?
-            .execute(params![
-                id.cast_signed(),
-                self.boot_id,
-                key.pid,
-                key.start_ns.cast_signed(),
-                parent_pid,
-                info_id,
-                row.is_some_and(|row| row.life == Life::BornEnded),
-                self.now_s
-            ])?;
+        let name = ProcessName {
+            id,
+            boot_id: self.boot_id,
+            pid: key.pid,
+            start_ns: key.start_ns,
+            parent_pid,
+            info_id,
+            is_short: row.is_some_and(|row| row.life == Life::BornEnded),
+        };
+        name.insert(self.connection, self.now_s)?;
         let known = &mut self.tasks.processes;
         if known.len() >= MAX_TASKS_OF_A_HOST {
             known.clear();
@@ -129,21 +125,16 @@ impl Naming<'_> {
     fn insert_thread(&mut self, process_id: u64, row: &ThreadInterval) -> Sql<u64> {
         self.last.thread += 1;
         let id = self.last.thread;
-        self.connection
-            .prepare_cached(
-                "INSERT INTO thread (id, process_id, tid, start_ns, comm, nice, priority, last_s)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-            )?
-            .execute(params![
-                id.cast_signed(),
-                process_id.cast_signed(),
-                row.key.tid,
-                row.key.start_ns.cast_signed(),
-                SqlComm(row.comm),
-                row.nice,
-                row.priority,
-                self.now_s
-            ])?;
+        let name = ThreadName {
+            id,
+            process_id,
+            tid: row.key.tid,
+            start_ns: row.key.start_ns,
+            comm: row.comm,
+            nice: row.nice,
+            priority: row.priority,
+        };
+        name.insert(self.connection, self.now_s)?;
         let known = &mut self.tasks.threads;
         if known.len() >= MAX_TASKS_OF_A_HOST {
             known.clear();
@@ -160,18 +151,5 @@ impl Naming<'_> {
     /// Forgets a thread that has ended.
     pub(super) fn end_thread(&mut self, key: ThreadKey) {
         self.tasks.threads.remove(&key);
-    }
-}
-
-/// A kernel name as SQL: text, or a blob where it is not UTF-8.
-struct SqlComm(Comm);
-
-impl ToSql for SqlComm {
-    fn to_sql(&self) -> Sql<ToSqlOutput<'_>> {
-        let bytes = self.0.as_bytes();
-        Ok(ToSqlOutput::Borrowed(match std::str::from_utf8(bytes) {
-            Ok(_) => ValueRef::Text(bytes),
-            Err(_) => ValueRef::Blob(bytes),
-        }))
     }
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Writer;
+use super::fold::drop_short;
 use crate::error::Result;
 
 /// Chunks let go of in one transaction.
@@ -23,6 +24,8 @@ const LAST_SEEN_SLACK_S: i64 = 2 * 3600;
 
 /// Threads are named by samples only (`?3`: the oldest of them).
 const THREAD_RULE: &str = "last_s < ?3 OR last_s < ?4";
+/// Blocks of processes likewise; the short-lived ones in them are taken out on their own.
+const PROCESS_BLOCK_RULE: &str = "last_s < min(?3, ?4)";
 /// Processes are named by sums too (`?4`: the oldest of both), unless they were short-lived. Rows of boot 0 are the stand-ins
 /// for short-lived processes in sums.
 const PROCESS_RULE: &str = "boot_id <> 0 AND ((is_short AND last_s < ?3) OR last_s < ?4)";
@@ -104,19 +107,33 @@ impl Writer {
         let oldest_s = oldest_sample_s(&self.connection, now_ns)? - LAST_SEEN_SLACK_S;
         let sums_s = oldest_sum_s(&self.connection)?.map_or(oldest_s, |sums| sums.min(oldest_s));
         let (threads, processes) = (self.sweep.thread_id, self.sweep.process_id);
-        let more_threads = prune(&self.connection, "thread", threads, THREAD_RULE, oldest_s, sums_s)?;
-        let more_processes = prune(&self.connection, "process", processes, PROCESS_RULE, oldest_s, sums_s)?;
-        self.sweep.pruned_processes += more_processes.1;
+        let old = (oldest_s, sums_s);
+        let (connection, level) = (&self.connection, self.options.zstd_level);
+        prune(connection, "thread", threads, THREAD_RULE, old)?;
+        prune_blocks(connection, "thread", threads, THREAD_RULE, old)?;
+        self.sweep.pruned_processes += prune(connection, "process", processes, PROCESS_RULE, old)?
+            + prune_blocks(connection, "process", processes, PROCESS_BLOCK_RULE, old)?
+            + prune_short(connection, processes, oldest_s, level)?;
         (self.sweep.thread_id, self.sweep.process_id) = (threads + NAMES_AT_ONCE, processes + NAMES_AT_ONCE);
-        if more_threads.0 || more_processes.0 {
+        let last = self.dims.last_ids();
+        if last.thread > self.sweep.thread_id.cast_unsigned()
+            || last.process > self.sweep.process_id.cast_unsigned()
+        {
             return Ok(true);
         }
         self.sweep.is_running = false;
         self.sweep.next_ns = now_ns.saturating_add(SWEEP_EVERY_NS);
         if self.sweep.pruned_processes > 0 {
             self.sweep.pruned_processes = 0;
-            self.connection
-                .execute("DELETE FROM process_info WHERE id NOT IN (SELECT info_id FROM process)", [])?;
+            self.connection.execute(
+                "DELETE FROM process_block_info WHERE first_id NOT IN (SELECT first_id FROM process_block)",
+                [],
+            )?;
+            self.connection.execute(
+                "DELETE FROM process_info WHERE id NOT IN
+                     (SELECT info_id FROM process UNION ALL SELECT info_id FROM process_block_info)",
+                [],
+            )?;
             self.dims.forget_infos();
         }
         Ok(false)
@@ -221,25 +238,54 @@ fn oldest_sum_s(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     Ok(minutes.into_iter().chain(hours).min())
 }
 
-/// Deletes names that nothing uses among the next rows after `from`: (whether there are more rows, how many went).
-fn prune(
+/// When the oldest sample was received and when the oldest sum begins, s since the epoch.
+type Old = (i64, i64);
+
+/// Deletes names that nothing uses among the ids after `from`: how many went.
+fn prune(connection: &Connection, table: &str, from: i64, rule: &str, old: Old) -> rusqlite::Result<i64> {
+    let text = format!("DELETE FROM {table} WHERE id > ?1 AND id <= ?2 AND ({rule})");
+    let gone =
+        connection.prepare_cached(&text)?.execute(params![from, from + NAMES_AT_ONCE, old.0, old.1])?;
+    count_names(connection, table, i64::try_from(gone).unwrap_or(i64::MAX))
+}
+
+/// [`prune`] for whole blocks.
+fn prune_blocks(
     connection: &Connection,
     table: &str,
     from: i64,
     rule: &str,
-    samples_s: i64,
-    sums_s: i64,
-) -> rusqlite::Result<(bool, i64)> {
-    let text = format!("DELETE FROM {table} WHERE id > ?1 AND id <= ?2 AND ({rule})");
-    let gone =
-        connection.prepare_cached(&text)?.execute(params![from, from + NAMES_AT_ONCE, samples_s, sums_s])?;
-    let gone = i64::try_from(gone).unwrap_or(i64::MAX);
+    old: Old,
+) -> rusqlite::Result<i64> {
+    let wanted = format!("first_id > ?1 AND first_id <= ?2 AND ({rule})");
+    let range = params![from, from + NAMES_AT_ONCE, old.0, old.1];
+    let gone: i64 = connection
+        .prepare_cached(&format!("SELECT coalesce(sum(count), 0) FROM {table}_block WHERE {wanted}"))?
+        .query_row(range, |row| row.get(0))?;
+    connection.prepare_cached(&format!("DELETE FROM {table}_block WHERE {wanted}"))?.execute(range)?;
+    count_names(connection, table, gone)
+}
+
+/// Takes the short-lived processes out of blocks that only sums still need.
+fn prune_short(connection: &Connection, from: i64, oldest_s: i64, level: i32) -> rusqlite::Result<i64> {
+    let mut select = connection.prepare_cached(
+        "SELECT first_id FROM process_block WHERE first_id > ?1 AND first_id <= ?2 AND has_short AND last_s < ?3",
+    )?;
+    let rows = select.query_map(params![from, from + NAMES_AT_ONCE, oldest_s], |row| row.get::<_, i64>(0))?;
+    let blocks: Vec<i64> = rows.collect::<rusqlite::Result<_>>()?;
+    let mut gone = 0;
+    for first_id in blocks {
+        gone += drop_short(connection, first_id.cast_unsigned(), level)?;
+    }
+    count_names(connection, "process", gone)
+}
+
+/// Counts names that went.
+fn count_names(connection: &Connection, table: &str, gone: i64) -> rusqlite::Result<i64> {
     if gone > 0 {
         count(connection, &format!("retired_{table}_names"), gone)?;
     }
-    let highest: i64 =
-        connection.query_row(&format!("SELECT coalesce(max(id), 0) FROM {table}"), [], |row| row.get(0))?;
-    Ok((highest > from + NAMES_AT_ONCE, gone))
+    Ok(gone)
 }
 
 /// Steps of retention until there is nothing to do or `budget` has passed since `begin`.

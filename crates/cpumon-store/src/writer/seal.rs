@@ -6,18 +6,19 @@ use std::collections::BTreeMap;
 use cpumon_model::Interval;
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::PER_SECOND;
 use super::Writer;
+use super::fold::note_seen;
 use super::gaps::record_damage;
 use crate::codec::chunk::{self, Chunk, Unsealed};
 use crate::codec::meta::{END_WALL, RECEIVED, SEQUENCE};
+use crate::codec::names::{ProcessName, ThreadName};
 use crate::codec::{PackedInterval, blob};
 use crate::error::Result;
 use crate::reader::{FreshRow, MAX_CHUNK_SPAN_NS, fresh_columns, read_fresh};
 
 /// Thread rows in a chunk, unless one interval alone has more: bounds the memory of sealing and of reading.
 const MAX_THREAD_ROWS: usize = 200_000;
-/// An id's `last_s` is moved on when it is older than this, so that few rows are written again.
-const LAST_SEEN_STEP_S: i64 = 3600;
 
 /// Fresh intervals of one boot.
 #[derive(Copy, Clone, Debug, Default)]
@@ -212,8 +213,11 @@ impl Writer {
         let (dims, connection) = (&mut self.dims, &self.connection);
         self.rollup.add(intervals, |id| dims.stand_in(connection, id))?;
         self.rollup.write(&self.connection, key.0)?;
-        note_last_seen(&self.connection, intervals, received / 1_000_000_000)?;
-        Ok(())
+        let rows = || intervals.iter().map(|interval| &interval.rows);
+        let mut threads = rows().flat_map(|rows| rows.threads.iter().map(|row| row.id)).collect();
+        let mut processes = rows().flat_map(|rows| rows.processes.iter().map(|row| row.id)).collect();
+        note_seen::<ThreadName>(&self.connection, &mut threads, received / PER_SECOND)?;
+        note_seen::<ProcessName>(&self.connection, &mut processes, received / PER_SECOND)
     }
 
     /// Whether a chunk holds this interval.
@@ -273,24 +277,4 @@ fn load_oldest(
     let rows = statement
         .query_map(params![true, host_id, boot_id, count], |row| Ok((row.get("id")?, read_fresh(row)?)))?;
     rows.collect()
-}
-
-/// Moves `last_s` of the tasks in a chunk on: retention lets go of names that no sample uses.
-fn note_last_seen(connection: &Connection, intervals: &[Unsealed], last_s: i64) -> rusqlite::Result<()> {
-    let mut threads: Vec<u64> =
-        intervals.iter().flat_map(|interval| interval.rows.threads.iter().map(|row| row.id)).collect();
-    let mut processes: Vec<u64> =
-        intervals.iter().flat_map(|interval| interval.rows.processes.iter().map(|row| row.id)).collect();
-    for (ids, text) in [
-        (&mut threads, "UPDATE thread SET last_s = ?2 WHERE id = ?1 AND last_s < ?3"),
-        (&mut processes, "UPDATE process SET last_s = ?2 WHERE id = ?1 AND last_s < ?3"),
-    ] {
-        ids.sort_unstable();
-        ids.dedup();
-        let mut update = connection.prepare_cached(text)?;
-        for id in ids.iter() {
-            update.execute(params![id.cast_signed(), last_s, last_s - LAST_SEEN_STEP_S])?;
-        }
-    }
-    Ok(())
 }

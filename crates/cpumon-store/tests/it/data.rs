@@ -159,3 +159,42 @@ pub fn active(interval: &Interval) -> Interval {
         .retain(|row| !row.delta.is_zero() || is_odd(row.life, row.flags) || busy.contains(&row.key));
     active
 }
+
+/// Adds a process of two threads to each interval that begins and ends inside it, and every third time one that lives into
+/// the next interval.
+pub fn add_short_lived(day: &mut [Interval]) {
+    for at in 0..day.len() {
+        let number = u32::try_from(at).unwrap();
+        add_process(&mut day[at], number, Life::BornEnded);
+        if at % 3 == 0 && at + 1 < day.len() {
+            add_process(&mut day[at], 500_000 + number, Life::Born);
+            add_process(&mut day[at + 1], 500_000 + number, Life::Ended);
+        }
+    }
+    for interval in day {
+        interval.processes.sort_by_key(|row| row.key);
+        interval.threads.sort_by_key(|row| row.key);
+    }
+}
+
+fn add_process(interval: &mut Interval, number: u32, life: Life) {
+    let key =
+        ProcessKey { pid: 10_000 + number * 4, start_ns: 9_000_000_000 + u64::from(number) * 7_654_321 };
+    let (_, info) = process(number % 5);
+    let delta = Delta { user_ns: 1000, run_ns: 1000, ..Delta::default() };
+    let mut row =
+        ProcessInterval { key, parent_pid: 100, info, thread_rows: 2, life, ..ProcessInterval::default() };
+    for thread in 0..2_u32 {
+        row.delta += &delta;
+        interval.threads.push(ThreadInterval {
+            key: ThreadKey { tid: key.pid + thread, start_ns: key.start_ns + u64::from(thread) * 1234 },
+            process: key,
+            comm: Comm::from(format!("worker-{}", number % 90).as_str()),
+            priority: 20,
+            delta,
+            life,
+            ..ThreadInterval::default()
+        });
+    }
+    interval.processes.push(row);
+}

@@ -2,6 +2,7 @@
 //! version, and never again.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use cpumon_model::{Interval, Trust};
 use cpumon_store::{Query, Reader, StoreOptions, Writer};
@@ -14,21 +15,36 @@ fn fixture(version: i32) -> PathBuf {
         .join(format!("v{version}.sqlite.zst"))
 }
 
-/// 130 intervals of one host, a hundred of them sealed.
+/// The newest schema version.
+const NEWEST: i32 = 2;
+
+/// What each fixture holds: intervals of one host, and how many of them are sealed. From version 2 on names are folded.
+fn content(version: i32) -> (Vec<Interval>, usize) {
+    let info = data::host(1);
+    if version == 1 {
+        return (data::day(&info, 9, 130, 8), 100);
+    }
+    let mut day = data::day(&info, 9, 500, 8);
+    data::add_short_lived(&mut day);
+    (day, 400)
+}
+
 fn write_fixture(version: i32) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.sqlite");
     let info = data::host(1);
     let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
-    let day = data::day(&info, 9, 130, 8);
+    let (day, sealed) = content(version);
     for (at, interval) in day.iter().enumerate() {
         writer
             .put_received(&info, Trust::Local, Some(&data::loss(2)), interval, interval.end.wall_ns + 5)
             .unwrap();
-        if at == 99 {
+        if at + 1 == sealed {
             writer.seal_all().unwrap();
         }
     }
+    writer.commit().unwrap();
+    writer.maintain_at(Duration::from_mins(1), day.last().unwrap().end.wall_ns).unwrap();
     drop(writer);
     let plain = std::fs::read(&path).unwrap();
     std::fs::create_dir_all(fixture(version).parent().unwrap()).unwrap();
@@ -37,19 +53,28 @@ fn write_fixture(version: i32) {
 
 #[test]
 fn stores_of_every_version_are_brought_up_to_date_and_read() {
-    if std::env::var_os("CPUMON_WRITE_FIXTURES").is_some() && !fixture(1).exists() {
-        write_fixture(1);
+    if std::env::var_os("CPUMON_WRITE_FIXTURES").is_some() && !fixture(NEWEST).exists() {
+        write_fixture(NEWEST);
     }
-    let expected: Vec<Interval> = data::day(&data::host(1), 9, 130, 8).iter().map(data::active).collect();
-    for version in 1..=1 {
+    for version in 1..=NEWEST {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s.sqlite");
         let packed = std::fs::read(fixture(version)).unwrap();
         std::fs::write(&path, zstd::bulk::decompress(&packed, 64 << 20).unwrap()).unwrap();
+        let connection = rusqlite::Connection::open(&path).unwrap();
+        let found = || connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i32>(0)).unwrap();
+        assert_eq!(found(), version);
         drop(Writer::open(&path, &StoreOptions::default()).unwrap());
+        assert_eq!(found(), NEWEST);
+        let (day, sealed) = content(version);
+        let expected: Vec<Interval> = day.iter().map(data::active).collect();
         let reader = Reader::open(&path).unwrap();
         assert_eq!(read_all(&reader, &Query::new(data::host(1).host)), expected, "version {version}");
         let statistics = reader.statistics().unwrap();
-        assert_eq!((statistics.sealed_intervals, statistics.fresh_intervals), (100, 30));
+        let counts = (statistics.sealed_intervals, statistics.fresh_intervals);
+        assert_eq!(counts, (sealed as u64, (day.len() - sealed) as u64));
+        let blocks: i64 =
+            connection.query_row("SELECT count(*) FROM thread_block", [], |row| row.get(0)).unwrap();
+        assert_eq!(blocks, i64::from(version > 1), "names of version {version} in blocks");
     }
 }

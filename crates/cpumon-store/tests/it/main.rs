@@ -5,6 +5,7 @@ mod faults;
 mod fixture;
 mod full_disk;
 mod line;
+mod names;
 mod retain;
 mod round_trip;
 mod seal;

@@ -89,3 +89,20 @@ fn what_is_too_old_goes_with_its_names() {
     maintain(100).unwrap();
     assert_eq!((count("process_hour"), count("process"), count("process_info")), (0, 0, 0));
 }
+
+#[test]
+fn a_line_of_which_only_sums_are_left_is_not_empty() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let options = StoreOptions { max_age: Some(Duration::from_hours(1)), ..StoreOptions::default() };
+    let (mut writer, _) = fill(&path, &options, 500);
+    let line = |points: usize| {
+        let reader = Reader::open(&path).unwrap();
+        let all = (i64::MIN, i64::MAX);
+        let points = reader.process_line(data::host(1).host, &ProcessFilter::All, all, points).unwrap();
+        points.iter().map(|point| point.covered_ns).sum::<i64>()
+    };
+    writer.maintain_at(Duration::from_mins(1), data::START_NS + 30 * HOUR_NS).unwrap();
+    let rows = read_all(&Reader::open(&path).unwrap(), &Query::new(data::host(1).host));
+    assert_eq!((rows.len(), line(3), line(1000)), (0, 500 * data::SECOND_NS, 500 * data::SECOND_NS));
+}

@@ -1,0 +1,169 @@
+//! Names in blocks: a task is called what it was called, whether its name is a row, folded, or both.
+
+use std::path::Path;
+use std::time::Duration;
+
+use cpumon_model::{Interval, Trust};
+use cpumon_store::{ProcessFilter, Query, Reader, StoreOptions, Writer, sql};
+use rusqlite::Connection;
+
+use crate::data;
+use crate::round_trip::read_all;
+
+const MINUTE: Duration = Duration::from_mins(1);
+const HOUR_NS: i64 = 3600 * data::SECOND_NS;
+
+/// A day of long-lived and short-lived tasks, put and sealed; names are not folded yet.
+fn filled(path: &Path, options: &StoreOptions, count: u32) -> (Writer, Vec<Interval>) {
+    let info = data::host(1);
+    let mut day = data::day(&info, 3, count, 24);
+    data::add_short_lived(&mut day);
+    let mut writer = Writer::open(path, options).unwrap();
+    put(&mut writer, &day);
+    writer.seal_all().unwrap();
+    (writer, day.iter().map(data::active).collect())
+}
+
+fn put(writer: &mut Writer, day: &[Interval]) {
+    for interval in day {
+        writer
+            .put_received(
+                &data::host(1),
+                Trust::Local,
+                None,
+                interval,
+                interval.end.wall_ns + data::SECOND_NS,
+            )
+            .unwrap();
+    }
+    writer.commit().unwrap();
+}
+
+fn count(path: &Path, text: &str) -> i64 {
+    Connection::open(path).unwrap().query_row(text, [], |row| row.get(0)).unwrap()
+}
+
+/// What the virtual tables `processes` and `threads` list.
+fn listed(path: &Path) -> Vec<String> {
+    let connection = Connection::open(path).unwrap();
+    sql::register(&connection, path).unwrap();
+    let mut all = Vec::new();
+    for text in [
+        "SELECT concat_ws('|', pid, name, start_ns, parent_pid, uid, cgroup) FROM processes ORDER BY 1",
+        "SELECT concat_ws('|', pid, tid, name, process_name, start_ns) FROM threads ORDER BY 1",
+    ] {
+        let mut select = connection.prepare(text).unwrap();
+        let rows = select.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        all.extend(rows.map(Result::unwrap));
+    }
+    all
+}
+
+#[test]
+fn folded_names_are_read_as_rows_were() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let (mut writer, mut expected) = filled(&path, &StoreOptions::default(), 1100);
+    let (before, rows) = (listed(&path), count(&path, "SELECT count(*) FROM thread"));
+    assert!(rows > 2900, "{rows}");
+    let end = expected.last().unwrap().end.wall_ns;
+    writer.maintain_at(MINUTE, end).unwrap();
+    assert_eq!(count(&path, "SELECT count(*) FROM thread_block"), 2);
+    assert_eq!(count(&path, "SELECT count(*) FROM process_block"), 1);
+    assert_eq!(count(&path, "SELECT count(*) FROM thread"), rows - 2048);
+    assert_eq!(
+        count(&path, "SELECT count(*) FROM process WHERE boot_id = 0"),
+        5,
+        "sums name stand-ins by row"
+    );
+    let reader = Reader::open(&path).unwrap();
+    assert_eq!(read_all(&reader, &Query::new(data::host(1).host)), expected);
+    assert_eq!(listed(&path), before);
+    let statistics = reader.statistics().unwrap();
+    assert_eq!(statistics.thread_names, rows.cast_unsigned());
+
+    // A writer that starts anew gives new ids, also where the highest ones are folded.
+    drop(writer);
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    let mut later = data::day(&data::host(1), 3, 1200, 24).split_off(1100);
+    data::add_short_lived(&mut later);
+    put(&mut writer, &later);
+    writer.seal_all().unwrap();
+    expected.extend(later.iter().map(data::active));
+    assert_eq!(read_all(&Reader::open(&path).unwrap(), &Query::new(data::host(1).host)), expected);
+}
+
+#[test]
+fn a_task_that_is_still_seen_after_an_hour_gets_its_row_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let (mut writer, mut expected) = filled(&path, &StoreOptions::default(), 1100);
+    let end = expected.last().unwrap().end.wall_ns;
+    writer.maintain_at(MINUTE, end).unwrap();
+    let (before, rows) = (listed(&path), count(&path, "SELECT count(*) FROM thread"));
+    let long_lived = "SELECT count(*) FROM thread WHERE comm LIKE 't%-%'";
+    assert_eq!(count(&path, long_lived), 0, "they came first and are folded");
+    let mut later = data::day(&data::host(1), 3, 5100, 24).split_off(5000);
+    for interval in &mut later {
+        interval.sequence += 1;
+    }
+    put(&mut writer, &later);
+    writer.seal_all().unwrap();
+    assert_eq!(count(&path, long_lived), 24);
+    assert_eq!(count(&path, "SELECT count(*) FROM thread"), rows + 24);
+    assert_eq!(count(&path, "SELECT count(*) FROM thread_block"), 2, "blocks stay as they are");
+    expected.extend(later.iter().map(data::active));
+    assert_eq!(read_all(&Reader::open(&path).unwrap(), &Query::new(data::host(1).host)), expected);
+    assert_eq!(listed(&path), before, "nothing is listed twice");
+}
+
+#[test]
+fn blocks_go_when_nothing_can_name_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let options = StoreOptions {
+        max_age: Some(Duration::from_hours(24)),
+        minute_max_age: Some(Duration::from_hours(96)),
+        hour_max_age: Some(Duration::from_hours(96)),
+        ..StoreOptions::default()
+    };
+    let (mut writer, _) = filled(&path, &options, 1100);
+    let line = || {
+        let reader = Reader::open(&path).unwrap();
+        let filter = ProcessFilter::Name("program-3".into());
+        let points = reader.process_line(data::host(1).host, &filter, (i64::MIN, i64::MAX), 3).unwrap();
+        points.iter().map(|point| point.delta.run_ns).sum::<i64>()
+    };
+    let mut maintain = |hours: i64| writer.maintain_at(MINUTE, data::START_NS + hours * HOUR_NS).unwrap();
+    maintain(1);
+    let whole = line();
+    assert!(whole > 0);
+    let names = |path: &Path| count(path, "SELECT sum(count) FROM process_block");
+    let long_lived = count(&path, "SELECT count(*) FROM process WHERE NOT is_short AND boot_id <> 0");
+    assert_eq!(names(&path), 1024);
+    maintain(60);
+    assert_eq!(count(&path, "SELECT count(*) FROM chunk"), 0);
+    assert_eq!(count(&path, "SELECT count(*) FROM thread_block"), 0, "threads are named by samples only");
+    let kept = names(&path);
+    assert!(kept > 0 && kept < 400, "sums name {kept} processes that lived longer, beside {long_lived} rows");
+    assert_eq!(line(), whole);
+    maintain(130);
+    assert_eq!(count(&path, "SELECT count(*) FROM process_block"), 0);
+    assert_eq!(count(&path, "SELECT count(*) FROM process_block_info"), 0);
+    let retired = "SELECT value FROM counter WHERE name = 'retired_thread_names'";
+    assert!(count(&path, retired) > 2900);
+}
+
+#[test]
+fn a_damaged_block_leaves_tasks_without_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let (mut writer, expected) = filled(&path, &StoreOptions::default(), 1100);
+    writer.maintain_at(MINUTE, expected.last().unwrap().end.wall_ns).unwrap();
+    drop(writer);
+    Connection::open(&path).unwrap().execute_batch("UPDATE thread_block SET names = x'0102'").unwrap();
+    let read = read_all(&Reader::open(&path).unwrap(), &Query::new(data::host(1).host));
+    assert_eq!(read.len(), expected.len());
+    assert_eq!(read[0].threads.len(), expected[0].threads.len());
+    assert!(read[0].threads.iter().all(|row| row.comm.is_empty()));
+}
