@@ -134,6 +134,7 @@ fn measure_agent(source: &str, seconds: usize) -> Outcome<()> {
         max_datagram: None,
         refresh: None,
         count: None,
+        log: None,
     };
     let mut agent = Agent::open(&settings)?;
     let stop = AtomicBool::new(false);

@@ -1,27 +1,33 @@
-//! [`Agent`]: the whole way from the kernel to the network. In: [`Settings`]; out: datagrams, and lines about itself.
+//! [`Agent`]: the whole way from the kernel to the network and the log. In: [`Settings`]; out: datagrams, segments on the
+//! disk, and lines about itself.
 //! Why: [`crate::run`], the benchmark and the tests go this same way.
 
+use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
+use cpumon_collect::Keep;
 use cpumon_link::{SenderOptions, UdpSender};
 use cpumon_model::SourceKind;
 use cpumon_wire::Datagrams;
 
 use crate::args::in_words;
 use crate::encoding::{Encoding, fitting_pace};
+use crate::recorder::{Recorder, describe_log};
 use crate::report::{Reporter, Totals};
 use crate::{DataMissing, Sampler, Settings, Step};
 
 /// So many failed passes one after the other end the agent: it is not a hiccup.
 const MAX_FAILED_PASSES: u64 = 10;
 
-/// Measures, encodes, sends.
+/// Measures, encodes, sends, logs.
 pub struct Agent {
     settings: Settings,
     sampler: Sampler,
-    sender: UdpSender,
+    /// None if snapshots are only logged.
+    sender: Option<UdpSender>,
+    recorder: Option<Recorder>,
     encoding: Encoding,
     datagrams: Datagrams,
     reporter: Reporter,
@@ -30,10 +36,10 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Opens source and sockets. Nothing is measured or sent yet.
+    /// Opens source, sockets and log. Nothing is measured, sent or logged yet.
     ///
     /// # Errors
-    /// The source cannot run, or there is nothing to send with.
+    /// The source cannot run, there is nothing to send with, or the log cannot be opened.
     pub fn open(settings: &Settings) -> anyhow::Result<Self> {
         let sampler = Sampler::open(&settings.sampler).context("cannot measure this machine")?;
         Self::with_sampler(sampler, settings)
@@ -42,14 +48,18 @@ impl Agent {
     /// With a sampler of the caller's own (a simulation, a test).
     ///
     /// # Errors
-    /// There is nothing to send with.
+    /// There is nothing to send with, or the log cannot be opened.
     pub fn with_sampler(sampler: Sampler, settings: &Settings) -> anyhow::Result<Self> {
         let options = SenderOptions { to: settings.to.clone(), pace: settings.pace };
-        let sender = UdpSender::open(&options).context("cannot send")?;
+        let is_log_only = settings.to.is_empty() && settings.log.is_some();
+        let sender = (!is_log_only).then(|| UdpSender::open(&options)).transpose().context("cannot send")?;
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let stream = u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX);
+        let log = |log| Recorder::open(log, sampler.info(), stream, settings.interval());
+        let recorder = settings.log.as_ref().map(log).transpose().context("cannot log")?;
         Ok(Self {
             encoding: Encoding::new(settings, stream),
+            recorder,
             settings: settings.clone(),
             sampler,
             sender,
@@ -66,18 +76,32 @@ impl Agent {
         self.sampler.kind()
     }
 
+    /// The capabilities that what is to come needs: a log's directory may belong to somebody else.
+    #[must_use]
+    pub fn rights_to_keep(&self) -> Keep {
+        if self.recorder.is_some() { Keep::Files } else { Keep::Names }
+    }
+
     /// Who measures and why, how often, to whom: one line.
     #[must_use]
     pub fn start_line(&self) -> String {
         let info = self.sampler.info();
         let protocol = if self.settings.v1 { " as v1 datagrams" } else { "" };
-        format!(
-            "measuring {} every {:?} with {}; sending{protocol} to {}",
+        let mut line = format!(
+            "measuring {} every {:?} with {}",
             cpumon_model::escape(&info.hostname),
             self.settings.interval(),
             info.source_reason,
-            in_words(&self.settings.to, self.sender.destinations()),
-        )
+        );
+        // Writing to a String cannot fail.
+        if let Some(sender) = &self.sender {
+            let to = in_words(&self.settings.to, sender.destinations());
+            let _ = write!(line, "; sending{protocol} to {to}");
+        }
+        if let Some(log) = &self.settings.log {
+            let _ = write!(line, "; logging to {}", describe_log(log));
+        }
+        line
     }
 
     /// Runs until `stop` is set or the wanted number of snapshots was made.
@@ -93,11 +117,13 @@ impl Agent {
                 self.say(&line);
             }
         }
+        self.totals.log = self.recorder.take().map(Recorder::finish);
         let line = self.reporter.line(&self.totals, Instant::now());
         self.say(&line);
         let (unsent, failed) = (self.totals.sent.errors, self.totals.failed);
-        if self.settings.count.is_some() && unsent + failed > 0 {
-            return Err(DataMissing { unsent, failed }.into());
+        let unlogged = self.totals.log.map_or(0, |log| log.lost + log.waiting);
+        if self.settings.count.is_some() && unsent + failed + unlogged > 0 {
+            return Err(DataMissing { unsent, unlogged, failed }.into());
         }
         Ok(())
     }
@@ -123,15 +149,20 @@ impl Agent {
             }
         };
         self.failed_in_a_row = 0;
-        self.encoding.encode(info, &step, &mut self.datagrams);
-        if let Some(pace) = self.settings.pace {
-            self.sender.set_pace(Some(fitting_pace(pace, self.datagrams.len(), self.settings.interval())));
+        if let Some(sender) = &mut self.sender {
+            self.encoding.encode(info, &step, &mut self.datagrams);
+            if let Some(pace) = self.settings.pace {
+                sender.set_pace(Some(fitting_pace(pace, self.datagrams.len(), self.settings.interval())));
+            }
+            sender.send_batch(self.datagrams.as_slice());
+            self.totals.sent = *sender.stats();
         }
-        self.sender.send_batch(self.datagrams.as_slice());
+        if let Some(recorder) = &mut self.recorder {
+            self.totals.log = Some(recorder.record(info, &step));
+        }
         self.totals.snapshots += 1;
         self.totals.health = step.snapshot.health;
         self.totals.threads = step.snapshot.thread_count;
-        self.totals.sent = *self.sender.stats();
         if log::log_enabled!(log::Level::Debug) {
             log::debug!("{}", describe(&step, &self.datagrams));
         }

@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use cpumon_collect::{SourceChoice, parse_interval};
 use cpumon_link::Target;
+use cpumon_link::spool::SpoolOptions;
 
 /// How long, to whom and by which means to measure and send.
 #[derive(Args, Clone, Debug)]
@@ -19,7 +20,7 @@ pub struct AgentArgs {
     #[arg(long, value_name = "ADDR:PORT", env = "CPUMON_TO", value_delimiter = ',')]
     pub to: Vec<Target>,
 
-    /// Broadcast on every IPv4 subnet of this machine; the default when nothing else is given. The port is 3001 unless given
+    /// Broadcast on every IPv4 subnet of this machine; the default when nothing else is given, --log included. The port is 3001 unless given
     #[arg(
         long,
         value_name = "PORT",
@@ -60,6 +61,30 @@ pub struct AgentArgs {
     /// Repeat what does not change (names, idle threads) every N snapshots, for receivers that start later or lost some
     #[arg(long, value_name = "N", env = "CPUMON_REFRESH", value_parser = clap::value_parser!(u32).range(1..))]
     pub refresh: Option<u32>,
+
+    /// Keep what is measured in this directory too; alone, it is only kept. `cpumon import DIR` brings it into a store
+    #[arg(long, value_name = "DIR", env = "CPUMON_LOG", help_heading = "Log")]
+    pub log: Option<PathBuf>,
+
+    /// Most bytes of the log, 64KiB or more; the oldest snapshots go first, and are counted
+    #[arg(long, value_name = "SIZE", env = "CPUMON_SPOOL_BYTES", default_value = "256MiB", value_parser = spool_bytes, requires = "log", help_heading = "Log")]
+    pub spool_bytes: u64,
+
+    /// When the log is written to the disk
+    #[arg(
+        long,
+        value_name = "WHEN",
+        env = "CPUMON_SPOOL_SYNC",
+        value_enum,
+        default_value_t,
+        requires = "log",
+        help_heading = "Log"
+    )]
+    pub spool_sync: SpoolSync,
+
+    /// With --spool-sync interval: how much of the log a kill or a power cut may cost
+    #[arg(long, value_name = "TIME", env = "CPUMON_SPOOL_INTERVAL", default_value = "10s", value_parser = parse_interval, requires = "log", help_heading = "Log")]
+    pub spool_interval: Duration,
 
     /// Time between two snapshots, 100ms to 1h. Unless given: 1s; with --v1 3s, as the original
     #[arg(long, value_name = "TIME", env = "CPUMON_INTERVAL", value_parser = parse_interval, help_heading = "What")]
@@ -106,6 +131,18 @@ pub struct AgentArgs {
     pub quiet: bool,
 }
 
+/// When a log reaches the disk.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum SpoolSync {
+    /// Together, each --spool-interval: spares flash
+    #[default]
+    Interval,
+    /// Each snapshot at once, and the disk has it before the next one
+    Always,
+    /// When the agent ends: until then the log is in memory, and a kill or a power cut costs all of it
+    Exit,
+}
+
 impl AgentArgs {
     /// The level of messages that `-v` and `-q` ask for.
     #[must_use]
@@ -124,6 +161,12 @@ fn parse_group(text: &str) -> Result<Target, String> {
         group @ Target::Multicast { .. } => Ok(group),
         other => Err(format!("{other} is not a multicast group, such as 239.77.0.1:3001 or [ff02::1]:3001")),
     }
+}
+
+fn spool_bytes(text: &str) -> Result<u64, String> {
+    let least = SpoolOptions::MIN_BYTES;
+    let bytes = crate::size(text)?;
+    if bytes < least { Err(format!("a log has at least {} KiB", least >> 10)) } else { Ok(bytes) }
 }
 
 /// A host name is a label for people, but it travels: short, and nothing that moves a cursor.
@@ -188,6 +231,9 @@ mod tests {
             ("--source ebpf", "expected auto, procfs or bpf"),
             ("--host-name \u{1b}[2J", "control characters"),
             ("--max-datagram 100", "100 is not in"),
+            ("--log d --spool-bytes 10k", "at least 64 KiB"),
+            ("--log d --spool-sync never", "invalid value"),
+            ("--spool-sync always", "--log"),
             ("-q -v", "cannot be used with"),
         ] {
             let error = parse(arguments).unwrap_err();

@@ -1,4 +1,5 @@
-//! The agent: measures this machine and sends what it measured. In: the kernel and what the user asked for; out: datagrams.
+//! The agent: measures this machine, and sends or logs what it measured. In: the kernel and what the user asked for; out:
+//! datagrams, a log on the disk.
 //! Why a library: the slim `cpumon-agent`, `cpumon agent` and the desk's own agent are the same code.
 //!
 //! # Overview
@@ -10,9 +11,11 @@ mod args;
 mod encoding;
 mod local_time;
 mod process;
+mod recorder;
 mod report;
 mod sampler;
 mod settings;
+mod size;
 
 use std::sync::atomic::AtomicBool;
 
@@ -20,11 +23,13 @@ use cpumon_collect::Keep;
 use cpumon_model::SourceKind;
 
 pub use agent::Agent;
-pub use args::AgentArgs;
+pub use args::{AgentArgs, SpoolSync};
 pub use process::{DataMissing, Signals, log_to_stderr, wake_on};
+pub use recorder::LogTotals;
 pub use report::Totals;
 pub use sampler::{Sampler, SamplerOptions, Step};
-pub use settings::Settings;
+pub use settings::{LogSettings, Settings};
+pub use size::size;
 
 /// Gives up the capabilities that only opening needed: for the calling thread and those it starts from now on. A machine
 /// that refuses is measured all the same, and it is said.
@@ -43,6 +48,6 @@ pub fn give_up_rights(kind: SourceKind, keep: Keep) {
 pub fn run(args: &AgentArgs, stop: &AtomicBool) -> anyhow::Result<()> {
     let mut agent = Agent::open(&Settings::from(args))?;
     log::info!("{}", agent.start_line());
-    give_up_rights(agent.source_kind(), Keep::Names);
+    give_up_rights(agent.source_kind(), agent.rights_to_keep());
     agent.run(stop)
 }

@@ -15,10 +15,15 @@ const SIGNAL_STACK_BYTES: usize = 64 << 10;
 
 /// Finished, but not all that was asked for got out: exit code 3.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("data is missing: {unsent} datagrams could not be sent, {failed} passes failed")]
+#[error(
+    "data is missing: {unsent} datagrams could not be sent, {unlogged} snapshots could not be logged, \
+     {failed} passes failed"
+)]
 pub struct DataMissing {
     /// Datagrams that could not be sent.
     pub unsent: u64,
+    /// Snapshots that could not be logged.
+    pub unlogged: u64,
     /// Collection passes that failed.
     pub failed: u64,
 }

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use cpumon_link::SendStats;
 use cpumon_model::SourceHealth;
 
+use crate::LogTotals;
+
 /// Between two lines.
 const EVERY: Duration = Duration::from_mins(1);
 
@@ -18,6 +20,8 @@ pub struct Totals {
     pub failed: u64,
     /// What was sent, and what was not.
     pub sent: SendStats,
+    /// What was logged, and what was not; `None` without a log.
+    pub log: Option<LogTotals>,
     /// What the source could not do, and its own cost.
     pub health: SourceHealth,
     /// Threads alive now.
@@ -57,15 +61,21 @@ fn describe(now: &Totals, then: &Totals, length: Duration) -> String {
     let each_ms = own_ns as f64 / 1e6 / (snapshots as f64).max(1.0);
     let mut line = format!(
         "{snapshots} snapshots of {} threads; own cost {cpu_pct:.2} % of one CPU, {each_ms:.2} ms a snapshot, \
-         {:.1} MB; sent {} datagrams, {:.1} kB",
+         {:.1} MB",
         now.threads,
         now.health.own_rss_bytes as f64 / 1e6,
-        now.sent.datagrams - then.sent.datagrams,
-        (now.sent.bytes - then.sent.bytes) as f64 / 1e3,
     );
+    let datagrams = now.sent.datagrams - then.sent.datagrams;
+    if datagrams > 0 || now.log.is_none() {
+        // Writing to a String cannot fail.
+        let kilobytes = (now.sent.bytes - then.sent.bytes) as f64 / 1e3;
+        let _ = write!(line, "; sent {datagrams} datagrams, {kilobytes:.1} kB");
+    }
+    if let Some(log) = &now.log {
+        let _ = write!(line, "; {}", log.line(&then.log.unwrap_or_default(), length));
+    }
     for (name, before, count) in troubles(now, then) {
         if count > before {
-            // Writing to a String cannot fail.
             let _ = write!(line, "; {name} {}", count - before);
         }
     }

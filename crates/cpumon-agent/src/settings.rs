@@ -1,11 +1,13 @@
 //! What the program does, from what the user said: [`AgentArgs`] in, [`Settings`] out, every default applied once.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use cpumon_collect::SourceOptions;
+use cpumon_link::spool::SyncPolicy;
 use cpumon_link::{DEFAULT_PORT, Target};
 
-use crate::{AgentArgs, SamplerOptions};
+use crate::{AgentArgs, SamplerOptions, SpoolSync};
 
 /// The original's interval and its pause after each datagram.
 const V1_INTERVAL: Duration = Duration::from_secs(3);
@@ -28,6 +30,19 @@ pub struct Settings {
     pub refresh: Option<u32>,
     /// Snapshots to make; `None`: until stopped.
     pub count: Option<u64>,
+    /// Where to keep them on this machine.
+    pub log: Option<LogSettings>,
+}
+
+/// How to keep snapshots on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogSettings {
+    /// The directory.
+    pub dir: PathBuf,
+    /// Most bytes.
+    pub max_bytes: u64,
+    /// When to write.
+    pub sync: SyncPolicy,
 }
 
 impl From<&AgentArgs> for Settings {
@@ -48,6 +63,15 @@ impl From<&AgentArgs> for Settings {
             max_datagram: args.max_datagram.map(usize::from),
             refresh: args.refresh,
             count: args.count,
+            log: args.log.clone().map(|dir| LogSettings {
+                dir,
+                max_bytes: args.spool_bytes,
+                sync: match args.spool_sync {
+                    SpoolSync::Interval => SyncPolicy::Every(args.spool_interval),
+                    SpoolSync::Always => SyncPolicy::Always,
+                    SpoolSync::Exit => SyncPolicy::AtEnd,
+                },
+            }),
         }
     }
 }
@@ -71,7 +95,7 @@ fn targets(args: &AgentArgs) -> Vec<Target> {
     let given = args.to.iter().chain(&args.multicast).cloned().chain(broadcast);
     let mut targets: Vec<Target> =
         given.map(|target| with_ttl(target).on_interfaces(&args.interfaces)).collect();
-    if targets.is_empty() {
+    if targets.is_empty() && args.log.is_none() {
         targets.push(Target::broadcast(DEFAULT_PORT).on_interfaces(&args.interfaces));
     }
     targets
@@ -79,6 +103,8 @@ fn targets(args: &AgentArgs) -> Vec<Target> {
 
 #[cfg(test)]
 mod tests {
+    use cpumon_link::spool::SpoolOptions;
+
     use clap::{Args, Command, FromArgMatches};
 
     use super::*;
@@ -99,6 +125,24 @@ mod tests {
         assert_eq!(shown("--interface eth1"), ["broadcast port 3001 on eth1"]);
         assert_eq!(shown("--to 10.0.0.1"), ["10.0.0.1:3001"]);
         assert_eq!(shown("--broadcast --to 10.0.0.1:9"), ["10.0.0.1:9", "broadcast port 3001"]);
+    }
+
+    #[test]
+    fn a_log_alone_sends_nothing() {
+        assert_eq!(shown("--log d"), [""; 0]);
+        assert_eq!(shown("--log d --to 10.0.0.1"), ["10.0.0.1:3001"]);
+        assert_eq!(shown("--log d --broadcast"), ["broadcast port 3001"]);
+        let log = |arguments: &str| settings(arguments).log.unwrap();
+        let usual = LogSettings {
+            dir: "d".into(),
+            max_bytes: SpoolOptions::DEFAULT_BYTES,
+            sync: SyncPolicy::Every(SpoolOptions::DEFAULT_EVERY),
+        };
+        assert_eq!(log("--log d"), usual);
+        assert_eq!(log("--log d --spool-sync always --spool-bytes 1MB").sync, SyncPolicy::Always);
+        assert_eq!(log("--log d --spool-sync exit").sync, SyncPolicy::AtEnd);
+        assert_eq!(log("--log d --spool-interval 1m").sync, SyncPolicy::Every(Duration::from_mins(1)));
+        assert!(settings("").log.is_none());
     }
 
     #[test]

@@ -176,3 +176,57 @@ fn flags_come_from_the_environment_too() {
     assert!(words(&output).contains("measuring by-env"), "{}", words(&output));
     hear(&socket);
 }
+
+#[test]
+fn a_log_alone_sends_nothing_and_is_complete() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log").display().to_string();
+    for (run, sync) in ["interval", "always", "exit"].into_iter().enumerate() {
+        let output = agent(&["--log", &log, "--spool-sync", sync, "--count", "3"]).output().unwrap();
+        let said = words(&output);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        let lines = plain_lines(&said);
+        assert!(lines[0].contains(&format!("; logging to {log}, at most 268.4 MB, written ")), "{said}");
+        assert!(!said.contains("sending") && !said.contains("; sent"), "{said}");
+        assert!(lines[1].contains("logged 3 snapshots, wrote ") && lines[1].contains(" MB a day)"), "{said}");
+        assert_eq!(logged(&log), (run as u64 + 1) * 3);
+    }
+}
+
+/// Snapshots in a log; all of them are sound, and none is missing.
+fn logged(dir: &str) -> u64 {
+    let reader = cpumon_link::spool::SpoolReader::open(dir.as_ref()).unwrap();
+    let report = reader.read(&mut |_| std::ops::ControlFlow::Continue(())).unwrap();
+    assert_eq!((report.missing, report.damaged, report.tail_bytes), (0, 0, 0));
+    report.snapshots
+}
+
+#[test]
+fn a_log_that_cannot_be_written_is_exit_code_1_and_a_second_writer_too() {
+    let said = words(&agent(&["--log", "/proc/nothing/here", "--count", "1"]).output().unwrap());
+    assert!(said.contains("cannot log: cannot make the directory /proc/nothing/here"), "{said}");
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().display().to_string();
+    let first = Running::start(&mut agent(&["--log", &log]));
+    let begin = Instant::now();
+    while !dir.path().join("state").exists() && begin.elapsed() < Duration::from_secs(5) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let second = agent(&["--log", &log, "--count", "1"]).output().unwrap();
+    assert_eq!(second.status.code(), Some(1));
+    let who = format!("is being written by pid {}", first.0.id());
+    assert!(words(&second).contains(&who), "{}", words(&second));
+    assert_eq!(first.end_by(Signal::TERM).0, Some(0));
+}
+
+#[test]
+fn sending_and_logging_go_together() {
+    let (socket, to) = sink();
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().display().to_string();
+    let output = agent(&["--to", &to, "--log", &log, "--count", "3", "--v1"]).output().unwrap();
+    let said = words(&output);
+    assert!(said.contains("; sending as v1 datagrams to ") && said.contains("; logging to "), "{said}");
+    hear(&socket);
+    assert_eq!(logged(&log), 3);
+}

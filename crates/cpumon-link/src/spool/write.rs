@@ -47,6 +47,7 @@ pub struct Spool {
     refused: GapReason,
     state: StateFile,
     syncer: Option<Syncer>,
+    is_closing: bool,
     sync_errors: u64,
     status: SpoolStatus,
     _lock: Lock,
@@ -72,7 +73,6 @@ impl Spool {
         let known = remembered.filter(|state| header.is_none_or(|header| header.spool == state.spool));
         let known = known.filter(|_| header.is_some() || found.header.is_none());
         let lost = known.and_then(|state| state.lost).filter(|lost| lost.first > found.last);
-        let syncer = matches!(options.sync, SyncPolicy::Every(_)).then(Syncer::start).transpose();
         let mut spool = Self {
             origin,
             id: header
@@ -89,7 +89,8 @@ impl Spool {
             written_at: Instant::now(),
             refused: GapReason::NoRoom,
             state,
-            syncer: syncer.at("start the sync thread for", dir)?,
+            syncer: None,
+            is_closing: false,
             sync_errors: 0,
             status: SpoolStatus {
                 damaged_segments: found.damaged_segments,
@@ -293,6 +294,7 @@ impl Spool {
     /// Makes what was written last over a power cut, now or soon.
     fn sync(&mut self, at: usize, is_new: bool) {
         let is_last = at + 1 == self.segments.len();
+        self.start_syncer();
         let Some(segment) = self.segments.get_mut(at) else { return };
         let done = match (&self.syncer, segment.file()) {
             (_, None) => Ok(()),
@@ -312,6 +314,17 @@ impl Spool {
             // What the disk did not take may be gone: what comes must not build on it.
             self.status.disk_errors += 1;
             self.is_open = false;
+        }
+    }
+
+    /// Starts the thread that syncs with the first write: by then its owner has given up the rights that it does not need.
+    fn start_syncer(&mut self) {
+        if self.is_closing || self.syncer.is_some() || !matches!(self.options.sync, SyncPolicy::Every(_)) {
+            return;
+        }
+        match Syncer::start() {
+            Ok(syncer) => self.syncer = Some(syncer),
+            Err(error) => self.trouble(&error, "start the thread that syncs the log"),
         }
     }
 
@@ -338,7 +351,7 @@ impl Spool {
 
     fn settle(&mut self) {
         // From here on the sync is waited for.
-        self.syncer = None;
+        (self.is_closing, self.syncer) = (true, None);
         self.write();
         if let Some(file) = self.segments.back().and_then(Segment::file)
             && let Err(error) = file.sync_data()
