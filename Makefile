@@ -2,7 +2,7 @@
 .PHONY: help run page test bench agent install clean
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: ## build, then receiver + local agent + store + terminal view on loopback; Ctrl-C ends all
 	@scripts/install-deps.sh run
@@ -23,6 +23,14 @@ bench: ## measure what the docs quote, peers in the same run; writes docs/benchm
 	@scripts/install-deps.sh bench
 	@scripts/build-page.sh
 	@scripts/bench.sh $(CHAPTERS)
+
+bench-accounting: ## measure only how well every nanosecond is accounted for; writes its section of docs/benchmarks.md
+	@scripts/install-deps.sh bench
+	@scripts/bench.sh --section accounting
+
+soak: ## ten minutes of churn beside the agent: does anything grow? Writes its section of docs/benchmarks.md (SECONDS=n)
+	@scripts/install-deps.sh bench
+	@scripts/bench.sh --section soak
 
 agent: ## the slim agent alone: target/slim/cpumon-agent
 	@scripts/install-deps.sh run

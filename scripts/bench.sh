@@ -1,8 +1,12 @@
 #!/usr/bin/env bash
-# Builds what is measured and runs the chapters of bench/. In: names of chapters (none: all, and docs/benchmarks.md is written).
+# Builds what is measured and runs the chapters of bench/. In: names of chapters (none: all, and docs/benchmarks.md is written),
+# or `--section NAME`: one that has a section of its own and writes only that.
 # Needs root for the BPF source.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo build --quiet --release --locked --package cpumon --package xtask
 cargo build --quiet --profile slim --locked --package cpumon-agent
+if [ "${1:-}" = --section ]; then
+  exec python3 "bench/$2.py" --write
+fi
 exec python3 bench/run.py "$@"

@@ -1,9 +1,11 @@
 //! Repository chores, run as `cargo xtask NAME`. In: the checkout. Out: an exit status and what is wrong, in words.
 
+mod churn;
 mod direction;
 mod floor;
 mod load;
 mod simulate;
+mod work;
 
 use std::process::ExitCode;
 
@@ -28,6 +30,12 @@ enum Chore {
     Simulate(simulate::SimulateArgs),
     /// Start short processes at a rate and tell what CPU they used
     Storm(load::StormArgs),
+    /// Send datagrams to itself on loopback
+    Flood(churn::FloodArgs),
+    /// Threads and processes that come, change, talk and go
+    Churn(churn::ChurnArgs),
+    /// One thread that works in one way, and tells its exact CPU time
+    Work(work::WorkArgs),
     /// Burn CPU time, µs (a child of the storm)
     #[command(hide = true)]
     Burn { us: u32 },
@@ -40,6 +48,9 @@ fn main() -> ExitCode {
         Chore::Floor(args) => floor::poll(&args),
         Chore::Simulate(args) => simulate::simulate(&args),
         Chore::Storm(args) => load::storm(&args),
+        Chore::Flood(args) => churn::flood(&args),
+        Chore::Churn(args) => churn::churn(&args),
+        Chore::Work(args) => work::work(&args),
         Chore::Burn { us } => load::burn(us),
     };
     match result {

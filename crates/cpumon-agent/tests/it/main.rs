@@ -6,4 +6,6 @@ mod process;
 #[path = "../../../cpumon-link/tests/it/netns.rs"]
 mod netns;
 mod rights;
+mod scene;
+mod soak;
 mod travel;

@@ -1,101 +1,28 @@
 //! Least privilege: what the agent needs to start, what it still has afterwards, what it says without. Needs root, which
-//! starts it with fewer rights (setpriv); in CI it must run.
+//! starts it with fewer rights (setpriv).
 
 use std::fs;
-use std::io::Read as _;
-use std::net::UdpSocket;
-use std::os::unix::fs::PermissionsExt as _;
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+
+use crate::scene::{Running, Scene};
 
 const CAP_SYS_PTRACE: u64 = 1 << 19;
 const NOBODY: &str = "65534";
 
-/// A receiver and a copy of the agent in a place that is open to everybody; `None` where the test cannot run.
-struct Scene {
-    dir: tempfile::TempDir,
-    socket: UdpSocket,
-}
-
-impl Scene {
-    fn set() -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            assert!(std::env::var_os("CI").is_none(), "this test needs root");
-            eprintln!("skipped: needs root");
-            return None;
-        }
-        let dir = tempfile::tempdir().unwrap();
-        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        fs::copy(env!("CARGO_BIN_EXE_cpumon-agent"), dir.path().join("cpumon-agent")).unwrap();
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        Some(Self { dir, socket })
-    }
-
-    /// Starts the agent by `setpriv` with these words, or as it is without any.
-    fn start(&self, setpriv: &[&str], agent: &[&str]) -> Running {
-        let program = self.dir.path().join("cpumon-agent");
-        let mut command = if setpriv.is_empty() {
-            Command::new(program)
-        } else {
-            let mut command = Command::new("setpriv");
-            command.args(setpriv).arg(program);
-            command
-        };
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CPUMON_"))
-        {
-            command.env_remove(name);
-        }
-        let to = self.socket.local_addr().unwrap().to_string();
-        command.args(["--to", &to, "--interval", "100ms"]).args(agent).current_dir("/");
-        Running(command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
-    }
-
-    /// Takes datagrams that many times.
-    fn hear(&self, times: u32) {
-        for _ in 0..times {
-            assert!(self.socket.recv(&mut vec![0; 65_536]).unwrap() > 0);
-        }
-    }
-}
-
-/// An agent that ends with the test, even if that fails.
-struct Running(Child);
-
-impl Running {
-    /// What every thread of the agent may do: effective, permitted, ambient, inheritable; and whether it could get more.
-    fn rights(&self) -> Vec<(String, [u64; 4], bool)> {
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.0.id())).unwrap();
-        tasks
-            .map(|task| {
-                let status = fs::read_to_string(task.unwrap().path().join("status")).unwrap();
-                let value = |key: &str| {
-                    let found = status.lines().find_map(|line| line.strip_prefix(key));
-                    found.unwrap_or_else(|| panic!("no {key}: {status}")).trim().to_owned()
-                };
-                let set = |key| u64::from_str_radix(&value(key), 16).unwrap();
-                let sets = [set("CapEff:"), set("CapPrm:"), set("CapAmb:"), set("CapInh:")];
-                (value("Name:"), sets, value("NoNewPrivs:") == "1")
-            })
-            .collect()
-    }
-
-    fn end(mut self) -> String {
-        let pid = rustix::process::Pid::from_child(&self.0);
-        // It may have ended by itself: then its words tell why.
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        let mut said = String::new();
-        self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        self.0.wait().unwrap();
-        said
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// What every thread of the agent may do: effective, permitted, ambient, inheritable; and whether it could get more.
+fn rights(agent: &Running) -> Vec<(String, [u64; 4], bool)> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", agent.0.id())).unwrap();
+    tasks
+        .map(|task| {
+            let status = fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+            let value = |key: &str| {
+                let found = status.lines().find_map(|line| line.strip_prefix(key));
+                found.unwrap_or_else(|| panic!("no {key}: {status}")).trim().to_owned()
+            };
+            let set = |key| u64::from_str_radix(&value(key), 16).unwrap();
+            let sets = [set("CapEff:"), set("CapPrm:"), set("CapAmb:"), set("CapInh:")];
+            (value("Name:"), sets, value("NoNewPrivs:") == "1")
+        })
+        .collect()
 }
 
 fn as_nobody<'a>(inherited: &'a str, ambient: &'a str) -> [&'a str; 7] {
@@ -109,7 +36,7 @@ fn two_capabilities_suffice_and_none_is_left_after_loading() {
     let agent = scene.start(&only, &["--source", "bpf"]);
     // Each snapshot is a datagram at least: measuring goes on after the rights are gone.
     scene.hear(5);
-    let rights = agent.rights();
+    let rights = rights(&agent);
     assert!(rights.len() >= 2, "a thread waits for signals, another for the ring buffer: {rights:?}");
     for (thread, sets, is_final) in &rights {
         assert_eq!((sets, is_final), (&[0; 4], &true), "{thread} of {rights:?}");
@@ -125,7 +52,7 @@ fn root_gives_up_all_but_seeing_names() {
         let Some(scene) = Scene::set() else { return };
         let agent = scene.start(&[], &["--source", source]);
         scene.hear(5);
-        for (thread, [effective, permitted, ambient, inheritable], is_final) in agent.rights() {
+        for (thread, [effective, permitted, ambient, inheritable], is_final) in rights(&agent) {
             assert_eq!(effective & !CAP_SYS_PTRACE, 0, "{source} {thread}");
             assert_eq!((effective, ambient, inheritable), (permitted, 0, 0), "{source} {thread}");
             assert!(is_final, "{source} {thread}");

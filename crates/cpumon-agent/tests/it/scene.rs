@@ -1,0 +1,79 @@
+//! A receiver, and a slim agent that reports to it, for tests that need root. In CI they must run.
+
+use std::fs;
+use std::io::Read as _;
+use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// A receiver and a copy of the agent in a place that is open to everybody; `None` where the test cannot run.
+pub struct Scene {
+    dir: tempfile::TempDir,
+    socket: UdpSocket,
+}
+
+impl Scene {
+    pub fn set() -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            assert!(std::env::var_os("CI").is_none(), "this test needs root");
+            eprintln!("skipped: needs root");
+            return None;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::copy(env!("CARGO_BIN_EXE_cpumon-agent"), dir.path().join("cpumon-agent")).unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        Some(Self { dir, socket })
+    }
+
+    /// Starts the agent by `setpriv` with these words, or as it is without any.
+    pub fn start(&self, setpriv: &[&str], agent: &[&str]) -> Running {
+        let program = self.dir.path().join("cpumon-agent");
+        let mut command = if setpriv.is_empty() {
+            Command::new(program)
+        } else {
+            let mut command = Command::new("setpriv");
+            command.args(setpriv).arg(program);
+            command
+        };
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CPUMON_"))
+        {
+            command.env_remove(name);
+        }
+        let to = self.socket.local_addr().unwrap().to_string();
+        command.args(["--to", &to, "--interval", "100ms"]).args(agent).current_dir("/");
+        Running(command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// Takes datagrams that many times.
+    pub fn hear(&self, times: u32) {
+        for _ in 0..times {
+            assert!(self.socket.recv(&mut vec![0; 65_536]).unwrap() > 0);
+        }
+    }
+}
+
+/// An agent that ends with the test, even if that fails.
+pub struct Running(pub Child);
+
+impl Running {
+    /// Ends it; what it said.
+    pub fn end(mut self) -> String {
+        let pid = rustix::process::Pid::from_child(&self.0);
+        // It may have ended by itself: then its words tell why.
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        let mut said = String::new();
+        self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        self.0.wait().unwrap();
+        said
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,86 @@
+//! Threads and processes come and go beside the agent: neither its memory nor the kernel's maps grow. `make soak` is the long
+//! form of this.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::scene::Scene;
+
+/// Until the buffers have their size, and after that.
+const WARM_UP: Duration = Duration::from_secs(5);
+const LONG_ENOUGH: Duration = Duration::from_secs(8);
+
+/// What the agent holds.
+#[derive(Debug)]
+struct Held {
+    rss_kib: u64,
+    /// Bytes of each BPF map, by its id.
+    maps: BTreeMap<u64, u64>,
+    descriptors: usize,
+}
+
+impl Held {
+    fn by(pid: u32) -> Self {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let rss = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let files: Vec<_> = fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap().collect();
+        let maps = files.iter().filter_map(|file| {
+            // It may be closed by now.
+            let text = fs::read_to_string(file.as_ref().ok()?.path()).ok()?;
+            let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key))?.trim().parse().ok();
+            Some((value("map_id:")?, value("memlock:")?))
+        });
+        Self {
+            rss_kib: rss.split_whitespace().next().unwrap().parse().unwrap(),
+            maps: maps.collect(),
+            descriptors: files.len(),
+        }
+    }
+}
+
+/// Ends the churn, also when the test fails: whoever waits for it would wait for ever.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Short threads and processes, and a crowd that comes and goes.
+fn churn(stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        let wait = || thread::sleep(Duration::from_millis(20));
+        let crowd: Vec<_> = (0..50).map(|_| thread::spawn(wait)).collect();
+        assert!(Command::new("true").status().unwrap().success());
+        for thread in crowd {
+            thread.join().unwrap();
+        }
+    }
+}
+
+#[test]
+fn churn_leaves_nothing_behind() {
+    let Some(scene) = Scene::set() else { return };
+    let agent = scene.start(&[], &["--source", "bpf"]);
+    scene.hear(1);
+    let stop = AtomicBool::new(false);
+    let (early, late) = thread::scope(|scope| {
+        let _stop = Stop(&stop);
+        scope.spawn(|| churn(&stop));
+        thread::sleep(WARM_UP);
+        let early = Held::by(agent.0.id());
+        thread::sleep(LONG_ENOUGH);
+        (early, Held::by(agent.0.id()))
+    });
+    let said = agent.end();
+    assert!(!early.maps.is_empty(), "{early:?}");
+    assert_eq!(early.maps, late.maps, "the kernel's maps");
+    assert!(late.descriptors <= early.descriptors + 1, "{early:?} {late:?}");
+    assert!(late.rss_kib <= early.rss_kib + 2048, "{early:?} {late:?}");
+    assert!(!said.contains("exit records lost") && !said.contains("malformed"), "{said}");
+}
