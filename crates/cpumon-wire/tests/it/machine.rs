@@ -95,7 +95,7 @@ impl Machine {
         let mut start_ns = SECOND;
         for process in 0..processes {
             let share = left / (processes - process);
-            start_ns += machine.random.log_between(1e6, 1e12);
+            start_ns += whole_us(machine.random.log_between(1e6, 1e12));
             machine.spawn(&mut snapshot, start_ns, share, aged_counters);
             left -= share;
         }
@@ -137,11 +137,11 @@ impl Machine {
                 (key.pid, start_ns)
             } else {
                 self.next_pid += 1;
-                thread_start += if self.random.one_in(5) {
+                thread_start += whole_us(if self.random.one_in(5) {
                     self.random.log_between(1e8, 1e11)
                 } else {
                     self.random.log_between(3e4, 4e5)
-                };
+                });
                 (self.next_pid, thread_start)
             };
             let random = &mut self.random;
@@ -203,7 +203,7 @@ impl Machine {
         let mut snapshot = std::mem::take(&mut self.snapshot);
         for _ in 0..births {
             let threads = 1 + usize::try_from(self.random.below(3)).unwrap();
-            let start_ns = snapshot.end.boot_ns - self.random.below(SECOND / 2);
+            let start_ns = whole_us(snapshot.end.boot_ns - self.random.below(SECOND / 2));
             self.spawn(&mut snapshot, start_ns, threads, young_counters);
         }
         for _ in 0..deaths {
@@ -223,7 +223,7 @@ impl Machine {
 
     /// A process that begins and ends within the interval.
     fn come_and_go(&mut self, snapshot: &mut Snapshot) {
-        let start_ns = snapshot.end.boot_ns - SECOND / 3;
+        let start_ns = whole_us(snapshot.end.boot_ns - SECOND / 3);
         self.spawn(snapshot, start_ns, 1, young_counters);
         self.end_thread(snapshot, snapshot.threads.len() - 1);
     }
@@ -249,6 +249,11 @@ impl Machine {
         let end_ns = snapshot.end.boot_ns - self.random.below(SECOND / 4);
         snapshot.exits.push(ExitSample { thread, parent_pid: 1, info, end_ns, ends_process });
     }
+}
+
+/// The grain of start times in keys, as the BPF source tells them.
+fn whole_us(ns: u64) -> u64 {
+    ns / 1_000 * 1_000
 }
 
 fn moment(boot_ns: u64) -> Moment {

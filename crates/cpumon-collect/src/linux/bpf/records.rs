@@ -176,13 +176,18 @@ impl LostExits {
     }
 }
 
+/// A start time as keys have it, cut to whole µs: no id is given out twice within one, and a frame tells it in 10 bits less.
+pub(crate) fn whole_us(start_ns: u64) -> u64 {
+    start_ns - start_ns % 1_000
+}
+
 impl TaskRecord {
     pub(crate) fn key(&self) -> ThreadKey {
-        ThreadKey { tid: self.tid, start_ns: self.start_ns }
+        ThreadKey { tid: self.tid, start_ns: whole_us(self.start_ns) }
     }
 
     pub(crate) fn process_key(&self) -> ProcessKey {
-        ProcessKey { pid: self.pid, start_ns: self.process_start_ns }
+        ProcessKey { pid: self.pid, start_ns: whole_us(self.process_start_ns) }
     }
 
     pub(crate) fn comm(&self) -> Comm {

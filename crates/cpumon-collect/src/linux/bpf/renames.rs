@@ -8,7 +8,7 @@
 
 use cpumon_model::{Counters, ThreadKey};
 
-use super::records::{ExecEvent, TaskRecord};
+use super::records::{ExecEvent, TaskRecord, whole_us};
 
 /// One such thread.
 #[derive(Copy, Clone, Debug)]
@@ -87,7 +87,7 @@ impl Renames {
     /// Forgets the threads that are not in `records` (their exit was lost).
     pub(crate) fn keep_alive(&mut self, records: &[TaskRecord]) {
         self.list.retain(|rename| {
-            let key = ThreadKey { start_ns: rename.start_ns, ..rename.kernel_key };
+            let key = ThreadKey { start_ns: whole_us(rename.start_ns), ..rename.kernel_key };
             records.binary_search_by_key(&key, TaskRecord::key).is_ok()
         });
     }

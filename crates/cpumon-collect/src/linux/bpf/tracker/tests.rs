@@ -217,13 +217,13 @@ fn renamed(run_ms: u64) -> TaskRecord {
 #[test]
 fn an_exec_by_another_thread_splits_it_in_two() {
     let mut rig = Rig::new(&[task(5, 5, 10), task(6, 5, 40)]);
-    let interval = rig.next(&[renamed(70)], &exec_by_thread(at(2) + 500));
+    let interval = rig.next(&[renamed(70)], &exec_by_thread(at(2) + 500_000));
     // Thread 5: the leader's 2 ms; thread 6: 10 ms until the exec; then 20 ms as another thread 5.
     assert_eq!(
         rows(&interval),
         [(5, 2, Life::Ended, FINE), (5, 20, Life::Born, FINE), (6, 10, Life::Ended, FINE)]
     );
-    assert_eq!(rig.last.threads[0].key, ThreadKey { tid: 5, start_ns: at(2) + 500 });
+    assert_eq!(rig.last.threads[0].key, ThreadKey { tid: 5, start_ns: at(2) + 500_000 });
     assert_eq!(interval.processes.len(), 1, "still one process");
     let later = rig.next(&[renamed(75)], &[]);
     assert_eq!(rows(&later), [(5, 5, Life::Alive, FINE)]);
