@@ -16,5 +16,8 @@ fuzz_target!(|bytes: &[u8]| {
         for row in &frame.processes {
             let _ = row.info.map(|info| frame.info(&info));
         }
+        for row in &frame.irqs {
+            let _ = frame.irq_name(row);
+        }
     }
 });

@@ -55,7 +55,7 @@ pub struct AgentArgs {
     pub v1: bool,
 
     /// Longest datagram, bytes. Unless given: 1400, which passes common tunnels; with --v1 32768, the most an original takes
-    #[arg(long, value_name = "BYTES", env = "CPUMON_MAX_DATAGRAM", value_parser = clap::value_parser!(u16).range(576..=65000))]
+    #[arg(long, value_name = "BYTES", env = "CPUMON_MAX_DATAGRAM", value_parser = clap::value_parser!(u16).range(768..=65000))]
     pub max_datagram: Option<u16>,
 
     /// Repeat what does not change (names, idle threads) every N snapshots, for receivers that start later or lost some

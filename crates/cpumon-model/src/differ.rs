@@ -403,7 +403,7 @@ fn matching_irqs<'a>(prev: &'a Snapshot, cur: &'a Snapshot) -> impl Iterator<Ite
     let is_known = common_fields(prev, cur).contains(Fields::IRQ);
     let mut before = Finder::new(&prev.irqs);
     let rows = cur.irqs.iter().filter(move |_| is_known);
-    rows.map(move |now| IrqInterval::between(before.search(now.irq, |irq| irq.irq), now))
+    rows.map(move |now| IrqInterval::between(before.search(now.irq, |irq| irq.irq), now, prev.is_complete))
         .filter(|row| !row.is_zero())
 }
 

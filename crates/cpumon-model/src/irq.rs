@@ -33,10 +33,12 @@ pub struct IrqInterval {
 }
 
 impl IrqInterval {
-    /// What was added since `earlier`; a line that was not there before began in between. A counter that fell counts 0.
+    /// What was added since `earlier`. A line that a complete snapshot had not began in between; what an incomplete one
+    /// did not tell is not known, so it counts 0, as does a counter that fell.
     #[must_use]
-    pub fn between(earlier: Option<&IrqSample>, cur: &IrqSample) -> Self {
-        let (time_ns, count) = earlier.map_or((0, 0), |earlier| (earlier.time_ns, earlier.count));
+    pub fn between(earlier: Option<&IrqSample>, cur: &IrqSample, is_complete: bool) -> Self {
+        let unknown = if is_complete { (0, 0) } else { (cur.time_ns, cur.count) };
+        let (time_ns, count) = earlier.map_or(unknown, |earlier| (earlier.time_ns, earlier.count));
         Self {
             irq: cur.irq,
             name: Arc::clone(&cur.name),

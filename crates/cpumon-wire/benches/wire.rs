@@ -20,8 +20,12 @@ fn history(
     threads: usize,
     active: usize,
     rounds: usize,
+    has_sched: bool,
 ) -> (Machine, Vec<(Snapshot, Interval)>) {
     let mut machine = Machine::new(1, processes, threads, active);
+    if !has_sched {
+        machine.forget_sched();
+    }
     let mut list = vec![(machine.snapshot.clone(), Interval::default())];
     for round in 0..rounds {
         let before = machine.snapshot.clone();
@@ -29,18 +33,22 @@ fn history(
         if round % 4 == 3 {
             machine.churn(1, 1);
         }
+        if !has_sched {
+            machine.forget_sched();
+        }
         list.push((machine.snapshot.clone(), Interval::between(&before, &machine.snapshot)));
     }
     (machine, list)
 }
 
 fn encode(criterion: &mut Criterion) {
-    for (name, threads, active) in [
-        ("encode 200 changed of 200", 200, 200),
-        ("encode 200 changed of 10,000", 10_000, 200),
-        ("encode 0 changed of 10,000", 10_000, 0),
+    for (name, threads, active, has_sched) in [
+        ("encode 200 changed of 200", 200, 200, true),
+        ("encode 200 changed of 200, without the scheduler's events", 200, 200, false),
+        ("encode 200 changed of 10,000", 10_000, 200, true),
+        ("encode 0 changed of 10,000", 10_000, 0, true),
     ] {
-        let (machine, list) = history(50, threads, active, 30);
+        let (machine, list) = history(50, threads, active, 30, has_sched);
         let mut encoder = Encoder::new(EncoderOptions { refresh_snapshots: 30, ..EncoderOptions::default() });
         let mut out = Datagrams::new();
         let mut bytes = 0;
@@ -61,8 +69,8 @@ fn encode(criterion: &mut Criterion) {
 }
 
 /// Datagrams of all snapshots but the first, of a sender that repeats nothing.
-fn stream(threads: usize) -> (Vec<Vec<u8>>, Vec<Vec<u8>>, u64) {
-    let (machine, list) = history(50, threads, 200, 60);
+fn stream(threads: usize, has_sched: bool) -> (Vec<Vec<u8>>, Vec<Vec<u8>>, u64) {
+    let (machine, list) = history(50, threads, 200, 60, has_sched);
     let options =
         EncoderOptions { refresh_snapshots: 65_535, full_snapshots: 1, ..EncoderOptions::default() };
     let mut encoder = Encoder::new(options);
@@ -82,11 +90,15 @@ fn stream(threads: usize) -> (Vec<Vec<u8>>, Vec<Vec<u8>>, u64) {
 
 fn receive(criterion: &mut Criterion) {
     let from = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 3001);
-    for threads in [200, 2_000, 10_000] {
-        let (first, rest, rows) = stream(threads);
+    for (threads, has_sched) in [(200, true), (200, false), (2_000, true), (10_000, true)] {
+        let (first, rest, rows) = stream(threads, has_sched);
         let bytes: usize = rest.iter().map(Vec::len).sum();
         eprintln!("{rows} rows in {bytes} bytes: {:.1} bytes a row", bytes as f64 / rows as f64);
-        let mut group = criterion.benchmark_group(format!("200 changed of {threads}"));
+        let mut group = criterion.benchmark_group(if has_sched {
+            format!("200 changed of {threads}")
+        } else {
+            format!("200 changed of {threads}, without the scheduler's events")
+        });
         group.throughput(Throughput::Elements(rows));
         let mut frame = Frame::default();
         group.bench_function("decode", |bencher| {

@@ -3,9 +3,14 @@
 
 use std::sync::Arc;
 
-use cpumon_model::{ExitSample, HostInfo, ProcessInfo, ProcessSample, Snapshot};
+use cpumon_model::{ExitSample, HostInfo, IrqSample, ProcessInfo, ProcessSample, Snapshot};
 
-use crate::v2::{Frame, Header, InfoText};
+use crate::v2::{Frame, Header, InfoText, IrqRow};
+
+/// Most interrupt lines kept of a host.
+pub(super) const MAX_IRQS: usize = 1_024;
+/// Longest name of one, bytes.
+const MAX_IRQ_NAME_BYTES: usize = 64;
 
 /// Which fragments of a snapshot arrived.
 #[derive(Clone, Debug, Default)]
@@ -123,7 +128,8 @@ impl Gather {
             + over(frame.threads.len(), snapshot.threads.len())
             + over(frame.processes.len(), snapshot.processes.len())
             + over(frame.exits.len(), snapshot.exits.len())
-            + over(frame.gone.len(), snapshot.gone.len());
+            + over(frame.gone.len(), snapshot.gone.len())
+            + (snapshot.irqs.len() + frame.irqs.len()).saturating_sub(MAX_IRQS) as u64;
         snapshot.cpus.extend(frame.cpus.iter().take(most(snapshot.cpus.len())));
         let room = most(snapshot.threads.len());
         snapshot.threads.extend(frame.threads.iter().take(room).map(|row| row.sample));
@@ -150,6 +156,9 @@ impl Gather {
         }
         let room = most(snapshot.gone.len());
         snapshot.gone.extend(frame.gone.iter().take(room).map(|gone| gone.1));
+        for row in frame.irqs.iter().take(MAX_IRQS.saturating_sub(snapshot.irqs.len())) {
+            snapshot.irqs.push(irq(frame, row, known));
+        }
         Added::New
     }
 
@@ -166,7 +175,25 @@ impl Gather {
         snapshot.exits.dedup_by_key(|exit| exit.thread.key);
         snapshot.gone.sort_unstable();
         snapshot.gone.dedup();
+        snapshot.irqs.sort_by_key(|irq| irq.irq);
+        snapshot.irqs.dedup_by_key(|irq| irq.irq);
     }
+}
+
+/// An interrupt line; its name is shared with what is known if it is the same.
+fn irq(frame: &Frame, row: &IrqRow, known: &Snapshot) -> IrqSample {
+    let before =
+        known.irqs.binary_search_by_key(&row.irq, |irq| irq.irq).ok().and_then(|at| known.irqs.get(at));
+    let name = match (before, frame.irq_name(row)) {
+        (Some(before), told) if told.as_deref().is_none_or(|told| *before.name == *told) => {
+            Arc::clone(&before.name)
+        }
+        (_, told) => {
+            let told = told.unwrap_or_default();
+            Arc::from(&told[..told.floor_char_boundary(MAX_IRQ_NAME_BYTES)])
+        }
+    };
+    IrqSample { irq: row.irq, name, time_ns: row.time_ns, count: row.count }
 }
 
 /// The process as it is known.

@@ -1,15 +1,21 @@
 //! [`Known`]: everything known of a v2 host: its live tasks with cumulative counters. In: snapshots that tell what changed.
 //! Out: the full snapshot, against which the next one is compared. Why: a frame leaves out what did not change.
 
-use cpumon_model::{Interval, Life, ProcessKey, ProcessSample, Snapshot, ThreadKey, ThreadSample};
+use std::sync::Arc;
+
+use cpumon_model::{
+    Interval, IrqSample, Life, ProcessKey, ProcessSample, SchedTimes, Snapshot, ThreadKey, ThreadSample,
+};
+
+use super::gather::MAX_IRQS;
 
 /// The full last known snapshot and when each task was heard of last.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     pub(super) snapshot: Snapshot,
-    /// Sequence numbers, one for each thread and process of the snapshot.
-    threads_heard: Vec<u64>,
-    processes_heard: Vec<u64>,
+    /// One for each thread and process of the snapshot.
+    threads_heard: Vec<Heard>,
+    processes_heard: Vec<Heard>,
     /// Exits that the last snapshot told; the next one tells them again.
     exits_told: Vec<ThreadKey>,
     /// Tasks that began at or after this cannot have been counted before they were first heard of, ns since boot.
@@ -18,6 +24,20 @@ pub(super) struct Known {
     fresh: Vec<usize>,
     /// Processes whose last thread is gone, ascending.
     emptied: Vec<ProcessKey>,
+}
+
+/// The snapshot that told a task last.
+#[derive(Copy, Clone, Debug, Default)]
+struct Heard {
+    sequence: u64,
+    /// Its end on the device's monotonic clock, ns.
+    end_ns: u64,
+}
+
+impl Heard {
+    fn of(snapshot: &Snapshot) -> Self {
+        Self { sequence: snapshot.sequence, end_ns: snapshot.end.mono_ns }
+    }
 }
 
 /// Where a key is to be found in an ascending list, from `from` on: by galloping.
@@ -51,15 +71,42 @@ impl Known {
         self.exits_told.drain(..told_before);
     }
 
-    /// Gives threads whose name was not told the one that is known.
-    pub(super) fn name_threads(&self, snapshot: &mut Snapshot) {
+    /// Brings threads that were told and what is known of them together: a known thread of which nothing was heard went
+    /// on waiting up to the last snapshot; a row without a name has the known one, and the known waits that did not grow.
+    pub(super) fn complete_threads(&mut self, snapshot: &mut Snapshot) {
         let mut at = 0;
+        let end_ns = self.snapshot.end.mono_ns;
         for thread in &mut snapshot.threads {
             at = search(&self.snapshot.threads, at, &thread.key, |row| row.key);
-            if thread.comm.is_empty()
-                && let Some(known) = self.snapshot.threads.get(at).filter(|known| known.key == thread.key)
-            {
+            let Some(known) = self.snapshot.threads.get_mut(at).filter(|known| known.key == thread.key)
+            else {
+                continue;
+            };
+            if thread.comm.is_empty() {
                 thread.comm = known.comm;
+                keep_waits(&mut thread.sched, &known.sched);
+            }
+            let Some(heard) = self.threads_heard.get_mut(at) else { continue };
+            known.sched.go_on_waiting(end_ns.saturating_sub(heard.end_ns));
+            heard.end_ns = end_ns;
+        }
+        for exit in &snapshot.exits {
+            let at = search(&self.snapshot.threads, 0, &exit.thread.key, |row| row.key);
+            if let Some(known) =
+                self.snapshot.threads.get_mut(at).filter(|known| known.key == exit.thread.key)
+                && let Some(heard) = self.threads_heard.get_mut(at)
+            {
+                known.sched.go_on_waiting(end_ns.saturating_sub(heard.end_ns));
+                heard.end_ns = end_ns;
+            }
+        }
+    }
+
+    /// Gives interrupt lines whose name was not told the one that is known.
+    pub(super) fn name_irqs(&self, snapshot: &mut Snapshot) {
+        for irq in snapshot.irqs.iter_mut().filter(|irq| irq.name.is_empty()) {
+            if let Ok(at) = self.snapshot.irqs.binary_search_by_key(&irq.irq, |known| known.irq) {
+                irq.name = Arc::clone(&self.snapshot.irqs[at].name);
             }
         }
     }
@@ -87,6 +134,7 @@ impl Known {
         if !cur.cpus.is_empty() {
             known.cpus.clone_from(&cur.cpus);
         }
+        take_irqs(&mut self.snapshot.irqs, &cur.irqs);
         over
     }
 
@@ -149,8 +197,8 @@ impl Known {
     /// Forgets tasks not heard of since snapshot `since`: they ended unseen. Returns how many threads.
     pub(super) fn forget_unheard(&mut self, since: u64) -> u64 {
         let before = self.snapshot.threads.len();
-        self.retain_threads(|_, heard| heard >= since);
-        self.retain_processes(|_, heard| heard >= since);
+        self.retain_threads(|_, heard| heard.sequence >= since);
+        self.retain_processes(|_, heard| heard.sequence >= since);
         let forgotten = (before - self.snapshot.threads.len()) as u64;
         if forgotten > 0 {
             // Should one of them turn up again, it must not be charged a second time from its start.
@@ -160,11 +208,11 @@ impl Known {
         forgotten
     }
 
-    fn retain_threads(&mut self, keep: impl Fn(&ThreadSample, u64) -> bool) {
+    fn retain_threads(&mut self, keep: impl Fn(&ThreadSample, Heard) -> bool) {
         retain_both(&mut self.snapshot.threads, &mut self.threads_heard, keep);
     }
 
-    fn retain_processes(&mut self, keep: impl Fn(&ProcessSample, u64) -> bool) {
+    fn retain_processes(&mut self, keep: impl Fn(&ProcessSample, Heard) -> bool) {
         retain_both(&mut self.snapshot.processes, &mut self.processes_heard, keep);
     }
 
@@ -177,7 +225,7 @@ impl Known {
             match known.get_mut(at).filter(|known| known.key == thread.key) {
                 Some(known) => {
                     *known = *thread;
-                    heard[at] = cur.sequence;
+                    heard[at] = Heard::of(cur);
                 }
                 None => self.fresh.push(index),
             }
@@ -186,7 +234,7 @@ impl Known {
         let over = self.fresh.len().saturating_sub(room);
         self.fresh.truncate(room);
         let fresh = self.fresh.iter().rev().filter_map(|&index| cur.threads.get(index).copied());
-        insert(known, heard, self.fresh.len(), fresh, cur.sequence, |row| row.key);
+        insert(known, heard, self.fresh.len(), fresh, Heard::of(cur), |row| row.key);
         over as u64
     }
 
@@ -199,14 +247,34 @@ impl Known {
             match known.get_mut(at).filter(|known| known.key == process.key) {
                 Some(known) => {
                     known.clone_from(process);
-                    heard[at] = cur.sequence;
+                    heard[at] = Heard::of(cur);
                 }
                 None => self.fresh.push(index),
             }
         }
         self.fresh.truncate(max_processes.saturating_sub(known.len()));
         let fresh = self.fresh.iter().rev().filter_map(|&index| cur.processes.get(index).cloned());
-        insert(known, heard, self.fresh.len(), fresh, cur.sequence, |row| row.key);
+        insert(known, heard, self.fresh.len(), fresh, Heard::of(cur), |row| row.key);
+    }
+}
+
+/// Adds the known waits that were not told, because they did not grow.
+fn keep_waits(told: &mut SchedTimes, known: &SchedTimes) {
+    for (reason, ns) in known.waits.iter() {
+        if told.waits.of(reason) == 0 {
+            told.waits.add(reason, ns);
+            told.blocked_ns = told.blocked_ns.saturating_add(ns);
+        }
+    }
+}
+
+fn take_irqs(known: &mut Vec<IrqSample>, told: &[IrqSample]) {
+    for irq in told {
+        match known.binary_search_by_key(&irq.irq, |known| known.irq) {
+            Ok(at) => known[at].clone_from(irq),
+            Err(at) if known.len() < MAX_IRQS => known.insert(at, irq.clone()),
+            Err(_) => {}
+        }
     }
 }
 
@@ -214,16 +282,16 @@ impl Known {
 /// new tasks mostly have the highest numbers, so that is little.
 fn insert<T: Default, K: Ord>(
     list: &mut Vec<T>,
-    heard: &mut Vec<u64>,
+    heard: &mut Vec<Heard>,
     count: usize,
     descending: impl Iterator<Item = T>,
-    sequence: u64,
+    stamp: Heard,
     key_of: impl Fn(&T) -> K,
 ) {
     let mut from = list.len();
     let mut to = from + count;
     list.resize_with(to, T::default);
-    heard.resize(to, sequence);
+    heard.resize(to, stamp);
     for row in descending {
         while from > 0 && key_of(&list[from - 1]) > key_of(&row) {
             list.swap(from - 1, to - 1);
@@ -232,12 +300,12 @@ fn insert<T: Default, K: Ord>(
             to -= 1;
         }
         list[to - 1] = row;
-        heard[to - 1] = sequence;
+        heard[to - 1] = stamp;
         to -= 1;
     }
 }
 
-fn retain_both<T>(list: &mut Vec<T>, heard: &mut Vec<u64>, keep: impl Fn(&T, u64) -> bool) {
+fn retain_both<T>(list: &mut Vec<T>, heard: &mut Vec<Heard>, keep: impl Fn(&T, Heard) -> bool) {
     let mut at = 0;
     let mut kept = 0;
     list.retain(|row| {

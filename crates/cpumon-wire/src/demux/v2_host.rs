@@ -301,7 +301,8 @@ impl V2Host {
             return;
         }
         self.known.drop_known_exits(snapshot);
-        self.known.name_threads(snapshot);
+        self.known.complete_threads(snapshot);
+        self.known.name_irqs(snapshot);
         if !gather.has_totals {
             let known = &self.known.snapshot;
             snapshot.exited_total = known.exited_total;

@@ -10,6 +10,7 @@ pub(crate) mod section {
     pub(crate) const THREADS: u8 = 5;
     pub(crate) const EXITS: u8 = 6;
     pub(crate) const GONE: u8 = 7;
+    pub(crate) const IRQS: u8 = 8;
 }
 
 macro_rules! ids {
@@ -74,10 +75,49 @@ ids! {
     MODE_7 = 71;
     MODE_8 = 72;
     MODE_9 = 73;
+    BLOCKED_REST = 80;
+    DELAY_AFTER_WAKEUP = 81;
+    WAKEUPS = 82;
+    MIGRATIONS = 83;
+    LONGEST_DELAY = 84;
+    OPEN_WAIT = 85;
+    WAIT_0 = 86;
+    WAIT_1 = 87;
+    WAIT_2 = 88;
+    WAIT_3 = 89;
+    WAIT_4 = 90;
+    WAIT_5 = 91;
+    WAIT_6 = 92;
+    WAIT_7 = 93;
+    WAIT_8 = 94;
+    WAIT_9 = 95;
+    WAIT_10 = 96;
+    WAIT_11 = 97;
+    UNKNOWN_TIME = 98;
+    RUN_QUEUE = 99;
+    RUN_QUEUE_MAX = 100;
+    CPU_SWITCHES = 101;
+    SOFTIRQ_0 = 102;
+    SOFTIRQ_1 = 103;
+    SOFTIRQ_2 = 104;
+    SOFTIRQ_3 = 105;
+    SOFTIRQ_4 = 106;
+    SOFTIRQ_5 = 107;
+    SOFTIRQ_6 = 108;
+    SOFTIRQ_7 = 109;
+    SOFTIRQ_8 = 110;
+    SOFTIRQ_9 = 111;
+    IRQ = 112;
+    IRQ_TIME = 113;
+    IRQ_COUNT = 114;
+    IRQ_NAME = 115;
+    HEALTH_8 = 116;
+    HEALTH_9 = 117;
+    PROBES = 118;
 }
 
 /// Column numbers from here on are not known and skipped.
-pub(crate) const ID_LIMIT: usize = 80;
+pub(crate) const ID_LIMIT: usize = 119;
 
 /// What a value is the difference to.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -93,7 +133,7 @@ pub(crate) enum Relative {
 /// How a column's value is coded, by its number.
 pub(crate) const fn relative(id: u8) -> Relative {
     match id {
-        PID | PROCESS_START | CPU => Relative::ToRowBefore,
+        PID | PROCESS_START | CPU | IRQ => Relative::ToRowBefore,
         TID => Relative::ToGroup(PID),
         START => Relative::ToGroup(PROCESS_START),
         _ => Relative::No,
@@ -103,7 +143,11 @@ pub(crate) const fn relative(id: u8) -> Relative {
 /// Whether the encoder looks for a common unit (numbers of ns often are whole µs or clock ticks).
 pub(crate) const fn has_unit(id: u8) -> bool {
     matches!(id, PROCESS_START | START | RUN | USER | SYSTEM | RUN_DELAY | INTERVAL)
+        || matches!(id, BLOCKED_REST | DELAY_AFTER_WAKEUP | LONGEST_DELAY | UNKNOWN_TIME | RUN_QUEUE | IRQ_TIME)
         || (id >= MODE_0 && id <= MODE_9)
+        // Reason and time take turns.
+        || (id >= WAIT_0 && id <= WAIT_11 && (id - WAIT_0) % 2 == 1)
+        || (id >= SOFTIRQ_0 && id <= SOFTIRQ_9)
 }
 
 /// Whether the column holds text.
@@ -120,12 +164,13 @@ pub(crate) const fn is_text(id: u8) -> bool {
             | ARCH
             | AGENT
             | SOURCE_REASON
+            | IRQ_NAME
     )
 }
 
 /// Whether the column is written even if every text in it is empty: its presence says that the texts are told.
 pub(crate) const fn is_always_told(id: u8) -> bool {
-    matches!(id, COMM | NAME | HOSTNAME)
+    matches!(id, COMM | NAME | HOSTNAME | IRQ_NAME)
 }
 
 /// Units that a column's values may be multiples of, by their number on the wire. Each is a multiple of the one before.

@@ -8,15 +8,19 @@ use super::frames::Frames;
 use super::header::Header;
 use super::known::{KnownProcesses, KnownThreads, Turn};
 use super::rows::{self, TextBudget};
+use super::sched;
 use super::table::Table;
 use crate::Datagrams;
 
 /// Shortest `max_datagram`, bytes: header, one section's columns and one row with some text.
-const MIN_DATAGRAM: usize = 576;
+const MIN_DATAGRAM: usize = 768;
 /// Longest `max_datagram`, bytes: what UDP over IPv4 carries, rounded down.
 const MAX_DATAGRAM: usize = 65_000;
-/// What a row needs in an empty datagram beside its texts, bytes: header 87, section 7, 29 columns of 3, their numbers.
+/// What a row of a process needs in an empty datagram beside its texts, bytes: header 87, section 7, columns of 3, their
+/// numbers.
 const ROW_OVERHEAD: usize = 340;
+/// Likewise a row of an exit, which has 49 columns.
+const EXIT_OVERHEAD: usize = 480;
 
 /// A new or changed name is sent this many times, so that one lost frame does not leave a task nameless.
 const NAME_SENDS: u8 = 2;
@@ -24,7 +28,7 @@ const NAME_SENDS: u8 = 2;
 /// How to send.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct EncoderOptions {
-    /// Longest datagram, bytes (UDP payload), 576 to 65,000: 1,400 passes every common tunnel.
+    /// Longest datagram, bytes (UDP payload), 768 to 65,000: 1,400 passes every common tunnel.
     pub max_datagram: usize,
     /// Within this many snapshots each task is sent at least once, changed or not. 1 to 65,535.
     pub refresh_snapshots: u32,
@@ -74,8 +78,10 @@ pub struct Encoder {
     /// Threads that ended without a record since the snapshot before, and since the one before that.
     gone: Vec<(ProcessKey, ThreadKey)>,
     gone_before: Vec<(ProcessKey, ThreadKey)>,
-    /// Rows to send by process: key, index in the snapshot.
-    plain_order: Vec<(ProcessKey, u32)>,
+    /// Numbers of the interrupt lines of the snapshot before, ascending.
+    irqs_before: Vec<u32>,
+    /// Rows to send by process: key, index in the snapshot, of those without name also in the interval.
+    plain_order: Vec<(ProcessKey, u32, usize)>,
     named_order: Vec<(ProcessKey, u32)>,
     exit_order: Vec<(ProcessKey, ThreadKey, bool, u32)>,
     table: Table,
@@ -106,6 +112,7 @@ impl Encoder {
             exits_before: Vec::new(),
             gone: Vec::new(),
             gone_before: Vec::new(),
+            irqs_before: Vec::new(),
             plain_order: Vec::new(),
             named_order: Vec::new(),
             exit_order: Vec::new(),
@@ -138,14 +145,15 @@ impl Encoder {
             report.rows_lost += self.write_host(host, &mut frames, &mut texts);
         }
         report.rows_lost += self.write_totals(snapshot, &mut frames);
-        self.write_exits(snapshot, turn, &mut frames, &mut texts, &mut report);
+        self.write_exits(snapshot, turn, &mut frames, &mut report);
         self.choose_threads(snapshot, interval, turn, &mut report);
         self.choose_gone(snapshot);
         self.write_processes(snapshot, turn, &mut frames, &mut texts, &mut report);
         self.write_gone(&mut frames, &mut report);
-        self.write_threads(snapshot, &mut frames, &mut report);
+        self.write_threads(snapshot, interval, &mut frames, &mut report);
+        self.write_irqs(snapshot, interval, turn, &mut frames, &mut report);
         frames.finish();
-        report.texts_cut = texts.cut;
+        report.texts_cut += texts.cut;
         self.sent += 1;
         self.full_left = self.full_left.saturating_sub(1);
         report
@@ -215,9 +223,9 @@ impl Encoder {
         snapshot: &Snapshot,
         turn: Turn,
         frames: &mut Frames<'_>,
-        texts: &mut TextBudget,
         report: &mut EncodeReport,
     ) {
+        let mut texts = TextBudget::new(self.options.max_datagram - EXIT_OVERHEAD);
         let order = &mut self.exit_order;
         order.clear();
         for (again, exits) in [(false, &snapshot.exits), (true, &self.exits_before)] {
@@ -237,11 +245,12 @@ impl Encoder {
             if !exit.ends_process && !turn.everything && self.processes.has_been_told(process) {
                 rows::push_plain_exit(&mut self.table, exit, boot_ns);
             } else {
-                rows::push_exit(&mut self.named_table, exit, boot_ns, texts);
+                rows::push_exit(&mut self.named_table, exit, boot_ns, &mut texts);
             }
         }
         report.rows_lost += self.table.write(rows::PLAIN_EXITS, frames);
         report.rows_lost += self.named_table.write(rows::EXITS, frames);
+        report.texts_cut += texts.cut;
         if !self.options.is_lossless {
             self.exits_before.clone_from(&snapshot.exits);
         }
@@ -268,7 +277,7 @@ impl Encoder {
             if self.threads.next(thread, changed, turn) {
                 self.named_order.push((thread.process, at));
             } else if changed {
-                self.plain_order.push((thread.process, at));
+                self.plain_order.push((thread.process, at, rows_at));
             }
             report.changed_threads += u64::from(changed);
         }
@@ -334,11 +343,18 @@ impl Encoder {
         report.rows_lost += self.table.write(rows::GONE, frames);
     }
 
-    fn write_threads(&mut self, snapshot: &Snapshot, frames: &mut Frames<'_>, report: &mut EncodeReport) {
+    fn write_threads(
+        &mut self,
+        snapshot: &Snapshot,
+        interval: &Interval,
+        frames: &mut Frames<'_>,
+        report: &mut EncodeReport,
+    ) {
         self.table.clear();
-        for &(_, at) in &self.plain_order {
-            if let Some(thread) = snapshot.threads.get(at as usize) {
-                rows::push_plain_thread(&mut self.table, thread);
+        for &(_, at, row) in &self.plain_order {
+            if let (Some(thread), Some(row)) = (snapshot.threads.get(at as usize), interval.threads.get(row))
+            {
+                rows::push_plain_thread(&mut self.table, thread, &row.sched.waits);
             }
         }
         report.rows_lost += self.table.write(rows::PLAIN_THREADS, frames);
@@ -349,6 +365,33 @@ impl Encoder {
             }
         }
         report.rows_lost += self.table.write(rows::THREADS, frames);
+    }
+
+    /// Interrupt lines that were handled; all of them with their names when they are new and once every refresh.
+    fn write_irqs(
+        &mut self,
+        snapshot: &Snapshot,
+        interval: &Interval,
+        turn: Turn,
+        frames: &mut Frames<'_>,
+        report: &mut EncodeReport,
+    ) {
+        self.table.clear();
+        self.named_table.clear();
+        let mut texts = TextBudget::new(self.options.max_datagram - ROW_OVERHEAD);
+        for irq in &snapshot.irqs {
+            let is_new = self.irqs_before.binary_search(&irq.irq).is_err();
+            if turn.everything || turn.slot == 0 || is_new {
+                sched::push_named_irq(&mut self.named_table, irq, &mut texts);
+            } else if interval.irqs.binary_search_by_key(&irq.irq, |row| row.irq).is_ok() {
+                sched::push_irq(&mut self.table, irq);
+            }
+        }
+        report.rows_lost += self.named_table.write(rows::IRQS, frames);
+        report.rows_lost += self.table.write(rows::PLAIN_IRQS, frames);
+        report.texts_cut += texts.cut;
+        self.irqs_before.clear();
+        self.irqs_before.extend(snapshot.irqs.iter().map(|irq| irq.irq));
     }
 }
 

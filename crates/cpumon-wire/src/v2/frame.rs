@@ -19,74 +19,12 @@ use super::columns::{
 use super::header::Header;
 use super::read::{Span, TableReader};
 use super::rows::STATES;
+use super::sched::{self, IrqRow};
+use super::told::{ExitRow, InfoText, ProcessRow, ThreadRow, Totals};
 use crate::{DecodeError, Reason};
 
 /// Most time of one CPU in one mode, ns: 36 years. So the sum over all modes fits 64 bits.
 const MAX_CPU_TIME_NS: u64 = 1 << 60;
-
-/// Counts and totals of one snapshot.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Threads alive on the host.
-    pub thread_count: u32,
-    /// Processes alive on the host.
-    pub process_count: u32,
-    /// Begin of the collection pass.
-    pub begin: Moment,
-    /// Counters of all threads that ended since the source was opened.
-    pub exited_total: Counters,
-    /// What the source could not do.
-    pub health: SourceHealth,
-}
-
-/// A process's info, its texts still in the frame ([`Frame::info`]).
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct InfoText {
-    name: Span,
-    comm: Span,
-    cmdline: Span,
-    cgroup: Span,
-    container: Span,
-    uid: u32,
-    is_kernel: bool,
-}
-
-/// A thread as a frame tells it.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct ThreadRow {
-    /// Its counters; the name is empty unless told.
-    pub sample: ThreadSample,
-    /// The name is told.
-    pub has_name: bool,
-}
-
-/// A process as a frame tells it.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct ProcessRow {
-    /// Identity.
-    pub key: ProcessKey,
-    /// Parent's pid.
-    pub parent_pid: u32,
-    /// Counters of threads that ended without a row.
-    pub ended_threads: Counters,
-    /// What it is, if told.
-    pub info: Option<InfoText>,
-}
-
-/// A thread that ended, as a frame tells it.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct ExitRow {
-    /// Final counters.
-    pub thread: ThreadSample,
-    /// Parent's pid.
-    pub parent_pid: u32,
-    /// When it ended, ns since boot.
-    pub end_ns: u64,
-    /// Its process ended with it.
-    pub ends_process: bool,
-    /// What its process was, if told.
-    pub info: Option<InfoText>,
-}
 
 /// One decoded datagram. Rows ascend by process and thread within each of the datagram's tables.
 #[derive(Clone, Debug, Default)]
@@ -107,6 +45,8 @@ pub struct Frame {
     pub exits: Vec<ExitRow>,
     /// Threads that ended without final counters.
     pub gone: Vec<(ProcessKey, ThreadKey)>,
+    /// Interrupt lines that were handled, or all of them.
+    pub irqs: Vec<IrqRow>,
     texts: Vec<u8>,
 }
 
@@ -164,6 +104,12 @@ impl Frame {
             && self.bytes(text.container) == info.container.as_bytes()
     }
 
+    /// The name of an interrupt line, if told.
+    #[must_use]
+    pub fn irq_name(&self, row: &IrqRow) -> Option<Cow<'_, str>> {
+        row.name.map(|name| self.text(name))
+    }
+
     fn clear(&mut self) {
         self.host = None;
         self.totals = None;
@@ -172,6 +118,7 @@ impl Frame {
         self.threads.clear();
         self.exits.clear();
         self.gone.clear();
+        self.irqs.clear();
         self.texts.clear();
     }
 
@@ -186,7 +133,7 @@ impl Frame {
     }
 
     fn section(&mut self, kind: u8, body: &[u8], offset: usize) -> Result<(), DecodeError> {
-        if !matches!(kind, section::HOST..=section::GONE) {
+        if !matches!(kind, section::HOST..=section::IRQS) {
             return Ok(());
         }
         let mut table = TableReader::new(body, offset)?;
@@ -197,7 +144,8 @@ impl Frame {
             section::PROCESSES => self.read_processes(&mut table),
             section::THREADS => self.read_threads(&mut table),
             section::EXITS => self.read_exits(&mut table),
-            _ => self.read_gone(&mut table),
+            section::GONE => self.read_gone(&mut table),
+            _ => self.read_irqs(&mut table),
         }
     }
 
@@ -224,7 +172,7 @@ impl Frame {
         }
         let end = self.header.end;
         let before = |id| unzigzag(table.value(id));
-        self.totals = Some(Totals {
+        let mut totals = Totals {
             thread_count: table.narrow(THREAD_COUNT)?,
             process_count: table.narrow(PROCESS_COUNT)?,
             begin: Moment {
@@ -244,7 +192,9 @@ impl Frame {
                 own_rss_bytes: table.value(HEALTH_7),
                 ..SourceHealth::default()
             },
-        });
+        };
+        sched::read_health(table, &mut totals.health);
+        self.totals = Some(totals);
         Ok(())
     }
 
@@ -261,7 +211,7 @@ impl Frame {
                 return Err(table.error(Reason::OutOfRange));
             }
             let times = CpuTimes::from_array(modes);
-            self.cpus.push(CpuSample { cpu, times, ..CpuSample::default() });
+            self.cpus.push(CpuSample { cpu, times, sched: sched::cpu(table)? });
         }
         Ok(())
     }
@@ -325,6 +275,19 @@ impl Frame {
         Ok(())
     }
 
+    fn read_irqs(&mut self, table: &mut TableReader<'_>) -> Result<(), DecodeError> {
+        let first = self.irqs.len();
+        self.irqs.reserve(table.rows_left());
+        while table.next_row(&mut self.texts)? {
+            let row = sched::irq(table)?;
+            if self.irqs[first..].last().is_some_and(|before| before.irq >= row.irq) {
+                return Err(table.error(Reason::Unsorted));
+            }
+            self.irqs.push(row);
+        }
+        Ok(())
+    }
+
     fn thread(&self, table: &TableReader<'_>) -> Result<ThreadSample, DecodeError> {
         let nice = unzigzag(table.value(NICE));
         let above = unzigzag(table.value(PRIORITY));
@@ -339,7 +302,7 @@ impl Frame {
             priority: table.narrow_signed(priority)?,
             last_cpu: table.narrow(LAST_CPU)?,
             counters: counters(table),
-            ..ThreadSample::default()
+            sched: sched::thread(table),
         })
     }
 }

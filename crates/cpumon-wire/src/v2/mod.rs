@@ -13,15 +13,21 @@ mod header;
 mod known;
 mod read;
 mod rows;
+mod sched;
 mod table;
 mod tally;
+mod told;
+
+use cpumon_model::Fields;
 
 pub use encoder::{EncodeReport, Encoder, EncoderOptions};
-pub use frame::{ExitRow, Frame, InfoText, ProcessRow, ThreadRow, Totals, decode};
+pub use frame::{Frame, decode};
 pub use header::{HEADER_BYTES, Header, MAX_FRAGMENTS, VERSION};
+pub use sched::IrqRow;
+pub use told::{ExitRow, InfoText, ProcessRow, ThreadRow, Totals};
 
 /// What frames carry; the rest of what a source measures is no data to a receiver.
-const CARRIED: cpumon_model::Fields = cpumon_model::Fields::FIRST_RELEASE;
+const CARRIED: Fields = Fields::FIRST_RELEASE.union(Fields::SCHED).union(Fields::WAITS).union(Fields::IRQ);
 
 /// The first four bytes of each frame. As a v1 name length they are negative, so no v1 datagram begins like this.
 pub const MAGIC: [u8; 4] = [0x63, 0xb5, 0x6d, 0x32];

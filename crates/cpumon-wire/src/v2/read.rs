@@ -114,6 +114,11 @@ impl<'a> TableReader<'a> {
         self.present >> id & 1 != 0
     }
 
+    /// Whether the table has one of these columns: bit n stands for column n.
+    pub(crate) fn has_any(&self, columns: u128) -> bool {
+        self.present & columns != 0
+    }
+
     /// The value of a column in the current row; 0 if the table has none.
     #[inline]
     pub(crate) fn value(&self, id: u8) -> u64 {

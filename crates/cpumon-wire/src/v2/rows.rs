@@ -3,24 +3,43 @@
 
 use cpumon_model::{
     Counters, CpuSample, ExitSample, HostInfo, ProcessInfo, ProcessKey, ProcessSample, Snapshot, TaskState,
-    ThreadKey, ThreadSample,
+    ThreadKey, ThreadSample, Waits,
 };
 
 use super::bits::zigzag;
 use super::columns::{
-    AGENT, ARCH, CGROUP, CMDLINE, COMM, CONTAINER, CPU, CPU_COUNT, END, ENDS_PROCESS, HEALTH_0, HEALTH_1,
-    HEALTH_2, HEALTH_3, HEALTH_4, HEALTH_5, HEALTH_6, HEALTH_7, HOSTNAME, INTERVAL, INVOLUNTARY, IS_KERNEL,
-    KERNEL, LAST_CPU, MODE_0, MODE_1, MODE_2, MODE_3, MODE_4, MODE_5, MODE_6, MODE_7, MODE_8, MODE_9, NAME,
-    NICE, PARENT_PID, PASS_BOOT, PASS_MONO, PASS_WALL, PID, PRIORITY, PROCESS_COMM, PROCESS_COUNT,
-    PROCESS_START, RUN, RUN_DELAY, SOURCE_REASON, START, STATE, SYSTEM, SYSTEM_REST, THREAD_COUNT, TID, UID,
-    USER, VOLUNTARY, section,
+    AGENT, ARCH, BLOCKED_REST, CGROUP, CMDLINE, COMM, CONTAINER, CPU, CPU_COUNT, CPU_SWITCHES,
+    DELAY_AFTER_WAKEUP, END, ENDS_PROCESS, HEALTH_0, HEALTH_1, HEALTH_2, HEALTH_3, HEALTH_4, HEALTH_5,
+    HEALTH_6, HEALTH_7, HEALTH_8, HEALTH_9, HOSTNAME, INTERVAL, INVOLUNTARY, IRQ, IRQ_COUNT, IRQ_NAME,
+    IRQ_TIME, IS_KERNEL, KERNEL, LAST_CPU, LONGEST_DELAY, MIGRATIONS, MODE_0, MODE_1, MODE_2, MODE_3, MODE_4,
+    MODE_5, MODE_6, MODE_7, MODE_8, MODE_9, NAME, NICE, OPEN_WAIT, PARENT_PID, PASS_BOOT, PASS_MONO,
+    PASS_WALL, PID, PRIORITY, PROBES, PROCESS_COMM, PROCESS_COUNT, PROCESS_START, RUN, RUN_DELAY, RUN_QUEUE,
+    RUN_QUEUE_MAX, SOFTIRQ_0, SOFTIRQ_1, SOFTIRQ_2, SOFTIRQ_3, SOFTIRQ_4, SOFTIRQ_5, SOFTIRQ_6, SOFTIRQ_7,
+    SOFTIRQ_8, SOFTIRQ_9, SOURCE_REASON, START, STATE, SYSTEM, SYSTEM_REST, THREAD_COUNT, TID, UID,
+    UNKNOWN_TIME, USER, VOLUNTARY, WAIT_0, WAIT_1, WAIT_2, WAIT_3, WAIT_4, WAIT_5, WAIT_6, WAIT_7, WAIT_8,
+    WAIT_9, WAIT_10, WAIT_11, WAKEUPS, section,
 };
+use super::sched;
 use super::table::{Spec, Table};
 
 /// Counters in the order of every table that has them.
 macro_rules! with_counters {
     ([$($before:ident),*], [$($after:ident),*]) => {
         &[$($before,)* RUN, USER, SYSTEM, SYSTEM_REST, RUN_DELAY, VOLUNTARY, INVOLUNTARY, $($after),*]
+    };
+}
+
+/// Columns of every table of threads, in the order of [`thread_values`].
+macro_rules! thread_columns {
+    ($($after:ident),*) => {
+        with_counters!(
+            [TID, START],
+            [
+                STATE, NICE, PRIORITY, LAST_CPU, BLOCKED_REST, DELAY_AFTER_WAKEUP, WAKEUPS, MIGRATIONS, LONGEST_DELAY,
+                OPEN_WAIT, WAIT_0, WAIT_1, WAIT_2, WAIT_3, WAIT_4, WAIT_5, WAIT_6, WAIT_7, WAIT_8, WAIT_9, WAIT_10,
+                WAIT_11 $(, $after)*
+            ]
+        )
     };
 }
 
@@ -35,14 +54,43 @@ pub(crate) const TOTALS: Spec = Spec {
     group: &[],
     row: with_counters!(
         [THREAD_COUNT, PROCESS_COUNT, PASS_MONO, PASS_BOOT, PASS_WALL],
-        [HEALTH_0, HEALTH_1, HEALTH_2, HEALTH_3, HEALTH_4, HEALTH_5, HEALTH_6, HEALTH_7]
+        [
+            HEALTH_0, HEALTH_1, HEALTH_2, HEALTH_3, HEALTH_4, HEALTH_5, HEALTH_6, HEALTH_7, HEALTH_8,
+            HEALTH_9, PROBES
+        ]
     ),
 };
 
 pub(crate) const CPUS: Spec = Spec {
     section: section::CPUS,
     group: &[],
-    row: &[CPU, MODE_0, MODE_1, MODE_2, MODE_3, MODE_4, MODE_5, MODE_6, MODE_7, MODE_8, MODE_9],
+    row: &[
+        CPU,
+        MODE_0,
+        MODE_1,
+        MODE_2,
+        MODE_3,
+        MODE_4,
+        MODE_5,
+        MODE_6,
+        MODE_7,
+        MODE_8,
+        MODE_9,
+        UNKNOWN_TIME,
+        RUN_QUEUE,
+        RUN_QUEUE_MAX,
+        CPU_SWITCHES,
+        SOFTIRQ_0,
+        SOFTIRQ_1,
+        SOFTIRQ_2,
+        SOFTIRQ_3,
+        SOFTIRQ_4,
+        SOFTIRQ_5,
+        SOFTIRQ_6,
+        SOFTIRQ_7,
+        SOFTIRQ_8,
+        SOFTIRQ_9,
+    ],
 };
 
 /// Processes whose identity or info is told.
@@ -63,42 +111,29 @@ pub(crate) const PLAIN_PROCESSES: Spec = Spec {
 };
 
 /// Threads whose name is told.
-pub(crate) const THREADS: Spec = Spec {
-    section: section::THREADS,
-    group: &[PID, PROCESS_START],
-    row: with_counters!([TID, START], [STATE, NICE, PRIORITY, LAST_CPU, COMM]),
-};
+pub(crate) const THREADS: Spec =
+    Spec { section: section::THREADS, group: &[PID, PROCESS_START], row: thread_columns!(COMM) };
 
 /// Threads whose name the receiver has.
-pub(crate) const PLAIN_THREADS: Spec = Spec {
-    section: section::THREADS,
-    group: &[PID, PROCESS_START],
-    row: with_counters!([TID, START], [STATE, NICE, PRIORITY, LAST_CPU]),
-};
+pub(crate) const PLAIN_THREADS: Spec =
+    Spec { section: section::THREADS, group: &[PID, PROCESS_START], row: thread_columns!() };
 
 /// Threads that ended and whose process's info is told.
 pub(crate) const EXITS: Spec = Spec {
     section: section::EXITS,
     group: &[PID, PROCESS_START],
-    row: with_counters!(
-        [TID, START],
-        [
-            STATE,
-            NICE,
-            PRIORITY,
-            LAST_CPU,
-            COMM,
-            END,
-            ENDS_PROCESS,
-            PARENT_PID,
-            UID,
-            IS_KERNEL,
-            NAME,
-            PROCESS_COMM,
-            CONTAINER,
-            CGROUP,
-            CMDLINE
-        ]
+    row: thread_columns!(
+        COMM,
+        END,
+        ENDS_PROCESS,
+        PARENT_PID,
+        UID,
+        IS_KERNEL,
+        NAME,
+        PROCESS_COMM,
+        CONTAINER,
+        CGROUP,
+        CMDLINE
     ),
 };
 
@@ -106,12 +141,20 @@ pub(crate) const EXITS: Spec = Spec {
 pub(crate) const PLAIN_EXITS: Spec = Spec {
     section: section::EXITS,
     group: &[PID, PROCESS_START],
-    row: with_counters!([TID, START], [STATE, NICE, PRIORITY, LAST_CPU, COMM, END, ENDS_PROCESS, PARENT_PID]),
+    row: thread_columns!(COMM, END, ENDS_PROCESS, PARENT_PID),
 };
 
 /// Threads that ended without final counters.
 pub(crate) const GONE: Spec =
     Spec { section: section::GONE, group: &[PID, PROCESS_START], row: &[TID, START] };
+
+/// Interrupt lines whose name is told.
+pub(crate) const IRQS: Spec =
+    Spec { section: section::IRQS, group: &[], row: &[IRQ, IRQ_TIME, IRQ_COUNT, IRQ_NAME] };
+
+/// Interrupt lines whose name the receiver has.
+pub(crate) const PLAIN_IRQS: Spec =
+    Spec { section: section::IRQS, group: &[], row: &[IRQ, IRQ_TIME, IRQ_COUNT] };
 
 /// State letters by how often they occur; others follow as 10 + the byte.
 pub(crate) const STATES: [u8; 10] = *b"SRDIZTtXP?";
@@ -133,7 +176,7 @@ impl TextBudget {
     }
 
     /// The texts' values in `table`, each cut (and marked with an ellipsis) to what is left.
-    fn put<const N: usize>(&mut self, texts: [(&str, usize); N], table: &mut Table) -> [u64; N] {
+    pub(crate) fn put<const N: usize>(&mut self, texts: [(&str, usize); N], table: &mut Table) -> [u64; N] {
         const MARK: &str = "…";
         let mut left = self.bytes;
         texts.map(|(text, most)| {
@@ -189,12 +232,15 @@ fn thread_values(thread: &ThreadSample) -> [u64; 15] {
     ]
 }
 
-pub(crate) fn push_plain_thread(table: &mut Table, thread: &ThreadSample) {
+/// `grown`: by how much its waits grew since the snapshot before.
+pub(crate) fn push_plain_thread(table: &mut Table, thread: &ThreadSample, grown: &Waits) {
     table.push(&thread_values(thread));
+    table.push(&sched::thread_values(thread, Some(grown)));
 }
 
 pub(crate) fn push_thread(table: &mut Table, thread: &ThreadSample) {
     table.push(&thread_values(thread));
+    table.push(&sched::thread_values(thread, None));
     let comm = table.text(thread.comm.as_bytes());
     table.push(&[comm]);
 }
@@ -243,6 +289,7 @@ pub(crate) fn push_exit(table: &mut Table, exit: &ExitSample, boot_ns: u64, text
 pub(crate) fn push_cpu(table: &mut Table, cpu: &CpuSample) {
     table.push(&[u64::from(cpu.cpu)]);
     table.push(&cpu.times.to_array());
+    sched::push_cpu(table, cpu);
 }
 
 pub(crate) fn push_totals(table: &mut Table, snapshot: &Snapshot) {
@@ -266,6 +313,7 @@ pub(crate) fn push_totals(table: &mut Table, snapshot: &Snapshot) {
         health.own_cpu_ns,
         health.own_rss_bytes,
     ]);
+    sched::push_health(table, health);
 }
 
 pub(crate) fn push_host(table: &mut Table, host: &HostInfo, texts: &mut TextBudget) {

@@ -1,7 +1,7 @@
 //! Old and new versions together. Frames are written here by hand, from docs/wire-format.md alone: by an encoder of the
 //! future with columns, sections and header fields that this decoder does not know, and by one of the past without some.
 
-use cpumon_model::{Comm, Interval, ProcessKey, TaskState, ThreadKey};
+use cpumon_model::{Comm, CpuSched, Fields, Interval, ProcessKey, SchedTimes, TaskState, ThreadKey};
 use cpumon_wire::Datagrams;
 use cpumon_wire::v2::{Encoder, EncoderOptions, HEADER_BYTES, decode};
 
@@ -155,7 +155,7 @@ fn unknown_columns_of_every_coding_are_skipped() {
     let values = [u64::MAX, 1 << 40, 13, 0, 0, 2, 1];
     let mut columns = Vec::new();
     for (at, (column, coding)) in known.iter().zip(unknown).enumerate() {
-        columns.extend([*column, (90 + u8::try_from(at).unwrap(), coding)]);
+        columns.extend([*column, (200 + u8::try_from(at).unwrap(), coding)]);
     }
     let wide: Vec<Vec<u64>> = plain
         .iter()
@@ -205,4 +205,130 @@ fn a_state_of_the_future_keeps_its_letter() {
     let frame = decode(&[&real_frame()[..HEADER_BYTES], &table].concat()).unwrap();
     let states: Vec<char> = frame.threads.iter().map(|row| row.sample.state.letter()).collect();
     assert_eq!(states, ['Q', 'D', '?']);
+}
+
+/// Written by the encoder of the first release, and what its decoder told of it.
+const FIRST_RELEASE: (&[u8], &str) = (
+    include_bytes!("../fixtures/frame-without-sched.bin"),
+    include_str!("../fixtures/frame-without-sched.txt"),
+);
+
+#[test]
+fn a_frame_of_the_first_release_is_read_as_it_was() {
+    let frame = decode(FIRST_RELEASE.0).unwrap();
+    assert_eq!(rendered(&frame), FIRST_RELEASE.1);
+    assert!(!frame.header.fields.contains(Fields::SCHED) && frame.irqs.is_empty());
+    assert!(frame.threads.iter().all(|row| row.sample.sched == SchedTimes::default()));
+    assert!(frame.exits.iter().all(|row| row.thread.sched == SchedTimes::default()));
+    assert!(frame.cpus.iter().all(|cpu| cpu.sched == CpuSched::default()));
+}
+
+/// Takes sections and columns that the first release did not know out of a frame, as its decoder did, bit by bit.
+fn without_what_came_later(frame: &[u8]) -> Vec<u8> {
+    let mut out = frame[..HEADER_BYTES].to_vec();
+    let fields = u32::from_le_bytes(frame[80..84].try_into().unwrap());
+    out[80..84].copy_from_slice(&(Fields::FIRST_RELEASE.bits() & fields).to_le_bytes());
+    let mut rest = &frame[HEADER_BYTES..];
+    while let [kind, low, high, more @ ..] = rest {
+        let length = usize::from(u16::from_le_bytes([*low, *high]));
+        if *kind <= 7 {
+            out.extend(old_section(*kind, &more[..length]));
+        }
+        rest = &more[length..];
+    }
+    out
+}
+
+/// A section without its columns from 80 on.
+fn old_section(kind: u8, body: &[u8]) -> Vec<u8> {
+    let (count, groups) = (usize::from(body[0]), usize::from(body[1]));
+    let columns: Vec<&[u8]> = body[2..2 + 3 * count].chunks_exact(3).collect();
+    let rows = &body[2 + 3 * count..];
+    let bits: Vec<bool> =
+        rows[2..].iter().flat_map(|byte| (0..8).map(move |bit| byte >> bit & 1 == 1)).collect();
+    let (mut at, mut kept) = (0, Bits::default());
+    for row in 0..u16::from_le_bytes([rows[0], rows[1]]) {
+        let mut begins_group = row == 0;
+        if groups > 0 {
+            begins_group |= bits[at];
+            kept.put(u64::from(bits[at]), 1);
+            at += 1;
+        }
+        for column in &columns[if begins_group { 0 } else { groups }..] {
+            let length = value_bits(u16::from_le_bytes([column[1], column[2]]), &bits[at..]);
+            if column[0] < 80 {
+                kept.0.extend(&bits[at..at + length]);
+            }
+            at += length;
+        }
+    }
+    let known: Vec<&[u8]> = columns.into_iter().filter(|column| column[0] < 80).collect();
+    let mut new = vec![u8::try_from(known.len()).unwrap(), body[1]];
+    new.extend(known.concat());
+    new.extend(&rows[..2]);
+    new.extend(kept.bytes());
+    let length = u16::try_from(new.len()).unwrap().to_le_bytes();
+    [&[kind, length[0], length[1]][..], &new].concat()
+}
+
+/// How many bits the value takes that `bits` begin with, by its column's description alone.
+fn value_bits(description: u16, bits: &[bool]) -> usize {
+    let field = |low: u32, width: u32| usize::from(description >> low & ((1 << width) - 1));
+    let number = |from: usize, width: usize| {
+        bits[from..from + width].iter().rev().fold(0_usize, |sum, bit| sum << 1 | usize::from(*bit))
+    };
+    let (kind, prefix, min, apart) = (field(0, 2), field(2, 3), field(5, 7), field(12, 1));
+    if kind == 0 {
+        return min;
+    }
+    let more = number(0, prefix);
+    let length = if apart == 1 && more == 0 { 0 } else { min + more - apart };
+    let low = length.saturating_sub(1);
+    let text = if kind == 2 && length > 0 { 8 * ((1 << low | number(prefix, low)) - 1) } else { 0 };
+    prefix + low + text
+}
+
+#[test]
+fn the_first_release_reads_a_frame_of_today_without_what_came_later() {
+    let frame = real_frame();
+    let now = decode(&frame).unwrap();
+    assert!(now.threads.iter().any(|row| row.sample.sched.blocked_ns > 0) && !now.irqs.is_empty());
+    let old = decode(&without_what_came_later(&frame)).unwrap();
+    // Their first lines differ: the header says which counters are known.
+    let is_same = rendered(&old).lines().skip(1).eq(rendered(&now).lines().skip(1));
+    assert!(is_same, "{}\n{}", rendered(&old), rendered(&now));
+    assert!(old.threads.iter().all(|row| row.sample.sched == SchedTimes::default()) && old.irqs.is_empty());
+}
+
+/// What the first release told of a frame.
+fn rendered(frame: &cpumon_wire::v2::Frame) -> String {
+    use std::fmt::Write as _;
+    let mut out = String::new();
+    let header = &frame.header;
+    writeln!(
+        out,
+        "{} {} {} {:?} {:?} {:?}",
+        header.host, header.boot, header.sequence, header.end, header.fields, header.source
+    )
+    .unwrap();
+    let totals = frame.totals.as_ref().unwrap();
+    writeln!(out, "{:?} {} {}", totals.exited_total, totals.thread_count, totals.process_count).unwrap();
+    for cpu in &frame.cpus {
+        writeln!(out, "cpu {} {:?}", cpu.cpu, cpu.times).unwrap();
+    }
+    for row in &frame.processes {
+        writeln!(out, "{:?} {} {:?}", row.key, row.parent_pid, row.info.map(|info| frame.info(&info)))
+            .unwrap();
+    }
+    let threads = frame.threads.iter().map(|row| &row.sample);
+    for thread in threads.chain(frame.exits.iter().map(|row| &row.thread)) {
+        let t = thread;
+        writeln!(
+            out,
+            "{:?} {:?} {:?} {:?} {} {} {} {:?}",
+            t.key, t.process, t.comm, t.state, t.nice, t.priority, t.last_cpu, t.counters
+        )
+        .unwrap();
+    }
+    out
 }

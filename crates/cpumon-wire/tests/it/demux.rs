@@ -2,11 +2,15 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use cpumon_model::{Flags, HostStatus, Interval, Life, LossCounts, Moment, Snapshot};
+use cpumon_model::{
+    Flags, HostStatus, Interval, Life, LossCounts, Moment, SchedDelta, SchedTimes, Snapshot, ThreadInterval,
+    ThreadSample, Waits,
+};
 use cpumon_wire::v2::{Encoder, EncoderOptions};
 use cpumon_wire::{Datagrams, Demux, DemuxOptions, Rejected, v1};
 
 use crate::machine::{Machine, Random};
+use crate::v2_frames::as_told;
 
 /// A machine, its encoder, a receiver and the sum of what the receiver gave out.
 struct Link {
@@ -104,8 +108,57 @@ fn book(interval: &Interval, run_ns: &mut i64, intervals: &mut Vec<Interval>) {
     intervals.push(interval.clone());
 }
 
-fn changed(interval: &Interval) -> Vec<cpumon_model::ThreadInterval> {
+fn changed(interval: &Interval) -> Vec<ThreadInterval> {
     interval.threads.iter().filter(|row| !row.delta.is_zero() || row.life != Life::Alive).copied().collect()
+}
+
+/// A row without its waits.
+fn counted(row: &ThreadInterval) -> ThreadInterval {
+    let sched = SchedDelta { blocked_ns: 0, waits: Waits::default(), ..row.sched };
+    ThreadInterval { sched, ..*row }
+}
+
+/// Waits are told in whole µs, and an open one goes on in ns: each reason may be 1 µs off.
+fn assert_waited_alike(row: &ThreadInterval, expected: &ThreadInterval) {
+    let (here, there) = (&row.sched, &expected.sched);
+    let reasons = here.waits.iter().chain(there.waits.iter()).map(|(reason, _)| reason);
+    for reason in reasons {
+        let off = here.waits.of(reason).abs_diff(there.waits.of(reason));
+        assert!(off <= 1_000, "{} of {:?}: {here:?} {there:?}", reason.name(), row.key);
+    }
+    assert!(here.blocked_ns.abs_diff(there.blocked_ns) <= 3_000, "{:?}: {here:?} {there:?}", row.key);
+}
+
+/// Threads without what goes on while nothing is heard of them.
+fn still(threads: &[ThreadSample]) -> Vec<ThreadSample> {
+    threads.iter().map(|thread| ThreadSample { sched: SchedTimes::default(), ..*thread }).collect()
+}
+
+#[test]
+fn a_thread_that_slept_unheard_has_waited_for_the_time_of_its_interval_only() {
+    let mut link = Link::new(11, EncoderOptions { refresh_snapshots: 60_000, ..EncoderOptions::default() });
+    let first = link.first();
+    link.deliver(&first);
+    let second = link.step(None, true);
+    link.deliver(&second);
+    // A minute in which nothing is heard of any thread.
+    for _ in 0..60 {
+        let datagrams = link.step(None, false);
+        link.deliver(&datagrams);
+        assert!(changed(link.intervals.last().unwrap()).is_empty());
+    }
+    let datagrams = link.step(None, true);
+    link.deliver(&datagrams);
+    let interval = link.intervals.last().unwrap();
+    let rows = changed(interval);
+    assert!(rows.len() >= 100);
+    for row in rows {
+        let waited_ns = row.sched.blocked_ns;
+        // The made-up machine waits for something else on top of it, at most 0.2 s.
+        assert!((999_000_000..1_300_000_000).contains(&waited_ns), "{waited_ns}");
+        assert_eq!(row.sched.waits.total_ns().cast_signed(), waited_ns);
+        assert!(row.sched.waits.of(row.sched.open_wait) >= 999_000_000);
+    }
 }
 
 #[test]
@@ -124,9 +177,16 @@ fn sees_what_the_device_saw(mut link: Link) {
         let before = link.machine.snapshot.clone();
         let datagrams = link.step(Some((2, 3)), true);
         link.deliver(&datagrams);
-        let there = Interval::between(&before, &link.machine.snapshot);
+        let there = Interval::between(&as_told(&before), &as_told(&link.machine.snapshot));
         let here = link.intervals.last().unwrap();
-        assert!(changed(here) == changed(&there), "the changed threads differ");
+        let (rows, expected) = (changed(here), changed(&there));
+        assert_eq!(
+            rows.iter().map(counted).collect::<Vec<_>>(),
+            expected.iter().map(counted).collect::<Vec<_>>()
+        );
+        rows.iter().zip(&expected).for_each(|(row, expected)| assert_waited_alike(row, expected));
+        assert!(rows.iter().any(|row| row.sched.blocked_ns > 0) && !here.irqs.is_empty());
+        assert_eq!(here.irqs, there.irqs);
         assert_eq!((here.begin, here.end, here.flags), (there.begin, there.end, there.flags));
         assert_eq!((&here.cpus, here.ledger), (&there.cpus, there.ledger));
         for process in there.processes.iter().filter(|row| row.delta.run_ns > 0 || row.life != Life::Alive) {
@@ -137,7 +197,7 @@ fn sees_what_the_device_saw(mut link: Link) {
             begin: link.machine.snapshot.begin,
             ..link.demux.snapshot(here.host).unwrap().clone()
         };
-        assert_eq!(known.threads, link.machine.snapshot.threads);
+        assert_eq!(still(&known.threads), still(&link.machine.snapshot.threads));
         assert_eq!(known.processes, link.machine.snapshot.processes);
     }
     let loss = link.loss();
@@ -272,7 +332,7 @@ fn a_receiver_that_comes_late_knows_every_name_within_one_rotation() {
         link.deliver(&datagrams);
     }
     let known = link.demux.snapshot(host).unwrap();
-    assert_eq!(known.threads, link.machine.snapshot.threads);
+    assert_eq!(still(&known.threads), still(&link.machine.snapshot.threads));
     assert_eq!(known.processes, link.machine.snapshot.processes);
     assert_eq!(link.status().info, link.machine.host);
 }
@@ -291,7 +351,7 @@ fn a_thread_that_ended_unseen_is_forgotten_after_the_rotations() {
         let datagrams = link.step(None, true);
         link.deliver(&datagrams);
     }
-    assert_eq!(link.demux.snapshot(host).unwrap().threads, link.machine.snapshot.threads);
+    assert_eq!(still(&link.demux.snapshot(host).unwrap().threads), still(&link.machine.snapshot.threads));
     assert!(link.demux.totals().ended_unseen >= 5);
 }
 

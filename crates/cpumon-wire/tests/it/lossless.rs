@@ -4,14 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cpumon_model::{
-    Comm, Counters, CpuSample, CpuTimes, ExitSample, Fields, HostInfo, Interval, Moment, ProcessInfo,
-    ProcessKey, ProcessSample, Snapshot, SourceHealth, SourceKind, TaskState, ThreadKey, ThreadSample,
+    Comm, Counters, CpuSample, CpuSched, CpuTimes, ExitSample, Fields, HostInfo, Interval, IrqSample, Moment,
+    Probes, ProcessInfo, ProcessKey, ProcessSample, SchedTimes, Snapshot, SourceHealth, SourceKind,
+    TaskState, ThreadKey, ThreadSample, WaitReason, Waits,
 };
 use cpumon_wire::Datagrams;
 use cpumon_wire::v2::{Encoder, EncoderOptions};
 use proptest::prelude::*;
 
-use crate::v2_frames::gather;
+use crate::machine::CARRIED;
+use crate::v2_frames::{as_told, gather};
 
 /// Small, round, huge: the shapes that choose different codings.
 fn number() -> impl Strategy<Value = u64> {
@@ -23,6 +25,8 @@ fn number() -> impl Strategy<Value = u64> {
         any::<u64>(),
         Just(u64::MAX)
     ]
+    // On the heap: unoptimized, the state of so many is too much for the stack of a test.
+    .boxed()
 }
 
 fn counters() -> impl Strategy<Value = Counters> {
@@ -36,6 +40,52 @@ fn counters() -> impl Strategy<Value = Counters> {
     })
 }
 
+/// Times whose sums fit 64 bits.
+fn time() -> impl Strategy<Value = u64> {
+    number().prop_map(|ns| ns >> 5)
+}
+
+fn sched() -> impl Strategy<Value = SchedTimes> {
+    let reason = prop_oneof![0_u16..8, 0x1000_u16..0x3000].prop_map(WaitReason);
+    let waits = prop::collection::btree_map(reason.clone(), time(), 0..6);
+    (waits, prop::array::uniform5(time()), reason)
+        .prop_map(|(waits, [delay, rest, wakeups, migrations, longest], open)| {
+            let waits: Waits = waits.into_iter().collect();
+            SchedTimes {
+                delay_after_wakeup_ns: delay,
+                blocked_ns: rest + waits.total_ns(),
+                wakeups,
+                migrations,
+                longest_delay_ns: longest,
+                waits,
+                open_wait: open,
+            }
+        })
+        // On the heap: unoptimized, its state is too much for the stack of a test.
+        .boxed()
+}
+
+fn cpu_sched() -> impl Strategy<Value = CpuSched> {
+    (prop::array::uniform3(number()), any::<u32>(), prop::array::uniform10(number())).prop_map(
+        |([unknown_ns, run_queue_ns, switches], run_queue_max, softirq_ns)| CpuSched {
+            unknown_ns,
+            run_queue_ns,
+            run_queue_max,
+            switches,
+            softirq_ns,
+        },
+    )
+}
+
+fn irq() -> impl Strategy<Value = IrqSample> {
+    (any::<u32>(), "\\PC{0,12}", number(), number()).prop_map(|(irq, name, time_ns, count)| IrqSample {
+        irq,
+        name: name.into(),
+        time_ns,
+        count,
+    })
+}
+
 fn process_key() -> impl Strategy<Value = ProcessKey> {
     (prop_oneof![0..6_u32, any::<u32>()], number()).prop_map(|(pid, start_ns)| ProcessKey { pid, start_ns })
 }
@@ -44,20 +94,23 @@ fn thread() -> impl Strategy<Value = ThreadSample> {
     let key = (prop_oneof![0..9_u32, any::<u32>()], number());
     let rest =
         (prop::collection::vec(1..=255_u8, 0..15), any::<u8>(), any::<i8>(), any::<i16>(), any::<u16>());
-    (key, process_key(), rest, counters()).prop_map(|((tid, start_ns), process, rest, counters)| {
-        let (comm, state, nice, priority, last_cpu) = rest;
-        ThreadSample {
-            key: ThreadKey { tid, start_ns },
-            process,
-            comm: Comm::new(&comm),
-            state: TaskState(state),
-            nice,
-            priority,
-            last_cpu,
-            counters,
-            ..ThreadSample::default()
-        }
-    })
+    (key, process_key(), rest, counters(), sched())
+        .prop_map(|((tid, start_ns), process, rest, counters, sched)| {
+            let (comm, state, nice, priority, last_cpu) = rest;
+            ThreadSample {
+                key: ThreadKey { tid, start_ns },
+                process,
+                comm: Comm::new(&comm),
+                state: TaskState(state),
+                nice,
+                priority,
+                last_cpu,
+                counters,
+                sched,
+            }
+        })
+        // On the heap: unoptimized, their state is too much for the stack of a test.
+        .boxed()
 }
 
 fn info() -> impl Strategy<Value = Arc<ProcessInfo>> {
@@ -84,30 +137,31 @@ fn moment() -> impl Strategy<Value = Moment> {
 }
 
 fn exit() -> impl Strategy<Value = ExitSample> {
-    (thread(), any::<u32>(), info(), any::<u64>(), any::<bool>()).prop_map(
-        |(thread, parent_pid, info, end_ns, ends_process)| ExitSample {
+    (thread(), any::<u32>(), info(), any::<u64>(), any::<bool>())
+        .prop_map(|(thread, parent_pid, info, end_ns, ends_process)| ExitSample {
             thread,
             parent_pid,
             info,
             end_ns,
             ends_process,
-        },
-    )
+        })
+        .boxed()
 }
 
 prop_compose! {
     fn snapshot()(
         moments in (moment(), moment()),
         numbers in (any::<u64>(), any::<u32>(), any::<u32>(), any::<bool>()),
-        fields in any::<u32>().prop_map(|bits| Fields::FIRST_RELEASE & Fields::from_bits_truncate(bits)),
+        fields in any::<u32>().prop_map(|bits| CARRIED & Fields::from_bits_truncate(bits)),
         exited_total in counters(),
-        health in prop::array::uniform8(number()),
-        cpus in prop::collection::btree_map(any::<u32>(), prop::array::uniform10(0..1_u64 << 60), 0..6),
+        health in prop::array::uniform10(number()),
+        cpus in prop::collection::btree_map(any::<u32>(), (prop::array::uniform10(0..1_u64 << 60), cpu_sched()), 0..6),
+        irqs in (any::<u16>(), prop::collection::vec(irq(), 0..9)),
         processes in prop::collection::btree_map(process_key(), (any::<u32>(), info(), counters()), 0..20),
         threads in prop::collection::vec(thread(), 0..60),
         exits in prop::collection::vec(exit(), 0..20),
     ) -> Snapshot {
-        let [tasks_vanished, permission_denied, malformed, exits_lost, late, skipped, cpu, rss] = health;
+        let [tasks_vanished, permission_denied, malformed, exits_lost, late, skipped, cpu, rss, untracked, missed] = health;
         let threads: BTreeMap<_, _> = threads.into_iter().map(|thread| (thread.key, thread)).collect();
         let mut keys = BTreeSet::new();
         let mut snapshot = Snapshot {
@@ -123,13 +177,15 @@ prop_compose! {
             exited_total,
             health: SourceHealth {
                 tasks_vanished, permission_denied, malformed, exits_lost,
-                intervals_late: late, intervals_skipped: skipped, own_cpu_ns: cpu, own_rss_bytes: rss, ..SourceHealth::default()
+                intervals_late: late, intervals_skipped: skipped, own_cpu_ns: cpu, own_rss_bytes: rss,
+                sched_untracked: untracked, sched_missed_switches: missed, probes: Probes::from_bits_truncate(irqs.0),
             },
-            cpus: cpus.into_iter().map(|(cpu, modes)| CpuSample { cpu, times: CpuTimes::from_array(modes), ..CpuSample::default() }).collect(),
+            cpus: cpus.into_iter().map(|(cpu, (modes, sched))| CpuSample { cpu, times: CpuTimes::from_array(modes), sched }).collect(),
             processes: processes.into_iter().map(|(key, (parent_pid, info, ended_threads))| {
                 ProcessSample { key, parent_pid, info, ended_threads }
             }).collect(),
             threads: threads.into_values().collect(),
+            irqs: irqs.1.into_iter().map(|irq| (irq.irq, irq)).collect::<BTreeMap<_, _>>().into_values().collect(),
             exits: exits.into_iter().filter(|exit| keys.insert(exit.thread.key)).collect(),
             ..Snapshot::default()
         };
@@ -142,14 +198,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_snapshot_survives_its_frames(snapshot in snapshot(), max_datagram in 576..2_000_usize) {
+    fn a_snapshot_survives_its_frames(snapshot in snapshot(), max_datagram in 768..2_000_usize) {
         let host = HostInfo { hostname: "h".into(), ..HostInfo::default() };
         let mut encoder = Encoder::new(EncoderOptions { max_datagram, ..EncoderOptions::default() });
         let mut out = Datagrams::new();
         let report = encoder.encode(&host, &snapshot, &Interval::default(), &mut out);
         prop_assert_eq!((report.rows_lost, report.texts_cut), (0, 0));
         prop_assert!(out.iter().all(|datagram| datagram.len() <= max_datagram));
-        prop_assert_eq!(gather(&out), snapshot);
+        prop_assert_eq!(gather(&out), as_told(&snapshot));
     }
 }
 

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use cpumon_model::{
-    BootId, Comm, Counters, CpuSample, CpuTimes, ExitSample, Fields, HostId, HostInfo, Moment, ProcessInfo,
-    ProcessKey, ProcessSample, Snapshot, SourceKind, TaskState, ThreadKey, ThreadSample,
+    BootId, Comm, Counters, CpuSample, CpuSched, CpuTimes, ExitSample, Fields, HostId, HostInfo, IrqSample,
+    Moment, ProcessInfo, ProcessKey, ProcessSample, SchedTimes, Snapshot, SourceKind, TaskState, ThreadKey,
+    ThreadSample, WaitReason,
 };
 
 /// splitmix64: small, seeded, good enough for test data.
@@ -57,6 +58,10 @@ pub struct Machine {
     pub tells_exits: bool,
 }
 
+/// What frames carry.
+pub const CARRIED: Fields =
+    Fields::FIRST_RELEASE.union(Fields::SCHED).union(Fields::WAITS).union(Fields::IRQ);
+
 const SECOND: u64 = 1_000_000_000;
 
 impl Machine {
@@ -79,13 +84,14 @@ impl Machine {
             host: host.host,
             boot: host.boot,
             source: SourceKind::Bpf,
-            fields: Fields::FIRST_RELEASE,
+            fields: CARRIED,
             is_complete: true,
             begin: moment(boot_ns - 4_000_000),
             end: moment(boot_ns),
             cpus: (0..4)
-                .map(|cpu| CpuSample { cpu, times: cpu_times(&mut random), ..CpuSample::default() })
+                .map(|cpu| CpuSample { cpu, times: cpu_times(&mut random), sched: cpu_sched(&mut random) })
                 .collect(),
+            irqs: irqs(&mut random),
             ..Snapshot::default()
         };
         let mut machine =
@@ -154,7 +160,7 @@ impl Machine {
                 priority: 20,
                 last_cpu: u16::try_from(random.below(4)).unwrap(),
                 counters: counters(random),
-                ..ThreadSample::default()
+                sched: sched(random),
             });
         }
         key
@@ -165,12 +171,24 @@ impl Machine {
         self.snapshot.process_count = u32::try_from(self.snapshot.processes.len()).unwrap();
     }
 
+    /// Takes away what the scheduler's and interrupts' events tell, as with a source that does not see them.
+    pub fn forget_sched(&mut self) {
+        let snapshot = &mut self.snapshot;
+        snapshot.fields = Fields::FIRST_RELEASE;
+        snapshot.irqs.clear();
+        snapshot.threads.iter_mut().for_each(|thread| thread.sched = SchedTimes::default());
+        snapshot.exits.iter_mut().for_each(|exit| exit.thread.sched = SchedTimes::default());
+        snapshot.cpus.iter_mut().for_each(|cpu| cpu.sched = CpuSched::default());
+    }
+
     /// A second in which nothing runs.
     pub fn idle(&mut self) {
         let snapshot = &mut self.snapshot;
         snapshot.sequence += 1;
         snapshot.exits.clear();
-        let boot_ns = snapshot.end.boot_ns + SECOND + self.random.below(1_000_000);
+        let passed_ns = SECOND + self.random.below(1_000_000);
+        let boot_ns = snapshot.end.boot_ns + passed_ns;
+        snapshot.threads.iter_mut().for_each(|thread| thread.sched.go_on_waiting(passed_ns));
         (snapshot.begin, snapshot.end) = (moment(boot_ns - 4_000_000), moment(boot_ns));
     }
 
@@ -181,6 +199,13 @@ impl Machine {
         for cpu in &mut snapshot.cpus {
             cpu.times.user_ns += 10_000_000 * self.random.below(60);
             cpu.times.idle_ns += 10_000_000 * self.random.below(60);
+            if !snapshot.irqs.is_empty() {
+                run_cpu_sched(&mut cpu.sched, &mut self.random);
+            }
+        }
+        for irq in snapshot.irqs.iter_mut().take(4) {
+            irq.time_ns += self.random.log_between(1e4, 1e7);
+            irq.count += 1 + self.random.below(500);
         }
         let stride = (snapshot.threads.len() / self.active.max(1)).max(1);
         for thread in snapshot.threads.iter_mut().step_by(stride).take(self.active) {
@@ -195,6 +220,9 @@ impl Machine {
             counters.involuntary_switches += self.random.below(5);
             thread.last_cpu = u16::try_from(self.random.below(4)).unwrap();
             thread.state = TaskState(if self.random.one_in(20) { b'R' } else { b'S' });
+            if !snapshot.irqs.is_empty() {
+                run_sched(&mut thread.sched, &mut self.random);
+            }
         }
     }
 
@@ -278,6 +306,80 @@ fn aged_counters(random: &mut Random) -> Counters {
         voluntary_switches: random.log_between(1.0, 5e6),
         involuntary_switches: random.log_between(1.0, 3e5),
     }
+}
+
+/// What a second with some work adds: the thread slept most of it, where it mostly sleeps or where it also does.
+fn run_sched(sched: &mut SchedTimes, random: &mut Random) {
+    sched.wakeups += 1 + random.below(200);
+    sched.migrations += random.below(4);
+    sched.delay_after_wakeup_ns += random.log_between(1e3, 8e6);
+    sched.longest_delay_ns = random.log_between(1e3, 5e6);
+    let also = sched.waits.iter().find(|(reason, _)| *reason != sched.open_wait);
+    if let Some((reason, _)) = also.filter(|_| random.one_in(2)) {
+        let ns = random.log_between(1e4, 2e8);
+        sched.waits.add(reason, ns);
+        sched.blocked_ns += ns;
+    }
+}
+
+/// One to three reasons to wait, the first of them mostly; watched for 1 s to 10 h.
+fn sched(random: &mut Random) -> SchedTimes {
+    let mains = [202, 232, 7, 230, 0].map(WaitReason::syscall);
+    let others = [WaitReason::DISK, WaitReason::syscall(1), WaitReason::PAGE_FAULT];
+    let main = mains[usize::try_from(random.below(5)).unwrap()];
+    let mut sched = SchedTimes { open_wait: main, ..SchedTimes::default() };
+    sched.waits.add(main, random.log_between(1e9, 3.6e13));
+    for (other, one_in) in others.into_iter().zip([3, 5, 9]) {
+        if random.one_in(one_in) {
+            sched.waits.add(other, random.log_between(1e5, 1e11));
+        }
+    }
+    sched.blocked_ns = sched.waits.total_ns();
+    sched.wakeups = random.log_between(1.0, 5e6);
+    sched.migrations = random.log_between(1.0, 1e5);
+    sched.delay_after_wakeup_ns = random.log_between(1e5, 1e12);
+    sched
+}
+
+/// Softirq kinds that occur on any machine: timer, `net_rx`, sched, rcu.
+const SOFTIRQS: [usize; 4] = [1, 3, 7, 9];
+
+fn cpu_sched(random: &mut Random) -> CpuSched {
+    let mut sched = CpuSched {
+        unknown_ns: random.log_between(1e3, 1e8),
+        run_queue_ns: random.log_between(1e11, 1e14),
+        run_queue_max: 3,
+        switches: random.log_between(1e5, 1e9),
+        ..CpuSched::default()
+    };
+    for kind in SOFTIRQS {
+        sched.softirq_ns[kind] = random.log_between(1e8, 1e12);
+    }
+    sched
+}
+
+fn run_cpu_sched(sched: &mut CpuSched, random: &mut Random) {
+    sched.run_queue_ns += random.log_between(1e8, 4e9);
+    sched.run_queue_max = u32::try_from(random.below(9)).unwrap();
+    sched.switches += random.log_between(1e2, 1e5);
+    for kind in SOFTIRQS {
+        sched.softirq_ns[kind] += random.log_between(1e5, 1e8);
+    }
+}
+
+fn irqs(random: &mut Random) -> Vec<IrqSample> {
+    let names = ["virtio0-input.0", "virtio0-output.0", "nvme0q1", "ACPI", "rtc0", "timer"];
+    let lines = [25, 26, 30, 9, 8, 1 << 16].into_iter().zip(names);
+    let mut irqs: Vec<_> = lines
+        .map(|(irq, name)| IrqSample {
+            irq,
+            name: name.into(),
+            time_ns: random.log_between(1e6, 1e11),
+            count: random.log_between(1e2, 1e8),
+        })
+        .collect();
+    irqs.sort_by_key(|irq| irq.irq);
+    irqs
 }
 
 fn young_counters(random: &mut Random) -> Counters {

@@ -20,7 +20,7 @@ pub fn gather(datagrams: &Datagrams) -> Snapshot {
 }
 
 fn add(frame: &Frame, snapshot: &mut Snapshot) {
-    use cpumon_model::{ExitSample, ProcessSample};
+    use cpumon_model::{ExitSample, IrqSample, ProcessSample};
     use std::sync::Arc;
     let header = &frame.header;
     (snapshot.host, snapshot.boot) = (header.host, header.boot);
@@ -42,6 +42,12 @@ fn add(frame: &Frame, snapshot: &mut Snapshot) {
         info: row.info.map(|text| Arc::new(frame.info(&text))).unwrap_or_default(),
         ended_threads: row.ended_threads,
     }));
+    snapshot.irqs.extend(frame.irqs.iter().map(|row| IrqSample {
+        irq: row.irq,
+        name: frame.irq_name(row).unwrap_or_default().into(),
+        time_ns: row.time_ns,
+        count: row.count,
+    }));
     snapshot.exits.extend(frame.exits.iter().map(|row| ExitSample {
         thread: row.thread,
         parent_pid: row.parent_pid,
@@ -49,6 +55,29 @@ fn add(frame: &Frame, snapshot: &mut Snapshot) {
         end_ns: row.end_ns,
         ends_process: row.ends_process,
     }));
+}
+
+/// A snapshot as frames tell it: the times of the scheduler's events in whole µs, the sum of waits for blocked time.
+pub fn as_told(snapshot: &Snapshot) -> Snapshot {
+    let mut told = snapshot.clone();
+    let cut = |ns: &mut u64| *ns -= *ns % 1_000;
+    let exits = told.exits.iter_mut().map(|exit| &mut exit.thread);
+    for thread in told.threads.iter_mut().chain(exits) {
+        let sched = &mut thread.sched;
+        sched.blocked_ns -= sched.waits.total_ns().min(sched.blocked_ns);
+        cut(&mut sched.blocked_ns);
+        cut(&mut sched.delay_after_wakeup_ns);
+        cut(&mut sched.longest_delay_ns);
+        sched.waits = sched.waits.iter().map(|(reason, ns)| (reason, ns - ns % 1_000)).collect();
+        sched.blocked_ns += sched.waits.total_ns();
+    }
+    for cpu in &mut told.cpus {
+        cut(&mut cpu.sched.unknown_ns);
+        cut(&mut cpu.sched.run_queue_ns);
+        cpu.sched.softirq_ns.iter_mut().for_each(cut);
+    }
+    told.irqs.iter_mut().for_each(|irq| cut(&mut irq.time_ns));
+    told
 }
 
 #[test]
@@ -61,14 +90,17 @@ fn a_full_snapshot_comes_back_whole() {
     let report = encoder.encode(&machine.host, &machine.snapshot, &Interval::default(), &mut out);
     assert_eq!((report.rows_lost, report.texts_cut), (0, 0));
     assert!(out.iter().all(|datagram| datagram.len() <= 1_400));
-    assert_eq!(gather(&out), machine.snapshot);
+    assert_eq!(gather(&out), as_told(&machine.snapshot));
 }
 
-#[test]
-fn two_hundred_changed_threads_take_at_most_24_bytes_each() {
+/// Bytes of a frame per changed thread: 200 of them, headers, totals and CPUs included, names left out.
+fn bytes_per_changed_thread(has_sched: bool) -> f64 {
     let mut total = (0, 0);
     for seed in 0..10 {
         let mut machine = Machine::new(seed, 50, 200, 200);
+        if !has_sched {
+            machine.forget_sched();
+        }
         let options = EncoderOptions { refresh_snapshots: 65_535, ..EncoderOptions::default() };
         let mut encoder = Encoder::new(options);
         let mut out = Datagrams::new();
@@ -83,7 +115,19 @@ fn two_hundred_changed_threads_take_at_most_24_bytes_each() {
             }
         }
     }
-    let bytes = total.0 as f64 / f64::from(total.1);
+    total.0 as f64 / f64::from(total.1)
+}
+
+#[test]
+fn two_hundred_changed_threads_take_less_than_23_bytes_each() {
+    let bytes = bytes_per_changed_thread(false);
     eprintln!("{bytes:.2} bytes per changed thread, headers and totals included");
-    assert!(bytes <= 24.0, "{bytes:.2} bytes per changed thread");
+    assert!(bytes <= 23.0, "{bytes:.2} bytes per changed thread");
+}
+
+#[test]
+fn the_schedulers_events_take_at_most_18_bytes_more() {
+    let bytes = bytes_per_changed_thread(true) - bytes_per_changed_thread(false);
+    eprintln!("{bytes:.2} bytes more with the scheduler's and interrupts' events");
+    assert!(bytes <= 18.0, "{bytes:.2} bytes more per changed thread");
 }

@@ -1,0 +1,69 @@
+//! What a frame tells, row by row, as types. In: nothing. Out: rows of a [`super::Frame`]. Why apart: they are read by all.
+
+use cpumon_model::{Counters, Moment, ProcessKey, SourceHealth, ThreadSample};
+
+use super::read::Span;
+
+/// Counts and totals of one snapshot.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Threads alive on the host.
+    pub thread_count: u32,
+    /// Processes alive on the host.
+    pub process_count: u32,
+    /// Begin of the collection pass.
+    pub begin: Moment,
+    /// Counters of all threads that ended since the source was opened.
+    pub exited_total: Counters,
+    /// What the source could not do.
+    pub health: SourceHealth,
+}
+
+/// A process's info, its texts still in the frame ([`super::Frame::info`]).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct InfoText {
+    pub(super) name: Span,
+    pub(super) comm: Span,
+    pub(super) cmdline: Span,
+    pub(super) cgroup: Span,
+    pub(super) container: Span,
+    pub(super) uid: u32,
+    pub(super) is_kernel: bool,
+}
+
+/// A thread as a frame tells it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ThreadRow {
+    /// Its counters; the name is empty unless told.
+    pub sample: ThreadSample,
+    /// The name is told.
+    pub has_name: bool,
+}
+
+/// A process as a frame tells it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ProcessRow {
+    /// Identity.
+    pub key: ProcessKey,
+    /// Parent's pid.
+    pub parent_pid: u32,
+    /// Counters of threads that ended without a row.
+    pub ended_threads: Counters,
+    /// What it is, if told.
+    pub info: Option<InfoText>,
+}
+
+/// A thread that ended, as a frame tells it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ExitRow {
+    /// Final counters.
+    pub thread: ThreadSample,
+    /// Parent's pid.
+    pub parent_pid: u32,
+    /// When it ended, ns since boot.
+    pub end_ns: u64,
+    /// Its process ended with it.
+    pub ends_process: bool,
+    /// What its process was, if told.
+    pub info: Option<InfoText>,
+}
