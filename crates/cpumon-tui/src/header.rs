@@ -112,10 +112,26 @@ fn facts(app: &App, shown: &Interval) -> Vec<Part> {
     }
     parts.push((format!("{} processes", shown.process_count), Style::new()));
     parts.push((format!("{} threads", shown.thread_count), Style::new()));
+    parts.extend(own_cost(app, shown).map(|text| (text, Style::new())));
     if app.cursor.follow {
         parts.push(("following".to_string(), Theme::bold()));
     }
     parts
+}
+
+/// What measuring costs: CPU since an interval before, of one CPU, and memory. The process is an ordinary row as well.
+fn own_cost(app: &App, shown: &Interval) -> Option<String> {
+    let health = &shown.health;
+    if health.own_rss_bytes == 0 {
+        return None;
+    }
+    let share = app.recent.before(shown.end.wall_ns).and_then(|earlier| {
+        let used_ns = health.own_cpu_ns.checked_sub(earlier.health.own_cpu_ns)?;
+        let length_ns = shown.end.mono_ns.checked_sub(earlier.end.mono_ns).filter(|length| *length > 0)?;
+        (earlier.boot == shown.boot).then(|| used_ns as f64 * 100.0 / length_ns as f64)
+    });
+    let share = share.map_or(String::new(), |percent| format!(" {percent:.1} %CPU"));
+    Some(format!("cpumon itself{share} {:.0} MB", health.own_rss_bytes as f64 / 1e6))
 }
 
 /// Everything that was lost on the way or not measured, with its count; what did not happen is not named.
