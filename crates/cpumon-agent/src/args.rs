@@ -20,7 +20,7 @@ pub struct AgentArgs {
     #[arg(long, value_name = "ADDR:PORT", env = "CPUMON_TO", value_delimiter = ',')]
     pub to: Vec<Target>,
 
-    /// Broadcast on every IPv4 subnet of this machine; the default when nothing else is given, --log included. The port is 3001 unless given
+    /// Broadcast on every IPv4 subnet of this machine; the default unless another target or --log is given. The port is 3001 unless given
     #[arg(
         long,
         value_name = "PORT",

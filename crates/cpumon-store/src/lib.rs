@@ -49,4 +49,4 @@ pub use reader::{
     Gap, HostRecord, Point, ProcessFilter, Query, Reader, StoreStatistics, StoredInterval, What,
 };
 pub use thread::{StoreState, StoreStatus, WriterHandle, WriterThread};
-pub use writer::{Put, Writer};
+pub use writer::{Place, Put, Writer};

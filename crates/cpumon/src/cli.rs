@@ -47,7 +47,7 @@ pub enum Command {
     Status(StatusArgs),
     /// Write recorded data as CSV or JSON lines
     Export(ExportArgs),
-    /// Take over a database of the original cpumon receiver (2012, 2013)
+    /// Take over a log (`cpumon-agent --log`), or a database of the original cpumon receiver (2012, 2013)
     Import(ImportArgs),
     /// Ask a store in SQL, read-only
     Sql(SqlArgs),
@@ -330,17 +330,17 @@ pub enum PivotValue {
 /// `cpumon import`.
 #[derive(Clone, Debug, Args)]
 pub struct ImportArgs {
-    /// The database, e.g. ProcessUsage.sqlite; it is only read
-    #[arg(value_name = "FILE")]
+    /// The log's directory, or the database, e.g. ProcessUsage.sqlite; it is only read. Twice is as good as once
+    #[arg(value_name = "DIR|FILE")]
     pub file: PathBuf,
     /// Import into this file [default: the state directory]
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
-    /// Name of the device that recorded the database [default: its address; for a 2012 database, which has none, the
+    /// Of a database: name of the device that recorded it [default: its address; for a 2012 database, which has none, the
     /// file's name without its ending]
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
-    /// Time zone of the database's times, e.g. Europe/Berlin or +02:00 [default: UTC]
+    /// Of a database: time zone of its times, e.g. Europe/Berlin or +02:00 [default: UTC]
     #[arg(long, value_name = "TZ")]
     pub time_zone: Option<String>,
 }

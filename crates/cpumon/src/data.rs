@@ -14,6 +14,7 @@ use crate::cli::{
     ExportArgs, ExportForm, ExportKind, ImportArgs, LegacyYear, PivotBy, PivotValue, SqlArgs, SqlForm,
 };
 use crate::exit::{Outcome, Usage};
+use crate::import_log;
 use crate::paths::{explain, store_for_reading, store_for_writing};
 use crate::table::Table;
 use crate::when;
@@ -193,6 +194,14 @@ impl ProgressLine {
 /// `cpumon import`.
 pub fn import(args: &ImportArgs) -> anyhow::Result<Outcome> {
     let path = store_for_writing(args.store.as_deref());
+    if args.file.is_dir() {
+        if args.host.is_some() || args.time_zone.is_some() {
+            let text =
+                "--host and --time-zone are for databases of the original receiver; a log tells both itself";
+            return Err(Usage(text.to_owned()).into());
+        }
+        return import_log::import(&args.file, &mut open_writer(&path)?);
+    }
     let zone = args.time_zone.as_deref().map(str::parse).transpose();
     let zone = zone.map_err(|error: legacy::ImportError| Usage(error.to_string()))?.unwrap_or_default();
     let options = legacy::ImportOptions { host: args.host.clone(), zone };

@@ -10,6 +10,7 @@ use super::Reader;
 use super::query::{Query, What};
 use crate::error::{At, Result};
 use crate::schema;
+use crate::writer::PLACES;
 
 /// Sizes and counts of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,7 +50,7 @@ pub struct Gap {
     pub end_wall_ns: i64,
     /// Intervals that are known to be missing; 0 if nobody counted.
     pub intervals: u64,
-    /// Why: `queue full`, `store full`, `not stored`, `damaged`; `restart` for another boot or agent start; `no data`.
+    /// Why: `queue full`, `store full`, `not stored`, `damaged`; of an imported log what its device says; `restart` for another boot or agent start; `no data`.
     pub reason: String,
 }
 
@@ -66,9 +67,11 @@ impl Reader {
                 .map(|n| n.unwrap_or(0).cast_unsigned())
         };
         let page_bytes = number("PRAGMA page_size")?;
-        let mut counters = self.connection.prepare_cached("SELECT name, value FROM counter ORDER BY name")?;
+        let mut counters = self.connection.prepare_cached(
+            "SELECT name, value FROM counter WHERE substr(name, 1, length(?1)) <> ?1 ORDER BY name",
+        )?;
         let counters =
-            counters.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))?;
+            counters.query_map([PLACES], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))?;
         let mut log = self.path.as_os_str().to_owned();
         log.push("-wal");
         Ok(StoreStatistics {

@@ -42,18 +42,23 @@ pub(crate) fn merge_lost<S: BuildHasher>(into: &mut HashMap<HostId, Lost, S>, ho
         .or_insert(lost);
 }
 
+/// The row of a host, made if there is none yet.
+pub(crate) fn host_row(connection: &Connection, host: HostId) -> rusqlite::Result<i64> {
+    connection
+        .prepare_cached(
+            "INSERT INTO host (key, name, trust) VALUES (?1, ?2, 'unauthenticated')
+             ON CONFLICT (key) DO UPDATE SET key = excluded.key RETURNING id",
+        )?
+        .query_row(params![host.0, host.to_string()], |row| row.get(0))
+}
+
 /// Writes what was lost as rows of `gap`. A host that never got a row of its own gets one.
 pub(crate) fn record_gaps<S: BuildHasher>(
     connection: &Connection,
     lost: &HashMap<HostId, Lost, S>,
 ) -> rusqlite::Result<()> {
     for (host, lost) in lost {
-        let host_id: i64 = connection
-            .prepare_cached(
-                "INSERT INTO host (key, name, trust) VALUES (?1, ?2, 'unauthenticated')
-                 ON CONFLICT (key) DO UPDATE SET key = excluded.key RETURNING id",
-            )?
-            .query_row(params![host.0, host.to_string()], |row| row.get(0))?;
+        let host_id = host_row(connection, *host)?;
         let intervals = i64::try_from(lost.intervals).unwrap_or(i64::MAX);
         connection
             .prepare_cached(

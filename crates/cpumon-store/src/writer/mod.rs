@@ -14,6 +14,7 @@ mod pack;
 mod retain;
 mod rollup;
 mod seal;
+mod source;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -36,6 +37,8 @@ use self::retain::Sweep;
 use self::rollup::Rollup;
 pub(crate) use self::rollup::{Grain, PER_SECOND, rate};
 use self::seal::{FreshCounts, SealedKeys};
+pub(crate) use self::source::PLACES;
+pub use self::source::Place;
 use crate::codec::cpus;
 use crate::codec::meta::{self, MetaRow};
 use crate::error::{At, Result, StoreError};

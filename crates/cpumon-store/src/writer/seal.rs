@@ -77,8 +77,7 @@ impl Writer {
     }
 
     /// Folds everything fresh of one host into chunks at once: after an import.
-    #[cfg(feature = "import")]
-    pub(super) fn seal_host(&mut self, host: cpumon_model::HostId) -> Result<()> {
+    pub fn seal_host(&mut self, host: cpumon_model::HostId) -> Result<()> {
         self.commit()?;
         let found = self
             .connection

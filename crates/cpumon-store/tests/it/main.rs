@@ -9,4 +9,5 @@ mod names;
 mod retain;
 mod round_trip;
 mod seal;
+mod source;
 mod thread;

@@ -2,6 +2,8 @@
 
 mod cli;
 mod faults;
+mod log;
+mod made_up;
 mod serve;
 mod support;
 mod terminal;

@@ -1,0 +1,42 @@
+//! Where a source was read up to, and its holes.
+
+use cpumon_model::Trust;
+use cpumon_store::{Gap, Place, Reader, StoreOptions, Writer};
+
+use crate::data;
+
+fn hole(intervals: u64) -> Gap {
+    Gap { begin_wall_ns: 10, end_wall_ns: 20, intervals, reason: "no room on the device".to_owned() }
+}
+
+#[test]
+fn a_place_and_a_hole_last_and_the_same_hole_is_one_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.db");
+    let info = data::host(1);
+    let place = Place { number: u64::MAX, wall_ns: -5 };
+    for _ in 0..2 {
+        let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+        writer.put(&info, Trust::Imported, None, &data::day(&info, 1, 1, 5)[0]).unwrap();
+        writer.put_place("abc", place).unwrap();
+        writer.put_gap(info.host, &hole(7)).unwrap();
+        writer.commit().unwrap();
+        assert_eq!(writer.place("abc").unwrap(), place);
+        assert_eq!(writer.place("other").unwrap(), Place::default());
+    }
+    let reader = Reader::open(&path).unwrap();
+    assert_eq!(reader.losses(info.host, (i64::MIN, i64::MAX), 10).unwrap(), [hole(7)]);
+    assert!(reader.statistics().unwrap().counters.iter().all(|(name, _)| !name.contains("place")));
+}
+
+#[test]
+fn a_hole_of_a_host_that_never_reported_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.db");
+    let host = data::host(3).host;
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    writer.put_gap(host, &hole(1)).unwrap();
+    writer.commit().unwrap();
+    let losses = Reader::open(&path).unwrap().losses(host, (i64::MIN, i64::MAX), 10).unwrap();
+    assert_eq!(losses, [hole(1)]);
+}

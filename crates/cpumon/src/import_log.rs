@@ -1,0 +1,186 @@
+//! `cpumon import DIR`. In: a log (`cpumon-agent --log`). Out: its intervals and holes in a store, and a report. Why it may be done
+//! again: an interval that is there is known by host, boot, end and sequence; holes are noted up to where the log was read before.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use cpumon_link::spool::SpoolReader;
+use cpumon_model::{HostId, HostStatus, Interval, Trust, escape};
+use cpumon_store::{Gap, Place, Put, Writer};
+use cpumon_wire::spool::{self, SegmentHeader};
+
+use crate::exit::Outcome;
+use crate::recording::{self, Reading, Told};
+use crate::when;
+
+/// Snapshots between two commits.
+const COMMIT_EVERY: u64 = 256;
+/// Holes told one by one.
+const MAX_SHOWN: usize = 10;
+
+/// Imports a log.
+pub(crate) fn import(dir: &Path, writer: &mut Writer) -> Result<Outcome> {
+    let reader = SpoolReader::open(dir)?;
+    let mut import = Import::new(writer);
+    let reading = recording::read(&reader, 0..reader.segment_count(), &mut |told| import.take(told))?;
+    import.finish()?;
+    let mut out = io::stdout().lock();
+    for line in import.lines(&reading) {
+        writeln!(out, "{line}").context("cannot write the report")?;
+    }
+    writeln!(out, "stored in {}", import.writer.path().display()).context("cannot write the report")?;
+    let is_whole = reading.report.missing + reading.report.damaged + reading.rejected == 0;
+    Ok(if is_whole { Outcome::Done } else { Outcome::DataMissing })
+}
+
+/// An import under way.
+struct Import<'a> {
+    writer: &'a mut Writer,
+    /// The spool that is read, by its name in the store.
+    source: String,
+    host: HostId,
+    /// How far it was read before.
+    before: Place,
+    place: Place,
+    uncommitted: u64,
+    stored: u64,
+    known: u64,
+    hosts: BTreeSet<(HostId, Box<str>)>,
+    range: Option<(i64, i64)>,
+    gaps: Vec<spool::Gap>,
+}
+
+impl<'a> Import<'a> {
+    fn new(writer: &'a mut Writer) -> Self {
+        Self {
+            writer,
+            source: String::new(),
+            host: HostId::default(),
+            before: Place::default(),
+            place: Place::default(),
+            uncommitted: 0,
+            stored: 0,
+            known: 0,
+            hosts: BTreeSet::new(),
+            range: None,
+            gaps: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, told: Told<'_>) -> Result<()> {
+        match told {
+            Told::Segment(header) => self.begin_segment(header),
+            Told::Interval(status, interval) => self.put(status, interval),
+            Told::Gap(gap) => self.put_gap(gap),
+            Told::Snapshot { number, wall_ns } => {
+                self.place = Place { number, wall_ns };
+                self.uncommitted += 1;
+                if self.uncommitted >= COMMIT_EVERY { self.commit() } else { Ok(()) }
+            }
+        }
+    }
+
+    fn begin_segment(&mut self, header: &SegmentHeader) -> Result<()> {
+        let mut source = String::new();
+        for byte in header.spool {
+            // Writing to a String cannot fail.
+            let _ = write!(source, "{byte:02x}");
+        }
+        if source == self.source {
+            return Ok(());
+        }
+        self.commit()?;
+        self.before = self.writer.place(&source)?;
+        (self.source, self.host, self.place) = (source, header.origin.host, Place::default());
+        Ok(())
+    }
+
+    fn put(&mut self, status: &HostStatus, interval: &Interval) -> Result<()> {
+        match self.writer.put(&status.info, Trust::Imported, None, interval)? {
+            Put::Stored => self.stored += 1,
+            Put::Duplicate => self.known += 1,
+        }
+        self.hosts.insert((interval.host, status.info.hostname.clone()));
+        let end = interval.end.wall_ns;
+        let (first, last) = self.range.unwrap_or((end, end));
+        self.range = Some((first.min(end), last.max(end)));
+        Ok(())
+    }
+
+    /// Notes the part of a hole that lies behind what was read before.
+    fn put_gap(&mut self, gap: spool::Gap) -> Result<()> {
+        self.gaps.push(gap);
+        if gap.last <= self.before.number {
+            return Ok(());
+        }
+        let is_partly_known = gap.first <= self.before.number;
+        let first = if is_partly_known { self.before.number + 1 } else { gap.first };
+        let gap = spool::Gap { first, ..gap };
+        let row = Gap {
+            begin_wall_ns: if is_partly_known { self.before.wall_ns } else { gap.begin_wall_ns },
+            end_wall_ns: gap.end_wall_ns,
+            intervals: gap.count(),
+            reason: gap.reason.words().to_owned(),
+        };
+        self.writer.put_gap(self.host, &row)?;
+        self.place = Place { number: gap.last, wall_ns: gap.end_wall_ns };
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        if self.place.number > self.before.number {
+            self.writer.put_place(&self.source, self.place)?;
+        }
+        self.writer.commit()?;
+        self.uncommitted = 0;
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.commit()?;
+        for (host, _) in &self.hosts {
+            // Nothing is added to the past: it takes half the room at once.
+            self.writer.seal_host(*host)?;
+        }
+        Ok(())
+    }
+
+    fn lines(&self, reading: &Reading) -> Vec<String> {
+        let report = reading.report;
+        let names: Vec<String> = self.hosts.iter().map(|(_, name)| escape(name).to_string()).collect();
+        let of = if names.is_empty() { String::new() } else { format!(" of {}", names.join(", ")) };
+        let mut lines = vec![format!(
+            "{} snapshots{of} in {} segments: {} intervals stored, {} known before",
+            report.snapshots, report.segments, self.stored, self.known
+        )];
+        if let Some((first, last)) = self.range {
+            lines.push(format!("from {} to {}", when::show(first), when::show(last)));
+        }
+        lines.extend(self.gaps.iter().take(MAX_SHOWN).map(describe));
+        if let Some(more) = self.gaps.len().checked_sub(MAX_SHOWN + 1) {
+            lines.push(format!("and {} more holes", more + 1));
+        }
+        for (count, what) in [
+            (report.damaged, "damaged places were left out"),
+            (reading.rejected, "frames were not understood: a newer cpumon wrote them"),
+            (
+                report.tail_bytes,
+                "bytes of an unfinished snapshot at the end: the recorder was killed, or still writes",
+            ),
+        ] {
+            if count > 0 {
+                lines.push(format!("{count} {what}"));
+            }
+        }
+        lines
+    }
+}
+
+fn describe(gap: &spool::Gap) -> String {
+    let (begin, end) = (when::show(gap.begin_wall_ns), when::show(gap.end_wall_ns));
+    let what = if gap.count() == 1 { "snapshot is" } else { "snapshots are" };
+    format!("{} {what} missing between {begin} and {end}: {}", gap.count(), gap.reason.words())
+}
