@@ -15,7 +15,8 @@ fn screen(app: &mut App) -> String {
 /// The names in the grid, top to bottom.
 fn names(app: &mut App) -> Vec<String> {
     let text = screen(app);
-    let lines = text.lines().skip_while(|line| !line.contains("%CPU") && !line.contains("%host")).skip(1);
+    let is_heading = |line: &str| line.contains("NAME") && (line.contains("%CPU") || line.contains("%host"));
+    let lines = text.lines().skip_while(|line| !is_heading(line)).skip(1);
     let rows = lines.take_while(|line| !line.contains("───"));
     rows.filter_map(|line| line.trim_matches('"').split_whitespace().last().map(String::from)).collect()
 }
