@@ -3,6 +3,12 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ -e web/package.json ] || { echo "build-page: no web/package.json, building without a page"; exit 0; }
+# Vite needs Node.js 20.19. Without it cpumon is built without a page and says so there.
+if ! node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)' 2>/dev/null; then
+  echo "build-page: the page needs Node.js 20.19 or newer, found $(node --version 2>/dev/null || echo none): building without a page" >&2
+  [ -z "${CI:-}" ] || exit 1
+  exit 0
+fi
 cd web
 built=dist/index.html
 if [ -e $built ] && [ -z "$(find . -path ./node_modules -prune -o -path ./dist -prune -o -type f -newer $built -print -quit)" ]; then

@@ -18,4 +18,5 @@ step "clippy" cargo clippy --workspace --all-targets --locked -- -D warnings
 step "docs" env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 step "tests" cargo test --workspace --locked --no-fail-fast
 step "extension" scripts/test-extension.sh
+step "page" scripts/test-page.sh
 echo "all checks passed in $SECONDS s"

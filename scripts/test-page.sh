@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# The page: types, unit tests, weight, and the browser tests against the real receiver. In: nothing. Out: exit 0 when all hold.
+# Debian's Chromium (or $CHROMIUM) runs headless; nothing leaves loopback.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+scripts/build-page.sh
+if [ ! -e web/dist/index.html ]; then
+  if [ -n "${CI:-}" ]; then echo "test-page: the page was not built" >&2; exit 1; fi
+  echo "test-page: SKIPPED, the page was not built (it needs Node.js 20.19 or newer)"
+  exit 0
+fi
+cargo build --quiet --locked --package cpumon --package xtask
+cd web
+npm run --silent check
+npm run --silent test
+chromium=${CHROMIUM:-$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)}
+if [ -z "$chromium" ]; then
+  if [ -n "${CI:-}" ]; then echo "test-page: no Chromium" >&2; exit 1; fi
+  echo "test-page: SKIPPED the browser tests, no Chromium (set CHROMIUM to its path)"
+  exit 0
+fi
+CHROMIUM=$chromium npm run --silent browser

@@ -1,0 +1,27 @@
+// How the browser tests run. In: a built cpumon (CPUMON_BIN, CPUMON_XTASK) and Debian's Chromium. Out: pass or fail.
+// Nothing leaves this machine: the receiver of each run listens on loopback ports of its own.
+import { defineConfig } from '@playwright/test';
+
+export default defineConfig({
+  testDir: 'tests',
+  testMatch: '*.spec.ts',
+  outputDir: 'test-results',
+  fullyParallel: false,
+  workers: 1,
+  retries: 0,
+  timeout: 45_000,
+  expect: { timeout: 12_000 },
+  forbidOnly: true,
+  reporter: [['list']],
+  use: {
+    viewport: { width: 1440, height: 900 },
+    timezoneId: 'Europe/Berlin',
+    launchOptions: {
+      executablePath: process.env['CHROMIUM'] ?? '/usr/bin/chromium',
+      args: [
+        '--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
+        '--disable-component-update', '--disable-sync', '--enable-unsafe-swiftshader',
+      ],
+    },
+  },
+});

@@ -1,0 +1,106 @@
+// The page's side of the worker. In: orders of the views. Out: the newest reports as state. Why: one worker, one stream.
+import type { Fleet } from '../lib/api';
+import type { Head, Link, Order, Report } from './messages';
+import type { Spec, View } from './view';
+
+type SnapshotReport = Extract<Report, { is: 'snapshot' }>;
+export type ProblemReport = Extract<Report, { is: 'problem' }>;
+
+class Feed {
+  link = $state.raw<Link>({ state: 'connecting' });
+  fleet = $state.raw<Fleet | null>(null);
+  head = $state.raw<Head | null>(null);
+  view = $state.raw<View | null>(null);
+  problem = $state.raw<ProblemReport | null>(null);
+  /** Texts that views point into. */
+  texts: string[] = [];
+  /** Page clock when the newest message came. */
+  arrivedMs = $state(0);
+  private readonly listeners = new Set<(report: SnapshotReport) => void>();
+  private worker: Worker | null = null;
+
+  private start(): Worker {
+    if (this.worker) return this.worker;
+    this.worker = new Worker(new URL('./feed.worker.ts', import.meta.url), { type: 'module', name: 'feed' });
+    this.worker.onmessage = (event: MessageEvent<Report>) => this.take(event.data);
+    return this.worker;
+  }
+
+  private take(report: Report): void {
+    switch (report.is) {
+      case 'link':
+        this.link = report.link;
+        return;
+      case 'fleet':
+        this.fleet = report.fleet;
+        this.arrivedMs = Date.now();
+        return;
+      case 'problem':
+        this.problem = report;
+        return;
+      case 'view':
+        this.show(report.view);
+        return;
+      case 'snapshot':
+        performance.mark('cpumon-update');
+        this.problem = null;
+        this.head = report.head;
+        this.arrivedMs = Date.now();
+        this.show(report.view);
+        for (const listener of this.listeners) listener(report);
+    }
+  }
+
+  private show(view: View): void {
+    if (view.restart) this.texts = [];
+    for (const text of view.fresh) this.texts.push(text);
+    this.view = view;
+  }
+
+  private order(order: Order): void {
+    this.start().postMessage(order);
+  }
+
+  /** Each snapshot as it comes; returns how to stop. */
+  listen(listener: (report: SnapshotReport) => void): () => void {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  openFleet(): void {
+    this.forget();
+    this.order({ do: 'fleet' });
+  }
+
+  openLive(host: string): void {
+    this.forget();
+    this.order({ do: 'live', host });
+  }
+
+  /** What is shown stays until the answer comes. */
+  openMoment(host: string, seek: 'at' | 'before' | 'after', ns: string): void {
+    this.problem = null;
+    this.order({ do: 'moment', host, seek, ns });
+  }
+
+  close(): void {
+    this.order({ do: 'close' });
+  }
+
+  setSpec(spec: Spec): void {
+    this.order({ do: 'spec', spec });
+  }
+
+  watch(keys: string[]): void {
+    this.order({ do: 'watch', keys });
+  }
+
+  forget(): void {
+    this.head = null;
+    this.view = null;
+    this.problem = null;
+    this.link = { state: 'connecting' };
+  }
+}
+
+export const feed = new Feed();

@@ -1,0 +1,59 @@
+// What page and worker say to each other. In and out: plain data. Why: both sides compile against one list.
+import type { Fleet, Summary } from '../lib/api';
+import type { Spec, View } from './view';
+
+/** What a live stream is doing. */
+export type Link =
+  | { state: 'connecting' }
+  | { state: 'live' }
+  /** No connection; tried again at `retryMs` (page clock). */
+  | { state: 'lost'; retryMs: number }
+  | { state: 'login' }
+  | { state: 'forbidden'; detail: string }
+  | { state: 'unknown'; detail: string };
+
+export type Order =
+  | { do: 'live'; host: string }
+  | { do: 'moment'; host: string; seek: 'at' | 'before' | 'after'; ns: string }
+  | { do: 'fleet' }
+  | { do: 'close' }
+  | { do: 'spec'; spec: Spec }
+  | { do: 'watch'; keys: string[] };
+
+/** One CPU's modes, ns; NaN is no data. */
+export interface CpuModes {
+  cpu: number;
+  modes: Record<string, number>;
+}
+
+/** Everything of a snapshot that is not a row of the grid. */
+export interface Head {
+  host: string;
+  hostname: string;
+  trust: string;
+  number: number;
+  skipped: number;
+  beginNs: string;
+  endNs: string;
+  endMs: number;
+  durationNs: number;
+  source: string;
+  fields: string[];
+  flags: string[];
+  summary: Summary;
+  cpus: CpuModes[];
+  irqs: { name: string; timeNs: number; count: number }[];
+  /** Counters that this source measures. */
+  measured: string[];
+  /** The agent's own use of CPU in this interval, 100 = one CPU; null: not known yet. */
+  ownPct: number | null;
+  /** Bytes of the snapshot's JSON. */
+  bytes: number;
+}
+
+export type Report =
+  | { is: 'link'; link: Link }
+  | { is: 'fleet'; fleet: Fleet }
+  | { is: 'snapshot'; head: Head; view: View; watched: [string, number][] }
+  | { is: 'view'; view: View }
+  | { is: 'problem'; status: number; title: string; detail: string; how: string; beforeNs: string | null; afterNs: string | null };

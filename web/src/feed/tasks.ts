@@ -1,0 +1,193 @@
+// What is known of a host's tasks. In: snapshots of a stream or of one past moment. Out: processes and threads with their
+// counters of the newest snapshot. Why: a row that is missing did nothing, it is not gone; only its `life` ends a task.
+import type { Snapshot } from '../lib/api';
+import { getter, has, numbers, texts, type Table } from '../lib/table';
+import { COUNTERS } from './columns';
+
+/** Marks of a row. */
+export const BORN = 1;
+export const ENDED = 2;
+export const ODD = 4;
+export const KERNEL = 8;
+
+export interface Task {
+  key: string;
+  id: number;
+  name: string;
+  marks: number;
+  /** What is odd about it, in the receiver's words. */
+  flags: string;
+  /** Counters of the newest interval in the order of COUNTERS; NaN is no data. */
+  counters: Float64Array;
+  state: string;
+  /** Wait reasons, the largest first, and what they took. */
+  waits: [string, number][];
+  /** Number of the newest snapshot that lists it. */
+  seen: number;
+}
+
+export interface Process extends Task {
+  parent: number;
+  uid: number;
+  container: string;
+  cmdline: string;
+  threads: Map<string, Thread>;
+}
+
+export interface Thread extends Task {
+  process: string;
+}
+
+/** Counters that a source without them does not have; all others are 0 where a row is missing. */
+type Measured = Uint8Array;
+
+export class Tasks {
+  readonly processes = new Map<string, Process>();
+  private turn = 0;
+  private boot = '';
+  private host = '';
+  private processMeasured: Measured = new Uint8Array(COUNTERS.length);
+  private threadMeasured: Measured = new Uint8Array(COUNTERS.length);
+
+  clear(): void {
+    this.processes.clear();
+    this.boot = '';
+  }
+
+  /** Takes a snapshot in. `follows`: it is the next of a stream, so rows that it leaves out did nothing. */
+  apply(snapshot: Snapshot, follows: boolean): void {
+    const isOther = snapshot.boot !== this.boot || snapshot.host !== this.host;
+    if (!follows || isOther || snapshot.skipped > 0) this.processes.clear();
+    this.boot = snapshot.boot;
+    this.host = snapshot.host;
+    this.turn += 1;
+    this.processMeasured = measured(snapshot.processes);
+    this.readProcesses(snapshot.processes);
+    for (const table of snapshot.threads ?? []) {
+      if (table.rows === 0) continue;
+      this.threadMeasured = measured(table);
+      this.readThreads(table);
+    }
+    this.settle();
+  }
+
+  private readProcesses(table: Table): void {
+    const key = texts(table, 'key');
+    const pid = numbers(table, 'pid');
+    const name = texts(table, 'name');
+    const parent = numbers(table, 'parent_pid');
+    const uid = numbers(table, 'uid');
+    const container = texts(table, 'container');
+    const cmdline = texts(table, 'cmdline');
+    const kernel = getter(table, 'is_kernel');
+    const task = taskReader(table);
+    for (let row = 0; row < table.rows; row += 1) {
+      const id = key(row);
+      let process = this.processes.get(id);
+      if (!process) {
+        process = { ...newTask(id, pid(row)), parent: 0, uid: 0, container: '', cmdline: '', threads: new Map() };
+        this.processes.set(id, process);
+      }
+      process.name = name(row);
+      process.parent = parent(row);
+      process.uid = uid(row);
+      process.container = container(row);
+      process.cmdline = cmdline(row);
+      task(process, row, this.turn);
+      if (kernel(row)) process.marks |= KERNEL;
+    }
+  }
+
+  private readThreads(table: Table): void {
+    const key = texts(table, 'key');
+    const tid = numbers(table, 'tid');
+    const name = texts(table, 'name');
+    const owner = texts(table, 'process');
+    const task = taskReader(table);
+    for (let row = 0; row < table.rows; row += 1) {
+      const process = this.processes.get(owner(row));
+      if (!process) continue;
+      // The main thread has the key of its process; rows need one of their own.
+      const id = `${process.key}/${key(row)}`;
+      let thread = process.threads.get(id);
+      if (!thread) {
+        thread = { ...newTask(id, tid(row)), process: process.key };
+        process.threads.set(id, thread);
+      }
+      thread.name = name(row);
+      task(thread, row, this.turn);
+    }
+  }
+
+  /** Rows that this snapshot left out: zero if they live, gone if they ended before. */
+  private settle(): void {
+    for (const process of this.processes.values()) {
+      if (process.seen !== this.turn && !rest(process, this.processMeasured)) {
+        this.processes.delete(process.key);
+        continue;
+      }
+      for (const thread of process.threads.values()) {
+        if (thread.seen !== this.turn && !rest(thread, this.threadMeasured)) process.threads.delete(thread.key);
+      }
+    }
+  }
+}
+
+function measured(table: Table): Measured {
+  return Uint8Array.from(COUNTERS, (name) => (has(table, name) ? 1 : 0));
+}
+
+/** A task without a row: its counters are zero where they are measured. False: it had ended. */
+function rest(task: Task, known: Measured): boolean {
+  if (task.marks & ENDED) return false;
+  task.marks &= KERNEL;
+  task.flags = '';
+  task.waits = [];
+  for (let at = 0; at < COUNTERS.length; at += 1) {
+    const name = COUNTERS[at];
+    // These are not counters of the interval; they stay as they were.
+    if (name === 'nice' || name === 'last_cpu') continue;
+    task.counters[at] = known[at] ? 0 : NaN;
+  }
+  return true;
+}
+
+function newTask(key: string, id: number): Task {
+  return {
+    key, id, name: '', marks: 0, flags: '', counters: new Float64Array(COUNTERS.length).fill(NaN), state: '', waits: [], seen: 0,
+  };
+}
+
+function taskReader(table: Table): (task: Task, row: number, turn: number) => void {
+  const columns = COUNTERS.map((name) => numbers(table, name));
+  const life = texts(table, 'life');
+  const flags = texts(table, 'flags');
+  const state = texts(table, 'state');
+  const waits = getter(table, 'waits');
+  return (task, row, turn) => {
+    for (let at = 0; at < columns.length; at += 1) task.counters[at] = columns[at]!(row);
+    const word = life(row);
+    task.marks = (word.startsWith('born') ? BORN : 0) | (word.endsWith('ended') ? ENDED : 0);
+    task.flags = flags(row);
+    if (task.flags !== '') task.marks |= ODD;
+    task.state = state(row);
+    task.waits = readWaits(waits(row));
+    task.seen = turn;
+  };
+}
+
+/** `{"futex": 12}`, `[["futex", 12]]` or the columns table's text `futex=12|disk=3`. */
+export function readWaits(value: unknown): [string, number][] {
+  let pairs: [string, number][] = [];
+  if (typeof value === 'string') {
+    pairs = value.split('|').map((part) => {
+      const at = part.lastIndexOf('=');
+      return [part.slice(0, at), Number(part.slice(at + 1))];
+    });
+  } else if (Array.isArray(value)) {
+    pairs = value.filter((pair): pair is [string, number] => Array.isArray(pair) && pair.length === 2);
+  } else if (value && typeof value === 'object') {
+    pairs = Object.entries(value as Record<string, number>);
+  }
+  return pairs.filter(([reason, ns]) => reason !== '' && Number.isFinite(ns)).sort((a, b) => b[1] - a[1]);
+}

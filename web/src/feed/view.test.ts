@@ -1,0 +1,110 @@
+import { describe, expect, it } from 'vitest';
+import type { Snapshot } from '../lib/api';
+import type { Value } from '../lib/table';
+import { COUNTER, NUMBER_AT, NUMBERS } from './columns';
+import { readWaits, Tasks } from './tasks';
+import { IS_THREAD, OPEN, sum, Texts, ViewMaker, type Spec } from './view';
+
+const SECOND = 1e9;
+
+function snapshot(processes: Record<string, Value[]>, more: Partial<Snapshot> = {}): Snapshot {
+  const rows = Object.values(processes)[0]?.length ?? 0;
+  return {
+    host: 'h', hostname: 'h', trust: 'local', boot: 'b', number: 1, skipped: 0, begin_ns: '0', end_ns: '1', end_ms: 0, duration_ns: SECOND,
+    source: 'bpf', fields: [], flags: [], summary: {}, cpus: { rows: 0, columns: {} }, processes: { rows, columns: processes }, ...more,
+  };
+}
+
+const base: Spec = { layout: 'list', sort: 'cpu', descending: true, filter: '', open: [], hideIdle: false };
+
+function names(tasks: Tasks, spec: Partial<Spec> = {}): string[] {
+  const texts = new Texts();
+  const view = new ViewMaker(tasks, { ...base, ...spec }, SECOND, texts).make();
+  return Array.from({ length: view.rows }, (_, row) => '  '.repeat(view.depths[row]!) + view.fresh[view.texts[row * 5]!]!);
+}
+
+const two = snapshot({ key: ['1-5', '2-6'], pid: [1, 2], parent_pid: [0, 1], name: ['init', 'shell'], uid: [0, 1000], run_ns: [1e8, 3e8], thread_rows: [1, 2] });
+
+describe('tasks', () => {
+  it('keeps a process at zero that a message leaves out, until it ended', () => {
+    const tasks = new Tasks();
+    tasks.apply(two, true);
+    tasks.apply(snapshot({ key: ['1-5'], pid: [1], parent_pid: [0], name: ['init'], run_ns: [5e8], life: ['ended'] }), true);
+    expect(tasks.processes.get('2-6')?.counters[COUNTER.run_ns]).toBe(0);
+    expect(tasks.processes.get('2-6')?.counters[COUNTER.blocked_ns]).toBeNaN();
+    tasks.apply(snapshot({ key: ['2-6'], pid: [2], parent_pid: [1], name: ['shell'], run_ns: [1] }), true);
+    expect([...tasks.processes.keys()]).toEqual(['2-6']);
+  });
+
+  it('begins anew after a gap or another boot', () => {
+    const tasks = new Tasks();
+    tasks.apply(two, true);
+    tasks.apply(snapshot({ key: ['9-9'], pid: [9], name: ['x'], run_ns: [1] }, { boot: 'other' }), true);
+    expect([...tasks.processes.keys()]).toEqual(['9-9']);
+  });
+
+  it('reads wait reasons in every form', () => {
+    const wanted = [['futex', 9], ['disk', 2]];
+    expect(readWaits({ disk: 2, futex: 9 })).toEqual(wanted);
+    expect(readWaits([['disk', 2], ['futex', 9]])).toEqual(wanted);
+    expect(readWaits('disk=2|futex=9')).toEqual(wanted);
+    expect(readWaits(null)).toEqual([]);
+  });
+});
+
+describe('view', () => {
+  const tasks = new Tasks();
+  tasks.apply(two, true);
+
+  it('sorts, filters, groups', () => {
+    expect(names(tasks)).toEqual(['shell', 'init']);
+    expect(names(tasks, { descending: false })).toEqual(['init', 'shell']);
+    expect(names(tasks, { filter: 'INI' })).toEqual(['init']);
+    expect(names(tasks, { filter: '2' })).toEqual(['shell']);
+    expect(names(tasks, { layout: 'user' })).toEqual(['uid 1000', 'uid 0 (root)']);
+  });
+
+  it('shows children below parents', () => {
+    expect(names(tasks, { layout: 'tree', open: ['1-5'] })).toEqual(['init', '  shell']);
+    expect(names(tasks, { layout: 'tree', filter: 'shell', open: ['1-5'] })).toEqual(['init', '  shell']);
+  });
+
+  it('does not hang on parents in a ring', () => {
+    const ring = new Tasks();
+    ring.apply(snapshot({ key: ['1-1', '2-2', '3-3'], pid: [1, 2, 3], parent_pid: [2, 1, 3], name: ['a', 'b', 'c'], run_ns: [1, 2, 3] }), true);
+    expect(names(ring, { layout: 'tree', open: ['1-1', '2-2'] }).map((name) => name.trim()).sort()).toEqual(['a', 'b', 'c']);
+  });
+
+  it('opens threads with keys of their own', () => {
+    const some = new Tasks();
+    const threads = { rows: 2, columns: { key: ['2-6', '3-7'], process: '2-6', tid: [2, 3], name: ['shell', 'helper'], run_ns: [1e8, 2e8] } };
+    some.apply({ ...two, threads: [threads] }, true);
+    const view = new ViewMaker(some, { ...base, open: ['2-6'] }, SECOND, new Texts()).make();
+    const keys = Array.from(view.keys, (place) => view.fresh[place]);
+    expect(keys).toEqual(['2-6', '2-6/3-7', '2-6/2-6', '1-5']);
+    expect(view.marks[0]! & OPEN).toBe(OPEN);
+    expect(view.marks[1]! & IS_THREAD).toBe(IS_THREAD);
+    expect(view.numbers[1 * NUMBERS + NUMBER_AT.get('cpu')!]).toBeCloseTo(20);
+  });
+
+  it('sends each text once', () => {
+    const texts = new Texts();
+    const first = new ViewMaker(tasks, base, SECOND, texts).make();
+    const second = new ViewMaker(tasks, base, SECOND, texts).make();
+    expect(first.restart).toBe(true);
+    expect(first.fresh).toContain('shell');
+    expect(second.fresh).toEqual([]);
+    expect(second.restart).toBe(false);
+  });
+});
+
+it('sums what is known, and takes the largest of the longest delays', () => {
+  const [a, b] = [new Float64Array(13).fill(NaN), new Float64Array(13).fill(NaN)];
+  a[COUNTER.run_ns] = 1;
+  a[COUNTER.longest_delay_ns] = 5;
+  b[COUNTER.longest_delay_ns] = 7;
+  const total = sum([a, b]);
+  expect(total[COUNTER.run_ns]).toBe(1);
+  expect(total[COUNTER.longest_delay_ns]).toBe(7);
+  expect(total[COUNTER.user_ns]).toBeNaN();
+});

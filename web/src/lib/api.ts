@@ -1,0 +1,141 @@
+// The receiver's HTTP API. In: what is asked. Out: typed answers, or a Problem that says what to do.
+// Types follow /api/v1/openapi.json; only what the page reads is named here.
+import type { Table } from './table';
+
+export interface Session {
+  version: string;
+  login_required: boolean;
+  logged_in: boolean;
+  store: boolean;
+}
+
+export interface Spark {
+  step_ns: number;
+  host_ids: string[];
+  busy_ratio: (number | null)[][];
+}
+
+export interface Fleet {
+  now_ns: string;
+  number: number;
+  skipped: number;
+  hosts: Table;
+  top: Table;
+  spark?: Spark;
+}
+
+export type Summary = Record<string, number | string | boolean | null | undefined>;
+
+export interface Snapshot {
+  host: string;
+  hostname: string;
+  trust: string;
+  boot: string;
+  number: number;
+  skipped: number;
+  begin_ns: string;
+  end_ns: string;
+  end_ms: number;
+  duration_ns: number;
+  source: string;
+  fields: string[];
+  flags: string[];
+  summary: Summary;
+  cpus: Table;
+  processes: Table;
+  /** One for each process that was asked for, or one for all. */
+  threads?: Table[];
+  irqs?: Table;
+}
+
+export interface Gap {
+  begin_ms: number;
+  end_ms: number;
+  intervals: number;
+  reason: string;
+}
+
+export type Line = (number | null)[];
+
+export interface Buckets {
+  grain: string;
+  width_ns: number;
+  t_ms: number[];
+  covered_ns: number[];
+  gaps: Gap[];
+}
+
+export interface Series extends Buckets {
+  kept: { first_ns: string; last_ns: string } | null;
+  columns: Record<string, { sum?: Line; min?: Line; max?: Line }>;
+}
+
+export interface TaskLine {
+  kind: string;
+  key: string;
+  name: string;
+  columns: Record<string, Line>;
+  max_run_ns_per_s?: Line;
+}
+
+export interface Lines extends Buckets {
+  lines: TaskLine[];
+}
+
+/** An answer that is not the one asked for, in the receiver's words. */
+export class Problem extends Error {
+  constructor(
+    readonly status: number,
+    readonly title: string,
+    readonly detail: string,
+    readonly how: string,
+    readonly body: Record<string, unknown>,
+  ) {
+    super(detail || title);
+  }
+}
+
+/** No answer at all. */
+export class Unreachable extends Error {}
+
+type Query = Record<string, string | number | undefined | null>;
+
+export function apiUrl(path: string, query: Query = {}): string {
+  const words = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== '');
+  const search = new URLSearchParams(words.map(([name, value]) => [name, String(value)])).toString();
+  return `/api/v1/${path}${search ? `?${search}` : ''}`;
+}
+
+export const hostPath = (host: string, rest: string): string => `hosts/${encodeURIComponent(host)}/${rest}`;
+
+export async function ask<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
+  let answer: Response;
+  try {
+    answer = await fetch(apiUrl(path, query), { headers: { accept: 'application/json' }, ...(signal ? { signal } : {}) });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new Unreachable('The receiver does not answer.');
+  }
+  if (!answer.ok) throw await problemOf(answer);
+  return (await answer.json()) as T;
+}
+
+async function problemOf(answer: Response): Promise<Problem> {
+  let body: Record<string, unknown> = {};
+  try {
+    body = (await answer.json()) as Record<string, unknown>;
+  } catch {
+    // Not a problem document: the status says what there is to say.
+  }
+  const text = (name: string): string => (typeof body[name] === 'string' ? body[name] : '');
+  return new Problem(answer.status, text('title') || `HTTP ${answer.status}`, text('detail'), text('how'), body);
+}
+
+export async function login(token: string): Promise<void> {
+  const answer = await fetch(apiUrl('login'), {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ token }),
+  });
+  if (!answer.ok) throw await problemOf(answer);
+}

@@ -1,0 +1,99 @@
+// The fleet's rows. In: the receiver's tables. Out: hosts and busiest processes, sorted and searched.
+import type { Fleet } from './api';
+import { getter, numbers, texts } from './table';
+
+export interface HostRow {
+  id: string;
+  name: string;
+  trust: string;
+  source: string;
+  address: string;
+  agent: string;
+  kernel: string;
+  arch: string;
+  state: string;
+  ageNs: number | null;
+  offsetNs: number | null;
+  busy: number | null;
+  threads: number | null;
+  topName: string;
+  topPct: number | null;
+  unattributed: number | null;
+  closed: boolean | null;
+  lost: number | null;
+  spark: readonly (number | null)[];
+}
+
+export function hostsOf(fleet: Fleet): HostRow[] {
+  const table = fleet.hosts;
+  const text = (name: string) => texts(table, name);
+  const number = (name: string): ((row: number) => number | null) => {
+    const get = numbers(table, name);
+    return (row) => (Number.isNaN(get(row)) ? null : get(row));
+  };
+  const [id, name, trust, source, address, agent, kernel, arch, state, topName] = [
+    text('id'), text('hostname'), text('trust'), text('source'), text('address'), text('agent'), text('kernel'), text('arch'), text('state'), text('top_name'),
+  ];
+  const [age, offset, busy, threads, topPct, unattributed, lost] = [
+    number('age_ns'), number('clock_offset_ns'), number('busy_ratio'), number('threads'), number('top_cpu_pct'), number('unattributed_ratio'), number('lost'),
+  ];
+  const closed = getter(table, 'ledger_closed');
+  const sparks = new Map(fleet.spark?.host_ids.map((host, at) => [host, fleet.spark?.busy_ratio[at] ?? []]));
+  return Array.from({ length: table.rows }, (_, row) => {
+    const word = closed(row);
+    return {
+      id: id(row), name: name(row), trust: trust(row), source: source(row), address: address(row), agent: agent(row), kernel: kernel(row),
+      arch: arch(row), state: state(row), ageNs: age(row), offsetNs: offset(row), busy: busy(row), threads: threads(row), topName: topName(row),
+      topPct: topPct(row), unattributed: unattributed(row), closed: word === null ? null : word === true || word === 1, lost: lost(row),
+      spark: sparks.get(id(row)) ?? [],
+    };
+  });
+}
+
+export function sortHosts(hosts: readonly HostRow[], sort: string, descending: boolean, filter: string): HostRow[] {
+  const words = filter.toLowerCase().split(/\s+/).filter((word) => word !== '');
+  const passes = (host: HostRow): boolean => words.every((word) => [host.name, host.agent, host.topName, host.address, host.state, host.trust].some((text) => text.toLowerCase().includes(word)));
+  const sign = descending ? -1 : 1;
+  const key = keyOf(sort);
+  return hosts.filter(passes).sort((a, b) => {
+    const left = key(a);
+    const right = key(b);
+    if (left === right) return a.name < b.name ? -1 : a.name > b.name ? 1 : a.id < b.id ? -1 : 1;
+    if (left === null) return 1;
+    if (right === null) return -1;
+    return (left < right ? -1 : 1) * sign;
+  });
+}
+
+function keyOf(sort: string): (host: HostRow) => number | string | null {
+  switch (sort) {
+    case 'busy': return (host) => host.busy;
+    case 'top': return (host) => host.topName.toLowerCase() || null;
+    case 'threads': return (host) => host.threads;
+    case 'ledger': return (host) => (host.unattributed === null ? null : Math.abs(host.unattributed));
+    case 'loss': return (host) => host.lost;
+    case 'offset': return (host) => (host.offsetNs === null ? null : Math.abs(host.offsetNs));
+    case 'agent': return (host) => host.agent;
+    case 'seen': return (host) => host.ageNs;
+    default: return (host) => host.name.toLowerCase();
+  }
+}
+
+export interface TopRow {
+  hostId: string;
+  hostname: string;
+  key: string;
+  name: string;
+  pct: number;
+  /** 0..1 of the busiest. */
+  share: number;
+}
+
+export function topOf(fleet: Fleet): TopRow[] {
+  const table = fleet.top;
+  const [hostId, hostname, key, name, pct] = [texts(table, 'host_id'), texts(table, 'hostname'), texts(table, 'key'), texts(table, 'name'), numbers(table, 'cpu_pct')];
+  const most = Math.max(100, ...Array.from({ length: table.rows }, (_, row) => pct(row) || 0));
+  return Array.from({ length: table.rows }, (_, row) => ({
+    hostId: hostId(row), hostname: hostname(row), key: key(row), name: name(row), pct: pct(row), share: (pct(row) || 0) / most,
+  }));
+}

@@ -1,0 +1,40 @@
+import { describe, expect, it } from 'vitest';
+import { bytes, clock, count, duration, fixed, msOf, NO_DATA, nsOf, percent, rate, visible } from './format';
+
+describe('numbers', () => {
+  it('keeps no data and zero apart', () => {
+    for (const format of [fixed, percent, rate, count, duration, bytes]) {
+      expect(format(null)).toBe(NO_DATA);
+      expect(format(NaN)).toBe(NO_DATA);
+      expect(format(0)).not.toBe(NO_DATA);
+    }
+  });
+
+  it('gives a zero no sign', () => {
+    expect(fixed(-0.001)).toBe('0.0');
+    expect(fixed(-0.06)).toBe('-0.1');
+  });
+
+  it('chooses the unit of a length of time', () => {
+    expect([830, 12_400, 3_210_000, 999_700_000, 1_500_000_000, 243e9, 90_000e9].map(duration)).toEqual([
+      '830 ns', '12.4 µs', '3.21 ms', '1.00 s', '1.50 s', '4 min 03 s', '25 h 00 min',
+    ]);
+  });
+});
+
+describe('times', () => {
+  it('survives nanoseconds beyond 2^53', () => {
+    expect(msOf('1795273834006713889')).toBeCloseTo(1795273834006.7139, 3);
+    expect(nsOf(1795273834006)).toBe('1795273834006000000');
+    expect(nsOf(msOf('1795273834006000000'))).toBe('1795273834006000000');
+  });
+
+  it('shows UTC on demand', () => {
+    expect(clock(Date.UTC(2026, 10, 21, 14, 5, 3, 250), 'utc', 3)).toBe('14:05:03.250');
+  });
+});
+
+it('makes characters visible that would change the line', () => {
+  expect(visible('a\u001b[31mb\u202ec\nd')).toBe('a␛[31mb\ufffdc␊d');
+  expect(visible('<b>ünï\u{1f600}</b>')).toBe('<b>ünï\u{1f600}</b>');
+});

@@ -1,0 +1,137 @@
+// Numbers and times as text. In: plain numbers, or none. Out: short text with a unit. Why: one number looks the same in every
+// view, and "no data" never looks like zero.
+
+/** What stands where nothing was measured. */
+export const NO_DATA = '–';
+
+export function isNumber(value: number | null | undefined): value is number {
+  return value !== null && value !== undefined && Number.isFinite(value);
+}
+
+/** 12.3; small values keep their zero so that columns stay aligned. */
+export function fixed(value: number | null | undefined, digits = 1): string {
+  if (!isNumber(value)) return NO_DATA;
+  const text = value.toFixed(digits);
+  // A zero has no sign.
+  return text.startsWith('-') && Number(text) === 0 ? text.slice(1) : text;
+}
+
+/** A share of one, as 12.3 %. */
+export function percent(ratio: number | null | undefined, digits = 1): string {
+  return isNumber(ratio) ? `${(ratio * 100).toFixed(digits)} %` : NO_DATA;
+}
+
+/** Counts a second: 0.0, 12.3, 3,210, 1.2 M. */
+export function rate(value: number | null | undefined): string {
+  if (!isNumber(value)) return NO_DATA;
+  if (Math.abs(value) < 100) return value.toFixed(1);
+  return count(value);
+}
+
+export function count(value: number | null | undefined): string {
+  if (!isNumber(value)) return NO_DATA;
+  if (Math.abs(value) >= 1e6) return `${(value / 1e6).toFixed(Math.abs(value) >= 1e8 ? 0 : 1)} M`;
+  return Math.round(value).toLocaleString('en-US');
+}
+
+/** A length of time in the unit that suits it: 830 ns, 12.4 µs, 3.21 ms, 1.50 s, 4 min 03 s. */
+export function duration(ns: number | null | undefined): string {
+  if (!isNumber(ns)) return NO_DATA;
+  const size = Math.abs(ns);
+  if (size === 0) return '0 s';
+  if (size < 999.5) return `${ns.toFixed(0)} ns`;
+  if (size < 999.5e3) return `${short(ns / 1e3)} µs`;
+  if (size < 999.5e6) return `${short(ns / 1e6)} ms`;
+  if (size < 120e9) return `${short(ns / 1e9)} s`;
+  const seconds = Math.round(size / 1e9);
+  const sign = ns < 0 ? '-' : '';
+  if (seconds < 7200) return `${sign}${Math.floor(seconds / 60)} min ${pad(seconds % 60)} s`;
+  if (seconds < 172_800) return `${sign}${Math.floor(seconds / 3600)} h ${pad(Math.floor((seconds % 3600) / 60))} min`;
+  return `${sign}${Math.floor(seconds / 86_400)} d ${Math.floor((seconds % 86_400) / 3600)} h`;
+}
+
+function short(value: number): string {
+  const size = Math.abs(value);
+  return value.toFixed(size < 10 ? 2 : size < 100 ? 1 : 0);
+}
+
+export function bytes(value: number | null | undefined): string {
+  if (!isNumber(value)) return NO_DATA;
+  const units = ['B', 'kB', 'MB', 'GB', 'TB'];
+  let size = value;
+  let unit = 0;
+  while (size >= 1000 && unit < units.length - 1) {
+    size /= 1000;
+    unit += 1;
+  }
+  return `${unit === 0 ? size.toFixed(0) : short(size)} ${units[unit] ?? ''}`;
+}
+
+export type Zone = 'local' | 'utc';
+
+const formats = new Map<string, Intl.DateTimeFormat>();
+
+function formatter(zone: Zone, options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat {
+  const key = zone + JSON.stringify(options);
+  let made = formats.get(key);
+  if (!made) {
+    made = new Intl.DateTimeFormat('en-GB', zone === 'utc' ? { ...options, timeZone: 'UTC' } : options);
+    formats.set(key, made);
+  }
+  return made;
+}
+
+const CLOCK: Intl.DateTimeFormatOptions = { hour: '2-digit', minute: '2-digit', second: '2-digit', hour12: false };
+const DAY: Intl.DateTimeFormatOptions = { year: 'numeric', month: '2-digit', day: '2-digit' };
+
+/** 14:05:03, with `digits` of the second's fraction. */
+export function clock(ms: number | null | undefined, zone: Zone, digits = 0): string {
+  if (!isNumber(ms)) return NO_DATA;
+  const text = formatter(zone, CLOCK).format(ms);
+  if (digits === 0) return text;
+  const fraction = Math.floor(((ms % 1000) + 1000) % 1000);
+  return `${text}.${String(fraction).padStart(3, '0').slice(0, digits)}`;
+}
+
+/** 2026-11-21. */
+export function day(ms: number, zone: Zone): string {
+  const part = Object.fromEntries(formatter(zone, DAY).formatToParts(ms).map((piece) => [piece.type, piece.value]));
+  return `${part['year']}-${part['month']}-${part['day']}`;
+}
+
+export function dateTime(ms: number | null | undefined, zone: Zone, digits = 0): string {
+  return isNumber(ms) ? `${day(ms, zone)} ${clock(ms, zone, digits)}` : NO_DATA;
+}
+
+/** `local` with its offset, or UTC. */
+export function zoneName(zone: Zone, ms = Date.now()): string {
+  if (zone === 'utc') return 'UTC';
+  const minutes = -new Date(ms).getTimezoneOffset();
+  const size = Math.abs(minutes);
+  return `UTC${minutes < 0 ? '−' : '+'}${pad(Math.floor(size / 60))}:${pad(size % 60)}`;
+}
+
+function pad(value: number): string {
+  return String(value).padStart(2, '0');
+}
+
+/** ns since the UNIX epoch as the API's digits, from milliseconds, exact. */
+export function nsOf(ms: number): string {
+  const whole = Math.floor(ms);
+  return (BigInt(whole) * 1_000_000n + BigInt(Math.round((ms - whole) * 1e6))).toString();
+}
+
+/** Milliseconds with a fraction, from the API's digits. */
+export function msOf(ns: string): number {
+  const value = BigInt(ns);
+  return Number(value / 1_000_000n) + Number(value % 1_000_000n) / 1e6;
+}
+
+/** Control and direction characters of names from other machines, made visible; layout cannot be broken by them. */
+export function visible(text: string): string {
+  // eslint-disable-next-line no-control-regex
+  return text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g, (char) => {
+    const code = char.charCodeAt(0);
+    return code < 0x20 ? String.fromCharCode(0x2400 + code) : '\ufffd';
+  });
+}

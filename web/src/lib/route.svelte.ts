@@ -1,0 +1,77 @@
+// Where the user is. In: the address. Out: view, host and settings, and back. Why: every state has a link.
+
+export type ViewName = 'fleet' | 'live';
+
+export interface Place {
+  view: ViewName;
+  host: string;
+  query: Record<string, string>;
+}
+
+const HOST_VIEWS: readonly string[] = ['live'];
+
+export function parse(path: string, search: string): Place {
+  const parts = path.split('/').filter((part) => part !== '').map(safeDecode);
+  const query = Object.fromEntries(new URLSearchParams(search));
+  const [kind = '', host = '', view = 'live'] = parts;
+  if (kind !== 'host' || host === '') return { view: 'fleet', host: '', query };
+  return { view: HOST_VIEWS.includes(view) ? (view as ViewName) : 'live', host, query };
+}
+
+function safeDecode(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+export function href(place: { view: ViewName; host?: string; query?: Record<string, string | undefined> }): string {
+  const { view, host = '', query = {} } = place;
+  const path =
+    view === 'fleet' ? '/'
+    : `/host/${encodeURIComponent(host)}${view === 'live' ? '' : `/${view}`}`;
+  const words = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== undefined && entry[1] !== '');
+  const search = new URLSearchParams(words).toString();
+  return search ? `${path}?${search}` : path;
+}
+
+class Route {
+  place = $state.raw<Place>(parse(location.pathname, location.search));
+
+  constructor() {
+    addEventListener('popstate', () => (this.place = parse(location.pathname, location.search)));
+  }
+
+  /** A new page in the history. */
+  go(address: string): void {
+    history.pushState(null, '', address);
+    this.place = parse(location.pathname, location.search);
+  }
+
+  /** Changes settings in the address, without a new page in the history. */
+  set(changes: Record<string, string | undefined>, push = false): void {
+    const query: Record<string, string | undefined> = { ...this.place.query, ...changes };
+    const address = href({ ...this.place, query });
+    if (address === location.pathname + location.search) return;
+    if (push) history.pushState(null, '', address);
+    else history.replaceState(null, '', address);
+    this.place = parse(location.pathname, location.search);
+  }
+
+  get query(): Record<string, string> {
+    return this.place.query;
+  }
+}
+
+export const route = new Route();
+
+/** Links within the page do not load it anew. */
+export function followLinks(event: MouseEvent): void {
+  if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  const link = event.target instanceof Element ? event.target.closest('a') : null;
+  if (!link || link.origin !== location.origin || link.target || link.hasAttribute('download')) return;
+  if (link.pathname.startsWith('/api/')) return;
+  event.preventDefault();
+  route.go(link.pathname + link.search);
+}

@@ -1,0 +1,38 @@
+// Who may look. In: the receiver's answer. Out: whether a login is needed. Why: off loopback the receiver asks for a token.
+import { feed } from '../feed/feed.svelte';
+import { ask, login, Problem, type Session } from './api';
+
+class SessionState {
+  known = $state.raw<Session | null>(null);
+  refused = $state('');
+
+  constructor() {
+    void this.look();
+  }
+
+  get needsLogin(): boolean {
+    return feed.link.state === 'login' || (this.known !== null && this.known.login_required && !this.known.logged_in);
+  }
+
+  async look(): Promise<void> {
+    try {
+      this.known = await ask<Session>('session');
+    } catch (error) {
+      if (error instanceof Problem && error.status === 401) this.known = { version: '', login_required: true, logged_in: false, store: false };
+    }
+  }
+
+  async login(token: string): Promise<boolean> {
+    try {
+      await login(token);
+    } catch (error) {
+      this.refused = error instanceof Problem ? [error.detail || error.title, error.how].filter((text) => text !== '').join(' ') : 'The receiver does not answer.';
+      return false;
+    }
+    this.refused = '';
+    location.reload();
+    return true;
+  }
+}
+
+export const session = new SessionState();

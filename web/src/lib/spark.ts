@@ -1,0 +1,35 @@
+// A sparkline on a canvas. In: shares 0..1, null where nothing came. Out: a drawing. Why: a thousand small charts must be cheap.
+
+interface Spark {
+  values: readonly (number | null)[];
+  ink: { line: string; gap: string };
+}
+
+const WIDTH = 116;
+const HEIGHT = 22;
+
+export function sparkline(canvas: HTMLCanvasElement, spark: Spark): { update: (spark: Spark) => void } {
+  draw(canvas, spark);
+  return { update: (next) => draw(canvas, next) };
+}
+
+function draw(canvas: HTMLCanvasElement, { values, ink }: Spark): void {
+  const scale = devicePixelRatio || 1;
+  if (canvas.width !== WIDTH * scale) {
+    canvas.width = WIDTH * scale;
+    canvas.height = HEIGHT * scale;
+  }
+  const context = canvas.getContext('2d');
+  if (!context) return;
+  context.setTransform(scale, 0, 0, scale, 0, 0);
+  context.clearRect(0, 0, WIDTH, HEIGHT);
+  const step = WIDTH / Math.max(values.length, 1);
+  context.fillStyle = ink.gap;
+  context.fillRect(0, HEIGHT - 1, WIDTH, 1);
+  context.fillStyle = ink.line;
+  values.forEach((value, at) => {
+    if (value === null) return;
+    const height = Math.max(value > 0 ? 1 : 0, Math.min(value, 1) * (HEIGHT - 2));
+    context.fillRect(at * step, HEIGHT - 1 - height, Math.max(step - 0.25, 0.75), height);
+  });
+}

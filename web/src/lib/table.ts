@@ -1,0 +1,44 @@
+// The API's column tables. In: parsed JSON. Out: one value of one row, whatever form its column has.
+// Why: a column is an array, one value for all rows, or a dictionary with an index; nobody else needs to know.
+
+export type Value = string | number | boolean | null;
+export type Column = Value | Value[] | { values: Value[]; index: number[] };
+export interface Table {
+  rows: number;
+  total?: number;
+  columns: Record<string, Column>;
+}
+
+export type Getter = (row: number) => Value;
+
+const NOTHING: Getter = () => null;
+
+/** Reads one column; a column that is absent has no data in any row. */
+export function getter(table: Table, name: string): Getter {
+  const column = Object.hasOwn(table.columns, name) ? table.columns[name] : undefined;
+  if (column === undefined || column === null) return NOTHING;
+  if (Array.isArray(column)) return (row) => column[row] ?? null;
+  if (typeof column !== 'object') return () => column;
+  const { values, index } = column;
+  return (row) => values[index[row] ?? -1] ?? null;
+}
+
+export function numbers(table: Table, name: string): (row: number) => number {
+  const get = getter(table, name);
+  return (row) => {
+    const value = get(row);
+    return typeof value === 'number' ? value : NaN;
+  };
+}
+
+export function texts(table: Table, name: string): (row: number) => string {
+  const get = getter(table, name);
+  return (row) => {
+    const value = get(row);
+    return value === null ? '' : String(value);
+  };
+}
+
+export function has(table: Table, name: string): boolean {
+  return Object.hasOwn(table.columns, name) && table.columns[name] !== null;
+}

@@ -1,0 +1,118 @@
+// The last minutes of a host and of chosen tasks. In: the receiver's memory of them, then each snapshot. Out: lines for a plot.
+// Why: a plot that opens shows the past at once and goes on without asking again.
+import { feed } from '../feed/feed.svelte';
+import type { Head } from '../feed/messages';
+import { ask, hostPath, type Gap, type Lines, type Series } from './api';
+import { MODES } from './modes';
+import { nsOf } from './format';
+
+/** Points of the past. */
+const MOST_POINTS = 720;
+/** What comes live is kept one by one, up to this many. */
+const MOST_LIVE = 3_700;
+export const MOST_LINES = 8;
+
+export interface TraceLine {
+  key: string;
+  name: string;
+  values: (number | null)[];
+}
+
+export class Trace {
+  times = $state.raw<number[]>([]);
+  /** By mode, in percent of one CPU. */
+  modes = $state.raw<Record<string, (number | null)[]>>({});
+  lines = $state.raw<TraceLine[]>([]);
+  gaps = $state.raw<Gap[]>([]);
+  private serial = 0;
+  private stop: () => void = () => undefined;
+
+  constructor(
+    readonly host: string,
+    readonly spanS: number,
+    readonly tasks: readonly { key: string; name: string }[],
+  ) {}
+
+  /** `untilMs`: a past moment to end at; null: goes on live. */
+  start(untilMs: number | null): void {
+    const keys = this.tasks.map((task) => task.key);
+    this.serial += 1;
+    void this.fill(untilMs, this.serial);
+    if (untilMs !== null) return;
+    feed.watch(keys);
+    this.stop = feed.listen((report) => this.append(report.head, new Map(report.watched)));
+  }
+
+  end(): void {
+    this.serial += 1;
+    this.stop();
+  }
+
+  private async fill(untilMs: number | null, mine: number): Promise<void> {
+    const until = untilMs ?? feed.head?.endMs ?? Date.now();
+    const range = { since: nsOf(until - this.spanS * 1000), until: nsOf(until), points: this.points() };
+    const threads = this.tasks.filter((task) => task.key.includes('/')).map((task) => task.key.split('/')[1]!);
+    const processes = this.tasks.filter((task) => !task.key.includes('/')).map((task) => task.key);
+    try {
+      const [series, lines] = await Promise.all([
+        ask<Series>(hostPath(this.host, 'series'), range),
+        this.tasks.length === 0 ? null : ask<Lines>(hostPath(this.host, 'lines'), { ...range, threads: threads.join(','), processes: processes.join(',') }),
+      ]);
+      if (mine === this.serial) this.put(series, lines);
+    } catch {
+      // The past is not there (no store, or the host is new): the plot begins now. Live data says if the receiver is lost.
+    }
+  }
+
+  /** Two intervals to a bucket: with one, those that come a little late would leave holes. */
+  private points(): number {
+    const intervalS = Math.max((feed.head?.durationNs ?? 1e9) / 1e9, 0.1);
+    return Math.max(2, Math.min(MOST_POINTS, Math.floor(this.spanS / (2 * intervalS))));
+  }
+
+  private put(series: Series, lines: Lines | null): void {
+    // A bucket ends with its interval; the live points stand at their ends too.
+    const width = series.width_ns / 1e6;
+    const times = series.t_ms.map((ms) => (ms + width) / 1000);
+    const share = (values: readonly (number | null)[] | undefined, covered: readonly number[]): (number | null)[] =>
+      covered.map((ns, at) => (ns > 0 && values?.[at] !== null && values?.[at] !== undefined ? (values[at] * 100) / ns : null));
+    const after = this.times.filter((time) => time > (times.at(-1) ?? 0));
+    const kept = this.times.length - after.length;
+    const join = (past: (number | null)[], live: (number | null)[] | undefined): (number | null)[] => [...past, ...(live ?? after.map(() => null)).slice(live ? kept : 0)];
+    const modes: Record<string, (number | null)[]> = {};
+    for (const mode of MODES) modes[mode.name] = join(share(series.columns[mode.name]?.sum, series.covered_ns), this.modes[mode.name]);
+    const pasts = new Map((lines?.lines ?? []).map((line) => [line.key, share(line.columns['run_ns'], lines?.covered_ns ?? [])]));
+    this.lines = this.tasks.map((task) => {
+      const past = pasts.get(task.key.split('/').at(-1)!) ?? times.map(() => null);
+      return { ...task, values: join(past, this.lines.find((line) => line.key === task.key)?.values) };
+    });
+    this.modes = modes;
+    this.gaps = series.gaps;
+    this.times = [...times, ...after];
+  }
+
+  private append(head: Head, watched: ReadonlyMap<string, number>): void {
+    const time = head.endMs / 1000;
+    if (time <= (this.times.at(-1) ?? 0)) return;
+    const oldest = time - this.spanS;
+    let drop = this.times.findIndex((at) => at >= oldest);
+    if (drop < 0) drop = this.times.length;
+    drop = Math.max(drop, this.times.length + 1 - MOST_LIVE);
+    const hole = this.times.length > 0 && time - this.times.at(-1)! > (head.durationNs / 1e9) * 2.5;
+    const push = (values: readonly (number | null)[], value: number | null): (number | null)[] => [...values.slice(drop), ...(hole ? [null] : []), value];
+    const number = (value: unknown): number | null => (typeof value === 'number' && Number.isFinite(value) ? value : null);
+    const modes: Record<string, (number | null)[]> = {};
+    for (const mode of MODES) {
+      const ns = number(head.summary[mode.name]);
+      modes[mode.name] = push(this.modes[mode.name] ?? this.times.map(() => null), ns === null ? null : (ns * 100) / head.durationNs);
+    }
+    this.modes = modes;
+    const shown = this.lines.length === this.tasks.length ? this.lines : this.tasks.map((task) => ({ ...task, values: this.times.map(() => null) }));
+    this.lines = shown.map((line) => ({ ...line, values: push(line.values, number(watched.get(line.key))) }));
+    if (hole) {
+      const begin = this.times.at(-1)! * 1000;
+      this.gaps = [...this.gaps.filter((gap) => gap.end_ms / 1000 > oldest), { begin_ms: begin, end_ms: head.endMs - head.durationNs / 1e6, intervals: 0, reason: 'nothing came' }];
+    }
+    this.times = [...this.times.slice(drop), ...(hole ? [time - head.durationNs / 1e9] : []), time];
+  }
+}

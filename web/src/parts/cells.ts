@@ -1,0 +1,100 @@
+// The text of a grid's cells. In: a view and a row's number. Out: text, ready to be drawn. Why: only rows on screen are
+// formatted, and the rules (no data, unit, marks) can be tested without a browser.
+import { count, duration, fixed, NO_DATA, rate, visible } from '../lib/format';
+import { type GridColumn, NUMBER_AT, NUMBERS, TEXT_AT, TEXTS } from '../feed/columns';
+import { BORN, ENDED, EXPANDABLE, IS_GROUP, IS_THREAD, ODD, OPEN, type View } from '../feed/view';
+
+export type PercentUnit = 'cpu' | 'host';
+
+export interface RowText {
+  at: number;
+  key: string;
+  owner: string;
+  depth: number;
+  isThread: boolean;
+  isGroup: boolean;
+  /** null: there is nothing to open. */
+  isOpen: boolean | null;
+  /** `+` began, `†` ended, `‡` both in this interval, `!` odd figures. */
+  mark: string;
+  markHelp: string;
+  ended: boolean;
+  cells: { text: string; isNone: boolean; isZero: boolean }[];
+  /** 0..1, of the %CPU bar. */
+  share: number;
+}
+
+
+export function valueAt(view: View, row: number, column: string): number {
+  const at = NUMBER_AT.get(column);
+  return at === undefined ? NaN : view.numbers[row * NUMBERS + at]!;
+}
+
+export function textAt(view: View, texts: readonly string[], row: number, column: string): string {
+  const at = TEXT_AT.get(column);
+  return at === undefined ? '' : (texts[view.texts[row * TEXTS + at]!] ?? '');
+}
+
+export function cellText(column: GridColumn, value: number, unit: PercentUnit, cpus: number): string {
+  switch (column.unit) {
+    case 'share':
+      // Ready and blocked time are not CPU time: their share is of the interval in both units.
+      return fixed(unit === 'host' && isUtilization(column) && cpus > 0 ? value / cpus : value);
+    case 'per_s':
+      return rate(value);
+    case 'ns':
+      return value === 0 ? '0' : duration(value);
+    case 'plain':
+      if (column.id === 'uid' && value === 0) return 'root';
+      return Number.isNaN(value) ? NO_DATA : Math.abs(value) > 9_999 ? String(value) : count(value).replace(',', '');
+    case 'text':
+      return '';
+  }
+}
+
+export function isUtilization(column: GridColumn): boolean {
+  return column.id === 'cpu' || column.id === 'user' || column.id === 'system';
+}
+
+export function rowText(
+  view: View, texts: readonly string[], row: number, columns: readonly GridColumn[], unit: PercentUnit, cpus: number, largest: number,
+): RowText {
+  const marks = view.marks[row]!;
+  const run = valueAt(view, row, 'cpu');
+  const odd = texts[view.flags[row]!] ?? '';
+  return {
+    at: row,
+    key: texts[view.keys[row]!] ?? '',
+    owner: texts[view.owners[row]!] ?? '',
+    depth: view.depths[row]!,
+    isThread: (marks & IS_THREAD) !== 0,
+    isGroup: (marks & IS_GROUP) !== 0,
+    isOpen: marks & EXPANDABLE ? (marks & OPEN) !== 0 : null,
+    mark: markOf(marks),
+    markHelp: markHelp(marks, odd),
+    ended: (marks & ENDED) !== 0,
+    share: run > 0 && largest > 0 ? Math.min(run / largest, 1) : 0,
+    cells: columns.map((column) => {
+      if (column.unit === 'text') {
+        const text = visible(textAt(view, texts, row, column.id));
+        return { text, isNone: text === '', isZero: false };
+      }
+      const value = valueAt(view, row, column.id);
+      return { text: groupId(column, marks) + cellText(column, value, unit, cpus), isNone: Number.isNaN(value), isZero: value === 0 };
+    }),
+  };
+}
+
+function groupId(column: GridColumn, marks: number): string {
+  return column.id === 'pid' && marks & IS_GROUP ? '×' : '';
+}
+
+function markOf(marks: number): string {
+  const life = (marks & BORN && marks & ENDED) ? '‡' : marks & ENDED ? '†' : marks & BORN ? '+' : '';
+  return marks & ODD ? `${life}!` : life;
+}
+
+function markHelp(marks: number, odd: string): string {
+  const life = (marks & BORN && marks & ENDED) ? 'began and ended in this interval' : marks & ENDED ? 'ended in this interval' : marks & BORN ? 'began in this interval' : '';
+  return [life, odd === '' ? '' : `odd: ${visible(odd)}`].filter((text) => text !== '').join('; ');
+}

@@ -1,0 +1,229 @@
+// uPlot with our rules. In: lines, gaps, colours. Out: options and data. Why: gaps are holes with a reason, never a line
+// across; times are in the zone that the user chose; every chart looks alike.
+import type { Gap } from '../lib/api';
+import { clock, day, type Zone } from '../lib/format';
+import uPlot from 'uplot';
+
+export interface PlotLine {
+  label: string;
+  color: string;
+  values: readonly (number | null)[];
+  /** Drawn as an area on the one before it. */
+  stacked?: boolean;
+  dashed?: boolean;
+  width?: number;
+}
+
+export interface PlotData {
+  /** Seconds since the epoch. */
+  times: readonly number[];
+  lines: readonly PlotLine[];
+  gaps: readonly Gap[];
+}
+
+export interface PlotColors {
+  text: string;
+  grid: string;
+  gap: string;
+  panel: string;
+}
+
+/** Stacked lines become sums; where any part has no data, so has the sum. */
+export function stack(lines: readonly PlotLine[]): (number | null)[][] {
+  const sums: (number | null)[][] = [];
+  let below: (number | null)[] | null = null;
+  for (const line of lines) {
+    if (!line.stacked) {
+      sums.push([...line.values]);
+      continue;
+    }
+    const base: (number | null)[] | null = below;
+    const sum: (number | null)[] = line.values.map((value, at) => {
+      const under = base ? (base[at] ?? null) : 0;
+      return value === null || under === null || !Number.isFinite(value) ? under : value + under;
+    });
+    // No part at all is no data.
+    for (let at = 0; at < sum.length; at += 1) {
+      if (!base && (line.values[at] === null || line.values[at] === undefined)) sum[at] = null;
+    }
+    sums.push(sum);
+    below = sum;
+  }
+  return sums;
+}
+
+export function toUplot(data: PlotData): uPlot.AlignedData {
+  return [data.times as number[], ...stack(data.lines)] as uPlot.AlignedData;
+}
+
+export interface PlotSetup {
+  width: number;
+  height: number;
+  zone: Zone;
+  unit: string;
+  data: () => PlotData;
+  colors: PlotColors;
+  max?: number | undefined;
+  range?: () => [number, number] | null;
+  onpick?: ((seconds: number) => void) | undefined;
+  onbrush?: ((from: number, to: number) => void) | undefined;
+  onhover?: ((at: number | null) => void) | undefined;
+  mark?: () => number | null;
+}
+
+export function options(setup: PlotSetup): uPlot.Options {
+  const { colors, zone } = setup;
+  const lines = setup.data().lines;
+  const axis = { stroke: colors.text, grid: { stroke: colors.grid, width: 1 }, ticks: { stroke: colors.grid, size: 4 }, font: '11px Inter, system-ui, sans-serif' };
+  return {
+    width: setup.width,
+    height: setup.height,
+    padding: [8, 10, 0, 0],
+    legend: { show: false },
+    cursor: {
+      drag: { x: setup.onbrush !== undefined, y: false, setScale: false },
+      points: { size: 5 },
+      y: false,
+    },
+    scales: {
+      x: { time: true, range: (_plot, min, max) => setup.range?.() ?? [min, max] },
+      y: { range: (_plot, _min, max) => [0, setup.max ?? nice(max)] },
+    },
+    axes: [
+      { ...axis, size: 26, gap: 4, values: (_plot, ticks) => timeLabels(ticks, zone) },
+      { ...axis, size: 44, gap: 4, values: (_plot, ticks) => ticks.map((tick) => String(tick)) },
+    ],
+    series: [{}, ...lines.map(seriesOf)],
+    bands: bandsOf(lines),
+    hooks: {
+      drawClear: [(plot) => drawGaps(plot, setup)],
+      draw: [(plot) => drawMark(plot, setup)],
+      setCursor: [(plot) => setup.onhover?.(plot.cursor.idx ?? null)],
+      setSelect: [(plot) => brushed(plot, setup)],
+      ready: [(plot) => listenForClicks(plot, setup)],
+    },
+  };
+}
+
+function seriesOf(line: PlotLine): uPlot.Series {
+  return {
+    label: line.label,
+    stroke: line.color,
+    width: line.width ?? (line.stacked ? 0.75 : 1.5),
+    ...(line.stacked ? { fill: fade(line.color, 0.72) } : {}),
+    ...(line.dashed ? { dash: [3, 3] } : {}),
+    spanGaps: false,
+    points: { show: false },
+  };
+}
+
+/** An area above another ends where that one begins. */
+function bandsOf(lines: readonly PlotLine[]): uPlot.Band[] {
+  const bands: uPlot.Band[] = [];
+  let below = -1;
+  lines.forEach((line, at) => {
+    if (!line.stacked) return;
+    if (below >= 0) bands.push({ series: [at + 1, below + 1], fill: fade(line.color, 0.72) });
+    below = at;
+  });
+  return bands;
+}
+
+export function fade(color: string, alpha: number): string {
+  const rgb = color.match(/^rgba?\((\d+)[, ]+(\d+)[, ]+(\d+)/);
+  if (rgb) return `rgba(${rgb[1]}, ${rgb[2]}, ${rgb[3]}, ${alpha})`;
+  const hex = color.match(/^#(..)(..)(..)$/);
+  if (hex) return `rgba(${parseInt(hex[1]!, 16)}, ${parseInt(hex[2]!, 16)}, ${parseInt(hex[3]!, 16)}, ${alpha})`;
+  return color;
+}
+
+/** The end of the axis: a little above the largest value, and never a flat zero. */
+export function nice(max: number | null): number {
+  if (max === null || !Number.isFinite(max) || max <= 0) return 1;
+  const step = 10 ** Math.floor(Math.log10(max));
+  for (const factor of [1, 1.5, 2, 3, 4, 5, 6, 8, 10]) if (factor * step >= max * 1.02) return factor * step;
+  return max * 1.1;
+}
+
+function timeLabels(ticks: number[], zone: Zone): string[] {
+  const isFine = ticks.length > 1 && ticks[1]! - ticks[0]! < 60;
+  const isCoarse = ticks.length > 1 && ticks[1]! - ticks[0]! >= 86_400;
+  return ticks.map((tick) => {
+    if (isCoarse) return day(tick * 1000, zone).slice(5);
+    const text = clock(tick * 1000, zone);
+    return isFine ? text : text === '00:00:00' ? day(tick * 1000, zone).slice(5) : text.slice(0, 5);
+  });
+}
+
+function drawGaps(plot: uPlot, setup: PlotSetup): void {
+  const { ctx, bbox } = plot;
+  ctx.save();
+  for (const gap of setup.data().gaps) {
+    const from = Math.max(plot.valToPos(gap.begin_ms / 1000, 'x', true), bbox.left);
+    const to = Math.min(plot.valToPos(gap.end_ms / 1000, 'x', true), bbox.left + bbox.width);
+    if (!(to > from)) continue;
+    hatch(ctx, from, bbox.top, Math.max(to - from, 2), bbox.height, setup.colors.gap);
+    const label = gap.reason;
+    ctx.font = `${11 * devicePixelRatio}px Inter, system-ui, sans-serif`;
+    if (ctx.measureText(label).width + 8 < to - from) {
+      ctx.fillStyle = setup.colors.text;
+      ctx.textAlign = 'center';
+      ctx.fillText(label, (from + to) / 2, bbox.top + bbox.height / 2);
+    }
+  }
+  ctx.restore();
+}
+
+function hatch(ctx: CanvasRenderingContext2D, x: number, y: number, width: number, height: number, color: string): void {
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(x, y, width, height);
+  ctx.clip();
+  ctx.strokeStyle = color;
+  ctx.lineWidth = devicePixelRatio;
+  ctx.beginPath();
+  const step = 7 * devicePixelRatio;
+  for (let at = x - height; at < x + width; at += step) {
+    ctx.moveTo(at, y + height);
+    ctx.lineTo(at + height, y);
+  }
+  ctx.stroke();
+  ctx.restore();
+}
+
+function drawMark(plot: uPlot, setup: PlotSetup): void {
+  const at = setup.mark?.() ?? null;
+  if (at === null) return;
+  const { ctx, bbox } = plot;
+  const x = plot.valToPos(at, 'x', true);
+  if (x < bbox.left || x > bbox.left + bbox.width) return;
+  ctx.save();
+  ctx.strokeStyle = setup.colors.text;
+  ctx.lineWidth = 1.5 * devicePixelRatio;
+  ctx.beginPath();
+  ctx.moveTo(x, bbox.top);
+  ctx.lineTo(x, bbox.top + bbox.height);
+  ctx.stroke();
+  ctx.restore();
+}
+
+function brushed(plot: uPlot, setup: PlotSetup): void {
+  const { left, width } = plot.select;
+  if (width < 4 || !setup.onbrush) return;
+  const from = plot.posToVal(left, 'x');
+  const to = plot.posToVal(left + width, 'x');
+  plot.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+  setup.onbrush(from, to);
+}
+
+/** A click is a press and release at one place; a drag is a brush. */
+function listenForClicks(plot: uPlot, setup: PlotSetup): void {
+  if (!setup.onpick) return;
+  let pressed = 0;
+  plot.over.addEventListener('mousedown', (event) => (pressed = event.clientX));
+  plot.over.addEventListener('click', (event) => {
+    if (Math.abs(event.clientX - pressed) > 3) return;
+    const box = plot.over.getBoundingClientRect();
+    setup.onpick?.(plot.posToVal(event.clientX - box.left, 'x'));
+  });
+}

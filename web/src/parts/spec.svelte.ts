@@ -1,0 +1,80 @@
+// How the grid is seen. In: the address. Out: the worker's order, columns, units. Why: every setting has a link, and both the
+// live and the past grid read the same words.
+import { COLUMN_BY_ID, DEFAULT_COLUMNS, isMeasured, type GridColumn } from '../feed/columns';
+import { feed } from '../feed/feed.svelte';
+import type { Layout, Spec } from '../feed/view';
+import { route } from '../lib/route.svelte';
+import type { PercentUnit } from './cells';
+
+const LAYOUTS: readonly string[] = ['list', 'tree', 'program', 'user', 'container', 'threads'];
+
+class GridSpec {
+  get layout(): Layout {
+    const word = route.query['by'] ?? '';
+    return LAYOUTS.includes(word) ? (word as Layout) : 'list';
+  }
+
+  get sort(): string {
+    const word = (route.query['sort'] ?? '').replace(/^-/, '');
+    return COLUMN_BY_ID.has(word) ? word : 'cpu';
+  }
+
+  get descending(): boolean {
+    return route.query['sort'] === undefined || route.query['sort'].startsWith('-');
+  }
+
+  get filter(): string {
+    return route.query['q'] ?? '';
+  }
+
+  get open(): string[] {
+    return (route.query['open'] ?? '').split(',').filter((key) => key !== '');
+  }
+
+  get hideIdle(): boolean {
+    return route.query['idle'] === 'hide';
+  }
+
+  get unit(): PercentUnit {
+    return route.query['unit'] === 'host' ? 'host' : 'cpu';
+  }
+
+  /** What the user chose; else those of the usual ones that the source measures. */
+  get columns(): GridColumn[] {
+    const wanted = (route.query['cols'] ?? '').split(',').filter((id) => COLUMN_BY_ID.has(id));
+    if (wanted.length > 0) return ['name', ...wanted.filter((id) => id !== 'name')].map((id) => COLUMN_BY_ID.get(id)!);
+    const usual = DEFAULT_COLUMNS.map((id) => COLUMN_BY_ID.get(id)!);
+    const measured = feed.head?.measured;
+    return measured ? usual.filter((column) => isMeasured(column, measured)) : usual;
+  }
+
+  get spec(): Spec {
+    return { layout: this.layout, sort: this.sort, descending: this.descending, filter: this.filter, open: this.open, hideIdle: this.hideIdle };
+  }
+
+  setSort(column: string): void {
+    const isText = COLUMN_BY_ID.get(column)?.unit === 'text';
+    const descending = this.sort === column ? !this.descending : !isText && column !== 'pid' && column !== 'uid';
+    route.set({ sort: column === 'cpu' && descending ? undefined : (descending ? '-' : '') + column });
+  }
+
+  toggleOpen(key: string): void {
+    const open = this.open;
+    route.set({ open: (open.includes(key) ? open.filter((one) => one !== key) : [...open, key]).join(',') || undefined });
+  }
+
+  setLayout(layout: Layout): void {
+    route.set({ by: layout === 'list' ? undefined : layout, open: undefined });
+  }
+
+  toggleUnit(): void {
+    route.set({ unit: this.unit === 'cpu' ? 'host' : undefined });
+  }
+
+  setColumns(ids: readonly string[]): void {
+    const same = ids.length === DEFAULT_COLUMNS.length && ids.every((id, at) => id === DEFAULT_COLUMNS[at]);
+    route.set({ cols: same ? undefined : ids.join(',') });
+  }
+}
+
+export const gridSpec = new GridSpec();

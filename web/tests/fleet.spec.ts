@@ -1,0 +1,55 @@
+// The fleet, by what a user sees and does.
+import { AxeBuilder } from '@axe-core/playwright';
+import { expect, test } from './receiver';
+
+test('every host is listed with CPU, ledger, trust and age', async ({ page, receiver }) => {
+  await page.goto(receiver.url);
+  await expect(page.getByRole('heading', { name: 'Hosts', exact: true })).toBeVisible();
+  const row = page.getByRole('row', { name: /sim-00001/ });
+  await expect(row).toContainText('unauthenticated');
+  await expect(row.locator('.busy')).toContainText(/\d+\.\d %/);
+  await expect(row.locator('.ledger')).toContainText(/[✓✗] -?\d+\.\d\d %/);
+  await expect(row.locator('.seen')).toContainText(/\d\.\d s/);
+  await expect(page.getByRole('status').filter({ hasText: 'reporting' })).toContainText('4 of 4');
+  await expect(page.getByRole('region', { name: 'busiest processes', exact: true }).getByRole('listitem').first()).toContainText(/\d/);
+});
+
+test('search, sort and Enter work from the keyboard alone', async ({ page, receiver }) => {
+  await page.goto(receiver.url);
+  await expect(page.getByRole('row', { name: /sim-00002/ })).toBeVisible();
+  await page.keyboard.press('/');
+  await page.keyboard.type('sim-00002');
+  await expect(page.getByRole('row', { name: /sim-/ })).toHaveCount(1);
+  await expect(page).toHaveURL(/q=sim-00002/);
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Enter');
+  await expect(page).toHaveURL(/\/host\//);
+  await expect(page.getByRole('heading', { name: 'sim-00002' })).toBeVisible();
+});
+
+test('a host that stops reporting is silent, not zero', async ({ page, receiver }) => {
+  await page.goto(receiver.url);
+  await expect(page.getByRole('row', { name: /sim-00002/ })).toBeVisible();
+  await receiver.silence();
+  try {
+    await expect(page.getByRole('row', { name: /sim-00002/ }).locator('[data-state=stopped]')).toContainText('silent', { timeout: 30_000 });
+    await page.getByRole('link', { name: 'sim-00002', exact: true }).click();
+    await expect(page.locator('[data-state=stopped]')).toContainText('Agent silent', { timeout: 20_000 });
+  } finally {
+    receiver.simulate();
+  }
+});
+
+for (const scheme of ['light', 'dark'] as const) {
+  for (const width of [360, 1440]) {
+    test(`axe finds nothing: fleet, ${scheme}, ${width} px`, async ({ page, receiver }) => {
+      await page.emulateMedia({ colorScheme: scheme });
+      await page.setViewportSize({ width, height: 800 });
+      await page.goto(receiver.url);
+      await expect(page.getByRole('row', { name: /sim-00001/ })).toBeVisible();
+      const found = await new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']).analyze();
+      expect(found.violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html.slice(0, 160)).join(' | ')}`)).toEqual([]);
+      expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
+    });
+  }
+}

@@ -1,0 +1,153 @@
+// One host, live, by what a user sees and does.
+import { AxeBuilder } from '@axe-core/playwright';
+import type { Page } from '@playwright/test';
+import { expect, HOSTILE, test, type Receiver } from './receiver';
+
+async function openLocal(page: Page, receiver: Receiver, query = ''): Promise<void> {
+  await page.goto(`${receiver.url}/host/${await receiver.local()}${query}`);
+  await expect(page.getByRole('treegrid')).toBeVisible();
+}
+
+const shownTime = (page: Page) => page.getByRole('region', { name: 'host', exact: true }).locator('.when');
+const grid = (page: Page) => page.getByRole('treegrid');
+const rows = (page: Page) => grid(page).locator('[data-key]');
+
+test('header, ledger and grid show what the machine does', async ({ page, receiver }) => {
+  await openLocal(page, receiver);
+  await expect(page.getByRole('list', { name: 'CPUs' }).getByRole('img').first()).toHaveAttribute('aria-label', /CPU 0: .*idle \d/);
+  const ledger = page.getByRole('region', { name: 'ledger' });
+  for (const line of ['capacity', 'threads', 'exited', 'irq', 'softirq', 'steal', 'unattributed', 'idle']) await expect(ledger).toContainText(line);
+  await expect(ledger).toContainText(/closed|open/);
+  await expect(grid(page).getByRole('columnheader', { name: '%CPU' })).toBeVisible();
+  await expect(rows(page).first()).toContainText(/\d/);
+});
+
+test('a hostile name is text', async ({ page, receiver }) => {
+  await openLocal(page, receiver, '?q=onerror');
+  await expect(rows(page).first()).toContainText(HOSTILE.slice(0, 10));
+  expect(await page.evaluate(() => document.querySelectorAll('[role=treegrid] img').length)).toBe(0);
+  await expect(page).not.toHaveTitle(/owned/);
+});
+
+test('the keyboard alone: search, move, open threads, plot, unit, pause, step, live', async ({ page, receiver }) => {
+  await openLocal(page, receiver);
+  await page.keyboard.press('/');
+  await page.keyboard.type('cpumon');
+  await page.keyboard.press('Enter');
+  await expect(rows(page).first()).toContainText('cpumon');
+  await page.keyboard.press('ArrowDown');
+  await expect(grid(page).locator('[aria-selected=true]')).toHaveCount(1);
+  await page.keyboard.press('ArrowRight');
+  await expect(rows(page).filter({ has: page.locator('[role=gridcell]') }).nth(1)).toHaveAttribute('aria-level', '2');
+  await page.keyboard.press('ArrowDown');
+  await expect(grid(page).locator('[aria-selected=true]')).toHaveAttribute('aria-level', '2');
+  await page.keyboard.press('m');
+  await expect(page).toHaveURL(/plot=/);
+  await expect(page.getByRole('region', { name: 'plot' })).toContainText('Selection');
+  await page.keyboard.press('%');
+  await expect(grid(page).getByRole('columnheader', { name: '%host' })).toBeVisible();
+  await page.keyboard.press('Space');
+  await expect(page.getByText('Paused')).toBeVisible();
+  const paused = await page.locator('.banner.past').innerText();
+  await page.keyboard.press('[');
+  await expect(page.locator('.banner.past')).not.toHaveText(paused);
+  await expect(page).toHaveURL(/at=\d+/);
+  await page.keyboard.press('l');
+  await expect(page.getByText('Paused')).toHaveCount(0);
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('?');
+  await expect(page.getByRole('dialog')).toContainText('Keys and words');
+  await page.keyboard.press('Escape');
+  await expect(page.getByRole('dialog')).toHaveCount(0);
+});
+
+test('paused rows stand still; a link brings the same moment back', async ({ page, receiver }) => {
+  await openLocal(page, receiver);
+  await page.keyboard.press('Space');
+  await expect(page.getByText('Paused')).toBeVisible();
+  const when = await shownTime(page).innerText();
+  await page.waitForTimeout(1500);
+  await expect(shownTime(page)).toHaveText(when);
+  await page.goto(page.url());
+  await expect(shownTime(page)).toHaveText(when);
+});
+
+test('groups, tree and threads', async ({ page, receiver }) => {
+  await openLocal(page, receiver);
+  const layout = page.getByRole('combobox', { name: 'rows' });
+  await layout.selectOption('user');
+  await expect(rows(page).first()).toContainText(/uid \d/);
+  await layout.selectOption('threads');
+  await expect(page.getByRole('region', { name: 'tasks' })).toContainText(/\d+ threads/);
+  await layout.selectOption('tree');
+  await expect(rows(page).first()).toHaveAttribute('aria-expanded', /true|false/);
+  await page.keyboard.press('Escape');
+});
+
+test('sort by a column, choose columns, and find both in the link', async ({ page, receiver }) => {
+  await openLocal(page, receiver);
+  await grid(page).getByRole('columnheader', { name: 'PID' }).getByRole('button').click();
+  await expect(page).toHaveURL(/sort=pid/);
+  await expect(grid(page).getByRole('columnheader', { name: 'PID' })).toHaveAttribute('aria-sort', 'ascending');
+  const ids = await rows(page).locator('[role=gridcell]:nth-child(2)').allInnerTexts();
+  const numbers = ids.slice(0, 10).map(Number);
+  expect(numbers).toEqual([...numbers].sort((a, b) => a - b));
+  await page.getByRole('button', { name: 'Columns' }).click();
+  await page.getByRole('checkbox', { name: 'user' }).uncheck();
+  await expect(grid(page).getByRole('columnheader', { name: 'user' })).toHaveCount(0);
+  await page.reload();
+  await expect(grid(page)).toBeVisible();
+  await expect(grid(page).getByRole('columnheader', { name: 'user' })).toHaveCount(0);
+});
+
+test('what is not in sight is not in the document', async ({ page, receiver }) => {
+  await page.goto(`${receiver.url}/host/sim-00000?by=threads`);
+  await expect(page.getByRole('region', { name: 'tasks' })).toContainText('40 threads');
+  expect(Number(await grid(page).getAttribute('aria-rowcount'))).toBe(41);
+  await page.setViewportSize({ width: 1440, height: 700 });
+  expect(await rows(page).count()).toBeLessThan(40);
+  await grid(page).focus();
+  await page.keyboard.press('End');
+  await expect(grid(page).locator('[aria-rowindex="41"]')).toBeVisible();
+});
+
+test('a host that nobody knows', async ({ page, receiver }) => {
+  await page.goto(`${receiver.url}/host/no-such-host`);
+  await expect(page.getByRole('alert')).toContainText('No such host');
+});
+
+test('the receiver goes and comes back', async ({ page, receiver }) => {
+  await openLocal(page, receiver);
+  await receiver.stop();
+  await expect(page.locator('[data-state=lost]')).toContainText('Receiver lost');
+  await expect(rows(page).first()).toBeVisible();
+  await receiver.start();
+  await expect(page.locator('[data-state=lost]')).toHaveCount(0, { timeout: 30_000 });
+  await expect(page.getByRole('status').filter({ hasText: /^live$/ })).toBeVisible();
+  const when = await shownTime(page).innerText();
+  await expect(shownTime(page)).not.toHaveText(when);
+});
+
+test('times are local, and in UTC on demand', async ({ page, receiver }) => {
+  await openLocal(page, receiver);
+  await expect(page.getByRole('button', { name: 'UTC+01:00' })).toBeVisible();
+  await page.keyboard.press('u');
+  await expect(page.getByRole('button', { name: 'UTC', exact: true })).toBeVisible();
+  const shown = await shownTime(page).innerText();
+  const hour = new Date().toISOString().slice(0, 13).replace('T', ' ');
+  expect(shown.slice(0, 10)).toBe(hour.slice(0, 10));
+});
+
+for (const scheme of ['light', 'dark'] as const) {
+  for (const width of [360, 1440]) {
+    test(`axe finds nothing: host, ${scheme}, ${width} px`, async ({ page, receiver }) => {
+      await page.emulateMedia({ colorScheme: scheme });
+      await page.setViewportSize({ width, height: 800 });
+      await openLocal(page, receiver);
+      await page.keyboard.press('ArrowDown');
+      const found = await new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']).analyze();
+      expect(found.violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html.slice(0, 160)).join(' | ')}`)).toEqual([]);
+      expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
+    });
+  }
+}

@@ -1,0 +1,139 @@
+// A real receiver with a real agent, simulated hosts, and a process with a hostile name. In: the built programs. Out: an address,
+// and ways to stop and start. Why: the page is tested against what users run; every process started here is ended here.
+import { spawn, type ChildProcess } from 'node:child_process';
+import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test as base, type Page } from '@playwright/test';
+
+const target = join(import.meta.dirname, '../../target/debug');
+const CPUMON = process.env['CPUMON_BIN'] ?? join(target, 'cpumon');
+const XTASK = process.env['CPUMON_XTASK'] ?? join(target, 'xtask');
+
+/** What a device could call its programs. */
+export const HOSTILE = '<img src=x onerror="document.title=`owned`">';
+
+export class Receiver {
+  url = '';
+  private udp = '';
+  private serve: ChildProcess | null = null;
+  private fleet: ChildProcess | null = null;
+  private readonly others: ChildProcess[] = [];
+  readonly dir = mkdtempSync(join(tmpdir(), 'cpumon-page-'));
+
+  async start(): Promise<void> {
+    const http = this.url === '' ? '127.0.0.1:0' : new URL(this.url).host;
+    const udp = this.udp === '' ? '127.0.0.1:0' : this.udp;
+    const args = ['serve', '--http', http, '--udp', udp, '--store', join(this.dir, 'store.sqlite'), '--interval', '500ms'];
+    this.serve = spawn(CPUMON, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+    const ready = await firstMatch(this.serve, /ready udp=(\S+) http=(\S+)/);
+    this.udp = ready[1] ?? '';
+    this.url = `http://${ready[2] ?? ''}`;
+  }
+
+  /** Id of the machine that the receiver itself measures. */
+  async local(): Promise<string> {
+    for (let turn = 0; turn < 100; turn += 1) {
+      const answer = (await (await fetch(`${this.url}/api/v1/hosts`)).json()) as { hosts: { id: string; trust: string }[] };
+      const local = answer.hosts.find((host) => host.trust === 'local');
+      if (local) return local.id;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    throw new Error('the local agent did not report');
+  }
+
+  async stop(): Promise<void> {
+    const { serve } = this;
+    this.serve = null;
+    if (serve) await ended(serve, 'SIGTERM');
+  }
+
+  /** Three made-up hosts with 40 threads each. */
+  simulate(): void {
+    this.fleet = spawn(XTASK, ['simulate', '--hosts', '3', '--threads', '40', '--interval-ms', '500', '--seconds', '3600', '--to', this.udp], { stdio: 'ignore' });
+  }
+
+  async silence(): Promise<void> {
+    const { fleet } = this;
+    this.fleet = null;
+    if (fleet) await ended(fleet, 'SIGKILL');
+  }
+
+  /** A program that keeps a little busy under a name that is HTML. */
+  hostile(): void {
+    const program = join(this.dir, HOSTILE);
+    copyFileSync('/bin/bash', program);
+    this.others.push(spawn(program, ['-c', 'while :; do for ((i = 0; i < 20000; i++)); do :; done; read -t 0.02 <> <(:); done'], { stdio: 'ignore' }));
+  }
+
+  async close(): Promise<void> {
+    await this.silence();
+    for (const child of this.others) await ended(child, 'SIGKILL');
+    await this.stop();
+    rmSync(this.dir, { recursive: true, force: true });
+  }
+}
+
+function firstMatch(child: ChildProcess, pattern: RegExp): Promise<RegExpMatchArray> {
+  return new Promise((resolve, reject) => {
+    let seen = '';
+    const look = (chunk: Buffer): void => {
+      seen += chunk.toString();
+      const match = seen.match(pattern);
+      if (match) resolve(match);
+    };
+    child.stdout?.on('data', look);
+    child.stderr?.on('data', look);
+    child.on('error', reject);
+    child.on('exit', (code) => reject(new Error(`ended with ${code}: ${seen}`)));
+  });
+}
+
+function ended(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  return new Promise((resolve) => {
+    if (child.exitCode !== null || child.signalCode !== null) return resolve();
+    child.on('exit', () => resolve());
+    child.kill(signal);
+  });
+}
+
+/** What the browser complained about: a page without faults says nothing, and asks nobody else. */
+export class Complaints {
+  readonly texts: string[] = [];
+
+  constructor(page: Page, origin: string) {
+    page.on('pageerror', (error) => this.texts.push(`error: ${error.message}`));
+    page.on('console', (message) => {
+      // A browser reports each failed request; tests that cause one look at the page's own words for it.
+      if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) this.texts.push(message.text());
+    });
+    page.on('request', (request) => {
+      const url = new URL(request.url());
+      if (url.origin !== origin && url.protocol !== 'blob:' && url.protocol !== 'data:') this.texts.push(`asked elsewhere: ${request.url()}`);
+    });
+  }
+}
+
+export const test = base.extend<{ complaints: Complaints }, { receiver: Receiver }>({
+  receiver: [
+    async ({}, use) => {
+      const receiver = new Receiver();
+      await receiver.start();
+      receiver.hostile();
+      receiver.simulate();
+      await use(receiver);
+      await receiver.close();
+    },
+    { scope: 'worker' },
+  ],
+  complaints: [
+    async ({ page, receiver }, use) => {
+      const complaints = new Complaints(page, receiver.url);
+      await use(complaints);
+      base.expect(complaints.texts).toEqual([]);
+    },
+    { auto: true },
+  ],
+});
+
+export { expect } from '@playwright/test';
