@@ -74,7 +74,7 @@ impl Points {
 
 /// The coarsest grain that is fine enough for points `wanted_ns` apart; a coarser one where finer data no longer reaches back
 /// to `since`. `None`: the samples themselves. Given are the end of the oldest sample and the begin of the oldest sums.
-fn choose_grain(
+pub(super) fn choose_grain(
     wanted_ns: i64,
     since: i64,
     first: Option<i64>,
@@ -135,7 +135,7 @@ impl Reader {
     }
 
     /// Begin of the oldest sum of a host and end of the newest, ns.
-    fn sum_span(&self, host_id: i64, grain: Grain) -> Result<(Option<i64>, Option<i64>)> {
+    pub(super) fn sum_span(&self, host_id: i64, grain: Grain) -> Result<(Option<i64>, Option<i64>)> {
         let name = grain.name();
         let text = format!("SELECT min({name}), max({name}) + 1 FROM host_{name} WHERE host_id = ?1");
         let span: (Option<i64>, Option<i64>) = self

@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use cpumon_model::{Flags, HostId};
+use cpumon_model::{Flags, HostId, Interval};
 use rusqlite::params;
 
 use super::Reader;
@@ -54,6 +54,61 @@ pub struct Gap {
     pub reason: String,
 }
 
+/// Finds holes between intervals, for whoever walks them anyway. In: recorded holes, then intervals in order. Out: both.
+#[derive(Clone, Debug)]
+pub struct GapFinder {
+    recorded: Vec<Gap>,
+    found: Vec<Gap>,
+    limit: usize,
+    last_end_ns: Option<i64>,
+}
+
+impl GapFinder {
+    /// `recorded`: what [`Reader::losses`] tells of the same range. At most `limit` holes are kept.
+    #[must_use]
+    pub fn new(recorded: Vec<Gap>, limit: usize) -> Self {
+        Self { recorded, found: Vec::new(), limit, last_end_ns: None }
+    }
+
+    /// Whether as many holes were found as are kept.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.recorded.len() + self.found.len() >= self.limit
+    }
+
+    /// Takes the next interval.
+    pub fn see(&mut self, interval: &Interval) {
+        // Neighbours share a moment; half an interval between them is none that was measured.
+        let slack_ns = i64::try_from(interval.duration_ns() / 2).unwrap_or(i64::MAX);
+        if let Some(begin_wall_ns) = self.last_end_ns
+            && interval.begin.wall_ns > begin_wall_ns.saturating_add(slack_ns)
+            && !self.is_full()
+        {
+            let end_wall_ns = interval.begin.wall_ns;
+            let is_known = self
+                .recorded
+                .iter()
+                .any(|gap| gap.begin_wall_ns < end_wall_ns && gap.end_wall_ns > begin_wall_ns);
+            if !is_known {
+                let is_restart = interval.flags.contains(Flags::RESTART);
+                let reason = if is_restart { "restart" } else { "no data" }.to_owned();
+                self.found.push(Gap { begin_wall_ns, end_wall_ns, intervals: 0, reason });
+            }
+        }
+        self.last_end_ns = self.last_end_ns.max(Some(interval.end.wall_ns));
+    }
+
+    /// All holes, in order.
+    #[must_use]
+    pub fn finish(self) -> Vec<Gap> {
+        let mut gaps = self.recorded;
+        gaps.extend(self.found);
+        gaps.sort_by_key(|gap| gap.begin_wall_ns);
+        gaps.truncate(self.limit);
+        gaps
+    }
+}
+
 impl Reader {
     /// Sizes and counts.
     pub fn statistics(&self) -> Result<StoreStatistics> {
@@ -100,32 +155,13 @@ impl Reader {
         let Some(host_id) = self.host_row(host)? else { return Ok(Vec::new()) };
         let recorded =
             self.recorded_gaps(host_id, (since_ns, until_ns), limit).at("list gaps", &self.path)?;
-        let mut gaps = recorded.clone();
-        let mut last_end: Option<i64> = None;
+        let mut finder = GapFinder::new(recorded, limit);
         let query = Query::new(host).range(since_ns, until_ns).what(What::Meta);
         self.for_each_interval(&query, &mut |interval| {
-            // Neighbours share a moment; half an interval between them is none that was measured.
-            let slack_ns = i64::try_from(interval.duration_ns() / 2).unwrap_or(i64::MAX);
-            if let Some(end) = last_end
-                && interval.begin.wall_ns > end.saturating_add(slack_ns)
-            {
-                let begin_wall_ns = end;
-                let end_wall_ns = interval.begin.wall_ns;
-                let is_known = recorded
-                    .iter()
-                    .any(|gap| gap.begin_wall_ns < end_wall_ns && gap.end_wall_ns > begin_wall_ns);
-                if !is_known {
-                    let is_restart = interval.flags.contains(Flags::RESTART);
-                    let reason = if is_restart { "restart" } else { "no data" }.to_owned();
-                    gaps.push(Gap { begin_wall_ns, end_wall_ns, intervals: 0, reason });
-                }
-            }
-            last_end = last_end.max(Some(interval.end.wall_ns));
-            if gaps.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            finder.see(interval);
+            if finder.is_full() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
-        gaps.sort_by_key(|gap| gap.begin_wall_ns);
-        gaps.truncate(limit);
-        Ok(gaps)
+        Ok(finder.finish())
     }
 
     /// The recorded holes alone, with the intervals that are known to be missing: [`Reader::gaps`] without reading what is

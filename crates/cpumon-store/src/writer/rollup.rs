@@ -10,24 +10,28 @@ use rusqlite::{Connection, params};
 use crate::codec::chunk::Unsealed;
 use crate::codec::meta::{BEGIN_MONO, CAPACITY, END_MONO, END_WALL, MetaRow};
 
-/// Length of a bucket and its tables.
+/// Length of the buckets in which sealed intervals are summed.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Grain {
+pub enum Grain {
+    /// 60 s.
     Minute,
+    /// 3600 s.
     Hour,
 }
 
 impl Grain {
     /// ns.
-    pub(crate) fn length_ns(self) -> i64 {
+    #[must_use]
+    pub fn length_ns(self) -> i64 {
         match self {
             Self::Minute => 60_000_000_000,
             Self::Hour => 3_600_000_000_000,
         }
     }
 
-    /// Name of the column and end of the tables' names.
-    pub(crate) fn name(self) -> &'static str {
+    /// `minute` or `hour`: name of the column and end of the tables' names.
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Self::Minute => "minute",
             Self::Hour => "hour",

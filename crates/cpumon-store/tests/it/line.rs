@@ -1,9 +1,10 @@
 //! Lines of a process: the same sums whether they come from samples, minutes or hours.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use cpumon_model::{Delta, Interval, Life, Trust};
-use cpumon_store::{ProcessFilter, Reader, StoreOptions, Writer};
+use cpumon_store::{Grain, ProcessFilter, Query, Reader, Span, StoreOptions, What, Writer};
 
 use crate::data;
 
@@ -95,4 +96,74 @@ fn short_lived_processes_are_summed_under_their_name() {
         .query_row("SELECT count(*) FROM process_minute", [], |row| row.get(0))
         .unwrap();
     assert_eq!(sums, 4 * 3, "one row a minute for the two others and for the stand-in");
+}
+
+#[test]
+fn spans_add_up_to_the_same_whatever_their_grain() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let info = data::host(1);
+    let mut day = data::day(&info, 1, 1800, 12);
+    day.retain(|interval| !(600..900).contains(&interval.sequence));
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    for interval in &day {
+        writer.put_received(&info, Trust::Local, None, interval, interval.end.wall_ns).unwrap();
+    }
+    writer.maintain_at(Duration::from_mins(1), data::START_NS + 30 * MINUTE_NS).unwrap();
+    let reader = Reader::open(&path).unwrap();
+    assert!(reader.statistics().unwrap().fresh_intervals > 100, "some of it must be fresh for this test");
+    let wanted = day[0].processes[1].key;
+    let query = Query::new(info.host).what(What::Processes);
+    let walk = |grain| {
+        let (mut sum, mut covered_ns, mut threads_ns, mut peak, mut ends) = (Delta::default(), 0, 0, 0, 0);
+        reader
+            .for_each_span(&query, grain, &mut |span| {
+                covered_ns += span.interval.duration_ns();
+                threads_ns += span.interval.ledger.threads_ns;
+                ends = ends.max(span.interval.end.wall_ns);
+                for (at, row) in
+                    span.interval.processes.iter().enumerate().filter(|(_, row)| row.key == wanted)
+                {
+                    sum += &row.delta;
+                    peak = peak.max(span.max_run_ns_per_s.get(at).copied().unwrap_or(row.delta.run_ns));
+                }
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        (sum, covered_ns, threads_ns, peak)
+    };
+    let exact = walk(None);
+    assert_eq!(exact.0, sum_of(day.iter(), wanted.pid));
+    assert_eq!(exact.1, day.len() as u64 * data::SECOND_NS.unsigned_abs());
+    for grain in [Grain::Minute, Grain::Hour] {
+        assert_eq!(walk(Some(grain)), exact, "{grain:?}");
+    }
+    let mut spans = 0;
+    let stop_at_once = &mut |_: &Span<'_>| {
+        spans += 1;
+        ControlFlow::Break(())
+    };
+    reader.for_each_span(&query, Some(Grain::Minute), stop_at_once).unwrap();
+    assert_eq!(spans, 1);
+}
+
+#[test]
+fn a_plan_is_as_coarse_as_the_picture_allows() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let info = data::host(1);
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    for interval in &data::day(&info, 1, 600, 3) {
+        writer.put(&info, Trust::Local, None, interval).unwrap();
+    }
+    writer.seal_all().unwrap();
+    let reader = Reader::open(&path).unwrap();
+    let range = |minutes| (data::START_NS, data::START_NS + minutes * MINUTE_NS);
+    let plan = |minutes, points| reader.plan(info.host, range(minutes), points).unwrap().unwrap();
+    assert_eq!((plan(10, 100).grain, plan(10, 100).width_ns), (None, 6 * data::SECOND_NS));
+    assert_eq!((plan(10, 10).grain, plan(10, 10).width_ns), (Some(Grain::Minute), MINUTE_NS));
+    assert_eq!(plan(10, 4).width_ns, 3 * MINUTE_NS, "whole minutes");
+    assert_eq!(plan(60 * 24, 4).grain, Some(Grain::Hour));
+    assert!(plan(60 * 24, 4).until_ns <= data::START_NS + 11 * MINUTE_NS, "no further than what is kept");
+    assert_eq!(reader.plan(data::host(9).host, range(1), 5).unwrap(), None);
 }
