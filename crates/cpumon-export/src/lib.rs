@@ -33,6 +33,8 @@ pub use error::ExportError;
 pub use file::OutputFile;
 pub use jsonl::jsonl;
 pub use legacy::legacy;
+pub use resample::{Sum, add_process};
+
 pub use query::{ExportQuery, Format, Kind, LegacyYear, PivotBy, PivotValue, Progress, Report};
 
 pub use sql::{SqlFormat, sql};

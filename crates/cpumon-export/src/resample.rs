@@ -11,7 +11,7 @@ use crate::ExportError;
 /// Adds intervals up. A window holds the intervals that *end* in it; it is cut where the host restarts.
 pub(crate) struct Resampler {
     window_ns: i128,
-    current: Option<(i128, Merged)>,
+    current: Option<(i128, Sum)>,
 }
 
 type Visit<'v> = dyn FnMut(&Interval) -> Result<(), ExportError> + 'v;
@@ -28,7 +28,7 @@ impl Resampler {
         match &mut self.current {
             Some((at, merged)) if *at == window && merged.continues(interval) => merged.add(interval),
             current => {
-                let before = current.replace((window, Merged::new(interval)));
+                let before = current.replace((window, Sum::new(interval)));
                 if let Some((_, merged)) = before {
                     visit(&merged.finish())?;
                 }
@@ -43,9 +43,10 @@ impl Resampler {
     }
 }
 
-/// A window being added up; rows unsorted, with an index by key.
-struct Merged {
-    sum: Interval,
+/// Intervals of one host added up into one. In: intervals in order. Out: an interval whose length is their measured time.
+#[derive(Debug)]
+pub struct Sum {
+    total: Interval,
     processes: HashMap<cpumon_model::ProcessKey, usize>,
     threads: HashMap<cpumon_model::ThreadKey, usize>,
 }
@@ -78,37 +79,42 @@ fn life_over(first: Life, then: Life) -> Life {
     }
 }
 
-impl Merged {
-    fn new(first: &Interval) -> Self {
+impl Sum {
+    /// Begins with one interval.
+    #[must_use]
+    pub fn new(first: &Interval) -> Self {
         let empty = Interval { processes: Vec::new(), threads: Vec::new(), ..first.clone() };
-        let mut merged = Self { sum: empty, processes: HashMap::new(), threads: HashMap::new() };
+        let mut merged = Self { total: empty, processes: HashMap::new(), threads: HashMap::new() };
         merged.add_rows(first);
         merged
     }
 
     fn continues(&self, next: &Interval) -> bool {
-        next.boot == self.sum.boot && next.source == self.sum.source && !next.flags.contains(Flags::RESTART)
+        next.boot == self.total.boot
+            && next.source == self.total.source
+            && !next.flags.contains(Flags::RESTART)
     }
 
-    fn add(&mut self, next: &Interval) {
+    /// Adds the next interval.
+    pub fn add(&mut self, next: &Interval) {
         // The measured length is the sum of the lengths: a hole between two intervals is not measured.
-        let measured_ns = self.sum.duration_ns().saturating_add(next.duration_ns());
-        self.sum.end = next.end;
-        self.sum.begin.mono_ns = next.end.mono_ns.saturating_sub(measured_ns);
-        self.sum.fields &= next.fields;
-        self.sum.flags |= next.flags;
-        self.sum.sequence = next.sequence;
-        self.sum.pass_ns = self.sum.pass_ns.saturating_add(next.pass_ns);
-        self.sum.v1_ticks = next.v1_ticks;
-        (self.sum.thread_count, self.sum.process_count) = (next.thread_count, next.process_count);
-        self.sum.health = next.health;
+        let measured_ns = self.total.duration_ns().saturating_add(next.duration_ns());
+        self.total.end = next.end;
+        self.total.begin.mono_ns = next.end.mono_ns.saturating_sub(measured_ns);
+        self.total.fields &= next.fields;
+        self.total.flags |= next.flags;
+        self.total.sequence = next.sequence;
+        self.total.pass_ns = self.total.pass_ns.saturating_add(next.pass_ns);
+        self.total.v1_ticks = next.v1_ticks;
+        (self.total.thread_count, self.total.process_count) = (next.thread_count, next.process_count);
+        self.total.health = next.health;
         self.add_ledger(next);
         self.add_cpus(next);
         self.add_rows(next);
     }
 
     fn add_ledger(&mut self, next: &Interval) {
-        let (sum, more) = (&mut self.sum.ledger, &next.ledger);
+        let (sum, more) = (&mut self.total.ledger, &next.ledger);
         let lines = [
             (&mut sum.capacity_ns, more.capacity_ns),
             (&mut sum.threads_ns, more.threads_ns),
@@ -125,33 +131,35 @@ impl Merged {
 
     fn add_cpus(&mut self, next: &Interval) {
         for cpu in &next.cpus {
-            match self.sum.cpus.binary_search_by_key(&cpu.cpu, |row| row.cpu) {
-                Ok(at) => add_cpu(&mut self.sum.cpus[at], cpu),
-                Err(at) => self.sum.cpus.insert(at, *cpu),
+            match self.total.cpus.binary_search_by_key(&cpu.cpu, |row| row.cpu) {
+                Ok(at) => add_cpu(&mut self.total.cpus[at], cpu),
+                Err(at) => self.total.cpus.insert(at, *cpu),
             }
         }
         if next.cpus.is_empty() {
-            self.sum.fields.remove(Fields::CPUS);
+            self.total.fields.remove(Fields::CPUS);
         }
     }
 
     fn add_rows(&mut self, next: &Interval) {
         for row in &next.processes {
-            if let Some(sum) = place(&mut self.processes, &mut self.sum.processes, row.key, row) {
+            if let Some(sum) = place(&mut self.processes, &mut self.total.processes, row.key, row) {
                 add_process(sum, row);
             }
         }
         for row in &next.threads {
-            if let Some(sum) = place(&mut self.threads, &mut self.sum.threads, row.key, row) {
+            if let Some(sum) = place(&mut self.threads, &mut self.total.threads, row.key, row) {
                 add_thread(sum, row);
             }
         }
     }
 
-    fn finish(mut self) -> Interval {
-        self.sum.processes.sort_by_key(|row| row.key);
-        self.sum.threads.sort_by_key(|row| row.key);
-        self.sum
+    /// The sum, its rows in order of their keys.
+    #[must_use]
+    pub fn finish(mut self) -> Interval {
+        self.total.processes.sort_by_key(|row| row.key);
+        self.total.threads.sort_by_key(|row| row.key);
+        self.total
     }
 }
 
@@ -164,7 +172,8 @@ fn add_cpu(sum: &mut CpuInterval, more: &CpuInterval) {
     sum.went_back |= more.went_back;
 }
 
-fn add_process(sum: &mut ProcessInterval, more: &ProcessInterval) {
+/// Adds a process row to another one.
+pub fn add_process(sum: &mut ProcessInterval, more: &ProcessInterval) {
     sum.delta += &more.delta;
     sum.flags |= more.flags;
     sum.life = life_over(sum.life, more.life);

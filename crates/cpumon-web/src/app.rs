@@ -3,8 +3,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
+
 use crate::Live;
+
+/// Exports running at once.
+const MAX_EXPORTS: usize = 2;
 use crate::fleet::FleetBoard;
+use crate::history::Readers;
 use crate::page::Page;
 use crate::stream::Encoder;
 
@@ -25,6 +31,9 @@ pub(crate) struct App {
     pub(crate) epoch: i64,
     pub(crate) encoder: Encoder,
     pub(crate) fleet: FleetBoard,
+    pub(crate) readers: Readers,
+    /// Turns of exports: each reads as fast as its reader takes it.
+    pub(crate) exports: Arc<Semaphore>,
     pub(crate) options: WebOptions,
 }
 
@@ -36,6 +45,8 @@ impl App {
             page: Page { dir: options.web_dir.clone() },
             encoder: Encoder::default(),
             fleet: FleetBoard::default(),
+            exports: Arc::new(Semaphore::new(MAX_EXPORTS)),
+            readers: Readers::new(options.store.clone()),
             options,
         }
     }

@@ -10,6 +10,7 @@ pub mod api;
 mod app;
 mod fleet;
 mod guard;
+mod history;
 mod live;
 mod page;
 mod problem;

@@ -18,6 +18,8 @@ const MAX_CONNECTIONS: usize = 256;
 const HEADER_TIME: Duration = Duration::from_secs(15);
 /// No connection is kept longer than this: a reader that stopped reading frees its place.
 const CONNECTION_TIME: Duration = Duration::from_mins(5);
+/// Threads that read the store: questions, exports, and single moments beside them.
+const MAX_BLOCKING: usize = 12;
 /// Pause after a failed accept (out of file descriptors, say), so that the loop cannot spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -101,7 +103,7 @@ impl HttpServer {
     pub fn run(self, live: Arc<dyn Live>, options: WebOptions) -> Result<(), WebError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
-            .max_blocking_threads(4)
+            .max_blocking_threads(MAX_BLOCKING)
             .build()
             .map_err(WebError::Runtime)?;
         let Self { listener, address, shutdown } = self;

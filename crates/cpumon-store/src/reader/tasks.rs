@@ -2,8 +2,9 @@
 //! `processes` and `threads` list them without reading a sample.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use cpumon_model::{BootId, ColumnId, Comm, HostId, Tables, ThreadKey, Value};
+use cpumon_model::{BootId, ColumnId, Comm, HostId, ProcessInfo, ProcessKey, Tables, ThreadKey, Value};
 use rusqlite::{Connection, Result as Sql};
 
 use super::dims::{Names, ProcessThen, key_of};
@@ -32,6 +33,18 @@ struct Walk<'a> {
 }
 
 impl Reader {
+    /// What a process was at last, and its parent's pid, if it was ever stored. Reads names, not samples.
+    pub fn process(&self, host: HostId, key: ProcessKey) -> Result<Option<(Arc<ProcessInfo>, u32)>> {
+        let mut found = None;
+        let mut visit = |task: &Task<'_>| {
+            if task.process.key == key {
+                found = Some((Arc::clone(&task.process.info), task.process.parent_pid));
+            }
+        };
+        self.for_each_task(host, Tables::PROCESSES, Some(key.pid), 0, usize::MAX, &mut visit)?;
+        Ok(found)
+    }
+
     /// Up to `limit` tasks of a host with a row id above `after_id`.
     pub(crate) fn for_each_task(
         &self,

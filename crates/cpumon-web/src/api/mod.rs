@@ -10,6 +10,7 @@
 mod columns;
 mod convert;
 mod fleet;
+mod history;
 mod host;
 mod interval;
 mod snapshot;
@@ -19,10 +20,14 @@ mod table;
 pub use columns::{ColumnHelp, Columns};
 pub use convert::InvalidInterval;
 pub use fleet::{Fleet, FleetBase, Spark};
+pub use history::{
+    BucketTimes, GapJson, Gaps, HostSeries, Kept, LineJson, Lines, Matrix, MatrixRow, ProcessJson,
+    ProcessLine, SeriesColumn, SumJson,
+};
 pub use host::{Host, Hosts, Loss};
 pub use interval::{Cpu, Health, Interval, Ledger, Moment, Numbered, Process, ProcessInfo, Task, Thread};
 pub use snapshot::{Nanos, Snapshot, SnapshotBase, key_of_process, key_of_thread};
-pub(crate) use snapshot::{thread_table, to_ms};
+pub(crate) use snapshot::{process_columns, process_table, shown_columns, summary, thread_table, to_ms};
 pub use status::{Problem, Receiver, Rejects, Status, Store, StoreState};
 pub use table::{Cell, Row, Table, TableColumn};
 

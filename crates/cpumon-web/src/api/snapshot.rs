@@ -138,21 +138,26 @@ fn is_of_process(column: &Column) -> bool {
 }
 
 /// The columns of a table that the page gets.
-fn shown_columns(table: Tables) -> impl Iterator<Item = &'static Column> {
+pub(crate) fn shown_columns(table: Tables) -> impl Iterator<Item = &'static Column> {
     columns(table).filter(move |column| {
         !is_told_elsewhere(column) && (table != Tables::THREAD_INTERVAL || !is_of_process(column))
     })
 }
 
+/// The columns of processes that the page gets.
+pub(crate) fn process_columns() -> impl Iterator<Item = &'static Column> {
+    shown_columns(Tables::PROCESS_INTERVAL)
+}
+
 /// Process rows, most run time first, `offset..offset + limit` of them.
-fn process_table(view: &IntervalView<'_>, offset: usize, limit: usize) -> Table {
+pub(crate) fn process_table(view: &IntervalView<'_>, offset: usize, limit: usize) -> Table {
     let mut rows: Vec<&ProcessInterval> = view.interval().processes.iter().collect();
     rows.sort_unstable_by_key(|row| (Reverse(row.delta.run_ns), row.key));
     let total = rows.len();
     let rows: Vec<_> = rows.into_iter().skip(offset).take(limit).collect();
     let mut table = Table::new(rows.len(), total);
     table.push("key", rows.iter().map(|row| key_of_process(row.key).into()));
-    table.push_columns(shown_columns(Tables::PROCESS_INTERVAL), |at, id| view.process(rows[at], id));
+    table.push_columns(process_columns(), |at, id| view.process(rows[at], id));
     table
 }
 
@@ -181,7 +186,7 @@ fn cpu_table(view: &IntervalView<'_>) -> Table {
 }
 
 /// The columns of table `host` of one interval.
-fn summary(view: &IntervalView<'_>) -> Row {
+pub(crate) fn summary(view: &IntervalView<'_>) -> Row {
     let cells = shown_columns(Tables::HOST_INTERVAL)
         .filter(|column| column.id != ColumnId::Flags)
         .map(|column| (column.name.into(), Cell::from(view.host(column.id))));

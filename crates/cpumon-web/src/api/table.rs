@@ -229,7 +229,7 @@ impl ToSchema for TableColumn {
 
 impl<T: ToSchema> PartialSchema for Row<T> {
     fn schema() -> RefOr<Schema> {
-        let values = AdditionalProperties::RefOr(Ref::from_schema_name(T::name()).into());
+        let values = AdditionalProperties::RefOr(T::schema());
         ObjectBuilder::new().additional_properties(Some(values)).into()
     }
 }
@@ -239,7 +239,7 @@ impl<T: ToSchema> ToSchema for Row<T> {
         format!("RowOf{}", T::name()).into()
     }
     fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        schemas.push((T::name().into_owned(), T::schema()));
+        schemas.push(("Cell".into(), Cell::schema()));
         T::schemas(schemas);
     }
 }

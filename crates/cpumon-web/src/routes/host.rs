@@ -13,6 +13,7 @@ use super::params::{Asked, Named, limit, list, process_key};
 use super::{HostProblems, find};
 use crate::api::{self, Nanos, SnapshotBase, thread_table};
 use crate::app::Shared;
+use crate::history::Readers;
 use crate::problem::Problem;
 use crate::stream::{self, HostReader, Threads};
 use crate::{Seek, Shown};
@@ -109,7 +110,13 @@ pub(super) async fn at(
     Asked(threads): Asked<WithThreads>,
 ) -> Result<Response, Problem> {
     let rows = (moment.offset.unwrap_or(0), limit(moment.limit, 5000, MAX_ROWS)?);
-    let (threads, id) = (threads.wanted()?, find(&*app.live, &host)?);
+    let threads = threads.wanted()?;
+    let status = match find(&*app.live, &host) {
+        Ok(id) => app.live.host(id).unwrap_or_default(),
+        // It may be one that does not report now.
+        Err(_) => Readers::ask(&app, move |past| past.find(&host)).await?,
+    };
+    let id = status.info.host;
     let place = seek_place(moment.at, moment.before, moment.after)?;
     let shown = match place {
         None => app.live.newest(id),
@@ -118,7 +125,6 @@ pub(super) async fn at(
     let Some(shown) = shown else {
         return nothing_then(&app, id, place).await;
     };
-    let status = app.live.host(id).unwrap_or_default();
     Ok(Json(snapshot(&status, &shown, rows, &threads)).into_response())
 }
 

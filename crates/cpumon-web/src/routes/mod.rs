@@ -2,7 +2,11 @@
 //! described where it is written; `/api/v1/openapi.json` is made from that.
 #![expect(unused_qualifications, reason = "written by utoipa's macros")]
 
+mod export;
 mod fleet;
+mod history;
+#[cfg(test)]
+mod history_tests;
 mod host;
 mod interval;
 mod meta;
@@ -51,6 +55,16 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(fleet::live))
         .routes(routes!(host::live))
         .routes(routes!(host::at))
+        .routes(routes!(history::stored))
+        .routes(routes!(history::series))
+        .routes(routes!(history::lines))
+        .routes(routes!(history::process))
+        .routes(routes!(history::threads))
+        .routes(routes!(history::landscape))
+        .routes(routes!(history::sum))
+        .routes(routes!(history::gaps))
+        .routes(routes!(export::export))
+        .routes(routes!(export::command))
 }
 
 /// The description of the API.
@@ -94,7 +108,7 @@ async fn only_get() -> Problem {
 }
 
 /// The host that a path names.
-fn find(live: &dyn Live, host: &str) -> Result<HostId, Problem> {
+pub(crate) fn find(live: &dyn Live, host: &str) -> Result<HostId, Problem> {
     match live.find(host) {
         Lookup::Found(id) => Ok(id),
         Lookup::Unknown => Err(Problem::new(StatusCode::NOT_FOUND, "This receiver knows no such host.")

@@ -3,7 +3,7 @@
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use cpumon_model::ProcessKey;
+use cpumon_model::{ProcessKey, ThreadKey};
 use serde::de::DeserializeOwned;
 
 use crate::problem::Problem;
@@ -54,6 +54,14 @@ pub(crate) fn process_key(text: &str) -> Result<ProcessKey, Problem> {
     let key = pair(text).map(|(pid, start_ns)| ProcessKey { pid, start_ns });
     key.ok_or_else(|| {
         bad(format!("{text:?} is not a process key: it looks like PID-STARTNS, e.g. 1-52000000."))
+    })
+}
+
+/// `TID-STARTNS`.
+pub(crate) fn thread_key(text: &str) -> Result<ThreadKey, Problem> {
+    let key = pair(text).map(|(tid, start_ns)| ThreadKey { tid, start_ns });
+    key.ok_or_else(|| {
+        bad(format!("{text:?} is not a thread key: it looks like TID-STARTNS, e.g. 1-52000000."))
     })
 }
 

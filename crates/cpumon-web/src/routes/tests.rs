@@ -17,14 +17,18 @@ use crate::{Bell, HttpServer, Seek, Shown, WebError};
 
 /// A receiver with the same intervals for each of its hosts.
 #[derive(Default)]
-struct Fake {
+pub(super) struct Fake {
     hosts: Vec<HostStatus>,
     shown: Mutex<Vec<Shown>>,
     bell: Bell,
 }
 
 impl Fake {
-    fn put(&self, shown: Shown) {
+    pub(super) fn with_host(name: &str) -> Self {
+        Self { hosts: vec![host(1, name)], ..Self::default() }
+    }
+
+    pub(super) fn put(&self, shown: Shown) {
         let serial = shown.serial;
         self.shown.lock().unwrap().push(shown);
         self.bell.ring(serial);
@@ -106,17 +110,20 @@ fn shown(number: u64) -> Shown {
     Shown { serial: number, number, interval: Arc::new(interval) }
 }
 
-async fn ask(live: Arc<Fake>, path: &str, host: &str) -> (u16, String, serde_json::Value) {
+/// Asks a router; every answer must be private.
+pub(super) async fn ask_raw(router: Router, path: &str, host: &str) -> (u16, HeaderMap, axum::body::Bytes) {
     let request = Request::get(path).header(header::HOST, host).body(Body::empty()).unwrap();
-    let response = router(live, "127.0.0.1:3080".parse().unwrap(), WebOptions::default())
-        .oneshot(request)
-        .await
-        .unwrap();
-    let kind = response.headers().get(header::CONTENT_TYPE).map(|v| v.to_str().unwrap().to_owned());
-    let status = response.status().as_u16();
+    let response = router.oneshot(request).await.unwrap();
     assert_eq!(response.headers().get(header::CACHE_CONTROL).unwrap(), "no-store");
     assert!(response.headers().get(header::ACCESS_CONTROL_ALLOW_ORIGIN).is_none());
-    let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+    let (status, headers) = (response.status().as_u16(), response.headers().clone());
+    (status, headers, to_bytes(response.into_body(), 1 << 24).await.unwrap())
+}
+
+async fn ask(live: Arc<Fake>, path: &str, host: &str) -> (u16, String, serde_json::Value) {
+    let router = router(live, "127.0.0.1:3080".parse().unwrap(), WebOptions::default());
+    let (status, headers, body) = ask_raw(router, path, host).await;
+    let kind = headers.get(header::CONTENT_TYPE).map(|v| v.to_str().unwrap().to_owned());
     (status, kind.unwrap_or_default(), serde_json::from_slice(&body).unwrap_or_default())
 }
 

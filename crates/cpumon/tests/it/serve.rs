@@ -244,3 +244,34 @@ fn run_and_http_stay_on_loopback() {
         assert!(text(&output.stderr).contains("loopback"), "{output:?}");
     }
 }
+
+#[test]
+fn the_command_line_of_an_export_writes_what_was_downloaded() {
+    let serve = Serve::start(&["--interval", "200ms"]);
+    let fetch = |path: &str| {
+        let mut answer = ureq::get(format!("{}{path}", serve.url)).call().unwrap();
+        answer.body_mut().read_to_string().unwrap()
+    };
+    let series = |serve: &Serve| -> serde_json::Value {
+        let host = serve.status()["hosts"][0]["id"].as_str().unwrap_or_default().to_owned();
+        let path = format!("/api/v1/hosts/{host}/series?points=3600");
+        if host.is_empty() { serde_json::Value::Null } else { serde_json::from_str(&fetch(&path)).unwrap() }
+    };
+    let kept = eventually("some intervals in the store", || {
+        let series = series(&serve);
+        let ns = |name: &str| series["kept"][name].as_str()?.parse::<i64>().ok();
+        ns("first_ns").zip(ns("last_ns")).filter(|(first, last)| last - first > 1_000_000_000)
+    });
+    // A range of the past: what is still to come does not change it.
+    let query = format!("since={}&until={}&interval_ns=300000000", kept.0 - 1, kept.1);
+    for kind in ["processes", "threads", "pivot", "ledger"] {
+        let command: serde_json::Value =
+            serde_json::from_str(&fetch(&format!("/api/v1/export/{kind}/command?{query}"))).unwrap();
+        let words: Vec<&str> = command["command"].as_str().unwrap().split(' ').collect();
+        assert_eq!(words[0], "cpumon");
+        let written = ok(&words[1..]);
+        assert!(written.lines().count() > 2, "{written}");
+        assert_eq!(fetch(&format!("/api/v1/export/{kind}?{query}")), written, "{kind}");
+    }
+    serve.stop();
+}

@@ -1,0 +1,235 @@
+//! The past, for a browser. Filled by `crate::history`.
+
+use cpumon_store::Gap;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::snapshot::{Nanos, to_ms};
+use super::table::{Row, Table};
+
+/// Points of a picture, evenly spaced over the range.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct BucketTimes {
+    /// What was read: `interval`s, or sums of a `minute` or an `hour`.
+    pub grain: &'static str,
+    /// From one point to the next.
+    pub width_ns: i64,
+    /// Begin of each point, on the device's wall clock.
+    pub t_ms: Vec<f64>,
+    /// Measured time in each point; 0: a gap, and every value there is null.
+    pub covered_ns: Vec<i64>,
+}
+
+/// A hole in a host's time.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[schema(as = Gap)]
+pub struct GapJson {
+    /// Begin, on the device's wall clock.
+    pub begin_ns: Nanos,
+    /// End.
+    pub end_ns: Nanos,
+    /// Begin, for drawing.
+    pub begin_ms: f64,
+    /// End, for drawing.
+    pub end_ms: f64,
+    /// Intervals that are known to be missing; 0: nobody counted.
+    pub intervals: u64,
+    /// Why: `queue full`, `store full`, `not stored`, `damaged`; `restart`: another boot or agent start; `no data`.
+    pub reason: String,
+}
+
+impl From<&Gap> for GapJson {
+    fn from(gap: &Gap) -> Self {
+        Self {
+            begin_ns: Nanos(gap.begin_wall_ns),
+            end_ns: Nanos(gap.end_wall_ns),
+            begin_ms: to_ms(gap.begin_wall_ns),
+            end_ms: to_ms(gap.end_wall_ns),
+            intervals: gap.intervals,
+            reason: gap.reason.clone(),
+        }
+    }
+}
+
+/// Answer of `/gaps`.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct Gaps {
+    /// Holes there are, as far as was looked: 10,000 at most.
+    pub total: usize,
+    /// Those that were asked for.
+    pub gaps: Vec<GapJson>,
+}
+
+/// What is kept of a host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Kept {
+    /// End of the first interval.
+    pub first_ns: Nanos,
+    /// End of the last interval.
+    pub last_ns: Nanos,
+}
+
+/// One column over time.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct SeriesColumn {
+    /// What came together in each point; divided by `covered_ns` it is the mean rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sum: Option<Vec<Option<i64>>>,
+    /// The lowest rate of a single interval, ns per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min: Option<Vec<Option<i64>>>,
+    /// The highest rate of a single interval, ns per second; of counts, the highest count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max: Option<Vec<Option<i64>>>,
+}
+
+/// A host over time.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct HostSeries {
+    /// The range that was asked for.
+    pub since_ns: Nanos,
+    /// Its end.
+    pub until_ns: Nanos,
+    /// What there is.
+    pub kept: Option<Kept>,
+    /// The points.
+    #[serde(flatten)]
+    pub times: BucketTimes,
+    /// By name; `busy_ns` is the capacity less idle and steal.
+    #[schema(value_type = HashMap<String, SeriesColumn>)]
+    pub columns: Row<SeriesColumn>,
+    /// Holes, at most 1000.
+    pub gaps: Vec<GapJson>,
+}
+
+/// One task, or all processes of a name, over time.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[schema(as = Line)]
+pub struct LineJson {
+    /// `process`, `thread` or `name`.
+    pub kind: &'static str,
+    /// Key of the task.
+    pub key: Option<String>,
+    /// Its newest name; null if it did nothing in the range.
+    pub name: Option<String>,
+    /// Begin of the first span in which it did something.
+    pub first_ms: Option<f64>,
+    /// End of the last one.
+    pub last_ms: Option<f64>,
+    /// By name, a value a point: 0 if it was idle or not there, null where nothing was measured.
+    #[schema(value_type = HashMap<String, Vec<Option<i64>>>)]
+    pub columns: Row<Vec<Option<i64>>>,
+    /// The highest run time of a single interval in each point, ns per second.
+    pub max_run_ns_per_s: Vec<Option<i64>>,
+}
+
+/// Answer of `/lines`.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct Lines {
+    /// The range that was asked for.
+    pub since_ns: Nanos,
+    /// Its end.
+    pub until_ns: Nanos,
+    /// The points.
+    #[serde(flatten)]
+    pub times: BucketTimes,
+    /// In the order processes, threads, names.
+    pub lines: Vec<LineJson>,
+    /// Holes, at most 1000.
+    pub gaps: Vec<GapJson>,
+}
+
+/// A process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = ProcessThen)]
+pub struct ProcessJson {
+    /// Its key.
+    pub key: String,
+    /// Process id.
+    pub pid: u32,
+    /// Parent's pid; 0 for none.
+    pub parent_pid: u32,
+    /// Executable's base name, else the main thread's name.
+    pub name: String,
+    /// The main thread's name.
+    pub comm: String,
+    /// Command line, only where the agent was told to send it.
+    pub cmdline: String,
+    /// cgroup path.
+    pub cgroup: String,
+    /// Container or unit name.
+    pub container: String,
+    /// Real user id.
+    pub uid: u32,
+    /// A kernel thread.
+    pub is_kernel: bool,
+}
+
+/// A process over time.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct ProcessLine {
+    /// What it is.
+    pub process: ProcessJson,
+    /// What it did; one line.
+    #[serde(flatten)]
+    pub lines: Lines,
+}
+
+/// One task over time.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct MatrixRow {
+    /// Its key; null for processes of a name.
+    pub key: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// Run time in the range.
+    pub total_ns: i64,
+    /// Begin of the first span in which it did something.
+    pub first_ms: f64,
+    /// End of the last one.
+    pub last_ms: f64,
+    /// What is known of its life in the range: `alive`, `born`, `ended`, `born_ended`.
+    pub life: &'static str,
+    /// Run time a point: 0 if it was idle or not there, null where nothing was measured.
+    pub values: Vec<Option<i64>>,
+}
+
+/// Tasks over time, the busiest first.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct Matrix {
+    /// The range that was asked for.
+    pub since_ns: Nanos,
+    /// Its end.
+    pub until_ns: Nanos,
+    /// The points.
+    #[serde(flatten)]
+    pub times: BucketTimes,
+    /// Tasks there are.
+    pub total: usize,
+    /// The busiest.
+    pub rows: Vec<MatrixRow>,
+    /// All others together, run time a point.
+    pub other: Vec<Option<i64>>,
+    /// Holes, at most 1000.
+    pub gaps: Vec<GapJson>,
+}
+
+/// A span of time as if it were one interval.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[schema(as = Sum)]
+pub struct SumJson {
+    /// The range that was asked for.
+    pub since_ns: Nanos,
+    /// Its end.
+    pub until_ns: Nanos,
+    /// What was read: `interval`s, or sums of a `minute` or an `hour` (then the range's ends are those of whole ones).
+    pub grain: &'static str,
+    /// Measured time; rates divide by it.
+    pub covered_ns: u64,
+    /// Ledger and CPU modes, summed.
+    pub summary: Row,
+    /// A row a process or a name, most run time first.
+    pub processes: Table,
+    /// Threads of the processes that were asked for, a table each.
+    pub threads: Vec<Table>,
+}

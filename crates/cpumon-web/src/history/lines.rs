@@ -1,0 +1,195 @@
+//! Chosen processes and threads over time. In: keys and names, a range. Out: a line each: every column that adds up, a value a
+//! point, and the highest run time of a single interval.
+
+use cpumon_model::{
+    Column, ColumnId, HostStatus, IntervalView, ProcessInterval, ProcessKey, Tables, ThreadInterval,
+    ThreadKey,
+};
+use cpumon_store::{GapFinder, ProcessFilter, Query, Span, What};
+
+use super::buckets::{Points, number, view_of};
+use super::past::MAX_GAPS;
+use super::{Buckets, Past, Range, summable};
+use crate::api::{GapJson, LineJson, Lines, Nanos, Row, key_of_process, key_of_thread, shown_columns, to_ms};
+use crate::problem::Problem;
+
+/// What a line is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    Process(ProcessKey),
+    Thread(ThreadKey),
+    /// All processes of a name.
+    Name(String),
+}
+
+impl Wish {
+    fn is_thread(&self) -> bool {
+        matches!(self, Self::Thread(_))
+    }
+
+    fn table(&self) -> Tables {
+        if self.is_thread() { Tables::THREAD_INTERVAL } else { Tables::PROCESS_INTERVAL }
+    }
+
+    fn is_process(&self, row: &ProcessInterval) -> bool {
+        match self {
+            Self::Process(key) => row.key == *key,
+            Self::Name(name) => *row.info.name == **name,
+            Self::Thread(_) => false,
+        }
+    }
+
+    fn is_thread_row(&self, row: &ThreadInterval) -> bool {
+        matches!(self, Self::Thread(key) if row.key == *key)
+    }
+}
+
+/// A line being added up.
+struct Building {
+    wish: Wish,
+    name: Option<String>,
+    columns: Vec<(&'static Column, Points)>,
+    peak: Points,
+    first_ns: Option<i64>,
+    last_ns: Option<i64>,
+}
+
+impl Building {
+    fn new(wish: Wish, count: usize) -> Self {
+        let columns = shown_columns(wish.table()).filter(|column| summable(column));
+        Self {
+            columns: columns.map(|column| (column, Points::new(count))).collect(),
+            name: None,
+            peak: Points::new(count),
+            first_ns: None,
+            last_ns: None,
+            wish,
+        }
+    }
+
+    /// Idle is zero: every point that was measured has a value for what is measured at all.
+    fn touch(&mut self, shares: &[(usize, f64)], view: &IntervalView<'_>) {
+        let (process, thread) = (ProcessInterval::default(), ThreadInterval::default());
+        for (column, points) in &mut self.columns {
+            let cell = if self.wish.is_thread() {
+                view.thread(&thread, column.id)
+            } else {
+                view.process(&process, column.id)
+            };
+            if number(&cell).is_some() {
+                for (at, _) in shares {
+                    points.add(*at, 0.0);
+                }
+            }
+        }
+        for (at, _) in shares {
+            self.peak.raise(*at, 0.0);
+        }
+    }
+
+    fn add(
+        &mut self,
+        span: &Span<'_>,
+        shares: &[(usize, f64)],
+        peak: f64,
+        cell: impl Fn(ColumnId) -> Option<f64>,
+    ) {
+        for (column, points) in &mut self.columns {
+            if let Some(value) = cell(column.id) {
+                for (at, share) in shares {
+                    points.add(*at, value * share);
+                }
+            }
+        }
+        for (at, _) in shares {
+            self.peak.raise(*at, peak);
+        }
+        self.first_ns.get_or_insert(span.interval.begin.wall_ns);
+        self.last_ns = Some(span.interval.end.wall_ns);
+    }
+
+    fn see(&mut self, span: &Span<'_>, view: &IntervalView<'_>, shares: &[(usize, f64)]) {
+        self.touch(shares, view);
+        let length_ns = (span.interval.duration_ns() as f64).max(1.0);
+        let rate = |run_ns: i64| run_ns as f64 * 1e9 / length_ns;
+        let wish = self.wish.clone();
+        for row in span.interval.threads.iter().filter(|row| wish.is_thread_row(row)) {
+            self.name = Some(row.comm.to_str_lossy().into_owned());
+            self.add(span, shares, rate(row.delta.run_ns), |id| number(&view.thread(row, id)));
+        }
+        for (at, row) in span.interval.processes.iter().enumerate().filter(|(_, row)| wish.is_process(row)) {
+            self.name = Some(row.info.name.to_string());
+            let peak =
+                span.max_run_ns_per_s.get(at).map_or_else(|| rate(row.delta.run_ns), |peak| *peak as f64);
+            self.add(span, shares, peak, |id| number(&view.process(row, id)));
+        }
+    }
+
+    fn finish(self) -> LineJson {
+        let columns = self.columns.iter().filter(|(_, points)| !points.is_empty());
+        let (kind, key) = match &self.wish {
+            Wish::Process(key) => ("process", Some(key_of_process(*key))),
+            Wish::Thread(key) => ("thread", Some(key_of_thread(*key))),
+            Wish::Name(_) => ("name", None),
+        };
+        let name = match self.wish {
+            Wish::Name(name) => Some(name),
+            _ => self.name,
+        };
+        LineJson {
+            kind,
+            key,
+            name,
+            first_ms: self.first_ns.map(to_ms),
+            last_ms: self.last_ns.map(to_ms),
+            columns: Row(columns.map(|(column, points)| (column.name.into(), points.finish())).collect()),
+            max_run_ns_per_s: self.peak.finish(),
+        }
+    }
+}
+
+/// The narrowest filter that lets pass what is wanted.
+fn filter_of(wishes: &[Wish]) -> ProcessFilter {
+    match wishes {
+        [Wish::Process(key)] => ProcessFilter::Key(*key),
+        [Wish::Name(name)] => ProcessFilter::Name(name.as_str().into()),
+        _ => ProcessFilter::All,
+    }
+}
+
+/// See the module. Threads are read from intervals, whatever the range: no sums are kept of them.
+pub(crate) fn lines(
+    past: &Past,
+    host: &HostStatus,
+    range: Range,
+    wishes: Vec<Wish>,
+) -> Result<Lines, Problem> {
+    let id = host.info.host;
+    let mut plan = past.plan(id, range)?;
+    let with_threads = wishes.iter().any(Wish::is_thread);
+    if with_threads && plan.grain.is_some() {
+        plan.grain = None;
+    }
+    let mut buckets = Buckets::new(range, &plan);
+    let mut gaps = GapFinder::new(past.losses(id, (range.since_ns, range.until_ns))?, MAX_GAPS);
+    let what = if with_threads { What::Threads } else { What::Processes };
+    let query = Query::new(id).range(plan.since_ns, plan.until_ns).what(what).filter(filter_of(&wishes));
+    let mut building: Vec<Building> =
+        wishes.into_iter().map(|wish| Building::new(wish, buckets.count())).collect();
+    let mut shares = Vec::new();
+    past.for_each(&query, plan.grain, &mut |span| {
+        buckets.cover(span, &mut shares);
+        gaps.see(span.interval);
+        let view = view_of(span);
+        for line in &mut building {
+            line.see(span, &view, &shares);
+        }
+    })?;
+    Ok(Lines {
+        since_ns: Nanos(range.since_ns),
+        until_ns: Nanos(range.until_ns),
+        times: buckets.times(),
+        lines: building.into_iter().map(Building::finish).collect(),
+        gaps: gaps.finish().iter().map(GapJson::from).collect(),
+    })
+}

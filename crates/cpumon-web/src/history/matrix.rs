@@ -1,0 +1,222 @@
+//! Time on one side, tasks on the other. In: a range. Out: run time a point and a task, the busiest tasks first, the rest
+//! summed up: the landscape of a host's processes, and the threads of one process as a heat map.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use cpumon_model::{HostStatus, Interval, Life, ProcessKey, ThreadKey};
+use cpumon_store::{GapFinder, ProcessFilter, Query, What};
+
+use super::past::MAX_GAPS;
+use super::{Buckets, Past, Range};
+use crate::api::{GapJson, Matrix, MatrixRow, Nanos, key_of_process, key_of_thread, to_ms};
+use crate::problem::Problem;
+
+/// Tasks kept apart while adding up; further ones go into the rest.
+const MAX_TASKS: usize = 50_000;
+
+/// What makes a row of the landscape.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, serde::Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum By {
+    /// Processes of a name together.
+    #[default]
+    Name,
+    /// Each process.
+    Process,
+}
+
+/// A row being added up; points without run time are left out.
+#[derive(Default)]
+struct RowSum {
+    name: String,
+    points: Vec<(usize, f64)>,
+    total_ns: i64,
+    first_ns: i64,
+    last_ns: i64,
+    born: bool,
+    ended: bool,
+}
+
+impl RowSum {
+    fn add(&mut self, interval: &Interval, shares: &[(usize, f64)], run_ns: i64, life: Life) {
+        self.total_ns = self.total_ns.saturating_add(run_ns);
+        self.last_ns = interval.end.wall_ns;
+        self.born |= matches!(life, Life::Born | Life::BornEnded);
+        self.ended = matches!(life, Life::Ended | Life::BornEnded);
+        for (at, share) in shares {
+            let ns = run_ns as f64 * share;
+            match self.points.last_mut() {
+                Some((last, sum)) if last == at => *sum += ns,
+                _ => self.points.push((*at, ns)),
+            }
+        }
+    }
+
+    fn life(&self) -> &'static str {
+        match (self.born, self.ended) {
+            (true, true) => Life::BornEnded,
+            (true, false) => Life::Born,
+            (false, true) => Life::Ended,
+            (false, false) => Life::Alive,
+        }
+        .name()
+    }
+}
+
+/// Rows by key, and what did not fit.
+struct Rows<K> {
+    rows: HashMap<K, RowSum>,
+    all: Vec<(usize, f64)>,
+}
+
+impl<K: Hash + Eq + Ord> Rows<K> {
+    fn new() -> Self {
+        Self { rows: HashMap::new(), all: Vec::new() }
+    }
+
+    fn add(
+        &mut self,
+        key: K,
+        name: impl FnOnce() -> String,
+        interval: &Interval,
+        shares: &[(usize, f64)],
+        (run_ns, life): (i64, Life),
+    ) {
+        let is_full = self.rows.len() >= MAX_TASKS;
+        self.all.extend(shares.iter().map(|(at, share)| (*at, run_ns as f64 * share)));
+        if is_full && !self.rows.contains_key(&key) {
+            return;
+        }
+        let row = self.rows.entry(key).or_insert_with(|| RowSum {
+            name: name(),
+            first_ns: interval.begin.wall_ns,
+            ..RowSum::default()
+        });
+        row.add(interval, shares, run_ns, life);
+    }
+
+    /// Keeps the sums of points short.
+    fn fold(&mut self) {
+        let mut sums: HashMap<usize, f64> = HashMap::new();
+        for (at, ns) in self.all.drain(..) {
+            *sums.entry(at).or_default() += ns;
+        }
+        self.all.extend(sums);
+    }
+
+    fn finish(
+        mut self,
+        buckets: &Buckets,
+        limit: usize,
+        key: impl Fn(&K) -> Option<String>,
+    ) -> (usize, Vec<MatrixRow>, Vec<Option<i64>>) {
+        let total = self.rows.len();
+        let mut rows: Vec<(K, RowSum)> = self.rows.drain().collect();
+        rows.sort_by(|a, b| (Reverse(a.1.total_ns), &a.0).cmp(&(Reverse(b.1.total_ns), &b.0)));
+        rows.truncate(limit);
+        let mut rest = std::mem::take(&mut self.all);
+        for (_, row) in &rows {
+            rest.extend(row.points.iter().map(|(at, ns)| (*at, -ns)));
+        }
+        let rows = rows.iter().map(|(of, row)| MatrixRow {
+            key: key(of),
+            name: row.name.clone(),
+            total_ns: row.total_ns,
+            first_ms: to_ms(row.first_ns),
+            last_ms: to_ms(row.last_ns),
+            life: row.life(),
+            values: buckets.zero_where_covered(&row.points),
+        });
+        (total, rows.collect(), buckets.zero_where_covered(&rest))
+    }
+}
+
+/// Sums of points are shortened when there are this many.
+const FOLD: usize = 1 << 20;
+
+/// Walks a range and lets `add` put each interval's rows in.
+fn build<K: Hash + Eq + Ord>(
+    past: &Past,
+    (query, range): (Query, Range),
+    limit: usize,
+    (key, add): (impl Fn(&K) -> Option<String>, impl Fn(&mut Rows<K>, &Interval, &[(usize, f64)])),
+) -> Result<Matrix, Problem> {
+    let mut plan = past.plan(query.host, range)?;
+    if query.what == What::Threads {
+        // No sums are kept of threads.
+        plan.grain = None;
+    }
+    let mut buckets = Buckets::new(range, &plan);
+    let mut gaps = GapFinder::new(past.losses(query.host, (range.since_ns, range.until_ns))?, MAX_GAPS);
+    let (mut rows, mut shares) = (Rows::new(), Vec::new());
+    let query = query.range(plan.since_ns, plan.until_ns);
+    past.for_each(&query, plan.grain, &mut |span| {
+        buckets.cover(span, &mut shares);
+        gaps.see(span.interval);
+        add(&mut rows, span.interval, &shares);
+        if rows.all.len() > FOLD {
+            rows.fold();
+        }
+    })?;
+    let (total, rows, other) = rows.finish(&buckets, limit, key);
+    Ok(Matrix {
+        since_ns: Nanos(range.since_ns),
+        until_ns: Nanos(range.until_ns),
+        times: buckets.times(),
+        total,
+        rows,
+        other,
+        gaps: gaps.finish().iter().map(GapJson::from).collect(),
+    })
+}
+
+/// The busiest processes of a host over time.
+pub(crate) fn landscape(
+    past: &Past,
+    host: &HostStatus,
+    range: Range,
+    by: By,
+    limit: usize,
+) -> Result<Matrix, Problem> {
+    let what = (Query::new(host.info.host).what(What::Processes), range);
+    match by {
+        By::Name => build(past, what, limit, (|_: &String| None, add_names)),
+        By::Process => {
+            build(past, what, limit, (|key: &ProcessKey| Some(key_of_process(*key)), add_processes))
+        }
+    }
+}
+
+fn add_names(rows: &mut Rows<String>, interval: &Interval, shares: &[(usize, f64)]) {
+    for row in &interval.processes {
+        let name = row.info.name.to_string();
+        rows.add(name.clone(), || name, interval, shares, (row.delta.run_ns, row.life));
+    }
+}
+
+fn add_processes(rows: &mut Rows<ProcessKey>, interval: &Interval, shares: &[(usize, f64)]) {
+    for row in &interval.processes {
+        let name = || row.info.name.to_string();
+        rows.add(row.key, name, interval, shares, (row.delta.run_ns, row.life));
+    }
+}
+
+/// The busiest threads of a process over time.
+pub(crate) fn threads(
+    past: &Past,
+    host: &HostStatus,
+    range: Range,
+    process: ProcessKey,
+    limit: usize,
+) -> Result<Matrix, Problem> {
+    let query = Query::new(host.info.host).what(What::Threads).filter(ProcessFilter::Key(process));
+    let add = |rows: &mut Rows<ThreadKey>, interval: &Interval, shares: &[(usize, f64)]| {
+        for row in interval.threads.iter().filter(|row| row.process == process) {
+            let name = || row.comm.to_str_lossy().into_owned();
+            rows.add(row.key, name, interval, shares, (row.delta.run_ns, row.life));
+        }
+    };
+    build(past, (query, range), limit, (|key: &ThreadKey| Some(key_of_thread(*key)), add))
+}

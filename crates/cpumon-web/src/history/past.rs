@@ -1,0 +1,202 @@
+//! Where the past is read. In: the store's file, or what is in memory. Out: [`Past`], the same questions for both.
+//! Why: reading a file blocks, so it is done on threads of its own, a few at a time; whoever asked and went away is not read for.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use cpumon_model::{HostId, HostStatus, ProcessInfo, ProcessKey};
+use cpumon_store::{Gap, Grain, HostRecord, Plan, Query, Reader, Span, StoreError, What};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::Range;
+use crate::app::Shared;
+use crate::problem::Problem;
+use crate::{Live, Lookup};
+
+/// Questions answered at once; further ones wait.
+const MAX_AT_ONCE: usize = 4;
+/// A question waits no longer than this for its turn.
+const MAX_WAIT: Duration = Duration::from_secs(30);
+/// Holes in an answer at most.
+pub(crate) const MAX_GAPS: usize = 1000;
+
+/// Open readers of the store, and turns.
+pub(crate) struct Readers {
+    path: Option<PathBuf>,
+    idle: Mutex<Vec<Reader>>,
+    turns: Semaphore,
+}
+
+/// Tells the reading thread that nobody waits any more.
+struct Waiting(Arc<AtomicBool>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn unavailable(error: &StoreError) -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+}
+
+impl Readers {
+    pub(crate) fn new(path: Option<PathBuf>) -> Self {
+        Self { path, idle: Mutex::default(), turns: Semaphore::new(MAX_AT_ONCE) }
+    }
+
+    fn take(&self) -> Result<Option<Reader>, Problem> {
+        let Some(path) = &self.path else { return Ok(None) };
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        idle.map_or_else(|| Reader::open(path).map_err(|error| unavailable(&error)), Ok).map(Some)
+    }
+
+    fn give_back(&self, reader: Option<Reader>) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).extend(reader);
+    }
+
+    /// Lets `work` read the past on a thread of its own.
+    pub(crate) async fn ask<T: Send + 'static>(
+        app: &Shared,
+        work: impl FnOnce(&Past) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let busy = || {
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "Too many questions about the past at once.")
+                .how("Ask again in a moment, or for shorter ranges.")
+        };
+        let turn = timeout(MAX_WAIT, app.readers.turns.acquire()).await.map_err(|_| busy())?;
+        let _turn = turn.map_err(|_| busy())?;
+        let nobody_waits = Arc::new(AtomicBool::new(false));
+        let _waiting = Waiting(Arc::clone(&nobody_waits));
+        let app = Arc::clone(app);
+        let done = tokio::task::spawn_blocking(move || {
+            let past = Past { reader: app.readers.take()?, live: Arc::clone(&app.live), nobody_waits };
+            let result = work(&past);
+            app.readers.give_back(past.reader);
+            result
+        });
+        done.await.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?
+    }
+}
+
+/// The past of one receiver.
+pub(crate) struct Past {
+    reader: Option<Reader>,
+    live: Arc<dyn Live>,
+    nobody_waits: Arc<AtomicBool>,
+}
+
+impl Past {
+    /// The host that a path names: one that reports, or one that the store holds.
+    pub(crate) fn find(&self, text: &str) -> Result<HostStatus, Problem> {
+        match crate::routes::find(&*self.live, text) {
+            Ok(id) => Ok(self.live.host(id).unwrap_or_default()),
+            Err(problem) if self.live.find(text) == Lookup::Unknown => self.find_stored(text).ok_or(problem),
+            Err(problem) => Err(problem),
+        }
+    }
+
+    fn find_stored(&self, text: &str) -> Option<HostStatus> {
+        let record = self.reader.as_ref()?.find_host(text).ok()?;
+        Some(HostStatus { info: record.info, trust: record.trust, ..HostStatus::default() })
+    }
+
+    /// Every host of the store, by name.
+    pub(crate) fn stored(&self) -> Result<Vec<HostRecord>, Problem> {
+        self.ask_reader(Reader::hosts).map(Option::unwrap_or_default)
+    }
+
+    fn ask_reader<T>(
+        &self,
+        ask: impl FnOnce(&Reader) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, Problem> {
+        self.reader.as_ref().map(ask).transpose().map_err(|error| unavailable(&error))
+    }
+
+    /// End of the first and of the last interval that is kept.
+    pub(crate) fn kept(&self, host: HostId) -> Result<Option<(i64, i64)>, Problem> {
+        if let Some(kept) = self.ask_reader(|reader| reader.time_range(host))? {
+            return Ok(kept);
+        }
+        let recent = self.live.recent(host, i64::MIN);
+        let end = |shown: &crate::Shown| shown.interval.end.wall_ns;
+        Ok(recent.first().map(end).zip(recent.last().map(end)))
+    }
+
+    /// How to walk a range; without a store or without data, over intervals.
+    pub(crate) fn plan(&self, host: HostId, range: Range) -> Result<Plan, Problem> {
+        let Range { since_ns, until_ns, points } = range;
+        let plan = self.ask_reader(|reader| reader.plan(host, (since_ns, until_ns), points))?.flatten();
+        let length_ns = until_ns.saturating_sub(since_ns);
+        let points = i64::try_from(points).unwrap_or(i64::MAX).max(1);
+        let width_ns = (length_ns.saturating_add(points - 1) / points).max(1);
+        Ok(match plan {
+            Some(Plan { grain: None, since_ns, until_ns, .. }) => {
+                Plan { since_ns, until_ns, grain: None, width_ns }
+            }
+            Some(plan) => plan,
+            None => Plan { since_ns, until_ns, grain: None, width_ns },
+        })
+    }
+
+    /// Walks spans in order of time.
+    pub(crate) fn for_each(
+        &self,
+        query: &Query,
+        grain: Option<Grain>,
+        visit: &mut dyn FnMut(&Span<'_>),
+    ) -> Result<(), Problem> {
+        let mut visit = |span: &Span<'_>| {
+            visit(span);
+            if self.nobody_waits.load(Ordering::Relaxed) {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        if self.ask_reader(|reader| reader.for_each_span(query, grain, &mut visit))?.is_some() {
+            return Ok(());
+        }
+        for shown in self.live.recent(query.host, query.since_ns) {
+            if shown.interval.end.wall_ns <= query.until_ns && visit(&Span::of(&shown.interval)).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Holes that were recorded in a range.
+    pub(crate) fn losses(&self, host: HostId, range: (i64, i64)) -> Result<Vec<Gap>, Problem> {
+        self.ask_reader(|reader| reader.losses(host, range, MAX_GAPS)).map(Option::unwrap_or_default)
+    }
+
+    /// Holes of a range, recorded or found, at most `limit`.
+    pub(crate) fn gaps(&self, host: HostId, range: (i64, i64), limit: usize) -> Result<Vec<Gap>, Problem> {
+        if let Some(gaps) = self.ask_reader(|reader| reader.gaps(host, range, limit))? {
+            return Ok(gaps);
+        }
+        let mut finder = cpumon_store::GapFinder::new(Vec::new(), limit);
+        let query = Query::new(host).range(range.0, range.1).what(What::Meta);
+        self.for_each(&query, None, &mut |span| finder.see(span.interval))?;
+        Ok(finder.finish())
+    }
+
+    /// What a process is, if it was ever stored or is in memory.
+    pub(crate) fn process(
+        &self,
+        host: HostId,
+        key: ProcessKey,
+    ) -> Result<Option<(Arc<ProcessInfo>, u32)>, Problem> {
+        for shown in self.live.recent(host, i64::MIN).iter().rev() {
+            if let Some(row) = shown.interval.process(key) {
+                return Ok(Some((Arc::clone(&row.info), row.parent_pid)));
+            }
+        }
+        self.ask_reader(|reader| reader.process(host, key)).map(Option::flatten)
+    }
+}

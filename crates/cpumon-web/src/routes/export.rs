@@ -1,0 +1,236 @@
+//! Files. In: a kind, a range, filters. Out: what `cpumon export` writes, as a download that is made while it is sent; and the
+//! command line that gives the same file.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use cpumon_export::{ExportError, ExportQuery, Format, Kind, LegacyYear, PivotBy, PivotValue};
+use cpumon_model::Utc;
+use cpumon_store::Reader;
+use futures_util::stream::unfold;
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+use utoipa::{IntoParams, ToSchema};
+
+use super::HostProblems;
+use super::params::{Asked, Named, bad};
+use crate::app::Shared;
+use crate::problem::Problem;
+
+/// Pieces of a file that wait for the network.
+const MAX_WAITING: usize = 4;
+/// Size of a piece.
+const PIECE_BYTES: usize = 64 << 10;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Wanted {
+    /// Only this host, by name or id.
+    host: Option<String>,
+    /// What ends after this, ns since the UNIX epoch on the device's clock.
+    since: Option<i64>,
+    /// And not after this.
+    until: Option<i64>,
+    /// Only processes of this name, or of this pid.
+    process: Option<String>,
+    /// Adds up over this long instead of each interval, ns.
+    #[param(minimum = 1)]
+    interval_ns: Option<u64>,
+    /// What makes a pivot's column: `name`, `process`, `program`.
+    by: Option<String>,
+    /// What stands in a pivot: `user`, `system`, `run`, `pct`.
+    value: Option<String>,
+    /// `csv` or `jsonl`.
+    format: Option<String>,
+    /// The layout of the original receiver instead: `2012` or `2013`.
+    legacy: Option<String>,
+}
+
+fn choice<T: std::str::FromStr<Err = ExportError> + Default>(text: Option<&str>) -> Result<T, Problem> {
+    text.map_or_else(
+        || Ok(T::default()),
+        |text| text.parse().map_err(|error: ExportError| bad(error.to_string())),
+    )
+}
+
+impl Wanted {
+    fn query(&self, kind: &str) -> Result<ExportQuery, Problem> {
+        if let (Some(since), Some(until)) = (self.since, self.until)
+            && since >= until
+        {
+            return Err(bad(format!("since={since} is not before until={until}.")));
+        }
+        if self.interval_ns == Some(0) {
+            return Err(bad("interval_ns=0 is no interval."));
+        }
+        let format = match self.legacy.as_deref() {
+            Some(year) => Format::Legacy(year.parse::<LegacyYear>().map_err(|error| bad(error.to_string()))?),
+            None => choice::<Format>(self.format.as_deref())?,
+        };
+        Ok(ExportQuery {
+            kind: kind.parse::<Kind>().map_err(|error| bad(error.to_string()))?,
+            format,
+            host: self.host.clone(),
+            since_ns: self.since,
+            until_ns: self.until,
+            process: self.process.clone(),
+            interval_ns: self.interval_ns,
+            pivot_by: choice::<PivotBy>(self.by.as_deref())?,
+            pivot_value: choice::<PivotValue>(self.value.as_deref())?,
+        })
+    }
+
+    /// The command line that gives the same file.
+    fn command(&self, kind: &str, store: &str) -> String {
+        let mut words = vec!["cpumon".to_owned(), "export".to_owned(), kind.to_owned()];
+        let mut option = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                // The form with `=` also takes values that begin with a dash.
+                words.push(quoted(&format!("--{name}={value}")));
+            }
+        };
+        option("store", Some(store.to_owned()));
+        option("host", self.host.clone());
+        option("since", self.since.map(|ns| Utc(ns).to_string()));
+        option("until", self.until.map(|ns| Utc(ns).to_string()));
+        option("process", self.process.clone());
+        option("interval", self.interval_ns.map(length));
+        option("by", self.by.clone());
+        option("value", self.value.clone());
+        option("format", self.format.clone());
+        option("legacy", self.legacy.clone());
+        words.join(" ")
+    }
+}
+
+/// `60s`, or ns where it is not whole seconds.
+fn length(ns: u64) -> String {
+    if ns.is_multiple_of(1_000_000_000) { format!("{}s", ns / 1_000_000_000) } else { format!("{ns}ns") }
+}
+
+/// A word for a POSIX shell.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:@%+,".contains(c);
+    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}
+
+/// The store's file, or why there is none.
+fn store_of(app: &Shared) -> Result<std::path::PathBuf, Problem> {
+    app.options.store.clone().ok_or_else(|| {
+        Problem::new(StatusCode::NOT_FOUND, "This receiver keeps nothing, so there is nothing to export.")
+            .how("Start it without --no-store.")
+    })
+}
+
+/// Gives pieces to the network, waiting when it is slow.
+struct Pieces {
+    sender: mpsc::Sender<io::Result<Bytes>>,
+    piece: Vec<u8>,
+}
+
+impl Write for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.piece.extend_from_slice(bytes);
+        if self.piece.len() >= PIECE_BYTES {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.piece.is_empty() {
+            return Ok(());
+        }
+        let piece = Bytes::from(std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE_BYTES)));
+        self.sender.blocking_send(Ok(piece)).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+/// Writes the file; an error breaks the transfer off, so that what is cut never looks complete.
+fn write(path: &std::path::Path, query: &ExportQuery, sender: mpsc::Sender<io::Result<Bytes>>) {
+    let mut out = Pieces { sender, piece: Vec::new() };
+    let done = Reader::open(path)
+        .map_err(ExportError::from)
+        .and_then(|reader| cpumon_export::export(&reader, query, &mut out, &mut |_| {}));
+    if let Err(error) = done
+        && !error.is_broken_pipe()
+    {
+        log::warn!("HTTP: an export broke off: {error}");
+        // If nobody listens any more, nobody needs to know.
+        let _ = out.sender.blocking_send(Err(io::Error::other(error.to_string())));
+    }
+}
+
+/// Recorded data as a file, made while it is sent. If it cannot be finished, the transfer breaks off.
+#[utoipa::path(get, path = "/api/v1/export/{kind}",
+    params(("kind" = String, Path, description = "`processes`, `threads`, `pivot` or `ledger`."), Wanted),
+    responses((status = 200, body = String, content_type = "text/csv"), HostProblems))]
+pub(super) async fn export(
+    State(app): State<Shared>,
+    Named(kind): Named<String>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Response, Problem> {
+    let (query, path) = (wanted.query(&kind)?, store_of(&app)?);
+    let turn = Arc::clone(&app.exports).try_acquire_owned().map_err(|_| {
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "Other exports are running.")
+            .how("Try again when they are done.")
+    })?;
+    let (sender, mut receiver) = mpsc::channel(MAX_WAITING);
+    tokio::task::spawn_blocking({
+        let query = query.clone();
+        move || {
+            write(&path, &query, sender);
+            drop(turn);
+        }
+    });
+    // What fails before anything is written is told as what it is.
+    let first = match receiver.recv().await {
+        Some(Err(error)) => return Err(Problem::new(StatusCode::BAD_REQUEST, error.to_string())),
+        Some(Ok(first)) => first,
+        None => Bytes::new(),
+    };
+    let rest = unfold((Some(first), receiver), |(first, mut receiver)| async move {
+        if let Some(first) = first {
+            return Some((Ok(first), (None, receiver)));
+        }
+        let next = receiver.recv().await?;
+        Some((next, (None, receiver)))
+    });
+    let (kind_of, ending) = match query.format {
+        Format::Jsonl => ("application/jsonl", "jsonl"),
+        Format::Csv | Format::Legacy(_) => ("text/csv; charset=utf-8", "csv"),
+    };
+    let mut response = Body::from_stream(rest).into_response();
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind_of));
+    // `kind` is one of four words: it was parsed.
+    if let Ok(name) = HeaderValue::from_str(&format!("attachment; filename=\"cpumon-{kind}.{ending}\"")) {
+        response.headers_mut().insert(header::CONTENT_DISPOSITION, name);
+    }
+    Ok(response)
+}
+
+/// The command line that gives the same file.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(super) struct ExportCommand {
+    /// For a POSIX shell, to be run where the store is.
+    command: String,
+}
+
+/// The command line that gives the same file as `/api/v1/export/{kind}`.
+#[utoipa::path(get, path = "/api/v1/export/{kind}/command",
+    params(("kind" = String, Path, description = "`processes`, `threads`, `pivot` or `ledger`."), Wanted),
+    responses((status = 200, body = ExportCommand), HostProblems))]
+pub(super) async fn command(
+    State(app): State<Shared>,
+    Named(kind): Named<String>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<ExportCommand>, Problem> {
+    wanted.query(&kind)?;
+    let store = store_of(&app)?;
+    Ok(Json(ExportCommand { command: wanted.command(&kind, &store.display().to_string()) }))
+}

@@ -1,0 +1,331 @@
+//! The past of one host: lines, matrices, sums, holes; and which hosts have one.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::HostProblems;
+use super::params::{Asked, Named, bad, limit, list, process_key, thread_key};
+use crate::api::{self, Cell, ProcessJson, Table, key_of_process, to_ms};
+use crate::app::Shared;
+use crate::fleet::now_ns;
+use crate::history::{self, By, Range, Readers, Wish};
+use crate::problem::Problem;
+
+/// Points of a picture at most.
+const MAX_POINTS: usize = 4000;
+/// Lines in an answer at most.
+const MAX_LINES: usize = 32;
+/// Rows of a matrix at most.
+const MAX_MATRIX_ROWS: usize = 1000;
+/// Holes looked for at most.
+const MAX_GAPS: usize = 10_000;
+/// Threads are read one by one: their ranges are no longer than this.
+const MAX_THREAD_RANGE_NS: i64 = 24 * HOUR_NS;
+/// Intervals are read of no more than this where sums would do.
+const MAX_FINEST_RANGE_NS: i64 = 48 * HOUR_NS;
+const HOUR_NS: i64 = 3_600_000_000_000;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Span {
+    /// What ends after this, ns since the UNIX epoch on the device's clock; without it an hour before `until`.
+    since: Option<i64>,
+    /// And not after this; without it the receiver's clock.
+    until: Option<i64>,
+    /// Points that fit the picture.
+    #[param(minimum = 1, maximum = 4000)]
+    points: Option<usize>,
+}
+
+impl Span {
+    fn range(&self, points: usize) -> Result<Range, Problem> {
+        let until_ns = self.until.unwrap_or_else(now_ns);
+        let since_ns = self.since.unwrap_or_else(|| until_ns.saturating_sub(HOUR_NS));
+        if since_ns >= until_ns || until_ns.checked_sub(since_ns).is_none() {
+            return Err(bad(format!(
+                "since={since_ns} is not before until={until_ns}, or too long before it."
+            )));
+        }
+        let points = self.points.unwrap_or(points);
+        if !(1..=MAX_POINTS).contains(&points) {
+            return Err(bad(format!("points={points} is not between 1 and {MAX_POINTS}.")));
+        }
+        Ok(Range { since_ns, until_ns, points })
+    }
+}
+
+/// Refuses ranges over which threads cannot be read in reasonable time.
+fn check_thread_range(range: Range) -> Result<Range, Problem> {
+    if range.until_ns.saturating_sub(range.since_ns) > MAX_THREAD_RANGE_NS {
+        return Err(bad("No sums are kept of threads: their ranges are no longer than 24 hours."));
+    }
+    Ok(range)
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Page {
+    /// Rows to leave out at the beginning.
+    #[param(minimum = 0)]
+    offset: Option<usize>,
+    /// Rows in the answer.
+    #[param(minimum = 1, maximum = 10_000)]
+    limit: Option<usize>,
+}
+
+impl Page {
+    fn rows(&self, default: usize, max: usize) -> Result<(usize, usize), Problem> {
+        Ok((self.offset.unwrap_or(0), limit(self.limit, default, max)?))
+    }
+}
+
+/// The hosts of the store, by name, whether they report now or not: `id`, `hostname`, `trust`, `kernel`, `arch`, `agent`,
+/// `cpu_count`, `first_ms`, `last_ms`.
+#[utoipa::path(get, path = "/api/v1/stored", params(Page), responses((status = 200, body = Table), HostProblems))]
+pub(super) async fn stored(
+    State(app): State<Shared>,
+    Asked(page): Asked<Page>,
+) -> Result<Json<Table>, Problem> {
+    let (offset, limit) = page.rows(1000, 10_000)?;
+    let hosts = Readers::ask(&app, history::Past::stored).await?;
+    let total = hosts.len();
+    let hosts: Vec<_> = hosts.into_iter().skip(offset).take(limit).collect();
+    let mut table = Table::new(hosts.len(), total);
+    table.push("id", hosts.iter().map(|host| host.info.host.to_string().into()));
+    table.push("hostname", hosts.iter().map(|host| Cell::from(&*host.info.hostname)));
+    table.push("trust", hosts.iter().map(|host| Cell::from(host.trust.name())));
+    table.push("kernel", hosts.iter().map(|host| Cell::from(&*host.info.kernel)));
+    table.push("arch", hosts.iter().map(|host| Cell::from(&*host.info.arch)));
+    table.push("agent", hosts.iter().map(|host| Cell::from(&*host.info.agent)));
+    table.push("cpu_count", hosts.iter().map(|host| Cell::Int(host.info.cpu_count.into())));
+    table.push(
+        "first_ms",
+        hosts.iter().map(|host| Cell::or_null(host.first_wall_ns, |ns| Cell::real(to_ms(ns)))),
+    );
+    table.push(
+        "last_ms",
+        hosts.iter().map(|host| Cell::or_null(host.last_wall_ns, |ns| Cell::real(to_ms(ns)))),
+    );
+    Ok(Json(table))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Columns {
+    /// Names of columns of table `host`, separated by commas; those have extremes. Without it all, with sums only.
+    columns: Option<String>,
+    /// `interval` reads intervals where sums would do: they have CPU modes and extremes. The range is 48 hours at most.
+    #[param(inline)]
+    grain: Option<Finest>,
+}
+
+/// The finest there is.
+#[derive(Copy, Clone, Debug, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Finest {
+    /// Intervals.
+    Interval,
+}
+
+/// A host over time: CPU modes, ledger lines, busy time with extremes, counts, holes.
+#[utoipa::path(get, path = "/api/v1/hosts/{host}/series",
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, Columns),
+    responses((status = 200, body = api::HostSeries), HostProblems))]
+pub(super) async fn series(
+    State(app): State<Shared>,
+    Named(host): Named<String>,
+    Asked(span): Asked<Span>,
+    Asked(columns): Asked<Columns>,
+) -> Result<Json<api::HostSeries>, Problem> {
+    let range = span.range(600)?;
+    let is_finest = columns.grain.is_some();
+    if is_finest && range.until_ns - range.since_ns > MAX_FINEST_RANGE_NS {
+        return Err(bad("Intervals are read of 48 hours at most; without `grain` sums are."));
+    }
+    let wanted = list(columns.columns.as_deref(), 64, |name| Ok(name.to_owned()))?;
+    Readers::ask(&app, move |past| history::series(past, &past.find(&host)?, range, (&wanted, is_finest)))
+        .await
+        .map(Json)
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Which {
+    /// Keys of processes, `PID-STARTNS` separated by commas.
+    processes: Option<String>,
+    /// Keys of threads, `TID-STARTNS` separated by commas; then the range is 24 hours at most.
+    threads: Option<String>,
+    /// Names of processes, separated by commas; a comma in a name is `%2C` twice over: `%252C`.
+    names: Option<String>,
+}
+
+/// A comma inside of a name is written as `%2C`.
+fn name_of(text: &str) -> String {
+    text.replace("%2C", ",").replace("%2c", ",").replace("%25", "%")
+}
+
+/// Chosen processes, threads and names over time, 32 lines at most.
+#[utoipa::path(get, path = "/api/v1/hosts/{host}/lines",
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, Which),
+    responses((status = 200, body = api::Lines), HostProblems))]
+pub(super) async fn lines(
+    State(app): State<Shared>,
+    Named(host): Named<String>,
+    Asked(span): Asked<Span>,
+    Asked(which): Asked<Which>,
+) -> Result<Json<api::Lines>, Problem> {
+    let mut range = span.range(600)?;
+    let mut wishes = list(which.processes.as_deref(), MAX_LINES, |key| process_key(key).map(Wish::Process))?;
+    let threads = list(which.threads.as_deref(), MAX_LINES, |key| thread_key(key).map(Wish::Thread))?;
+    if !threads.is_empty() {
+        range = check_thread_range(range)?;
+    }
+    wishes.extend(threads);
+    wishes.extend(list(which.names.as_deref(), MAX_LINES, |name| Ok(Wish::Name(name_of(name))))?);
+    if wishes.is_empty() || wishes.len() > MAX_LINES {
+        return Err(bad(format!("Between 1 and {MAX_LINES} processes, threads and names can be asked for.")));
+    }
+    Readers::ask(&app, move |past| history::lines(past, &past.find(&host)?, range, wishes)).await.map(Json)
+}
+
+/// One process over time, and what it is.
+#[utoipa::path(get, path = "/api/v1/hosts/{host}/processes/{process}",
+    params(("host" = String, Path, description = "Id, or a name that only one host has."),
+        ("process" = String, Path, description = "Key, `PID-STARTNS`."), Span),
+    responses((status = 200, body = api::ProcessLine), HostProblems))]
+pub(super) async fn process(
+    State(app): State<Shared>,
+    Named((host, process)): Named<(String, String)>,
+    Asked(span): Asked<Span>,
+) -> Result<Json<api::ProcessLine>, Problem> {
+    let (range, key) = (span.range(600)?, process_key(&process)?);
+    let answer = Readers::ask(&app, move |past| {
+        let host = past.find(&host)?;
+        let Some((info, parent_pid)) = past.process(host.info.host, key)? else {
+            return Err(Problem::new(
+                axum::http::StatusCode::NOT_FOUND,
+                "No such process was ever kept of this host.",
+            ));
+        };
+        let process = ProcessJson {
+            key: key_of_process(key),
+            pid: key.pid,
+            parent_pid,
+            name: info.name.to_string(),
+            comm: info.comm.to_string(),
+            cmdline: info.cmdline.to_string(),
+            cgroup: info.cgroup.to_string(),
+            container: info.container.to_string(),
+            uid: info.uid,
+            is_kernel: info.is_kernel,
+        };
+        Ok(api::ProcessLine { process, lines: history::lines(past, &host, range, vec![Wish::Process(key)])? })
+    });
+    answer.await.map(Json)
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct MatrixRows {
+    /// Rows in the answer; the others are summed up.
+    #[param(minimum = 1, maximum = 1000)]
+    rows: Option<usize>,
+}
+
+/// The threads of a process over time, as a matrix of run time; the range is 24 hours at most.
+#[utoipa::path(get, path = "/api/v1/hosts/{host}/processes/{process}/threads",
+    params(("host" = String, Path, description = "Id, or a name that only one host has."),
+        ("process" = String, Path, description = "Key, `PID-STARTNS`."), Span, MatrixRows),
+    responses((status = 200, body = api::Matrix), HostProblems))]
+pub(super) async fn threads(
+    State(app): State<Shared>,
+    Named((host, process)): Named<(String, String)>,
+    Asked(span): Asked<Span>,
+    Asked(rows): Asked<MatrixRows>,
+) -> Result<Json<api::Matrix>, Problem> {
+    let (range, key) = (check_thread_range(span.range(200)?)?, process_key(&process)?);
+    let limit = limit(rows.rows, 200, MAX_MATRIX_ROWS)?;
+    Readers::ask(&app, move |past| history::threads(past, &past.find(&host)?, range, key, limit))
+        .await
+        .map(Json)
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Grouped {
+    /// What makes a row: all processes of a name (the default), or each process.
+    #[param(inline)]
+    by: Option<By>,
+}
+
+/// The busiest processes of a host over time, as a matrix of run time.
+#[utoipa::path(get, path = "/api/v1/hosts/{host}/landscape",
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, MatrixRows, Grouped),
+    responses((status = 200, body = api::Matrix), HostProblems))]
+pub(super) async fn landscape(
+    State(app): State<Shared>,
+    Named(host): Named<String>,
+    Asked(span): Asked<Span>,
+    Asked(rows): Asked<MatrixRows>,
+    Asked(grouped): Asked<Grouped>,
+) -> Result<Json<api::Matrix>, Problem> {
+    let (range, by) = (span.range(200)?, grouped.by.unwrap_or_default());
+    let limit = limit(rows.rows, 40, MAX_MATRIX_ROWS)?;
+    Readers::ask(&app, move |past| history::landscape(past, &past.find(&host)?, range, by, limit))
+        .await
+        .map(Json)
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct WithThreads {
+    /// Processes whose threads are wanted too, `PID-STARTNS` separated by commas; then the range is 24 hours at most.
+    threads: Option<String>,
+}
+
+/// Sums over more than two hours are read from minutes.
+const SUM_POINTS: usize = 120;
+
+/// A span of time as if it were one interval: what each process did in it.
+#[utoipa::path(get, path = "/api/v1/hosts/{host}/sum",
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, Grouped, Page, WithThreads),
+    responses((status = 200, body = api::SumJson), HostProblems))]
+pub(super) async fn sum(
+    State(app): State<Shared>,
+    Named(host): Named<String>,
+    Asked(span): Asked<Span>,
+    Asked(grouped): Asked<Grouped>,
+    Asked(page): Asked<Page>,
+    Asked(threads): Asked<WithThreads>,
+) -> Result<Json<api::SumJson>, Problem> {
+    let mut range = span.range(SUM_POINTS)?;
+    let threads = list(threads.threads.as_deref(), 64, process_key)?;
+    if !threads.is_empty() {
+        range = check_thread_range(range)?;
+    }
+    let what = (grouped.by.unwrap_or(By::Process), page.rows(500, 10_000)?);
+    Readers::ask(&app, move |past| history::sum(past, &past.find(&host)?, range, what, &threads))
+        .await
+        .map(Json)
+}
+
+/// The holes in a host's time, with their reasons.
+#[utoipa::path(get, path = "/api/v1/hosts/{host}/gaps",
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, Page),
+    responses((status = 200, body = api::Gaps), HostProblems))]
+pub(super) async fn gaps(
+    State(app): State<Shared>,
+    Named(host): Named<String>,
+    Asked(span): Asked<Span>,
+    Asked(page): Asked<Page>,
+) -> Result<Json<api::Gaps>, Problem> {
+    let (range, (offset, limit)) = (span.range(1)?, page.rows(1000, 10_000)?);
+    let gaps = Readers::ask(&app, move |past| {
+        past.gaps(past.find(&host)?.info.host, (range.since_ns, range.until_ns), MAX_GAPS)
+    });
+    let gaps = gaps.await?;
+    let page = gaps.iter().skip(offset).take(limit).map(api::GapJson::from).collect();
+    Ok(Json(api::Gaps { total: gaps.len(), gaps: page }))
+}
