@@ -8,7 +8,7 @@ use crate::Fields;
 bitflags! {
     /// The tables a column is part of.
     #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-    pub struct Tables: u8 {
+    pub struct Tables: u16 {
         /// SQL `hosts`: one row a host.
         const HOSTS = 1;
         /// SQL `processes`: one row a process that was ever stored.
@@ -23,6 +23,10 @@ bitflags! {
         const CPU_INTERVAL = 1 << 5;
         /// SQL `host_interval`, export `ledger`: one row a host and interval.
         const HOST_INTERVAL = 1 << 6;
+        /// SQL `wait_interval`: one row a thread, wait reason and interval.
+        const WAIT_INTERVAL = 1 << 7;
+        /// SQL `irq_interval`: one row an interrupt line and interval.
+        const IRQ_INTERVAL = 1 << 8;
     }
 }
 
@@ -83,20 +87,20 @@ macro_rules! columns {
 }
 
 columns! {
-    Host "host" Text "" [HOSTS|PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] NONE "The host's name; for v1 devices their address.";
+    Host "host" Text "" [HOSTS|PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "The host's name; for v1 devices their address.";
     HostId "host_id" Text "" [HOSTS|PROCESSES|THREADS] NONE "The host's identity over reboots, 32 hexadecimal digits.";
     BootId "boot_id" Text "" [HOSTS|PROCESSES|THREADS|HOST_INTERVAL] NONE "The boot, 32 hexadecimal digits; empty where the sender names none. Pids and start times count within it.";
-    BeginUtc "begin_utc" Text "UTC" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] NONE "Begin of the interval on the device's wall clock, ISO 8601 with nanoseconds.";
-    EndUtc "end_utc" Text "UTC" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] NONE "End of the interval, likewise.";
+    BeginUtc "begin_utc" Text "UTC" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "Begin of the interval on the device's wall clock, ISO 8601 with nanoseconds.";
+    EndUtc "end_utc" Text "UTC" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "End of the interval, likewise.";
     Cpu "cpu" Integer "" [CPU_INTERVAL] CPUS "CPU number, from 0.";
-    Pid "pid" Integer "" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL] NONE "Process id (thread group id). Reused by the kernel: with start_ns it is unique in a boot.";
-    Tid "tid" Integer "" [THREADS|THREAD_INTERVAL] NONE "Thread id. Reused likewise.";
-    Name "name" Text "" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL] NONE "Process: its executable's base name where known, else its comm. Thread: its comm at the interval's end.";
-    ProcessName "process_name" Text "" [THREADS|THREAD_INTERVAL] NONE "Name of the process the thread belongs to.";
-    StartNs "start_ns" Integer "ns" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL] NONE "Start of the process or thread since boot (CLOCK_BOOTTIME); empty where the sender does not tell.";
-    BeginNs "begin_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] NONE "Begin of the interval, device wall clock, since the UNIX epoch.";
-    EndNs "end_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] NONE "End of the interval, device wall clock, since the UNIX epoch.";
-    DurationNs "duration_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] NONE "Measured length of the interval on the monotonic clock; rates divide by it.";
+    Pid "pid" Integer "" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Process id (thread group id). Reused by the kernel: with start_ns it is unique in a boot.";
+    Tid "tid" Integer "" [THREADS|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Thread id. Reused likewise.";
+    Name "name" Text "" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Process: its executable's base name where known, else its comm. Thread: its comm at the interval's end.";
+    ProcessName "process_name" Text "" [THREADS|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Name of the process the thread belongs to.";
+    StartNs "start_ns" Integer "ns" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Start of the process or thread since boot (CLOCK_BOOTTIME); empty where the sender does not tell.";
+    BeginNs "begin_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "Begin of the interval, device wall clock, since the UNIX epoch.";
+    EndNs "end_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "End of the interval, device wall clock, since the UNIX epoch.";
+    DurationNs "duration_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "Measured length of the interval on the monotonic clock; rates divide by it.";
     UserNs "user_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] USER "Run time in user mode within the interval.";
     SystemNs "system_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SYSTEM "Run time in kernel mode within the interval.";
     RunNs "run_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] RUN "Time on a CPU within the interval.";
@@ -160,7 +164,39 @@ columns! {
     FirstNs "first_ns" Integer "ns" [HOSTS] NONE "End of the oldest stored interval, since the UNIX epoch.";
     LastNs "last_ns" Integer "ns" [HOSTS] NONE "End of the newest stored interval, since the UNIX epoch.";
     Flags "flags" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|HOST_INTERVAL] NONE "What is odd, names joined by |: counter_reset, first_sight, no_final_counters, impossible, spans_loss, partial, restart.";
-    Source "source" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] NONE "Who measured: procfs, bpf, v1, legacy, simulated.";
+    Source "source" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "Who measured: procfs, bpf, v1, legacy, simulated.";
+    BlockedNs "blocked_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED "Time neither running nor runnable within the interval; of a process the sum over its threads that were active.";
+    DelayAfterWakeupNs "delay_after_wakeup_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED "The part of run_delay_ns that came after a wakeup; the rest came after preemption.";
+    LongestRunDelayNs "longest_run_delay_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED "Longest single run delay; of a process the longest of its threads. Never summed.";
+    Wakeups "wakeups" Integer "" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED "Times it was woken.";
+    Migrations "migrations" Integer "" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED "Times it ran on another CPU than before.";
+    WaitReason "wait_reason" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL] WAITS "What it was blocked by for most of blocked_ns: a system call, disk, page fault, stopped, traced, kernel, exit, other; empty if it was not blocked.";
+    WaitNs "wait_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] WAITS "Time blocked by wait_reason.";
+    OpenWait "open_wait" Text "" [THREAD_INTERVAL] WAITS "What it waited for at the interval's end; empty while running or ready.";
+    Reason "reason" Text "" [WAIT_INTERVAL] WAITS "What the thread was blocked by; likewise.";
+    WaitBlockedNs "blocked_ns" Integer "ns" [WAIT_INTERVAL] WAITS "Time the thread was blocked by that reason within the interval.";
+    Irq "irq" Integer "" [IRQ_INTERVAL] IRQ "Number of the interrupt line; from 65536 on: local vectors without a line.";
+    IrqName "name" Text "" [IRQ_INTERVAL] IRQ "Name of the line in /proc/interrupts.";
+    IrqTimeNs "time_ns" Integer "ns" [IRQ_INTERVAL] IRQ "Time in the line's handlers within the interval, all CPUs.";
+    IrqCount "count" Integer "" [IRQ_INTERVAL] IRQ "Times the line was handled.";
+    UnknownNs "unknown_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] SCHED "The part of what is unattributed of which no switch event tells who ran.";
+    CpuUnattributedNs "unattributed_ns" Integer "ns" [CPU_INTERVAL] CPUS "Length of the interval less all modes of this CPU; negative when more was booked than there was.";
+    RunQueueMean "run_queue_mean" Real "tasks" [CPU_INTERVAL|HOST_INTERVAL] SCHED "Tasks running or ready, weighted by time; of the host the sum over its CPUs.";
+    RunQueueMax "run_queue_max" Integer "tasks" [CPU_INTERVAL|HOST_INTERVAL] SCHED "Longest run queue of the CPU, or of any CPU.";
+    Switches "switches" Integer "" [CPU_INTERVAL|HOST_INTERVAL] SCHED "Context switches.";
+    SoftirqHiNs "softirq_hi_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ "Soft interrupts: high-priority tasklets; part of softirq_ns.";
+    SoftirqTimerNs "softirq_timer_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ "Soft interrupts: timers; part of softirq_ns.";
+    SoftirqNetTxNs "softirq_net_tx_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ "Soft interrupts: sending packets; part of softirq_ns.";
+    SoftirqNetRxNs "softirq_net_rx_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ "Soft interrupts: receiving packets; part of softirq_ns.";
+    SoftirqBlockNs "softirq_block_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ "Soft interrupts: finished block I/O; part of softirq_ns.";
+    SoftirqIrqPollNs "softirq_irq_poll_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ "Soft interrupts: polled block devices; part of softirq_ns.";
+    SoftirqTaskletNs "softirq_tasklet_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ "Soft interrupts: tasklets; part of softirq_ns.";
+    SoftirqSchedNs "softirq_sched_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ "Soft interrupts: balancing the run queues; part of softirq_ns.";
+    SoftirqHrtimerNs "softirq_hrtimer_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ "Soft interrupts: high-resolution timers; part of softirq_ns.";
+    SoftirqRcuNs "softirq_rcu_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ "Soft interrupts: RCU callbacks; part of softirq_ns.";
+    SchedUntracked "sched_untracked" Integer "" [HOST_INTERVAL] SCHED "Threads for which the kernel's own counters stood in, since the agent's start.";
+    SchedMissedSwitches "sched_missed_switches" Integer "" [HOST_INTERVAL] SCHED "Switch events that were missed, since the agent's start.";
+    Probes "probes" Text "" [HOST_INTERVAL] NONE "What ran in the kernel for the ending snapshot, names joined by |: exits, sched, waits, irq, histograms.";
 }
 
 /// The columns of one table, in their order.

@@ -164,6 +164,19 @@ impl CpuSched {
     }
 }
 
+impl std::ops::AddAssign<&CpuSched> for CpuSched {
+    /// Sums, but takes the longer of the run queues.
+    fn add_assign(&mut self, other: &CpuSched) {
+        self.unknown_ns = self.unknown_ns.saturating_add(other.unknown_ns);
+        self.run_queue_ns = self.run_queue_ns.saturating_add(other.run_queue_ns);
+        self.run_queue_max = self.run_queue_max.max(other.run_queue_max);
+        self.switches = self.switches.saturating_add(other.switches);
+        for (sum, more) in self.softirq_ns.iter_mut().zip(other.softirq_ns) {
+            *sum = sum.saturating_add(more);
+        }
+    }
+}
+
 impl CpuInterval {
     /// What happened on one CPU between two samples.
     #[must_use]

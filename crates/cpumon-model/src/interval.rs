@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bitflags::bitflags;
 
 use crate::{
-    BootId, Comm, CpuInterval, Delta, Fields, HostId, IrqInterval, Ledger, Moment, ProcessInfo, ProcessKey,
-    SchedDelta, SourceHealth, SourceKind, TaskState, ThreadKey,
+    BootId, Comm, CpuInterval, CpuSched, Delta, Fields, HostId, IrqInterval, Ledger, Moment, ProcessInfo,
+    ProcessKey, SchedDelta, SourceHealth, SourceKind, TaskState, ThreadKey,
 };
 
 /// What became of a task inside the interval.
@@ -154,6 +154,16 @@ impl Interval {
     #[must_use]
     pub fn host_pct(&self, run_ns: i64) -> Option<f64> {
         (self.ledger.capacity_ns > 0).then(|| run_ns as f64 * 100.0 / self.ledger.capacity_ns as f64)
+    }
+
+    /// What the scheduler's events tell of all CPUs together: sums, and the longest of the run queues.
+    #[must_use]
+    pub fn cpu_sched(&self) -> CpuSched {
+        let mut sum = CpuSched::default();
+        for cpu in &self.cpus {
+            sum += &cpu.sched;
+        }
+        sum
     }
 
     /// The process row with this key.

@@ -24,6 +24,7 @@ mod irq;
 mod ledger;
 mod name;
 mod sched_times;
+mod sched_values;
 mod snapshot;
 mod syscalls;
 mod text;

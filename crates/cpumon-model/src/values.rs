@@ -30,7 +30,7 @@ impl<'a> Value<'a> {
     }
 
     /// A count; beyond `i64` it sticks at the top.
-    fn count(value: u64) -> Self {
+    pub(crate) fn count(value: u64) -> Self {
         Self::Int(i64::try_from(value).unwrap_or(i64::MAX))
     }
 }
@@ -129,11 +129,11 @@ impl<'a> IntervalView<'a> {
         if self.knows_tasks() { value } else { Value::Null }
     }
 
-    fn measured(&self, needs: Fields, value: i64) -> Value<'a> {
+    pub(crate) fn measured(&self, needs: Fields, value: i64) -> Value<'a> {
         if self.interval.fields.contains(needs) { Value::Int(value) } else { Value::Null }
     }
 
-    fn shared(&self, id: ColumnId) -> Value<'_> {
+    pub(crate) fn shared(&self, id: ColumnId) -> Value<'_> {
         match id {
             ColumnId::Host => Value::Text(Cow::Borrowed(self.host)),
             ColumnId::BeginUtc => Value::Text(Cow::Borrowed(&self.begin_utc)),
@@ -186,6 +186,7 @@ impl<'a> IntervalView<'a> {
             ColumnId::Flags => Value::Text(Cow::Owned(flag_names(row.flags))),
             _ => self
                 .delta(id, &row.delta)
+                .or_else(|| self.sched(id, &row.sched))
                 .or_else(|| self.info(id, &row.info))
                 .unwrap_or_else(|| self.shared(id)),
         }
@@ -213,6 +214,7 @@ impl<'a> IntervalView<'a> {
             ColumnId::Flags => Value::Text(Cow::Owned(flag_names(row.flags))),
             _ => self
                 .delta(id, &row.delta)
+                .or_else(|| self.sched(id, &row.sched))
                 .or_else(|| self.info(id, &self.interval.process(row.process)?.info))
                 .unwrap_or_else(|| self.shared(id)),
         }
@@ -224,7 +226,10 @@ impl<'a> IntervalView<'a> {
         match id {
             ColumnId::Cpu => Value::Int(i64::from(row.cpu)),
             ColumnId::WentBack => Value::Int(i64::from(row.went_back)),
-            _ => cpu_mode(&row.times, id).unwrap_or_else(|| self.shared(id)),
+            ColumnId::CpuUnattributedNs => Value::Int(row.unattributed_ns(self.interval.duration_ns())),
+            _ => cpu_mode(&row.times, id)
+                .or_else(|| self.cpu_sched(id, &row.sched))
+                .unwrap_or_else(|| self.shared(id)),
         }
     }
 
@@ -244,6 +249,7 @@ impl<'a> IntervalView<'a> {
                 .ledger(id)
                 .or_else(|| self.health(id))
                 .or_else(|| self.cpu_sum(id))
+                .or_else(|| self.host_sched(id))
                 .unwrap_or_else(|| self.shared(id)),
         }
     }
@@ -319,7 +325,7 @@ fn cpu_mode<'a>(times: &CpuTimes, id: ColumnId) -> Option<Value<'a>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Ledger, Tables, columns};
+    use crate::{IrqInterval, Ledger, SchedDelta, Tables, WaitReason, columns};
 
     #[test]
     fn instants_as_utc() {
@@ -343,6 +349,26 @@ mod tests {
     }
 
     #[test]
+    fn without_its_probe_a_column_has_no_data() {
+        let mut row = ThreadInterval::default();
+        row.sched.blocked_ns = 5;
+        row.sched.waits.add(WaitReason::DISK, 5);
+        let ids = [ColumnId::BlockedNs, ColumnId::WaitReason, ColumnId::WaitNs];
+        let cells = |fields| {
+            let interval = Interval { fields, ..Interval::default() };
+            let view = IntervalView::new("h", &interval);
+            ids.map(|id| match view.thread(&row, id) {
+                Value::Null => "-".to_string(),
+                Value::Int(number) => number.to_string(),
+                other => format!("{other:?}"),
+            })
+        };
+        assert_eq!(cells(Fields::RUN), ["-", "-", "-"]);
+        assert_eq!(cells(Fields::SCHED), ["5", "-", "-"]);
+        assert_eq!(cells(Fields::SCHED | Fields::WAITS), ["5", "Text(\"disk\")", "5"]);
+    }
+
+    #[test]
     fn every_column_of_an_interval_table_gives_a_value() {
         let mut interval = Interval {
             fields: Fields::all(),
@@ -358,7 +384,10 @@ mod tests {
         let info =
             ProcessInfo { cgroup: text(), container: text(), cmdline: text(), ..ProcessInfo::default() };
         let process = ProcessInterval { info: info.into(), ..ProcessInterval::default() };
-        let thread = ThreadInterval { comm: "x".into(), ..ThreadInterval::default() };
+        let mut sched = SchedDelta { open_wait: WaitReason::DISK, ..SchedDelta::default() };
+        sched.waits.add(WaitReason::DISK, 1);
+        let thread = ThreadInterval { comm: "x".into(), sched, ..ThreadInterval::default() };
+        let process = ProcessInterval { sched, ..process };
         interval.processes.push(process.clone());
         let view = IntervalView::new("h", &interval);
         for column in columns(Tables::PROCESS_INTERVAL) {
@@ -366,6 +395,13 @@ mod tests {
         }
         for column in columns(Tables::THREAD_INTERVAL) {
             assert_ne!(view.thread(&thread, column.id), Value::Null, "{}", column.name);
+        }
+        for column in columns(Tables::WAIT_INTERVAL) {
+            let cell = view.wait(&thread, (WaitReason::DISK, 1), column.id);
+            assert_ne!(cell, Value::Null, "{}", column.name);
+        }
+        for column in columns(Tables::IRQ_INTERVAL) {
+            assert_ne!(view.irq(&IrqInterval::default(), column.id), Value::Null, "{}", column.name);
         }
         for column in columns(Tables::CPU_INTERVAL) {
             assert_ne!(view.cpu(&CpuInterval::default(), column.id), Value::Null, "{}", column.name);

@@ -399,6 +399,7 @@ impl App {
     pub(crate) fn rebuild(&mut self) {
         self.is_dirty = true;
         let Some(shown) = &self.shown else { return };
+        self.view.known = shown.fields;
         self.rows = Rows::build(shown, &self.view, &self.seen);
         self.cursor.after_rebuild(&self.rows, shown);
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use cpumon_model::{HostStatus, Interval, flag_names};
+use cpumon_model::{Fields, HostStatus, Interval, flag_names};
 
 use crate::batch_json::write_json;
 use crate::cells::Cells;
@@ -27,7 +27,7 @@ const POLL: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Columns of a text line with their widths, the name last.
-const COLUMNS: [(Col, usize); 15] = [
+const COLUMNS: [(Col, usize); 19] = [
     (Col::Owner, 7),
     (Col::Id, 7),
     (Col::User, 8),
@@ -38,6 +38,10 @@ const COLUMNS: [(Col, usize); 15] = [
     (Col::User100, 6),
     (Col::System100, 6),
     (Col::Ready, 6),
+    (Col::LongestDelay, 6),
+    (Col::Blocked, 6),
+    (Col::Wait, 12),
+    (Col::Switches, 7),
     (Col::Voluntary, 7),
     (Col::Involuntary, 7),
     (Col::Threads, 5),
@@ -135,7 +139,11 @@ fn write_text(
 /// No cell is empty and none but the last has a space, so that `awk` counts right.
 fn cell(cells: &Cells<'_>, item: &Item<'_>, col: Col) -> String {
     let text = cells.text(item, col);
-    let text = if col == Col::Marks { text.replace(' ', "") } else { text };
+    let text = match col {
+        Col::Marks => text.replace(' ', ""),
+        Col::Wait => text.replace(' ', "_"),
+        _ => text,
+    };
     if text.is_empty() { "-".into() } else { text }
 }
 
@@ -192,7 +200,7 @@ fn write_head(
     }
     writeln!(
         out,
-        "# ledger capacity {} s = threads {} + exited {} + irq {} + softirq {} + steal {} + idle {} + unattributed {}{}",
+        "# ledger capacity {} s = threads {} + exited {} + irq {} + softirq {} + steal {} + idle {} + unattributed {}{}{}",
         seconds(ledger.capacity_ns),
         seconds(ledger.threads_ns),
         seconds(ledger.exited_ns),
@@ -201,6 +209,16 @@ fn write_head(
         seconds(ledger.steal_ns),
         seconds(ledger.idle_ns),
         seconds(ledger.unattributed_ns()),
+        unknown(interval),
         if ledger.irq_in_run_time { "  (irq and softirq inside threads)" } else { "" },
     )
+}
+
+/// The part of what is unattributed that has a counted cause, where it is measured.
+fn unknown(interval: &Interval) -> String {
+    if interval.fields.contains(Fields::SCHED) {
+        format!(" (of it unknown {})", seconds(interval.ledger.unknown_ns))
+    } else {
+        String::new()
+    }
 }

@@ -14,7 +14,7 @@ use crate::theme::Theme;
 use crate::view::View;
 
 /// Fields of the host's part.
-const HOST: [ColumnId; 20] = [
+const HOST: [ColumnId; 25] = [
     ColumnId::BeginUtc,
     ColumnId::EndUtc,
     ColumnId::BeginNs,
@@ -35,10 +35,15 @@ const HOST: [ColumnId; 20] = [
     ColumnId::UnattributedNs,
     ColumnId::IrqInRunTime,
     ColumnId::PassNs,
+    ColumnId::UnknownNs,
+    ColumnId::RunQueueMean,
+    ColumnId::RunQueueMax,
+    ColumnId::Switches,
+    ColumnId::Probes,
 ];
 
 /// Fields of a row of any kind; those that do not apply are left out of it.
-const ROW: [ColumnId; 22] = [
+const ROW: [ColumnId; 30] = [
     ColumnId::Pid,
     ColumnId::Tid,
     ColumnId::Name,
@@ -61,12 +66,25 @@ const ROW: [ColumnId; 22] = [
     ColumnId::Nice,
     ColumnId::Life,
     ColumnId::Flags,
+    ColumnId::BlockedNs,
+    ColumnId::DelayAfterWakeupNs,
+    ColumnId::LongestRunDelayNs,
+    ColumnId::Wakeups,
+    ColumnId::Migrations,
+    ColumnId::WaitReason,
+    ColumnId::WaitNs,
+    ColumnId::OpenWait,
 ];
 
 fn applies(item: &Item<'_>, id: ColumnId) -> bool {
     let of_threads = matches!(
         id,
-        ColumnId::Tid | ColumnId::ProcessName | ColumnId::State | ColumnId::LastCpu | ColumnId::Nice
+        ColumnId::Tid
+            | ColumnId::ProcessName
+            | ColumnId::State
+            | ColumnId::LastCpu
+            | ColumnId::Nice
+            | ColumnId::OpenWait
     );
     let of_processes = matches!(id, ColumnId::ParentPid | ColumnId::Cmdline | ColumnId::ThreadRows);
     match item {

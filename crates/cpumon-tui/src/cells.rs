@@ -2,18 +2,30 @@
 //! Why: the grid and batch mode write the same values, and what counts as no data is decided by
 //! [`cpumon_model::IntervalView`] alone.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
-use cpumon_model::{ColumnId, Fields, Flags, Interval, IntervalView, Life, Value};
+use cpumon_model::{ColumnId, Fields, Flags, Interval, IntervalView, Life, ProcessInterval, Value};
 
 use crate::columns::Col;
 use crate::feed::Task;
 use crate::order::main_thread;
 use crate::rows::{Group, Item};
-use crate::text::{percent, rate, safe, total};
+use crate::text::{percent, rate, safe, short, total};
 use crate::theme::Theme;
 use crate::trail::Seen;
 use crate::view::{Unit, View};
+
+/// Columns that a program's processes sum up like those of one process.
+const IS_OF_SCHED: [ColumnId; 7] = [
+    ColumnId::BlockedNs,
+    ColumnId::DelayAfterWakeupNs,
+    ColumnId::LongestRunDelayNs,
+    ColumnId::Wakeups,
+    ColumnId::Migrations,
+    ColumnId::WaitReason,
+    ColumnId::WaitNs,
+];
 
 /// No data.
 pub(crate) const NONE: &str = "-";
@@ -52,7 +64,11 @@ impl<'a> Cells<'a> {
             Col::Cpu => self.percent(item, ColumnId::RunNs),
             Col::User100 => self.percent(item, ColumnId::UserNs),
             Col::System100 => self.percent(item, ColumnId::SystemNs),
-            Col::Ready => self.ready(item),
+            Col::Ready => self.of_interval(item, ColumnId::RunDelayNs),
+            Col::LongestDelay => self.int(item, ColumnId::LongestRunDelayNs).map(short),
+            Col::Blocked => self.blocked(item),
+            Col::Wait => self.wait(item),
+            Col::Switches => self.switches(item),
             Col::Voluntary => self.rate(item, ColumnId::VoluntarySwitches),
             Col::Involuntary => self.rate(item, ColumnId::InvoluntarySwitches),
             Col::Threads => return self.threads(item),
@@ -82,6 +98,14 @@ impl<'a> Cells<'a> {
     }
 
     fn group_value(&self, group: &Group, id: ColumnId) -> Value<'static> {
+        if IS_OF_SCHED.contains(&id) {
+            let sum = ProcessInterval { sched: group.sched, ..ProcessInterval::default() };
+            return match self.values.process(&sum, id) {
+                Value::Int(number) => Value::Int(number),
+                Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
+                _ => Value::Null,
+            };
+        }
         let (needs, value) = match id {
             ColumnId::UserNs => (Fields::USER, group.delta.user_ns),
             ColumnId::SystemNs => (Fields::SYSTEM, group.delta.system_ns),
@@ -125,9 +149,37 @@ impl<'a> Cells<'a> {
         Some(percent(value, self.view.unit == Unit::Host))
     }
 
-    /// Run delay is always a share of the interval: it is time, not CPU time, so there is no host to divide it by.
-    fn ready(&self, item: &Item<'_>) -> Option<String> {
-        Some(percent(self.interval.cpu_pct(self.int(item, ColumnId::RunDelayNs)?)?, false))
+    /// Run delay and blocked time are always a share of the interval: time, not CPU time, so there is no host to divide by.
+    fn of_interval(&self, item: &Item<'_>, id: ColumnId) -> Option<String> {
+        Some(percent(self.interval.cpu_pct(self.int(item, id)?)?, false))
+    }
+
+    /// The sum of a process is over its active threads, so it says nothing of one that only slept.
+    fn blocked(&self, item: &Item<'_>) -> Option<String> {
+        let is_asleep = !matches!(item, Item::Thread(_)) && item.delta().is_zero();
+        if is_asleep { None } else { self.of_interval(item, ColumnId::BlockedNs) }
+    }
+
+    /// What it was blocked by most; of a process that only slept, what its main thread waits for.
+    fn wait(&self, item: &Item<'_>) -> Option<String> {
+        if let Value::Text(reason) = self.value(item, ColumnId::WaitReason) {
+            return Some(reason.into_owned());
+        }
+        match item {
+            _ if !self.interval.fields.contains(Fields::WAITS) => None,
+            Item::Process(process) => {
+                let main = main_thread(self.interval, process);
+                Some(main.map_or_else(String::new, |main| main.sched.open_wait.name().into_owned()))
+            }
+            _ => Some(String::new()),
+        }
+    }
+
+    fn switches(&self, item: &Item<'_>) -> Option<String> {
+        let voluntary = self.int(item, ColumnId::VoluntarySwitches)?;
+        let count = voluntary.saturating_add(self.int(item, ColumnId::InvoluntarySwitches)?);
+        let duration_ns = self.interval.duration_ns();
+        (duration_ns > 0).then(|| rate(count as f64 * 1e9 / duration_ns as f64))
     }
 
     fn rate(&self, item: &Item<'_>, id: ColumnId) -> Option<String> {

@@ -2,7 +2,7 @@
 //! Why: from 40 to 300 columns the same rows, with id, %CPU and name always there. Meanings and units come from the
 //! shared table ([`cpumon_model::COLUMNS`]); here are only titles short enough for a screen.
 
-use cpumon_model::ColumnId;
+use cpumon_model::{ColumnId, Fields};
 
 use crate::view::{Layout, View};
 
@@ -29,6 +29,14 @@ pub(crate) enum Col {
     System100,
     /// Run delay as a share of the interval.
     Ready,
+    /// Longest single run delay.
+    LongestDelay,
+    /// Blocked time as a share of the interval.
+    Blocked,
+    /// What it was blocked by most.
+    Wait,
+    /// Switches a second, voluntary or not.
+    Switches,
     /// Voluntary switches a second.
     Voluntary,
     /// Involuntary switches a second.
@@ -46,7 +54,7 @@ pub(crate) enum Col {
 }
 
 /// Left to right.
-const ORDER: [Col; 17] = [
+const ORDER: [Col; 21] = [
     Col::Id,
     Col::Owner,
     Col::User,
@@ -57,6 +65,10 @@ const ORDER: [Col; 17] = [
     Col::User100,
     Col::System100,
     Col::Ready,
+    Col::LongestDelay,
+    Col::Blocked,
+    Col::Wait,
+    Col::Switches,
     Col::Voluntary,
     Col::Involuntary,
     Col::Threads,
@@ -67,17 +79,21 @@ const ORDER: [Col; 17] = [
 ];
 
 /// Which come first when there is little room.
-const IMPORTANCE: [Col; 17] = [
+const IMPORTANCE: [Col; 21] = [
     Col::Id,
     Col::Cpu,
     Col::Name,
     Col::Marks,
     Col::State,
     Col::Ready,
+    Col::Wait,
     Col::User100,
     Col::System100,
+    Col::LongestDelay,
     Col::Threads,
     Col::User,
+    Col::Switches,
+    Col::Blocked,
     Col::Voluntary,
     Col::Involuntary,
     Col::Owner,
@@ -111,7 +127,10 @@ impl Col {
             Self::User100 => ColumnId::UserNs,
             Self::System100 => ColumnId::SystemNs,
             Self::Ready => ColumnId::RunDelayNs,
-            Self::Voluntary => ColumnId::VoluntarySwitches,
+            Self::LongestDelay => ColumnId::LongestRunDelayNs,
+            Self::Blocked => ColumnId::BlockedNs,
+            Self::Wait => ColumnId::WaitReason,
+            Self::Voluntary | Self::Switches => ColumnId::VoluntarySwitches,
             Self::Involuntary => ColumnId::InvoluntarySwitches,
             Self::Threads => ColumnId::ThreadRows,
             Self::Container => ColumnId::Container,
@@ -134,6 +153,10 @@ impl Col {
             Self::User100 => "%USR",
             Self::System100 => "%SYS",
             Self::Ready => "%RDY",
+            Self::LongestDelay => "RDELAY",
+            Self::Blocked => "%BLK",
+            Self::Wait => "WAIT",
+            Self::Switches => "CSW/s",
             Self::Voluntary => "VCSW/s",
             Self::Involuntary => "ICSW/s",
             Self::Threads => "THR",
@@ -147,7 +170,7 @@ impl Col {
 
     /// Whether its values stand at the right edge.
     pub(crate) fn is_number(self) -> bool {
-        !matches!(self, Self::User | Self::State | Self::Container | Self::Marks | Self::Name)
+        !matches!(self, Self::User | Self::State | Self::Wait | Self::Container | Self::Marks | Self::Name)
     }
 
     fn width(self, id_width: u16) -> u16 {
@@ -161,8 +184,12 @@ impl Col {
             | Self::User100
             | Self::System100
             | Self::Ready
+            | Self::LongestDelay
+            | Self::Blocked
+            | Self::Switches
             | Self::Voluntary
             | Self::Involuntary => 6,
+            Self::Wait => 12,
             Self::Container => 20,
             Self::Marks => 2,
             Self::Name => 10,
@@ -173,6 +200,9 @@ impl Col {
         match self {
             Self::Owner => view.is_flat_threads(),
             Self::Threads => !view.is_flat_threads(),
+            // Where no source tells them they would take the room of those that it does.
+            Self::LongestDelay | Self::Blocked => view.known.contains(Fields::SCHED),
+            Self::Wait => view.known.contains(Fields::WAITS),
             _ => true,
         }
     }
@@ -218,9 +248,16 @@ mod tests {
 
     #[test]
     fn every_width_keeps_id_cpu_and_a_readable_name_and_nothing_overlaps() {
-        let view = View::default();
+        for known in [Fields::FIRST_RELEASE, Fields::all()] {
+            every_width_is_used(&View { known, ..View::default() });
+        }
+        assert_eq!(choose(&View::default(), 300, 99).len(), 17);
+        assert_eq!(choose(&View { known: Fields::all(), ..View::default() }, 300, 99).len(), 20);
+    }
+
+    fn every_width_is_used(view: &View) {
         for total in 40..=300 {
-            let places = choose(&view, total, 4_194_304);
+            let places = choose(view, total, 4_194_304);
             let name = places.iter().find(|place| place.col == Col::Name).unwrap();
             assert!(name.width >= 12, "{total}: name {}", name.width);
             assert!(places.iter().any(|place| place.col == Col::Id));
@@ -230,7 +267,6 @@ mod tests {
             }
             assert_eq!(name.x + name.width, total);
         }
-        assert_eq!(choose(&view, 300, 99).len(), 16);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Details of the selected row, or of the host when none is. In: the row. Out: lines of labels and values.
 //! Why: what no column has room for: who started it, since when, its container, what is odd about it.
 
-use cpumon_model::{ColumnId, Flags, Interval, Life, Value};
+use cpumon_model::{ColumnId, Fields, Flags, Interval, Life, Value};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::cells::{Cells, NONE};
 use crate::columns::Col;
 use crate::rows::{Group, Item};
-use crate::text::{clip, safe, seconds, total, width};
+use crate::text::{clip, safe, seconds, short, total, width};
 use crate::theme::Theme;
 
 /// A label and its value.
@@ -113,7 +113,49 @@ fn counters(cells: &Cells<'_>, item: &Item<'_>) -> Vec<Entry> {
         count(ColumnId::VoluntarySwitches),
         count(ColumnId::InvoluntarySwitches)
     );
-    vec![("run time", run), ("run delay", time(ColumnId::RunDelayNs)), ("switches", switches)]
+    let mut entries = vec![("run time", run), ("run delay", run_delay(cells, item)), ("switches", switches)];
+    if cells.interval.fields.contains(Fields::SCHED) {
+        let [wakeups, migrations] = [ColumnId::Wakeups, ColumnId::Migrations].map(count);
+        entries.push(("wakeups", format!("{wakeups}, {migrations} times to another CPU")));
+        entries.push(("blocked", blocked(cells, item)));
+    }
+    entries
+}
+
+fn run_delay(cells: &Cells<'_>, item: &Item<'_>) -> String {
+    let Some(delay) = cells.int(item, ColumnId::RunDelayNs) else { return NONE.into() };
+    let parts = [ColumnId::DelayAfterWakeupNs, ColumnId::LongestRunDelayNs].map(|id| cells.int(item, id));
+    match parts {
+        [Some(woken), Some(longest)] => {
+            format!(
+                "{} s, {} s of it after wakeups, longest {}",
+                seconds(delay),
+                seconds(woken),
+                short(longest)
+            )
+        }
+        _ => format!("{} s", seconds(delay)),
+    }
+}
+
+/// Blocked time with its reasons, the longest first.
+fn blocked(cells: &Cells<'_>, item: &Item<'_>) -> String {
+    let sched = item.sched();
+    let mut reasons: Vec<_> =
+        sched.waits.iter().filter(|_| cells.interval.fields.contains(Fields::WAITS)).collect();
+    reasons.sort_unstable_by_key(|(reason, ns)| (std::cmp::Reverse(*ns), *reason));
+    let reasons = reasons
+        .into_iter()
+        .map(|(reason, ns)| format!("{} {}", reason.name(), short(i64::try_from(ns).unwrap_or(i64::MAX))));
+    let reasons: Vec<String> = reasons.collect();
+    let mut text = format!("{} s", seconds(sched.blocked_ns));
+    if !reasons.is_empty() {
+        text = format!("{text}: {}", reasons.join(", "));
+    }
+    if sched.open_wait.is_some() {
+        text = format!("{text}; now {}", sched.open_wait.name());
+    }
+    text
 }
 
 fn about_group(group: &Group, shown: &Interval) -> Vec<Entry> {

@@ -13,7 +13,7 @@ use crate::theme::Theme;
 use crate::view::View;
 
 /// The file's columns, named as everywhere else.
-const EXPORTED: [ColumnId; 20] = [
+const EXPORTED: [ColumnId; 28] = [
     ColumnId::EndUtc,
     ColumnId::DurationNs,
     ColumnId::Pid,
@@ -34,6 +34,14 @@ const EXPORTED: [ColumnId; 20] = [
     ColumnId::State,
     ColumnId::Life,
     ColumnId::Flags,
+    ColumnId::BlockedNs,
+    ColumnId::DelayAfterWakeupNs,
+    ColumnId::LongestRunDelayNs,
+    ColumnId::Wakeups,
+    ColumnId::Migrations,
+    ColumnId::WaitReason,
+    ColumnId::WaitNs,
+    ColumnId::OpenWait,
 ];
 
 /// The name of a column in the shared table.

@@ -50,6 +50,7 @@ fn collect(input: &Input<'_>, processes: &[u32]) -> Vec<Group> {
             group.processes.push(at);
             group.thread_rows = group.thread_rows.saturating_add(process.thread_rows);
             group.delta += &process.delta;
+            group.sched += &process.sched;
         }
     }
     groups

@@ -1,12 +1,13 @@
 //! The header. In: the interval on screen, the host's status. Out: lines: which moment of which host, how far to trust
 //! it, what was lost, the CPUs by mode, the ledger. Why: the figures below mean nothing without these.
 
-use cpumon_model::{Interval, LossCounts, SourceHealth, Trust, flag_names};
+use cpumon_model::{Fields, Interval, LossCounts, SourceHealth, Trust, flag_names};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::app::{App, Clock};
 use crate::bars;
+use crate::cells::NONE;
 use crate::ledger;
 use crate::text::{ago, clip, safe, seconds, width};
 use crate::theme::Theme;
@@ -112,6 +113,9 @@ fn facts(app: &App, shown: &Interval) -> Vec<Part> {
     }
     parts.push((format!("{} processes", shown.process_count), Style::new()));
     parts.push((format!("{} threads", shown.thread_count), Style::new()));
+    if shown.fields.contains(Fields::SCHED) {
+        parts.push((run_queue(shown), Style::new()));
+    }
     parts.extend(own_cost(app, shown).map(|text| (text, Style::new())));
     if app.cursor.follow {
         parts.push(("following".to_string(), Theme::bold()));
@@ -134,6 +138,15 @@ fn own_cost(app: &App, shown: &Interval) -> Option<String> {
     Some(format!("cpumon itself{share} {:.0} MB", health.own_rss_bytes as f64 / 1e6))
 }
 
+/// Tasks running or ready on all CPUs together, weighted by time, and the longest queue of one CPU.
+fn run_queue(shown: &Interval) -> String {
+    let sched = shown.cpu_sched();
+    let mean = sched
+        .run_queue_mean(shown.duration_ns())
+        .map_or_else(|| NONE.to_string(), |mean| format!("{mean:.2}"));
+    format!("run queue {mean}, longest {}", sched.run_queue_max)
+}
+
 /// Everything that was lost on the way or not measured, with its count; what did not happen is not named.
 fn losses(loss: Option<&LossCounts>, health: &SourceHealth) -> Vec<String> {
     let loss = loss.copied().unwrap_or_default();
@@ -149,6 +162,8 @@ fn losses(loss: Option<&LossCounts>, health: &SourceHealth) -> Vec<String> {
         (health.intervals_late, "late"),
         (health.permission_denied, "denied"),
         (health.malformed, "malformed"),
+        (health.sched_missed_switches, "switches missed"),
+        (health.sched_untracked, "threads untracked"),
     ];
     counts.into_iter().filter(|row| row.0 > 0).map(|(count, what)| format!("{count} {what}")).collect()
 }

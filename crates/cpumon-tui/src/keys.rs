@@ -86,6 +86,10 @@ impl App {
         match code {
             KeyCode::Char('P') => self.sort_by(Col::Cpu),
             KeyCode::Char('M') => self.sort_by(Col::Ready),
+            KeyCode::Char('D') => self.sort_by(Col::LongestDelay),
+            KeyCode::Char('B') => self.sort_by(Col::Blocked),
+            KeyCode::Char('S') => self.sort_by(Col::Switches),
+            KeyCode::Char('W') => self.sort_by(Col::Wait),
             KeyCode::Char('T') => self.sort_by(Col::Seen),
             KeyCode::Char('N') => self.sort_by(Col::Id),
             KeyCode::Char('<') => self.sort_by_neighbour(false),

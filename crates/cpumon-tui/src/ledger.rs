@@ -1,7 +1,7 @@
 //! The ledger on screen. In: an interval's books. Out: `capacity = threads + exited + … + unattributed`, as long as there
 //! is room for. Why: whoever reads a percentage can see that the books close, or by how much they do not.
 
-use cpumon_model::{Interval, Ledger};
+use cpumon_model::{Fields, Interval, Ledger};
 use ratatui::style::Style;
 use ratatui::text::Line;
 
@@ -32,15 +32,16 @@ pub(crate) fn lines(app: &App, interval: &Interval, columns: usize, room: usize)
         return wrap(&[part], " ", columns, 1, app);
     }
     for length in [Length::Full, Length::Medium] {
-        let lines = wrap(&parts(app, ledger, length), " ", columns, usize::MAX, app);
+        let lines = wrap(&parts(app, interval, length), " ", columns, usize::MAX, app);
         if lines.len() <= room.min(2) {
             return lines;
         }
     }
-    wrap(&parts(app, ledger, Length::Short), " ", columns, room.min(3), app)
+    wrap(&parts(app, interval, Length::Short), " ", columns, room.min(3), app)
 }
 
-fn parts(app: &App, ledger: &Ledger, length: Length) -> Vec<Part> {
+fn parts(app: &App, interval: &Interval, length: Length) -> Vec<Part> {
+    let ledger = &interval.ledger;
     let capacity = seconds(ledger.capacity_ns);
     let mut parts: Vec<Part> = vec![match length {
         Length::Short => (format!("% of {capacity} s:"), Theme::bold()),
@@ -60,6 +61,15 @@ fn parts(app: &App, ledger: &Ledger, length: Length) -> Vec<Part> {
             Length::Short => format!("{name} {share}"),
         };
         parts.push((text, style(app, ledger, name)));
+    }
+    if interval.fields.contains(Fields::SCHED) {
+        let ns = ledger.unknown_ns;
+        let share = percent(ns as f64 * 100.0 / ledger.capacity_ns as f64, false);
+        parts.push(match length {
+            Length::Full => (format!("(of it unknown {} s {share}%)", seconds(ns)), Style::new()),
+            Length::Medium => (format!("(of it unknown {share}%)"), Style::new()),
+            Length::Short => (format!("(unk {share})"), Style::new()),
+        });
     }
     parts
 }

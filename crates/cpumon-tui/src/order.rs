@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 
-use cpumon_model::{Delta, Interval, ProcessInterval, ThreadInterval, ThreadKey};
+use cpumon_model::{Delta, Interval, ProcessInterval, SchedDelta, ThreadInterval, ThreadKey};
 
 use crate::columns::Col;
 use crate::feed::Task;
@@ -43,9 +43,16 @@ impl<'a> Sorter<'a> {
         let row = self.interval.processes.get(place as usize)?;
         let can_add = matches!(
             self.col,
-            Col::Cpu | Col::User100 | Col::System100 | Col::Ready | Col::Voluntary | Col::Involuntary
+            Col::Cpu
+                | Col::User100
+                | Col::System100
+                | Col::Ready
+                | Col::Blocked
+                | Col::Switches
+                | Col::Voluntary
+                | Col::Involuntary
         );
-        can_add.then(|| self.measured(&row.delta))
+        can_add.then(|| self.measured(&row.delta, &row.sched))
     }
 
     /// Sorts places by sums that stand at those places.
@@ -65,7 +72,8 @@ impl<'a> Sorter<'a> {
             Col::Threads => Value::Number(i64::from(group.thread_rows)),
             Col::Seen => Value::Number(self.seen_of_group(group)),
             Col::Name | Col::Container | Col::User => Value::Text(group.name.to_lowercase()),
-            _ => Value::Number(self.measured(&group.delta)),
+            Col::Wait => Value::Text(longest_wait(&group.sched)),
+            _ => Value::Number(self.measured(&group.delta, &group.sched)),
         };
         if self.is_rising {
             groups.sort_by_cached_key(value);
@@ -88,11 +96,14 @@ impl<'a> Sorter<'a> {
         rows.map(|row| self.seen.run_ns(Task::Process(row.key))).fold(0, i64::saturating_add)
     }
 
-    fn measured(&self, delta: &Delta) -> i64 {
+    fn measured(&self, delta: &Delta, sched: &SchedDelta) -> i64 {
         match self.col {
             Col::User100 => delta.user_ns,
             Col::System100 => delta.system_ns,
             Col::Ready => delta.run_delay_ns,
+            Col::LongestDelay => sched.longest_delay_ns,
+            Col::Blocked => sched.blocked_ns,
+            Col::Switches => delta.voluntary_switches.saturating_add(delta.involuntary_switches),
             Col::Voluntary => delta.voluntary_switches,
             Col::Involuntary => delta.involuntary_switches,
             _ => delta.run_ns,
@@ -111,7 +122,8 @@ impl<'a> Sorter<'a> {
                 return main_thread(self.interval, row)
                     .map_or(Value::Number(i64::MAX), |row| self.thread(row));
             }
-            _ => self.measured(&row.delta),
+            Col::Wait => return Value::Text(longest_wait(&row.sched)),
+            _ => self.measured(&row.delta, &row.sched),
         })
     }
 
@@ -132,9 +144,15 @@ impl<'a> Sorter<'a> {
                 );
             }
             Col::Name => return Value::Text(row.comm.to_str_lossy().to_lowercase()),
-            _ => self.measured(&row.delta),
+            Col::Wait => return Value::Text(longest_wait(&row.sched)),
+            _ => self.measured(&row.delta, &row.sched),
         })
     }
+}
+
+/// Name of what it was blocked by most; who was not blocked comes last.
+fn longest_wait(sched: &SchedDelta) -> String {
+    sched.waits.longest().map_or("~".into(), |(reason, _)| reason.name().into_owned())
 }
 
 /// The thread whose state, nice value and CPU stand for its process.

@@ -1,7 +1,7 @@
 //! [`Rows`]: an interval as lines of a list, a tree or groups. In: an [`Interval`], a [`View`]. Out: light rows in order.
 //! Why: all rows are arranged, only the visible ones are formatted, so that 10,000 threads cost milliseconds.
 
-use cpumon_model::{Delta, Interval, ProcessInterval, ThreadInterval};
+use cpumon_model::{Delta, Interval, ProcessInterval, SchedDelta, ThreadInterval};
 
 use crate::order::Sorter;
 use crate::text::contains;
@@ -72,6 +72,8 @@ pub(crate) struct Group {
     pub thread_rows: u32,
     /// What they did together.
     pub delta: Delta,
+    /// What the scheduler's events tell of them together.
+    pub sched: SchedDelta,
 }
 
 /// An interval's lines.
@@ -101,6 +103,15 @@ impl Item<'_> {
             Self::Group(group) => &group.delta,
             Self::Process(process) => &process.delta,
             Self::Thread(thread) => &thread.delta,
+        }
+    }
+
+    /// What the scheduler's events tell of it.
+    pub(crate) fn sched(&self) -> &SchedDelta {
+        match self {
+            Self::Group(group) => &group.sched,
+            Self::Process(process) => &process.sched,
+            Self::Thread(thread) => &thread.sched,
         }
     }
 

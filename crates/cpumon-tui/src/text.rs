@@ -104,6 +104,27 @@ pub(crate) fn seconds(ns: i64) -> String {
     }
 }
 
+/// A short time in at most six columns, with its unit: `850ns`, `12.3us`, `4.56ms`, `1.20s`.
+pub(crate) fn short(ns: i64) -> String {
+    let size = ns.unsigned_abs();
+    let in_unit = |unit: f64, name: &str| {
+        let value = ns as f64 / unit;
+        match value.abs() {
+            value_abs if value_abs < 9.995 => format!("{value:.2}{name}"),
+            value_abs if value_abs < 99.95 => format!("{value:.1}{name}"),
+            _ => format!("{value:.0}{name}"),
+        }
+    };
+    match size {
+        0 => "0".into(),
+        1..1_000 => format!("{ns}ns"),
+        1_000..999_500 => in_unit(1e3, "us"),
+        999_500..999_500_000 => in_unit(1e6, "ms"),
+        999_500_000..9_999_500_000_000 => in_unit(1e9, "s"),
+        _ => format!("{:.0}d", ns as f64 / 86_400e9),
+    }
+}
+
 /// A running total in at most eight columns: `12.345s`, `3:05.2`, `2h05m`, `12d03h`.
 pub(crate) fn total(ns: i64) -> String {
     let value = ns as f64 / 1e9;

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use cpumon_model::{Interval, ProcessKey, ThreadKey};
+use cpumon_model::{Fields, Interval, ProcessKey, ThreadKey};
 
 use crate::columns::Col;
 
@@ -86,6 +86,8 @@ pub(crate) struct View {
     pub cmdline: bool,
     /// A bar a CPU instead of one for all.
     pub per_cpu: bool,
+    /// What is known of the interval on screen.
+    pub known: Fields,
 }
 
 impl Default for View {
@@ -103,6 +105,7 @@ impl Default for View {
             closed: HashSet::new(),
             cmdline: false,
             per_cpu: false,
+            known: Fields::empty(),
         }
     }
 }
@@ -124,6 +127,7 @@ impl View {
                 | Col::User
                 | Col::State
                 | Col::Container
+                | Col::Wait
                 | Col::Name
         );
         natural != self.reversed

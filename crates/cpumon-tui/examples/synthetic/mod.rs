@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cpumon_model::{
-    BootId, Comm, CpuInterval, CpuTimes, Delta, Fields, Flags, HostId, HostInfo, HostStatus, Interval, Life,
-    Moment, ProcessInfo, ProcessInterval, ProcessKey, SourceKind, TaskState, ThreadInterval, ThreadKey,
-    Trust,
+    BootId, Comm, CpuInterval, CpuSched, CpuTimes, Delta, Fields, Flags, HostId, HostInfo, HostStatus,
+    Interval, Life, Moment, ProcessInfo, ProcessInterval, ProcessKey, SchedDelta, SourceKind, TaskState,
+    ThreadInterval, ThreadKey, Trust, WaitReason,
 };
 use cpumon_tui::{Feed, FeedError, HistoryPoint, Seek, Task};
 
@@ -88,6 +88,15 @@ pub fn status(kind: Kind) -> HostStatus {
     }
 }
 
+/// What the source of a kind of machine tells; the one with many processes has no scheduler events.
+fn fields(kind: Kind) -> Fields {
+    match kind {
+        Kind::NoFields => Fields::USER | Fields::SYSTEM,
+        Kind::Many => Fields::FIRST_RELEASE,
+        _ => Fields::all(),
+    }
+}
+
 /// The interval with this number.
 pub fn interval(kind: Kind, number: u64) -> Interval {
     let begin = SECOND * i64::try_from(number).unwrap_or(0);
@@ -96,7 +105,7 @@ pub fn interval(kind: Kind, number: u64) -> Interval {
         boot: BootId([9; 16]),
         sequence: number,
         source: if kind == Kind::NoFields { SourceKind::V1 } else { SourceKind::Bpf },
-        fields: if kind == Kind::NoFields { Fields::USER | Fields::SYSTEM } else { Fields::all() },
+        fields: fields(kind),
         begin: moment(begin),
         end: moment(begin + SECOND),
         pass_ns: 1_870_000,
@@ -139,7 +148,7 @@ fn wave(permille: i64, number: u64, shift: u32) -> i64 {
 fn push(made: &mut Interval, spec: &Spec, number: u64) {
     let &(pid, parent_pid, name, threads, permille, uid, container) = spec;
     let key = ProcessKey { pid, start_ns: 1_000_000 * u64::from(pid) };
-    let mut sum = Delta::default();
+    let (mut sum, mut sched_sum) = (Delta::default(), SchedDelta::default());
     for nth in 0..threads {
         // The first thread does half of the work, each other one half of what is left.
         let run_ns = wave(permille, number, pid) >> (nth + 1).min(10);
@@ -152,6 +161,9 @@ fn push(made: &mut Interval, spec: &Spec, number: u64) {
             involuntary_switches: run_ns / 9_000_000,
         };
         sum += &delta;
+        if !delta.is_zero() {
+            sched_sum += &sched(name, nth, &delta);
+        }
         let comm = if nth == 0 { name.to_string() } else { format!("{name}-w{nth}") };
         made.threads.push(ThreadInterval {
             key: ThreadKey { tid: pid + nth, start_ns: key.start_ns + u64::from(nth) },
@@ -164,7 +176,7 @@ fn push(made: &mut Interval, spec: &Spec, number: u64) {
             life: life(pid, nth),
             flags: if pid == 2215 { Flags::COUNTER_RESET } else { Flags::empty() },
             delta,
-            ..ThreadInterval::default()
+            sched: sched(name, nth, &delta),
         });
     }
     made.processes.push(ProcessInterval {
@@ -183,8 +195,27 @@ fn push(made: &mut Interval, spec: &Spec, number: u64) {
         life: if pid == 1790 { Life::Ended } else { life(pid, 0) },
         flags: Flags::empty(),
         delta: sum,
-        ..ProcessInterval::default()
+        sched: sched_sum,
     });
+}
+
+/// What a thread waited for while it did not run.
+fn sched(name: &str, nth: u32, delta: &Delta) -> SchedDelta {
+    let blocked_ns = (SECOND - delta.run_ns - delta.run_delay_ns).max(0);
+    let calls = [202, 232, 7, 0, 61].map(WaitReason::syscall);
+    let main = calls[(name.len() + nth as usize) % calls.len()];
+    let disk_ns = if name.len().is_multiple_of(2) { blocked_ns.unsigned_abs() / 7 } else { 0 };
+    SchedDelta {
+        delay_after_wakeup_ns: delta.run_delay_ns / 3,
+        blocked_ns,
+        wakeups: delta.voluntary_switches,
+        migrations: delta.voluntary_switches / 20,
+        longest_delay_ns: delta.run_delay_ns / 5,
+        waits: [(WaitReason::DISK, disk_ns), (main, blocked_ns.unsigned_abs() - disk_ns)]
+            .into_iter()
+            .collect(),
+        open_wait: if delta.run_ns > SECOND / 10 { WaitReason::NONE } else { main },
+    }
 }
 
 fn life(pid: u32, nth: u32) -> Life {
@@ -209,6 +240,7 @@ fn close_books(made: &mut Interval) {
     (ledger.irq_ns, ledger.softirq_ns, ledger.steal_ns) = (4_000_000, 16_000_000, 20_000_000);
     let booked = ledger.threads_ns + ledger.exited_ns + 40_000_000;
     ledger.idle_ns = (ledger.capacity_ns - booked - 1_200_000).max(0);
+    ledger.unknown_ns = 100_000 * i64::from(CPUS);
     for cpu in 0..CPUS {
         let busy =
             u64::try_from((ledger.threads_ns + ledger.exited_ns) / 10 * i64::from(cpu + 1)).unwrap_or(0);
@@ -223,6 +255,13 @@ fn close_books(made: &mut Interval) {
                 iowait_ns: 30_000_000,
                 idle_ns: 870_000_000_u64.saturating_sub(busy),
                 ..CpuTimes::default()
+            },
+            sched: CpuSched {
+                unknown_ns: 100_000,
+                run_queue_ns: busy + busy / 4,
+                run_queue_max: 2 + cpu,
+                switches: 900,
+                softirq_ns: [0, 5_000_000, 0, 20_000_000, 0, 0, 0, 10_000_000, 0, 5_000_000],
             },
             ..CpuInterval::default()
         });

@@ -1,0 +1,119 @@
+//! Cells of what the scheduler's and interrupts' events tell. In: an interval and one of its rows. Out: the [`Value`] of a
+//! column. Why apart from `values`: these columns share one rule, that of which probes ran.
+
+use std::borrow::Cow;
+
+use crate::{
+    ColumnId, CpuSched, Fields, IntervalView, IrqInterval, Probes, SchedDelta, SourceHealth, ThreadInterval,
+    Value, WaitReason,
+};
+
+impl IntervalView<'_> {
+    /// A thread's or process's cell; `None` if the column is another's.
+    pub(crate) fn sched(&self, id: ColumnId, sched: &SchedDelta) -> Option<Value<'_>> {
+        let count = |value| self.measured(Fields::SCHED, value);
+        Some(match id {
+            ColumnId::BlockedNs => count(sched.blocked_ns),
+            ColumnId::DelayAfterWakeupNs => count(sched.delay_after_wakeup_ns),
+            ColumnId::LongestRunDelayNs => count(sched.longest_delay_ns),
+            ColumnId::Wakeups => count(sched.wakeups),
+            ColumnId::Migrations => count(sched.migrations),
+            ColumnId::WaitReason => self.reason(sched.waits.longest().map(|longest| longest.0)),
+            ColumnId::WaitNs => {
+                let ns = sched.waits.longest().map_or(0, |longest| longest.1);
+                self.measured(Fields::WAITS, i64::try_from(ns).unwrap_or(i64::MAX))
+            }
+            ColumnId::OpenWait => self.reason(Some(sched.open_wait).filter(|open| open.is_some())),
+            _ => return None,
+        })
+    }
+
+    fn reason(&self, reason: Option<WaitReason>) -> Value<'_> {
+        match reason {
+            Some(reason) if self.interval().fields.contains(Fields::WAITS) => Value::Text(reason.name()),
+            _ => Value::Null,
+        }
+    }
+
+    /// A cell of the table of waits: one reason of one thread.
+    #[must_use]
+    pub fn wait<'v>(
+        &'v self,
+        row: &'v ThreadInterval,
+        (reason, ns): (WaitReason, u64),
+        id: ColumnId,
+    ) -> Value<'v> {
+        match id {
+            ColumnId::Reason => self.reason(Some(reason)),
+            ColumnId::WaitBlockedNs => self.measured(Fields::WAITS, i64::try_from(ns).unwrap_or(i64::MAX)),
+            _ => self.thread(row, id),
+        }
+    }
+
+    /// A cell of the table of interrupt lines.
+    #[must_use]
+    pub fn irq<'v>(&'v self, row: &'v IrqInterval, id: ColumnId) -> Value<'v> {
+        match id {
+            ColumnId::Irq => Value::Int(i64::from(row.irq)),
+            ColumnId::IrqName => Value::Text(Cow::Borrowed(&row.name)),
+            ColumnId::IrqTimeNs => Value::count(row.time_ns),
+            ColumnId::IrqCount => Value::count(row.count),
+            _ => self.shared(id),
+        }
+    }
+
+    /// A CPU's cell, or with the sum over all CPUs the host's; `None` if the column is another's.
+    pub(crate) fn cpu_sched(&self, id: ColumnId, sched: &CpuSched) -> Option<Value<'_>> {
+        let known = |needs, value: Value<'static>| {
+            if self.interval().fields.contains(needs) { value } else { Value::Null }
+        };
+        if let Some(kind) = softirq_kind(id) {
+            return Some(known(Fields::IRQ, Value::count(sched.softirq_ns[kind])));
+        }
+        Some(match id {
+            ColumnId::UnknownNs => known(Fields::SCHED, Value::count(sched.unknown_ns)),
+            ColumnId::RunQueueMean => {
+                let mean = sched.run_queue_mean(self.interval().duration_ns());
+                known(Fields::SCHED, mean.map_or(Value::Null, Value::Real))
+            }
+            ColumnId::RunQueueMax => known(Fields::SCHED, Value::Int(i64::from(sched.run_queue_max))),
+            ColumnId::Switches => known(Fields::SCHED, Value::count(sched.switches)),
+            _ => return None,
+        })
+    }
+
+    /// The host's cell.
+    pub(crate) fn host_sched(&self, id: ColumnId) -> Option<Value<'_>> {
+        let health = &self.interval().health;
+        let count = |count| {
+            if self.interval().fields.contains(Fields::SCHED) { Value::count(count) } else { Value::Null }
+        };
+        Some(match id {
+            ColumnId::SchedUntracked => count(health.sched_untracked),
+            ColumnId::SchedMissedSwitches => count(health.sched_missed_switches),
+            ColumnId::Probes => Value::Text(Cow::Owned(probe_names(health))),
+            _ => return self.cpu_sched(id, &self.interval().cpu_sched()),
+        })
+    }
+}
+
+fn probe_names(health: &SourceHealth) -> String {
+    let names = Probes::iter_names(&health.probes).map(|(name, _)| name.to_ascii_lowercase());
+    names.collect::<Vec<_>>().join("|")
+}
+
+fn softirq_kind(id: ColumnId) -> Option<usize> {
+    const KINDS: [ColumnId; 10] = [
+        ColumnId::SoftirqHiNs,
+        ColumnId::SoftirqTimerNs,
+        ColumnId::SoftirqNetTxNs,
+        ColumnId::SoftirqNetRxNs,
+        ColumnId::SoftirqBlockNs,
+        ColumnId::SoftirqIrqPollNs,
+        ColumnId::SoftirqTaskletNs,
+        ColumnId::SoftirqSchedNs,
+        ColumnId::SoftirqHrtimerNs,
+        ColumnId::SoftirqRcuNs,
+    ];
+    KINDS.iter().position(|kind| *kind == id)
+}
