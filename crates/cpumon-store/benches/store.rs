@@ -2,7 +2,8 @@
 //! second, each with its own habits (a random walk). In: nothing. Out: a table on stdout. Writing is measured in CPU time of
 //! the writing thread, reading in time that passes.
 //! `cargo bench -p cpumon-store --bench store` takes a day; `-- --quick` two hours; `-- --hosts` adds a thousand hosts;
-//! `-- --write-only` ends after writing.
+//! `-- --write-only` ends after writing; `-- --all-active` lets each of the 200 threads run in each second, and
+//! `-- --commit-each` ends a transaction after each interval, as a single host does that reports once a second.
 
 #[path = "../tests/it/data.rs"]
 #[expect(dead_code, reason = "shared with the tests, which use more of it")]
@@ -17,8 +18,21 @@ use cpumon_store::{ProcessFilter, Query, Reader, StoreOptions, What, Writer};
 use data::{Random, SECOND_NS, START_NS};
 
 const THREADS: u32 = 200;
-/// Intervals between two commits: what a second brings when catching up.
+/// Intervals between two commits: what half a second brings from 200 hosts.
 const COMMIT_EVERY: usize = 100;
+
+/// How the day is made and written.
+#[derive(Copy, Clone)]
+struct Plan {
+    intervals: u32,
+    /// Each thread runs in each second.
+    all_active: bool,
+    commit_every: usize,
+    /// Measurements of which the least counts.
+    rounds: u32,
+    /// Bare rows that are inserted before the clock starts.
+    skip: usize,
+}
 
 /// The habits of each thread: how often it runs, and about how long.
 struct Habits {
@@ -28,12 +42,16 @@ struct Habits {
 }
 
 impl Habits {
-    fn new() -> Self {
+    fn new(all_active: bool) -> Self {
         let mut random = Random::new(7);
         let count = THREADS as usize;
         let mean_run_ns = (0..count).map(|_| 20_000 << random.below(9)).collect();
         // A third is active each second: some always, most now and then.
-        let chance = (0..count).map(|at| if at % 10 == 0 { 100 } else { 8 + random.below(36) }).collect();
+        let mut chance: Vec<u64> =
+            (0..count).map(|at| if at % 10 == 0 { 100 } else { 8 + random.below(36) }).collect();
+        if all_active {
+            chance.fill(100);
+        }
         Self { random, mean_run_ns, chance }
     }
 
@@ -132,14 +150,14 @@ fn cpu_since(begin: Duration) -> Duration {
 
 /// Writes the day through [`Writer::put`]: (CPU time, thread rows). `active_only`: given the active rows only, which is what
 /// the queue in front of the writer thread hands over.
-fn write_fresh(path: &Path, info: &HostInfo, count: u32, active_only: bool) -> (Duration, u64) {
+fn write_fresh(path: &Path, info: &HostInfo, plan: Plan, active_only: bool) -> (Duration, u64) {
     let mut writer = Writer::open(path, &StoreOptions::default()).expect("a store");
     let mut interval = data::day(info, 1, 1, THREADS).remove(0);
-    let mut habits = Habits::new();
+    let mut habits = Habits::new(plan.all_active);
     let (mut rows, mut spent) = (0, Duration::ZERO);
     let batch = u32::try_from(COMMIT_EVERY).unwrap_or(1);
-    for first in (0..count).step_by(COMMIT_EVERY) {
-        let made: Vec<Interval> = (first..count.min(first + batch))
+    for first in (0..plan.intervals).step_by(COMMIT_EVERY) {
+        let made: Vec<Interval> = (first..plan.intervals.min(first + batch))
             .map(|number| {
                 habits.step(&mut interval, number);
                 rows += active_rows(&interval);
@@ -147,10 +165,12 @@ fn write_fresh(path: &Path, info: &HostInfo, count: u32, active_only: bool) -> (
             })
             .collect();
         let begin = cpu_now();
-        for interval in &made {
-            writer.put(info, Trust::Local, None, interval).expect("room");
+        for transaction in made.chunks(plan.commit_every) {
+            for interval in transaction {
+                writer.put(info, Trust::Local, None, interval).expect("room");
+            }
+            writer.commit().expect("room");
         }
-        writer.commit().expect("room");
         spent += cpu_since(begin);
     }
     (spent, rows)
@@ -162,7 +182,7 @@ type StoredRow = Vec<rusqlite::types::Value>;
 /// All rows of table `interval`, without their ids, in order.
 fn stored_rows(from: &Path) -> Vec<StoredRow> {
     let source = rusqlite::Connection::open(from).expect("the store");
-    let mut select = source.prepare("SELECT * FROM interval ORDER BY end_wall_ns").expect("a query");
+    let mut select = source.prepare("SELECT * FROM interval ORDER BY id").expect("a query");
     let columns = select.column_count();
     let rows = select
         .query_map([], |row| (0..columns).map(|at| row.get(at)).collect::<rusqlite::Result<StoredRow>>())
@@ -171,7 +191,7 @@ fn stored_rows(from: &Path) -> Vec<StoredRow> {
 }
 
 /// Inserts rows with one prepared statement into a new file with the settings of a store: CPU time.
-fn insert_bare(path: &Path, tables: &str, insert: &str, rows: &[StoredRow]) -> Duration {
+fn insert_bare(path: &Path, tables: &str, insert: &str, rows: &[StoredRow], plan: Plan) -> Duration {
     let bare = rusqlite::Connection::open(path).expect("a file");
     bare.execute_batch(
         "PRAGMA page_size = 8192; PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;
@@ -179,9 +199,12 @@ fn insert_bare(path: &Path, tables: &str, insert: &str, rows: &[StoredRow]) -> D
     )
     .expect("settings");
     bare.execute_batch(tables).expect("a table");
-    let begin = cpu_now();
+    let mut begin = cpu_now();
     let mut insert = bare.prepare(insert).expect("an insert");
-    for batch in rows.chunks(COMMIT_EVERY) {
+    for (number, batch) in rows.chunks(plan.commit_every).enumerate() {
+        if number * plan.commit_every == plan.skip {
+            begin = cpu_now();
+        }
         bare.execute_batch("BEGIN").expect("begin");
         for row in batch {
             for (at, value) in row.iter().enumerate() {
@@ -195,18 +218,18 @@ fn insert_bare(path: &Path, tables: &str, insert: &str, rows: &[StoredRow]) -> D
 }
 
 /// Bare SQLite writing the same blobs, unique by host and time, and nothing else: CPU time.
-fn write_bare_blobs(path: &Path, rows: &[StoredRow]) -> Duration {
+fn write_bare_blobs(path: &Path, rows: &[StoredRow], plan: Plan) -> Duration {
     let few: Vec<StoredRow> = rows
         .iter()
         .map(|row| vec![row[1].clone(), row[5].clone(), row.last().expect("samples").clone()])
         .collect();
     let table = "CREATE TABLE bare (id INTEGER PRIMARY KEY, host INTEGER, at INTEGER, samples BLOB);
          CREATE UNIQUE INDEX bare_at ON bare (host, at)";
-    insert_bare(path, table, "INSERT INTO bare (host, at, samples) VALUES (?1, ?2, ?3)", &few)
+    insert_bare(path, table, "INSERT INTO bare (host, at, samples) VALUES (?1, ?2, ?3)", &few, plan)
 }
 
 /// Bare SQLite writing the same rows, all columns, into the same table: CPU time.
-fn write_bare_rows(path: &Path, from: &Path, rows: &[StoredRow]) -> Duration {
+fn write_bare_rows(path: &Path, from: &Path, rows: &[StoredRow], plan: Plan) -> Duration {
     let source = rusqlite::Connection::open(from).expect("the store");
     let mut select = source
         .prepare(
@@ -216,7 +239,7 @@ fn write_bare_rows(path: &Path, from: &Path, rows: &[StoredRow]) -> Duration {
     let tables: Vec<String> =
         select.query_map([], |row| row.get(0)).expect("a schema").map(|sql| sql.expect("a text")).collect();
     let places = vec!["?"; rows[0].len()].join(", ");
-    insert_bare(path, &tables.join(";"), &format!("INSERT INTO interval VALUES ({places})"), rows)
+    insert_bare(path, &tables.join(";"), &format!("INSERT INTO interval VALUES ({places})"), rows, plan)
 }
 
 fn report(what: &str, value: f64, unit: &str, target: &str) {
@@ -262,11 +285,13 @@ fn read_back(path: &Path, info: &HostInfo, count: u32) {
     report("threads at an instant, store opened anew", ms(at), "ms", "<= 10");
 }
 
-/// A thousand hosts with 200 active threads each, one interval a second: the writer's share of a core.
-fn many_hosts(path: &Path) {
+/// A thousand hosts with 200 active threads each, one interval a second and two commits: the writer's share of a core.
+fn many_hosts(dir: &Path) {
     const HOSTS: u16 = 1000;
+    const COMMIT: usize = 500;
     const SECONDS: u32 = 8;
-    let mut writer = Writer::open(path, &StoreOptions::default()).expect("a store");
+    let path = dir.join("hosts.sqlite");
+    let mut writer = Writer::open(&path, &StoreOptions::default()).expect("a store");
     let mut hosts: Vec<(HostInfo, Interval)> = (0..HOSTS)
         .map(|number| {
             let mut info = data::host(1);
@@ -276,18 +301,19 @@ fn many_hosts(path: &Path) {
             (info, interval)
         })
         .collect();
-    let mut habits = Habits::new();
-    habits.chance.fill(100);
+    let mut habits = Habits::new(true);
     let mut spent = Vec::new();
     for second in 0..SECONDS {
         for (_, interval) in &mut hosts {
             habits.step(interval, second);
         }
         let begin = cpu_now();
-        for (info, interval) in &hosts {
-            writer.put(info, Trust::Unauthenticated, None, interval).expect("room");
+        for batch in hosts.chunks(COMMIT) {
+            for (info, interval) in batch {
+                writer.put(info, Trust::Unauthenticated, None, interval).expect("room");
+            }
+            writer.commit().expect("room");
         }
-        writer.commit().expect("room");
         spent.push(cpu_since(begin));
     }
     // The first second also writes 200,000 names.
@@ -295,6 +321,15 @@ fn many_hosts(path: &Path) {
     spent.remove(0);
     let mean = spent.iter().sum::<Duration>() / u32::try_from(spent.len()).unwrap_or(1);
     report("the same, mean of the next ones", ms(mean), "ms/s", "< 500");
+    let stored = stored_rows(&path);
+    let plan =
+        Plan { intervals: 0, all_active: true, commit_every: COMMIT, rounds: 3, skip: usize::from(HOSTS) };
+    let blobs = least(plan.rounds, dir, |bare| write_bare_blobs(bare, &stored, plan)) / (SECONDS - 1);
+    let rows = least(plan.rounds, dir, |bare| write_bare_rows(bare, &path, &stored, plan)) / (SECONDS - 1);
+    report("  bare SQLite, the same blobs", ms(blobs), "ms/s", "");
+    report("  bare SQLite, the same rows with all columns", ms(rows), "ms/s", "");
+    report("  share, blobs only", 100.0 * blobs.as_secs_f64() / mean.as_secs_f64(), "%", ">= 60");
+    report("  share, all columns", 100.0 * rows.as_secs_f64() / mean.as_secs_f64(), "%", "");
     let begin = Instant::now();
     writer.seal_all().expect("room");
     report(
@@ -322,19 +357,20 @@ fn least(rounds: u32, dir: &Path, mut measure: impl FnMut(&Path) -> Duration) ->
 
 /// Compares writing with bare SQLite, the fastest of some rounds each: other work on the machine costs CPU time too, through
 /// the caches.
-fn report_writing(dir: &Path, info: &HostInfo, count: u32, rounds: u32) -> u64 {
+fn report_writing(dir: &Path, info: &HostInfo, plan: Plan) -> u64 {
+    let Plan { intervals: count, rounds, .. } = plan;
     let store = dir.join("store.sqlite");
-    let (first, thread_rows) = write_fresh(&store, info, count, false);
+    let (first, thread_rows) = write_fresh(&store, info, plan, false);
     println!(
         "{count} intervals, {thread_rows} thread rows, {:.1} active an interval",
         thread_rows as f64 / f64::from(count)
     );
     let stored = stored_rows(&store);
-    let whole = least(rounds - 1, dir, |path| write_fresh(path, info, count, false).0);
+    let whole = least(rounds - 1, dir, |path| write_fresh(path, info, plan, false).0);
     let whole = if rounds > 1 { whole.min(first) } else { first };
-    let active = least(rounds, dir, |path| write_fresh(path, info, count, true).0);
-    let blobs = least(rounds, dir, |path| write_bare_blobs(path, &stored));
-    let rows = least(rounds, dir, |path| write_bare_rows(path, &store, &stored));
+    let active = least(rounds, dir, |path| write_fresh(path, info, plan, true).0);
+    let blobs = least(rounds, dir, |path| write_bare_blobs(path, &stored, plan));
+    let rows = least(rounds, dir, |path| write_bare_rows(path, &store, &stored, plan));
     let report_time = |what: &str, time: Duration, target: &str| {
         report(what, thread_rows as f64 / time.as_secs_f64(), "rows/s", target);
         report("  an interval", time.as_secs_f64() * 1e6 / f64::from(count), "us", "");
@@ -361,7 +397,17 @@ fn main() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("store.sqlite");
     let info = data::host(1);
-    let rows = report_writing(dir.path(), &info, count, if has("--write-only") { 5 } else { 1 });
+    let plan = Plan {
+        intervals: count,
+        all_active: has("--all-active"),
+        commit_every: if has("--commit-each") { 1 } else { COMMIT_EVERY },
+        rounds: if has("--write-only") { 5 } else { 1 },
+        skip: 0,
+    };
+    let rows = report_writing(dir.path(), &info, plan);
+    if has("--hosts") {
+        many_hosts(dir.path());
+    }
     if has("--write-only") {
         return;
     }
@@ -372,7 +418,4 @@ fn main() {
     drop(writer);
     report("sealed, everything in the file", file_bytes(&path) as f64 / rows as f64, "B/row", "<= 16");
     read_back(&path, &info, count);
-    if has("--hosts") {
-        many_hosts(&dir.path().join("hosts.sqlite"));
-    }
 }

@@ -1,21 +1,23 @@
-//! What a recording takes on disk, fresh and sealed: `cargo run --release -p cpumon-store --example store_size -- FILE [COPY]`.
-//! In: a store; it is only read. COPY: where to leave the one that was measured. Out: one line of JSON with rows and bytes,
-//! everything in the file counted. Why: bytes per row are quoted from real recorded data, and a recording of an hour is mostly
+//! What a recording takes on disk, fresh and sealed: `cargo run --release -p cpumon-store --example store_size -- FILE [MINUTES]`.
+//! In: a store; it is only read. MINUTES: how much of each host's beginning to take, else all. Out: one line of JSON with rows
+//! and bytes, everything in the file counted. Why: bytes per row are quoted from real recorded data, and a recording of an hour is mostly
 //! sealed already: so its intervals are put again into a store of their own, one commit each, measured, then sealed and
 //! measured again.
 
 use std::error::Error;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use cpumon_store::{Query, Reader, StoreOptions, StoreStatistics, Writer};
 
 /// Puts the intervals of all hosts again; names are folded as they come, nothing is sealed.
-fn put_again(from: &Reader, into: &mut Writer) -> Result<(), Box<dyn Error>> {
+fn put_again(from: &Reader, minutes: i64, into: &mut Writer) -> Result<(), Box<dyn Error>> {
     for host in from.hosts()? {
         let mut failed = None;
-        from.for_each_stored(&Query::new(host.info.host), &mut |stored| {
+        let begin = host.first_wall_ns.unwrap_or(0);
+        let until = begin.saturating_add(minutes.saturating_mul(60_000_000_000));
+        from.for_each_stored(&Query::new(host.info.host).range(i64::MIN, until), &mut |stored| {
             let info = cpumon_model::HostInfo { boot: stored.interval.boot, ..host.info.clone() };
             let loss = stored.loss.as_ref();
             let done = into
@@ -43,7 +45,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args_os().nth(1).ok_or("say which store to measure")?;
     let from = Reader::open(Path::new(&path))?;
     let dir = tempfile::tempdir()?;
-    let copy = std::env::args_os().nth(2).map_or_else(|| dir.path().join("copy.sqlite"), PathBuf::from);
+    let copy = dir.path().join("copy.sqlite");
+    let minutes: i64 = std::env::args().nth(2).map_or(Ok(i64::MAX), |text| text.parse())?;
     let never = Duration::from_hours(1000 * 24);
     let options = StoreOptions {
         seal_after: never,
@@ -52,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ..StoreOptions::default()
     };
     let mut writer = Writer::open(&copy, &options)?;
-    put_again(&from, &mut writer)?;
+    put_again(&from, minutes, &mut writer)?;
     let fresh = statistics(&copy)?;
     writer.seal_all()?;
     let sealed = statistics(&copy)?;
