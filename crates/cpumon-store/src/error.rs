@@ -99,6 +99,12 @@ pub enum StoreError {
         /// Name and id of each.
         known: String,
     },
+    /// SQL that would do more than read.
+    #[error("refused: {what}; a query may only read the store")]
+    Refused {
+        /// What it would do.
+        what: String,
+    },
     /// More than one SQL statement at once.
     #[error("one statement at a time: the text after the first ';' is another one")]
     SeveralStatements,

@@ -42,6 +42,8 @@ struct Entry {
     comm: Comm,
     seen: u64,
     look_again: u64,
+    /// Files that were refused at a look, already counted.
+    denied: u64,
 }
 
 /// Every living process's [`ProcessInfo`].
@@ -92,7 +94,7 @@ impl InfoCache {
             }
             None => SECOND_LOOK,
         };
-        self.read(about, program);
+        let (denied, others_denied) = self.read(about, program);
         let (pass, look_again) = (self.pass, self.pass + due);
         let scratch = &self.scratch;
         let entry = self.entries.entry(about.key).or_insert_with(|| Entry {
@@ -100,7 +102,13 @@ impl InfoCache {
             comm: about.comm,
             seen: pass,
             look_again,
+            denied: 0,
         });
+        if denied > entry.denied {
+            self.denied += denied - entry.denied;
+            entry.denied = denied;
+            self.refused.note(about.key.pid, others_denied);
+        }
         let renamed = entry.comm != about.comm;
         entry.comm = about.comm;
         entry.look_again = if renamed { pass + SECOND_LOOK } else { look_again };
@@ -138,13 +146,13 @@ impl InfoCache {
         self.pass += 1;
     }
 
-    /// Files the kernel refused to show, since the cache was opened.
+    /// Files the kernel refused to show, since the cache was opened; each counts once, however often it is looked at.
     pub(crate) fn denied(&self) -> u64 {
         self.denied
     }
 
-    /// Fills the scratch.
-    fn read(&mut self, about: &About, program: Option<&str>) {
+    /// Fills the scratch; gives the number of files that were refused, and of those that are not the executable's link.
+    fn read(&mut self, about: &About, program: Option<&str>) -> (u64, u64) {
         self.scratch.clear(about);
         let Scratch { name, comm, cmdline, cgroup, uid, is_gone, .. } = &mut self.scratch;
         comm.push_str(&about.comm.to_str_lossy());
@@ -184,10 +192,7 @@ impl InfoCache {
             name.push_str(comm);
         }
         *is_gone = files.vanished;
-        self.denied += files.denied;
-        if files.denied > 0 {
-            self.refused.note(about.key.pid, files.others_denied);
-        }
+        (files.denied, files.others_denied)
     }
 }
 

@@ -229,40 +229,48 @@ fn a_schedstat_of_zeros_is_none() {
 
 #[test]
 fn a_refused_process_is_counted_once_and_the_rest_is_measured() {
-    if rustix::process::geteuid().is_root() {
-        return refused_as_nobody();
-    }
-    let tree = Tree::new();
-    tree.put(&Task::new(10, 10));
-    tree.put(&Task::new(11, 11));
-    check_refused(&tree);
-}
-
-/// Root may read everything, so the check runs on a thread that is nobody.
-fn refused_as_nobody() {
-    let tree = Tree::new();
-    tree.put(&Task::new(10, 10));
-    tree.put(&Task::new(11, 11));
-    fs::set_permissions(tree.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    fs::set_permissions(tree.path().join("11/task"), fs::Permissions::from_mode(0o0)).unwrap();
-    std::thread::scope(|scope| {
-        let checked = scope.spawn(|| {
-            let nobody = rustix::process::Uid::from_raw(65_534);
-            rustix::thread::set_thread_uid(nobody).unwrap();
-            check_refused(&tree);
-        });
-        checked.join().unwrap();
+    refused("11/task", |tree| {
+        let mut source = opened(tree);
+        for _ in 0..3 {
+            let snapshot = look(&mut source);
+            assert_eq!(snapshot.threads.iter().map(|thread| thread.key.tid).collect::<Vec<_>>(), [10]);
+            assert_eq!(snapshot.health.permission_denied, 1);
+        }
     });
 }
 
-fn check_refused(tree: &Tree) {
-    let _ = fs::set_permissions(tree.path().join("11/task"), fs::Permissions::from_mode(0o0));
-    let mut source = opened(tree);
-    for _ in 0..3 {
-        let snapshot = look(&mut source);
-        assert_eq!(snapshot.threads.iter().map(|thread| thread.key.tid).collect::<Vec<_>>(), [10]);
-        assert_eq!(snapshot.health.permission_denied, 1);
+#[test]
+fn a_refused_file_was_counted_again_at_each_later_look() {
+    refused("11/cgroup", |tree| {
+        let mut source = opened(tree);
+        for _ in 0..70 {
+            let snapshot = look(&mut source);
+            assert_eq!((snapshot.threads.len(), snapshot.health.permission_denied), (2, 1));
+        }
+    });
+}
+
+/// Checks a tree of two processes in which one path may not be read. Root may read everything, so the check then runs on a
+/// thread that is nobody.
+fn refused(path: &str, check: impl Fn(&Tree) + Sync) {
+    let tree = Tree::new();
+    tree.put(&Task::new(10, 10));
+    tree.put(&Task::new(11, 11));
+    for pid in ["10", "11"] {
+        fs::write(tree.path().join(pid).join("cgroup"), "0::/a.slice\n").unwrap();
     }
+    fs::set_permissions(tree.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(tree.path().join(path), fs::Permissions::from_mode(0o0)).unwrap();
+    std::thread::scope(|scope| {
+        let checked = scope.spawn(|| {
+            if rustix::process::geteuid().is_root() {
+                let nobody = rustix::process::Uid::from_raw(65_534);
+                rustix::thread::set_thread_uid(nobody).unwrap();
+            }
+            check(&tree);
+        });
+        checked.join().unwrap();
+    });
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cpumon_model::Value;
 use rusqlite::fallible_iterator::FallibleIterator;
@@ -26,21 +27,60 @@ const HARMLESS_PRAGMAS: [&str; 6] =
 pub struct Sql {
     connection: Connection,
     path: PathBuf,
+    refusal: Refusal,
 }
 
-/// Reading is allowed, everything else is not.
-fn authorize(context: AuthContext<'_>) -> Authorization {
-    match context.action {
-        AuthAction::Select | AuthAction::Read { .. } | AuthAction::Recursive => Authorization::Allow,
-        AuthAction::Function { function_name } if !function_name.eq_ignore_ascii_case("load_extension") => {
-            Authorization::Allow
+/// Whether it only reads.
+fn is_allowed(action: &AuthAction<'_>) -> bool {
+    match action {
+        AuthAction::Select | AuthAction::Read { .. } | AuthAction::Recursive => true,
+        AuthAction::Function { function_name } => !function_name.eq_ignore_ascii_case("load_extension"),
+        AuthAction::Pragma { pragma_name, .. } => {
+            HARMLESS_PRAGMAS.iter().any(|name| name.eq_ignore_ascii_case(pragma_name))
         }
-        AuthAction::Pragma { pragma_name, .. }
-            if HARMLESS_PRAGMAS.iter().any(|name| name.eq_ignore_ascii_case(pragma_name)) =>
+        _ => false,
+    }
+}
+
+/// What an action does, in SQL's words.
+fn describe(action: &AuthAction<'_>) -> String {
+    match action {
+        AuthAction::Delete { table_name }
+        | AuthAction::Insert { table_name }
+        | AuthAction::Update { table_name, .. }
+            if table_name.starts_with("sqlite_") =>
         {
-            Authorization::Allow
+            "a change of the schema".to_owned()
         }
-        _ => Authorization::Deny,
+        AuthAction::Delete { table_name } => format!("DELETE FROM {table_name}"),
+        AuthAction::Insert { table_name } => format!("INSERT INTO {table_name}"),
+        AuthAction::Update { table_name, .. } => format!("UPDATE {table_name}"),
+        AuthAction::CreateTable { table_name } | AuthAction::CreateTempTable { table_name } => {
+            format!("CREATE TABLE {table_name}")
+        }
+        AuthAction::DropTable { table_name } => format!("DROP TABLE {table_name}"),
+        AuthAction::Pragma { pragma_name, .. } => format!("PRAGMA {pragma_name}"),
+        AuthAction::Function { function_name } => format!("{function_name}()"),
+        AuthAction::Attach { .. } => "ATTACH or VACUUM".to_owned(),
+        AuthAction::Transaction { .. } | AuthAction::Savepoint { .. } => "a transaction".to_owned(),
+        other => {
+            let name = format!("{other:?}");
+            name.split([' ', '{', '(']).next().unwrap_or_default().to_owned()
+        }
+    }
+}
+
+/// What was refused last.
+type Refusal = Arc<Mutex<Option<String>>>;
+
+/// Reading is allowed, everything else is not, and is noted.
+fn authorizer(refusal: Refusal) -> impl FnMut(AuthContext<'_>) -> Authorization {
+    move |context| {
+        if is_allowed(&context.action) {
+            return Authorization::Allow;
+        }
+        *refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(describe(&context.action));
+        Authorization::Deny
     }
 }
 
@@ -54,8 +94,9 @@ impl Sql {
         connection.busy_timeout(std::time::Duration::from_secs(5)).at("set up", path)?;
         connection.execute_batch(QUERY_ONLY).at("set up", path)?;
         super::register(&connection, path).at("set up tables", path)?;
-        connection.authorizer(Some(authorize)).at("set up", path)?;
-        Ok(Self { connection, path: path.to_owned() })
+        let refusal = Refusal::default();
+        connection.authorizer(Some(authorizer(Arc::clone(&refusal)))).at("set up", path)?;
+        Ok(Self { connection, path: path.to_owned(), refusal })
     }
 
     /// Answers one statement: `columns` gets the names, then `visit` each row until it breaks off. Gives the number of rows
@@ -66,7 +107,8 @@ impl Sql {
         columns: &mut dyn FnMut(&[&str]) -> ControlFlow<()>,
         visit: &mut dyn FnMut(&[Value<'_>]) -> ControlFlow<()>,
     ) -> Result<u64> {
-        let at = |source| StoreError::sqlite("answer the query", &self.path, source);
+        *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let at = |source| self.failed(source);
         let mut batch = Batch::new(&self.connection, sql);
         let Some(mut statement) = batch.next().map_err(at)? else { return Ok(0) };
         if batch.next().map_err(at)?.is_some() {
@@ -87,6 +129,15 @@ impl Sql {
             }
         }
         Ok(count)
+    }
+
+    /// What stopped a query: SQLite says of a refusal only that there was one.
+    fn failed(&self, source: rusqlite::Error) -> StoreError {
+        let refused = self.refusal.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match refused {
+            Some(what) => StoreError::Refused { what },
+            None => StoreError::sqlite("answer the query", &self.path, source),
+        }
     }
 }
 
