@@ -24,13 +24,25 @@ fn child_writer() {
     let thread =
         WriterThread::spawn(Path::new(&path), &StoreOptions::default(), &QueueOptions::default()).unwrap();
     let handle = thread.handle();
+    let day = data::day(&info, 1, 4000, 40);
     let begin = Instant::now();
-    for interval in data::day(&info, 1, 4000, 40) {
+    for interval in day {
         handle.try_put(&info, Trust::Local, None, &interval);
         println!("put {} {}", interval.sequence, begin.elapsed().as_millis());
         std::thread::sleep(Duration::from_millis(1));
     }
     std::thread::sleep(Duration::from_secs(30));
+}
+
+/// How long the writer's thread of a process was kept waiting for a CPU, ms: other programs take turns with it.
+fn writer_delay_ms(pid: u32) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().map(|task| task.unwrap().path());
+    let is_writer = |task: &Path| {
+        std::fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim() == "store-writer")
+    };
+    let task = tasks.into_iter().find(|task| is_writer(task)).unwrap();
+    let times = std::fs::read_to_string(task.join("schedstat")).unwrap();
+    times.split(' ').nth(1).unwrap().parse::<u64>().unwrap() / 1_000_000
 }
 
 #[test]
@@ -45,12 +57,14 @@ fn a_killed_writer_loses_no_more_than_its_last_second() {
         .unwrap();
     // (sequence number, ms since the start) of what was put.
     let mut put: Vec<(u64, u64)> = Vec::new();
+    let mut delay_ms = 0;
     for line in BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok) {
         let words: Vec<&str> = line.split(' ').collect();
         if let ["put", sequence, at_ms] = words[..] {
             put.push((sequence.parse().unwrap(), at_ms.parse().unwrap()));
         }
-        if put.last().is_some_and(|last| last.1 > 2500) {
+        if put.len() >= 400 && put.last().is_some_and(|last| last.1 > 2500) {
+            delay_ms = writer_delay_ms(child.id());
             child.kill().unwrap();
             break;
         }
@@ -61,8 +75,8 @@ fn a_killed_writer_loses_no_more_than_its_last_second() {
     let check: String = check.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(check, "ok");
     let killed_ms = put.last().unwrap().1;
-    let expected = put.iter().filter(|(_, at_ms)| at_ms + 1000 < killed_ms).count();
-    assert!(expected > 100, "{put:?}");
+    let expected = put.iter().filter(|(_, at_ms)| at_ms + 1000 + delay_ms < killed_ms).count();
+    assert!(expected > 100 || delay_ms > 500, "{delay_ms} {put:?}");
     assert!(stored.len() >= expected, "{} stored of at least {expected}", stored.len());
     assert!(stored.iter().map(|interval| interval.sequence).eq(0..stored.len() as u64));
     // The store is taken up again, and a resend fills what was lost.
