@@ -7,7 +7,7 @@ use std::process::Command;
 use std::{env, fs};
 
 /// Each probe: `src/linux/bpf/NAME/NAME.bpf.c`.
-const PROBES: [&str; 2] = ["tasks", "lifecycle"];
+const PROBES: [&str; 1] = ["sched"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=build.rs");
@@ -25,7 +25,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 #[cfg(target_os = "linux")]
 fn compile(probe: &str, object: &Path) -> Result<(), Box<dyn Error>> {
     let source = Path::new("src/linux/bpf").join(probe).join(format!("{probe}.bpf.c"));
-    let mut arguments = vec!["-Wall".to_owned(), "-Werror".to_owned()];
+    // v3: atomic operations that return what was there.
+    let mut arguments = vec!["-Wall".to_owned(), "-Werror".to_owned(), "-mcpu=v3".to_owned()];
     arguments.extend(kernel_api_headers().map(|dir| format!("-I{}", dir.display())));
     let mut builder = libbpf_cargo::SkeletonBuilder::new();
     builder.source(&source).obj(object).clang_args(arguments);

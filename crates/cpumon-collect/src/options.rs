@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use cpumon_model::Probes;
+
 /// Which source to open.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SourceChoice {
@@ -66,6 +68,9 @@ pub struct SourceOptions {
     pub fs_root: PathBuf,
     /// Read full command lines (secrets scrubbed); off unless the user asks, because they leak.
     pub cmdline: bool,
+    /// What the BPF source watches beyond threads and exits. [`Probes::EXITS`] is always in; wait reasons and interrupts
+    /// bring [`Probes::SCHED`] along.
+    pub probes: Probes,
     /// The interval aimed at; only told on in [`cpumon_model::HostInfo::interval_ns`].
     pub interval: Duration,
     /// Name and version of the program, told on in [`cpumon_model::HostInfo::agent`].
@@ -79,6 +84,7 @@ impl Default for SourceOptions {
             proc_root: PathBuf::from("/proc"),
             fs_root: PathBuf::from("/"),
             cmdline: false,
+            probes: Probes::SCHED | Probes::WAITS | Probes::IRQ,
             interval: Duration::from_secs(1),
             agent: concat!("cpumon ", env!("CARGO_PKG_VERSION")).to_owned(),
         }

@@ -65,6 +65,22 @@ pub struct Status {
     pub involuntary_switches: u64,
 }
 
+/// Number and name of a line of /proc/interrupts: the number, a count for each CPU, what the controller is, the name of
+/// each handler. `None` for lines that are not numbered.
+#[must_use]
+pub fn irq_name(line: &[u8]) -> Option<(u32, &[u8])> {
+    let line = line.trim_ascii();
+    let colon = line.iter().position(|&byte| byte == b':')?;
+    let number = parse_u64(line.get(..colon)?)?.try_into().ok()?;
+    // Names of several handlers are parted by ", ", everything else by two blanks or more.
+    let text = line.get(colon + 1..)?;
+    let start = text.windows(2).rposition(|pair| pair == b"  ").map_or(0, |at| at + 2);
+    let name = text.get(start..)?.trim_ascii();
+    // Where there is one blank only, as in `0-edge timer`.
+    let name = if name.contains(&b',') { name } else { name.rsplit(|&byte| byte == b' ').next()? };
+    (!name.is_empty() && parse_u64(name).is_none()).then_some((number, name))
+}
+
 /// A decimal number that is all of `digits` and fits.
 #[must_use]
 pub fn parse_u64(digits: &[u8]) -> Option<u64> {

@@ -16,6 +16,12 @@ pub(crate) fn now() -> Moment {
     }
 }
 
+/// The monotonic clock alone.
+pub(crate) fn mono_ns() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec).unsigned_abs()
+}
+
 /// Length of one tick of the times in /proc, ns: 10,000,000 on every usual Linux (`sysconf(_SC_CLK_TCK)` = 100).
 pub(crate) fn ns_per_tick() -> u64 {
     1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)

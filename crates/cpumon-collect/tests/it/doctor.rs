@@ -8,7 +8,7 @@ use cpumon_collect::{Check, CheckState, Diagnosis, DoctorOptions, diagnose};
 use crate::support::Tree;
 
 /// Type information of a BPF object: sound, but without a kernel's tracepoints.
-const OTHER_BTF: &str = concat!(env!("OUT_DIR"), "/tasks.bpf.o");
+const OTHER_BTF: &str = concat!(env!("OUT_DIR"), "/sched.bpf.o");
 const BTF: &str = "sys/kernel/btf/vmlinux";
 /// `CAP_BPF` and `CAP_PERFMON`.
 const BOTH: &str = "000000c000000000";
@@ -69,7 +69,7 @@ fn missing_rights_come_with_a_remedy() {
             "{help}"
         );
     }
-    for name in ["tasks", "lifecycle"] {
+    for name in ["exits", "sched", "waits", "irq"] {
         assert_eq!(state(&found, name), CheckState::Missing, "{name}");
         assert!(
             find(&found, name).finding.contains("not tried") && find(&found, name).help.contains("CAP_BPF")
@@ -89,13 +89,13 @@ fn two_capabilities_are_enough_and_the_great_one_includes_them() {
             assert_eq!(state(&found, name), CheckState::Available);
             assert!(find(&found, name).finding.contains(said), "{:?}", find(&found, name));
         }
-        assert_eq!(state(&found, "tasks"), CheckState::Note, "the rights are there, nothing was loaded");
+        assert_eq!(state(&found, "sched"), CheckState::Note, "the rights are there, nothing was loaded");
     }
     let tree = with_rights(BOTH);
     tree.write("self/uid_map", b"         0       1000          1\n");
     let found = look(&tree);
     assert_eq!(state(&found, "user namespace"), CheckState::Missing);
-    assert_eq!(state(&found, "tasks"), CheckState::Missing, "capabilities of a user namespace do not count");
+    assert_eq!(state(&found, "sched"), CheckState::Missing, "capabilities of a user namespace do not count");
 }
 
 #[test]

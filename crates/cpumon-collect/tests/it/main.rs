@@ -5,5 +5,6 @@ mod alloc;
 mod bpf;
 mod doctor;
 mod real;
+mod sched;
 mod support;
 mod tree;

@@ -38,6 +38,7 @@ fn own_run_ns() -> u64 {
 
 #[test]
 fn a_spinner_runs_under_its_name() {
+    let _turn = crate::bpf::turn();
     let mut source = procfs();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -12,8 +12,28 @@
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+struct task_struct;
+
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct rq {
+	unsigned int nr_running;
+	atomic_t nr_iowait;
+	struct task_struct *curr;
+	__u64 prev_steal_time;
+	__u64 prev_steal_time_rq;
+};
+
+struct cfs_rq {
+	struct rq *rq;
+};
+
 struct sched_entity {
 	__u64 sum_exec_runtime;
+	__u64 nr_migrations;
+	struct cfs_rq *cfs_rq;
 };
 
 struct sched_info {
@@ -22,6 +42,7 @@ struct sched_info {
 
 struct thread_info {
 	__u32 cpu;
+	__u32 status;
 };
 
 struct kuid {
@@ -31,10 +52,6 @@ struct kuid {
 struct cred {
 	struct kuid uid;
 };
-
-typedef struct {
-	int counter;
-} atomic_t;
 
 struct signal_struct {
 	atomic_t live;
@@ -46,6 +63,8 @@ struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
 	int on_cpu;
+	int on_rq;
+	unsigned in_iowait : 1;
 	int prio;
 	int static_prio;
 	struct sched_entity se;
@@ -71,8 +90,25 @@ struct task_struct___older {
 	unsigned int cpu;
 };
 
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs {
+	long orig_ax;
+};
+#elif defined(__TARGET_ARCH_arm64)
+struct pt_regs {
+	int syscallno;
+};
+#else
+struct pt_regs;
+#endif
+
+struct irqaction {
+	unsigned int irq;
+};
+
 struct bpf_iter_meta {
 	struct seq_file *seq;
+	__u64 seq_num;
 };
 
 struct bpf_iter__task {
@@ -102,8 +138,12 @@ struct linux_binprm {
 
 #pragma clang attribute pop
 
-// include/linux/sched.h: state of a task whose last switch is being made or has been made.
+// include/linux/sched.h. TASK_DEAD: the task's last switch is being made or has been made.
+#define TASK_UNINTERRUPTIBLE 0x02
+#define TASK_STOPPED 0x04
+#define TASK_TRACED 0x08
 #define TASK_DEAD 0x80
+#define TASK_NOLOAD 0x400
 
 static __always_inline __u32 state_of(struct task_struct *task)
 {

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Once;
 
-use libbpf_rs::{ErrorKind, Link, Object, ObjectBuilder, OpenObject, PrintLevel};
+use libbpf_rs::{ErrorKind, Object, ObjectBuilder, OpenObject, PrintLevel};
 
 use crate::CollectError;
 
@@ -37,14 +37,6 @@ pub(crate) fn open(probe: &'static str, object: &[u8]) -> Result<OpenObject, Col
 /// Hands a probe to the kernel, which verifies it.
 pub(crate) fn load(probe: &'static str, object: OpenObject) -> Result<Object, CollectError> {
     object.load().map_err(|error| refused(probe, "load the probe", &error))
-}
-
-/// Attaches every program of a loaded probe.
-pub(crate) fn attach(probe: &'static str, object: &Object) -> Result<Vec<Link>, CollectError> {
-    object
-        .progs_mut()
-        .map(|program| program.attach().map_err(|error| refused(probe, "attach the probe", &error)))
-        .collect()
 }
 
 /// Why the source cannot run: step, probe, what the kernel said, what would help.

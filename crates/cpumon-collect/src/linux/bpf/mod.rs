@@ -1,13 +1,14 @@
-//! The BPF source. In: the kernel's task iterator and the events of exec and exit. Out: complete snapshots in which no
-//! thread's CPU time is missing and none is there twice. Why: it costs a fraction of reading /proc, and sees what lived
-//! and died between two looks.
+//! The BPF source. In: the kernel's task iterator and its events. Out: complete snapshots in which no thread's CPU time is
+//! missing and none is there twice. Why: it costs a fraction of reading /proc, and sees what lived and died between two
+//! looks.
 //!
 //! # One pass
-//! 1. The iterator reads every thread that has not made its last switch.
-//! 2. `/proc/stat` is read.
-//! 3. The ring buffer is emptied, and the pass is over: every thread that made its last switch before now has left an
-//!    event in it.
-//! 4. The tracker puts both together: who is in both ended in between and counts as ended; who is in neither, though it
+//! 1. Where the switches are watched, a cut is made: an instant T, as of which everything is told (`sched/cut.h`).
+//! 2. The iterator reads every thread that has not made its last switch.
+//! 3. `/proc/stat` is read.
+//! 4. The ring buffer is emptied, and the pass is over: every thread that made its last switch before now has left an
+//!    event in it. What happened after T waits for the next pass; who ended after T has left how it stood then.
+//! 5. The tracker puts both together: who is in both ended in between and counts as ended; who is in neither, though it
 //!    was there last time, is ending this very moment: it is kept as it was until its event comes.
 //!
 //! The order matters: were the ring buffer emptied first, a thread that ends right after would be in neither for good
@@ -20,24 +21,28 @@ mod lost;
 mod names;
 mod records;
 mod renames;
+mod sched;
 mod tasks;
 mod tracker;
+mod watch;
 
 pub(super) use load::route_messages;
 
-use cpumon_model::{BootId, Fields, HostId, Snapshot, SourceKind};
+use cpumon_model::{BootId, Fields, HostId, Moment, Probes, Snapshot, SourceKind};
 
 use self::lifecycle::Lifecycle;
 use self::records::{Event, TaskRecord};
+use self::sched::Programs;
 use self::tasks::TaskIterator;
 use self::tracker::Tracker;
+use self::watch::Watch;
 use super::cpustat::CpuStat;
 use super::own::OwnUsage;
 use super::procinfo::InfoCache;
 use super::{clock, host};
 use crate::{CollectError, Source, SourceOptions};
 
-/// What it measures.
+/// What it measures without any probe that can be switched off.
 const FIELDS: Fields = Fields::USER
     .union(Fields::SYSTEM)
     .union(Fields::RUN)
@@ -46,9 +51,12 @@ const FIELDS: Fields = Fields::USER
     .union(Fields::CPUS)
     .union(Fields::EXITS);
 
+/// Passes before the first snapshot, at most.
+const ADOPTING_PASSES: usize = 8;
+
 /// A probe as the doctor knows it.
 pub(crate) struct Probe {
-    /// The name of its directory.
+    /// The name it has in `--probes`.
     pub(crate) name: &'static str,
     /// What it gives.
     pub(crate) gives: &'static str,
@@ -57,16 +65,26 @@ pub(crate) struct Probe {
 }
 
 /// Every probe.
-pub(crate) const PROBES: [Probe; 2] = [
+pub(crate) const PROBES: [Probe; 4] = [
     Probe {
-        name: "tasks",
-        gives: "every thread of the host in one pass of the kernel's task iterator",
-        try_loading: || TaskIterator::open().map(drop),
+        name: "exits",
+        gives: "every thread in one pass; every process that lived and died between two snapshots, with name and counters",
+        try_loading: || Programs::open(Probes::EXITS, lifecycle::ring_bytes()).map(drop),
     },
     Probe {
-        name: "lifecycle",
-        gives: "every process that lived and died between two snapshots, with its name and final counters",
-        try_loading: || Lifecycle::open().map(drop),
+        name: "sched",
+        gives: "run time, run delay, blocked time of each thread by its switches; CPUs whose times add up",
+        try_loading: || Programs::open(Probes::SCHED, lifecycle::ring_bytes()).map(drop),
+    },
+    Probe {
+        name: "waits",
+        gives: "what each thread waits for: the system call, the disk, a page",
+        try_loading: || Programs::open(Probes::WAITS, lifecycle::ring_bytes()).map(drop),
+    },
+    Probe {
+        name: "irq",
+        gives: "time in hard and soft interrupts, taken out of the threads they interrupt",
+        try_loading: || Programs::open(Probes::IRQ, lifecycle::ring_bytes()).map(drop),
     },
 ];
 
@@ -78,6 +96,8 @@ pub(crate) struct BpfSource {
     sequence: u64,
     iterator: TaskIterator,
     lifecycle: Lifecycle,
+    /// Where the switches are watched.
+    watch: Option<Watch>,
     cpus: CpuStat,
     own: OwnUsage,
     infos: InfoCache,
@@ -85,6 +105,7 @@ pub(crate) struct BpfSource {
     records: Vec<TaskRecord>,
     events: Vec<Event>,
     malformed: u64,
+    programs: Programs,
 }
 
 impl BpfSource {
@@ -94,23 +115,87 @@ impl BpfSource {
     pub(crate) fn open(options: &SourceOptions) -> Result<Self, CollectError> {
         load::check_kernel()?;
         let boot = host::boot_id(&options.proc_root)?;
-        let source = Self {
+        let mut programs = Programs::open(options.probes, lifecycle::ring_bytes())?;
+        let watch = Watch::open(&programs, options)?;
+        let mut source = Self {
             host: host::host_id(options, boot),
             boot,
             irq_in_run_time: host::irq_in_run_time(options),
             sequence: 0,
-            iterator: TaskIterator::open()?,
-            lifecycle: Lifecycle::open()?,
+            iterator: TaskIterator::new(programs.take_iterator()?),
+            lifecycle: Lifecycle::open(&programs)?,
+            watch,
             cpus: CpuStat::open(&options.proc_root)?,
             own: OwnUsage::open(),
             infos: InfoCache::open(&options.proc_root, options.cmdline)?,
             tracker: Tracker::new(),
             records: Vec::new(),
-            events: Vec::new(),
+            events: Vec::with_capacity(lifecycle::ROOM),
             malformed: 0,
+            programs,
         };
+        source.adopt()?;
         load::give_memory_back();
         Ok(source)
+    }
+
+    /// Passes by every thread before the first snapshot, so that each has its storage: the kernel makes them out of a small
+    /// reserve, and fills that up only now and then.
+    fn adopt(&mut self) -> Result<(), CollectError> {
+        let Some(watch) = &mut self.watch else { return Ok(()) };
+        for _ in 0..ADOPTING_PASSES {
+            watch.begin();
+            self.iterator.read(&[], &mut self.records)?;
+            watch.end();
+            if self.records.iter().all(|task| task.times.is_whole()) {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    fn fields(&self) -> Fields {
+        let when = |probe, field| if self.programs.probes.contains(probe) { field } else { Fields::empty() };
+        FIELDS
+            | when(Probes::SCHED, Fields::SCHED)
+            | when(Probes::WAITS, Fields::WAITS)
+            | when(Probes::IRQ, Fields::IRQ)
+    }
+
+    /// Reads threads, CPUs and events. Returns when the look began, since boot, and fills `begin` and `end`.
+    fn look(&mut self, into: &mut Snapshot) -> Result<(u64, records::LostExits), CollectError> {
+        let begin = clock::now();
+        let cut = match &mut self.watch {
+            Some(watch) => watch.begin(),
+            None => begin,
+        };
+        let oddities = self.iterator.read(self.tracker.before(), &mut self.records)?;
+        self.cpus.read(&mut into.cpus)?;
+        if let Some(watch) = &mut self.watch {
+            watch.end();
+        }
+        // Last, because it cannot be repeated: a pass that fails must not take events with it.
+        let (odd_events, lost) = self.lifecycle.drain(&mut self.events)?;
+        let end = clock::now();
+        self.malformed += u64::from(oddities.malformed > 0);
+        into.health.malformed = self.malformed + odd_events;
+        if let Some(watch) = &mut self.watch {
+            watch.settle(cut, self.tracker.before(), &mut self.records, &mut self.events, oddities, into);
+            (into.begin, into.end) = (earlier(cut, end.mono_ns.saturating_sub(begin.mono_ns)), cut);
+        } else {
+            (into.begin, into.end) = (begin, end);
+        }
+        Ok((cut.boot_ns, lost))
+    }
+}
+
+/// The moment `ns` before.
+fn earlier(moment: Moment, ns: u64) -> Moment {
+    Moment {
+        mono_ns: moment.mono_ns.saturating_sub(ns),
+        boot_ns: moment.boot_ns.saturating_sub(ns),
+        wall_ns: moment.wall_ns.saturating_sub_unsigned(ns),
     }
 }
 
@@ -118,21 +203,19 @@ impl Source for BpfSource {
     fn snapshot(&mut self, into: &mut Snapshot) -> Result<(), CollectError> {
         into.clear();
         (into.host, into.boot) = (self.host, self.boot);
-        (into.source, into.fields) = (SourceKind::Bpf, FIELDS);
-        (into.is_complete, into.irq_in_run_time) = (true, self.irq_in_run_time);
+        (into.source, into.fields) = (SourceKind::Bpf, self.fields());
+        into.is_complete = true;
+        into.irq_in_run_time = match &self.watch {
+            // What interrupts take is inside the slices unless it is taken out.
+            Some(_) => !self.programs.probes.contains(Probes::IRQ),
+            None => self.irq_in_run_time,
+        };
         into.sequence = self.sequence;
-        into.begin = clock::now();
-        let odd_bytes = self.iterator.read(&mut self.records)?;
-        self.cpus.read(&mut into.cpus)?;
-        // Last, because it cannot be repeated: a pass that fails must not take events with it.
-        let (odd_events, lost) = self.lifecycle.drain(&mut self.events)?;
-        into.end = clock::now();
-
-        self.tracker.track(&mut self.records, &self.events, lost, &mut self.infos, into);
+        let (looked_from_ns, lost) = self.look(into)?;
+        self.tracker.track(&mut self.records, &self.events, looked_from_ns, lost, &mut self.infos, into);
         self.infos.end_pass();
-        self.malformed += u64::from(odd_bytes > 0);
-        into.health.malformed = self.malformed + odd_events;
         into.health.permission_denied = self.infos.denied();
+        into.health.probes = self.programs.probes;
         self.own.fill(&mut into.health);
         self.sequence += 1;
         Ok(())

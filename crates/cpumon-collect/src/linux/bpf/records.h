@@ -31,8 +31,8 @@ struct task_record {
 	__s16 priority;
 	__s8 nice;
 	__u8 flags;
-	__u16 reserved;
-	__u32 missed; // 0; for user space
+	__u16 missed; // 0; for user space
+	__u32 migrations; // se.nr_migrations
 };
 ASSERT_SIZE(task_record, 112);
 ASSERT_AT(task_record, start_ns, 0);
@@ -53,43 +53,116 @@ ASSERT_AT(task_record, cpu, 100);
 ASSERT_AT(task_record, priority, 102);
 ASSERT_AT(task_record, nice, 104);
 ASSERT_AT(task_record, flags, 105);
-ASSERT_AT(task_record, reserved, 106);
-ASSERT_AT(task_record, missed, 108);
+ASSERT_AT(task_record, missed, 106);
+ASSERT_AT(task_record, migrations, 108);
+
+// A thread by its switches: cumulative times as of one instant, and what it is in since `at_ns`. Zero where the switches
+// are not watched. Kept in task storage; counts go on from the kernel's own at first sight.
+#define WAIT_SLOTS 6
+
+#define STATE_NONE 0 // not watched
+#define STATE_BLOCKED 1 // neither running nor runnable; runnable since `ready_ns` if that is not 0
+#define STATE_READY 2 // pushed off its CPU while runnable
+#define STATE_RUNNING 3
+
+#define TIMES_BROKEN 1 // a switch of this thread was missed: its times fall short
+
+struct thread_times {
+	__u64 at_ns; // CLOCK_MONOTONIC, as all instants here: begin of the open state
+	__u64 ready_ns; // woken at; 0: not yet
+	__u64 run_ns; // irq, softirq and steal taken out
+	__u64 voluntary_switches;
+	__u64 involuntary_switches;
+	__u64 delay_wakeup_ns; // runnable after a wakeup, waiting for a CPU
+	__u64 delay_preempt_ns; // runnable after being pushed off
+	__u64 blocked_ns;
+	__u64 longest_delay_ns; // since the cut of `longest_cut`
+	__u16 cpu; // ran here last, or became ready here
+	__u16 reason; // of the open wait: WAIT_* | system call
+	__u8 state;
+	__u8 flags;
+	__u16 reserved;
+	__u16 reasons[WAIT_SLOTS]; // of the waits that ended; 0: free
+	__u32 longest_cut; // lower half of its instant
+	__u64 wait_ns[WAIT_SLOTS]; // sums to blocked_ns
+};
+ASSERT_SIZE(thread_times, 144);
+ASSERT_AT(thread_times, at_ns, 0);
+ASSERT_AT(thread_times, ready_ns, 8);
+ASSERT_AT(thread_times, run_ns, 16);
+ASSERT_AT(thread_times, voluntary_switches, 24);
+ASSERT_AT(thread_times, involuntary_switches, 32);
+ASSERT_AT(thread_times, delay_wakeup_ns, 40);
+ASSERT_AT(thread_times, delay_preempt_ns, 48);
+ASSERT_AT(thread_times, blocked_ns, 56);
+ASSERT_AT(thread_times, longest_delay_ns, 64);
+ASSERT_AT(thread_times, cpu, 72);
+ASSERT_AT(thread_times, reason, 74);
+ASSERT_AT(thread_times, state, 76);
+ASSERT_AT(thread_times, flags, 77);
+ASSERT_AT(thread_times, reserved, 78);
+ASSERT_AT(thread_times, reasons, 80);
+ASSERT_AT(thread_times, longest_cut, 92);
+ASSERT_AT(thread_times, wait_ns, 96);
+
+// What the iterator writes: a head, and behind it what it announces.
+#define TOLD_SAME 1 // nothing: the thread did not move since it was told last
+#define TOLD_TASK 2 // a task_record
+#define TOLD_TIMES 3 // a task_record and its thread_times
+#define TOLD_TORN 4 // a task_record; its times changed at every attempt to read them
+
+struct told {
+	__u32 kind;
+	__u32 tid;
+};
+ASSERT_SIZE(told, 8);
+ASSERT_AT(told, kind, 0);
+ASSERT_AT(told, tid, 4);
 
 #define EVENT_EXIT 1
 #define EVENT_EXEC 2
 #define EVENT_ENDING 3
+#define EVENT_CUT 4
 
 // Length of an executable's name in an event, its NUL included.
 #define EXEC_NAME_BYTES 120
 
-// A thread's last words, or (EVENT_ENDING) those when it began to end: from then on it may be out of every list.
+// A thread's last words, or (EVENT_ENDING) those when it began to end: from then on it may be out of every list. Or
+// (EVENT_CUT) how it stood at the cut, because it ends before the iterator can pass by.
 struct exit_event {
-	__u32 kind; // EVENT_EXIT, EVENT_ENDING
+	__u32 kind; // EVENT_EXIT, EVENT_ENDING, EVENT_CUT
 	__u32 threads_left; // threads of its process that had not begun to end (signal->live)
 	__u64 end_ns; // CLOCK_BOOTTIME
+	__u64 cut_ns; // the newest cut that was past; 0: none
 	struct task_record task;
+	struct thread_times times;
 };
-ASSERT_SIZE(exit_event, 128);
+ASSERT_SIZE(exit_event, 280);
 ASSERT_AT(exit_event, kind, 0);
 ASSERT_AT(exit_event, threads_left, 4);
 ASSERT_AT(exit_event, end_ns, 8);
-ASSERT_AT(exit_event, task, 16);
+ASSERT_AT(exit_event, cut_ns, 16);
+ASSERT_AT(exit_event, task, 24);
+ASSERT_AT(exit_event, times, 136);
 
 // A process became another program.
 struct exec_event {
 	__u32 kind; // EVENT_EXEC
 	__u32 old_tid; // the thread's id before; differs from task.tid if a thread other than the leader made the call
 	__u64 at_ns; // CLOCK_BOOTTIME
+	__u64 cut_ns; // the newest cut that was past; 0: none
 	struct task_record task;
+	struct thread_times times;
 	char name[EXEC_NAME_BYTES]; // base name of the executable, NUL-terminated
 };
-ASSERT_SIZE(exec_event, 248);
+ASSERT_SIZE(exec_event, 400);
 ASSERT_AT(exec_event, kind, 0);
 ASSERT_AT(exec_event, old_tid, 4);
 ASSERT_AT(exec_event, at_ns, 8);
-ASSERT_AT(exec_event, task, 16);
-ASSERT_AT(exec_event, name, 128);
+ASSERT_AT(exec_event, cut_ns, 16);
+ASSERT_AT(exec_event, task, 24);
+ASSERT_AT(exec_event, times, 136);
+ASSERT_AT(exec_event, name, 280);
 
 // Sums over the threads whose exit event did not fit.
 struct lost_exits {
@@ -142,6 +215,6 @@ static __always_inline void fill_record(struct task_record *record, struct task_
 	record->priority = task->prio - MAX_RT_PRIO;
 	record->nice = task->static_prio - DEFAULT_PRIO;
 	record->flags = task->flags & PF_KTHREAD ? RECORD_KERNEL_THREAD : 0;
-	record->reserved = 0;
 	record->missed = 0;
+	record->migrations = task->se.nr_migrations;
 }

@@ -35,12 +35,54 @@ pub(crate) struct TaskRecord {
     pub(crate) priority: i16,
     pub(crate) nice: i8,
     pub(crate) flags: u8,
-    pub(crate) reserved: u16,
     /// 0 from the kernel; then the passes in which the thread was neither seen nor reported as ended.
-    pub(crate) missed: u32,
+    pub(crate) missed: u16,
+    pub(crate) migrations: u32,
+    /// Zero where the switches are not watched.
+    pub(crate) times: ThreadTimes,
 }
 
-/// A thread's last words, or those when it began to end.
+/// Reasons that have a place in [`ThreadTimes`], the last of them "other".
+pub(crate) const WAIT_SLOTS: usize = 6;
+
+/// A thread by its switches, as of one instant.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct ThreadTimes {
+    /// `CLOCK_MONOTONIC`, as all instants here: begin of the open state.
+    pub(crate) at_ns: u64,
+    /// Woken at; 0: not yet.
+    pub(crate) ready_ns: u64,
+    pub(crate) run_ns: u64,
+    pub(crate) voluntary_switches: u64,
+    pub(crate) involuntary_switches: u64,
+    pub(crate) delay_wakeup_ns: u64,
+    pub(crate) delay_preempt_ns: u64,
+    pub(crate) blocked_ns: u64,
+    /// Since the cut of `longest_cut`.
+    pub(crate) longest_delay_ns: u64,
+    /// Ran here last, or became ready here.
+    pub(crate) cpu: u16,
+    /// Of the open wait.
+    pub(crate) reason: u16,
+    pub(crate) state: u8,
+    pub(crate) flags: u8,
+    pub(crate) reserved: u16,
+    pub(crate) reasons: [u16; WAIT_SLOTS],
+    /// Lower half of its instant.
+    pub(crate) longest_cut: u32,
+    pub(crate) wait_ns: [u64; WAIT_SLOTS],
+}
+
+/// What the iterator says before it tells of a thread.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct ToldHead {
+    pub(crate) kind: u32,
+    pub(crate) tid: u32,
+}
+
+/// A thread's last words, or those when it began to end; or how it stood at the cut.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct ExitEvent {
@@ -48,6 +90,8 @@ pub(crate) struct ExitEvent {
     /// Threads of its process that had not begun to end.
     pub(crate) threads_left: u32,
     pub(crate) end_ns: u64,
+    /// The newest cut that was past; 0: none.
+    pub(crate) cut_ns: u64,
     pub(crate) task: TaskRecord,
 }
 
@@ -58,6 +102,8 @@ pub(crate) struct ExecEvent {
     pub(crate) kind: u32,
     pub(crate) old_tid: u32,
     pub(crate) at_ns: u64,
+    /// The newest cut that was past; 0: none.
+    pub(crate) cut_ns: u64,
     pub(crate) task: TaskRecord,
     pub(crate) name: [u8; EXEC_NAME_BYTES],
 }
@@ -76,6 +122,74 @@ pub(crate) struct LostExits {
     pub(crate) execs: u64,
 }
 
+/// How a CPU stood at the cut.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct CpuBook {
+    pub(crate) since_ns: u64,
+    /// By [`Mode`](super::sched::Mode).
+    pub(crate) mode_ns: [u64; 8],
+    pub(crate) slice_ns: u64,
+    pub(crate) slice_base_ns: u64,
+    /// What of the open slice is the current thread's.
+    pub(crate) slice_run_ns: u64,
+    pub(crate) steal_clock_ns: u64,
+    pub(crate) reserved: u64,
+    pub(crate) queue_ns: u64,
+    pub(crate) switches: u64,
+    pub(crate) breaks: u64,
+    pub(crate) softirq_ns: [u64; 16],
+    pub(crate) queue_cut_ns: u64,
+    pub(crate) queue_max: u32,
+    /// The current thread; 0: idle.
+    pub(crate) tid: u32,
+    pub(crate) base: u8,
+    pub(crate) mode: u8,
+    pub(crate) irq_depth: u8,
+    pub(crate) softirq: u8,
+    /// `tid` was not switched to by any event.
+    pub(crate) came_unseen: u32,
+}
+
+/// A CPU's entry. What only the probe uses is not named.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct CpuEntry {
+    pub(crate) changes: u64,
+    pub(crate) cut_ns: u64,
+    pub(crate) irq_ns: u64,
+    /// Waits in this CPU's queue that ended on another CPU.
+    pub(crate) pulled_ns: u64,
+    /// `shown` could not be read whole.
+    pub(crate) is_torn: u32,
+    pub(crate) reserved: u32,
+    pub(crate) addresses: [u64; 3],
+    pub(crate) now: CpuBook,
+    pub(crate) cut: CpuBook,
+    pub(crate) shown: CpuBook,
+    pub(crate) padding: [u64; 12],
+}
+
+/// What user space tells the probe.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct ControlPage {
+    pub(crate) cut_ns: u64,
+    pub(crate) is_reading: u32,
+    pub(crate) refresh: u32,
+    pub(crate) tell_all: u32,
+    /// CPUs to show.
+    pub(crate) cpus: u32,
+}
+
+/// An interrupt line.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct IrqEntry {
+    pub(crate) time_ns: u64,
+    pub(crate) count: u64,
+}
+
 /// Length of an executable's name in an event, its NUL included.
 pub(crate) const EXEC_NAME_BYTES: usize = 120;
 
@@ -89,16 +203,27 @@ macro_rules! assert_layout {
     };
 }
 
-assert_layout!(TaskRecord: 112, start_ns: 0, process_start_ns: 8, run_ns: 16, utime_ns: 24, stime_ns: 32, run_delay_ns: 40, voluntary_switches: 48, involuntary_switches: 56, tid: 64, pid: 68, parent_pid: 72, uid: 76, comm: 80, state: 96, cpu: 100, priority: 102, nice: 104, flags: 105, reserved: 106, missed: 108);
-assert_layout!(ExitEvent: 128, kind: 0, threads_left: 4, end_ns: 8, task: 16);
-assert_layout!(ExecEvent: 248, kind: 0, old_tid: 4, at_ns: 8, task: 16, name: 128);
+assert_layout!(TaskRecord: 256, start_ns: 0, process_start_ns: 8, run_ns: 16, utime_ns: 24, stime_ns: 32, run_delay_ns: 40, voluntary_switches: 48, involuntary_switches: 56, tid: 64, pid: 68, parent_pid: 72, uid: 76, comm: 80, state: 96, cpu: 100, priority: 102, nice: 104, flags: 105, missed: 106, migrations: 108, times: 112);
+assert_layout!(ThreadTimes: 144, at_ns: 0, ready_ns: 8, run_ns: 16, voluntary_switches: 24, involuntary_switches: 32, delay_wakeup_ns: 40, delay_preempt_ns: 48, blocked_ns: 56, longest_delay_ns: 64, cpu: 72, reason: 74, state: 76, flags: 77, reserved: 78, reasons: 80, longest_cut: 92, wait_ns: 96);
+assert_layout!(ToldHead: 8, kind: 0, tid: 4);
+assert_layout!(ExitEvent: 280, kind: 0, threads_left: 4, end_ns: 8, cut_ns: 16, task: 24);
+assert_layout!(ExecEvent: 400, kind: 0, old_tid: 4, at_ns: 8, cut_ns: 16, task: 24, name: 280);
 assert_layout!(LostExits: 64, count: 0, run_ns: 8, utime_ns: 16, stime_ns: 24, run_delay_ns: 32, voluntary_switches: 40, involuntary_switches: 48, execs: 56);
+assert_layout!(CpuBook: 288, since_ns: 0, mode_ns: 8, slice_ns: 72, slice_base_ns: 80, slice_run_ns: 88, steal_clock_ns: 96, reserved: 104, queue_ns: 112, switches: 120, breaks: 128, softirq_ns: 136, queue_cut_ns: 264, queue_max: 272, tid: 276, base: 280, mode: 281, irq_depth: 282, softirq: 283, came_unseen: 284);
+assert_layout!(CpuEntry: 1024, changes: 0, cut_ns: 8, pulled_ns: 24, is_torn: 32, shown: 640);
+assert_layout!(ControlPage: 24, cut_ns: 0, is_reading: 8, refresh: 12, tell_all: 16, cpus: 20);
+assert_layout!(IrqEntry: 16, time_ns: 0, count: 8);
+
+/// [`TaskRecord`] without its times, as the iterator tells of a thread that has none.
+pub(crate) const PLAIN_RECORD_BYTES: usize = offset_of!(TaskRecord, times);
 
 /// A record of the ring buffer.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     Exit(ExitEvent),
     Ending(ExitEvent),
+    /// How a thread stood at the cut after which it ended.
+    Cut(ExitEvent),
     /// Boxed: it is twice as long as the others, and rarer.
     Exec(Box<ExecEvent>),
 }
@@ -106,6 +231,7 @@ pub(crate) enum Event {
 const EVENT_EXIT: u32 = 1;
 const EVENT_EXEC: u32 = 2;
 const EVENT_ENDING: u32 = 3;
+const EVENT_CUT: u32 = 4;
 
 /// A type that any bytes make a valid value of: integers and arrays of them, without padding.
 ///
@@ -113,33 +239,37 @@ const EVENT_ENDING: u32 = 3;
 /// `repr(C)`, no padding, every bit pattern valid.
 #[expect(unsafe_code, reason = "the marker of types that may be read from bytes")]
 pub(crate) unsafe trait Plain: Copy {}
-#[expect(unsafe_code, reason = "integers only; sizes asserted above leave no room for padding")]
-// SAFETY: integers and byte arrays in `repr(C)`; the sum of the fields is the asserted size.
-unsafe impl Plain for TaskRecord {}
-#[expect(unsafe_code, reason = "integers only; sizes asserted above leave no room for padding")]
-// SAFETY: as above.
-unsafe impl Plain for ExitEvent {}
-#[expect(unsafe_code, reason = "integers only; sizes asserted above leave no room for padding")]
-// SAFETY: as above.
-unsafe impl Plain for ExecEvent {}
-#[expect(unsafe_code, reason = "integers only; sizes asserted above leave no room for padding")]
-// SAFETY: as above.
-unsafe impl Plain for LostExits {}
+
+/// Marks the types above.
+macro_rules! plain {
+    ($($type:ty),+) => {
+        $(
+            #[expect(unsafe_code, reason = "integers only; sizes asserted above leave no room for padding")]
+            // SAFETY: integers and arrays of them in `repr(C)`; the sum of the fields is the asserted size.
+            unsafe impl Plain for $type {}
+        )+
+    };
+}
+plain!(
+    TaskRecord,
+    ThreadTimes,
+    ToldHead,
+    ExitEvent,
+    ExecEvent,
+    LostExits,
+    CpuBook,
+    CpuEntry,
+    ControlPage,
+    IrqEntry
+);
 
 /// Reads a value from the start of `bytes`; `None` if they are too few.
-fn read_plain<T: Plain>(bytes: &[u8]) -> Option<T> {
+pub(crate) fn read_plain<T: Plain>(bytes: &[u8]) -> Option<T> {
     let bytes = bytes.get(..size_of::<T>())?;
     #[expect(unsafe_code, reason = "bytes from the kernel become a record")]
     // SAFETY: the slice holds `size_of::<T>()` bytes and any bytes are a valid `T`; the read needs no alignment.
     let value = unsafe { bytes.as_ptr().cast::<T>().read_unaligned() };
     Some(value)
-}
-
-/// The whole records in `bytes`, and how many bytes are left over.
-pub(crate) fn records_in<T: Plain>(bytes: &[u8]) -> (impl Iterator<Item = T>, usize) {
-    let chunks = bytes.chunks_exact(size_of::<T>());
-    let odd = chunks.remainder().len();
-    (chunks.filter_map(read_plain), odd)
 }
 
 impl Event {
@@ -149,7 +279,34 @@ impl Event {
             EVENT_EXIT => read_plain(bytes).map(Self::Exit),
             EVENT_EXEC => read_plain(bytes).map(|exec| Self::Exec(Box::new(exec))),
             EVENT_ENDING => read_plain(bytes).map(Self::Ending),
+            EVENT_CUT => read_plain(bytes).map(Self::Cut),
             _ => None,
+        }
+    }
+}
+
+impl Event {
+    /// The newest cut that was past when it happened.
+    pub(crate) fn cut_ns(&self) -> u64 {
+        match self {
+            Self::Exit(exit) | Self::Ending(exit) | Self::Cut(exit) => exit.cut_ns,
+            Self::Exec(exec) => exec.cut_ns,
+        }
+    }
+
+    /// The thread.
+    pub(crate) fn task_mut(&mut self) -> &mut TaskRecord {
+        match self {
+            Self::Exit(exit) | Self::Ending(exit) | Self::Cut(exit) => &mut exit.task,
+            Self::Exec(exec) => &mut exec.task,
+        }
+    }
+
+    /// The thread.
+    pub(crate) fn task(&self) -> &TaskRecord {
+        match self {
+            Self::Exit(exit) | Self::Ending(exit) | Self::Cut(exit) => &exit.task,
+            Self::Exec(exec) => &exec.task,
         }
     }
 }
@@ -202,6 +359,24 @@ impl TaskRecord {
         self.tid == self.pid
     }
 
+    /// Reads one that the iterator told without times.
+    pub(crate) fn from_plain_bytes(bytes: &[u8]) -> Option<Self> {
+        let mut whole = [0; size_of::<Self>()];
+        whole.get_mut(..PLAIN_RECORD_BYTES)?.copy_from_slice(bytes.get(..PLAIN_RECORD_BYTES)?);
+        read_plain(&whole)
+    }
+
+    /// Takes run time, run delay and switches from the switch events, where they tell all; `open_ns` is what of the open
+    /// slice is its own.
+    pub(crate) fn count_by_switches(&mut self, open_ns: u64) {
+        if self.times.is_whole() {
+            self.run_ns = self.times.run_ns.saturating_add(open_ns);
+            self.run_delay_ns = self.times.delay_wakeup_ns.saturating_add(self.times.delay_preempt_ns);
+            self.voluntary_switches = self.times.voluntary_switches;
+            self.involuntary_switches = self.times.involuntary_switches;
+        }
+    }
+
     /// Turns the times sampled at the tick into a split of the run time, not behind that of the `earlier`, settled record
     /// of the same thread. User time is cut to whole µs, the rest counts as system time: the split is sampled anyway, and
     /// small numbers are short on the wire.
@@ -221,7 +396,8 @@ impl TaskRecord {
     }
 
     /// Takes away what ran under another identity.
-    pub(crate) fn subtract(&mut self, base: &Counters) {
+    pub(crate) fn subtract(&mut self, base: &Counters, times: &ThreadTimes) {
+        self.times.subtract(times);
         let take = |from: &mut u64, part: u64| *from = from.saturating_sub(part);
         take(&mut self.utime_ns, base.user_ns);
         take(&mut self.stime_ns, base.system_ns);
@@ -252,7 +428,7 @@ impl TaskRecord {
             priority: self.priority,
             last_cpu: self.cpu,
             counters: self.counters(),
-            ..ThreadSample::default()
+            sched: self.times.to_sched(self.migrations),
         }
     }
 }

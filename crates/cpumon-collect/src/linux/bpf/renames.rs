@@ -8,7 +8,7 @@
 
 use cpumon_model::{Counters, ThreadKey};
 
-use super::records::{ExecEvent, TaskRecord, whole_us};
+use super::records::{ExecEvent, TaskRecord, ThreadTimes, whole_us};
 
 /// One such thread.
 #[derive(Copy, Clone, Debug)]
@@ -19,18 +19,28 @@ pub(crate) struct Rename {
     start_ns: u64,
     /// What it had counted before, times as sampled.
     base: Counters,
+    times: ThreadTimes,
+    migrations: u32,
 }
 
 impl Rename {
     /// `was_shown`: the thread was in a snapshot under its old id. If not, all its counters go to the new one.
     pub(crate) fn new(exec: &ExecEvent, was_shown: bool) -> Self {
-        let base = if was_shown { exec.task.counters() } else { Counters::default() };
-        Self { kernel_key: exec.task.key(), start_ns: exec.at_ns, base }
+        let nothing = TaskRecord::default();
+        let before = if was_shown { &exec.task } else { &nothing };
+        Self {
+            kernel_key: exec.task.key(),
+            start_ns: exec.at_ns,
+            base: before.counters(),
+            times: before.times,
+            migrations: before.migrations,
+        }
     }
 
     fn put_on(&self, task: &mut TaskRecord) {
         task.start_ns = self.start_ns;
-        task.subtract(&self.base);
+        task.subtract(&self.base, &self.times);
+        task.migrations = task.migrations.saturating_sub(self.migrations);
     }
 
     /// The thread at the moment of the exec.

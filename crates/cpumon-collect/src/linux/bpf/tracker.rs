@@ -12,7 +12,7 @@ use super::renames::{Rename, Renames};
 
 /// Passes for which a thread that is neither seen nor reported as ended is kept. It is on its way out: between leaving
 /// the task list and its last switch lie some microseconds, unless it is preempted there.
-const MAX_MISSED: u32 = 2;
+const MAX_MISSED: u16 = 2;
 
 /// What has to be remembered from pass to pass.
 #[derive(Default)]
@@ -42,12 +42,18 @@ impl Tracker {
         Self { leaving: room(), ended_leaders: room(), endings: room(), ..Self::default() }
     }
 
-    /// Fills the lists, counts and health of `into`, whose `begin` must be set. `records` comes back with other content:
-    /// it is a buffer for the next pass. `lost` is cumulative.
+    /// The live threads of the last pass, settled, ascending by key.
+    pub(crate) fn before(&self) -> &[TaskRecord] {
+        &self.before
+    }
+
+    /// Fills the lists, counts and health of `into`. `records` comes back with other content: it is a buffer for the next
+    /// pass. The iterator ran from `looked_from_ns` (since boot) on. `lost` is cumulative.
     pub(crate) fn track(
         &mut self,
         records: &mut Vec<TaskRecord>,
         events: &[Event],
+        looked_from_ns: u64,
         lost: LostExits,
         infos: &mut InfoCache,
         into: &mut Snapshot,
@@ -62,7 +68,8 @@ impl Tracker {
             match event {
                 Event::Exit(exit) => self.note_exit(exit),
                 Event::Ending(exit) => self.note_ending(exit),
-                Event::Exec(exec) => self.note_exec(exec, into.begin.boot_ns, records, infos),
+                Event::Exec(exec) => self.note_exec(exec, looked_from_ns, records, infos),
+                Event::Cut(_) => {}
             }
         }
         self.names.sort();

@@ -34,17 +34,17 @@ fn task(tid: u32, pid: u32, run_ms: u64) -> TaskRecord {
 }
 
 fn exit(task: TaskRecord, end_ns: u64, threads_left: u32) -> Event {
-    Event::Exit(ExitEvent { kind: 1, threads_left, end_ns, task })
+    Event::Exit(ExitEvent { kind: 1, threads_left, end_ns, cut_ns: 0, task })
 }
 
 fn ending(task: TaskRecord) -> Event {
-    Event::Ending(ExitEvent { kind: 3, threads_left: 0, end_ns: 0, task })
+    Event::Ending(ExitEvent { kind: 3, threads_left: 0, end_ns: 0, cut_ns: 0, task })
 }
 
 fn exec(task: TaskRecord, old_tid: u32, at_ns: u64, program: &str) -> Event {
     let mut name = [0; super::super::records::EXEC_NAME_BYTES];
     name[..program.len()].copy_from_slice(program.as_bytes());
-    Event::Exec(Box::new(ExecEvent { kind: 2, old_tid, at_ns, task, name }))
+    Event::Exec(Box::new(ExecEvent { kind: 2, old_tid, at_ns, cut_ns: 0, task, name }))
 }
 
 impl Rig {
@@ -67,7 +67,14 @@ impl Rig {
             fields: super::super::FIELDS,
             ..Snapshot::default()
         };
-        self.tracker.track(&mut records.to_vec(), events, lost, &mut self.infos, &mut snapshot);
+        self.tracker.track(
+            &mut records.to_vec(),
+            events,
+            moment.boot_ns,
+            lost,
+            &mut self.infos,
+            &mut snapshot,
+        );
         self.infos.end_pass();
         self.pass += 1;
         snapshot

@@ -1,5 +1,5 @@
-//! The lifecycle probe's loader. In: lifecycle.bpf.c, compiled. Out: [`Event`]s in the order in which they happened, and
-//! [`LostExits`]. Why: a thread that ends between two snapshots must leave its final counters behind.
+//! The events of the probe. In: its ring buffer. Out: [`Event`]s in the order in which they happened, and [`LostExits`].
+//! Why: a thread that ends between two snapshots must leave its final counters behind.
 //!
 //! Nobody is woken for an event. A snapshot empties the ring buffer; only when it is half full before that does a helper
 //! thread wake and empty it into memory, so that a storm or a long interval loses nothing.
@@ -9,26 +9,25 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use libbpf_rs::{Link, MapCore, Object, OpenObject, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
-use super::load::{self, Embedded};
-use super::lost::LostPage;
+use super::load;
 use super::records::{Event, ExitEvent, LostExits};
+use super::sched::{PROBE, Programs, Shared};
 use crate::CollectError;
 use crate::source::platform::privileges;
 
-static OBJECT: &Embedded<[u8]> = &Embedded(*include_bytes!(concat!(env!("OUT_DIR"), "/lifecycle.bpf.o")));
-
-const PROBE: &str = "lifecycle";
-
-/// Ring buffer for each CPU, bytes; a short process takes 528. A power of two, as the kernel wants it.
+/// Ring buffer for each CPU, bytes; a short process takes 1008. A power of two, as the kernel wants it.
 const RING_BYTES_PER_CPU: usize = 1 << 20;
 const MIN_RING_BYTES: usize = 2 << 20;
 const MAX_RING_BYTES: usize = 16 << 20;
 
 /// Events kept until the next snapshot. What is beyond is only summed, and counted as lost.
 const MAX_WAITING: usize = 1 << 15;
+
+/// Events for which the lists have room from the start.
+pub(super) const ROOM: usize = 256;
 
 /// How far back an exit looks for its ending. Between the two lie some microseconds.
 const NEWEST: usize = 8;
@@ -44,13 +43,17 @@ struct Waiting {
 
 impl Waiting {
     fn take(&mut self, bytes: &[u8]) {
-        match Event::parse(bytes) {
+        let mut event = Event::parse(bytes);
+        if let Some(event) = &mut event {
+            event.task_mut().count_by_switches(0);
+        }
+        match event {
             None => self.malformed += 1,
             Some(Event::Exit(exit)) if self.replace_ending(&exit) => {}
             Some(event) if self.events.len() < MAX_WAITING => self.events.push(event),
             Some(Event::Exit(exit)) => self.overflow.add(&exit.task),
             Some(Event::Exec(_)) => self.overflow.execs += 1,
-            Some(Event::Ending(_)) => {}
+            Some(Event::Ending(_) | Event::Cut(_)) => {}
         }
     }
 }
@@ -59,7 +62,10 @@ impl Waiting {
     /// Puts an exit in the place of its ending, if that is among the newest events: it has nothing more to tell then.
     fn replace_ending(&mut self, exit: &ExitEvent) -> bool {
         let ending = self.events.iter_mut().rev().take(NEWEST).find_map(|event| match event {
-            Event::Ending(ending) if ending.task.key() == exit.task.key() => Some((ending.task, event)),
+            // On either side of a cut both have something to tell.
+            Event::Ending(ending) if ending.task.key() == exit.task.key() && ending.cut_ns == exit.cut_ns => {
+                Some((ending.task, event))
+            }
             _ => None,
         });
         let Some((ending, event)) = ending else { return false };
@@ -72,62 +78,60 @@ impl Waiting {
     }
 }
 
-/// A running probe.
+/// Empties the ring buffer.
 pub(crate) struct Lifecycle {
-    shared: Arc<Shared>,
-    lost: LostPage,
+    ring: Arc<Ring>,
+    lost: Shared<LostExits>,
     helper: Option<JoinHandle<()>>,
     stop: Arc<OwnedFd>,
-    /// Detaches when dropped.
-    _links: Vec<Link>,
-    /// Keeps programs and maps loaded.
-    _object: Object,
 }
 
-struct Shared {
+struct Ring {
     /// Whoever holds it empties the ring buffer: its callback fills `waiting`.
     ring: Mutex<RingBuffer<'static>>,
     waiting: Arc<Mutex<Waiting>>,
 }
 
+/// Size of the ring buffer for this machine.
+pub(crate) fn ring_bytes() -> u32 {
+    let cpus = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let bytes = cpus.next_power_of_two().saturating_mul(RING_BYTES_PER_CPU);
+    u32::try_from(bytes.clamp(MIN_RING_BYTES, MAX_RING_BYTES)).unwrap_or(u32::MAX)
+}
+
 impl Lifecycle {
-    /// Loads it; from now on every exit is seen.
-    pub(crate) fn open() -> Result<Self, CollectError> {
-        let cpus = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let bytes = cpus.next_power_of_two().saturating_mul(RING_BYTES_PER_CPU);
-        let mut lifecycle = Self::open_sized(bytes.clamp(MIN_RING_BYTES, MAX_RING_BYTES))?;
+    /// With a thread that empties the buffer when it is half full.
+    pub(crate) fn open(programs: &Programs) -> Result<Self, CollectError> {
+        let mut lifecycle = Self::open_alone(programs)?;
         lifecycle.helper = Some(
-            spawn_helper(&lifecycle.shared, &lifecycle.stop)
+            spawn_helper(&lifecycle.ring, &lifecycle.stop)
                 .map_err(|error| refused("start a thread", &error))?,
         );
         Ok(lifecycle)
     }
 
     /// Without the helper thread: a full ring buffer loses events, and counts them.
-    fn open_sized(ring_bytes: usize) -> Result<Self, CollectError> {
-        let mut object = load::open(PROBE, &OBJECT.0)?;
-        size_ring(&mut object, ring_bytes)?;
-        let object = load::load(PROBE, object)?;
-        let waiting = Arc::new(Mutex::new(Waiting::default()));
-        let ring = open_ring(&object, &waiting)?;
-        let lost = LostPage::map(&object)?;
-        let links = load::attach(PROBE, &object)?;
-        let shared = Arc::new(Shared { ring: Mutex::new(ring), waiting });
+    fn open_alone(programs: &Programs) -> Result<Self, CollectError> {
+        let waiting = Waiting { events: Vec::with_capacity(ROOM), ..Waiting::default() };
+        let waiting = Arc::new(Mutex::new(waiting));
+        let ring = open_ring(programs, &waiting)?;
+        let lost = Shared::map(programs, "lost", false)?;
         let stop =
             eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| refused("make an eventfd", &error.into()))?;
         let stop = Arc::new(stop);
-        Ok(Self { shared, lost, helper: None, stop, _links: links, _object: object })
+        Ok(Self { ring: Arc::new(Ring { ring: Mutex::new(ring), waiting }), lost, helper: None, stop })
     }
 
     /// Replaces `into` by every event since the last call. Returns how many records ever made no sense, and what was lost.
     pub(crate) fn drain(&self, into: &mut Vec<Event>) -> Result<(u64, LostExits), CollectError> {
-        self.shared.empty_ring()?;
-        let mut waiting = lock(&self.shared.waiting);
+        self.ring.empty()?;
+        let mut waiting = lock(&self.ring.waiting);
         into.clear();
         give_back(into);
         // The two lists change places, so that both keep their memory.
         std::mem::swap(into, &mut waiting.events);
-        Ok((waiting.malformed, self.lost.read().plus(&waiting.overflow)))
+        let lost = self.lost.read(0).unwrap_or_default();
+        Ok((waiting.malformed, lost.plus(&waiting.overflow)))
     }
 }
 
@@ -142,8 +146,8 @@ impl Drop for Lifecycle {
     }
 }
 
-impl Shared {
-    fn empty_ring(&self) -> Result<(), CollectError> {
+impl Ring {
+    fn empty(&self) -> Result<(), CollectError> {
         lock(&self.ring).consume().map_err(|error| CollectError::Bpf {
             operation: "empty the ring buffer",
             error: std::io::Error::other(error.to_string()),
@@ -169,18 +173,12 @@ fn refused(step: &str, error: &std::io::Error) -> CollectError {
     CollectError::BpfUnavailable { reason: format!("cannot {step}: {error}") }
 }
 
-fn size_ring(object: &mut OpenObject, bytes: usize) -> Result<(), CollectError> {
-    let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-    for mut map in object.maps_mut().filter(|map| map.name() == "events") {
-        map.set_max_entries(bytes)
-            .map_err(|error| load::refused(PROBE, "size the ring buffer of", &error))?;
-    }
-    Ok(())
-}
-
-fn open_ring(object: &Object, waiting: &Arc<Mutex<Waiting>>) -> Result<RingBuffer<'static>, CollectError> {
+fn open_ring(
+    programs: &Programs,
+    waiting: &Arc<Mutex<Waiting>>,
+) -> Result<RingBuffer<'static>, CollectError> {
     let failed = |error: libbpf_rs::Error| load::refused(PROBE, "open the ring buffer of", &error);
-    let map = find_map(object, "events")?;
+    let map = programs.map("events")?;
     let waiting = Arc::clone(waiting);
     let mut builder = RingBufferBuilder::new();
     let take = move |bytes: &[u8]| {
@@ -191,21 +189,14 @@ fn open_ring(object: &Object, waiting: &Arc<Mutex<Waiting>>) -> Result<RingBuffe
     builder.build().map_err(failed)
 }
 
-/// A map by its name.
-pub(super) fn find_map<'obj>(object: &'obj Object, name: &str) -> Result<libbpf_rs::Map<'obj>, CollectError> {
-    object.maps().find(|map| map.name() == name).ok_or_else(|| CollectError::BpfUnavailable {
-        reason: format!("the probe `{PROBE}` holds no map `{name}`"),
-    })
-}
-
 /// Sleeps until the probe finds the ring buffer half full, or `stop` is written to.
-fn spawn_helper(shared: &Arc<Shared>, stop: &Arc<OwnedFd>) -> std::io::Result<JoinHandle<()>> {
-    let (shared, stop) = (Arc::clone(shared), Arc::clone(stop));
+fn spawn_helper(ring: &Arc<Ring>, stop: &Arc<OwnedFd>) -> std::io::Result<JoinHandle<()>> {
+    let (ring, stop) = (Arc::clone(ring), Arc::clone(stop));
     std::thread::Builder::new().name("cpumon-ring".to_owned()).spawn(move || {
         privileges::drop_all();
-        let ring_fd = lock(&shared.ring).epoll_fd();
+        let ring_fd = lock(&ring.ring).epoll_fd();
         #[expect(unsafe_code, reason = "libbpf hands out a number only")]
-        // SAFETY: the ring buffer lives in `shared`, which this thread holds, and keeps the descriptor open.
+        // SAFETY: the ring buffer lives in `ring`, which this thread holds, and keeps the descriptor open.
         let ring_fd = unsafe { BorrowedFd::borrow_raw(ring_fd) };
         loop {
             let mut fds =
@@ -215,7 +206,7 @@ fn spawn_helper(shared: &Arc<Shared>, stop: &Arc<OwnedFd>) -> std::io::Result<Jo
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return log::warn!("cannot wait for the BPF ring buffer: {error}"),
             }
-            if let Err(error) = shared.empty_ring() {
+            if let Err(error) = ring.empty() {
                 return log::warn!("{error}");
             }
         }
@@ -224,13 +215,15 @@ fn spawn_helper(shared: &Arc<Shared>, stop: &Arc<OwnedFd>) -> std::io::Result<Jo
 
 #[cfg(test)]
 mod tests {
+    use cpumon_model::Probes;
+
     use super::super::records::TaskRecord;
     use super::*;
 
     fn bytes_of(exit: &ExitEvent) -> Vec<u8> {
         let mut bytes = vec![0; size_of::<ExitEvent>()];
         bytes[..4].copy_from_slice(&exit.kind.to_ne_bytes());
-        bytes[32..40].copy_from_slice(&exit.task.run_ns.to_ne_bytes());
+        bytes[40..48].copy_from_slice(&exit.task.run_ns.to_ne_bytes());
         bytes
     }
 
@@ -254,8 +247,10 @@ mod tests {
 
     #[test]
     fn a_full_ring_buffer_counts_what_it_loses() {
-        let lifecycle = match Lifecycle::open_sized(4096) {
-            Ok(lifecycle) => lifecycle,
+        let opened = Programs::open(Probes::EXITS, 4096)
+            .and_then(|programs| Ok((Lifecycle::open_alone(&programs)?, programs)));
+        let (lifecycle, _probe) = match opened {
+            Ok(opened) => opened,
             Err(error) if std::env::var_os("CI").is_some() => panic!("in CI the probe must load: {error}"),
             Err(error) => return eprintln!("skipped: needs root: {error}"),
         };
@@ -265,7 +260,7 @@ mod tests {
         let mut events = Vec::new();
         let (malformed, lost) = lifecycle.drain(&mut events).unwrap();
         assert_eq!(malformed, 0);
-        assert!(events.len() <= 4096 / 136, "{}", events.len());
+        assert!(events.len() <= 4096 / 296, "{}", events.len());
         let reported = events.iter().filter(|event| matches!(event, Event::Exit(_))).count() as u64;
         // The last thread may not have made its last switch.
         assert!(reported + lost.count >= 99, "{reported} {lost:?}");
@@ -289,8 +284,10 @@ mod tests {
 
     #[test]
     fn a_storm_longer_than_the_ring_buffer_loses_nothing() {
-        let lifecycle = match Lifecycle::open() {
-            Ok(lifecycle) => lifecycle,
+        let opened = Programs::open(Probes::EXITS, ring_bytes())
+            .and_then(|programs| Ok((Lifecycle::open(&programs)?, programs)));
+        let (lifecycle, _probe) = match opened {
+            Ok(opened) => opened,
             Err(error) if std::env::var_os("CI").is_some() => panic!("in CI the probe must load: {error}"),
             Err(error) => return eprintln!("skipped: needs root: {error}"),
         };

@@ -1,0 +1,81 @@
+//! The cut. In: the clock. Out: an instant T, told to the probe before it came. Why: a pass over thousands of threads takes
+//! milliseconds; the probe keeps how each thread and CPU stood at T, so all are told as of one and the same instant.
+
+use std::sync::atomic::Ordering;
+
+use cpumon_model::Moment;
+
+use super::super::super::clock;
+use super::super::records::ControlPage;
+use super::{Programs, Shared, possible_cpus};
+use crate::CollectError;
+
+/// How far ahead T lies: twenty times what it takes to write it.
+const FIRST_LEAD_NS: u64 = 5_000;
+/// Doublings of the lead, when this thread was held up so long that T was past before it was written: up to 20 ms.
+const MAX_ATTEMPTS: u32 = 13;
+/// After T, for a transition on another CPU that was timed just before it.
+const SETTLE_NS: u64 = 2_000;
+/// Passes in which every sleeping thread is told in full once. records.h: `REFRESH_PASSES`.
+const REFRESH_PASSES: u32 = 16;
+
+/// The page shared with the probe.
+pub(crate) struct Control {
+    page: Shared<ControlPage>,
+    pass: u32,
+    tell_all: bool,
+    /// CPUs to show.
+    cpus: u32,
+}
+
+impl Control {
+    /// Maps it.
+    pub(crate) fn open(programs: &Programs) -> Result<Self, CollectError> {
+        let page = Shared::map(programs, ".bss.control", true)?;
+        Ok(Self { page, pass: 0, tell_all: true, cpus: possible_cpus() })
+    }
+
+    /// Makes a cut, and waits until it is past. From here to [`Control::end`] threads that end leave a copy.
+    pub(crate) fn begin(&mut self) -> Moment {
+        self.pass = self.pass.wrapping_add(1);
+        let page = ControlPage {
+            cut_ns: 0,
+            is_reading: 1,
+            refresh: self.pass % REFRESH_PASSES,
+            tell_all: self.tell_all.into(),
+            cpus: self.cpus,
+        };
+        self.page.write_rest(&page);
+        // Until the pass has succeeded.
+        self.tell_all = true;
+        let mut cut = clock::now();
+        for attempt in 0..MAX_ATTEMPTS {
+            let now = clock::now();
+            let lead_ns = FIRST_LEAD_NS << attempt;
+            cut = Moment {
+                mono_ns: now.mono_ns + lead_ns,
+                boot_ns: now.boot_ns + lead_ns,
+                wall_ns: now.wall_ns.saturating_add_unsigned(lead_ns),
+            };
+            // A full barrier: every CPU sees T before this one looks at the clock again.
+            self.page.head().swap(cut.mono_ns, Ordering::SeqCst);
+            if clock::mono_ns() < cut.mono_ns {
+                break;
+            }
+        }
+        while clock::mono_ns() < cut.mono_ns + SETTLE_NS {
+            std::hint::spin_loop();
+        }
+        cut
+    }
+
+    /// The iterator is through.
+    pub(crate) fn end(&mut self) {
+        self.page.write_rest(&ControlPage::default());
+    }
+
+    /// The pass has succeeded: what it told need not be told again.
+    pub(crate) fn keep(&mut self) {
+        self.tell_all = false;
+    }
+}

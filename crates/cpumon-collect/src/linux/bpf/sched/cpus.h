@@ -1,0 +1,295 @@
+// The books of each CPU. Takes in: switches and interrupts. Gives out: `struct cpu`, in which the time in each mode adds up
+// to the time since the CPU was first seen. Why: a thread's run time is what its CPU spent in the mode "run" during its
+// slice, so what interrupts and the hypervisor took is out of it, and nothing is booked twice.
+#pragma once
+
+#include "cut.h"
+
+enum {
+	MODE_RUN, // a thread
+	MODE_IDLE,
+	MODE_IOWAIT, // idle while a task of this CPU waits for a disk
+	MODE_IRQ,
+	MODE_SOFTIRQ,
+	MODE_UNKNOWN, // no event tells
+	MODE_STEAL, // taken by the hypervisor
+	MODES = 8, // a power of two
+};
+
+#define SOFTIRQS 16 // 10 kinds today; a power of two
+#define NO_TID 0xffffffff
+
+struct cpu_times {
+	__u64 since_ns; // begin of the open span
+	__u64 mode_ns[MODES];
+	__u64 slice_ns; // begin of the current thread's slice
+	__u64 slice_base_ns; // mode_ns[base] at that time
+	__u64 slice_run_ns; // only at a cut: what of the open slice is the thread's
+	__u64 steal_clock_ns; // the hypervisor's count, as far as it is booked
+	__u64 reserved;
+	__u64 queue_ns; // queue length integrated over time, running thread included
+	__u64 switches;
+	__u64 breaks; // switches away from another thread than was switched to
+	__u64 softirq_ns[SOFTIRQS];
+	__u64 queue_cut_ns;
+	__u32 queue_max; // since the cut of queue_cut_ns
+	__u32 tid; // current thread; 0: idle
+	__u8 base; // mode without interrupts
+	__u8 mode; // now
+	__u8 irq_depth;
+	__u8 softirq; // kind + 1 while in one
+	__u32 came_unseen; // only at a cut: `tid` was not switched to by any event
+};
+ASSERT_SIZE(cpu_times, 288);
+ASSERT_AT(cpu_times, since_ns, 0);
+ASSERT_AT(cpu_times, mode_ns, 8);
+ASSERT_AT(cpu_times, slice_ns, 72);
+ASSERT_AT(cpu_times, slice_base_ns, 80);
+ASSERT_AT(cpu_times, slice_run_ns, 88);
+ASSERT_AT(cpu_times, steal_clock_ns, 96);
+ASSERT_AT(cpu_times, reserved, 104);
+ASSERT_AT(cpu_times, queue_ns, 112);
+ASSERT_AT(cpu_times, switches, 120);
+ASSERT_AT(cpu_times, breaks, 128);
+ASSERT_AT(cpu_times, softirq_ns, 136);
+ASSERT_AT(cpu_times, queue_cut_ns, 264);
+ASSERT_AT(cpu_times, queue_max, 272);
+ASSERT_AT(cpu_times, tid, 276);
+ASSERT_AT(cpu_times, base, 280);
+ASSERT_AT(cpu_times, mode, 281);
+ASSERT_AT(cpu_times, irq_depth, 282);
+ASSERT_AT(cpu_times, softirq, 283);
+ASSERT_AT(cpu_times, came_unseen, 284);
+
+struct cpu {
+	__u64 changes; // odd while `now` changes
+	__u64 cut_ns; // the cut of `cut`
+	__u64 irq_ns; // begin of the hard interrupt
+	__u64 pulled_ns; // waits in this CPU's queue that ended on another CPU
+	__u32 is_torn; // `shown` could not be read whole
+	__u32 reserved;
+	__u64 rq; // address of its struct rq
+	__u64 task; // address of the current thread's task_struct
+	__u64 exec_ns; // what the kernel had counted of it when it was switched to
+	struct cpu_times now;
+	struct cpu_times cut; // as of the cut
+	struct cpu_times shown; // for user space, as of the cut
+	__u64 padding[12];
+};
+ASSERT_SIZE(cpu, 1024);
+ASSERT_AT(cpu, changes, 0);
+ASSERT_AT(cpu, cut_ns, 8);
+ASSERT_AT(cpu, pulled_ns, 24);
+ASSERT_AT(cpu, is_torn, 32);
+ASSERT_AT(cpu, shown, 640);
+
+// user space sets the size before it loads this
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct cpu);
+} cpus SEC(".maps");
+
+static __always_inline struct cpu *cpu_at(__u32 number)
+{
+	return bpf_map_lookup_elem(&cpus, &number);
+}
+
+// The run queue of the CPU that `task` runs on. Without group scheduling the kernel keeps no way to it that BPF could go
+// everywhere: then steal is inside the run time, and the queue's longest is not known.
+static __always_inline struct rq *rq_of(struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->se.cfs_rq->rq))
+		return task->se.cfs_rq->rq;
+	return NULL;
+}
+
+// What the hypervisor took so far. The first is brought up to date at each look at the run queue's clock, the second at
+// each tick; a kernel without PARAVIRT_TIME_ACCOUNTING has only the second. Each only grows.
+static __always_inline __u64 steal_clock(const struct rq *rq)
+{
+	if (bpf_core_field_exists(rq->prev_steal_time_rq) && rq->prev_steal_time_rq)
+		return rq->prev_steal_time_rq;
+	if (bpf_core_field_exists(rq->prev_steal_time))
+		return rq->prev_steal_time;
+	return 0;
+}
+
+// The same of any CPU, by the address that its last switch left.
+static __always_inline __u64 steal_clock_of(const struct cpu *cpu)
+{
+	struct rq *rq = (void *)cpu->rq;
+	__u64 steal = 0;
+
+	if (!rq)
+		return 0;
+	if (bpf_core_field_exists(rq->prev_steal_time_rq))
+		steal = BPF_CORE_READ(rq, prev_steal_time_rq);
+	if (!steal && bpf_core_field_exists(rq->prev_steal_time))
+		steal = BPF_CORE_READ(rq, prev_steal_time);
+	return steal;
+}
+
+// Books the open span.
+static __always_inline void advance(struct cpu_times *times, __u64 now)
+{
+	__u64 span = since(now, times->since_ns);
+
+	times->mode_ns[times->mode & (MODES - 1)] += span;
+	if (probes & PROBE_IRQ && times->mode == MODE_SOFTIRQ)
+		times->softirq_ns[(times->softirq - 1) & (SOFTIRQS - 1)] += span;
+	times->since_ns = later(now, times->since_ns);
+}
+
+// What the last thread that was switched to ran since, by the kernel's count; it left its CPU unseen, so that count stands
+// still. -1: it is gone.
+static __always_inline __s64 run_of_lost(const struct cpu *cpu, __u32 tid)
+{
+	struct task_struct *task = (void *)cpu->task;
+	__u64 exec;
+
+	if (!task || BPF_CORE_READ(task, pid) != tid)
+		return -1;
+	exec = BPF_CORE_READ(task, se.sum_exec_runtime);
+	return since(exec, cpu->exec_ns);
+}
+
+// The chain is broken: the CPU is found to run another than the one that was switched to. What that one ran, the kernel
+// has counted, but no event tells of it: unknown. The rest of the slice belongs to `current_tid`, which must have come
+// unseen; where it leaves just now, all that it ran is in this slice. Returns what is the current one's.
+static __noinline __u64 book_break(struct cpu_times *times, struct cpu *cpu, __u32 current_tid)
+{
+	__u8 base = times->base & (MODES - 1);
+	__u64 lost = since(times->mode_ns[base], times->slice_base_ns), rest = 0;
+	__s64 run = times->tid ? run_of_lost(cpu, times->tid) : -1;
+
+	times->breaks += 1;
+	if (run >= 0)
+		rest = since(lost, run);
+	times->mode_ns[base] -= lost;
+	times->mode_ns[MODE_UNKNOWN] += lost - rest;
+	times->mode_ns[current_tid ? MODE_RUN : MODE_IDLE] += rest;
+	return current_tid ? rest : 0;
+}
+
+// Books everything up to `now`, when `current_tid` is what the CPU runs. Returns what of the slice is that thread's.
+static __always_inline __u64 close_slice(struct cpu_times *times, struct cpu *cpu, __u64 now, __u32 current_tid, __u64 steal)
+{
+	__u8 base = times->base & (MODES - 1);
+	__u64 own;
+
+	advance(times, now);
+	own = since(times->mode_ns[base], times->slice_base_ns);
+	if (steal > times->steal_clock_ns) {
+		__u64 stolen = lesser(steal - times->steal_clock_ns, own);
+
+		times->mode_ns[base] -= stolen;
+		times->mode_ns[MODE_STEAL] += stolen;
+		times->steal_clock_ns = steal;
+		own -= stolen;
+	}
+	if (times->tid != 0)
+		times->queue_ns += since(now, times->slice_ns);
+	if (times->tid != current_tid && base != MODE_UNKNOWN)
+		return book_break(times, cpu, current_tid);
+	return base == MODE_RUN ? own : 0;
+}
+
+static __always_inline void copy_times(struct cpu_times *to, const struct cpu_times *from)
+{
+	__builtin_memcpy(to, from, sizeof(*to));
+}
+
+// Brings a copy to the instant of the cut.
+static __noinline int finish_cpu(struct cpu_times *times, struct cpu *cpu, __u64 cut, __u32 current_tid)
+{
+	if (!times || !cpu)
+		return 0;
+	times->slice_run_ns = close_slice(times, cpu, cut, current_tid, steal_clock_of(cpu));
+	times->came_unseen = times->tid != current_tid;
+	times->tid = current_tid;
+	return 0;
+}
+
+// The first transition after a cut keeps how the CPU stood at it.
+static __noinline int save_cpu(struct cpu *cpu, __u64 cut)
+{
+	if (!cpu)
+		return 0;
+	copy_times(&cpu->cut, &cpu->now);
+	finish_cpu(&cpu->cut, cpu, cut, (__u32)bpf_get_current_pid_tgid());
+	FENCE();
+	cpu->cut_ns = cut;
+	FENCE();
+	return 0;
+}
+
+static __always_inline void begin_cpu(struct cpu *cpu, __u64 now, __u64 cut)
+{
+	begin_change(&cpu->changes);
+	if (cpu->cut_ns != cut && now > cut)
+		save_cpu(cpu, cut);
+}
+
+// What runs when no interrupt does.
+static __always_inline __u8 base_of(__u32 tid, const struct rq *rq)
+{
+	if (tid)
+		return MODE_RUN;
+	return rq && rq->nr_iowait.counter > 0 ? MODE_IOWAIT : MODE_IDLE;
+}
+
+// A switch. Returns what of the slice that ends is the previous thread's. `came_ns`: 0, or when it came, if that was missed.
+static __always_inline __u64 switch_cpu(struct cpu *cpu, __u64 now, __u64 cut, struct task_struct *prev,
+					struct task_struct *next, bool prev_sleeps, __u64 *came_ns)
+{
+	struct rq *rq = rq_of(prev);
+	struct cpu_times *times = &cpu->now;
+	__u32 prev_tid = prev->pid, next_tid = next->pid, queue = 1;
+	__u64 own, steal = 0;
+	bool is_known;
+
+	begin_cpu(cpu, now, cut);
+	if (rq) {
+		steal = steal_clock(rq);
+		queue = rq->nr_running + prev_sleeps;
+	}
+	// An exec by a thread that is not the leader gives it, and the leader, another tid.
+	is_known = cpu->task == (__u64)prev;
+	if (is_known)
+		times->tid = prev_tid;
+	own = close_slice(times, cpu, now, prev_tid, steal);
+	*came_ns = is_known ? 0 : since(now, own);
+	times->base = times->mode = base_of(next_tid, rq);
+	times->irq_depth = times->softirq = 0;
+	times->slice_ns = times->since_ns;
+	times->slice_base_ns = times->mode_ns[times->base & (MODES - 1)];
+	times->tid = next_tid;
+	times->switches += 1;
+	if (times->queue_cut_ns != cut) {
+		times->queue_cut_ns = cut;
+		times->queue_max = queue;
+	} else if (queue > times->queue_max) {
+		times->queue_max = queue;
+	}
+	cpu->rq = (__u64)rq;
+	cpu->task = (__u64)next;
+	cpu->exec_ns = next->se.sum_exec_runtime;
+	end_change(&cpu->changes);
+	return own;
+}
+
+// The current thread takes over its leader's id. Returns what of the open slice is its own.
+static __always_inline __u64 exec_cpu(__u32 old_tid, __u32 tid)
+{
+	struct cpu *cpu = cpu_at(bpf_get_smp_processor_id());
+	struct cpu_times *times;
+
+	if (!cpu || cpu->now.tid != old_tid)
+		return 0;
+	times = &cpu->now;
+	times->tid = tid;
+	return since(times->mode_ns[MODE_RUN], times->slice_base_ns) + since(bpf_ktime_get_ns(), times->since_ns);
+}

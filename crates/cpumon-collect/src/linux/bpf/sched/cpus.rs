@@ -1,0 +1,258 @@
+//! Each CPU's books. In: `struct cpu` of the probe as of the cut, and /proc/stat. Out: [`CpuSample`]s whose modes add up to
+//! the time between two cuts, to the ns. Why: what the kernel samples at its tick closes no ledger; only the split of run
+//! time into user, nice and system is taken from there.
+
+use std::collections::BTreeMap;
+
+use cpumon_model::{CpuSample, CpuSched, CpuTimes, Probes};
+
+use super::super::super::split::Split;
+use super::super::records::{CpuBook, CpuEntry};
+use super::{Programs, Shared};
+use crate::CollectError;
+
+/// Modes of [`CpuBook`]; cpus.h: `MODE_*`.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Run,
+    Idle,
+    Iowait,
+    Irq,
+    Softirq,
+    Unknown,
+    Steal,
+}
+
+/// What is kept of a CPU.
+#[derive(Copy, Clone, Debug, Default)]
+struct Kept {
+    /// /proc/stat when it was first seen.
+    base: CpuTimes,
+    /// The cut then.
+    first_cut_ns: u64,
+    first: CpuBook,
+    /// Its book at the last cut.
+    last: CpuBook,
+    /// Since it was first seen; each mode only grows.
+    modes: [u64; 7],
+    user_system: Split,
+    user_nice: Split,
+    /// /proc/stat now: of guests, and of interrupts where they have no events.
+    sampled: CpuTimes,
+    queue_ns: u64,
+    /// The thread of the open slice is known.
+    is_claimed: bool,
+}
+
+/// The books of all CPUs.
+pub(crate) struct CpuBooks {
+    entries: Shared<CpuEntry>,
+    kept: BTreeMap<u32, Kept>,
+    probes: Probes,
+    /// Threads that run at the cut though no event told that they came, with their CPU. Nearly always empty.
+    unseen: Vec<(u32, u32)>,
+    previous_cut_ns: u64,
+    missed: u64,
+}
+
+impl CpuBooks {
+    /// Maps them.
+    pub(crate) fn open(programs: &Programs) -> Result<Self, CollectError> {
+        Ok(Self {
+            entries: Shared::map(programs, "cpus", false)?,
+            kept: BTreeMap::new(),
+            probes: programs.probes,
+            unseen: Vec::with_capacity(8),
+            previous_cut_ns: 0,
+            missed: 0,
+        })
+    }
+
+    /// How the CPU stood at the cut.
+    pub(crate) fn book(&self, cpu: u32) -> Option<CpuBook> {
+        let entry = self.entries.read(cpu as usize)?;
+        if entry.is_torn != 0 {
+            return self.kept.get(&cpu).map(|kept| kept.last);
+        }
+        Some(entry.shown)
+    }
+
+    /// What of the open slice is the thread's, if it was running at the cut.
+    pub(crate) fn open_slice_ns(&mut self, cpu: u16, tid: u32) -> Option<u64> {
+        let book = self.book(cpu.into())?;
+        if book.tid != tid {
+            return None;
+        }
+        if let Some(kept) = self.kept.get_mut(&cpu.into()) {
+            kept.is_claimed = true;
+        }
+        Some(book.slice_run_ns)
+    }
+
+    /// Adds a delay that is open at the cut to the queue it is spent in.
+    pub(crate) fn add_open_delay(&mut self, cpu: u16, delay_ns: u64) {
+        if let Some(kept) = self.kept.get_mut(&cpu.into()) {
+            kept.queue_ns = kept.queue_ns.saturating_add(delay_ns);
+        }
+    }
+
+    /// Before the threads are gone through.
+    pub(crate) fn begin(&mut self) {
+        self.unseen.clear();
+        for (&cpu, kept) in &mut self.kept {
+            kept.queue_ns = 0;
+            kept.is_claimed = false;
+            let entry = self.entries.read(cpu as usize).filter(|entry| entry.is_torn == 0);
+            if let Some(entry) = entry.filter(|entry| entry.shown.came_unseen != 0 && entry.shown.tid != 0) {
+                self.unseen.push((entry.shown.tid, cpu));
+            }
+        }
+    }
+
+    /// What of the open slice is the thread's, if it was running at the cut and no event told that it came.
+    pub(crate) fn came_unseen_ns(&mut self, tid: u32) -> Option<u64> {
+        let cpu = self.unseen.iter().find(|(unseen, _)| *unseen == tid)?.1;
+        self.open_slice_ns(cpu.try_into().ok()?, tid)
+    }
+
+    /// Turns the samples of /proc/stat into those of the books.
+    pub(crate) fn fill(&mut self, cut_ns: u64, cpus: &mut [CpuSample]) {
+        let mut breaks = 0_u64;
+        for sample in cpus {
+            let Some(entry) = self.entries.read(sample.cpu as usize) else { continue };
+            let book = self.book(sample.cpu).unwrap_or(entry.shown);
+            breaks = breaks.saturating_add(book.breaks);
+            let kept = self.kept.entry(sample.cpu).or_insert_with(|| Kept {
+                base: sample.times,
+                first_cut_ns: cut_ns,
+                first: book,
+                last: book,
+                ..Kept::default()
+            });
+            kept.last = book;
+            if book.tid != 0 && !kept.is_claimed {
+                // A thread that is hidden from the iterator: no event will tell when it leaves.
+                let run = &mut kept.last.mode_ns[Mode::Run as usize];
+                *run = run.saturating_sub(book.slice_run_ns);
+            }
+            let queue_ns = book.queue_ns.saturating_add(entry.pulled_ns).saturating_add(kept.queue_ns);
+            kept.grow(cut_ns, &sample.times, self.probes.contains(Probes::IRQ));
+            sample.times = kept.times();
+            sample.sched = CpuSched {
+                unknown_ns: kept.modes[Mode::Unknown as usize],
+                run_queue_ns: queue_ns,
+                run_queue_max: if book.queue_cut_ns == self.previous_cut_ns { book.queue_max } else { 0 },
+                switches: book.switches,
+                softirq_ns: std::array::from_fn(|kind| book.softirq_ns[kind]),
+            };
+            if book.tid != 0 {
+                sample.sched.run_queue_max = sample.sched.run_queue_max.max(1);
+            }
+        }
+        self.previous_cut_ns = cut_ns;
+        self.missed = self.missed.max(breaks);
+    }
+
+    /// Switches that were missed, since the probe was loaded.
+    pub(crate) fn missed_switches(&self) -> u64 {
+        self.missed
+    }
+
+    /// The cut before this one.
+    pub(crate) fn previous_cut_ns(&self) -> u64 {
+        self.previous_cut_ns
+    }
+}
+
+impl Kept {
+    /// Brings the modes to the cut. They add up to the time since the first one; what would fall (a span that was shown
+    /// as open and turned out to be another's) stands still until it is made up for, out of the unknown.
+    fn grow(&mut self, cut_ns: u64, sampled: &CpuTimes, has_irq: bool) {
+        let elapsed = cut_ns.saturating_sub(self.first_cut_ns);
+        let mut known = 0_u64;
+        for mode in [Mode::Run, Mode::Idle, Mode::Iowait, Mode::Irq, Mode::Softirq, Mode::Steal] {
+            let at = mode as usize;
+            let grown = self.last.mode_ns[at].saturating_sub(self.first.mode_ns[at]);
+            self.modes[at] = self.modes[at].max(grown);
+            known = known.saturating_add(self.modes[at]);
+        }
+        let unknown = elapsed.saturating_sub(known);
+        self.modes[Mode::Unknown as usize] = self.modes[Mode::Unknown as usize].max(unknown);
+        self.sampled = *sampled;
+        let run = self.modes[Mode::Run as usize];
+        // Without events of their own, interrupts are inside the run time: their sampled time is taken out of it for show.
+        let sampled_irq = if has_irq { 0 } else { self.sampled_irq(sampled) };
+        let run = run.saturating_sub(sampled_irq).max(self.user_system.user_ns + self.user_system.system_ns);
+        let user = sampled.user_ns.saturating_add(sampled.nice_ns);
+        self.user_system = self.user_system.advance(user, sampled.system_ns, run);
+        self.user_nice = self.user_nice.advance(sampled.user_ns, sampled.nice_ns, self.user_system.user_ns);
+    }
+
+    fn sampled_irq(&self, sampled: &CpuTimes) -> u64 {
+        let base = self.base.irq_ns.saturating_add(self.base.softirq_ns);
+        sampled.irq_ns.saturating_add(sampled.softirq_ns).saturating_sub(base)
+    }
+
+    fn times(&self) -> CpuTimes {
+        let mode = |mode: Mode| self.modes[mode as usize];
+        let aside = mode(Mode::Run) - (self.user_system.user_ns + self.user_system.system_ns);
+        let irq_aside = aside.min(self.sampled.irq_ns.saturating_sub(self.base.irq_ns));
+        CpuTimes {
+            user_ns: self.base.user_ns.saturating_add(self.user_nice.user_ns),
+            nice_ns: self.base.nice_ns.saturating_add(self.user_nice.system_ns),
+            system_ns: self.base.system_ns.saturating_add(self.user_system.system_ns),
+            idle_ns: self.base.idle_ns.saturating_add(mode(Mode::Idle)),
+            iowait_ns: self.base.iowait_ns.saturating_add(mode(Mode::Iowait)),
+            irq_ns: self.base.irq_ns.saturating_add(mode(Mode::Irq) + irq_aside),
+            softirq_ns: self.base.softirq_ns.saturating_add(mode(Mode::Softirq) + aside - irq_aside),
+            steal_ns: self.base.steal_ns.saturating_add(mode(Mode::Steal)),
+            guest_ns: self.sampled.guest_ns,
+            guest_nice_ns: self.sampled.guest_nice_ns,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(first: &CpuBook) -> Kept {
+        Kept { first_cut_ns: 1_000, first: *first, last: *first, ..Kept::default() }
+    }
+
+    fn book(run: u64, idle: u64, irq: u64) -> CpuBook {
+        CpuBook { mode_ns: [run, idle, 0, irq, 0, 0, 0, 0], ..CpuBook::default() }
+    }
+
+    #[test]
+    fn modes_add_up_to_the_time_between_cuts() {
+        let mut kept = kept(&book(100, 50, 5));
+        kept.last = book(700, 80, 15);
+        let sampled = CpuTimes { user_ns: 30, system_ns: 10, ..CpuTimes::default() };
+        kept.grow(1_700, &sampled, true);
+        let times = kept.times();
+        assert_eq!((times.user_ns, times.system_ns, times.idle_ns, times.irq_ns), (450, 150, 30, 10));
+        assert_eq!(times.total_ns() + kept.modes[Mode::Unknown as usize], 700);
+    }
+
+    #[test]
+    fn a_span_that_turned_out_to_be_unknown_takes_nothing_back() {
+        let mut kept = kept(&book(0, 0, 0));
+        kept.last = book(600, 400, 0);
+        kept.grow(2_000, &CpuTimes::default(), true);
+        kept.last = book(100, 900, 0);
+        kept.grow(3_000, &CpuTimes::default(), true);
+        assert_eq!((kept.modes[0], kept.modes[1]), (600, 900));
+        assert_eq!(kept.modes[Mode::Unknown as usize], 500);
+    }
+
+    #[test]
+    fn without_events_of_interrupts_their_sampled_time_is_shown_out_of_the_run_time() {
+        let mut kept = kept(&book(0, 0, 0));
+        kept.last = book(600, 400, 0);
+        let sampled = CpuTimes { user_ns: 1, irq_ns: 10, softirq_ns: 90, ..CpuTimes::default() };
+        kept.grow(2_000, &sampled, false);
+        let times = kept.times();
+        assert_eq!((times.user_ns, times.irq_ns, times.softirq_ns, times.total_ns()), (500, 10, 90, 1_000));
+    }
+}

@@ -1,0 +1,73 @@
+// The cut: all threads and CPUs at one and the same instant. Takes in: an instant T that user space writes into a shared
+// page shortly before it comes. Gives out: `is_cut`. Why: a pass over all threads takes milliseconds in which they go on;
+// so the first transition after T of each thread and each CPU keeps a copy of how it stood at T, and the pass reads that.
+//
+// The clock is read first and the page after it. So a transition that does not see T yet was timed before T was written,
+// and T was still to come then: it belongs before the cut, however long its CPU was held up in between.
+#pragma once
+
+#include "../records.h"
+
+struct control {
+	__u64 cut_ns; // T, CLOCK_MONOTONIC; also the cut's name
+	__u32 is_reading; // a pass is on: who ends now leaves a copy of how it stood at T
+	__u32 refresh; // threads whose tid is this modulo REFRESH_PASSES are told in full
+	__u32 tell_all; // every thread is told in full
+	__u32 cpus; // that the pass shows
+};
+ASSERT_SIZE(control, 24);
+ASSERT_AT(control, cut_ns, 0);
+ASSERT_AT(control, is_reading, 8);
+ASSERT_AT(control, refresh, 12);
+ASSERT_AT(control, tell_all, 16);
+ASSERT_AT(control, cpus, 20);
+
+#define REFRESH_PASSES 16
+
+// The newest of what another CPU wrote last.
+volatile struct control control SEC(".bss.control");
+
+// Which probes run, as `Probes` in cpumon-model: user space sets it before it loads this, and the verifier drops what is off.
+#define PROBE_SCHED 2
+#define PROBE_WAITS 4
+#define PROBE_IRQ 8
+const volatile __u32 probes = 0;
+
+// A reader on another CPU must see the counter odd while the values change. On x86 stores stay in order by themselves.
+#if defined(__TARGET_ARCH_x86)
+#define FENCE() asm volatile("" ::: "memory")
+#else
+#define FENCE()                                                                                                        \
+	do {                                                                                                               \
+		static volatile __u64 fence SEC(".bss.fence");                                                                 \
+		__sync_fetch_and_add(&fence, 1);                                                                               \
+	} while (0)
+#endif
+
+static __always_inline void begin_change(volatile __u64 *changes)
+{
+	*changes = *changes + 1;
+	FENCE();
+}
+
+static __always_inline void end_change(volatile __u64 *changes)
+{
+	FENCE();
+	*changes = *changes + 1;
+}
+
+static __always_inline __u64 later(__u64 a, __u64 b)
+{
+	return a > b ? a : b;
+}
+
+static __always_inline __u64 lesser(__u64 a, __u64 b)
+{
+	return a < b ? a : b;
+}
+
+// 0 where the clock of another CPU was ahead.
+static __always_inline __u64 since(__u64 now, __u64 then)
+{
+	return now > then ? now - then : 0;
+}

@@ -1,0 +1,84 @@
+// Last words. Takes in: threads that end, programs that are called. Gives out: events in a ring buffer, in the order in
+// which they happened, and `struct lost_exits` for those that did not fit. Why: who ends between two passes is in no list.
+#pragma once
+
+#include "threads.h"
+
+// user space sets the size before it loads this
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 21);
+} events SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct lost_exits);
+} lost SEC(".maps");
+
+// Wakes user space only when the buffer is half full; otherwise the next snapshot empties it.
+static __always_inline __u64 wakeup(void)
+{
+	__u64 waiting = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA);
+	__u64 size = bpf_ringbuf_query(&events, BPF_RB_RING_SIZE);
+
+	return waiting > size / 2 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+}
+
+static __always_inline void fill_times(struct thread_times *to, const struct thread_times *from)
+{
+	if (from)
+		__builtin_memcpy(to, from, sizeof(*to));
+	else
+		__builtin_memset(to, 0, sizeof(*to));
+}
+
+static __noinline int count_lost_exit(struct task_struct *task, struct thread *thread)
+{
+	__u32 zero = 0;
+	struct lost_exits *sums = bpf_map_lookup_elem(&lost, &zero);
+	__u64 run = BPF_CORE_READ(task, se.sum_exec_runtime), delay = 0;
+
+	if (!sums)
+		return 0;
+	if (bpf_core_field_exists(task->sched_info.run_delay))
+		delay = BPF_CORE_READ(task, sched_info.run_delay);
+	if (thread && !(thread->now.flags & TIMES_BROKEN)) {
+		run = thread->now.run_ns;
+		delay = thread->now.delay_wakeup_ns + thread->now.delay_preempt_ns;
+	}
+	__sync_fetch_and_add(&sums->run_ns, run);
+	__sync_fetch_and_add(&sums->run_delay_ns, delay);
+	__sync_fetch_and_add(&sums->utime_ns, task->utime);
+	__sync_fetch_and_add(&sums->stime_ns, task->stime);
+	__sync_fetch_and_add(&sums->voluntary_switches, task->nvcsw);
+	__sync_fetch_and_add(&sums->involuntary_switches, task->nivcsw);
+	__sync_fetch_and_add(&sums->count, 1);
+	return 0;
+}
+
+// `times`: NULL where the switches are not watched.
+static __noinline bool send_exit(struct task_struct *task, const struct thread_times *times, __u32 kind, __u64 cut)
+{
+	struct exit_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+
+	if (!event)
+		return false;
+	event->kind = kind;
+	event->threads_left = task->signal->live.counter;
+	event->end_ns = bpf_ktime_get_boot_ns();
+	event->cut_ns = cut;
+	fill_record(&event->task, task);
+	fill_times(&event->times, times);
+	bpf_ringbuf_submit(event, wakeup());
+	return true;
+}
+
+// Who ends while a pass is on may be gone before the iterator comes by.
+static __always_inline void send_cut(struct task_struct *task, struct thread *thread, __u64 cut)
+{
+	if (thread && control.is_reading && thread->cut_ns == cut)
+		send_exit(task, &thread->cut, EVENT_CUT, cut);
+}

@@ -1,0 +1,144 @@
+// Interrupts. Takes in: the begin and end of each hard and soft interrupt. Gives out: the time in each of them, in the
+// books of its CPU and, for hard ones, of its line. Why: the kernel charges them to whoever was running.
+#pragma once
+
+#include "exits.h"
+
+// Lines by number; the last entry is for all above. Interrupts without a line come after them.
+#define IRQ_LINES 1024
+#define IRQ_TIMER (IRQ_LINES + 0)
+#define IRQ_RESCHEDULE (IRQ_LINES + 1)
+#define IRQ_CALL (IRQ_LINES + 2)
+#define IRQ_CALL_SINGLE (IRQ_LINES + 3)
+#define IRQ_WORK (IRQ_LINES + 4)
+#define IRQ_IPI (IRQ_LINES + 5)
+#define IRQ_ENTRIES (IRQ_LINES + 16)
+
+struct irq_times {
+	__u64 time_ns;
+	__u64 count;
+};
+ASSERT_SIZE(irq_times, 16);
+ASSERT_AT(irq_times, time_ns, 0);
+ASSERT_AT(irq_times, count, 8);
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, IRQ_ENTRIES);
+	__type(key, __u32);
+	__type(value, struct irq_times);
+} irqs SEC(".maps");
+
+// The soft interrupts' programs run with hard ones enabled. One that comes in the middle of a change keeps out, begin and
+// end alike: it stays with what it interrupted, and nothing is booked twice.
+static __always_inline bool is_changing(const struct cpu *cpu)
+{
+	return cpu->changes & 1;
+}
+
+static __always_inline int enter_irq(void)
+{
+	__u64 now = bpf_ktime_get_ns(), cut = control.cut_ns;
+	__u32 number = bpf_get_smp_processor_id();
+	struct cpu *cpu = cpu_at(number);
+
+	if (!cpu || is_changing(cpu))
+		return 0;
+	begin_cpu(cpu, now, cut);
+	advance(&cpu->now, now);
+	cpu->now.irq_depth += 1;
+	cpu->now.mode = MODE_IRQ;
+	end_change(&cpu->changes);
+	cpu->irq_ns = now;
+	return 0;
+}
+
+static __always_inline int leave_irq(__u32 line)
+{
+	__u64 now = bpf_ktime_get_ns(), cut = control.cut_ns;
+	__u32 number = bpf_get_smp_processor_id();
+	struct cpu *cpu = cpu_at(number);
+	struct irq_times *times;
+
+	if (!cpu || is_changing(cpu) || cpu->now.irq_depth == 0)
+		return 0;
+	begin_cpu(cpu, now, cut);
+	advance(&cpu->now, now);
+	cpu->now.irq_depth -= 1;
+	if (cpu->now.irq_depth == 0)
+		cpu->now.mode = cpu->now.softirq ? MODE_SOFTIRQ : cpu->now.base;
+	end_change(&cpu->changes);
+	times = bpf_map_lookup_elem(&irqs, &line);
+	if (times) {
+		__sync_fetch_and_add(&times->time_ns, since(now, cpu->irq_ns));
+		__sync_fetch_and_add(&times->count, 1);
+	}
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_entry")
+int BPF_PROG(on_irq_entry, int irq)
+{
+	return enter_irq();
+}
+
+SEC("tp_btf/irq_handler_exit")
+int BPF_PROG(on_irq_exit, int irq)
+{
+	return leave_irq(irq >= 0 && irq < IRQ_LINES ? irq : IRQ_LINES - 1);
+}
+
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(on_softirq_entry, unsigned int kind)
+{
+	__u64 now = bpf_ktime_get_ns(), cut = control.cut_ns;
+	__u32 number = bpf_get_smp_processor_id();
+	struct cpu *cpu = cpu_at(number);
+
+	if (!cpu)
+		return 0;
+	begin_cpu(cpu, now, cut);
+	advance(&cpu->now, now);
+	cpu->now.softirq = (kind & (SOFTIRQS - 1)) + 1;
+	cpu->now.mode = MODE_SOFTIRQ;
+	end_change(&cpu->changes);
+	return 0;
+}
+
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(on_softirq_exit, unsigned int kind)
+{
+	__u64 now = bpf_ktime_get_ns(), cut = control.cut_ns;
+	__u32 number = bpf_get_smp_processor_id();
+	struct cpu *cpu = cpu_at(number);
+
+	if (!cpu || !cpu->now.softirq)
+		return 0;
+	begin_cpu(cpu, now, cut);
+	advance(&cpu->now, now);
+	cpu->now.softirq = 0;
+	cpu->now.mode = cpu->now.base;
+	end_change(&cpu->changes);
+	return 0;
+}
+
+// Interrupts that the kernel does not run through a line. `?`: user space takes those that this kernel has.
+#define VECTOR(name, line)                                                                                             \
+	SEC("?tp_btf/" #name "_entry")                                                                                     \
+	int BPF_PROG(on_##name##_entry, int vector)                                                                        \
+	{                                                                                                                  \
+		return enter_irq();                                                                                            \
+	}                                                                                                                  \
+	SEC("?tp_btf/" #name "_exit")                                                                                      \
+	int BPF_PROG(on_##name##_exit, int vector)                                                                         \
+	{                                                                                                                  \
+		return leave_irq(line);                                                                                        \
+	}
+
+VECTOR(local_timer, IRQ_TIMER)
+VECTOR(reschedule, IRQ_RESCHEDULE)
+VECTOR(call_function, IRQ_CALL)
+VECTOR(call_function_single, IRQ_CALL_SINGLE)
+VECTOR(irq_work, IRQ_WORK)
+VECTOR(ipi, IRQ_IPI)

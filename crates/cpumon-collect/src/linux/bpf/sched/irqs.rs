@@ -1,0 +1,70 @@
+//! Interrupts by line. In: the probe's table, names from /proc/interrupts. Out: [`IrqSample`]s. Why: "irq 3 %" begs the
+//! question whose.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cpumon_model::{IrqSample, LOCAL_IRQ_FROM};
+
+use super::super::records::IrqEntry;
+use super::{Programs, Shared};
+use crate::CollectError;
+use crate::parse::irq_name;
+
+/// Entries for lines; irqs.h: `IRQ_LINES`. The last is for all lines above.
+const LINES: usize = 1024;
+
+/// Entries behind the lines; irqs.h: `IRQ_TIMER` and on.
+const LOCAL: [&str; 6] =
+    ["local timer", "reschedule", "function call", "single function call", "irq work", "inter-processor"];
+
+/// The table.
+pub(crate) struct IrqTimes {
+    entries: Shared<IrqEntry>,
+    path: PathBuf,
+    names: HashMap<u32, Arc<str>>,
+}
+
+impl IrqTimes {
+    /// Maps it.
+    pub(crate) fn open(programs: &Programs, proc_root: &Path) -> Result<Self, CollectError> {
+        let entries = Shared::map(programs, "irqs", false)?;
+        Ok(Self { entries, path: proc_root.join("interrupts"), names: HashMap::new() })
+    }
+
+    /// Replaces `into` by every line that was ever handled, ascending.
+    pub(crate) fn read(&mut self, into: &mut Vec<IrqSample>) {
+        into.clear();
+        let mut has_read_names = false;
+        for at in 0..self.entries.len() {
+            let Some(entry) = self.entries.read(at).filter(|entry| entry.count > 0) else { continue };
+            let number = u32::try_from(at).unwrap_or(u32::MAX);
+            let first_local = u32::try_from(LINES).unwrap_or(u32::MAX);
+            let irq = if at < LINES { number } else { LOCAL_IRQ_FROM + number - first_local };
+            if !self.names.contains_key(&irq) {
+                self.learn(irq, at, &mut has_read_names);
+            }
+            let Some(name) = self.names.get(&irq) else { continue };
+            into.push(IrqSample { irq, name: Arc::clone(name), time_ns: entry.time_ns, count: entry.count });
+        }
+    }
+
+    fn learn(&mut self, irq: u32, at: usize, has_read_names: &mut bool) {
+        if let Some(name) = at.checked_sub(LINES).and_then(|at| LOCAL.get(at)) {
+            self.names.insert(irq, Arc::from(*name));
+            return;
+        }
+        if !*has_read_names {
+            *has_read_names = true;
+            let text = std::fs::read(&self.path).unwrap_or_default();
+            for line in text.split(|&byte| byte == b'\n') {
+                if let Some((number, name)) = irq_name(line) {
+                    self.names.insert(number, Arc::from(String::from_utf8_lossy(name)));
+                }
+            }
+        }
+        let name = if at + 1 == LINES { format!("irq {at} and above") } else { format!("irq {at}") };
+        self.names.entry(irq).or_insert_with(|| Arc::from(name));
+    }
+}

@@ -1,0 +1,146 @@
+// traces:   each switch (tp_btf/sched_switch), wakeup and birth (sched_wakeup, sched_wakeup_new, task_newtask), interrupt
+//           (irq_handler_*, softirq_*, and the interrupts that have tracepoints of their own: irq_vectors on x86, ipi
+//           on arm64), the beginning of each end (sched_process_exit), each exec; once for each thread while a snapshot
+//           reads it (iter/task). The constant `probes` switches off what is not asked for; without any of them only the
+//           iterator, the last switch of each thread, its end and exec are watched.
+// produces: for each thread a `struct told`, a `struct task_record` and its `struct thread_times`; for each CPU its
+//           `struct cpu_times`, all as of one instant (cut.h); exits and execs in a ring buffer (exits.h).
+// costs:    docs/probes.md
+#include "irqs.h"
+#include "tasks.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+static __always_inline int on_switch(bool preempt, struct task_struct *prev, struct task_struct *next, __u32 state)
+{
+	struct thread *thread = NULL;
+	__u64 cut = 0;
+
+	if (probes & PROBE_SCHED) {
+		__u64 now = bpf_ktime_get_ns();
+		__u32 number = bpf_get_smp_processor_id();
+		struct cpu *cpu = cpu_at(number);
+		bool sleeps = !preempt && state != 0 && prev->pid;
+		__u64 own, came;
+
+		cut = control.cut_ns;
+		if (!cpu)
+			return 0;
+		own = switch_cpu(cpu, now, cut, prev, next, sleeps, &came);
+		if (prev->pid) {
+			if (came)
+				switch_in(prev, cpu, came, cut, number);
+			thread = switch_out(prev, now, cut, own, sleeps, state, number);
+		}
+		if (next->pid)
+			switch_in(next, cpu, now, cut, number);
+		if (now <= cut)
+			cut = 0;
+	}
+	// Only now are the counters final: at sched_process_exit the run time is up to a tick old.
+	if (state_of(prev) == TASK_DEAD) {
+		if (probes & PROBE_SCHED) {
+			thread = bpf_task_storage_get(&threads, prev, 0, 0);
+			send_cut(prev, thread, cut);
+		}
+		if (!send_exit(prev, thread ? &thread->now : NULL, EVENT_EXIT, cut))
+			count_lost_exit(prev, thread);
+	}
+	return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch_4, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
+{
+	return on_switch(preempt, prev, next, prev_state);
+}
+
+// Before Linux 5.18 the state is not told. A wakeup may have changed it already; what it never makes of it is 0.
+SEC("?tp_btf/sched_switch")
+int BPF_PROG(on_switch_3, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	return on_switch(preempt, prev, next, state_of(prev));
+}
+
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(on_wakeup, struct task_struct *task)
+{
+	wake(task);
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(on_wakeup_new, struct task_struct *task)
+{
+	wake(task);
+	return 0;
+}
+
+SEC("tp_btf/task_newtask")
+int BPF_PROG(on_birth, struct task_struct *task)
+{
+	if (task->pid)
+		create_thread(task, bpf_ktime_get_ns(), STATE_BLOCKED, WAIT_OTHER, 0);
+	return 0;
+}
+
+// If this one does not fit, nothing is lost: it only bridges the time until the last switch.
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(on_ending, struct task_struct *task)
+{
+	struct thread *thread = NULL;
+	__u64 cut = 0;
+
+	if (probes & PROBE_SCHED) {
+		__u64 now = bpf_ktime_get_ns();
+
+		cut = control.cut_ns;
+		if (now <= cut)
+			cut = 0;
+		thread = bpf_task_storage_get(&threads, task, 0, 0);
+		if (thread && cut && control.is_reading && thread->cut_ns != cut)
+			save_thread(thread, cut);
+		send_cut(task, thread, cut);
+	}
+	send_exit(task, thread ? &thread->now : NULL, EVENT_ENDING, cut);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm *program)
+{
+	struct exec_event *event;
+	struct thread *thread = NULL;
+	__u64 cut = 0, open = 0;
+
+	if (probes & PROBE_SCHED)
+		open = exec_cpu(old_pid, task->pid);
+	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+	if (!event) {
+		__u32 zero = 0;
+		struct lost_exits *sums = bpf_map_lookup_elem(&lost, &zero);
+
+		if (sums)
+			__sync_fetch_and_add(&sums->execs, 1);
+		return 0;
+	}
+	if (probes & PROBE_SCHED) {
+		__u64 now = bpf_ktime_get_ns();
+
+		cut = control.cut_ns;
+		if (now <= cut)
+			cut = 0;
+		thread = bpf_task_storage_get(&threads, task, 0, 0);
+	}
+	event->kind = EVENT_EXEC;
+	event->old_tid = old_pid;
+	event->at_ns = bpf_ktime_get_boot_ns();
+	event->cut_ns = cut;
+	fill_record(&event->task, task);
+	fill_times(&event->times, thread ? &thread->now : NULL);
+	event->times.run_ns += open;
+	if (bpf_probe_read_kernel_str(event->name, sizeof(event->name), program->file->f_path.dentry->d_name.name) < 0)
+		event->name[0] = 0;
+	bpf_ringbuf_submit(event, wakeup());
+	return 0;
+}

@@ -1,0 +1,99 @@
+//! Memory shared with the probe. In: an array map that may be mapped. Out: [`Shared`], its entries as plain values. Why:
+//! what is read once for each snapshot must cost neither a system call nor an allocation.
+
+use std::marker::PhantomData;
+use std::os::fd::AsFd;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::AtomicU64;
+
+use libbpf_rs::MapCore;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use super::super::records::Plain;
+use super::Programs;
+use crate::CollectError;
+
+/// A map's entries.
+pub(crate) struct Shared<T> {
+    first: NonNull<T>,
+    count: usize,
+    bytes: usize,
+    entries: PhantomData<T>,
+}
+
+#[expect(unsafe_code, reason = "a raw pointer is not Send by itself")]
+// SAFETY: the memory is a mapping of its own that only this value unmaps; it holds plain values.
+unsafe impl<T: Plain> Send for Shared<T> {}
+
+impl<T: Plain> Shared<T> {
+    /// Maps `name`, whose value must be a `T`.
+    pub(crate) fn map(
+        programs: &Programs,
+        name: &'static str,
+        can_write: bool,
+    ) -> Result<Self, CollectError> {
+        let refused = |why: &str| CollectError::BpfUnavailable {
+            reason: format!("cannot map `{name}` of the probe: {why}"),
+        };
+        let map = programs.map(name)?;
+        let (value_bytes, count) = (map.value_size() as usize, map.max_entries() as usize);
+        if value_bytes != size_of::<T>() || !size_of::<T>().is_multiple_of(8) {
+            return Err(refused("its value has another size"));
+        }
+        let bytes = (count * size_of::<T>()).next_multiple_of(rustix::param::page_size());
+        let access = if can_write { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        #[expect(unsafe_code, reason = "mmap")]
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let first = unsafe { mmap(ptr::null_mut(), bytes, access, MapFlags::SHARED, map.as_fd(), 0) };
+        let first = first.map_err(|error| refused(&error.to_string()))?;
+        let first = NonNull::new(first.cast()).ok_or_else(|| refused("it was mapped at address 0"))?;
+        Ok(Self { first, count, bytes, entries: PhantomData })
+    }
+
+    /// Entries there are.
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// An entry now. One that changes at this very moment may be half old, half new.
+    pub(crate) fn read(&self, at: usize) -> Option<T> {
+        (at < self.count).then(|| {
+            #[expect(unsafe_code, reason = "memory that the kernel writes to")]
+            // SAFETY: inside the mapping, aligned to 8, any bytes are a valid value; volatile because the kernel changes it.
+            unsafe {
+                self.first.as_ptr().add(at).read_volatile()
+            }
+        })
+    }
+
+    /// Writes the first entry, all but its first 8 bytes.
+    pub(crate) fn write_rest(&mut self, value: &T) {
+        let bytes = size_of::<T>() - size_of::<u64>();
+        #[expect(unsafe_code, reason = "memory that the kernel reads")]
+        // SAFETY: the first entry is inside the mapping, which was made writable; both sides hold `size_of::<T>()` bytes.
+        unsafe {
+            let from = ptr::from_ref(value).cast::<u8>().add(size_of::<u64>());
+            self.first.as_ptr().cast::<u8>().add(size_of::<u64>()).copy_from_nonoverlapping(from, bytes);
+        }
+    }
+
+    /// The first 8 bytes of the first entry.
+    pub(crate) fn head(&mut self) -> &AtomicU64 {
+        #[expect(unsafe_code, reason = "memory that the kernel reads")]
+        // SAFETY: inside the mapping, aligned to a page, made writable; this side touches it through the atomic only.
+        unsafe {
+            AtomicU64::from_ptr(self.first.as_ptr().cast())
+        }
+    }
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        #[expect(unsafe_code, reason = "munmap")]
+        // SAFETY: mapped by `map`, with this length; nothing borrows from it.
+        let unmapped = unsafe { munmap(self.first.as_ptr().cast(), self.bytes) };
+        if let Err(error) = unmapped {
+            log::debug!("cannot unmap a map of the probe: {error}");
+        }
+    }
+}

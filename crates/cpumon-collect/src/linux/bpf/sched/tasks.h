@@ -1,0 +1,174 @@
+// The pass. Takes in: every thread of the host, in ascending order of tid, and every CPU. Gives out: `struct told` and what it
+// announces; `cpu.shown`. Why: one pass over all threads inside the kernel costs a twentieth of reading a file for each.
+#pragma once
+
+#include "exits.h"
+
+#define ATTEMPTS 4
+#define CPUS_A_TASK 64
+
+struct told_task {
+	struct told told;
+	struct task_record task;
+	struct thread_times times;
+};
+
+// Whether the task's last switch has been made: its exit event was sent before.
+static __always_inline bool has_ended(struct task_struct *task)
+{
+	if (state_of(task) != TASK_DEAD)
+		return false;
+	return !bpf_core_field_exists(task->on_cpu) || task->on_cpu == 0;
+}
+
+// How the thread stood at the cut. False if it changed at every attempt.
+static __always_inline bool read_thread(struct thread *thread, struct thread_times *into, __u64 cut)
+{
+	volatile __u64 *changes = &thread->changes, *cut_ns = &thread->cut_ns;
+
+	for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+		__u64 before = *changes;
+
+		FENCE();
+		if (*cut_ns != cut) {
+			__builtin_memcpy(into, &thread->now, sizeof(*into));
+			FENCE();
+			if (*cut_ns != cut && !(before & 1) && *changes == before)
+				return true;
+		}
+		FENCE();
+		if (*cut_ns == cut) {
+			__builtin_memcpy(into, &thread->cut, sizeof(*into));
+			return true;
+		}
+	}
+	return false;
+}
+
+// Too large for the stack. One pass runs at a time.
+static struct thread adopted SEC(".bss.adopted");
+
+// A sleeping thread that nobody has seen move yet. It goes on from the kernel's own counters, all of them in one stroke: if
+// it is switched to meanwhile, either this is there in time or that switch has made its own.
+static __always_inline struct thread *adopt(struct task_struct *task, __u64 cut)
+{
+	__u32 state = state_of(task);
+
+	// A thread that runs, or is about to, is taken on by its next switch.
+	if (task->on_cpu || task->on_rq || !state || state & TASK_DEAD)
+		return NULL;
+	adopted.now.at_ns = cut;
+	adopted.now.run_ns = task->se.sum_exec_runtime;
+	adopted.now.voluntary_switches = task->nvcsw;
+	adopted.now.involuntary_switches = task->nivcsw;
+	adopted.now.delay_preempt_ns = task->sched_info.run_delay;
+	adopted.now.cpu = cpu_of(task);
+	adopted.now.state = STATE_BLOCKED;
+	if (probes & PROBE_WAITS)
+		adopted.now.reason = wait_reason(task, state);
+	return bpf_task_storage_get(&threads, task, &adopted, BPF_LOCAL_STORAGE_GET_F_CREATE);
+}
+
+// The kernel shows a thread off its CPU that was switched to long ago: the switch away was missed.
+static __always_inline bool missed_a_switch(struct task_struct *task, const struct thread_times *times, __u64 cut)
+{
+	return times->state == STATE_RUNNING && !task->on_cpu && !task->on_rq && since(cut, times->at_ns) > 1000000;
+}
+
+static __always_inline int tell(struct bpf_iter__task *ctx, struct task_struct *task, __u8 flags)
+{
+	struct told_task out = { .told = { .kind = TOLD_TASK, .tid = task->pid } };
+	__u32 length = sizeof(out) - sizeof(out.times);
+	struct thread *thread = NULL;
+
+	if (probes & PROBE_SCHED) {
+		__u64 cut = control.cut_ns;
+
+		thread = bpf_task_storage_get(&threads, task, 0, 0);
+		if (!thread)
+			thread = adopt(task, cut);
+		if (thread && !flags && thread->cut_ns != cut && thread->told_ns == thread->now.at_ns &&
+		    thread->now.state == STATE_BLOCKED && !thread->now.ready_ns && !control.tell_all &&
+		    out.told.tid % REFRESH_PASSES != control.refresh) {
+			out.told.kind = TOLD_SAME;
+			bpf_seq_write(ctx->meta->seq, &out.told, sizeof(out.told));
+			return 0;
+		}
+		if (thread && read_thread(thread, &out.times, cut)) {
+			out.told.kind = TOLD_TIMES;
+			length = sizeof(out);
+			if (thread->cut_ns != cut && missed_a_switch(task, &out.times, cut))
+				out.times.flags |= TIMES_BROKEN;
+		} else if (thread) {
+			out.told.kind = TOLD_TORN;
+		}
+	}
+	fill_record(&out.task, task);
+	out.task.flags |= flags;
+	// Fails only when the buffer is full; the kernel then calls again for the same task with an empty one.
+	if (bpf_seq_write(ctx->meta->seq, &out, length) == 0 && thread && out.told.kind == TOLD_TIMES)
+		thread->told_ns = out.times.at_ns;
+	return 0;
+}
+
+// How a CPU stood at the cut. Global, so that the verifier looks at it once and not for each CPU.
+__noinline int show_cpu(__u32 number)
+{
+	__u64 cut = control.cut_ns;
+	volatile __u64 *changes, *cut_ns;
+	struct cpu *cpu = cpu_at(number);
+	struct rq *rq;
+	__u32 current;
+
+	if (!cpu)
+		return 0;
+	changes = &cpu->changes;
+	cut_ns = &cpu->cut_ns;
+	for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+		__u64 before = *changes;
+
+		FENCE();
+		if (*cut_ns != cut) {
+			copy_times(&cpu->shown, &cpu->now);
+			rq = (void *)cpu->rq;
+			current = rq ? BPF_CORE_READ(rq, curr, pid) : cpu->shown.tid;
+			finish_cpu(&cpu->shown, cpu, cut, current);
+			FENCE();
+			if (*cut_ns != cut && !(before & 1) && *changes == before) {
+				cpu->is_torn = 0;
+				return 0;
+			}
+		}
+		FENCE();
+		if (*cut_ns == cut) {
+			copy_times(&cpu->shown, &cpu->cut);
+			cpu->is_torn = 0;
+			return 0;
+		}
+	}
+	cpu->is_torn = 1;
+	return 0;
+}
+
+SEC("iter/task")
+int each_task(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	__u8 flags = 0;
+
+	if (!task)
+		return 0;
+	// The first tasks bring all CPUs along.
+	if (probes & PROBE_SCHED && ctx->meta->seq_num * CPUS_A_TASK < control.cpus) {
+		__u32 first = ctx->meta->seq_num * CPUS_A_TASK;
+
+		for (__u32 at = 0; at < CPUS_A_TASK && first + at < control.cpus; at++)
+			show_cpu(first + at);
+	}
+	if (has_ended(task)) {
+		if (task->pid != task->tgid || task->signal->nr_threads <= 1)
+			return 0;
+		flags = RECORD_ENDED_LEADER;
+	}
+	return tell(ctx, task, flags);
+}

@@ -1,0 +1,166 @@
+// The books of each thread. Takes in: switches, wakeups, births. Gives out: `struct thread` in task storage, in which
+// run + runnable + blocked adds up to the thread's lifetime. Why: task storage goes with the task, costs one look-up
+// and frees itself; the iterator reads it in passing.
+//
+// cpumon-model/src/sched.rs is the same state machine in Rust, transition by transition, under scenario tests.
+#pragma once
+
+#include "cpus.h"
+#include "waits.h"
+
+struct thread {
+	__u64 changes; // odd while `now` changes
+	__u64 cut_ns; // the cut of `cut`
+	struct thread_times now;
+	struct thread_times cut; // as of the cut
+	__u64 told_ns; // `now.at_ns` when user space was told in full
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+// A thread that is seen for the first time goes on from the kernel's own counters. `state` begins at `now`.
+static __noinline int create_thread(struct task_struct *task, __u64 now, __u8 state, __u16 reason, __u16 cpu)
+{
+	__u64 cut = control.cut_ns;
+	struct thread thread = {
+		.cut_ns = now > cut ? cut : 0,
+		.now = {
+			.at_ns = now,
+			.run_ns = task->se.sum_exec_runtime,
+			.voluntary_switches = task->nvcsw,
+			.involuntary_switches = task->nivcsw,
+			.delay_preempt_ns = task->sched_info.run_delay,
+			.cpu = cpu,
+			.reason = reason,
+			.state = state,
+		},
+	};
+
+	thread.cut = thread.now;
+	bpf_task_storage_get(&threads, task, &thread, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	return 0;
+}
+
+// The first transition after a cut keeps how the thread stood at it.
+static __noinline int save_thread(struct thread *thread, __u64 cut)
+{
+	if (!thread)
+		return 0;
+	__builtin_memcpy(&thread->cut, &thread->now, sizeof(thread->cut));
+	FENCE();
+	thread->cut_ns = cut;
+	FENCE();
+	return 0;
+}
+
+static __always_inline void begin_thread(struct thread *thread, __u64 now, __u64 cut)
+{
+	begin_change(&thread->changes);
+	if (thread->cut_ns != cut && now > cut)
+		save_thread(thread, cut);
+}
+
+// prev leaves its CPU. `own`: what of its slice is its own.
+static __always_inline struct thread *switch_out(struct task_struct *task, __u64 now, __u64 cut, __u64 own, bool sleeps,
+						__u32 state, __u16 cpu)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	__u16 reason = 0;
+
+	if (probes & PROBE_WAITS && sleeps)
+		reason = wait_reason(task, state);
+	if (!thread) {
+		create_thread(task, now, sleeps ? STATE_BLOCKED : STATE_READY, reason, cpu);
+		return NULL;
+	}
+	begin_thread(thread, now, cut);
+	if (thread->now.state == STATE_RUNNING)
+		thread->now.run_ns += own;
+	else
+		thread->now.flags |= TIMES_BROKEN;
+	thread->now.at_ns = later(now, thread->now.at_ns);
+	thread->now.ready_ns = 0;
+	thread->now.cpu = cpu;
+	thread->now.reason = reason;
+	if (sleeps) {
+		thread->now.state = STATE_BLOCKED;
+		thread->now.voluntary_switches += 1;
+	} else {
+		thread->now.state = STATE_READY;
+		thread->now.involuntary_switches += 1;
+	}
+	end_change(&thread->changes);
+	return thread;
+}
+
+// It was runnable for so long, most of it in the queue of the CPU where it became so.
+static __always_inline void book_delay(struct thread_times *times, struct cpu *here, __u64 delay, __u64 cut, __u16 cpu)
+{
+	if (times->longest_cut != (__u32)cut) {
+		times->longest_cut = cut;
+		times->longest_delay_ns = delay;
+	} else if (delay > times->longest_delay_ns) {
+		times->longest_delay_ns = delay;
+	}
+	if (times->cpu == cpu) {
+		here->now.queue_ns += delay;
+	} else {
+		struct cpu *there = cpu_at(times->cpu);
+
+		if (there)
+			__sync_fetch_and_add(&there->pulled_ns, delay);
+	}
+}
+
+// next gets the CPU.
+static __always_inline void switch_in(struct task_struct *task, struct cpu *here, __u64 now, __u64 cut, __u16 cpu)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread_times *times;
+
+	if (!thread) {
+		create_thread(task, now, STATE_RUNNING, 0, cpu);
+		return;
+	}
+	begin_thread(thread, now, cut);
+	times = &thread->now;
+	if (times->state == STATE_BLOCKED) {
+		__u64 ready = times->ready_ns ? lesser(later(times->ready_ns, times->at_ns), now) : now;
+		__u64 blocked = since(ready, times->at_ns), delay = since(now, ready);
+
+		times->blocked_ns += blocked;
+		if (probes & PROBE_WAITS)
+			book_wait(times, blocked);
+		times->delay_wakeup_ns += delay;
+		book_delay(times, here, delay, cut, cpu);
+	} else if (times->state == STATE_READY) {
+		__u64 delay = since(now, times->at_ns);
+
+		times->delay_preempt_ns += delay;
+		book_delay(times, here, delay, cut, cpu);
+	} else {
+		times->flags |= TIMES_BROKEN;
+	}
+	times->at_ns = later(now, times->at_ns);
+	times->ready_ns = 0;
+	times->cpu = cpu;
+	times->state = STATE_RUNNING;
+	end_change(&thread->changes);
+}
+
+// It became runnable: no more than a mark, for the switch that follows or the iterator. It needs no copy at a cut, for
+// whoever reads it compares it with the cut.
+static __always_inline void wake(struct task_struct *task)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+
+	if (!thread || thread->now.state != STATE_BLOCKED)
+		return;
+	thread->now.cpu = cpu_of(task);
+	thread->now.ready_ns = bpf_ktime_get_ns();
+}

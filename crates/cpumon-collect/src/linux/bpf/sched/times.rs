@@ -1,0 +1,235 @@
+//! A thread's times, brought to the instant of the cut. In: [`ThreadTimes`] as the probe keeps them. Out: the same up to the
+//! cut, the open delay or wait included; [`SchedTimes`]. Why: the probe books a span when it ends; a snapshot shows what has
+//! passed of it.
+
+use cpumon_model::{SchedTimes, Waits};
+
+use super::super::records::ThreadTimes;
+use super::reasons::{OTHER, reason_of};
+
+/// States of [`ThreadTimes`]; records.h: `STATE_*`.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TimesState {
+    None,
+    Blocked,
+    Ready,
+    Running,
+}
+
+/// What the iterator says of a thread; records.h: `TOLD_*`.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// It did not move since it was told last.
+    Same,
+    /// A record without times.
+    Task,
+    /// A record with times.
+    Times,
+    /// A record whose times could not be read whole.
+    Torn,
+}
+
+impl Told {
+    pub(crate) fn from_code(code: u32) -> Option<Self> {
+        [Self::Same, Self::Task, Self::Times, Self::Torn].get((code as usize).checked_sub(1)?).copied()
+    }
+}
+
+/// records.h: `STATE_RUNNING`.
+const RUNNING: u8 = 3;
+/// records.h: `TIMES_BROKEN`.
+const BROKEN: u8 = 1;
+
+impl ThreadTimes {
+    pub(crate) fn state(&self) -> TimesState {
+        match self.state {
+            1 => TimesState::Blocked,
+            2 => TimesState::Ready,
+            3 => TimesState::Running,
+            _ => TimesState::None,
+        }
+    }
+
+    /// Whether its switches tell all of it.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.state() != TimesState::None && self.flags & BROKEN == 0
+    }
+
+    /// From here on the kernel's own counters stand for it.
+    pub(crate) fn give_up(&mut self) {
+        self.flags |= BROKEN;
+    }
+
+    /// Books the open delay or wait up to the cut; the longest delay becomes that of the interval since `previous_cut_ns`.
+    /// Returns the open delay. A blocked thread can be closed again at the next cut, if it did not move.
+    pub(crate) fn close(&mut self, previous_cut_ns: u64, cut_ns: u64) -> u64 {
+        self.forget_earlier_delays(previous_cut_ns);
+        if self.ready_ns > cut_ns {
+            self.ready_ns = 0;
+        }
+        let mut delay_ns = 0;
+        match self.state() {
+            TimesState::Blocked => {
+                let until = if self.ready_ns == 0 { cut_ns } else { self.ready_ns };
+                self.wait_until(until);
+                if self.ready_ns != 0 {
+                    delay_ns = cut_ns.saturating_sub(self.at_ns);
+                    self.delay_wakeup_ns = self.delay_wakeup_ns.saturating_add(delay_ns);
+                }
+            }
+            TimesState::Ready => {
+                delay_ns = cut_ns.saturating_sub(self.at_ns);
+                self.delay_preempt_ns = self.delay_preempt_ns.saturating_add(delay_ns);
+            }
+            TimesState::Running | TimesState::None => {}
+        }
+        self.longest_delay_ns = self.longest_delay_ns.max(delay_ns);
+        delay_ns
+    }
+
+    /// It was given a CPU at `at_ns`, and no event told.
+    pub(crate) fn come(&mut self, previous_cut_ns: u64, at_ns: u64) {
+        if matches!(self.state(), TimesState::Blocked | TimesState::Ready) {
+            self.close(previous_cut_ns, at_ns);
+            (self.state, self.at_ns, self.ready_ns) = (RUNNING, at_ns, 0);
+        }
+    }
+
+    /// Leaves the longest delay only if it is of the interval since this cut.
+    pub(crate) fn forget_earlier_delays(&mut self, previous_cut_ns: u64) {
+        if self.longest_cut != lower_half(previous_cut_ns) {
+            self.longest_delay_ns = 0;
+        }
+    }
+
+    fn wait_until(&mut self, until: u64) {
+        let waited = until.saturating_sub(self.at_ns);
+        self.at_ns = self.at_ns.max(until);
+        self.blocked_ns = self.blocked_ns.saturating_add(waited);
+        if self.reason == 0 {
+            return;
+        }
+        let (named, other) = self.reasons.split_at(self.reasons.len() - 1);
+        let slot = named.iter().position(|known| *known == self.reason || *known == 0);
+        let slot = slot.unwrap_or(named.len());
+        debug_assert_eq!(other.len(), 1);
+        self.reasons[slot] = if slot == named.len() { OTHER } else { self.reason };
+        self.wait_ns[slot] = self.wait_ns[slot].saturating_add(waited);
+    }
+
+    /// As the model has it.
+    pub(crate) fn to_sched(self, migrations: u32) -> SchedTimes {
+        if !self.is_whole() {
+            return SchedTimes::default();
+        }
+        let is_asleep = self.state() == TimesState::Blocked && self.ready_ns == 0;
+        let mut waits = Waits::default();
+        for (reason, ns) in self.reasons.into_iter().zip(self.wait_ns).filter(|(reason, _)| *reason != 0) {
+            waits.add(reason_of(reason), ns);
+        }
+        SchedTimes {
+            delay_after_wakeup_ns: self.delay_wakeup_ns,
+            blocked_ns: self.blocked_ns,
+            wakeups: self.voluntary_switches.saturating_sub(is_asleep.into()),
+            migrations: migrations.into(),
+            longest_delay_ns: self.longest_delay_ns,
+            waits,
+            open_wait: if is_asleep { reason_of(self.reason) } else { reason_of(0) },
+        }
+    }
+
+    /// Takes away what passed under another identity.
+    pub(crate) fn subtract(&mut self, base: &Self) {
+        let take = |from: &mut u64, part: u64| *from = from.saturating_sub(part);
+        take(&mut self.run_ns, base.run_ns);
+        take(&mut self.delay_wakeup_ns, base.delay_wakeup_ns);
+        take(&mut self.delay_preempt_ns, base.delay_preempt_ns);
+        take(&mut self.blocked_ns, base.blocked_ns);
+        take(&mut self.voluntary_switches, base.voluntary_switches);
+        take(&mut self.involuntary_switches, base.involuntary_switches);
+        for (reason, ns) in self.reasons.iter().zip(&mut self.wait_ns) {
+            if let Some(at) = base.reasons.iter().position(|known| known == reason && *reason != 0) {
+                take(ns, base.wait_ns[at]);
+            }
+        }
+    }
+}
+
+/// As the probe keeps it.
+#[expect(clippy::cast_possible_truncation, reason = "the lower half is wanted")]
+fn lower_half(cut_ns: u64) -> u32 {
+    cut_ns as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_model::WaitReason;
+
+    use super::*;
+
+    const BLOCKED: u8 = 1;
+    const READY: u8 = 2;
+
+    /// On x86-64.
+    const FUTEX: u16 = 0x10ca;
+
+    fn asleep(at_ns: u64, reason: u16) -> ThreadTimes {
+        ThreadTimes { at_ns, reason, state: BLOCKED, voluntary_switches: 1, ..ThreadTimes::default() }
+    }
+
+    #[test]
+    fn an_open_wait_counts_up_to_each_cut() {
+        let mut times = asleep(100, FUTEX);
+        assert_eq!(times.close(50, 150), 0);
+        let sched = times.to_sched(0);
+        assert_eq!((sched.blocked_ns, sched.waits.of(WaitReason::syscall(202)), sched.wakeups), (50, 50, 0));
+        assert_eq!(sched.open_wait, WaitReason::syscall(202));
+        times.close(150, 170);
+        assert_eq!((times.blocked_ns, times.to_sched(0).waits.total_ns()), (70, 70));
+    }
+
+    #[test]
+    fn a_wakeup_before_the_cut_ends_the_wait_and_one_after_it_does_not() {
+        let mut woken = ThreadTimes { ready_ns: 120, ..asleep(100, 0x1000) };
+        assert_eq!(woken.close(50, 150), 30);
+        let sched = woken.to_sched(0);
+        assert_eq!((sched.blocked_ns, sched.delay_after_wakeup_ns, sched.wakeups), (20, 30, 1));
+        assert_eq!((sched.open_wait, sched.longest_delay_ns), (WaitReason::NONE, 30));
+        let mut later = ThreadTimes { ready_ns: 160, ..asleep(100, 0x1000) };
+        assert_eq!(later.close(50, 150), 0);
+        assert_eq!((later.blocked_ns, later.to_sched(0).wakeups), (50, 0));
+    }
+
+    #[test]
+    fn the_longest_delay_is_of_this_interval() {
+        let of = |longest_cut| ThreadTimes {
+            longest_cut,
+            longest_delay_ns: 70,
+            state: READY,
+            at_ns: 140,
+            ..ThreadTimes::default()
+        };
+        let closed = |mut times: ThreadTimes| {
+            times.close(50, 150);
+            (times.longest_delay_ns, times.delay_preempt_ns)
+        };
+        assert_eq!((closed(of(50)), closed(of(40))), ((70, 10), (10, 10)));
+    }
+
+    #[test]
+    fn a_full_table_leaves_the_open_wait_to_other() {
+        let mut times = asleep(100, 0x1000 | 9);
+        times.reasons = [0x1001, 0x1002, 0x1003, 0x1004, 0x1005, 0];
+        times.close(50, 150);
+        assert_eq!(times.to_sched(0).waits.of(WaitReason::OTHER), 50);
+    }
+
+    #[test]
+    fn what_is_not_watched_or_broken_tells_nothing() {
+        let mut broken = asleep(100, 0x1000);
+        broken.give_up();
+        broken.close(50, 150);
+        assert_eq!(broken.to_sched(0), SchedTimes::default());
+        assert!(!ThreadTimes::default().is_whole());
+    }
+}

@@ -1,0 +1,109 @@
+// Wait reasons. Takes in: a task that goes to sleep. Gives out: WAIT_* with a system call's number, and the table of a
+// thread's waits. Why: "blocked" helps nobody; "blocked in futex" does.
+#pragma once
+
+#include "cut.h"
+
+// Class in the upper four bits, the machine's system call number in the lower twelve.
+#define WAIT_SYSCALL 0x1000
+#define WAIT_DISK 0x2000 // counted by the kernel as waiting for a disk (in_iowait)
+#define WAIT_UNINTERRUPTIBLE 0x3000 // any other uninterruptible sleep, with the system call; 0x3fff: in none
+#define WAIT_FAULT 0x4000 // in a page fault or another exception
+#define WAIT_STOPPED 0x5000
+#define WAIT_TRACED 0x6000
+#define WAIT_KERNEL_THREAD 0x7000
+#define WAIT_EXIT 0x8000
+#define WAIT_OTHER 0x9000
+#define WAIT_NO_SYSCALL 0xfff
+#define WAIT_MAX_SYSCALL 0xffe
+
+#define TS_COMPAT 0x0002
+
+// -1: in none; -2: not one that can be named.
+static __always_inline long syscall_of(struct task_struct *task)
+{
+#if defined(__TARGET_ARCH_x86)
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+
+	if (bpf_core_field_exists(task->thread_info.status) && task->thread_info.status & TS_COMPAT)
+		return -2;
+	return regs->orig_ax < 0 ? -1 : regs->orig_ax;
+#elif defined(__TARGET_ARCH_arm64)
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+
+	return regs->syscallno < 0 ? -1 : regs->syscallno;
+#else
+	return -2;
+#endif
+}
+
+static __always_inline __u16 wait_reason(struct task_struct *task, __u32 state)
+{
+	bool is_uninterruptible = (state & (TASK_UNINTERRUPTIBLE | TASK_NOLOAD)) == TASK_UNINTERRUPTIBLE;
+	long number;
+
+	if (state & TASK_DEAD)
+		return WAIT_EXIT;
+	if (state & TASK_STOPPED)
+		return WAIT_STOPPED;
+	if (state & TASK_TRACED)
+		return WAIT_TRACED;
+	if (is_uninterruptible && BPF_CORE_READ_BITFIELD(task, in_iowait))
+		return WAIT_DISK;
+	if (task->flags & PF_KTHREAD)
+		return WAIT_KERNEL_THREAD;
+	number = syscall_of(task);
+	if (number < 0)
+		return number == -2 ? WAIT_OTHER : is_uninterruptible ? WAIT_UNINTERRUPTIBLE | WAIT_NO_SYSCALL : WAIT_FAULT;
+	if (number > WAIT_MAX_SYSCALL)
+		return WAIT_OTHER;
+	return (is_uninterruptible ? WAIT_UNINTERRUPTIBLE : WAIT_SYSCALL) | number;
+}
+
+// The last slot is for "other" alone.
+#define NAMED_SLOTS (WAIT_SLOTS - 1)
+
+// Not in the table. When that is full, the shortest makes room and goes to "other", unless the new one is shorter still.
+static __noinline int book_new_wait(struct thread_times *times, __u16 reason, __u64 ns)
+{
+	__u32 shortest = 0;
+
+	if (!times)
+		return 0;
+	for (__u32 slot = 0; slot < NAMED_SLOTS; slot++) {
+		if (times->reasons[slot] == 0) {
+			times->reasons[slot] = reason;
+			times->wait_ns[slot] = ns;
+			return 0;
+		}
+		if (times->wait_ns[slot] < times->wait_ns[shortest])
+			shortest = slot;
+	}
+	times->reasons[NAMED_SLOTS] = WAIT_OTHER;
+	if (ns > times->wait_ns[shortest] && reason != WAIT_OTHER) {
+		times->wait_ns[NAMED_SLOTS] += times->wait_ns[shortest];
+		times->reasons[shortest] = reason;
+		times->wait_ns[shortest] = ns;
+	} else {
+		times->wait_ns[NAMED_SLOTS] += ns;
+	}
+	return 0;
+}
+
+static __always_inline void book_wait(struct thread_times *times, __u64 ns)
+{
+	__u16 reason = times->reason;
+
+	if (times->reasons[0] == reason)
+		times->wait_ns[0] += ns;
+	else if (times->reasons[1] == reason)
+		times->wait_ns[1] += ns;
+	else if (times->reasons[2] == reason)
+		times->wait_ns[2] += ns;
+	else if (times->reasons[3] == reason)
+		times->wait_ns[3] += ns;
+	else if (times->reasons[4] == reason)
+		times->wait_ns[4] += ns;
+	else
+		book_new_wait(times, reason, ns);
+}

@@ -1,0 +1,168 @@
+//! The task iterator. In: its link. Out: one [`TaskRecord`] for each thread of the host. Why: one pass over all threads
+//! inside the kernel costs a twentieth of reading a file for each.
+
+use std::io::{ErrorKind, Read};
+
+use libbpf_rs::{Iter, Link};
+
+use super::records::{PLAIN_RECORD_BYTES, TaskRecord, ToldHead, read_plain};
+use super::sched::Told;
+use crate::CollectError;
+
+/// Bytes asked for in one read. The kernel hands out at most what fits its own buffer of 8 pages (`bpf_seq_read`), so
+/// more than that brings no fewer reads.
+const READ_BYTES: usize = 64 << 10;
+
+/// What was odd about a pass.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Oddities {
+    /// Bytes that made no record, or a thread said to be the same that nobody knew.
+    pub(crate) malformed: usize,
+    /// Threads without times of their own although the switches are watched, or whose times could not be read.
+    pub(crate) untracked: u64,
+}
+
+/// A loaded iterator.
+pub(crate) struct TaskIterator {
+    link: Link,
+    buffer: Box<[u8]>,
+}
+
+impl TaskIterator {
+    /// Nothing runs until [`TaskIterator::read`].
+    pub(crate) fn new(link: Link) -> Self {
+        Self { link, buffer: vec![0; READ_BYTES].into() }
+    }
+
+    /// Replaces `into` by a record for each live thread, in the kernel's order (ascending by tid). `before`: the records of
+    /// the last pass, ascending by tid; a thread that did not move since is taken from there.
+    pub(crate) fn read(
+        &mut self,
+        before: &[TaskRecord],
+        into: &mut Vec<TaskRecord>,
+    ) -> Result<Oddities, CollectError> {
+        let failed = |operation| move |error| CollectError::Bpf { operation, error };
+        let mut iterator = Iter::new(&self.link)
+            .map_err(|error| std::io::Error::other(error.to_string()))
+            .map_err(failed("start the task iterator"))?;
+        into.clear();
+        let mut take = Take { before, into, oddities: Oddities::default() };
+        loop {
+            match iterator.read(&mut self.buffer) {
+                Ok(0) => return Ok(take.oddities),
+                Ok(bytes) => take.all(self.buffer.get(..bytes).unwrap_or_default()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(failed("read the task iterator")(error)),
+            }
+        }
+    }
+}
+
+/// Takes records from bytes.
+struct Take<'a> {
+    /// Those of the last pass that were not passed by yet.
+    before: &'a [TaskRecord],
+    into: &'a mut Vec<TaskRecord>,
+    oddities: Oddities,
+}
+
+impl Take<'_> {
+    fn all(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let Some(rest) = self.one(bytes).and_then(|length| bytes.get(length..)) else {
+                self.oddities.malformed += bytes.len();
+                return;
+            };
+            bytes = rest;
+        }
+    }
+
+    /// Returns how many bytes it took.
+    fn one(&mut self, bytes: &[u8]) -> Option<usize> {
+        let head: ToldHead = read_plain(bytes)?;
+        let rest = bytes.get(size_of::<ToldHead>()..)?;
+        let length = match Told::from_code(head.kind)? {
+            Told::Same => {
+                match self.known(head.tid) {
+                    Some(same) => self.into.push(same),
+                    None => self.oddities.malformed += 1,
+                }
+                0
+            }
+            Told::Times => {
+                self.into.push(read_plain(rest)?);
+                size_of::<TaskRecord>()
+            }
+            told @ (Told::Task | Told::Torn) => {
+                let mut task = TaskRecord::from_plain_bytes(rest)?;
+                if told == Told::Torn {
+                    self.oddities.untracked += 1;
+                    self.stand_in(&mut task);
+                }
+                self.into.push(task);
+                PLAIN_RECORD_BYTES
+            }
+        };
+        Some(size_of::<ToldHead>() + length)
+    }
+
+    /// The record of the last pass.
+    fn known(&mut self, tid: u32) -> Option<TaskRecord> {
+        let passed = self.before.iter().take_while(|task| task.tid < tid).count();
+        self.before = self.before.get(passed..)?;
+        self.before.iter().take_while(|task| task.tid == tid).find(|task| task.missed == 0).copied()
+    }
+
+    /// A thread whose times changed at every look keeps those of the last pass.
+    fn stand_in(&mut self, task: &mut TaskRecord) {
+        if let Some(known) = self.known(task.tid).filter(|known| known.start_ns == task.start_ns) {
+            task.times = known.times;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(kind: u32, tid: u32) -> Vec<u8> {
+        [kind.to_ne_bytes(), tid.to_ne_bytes()].concat()
+    }
+
+    fn plain(tid: u32) -> Vec<u8> {
+        let mut bytes = vec![0; PLAIN_RECORD_BYTES];
+        bytes[64..68].copy_from_slice(&tid.to_ne_bytes());
+        bytes
+    }
+
+    fn take(before: &[TaskRecord], bytes: &[u8]) -> (Vec<u32>, Oddities) {
+        let mut into = Vec::new();
+        let mut take = Take { before, into: &mut into, oddities: Oddities::default() };
+        take.all(bytes);
+        let oddities = take.oddities;
+        (into.iter().map(|task| task.tid).collect(), oddities)
+    }
+
+    fn known(tid: u32, missed: u16) -> TaskRecord {
+        TaskRecord { tid, missed, run_ns: 7, ..TaskRecord::default() }
+    }
+
+    #[test]
+    fn a_thread_that_did_not_move_is_taken_from_the_last_pass() {
+        let before = [known(3, 0), known(5, 1), known(5, 0), known(9, 0)];
+        let bytes = [head(2, 4), plain(4), head(1, 5), head(1, 9)].concat();
+        assert_eq!(take(&before, &bytes), (vec![4, 5, 9], Oddities::default()));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_counted() {
+        let (tids, oddities) = take(&[], &[head(1, 5), head(2, 4), plain(4)].concat());
+        assert_eq!((tids, oddities.malformed), (vec![4], 1));
+        let (tids, oddities) = take(&[], &[head(2, 4), plain(4), head(77, 5), plain(5)].concat());
+        assert_eq!((tids, oddities.malformed), (vec![4], 8 + PLAIN_RECORD_BYTES));
+        let (tids, oddities) = take(&[], &head(2, 4));
+        assert_eq!((tids, oddities.malformed), (vec![], 8));
+        let (tids, oddities) = take(&[], &[head(4, 6), plain(6)].concat());
+        assert_eq!((tids, oddities.untracked), (vec![6], 1));
+    }
+}
