@@ -9,7 +9,7 @@ use std::time::Duration;
 use cpumon_model::{HostId, HostStatus, Interval};
 
 use crate::cursor::Cursor;
-use crate::feed::{FeedError, HistoryPoint, Seek, Task};
+use crate::feed::{FeedError, HistoryPoint, Play, Seek, Tape, Task};
 use crate::options::Options;
 use crate::rows::Rows;
 use crate::text;
@@ -24,6 +24,8 @@ pub enum Request {
     Quit,
     /// Shows another moment: call [`Feed::seek`](crate::Feed::seek), then [`App::on_seek`].
     Seek(Seek),
+    /// Plays a recording, or stops it, or changes its speed: call [`Feed::play`](crate::Feed::play), then [`App::on_tape`].
+    Play(Play),
     /// Goes to the moment that this text means: call [`Feed::parse_time`](crate::Feed::parse_time), then [`App::go_to`].
     GoTo(String),
     /// Shows another host: call [`Feed::select`](crate::Feed::select).
@@ -102,6 +104,8 @@ pub struct App {
     pub(crate) newest: Option<Arc<Interval>>,
     pub(crate) shown: Option<Arc<Interval>>,
     pub(crate) clock: Clock,
+    /// How the recording on screen is played, if it is one.
+    pub(crate) tape: Option<Tape>,
     pub(crate) rows: Rows,
     pub(crate) cursor: Cursor,
     pub(crate) mode: Mode,
@@ -141,6 +145,7 @@ impl App {
             newest: None,
             shown: None,
             clock: Clock::Live,
+            tape: None,
             rows: Rows::default(),
             cursor: Cursor::default(),
             mode: Mode::Grid,
@@ -163,6 +168,7 @@ impl App {
 
     /// Takes in a newer interval of the selected host. While paused or in the past it is kept, not shown.
     pub fn on_interval(&mut self, interval: Arc<Interval>) {
+        self.forget_if_rewound(&interval);
         self.trail.push(&interval);
         self.seen.push(&interval);
         self.recent.push(Arc::clone(&interval));
@@ -204,6 +210,26 @@ impl App {
         self.is_dirty |= self.problem.take().is_some();
     }
 
+    /// Takes in how the feed's recording is played.
+    pub fn on_tape(&mut self, tape: Option<Tape>) {
+        self.is_dirty |= self.tape != tape;
+        let is_playing = |tape: Option<Tape>| tape.is_some_and(|tape| tape.is_playing);
+        if is_playing(tape) && !is_playing(self.tape) {
+            self.clock = Clock::Live;
+        }
+        self.tape = tape;
+    }
+
+    /// A recording that was wound back is seen anew: nothing of it counts twice.
+    fn forget_if_rewound(&mut self, interval: &Interval) {
+        let is_later = |newest: &Arc<Interval>| newest.end.wall_ns >= interval.end.wall_ns;
+        if self.tape.is_some() && self.newest.as_ref().is_some_and(is_later) {
+            self.trail = Trail::default();
+            self.recent = Recent::default();
+            self.seen = Seen::default();
+        }
+    }
+
     /// Something to tell the user; stays until the next key.
     pub fn on_notice(&mut self, text: String) {
         self.notice = Some(text);
@@ -217,6 +243,9 @@ impl App {
             (Ok(None), Seek::At(wall_ns)) => {
                 self.on_notice(format!("no data is kept of {}", text::utc_seconds(wall_ns)));
             }
+            (Ok(None), Seek::After(_)) if self.tape.is_some() => {
+                self.on_notice("this is the end of the recording".into());
+            }
             (Ok(None), Seek::Before(_)) => self.on_notice("no earlier data is kept".into()),
             (Ok(None), Seek::After(_)) => {
                 self.go_live();
@@ -228,7 +257,7 @@ impl App {
 
     /// Goes to a moment, ns since the UNIX epoch; a request where the intervals at hand do not reach it.
     pub fn go_to(&mut self, wall_ns: i64) -> Option<Request> {
-        match self.recent.at(wall_ns) {
+        match self.recent.at(wall_ns).filter(|_| self.tape.is_none()) {
             Some(interval) => {
                 self.show_past(interval);
                 None

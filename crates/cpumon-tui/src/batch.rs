@@ -80,6 +80,7 @@ fn wait(feed: &mut dyn Feed, options: &BatchOptions) -> Result<Option<Arc<Interv
     while !options.stop.load(Ordering::Relaxed) {
         match (feed.poll(), failing_since.take()) {
             (Ok(Some(interval)), _) => return Ok(Some(interval)),
+            (Ok(None), _) if feed.tape().is_some_and(|tape| tape.is_at_end) => return Ok(None),
             (Ok(None), _) => {}
             (Err(error), Some((since, _))) if since.elapsed() > PATIENCE => {
                 return Err(TuiError::Feed(error));

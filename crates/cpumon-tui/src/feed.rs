@@ -23,6 +23,28 @@ pub enum Seek {
     After(i64),
 }
 
+/// How a recording is played.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Tape {
+    /// It moves on by itself.
+    pub is_playing: bool,
+    /// There is nothing behind what was handed out last.
+    pub is_at_end: bool,
+    /// 1: in its own time; 2: twice as fast.
+    pub speed: f64,
+}
+
+/// What to do with a recording.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Play {
+    /// Play if it stands still, else stop.
+    Toggle,
+    /// Twice as fast.
+    Faster,
+    /// Half as fast.
+    Slower,
+}
+
 /// A process or a thread of the selected host.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Task {
@@ -75,6 +97,17 @@ pub trait Feed {
     fn seek(&mut self, to: Seek) -> Result<Option<Arc<Interval>>, FeedError> {
         let _ = to;
         Ok(None)
+    }
+
+    /// How the feed's recording is played; `None` for a feed that is live. A recording stops at [`Feed::seek`], and
+    /// [`Feed::poll`] goes on from there when it plays.
+    fn tape(&self) -> Option<Tape> {
+        None
+    }
+
+    /// Plays or stops a recording, or changes its speed.
+    fn play(&mut self, command: Play) {
+        let _ = command;
     }
 
     /// What a task did in each interval that is kept of the selected host and ends in `wall_ns`, ascending, one point an

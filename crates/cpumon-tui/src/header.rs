@@ -67,6 +67,12 @@ fn duration(interval: &Interval) -> i64 {
 }
 
 fn clock_label(app: &App) -> (String, Style) {
+    match app.tape {
+        Some(tape) if tape.is_at_end => return ("END".into(), app.theme.not_live()),
+        Some(tape) if tape.is_playing => return (format!("PLAYING {}x", tape.speed), app.theme.live()),
+        Some(_) => return ("STOPPED".into(), app.theme.not_live()),
+        None => {}
+    }
     match (app.clock, app.age) {
         (Clock::Paused, _) => ("PAUSED".into(), app.theme.not_live()),
         (Clock::Past, _) => ("PAST".into(), app.theme.not_live()),

@@ -41,6 +41,7 @@ const KEYS: &[(&str, &str)] = &[
     ("[  ]", "one interval back, forth"),
     ("b", "go to a moment"),
     ("l", "back to live"),
+    ("Space  +  -  l", "of a recording: play and stop, faster, slower, to its end"),
     ("h", "choose a host"),
     ("e", "write the rows on screen into a CSV file in the current directory"),
     ("q  F10  Ctrl-C", "quit"),

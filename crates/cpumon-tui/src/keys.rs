@@ -7,7 +7,7 @@ use crate::app::{App, Clock, Mode, PLOT_MINUTES, Pane, Prompt, Request};
 use crate::columns::{Col, choose};
 use crate::cursor::Move;
 use crate::export::export;
-use crate::feed::Seek;
+use crate::feed::{Play, Seek};
 use crate::rows::{Fold, RowKind};
 use crate::text::contains;
 use crate::view::{Layout, RowId, Unit};
@@ -47,6 +47,10 @@ impl App {
             }
             KeyCode::Char('b') => self.mode = Mode::Prompt(Prompt::GoTo, String::new()),
             KeyCode::Char('e') => return self.export_request(),
+            KeyCode::Char(' ') if self.tape.is_some() => return Some(Request::Play(Play::Toggle)),
+            KeyCode::Char('+') if self.tape.is_some() => return Some(Request::Play(Play::Faster)),
+            KeyCode::Char('-') if self.tape.is_some() => return Some(Request::Play(Play::Slower)),
+            KeyCode::Char('l') if self.tape.is_some() => return Some(Request::Seek(Seek::Before(i64::MAX))),
             KeyCode::Char(' ') => self.pause(),
             KeyCode::Char('[') => return self.step_back(),
             KeyCode::Char(']') => return self.step_forward(),
@@ -162,6 +166,9 @@ impl App {
         let Some(end) = self.shown_wall_ns() else {
             return Some(Request::Seek(Seek::Before(i64::MAX)));
         };
+        if self.tape.is_some() {
+            return Some(Request::Seek(Seek::Before(end)));
+        }
         match self.recent.before(end) {
             Some(interval) => self.show_past(interval),
             None => return Some(Request::Seek(Seek::Before(end))),
@@ -171,6 +178,9 @@ impl App {
 
     fn step_forward(&mut self) -> Option<Request> {
         let end = self.shown_wall_ns()?;
+        if self.tape.is_some() {
+            return Some(Request::Seek(Seek::After(end)));
+        }
         if self.clock == Clock::Live {
             self.on_notice("this is the newest interval".into());
             return None;

@@ -38,6 +38,6 @@ mod view;
 
 pub use app::{App, Request};
 pub use batch::batch;
-pub use feed::{Feed, FeedError, HistoryPoint, Seek, Task};
+pub use feed::{Feed, FeedError, HistoryPoint, Play, Seek, Tape, Task};
 pub use options::{BatchFormat, BatchOptions, Options, TuiError};
 pub use run::run;

@@ -83,6 +83,7 @@ impl<'a> Screens<'a> {
         }
         while !self.options.stop.load(Ordering::Relaxed) {
             self.take_intervals();
+            self.app.on_tape(self.feed.tape());
             self.refresh_hosts();
             self.refresh_names();
             self.refresh_history();
@@ -192,6 +193,10 @@ impl<'a> Screens<'a> {
         match request {
             Request::Quit => return true,
             Request::Seek(to) => self.seek(to),
+            Request::Play(command) => {
+                self.feed.play(command);
+                self.app.on_tape(self.feed.tape());
+            }
             Request::GoTo(text) => match self.feed.parse_time(&text, self.app.shown_wall_ns()) {
                 Ok(wall_ns) => {
                     if let Some(Request::Seek(to)) = self.app.go_to(wall_ns) {

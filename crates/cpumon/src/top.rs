@@ -12,7 +12,7 @@ use crate::cli::{BatchForm, HTTP_URL, TopArgs};
 use crate::client::{Client, ClientError};
 use crate::clock;
 use crate::exit::{Outcome, Usage};
-use crate::feeds::{LocalFeed, RemoteFeed, StoreFeed};
+use crate::feeds::{LocalFeed, RemoteFeed, ReplayFeed, StoreFeed};
 use crate::paths::{explain, store_for_reading};
 use crate::screen;
 use crate::signals::Signals;
@@ -48,6 +48,9 @@ fn check(args: &TopArgs) -> Result<(), Usage> {
 }
 
 fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed + Send>> {
+    if let Some(dir) = &args.replay {
+        return Ok(Box::new(ReplayFeed::open(dir, !args.batch)?));
+    }
     let host = args.host.as_deref();
     match host {
         Some(name) if args.at.is_none() && args.store.is_none() => remote_or_store(args, name),

@@ -1,9 +1,11 @@
 //! Where the screens get their data: this machine ([`LocalFeed`]), a receiver elsewhere ([`RemoteFeed`]), this process's own
-//! receiver ([`HubFeed`]), or a store ([`StoreFeed`]). In: samples, HTTP, memory, a file. Out: [`cpumon_tui::Feed`].
+//! receiver ([`HubFeed`]), a store ([`StoreFeed`]), or a log ([`ReplayFeed`]). In: samples, HTTP, memory, files. Out:
+//! [`cpumon_tui::Feed`].
 
 mod hub;
 mod local;
 mod remote;
+mod replay;
 mod store;
 
 use cpumon_tui::FeedError;
@@ -14,6 +16,7 @@ use jiff::{Timestamp, Zoned};
 pub use hub::HubFeed;
 pub use local::LocalFeed;
 pub use remote::RemoteFeed;
+pub use replay::ReplayFeed;
 pub use store::StoreFeed;
 
 use crate::when;

@@ -152,3 +152,36 @@ impl Source for MadeUp {
         Ok(())
     }
 }
+
+/// Writes a log of made-up snapshots, as an agent does, but at once.
+pub fn write_log(dir: &std::path::Path, snapshots: u64, max_bytes: u64) {
+    use cpumon_link::spool::{Kept, Spool, SpoolOptions, SyncPolicy};
+    use cpumon_model::{HostInfo, Interval};
+    use cpumon_wire::spool::Origin;
+    use cpumon_wire::v2::{Encoder, EncoderOptions};
+    let mut source = MadeUp::new(5, BootId([1; 16]));
+    let origin = Origin { host: HOST, boot: source.boot };
+    let info = HostInfo { host: HOST, boot: source.boot, hostname: "made-up".into(), ..HostInfo::default() };
+    let options = SpoolOptions { max_bytes, sync: SyncPolicy::AtEnd, ..SpoolOptions::new(dir.into()) };
+    let mut spool = Spool::open(&options, origin).unwrap();
+    let options = EncoderOptions {
+        max_datagram: 65_000,
+        full_snapshots: 1,
+        is_lossless: true,
+        stream: std::fs::read_dir(dir).unwrap().count() as u64,
+        ..EncoderOptions::default()
+    };
+    let mut encoder = Encoder::new(options);
+    let (mut before, mut now) = (Snapshot::default(), Snapshot::default());
+    let mut frames = cpumon_wire::Datagrams::new();
+    for _ in 0..snapshots {
+        source.snapshot(&mut now).unwrap();
+        if spool.wants_full() {
+            encoder.begin_anew();
+        }
+        let is_full = encoder.is_next_full();
+        encoder.encode(&info, &now, &Interval::between(&before, &now), &mut frames);
+        assert_eq!(spool.append(now.end.wall_ns, is_full, frames.as_slice()), Kept::Kept);
+        std::mem::swap(&mut before, &mut now);
+    }
+}

@@ -4,6 +4,7 @@ mod cli;
 mod faults;
 mod log;
 mod made_up;
+mod replay;
 mod serve;
 mod support;
 mod terminal;

@@ -1,0 +1,147 @@
+//! A log that is played: every interval in order, any moment of it, the same as a store that took it over shows.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cpumon::feeds::{ReplayFeed, StoreFeed};
+use cpumon_model::Interval;
+use cpumon_tui::{Feed, Play, Seek, Task};
+
+use crate::made_up::write_log;
+use crate::support::{ok, run, text};
+
+fn log(snapshots: u64, max_bytes: u64) -> (tempfile::TempDir, std::path::PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    write_log(&path, snapshots, max_bytes);
+    (dir, path)
+}
+
+/// Everything that a feed hands out until its end.
+fn all(feed: &mut ReplayFeed) -> Vec<Arc<Interval>> {
+    let mut intervals = Vec::new();
+    while !feed.tape().unwrap().is_at_end {
+        intervals.extend(feed.poll().unwrap());
+    }
+    intervals
+}
+
+fn run_ns(interval: &Interval) -> i64 {
+    interval.processes.iter().map(|row| row.delta.run_ns).sum()
+}
+
+#[test]
+fn a_log_plays_every_interval_in_order() {
+    for (snapshots, max_bytes) in [(400, 2 << 20), (400, 300_000)] {
+        let (_dir, path) = log(snapshots, max_bytes);
+        let segments = std::fs::read_dir(&path).unwrap().count() - 2;
+        assert!(segments >= 2, "{segments}");
+        let intervals = all(&mut ReplayFeed::open(&path, false).unwrap());
+        assert_eq!(intervals.last().unwrap().sequence, snapshots - 1);
+        assert!(intervals.windows(2).all(|pair| {
+            pair[0].sequence + 1 == pair[1].sequence
+                && pair[0].end == pair[1].begin
+                && pair[1].flags.is_empty()
+        }));
+        assert_eq!(intervals[0].sequence == 1, max_bytes > 1 << 20);
+    }
+}
+
+#[test]
+fn any_moment_shows_what_a_store_shows_that_took_the_log_over() {
+    let (dir, path) = log(400, 2 << 20);
+    let store = dir.path().join("s.db");
+    ok(&["import", &path.display().to_string(), "--store", &store.display().to_string()]);
+    let mut feed = ReplayFeed::open(&path, false).unwrap();
+    let mut kept = StoreFeed::open(&store, None, "").unwrap();
+    let intervals = all(&mut ReplayFeed::open(&path, false).unwrap());
+    let (first, last) = (intervals[0].begin.wall_ns, intervals.last().unwrap().end.wall_ns);
+    let mut moments = vec![first - 1, first, first + 1, last, last + 1, i64::MAX];
+    moments.extend(intervals.iter().step_by(37).flat_map(|interval| {
+        let end = interval.end.wall_ns;
+        [end - 1, end, end + 1, end - interval.duration_ns().cast_signed() / 2]
+    }));
+    for wall_ns in moments {
+        for to in [Seek::At(wall_ns), Seek::Before(wall_ns), Seek::After(wall_ns)] {
+            let (played, stored) = (feed.seek(to).unwrap(), kept.seek(to).unwrap());
+            let told = |found: &Option<Arc<Interval>>| {
+                found.as_ref().map(|interval| (interval.sequence, run_ns(interval), interval.ledger))
+            };
+            assert_eq!(told(&played), told(&stored), "{to:?}");
+        }
+    }
+    let middle = &intervals[200];
+    let task = Task::Process(middle.processes.iter().find(|row| row.delta.run_ns > 0).unwrap().key);
+    let range = middle.end.wall_ns - 300_000_000..middle.end.wall_ns;
+    assert_eq!(feed.history(task, range.clone()).unwrap(), kept.history(task, range).unwrap());
+}
+
+#[test]
+fn it_stops_steps_and_goes_on_from_where_it_stands() {
+    let (_dir, path) = log(50, 64 << 20);
+    let mut feed = ReplayFeed::open(&path, false).unwrap();
+    let third = (0..3).map(|_| feed.poll().unwrap().unwrap()).last().unwrap();
+    assert_eq!(third.sequence, 3);
+    feed.play(Play::Toggle);
+    assert_eq!(feed.poll().unwrap(), None);
+    assert_eq!(feed.seek(Seek::Before(third.end.wall_ns)).unwrap().unwrap().sequence, 2);
+    assert_eq!(feed.seek(Seek::After(third.end.wall_ns)).unwrap().unwrap().sequence, 4);
+    assert_eq!(feed.poll().unwrap(), None, "going to a moment stops it");
+    feed.play(Play::Toggle);
+    assert_eq!(feed.poll().unwrap().unwrap().sequence, 5);
+    assert_eq!(feed.seek(Seek::Before(i64::MAX)).unwrap().unwrap().sequence, 49);
+    assert_eq!(feed.seek(Seek::After(i64::MAX)).unwrap(), None);
+}
+
+#[test]
+fn it_plays_in_its_own_time_and_faster() {
+    let (_dir, path) = log(40, 64 << 20);
+    let mut feed = ReplayFeed::open(&path, true).unwrap();
+    for _ in 0..8 {
+        feed.play(Play::Slower);
+    }
+    assert!(feed.tape().unwrap().speed >= 0.05);
+    assert!(feed.poll().unwrap().is_some(), "the first at once");
+    assert_eq!(feed.poll().unwrap(), None, "the next one in its time");
+    for _ in 0..30 {
+        feed.play(Play::Faster);
+    }
+    assert!((1_000.0..2_000.0).contains(&feed.tape().unwrap().speed));
+    let begin = Instant::now();
+    let mut count = 1;
+    while !feed.tape().unwrap().is_at_end && begin.elapsed() < Duration::from_secs(10) {
+        count += feed.poll().unwrap().iter().count();
+    }
+    assert_eq!(count, 39);
+}
+
+#[test]
+fn what_is_written_meanwhile_is_played_too() {
+    let (_dir, path) = log(10, 64 << 20);
+    let mut feed = ReplayFeed::open(&path, false).unwrap();
+    assert_eq!(all(&mut feed).len(), 9);
+    write_log(&path, 5, 64 << 20);
+    let begin = Instant::now();
+    let mut more = Vec::new();
+    while more.len() < 5 && begin.elapsed() < Duration::from_secs(10) {
+        more.extend(feed.poll().unwrap());
+    }
+    // The agent was started anew: one interval without length says so.
+    assert_eq!(
+        more.iter().map(|interval| interval.duration_ns() > 0).collect::<Vec<_>>(),
+        [false, true, true, true, true]
+    );
+}
+
+#[test]
+fn batch_mode_prints_a_log_to_its_end() {
+    let (_dir, path) = log(12, 64 << 20);
+    let path = path.display().to_string();
+    let lines = ok(&["top", "-b", "-o", "json", "--replay", &path]);
+    assert_eq!(lines.lines().count(), 11);
+    assert_eq!(ok(&["top", "-b", "-o", "json", "-n", "3", "--replay", &path]).lines().count(), 3);
+    let wrong = run(&["top", "-b", "--replay", &path, "--host", "x"]);
+    assert_eq!(wrong.status.code(), Some(2), "{}", text(&wrong.stderr));
+    let none = run(&["top", "-b", "--replay", "/nonexistent"]);
+    assert!(none.status.code() == Some(1) && text(&none.stderr).contains("/nonexistent"));
+}
