@@ -42,6 +42,24 @@ export class Receiver {
     throw new Error('the local agent did not report');
   }
 
+  /** Waits until the store holds so many seconds of the local machine. */
+  async hasRecorded(seconds: number): Promise<void> {
+    const host = await this.local();
+    for (let turn = 0; turn < 200; turn += 1) {
+      const answer = (await (await fetch(`${this.url}/api/v1/hosts/${host}/series?points=10`)).json()) as { kept: { first_ns: string; last_ns: string } | null };
+      if (answer.kept && Number(BigInt(answer.kept.last_ns) - BigInt(answer.kept.first_ns)) > seconds * 1e9) return;
+      await new Promise((resolve) => setTimeout(resolve, 250));
+    }
+    throw new Error('the store holds nothing');
+  }
+
+  /** Key of a process that is at work: the receiver itself. */
+  async someProcess(): Promise<string> {
+    const answer = (await (await fetch(`${this.url}/api/v1/hosts/${await this.local()}/at?limit=20000`)).json()) as { processes: { columns: { key: string[]; pid: number[] } } };
+    const { key, pid } = answer.processes.columns;
+    return key[pid.indexOf(this.serve?.pid ?? 0)] ?? '';
+  }
+
   async stop(): Promise<void> {
     const { serve } = this;
     this.serve = null;

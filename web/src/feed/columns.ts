@@ -3,7 +3,7 @@
 
 /** Raw counters of a task, in the order in which they are kept. */
 export const COUNTERS = [
-  'run_ns', 'user_ns', 'system_ns', 'run_delay_ns', 'blocked_ns', 'longest_delay_ns',
+  'run_ns', 'user_ns', 'system_ns', 'run_delay_ns', 'blocked_ns', 'longest_run_delay_ns',
   'voluntary_switches', 'involuntary_switches', 'wakeups', 'migrations', 'thread_rows',
   'nice', 'last_cpu',
 ] as const;
@@ -35,8 +35,8 @@ export const GRID_COLUMNS: readonly GridColumn[] = [
   { id: 'system', title: 'system', explains: 'system_ns', counter: 'system_ns', unit: 'share', width: 62, rank: 7, help: 'Run time in kernel mode, in the unit of utilization.' },
   { id: 'ready', title: 'ready %', explains: 'run_delay_ns', counter: 'run_delay_ns', unit: 'share', width: 66, rank: 2, help: 'Runnable, but waiting for a CPU; percent of the interval, summed over threads.' },
   { id: 'blocked', title: 'blocked %', explains: 'blocked_ns', counter: 'blocked_ns', unit: 'share', width: 78, rank: 10, help: 'Neither running nor runnable; percent of the interval, summed over threads.' },
-  { id: 'wait', title: 'waits for', explains: 'waits', unit: 'text', width: 130, rank: 8, help: 'The wait reason with the largest part of the blocked time.' },
-  { id: 'longest', title: 'max delay', explains: 'longest_delay_ns', counter: 'longest_delay_ns', unit: 'ns', width: 78, rank: 11, help: 'The longest single wait for a CPU within the interval.' },
+  { id: 'wait', title: 'waits for', explains: 'wait_reason', unit: 'text', width: 130, rank: 8, help: 'The wait reason with the largest part of the blocked time.' },
+  { id: 'longest', title: 'max delay', explains: 'longest_run_delay_ns', counter: 'longest_run_delay_ns', unit: 'ns', width: 78, rank: 11, help: 'The longest single wait for a CPU within the interval.' },
   { id: 'vcsw', title: 'vcsw/s', explains: 'voluntary_switches', counter: 'voluntary_switches', unit: 'per_s', width: 66, rank: 12, help: 'Voluntary switches a second: it left the CPU to wait.' },
   { id: 'icsw', title: 'icsw/s', explains: 'involuntary_switches', counter: 'involuntary_switches', unit: 'per_s', width: 66, rank: 13, help: 'Involuntary switches a second: it was pushed off the CPU while runnable.' },
   { id: 'wakeups', title: 'wakes/s', explains: 'wakeups', counter: 'wakeups', unit: 'per_s', width: 70, rank: 17, help: 'Wakeups a second.' },
@@ -52,7 +52,7 @@ export const GRID_COLUMNS: readonly GridColumn[] = [
 
 /** Whether a source that measures these counters fills the column. */
 export function isMeasured(column: GridColumn, measured: readonly string[]): boolean {
-  const needs = column.id === 'wait' ? 'waits' : column.counter;
+  const needs = column.id === 'wait' ? 'wait_reason' : column.counter;
   return needs === undefined || OF_THREADS.has(needs) || measured.includes(needs);
 }
 

@@ -8,7 +8,7 @@ import { Stream } from './stream';
 import { Tasks, type Task } from './tasks';
 import { Texts, ViewMaker, type Spec, type View } from './view';
 
-const MODES = ['user_ns', 'nice_ns', 'system_ns', 'irq_ns', 'softirq_ns', 'steal_ns', 'iowait_ns', 'idle_ns'];
+const MODES = ['user_ns', 'nice_ns', 'system_ns', 'irq_ns', 'softirq_ns', 'steal_ns', 'iowait_ns', 'idle_ns', 'run_queue_mean'];
 const MOST_OPEN = 64;
 
 const tasks = new Tasks();
@@ -168,7 +168,7 @@ function headOf(snapshot: Snapshot, bytes: number): Head {
     summary: snapshot.summary,
     cpus: cpusOf(snapshot),
     irqs: irqsOf(snapshot),
-    measured: COUNTERS.filter((name) => has(snapshot.processes, name)).concat(has(snapshot.processes, 'waits') ? ['waits' as never] : []),
+    measured: [...COUNTERS, 'wait_reason'].filter((name) => has(snapshot.processes, name)),
     ownPct: ownOf(snapshot),
     bytes,
   };

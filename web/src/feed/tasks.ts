@@ -20,7 +20,7 @@ export interface Task {
   /** Counters of the newest interval in the order of COUNTERS; NaN is no data. */
   counters: Float64Array;
   state: string;
-  /** Wait reasons, the largest first, and what they took. */
+  /** What it was blocked by for most of the time, and for how long; of a group by reason, the longest first. */
   waits: [string, number][];
   /** Number of the newest snapshot that lists it. */
   seen: number;
@@ -163,7 +163,8 @@ function taskReader(table: Table): (task: Task, row: number, turn: number) => vo
   const life = texts(table, 'life');
   const flags = texts(table, 'flags');
   const state = texts(table, 'state');
-  const waits = getter(table, 'waits');
+  const reason = texts(table, 'wait_reason');
+  const waited = numbers(table, 'wait_ns');
   return (task, row, turn) => {
     for (let at = 0; at < columns.length; at += 1) task.counters[at] = columns[at]!(row);
     const word = life(row);
@@ -171,23 +172,8 @@ function taskReader(table: Table): (task: Task, row: number, turn: number) => vo
     task.flags = flags(row);
     if (task.flags !== '') task.marks |= ODD;
     task.state = state(row);
-    task.waits = readWaits(waits(row));
+    const why = reason(row);
+    task.waits = why === '' ? [] : [[why, waited(row) || 0]];
     task.seen = turn;
   };
-}
-
-/** `{"futex": 12}`, `[["futex", 12]]` or the columns table's text `futex=12|disk=3`. */
-export function readWaits(value: unknown): [string, number][] {
-  let pairs: [string, number][] = [];
-  if (typeof value === 'string') {
-    pairs = value.split('|').map((part) => {
-      const at = part.lastIndexOf('=');
-      return [part.slice(0, at), Number(part.slice(at + 1))];
-    });
-  } else if (Array.isArray(value)) {
-    pairs = value.filter((pair): pair is [string, number] => Array.isArray(pair) && pair.length === 2);
-  } else if (value && typeof value === 'object') {
-    pairs = Object.entries(value as Record<string, number>);
-  }
-  return pairs.filter(([reason, ns]) => reason !== '' && Number.isFinite(ns)).sort((a, b) => b[1] - a[1]);
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Snapshot } from '../lib/api';
 import type { Value } from '../lib/table';
 import { COUNTER, NUMBER_AT, NUMBERS } from './columns';
-import { readWaits, Tasks } from './tasks';
+import { Tasks } from './tasks';
 import { IS_THREAD, OPEN, sum, Texts, ViewMaker, type Spec } from './view';
 
 const SECOND = 1e9;
@@ -43,12 +43,13 @@ describe('tasks', () => {
     expect([...tasks.processes.keys()]).toEqual(['9-9']);
   });
 
-  it('reads wait reasons in every form', () => {
-    const wanted = [['futex', 9], ['disk', 2]];
-    expect(readWaits({ disk: 2, futex: 9 })).toEqual(wanted);
-    expect(readWaits([['disk', 2], ['futex', 9]])).toEqual(wanted);
-    expect(readWaits('disk=2|futex=9')).toEqual(wanted);
-    expect(readWaits(null)).toEqual([]);
+  it('knows what a task waited for, and forgets it when the task did nothing', () => {
+    const tasks = new Tasks();
+    tasks.apply(snapshot({ key: ['1-5'], pid: [1], name: ['a'], run_ns: [1], wait_reason: ['futex'], wait_ns: [9] }), true);
+    expect(tasks.processes.get('1-5')?.waits).toEqual([['futex', 9]]);
+    tasks.apply(snapshot({ key: ['2-6'], pid: [2], name: ['b'], run_ns: [1], wait_reason: [''], wait_ns: [0] }), true);
+    expect(tasks.processes.get('1-5')?.waits).toEqual([]);
+    expect(tasks.processes.get('2-6')?.waits).toEqual([]);
   });
 });
 
@@ -101,10 +102,10 @@ describe('view', () => {
 it('sums what is known, and takes the largest of the longest delays', () => {
   const [a, b] = [new Float64Array(13).fill(NaN), new Float64Array(13).fill(NaN)];
   a[COUNTER.run_ns] = 1;
-  a[COUNTER.longest_delay_ns] = 5;
-  b[COUNTER.longest_delay_ns] = 7;
+  a[COUNTER.longest_run_delay_ns] = 5;
+  b[COUNTER.longest_run_delay_ns] = 7;
   const total = sum([a, b]);
   expect(total[COUNTER.run_ns]).toBe(1);
-  expect(total[COUNTER.longest_delay_ns]).toBe(7);
+  expect(total[COUNTER.longest_run_delay_ns]).toBe(7);
   expect(total[COUNTER.user_ns]).toBeNaN();
 });

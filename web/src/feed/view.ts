@@ -292,7 +292,7 @@ export function sum(parts: Float64Array[]): Float64Array {
       const value = part[at]!;
       if (Number.isNaN(value)) continue;
       const before = total[at]!;
-      const isLongest = at === COUNTER.longest_delay_ns;
+      const isLongest = at === COUNTER.longest_run_delay_ns;
       total[at] = Number.isNaN(before) ? value : isLongest ? Math.max(before, value) : before + value;
     }
   }

@@ -74,12 +74,49 @@ export interface TaskLine {
   kind: string;
   key: string;
   name: string;
+  first_ms: number | null;
+  last_ms: number | null;
   columns: Record<string, Line>;
   max_run_ns_per_s?: Line;
 }
 
 export interface Lines extends Buckets {
   lines: TaskLine[];
+}
+
+export interface WaitLine {
+  reason: string;
+  total_ns: number;
+  values: Line;
+}
+
+export interface ProcessPage extends Lines {
+  process: Record<string, string | number | boolean | null>;
+  waits?: WaitLine[];
+}
+
+export interface MatrixRow {
+  /** Null for all processes of a name. */
+  key: string | null;
+  name: string;
+  total_ns: number;
+  first_ms: number | null;
+  last_ms: number | null;
+  life?: string;
+  values: Line;
+}
+
+export interface Matrix extends Buckets {
+  total: number;
+  rows: MatrixRow[];
+  other: Line;
+}
+
+export interface Sums {
+  grain: string;
+  covered_ns: number;
+  capacity_ns: number | null;
+  processes: Table;
 }
 
 /** An answer that is not the one asked for, in the receiver's words. */

@@ -1,21 +1,24 @@
 // Where the user is. In: the address. Out: view, host and settings, and back. Why: every state has a link.
 
-export type ViewName = 'fleet' | 'live';
+export type ViewName = 'fleet' | 'live' | 'history' | 'process' | 'landscape' | 'export';
 
 export interface Place {
   view: ViewName;
   host: string;
+  /** Process key, of the process view. */
+  process: string;
   query: Record<string, string>;
 }
 
-const HOST_VIEWS: readonly string[] = ['live'];
+const HOST_VIEWS: readonly string[] = ['live', 'history', 'landscape', 'export'];
 
 export function parse(path: string, search: string): Place {
   const parts = path.split('/').filter((part) => part !== '').map(safeDecode);
   const query = Object.fromEntries(new URLSearchParams(search));
-  const [kind = '', host = '', view = 'live'] = parts;
-  if (kind !== 'host' || host === '') return { view: 'fleet', host: '', query };
-  return { view: HOST_VIEWS.includes(view) ? (view as ViewName) : 'live', host, query };
+  const [kind = '', host = '', view = 'live', process = ''] = parts;
+  if (kind !== 'host' || host === '') return { view: 'fleet', host: '', process: '', query };
+  if (view === 'process' && process) return { view, host, process, query };
+  return { view: HOST_VIEWS.includes(view) ? (view as ViewName) : 'live', host, process: '', query };
 }
 
 function safeDecode(part: string): string {
@@ -26,11 +29,11 @@ function safeDecode(part: string): string {
   }
 }
 
-export function href(place: { view: ViewName; host?: string; query?: Record<string, string | undefined> }): string {
-  const { view, host = '', query = {} } = place;
+export function href(place: { view: ViewName; host?: string; process?: string; query?: Record<string, string | undefined> }): string {
+  const { view, host = '', process = '', query = {} } = place;
   const path =
     view === 'fleet' ? '/'
-    : `/host/${encodeURIComponent(host)}${view === 'live' ? '' : `/${view}`}`;
+    : `/host/${encodeURIComponent(host)}${view === 'live' ? '' : `/${view}`}${view === 'process' ? `/${encodeURIComponent(process)}` : ''}`;
   const words = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== undefined && entry[1] !== '');
   const search = new URLSearchParams(words).toString();
   return search ? `${path}?${search}` : path;

@@ -74,6 +74,34 @@ function path(
     .join('');
 }
 
+export interface Heat {
+  times: readonly number[];
+  widthS: number;
+  rows: readonly { name: string; values: readonly (number | null)[] }[];
+  most: number;
+}
+
+export function heatSvg(heat: Heat, color: (share: number) => string, zone: Zone, title: string): string {
+  const left = 200;
+  const rowHeight = 16;
+  const height = TOP + heat.rows.length * rowHeight + BOTTOM;
+  const cell = (WIDTH - left - 12) / Math.max(heat.times.length, 1);
+  const parts: string[] = [];
+  heat.rows.forEach((row, nth) => {
+    const top = TOP + nth * rowHeight;
+    parts.push(`<text x="${left - 8}" y="${top + 12}" text-anchor="end">${escapeXml(row.name.slice(0, 30))}</text>`);
+    row.values.forEach((value, at) => {
+      if (value === null || value <= 0) return;
+      parts.push(`<rect x="${(left + at * cell).toFixed(1)}" y="${top}" width="${(cell + 0.3).toFixed(1)}" height="${rowHeight - 1}" fill="${color(value / heat.most)}"/>`);
+    });
+  });
+  for (let tick = 0; tick <= 6; tick += 1) {
+    const at = Math.min(Math.floor((heat.times.length * tick) / 6), heat.times.length - 1);
+    parts.push(`<text x="${left + at * cell}" y="${height - 8}" text-anchor="middle">${clock((heat.times[at] ?? NaN) * 1000, zone)}</text>`);
+  }
+  return svg(parts, height, title);
+}
+
 function svg(parts: string[], height: number, title: string): string {
   return (
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" font-family="Inter, system-ui, sans-serif" font-size="12" fill="#3c4854">` +

@@ -4,7 +4,8 @@ import { feed } from '../feed/feed.svelte';
 import type { Head } from '../feed/messages';
 import { ask, hostPath, type Gap, type Lines, type Series } from './api';
 import { MODES } from './modes';
-import { nsOf } from './format';
+import { msOf, nsOf } from './format';
+import { holesOf } from './shares';
 
 /** Points of the past. */
 const MOST_POINTS = 720;
@@ -87,7 +88,7 @@ export class Trace {
       return { ...task, values: join(past, this.lines.find((line) => line.key === task.key)?.values) };
     });
     this.modes = modes;
-    this.gaps = series.gaps;
+    this.gaps = holesOf(series, series.kept ? { firstMs: msOf(series.kept.first_ns), lastMs: msOf(series.kept.last_ns) } : null);
     this.times = [...times, ...after];
   }
 

@@ -1,0 +1,44 @@
+// An answer that is on its way. In: a question that may change. Out: loading, the answer, or why there is none.
+// Why: every view of the past has the same three states, and only the newest question may be answered.
+import { Problem } from './api';
+
+export interface Refusal {
+  status: number;
+  title: string;
+  detail: string;
+}
+
+export class Asked<T> {
+  answer = $state.raw<T | null>(null);
+  refusal = $state.raw<Refusal | null>(null);
+  busy = $state(false);
+  private controller: AbortController | null = null;
+
+  async ask(question: (signal: AbortSignal) => Promise<T>): Promise<void> {
+    this.controller?.abort();
+    const mine = new AbortController();
+    this.controller = mine;
+    this.busy = true;
+    try {
+      const answer = await question(mine.signal);
+      if (this.controller !== mine) return;
+      this.answer = answer;
+      this.refusal = null;
+    } catch (error) {
+      if (this.controller !== mine) return;
+      this.answer = null;
+      this.refusal = refusalOf(error);
+    }
+    this.busy = false;
+  }
+
+  stop(): void {
+    this.controller?.abort();
+    this.controller = null;
+  }
+}
+
+export function refusalOf(error: unknown): Refusal {
+  if (error instanceof Problem) return { status: error.status, title: error.title, detail: [error.detail, error.how].filter((text) => text !== '').join(' ') };
+  return { status: 0, title: 'Receiver lost', detail: error instanceof Error ? error.message : 'The receiver does not answer.' };
+}

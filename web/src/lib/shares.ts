@@ -1,0 +1,54 @@
+// Lines of the past as percent. In: sums a bucket. Out: percent of one CPU; null where nothing was measured.
+import type { Buckets, Gap, Line, Series } from './api';
+import { LEDGER, MODES, type Part } from './modes';
+
+/** ns in a bucket as percent of the time that was measured in it. */
+export function shareOf(values: Line | undefined, buckets: Pick<Buckets, 'covered_ns'>, divide = 1): Line {
+  return buckets.covered_ns.map((covered, at) => {
+    const value = values?.[at];
+    return covered > 0 && value !== null && value !== undefined ? (value * 100) / covered / divide : null;
+  });
+}
+
+/** Ends of the buckets, seconds: an interval belongs to the bucket in which it ends. */
+export function timesOf(buckets: Pick<Buckets, 't_ms' | 'width_ns'>): number[] {
+  return buckets.t_ms.map((ms) => (ms + buckets.width_ns / 1e6) / 1000);
+}
+
+/** Largest busy share within single intervals of each bucket. */
+export function busiest(series: Series, divide = 1): Line {
+  const most = series.columns['busy_ns']?.max ?? [];
+  return series.covered_ns.map((covered, at) => {
+    const value = most[at];
+    return covered > 0 && value !== null && value !== undefined ? value / 1e7 / divide : null;
+  });
+}
+
+/** What a time line stacks: CPU modes; where only sums are kept, the ledger's lines. */
+export function partsOf(series: Series): Part[] {
+  const ran = (part: Part): boolean => (series.columns[part.name]?.sum ?? []).some((ns) => (ns ?? 0) > 0);
+  const hasModes = series.columns['user_ns'] !== undefined;
+  const parts = hasModes ? MODES : LEDGER.filter((part) => part.label !== 'idle');
+  return parts.filter((part, at) => at === 0 || part.label === 'system' || ran(part));
+}
+
+/** Holes with reasons: those that the receiver names, and points without data that no hole explains. */
+export function holesOf(buckets: Pick<Buckets, 't_ms' | 'width_ns' | 'covered_ns' | 'gaps'>, kept: { firstMs: number; lastMs: number } | null = null): Gap[] {
+  const width = buckets.width_ns / 1e6;
+  const holes: Gap[] = [...buckets.gaps];
+  let open: Gap | null = null;
+  buckets.covered_ns.forEach((ns, at) => {
+    const [begin, end] = [buckets.t_ms[at]!, buckets.t_ms[at]! + width];
+    const isTold = buckets.gaps.some((gap) => gap.begin_ms < end && gap.end_ms > begin);
+    if (ns > 0 || isTold) open = null;
+    else {
+      const reason = kept && end <= kept.firstMs + width ? 'before the first data' : kept && begin >= kept.lastMs - width ? 'no data yet' : 'no data';
+      if (open && open.reason === reason) open.end_ms = end;
+      else {
+        open = { begin_ms: begin, end_ms: end, intervals: 0, reason };
+        holes.push(open);
+      }
+    }
+  });
+  return holes;
+}

@@ -1,0 +1,83 @@
+// The 3D picture. In: rows by time. Out: bars that turn. Why: a chunk of its own, so that no other view pays for ECharts GL.
+import { Bar3DChart } from 'echarts-gl/charts';
+import { Grid3DComponent } from 'echarts-gl/components';
+import { VisualMapContinuousComponent } from 'echarts/components';
+import { init, use, type EChartsType } from 'echarts/core';
+import { CanvasRenderer } from 'echarts/renderers';
+import { clock, visible, type Zone } from '../lib/format';
+import { heatColor } from '../lib/heat';
+
+use([Bar3DChart, Grid3DComponent, VisualMapContinuousComponent, CanvasRenderer]);
+
+export interface Pointed {
+  name: string;
+  seconds: number;
+  value: number;
+}
+
+interface Data {
+  times: readonly number[];
+  rows: readonly { key: string; name: string; values: readonly (number | null)[] }[];
+  most: number;
+  zone: Zone;
+}
+
+export interface Landscape3d {
+  draw: (data: Data) => void;
+  canvas: () => HTMLCanvasElement | null;
+  close: () => void;
+}
+
+export function open(box: HTMLElement, ink: { text: string; line: string; dark: boolean }, onpoint: (what: Pointed | null) => void): Landscape3d {
+  const probe = document.createElement('canvas').getContext('webgl');
+  if (!probe) throw new Error('This browser has no WebGL.');
+  probe.getExtension('WEBGL_lose_context')?.loseContext();
+  const chart: EChartsType = init(box, null, { renderer: 'canvas' });
+  let shown: Data | null = null;
+  const resize = new ResizeObserver(() => chart.resize());
+  resize.observe(box);
+  chart.on('mouseover', (event) => {
+    const value = (event as { value?: unknown }).value;
+    if (!shown || !Array.isArray(value)) return;
+    const [column, row, height] = value as number[];
+    onpoint({ name: shown.rows[row!]?.name ?? '', seconds: shown.times[column!] ?? NaN, value: height! });
+  });
+  chart.on('mouseout', () => onpoint(null));
+  return {
+    draw: (data) => {
+      shown = data;
+      chart.setOption(optionOf(data, ink), { notMerge: shown === null });
+    },
+    // ECharts GL draws on a layer of its own, the one with the picture.
+    canvas: () => Array.from(box.querySelectorAll('canvas')).at(-1) ?? null,
+    close: () => {
+      resize.disconnect();
+      chart.dispose();
+    },
+  };
+}
+
+function optionOf({ times, rows, most, zone }: Data, ink: { text: string; line: string; dark: boolean }): Record<string, unknown> {
+  const bars: [number, number, number][] = [];
+  rows.forEach((row, y) => row.values.forEach((value, x) => {
+    if (value !== null && value > 0) bars.push([x, y, value]);
+  }));
+  const axis = {
+    axisLine: { lineStyle: { color: ink.line } }, axisLabel: { color: ink.text, fontSize: 12, margin: 12, lineHeight: 18, fontFamily: 'Inter, system-ui, sans-serif' },
+    splitLine: { lineStyle: { color: ink.line } }, axisTick: { show: false }, nameTextStyle: { color: ink.text, fontSize: 12 }, axisPointer: { show: false },
+  };
+  const every = Math.max(1, Math.floor(times.length / 6));
+  return {
+    animation: false,
+    visualMap: { show: false, min: 0, max: most, dimension: 2, inRange: { color: [0.02, 0.15, 0.4, 0.7, 1].map((share) => heatColor(share, ink.dark)) } },
+    xAxis3D: { ...axis, type: 'category', name: '', data: times.map((time) => clock(time * 1000, zone)), axisLabel: { ...axis.axisLabel, interval: (at: number) => at % every === 0 } },
+    yAxis3D: { ...axis, type: 'category', name: '', data: rows.map((row) => visible(row.name).slice(0, 24)), axisLabel: { ...axis.axisLabel, interval: 0 } },
+    zAxis3D: { ...axis, type: 'value', name: '', min: 0, splitNumber: 4 },
+    grid3D: {
+      boxWidth: 230, boxDepth: 120, boxHeight: 62, top: -20, environment: 'none',
+      viewControl: { alpha: 26, beta: 28, distance: 250, center: [8, -12, 0], minDistance: 80, maxDistance: 420, autoRotate: false, rotateSensitivity: 1.2, animation: false },
+      light: { main: { intensity: 0.75, alpha: 40, beta: 30, shadow: false }, ambient: { intensity: 0.38 } },
+    },
+    series: [{ type: 'bar3D', shading: 'lambert', bevelSize: 0, barSize: [Math.max(0.6, (230 / Math.max(times.length, 1)) * 0.92), Math.max(1, (120 / Math.max(rows.length, 1)) * 0.7)], data: bars, emphasis: { label: { show: false }, itemStyle: { color: ink.dark ? '#fff' : '#e09a10' } } }],
+  };
+}

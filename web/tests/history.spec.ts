@@ -1,0 +1,134 @@
+// The past, by what a user sees and does: time line, one instant, gaps, two spans, one process, landscape, files.
+import { AxeBuilder } from '@axe-core/playwright';
+import type { Page } from '@playwright/test';
+import { readFile } from 'node:fs/promises';
+import { expect, HOSTILE, test, type Receiver } from './receiver';
+
+/** The last minute of the measured machine; waits until there is something in it. */
+async function openPast(page: Page, receiver: Receiver, view: string, query = ''): Promise<void> {
+  await receiver.hasRecorded(6);
+  const now = Date.now();
+  await page.goto(`${receiver.url}/host/${await receiver.local()}/${view}?since=${now - 60_000}&until=${now}${query}`);
+}
+
+const rows = (page: Page) => page.getByRole('treegrid').locator('[data-key]');
+const shownTime = (page: Page) => page.getByRole('region', { name: 'host', exact: true }).locator('.when');
+const timeLine = (page: Page) => page.getByRole('region', { name: 'time line' });
+
+test('a click on the time line shows the processes and threads of that instant', async ({ page, receiver }) => {
+  await openPast(page, receiver, 'history');
+  await expect(rows(page).first()).toBeVisible();
+  const before = await shownTime(page).innerText();
+  const box = await timeLine(page).locator('.u-over').boundingBox();
+  if (!box) throw new Error('no time line');
+  await page.mouse.click(box.x + box.width * 0.97, box.y + box.height / 2);
+  await expect(shownTime(page)).not.toHaveText(before);
+  const link = page.url();
+  const instant = await shownTime(page).innerText();
+  await page.goto('about:blank');
+  await page.goto(link);
+  await expect(shownTime(page)).toHaveText(instant);
+});
+
+test('drag zooms, back returns, keys step, a hole says why', async ({ page, receiver }) => {
+  await openPast(page, receiver, 'history');
+  await expect(rows(page).first()).toBeVisible();
+  const wide = page.url();
+  const box = await timeLine(page).locator('.u-over').boundingBox();
+  if (!box) throw new Error('no time line');
+  await page.mouse.move(box.x + box.width * 0.6, box.y + 30);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.9, box.y + 30, { steps: 5 });
+  await page.mouse.up();
+  await expect(timeLine(page)).toContainText(/· 1\d\.\d s/);
+  await page.goBack();
+  await expect.poll(() => new URL(page.url()).searchParams.get('since')).toBe(new URL(wide).searchParams.get('since'));
+  const instant = await shownTime(page).innerText();
+  await page.locator('body').click({ position: { x: 5, y: 400 } });
+  for (let turn = 0; turn < 3; turn += 1) await page.keyboard.press('[');
+  await expect(shownTime(page)).not.toHaveText(instant);
+  // Long before anything was recorded.
+  await page.goto(`${receiver.url}/host/${await receiver.local()}/history?since=946684800000&until=946688400000&at=946686600000000000`);
+  await expect(page.locator('[data-state=gap]')).toContainText('No data at this moment');
+  await page.getByRole('button', { name: /^after: / }).click();
+  await expect(rows(page).first()).toBeVisible();
+});
+
+test('two spans side by side', async ({ page, receiver }) => {
+  await openPast(page, receiver, 'history');
+  await page.getByRole('button', { name: 'Compare' }).click();
+  await page.getByRole('button', { name: 'Before = time line' }).click();
+  await page.getByRole('button', { name: 'After = time line' }).click();
+  const table = page.getByRole('table');
+  await expect(table.getByRole('row').nth(1)).toContainText(/0\.00/);
+  await expect(page).toHaveURL(/a=\d+-\d+&b=\d+-\d+/);
+});
+
+test('a process over time: states, threads, what is not measured', async ({ page, receiver }) => {
+  await openPast(page, receiver, 'history', '&q=onerror');
+  await expect(rows(page).first()).toContainText(HOSTILE.slice(0, 10));
+  await rows(page).first().dblclick();
+  await expect(page).toHaveURL(/\/process\//);
+  await expect(page.getByRole('heading', { level: 1 })).toContainText('<img src=x');
+  expect(await page.locator('main img').count()).toBe(0);
+  await expect(page.getByRole('region', { name: 'sums' })).toContainText(/run\s*\d/);
+  await expect(page.getByRole('region', { name: 'threads over time' }).getByRole('application')).toBeVisible();
+  await page.getByRole('application').focus();
+  await page.keyboard.press('ArrowLeft');
+  await expect(page.getByRole('region', { name: 'threads over time' }).getByRole('status')).toContainText(/%CPU|no data/);
+});
+
+test('the landscape: bars, and the same data as a heatmap', async ({ page, receiver }) => {
+  await openPast(page, receiver, 'landscape');
+  await expect(page.getByRole('region', { name: 'landscape' }).locator('canvas').first()).toBeVisible({ timeout: 20_000 });
+  await page.getByRole('button', { name: 'Heatmap' }).click();
+  await expect(page.getByRole('application')).toBeVisible();
+  await page.getByRole('application').focus();
+  for (let turn = 0; turn < 6; turn += 1) await page.keyboard.press('ArrowLeft');
+  await expect(page.getByRole('region', { name: 'landscape' }).getByRole('status')).toContainText(/%CPU/);
+  await page.keyboard.press('Enter');
+  await expect(page).toHaveURL(/\/history/);
+});
+
+test('the 3D code is loaded only for the landscape', async ({ page, receiver }) => {
+  const asked: string[] = [];
+  page.on('request', (request) => asked.push(request.url()));
+  await openPast(page, receiver, 'history');
+  await expect(rows(page).first()).toBeVisible();
+  expect(asked.filter((url) => url.includes('landscape3d'))).toEqual([]);
+  await page.getByRole('link', { name: 'Landscape' }).click();
+  await expect.poll(() => asked.filter((url) => url.includes('landscape3d')).length).toBeGreaterThan(0);
+});
+
+test('files, with the command that gives the same', async ({ page, receiver }) => {
+  await openPast(page, receiver, 'export');
+  await page.getByRole('radio', { name: /Pivot/ }).check();
+  await expect(page.locator('code').first()).toContainText(/cpumon export pivot --store/);
+  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Download' }).click()]);
+  const text = await readFile(await download.path(), 'utf8');
+  expect(text.split('\r\n')[0]).toMatch(/^host,begin_utc/);
+  expect(text.split('\r\n').length).toBeGreaterThan(3);
+});
+
+test('a chart as SVG', async ({ page, receiver }) => {
+  await openPast(page, receiver, 'history');
+  await expect(rows(page).first()).toBeVisible();
+  const [download] = await Promise.all([page.waitForEvent('download'), timeLine(page).getByRole('button', { name: 'SVG' }).click()]);
+  expect(await readFile(await download.path(), 'utf8')).toMatch(/^<svg .*<polygon points=/s);
+});
+
+for (const [scheme, width] of [['light', 1440], ['dark', 360]] as const) {
+  for (const view of ['history', 'landscape', 'export', 'process']) {
+    test(`axe finds nothing: ${view}, ${scheme}, ${width} px`, async ({ page, receiver }) => {
+      await page.emulateMedia({ colorScheme: scheme });
+      await page.setViewportSize({ width, height: 800 });
+      const path = view === 'process' ? `process/${await receiver.someProcess()}` : view;
+      await openPast(page, receiver, path, view === 'landscape' ? '&as=heatmap' : '');
+      await expect(page.locator('main .panel').first()).toBeVisible();
+      await expect(page.locator('[data-state=loading]')).toHaveCount(0);
+      const found = await new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']).analyze();
+      expect(found.violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html.slice(0, 160)).join(' | ')}`)).toEqual([]);
+      expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
+    });
+  }
+}
