@@ -47,6 +47,27 @@ impl WaitReason {
         if number <= NUMBER { Self(UNKNOWN_SYSCALL | number) } else { Self::OTHER }
     }
 
+    /// As a number that is small for those that occur: frames and stores keep it.
+    #[must_use]
+    pub const fn code(self) -> u64 {
+        match self.0 {
+            plain @ 0..8 => plain as u64,
+            call @ SYSCALL..UNKNOWN_SYSCALL => (call - SYSCALL + 8) as u64,
+            other => other as u64 + 8,
+        }
+    }
+
+    /// The reason of a [`WaitReason::code`]; what is none is [`WaitReason::OTHER`].
+    #[must_use]
+    pub fn from_code(code: u64) -> Self {
+        match u16::try_from(code) {
+            Ok(plain @ 0..8) => Self(plain),
+            Ok(call @ 8..0x1008) => Self(call - 8 + SYSCALL),
+            Ok(other @ 0x2008..) => Self(other - 8),
+            _ => Self::OTHER,
+        }
+    }
+
     /// Waiting for something.
     #[must_use]
     pub const fn is_some(self) -> bool {
@@ -222,6 +243,17 @@ mod tests {
             [names(0), names(2), names(7), names(8), names(0xffff)],
             ["", "disk", "exit", "reason 8", "reason 65535"]
         );
+    }
+
+    #[test]
+    fn every_reason_comes_back_from_its_code_and_others_are_other() {
+        for number in (0..8).chain(0x1000..0x3000) {
+            assert_eq!(WaitReason::from_code(WaitReason(number).code()), WaitReason(number), "{number:#x}");
+        }
+        assert_eq!(WaitReason::syscall(202).code(), 210, "short, because it is told often");
+        for beyond in [0x1008, 0x2007, 1 << 20, u64::MAX] {
+            assert_eq!(WaitReason::from_code(beyond), WaitReason::OTHER, "{beyond:#x}");
+        }
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //! Why: a host with two CPUs needs a dozen bytes, and a row per CPU would cost more than the threads.
 //! Layout: docs/store.md, "Modes per CPU".
 
-use cpumon_model::{CpuInterval, CpuTimes};
+use cpumon_model::{CpuInterval, CpuTimes, Interval};
 
+use super::host_sched;
 use super::values::TICK_NS;
 use super::varint::{self, Cursor, Malformed};
 
@@ -32,13 +33,18 @@ pub(crate) fn encode(cpus: &[CpuInterval], out: &mut Vec<u8>) {
     }
 }
 
-/// Reads what [`encode`] wrote into `into`, which is emptied first.
-pub(crate) fn decode(bytes: &[u8], into: &mut Vec<CpuInterval>) -> Result<(), Malformed> {
+/// Reads what [`encode`] wrote, and [`host_sched`] behind it, into the interval in place of what it has.
+pub(crate) fn decode(bytes: &[u8], interval: &mut Interval) -> Result<(), Malformed> {
+    let mut cursor = Cursor::new(bytes);
+    decode_modes(&mut cursor, &mut interval.cpus)?;
+    host_sched::decode(&mut cursor, interval)
+}
+
+fn decode_modes(cursor: &mut Cursor<'_>, into: &mut Vec<CpuInterval>) -> Result<(), Malformed> {
     into.clear();
-    if bytes.is_empty() {
+    if cursor.remaining() == 0 {
         return Ok(());
     }
-    let mut cursor = Cursor::new(bytes);
     let unit = if cursor.u8()? & 1 == 0 { 1 } else { TICK_NS.cast_unsigned() };
     let count = cursor.count(2)?;
     let mut cpu = 0_u32;
@@ -70,17 +76,17 @@ mod tests {
                 let modes = modes.map(|ns| if *ticks > 2 { ticks * 10_000_000 } else { ns });
                 CpuInterval { cpu: *cpu, times: CpuTimes::from_array(modes), went_back: *went_back, ..CpuInterval::default() }
             }).collect();
-            let (mut bytes, mut back) = (Vec::new(), Vec::new());
+            let (mut bytes, mut back) = (Vec::new(), Interval::default());
             encode(&cpus, &mut bytes);
             decode(&bytes, &mut back).unwrap();
-            prop_assert_eq!(back, cpus);
+            prop_assert_eq!(back.cpus, cpus);
         }
 
         #[test]
         fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
-            let mut back = Vec::new();
+            let mut back = Interval::default();
             let _ = decode(&bytes, &mut back);
-            prop_assert!(back.len() <= bytes.len());
+            prop_assert!(back.cpus.len() <= bytes.len());
         }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) enum Coding {
 pub(crate) const COUNT: usize = 40;
 
 /// What the store keeps; the rest of what a source measures is no data here.
-const CARRIED: Fields = Fields::FIRST_RELEASE;
+const CARRIED: Fields = Fields::FIRST_RELEASE.union(Fields::SCHED).union(Fields::WAITS).union(Fields::IRQ);
 
 /// A value that is not there; NULL in SQL.
 pub(crate) const NONE: i64 = i64::MIN;

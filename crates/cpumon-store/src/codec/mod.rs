@@ -1,4 +1,4 @@
-//! Bytes of the store: packed samples of one interval ([`blob`]), sealed chunks ([`chunk`]), per-CPU modes ([`cpus`]), blocks
+//! Bytes of the store: packed samples of one interval ([`blob`]), sealed chunks ([`chunk`]), per-CPU modes ([`cpus`]), scheduler events ([`sched`], [`host_sched`]), blocks
 //! of names ([`names`]).
 //! In: rows with integer ids. Out: bytes, and back. Why: SQL sees rows, the disk sees a few bytes a row.
 //! The layouts are documented in docs/store.md.
@@ -7,8 +7,10 @@ pub(crate) mod blob;
 pub(crate) mod chunk;
 pub(crate) mod columns;
 pub(crate) mod cpus;
+pub(crate) mod host_sched;
 pub(crate) mod meta;
 pub(crate) mod names;
+pub(crate) mod sched;
 pub(crate) mod values;
 pub(crate) mod varint;
 pub(crate) mod zip;

@@ -7,6 +7,7 @@ use rusqlite::Connection;
 use super::dims::Names;
 use super::query::{Query, StoredInterval, What};
 use crate::codec::meta::{self, MetaRow};
+use crate::codec::sched::SchedRows;
 use crate::codec::{PackedProcess, PackedThread};
 
 /// Rows of one interval where they stand.
@@ -15,6 +16,8 @@ pub(crate) struct Rows<'a> {
     pub(crate) processes: &'a [PackedProcess],
     /// Grouped by process; empty if threads were not read.
     pub(crate) threads: &'a [PackedThread],
+    /// What the scheduler's events tell of them.
+    pub(crate) sched: &'a SchedRows,
 }
 
 /// Fills everything but the CPUs.
@@ -54,7 +57,7 @@ pub(crate) fn fill(
                 life: packed.life,
                 flags: packed.flags,
                 delta: packed.delta,
-                ..ProcessInterval::default()
+                sched: rows.sched.process(packed.id),
             });
         }
         if query.what == What::Threads {
@@ -71,7 +74,7 @@ pub(crate) fn fill(
                     life: thread.life,
                     flags: thread.flags,
                     delta: thread.delta,
-                    ..ThreadInterval::default()
+                    sched: rows.sched.thread(thread.id),
                 });
             }
         }

@@ -12,12 +12,16 @@ pub(crate) struct FreshRow {
     pub(crate) meta: MetaRow,
     pub(crate) cpus: Vec<u8>,
     pub(crate) samples: Vec<u8>,
+    pub(crate) sched: Vec<u8>,
 }
 
 /// Columns in the order that [`read`] takes them; `?1` tells whether samples are wanted.
 pub(crate) fn columns() -> String {
     let names: Vec<&str> = meta::COLUMNS.iter().map(|column| column.0).collect();
-    format!("boot_id, {}, cpus, CASE WHEN ?1 THEN samples ELSE x'' END", names.join(", "))
+    format!(
+        "boot_id, {}, cpus, CASE WHEN ?1 THEN samples ELSE x'' END, CASE WHEN ?1 THEN sched ELSE x'' END",
+        names.join(", ")
+    )
 }
 
 /// One row of a query over [`columns`].
@@ -31,6 +35,7 @@ pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<FreshRow> {
         meta,
         cpus: row.get(meta::COUNT + 1)?,
         samples: row.get(meta::COUNT + 2)?,
+        sched: row.get(meta::COUNT + 3)?,
     })
 }
 

@@ -83,7 +83,8 @@ impl Chunks {
         let loaded = &mut self.loaded[at];
         loaded.id = -1;
         let mut statement = connection.prepare_cached(
-            "SELECT boot_id, meta, CASE WHEN ?2 THEN processes END, CASE WHEN ?3 THEN threads END
+            "SELECT boot_id, meta, CASE WHEN ?2 THEN processes END, CASE WHEN ?3 THEN threads END,
+                    CASE WHEN ?2 THEN sched END
              FROM chunk WHERE id = ?1",
         )?;
         let mut rows = statement.query(params![id, what > What::Meta, what > What::Processes])?;
@@ -95,6 +96,7 @@ impl Chunks {
         loaded.chunk.read_meta(blob(1)?)?;
         if what > What::Meta {
             loaded.chunk.read_processes(blob(2)?)?;
+            loaded.chunk.read_sched(blob(4)?)?;
         }
         if what > What::Processes {
             loaded.chunk.read_threads(blob(3)?)?;

@@ -13,6 +13,7 @@ use super::fresh::{self, FreshRow};
 use super::query::{Query, StoredInterval, What};
 use super::sealed::{self, Chunks, Loaded};
 use crate::codec::meta::{self, MetaRow};
+use crate::codec::sched::SchedRows;
 use crate::codec::varint::Malformed;
 use crate::codec::{PackedInterval, blob, cpus};
 
@@ -80,6 +81,7 @@ pub(crate) struct Stream {
     chunk_ids: Vec<i64>,
     places: Vec<Place>,
     packed: PackedInterval,
+    sched: SchedRows,
     stored: StoredInterval,
 }
 
@@ -201,18 +203,28 @@ impl Stream {
             if let Some(id) = place.chunk {
                 let Loaded { boot_id, chunk, .. } = self.chunks.load(connection, id, query.what)?;
                 let boot = names.boot(connection, *boot_id)?;
-                let rows = Rows { processes: chunk.processes(place.at), threads: chunk.threads(place.at) };
+                self.sched.read(if query.what > What::Meta { chunk.sched(place.at) } else { &[] })?;
+                let rows = Rows {
+                    processes: chunk.processes(place.at),
+                    threads: chunk.threads(place.at),
+                    sched: &self.sched,
+                };
                 let row = chunk.metas.get(place.at).unwrap_or(&[0; meta::COUNT]);
                 build::fill(connection, names, query, (query.host, boot), row, rows, stored)?;
-                cpus::decode(chunk.cpus(place.at), &mut stored.interval.cpus)?;
+                cpus::decode(chunk.cpus(place.at), &mut stored.interval)?;
             } else if let Some(row) = self.fresh.get(place.at) {
                 if query.what > What::Meta {
                     blob::decode(&row.samples, &mut self.packed)?;
                 }
+                self.sched.read(&row.sched)?;
                 let boot = names.boot(connection, row.boot_id)?;
-                let rows = Rows { processes: &self.packed.processes, threads: &self.packed.threads };
+                let rows = Rows {
+                    processes: &self.packed.processes,
+                    threads: &self.packed.threads,
+                    sched: &self.sched,
+                };
                 build::fill(connection, names, query, (query.host, boot), &row.meta, rows, stored)?;
-                cpus::decode(&row.cpus, &mut stored.interval.cpus)?;
+                cpus::decode(&row.cpus, &mut stored.interval)?;
             }
             if visit(stored).is_break() {
                 return Ok(ControlFlow::Break(()));

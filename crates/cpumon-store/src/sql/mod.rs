@@ -1,6 +1,6 @@
 //! Plain SQL over a store. In: a connection and a store's path. Out: read-only virtual tables `hosts`, `processes`, `threads`,
-//! `process_interval`, `thread_interval`, `cpu_interval` and `host_interval`. Why: samples are packed blobs, but a question
-//! in SQL should not have to know. [`Sql`] is a connection on which nothing can be written; the loadable extension puts
+//! `process_interval`, `thread_interval`, `cpu_interval`, `host_interval`, `wait_interval` and `irq_interval`. Why: samples are
+//! packed blobs, but a question in SQL should not have to know. [`Sql`] is a connection on which nothing can be written; the loadable extension puts
 //! the same tables into any SQLite shell. Columns: `cpumon_model::COLUMNS`, documented in docs/store.md.
 
 mod cells;
@@ -26,7 +26,7 @@ pub use session::Sql;
 use table::{StoreTable, TableAux};
 
 /// The virtual tables by name.
-pub const TABLES: [(&str, Tables); 7] = [
+pub const TABLES: [(&str, Tables); 9] = [
     ("hosts", Tables::HOSTS),
     ("processes", Tables::PROCESSES),
     ("threads", Tables::THREADS),
@@ -34,6 +34,8 @@ pub const TABLES: [(&str, Tables); 7] = [
     ("thread_interval", Tables::THREAD_INTERVAL),
     ("cpu_interval", Tables::CPU_INTERVAL),
     ("host_interval", Tables::HOST_INTERVAL),
+    ("wait_interval", Tables::WAIT_INTERVAL),
+    ("irq_interval", Tables::IRQ_INTERVAL),
 ];
 
 /// Puts the virtual tables on `connection`; they read the store at `path` through a connection of their own, opened at the

@@ -89,7 +89,7 @@ impl Scan {
     /// Whether there may be more of this host.
     fn interval_rows(&mut self, host: &HostRecord, rows: &mut Rows) -> Result<bool> {
         let what = match self.table {
-            Tables::THREAD_INTERVAL => What::Threads,
+            Tables::THREAD_INTERVAL | Tables::WAIT_INTERVAL => What::Threads,
             Tables::PROCESS_INTERVAL => What::Processes,
             _ => What::Meta,
         };
@@ -195,6 +195,12 @@ fn take_rows(
             interval.threads.iter().for_each(|row| take(&|id| view.thread(row, id).into()));
         }
         Tables::CPU_INTERVAL => interval.cpus.iter().for_each(|row| take(&|id| view.cpu(row, id).into())),
+        Tables::WAIT_INTERVAL => {
+            for row in &interval.threads {
+                row.sched.waits.iter().for_each(|wait| take(&|id| view.wait(row, wait, id).into()));
+            }
+        }
+        Tables::IRQ_INTERVAL => interval.irqs.iter().for_each(|row| take(&|id| view.irq(row, id).into())),
         _ => take(&|id| view.host(id).into()),
     }
 }

@@ -58,7 +58,7 @@ fn expected_rows(table: Tables) -> f64 {
         Tables::PROCESSES => 10_000.0,
         Tables::THREADS => 100_000.0,
         Tables::PROCESS_INTERVAL => 10_000_000.0,
-        Tables::THREAD_INTERVAL => 100_000_000.0,
+        Tables::THREAD_INTERVAL | Tables::WAIT_INTERVAL => 100_000_000.0,
         _ => 1_000_000.0,
     }
 }

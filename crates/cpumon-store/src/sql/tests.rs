@@ -4,8 +4,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use cpumon_model::{
-    BootId, CpuInterval, Delta, Fields, HostId, HostInfo, Interval, Ledger, Life, Moment, ProcessInfo,
-    ProcessInterval, ProcessKey, SourceKind, ThreadInterval, ThreadKey, Trust, Value, columns,
+    BootId, CpuInterval, Delta, Fields, HostId, HostInfo, Interval, IrqInterval, Ledger, Life, Moment,
+    ProcessInfo, ProcessInterval, ProcessKey, SchedDelta, SourceKind, ThreadInterval, ThreadKey, Trust,
+    Value, WaitReason, columns,
 };
 
 use super::{Sql, TABLES};
@@ -51,14 +52,21 @@ fn interval(host: u8, second: i64) -> Interval {
             ..ProcessInterval::default()
         });
         let key = ThreadKey { tid: pid + 1, start_ns: 6 };
+        let mut sched = SchedDelta { wakeups: second, ..SchedDelta::default() };
+        sched.waits.add(WaitReason::syscall(202), 5_000 * second.cast_unsigned());
+        if pid == 20 {
+            sched.waits.add(WaitReason::DISK, 1_000);
+        }
         one.threads.push(ThreadInterval {
             key,
             process,
             comm: "t".into(),
             delta,
+            sched,
             ..ThreadInterval::default()
         });
     }
+    one.irqs.push(IrqInterval { irq: 25, name: "virtio0".into(), time_ns: 7, count: second.cast_unsigned() });
     one
 }
 
@@ -202,6 +210,22 @@ fn bounds_change_the_time_it_takes_but_not_the_answer() {
             store.assert_same_rows(&format!("SELECT * FROM {table} WHERE {condition}"), &all);
         }
     }
+}
+
+#[test]
+fn waits_and_interrupt_lines_are_rows() {
+    let store = store(3);
+    let waits = store.ask(
+        "SELECT reason, tid, count(*), sum(blocked_ns), min(process_name) FROM wait_interval WHERE host = 'alpha'
+         GROUP BY 1, 2 ORDER BY 1, 2",
+    );
+    assert_eq!(waits, ["disk|21|3|3000|p20", "futex|11|3|30000|p10", "futex|21|3|30000|p20"]);
+    let longest = store.ask("SELECT wait_reason, wait_ns, blocked_ns, wakeups FROM thread_interval WHERE tid = 21 AND host = 'alpha' LIMIT 1");
+    assert_eq!(longest, ["futex|5000|6000|1"]);
+    let irqs = store.ask("SELECT irq, name, sum(time_ns), sum(count) FROM irq_interval GROUP BY 1, 2");
+    assert_eq!(irqs, ["25|virtio0|42|12"]);
+    let one = "SELECT tid FROM wait_interval WHERE pid = 10 AND host = 'alpha' AND end_ns <= 1000000000";
+    assert_eq!(store.ask(one), ["11"]);
 }
 
 #[test]

@@ -16,9 +16,12 @@ pub(crate) struct ActiveCopy {
 impl ActiveCopy {
     /// Copies everything of `from` but its idle rows.
     pub(crate) fn fill(&mut self, from: &Interval) {
-        let Interval { mut cpus, mut processes, mut threads, .. } = std::mem::take(&mut self.interval);
+        let Interval { mut cpus, mut processes, mut threads, mut irqs, .. } =
+            std::mem::take(&mut self.interval);
         cpus.clear();
         cpus.extend_from_slice(&from.cpus);
+        irqs.clear();
+        irqs.extend_from_slice(&from.irqs);
         threads.clear();
         let keeps_all = keeps_idle(from);
         threads.extend(from.threads.iter().filter(|row| keeps_all || is_active_thread(row)).copied());
@@ -45,7 +48,7 @@ impl ActiveCopy {
             threads,
             thread_count: from.thread_count,
             process_count: from.process_count,
-            irqs: Vec::new(),
+            irqs,
             ledger: from.ledger,
             health: from.health,
         };

@@ -40,8 +40,8 @@ pub(crate) use self::rollup::{PER_SECOND, rate};
 use self::seal::{FreshCounts, SealedKeys};
 pub(crate) use self::source::PLACES;
 pub use self::source::Place;
-use crate::codec::cpus;
 use crate::codec::meta::{self, MetaRow};
+use crate::codec::{cpus, host_sched};
 use crate::error::{At, Result, StoreError};
 use crate::options::StoreOptions;
 use crate::schema;
@@ -187,11 +187,13 @@ impl Writer {
         fresh.intervals += 1;
         self.cpus.clear();
         cpus::encode(&interval.cpus, &mut self.cpus);
+        host_sched::encode(interval, &mut self.cpus);
         let row = meta::row_of(interval, received_wall_ns, loss);
         let now_s = received_wall_ns / 1_000_000_000;
         let mut naming = self.dims.naming(&self.connection, interval.host, now_s)?;
-        let samples = self.packer.pack(&mut naming, interval)?;
-        insert(&self.connection, (host_id, boot_id), &row, &self.cpus, samples)?;
+        self.packer.pack(&mut naming, interval)?;
+        let blobs = [&self.cpus, self.packer.samples(), self.packer.sched()];
+        insert(&self.connection, (host_id, boot_id), &row, blobs)?;
         Ok(Put::Stored)
     }
 
@@ -300,15 +302,14 @@ impl Drop for Writer {
 
 /// Text of the insert into `interval`. It names no columns, because the text is hashed each time it is used.
 static INSERT_INTERVAL: LazyLock<String> =
-    LazyLock::new(|| format!("INSERT INTO interval VALUES (NULL{})", ",?".repeat(meta::COUNT + 4)));
+    LazyLock::new(|| format!("INSERT INTO interval VALUES (NULL{})", ",?".repeat(meta::COUNT + 5)));
 
 /// Inserts a row of `interval`.
 fn insert(
     connection: &Connection,
     (host_id, boot_id): (i64, i64),
     row: &MetaRow,
-    cpus: &[u8],
-    samples: &[u8],
+    blobs: [&[u8]; 3],
 ) -> rusqlite::Result<()> {
     let mut statement = connection.prepare_cached(&INSERT_INTERVAL)?;
     statement.raw_bind_parameter(1, host_id)?;
@@ -320,8 +321,9 @@ fn insert(
             statement.raw_bind_parameter(at + 3, value)?;
         }
     }
-    statement.raw_bind_parameter(meta::COUNT + 3, cpus)?;
-    statement.raw_bind_parameter(meta::COUNT + 4, samples)?;
+    for (at, blob) in blobs.into_iter().enumerate() {
+        statement.raw_bind_parameter(meta::COUNT + 3 + at, blob)?;
+    }
     statement.raw_execute()?;
     Ok(())
 }

@@ -4,10 +4,11 @@
 
 use std::collections::HashMap;
 
-use cpumon_model::{Delta, Interval, Life, ProcessInterval, ProcessKey, SourceKind, ThreadInterval};
+use cpumon_model::{Delta, Fields, Interval, Life, ProcessInterval, ProcessKey, SourceKind, ThreadInterval};
 
 use super::naming::{Naming, Seeded};
 use crate::codec::blob::Encoder;
+use crate::codec::sched;
 use crate::codec::values::{Coding, sum};
 use crate::codec::{PackedProcess, PackedThread};
 
@@ -97,11 +98,12 @@ pub(crate) struct Packer {
     coding: Coding,
     has_ends: bool,
     encoder: Encoder,
+    sched: sched::Encoder,
 }
 
 impl Packer {
     /// Packs `interval`. Tasks that ended are forgotten afterwards.
-    pub(crate) fn pack(&mut self, naming: &mut Naming<'_>, interval: &Interval) -> rusqlite::Result<&[u8]> {
+    pub(crate) fn pack(&mut self, naming: &mut Naming<'_>, interval: &Interval) -> rusqlite::Result<()> {
         if interval.processes.is_sorted_by(|a, b| a.key < b.key) {
             self.pack_sorted(naming, interval)?;
         } else {
@@ -110,7 +112,17 @@ impl Packer {
             sorted.processes.dedup_by_key(|row| row.key);
             self.pack_sorted(naming, &sorted)?;
         }
-        Ok(self.encoder.as_bytes())
+        Ok(())
+    }
+
+    /// The samples packed last.
+    pub(crate) fn samples(&self) -> &[u8] {
+        self.encoder.as_bytes()
+    }
+
+    /// The scheduler events packed last; empty where none were measured.
+    pub(crate) fn sched(&self) -> &[u8] {
+        self.sched.as_bytes()
     }
 
     fn pack_sorted(&mut self, naming: &mut Naming<'_>, interval: &Interval) -> rusqlite::Result<()> {
@@ -120,6 +132,7 @@ impl Packer {
         self.name_threads(naming, interval)?;
         self.group();
         self.encode(interval);
+        self.encode_sched(interval);
         if self.has_ends {
             forget_ended(naming, interval);
         }
@@ -234,6 +247,26 @@ impl Packer {
             self.encoder.process(&packed_process(slot, row), &slot.sum);
             for active in own {
                 self.encoder.thread(&packed_thread(active.id, &interval.threads[active.row as usize]));
+            }
+        }
+    }
+}
+
+impl Packer {
+    fn encode_sched(&mut self, interval: &Interval) {
+        self.sched.clear();
+        if !interval.fields.contains(Fields::SCHED) {
+            return;
+        }
+        self.sched.begin(self.slots.len());
+        let mut rest = self.grouped.as_slice();
+        for slot in &self.slots {
+            let (own, later) = rest.split_at(slot.threads as usize);
+            rest = later;
+            self.sched.process(slot.id, slot.threads);
+            for active in own {
+                let row = &interval.threads[active.row as usize];
+                self.sched.thread(active.id, row.delta.is_zero(), &row.sched);
             }
         }
     }

@@ -179,7 +179,7 @@ impl Writer {
                 break;
             }
             ids.push(id);
-            intervals.push(Unsealed { meta: row.meta, cpus: row.cpus, rows: packed });
+            intervals.push(Unsealed { meta: row.meta, cpus: row.cpus, sched: row.sched, rows: packed });
         }
         Ok((ids, intervals))
     }
@@ -193,8 +193,8 @@ impl Writer {
         self.connection
             .prepare_cached(
                 "INSERT INTO chunk (host_id, boot_id, first_end_wall_ns, last_end_wall_ns, last_received_wall_ns,
-                                    intervals, process_rows, thread_rows, meta, processes, threads)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                                    intervals, process_rows, thread_rows, meta, processes, threads, sched)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
             )?
             .execute(params![
                 key.0,
@@ -207,7 +207,8 @@ impl Writer {
                 count(sections.thread_rows),
                 sections.meta,
                 sections.processes,
-                sections.threads
+                sections.threads,
+                sections.sched
             ])?;
         let (dims, connection) = (&mut self.dims, &self.connection);
         self.rollup.add(intervals, |id| dims.stand_in(connection, id))?;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use cpumon_model::{
-    BootId, Comm, CpuInterval, CpuTimes, Delta, Fields, HostId, HostInfo, Interval, Ledger, Life, LossCounts,
-    Moment, ProcessInfo, ProcessInterval, ProcessKey, SourceKind, TaskState, ThreadInterval, ThreadKey,
+    BootId, Comm, CpuInterval, CpuSched, CpuTimes, Delta, Fields, HostId, HostInfo, Interval, IrqInterval,
+    Ledger, Life, LossCounts, Moment, Probes, ProcessInfo, ProcessInterval, ProcessKey, SchedDelta,
+    SourceKind, TaskState, ThreadInterval, ThreadKey, WaitReason,
 };
 
 /// 2026-11-21 00:00:00 UTC.
@@ -146,6 +147,64 @@ fn thread_row(random: &mut Random, process: ProcessKey, index: u32, thread: u32)
         delta: if is_active { active } else { Delta::default() },
         ..ThreadInterval::default()
     }
+}
+
+/// Adds what the scheduler's and interrupts' events tell, in whole µs.
+pub fn add_sched(day: &mut [Interval]) {
+    let mut random = Random::new(77);
+    for interval in day {
+        interval.fields |= Fields::SCHED | Fields::WAITS | Fields::IRQ;
+        for process in &mut interval.processes {
+            process.sched = SchedDelta::default();
+        }
+        for row in &mut interval.threads {
+            row.sched = sched(&mut random);
+            if let Ok(at) = interval.processes.binary_search_by_key(&row.process, |process| process.key)
+                && !row.delta.is_zero()
+            {
+                interval.processes[at].sched += &row.sched;
+            }
+        }
+        for cpu in &mut interval.cpus {
+            cpu.sched = CpuSched {
+                unknown_ns: random.below(9_000),
+                run_queue_ns: random.below(3_000_000_000),
+                run_queue_max: 1 + u32::try_from(random.below(7)).unwrap(),
+                switches: random.below(5_000),
+                softirq_ns: [0, random.below(1 << 20), 0, random.below(1 << 22), 0, 0, 0, 5, 0, 0],
+            };
+        }
+        interval.ledger.unknown_ns =
+            interval.cpus.iter().map(|cpu| cpu.sched.unknown_ns).sum::<u64>().cast_signed();
+        interval.health.sched_missed_switches = 3;
+        interval.health.probes = Probes::SCHED | Probes::WAITS | Probes::IRQ;
+        interval.irqs = [(25, "virtio0-input.0"), (1 << 16, "timer")]
+            .map(|(irq, name)| IrqInterval {
+                irq,
+                name: name.into(),
+                time_ns: random.below(1 << 24),
+                count: 1 + random.below(999),
+            })
+            .into();
+    }
+}
+
+fn sched(random: &mut Random) -> SchedDelta {
+    let main = [202, 232, 7].map(WaitReason::syscall)[usize::try_from(random.below(3)).unwrap()];
+    let mut sched = SchedDelta {
+        delay_after_wakeup_ns: i64::try_from(random.below(90)).unwrap() * 1_000,
+        wakeups: i64::try_from(random.below(60)).unwrap(),
+        migrations: i64::try_from(random.below(3)).unwrap(),
+        longest_delay_ns: i64::try_from(random.below(5_000)).unwrap() * 1_000,
+        open_wait: main,
+        ..SchedDelta::default()
+    };
+    sched.waits.add(main, (900_000 + random.below(99_000)) * 1_000);
+    if random.below(4) == 0 {
+        sched.waits.add(WaitReason::DISK, (1 + random.below(9_000)) * 1_000);
+    }
+    sched.blocked_ns = sched.waits.total_ns().cast_signed();
+    sched
 }
 
 /// What a store gives back of an interval: active rows only.

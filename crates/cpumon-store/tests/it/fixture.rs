@@ -16,9 +16,10 @@ fn fixture(version: i32) -> PathBuf {
 }
 
 /// The newest schema version.
-const NEWEST: i32 = 2;
+const NEWEST: i32 = 3;
 
-/// What each fixture holds: intervals of one host, and how many of them are sealed. From version 2 on names are folded.
+/// What each fixture holds: intervals of one host, and how many of them are sealed. From version 2 on names are folded, from
+/// version 3 on it has scheduler events.
 fn content(version: i32) -> (Vec<Interval>, usize) {
     let info = data::host(1);
     if version == 1 {
@@ -26,6 +27,9 @@ fn content(version: i32) -> (Vec<Interval>, usize) {
     }
     let mut day = data::day(&info, 9, 500, 8);
     data::add_short_lived(&mut day);
+    if version > 2 {
+        data::add_sched(&mut day);
+    }
     (day, 400)
 }
 

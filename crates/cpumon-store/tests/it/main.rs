@@ -8,6 +8,7 @@ mod line;
 mod names;
 mod retain;
 mod round_trip;
+mod sched;
 mod seal;
 mod source;
 mod thread;

@@ -26,29 +26,6 @@ const MAX_IRQ_NAME_BYTES: usize = 63;
 /// In place of a slot's number: what is waited for is in no slot, its code follows.
 const IN_NO_SLOT: u64 = WAIT_SLOTS as u64 + 1;
 
-/// First code of system calls; those below are the plain reasons.
-const SYSCALLS_FROM: u64 = 8;
-const SYSCALL_CLASS: u16 = 1 << 12;
-
-/// A reason as the wire has it: small numbers for those that occur.
-fn code(reason: WaitReason) -> u64 {
-    match reason.0 {
-        plain @ 0..8 => u64::from(plain),
-        SYSCALL_CLASS..=0x1fff => u64::from(reason.0 - SYSCALL_CLASS) + SYSCALLS_FROM,
-        other => u64::from(other) + SYSCALLS_FROM,
-    }
-}
-
-/// The inverse; what fits no reason is [`WaitReason::OTHER`].
-fn reason(code: u64) -> WaitReason {
-    match u16::try_from(code) {
-        Ok(plain @ 0..8) => WaitReason(plain),
-        Ok(call @ 8..0x1008) => WaitReason(call - 8 + SYSCALL_CLASS),
-        Ok(other @ 0x2008..) => WaitReason(other - 8),
-        _ => WaitReason::OTHER,
-    }
-}
-
 fn whole_us(ns: u64) -> u64 {
     ns - ns % 1_000
 }
@@ -66,7 +43,7 @@ pub(crate) fn thread_values(thread: &ThreadSample, grown: Option<&Waits>) -> [u6
     let open = match slots.iter().position(|(reason, ns)| *ns > 0 && *reason == sched.open_wait) {
         _ if !sched.open_wait.is_some() => 0,
         Some(slot) => slot as u64 + 1,
-        None => IN_NO_SLOT + code(sched.open_wait),
+        None => IN_NO_SLOT + sched.open_wait.code(),
     };
     let mut values = [0; THREAD_COLUMNS];
     values[..6].copy_from_slice(&[
@@ -78,7 +55,7 @@ pub(crate) fn thread_values(thread: &ThreadSample, grown: Option<&Waits>) -> [u6
         open,
     ]);
     for (pair, (reason, ns)) in values[6..].chunks_exact_mut(2).zip(slots) {
-        pair.copy_from_slice(&[if ns == 0 { 0 } else { code(reason) }, ns]);
+        pair.copy_from_slice(&[if ns == 0 { 0 } else { reason.code() }, ns]);
     }
     values
 }
@@ -88,12 +65,12 @@ pub(crate) fn thread(table: &TableReader<'_>) -> SchedTimes {
     if !table.has_any(((1 << THREAD_COLUMNS) - 1) << BLOCKED_REST) {
         return SchedTimes::default();
     }
-    let slot = |column: u8| (reason(table.value(column)), table.value(column + 1));
+    let slot = |column: u8| (WaitReason::from_code(table.value(column)), table.value(column + 1));
     let waits: Waits = (WAIT_0..=WAIT_11).step_by(2).map(slot).collect();
     let open_wait = match table.value(OPEN_WAIT) {
         0 => WaitReason::NONE,
         open if open < IN_NO_SLOT => slot(WAIT_0 + 2 * u8::try_from(open - 1).unwrap_or(0)).0,
-        open => reason(open - IN_NO_SLOT),
+        open => WaitReason::from_code(open - IN_NO_SLOT),
     };
     SchedTimes {
         delay_after_wakeup_ns: table.value(DELAY_AFTER_WAKEUP),
@@ -170,20 +147,4 @@ pub(crate) fn read_health(table: &TableReader<'_>, health: &mut SourceHealth) {
     health.sched_untracked = table.value(HEALTH_8);
     health.sched_missed_switches = table.value(HEALTH_9);
     health.probes = Probes::from_bits_truncate(u16::try_from(table.value(PROBES)).unwrap_or(0));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_reason_comes_back_and_others_are_other() {
-        for number in (0..8).chain(0x1000..0x3000) {
-            assert_eq!(reason(code(WaitReason(number))), WaitReason(number), "{number:#x}");
-        }
-        assert_eq!(code(WaitReason::syscall(202)), 210, "short, because it is told often");
-        for beyond in [0x1008, 0x2007, 1 << 20, u64::MAX] {
-            assert_eq!(reason(beyond), WaitReason::OTHER, "{beyond:#x}");
-        }
-    }
 }

@@ -27,7 +27,8 @@ mod tests {
 
     fn any_unsealed() -> impl Strategy<Value = Unsealed> {
         let cpus = proptest::collection::vec(any::<u8>(), 0..9);
-        (any_packed(), any::<[i64; 8]>(), cpus).prop_map(|(mut rows, some, cpus)| {
+        let sched = proptest::collection::vec(any::<u8>(), 0..5);
+        (any_packed(), any::<[i64; 8]>(), cpus, sched).prop_map(|(mut rows, some, cpus, sched)| {
             // What a row holds beyond its threads is kept as such; make that rare, as it is.
             if some[0] % 3 != 0 {
                 let mut rest = rows.threads.as_slice();
@@ -38,7 +39,7 @@ mod tests {
                 }
             }
             let meta = std::array::from_fn(|at| some[at % 8]);
-            Unsealed { meta, cpus, rows }
+            Unsealed { meta, cpus, sched, rows }
         })
     }
 
@@ -61,11 +62,14 @@ mod tests {
             let mut chunk = Chunk::default();
             chunk.read_meta(&sections.meta).unwrap();
             chunk.read_processes(&sections.processes).unwrap();
+            chunk.read_sched(&sections.sched).unwrap();
             chunk.read_threads(&sections.threads).unwrap();
+            prop_assert_eq!(sections.sched.is_empty(), intervals.iter().all(|interval| interval.sched.is_empty()));
             prop_assert_eq!(chunk.metas.len(), intervals.len());
             for (at, interval) in intervals.iter().enumerate() {
                 prop_assert_eq!(chunk.metas[at], interval.meta);
                 prop_assert_eq!(chunk.cpus(at), &interval.cpus[..]);
+                prop_assert_eq!(chunk.sched(at), &interval.sched[..]);
                 prop_assert_eq!(chunk.processes(at), &interval.rows.processes[..]);
                 prop_assert_eq!(chunk.threads(at), &threads_by_id(&interval.rows)[..]);
             }
@@ -104,9 +108,16 @@ mod tests {
 
     #[test]
     fn damaged_compression_is_an_error() {
-        let sections =
-            encode(&[Unsealed { meta: [0; COUNT], cpus: Vec::new(), rows: PackedInterval::default() }], 3)
-                .unwrap();
+        let sections = encode(
+            &[Unsealed {
+                meta: [0; COUNT],
+                cpus: Vec::new(),
+                sched: Vec::new(),
+                rows: PackedInterval::default(),
+            }],
+            3,
+        )
+        .unwrap();
         let mut chunk = Chunk::default();
         assert!(chunk.read_meta(&sections.meta[..sections.meta.len() - 2]).is_err());
         assert!(chunk.read_meta(&[0xff; 40]).is_err());

@@ -40,6 +40,8 @@ pub(crate) struct Chunk {
     pub(crate) metas: Vec<MetaRow>,
     cpus: Vec<u8>,
     cpu_ends: Vec<usize>,
+    sched: Vec<u8>,
+    sched_ends: Vec<usize>,
     processes: Vec<PackedProcess>,
     process_ends: Vec<usize>,
     threads: Vec<PackedThread>,
@@ -90,6 +92,8 @@ impl Chunk {
         self.metas.clear();
         self.cpus.clear();
         self.cpu_ends.clear();
+        self.sched.clear();
+        self.sched_ends.clear();
         self.processes.clear();
         self.process_ends.clear();
         self.threads.clear();
@@ -131,6 +135,26 @@ impl Chunk {
                 rest: row.delta,
                 rows_left: row.stored_rows,
             });
+        }
+        self.plain = plain;
+        Ok(())
+    }
+
+    /// Reads the section of scheduler events, empty where none were measured; the meta section comes first.
+    pub(crate) fn read_sched(&mut self, section: &[u8]) -> Result<(), Malformed> {
+        self.sched.clear();
+        self.sched_ends.clear();
+        self.sched_ends.resize(self.metas.len(), 0);
+        if section.is_empty() {
+            return Ok(());
+        }
+        let mut plain = std::mem::take(&mut self.plain);
+        unzip(section, &mut plain)?;
+        let mut cursor = opened(&plain)?;
+        for end in &mut self.sched_ends {
+            let len = cursor.count(1)?;
+            self.sched.extend_from_slice(cursor.bytes(len)?);
+            *end = self.sched.len();
         }
         self.plain = plain;
         Ok(())
@@ -196,6 +220,11 @@ impl Chunk {
     /// The modes per CPU of one interval.
     pub(crate) fn cpus(&self, interval: usize) -> &[u8] {
         slice(&self.cpus, &self.cpu_ends, interval)
+    }
+
+    /// The scheduler events of one interval; empty if there are none, or they were not read.
+    pub(crate) fn sched(&self, interval: usize) -> &[u8] {
+        slice(&self.sched, &self.sched_ends, interval)
     }
 
     /// The process rows of one interval.

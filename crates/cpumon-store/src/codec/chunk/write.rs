@@ -16,6 +16,8 @@ use crate::codec::{PackedInterval, PackedProcess, PackedThread, life_code, place
 pub(crate) struct Unsealed {
     pub(crate) meta: MetaRow,
     pub(crate) cpus: Vec<u8>,
+    /// Scheduler events ([`crate::codec::sched`]); empty where none were measured.
+    pub(crate) sched: Vec<u8>,
     pub(crate) rows: PackedInterval,
 }
 
@@ -25,6 +27,8 @@ pub(crate) struct Sections {
     pub(crate) meta: Vec<u8>,
     pub(crate) processes: Vec<u8>,
     pub(crate) threads: Vec<u8>,
+    /// Empty if no interval has scheduler events.
+    pub(crate) sched: Vec<u8>,
     pub(crate) process_rows: usize,
     pub(crate) thread_rows: usize,
 }
@@ -44,9 +48,21 @@ pub(crate) fn encode(intervals: &[Unsealed], level: i32) -> std::io::Result<Sect
         meta: zip(&meta, level)?,
         processes: zip(&encode_processes(&processes), level)?,
         threads: zip(&encode_threads(&threads), level)?,
+        sched: encode_sched(intervals, level)?,
         process_rows: processes.len(),
         thread_rows: threads.len(),
     })
+}
+
+fn encode_sched(intervals: &[Unsealed], level: i32) -> std::io::Result<Vec<u8>> {
+    if intervals.iter().all(|interval| interval.sched.is_empty()) {
+        return Ok(Vec::new());
+    }
+    let mut plain = vec![FORMAT];
+    for interval in intervals {
+        write_section(&mut plain, &interval.sched);
+    }
+    zip(&plain, level)
 }
 
 /// A process's row with what sealing needs to know.

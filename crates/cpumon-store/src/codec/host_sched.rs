@@ -1,0 +1,146 @@
+//! What the scheduler's and interrupts' events tell of a host in one interval. In: an [`Interval`]. Out: bytes that follow the
+//! modes per CPU, and back. Why there: they go with the CPUs wherever those go, and cost nothing where they are not known.
+//! Layout: docs/store.md, "Scheduler's events".
+
+use std::sync::Arc;
+
+use cpumon_model::{CpuSched, Fields, Interval, IrqInterval, Probes};
+
+use super::varint::{self, Cursor, Malformed};
+
+/// First byte.
+const FORMAT: u8 = 1;
+
+/// Appends what is known to the modes per CPU in `out`.
+pub(crate) fn encode(interval: &Interval, out: &mut Vec<u8>) {
+    if !interval.fields.intersects(Fields::SCHED | Fields::IRQ) || interval.cpus.is_empty() {
+        return;
+    }
+    out.push(FORMAT);
+    let health = &interval.health;
+    varint::write_signed(out, interval.ledger.unknown_ns);
+    for number in [health.sched_untracked, health.sched_missed_switches, u64::from(health.probes.bits())] {
+        varint::write(out, number);
+    }
+    for cpu in &interval.cpus {
+        let sched = &cpu.sched;
+        for number in [sched.unknown_ns, sched.run_queue_ns, u64::from(sched.run_queue_max), sched.switches] {
+            varint::write(out, number);
+        }
+        let known = sched.softirq_ns.iter().enumerate().filter(|(_, ns)| **ns != 0);
+        varint::write(out, known.fold(0, |mask, (kind, _)| mask | 1 << kind));
+        sched.softirq_ns.iter().filter(|ns| **ns != 0).for_each(|ns| varint::write(out, *ns));
+    }
+    varint::write(out, interval.irqs.len() as u64);
+    let mut before = 0;
+    for irq in &interval.irqs {
+        varint::write(out, u64::from(irq.irq.wrapping_sub(before)));
+        before = irq.irq;
+        varint::write_section(out, irq.name.as_bytes());
+        varint::write(out, irq.time_ns);
+        varint::write(out, irq.count);
+    }
+}
+
+/// Reads what follows the modes of the CPUs that `interval` has already; nothing is not known.
+pub(crate) fn decode(cursor: &mut Cursor<'_>, interval: &mut Interval) -> Result<(), Malformed> {
+    let names = std::mem::take(&mut interval.irqs);
+    if cursor.remaining() == 0 {
+        return Ok(());
+    }
+    if cursor.u8()? != FORMAT {
+        // What a later version wrote here is not known; the modes before it are.
+        return Ok(());
+    }
+    interval.ledger.unknown_ns = cursor.i64()?;
+    interval.health.sched_untracked = cursor.u64()?;
+    interval.health.sched_missed_switches = cursor.u64()?;
+    interval.health.probes = Probes::from_bits_truncate(cursor.narrow()?);
+    for cpu in &mut interval.cpus {
+        cpu.sched = decode_cpu(cursor)?;
+    }
+    let mut irq = 0_u32;
+    for _ in 0..cursor.count(4)? {
+        irq = irq.wrapping_add(cursor.narrow()?);
+        let name = cursor.section()?;
+        let length = name.remaining();
+        let name = { name }.bytes(length)?;
+        let (time_ns, count) = (cursor.u64()?, cursor.u64()?);
+        let name = String::from_utf8_lossy(name);
+        // Intervals name the same lines again and again.
+        let known = names.iter().find(|row| *row.name == *name);
+        let name = known.map_or_else(|| Arc::from(&*name), |row| Arc::clone(&row.name));
+        interval.irqs.push(IrqInterval { irq, name, time_ns, count });
+    }
+    Ok(())
+}
+
+fn decode_cpu(cursor: &mut Cursor<'_>) -> Result<CpuSched, Malformed> {
+    let mut sched = CpuSched {
+        unknown_ns: cursor.u64()?,
+        run_queue_ns: cursor.u64()?,
+        run_queue_max: cursor.narrow()?,
+        switches: cursor.u64()?,
+        ..CpuSched::default()
+    };
+    let mask = cursor.u64()?;
+    for (kind, ns) in sched.softirq_ns.iter_mut().enumerate() {
+        if mask & 1 << kind != 0 {
+            *ns = cursor.u64()?;
+        }
+    }
+    Ok(sched)
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_model::{CpuInterval, Ledger};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::codec::cpus;
+
+    prop_compose! {
+        fn any_interval()(
+            numbers in any::<[u64; 3]>(), unknown_ns in any::<i64>(), probes in any::<u16>(),
+            cpus in prop::collection::vec((any::<[u64; 3]>(), any::<u32>(), any::<[u64; 10]>()), 1..4),
+            irqs in prop::collection::btree_map(any::<u32>(), ("\\PC{0,9}", any::<u64>(), any::<u64>()), 0..5),
+        ) -> Interval {
+            let mut interval = Interval {
+                fields: Fields::SCHED | Fields::IRQ,
+                ledger: Ledger { unknown_ns, ..Ledger::default() },
+                ..Interval::default()
+            };
+            (interval.health.sched_untracked, interval.health.sched_missed_switches) = (numbers[0], numbers[1]);
+            interval.health.probes = Probes::from_bits_truncate(probes);
+            interval.cpus = (0..).zip(cpus).map(|(cpu, (some, run_queue_max, softirq_ns))| {
+                let [unknown_ns, run_queue_ns, switches] = some;
+                let sched = CpuSched { unknown_ns, run_queue_ns, run_queue_max, switches, softirq_ns };
+                CpuInterval { cpu, sched, ..CpuInterval::default() }
+            }).collect();
+            interval.irqs = irqs.into_iter().map(|(irq, (name, time_ns, count))| {
+                IrqInterval { irq, name: name.into(), time_ns, count }
+            }).collect();
+            interval
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_comes_back_behind_the_cpus(interval in any_interval()) {
+            let mut bytes = Vec::new();
+            cpus::encode(&interval.cpus, &mut bytes);
+            encode(&interval, &mut bytes);
+            let mut back = Interval { fields: interval.fields, ..Interval::default() };
+            cpus::decode(&bytes, &mut back).unwrap();
+            prop_assert_eq!(back, interval);
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            let mut back = Interval { cpus: vec![CpuInterval::default()], ..Interval::default() };
+            let _ = decode(&mut Cursor::new(&bytes), &mut back);
+            prop_assert!(back.irqs.len() <= bytes.len());
+        }
+    }
+}

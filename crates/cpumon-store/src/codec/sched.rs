@@ -1,0 +1,241 @@
+//! What the scheduler's events tell of one interval's tasks, as a blob beside its samples. In: [`SchedDelta`]s by ids. Out:
+//! bytes, and back. Why beside: a store of a source without such events holds not a byte more, and a reader of an old store
+//! finds an empty blob. Times are rounded to whole µs. Layout: docs/store.md, "Scheduler's events".
+
+use cpumon_model::{SchedDelta, WaitReason, Waits};
+
+use super::varint::{self, Cursor, Malformed};
+
+/// First byte of a blob.
+const FORMAT: u8 = 1;
+/// Bits of a row's head; the number of waits stands in the three bits above.
+mod bit {
+    pub(super) const AFTER_WAKEUP: u64 = 1;
+    pub(super) const WAKEUPS: u64 = 1 << 1;
+    pub(super) const MIGRATIONS: u64 = 1 << 2;
+    pub(super) const LONGEST: u64 = 1 << 3;
+    /// Blocked time is not the sum of the waits.
+    pub(super) const BLOCKED: u64 = 1 << 4;
+    pub(super) const OPEN: u64 = 1 << 5;
+    /// The thread ran for no time and is no part of its process's sum.
+    pub(super) const IDLE: u64 = 1 << 9;
+}
+const WAITS_AT: u32 = 6;
+
+/// Writes a blob: [`Encoder::begin`], then each process and after it its threads.
+#[derive(Debug, Default)]
+pub(crate) struct Encoder {
+    out: Vec<u8>,
+    process_id: u64,
+    thread_id: u64,
+}
+
+impl Encoder {
+    /// Empty: nothing is known.
+    pub(crate) fn clear(&mut self) {
+        self.out.clear();
+    }
+
+    /// Starts a blob of so many processes.
+    pub(crate) fn begin(&mut self, processes: usize) {
+        self.out.clear();
+        (self.process_id, self.thread_id) = (0, 0);
+        self.out.push(FORMAT);
+        varint::write(&mut self.out, processes as u64);
+    }
+
+    /// Adds a process of so many threads.
+    pub(crate) fn process(&mut self, id: u64, threads: u32) {
+        varint::write_signed(&mut self.out, id.wrapping_sub(self.process_id).cast_signed());
+        varint::write(&mut self.out, u64::from(threads));
+        self.process_id = id;
+    }
+
+    /// Adds a thread of the process added last. `is_idle`: it ran for no time.
+    pub(crate) fn thread(&mut self, id: u64, is_idle: bool, row: &SchedDelta) {
+        varint::write_signed(&mut self.out, id.wrapping_sub(self.thread_id).cast_signed());
+        self.thread_id = id;
+        let mut waits = row.waits.iter().map(|(reason, ns)| (reason, whole_us(ns))).filter(|(_, us)| *us > 0);
+        let known: Waits = waits.by_ref().collect();
+        let blocked_us = whole_us(row.blocked_ns.max(0).unsigned_abs());
+        // Rounding apart, blocked time is the sum of its reasons; without reasons it stands alone.
+        let rest_us = if known.is_empty() { blocked_us } else { 0 };
+        let numbers = [
+            (bit::AFTER_WAKEUP, whole_us(row.delay_after_wakeup_ns.max(0).unsigned_abs())),
+            (bit::WAKEUPS, row.wakeups.max(0).unsigned_abs()),
+            (bit::MIGRATIONS, row.migrations.max(0).unsigned_abs()),
+            (bit::LONGEST, whole_us(row.longest_delay_ns.max(0).unsigned_abs())),
+            (bit::BLOCKED, rest_us),
+            (bit::OPEN, row.open_wait.code()),
+        ];
+        let count = known.iter().count() as u64;
+        let mut head = count << WAITS_AT | if is_idle { bit::IDLE } else { 0 };
+        for (bit, number) in numbers {
+            head |= if number == 0 { 0 } else { bit };
+        }
+        varint::write(&mut self.out, head);
+        for (_, number) in numbers.into_iter().filter(|(_, number)| *number != 0) {
+            varint::write(&mut self.out, number);
+        }
+        for (reason, us) in known.iter() {
+            varint::write(&mut self.out, reason.code());
+            varint::write(&mut self.out, us);
+        }
+    }
+
+    /// The blob.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.out
+    }
+}
+
+/// Rounded, so that sums over many intervals do not drift.
+fn whole_us(ns: u64) -> u64 {
+    ns.saturating_add(500) / 1_000
+}
+
+/// A blob's rows, found by id. Kept and reused.
+#[derive(Debug, Default)]
+pub(crate) struct SchedRows {
+    processes: Vec<(u64, SchedDelta)>,
+    threads: Vec<(u64, SchedDelta)>,
+}
+
+impl SchedRows {
+    /// Reads a blob in place of what was there; an empty one has no rows.
+    pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
+        self.processes.clear();
+        self.threads.clear();
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let mut cursor = Cursor::new(bytes);
+        if cursor.u8()? != FORMAT {
+            return Err(cursor.malformed("unknown format"));
+        }
+        let (mut process_id, mut thread_id) = (0_u64, 0_u64);
+        for _ in 0..cursor.count(2)? {
+            process_id = process_id.wrapping_add(cursor.i64()?.cast_unsigned());
+            let mut sum = SchedDelta::default();
+            for _ in 0..cursor.count(2)? {
+                thread_id = thread_id.wrapping_add(cursor.i64()?.cast_unsigned());
+                let (row, is_idle) = read_row(&mut cursor)?;
+                if !is_idle {
+                    sum += &row;
+                }
+                self.threads.push((thread_id, row));
+            }
+            self.processes.push((process_id, sum));
+        }
+        if cursor.remaining() > 0 {
+            return Err(cursor.malformed("bytes after the end"));
+        }
+        self.processes.sort_unstable_by_key(|row| row.0);
+        self.threads.sort_unstable_by_key(|row| row.0);
+        Ok(())
+    }
+
+    /// Of a row of table `process`.
+    pub(crate) fn process(&self, id: u64) -> SchedDelta {
+        find(&self.processes, id)
+    }
+
+    /// Of a row of table `thread`.
+    pub(crate) fn thread(&self, id: u64) -> SchedDelta {
+        find(&self.threads, id)
+    }
+}
+
+fn find(rows: &[(u64, SchedDelta)], id: u64) -> SchedDelta {
+    let at = rows.binary_search_by_key(&id, |row| row.0);
+    at.ok().and_then(|at| rows.get(at)).map_or(SchedDelta::default(), |row| row.1)
+}
+
+fn read_row(cursor: &mut Cursor<'_>) -> Result<(SchedDelta, bool), Malformed> {
+    let head = cursor.u64()?;
+    let mut number = |bit: u64| if head & bit == 0 { Ok(0) } else { cursor.u64() };
+    let [after, wakeups, migrations, longest, blocked, open] =
+        [bit::AFTER_WAKEUP, bit::WAKEUPS, bit::MIGRATIONS, bit::LONGEST, bit::BLOCKED, bit::OPEN]
+            .map(&mut number);
+    let mut row = SchedDelta {
+        delay_after_wakeup_ns: from_us(after?),
+        wakeups: signed(wakeups?),
+        migrations: signed(migrations?),
+        longest_delay_ns: from_us(longest?),
+        blocked_ns: from_us(blocked?),
+        open_wait: WaitReason::from_code(open?),
+        waits: Waits::default(),
+    };
+    for _ in 0..head >> WAITS_AT & 7 {
+        let reason = WaitReason::from_code(cursor.u64()?);
+        row.waits.add(reason, cursor.u64()?.saturating_mul(1_000));
+    }
+    row.blocked_ns = row.blocked_ns.saturating_add(signed(row.waits.total_ns()));
+    Ok((row, head & bit::IDLE != 0))
+}
+
+fn from_us(us: u64) -> i64 {
+    signed(us.saturating_mul(1_000))
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_row() -> impl Strategy<Value = SchedDelta> {
+        let reason = || prop_oneof![0_u16..8, 0x1000_u16..0x3000].prop_map(WaitReason);
+        let waits = prop::collection::vec((reason(), 0_u64..1 << 40), 0..6);
+        (waits, prop::array::uniform5(0_i64..1 << 40), reason()).prop_map(|(waits, numbers, open_wait)| {
+            let waits: Waits = waits.into_iter().map(|(reason, us)| (reason, us * 1_000)).collect();
+            let [after, wakeups, migrations, longest, blocked] = numbers;
+            let blocked_ns = if waits.is_empty() { blocked * 1_000 } else { signed(waits.total_ns()) };
+            SchedDelta {
+                delay_after_wakeup_ns: after * 1_000,
+                blocked_ns,
+                wakeups,
+                migrations,
+                longest_delay_ns: longest * 1_000,
+                waits,
+                open_wait,
+            }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn rows_come_back_and_processes_are_sums(rows in prop::collection::btree_map(1..9_999_u64, (any_row(), any::<bool>()), 0..9)) {
+            let mut encoder = Encoder::default();
+            encoder.begin(2);
+            encoder.process(77, u32::try_from(rows.len()).unwrap());
+            let mut sum = SchedDelta::default();
+            for (id, (row, is_idle)) in rows.iter().rev() {
+                encoder.thread(*id, *is_idle, row);
+                if !is_idle {
+                    sum += row;
+                }
+            }
+            encoder.process(5, 0);
+            let mut back = SchedRows::default();
+            back.read(encoder.as_bytes()).unwrap();
+            for (id, (row, _)) in &rows {
+                prop_assert_eq!(back.thread(*id), *row);
+            }
+            prop_assert_eq!((back.process(77).blocked_ns, back.process(77).wakeups), (sum.blocked_ns, sum.wakeups));
+            prop_assert_eq!(back.process(77).longest_delay_ns, sum.longest_delay_ns);
+            prop_assert_eq!((back.process(5), back.thread(0)), (SchedDelta::default(), SchedDelta::default()));
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            let mut back = SchedRows::default();
+            let _ = back.read(&bytes);
+            prop_assert!(back.threads.len() <= bytes.len());
+        }
+    }
+}

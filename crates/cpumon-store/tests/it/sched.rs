@@ -1,0 +1,78 @@
+//! What the scheduler's and interrupts' events tell is kept beside the samples, and costs nothing where it is not measured.
+
+use cpumon_model::{Fields, Interval, SchedDelta, Trust};
+use cpumon_store::{Query, Reader, StoreOptions, What, Writer};
+
+use crate::data;
+use crate::round_trip::read_all;
+
+fn query(what: What) -> Query {
+    Query { what, ..Query::new(data::host(1).host) }
+}
+
+/// 130 intervals, every third without scheduler events, as after a step down.
+fn mixed_day() -> Vec<Interval> {
+    let mut day = data::day(&data::host(1), 6, 130, 12);
+    let plain = day.clone();
+    data::add_sched(&mut day);
+    day.iter_mut().zip(plain).step_by(3).for_each(|(interval, plain)| *interval = plain);
+    day
+}
+
+#[test]
+fn scheduler_events_come_back_fresh_and_sealed_at_every_depth() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let day = mixed_day();
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    for interval in &day {
+        writer.put(&data::host(1), Trust::Local, None, interval).unwrap();
+    }
+    writer.commit().unwrap();
+    let expected: Vec<Interval> = day.iter().map(data::active).collect();
+    assert!(expected.iter().flat_map(|one| &one.processes).any(|row| row.sched.blocked_ns > 1_000_000_000));
+    for is_sealed in [false, true] {
+        if is_sealed {
+            writer.seal_all().unwrap();
+        }
+        let reader = Reader::open(&path).unwrap();
+        assert_eq!(read_all(&reader, &query(What::Threads)), expected, "sealed: {is_sealed}");
+        let processes = read_all(&reader, &query(What::Processes));
+        let hosts = read_all(&reader, &query(What::Meta));
+        for ((processes, host), expected) in processes.iter().zip(&hosts).zip(&expected) {
+            assert_eq!(processes.processes, expected.processes);
+            assert_eq!((&host.irqs, &host.cpus), (&expected.irqs, &expected.cpus));
+            assert_eq!(
+                (host.ledger, host.health, host.fields),
+                (expected.ledger, expected.health, expected.fields)
+            );
+        }
+    }
+}
+
+#[test]
+fn where_no_events_are_measured_they_take_no_byte() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let mut day = data::day(&data::host(1), 6, 120, 12);
+    // Values that nobody measured are not kept.
+    for row in day.iter_mut().flat_map(|interval| &mut interval.threads) {
+        row.sched = SchedDelta { blocked_ns: 5, ..SchedDelta::default() };
+    }
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    for (at, interval) in day.iter().enumerate() {
+        writer.put(&data::host(1), Trust::Local, None, interval).unwrap();
+        if at == 100 {
+            writer.seal_all().unwrap();
+        }
+    }
+    writer.commit().unwrap();
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    for table in ["interval", "chunk"] {
+        let text = format!("SELECT count(*) > 0 AND max(length(sched)) = 0 FROM {table}");
+        assert!(connection.query_row(&text, [], |row| row.get::<_, bool>(0)).unwrap(), "{table}");
+    }
+    let back = read_all(&Reader::open(&path).unwrap(), &query(What::Threads));
+    assert!(back.iter().all(|interval| !interval.fields.contains(Fields::SCHED)));
+    assert!(back.iter().flat_map(|interval| &interval.threads).all(|row| row.sched == SchedDelta::default()));
+}
