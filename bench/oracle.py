@@ -26,7 +26,7 @@ def timehist(data):
         wait, delay, run = (float(match[at]) * 1e6 for at in (6, 7, 8))
         sums = found[tid]
         sums[0] += run
-        sums[1] += wait if state.get(tid) == "R" else delay
+        sums[1] += wait if state.get(tid, "").startswith("R") else delay
         sums[2] += 1
         state[tid] = match[9]
     process.wait()
