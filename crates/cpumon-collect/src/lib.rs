@@ -27,6 +27,7 @@
 
 use cpumon_model::{HostInfo, SourceKind};
 
+mod clocks;
 mod diagnosis;
 mod error;
 mod options;
@@ -37,6 +38,7 @@ mod schedule;
 pub mod scrub;
 mod source;
 
+pub use clocks::ThreadClocks;
 pub use diagnosis::{Check, CheckState, Diagnosis, DoctorOptions, Topic};
 pub use error::CollectError;
 pub use options::{Keep, ParseSourceError, SourceChoice, SourceOptions};
@@ -89,4 +91,36 @@ pub fn diagnose(options: &DoctorOptions) -> Diagnosis {
 /// Errors: the kernel refuses (a seccomp filter).
 pub fn drop_capabilities(kind: SourceKind, keep: Keep) -> std::io::Result<String> {
     source::platform::drop_capabilities(kind, keep)
+}
+
+/// Reads the CPU time of every thread by three clocks: the tick sampler's, the scheduler's, and the switches. Needs BPF.
+pub struct ClockReader {
+    inner: source::platform::ClockReader,
+}
+
+impl ClockReader {
+    /// Errors: [`CollectError::BpfUnavailable`], or [`CollectError::Unsupported`].
+    pub fn open() -> Result<Self, CollectError> {
+        Ok(Self { inner: source::platform::ClockReader::open()? })
+    }
+
+    /// Replaces `into` by a reading of every thread whose switches are tracked.
+    ///
+    /// Errors: the kernel refuses the pass.
+    pub fn read(&mut self, into: &mut Vec<ThreadClocks>) -> Result<(), CollectError> {
+        self.inner.read(into)
+    }
+
+    /// CPU time that the hypervisor took since boot, ns.
+    ///
+    /// Errors: /proc/stat cannot be read.
+    pub fn steal_ns(&mut self) -> Result<u64, CollectError> {
+        self.inner.steal_ns()
+    }
+
+    /// Length of a clock tick, ns: how often the sampler looks.
+    #[must_use]
+    pub fn tick_ns(&self) -> u64 {
+        source::platform::ClockReader::tick_ns()
+    }
 }

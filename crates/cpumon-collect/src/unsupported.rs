@@ -3,7 +3,9 @@
 
 use cpumon_model::{HostInfo, SourceKind};
 
-use crate::{Check, CollectError, Diagnosis, DoctorOptions, Keep, Opened, SourceOptions, Topic};
+use crate::{
+    Check, CollectError, Diagnosis, DoctorOptions, Keep, Opened, SourceOptions, ThreadClocks, Topic,
+};
 
 /// There is no source here.
 pub(crate) fn open(_options: &SourceOptions) -> Result<Opened, CollectError> {
@@ -24,4 +26,25 @@ pub(crate) fn diagnose(_options: &DoctorOptions) -> Diagnosis {
 /// Nothing was opened with any right.
 pub(crate) fn drop_capabilities(_kind: SourceKind, _keep: Keep) -> std::io::Result<String> {
     Ok("none".to_owned())
+}
+
+/// Cannot be made: there are no clocks to read.
+pub(crate) enum ClockReader {}
+
+impl ClockReader {
+    pub(crate) fn open() -> Result<Self, CollectError> {
+        Err(CollectError::Unsupported)
+    }
+
+    pub(crate) fn read(&mut self, _into: &mut Vec<ThreadClocks>) -> Result<(), CollectError> {
+        match *self {}
+    }
+
+    pub(crate) fn steal_ns(&mut self) -> Result<u64, CollectError> {
+        match *self {}
+    }
+
+    pub(crate) fn tick_ns() -> u64 {
+        0
+    }
 }

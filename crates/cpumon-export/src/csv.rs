@@ -111,7 +111,8 @@ impl<'w> Csv<'w> {
 }
 
 /// Whether a spreadsheet would take `text` for a formula.
-pub(crate) fn is_formula(text: &str) -> bool {
+#[must_use]
+pub fn is_formula(text: &str) -> bool {
     text.starts_with(['=', '+', '-', '@', '\t', '\r'])
 }
 

@@ -28,7 +28,7 @@ use std::io::Write;
 
 use cpumon_store::Reader;
 
-pub use crate::csv::csv;
+pub use crate::csv::{csv, is_formula};
 pub use error::ExportError;
 pub use file::OutputFile;
 pub use jsonl::jsonl;

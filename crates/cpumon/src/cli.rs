@@ -53,6 +53,8 @@ pub enum Command {
     Sql(SqlArgs),
     /// Tell what can be measured here, why not the rest, and how to get it
     Doctor(DoctorArgs),
+    /// Compare what the tick sampler, the scheduler's clock and the switches say of each thread's CPU time
+    Accuracy(AccuracyArgs),
     /// Write the manual pages
     Man(ManArgs),
     /// Write a shell's completions to standard output
@@ -388,6 +390,37 @@ pub struct DoctorArgs {
     /// Where sysfs is mounted
     #[arg(long, value_name = "DIR", default_value = "/sys")]
     pub sys_root: PathBuf,
+}
+
+/// `cpumon accuracy`.
+#[derive(Clone, Debug, Args)]
+pub struct AccuracyArgs {
+    /// Length of the comparison
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub seconds: u32,
+    /// Only these process ids, separated by commas
+    #[arg(short = 'p', long, value_name = "PID", value_delimiter = ',')]
+    pub pid: Vec<u32>,
+    /// Only threads of this name
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Every thread, not just those with the largest errors
+    #[arg(long)]
+    pub all: bool,
+    /// Form of the answer; CSV and JSON have every thread
+    #[arg(long, value_enum, default_value_t = AccuracyForm::Text)]
+    pub format: AccuracyForm,
+}
+
+/// Forms of a comparison.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AccuracyForm {
+    /// Aligned columns and a summary in words
+    Text,
+    /// RFC 4180
+    Csv,
+    /// One JSON document
+    Json,
 }
 
 /// `cpumon man`.

@@ -46,6 +46,7 @@ fn the_names_that_other_tools_rely_on_are_understood() {
         "hosts --json",
         "sql --store x.db --format csv SELECT",
         "status --json --url http://127.0.0.1:1",
+        "accuracy --seconds 3 --pid 1,2 --name x --all --format csv",
         "doctor --json --no-load --proc-root /host/proc --sys-root /host/sys",
         "man",
         "completions bash",

@@ -160,7 +160,7 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
 }
 
 /// Width of the terminal; of `COLUMNS` where output goes elsewhere, else what most terminals have.
-fn terminal_columns() -> usize {
+pub(crate) fn terminal_columns() -> usize {
     let named = || std::env::var("COLUMNS").ok()?.parse().ok();
     terminal_size::terminal_size().map(|(width, _)| width.0.into()).or_else(named).unwrap_or(80)
 }

@@ -4,6 +4,7 @@
 //! [`cli`] is the command line's one definition; [`dispatch`] carries a command out; [`hub`] is what faces see of a running
 //! receiver; the other modules are one command or one kind of input each.
 
+mod accuracy;
 pub mod cli;
 pub mod client;
 mod clock;
@@ -66,6 +67,7 @@ pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
         Command::Hosts(args) => to_stdout(|out| status::hosts(args, out)),
         Command::Status(args) => to_stdout(|out| status::status(args, out)),
         Command::Doctor(args) => to_stdout(|out| doctor::doctor(args, out)),
+        Command::Accuracy(args) => to_stdout(|out| accuracy::accuracy(args, out)),
         Command::Man(args) => to_stdout(|out| man::man(args, out)),
         Command::Completions(args) => to_stdout(|out| man::completions(args, out)),
     }

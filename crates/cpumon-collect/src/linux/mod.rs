@@ -3,6 +3,7 @@
 
 use cpumon_model::{HostInfo, SourceKind};
 
+pub(crate) use self::bpf::ClockReader;
 use crate::{CollectError, Diagnosis, DoctorOptions, Keep, Opened, SourceChoice, SourceOptions};
 
 mod bpf;

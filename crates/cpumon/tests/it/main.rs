@@ -1,5 +1,6 @@
 //! The real binary as a user meets it: over sockets, files, signals and a terminal, on loopback only.
 
+mod accuracy;
 mod cli;
 mod faults;
 mod log;

@@ -14,6 +14,7 @@
 //! The order matters: were the ring buffer emptied first, a thread that ends right after would be in neither for good
 //! reason or bad, and no pass could tell.
 
+mod clocks;
 mod exits;
 mod lifecycle;
 mod load;
@@ -26,6 +27,7 @@ mod tasks;
 mod tracker;
 mod watch;
 
+pub(crate) use clocks::ClockReader;
 pub(super) use load::route_messages;
 
 use cpumon_model::{BootId, Fields, HostId, Moment, Probes, Snapshot, SourceKind};

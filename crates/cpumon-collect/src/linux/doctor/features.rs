@@ -130,9 +130,7 @@ fn accounting(btf: &Btf<'_>) -> Vec<Check> {
             irq.note("off: interrupts are inside the run time of whoever was interrupted, unless measured by event")
         },
         if has_member(btf, "rq", "prev_steal_time_rq") {
-            steal.note(
-                "on: the scheduler's clock leaves steal out of run time; times between events have it inside",
-            )
+            steal.note("on: the scheduler's clock and the switch events leave steal out of run time")
         } else {
             steal.note("off: steal, if any, is inside run time")
         },

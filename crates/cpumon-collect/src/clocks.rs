@@ -1,0 +1,24 @@
+//! What three clocks say of a thread: [`ThreadClocks`]. In: a platform's reader. Out: plain readings.
+
+use cpumon_model::{Comm, ThreadKey};
+
+/// One thread's CPU time by each clock, cumulative, ns.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThreadClocks {
+    /// The thread.
+    pub key: ThreadKey,
+    /// Its process.
+    pub pid: u32,
+    /// Its name now.
+    pub comm: Comm,
+    /// By the clock tick: user and system time as sampled (`utime + stime`, before the kernel scales them).
+    pub tick_ns: u64,
+    /// By the scheduler (`se.sum_exec_runtime`).
+    pub clock_ns: u64,
+    /// By the switches. Only its growth means something: it goes on from the scheduler's clock at first sight.
+    pub switch_ns: u64,
+    /// Times it left its CPU.
+    pub slices: u64,
+    /// All three tell of the same slices: it was off its CPU, and kernel and events count the same switches.
+    pub is_exact: bool,
+}

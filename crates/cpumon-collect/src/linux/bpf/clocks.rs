@@ -1,0 +1,113 @@
+//! The three clocks side by side. In: the task iterator's raw records, before anything is settled. Out: [`ThreadClocks`].
+//! Why beside the source: a snapshot shows one figure for each thread, the best; here all are wanted.
+
+use std::path::Path;
+
+use cpumon_model::{Comm, Probes, ThreadKey};
+use rustix::time::{ClockId, clock_getres};
+
+use super::super::cpustat::CpuStat;
+use super::lifecycle;
+use super::records::TaskRecord;
+use super::sched::{Control, Programs, TimesState};
+use super::tasks::TaskIterator;
+use crate::{CollectError, ThreadClocks};
+
+/// Reads the clocks of all threads.
+pub(crate) struct ClockReader {
+    iterator: TaskIterator,
+    control: Control,
+    records: Vec<TaskRecord>,
+    cpus: CpuStat,
+    _programs: Programs,
+}
+
+impl ClockReader {
+    /// Interrupts are not taken out of the threads: the other two clocks have them inside as well.
+    pub(crate) fn open() -> Result<Self, CollectError> {
+        super::load::check_kernel()?;
+        let mut programs = Programs::open(Probes::SCHED, lifecycle::ring_bytes())?;
+        let mut reader = Self {
+            iterator: TaskIterator::new(programs.take_iterator()?),
+            control: Control::open(&programs)?,
+            records: Vec::new(),
+            cpus: CpuStat::open(Path::new("/proc"))?,
+            _programs: programs,
+        };
+        super::sched::visit_cpus();
+        // Makes the storage of threads that sleep.
+        reader.read(&mut Vec::new())?;
+        Ok(reader)
+    }
+
+    pub(crate) fn read(&mut self, into: &mut Vec<ThreadClocks>) -> Result<(), CollectError> {
+        let cut = self.control.begin();
+        let oddities = self.iterator.read(&[], &mut self.records);
+        self.control.end();
+        oddities?;
+        into.clear();
+        let tracked = self.records.iter().filter(|task| task.times.is_whole());
+        into.extend(tracked.map(|task| clocks_of(task, cut.mono_ns)));
+        Ok(())
+    }
+
+    pub(crate) fn steal_ns(&mut self) -> Result<u64, CollectError> {
+        let mut cpus = Vec::new();
+        self.cpus.read(&mut cpus)?;
+        Ok(cpus.iter().map(|cpu| cpu.times.steal_ns).sum())
+    }
+
+    /// The coarse clock moves once a tick, so its resolution is the tick's length.
+    pub(crate) fn tick_ns() -> u64 {
+        let tick = clock_getres(ClockId::MonotonicCoarse);
+        tick.tv_sec.unsigned_abs().saturating_mul(1_000_000_000).saturating_add(tick.tv_nsec.unsigned_abs())
+    }
+}
+
+fn clocks_of(task: &TaskRecord, cut_ns: u64) -> ThreadClocks {
+    let is_running = task.times.state() == TimesState::Running;
+    let open_ns = if is_running { cut_ns.saturating_sub(task.times.at_ns) } else { 0 };
+    let same_switches = task.times.voluntary_switches == task.voluntary_switches
+        && task.times.involuntary_switches == task.involuntary_switches;
+    ThreadClocks {
+        key: ThreadKey { tid: task.tid, start_ns: task.start_ns },
+        pid: task.pid,
+        comm: Comm::new(&task.comm),
+        tick_ns: task.utime_ns.saturating_add(task.stime_ns),
+        clock_ns: task.run_ns,
+        switch_ns: task.times.run_ns.saturating_add(open_ns),
+        slices: task.times.voluntary_switches.saturating_add(task.times.involuntary_switches),
+        is_exact: !is_running && same_switches,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::records::ThreadTimes;
+    use super::*;
+
+    fn task(state: u8, switches: u64) -> TaskRecord {
+        let times =
+            ThreadTimes { state, run_ns: 70, at_ns: 100, voluntary_switches: 5, ..ThreadTimes::default() };
+        TaskRecord {
+            run_ns: 71,
+            utime_ns: 40,
+            stime_ns: 40,
+            voluntary_switches: switches,
+            times,
+            ..TaskRecord::default()
+        }
+    }
+
+    #[test]
+    fn a_reading_is_exact_only_off_the_cpu_and_with_the_same_switches() {
+        const BLOCKED: u8 = 1;
+        const RUNNING: u8 = 3;
+        let asleep = clocks_of(&task(BLOCKED, 5), 130);
+        assert_eq!((asleep.tick_ns, asleep.clock_ns, asleep.switch_ns, asleep.slices), (80, 71, 70, 5));
+        assert!(asleep.is_exact);
+        assert!(!clocks_of(&task(BLOCKED, 6), 130).is_exact, "it has run since the cut");
+        let running = clocks_of(&task(RUNNING, 5), 130);
+        assert_eq!((running.switch_ns, running.is_exact), (100, false));
+    }
+}

@@ -1,0 +1,278 @@
+//! How a comparison is shown. In: rows, their summary, notes on the machine. Out: text, CSV or JSON.
+
+use std::io::Write;
+
+use cpumon_export::is_formula;
+use cpumon_model::escape;
+use serde::Serialize;
+use unicode_width::UnicodeWidthStr;
+
+use super::compare::{Comparison, Summary, percent};
+
+/// Everything there is to show.
+#[derive(Debug)]
+pub struct Findings {
+    /// Length of the span, ns.
+    pub span_ns: i64,
+    /// Length of a clock tick, ns.
+    pub tick_ns: i64,
+    /// CPU time that the hypervisor took in the span, ns.
+    pub steal_ns: i64,
+    /// Each thread, largest error of the tick sampler first.
+    pub rows: Vec<Comparison>,
+    /// All threads.
+    pub summary: Summary,
+    /// What this machine does to each figure.
+    pub notes: Vec<String>,
+}
+
+/// Rows of the text form unless the user asks for all.
+pub const ROWS: usize = 20;
+
+const HEADING: [&str; 11] =
+    ["PID", "TID", "SWITCHES ms", "TICK ms", "ERROR ms", "%", "CLOCK ms", "ERROR ms", "%", "SLICES", "NAME"];
+
+/// Text for people; `rows` of it at most.
+pub fn text(findings: &Findings, rows: usize, columns: usize, out: &mut dyn Write) -> std::io::Result<()> {
+    let shown = findings.rows.iter().take(rows);
+    let mut lines = vec![HEADING.map(str::to_owned)];
+    lines.extend(shown.map(line));
+    write_aligned(&lines, out)?;
+    let left = findings.rows.len().saturating_sub(rows);
+    if left > 0 {
+        writeln!(out, "… {left} more with smaller errors (--all shows them)")?;
+    }
+    writeln!(out)?;
+    for sentence in sentences(findings) {
+        for line in textwrap::wrap(&sentence, columns) {
+            writeln!(out, "{line}")?;
+        }
+    }
+    Ok(())
+}
+
+fn ms(ns: i64) -> String {
+    format!("{:.3}", ns as f64 / 1e6)
+}
+
+fn signed_ms(ns: i64) -> String {
+    format!("{:+.3}", ns as f64 / 1e6)
+}
+
+fn signed_percent(error_ns: i64, of_ns: i64) -> String {
+    percent(error_ns, of_ns).map_or("–".to_owned(), |percent| format!("{percent:+.2}"))
+}
+
+/// A name that ends in `±` was compared while the thread ran.
+fn line(row: &Comparison) -> [String; 11] {
+    let (tick, clock) = (row.tick_error_ns(), row.clock_error_ns());
+    let blur = if row.blur_ns == 0 { String::new() } else { format!("  ±{} ms", row.blur_ns / 1_000_000) };
+    [
+        row.pid.to_string(),
+        row.key.tid.to_string(),
+        ms(row.switch_ns),
+        ms(row.tick_ns),
+        signed_ms(tick),
+        signed_percent(tick, row.switch_ns),
+        ms(row.clock_ns),
+        signed_ms(clock),
+        signed_percent(clock, row.switch_ns),
+        row.slices.to_string(),
+        format!("{}{blur}", escape(&row.comm.to_str_lossy())),
+    ]
+}
+
+/// Numbers to the right, the name at the end to the left.
+fn write_aligned(lines: &[[String; 11]], out: &mut dyn Write) -> std::io::Result<()> {
+    let width = |at: usize| lines.iter().filter_map(|line| line.get(at)).map(|cell| cell.width()).max();
+    let widths: Vec<usize> = (0..HEADING.len() - 1).map(|at| width(at).unwrap_or(0)).collect();
+    for line in lines {
+        for (cell, width) in line.iter().zip(&widths) {
+            write!(out, "{}{cell}  ", " ".repeat(width - cell.width()))?;
+        }
+        writeln!(out, "{}", line.last().map_or("", String::as_str).trim_end())?;
+    }
+    Ok(())
+}
+
+fn sentences(findings: &Findings) -> Vec<String> {
+    let all = &findings.summary;
+    let seconds = |ns: i64| format!("{:.3} s", ns as f64 / 1e9);
+    let share = |ns| signed_percent(ns, all.switch_ns).trim_start_matches('+').to_owned();
+    let mut said = vec![
+        format!(
+            "{} threads ran {} in {}, by their switches; {} of them were compared exactly, the others while running (±).",
+            all.threads,
+            seconds(all.switch_ns),
+            seconds(findings.span_ns),
+            all.exact,
+        ),
+        format!(
+            "The tick sampler (every {} ms) put {} under the wrong thread or under none: {} %. Its sum is off by {} %.",
+            findings.tick_ns as f64 / 1e6,
+            seconds(all.tick_misplaced_ns),
+            share(all.tick_misplaced_ns),
+            signed_percent(all.tick_ns - all.switch_ns, all.switch_ns),
+        ),
+        format!(
+            "The scheduler's clock differs by {}: {} %.",
+            seconds(all.clock_misplaced_ns),
+            share(all.clock_misplaced_ns)
+        ),
+        format!("The hypervisor took {} (steal).", seconds(findings.steal_ns)),
+    ];
+    said.extend(findings.notes.iter().map(|note| format!("Note: {note}")));
+    said
+}
+
+/// CSV (RFC 4180), every thread.
+pub fn csv(findings: &Findings, out: &mut dyn Write) -> Result<(), csv::Error> {
+    let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(out);
+    for row in &findings.rows {
+        let mut row = Row::from(row);
+        if is_formula(&row.name) {
+            row.name.insert(0, '\'');
+        }
+        writer.serialize(row)?;
+    }
+    writer.flush()?;
+    Ok(())
+}
+
+/// One JSON document.
+pub fn json(findings: &Findings, out: &mut dyn Write) -> anyhow::Result<()> {
+    let document = Document {
+        span_ns: findings.span_ns,
+        tick_length_ns: findings.tick_ns,
+        steal_ns: findings.steal_ns,
+        threads: findings.summary.threads,
+        threads_exact: findings.summary.exact,
+        tick_ns: findings.summary.tick_ns,
+        clock_ns: findings.summary.clock_ns,
+        switch_ns: findings.summary.switch_ns,
+        tick_misplaced_ns: findings.summary.tick_misplaced_ns,
+        clock_misplaced_ns: findings.summary.clock_misplaced_ns,
+        notes: &findings.notes,
+        rows: findings.rows.iter().map(Row::from).collect(),
+    };
+    writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?;
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    span_ns: i64,
+    tick_length_ns: i64,
+    steal_ns: i64,
+    threads: usize,
+    threads_exact: usize,
+    tick_ns: i64,
+    clock_ns: i64,
+    switch_ns: i64,
+    tick_misplaced_ns: i64,
+    clock_misplaced_ns: i64,
+    notes: &'a [String],
+    rows: Vec<Row>,
+}
+
+/// A thread, in CSV and JSON.
+#[derive(Serialize)]
+struct Row {
+    pid: u32,
+    tid: u32,
+    start_ns: u64,
+    name: String,
+    switch_ns: i64,
+    tick_ns: i64,
+    tick_error_ns: i64,
+    tick_error_pct: Option<f64>,
+    clock_ns: i64,
+    clock_error_ns: i64,
+    clock_error_pct: Option<f64>,
+    slices: u64,
+    blur_ns: i64,
+}
+
+impl From<&Comparison> for Row {
+    fn from(row: &Comparison) -> Self {
+        Self {
+            pid: row.pid,
+            tid: row.key.tid,
+            start_ns: row.key.start_ns,
+            name: row.comm.to_str_lossy().into_owned(),
+            switch_ns: row.switch_ns,
+            tick_ns: row.tick_ns,
+            tick_error_ns: row.tick_error_ns(),
+            tick_error_pct: percent(row.tick_error_ns(), row.switch_ns),
+            clock_ns: row.clock_ns,
+            clock_error_ns: row.clock_error_ns(),
+            clock_error_pct: percent(row.clock_error_ns(), row.switch_ns),
+            slices: row.slices,
+            blur_ns: row.blur_ns,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_model::ThreadKey;
+
+    use super::super::compare::summary;
+    use super::*;
+
+    fn findings() -> Findings {
+        let row = |tid, name: &str, clocks: [i64; 3], blur_ns| Comparison {
+            key: ThreadKey { tid, start_ns: 5 },
+            pid: tid,
+            comm: name.into(),
+            tick_ns: clocks[0],
+            clock_ns: clocks[1],
+            switch_ns: clocks[2],
+            slices: 1234,
+            blur_ns,
+        };
+        let rows = vec![
+            row(4242, "=dodger", [1_000_000, 1_000_100_000, 1_001_000_000], 0),
+            row(7, "spin\u{1b}[2J", [2_004_000_000, 2_000_000_000, 2_000_000_000], 8_000_000),
+            row(9, "rest", [4_000_000, 0, 0], 0),
+        ];
+        Findings {
+            span_ns: 10_000_000_000,
+            tick_ns: 4_000_000,
+            steal_ns: 1_500_000,
+            summary: summary(&rows),
+            rows,
+            notes: vec!["a hypervisor shares the CPUs out".to_owned()],
+        }
+    }
+
+    #[test]
+    fn the_text_reads_like_this_and_is_safe_to_print() {
+        let mut out = Vec::new();
+        text(&findings(), 2, 100, &mut out).unwrap();
+        insta::assert_snapshot!(String::from_utf8(out).unwrap());
+    }
+
+    #[test]
+    fn the_csv_defuses_formulas_and_keeps_numbers() {
+        let mut out = Vec::new();
+        csv(&findings(), &mut out).unwrap();
+        let out = String::from_utf8(out).unwrap();
+        assert!(out.starts_with("pid,tid,start_ns,name,switch_ns,tick_ns,tick_error_ns,"), "{out}");
+        assert!(out.contains("4242,4242,5,'=dodger,1001000000,1000000,-1000000000,-99.9"), "{out}");
+        assert!(
+            out.lines().nth(3).unwrap().contains(",0,4000000,4000000,,0,0,,"),
+            "nothing to compare with: {out}"
+        );
+    }
+
+    #[test]
+    fn the_json_holds_all_rows() {
+        let mut out = Vec::new();
+        json(&findings(), &mut out).unwrap();
+        let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!(value["rows"].as_array().unwrap().len(), 3);
+        assert_eq!(value["rows"][0]["tick_error_ns"], -1_000_000_000);
+        assert_eq!((&value["threads"], &value["threads_exact"]), (&3.into(), &2.into()));
+    }
+}
