@@ -127,7 +127,7 @@ fn measure_agent(source: &str, seconds: usize) -> Outcome<()> {
         ..SourceOptions::default()
     };
     let settings = Settings {
-        sampler: SamplerOptions { source: options, hostname: None },
+        sampler: SamplerOptions { source: options, hostname: None, max_cpu: None },
         to: vec![Target::Unicast(sink.local_addr()?)],
         v1: false,
         pace: None,

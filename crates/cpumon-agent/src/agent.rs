@@ -53,8 +53,7 @@ impl Agent {
         let options = SenderOptions { to: settings.to.clone(), pace: settings.pace };
         let is_log_only = settings.to.is_empty() && settings.log.is_some();
         let sender = (!is_log_only).then(|| UdpSender::open(&options)).transpose().context("cannot send")?;
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let stream = u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX);
+        let stream = new_stream();
         let log = |log| Recorder::open(log, sampler.info(), stream, settings.interval());
         let recorder = settings.log.as_ref().map(log).transpose().context("cannot log")?;
         Ok(Self {
@@ -79,7 +78,7 @@ impl Agent {
     /// The capabilities that what is to come needs: a log's directory may belong to somebody else.
     #[must_use]
     pub fn rights_to_keep(&self) -> Keep {
-        if self.recorder.is_some() { Keep::Files } else { Keep::Names }
+        Keep { files: self.recorder.is_some(), probes: self.settings.sampler.max_cpu.is_some() }
     }
 
     /// Who measures and why, how often, to whom: one line.
@@ -149,6 +148,14 @@ impl Agent {
             }
         };
         self.failed_in_a_row = 0;
+        if step.is_first && self.totals.snapshots > 0 {
+            // What is watched has changed, and with it what the counters count from: for receivers another start.
+            let stream = new_stream();
+            self.encoding = Encoding::new(&self.settings, stream);
+            if let Some(recorder) = &mut self.recorder {
+                recorder.restart(stream);
+            }
+        }
         if let Some(sender) = &mut self.sender {
             self.encoding.encode(info, &step, &mut self.datagrams);
             if let Some(pace) = self.settings.pace {
@@ -199,6 +206,12 @@ impl Agent {
             None => log::info!("{line}"),
         }
     }
+}
+
+/// Tells starts apart.
+fn new_stream() -> u64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// One snapshot in one line.

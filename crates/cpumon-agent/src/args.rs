@@ -8,6 +8,8 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use cpumon_collect::{SourceChoice, parse_interval};
 use cpumon_link::Target;
+
+use crate::CpuShare;
 use cpumon_link::spool::SpoolOptions;
 
 /// How long, to whom and by which means to measure and send.
@@ -99,6 +101,10 @@ pub struct AgentArgs {
         help_heading = "What"
     )]
     pub source: SourceChoice,
+
+    /// Keep to this share of one CPU, probes included: what costs too much is not watched for a while, which is in the data
+    #[arg(long, value_name = "PERCENT", env = "CPUMON_MAX_CPU", help_heading = "What")]
+    pub max_cpu: Option<CpuShare>,
 
     /// Send full command lines too, with secrets scrubbed; without it only program names leave this machine
     #[arg(long, env = "CPUMON_CMDLINE", help_heading = "What")]

@@ -8,7 +8,9 @@
 
 mod agent;
 mod args;
+mod budget;
 mod encoding;
+mod keeper;
 mod local_time;
 mod process;
 mod recorder;
@@ -24,6 +26,7 @@ use cpumon_model::SourceKind;
 
 pub use agent::Agent;
 pub use args::{AgentArgs, SpoolSync};
+pub use budget::{Budget, Change, CpuShare, ParseCpuShareError};
 pub use process::{DataMissing, Signals, log_to_stderr, wake_on};
 pub use recorder::LogTotals;
 pub use report::Totals;

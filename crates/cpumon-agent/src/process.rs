@@ -88,7 +88,7 @@ pub fn wake_on(signals: &[i32]) -> io::Result<()> {
     let sleeper = std::thread::current();
     let wake = move || {
         // It began with the rights of the thread that started it, and needs none of them beyond what all may keep.
-        if let Err(error) = cpumon_collect::drop_capabilities(SourceKind::Unknown, Keep::Names) {
+        if let Err(error) = cpumon_collect::drop_capabilities(SourceKind::Unknown, Keep::NAMES) {
             log::debug!("the thread that waits for signals keeps its capabilities: {error}");
         }
         caught.forever().for_each(|_| sleeper.unpark());

@@ -105,14 +105,12 @@ impl Recorder {
                 status.cut_bytes
             );
         }
-        let encoder = Encoder::new(EncoderOptions {
-            max_datagram: MAX_FRAME_BYTES,
-            full_snapshots: 1,
-            stream,
-            is_lossless: true,
-            ..EncoderOptions::default()
-        });
-        Ok(Self { spool, encoder, datagrams: Datagrams::new(), misfits: 0 })
+        Ok(Self { spool, encoder: encoder(stream), datagrams: Datagrams::new(), misfits: 0 })
+    }
+
+    /// From here on counters count from elsewhere, as after a start of the agent.
+    pub(crate) fn restart(&mut self, stream: u64) {
+        self.encoder = encoder(stream);
     }
 
     /// Takes a step.
@@ -132,6 +130,16 @@ impl Recorder {
     pub(crate) fn finish(self) -> LogTotals {
         totals(&self.spool.close(), self.misfits)
     }
+}
+
+fn encoder(stream: u64) -> Encoder {
+    Encoder::new(EncoderOptions {
+        max_datagram: MAX_FRAME_BYTES,
+        full_snapshots: 1,
+        stream,
+        is_lossless: true,
+        ..EncoderOptions::default()
+    })
 }
 
 fn totals(status: &SpoolStatus, misfits: u64) -> LogTotals {

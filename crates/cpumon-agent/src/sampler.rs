@@ -4,8 +4,11 @@
 
 use std::sync::atomic::AtomicBool;
 
-use cpumon_collect::{CollectError, Schedule, Source, SourceOptions};
+use cpumon_collect::{CollectError, Schedule, Source, SourceChoice, SourceOptions};
 use cpumon_model::{HostInfo, Interval, Snapshot, SourceKind};
+
+use crate::CpuShare;
+use crate::keeper::{Keeper, Opener};
 
 /// How to measure; the interval is [`SourceOptions::interval`].
 #[derive(Clone, Debug, Default)]
@@ -14,6 +17,8 @@ pub struct SamplerOptions {
     pub source: SourceOptions,
     /// The name to report instead of the machine's own.
     pub hostname: Option<String>,
+    /// The share of one CPU to keep to; beyond it less is watched.
+    pub max_cpu: Option<CpuShare>,
 }
 
 /// Measures this machine at each interval.
@@ -26,6 +31,9 @@ pub struct Sampler {
     current: Snapshot,
     interval: Interval,
     snapshots: u64,
+    keeper: Option<Keeper>,
+    /// Watches something else, and is to take over.
+    next: Option<Box<dyn Source + Send>>,
 }
 
 /// One snapshot, and what happened since the one before. The end of one interval is the begin of the next.
@@ -53,7 +61,18 @@ impl Sampler {
         if let Some(hostname) = &options.hostname {
             info.hostname = hostname.as_str().into();
         }
-        Ok(Self::from_source(opened.source, opened.kind, info, &options.source))
+        let mut sampler = Self::from_source(opened.source, opened.kind, info, &options.source);
+        if let (Some(limit), SourceKind::Bpf) = (options.max_cpu, opened.kind) {
+            sampler.keep_to(limit, &options.source, Box::new(open_again));
+        } else if options.max_cpu.is_some() {
+            log::warn!("this source has nothing to give up for --max-cpu: it watches no events");
+        }
+        Ok(sampler)
+    }
+
+    /// Keeps to a share of one CPU; `open` makes a source that watches something else.
+    pub(crate) fn keep_to(&mut self, limit: CpuShare, source: &SourceOptions, open: Opener) {
+        self.keeper = Some(Keeper::new(limit, source, open));
     }
 
     /// With a source of the caller's own (a simulation, a test).
@@ -73,11 +92,13 @@ impl Sampler {
             current: Snapshot::default(),
             interval: Interval::default(),
             snapshots: 0,
+            keeper: None,
+            next: None,
         }
     }
 
     /// Waits for the next point of the schedule (the first is at once) and measures. `None` once `stop` is set; whoever
-    /// sets it unparks this thread.
+    /// sets it unparks this thread. After a change of what is watched comes a first step again, at once.
     ///
     /// # Errors
     /// The pass failed. The snapshot before it stays, so the next step that succeeds covers the gap.
@@ -85,8 +106,18 @@ impl Sampler {
         Ok(self.step_with_info(stop)?.map(|(_, step)| step))
     }
 
+    #[cfg(test)]
+    pub(crate) fn keeper_mut(&mut self) -> &mut Keeper {
+        self.keeper.as_mut().unwrap()
+    }
+
     fn advance(&mut self, stop: &AtomicBool) -> Result<bool, CollectError> {
-        if self.schedule.wait(stop).stopped {
+        if let Some(source) = self.next.take() {
+            self.take_over(source);
+        } else if let Some(source) = self.keeper.as_mut().and_then(Keeper::opened) {
+            // One more look by the old source, now that the new one runs: nothing is missed between the two.
+            self.next = Some(source);
+        } else if self.schedule.wait(stop).stopped {
             return Ok(false);
         }
         // The older of the two buffers takes the new snapshot; they are swapped only when that worked.
@@ -95,7 +126,18 @@ impl Sampler {
         std::mem::swap(&mut self.previous, &mut self.current);
         self.interval.fill(&self.previous, &self.current);
         self.snapshots += 1;
+        if let (Some(keeper), None) = (&mut self.keeper, &self.next) {
+            keeper.look(&self.current, self.source.probe_cpu_ns());
+        }
         Ok(true)
+    }
+
+    /// From here on another source measures; its counters count from elsewhere.
+    fn take_over(&mut self, source: Box<dyn Source + Send>) {
+        self.source = source;
+        self.previous.clear();
+        self.current.clear();
+        self.snapshots = 0;
     }
 
     fn last_step(&self) -> Step<'_> {
@@ -138,6 +180,12 @@ impl Sampler {
     pub fn info(&self) -> &HostInfo {
         &self.info
     }
+}
+
+/// The same source with other probes.
+fn open_again(options: &SourceOptions) -> Result<Box<dyn Source + Send>, CollectError> {
+    cpumon_collect::open(&SourceOptions { choice: SourceChoice::Bpf, ..options.clone() })
+        .map(|opened| opened.source)
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ impl From<&AgentArgs> for Settings {
             ..SourceOptions::default()
         };
         Self {
-            sampler: SamplerOptions { source, hostname: args.host_name.clone() },
+            sampler: SamplerOptions { source, hostname: args.host_name.clone(), max_cpu: args.max_cpu },
             to: targets(args),
             v1: args.v1,
             pace: args.v1.then_some(V1_PACE),

@@ -48,13 +48,21 @@ impl std::fmt::Display for SourceChoice {
     }
 }
 
-/// Which capabilities outlive the opening of a source, where there are any.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Keep {
-    /// What shows the names of other users' programs (`CAP_SYS_PTRACE`).
-    Names,
-    /// That, and what reads and writes files in other users' directories (`CAP_DAC_OVERRIDE`).
-    Files,
+/// Which capabilities outlive the opening of a source, where there are any. What shows the names of other users' programs
+/// (`CAP_SYS_PTRACE`) always does.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Keep {
+    /// What reads and writes files in other users' directories (`CAP_DAC_OVERRIDE`).
+    pub files: bool,
+    /// What loads probes again (`CAP_BPF`, `CAP_PERFMON`), for who changes what is watched.
+    pub probes: bool,
+}
+
+impl Keep {
+    /// Names only.
+    pub const NAMES: Self = Self { files: false, probes: false };
+    /// Names and files.
+    pub const FILES: Self = Self { files: true, probes: false };
 }
 
 /// How to measure.

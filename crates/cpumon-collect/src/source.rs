@@ -12,6 +12,12 @@ pub trait Source {
     /// Buffers of `into` are reused: a steady state allocates nothing. All lists come out sorted. `sequence` counts
     /// passes from 0. The interval counts of `into.health` stay 0: [`crate::Schedule::count_into`] knows them.
     fn snapshot(&mut self, into: &mut Snapshot) -> Result<(), CollectError>;
+
+    /// CPU time of what runs inside the kernel for this source, ns, cumulative: measured where the kernel measures it
+    /// (`kernel.bpf_stats_enabled`), else estimated from the events. It is not in this process's own CPU time.
+    fn probe_cpu_ns(&self) -> u64 {
+        0
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use cpumon_agent::CpuShare;
 use cpumon_collect::{SourceChoice, parse_interval};
 
 use crate::units::{duration, size};
@@ -73,6 +74,9 @@ pub struct MeasureArgs {
     /// Read full command lines too; passwords and tokens in them are blotted out
     #[arg(long)]
     pub cmdline: bool,
+    /// Keep to this share of one CPU, probes included: what costs too much is not watched for a while, which is in the data
+    #[arg(long, value_name = "PERCENT")]
+    pub max_cpu: Option<CpuShare>,
 }
 
 /// How long recorded data is kept.

@@ -96,7 +96,7 @@ fn steady_agent(v1: bool, to: &UdpSocket) -> Agent {
     let steady = Box::new(Steady { pass: 0, info: Arc::new(info) });
     let sampler = Sampler::from_source(steady, SourceKind::Simulated, HostInfo::default(), &source);
     let settings = Settings {
-        sampler: SamplerOptions { source, hostname: None },
+        sampler: SamplerOptions { source, hostname: None, max_cpu: None },
         to: vec![Target::Unicast(to.local_addr().unwrap())],
         v1,
         pace: None,

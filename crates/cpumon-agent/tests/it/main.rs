@@ -1,6 +1,7 @@
 //! The agent as a whole: as a process, between network namespaces, and without allocations in a steady state.
 
 mod allocations;
+mod budget;
 mod process;
 
 #[path = "../../../cpumon-link/tests/it/netns.rs"]

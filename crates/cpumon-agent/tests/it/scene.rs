@@ -5,12 +5,13 @@ use std::io::Read as _;
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// A receiver and a copy of the agent in a place that is open to everybody; `None` where the test cannot run.
 pub struct Scene {
     dir: tempfile::TempDir,
-    socket: UdpSocket,
+    pub socket: UdpSocket,
 }
 
 impl Scene {
@@ -75,5 +76,14 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// Ends a load, also when the test fails: whoever waits for it would wait for ever.
+pub struct Stop<'a>(pub &'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }

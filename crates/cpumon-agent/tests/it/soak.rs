@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::scene::Scene;
+use crate::scene::{Scene, Stop};
 
 /// Until the buffers have their size, and after that.
 const WARM_UP: Duration = Duration::from_secs(5);
@@ -39,15 +39,6 @@ impl Held {
             maps: maps.collect(),
             descriptors: files.len(),
         }
-    }
-}
-
-/// Ends the churn, also when the test fails: whoever waits for it would wait for ever.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 

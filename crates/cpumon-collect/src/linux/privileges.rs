@@ -15,10 +15,11 @@ use super::release;
 use crate::Keep;
 
 /// Names of what may be kept, and what for.
-const KEPT: [(CapabilitySet, &str); 3] = [
+const KEPT: [(CapabilitySet, &str); 4] = [
     (CapabilitySet::SYS_PTRACE, "CAP_SYS_PTRACE (names of other users' programs)"),
     (CapabilitySet::DAC_OVERRIDE, "CAP_DAC_OVERRIDE (files in other users' directories)"),
-    (CapabilitySet::BPF, "CAP_BPF (this kernel asks for it at every look)"),
+    (CapabilitySet::BPF, "CAP_BPF (the probes)"),
+    (CapabilitySet::PERFMON, "CAP_PERFMON (the probes)"),
 ];
 
 /// First version in which loaded programs work on without `CAP_BPF` where unprivileged BPF is disabled (bpf(2);
@@ -28,8 +29,11 @@ const BPF_OBJECTS_ARE_ENOUGH_SINCE: (u32, u32) = (5, 19);
 /// Gives up every capability of the calling thread but those that are needed from now on. Says what is left.
 pub(crate) fn drop_capabilities(kind: SourceKind, keep: Keep) -> Result<String, std::io::Error> {
     let mut wanted = CapabilitySet::SYS_PTRACE;
-    if keep == Keep::Files {
+    if keep.files {
         wanted |= CapabilitySet::DAC_OVERRIDE;
+    }
+    if keep.probes {
+        wanted |= CapabilitySet::BPF | CapabilitySet::PERFMON;
     }
     if kind == SourceKind::Bpf
         && release::running().is_none_or(|version| version < BPF_OBJECTS_ARE_ENOUGH_SINCE)
@@ -70,7 +74,7 @@ mod tests {
     fn what_is_given_up_is_gone_and_inherited_so() {
         let (before, left, inherited) = std::thread::spawn(|| {
             let before = capabilities(None).unwrap().permitted;
-            let said = drop_capabilities(SourceKind::Procfs, Keep::Names).unwrap();
+            let said = drop_capabilities(SourceKind::Procfs, Keep::NAMES).unwrap();
             let left = capabilities(None).unwrap();
             assert_eq!(said == "none", left.permitted.is_empty(), "{said}: {left:?}");
             let inherited = std::thread::spawn(|| {

@@ -28,7 +28,7 @@ pub fn accuracy(args: &AccuracyArgs, out: &mut dyn Write) -> anyhow::Result<Outc
     let signals = Signals::install()?;
     let notes = notes();
     let mut reader = ClockReader::open().context("cannot read the clocks of this machine's threads")?;
-    give_up_rights(SourceKind::Bpf, Keep::Files);
+    give_up_rights(SourceKind::Bpf, Keep::FILES);
     let findings = compare(args, &mut reader, &signals, notes)?;
     match args.format {
         AccuracyForm::Text => {

@@ -72,7 +72,7 @@ pub fn sampler_options(measure: &MeasureArgs) -> SamplerOptions {
         interval: measure.interval,
         ..cpumon_collect::SourceOptions::default()
     };
-    SamplerOptions { source, ..SamplerOptions::default() }
+    SamplerOptions { source, max_cpu: measure.max_cpu, ..SamplerOptions::default() }
 }
 
 /// A receiver at work. Dropping it stops it.
@@ -108,7 +108,10 @@ impl Desk {
         // Before the first other thread begins: threads inherit what is left.
         cpumon_agent::give_up_rights(
             sampler.as_ref().map_or(SourceKind::Unknown, Sampler::kind),
-            Keep::Files,
+            Keep {
+                files: true,
+                probes: plan.measure.as_ref().is_some_and(|measure| measure.max_cpu.is_some()),
+            },
         );
         let keeper = plan
             .store

@@ -51,7 +51,7 @@ impl LocalFeed {
     /// Opens the source and starts measuring.
     pub fn start(options: &SamplerOptions) -> anyhow::Result<Self> {
         let sampler = Sampler::open(options).context("cannot measure this machine")?;
-        cpumon_agent::give_up_rights(sampler.kind(), Keep::Files);
+        cpumon_agent::give_up_rights(sampler.kind(), Keep::FILES);
         let shared = Arc::new(Shared::default());
         shared.lock().status = HostStatus {
             info: sampler.info().clone(),

@@ -22,7 +22,7 @@ fn tick() -> Duration {
 
 /// Runs between ticks, which come at whole multiples of their length on the monotonic clock.
 fn dodge(tick: Duration, stop: &AtomicBool) {
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + Duration::from_mins(1);
     while !stop.load(Ordering::Relaxed) && Instant::now() < end {
         let now = Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap();
         let since = Duration::from_nanos(u64::try_from(now.as_nanos() % tick.as_nanos()).unwrap());

@@ -37,7 +37,7 @@ fn recorder() {
     let sampler = Sampler::from_source(Box::new(made_up), SourceKind::Simulated, info, &source);
     let sync = if number("TEST_GATHERS") == 1 { SyncPolicy::Every(GATHERED) } else { SyncPolicy::Always };
     let settings = Settings {
-        sampler: SamplerOptions { source, hostname: None },
+        sampler: SamplerOptions { source, hostname: None, max_cpu: None },
         to: Vec::new(),
         v1: false,
         pace: None,

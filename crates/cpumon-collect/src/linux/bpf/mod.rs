@@ -15,6 +15,7 @@
 //! reason or bad, and no pass could tell.
 
 mod clocks;
+mod cost;
 mod exits;
 mod lifecycle;
 mod load;
@@ -32,6 +33,7 @@ pub(super) use load::route_messages;
 
 use cpumon_model::{BootId, Fields, HostId, Moment, Probes, Snapshot, SourceKind};
 
+use self::cost::ProbeCost;
 use self::lifecycle::Lifecycle;
 use self::records::{Event, TaskRecord};
 use self::sched::Programs;
@@ -107,6 +109,7 @@ pub(crate) struct BpfSource {
     records: Vec<TaskRecord>,
     events: Vec<Event>,
     malformed: u64,
+    cost: ProbeCost,
     programs: Programs,
 }
 
@@ -134,6 +137,7 @@ impl BpfSource {
             records: Vec::new(),
             events: Vec::with_capacity(lifecycle::ROOM),
             malformed: 0,
+            cost: ProbeCost::open(&programs),
             programs,
         };
         source.adopt()?;
@@ -219,7 +223,12 @@ impl Source for BpfSource {
         into.health.permission_denied = self.infos.denied();
         into.health.probes = self.programs.probes;
         self.own.fill(&mut into.health);
+        self.cost.count(into);
         self.sequence += 1;
         Ok(())
+    }
+
+    fn probe_cpu_ns(&self) -> u64 {
+        self.cost.ns()
     }
 }
