@@ -1,10 +1,10 @@
-//! What three clocks say of a thread: [`ThreadClocks`]. In: a platform's reader. Out: plain readings.
+//! What three clocks say of a thread: [`ClockReading`]. In: a platform's reader. Out: plain readings.
 
 use cpumon_model::{Comm, ThreadKey};
 
 /// One thread's CPU time by each clock, cumulative, ns.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct ThreadClocks {
+pub struct ClockReading {
     /// The thread.
     pub key: ThreadKey,
     /// Its process.

@@ -38,7 +38,7 @@ mod schedule;
 pub mod scrub;
 mod source;
 
-pub use clocks::ThreadClocks;
+pub use clocks::ClockReading;
 pub use diagnosis::{Check, CheckState, Diagnosis, DoctorOptions, Topic};
 pub use error::CollectError;
 pub use options::{Keep, ParseSourceError, SourceChoice, SourceOptions};
@@ -107,7 +107,7 @@ impl ClockReader {
     /// Replaces `into` by a reading of every thread whose switches are tracked.
     ///
     /// Errors: the kernel refuses the pass.
-    pub fn read(&mut self, into: &mut Vec<ThreadClocks>) -> Result<(), CollectError> {
+    pub fn read(&mut self, into: &mut Vec<ClockReading>) -> Result<(), CollectError> {
         self.inner.read(into)
     }
 

@@ -4,7 +4,7 @@
 use cpumon_model::{HostInfo, SourceKind};
 
 use crate::{
-    Check, CollectError, Diagnosis, DoctorOptions, Keep, Opened, SourceOptions, ThreadClocks, Topic,
+    Check, CollectError, Diagnosis, DoctorOptions, Keep, Opened, SourceOptions, ClockReading, Topic,
 };
 
 /// There is no source here.
@@ -36,7 +36,7 @@ impl ClockReader {
         Err(CollectError::Unsupported)
     }
 
-    pub(crate) fn read(&mut self, _into: &mut Vec<ThreadClocks>) -> Result<(), CollectError> {
+    pub(crate) fn read(&mut self, _into: &mut Vec<ClockReading>) -> Result<(), CollectError> {
         match *self {}
     }
 

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use cpumon_collect::ThreadClocks;
+use cpumon_collect::ClockReading;
 use cpumon_model::{Comm, ThreadKey};
 
 /// A thread's CPU time over one span by each clock, ns.
@@ -73,10 +73,10 @@ pub struct Summary {
 /// Readings of one thread.
 #[derive(Copy, Clone, Debug)]
 struct Span {
-    first: ThreadClocks,
-    last: ThreadClocks,
-    first_exact: Option<ThreadClocks>,
-    last_exact: Option<ThreadClocks>,
+    first: ClockReading,
+    last: ClockReading,
+    first_exact: Option<ClockReading>,
+    last_exact: Option<ClockReading>,
 }
 
 /// Takes readings in.
@@ -87,13 +87,13 @@ pub struct Comparer {
 
 impl Comparer {
     /// Takes in one reading of a thread; later ones come later. A thread that began in between starts from zero.
-    pub fn add(&mut self, reading: &ThreadClocks, is_first_pass: bool) {
+    pub fn add(&mut self, reading: &ClockReading, is_first_pass: bool) {
         let begin = if is_first_pass {
             *reading
         } else {
-            ThreadClocks { tick_ns: 0, clock_ns: 0, switch_ns: 0, slices: 0, is_exact: true, ..*reading }
+            ClockReading { tick_ns: 0, clock_ns: 0, switch_ns: 0, slices: 0, is_exact: true, ..*reading }
         };
-        let exact = |reading: ThreadClocks| reading.is_exact.then_some(reading);
+        let exact = |reading: ClockReading| reading.is_exact.then_some(reading);
         let span = self.threads.entry(reading.key).or_insert_with(|| Span {
             first: begin,
             last: begin,
@@ -135,7 +135,7 @@ impl Span {
     }
 }
 
-fn between(first: &ThreadClocks, last: &ThreadClocks) -> Comparison {
+fn between(first: &ClockReading, last: &ClockReading) -> Comparison {
     let grown = |now: u64, then: u64| i64::try_from(i128::from(now) - i128::from(then)).unwrap_or(i64::MAX);
     Comparison {
         key: last.key,
@@ -167,10 +167,10 @@ pub fn summary(rows: &[Comparison]) -> Summary {
 mod tests {
     use super::*;
 
-    fn reading(tid: u32, clocks: [u64; 3], is_exact: bool) -> ThreadClocks {
+    fn reading(tid: u32, clocks: [u64; 3], is_exact: bool) -> ClockReading {
         let [tick_ns, clock_ns, switch_ns] = clocks;
         let key = ThreadKey { tid, start_ns: 1 };
-        ThreadClocks {
+        ClockReading {
             key,
             pid: tid,
             tick_ns,
@@ -178,11 +178,11 @@ mod tests {
             switch_ns,
             slices: switch_ns / 10,
             is_exact,
-            ..ThreadClocks::default()
+            ..ClockReading::default()
         }
     }
 
-    fn run(readings: &[(ThreadClocks, bool)]) -> Vec<Comparison> {
+    fn run(readings: &[(ClockReading, bool)]) -> Vec<Comparison> {
         let mut comparer = Comparer::default();
         for (reading, is_first) in readings {
             comparer.add(reading, *is_first);

@@ -1,4 +1,4 @@
-//! The three clocks side by side. In: the task iterator's raw records, before anything is settled. Out: [`ThreadClocks`].
+//! The three clocks side by side. In: the task iterator's raw records, before anything is settled. Out: [`ClockReading`].
 //! Why beside the source: a snapshot shows one figure for each thread, the best; here all are wanted.
 
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::lifecycle;
 use super::records::TaskRecord;
 use super::sched::{Control, Programs, TimesState};
 use super::tasks::TaskIterator;
-use crate::{CollectError, ThreadClocks};
+use crate::{CollectError, ClockReading};
 
 /// Reads the clocks of all threads.
 pub(crate) struct ClockReader {
@@ -40,7 +40,7 @@ impl ClockReader {
         Ok(reader)
     }
 
-    pub(crate) fn read(&mut self, into: &mut Vec<ThreadClocks>) -> Result<(), CollectError> {
+    pub(crate) fn read(&mut self, into: &mut Vec<ClockReading>) -> Result<(), CollectError> {
         let cut = self.control.begin();
         let oddities = self.iterator.read(&[], &mut self.records);
         self.control.end();
@@ -64,12 +64,12 @@ impl ClockReader {
     }
 }
 
-fn clocks_of(task: &TaskRecord, cut_ns: u64) -> ThreadClocks {
+fn clocks_of(task: &TaskRecord, cut_ns: u64) -> ClockReading {
     let is_running = task.times.state() == TimesState::Running;
     let open_ns = if is_running { cut_ns.saturating_sub(task.times.at_ns) } else { 0 };
     let same_switches = task.times.voluntary_switches == task.voluntary_switches
         && task.times.involuntary_switches == task.involuntary_switches;
-    ThreadClocks {
+    ClockReading {
         key: ThreadKey { tid: task.tid, start_ns: task.start_ns },
         pid: task.pid,
         comm: Comm::new(&task.comm),
