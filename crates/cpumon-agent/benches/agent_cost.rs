@@ -1,4 +1,4 @@
-//! What the agent costs: CPU per thread and snapshot over collect, diff, encode and send, with 10,000 idle and 200 active
+//! What the agent costs: CPU per thread and snapshot over collect, diff, encode and send or log, with 10,000 idle and 200 active
 //! threads. In: nothing, it makes its own load, in processes of its own, for a bounded time. Out: a table (B/row: bytes
 //! for each thread sent; names, processes and headers included), with a plain open-read-close loop over
 //! /proc/PID/task/TID/stat beside it in the same run.
@@ -12,9 +12,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use std::{env, fs, hint, io, thread};
 
-use cpumon_agent::{Agent, SamplerOptions, Settings};
+use cpumon_agent::{Agent, LogSettings, SamplerOptions, Settings};
 use cpumon_collect::{SourceChoice, SourceOptions};
 use cpumon_link::Target;
+use cpumon_link::spool::{SpoolOptions, SyncPolicy};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Processes that the load is spread over.
@@ -33,7 +34,9 @@ fn main() -> ExitCode {
         |at: usize, default: usize| words.get(at).and_then(|word| word.parse().ok()).unwrap_or(default);
     let done = match words.first().map(String::as_str) {
         Some("load") => load(number(1, 0), number(2, 0)),
-        Some("agent") => measure_agent(words.get(1).map_or("auto", String::as_str), number(2, 10)),
+        Some(way @ ("agent" | "log")) => {
+            measure_agent(way, words.get(1).map_or("auto", String::as_str), number(2, 10))
+        }
         Some("plain") => measure_plain_loop(number(1, 5)),
         _ => compare(number(0, 10_000), number(1, 200), number(2, 10)),
     };
@@ -71,7 +74,9 @@ fn compare(idle: usize, active: usize, seconds: usize) -> Outcome<()> {
     println!(
         "way              ns/thread  us/snapshot  threads  changed  repeated  B/row  pass us  RSS MB  lost"
     );
-    for arguments in [["agent", "bpf"], ["agent", "procfs"], ["plain", "5"]] {
+    for arguments in
+        [["agent", "bpf"], ["agent", "procfs"], ["log", "bpf"], ["log", "procfs"], ["plain", "5"]]
+    {
         let words = [arguments[0].to_owned(), arguments[1].to_owned(), seconds.to_string()];
         if !itself(&words)?.status()?.success() {
             println!("{:<16} not possible here", arguments.join(" "));
@@ -119,7 +124,15 @@ fn cpu_time() -> Duration {
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-fn measure_agent(source: &str, seconds: usize) -> Outcome<()> {
+/// `way`: agent (datagrams) or log (a log on the disk, as the agent keeps it unless told otherwise).
+fn measure_agent(way: &str, source: &str, seconds: usize) -> Outcome<()> {
+    let dir = tempfile::tempdir()?;
+    let log = LogSettings {
+        dir: dir.path().join("log"),
+        max_bytes: SpoolOptions::DEFAULT_BYTES,
+        sync: SyncPolicy::Every(SpoolOptions::DEFAULT_EVERY),
+    };
+    let is_logged = way == "log";
     let sink = UdpSocket::bind("127.0.0.1:0")?;
     let options = SourceOptions {
         choice: source.parse::<SourceChoice>()?,
@@ -128,20 +141,21 @@ fn measure_agent(source: &str, seconds: usize) -> Outcome<()> {
     };
     let settings = Settings {
         sampler: SamplerOptions { source: options, hostname: None, max_cpu: None },
-        to: vec![Target::Unicast(sink.local_addr()?)],
+        to: if is_logged { Vec::new() } else { vec![Target::Unicast(sink.local_addr()?)] },
         v1: false,
         pace: None,
         max_datagram: None,
         refresh: None,
         count: None,
-        log: None,
+        log: is_logged.then_some(log),
     };
     let mut agent = Agent::open(&settings)?;
     let stop = AtomicBool::new(false);
     for _ in 0..WARM_UP {
         agent.step(&stop)?;
     }
-    let (before, sent) = (cpu_time(), agent.totals().sent);
+    let bytes = |agent: &Agent| agent.totals().sent.bytes + agent.totals().log.map_or(0, |log| log.bytes);
+    let (before, bytes_before) = (cpu_time(), bytes(&agent));
     let (mut threads, mut changed, mut repeated, mut pass_us) = (0_u64, 0_u64, 0_u64, 0.0);
     for _ in 0..seconds {
         agent.step(&stop)?;
@@ -152,16 +166,20 @@ fn measure_agent(source: &str, seconds: usize) -> Outcome<()> {
     }
     let (spent, totals, each) = (cpu_time().saturating_sub(before), agent.totals(), seconds.max(1) as f64);
     println!(
-        "agent {source:<10} {:>9.0}  {:>11.0}  {:>7.0}  {:>7.0}  {:>8.0}  {:>5.1}  {:>7.0}  {:>6.1}  {:>4}",
+        "{:<16} {:>9.0}  {:>11.0}  {:>7.0}  {:>7.0}  {:>8.0}  {:>5.1}  {:>7.0}  {:>6.1}  {:>4}",
+        format!("{way} {source}"),
         spent.as_nanos() as f64 / threads as f64,
         spent.as_micros() as f64 / each,
         threads as f64 / each,
         changed as f64 / each,
         repeated as f64 / each,
-        (totals.sent.bytes - sent.bytes) as f64 / ((changed + repeated) as f64).max(1.0),
+        (bytes(&agent) - bytes_before) as f64 / ((changed + repeated) as f64).max(1.0),
         pass_us / each,
         totals.health.own_rss_bytes as f64 / 1e6,
-        totals.sent.errors + totals.health.exits_lost + totals.health.intervals_skipped,
+        totals.sent.errors
+            + totals.log.map_or(0, |log| log.lost)
+            + totals.health.exits_lost
+            + totals.health.intervals_skipped,
     );
     Ok(())
 }

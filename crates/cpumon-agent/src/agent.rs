@@ -194,10 +194,14 @@ impl Agent {
         self.sampler.last_interval().pass_ns
     }
 
-    /// Threads in the last step's frames because they ran, and those that were only repeated (v2).
+    /// Threads in the last step's frames because they ran, and those that were only repeated (v2); those of the log if
+    /// nothing is sent.
     #[must_use]
     pub fn threads_sent(&self) -> (u64, u64) {
-        self.encoding.threads_sent()
+        match (&self.sender, &self.recorder) {
+            (None, Some(recorder)) => recorder.threads_kept(),
+            _ => self.encoding.threads_sent(),
+        }
     }
 
     fn say(&self, line: &str) {

@@ -8,7 +8,7 @@ use cpumon_link::spool::{Spool, SpoolOptions, SpoolStatus, SyncPolicy};
 use cpumon_model::HostInfo;
 use cpumon_wire::Datagrams;
 use cpumon_wire::spool::Origin;
-use cpumon_wire::v2::{Encoder, EncoderOptions};
+use cpumon_wire::v2::{EncodeReport, Encoder, EncoderOptions};
 
 use crate::{LogSettings, Step};
 
@@ -85,6 +85,8 @@ pub(crate) struct Recorder {
     encoder: Encoder,
     datagrams: Datagrams,
     misfits: u64,
+    /// What the last snapshot's frames held.
+    report: EncodeReport,
 }
 
 impl Recorder {
@@ -105,7 +107,13 @@ impl Recorder {
                 status.cut_bytes
             );
         }
-        Ok(Self { spool, encoder: encoder(stream), datagrams: Datagrams::new(), misfits: 0 })
+        Ok(Self {
+            spool,
+            encoder: encoder(stream),
+            datagrams: Datagrams::new(),
+            misfits: 0,
+            report: EncodeReport::default(),
+        })
     }
 
     /// From here on counters count from elsewhere, as after a start of the agent.
@@ -121,9 +129,15 @@ impl Recorder {
         let is_full = self.encoder.is_next_full();
         let report = self.encoder.encode(info, step.snapshot, step.interval, &mut self.datagrams);
         self.misfits += report.texts_cut + report.rows_lost;
+        self.report = report;
         // What is lost is counted there.
         let _ = self.spool.append(step.snapshot.end.wall_ns, is_full, self.datagrams.as_slice());
         totals(self.spool.status(), self.misfits)
+    }
+
+    /// Threads in the last snapshot's frames because they ran, and those that were told for another reason.
+    pub(crate) fn threads_kept(&self) -> (u64, u64) {
+        (self.report.changed_threads, self.report.refreshed_threads)
     }
 
     /// Writes what waits, and tells the last counts.

@@ -4,7 +4,7 @@
 use cpumon_model::{HostInfo, SourceKind};
 
 use crate::{
-    Check, CollectError, Diagnosis, DoctorOptions, Keep, Opened, SourceOptions, ClockReading, Topic,
+    Check, ClockReading, CollectError, Diagnosis, DoctorOptions, Keep, Opened, SourceOptions, Topic,
 };
 
 /// There is no source here.

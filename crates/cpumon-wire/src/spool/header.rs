@@ -25,7 +25,7 @@ pub struct Origin {
 pub struct SegmentHeader {
     /// The spool: random, made with it. Numbers mean something within one spool only.
     pub spool: [u8; 16],
-    /// Whose snapshots these are; all of one segment are of one boot and one agent start.
+    /// Whose snapshots these are; all of one segment are of one boot.
     pub origin: Origin,
     /// Number of the first record.
     pub first: u64,

@@ -11,7 +11,7 @@ use super::lifecycle;
 use super::records::TaskRecord;
 use super::sched::{Control, Programs, TimesState};
 use super::tasks::TaskIterator;
-use crate::{CollectError, ClockReading};
+use crate::{ClockReading, CollectError};
 
 /// Reads the clocks of all threads.
 pub(crate) struct ClockReader {
