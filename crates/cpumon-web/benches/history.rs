@@ -189,11 +189,11 @@ fn main() -> Result<(), Failure> {
     if !path.exists() {
         fill(&path)?;
     }
-    let server = HttpServer::bind("127.0.0.1:0".parse()?)?;
+    let options = WebOptions { store: Some(path.clone()), ..WebOptions::default() };
+    let server = HttpServer::bind("127.0.0.1:0".parse()?, options)?;
     let (address, shutdown) = (server.local_addr(), server.shutdown());
-    let live = Arc::new(Past { path: path.clone(), bell: Bell::default() });
-    let options = WebOptions { store: Some(path), ..WebOptions::default() };
-    let thread = std::thread::spawn(move || server.run(live, options));
+    let live = Arc::new(Past { path, bell: Bell::default() });
+    let thread = std::thread::spawn(move || server.run(live));
     let span = |hours: u64| {
         format!(
             "since={}&until={}",

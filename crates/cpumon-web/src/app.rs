@@ -11,8 +11,10 @@ use crate::Live;
 const MAX_EXPORTS: usize = 2;
 use crate::fleet::FleetBoard;
 use crate::history::Readers;
+use crate::login::Gate;
 use crate::page::Page;
 use crate::stream::Encoder;
+use crate::tls::Tls;
 
 /// How a server is set up, beyond its address.
 #[derive(Clone, Debug, Default)]
@@ -21,12 +23,20 @@ pub struct WebOptions {
     pub store: Option<PathBuf>,
     /// Serves the page from this directory, for those who work on it; `None`: the embedded one.
     pub web_dir: Option<PathBuf>,
+    /// The file of tokens with which one must log in; `None`: anyone may read.
+    pub login: Option<PathBuf>,
+    /// TLS; `None`: plain HTTP.
+    pub tls: Option<Tls>,
+    /// Names, other than `localhost`, that the server goes by.
+    pub names: Vec<String>,
 }
 
 /// See the module.
 pub(crate) struct App {
     pub(crate) live: Arc<dyn Live>,
     pub(crate) page: Page,
+    /// Who may read; `None`: anyone.
+    pub(crate) gate: Option<Gate>,
     /// When the receiver started: ids of streams from before mean nothing now.
     pub(crate) epoch: i64,
     pub(crate) encoder: Encoder,
@@ -42,6 +52,7 @@ impl App {
         Self {
             epoch: live.status().started_wall_ns,
             live,
+            gate: options.login.clone().map(|tokens| Gate::new(tokens, options.tls.is_some())),
             page: Page { dir: options.web_dir.clone() },
             encoder: Encoder::default(),
             fleet: FleetBoard::default(),

@@ -95,11 +95,18 @@ impl Glance {
     }
 }
 
+/// How long ago a host's last interval arrived.
+fn age_ns(host: &HostStatus, now_ns: i64) -> i64 {
+    now_ns.saturating_sub(host.received_wall_ns).max(0)
+}
+
+const REPORTING: &str = "reporting";
+
 /// `reporting`, `late` or `silent`.
 fn state_of(age_ns: i64, interval_ns: u64) -> &'static str {
     let interval_ns = i64::try_from(interval_ns).unwrap_or(i64::MAX);
     if age_ns <= interval_ns.saturating_mul(5).saturating_div(2).max(3_000_000_000) {
-        "reporting"
+        REPORTING
     } else if age_ns <= interval_ns.saturating_mul(10).max(15_000_000_000) {
         "late"
     } else {
@@ -124,7 +131,7 @@ pub(crate) fn host_table(rows: &[(&HostStatus, Option<Row<'_>>)], total: usize, 
         table.push(name, rows.iter().map(|(host, _)| cell(host)));
     };
     let text = |text: &str| Cell::from(text);
-    let age_ns = |host: &HostStatus| now_ns.saturating_sub(host.received_wall_ns).max(0);
+    let age_ns = |host: &HostStatus| age_ns(host, now_ns);
     status("id", &|host| host.info.host.to_string().into());
     status("hostname", &|host| text(&host.info.hostname));
     status("trust", &|host| text(host.trust.name()));
@@ -175,10 +182,11 @@ pub(crate) fn host_table(rows: &[(&HostStatus, Option<Row<'_>>)], total: usize, 
 #[derive(Copy, Clone)]
 pub(crate) struct Row<'a>(&'a Glance);
 
-/// The busiest processes over all hosts.
-fn top_table(hosts: &[(&HostStatus, Option<Row<'_>>)]) -> Table {
+/// The busiest processes over all hosts that report.
+fn top_table(hosts: &[(&HostStatus, Option<Row<'_>>)], now_ns: i64) -> Table {
     let mut all: Vec<(&HostStatus, &Busy)> = hosts
         .iter()
+        .filter(|(host, _)| state_of(age_ns(host, now_ns), host.info.interval_ns) == REPORTING)
         .flat_map(|(host, row)| row.iter().flat_map(|row| &row.0.top).map(|busy| (*host, busy)))
         .collect();
     all.sort_by(|a, b| b.1.cpu_pct.unwrap_or(0.0).total_cmp(&a.1.cpu_pct.unwrap_or(0.0)));
@@ -308,7 +316,8 @@ fn fleet_of<'h>(
         .map(|host| (host, glances.get(&host.info.host).map(Row)))
         .collect();
     sort(&mut rows, wanted.sort);
-    let (total, now_ns, top) = (rows.len(), now_ns(), top_table(&rows));
+    let (total, now_ns) = (rows.len(), now_ns());
+    let top = top_table(&rows, now_ns);
     let page: Vec<_> = rows.into_iter().skip(wanted.offset).take(wanted.limit).collect();
     let base = FleetBase { now_ns: Nanos(now_ns), number, hosts: host_table(&page, total, now_ns), top };
     (base, page.into_iter().map(|(host, _)| host).collect())

@@ -1,24 +1,80 @@
-//! The check of the `Host` header. In: a request. Out: the request, or a refusal.
-//! Why: a web page in the user's browser can point a name of its own at 127.0.0.1 (DNS rebinding) and would then read
-//! every process name; such a request names the page's host, not ours. There is no CORS header either.
+//! The check of where a request comes from. In: a request. Out: the request, or a refusal.
+//! Why: a web page in the user's browser can point a name of its own at this server (DNS rebinding), or send requests to it
+//! from elsewhere with the user's cookie (CSRF). The first names another host than ours in `Host`, the second another origin
+//! in `Origin`. There is no CORS header either.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderName, HeaderValue, StatusCode, header, uri::Authority};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header, uri::Authority};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::problem::Problem;
 
-/// Whether a `Host` header names this server: `localhost`, a loopback address, or the very address it is bound to.
-fn names_us(host: &str, bound: SocketAddr) -> bool {
-    let Ok(authority) = host.parse::<Authority>() else { return false };
-    let name = authority.host();
-    let name = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
-    match name.parse::<IpAddr>() {
-        Ok(address) => address.is_loopback() || address == bound.ip(),
-        Err(_) => name.eq_ignore_ascii_case("localhost"),
+/// What this server is called.
+#[derive(Clone, Debug)]
+pub(crate) struct Door {
+    /// Where it is bound.
+    pub(crate) bound: SocketAddr,
+    /// Further names that it goes by.
+    pub(crate) names: Vec<String>,
+    /// Whether it speaks TLS.
+    pub(crate) is_tls: bool,
+}
+
+impl Door {
+    /// Whether a `Host` header names this server: `localhost`, a loopback address, the very address it is bound to (any, if
+    /// it is bound to all: an address is no name that could be pointed here), or a name that it was given.
+    fn is_ours(&self, host: &str) -> bool {
+        let Ok(authority) = host.parse::<Authority>() else { return false };
+        let name = authority.host();
+        let name = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
+        if let Ok(address) = name.parse::<IpAddr>() {
+            return address.is_loopback() || address == self.bound.ip() || self.bound.ip().is_unspecified();
+        }
+        let is = |ours: &str| name.eq_ignore_ascii_case(ours);
+        is("localhost") || self.names.iter().any(|ours| is(ours))
+    }
+
+    /// The one `Host` of a request, if it names this server.
+    fn host<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
+        let mut hosts = headers.get_all(header::HOST).iter();
+        match (hosts.next(), hosts.next()) {
+            (Some(host), None) => host.to_str().ok().filter(|host| self.is_ours(host)),
+            _ => None,
+        }
+    }
+
+    /// Whether a request was made by another site. Browsers say so in `Origin` (RFC 6454) and `Sec-Fetch-Site` (W3C Fetch
+    /// Metadata); who is no browser says neither.
+    fn is_from_elsewhere(&self, headers: &HeaderMap, host: &str) -> bool {
+        let ours = format!("{}://{host}", if self.is_tls { "https" } else { "http" });
+        let is_other = |origin: &HeaderValue| !origin.as_bytes().eq_ignore_ascii_case(ours.as_bytes());
+        let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+        headers.get_all(header::ORIGIN).iter().any(is_other)
+            || site.is_some_and(|site| site != b"same-origin" && site != b"none")
+    }
+
+    fn refuses(&self, request: &Request) -> Option<Problem> {
+        let headers = request.headers();
+        let Some(host) = self.host(headers) else {
+            let bound = self.bound;
+            return Some(
+                Problem::new(
+                    StatusCode::MISDIRECTED_REQUEST,
+                    "The Host header does not name this server. A web page may be trying to read it through DNS rebinding.",
+                )
+                .how(format!("Ask localhost or {bound}; --http-name gives the server further names.")),
+            );
+        };
+        // A link from elsewhere may open the page, but nothing else may be asked from there.
+        let is_api = request.uri().path().starts_with("/api");
+        (is_api && self.is_from_elsewhere(headers, host)).then(|| {
+            Problem::new(StatusCode::FORBIDDEN, "Another site made this request.")
+                .how("Open the page of this server itself.")
+        })
     }
 }
 
@@ -36,24 +92,19 @@ const UNLESS_SET: [(HeaderName, &str); 2] = [
 ];
 
 /// Lets pass what was meant for this server, and marks every answer as private.
-pub(crate) async fn check(State(bound): State<SocketAddr>, request: Request, next: Next) -> Response {
-    let mut hosts = request.headers().get_all(header::HOST).iter();
-    let is_ours = match (hosts.next(), hosts.next()) {
-        (Some(host), None) => host.to_str().is_ok_and(|host| names_us(host, bound)),
-        _ => false,
-    };
-    let mut response = if is_ours {
-        next.run(request).await
-    } else {
-        let detail = format!(
-            "The Host header must name this server (localhost or {bound}); this one does not. \
-             A web page may be trying to read it through DNS rebinding."
-        );
-        Problem::new(StatusCode::MISDIRECTED_REQUEST, detail).into_response()
+pub(crate) async fn check(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
+    let mut response = match door.refuses(&request) {
+        None => next.run(request).await,
+        Some(problem) => problem.into_response(),
     };
     let headers = response.headers_mut();
     for (name, value) in ALWAYS {
         headers.insert(name, HeaderValue::from_static(value));
+    }
+    if door.is_tls {
+        // RFC 6797: never again without TLS, for half a year.
+        let always = HeaderValue::from_static("max-age=15768000");
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, always);
     }
     for (name, value) in UNLESS_SET {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
@@ -65,13 +116,24 @@ pub(crate) async fn check(State(bound): State<SocketAddr>, request: Request, nex
 mod tests {
     use super::*;
 
+    fn door(bound: &str, names: &[&str]) -> Door {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        Door { bound: bound.parse().unwrap(), names, is_tls: false }
+    }
+
     #[test]
     fn only_loopback_names_and_the_bound_address_are_ours() {
-        let bound: SocketAddr = "10.1.2.3:3080".parse().unwrap();
-        for host in
-            ["localhost", "LOCALHOST:3080", "127.0.0.1:3080", "127.8.0.1", "[::1]:3080", "10.1.2.3:3080"]
-        {
-            assert!(names_us(host, bound), "{host}");
+        let bound = door("10.1.2.3:3080", &["desk.lan"]);
+        for host in [
+            "localhost",
+            "LOCALHOST:3080",
+            "127.0.0.1:3080",
+            "127.8.0.1",
+            "[::1]:3080",
+            "10.1.2.3:3080",
+            "Desk.LAN:3080",
+        ] {
+            assert!(bound.is_ours(host), "{host}");
         }
         for host in [
             "",
@@ -79,11 +141,34 @@ mod tests {
             "evil.example:3080",
             "localhost.evil.example",
             "127.0.0.1.evil.example",
+            "desk.lan.evil.example",
             "10.1.2.4",
             "a b",
             "[::1",
         ] {
-            assert!(!names_us(host, bound), "{host}");
+            assert!(!bound.is_ours(host), "{host}");
         }
+        let all = door("0.0.0.0:3080", &[]);
+        assert!(all.is_ours("192.168.1.7:3080") && !all.is_ours("evil.example"));
+    }
+
+    #[test]
+    fn other_origins_are_told_from_ours() {
+        let door = door("127.0.0.1:3080", &[]);
+        for (name, value, is_other) in [
+            ("origin", "http://localhost:3080", false),
+            ("origin", "https://localhost:3080", true),
+            ("origin", "http://localhost", true),
+            ("origin", "http://evil.example", true),
+            ("origin", "null", true),
+            ("sec-fetch-site", "same-origin", false),
+            ("sec-fetch-site", "none", false),
+            ("sec-fetch-site", "same-site", true),
+            ("sec-fetch-site", "cross-site", true),
+        ] {
+            let headers = HeaderMap::from_iter([(HeaderName::from_static(name), value.parse().unwrap())]);
+            assert_eq!(door.is_from_elsewhere(&headers, "localhost:3080"), is_other, "{name}: {value}");
+        }
+        assert!(!door.is_from_elsewhere(&HeaderMap::new(), "localhost:3080"));
     }
 }

@@ -4,7 +4,7 @@
 //! # Overview
 //! [`api`] holds the JSON types. [`Live`] is what the desk's hub offers. [`HttpServer`] answers, read-only: `routes` has a
 //! function a route, [`openapi`] describes them all, `stream` and `fleet` are the live streams, `page` is the embedded page,
-//! `guard` decides who may ask. Meanings in words: docs/http-api.md.
+//! `guard` refuses requests of other sites, `login` those of strangers, `tls` keeps them private. Meanings in words: docs/http-api.md.
 
 pub mod api;
 mod app;
@@ -12,13 +12,17 @@ mod fleet;
 mod guard;
 mod history;
 mod live;
+mod login;
 mod page;
 mod problem;
 mod routes;
 mod server;
 mod stream;
+mod tls;
 
 pub use app::WebOptions;
 pub use live::{Bell, Live, Lookup, Seek, Shown};
+pub use login::{TokenEntry, TokenError, TokenFile};
 pub use routes::{LONG_POLL, openapi, router};
 pub use server::{HttpServer, Shutdown, WebError};
+pub use tls::{Tls, TlsError};

@@ -7,9 +7,12 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
+use tokio_rustls::TlsAcceptor;
 
+use crate::login::Peer;
 use crate::{Live, WebOptions, router};
 
 /// Connections served at once; further ones wait in the kernel's accept queue.
@@ -26,12 +29,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Why the server could not start or run.
 #[derive(Debug, thiserror::Error)]
 pub enum WebError {
-    /// The address is not a loopback address; there is no login, so anyone on the network could read everything.
-    #[error(
-        "refusing to serve HTTP on {0}: there is no login yet, and off loopback anyone could read all process names; \
-         use a loopback address (--http 127.0.0.1:{port}) and, from afar, an SSH tunnel", port = .0.port()
-    )]
-    NotLoopback(SocketAddr),
+    /// The address is not a loopback address, and there is no login or no TLS: anyone on the network could read everything.
+    #[error("refusing to serve HTTP on {0}: off loopback a login and TLS are needed")]
+    Unguarded(SocketAddr),
     /// The port is in use, or the address is not this machine's.
     #[error("cannot listen for HTTP on {address}: {error}")]
     Bind {
@@ -62,17 +62,18 @@ impl Shutdown {
 pub struct HttpServer {
     listener: TcpListener,
     address: SocketAddr,
+    options: WebOptions,
     shutdown: Shutdown,
 }
 
 impl HttpServer {
-    /// Listens on `address`, which must be a loopback address; port 0 picks a free one.
+    /// Listens on `address`; off loopback with login and TLS only. Port 0 picks a free one.
     ///
     /// # Errors
-    /// [`WebError::NotLoopback`], or [`WebError::Bind`] when the port is taken.
-    pub fn bind(address: SocketAddr) -> Result<Self, WebError> {
-        if !address.ip().is_loopback() {
-            return Err(WebError::NotLoopback(address));
+    /// [`WebError::Unguarded`], or [`WebError::Bind`] when the port is taken.
+    pub fn bind(address: SocketAddr, options: WebOptions) -> Result<Self, WebError> {
+        if !address.ip().is_loopback() && (options.login.is_none() || options.tls.is_none()) {
+            return Err(WebError::Unguarded(address));
         }
         let bind = || {
             let listener = TcpListener::bind(address)?;
@@ -81,7 +82,7 @@ impl HttpServer {
             Ok((listener, bound))
         };
         let (listener, address) = bind().map_err(|error| WebError::Bind { address, error })?;
-        Ok(Self { listener, address, shutdown: Shutdown(Arc::new(watch::Sender::new(false))) })
+        Ok(Self { listener, address, options, shutdown: Shutdown(Arc::new(watch::Sender::new(false))) })
     }
 
     /// Where it listens, with the port that was picked.
@@ -100,18 +101,19 @@ impl HttpServer {
     ///
     /// # Errors
     /// [`WebError::Runtime`] if the runtime cannot start. Errors of single connections end only those.
-    pub fn run(self, live: Arc<dyn Live>, options: WebOptions) -> Result<(), WebError> {
+    pub fn run(self, live: Arc<dyn Live>) -> Result<(), WebError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(MAX_BLOCKING)
             .build()
             .map_err(WebError::Runtime)?;
-        let Self { listener, address, shutdown } = self;
+        let Self { listener, address, options, shutdown } = self;
+        let tls = options.tls.as_ref().map(|tls| TlsAcceptor::from(Arc::clone(&tls.config)));
         let mut stopped = shutdown.0.subscribe();
         let result = runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(listener)?;
             tokio::select! {
-                () = accept_all(listener, router(live, address, options)) => {}
+                () = accept_all(listener, tls, router(live, address, options)) => {}
                 _ = stopped.wait_for(|stop| *stop) => {}
             }
             Ok(())
@@ -121,15 +123,16 @@ impl HttpServer {
     }
 }
 
-async fn accept_all(listener: tokio::net::TcpListener, router: axum::Router) {
+async fn accept_all(listener: tokio::net::TcpListener, tls: Option<TlsAcceptor>, router: axum::Router) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
-            Ok((stream, _peer)) => {
-                let router = router.clone();
+            Ok((stream, peer)) => {
+                let router = router.clone().layer(axum::Extension(Peer(peer)));
+                let tls = tls.clone();
                 tokio::spawn(async move {
-                    let _ = tokio::time::timeout(CONNECTION_TIME, serve(stream, router)).await;
+                    let _ = tokio::time::timeout(CONNECTION_TIME, connection(stream, tls, router)).await;
                     drop(place);
                 });
             }
@@ -141,7 +144,17 @@ async fn accept_all(listener: tokio::net::TcpListener, router: axum::Router) {
     }
 }
 
-async fn serve(stream: TcpStream, router: axum::Router) {
+/// Serves one connection, after its handshake if it has one.
+async fn connection(stream: TcpStream, tls: Option<TlsAcceptor>, router: axum::Router) {
+    let Some(tls) = tls else { return serve(stream, router).await };
+    match tokio::time::timeout(HEADER_TIME, tls.accept(stream)).await {
+        Ok(Ok(stream)) => serve(stream, router).await,
+        Ok(Err(error)) => log::debug!("HTTP: no TLS with a client: {error}"),
+        Err(_) => log::debug!("HTTP: a client began TLS and fell silent"),
+    }
+}
+
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, router: axum::Router) {
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIME)

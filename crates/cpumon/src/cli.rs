@@ -48,6 +48,8 @@ pub enum Command {
     Status(StatusArgs),
     /// Write recorded data as CSV or JSON lines
     Export(ExportArgs),
+    /// Make, list or revoke the tokens with which people and programs log in to a receiver
+    LoginToken(LoginTokenArgs),
     /// Take over a log (`cpumon-agent --log`), or a database of the original cpumon receiver (2012, 2013)
     Import(ImportArgs),
     /// Ask a store in SQL, read-only
@@ -93,9 +95,65 @@ pub struct KeepArgs {
 /// How HTTP is answered, beyond the address.
 #[derive(Clone, Debug, Args)]
 pub struct WebArgs {
+    /// Ask for a login on loopback too; elsewhere it is always asked for
+    #[arg(long)]
+    pub login: bool,
+    /// Tokens to log in with, made by `cpumon login-token` [default: login-tokens in the state directory]
+    #[arg(long, value_name = "FILE")]
+    pub login_tokens: Option<PathBuf>,
+    /// Speak TLS with this certificate, PEM [default off loopback: one made in the state directory]
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// The certificate's key, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// A name of this machine that browsers use; may be given more than once
+    #[arg(long, value_name = "NAME", action = ArgAction::Append, value_delimiter = ',')]
+    pub http_name: Vec<String>,
     /// Serve the page from this directory, read anew at each request, instead of the embedded one; for work on the page
     #[arg(long, value_name = "DIR")]
     pub web_dir: Option<PathBuf>,
+}
+
+/// How to get into a receiver.
+#[derive(Clone, Debug, Default, Args)]
+pub struct AccessArgs {
+    /// Log in to the receiver with this token; other users of this machine do not see it in the environment
+    #[arg(long, value_name = "TOKEN")]
+    pub login_token: Option<String>,
+    /// Trust this certificate of the receiver, PEM; needed for https
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+}
+
+/// `cpumon login-token`.
+#[derive(Clone, Debug, Args)]
+pub struct LoginTokenArgs {
+    /// What to do
+    #[command(subcommand)]
+    pub action: LoginTokenAction,
+    /// The file of tokens [default: login-tokens in the state directory]
+    #[arg(long, value_name = "FILE", global = true)]
+    pub login_tokens: Option<PathBuf>,
+}
+
+/// What `cpumon login-token` does.
+#[derive(Clone, Debug, Subcommand)]
+pub enum LoginTokenAction {
+    /// Make a token and print it, once: only its hash is kept
+    Add {
+        /// Whose it is
+        #[arg(value_name = "LABEL")]
+        label: String,
+    },
+    /// List the tokens
+    List,
+    /// Take a token back; whoever logged in with it is out
+    Revoke {
+        /// Whose it is
+        #[arg(value_name = "LABEL")]
+        label: String,
+    },
 }
 
 /// `cpumon serve`.
@@ -108,7 +166,7 @@ pub struct ServeArgs {
     /// Join this multicast group; may be given more than once
     #[arg(long, value_name = "GROUP", action = ArgAction::Append, value_delimiter = ',')]
     pub multicast: Vec<IpAddr>,
-    /// Answer HTTP here; loopback only, there is no login
+    /// Answer HTTP here; off loopback with login and TLS
     #[arg(long, value_name = "ADDR:PORT", default_value_t = HTTP_ADDRESS)]
     pub http: SocketAddr,
     /// Keep data in this file [default: the state directory]
@@ -169,6 +227,9 @@ pub struct TopArgs {
     /// The receiver's address [default with --host: the one on this machine]
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
+    /// How to get in
+    #[command(flatten)]
+    pub access: AccessArgs,
     /// Read recorded data from this file [default with --at: the state directory]
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
@@ -222,6 +283,9 @@ pub struct HostsArgs {
     /// The receiver's address
     #[arg(long, value_name = "URL", default_value = HTTP_URL)]
     pub url: String,
+    /// How to get in
+    #[command(flatten)]
+    pub access: AccessArgs,
     /// List the hosts of this store instead of a receiver's
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
@@ -236,6 +300,9 @@ pub struct StatusArgs {
     /// The receiver's address
     #[arg(long, value_name = "URL", default_value = HTTP_URL)]
     pub url: String,
+    /// How to get in
+    #[command(flatten)]
+    pub access: AccessArgs,
 }
 
 /// `cpumon export`.

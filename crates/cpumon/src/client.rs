@@ -1,11 +1,15 @@
 //! A receiver seen over HTTP. In: its URL. Out: hosts, intervals and its status as the model's types.
 //! Why: `top --host`, `hosts` and `status` talk to a running receiver through nothing else.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use cpumon_model::{HostId, HostStatus, Interval};
 use cpumon_web::{LONG_POLL, Seek, api};
 use serde::de::DeserializeOwned;
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+
+use crate::cli::AccessArgs;
 
 /// Time to connect; receivers are on loopback or behind a tunnel.
 const CONNECT_TIME: Duration = Duration::from_secs(3);
@@ -70,6 +74,8 @@ pub enum ClientError {
 pub struct Client {
     agent: ureq::Agent,
     base: String,
+    /// `Bearer TOKEN`.
+    authorization: Option<String>,
 }
 
 impl Client {
@@ -77,10 +83,11 @@ impl Client {
     ///
     /// # Errors
     /// A text that explains what a URL looks like.
-    pub fn new(url: &str) -> Result<Self, String> {
+    pub fn new(url: &str, access: &AccessArgs) -> Result<Self, String> {
         let base = url.trim_end_matches('/');
+        let is_tls = base.starts_with("https://");
         let is_url = base
-            .strip_prefix("http://")
+            .strip_prefix(if is_tls { "https://" } else { "http://" })
             .is_some_and(|rest| !rest.is_empty() && !rest.contains(['/', '?', '#', ' ']));
         if !is_url {
             return Err(format!("{url:?} is not a receiver's URL; it looks like {}", crate::cli::HTTP_URL));
@@ -91,9 +98,11 @@ impl Client {
             .http_status_as_error(false)
             .max_redirects(0)
             .proxy(None)
+            .tls_config(tls_config(is_tls, access)?)
             .user_agent(concat!("cpumon/", env!("CARGO_PKG_VERSION")))
             .build();
-        Ok(Self { agent: config.into(), base: base.to_owned() })
+        let authorization = access.login_token.as_ref().map(|token| format!("Bearer {}", token.trim()));
+        Ok(Self { agent: config.into(), base: base.to_owned(), authorization })
     }
 
     /// The receiver's URL.
@@ -105,7 +114,11 @@ impl Client {
     /// `None`: 204, nothing new.
     fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, ClientError> {
         let url = format!("{}{path}", self.base);
-        let mut response = self.agent.get(&url).call().map_err(|error| ClientError::Unreachable {
+        let mut request = self.agent.get(&url);
+        if let Some(authorization) = &self.authorization {
+            request = request.header("authorization", authorization);
+        }
+        let mut response = request.call().map_err(|error| ClientError::Unreachable {
             url: self.base.clone(),
             reason: error.to_string(),
         })?;
@@ -122,7 +135,10 @@ impl Client {
                 .map_err(|error| not_a_receiver(error.to_string()));
         }
         match serde_json::from_slice::<api::Problem>(&body) {
-            Ok(problem) => Err(ClientError::Refused { url, status, detail: problem.detail }),
+            Ok(problem) => {
+                let how = problem.how.map_or_else(String::new, |how| format!(" {how}"));
+                Err(ClientError::Refused { url, status, detail: problem.detail + &how })
+            }
             Err(_) => Err(not_a_receiver(format!("HTTP status {status}"))),
         }
     }
@@ -200,18 +216,41 @@ impl Client {
     }
 }
 
+/// TLS with the one certificate that the user trusts: receivers make their own.
+fn tls_config(is_tls: bool, access: &AccessArgs) -> Result<TlsConfig, String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = TlsConfig::builder().unversioned_rustls_crypto_provider(provider);
+    if !is_tls {
+        return Ok(builder.build());
+    }
+    let Some(path) = &access.ca else {
+        return Err(
+            "https needs the receiver's certificate: copy its http-cert.pem here and name it with --ca"
+                .into(),
+        );
+    };
+    let pem = std::fs::read(path).map_err(|error| format!("--ca {}: {error}", path.display()))?;
+    let certificate =
+        Certificate::from_pem(&pem).map_err(|error| format!("--ca {}: {error}", path.display()))?;
+    Ok(builder.root_certs(RootCerts::from([certificate])).build())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn only_plain_http_urls_are_taken() {
+    fn only_urls_of_receivers_are_taken() {
         for url in ["http://127.0.0.1:3080", "http://localhost:3080/", "http://[::1]:3080"] {
-            assert!(Client::new(url).is_ok(), "{url}");
+            assert!(Client::new(url, &AccessArgs::default()).is_ok(), "{url}");
         }
-        for url in ["", "127.0.0.1:3080", "https://x", "http://", "http://h/path", "ftp://x", "http://a b"] {
-            assert!(Client::new(url).unwrap_err().contains("http://127.0.0.1:3080"), "{url}");
+        for url in ["", "127.0.0.1:3080", "http://", "http://h/path", "ftp://x", "http://a b"] {
+            assert!(
+                Client::new(url, &AccessArgs::default()).unwrap_err().contains("http://127.0.0.1:3080"),
+                "{url}"
+            );
         }
+        assert!(Client::new("https://desk:3080", &AccessArgs::default()).unwrap_err().contains("--ca"));
     }
 
     #[test]
@@ -219,7 +258,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         drop(listener);
-        let error = Client::new(&url).unwrap().status().unwrap_err().to_string();
+        let error = Client::new(&url, &AccessArgs::default()).unwrap().status().unwrap_err().to_string();
         assert!(error.contains(&url) && error.contains("cpumon serve"), "{error}");
     }
 
@@ -234,7 +273,7 @@ mod tests {
             std::io::Write::write_all(&mut stream, b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
                 .unwrap();
         });
-        let error = Client::new(&url).unwrap().status().unwrap_err().to_string();
+        let error = Client::new(&url, &AccessArgs::default()).unwrap().status().unwrap_err().to_string();
         server.join().unwrap();
         assert!(error.contains("does not answer like a cpumon receiver"), "{error}");
     }

@@ -15,6 +15,7 @@ use crate::clock;
 use crate::desk::{Desk, Plan, SecondLines, sampler_options, store_options};
 use crate::exit::{Outcome, Usage};
 use crate::feeds::HubFeed;
+use crate::login::web_options;
 use crate::paths::store_for_writing;
 use crate::screen;
 use crate::signals::Signals;
@@ -31,7 +32,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
         udp: args.udp.clone(),
         multicast: args.multicast.clone(),
         http: args.http,
-        web_dir: args.web.web_dir.clone(),
+        web: web_options(&args.web, args.http)?,
         store: (!args.no_store).then(|| (store, store_options(&args.keep))),
         measure: (!args.no_agent).then(|| sampler_options(&args.measure)),
     };
@@ -53,6 +54,13 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
         );
         return Err(Usage(say).into());
     }
+    if !args.http.ip().is_loopback() {
+        let say = format!(
+            "--http {}: `cpumon run` answers on loopback only; `cpumon serve` answers elsewhere, with login and TLS",
+            args.http
+        );
+        return Err(Usage(say).into());
+    }
     let has_screen = io::stdout().is_terminal() && io::stdin().is_terminal();
     // Messages would run across the screen; what matters of them is in its title line.
     cpumon_agent::log_to_stderr(
@@ -63,7 +71,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
         udp: vec![args.udp],
         multicast: Vec::new(),
         http: args.http,
-        web_dir: args.web.web_dir.clone(),
+        web: web_options(&args.web, args.http)?,
         store: Some((store_for_writing(args.store.as_deref()), store_options(&args.keep))),
         measure: Some(sampler_options(&args.measure)),
     };

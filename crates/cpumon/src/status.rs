@@ -14,7 +14,7 @@ use crate::units::show_bytes;
 
 /// `cpumon status`.
 pub fn status(args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let status = Client::new(&args.url).map_err(Usage)?.status()?;
+    let status = Client::new(&args.url, &args.access).map_err(Usage)?.status()?;
     if args.json {
         write_json(&status, out)?;
     } else {
@@ -109,7 +109,7 @@ fn write_hosts(hosts: &[api::Host], now_wall_ns: i64, out: &mut dyn Write) -> st
 
 /// `cpumon hosts`.
 pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let status = Client::new(&args.url).map_err(Usage)?.status()?;
+    let status = Client::new(&args.url, &args.access).map_err(Usage)?.status()?;
     if args.json {
         write_json(&api::Hosts { hosts: status.hosts }, out)?;
     } else {

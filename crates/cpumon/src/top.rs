@@ -80,7 +80,7 @@ fn stored(path: &Path, host: Option<&str>, note: &str) -> anyhow::Result<Box<dyn
 
 /// The receiver; if none runs at the usual place, what its store kept.
 fn remote_or_store(args: &TopArgs, name: &str) -> anyhow::Result<Box<dyn Feed + Send>> {
-    let client = Client::new(args.url.as_deref().unwrap_or(HTTP_URL)).map_err(Usage)?;
+    let client = Client::new(args.url.as_deref().unwrap_or(HTTP_URL), &args.access).map_err(Usage)?;
     match client.find(name) {
         Ok(host) => Ok(Box::new(RemoteFeed::start(client, host.info.host)?)),
         Err(error @ ClientError::Unreachable { .. }) if args.url.is_none() => {

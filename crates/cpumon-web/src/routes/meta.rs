@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::HeaderMap;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -46,11 +47,11 @@ pub(super) struct Session {
 
 /// What this receiver offers, and whether a login is needed.
 #[utoipa::path(get, path = "/api/v1/session", responses((status = 200, body = Session)))]
-pub(super) async fn session(State(app): State<Shared>) -> Json<Session> {
+pub(super) async fn session(State(app): State<Shared>, headers: HeaderMap) -> Json<Session> {
     Json(Session {
         version: env!("CARGO_PKG_VERSION"),
-        login_required: false,
-        logged_in: true,
+        login_required: app.gate.is_some(),
+        logged_in: app.gate.as_ref().is_none_or(|gate| gate.has_session(&headers)),
         store: app.options.store.is_some(),
         now_ns: api::Nanos(now_ns()),
     })

@@ -9,6 +9,9 @@ mod history;
 mod history_tests;
 mod host;
 mod interval;
+mod login;
+#[cfg(test)]
+mod login_tests;
 mod meta;
 mod params;
 #[cfg(test)]
@@ -29,6 +32,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::app::{App, Shared, WebOptions};
+use crate::guard::Door;
 use crate::problem::Problem;
 use crate::stream::body_of;
 use crate::{Live, Lookup, api, guard};
@@ -49,6 +53,8 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(meta::status))
         .routes(routes!(meta::columns))
         .routes(routes!(meta::session))
+        .routes(routes!(login::log_in))
+        .routes(routes!(login::log_out))
         .routes(routes!(meta::hosts))
         .routes(routes!(interval::interval))
         .routes(routes!(fleet::fleet))
@@ -73,17 +79,20 @@ pub fn openapi() -> Document {
     described().split_for_parts().1
 }
 
-/// Every route, behind the `Host` check for a server bound to `bound`.
+/// Every route of a server bound to `bound`, behind the checks of `Host`, `Origin` and login.
 pub fn router(live: Arc<dyn Live>, bound: SocketAddr, options: WebOptions) -> Router {
     let (routes, document) = described().split_for_parts();
+    let door = Door { bound, names: options.names.clone(), is_tls: options.tls.is_some() };
+    let app = Arc::new(App::new(live, options));
     let document = body_of(&document);
     let describe = move || async move { ([(header::CONTENT_TYPE, "application/json")], document) };
     routes
         .route("/api/v1/openapi.json", get(describe))
         .fallback(page_or_nothing)
         .method_not_allowed_fallback(only_get)
-        .with_state(Arc::new(App::new(live, options)))
-        .layer(middleware::from_fn_with_state(bound, guard::check))
+        .layer(middleware::from_fn_with_state(Arc::clone(&app), crate::login::check))
+        .with_state(app)
+        .layer(middleware::from_fn_with_state(Arc::new(door), guard::check))
 }
 
 async fn page_or_nothing(
@@ -104,7 +113,8 @@ async fn page_or_nothing(
 }
 
 async fn only_get() -> Problem {
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "This API is read-only.").how("Use GET.")
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "Not with this method.")
+        .how("This API is read-only: use GET; only a login is a POST.")
 }
 
 /// The host that a path names.

@@ -69,7 +69,7 @@ impl Live for Fake {
 
 fn host(id: u8, name: &str) -> HostStatus {
     let info = HostInfo { host: HostId([id; 16]), hostname: name.into(), ..HostInfo::default() };
-    HostStatus { info, ..HostStatus::default() }
+    HostStatus { info, received_wall_ns: crate::fleet::now_ns(), ..HostStatus::default() }
 }
 
 fn fake() -> Arc<Fake> {
@@ -213,11 +213,11 @@ async fn a_long_poll_wakes_on_a_newer_interval_and_gives_up_in_time() {
 
 #[test]
 fn a_server_answers_over_a_socket_and_stops() {
-    let server = HttpServer::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let server = HttpServer::bind("127.0.0.1:0".parse().unwrap(), WebOptions::default()).unwrap();
     let (address, shutdown) = (server.local_addr(), server.shutdown());
-    let taken = HttpServer::bind(address).unwrap_err();
+    let taken = HttpServer::bind(address, WebOptions::default()).unwrap_err();
     assert!(taken.to_string().contains(&address.to_string()), "{taken}");
-    let thread = std::thread::spawn(move || server.run(fake(), WebOptions::default()));
+    let thread = std::thread::spawn(move || server.run(fake()));
 
     let mut stream = TcpStream::connect(address).unwrap();
     write!(stream, "GET /api/v1/status HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
@@ -232,10 +232,12 @@ fn a_server_answers_over_a_socket_and_stops() {
 }
 
 #[test]
-fn off_loopback_is_refused() {
-    let error = HttpServer::bind("0.0.0.0:3080".parse().unwrap()).unwrap_err();
-    assert!(matches!(error, WebError::NotLoopback(_)));
-    assert!(error.to_string().contains("127.0.0.1:3080"), "{error}");
+fn off_loopback_is_refused_without_login_and_tls() {
+    let only_login = WebOptions { login: Some("/nowhere".into()), ..WebOptions::default() };
+    for options in [WebOptions::default(), only_login] {
+        let error = HttpServer::bind("0.0.0.0:0".parse().unwrap(), options).unwrap_err();
+        assert!(matches!(error, WebError::Unguarded(_)), "{error}");
+    }
 }
 
 #[tokio::test]
@@ -282,6 +284,12 @@ async fn the_fleet_is_searched_sorted_and_paged() {
     assert_eq!(columns["busy_ratio"], serde_json::Value::Null, "no CPU was measured");
     assert_eq!(body["spark"]["host_ids"].as_array().unwrap().len(), 1);
     assert_eq!(body["top"]["columns"]["run_ns"][0], 600);
+    assert_eq!(columns["state"], "reporting");
+    let silent =
+        Fake { hosts: vec![HostStatus { received_wall_ns: 0, ..host(4, "old") }], ..Fake::default() };
+    silent.put(shown(7));
+    let (_, body) = get_json(&Arc::new(silent), "/api/v1/fleet").await;
+    assert_eq!((&body["hosts"]["columns"]["state"], &body["top"]["rows"]), (&"silent".into(), &0.into()));
     for wrong in ["sort=size", "limit=0", "limit=5000", "offset=-1"] {
         assert_eq!(get_json(&live, &format!("/api/v1/fleet?{wrong}")).await.0, 400, "{wrong}");
     }

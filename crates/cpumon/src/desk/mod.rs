@@ -30,6 +30,7 @@ use cpumon_web::{HttpServer, Shutdown, WebOptions};
 
 use crate::cli::{KeepArgs, MeasureArgs};
 use crate::hub::{Hub, HubOptions};
+use crate::login;
 use keep::{Keeper, past_of_store};
 pub use lines::SecondLines;
 use sink::Sink;
@@ -44,8 +45,8 @@ pub struct Plan {
     pub multicast: Vec<IpAddr>,
     /// HTTP address.
     pub http: SocketAddr,
-    /// Where the page is read from; `None`: the embedded one.
-    pub web_dir: Option<PathBuf>,
+    /// How HTTP is answered; the store is that of the plan.
+    pub web: WebOptions,
     /// Store and how long to keep; `None`: keep nothing.
     pub store: Option<(PathBuf, StoreOptions)>,
     /// How to measure this machine; `None`: do not.
@@ -84,14 +85,20 @@ pub struct Desk {
     http: Shutdown,
     threads: Vec<(&'static str, JoinHandle<anyhow::Result<()>>)>,
     keeper: Option<Arc<Keeper>>,
-    http_address: SocketAddr,
+    /// Where HTTP is answered, `https` with TLS.
+    http_url: String,
+    /// What people must know to log in.
+    access: Vec<String>,
     measured_by: Option<String>,
 }
 
 impl Desk {
     /// Opens everything, then starts the threads: either all of it runs, or the error says what does not.
     pub fn start(plan: &Plan) -> anyhow::Result<Self> {
-        let server = HttpServer::bind(plan.http).map_err(|error| {
+        let store = plan.store.as_ref().map(|(path, _)| path.clone());
+        let web = WebOptions { store, ..plan.web.clone() };
+        let (scheme, access) = (if web.tls.is_some() { "https" } else { "http" }, login::start_lines(&web));
+        let server = HttpServer::bind(plan.http, web).map_err(|error| {
             let is_taken = matches!(&error, cpumon_web::WebError::Bind { error, .. }
                 if error.kind() == std::io::ErrorKind::AddrInUse);
             let hint = if is_taken {
@@ -130,23 +137,20 @@ impl Desk {
             stop: Arc::default(),
             http: server.shutdown(),
             threads: Vec::new(),
-            http_address: server.local_addr(),
+            http_url: format!("{scheme}://{}", server.local_addr()),
+            access,
             hub,
             state,
             keeper,
             measured_by,
         };
-        let web = WebOptions {
-            store: plan.store.as_ref().map(|(path, _)| path.clone()),
-            web_dir: plan.web_dir.clone(),
-        };
-        desk.spawn_all((server, web), receiver, sampler, local)?;
+        desk.spawn_all(server, receiver, sampler, local)?;
         Ok(desk)
     }
 
     fn spawn_all(
         &mut self,
-        (server, web): (HttpServer, WebOptions),
+        server: HttpServer,
         receiver: UdpReceiver,
         sampler: Option<Sampler>,
         local: Option<cpumon_model::HostId>,
@@ -162,7 +166,7 @@ impl Desk {
                 Ok(())
             })?;
         }
-        self.spawn("http", move || Ok(server.run(hub, web)?))
+        self.spawn("http", move || Ok(server.run(hub)?))
     }
 
     fn spawn(
@@ -193,16 +197,17 @@ impl Desk {
             Some(reason) => format!("measuring this machine by {reason}"),
             None => "not measuring this machine".to_owned(),
         };
-        vec![
+        let mut lines = vec![
             format!("cpumon {}, pid {}", status.version, status.pid),
             format!(
                 "receiving on udp {}; hosts that report there are unauthenticated",
                 status.udp.join(", ")
             ),
-            format!("answering on http://{}", self.http_address),
-            store,
-            measured,
-        ]
+            format!("answering on {}", self.http_url),
+        ];
+        lines.extend(self.access.iter().cloned());
+        lines.extend([store, measured]);
+        lines
     }
 
     /// One line for programs: where it listens.

@@ -234,11 +234,9 @@ fn run_logs_a_line_a_second_without_a_terminal() {
 }
 
 #[test]
-fn run_and_http_stay_on_loopback() {
-    for line in [
-        &["run", "--udp", "0.0.0.0:0"][..],
-        &["serve", "--udp", "127.0.0.1:0", "--http", "0.0.0.0:0", "--no-store", "--no-agent"],
-    ] {
+fn run_stays_on_loopback() {
+    for line in [&["run", "--udp", "0.0.0.0:0"][..], &["run", "--udp", "127.0.0.1:0", "--http", "0.0.0.0:0"]]
+    {
         let output = run(line);
         assert!(!output.status.success());
         assert!(text(&output.stderr).contains("loopback"), "{output:?}");
@@ -273,5 +271,49 @@ fn the_command_line_of_an_export_writes_what_was_downloaded() {
         assert!(written.lines().count() > 2, "{written}");
         assert_eq!(fetch(&format!("/api/v1/export/{kind}?{query}")), written, "{kind}");
     }
+    serve.stop();
+}
+
+#[test]
+fn off_loopback_only_who_has_a_token_gets_in() {
+    // What is bound to the wildcard is open to the network; it is asked over loopback here.
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().to_str().unwrap();
+    let (tokens, store) = (dir.path().join("tokens"), dir.path().join("s.db"));
+    let tokens = tokens.to_str().unwrap();
+    let with_state = |args: &[&str]| {
+        let mut command = cpumon();
+        command.args(args).env("STATE_DIRECTORY", state);
+        crate::support::output(command)
+    };
+    let made = with_state(&["login-token", "add", "test", "--login-tokens", tokens]);
+    let token = text(&made.stdout).trim().to_owned();
+    assert!(made.status.success() && token.starts_with("cpumon-login_"), "{made:?}");
+
+    let mut command = cpumon();
+    command.env("STATE_DIRECTORY", state);
+    let more = ["--udp", "127.0.0.1:0", "--http", "0.0.0.0:0", "--login-tokens", tokens];
+    let serve = Serve::start_as_told(command, &store, &more);
+    let url = serve.url.replace("http://0.0.0.0", "https://127.0.0.1");
+    let ca = dir.path().join("http-cert.pem");
+    let status = |more: &[&str]| {
+        let mut args = vec!["status", "--json", "--url", &url];
+        args.extend(more);
+        with_state(&args)
+    };
+    let ca = ca.to_str().unwrap();
+    let refused = text(&status(&["--ca", ca]).stderr);
+    assert!(refused.contains("logged in") && refused.contains("login-token add"), "{refused}");
+    let wrong = text(&status(&["--ca", ca, "--login-token", "nonsense"]).stderr);
+    assert!(wrong.contains("not a token"), "{wrong}");
+    let right = status(&["--ca", ca, "--login-token", &token]);
+    assert!(right.status.success(), "{right:?}");
+    assert!(text(&status(&["--login-token", &token]).stderr).contains("--ca"));
+    assert!(!status(&["--ca", tokens, "--login-token", &token]).status.success(), "no certificate");
+    let other = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap().cert.pem();
+    let other_path = dir.path().join("other.pem");
+    std::fs::write(&other_path, other).unwrap();
+    let refused = status(&["--ca", other_path.to_str().unwrap(), "--login-token", &token]);
+    assert!(!refused.status.success(), "another certificate is not trusted");
     serve.stop();
 }

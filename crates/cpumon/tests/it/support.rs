@@ -111,8 +111,15 @@ impl Serve {
     }
 
     /// Receives where it does by default, unless `more` tells.
-    pub fn start_anywhere(mut command: Command, store: &Path, more: &[&str]) -> Self {
-        command.args(["serve", "--http", "127.0.0.1:0", "--store"]).arg(store).args(more);
+    pub fn start_anywhere(command: Command, store: &Path, more: &[&str]) -> Self {
+        let mut all = vec!["--http", "127.0.0.1:0"];
+        all.extend(more);
+        Self::start_as_told(command, store, &all)
+    }
+
+    /// Answers where `more` tells too.
+    pub fn start_as_told(mut command: Command, store: &Path, more: &[&str]) -> Self {
+        command.args(["serve", "--store"]).arg(store).args(more);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let ready = ready_line(&mut child);
         let value = |key: &str| {

@@ -1,0 +1,123 @@
+//! How often someone may be wrong. In: the sender of a try. Out: whether it may be made now. Why: a token cannot be guessed, and
+//! verifying one costs the machine; both stay so however many try. Bounded: a table of senders, and a bound for all together.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+/// Tries that a sender has at once, and the time in which one comes back.
+const ONE: Bucket = Bucket { most: 5, each: Duration::from_secs(10) };
+/// Tries of all senders together.
+const ALL: Bucket = Bucket { most: 30, each: Duration::from_secs(2) };
+/// Senders remembered; the one that is nearest to being forgiven gives way.
+const MAX_SENDERS: usize = 1024;
+
+/// How many tries there are, and how fast they come back.
+#[derive(Copy, Clone, Debug)]
+struct Bucket {
+    most: u32,
+    each: Duration,
+}
+
+/// When all tries will be back (the generic cell rate algorithm).
+#[derive(Copy, Clone, Debug)]
+struct Full(Instant);
+
+impl Bucket {
+    /// Takes a try, or tells how long to wait for one.
+    fn take(self, full: &mut Full, now: Instant) -> Result<(), Duration> {
+        let next = full.0.max(now) + self.each;
+        let wait = next.saturating_duration_since(now + self.each * self.most);
+        if wait.is_zero() {
+            full.0 = next;
+            Ok(())
+        } else {
+            Err(wait)
+        }
+    }
+
+    fn give_back(self, full: &mut Full) {
+        full.0 = full.0.checked_sub(self.each).unwrap_or(full.0);
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Limiter {
+    senders: HashMap<IpAddr, Full>,
+    all: Full,
+}
+
+impl Default for Limiter {
+    fn default() -> Self {
+        Self { senders: HashMap::new(), all: Full(Instant::now()) }
+    }
+}
+
+/// Who has one IPv6 address has its whole network (RFC 6177).
+fn network(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(_) => ip,
+        IpAddr::V6(ip) => IpAddr::V6((u128::from(ip) >> 64 << 64).into()),
+    }
+}
+
+impl Limiter {
+    /// Takes a try of a sender, or tells how long it has to wait.
+    pub(super) fn take(&mut self, sender: IpAddr) -> Result<(), Duration> {
+        self.take_at(sender, Instant::now())
+    }
+
+    fn take_at(&mut self, sender: IpAddr, now: Instant) -> Result<(), Duration> {
+        self.senders.retain(|_, full| full.0 > now);
+        let sender = network(sender);
+        if !self.senders.contains_key(&sender) && self.senders.len() >= MAX_SENDERS {
+            let soonest = self.senders.iter().min_by_key(|(_, full)| full.0).map(|(ip, _)| *ip);
+            soonest.map(|ip| self.senders.remove(&ip));
+        }
+        ONE.take(self.senders.entry(sender).or_insert(Full(now)), now)?;
+        ALL.take(&mut self.all, now)
+    }
+
+    /// It was no wrong try.
+    pub(super) fn give_back(&mut self, sender: IpAddr) {
+        ALL.give_back(&mut self.all);
+        if let Some(full) = self.senders.get_mut(&network(sender)) {
+            ONE.give_back(full);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn five_wrong_tries_then_one_each_ten_seconds() {
+        let (mut limiter, now) = (Limiter::default(), Instant::now());
+        let sender: IpAddr = "2001:db8::1".parse().unwrap();
+        for _ in 0..5 {
+            assert_eq!(limiter.take_at(sender, now), Ok(()));
+        }
+        let neighbour = "2001:db8::ffff".parse().unwrap();
+        assert_eq!(limiter.take_at(neighbour, now), Err(Duration::from_secs(10)), "the same network");
+        assert_eq!(limiter.take_at("10.0.0.1".parse().unwrap(), now), Ok(()));
+        assert_eq!(limiter.take_at(sender, now + Duration::from_secs(10)), Ok(()));
+        assert!(limiter.take_at(sender, now + Duration::from_secs(10)).is_err());
+        limiter.give_back(sender);
+        assert_eq!(
+            limiter.take_at(sender, now + Duration::from_secs(10)),
+            Ok(()),
+            "a right one costs nothing"
+        );
+    }
+
+    #[test]
+    fn many_senders_share_a_bound_and_a_table() {
+        let (mut limiter, now) = (Limiter::default(), Instant::now());
+        let passed =
+            (0_u32..100_000).filter(|n| limiter.take_at(IpAddr::V4((*n).into()), now).is_ok()).count();
+        assert_eq!(passed, 30);
+        assert!(limiter.senders.len() <= MAX_SENDERS);
+    }
+}

@@ -1,0 +1,235 @@
+//! Who may read. In: a request's cookie or token. Out: whether it passes. Why: off loopback, names of processes and users
+//! would be open to the network. A person logs in with a token in the page and gets a cookie; programs send the token itself.
+
+mod limit;
+mod sessions;
+mod tokens;
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use sha2::{Digest, Sha256};
+
+use crate::app::Shared;
+use crate::problem::Problem;
+use limit::Limiter;
+use sessions::Sessions;
+pub use tokens::{TokenEntry, TokenError, TokenFile};
+
+/// Paths that anyone may ask: what the page needs to show a login, and what says nothing about anybody.
+const OPEN: [&str; 4] = ["/api/v1/session", "/api/v1/login", "/api/v1/columns", "/api/v1/openapi.json"];
+/// The file of tokens is looked at for changes this often.
+const LOOK: Duration = Duration::from_secs(1);
+/// Tokens that programs send, verified once.
+const MAX_VERIFIED: usize = 256;
+/// Longest token read; ours have 80 characters.
+const MAX_TOKEN: usize = 256;
+
+/// The sender of a request, as the socket tells.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// A secret's digest: what is looked up is never the secret itself.
+pub(crate) type Digest256 = [u8; 32];
+
+fn digest(secret: &str) -> Digest256 {
+    Sha256::digest(secret.as_bytes()).into()
+}
+
+/// See the module.
+pub(crate) struct Gate {
+    tokens: TokenFile,
+    is_tls: bool,
+    inner: Mutex<Inner>,
+    /// Verifying is made slow on purpose: one at a time, so that it cannot take the machine.
+    turn: tokio::sync::Semaphore,
+}
+
+struct Inner {
+    entries: Vec<TokenEntry>,
+    looked: Option<Instant>,
+    sessions: Sessions,
+    verified: HashMap<Digest256, String>,
+    tries: Limiter,
+}
+
+impl Gate {
+    pub(crate) fn new(tokens: PathBuf, is_tls: bool) -> Self {
+        let inner = Inner {
+            entries: Vec::new(),
+            looked: None,
+            sessions: Sessions::default(),
+            verified: HashMap::new(),
+            tries: Limiter::default(),
+        };
+        Self {
+            tokens: TokenFile::new(tokens),
+            is_tls,
+            inner: Mutex::new(inner),
+            turn: tokio::sync::Semaphore::new(1),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tokens that count now. One that was revoked ends its sessions.
+    fn refreshed(&self) -> MutexGuard<'_, Inner> {
+        let mut inner = self.lock();
+        if inner.looked.is_none_or(|at| at.elapsed() >= LOOK) {
+            inner.looked = Some(Instant::now());
+            match self.tokens.list() {
+                Ok(entries) => inner.entries = entries,
+                Err(error) => {
+                    log::warn!("{error}; nobody is let in");
+                    inner.entries.clear();
+                }
+            }
+            let Inner { entries, sessions, verified, .. } = &mut *inner;
+            let counts = |id: &str| entries.iter().any(|entry| entry.id == id);
+            sessions.retain(counts);
+            verified.retain(|_, id| counts(id));
+        }
+        inner
+    }
+
+    /// The name of the cookie. `__Host-` (RFC 6265bis) binds it to this very origin, over TLS only.
+    fn cookie_name(&self) -> &'static str {
+        if self.is_tls { "__Host-cpumon" } else { "cpumon" }
+    }
+
+    fn cookie<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
+        headers
+            .get_all(header::COOKIE)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(';'))
+            .filter_map(|pair| pair.trim().split_once('='))
+            .find_map(|(name, value)| (name == self.cookie_name()).then_some(value))
+    }
+
+    /// Whether a request's cookie is one of ours.
+    pub(crate) fn has_session(&self, headers: &HeaderMap) -> bool {
+        let Some(cookie) = self.cookie(headers) else { return false };
+        self.refreshed().sessions.is_valid(&digest(cookie))
+    }
+
+    /// Verifies a token; wrong ones are limited by sender.
+    async fn verify(&self, token: &str, peer: IpAddr) -> Result<String, Problem> {
+        if token.len() > MAX_TOKEN {
+            return Err(wrong_token());
+        }
+        let key = digest(token);
+        if let Some(id) = self.refreshed().verified.get(&key) {
+            return Ok(id.clone());
+        }
+        self.lock().tries.take(peer).map_err(too_many)?;
+        let Ok(_turn) = self.turn.acquire().await else { return Err(wrong_token()) };
+        let entry = self.refreshed().entries.iter().find(|entry| entry.is_for(token)).cloned();
+        let text = token.to_owned();
+        let verified = tokio::task::spawn_blocking(move || entry.filter(|entry| entry.verify(&text)));
+        let Ok(Some(entry)) = verified.await else { return Err(wrong_token()) };
+        let mut inner = self.lock();
+        inner.tries.give_back(peer);
+        if inner.verified.len() >= MAX_VERIFIED {
+            inner.verified.clear();
+        }
+        inner.verified.insert(key, entry.id.clone());
+        Ok(entry.id)
+    }
+
+    /// Lets a person in: the cookie to be set.
+    pub(crate) async fn log_in(&self, token: &str, peer: IpAddr) -> Result<HeaderValue, Problem> {
+        let id = self.verify(token, peer).await?;
+        let mut secret = [0_u8; 32];
+        getrandom::fill(&mut secret)
+            .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+        let secret = hex(&secret);
+        self.lock().sessions.add(digest(&secret), id);
+        self.set_cookie(&secret, sessions::LIFE)
+    }
+
+    /// Forgets a person: the cookie to be set.
+    pub(crate) fn log_out(&self, headers: &HeaderMap) -> Result<HeaderValue, Problem> {
+        if let Some(cookie) = self.cookie(headers) {
+            self.lock().sessions.remove(&digest(cookie));
+        }
+        self.set_cookie("", Duration::ZERO)
+    }
+
+    fn set_cookie(&self, value: &str, life: Duration) -> Result<HeaderValue, Problem> {
+        let secure = if self.is_tls { "; Secure" } else { "" };
+        let (name, seconds) = (self.cookie_name(), life.as_secs());
+        HeaderValue::from_str(&format!(
+            "{name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}"
+        ))
+        .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
+    }
+
+    async fn passes(&self, headers: &HeaderMap, peer: IpAddr) -> Result<(), Problem> {
+        if self.has_session(headers) {
+            return Ok(());
+        }
+        let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        match bearer.and_then(|value| value.strip_prefix("Bearer ")) {
+            Some(token) => self.verify(token.trim(), peer).await.map(|_| ()),
+            None => Err(Problem::new(StatusCode::UNAUTHORIZED, "This receiver answers only who logged in.")
+                .how(
+                    "Log in at its page, or send a token as `Authorization: Bearer TOKEN`; \
+                 `cpumon login-token add NAME` on the receiver makes one.",
+                )),
+        }
+    }
+}
+
+fn wrong_token() -> Problem {
+    Problem::new(StatusCode::UNAUTHORIZED, "This is not a token of this receiver.")
+        .how("`cpumon login-token add NAME` on the receiver makes one.")
+}
+
+fn too_many(wait: Duration) -> Problem {
+    let seconds = wait.as_secs() + 1;
+    Problem::new(StatusCode::TOO_MANY_REQUESTS, "Too many wrong tokens came from this address.")
+        .how(format!("Try again in {seconds} s."))
+}
+
+/// Hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// The address a request came from; tests that ask the router directly have none.
+pub(crate) fn peer_of(request: &Request) -> IpAddr {
+    let peer = request.extensions().get::<Peer>();
+    peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip().to_canonical())
+}
+
+/// Lets pass who logged in, and what is open to all.
+pub(crate) async fn check(State(app): State<Shared>, request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    let is_open = !path.starts_with("/api") || OPEN.contains(&path);
+    if let Some(gate) = app.gate.as_ref().filter(|_| !is_open)
+        && let Err(problem) = gate.passes(request.headers(), peer_of(&request)).await
+    {
+        let is_missing = problem.status == StatusCode::UNAUTHORIZED;
+        let mut response = problem.into_response();
+        if is_missing {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        return response;
+    }
+    next.run(request).await
+}

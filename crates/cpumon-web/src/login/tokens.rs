@@ -1,0 +1,236 @@
+//! Tokens to log in with. In: a file of hashes. Out: tokens made, listed, revoked, verified. Why a file: it outlives the
+//! receiver, and whoever can write it may let others in. A line is `ID CREATED HASH LABEL`; the token itself is nowhere.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use argon2::Argon2;
+use argon2::password_hash::phc::PasswordHash;
+use argon2::password_hash::{PasswordHasher, PasswordVerifier};
+
+use super::hex;
+
+/// Tokens begin with this, so that one that leaked is recognized.
+const PREFIX: &str = "cpumon-login";
+/// Longest label.
+const MAX_LABEL: usize = 64;
+/// A file larger than this is not one of ours.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Why tokens could not be read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TokenError {
+    /// The file could not be read or written.
+    #[error("cannot {operation} login tokens in {path}: {source}", path = path.display())]
+    File {
+        /// What was tried.
+        operation: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A line of the file is not one that was written here.
+    #[error("{path}, line {line}: not a login token", path = path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Which line, from 1.
+        line: usize,
+    },
+    /// A label that cannot be kept.
+    #[error(
+        "{0:?} is no label: it has 1 to {MAX_LABEL} characters, no control characters, no space at its ends"
+    )]
+    Label(String),
+    /// A label that is taken.
+    #[error("there is a token {0:?} already; revoke it first, or choose another label")]
+    Taken(String),
+    /// No randomness, or no memory to hash.
+    #[error("cannot make a token: {0}")]
+    Make(String),
+}
+
+/// A token as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenEntry {
+    /// What stands in the token to find it by.
+    pub id: String,
+    /// When it was made, s since the UNIX epoch.
+    pub created_s: u64,
+    /// What the user calls it.
+    pub label: String,
+    hash: String,
+}
+
+impl TokenEntry {
+    fn parse(line: &str) -> Option<Self> {
+        let mut parts = line.splitn(4, ' ');
+        let (id, created_s, hash, label) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+        PasswordHash::new(hash).ok()?;
+        Some(Self {
+            id: id.into(),
+            created_s: created_s.parse().ok()?,
+            label: label.into(),
+            hash: hash.into(),
+        })
+    }
+
+    fn line(&self) -> String {
+        format!("{} {} {} {}\n", self.id, self.created_s, self.hash, self.label)
+    }
+
+    /// Whether a token names this entry.
+    pub(super) fn is_for(&self, token: &str) -> bool {
+        token
+            .strip_prefix(PREFIX)
+            .and_then(|rest| rest.strip_prefix('_'))
+            .and_then(|rest| rest.split_once('_'))
+            .is_some_and(|(id, _)| id == self.id)
+    }
+
+    /// Whether a token is this one. Slow on purpose (argon2id, RFC 9106).
+    #[must_use]
+    pub fn verify(&self, token: &str) -> bool {
+        PasswordHash::new(&self.hash)
+            .is_ok_and(|hash| Argon2::default().verify_password(token.as_bytes(), &hash).is_ok())
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct TokenFile(PathBuf);
+
+impl TokenFile {
+    /// Reads nothing yet.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    fn error(&self, operation: &'static str) -> impl FnOnce(std::io::Error) -> TokenError {
+        let path = self.0.clone();
+        move |source| TokenError::File { operation, path, source }
+    }
+
+    /// Every token, oldest first; none if there is no file.
+    pub fn list(&self) -> Result<Vec<TokenEntry>, TokenError> {
+        let size = match std::fs::metadata(&self.0) {
+            Ok(meta) => meta.len(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(self.error("read")(error)),
+        };
+        if size > MAX_BYTES {
+            return Err(TokenError::Malformed { path: self.0.clone(), line: 1 });
+        }
+        let text = std::fs::read_to_string(&self.0).map_err(self.error("read"))?;
+        let parse = |(at, line): (usize, &str)| {
+            TokenEntry::parse(line)
+                .ok_or_else(|| TokenError::Malformed { path: self.0.clone(), line: at + 1 })
+        };
+        text.lines().enumerate().filter(|(_, line)| !line.is_empty()).map(parse).collect()
+    }
+
+    /// Makes a token. It is told once, here.
+    pub fn add(&self, label: &str) -> Result<String, TokenError> {
+        let is_good = !label.is_empty()
+            && label.chars().count() <= MAX_LABEL
+            && label.trim() == label
+            && !label.contains(char::is_control);
+        if !is_good {
+            return Err(TokenError::Label(label.chars().take(MAX_LABEL).collect()));
+        }
+        let mut entries = self.list()?;
+        if entries.iter().any(|entry| entry.label == label) {
+            return Err(TokenError::Taken(label.to_owned()));
+        }
+        let mut random = [0_u8; 36];
+        getrandom::fill(&mut random).map_err(|error| TokenError::Make(error.to_string()))?;
+        let (id, secret) = random.split_at(4);
+        let (id, secret) = (hex(id), hex(secret));
+        let token = format!("{PREFIX}_{id}_{secret}");
+        let hash = Argon2::default()
+            .hash_password(token.as_bytes())
+            .map_err(|error| TokenError::Make(error.to_string()))?
+            .to_string();
+        let created = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        entries.push(TokenEntry { id, created_s: created.as_secs(), label: label.to_owned(), hash });
+        self.write(&entries)?;
+        Ok(token)
+    }
+
+    /// Takes a token back; tells whether there was one of this label.
+    pub fn revoke(&self, label: &str) -> Result<bool, TokenError> {
+        let mut entries = self.list()?;
+        let before = entries.len();
+        entries.retain(|entry| entry.label != label);
+        let was_there = entries.len() < before;
+        if was_there {
+            self.write(&entries)?;
+        }
+        Ok(was_there)
+    }
+
+    /// All at once, readable by its owner only (tempfile makes it so).
+    fn write(&self, entries: &[TokenEntry]) -> Result<(), TokenError> {
+        let dir = self.0.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let write = || {
+            std::fs::create_dir_all(dir)?;
+            let mut file = tempfile::NamedTempFile::new_in(dir)?;
+            for entry in entries {
+                file.write_all(entry.line().as_bytes())?;
+            }
+            file.as_file().sync_all()?;
+            file.persist(&self.0)?;
+            Ok(())
+        };
+        write().map_err(self.error("write"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_made_verified_and_revoked() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = TokenFile::new(dir.path().join("sub/login-tokens"));
+        assert_eq!(file.list().unwrap(), []);
+        let (anna, bob) = (file.add("anna's laptop").unwrap(), file.add("bob").unwrap());
+        assert!(matches!(file.add("bob"), Err(TokenError::Taken(_))));
+        let entries = file.list().unwrap();
+        let verify = |at: usize, token: &str| entries[at].is_for(token) && entries[at].verify(token);
+        assert!(verify(0, &anna) && verify(1, &bob) && !verify(0, &bob) && !verify(1, &anna));
+        assert!(!entries[0].verify(&anna[..anna.len() - 1]) && !entries[0].verify(""));
+        let text = std::fs::read_to_string(file.path()).unwrap();
+        assert!(text.contains("$argon2id$") && !text.contains(anna.rsplit('_').next().unwrap()));
+        assert!(file.revoke("anna's laptop").unwrap() && !file.revoke("anna's laptop").unwrap());
+        assert_eq!(file.list().unwrap(), entries[1..]);
+    }
+
+    #[test]
+    fn the_file_is_its_owners_and_damage_is_named() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let file = TokenFile::new(dir.path().join("login-tokens"));
+        file.add("one").unwrap();
+        assert_eq!(std::fs::metadata(file.path()).unwrap().permissions().mode() & 0o077, 0);
+        for label in ["", " x", "a\nb", &"x".repeat(65)] {
+            assert!(matches!(file.add(label), Err(TokenError::Label(_))), "{label:?}");
+        }
+        let good = std::fs::read_to_string(file.path()).unwrap();
+        for line in ["x", "id 1 hash label", "id x $argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$aGFzaA label"] {
+            std::fs::write(file.path(), format!("{good}{line}\n")).unwrap();
+            assert!(file.list().unwrap_err().to_string().contains("line 2"), "{line}");
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Who is let in: cookies, tokens, other sites, guessing.
+
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, header};
+use tower::ServiceExt;
+
+use super::tests::Fake;
+use super::*;
+use crate::TokenFile;
+
+/// A receiver that asks for a login.
+struct Guarded {
+    dir: tempfile::TempDir,
+    router: Router,
+}
+
+impl Guarded {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let login = Some(dir.path().join("tokens"));
+        let options = WebOptions { login, ..WebOptions::default() };
+        let router = router(Arc::new(Fake::with_host("one")), "127.0.0.1:3080".parse().unwrap(), options);
+        Self { dir, router }
+    }
+
+    fn tokens(&self) -> TokenFile {
+        TokenFile::new(self.dir.path().join("tokens"))
+    }
+
+    /// Status, the cookie that was set, body.
+    async fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> (u16, String, serde_json::Value) {
+        let mut request = Request::builder().method(method).uri(path).header(header::HOST, "localhost:3080");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let response =
+            self.router.clone().oneshot(request.body(Body::from(body.to_owned())).unwrap()).await.unwrap();
+        let status = response.status().as_u16();
+        let cookie =
+            response.headers().get(header::SET_COOKIE).map(|cookie| cookie.to_str().unwrap().to_owned());
+        let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        (status, cookie.unwrap_or_default(), serde_json::from_slice(&body).unwrap_or_default())
+    }
+
+    async fn get(&self, path: &str, headers: &[(&str, &str)]) -> u16 {
+        self.ask("GET", path, headers, "").await.0
+    }
+
+    async fn log_in(&self, token: &str) -> (u16, String, serde_json::Value) {
+        let body = serde_json::json!({ "token": token }).to_string();
+        self.ask("POST", "/api/v1/login", &[("content-type", "application/json")], &body).await
+    }
+}
+
+const DATA: [&str; 5] = [
+    "/api/v1/status",
+    "/api/v1/fleet",
+    "/api/v1/fleet/live",
+    "/api/v1/hosts/one/live",
+    "/api/v1/export/threads",
+];
+
+#[tokio::test]
+async fn strangers_see_the_page_and_the_login_and_nothing_else() {
+    let guarded = Guarded::new();
+    for path in DATA.into_iter().chain(["/api/v1/hosts/one/at", "/api/v2", "/api/v1/logout"]) {
+        let (status, _, body) = guarded.ask("GET", path, &[], "").await;
+        assert_eq!((status, body["status"].as_u64()), (401, Some(401)), "{path}");
+        assert!(body["how"].as_str().unwrap().contains("login-token"), "{body}");
+    }
+    for path in ["/", "/hosts/one", "/api/v1/columns", "/api/v1/openapi.json"] {
+        assert_eq!(guarded.get(path, &[]).await, 200, "{path}");
+    }
+    let (_, _, session) = guarded.ask("GET", "/api/v1/session", &[], "").await;
+    assert_eq!((&session["login_required"], &session["logged_in"]), (&true.into(), &false.into()));
+}
+
+#[tokio::test]
+async fn a_login_lasts_until_the_logout_or_until_the_token_is_revoked() {
+    let guarded = Guarded::new();
+    let token = guarded.tokens().add("anna").unwrap();
+    let (status, cookie, _) = guarded.log_in(&format!(" {token}\n")).await;
+    assert_eq!(status, 204);
+    for attribute in ["HttpOnly", "SameSite=Strict", "Path=/", "Max-Age=43200"] {
+        assert!(cookie.contains(attribute), "{cookie}");
+    }
+    let mine = [("cookie", &*format!("theme=dark; {}", cookie.split(';').next().unwrap()))];
+    assert_eq!(guarded.get("/api/v1/status", &mine).await, 200);
+    let (_, _, session) = guarded.ask("GET", "/api/v1/session", &mine, "").await;
+    assert_eq!(session["logged_in"], true);
+    assert_eq!(guarded.get("/api/v1/status", &[("cookie", "cpumon=00")]).await, 401);
+    let (status, gone, _) = guarded.ask("POST", "/api/v1/logout", &mine, "").await;
+    assert!(status == 204 && gone.contains("Max-Age=0"), "{gone}");
+    assert_eq!(guarded.get("/api/v1/status", &mine).await, 401);
+
+    let (_, cookie, _) = guarded.log_in(&token).await;
+    let mine = [("cookie", cookie.split(';').next().unwrap())];
+    assert_eq!(guarded.get("/api/v1/status", &mine).await, 200);
+    assert!(guarded.tokens().revoke("anna").unwrap());
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    assert_eq!(guarded.get("/api/v1/status", &mine).await, 401, "a revoked token's session ends");
+}
+
+#[tokio::test]
+async fn programs_send_the_token_itself() {
+    let guarded = Guarded::new();
+    let token = guarded.tokens().add("script").unwrap();
+    let bearer = format!("Bearer {token}");
+    for _ in 0..20 {
+        assert_eq!(guarded.get("/api/v1/status", &[("authorization", &bearer)]).await, 200);
+    }
+    let wrong = bearer.replace(|c: char| c.is_ascii_digit(), "f");
+    assert_eq!(guarded.get("/api/v1/status", &[("authorization", &wrong)]).await, 401);
+    assert_eq!(guarded.get("/api/v1/status", &[("authorization", "Basic eA==")]).await, 401);
+}
+
+#[tokio::test]
+async fn guessing_is_stopped_and_says_when_to_try_again() {
+    let guarded = Guarded::new();
+    let token = guarded.tokens().add("anna").unwrap();
+    let statuses =
+        |answers: &[(u16, String, serde_json::Value)]| answers.iter().map(|a| a.0).collect::<Vec<_>>();
+    let mut answers = Vec::new();
+    for guess in 0..7 {
+        answers.push(guarded.log_in(&format!("cpumon-login_{guess:08}_x")).await);
+    }
+    assert_eq!(statuses(&answers), [401, 401, 401, 401, 401, 429, 429]);
+    assert!(answers[6].2["how"].as_str().unwrap().contains("Try again in"), "{:?}", answers[6].2);
+    assert_eq!(guarded.log_in(&token).await.0, 429, "from the same address, even the right one");
+    assert_eq!(guarded.log_in(&"x".repeat(300)).await.0, 401, "too long to be looked at");
+}
+
+#[tokio::test]
+async fn other_sites_can_neither_read_nor_log_in() {
+    let guarded = Guarded::new();
+    let token = guarded.tokens().add("anna").unwrap();
+    let bearer = format!("Bearer {token}");
+    for other in [("origin", "https://evil.example"), ("origin", "null"), ("sec-fetch-site", "cross-site")] {
+        assert_eq!(
+            guarded.get("/api/v1/status", &[("authorization", &bearer), other]).await,
+            403,
+            "{other:?}"
+        );
+        let headers = [("content-type", "application/json"), other];
+        let body = serde_json::json!({ "token": token }).to_string();
+        assert_eq!(guarded.ask("POST", "/api/v1/login", &headers, &body).await.0, 403, "{other:?}");
+    }
+    let ours =
+        [("authorization", &*bearer), ("origin", "http://localhost:3080"), ("sec-fetch-site", "same-origin")];
+    assert_eq!(guarded.get("/api/v1/status", &ours).await, 200);
+    assert_eq!(guarded.get("/", &[("sec-fetch-site", "cross-site")]).await, 200, "a link may open the page");
+    for (kind, body) in [
+        ("application/x-www-form-urlencoded", "token=x"),
+        ("text/plain", "{\"token\":\"x\"}"),
+        ("application/json", "{"),
+        ("application/json", "[]"),
+    ] {
+        assert_eq!(
+            guarded.ask("POST", "/api/v1/login", &[("content-type", kind)], body).await.0,
+            400,
+            "{kind}"
+        );
+    }
+    let large = format!("{{\"token\":\"{}\"}}", "x".repeat(5000));
+    assert_eq!(
+        guarded.ask("POST", "/api/v1/login", &[("content-type", "application/json")], &large).await.0,
+        400
+    );
+}
+
+#[tokio::test]
+async fn without_a_login_there_is_none_to_make() {
+    let open = router(Arc::new(Fake::default()), "127.0.0.1:1".parse().unwrap(), WebOptions::default());
+    for path in ["/api/v1/login", "/api/v1/logout"] {
+        let request = Request::post(path).header(header::HOST, "localhost").body(Body::empty()).unwrap();
+        assert_eq!(open.clone().oneshot(request).await.unwrap().status(), 404, "{path}");
+    }
+}

@@ -1,0 +1,128 @@
+//! TLS. In: a certificate and key, given or made here. Out: what the server needs to speak it. Why made here: a receiver in a
+//! home or a lab has no authority to ask; whoever connects compares the fingerprint once, or is given the certificate.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// Why TLS cannot be spoken.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// A file could not be read or written.
+    #[error("cannot {operation} {path}: {reason}", path = path.display())]
+    File {
+        /// What was tried.
+        operation: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// A certificate could not be made.
+    #[error("cannot make a certificate: {0}")]
+    Make(#[from] rcgen::Error),
+    /// Certificate and key do not fit.
+    #[error("the certificate {path} cannot be used: {reason}", path = path.display())]
+    Unusable {
+        /// The certificate.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// A certificate with its key, ready to be used.
+#[derive(Clone)]
+pub struct Tls {
+    pub(crate) config: Arc<ServerConfig>,
+    fingerprint: String,
+}
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tls").field("fingerprint", &self.fingerprint).finish_non_exhaustive()
+    }
+}
+
+fn failed(operation: &'static str, path: &Path, reason: &impl ToString) -> TlsError {
+    TlsError::File { operation, path: path.to_owned(), reason: reason.to_string() }
+}
+
+impl Tls {
+    /// A chain of certificates and its key, PEM.
+    pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
+        let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(certificate)
+            .and_then(Iterator::collect)
+            .map_err(|error| failed("read the certificate", certificate, &error))?;
+        let key = PrivateKeyDer::from_pem_file(key).map_err(|error| failed("read the key", key, &error))?;
+        let unusable = |reason: String| TlsError::Unusable { path: certificate.to_owned(), reason };
+        let first = chain.first().ok_or_else(|| unusable("it holds no certificate".to_owned()))?;
+        let fingerprint = Sha256::digest(first).iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>();
+        // TLS 1.3 alone (RFC 8446): every browser since 2018 speaks it.
+        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(&[&tokio_rustls::rustls::version::TLS13])
+            .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
+            .map_err(|error| unusable(error.to_string()))?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self { config: Arc::new(config), fingerprint: fingerprint.join(":") })
+    }
+
+    /// The certificate of these files; made, for these names and addresses, if there is none yet.
+    pub fn load_or_make(certificate: &Path, key: &Path, names: &[String]) -> Result<Self, TlsError> {
+        if !certificate.exists() && !key.exists() {
+            let made = rcgen::generate_simple_self_signed(names)?;
+            // The key first: a certificate without one would not be made again.
+            write_secret(key, &made.signing_key.serialize_pem())?;
+            write_secret(certificate, &made.cert.pem())?;
+        }
+        Self::load(certificate, key)
+    }
+
+    /// SHA-256 of the certificate, as browsers show it.
+    #[must_use]
+    pub fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+}
+
+/// Writes a file that only its owner can read (tempfile makes it so), all at once.
+fn write_secret(path: &Path, text: &str) -> Result<(), TlsError> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let write = || {
+        std::fs::create_dir_all(dir)?;
+        let mut file = tempfile::NamedTempFile::new_in(dir)?;
+        file.write_all(text.as_bytes())?;
+        file.persist(path)?;
+        Ok::<_, std::io::Error>(())
+    };
+    write().map_err(|error| failed("write", path, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_made_once_and_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let (certificate, key) = (dir.path().join("a/cert.pem"), dir.path().join("a/key.pem"));
+        let names = ["localhost".to_owned(), "10.1.2.3".to_owned(), "::1".to_owned()];
+        let first = Tls::load_or_make(&certificate, &key, &names).unwrap();
+        assert_eq!(first.fingerprint().len(), 32 * 3 - 1);
+        assert_eq!(Tls::load_or_make(&certificate, &key, &[]).unwrap().fingerprint(), first.fingerprint());
+        let other = dir.path().join("b/key.pem");
+        Tls::load_or_make(&dir.path().join("b/cert.pem"), &other, &names).unwrap();
+        assert!(Tls::load(&certificate, &other).is_err(), "another certificate's key");
+        std::fs::write(&certificate, "no certificate").unwrap();
+        let error = Tls::load(&certificate, &key).unwrap_err().to_string();
+        assert!(error.contains("cert.pem"), "{error}");
+        assert!(Tls::load(&dir.path().join("none"), &key).is_err());
+    }
+}

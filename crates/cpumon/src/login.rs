@@ -1,0 +1,95 @@
+//! Who may read a receiver from afar. In: the user's wishes. Out: tokens made, listed, revoked; how a server lets people in.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use cpumon_model::escape;
+use cpumon_web::{Tls, TokenFile, WebOptions};
+
+use crate::cli::{LoginTokenAction, LoginTokenArgs, WebArgs};
+use crate::exit::Outcome;
+use crate::paths::store_for_writing;
+use crate::table::Table;
+use crate::when;
+
+/// A file beside the default store.
+fn in_state_directory(name: &str) -> PathBuf {
+    store_for_writing(None).with_file_name(name)
+}
+
+fn tokens(given: Option<&PathBuf>) -> TokenFile {
+    TokenFile::new(given.cloned().unwrap_or_else(|| in_state_directory("login-tokens")))
+}
+
+/// `cpumon login-token`.
+pub fn login_token(args: &LoginTokenArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let file = tokens(args.login_tokens.as_ref());
+    let mut say = |text: String| writeln!(out, "{text}").context("cannot write to standard output");
+    match &args.action {
+        LoginTokenAction::Add { label } => say(file.add(label)?)?,
+        LoginTokenAction::Revoke { label } => {
+            if !file.revoke(label)? {
+                bail!("{} has no token {:?}", file.path().display(), escape(label).to_string());
+            }
+        }
+        LoginTokenAction::List => {
+            let mut table = Table::new(&["LABEL", "ID", "CREATED"]);
+            for entry in file.list()? {
+                let created_ns = i64::try_from(entry.created_s).unwrap_or(0).saturating_mul(1_000_000_000);
+                table.row([escape(&entry.label).to_string(), entry.id, when::show(created_ns)]);
+            }
+            table.write(out).context("cannot write the tokens")?;
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+/// How a server at `http` lets people in: off loopback with login and TLS, always.
+pub fn web_options(args: &WebArgs, http: SocketAddr) -> anyhow::Result<WebOptions> {
+    let is_near = http.ip().is_loopback();
+    let mut names = args.http_name.clone();
+    if !is_near {
+        names.push(hostname());
+    }
+    let tls = match (&args.tls_cert, &args.tls_key) {
+        (Some(certificate), Some(key)) => Some(Tls::load(certificate, key)?),
+        _ if is_near => None,
+        _ => Some(made_certificate(&names, http)?),
+    };
+    let login = (args.login || !is_near).then(|| tokens(args.login_tokens.as_ref()).path().to_owned());
+    Ok(WebOptions { store: None, web_dir: args.web_dir.clone(), login, tls, names })
+}
+
+/// The name of this machine; empty if it has none that is text.
+fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// A certificate of our own, made once, for the names and addresses by which this machine is reached.
+fn made_certificate(names: &[String], http: SocketAddr) -> anyhow::Result<Tls> {
+    let mut all: Vec<String> = vec!["localhost".into(), "127.0.0.1".into(), "::1".into()];
+    all.extend(names.iter().filter(|name| !name.is_empty()).cloned());
+    if !http.ip().is_unspecified() {
+        all.push(http.ip().to_string());
+    }
+    let (certificate, key) = (in_state_directory("http-cert.pem"), in_state_directory("http-key.pem"));
+    Ok(Tls::load_or_make(&certificate, &key, &all)?)
+}
+
+/// What people must know to get in, a line each.
+pub fn start_lines(options: &WebOptions) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(tls) = &options.tls {
+        lines.push(format!("certificate SHA-256 {}", tls.fingerprint()));
+    }
+    if let Some(path) = &options.login {
+        let count = TokenFile::new(path).list().map_or(0, |tokens| tokens.len());
+        lines.push(match count {
+            0 => "nobody can log in yet: make a token with `cpumon login-token add NAME`".to_owned(),
+            count => format!("{count} login tokens in {}", path.display()),
+        });
+    }
+    lines
+}
