@@ -19,8 +19,8 @@ mod procinfo;
 mod release;
 mod split;
 
-/// What /proc does not show. It follows the reason, on the same line.
-const LOST: &str = "; lost without BPF: what begins and ends between two looks";
+/// What /proc does not show. It stands before the reason, on the same line, which is cut after 255 bytes on its way.
+const LOST: &str = "short-lived processes, wait reasons and interrupts are lost without BPF";
 
 /// Opens the source that `options` ask for.
 pub(crate) fn open(options: &SourceOptions) -> Result<Opened, CollectError> {
@@ -32,7 +32,7 @@ pub(crate) fn open(options: &SourceOptions) -> Result<Opened, CollectError> {
                 CollectError::BpfUnavailable { reason } => reason.clone(),
                 other => other.to_string(),
             };
-            open_procfs(options, format!("procfs: {why}{LOST}"))
+            open_procfs(options, format!("procfs: {LOST}; {why}"))
         }),
     }
 }
