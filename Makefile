@@ -1,5 +1,5 @@
 # The commands that must always hold. `make` alone lists them.
-.PHONY: help run page test bench agent install clean
+.PHONY: help run page test bench agent install clean screenshots
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,11 @@ bench-accounting: ## measure only how well every nanosecond is accounted for; wr
 soak: ## ten minutes of churn beside the agent: does anything grow? Writes its section of docs/benchmarks.md (SECONDS=n)
 	@scripts/install-deps.sh bench
 	@scripts/bench.sh --section soak
+
+screenshots: ## the pictures of the README, from the real program, into docs/images
+	@scripts/install-deps.sh test
+	@scripts/build-page.sh
+	@scripts/screenshots.sh
 
 agent: ## the slim agent alone: target/slim/cpumon-agent
 	@scripts/install-deps.sh run

@@ -42,7 +42,6 @@ class Feed {
         this.show(report.view);
         return;
       case 'snapshot':
-        performance.mark('cpumon-update');
         this.problem = null;
         this.head = report.head;
         this.arrivedMs = Date.now();

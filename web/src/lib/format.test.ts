@@ -10,6 +10,11 @@ describe('numbers', () => {
     }
   });
 
+  it('groups thousands', () => {
+    expect([0, 999, 1000, -12345, 123456].map(count)).toEqual(['0', '999', '1,000', '-12,345', '123,456']);
+    expect(count(2_500_000)).toBe('2.5 M');
+  });
+
   it('gives a zero no sign', () => {
     expect(fixed(-0.001)).toBe('0.0');
     expect(fixed(-0.06)).toBe('-0.1');

@@ -49,13 +49,20 @@ export function lineColor(nth: number): string {
   return colors[nth % colors.length]!;
 }
 
-/** What a CSS variable means now. Canvas needs plain colours; `light-dark()` resolves only in a property. */
+const resolved = new Map<string, string>();
+
+/** What a CSS variable means now. Canvas needs plain colours; `light-dark()` resolves only in a property. Asked once for each
+ * scheme: each look makes the browser work out all styles. */
 export function cssColor(name: string): string {
+  const key = `${name} ${isDark()}`;
+  const known = resolved.get(key);
+  if (known) return known;
   const probe = document.createElement('span');
   probe.style.color = `var(${name})`;
   probe.hidden = true;
   document.body.append(probe);
   const color = getComputedStyle(probe).color;
   probe.remove();
+  resolved.set(key, color);
   return color;
 }

@@ -70,7 +70,7 @@ function optionOf({ times, rows, most, zone }: Data, ink: { text: string; line: 
   return {
     animation: false,
     visualMap: { show: false, min: 0, max: most, dimension: 2, inRange: { color: [0.02, 0.15, 0.4, 0.7, 1].map((share) => heatColor(share, ink.dark)) } },
-    xAxis3D: { ...axis, type: 'category', name: '', data: times.map((time) => clock(time * 1000, zone)), axisLabel: { ...axis.axisLabel, interval: (at: number) => at % every === 0 } },
+    xAxis3D: { ...axis, type: 'category', name: '', data: times.map((time) => clock(time * 1000, zone)), axisLabel: { ...axis.axisLabel, showMaxLabel: false, interval: (at: number) => at % every === 0 && at < times.length - every / 2 } },
     yAxis3D: { ...axis, type: 'category', name: '', data: rows.map((row) => visible(row.name).slice(0, 24)), axisLabel: { ...axis.axisLabel, interval: 0 } },
     zAxis3D: { ...axis, type: 'value', name: '', min: 0, splitNumber: 4 },
     grid3D: {

@@ -78,7 +78,7 @@ export function options(setup: PlotSetup): uPlot.Options {
   return {
     width: setup.width,
     height: setup.height,
-    padding: [8, 10, 0, 0],
+    padding: [8, 26, 0, 0],
     legend: { show: false },
     cursor: {
       drag: { x: setup.onbrush !== undefined, y: false, setScale: false },
@@ -90,7 +90,7 @@ export function options(setup: PlotSetup): uPlot.Options {
       y: { range: (_plot, _min, max) => [0, setup.max ?? nice(max)] },
     },
     axes: [
-      { ...axis, size: 26, gap: 4, values: (_plot, ticks) => timeLabels(ticks, zone) },
+      { ...axis, size: 26, gap: 4, space: 110, values: (_plot, ticks) => timeLabels(ticks, zone) },
       { ...axis, size: 44, gap: 4, values: (_plot, ticks) => ticks.map((tick) => String(tick)) },
     ],
     series: [{}, ...lines.map(seriesOf)],

@@ -1,0 +1,42 @@
+// Pictures of the page. In: a receiver's address and a directory. Out: PNG files. Why: the README shows the real program.
+import { chromium } from 'playwright-core';
+
+const [url = '', directory = '.'] = process.argv.slice(2);
+const browser = await chromium.launch({
+  executablePath: process.env['CHROMIUM'] ?? '/usr/bin/chromium',
+  args: [
+    '--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
+    '--disable-component-update', '--disable-sync', '--enable-unsafe-swiftshader',
+  ],
+});
+const { hosts } = await (await fetch(`${url}/api/v1/hosts`)).json();
+const local = `${url}/host/${hosts.find((host) => host.trust === 'local').id}`;
+const until = Date.now();
+const span = `since=${until - 90_000}&until=${until}`;
+
+/** One picture; `act` is what a user would do before. */
+async function shoot(name, address, colorScheme, act = async () => undefined) {
+  const page = await browser.newPage({ viewport: { width: 1280, height: 760 }, colorScheme });
+  await page.goto(address);
+  await page.waitForTimeout(5_000);
+  await act(page);
+  await page.waitForTimeout(2_500);
+  await page.screenshot({ path: `${directory}/${name}.png` });
+  await page.close();
+}
+
+const open = async (page) => {
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('ArrowRight');
+};
+/** A click into the storm. */
+const spike = async (page) => {
+  const box = await page.locator('.u-over').boundingBox();
+  await page.mouse.click(box.x + box.width * 0.55, box.y + box.height / 2);
+};
+
+await shoot('fleet', url, 'light');
+await shoot('live', local, 'dark', open);
+await shoot('history', `${local}/history?${span}`, 'light', spike);
+await shoot('landscape', `${local}/landscape?${span}`, 'dark');
+await browser.close();
