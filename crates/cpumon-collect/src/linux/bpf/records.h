@@ -66,6 +66,7 @@ ASSERT_AT(task_record, migrations, 108);
 #define STATE_RUNNING 3
 
 #define TIMES_BROKEN 1 // a switch of this thread was missed: its times fall short
+#define TIMES_ENDING 2 // it has begun to end, and tells of every switch: it may be out of every list
 
 struct thread_times {
 	__u64 at_ns; // CLOCK_MONOTONIC, as all instants here: begin of the open state

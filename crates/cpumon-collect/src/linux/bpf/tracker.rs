@@ -89,7 +89,11 @@ impl Tracker {
         let mut task = exit.task;
         self.renames.put_on(&mut task);
         task.settle(find(&self.before, &task));
-        self.endings.push(task);
+        // A thread that is pushed off its CPU on its way out tells of it again.
+        match self.endings.iter_mut().rev().find(|ending| ending.key() == task.key()) {
+            Some(ending) => *ending = task,
+            None => self.endings.push(task),
+        }
     }
 
     fn note_exit(&mut self, exit: &ExitEvent) {
@@ -156,7 +160,7 @@ impl Tracker {
         let (mut earlier, mut exit) = (0, 0);
         let mut kept = 0;
         for at in 0..records.len() {
-            let mut task = records[at];
+            let task = &mut records[at];
             let key = task.key();
             while self.before.get(earlier).is_some_and(|before| before.key() < key) {
                 self.note_missing(earlier, has_lost);
@@ -169,13 +173,15 @@ impl Tracker {
             }
             if task.has(ENDED_LEADER) || self.exits.key_at(exit) == Some(key) {
                 if task.is_leader() {
-                    self.ended_leaders.push(task);
+                    self.ended_leaders.push(*task);
                 }
                 continue;
             }
             task.settle(before);
             into.threads.push(task.to_sample());
-            records[kept] = task;
+            if kept != at {
+                records.swap(kept, at);
+            }
             kept += 1;
         }
         records.truncate(kept);
@@ -212,7 +218,8 @@ impl Tracker {
         if has_lost || task.missed >= MAX_MISSED {
             self.vanished += 1;
         } else {
-            self.leaving.push(TaskRecord { missed: task.missed + 1, ..*task });
+            let newest = self.endings.iter().rev().find(|ending| ending.key() == task.key());
+            self.leaving.push(TaskRecord { missed: task.missed + 1, ..*newest.unwrap_or(task) });
         }
     }
 

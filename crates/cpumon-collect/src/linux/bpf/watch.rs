@@ -75,6 +75,13 @@ impl Watch {
         for task in records.iter_mut() {
             self.settle_one(cut.mono_ns, before, task);
         }
+        for event in events.iter_mut() {
+            if let Event::Ending(ending) = event
+                && records.binary_search_by_key(&ending.task.key(), TaskRecord::key).is_err()
+            {
+                self.settle_one(cut.mono_ns, before, &mut ending.task);
+            }
+        }
         self.cpus.fill(cut.mono_ns, &mut into.cpus);
         if let Some(irqs) = &mut self.irqs {
             irqs.read(&mut into.irqs);

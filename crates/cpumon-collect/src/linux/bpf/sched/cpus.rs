@@ -39,7 +39,9 @@ struct Kept {
     user_nice: Split,
     /// /proc/stat now: of guests, and of interrupts where they have no events.
     sampled: CpuTimes,
+    /// Delays in its queue that are open at the cut.
     queue_ns: u64,
+    queue_shown_ns: u64,
     /// The thread of the open slice is known.
     is_claimed: bool,
 }
@@ -137,10 +139,12 @@ impl CpuBooks {
             }
             let queue_ns = book.queue_ns.saturating_add(entry.pulled_ns).saturating_add(kept.queue_ns);
             kept.grow(cut_ns, &sample.times, self.probes.contains(Probes::IRQ));
+            // A thread that waits in one queue may be pulled over to another: what was shown of it stays.
+            kept.queue_shown_ns = kept.queue_shown_ns.max(queue_ns);
             sample.times = kept.times();
             sample.sched = CpuSched {
                 unknown_ns: kept.modes[Mode::Unknown as usize],
-                run_queue_ns: queue_ns,
+                run_queue_ns: kept.queue_shown_ns,
                 run_queue_max: if book.queue_cut_ns == self.previous_cut_ns { book.queue_max } else { 0 },
                 switches: book.switches,
                 softirq_ns: std::array::from_fn(|kind| book.softirq_ns[kind]),

@@ -82,3 +82,12 @@ static __always_inline void send_cut(struct task_struct *task, struct thread *th
 	if (thread && control.is_reading && thread->cut_ns == cut)
 		send_exit(task, &thread->cut, EVENT_CUT, cut);
 }
+
+// Who has begun to end may be out of every list, and still has some way to go.
+static __always_inline void tell_ending(struct task_struct *task, struct thread *thread, __u64 cut)
+{
+	if (!thread || !(thread->now.flags & TIMES_ENDING) || state_of(task) == TASK_DEAD)
+		return;
+	send_cut(task, thread, cut);
+	send_exit(task, &thread->now, EVENT_ENDING, cut);
+}

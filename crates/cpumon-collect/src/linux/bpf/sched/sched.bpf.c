@@ -13,7 +13,7 @@ char LICENSE[] SEC("license") = "GPL";
 
 static __always_inline int on_switch(bool preempt, struct task_struct *prev, struct task_struct *next, __u32 state)
 {
-	struct thread *thread = NULL;
+	struct thread *thread = NULL, *other = NULL;
 	__u64 cut = 0;
 
 	if (probes & PROBE_SCHED) {
@@ -33,9 +33,11 @@ static __always_inline int on_switch(bool preempt, struct task_struct *prev, str
 			thread = switch_out(prev, now, cut, own, sleeps, state, number);
 		}
 		if (next->pid)
-			switch_in(next, cpu, now, cut, number);
+			other = switch_in(next, cpu, now, cut, number);
 		if (now <= cut)
 			cut = 0;
+		tell_ending(prev, thread, cut);
+		tell_ending(next, other, cut);
 	}
 	// Only now are the counters final: at sched_process_exit the run time is up to a tick old.
 	if (state_of(prev) == TASK_DEAD) {
@@ -101,6 +103,8 @@ int BPF_PROG(on_ending, struct task_struct *task)
 		if (thread && cut && control.is_reading && thread->cut_ns != cut)
 			save_thread(thread, cut);
 		send_cut(task, thread, cut);
+		if (thread)
+			thread->now.flags |= TIMES_ENDING;
 	}
 	send_exit(task, thread ? &thread->now : NULL, EVENT_ENDING, cut);
 	return 0;

@@ -4,7 +4,9 @@
 
 #include "exits.h"
 
-#define ATTEMPTS 4
+// The first change after a cut copies all, which takes about as long as some attempts.
+#define ATTEMPTS 16
+#define CPU_ATTEMPTS 64
 #define CPUS_A_TASK 64
 
 struct told_task {
@@ -77,10 +79,12 @@ static __always_inline bool missed_a_switch(struct task_struct *task, const stru
 
 static __always_inline int tell(struct bpf_iter__task *ctx, struct task_struct *task, __u8 flags)
 {
-	struct told_task out = { .told = { .kind = TOLD_TASK, .tid = task->pid } };
+	struct told_task out;
 	__u32 length = sizeof(out) - sizeof(out.times);
 	struct thread *thread = NULL;
 
+	out.told.kind = TOLD_TASK;
+	out.told.tid = task->pid;
 	if (probes & PROBE_SCHED) {
 		__u64 cut = control.cut_ns;
 
@@ -88,8 +92,7 @@ static __always_inline int tell(struct bpf_iter__task *ctx, struct task_struct *
 		if (!thread)
 			thread = adopt(task, cut);
 		if (thread && !flags && thread->cut_ns != cut && thread->told_ns == thread->now.at_ns &&
-		    thread->now.state == STATE_BLOCKED && !thread->now.ready_ns && !control.tell_all &&
-		    out.told.tid % REFRESH_PASSES != control.refresh) {
+		    !thread->now.ready_ns && !control.tell_all && out.told.tid % REFRESH_PASSES != control.refresh) {
 			out.told.kind = TOLD_SAME;
 			bpf_seq_write(ctx->meta->seq, &out.told, sizeof(out.told));
 			return 0;
@@ -103,11 +106,13 @@ static __always_inline int tell(struct bpf_iter__task *ctx, struct task_struct *
 			out.told.kind = TOLD_TORN;
 		}
 	}
+	if (out.told.kind != TOLD_TIMES)
+		__builtin_memset(&out.times, 0, sizeof(out.times));
 	fill_record(&out.task, task);
 	out.task.flags |= flags;
 	// Fails only when the buffer is full; the kernel then calls again for the same task with an empty one.
 	if (bpf_seq_write(ctx->meta->seq, &out, length) == 0 && thread && out.told.kind == TOLD_TIMES)
-		thread->told_ns = out.times.at_ns;
+		thread->told_ns = out.times.state == STATE_BLOCKED && !out.times.ready_ns ? out.times.at_ns : 0;
 	return 0;
 }
 
@@ -124,7 +129,7 @@ __noinline int show_cpu(__u32 number)
 		return 0;
 	changes = &cpu->changes;
 	cut_ns = &cpu->cut_ns;
-	for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+	for (int attempt = 0; attempt < CPU_ATTEMPTS; attempt++) {
 		__u64 before = *changes;
 
 		FENCE();

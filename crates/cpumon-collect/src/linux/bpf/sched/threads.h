@@ -8,12 +8,13 @@
 #include "cpus.h"
 #include "waits.h"
 
+// What the iterator looks at of a thread that sleeps on is in the first cache line.
 struct thread {
 	__u64 changes; // odd while `now` changes
 	__u64 cut_ns; // the cut of `cut`
+	__u64 told_ns; // `now.at_ns` when user space was told in full, if it was blocked then; else 0
 	struct thread_times now;
 	struct thread_times cut; // as of the cut
-	__u64 told_ns; // `now.at_ns` when user space was told in full
 };
 
 struct {
@@ -118,14 +119,14 @@ static __always_inline void book_delay(struct thread_times *times, struct cpu *h
 }
 
 // next gets the CPU.
-static __always_inline void switch_in(struct task_struct *task, struct cpu *here, __u64 now, __u64 cut, __u16 cpu)
+static __always_inline struct thread *switch_in(struct task_struct *task, struct cpu *here, __u64 now, __u64 cut, __u16 cpu)
 {
 	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
 	struct thread_times *times;
 
 	if (!thread) {
 		create_thread(task, now, STATE_RUNNING, 0, cpu);
-		return;
+		return NULL;
 	}
 	begin_thread(thread, now, cut);
 	times = &thread->now;
@@ -151,6 +152,7 @@ static __always_inline void switch_in(struct task_struct *task, struct cpu *here
 	times->cpu = cpu;
 	times->state = STATE_RUNNING;
 	end_change(&thread->changes);
+	return thread;
 }
 
 // It became runnable: no more than a mark, for the switch that follows or the iterator. It needs no copy at a cut, for
