@@ -23,6 +23,7 @@ mod interval;
 mod irq;
 mod ledger;
 mod name;
+pub mod sched;
 mod sched_times;
 mod sched_values;
 mod snapshot;

@@ -161,7 +161,7 @@ static __always_inline void wake(struct task_struct *task)
 {
 	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
 
-	if (!thread || thread->now.state != STATE_BLOCKED)
+	if (!thread || thread->now.state != STATE_BLOCKED || thread->now.ready_ns)
 		return;
 	thread->now.cpu = cpu_of(task);
 	thread->now.ready_ns = bpf_ktime_get_ns();

@@ -1,0 +1,158 @@
+//! Runs `tests/scenarios-sched/*.toml` through [`cpumon_model::sched::Books`]: events in, times out. Times are µs.
+//!
+//! Events: `AT CPU PREV>NEXT [asleep in CALL|ready] [steal=N] [lost=N]`, `AT wake TASK`, `AT born TASK`, `AT end TASK`,
+//! `AT CPU irq|softirq begin|end`. Task 0 is idle.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use cpumon_model::sched::{Books, Leaves, Mode, Switch, Task, ThreadBook};
+use cpumon_model::{WaitReason, syscall_number};
+use serde::Deserialize;
+
+const US: u64 = 1_000;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Scenario {
+    /// What the scenario shows; printed when it fails.
+    why: String,
+    events: Vec<String>,
+    /// The instant that is looked at.
+    at: u64,
+    expect: String,
+}
+
+fn number(text: &str) -> u64 {
+    text.parse().unwrap_or_else(|_| panic!("{text} is no number"))
+}
+
+fn task(text: &str) -> Task {
+    Task(number(text).try_into().unwrap())
+}
+
+fn cpu(text: &str) -> u32 {
+    number(text.strip_prefix("cpu").expect("cpuN")).try_into().unwrap()
+}
+
+fn reason(name: &str) -> WaitReason {
+    match name {
+        "disk" => WaitReason::DISK,
+        "exit" => WaitReason::EXIT,
+        call => WaitReason::syscall(syscall_number(call).expect("a system call")),
+    }
+}
+
+fn apply(books: &mut Books, out: &mut String, event: &str) {
+    let words: Vec<&str> = event.split_whitespace().collect();
+    let now = number(words[0]) * US;
+    match words[1..] {
+        ["wake", who] => books.wake(now, task(who)),
+        ["born", who] => books.born(now, task(who)),
+        ["end", who] => {
+            let book = books.ended(task(who)).expect("a task that began");
+            write_thread(out, &format!("ended {who}"), &book);
+        }
+        [on, "irq", what] => books.irq(now, cpu(on), what == "begin"),
+        [on, "softirq", what] => books.softirq(now, cpu(on), what == "begin"),
+        [on, switch, ..] => {
+            let (prev, next) = switch.split_once('>').expect("PREV>NEXT");
+            let option =
+                |name: &str| words.iter().find_map(|word| word.strip_prefix(name)).map(|n| number(n) * US);
+            let asleep = words.iter().position(|word| *word == "in").map(|at| reason(words[at + 1]));
+            let switch = Switch {
+                prev: task(prev),
+                leaves: asleep.map_or(Leaves::Ready, Leaves::Asleep),
+                next: task(next),
+                steal_ns: option("steal=").unwrap_or(0),
+                lost_run_ns: option("lost="),
+            };
+            books.switch(now, cpu(on), &switch);
+        }
+        _ => panic!("cannot read {event}"),
+    }
+}
+
+fn write_thread(out: &mut String, name: &str, book: &ThreadBook) {
+    let ThreadBook { run_ns, delay_wakeup_ns, delay_preempt_ns, blocked_ns, .. } = book;
+    let us = |ns: u64| ns / US;
+    write!(
+        out,
+        "{name}: run={} woken={} pushed={} blocked={}",
+        us(*run_ns),
+        us(*delay_wakeup_ns),
+        us(*delay_preempt_ns),
+        us(*blocked_ns)
+    )
+    .unwrap();
+    for (reason, ns) in book.waits.iter() {
+        write!(out, " {}={}", reason.name(), us(ns)).unwrap();
+    }
+    write!(out, " switches={}/{}", book.voluntary_switches, book.involuntary_switches).unwrap();
+    write!(out, " longest={}", us(book.longest_delay_ns)).unwrap();
+    out.push_str(if book.is_broken { " broken\n" } else { "\n" });
+}
+
+fn render(books: &Books, out: &mut String) {
+    for (task, book) in books.threads() {
+        write_thread(out, &task.0.to_string(), book);
+    }
+    for (cpu, book) in books.cpus() {
+        write!(out, "cpu{cpu}:").unwrap();
+        let modes = [
+            ("run", Mode::Run),
+            ("idle", Mode::Idle),
+            ("irq", Mode::Irq),
+            ("softirq", Mode::Softirq),
+            ("steal", Mode::Steal),
+            ("unknown", Mode::Unknown),
+        ];
+        for (name, mode) in modes {
+            let ns = book.mode_ns(mode);
+            if ns > 0 {
+                write!(out, " {name}={}", ns / US).unwrap();
+            }
+        }
+        writeln!(out, " missed={}", book.missed).unwrap();
+    }
+}
+
+#[test]
+fn sched_scenarios() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios-sched");
+    let mut failed = String::new();
+    let mut count = 0;
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let scenario: Scenario = toml::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        let (mut books, mut out) = (Books::default(), String::new());
+        for event in &scenario.events {
+            apply(&mut books, &mut out, event);
+        }
+        let first = number(scenario.events[0].split(' ').next().unwrap());
+        let at = books.as_of(scenario.at * US);
+        for (_, book) in at.cpus() {
+            let modes = [Mode::Run, Mode::Idle, Mode::Irq, Mode::Softirq, Mode::Steal, Mode::Unknown];
+            let sum: u64 = modes.iter().map(|mode| book.mode_ns(*mode)).sum();
+            assert!(
+                sum <= (scenario.at - first) * US,
+                "{}: a CPU has more time than there was",
+                path.display()
+            );
+        }
+        render(&at, &mut out);
+        if out != scenario.expect {
+            write!(
+                failed,
+                "{}: {}\n--- expected\n{}--- is\n{out}",
+                path.display(),
+                scenario.why,
+                scenario.expect
+            )
+            .unwrap();
+        }
+        count += 1;
+    }
+    assert!(failed.is_empty(), "{failed}");
+    assert!(count >= 12, "{count} scenarios");
+}
