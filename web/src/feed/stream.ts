@@ -60,33 +60,35 @@ export class Stream {
   /** Why the stream broke, and when to try again. */
   private async findOut(): Promise<void> {
     const address = this.address;
-    const link = await reason(address);
+    const found = await reason(address);
     if (this.address !== address || this.source?.readyState !== EventSource.CLOSED) return;
-    if (link) {
-      this.onLink(link);
-      if (link.state !== 'unknown') return;
+    if (found === 'ended') {
+      // The receiver is there: it closes streams from time to time.
+      this.onLink({ state: 'connecting' });
+    } else if (found !== 'lost') {
+      this.onLink(found);
+      if (found.state !== 'unknown') return;
     }
     const wait = this.retryMs;
     this.retryMs = Math.min(this.retryMs * 2, LAST_RETRY_MS);
-    if (!link) this.onLink({ state: 'lost', retryMs: Date.now() + wait });
+    if (found === 'lost') this.onLink({ state: 'lost', retryMs: Date.now() + wait });
     this.timer = setTimeout(() => this.connect(), wait);
   }
 }
 
-/** Null: the receiver cannot be reached, or closed the stream as it does from time to time. */
-async function reason(address: string): Promise<Link | null> {
+/** `lost`: the receiver cannot be reached. `ended`: it can, and it would answer. */
+async function reason(address: string): Promise<Link | 'lost' | 'ended'> {
   try {
     const session = await fetch(PROBE);
-    if (session.status === 401) return { state: 'login' };
     if (session.status === 403 || session.status === 421) return { state: 'forbidden', detail: await detail(session) };
-    const answer = await fetch(address.replace(/\/live.*$/, '/at?limit=1'));
+    const answer = await fetch(address.startsWith('/api/v1/fleet') ? '/api/v1/fleet?limit=1' : address.replace(/\/live.*$/, '/at?limit=1'));
     if (answer.status === 401) return { state: 'login' };
     if (answer.status === 403) return { state: 'forbidden', detail: await detail(answer) };
     if (answer.status === 404 || answer.status === 409) return { state: 'unknown', detail: await detail(answer) };
+    return 'ended';
   } catch {
-    return null;
+    return 'lost';
   }
-  return null;
 }
 
 async function detail(answer: Response): Promise<string> {
