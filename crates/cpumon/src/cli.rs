@@ -46,6 +46,8 @@ pub enum Command {
     Hosts(HostsArgs),
     /// Tell how a receiver is doing: addresses, losses, rejects, store
     Status(StatusArgs),
+    /// Show the books: where the capacity of the CPUs went, and in which intervals they close worst
+    Ledger(LedgerArgs),
     /// Write recorded data as CSV or JSON lines
     Export(ExportArgs),
     /// Make, list or revoke the tokens with which people and programs log in to a receiver
@@ -344,6 +346,49 @@ pub struct ExportArgs {
     /// A pivot's values
     #[arg(long, value_enum, default_value_t = PivotValue::User)]
     pub value: PivotValue,
+}
+
+/// `cpumon ledger`.
+#[derive(Clone, Debug, Args)]
+pub struct LedgerArgs {
+    /// Read this file [default: the state directory]
+    #[arg(long, value_name = "FILE", conflicts_with = "live")]
+    pub store: Option<PathBuf>,
+    /// Measure this machine for so long instead of reading a store: 10s, 1m
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub live: Option<Duration>,
+    /// Only this host, by name or id
+    #[arg(long, value_name = "NAME", conflicts_with = "live")]
+    pub host: Option<String>,
+    /// From this moment on: `3h ago`, `yesterday 14:05`, `2026-11-20T14:05Z`
+    #[arg(long, value_name = "TIME", conflicts_with = "live")]
+    pub since: Option<When>,
+    /// Up to this moment
+    #[arg(long, value_name = "TIME", conflicts_with = "live")]
+    pub until: Option<When>,
+    /// Show so many of the intervals in which the largest share has no owner, the worst first
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub worst: usize,
+    /// A table, CSV (RFC 4180) or one JSON object a line
+    #[arg(long, value_enum, default_value_t = LedgerForm::Table)]
+    pub format: LedgerForm,
+    /// With --live: time between two snapshots, 100ms to 1h
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
+    pub interval: Duration,
+    /// With --live: what to measure with: auto, procfs or bpf
+    #[arg(long, value_name = "SOURCE", default_value_t = SourceChoice::Auto)]
+    pub source: SourceChoice,
+}
+
+/// Forms of `cpumon ledger`.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LedgerForm {
+    /// For people: sums, each CPU, the worst intervals, and how each line is known
+    Table,
+    /// RFC 4180
+    Csv,
+    /// One JSON object a line
+    Jsonl,
 }
 
 /// Kinds of export.

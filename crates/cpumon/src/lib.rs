@@ -15,6 +15,7 @@ pub mod exit;
 pub mod feeds;
 pub mod hub;
 mod import_log;
+mod ledger;
 mod login;
 mod man;
 mod past;
@@ -60,6 +61,7 @@ pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
         Command::Serve(args) => serve::serve(args),
         Command::Agent(args) => agent(args),
         Command::LoginToken(args) => to_stdout(|out| login::login_token(args, out)),
+        Command::Ledger(args) => to_stdout(|out| ledger::ledger(args, out)),
         Command::Export(args) => data::export(args),
         Command::Import(args) => data::import(args),
         Command::Sql(args) => data::sql(args),

@@ -1,0 +1,87 @@
+//! `cpumon ledger`: the books of a range of time. In: a store, or this machine measured for a while. Out: where the capacity
+//! of the CPUs went, in sum, CPU by CPU, and in the intervals in which least of it has an owner. Why: whoever reads a
+//! percentage elsewhere can see here whether the books it comes from are closed, and how each line is known.
+
+mod books;
+mod show;
+
+use std::io::Write;
+use std::ops::ControlFlow;
+
+use anyhow::Context;
+use cpumon_agent::{Sampler, SamplerOptions};
+use cpumon_collect::{Keep, SourceOptions};
+use cpumon_store::{Query, Reader, What};
+
+use self::books::Books;
+use crate::cli::{LedgerArgs, LedgerForm};
+use crate::exit::{Outcome, Usage};
+use crate::paths::{explain, store_for_reading};
+use crate::signals::Signals;
+
+/// `cpumon ledger`.
+pub fn ledger(args: &LedgerArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let (all, outcome) = match args.live {
+        Some(length) => measured(args, length)?,
+        None => (stored(args)?, Outcome::Done),
+    };
+    if all.iter().all(|books| books.intervals == 0) {
+        eprintln!("cpumon: there is no interval with CPU times in that range");
+        return Ok(Outcome::DataMissing);
+    }
+    let all: Vec<&Books> = all.iter().filter(|books| books.intervals > 0).collect();
+    match args.format {
+        LedgerForm::Table => show::tables(&all, out),
+        LedgerForm::Csv => show::csv(&all, out),
+        LedgerForm::Jsonl => show::json_lines(&all, out),
+    }
+    .context("cannot write the ledger")?;
+    Ok(outcome)
+}
+
+fn stored(args: &LedgerArgs) -> anyhow::Result<Vec<Books>> {
+    if let (Some(since), Some(until)) = (args.since, args.until)
+        && since >= until
+    {
+        return Err(Usage("--since is not before --until".into()).into());
+    }
+    let reader = Reader::open(&store_for_reading(args.store.as_deref())).map_err(explain)?;
+    let hosts = match &args.host {
+        Some(name) => vec![reader.find_host(name)?],
+        None => reader.hosts()?,
+    };
+    let range = (
+        args.since.map_or(i64::MIN, |since| since.wall_ns),
+        args.until.map_or(i64::MAX, |until| until.wall_ns),
+    );
+    let mut all = Vec::with_capacity(hosts.len());
+    for host in hosts {
+        let mut books = Books::new(&host.info.hostname, args.worst);
+        let query = Query::new(host.info.host).range(range.0, range.1).what(What::Meta);
+        reader.for_each_interval(&query, &mut |interval| {
+            books.add(interval);
+            ControlFlow::Continue(())
+        })?;
+        all.push(books);
+    }
+    Ok(all)
+}
+
+/// This machine, for so long.
+fn measured(args: &LedgerArgs, length: std::time::Duration) -> anyhow::Result<(Vec<Books>, Outcome)> {
+    let source = SourceOptions { choice: args.source, interval: args.interval, ..SourceOptions::default() };
+    let options = SamplerOptions { source, ..SamplerOptions::default() };
+    let mut sampler = Sampler::open(&options).context("cannot measure this machine")?;
+    cpumon_agent::give_up_rights(sampler.kind(), Keep::NAMES);
+    let signals = Signals::install()?;
+    let mut books = Books::new(&sampler.info().hostname, args.worst);
+    let mut left_ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
+    while left_ns > 0 {
+        let Some(step) = sampler.step(signals.stop())? else { break };
+        if !step.is_first {
+            books.add(step.interval);
+            left_ns = left_ns.saturating_sub(step.interval.duration_ns().max(1));
+        }
+    }
+    Ok((vec![books], signals.outcome()))
+}

@@ -1,0 +1,313 @@
+//! The books in writing. In: [`Books`]. Out: tables for people, CSV or JSON lines. Why: a line that is sampled or not known
+//! says so where it stands, and in a sentence below.
+
+use std::io::{self, Write};
+
+use cpumon_model::{Fields, escape};
+use serde_json::{Map, Value};
+
+use super::books::{Books, Lines};
+use crate::table::Table;
+use crate::when;
+
+/// A table for each host.
+pub(super) fn tables(all: &[&Books], out: &mut dyn Write) -> io::Result<()> {
+    for (nth, books) in all.iter().enumerate() {
+        if nth > 0 {
+            writeln!(out)?;
+        }
+        one(books, out)?;
+    }
+    Ok(())
+}
+
+fn one(books: &Books, out: &mut dyn Write) -> io::Result<()> {
+    let sources: Vec<&str> = books.sources.iter().copied().collect();
+    writeln!(
+        out,
+        "{}: {} intervals, {} s measured, {} to {}, source {}",
+        escape(&books.host),
+        books.intervals,
+        seconds(books.covered_ns as f64),
+        when::show(books.begin_wall_ns),
+        when::show(books.end_wall_ns),
+        sources.join(", ")
+    )?;
+    if books.without > 0 {
+        writeln!(out, "{} intervals tell no CPU times and are left out", books.without)?;
+    }
+    let mut sums = table("");
+    row(&mut sums, "all CPUs", &books.total());
+    share(&mut sums, &books.total());
+    for (cpu, lines) in books.per_cpu() {
+        row(&mut sums, &format!("CPU {cpu}"), &lines);
+    }
+    sums.write(out)?;
+    if !books.worst().is_empty() {
+        writeln!(out, "\nworst first, by the share that nobody owns:")?;
+        let mut worst = table("END");
+        for bad in books.worst() {
+            row(&mut worst, &when::show(bad.end_wall_ns), &bad.lines);
+        }
+        worst.write(out)?;
+    }
+    writeln!(out)?;
+    notes(books).iter().try_for_each(|note| writeln!(out, "{note}"))
+}
+
+fn table(first: &str) -> Table {
+    let mut heading = vec![first.to_owned()];
+    let names =
+        ["CAPACITY", "THREADS", "EXITED", "IRQ", "SOFTIRQ", "STEAL", "IDLE", "UNATTRIBUTED", "%", "UNKNOWN"];
+    heading.extend(names.iter().zip(WIDTHS).map(|(name, width)| format!("{name:>width$}")));
+    let heading: Vec<&str> = heading.iter().map(String::as_str).collect();
+    Table::new(&heading)
+}
+
+const WIDTHS: [usize; 10] = [12, 12, 11, 10, 10, 10, 12, 12, 8, 10];
+
+fn row(table: &mut Table, first: &str, lines: &Lines) {
+    let time = |ns: Option<i64>| ns.map_or_else(|| "-".to_owned(), |ns| seconds(ns as f64));
+    let cells = [
+        time(Some(lines.capacity)),
+        time(Some(lines.threads)),
+        time(lines.exited),
+        time(lines.irq),
+        time(lines.softirq),
+        time(Some(lines.steal)),
+        time(Some(lines.idle)),
+        time(Some(lines.unattributed)),
+        format!("{:.3}", lines.ratio() * 100.0),
+        time(lines.unknown),
+    ];
+    let cells = cells.into_iter().zip(WIDTHS).map(|(cell, width)| format!("{cell:>width$}"));
+    table.row([first.to_owned()].into_iter().chain(cells));
+}
+
+/// The same line in percent of the capacity.
+fn share(table: &mut Table, lines: &Lines) {
+    let percent = |ns: Option<i64>| {
+        ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.3} %", ns as f64 * 100.0 / lines.capacity as f64))
+    };
+    let cells = [
+        percent(Some(lines.capacity)),
+        percent(Some(lines.threads)),
+        percent(lines.exited),
+        percent(lines.irq),
+        percent(lines.softirq),
+        percent(Some(lines.steal)),
+        percent(Some(lines.idle)),
+        percent(Some(lines.unattributed)),
+        String::new(),
+        percent(lines.unknown),
+    ];
+    let cells = cells.into_iter().zip(WIDTHS).map(|(cell, width)| format!("{cell:>width$}"));
+    table.row([String::new()].into_iter().chain(cells));
+}
+
+fn seconds(ns: f64) -> String {
+    format!("{:.4}", ns / 1e9)
+}
+
+/// How each line is known.
+fn notes(books: &Books) -> Vec<String> {
+    let mut notes = vec![
+        "times in seconds; capacity = threads + exited + irq + softirq + steal + idle + unattributed"
+            .to_owned(),
+    ];
+    let has = |field| books.fields.contains(field);
+    if books.has_sched() {
+        notes.push("threads, exited, idle: measured at each context switch; unknown: the part of unattributed of which no switch event tells who ran".into());
+    } else {
+        notes.push("threads: the scheduler's clock, not sampled; idle, and all of a CPU's own lines: /proc/stat, in clock ticks".into());
+        notes.push(
+            "unknown: no data, because no switch events were measured (`cpumon doctor` tells why)".into(),
+        );
+    }
+    notes.push(match (has(Fields::IRQ), books.irq_in_run_time()) {
+        (true, _) => "irq, softirq: measured at each interrupt, and no part of the threads' run time".into(),
+        (false, true) => "irq, softirq: not told apart, this kernel charges them to whoever was running; a CPU's own are sampled at the clock tick".into(),
+        (false, false) => "irq, softirq: /proc/stat, as the kernel accounts them".into(),
+    });
+    if !has(Fields::EXITS) {
+        notes.push(
+            "exited: no record of exits, so what tasks ran after the last look at them is unattributed"
+                .into(),
+        );
+    }
+    notes.push("exited of a CPU: -, its modes do not tell ended tasks from living ones".into());
+    notes
+}
+
+/// One object a host, a CPU and a worst interval, with the names of the shared columns.
+fn objects(books: &Books) -> Vec<Map<String, Value>> {
+    let mut objects = Vec::new();
+    let mut push = |scope: &str, cpu: Option<u32>, span: (i64, i64, u64), lines: &Lines| {
+        let fields: [(&str, Value); 16] = [
+            ("scope", scope.into()),
+            ("host", books.host.clone().into()),
+            ("cpu", cpu.into()),
+            ("begin_ns", span.0.into()),
+            ("end_ns", span.1.into()),
+            ("duration_ns", span.2.into()),
+            ("capacity_ns", lines.capacity.into()),
+            ("ledger_threads_ns", lines.threads.into()),
+            ("ledger_exited_ns", lines.exited.into()),
+            ("ledger_irq_ns", lines.irq.into()),
+            ("ledger_softirq_ns", lines.softirq.into()),
+            ("ledger_steal_ns", lines.steal.into()),
+            ("ledger_idle_ns", lines.idle.into()),
+            ("unattributed_ns", lines.unattributed.into()),
+            ("unattributed_ratio", lines.ratio().into()),
+            ("unknown_ns", lines.unknown.into()),
+        ];
+        objects.push(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect());
+    };
+    let span = (books.begin_wall_ns, books.end_wall_ns, books.covered_ns);
+    push("host", None, span, &books.total());
+    books.per_cpu().for_each(|(cpu, lines)| push("cpu", Some(cpu), span, &lines));
+    for bad in books.worst() {
+        let length = i64::try_from(bad.duration_ns).unwrap_or(i64::MAX);
+        push(
+            "worst",
+            None,
+            (bad.end_wall_ns.saturating_sub(length), bad.end_wall_ns, bad.duration_ns),
+            &bad.lines,
+        );
+    }
+    objects
+}
+
+/// One JSON object a line; no data is null.
+pub(super) fn json_lines(all: &[&Books], out: &mut dyn Write) -> io::Result<()> {
+    for object in all.iter().flat_map(|books| objects(books)) {
+        serde_json::to_writer(&mut *out, &object)?;
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// RFC 4180 with a heading; no data is empty.
+pub(super) fn csv(all: &[&Books], out: &mut dyn Write) -> io::Result<()> {
+    const NAMES: [&str; 16] = [
+        "scope",
+        "host",
+        "cpu",
+        "begin_ns",
+        "end_ns",
+        "duration_ns",
+        "capacity_ns",
+        "ledger_threads_ns",
+        "ledger_exited_ns",
+        "ledger_irq_ns",
+        "ledger_softirq_ns",
+        "ledger_steal_ns",
+        "ledger_idle_ns",
+        "unattributed_ns",
+        "unattributed_ratio",
+        "unknown_ns",
+    ];
+    write!(out, "{}\r\n", NAMES.join(","))?;
+    for object in all.iter().flat_map(|books| objects(books)) {
+        let cells: Vec<String> = NAMES.iter().map(|name| field(object.get(*name))).collect();
+        write!(out, "{}\r\n", cells.join(","))?;
+    }
+    Ok(())
+}
+
+/// A field: names are quoted, and defused where a spreadsheet would take them for a formula.
+fn field(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => {
+            let mut text = escape(text).to_string();
+            if text.starts_with(['=', '+', '-', '@']) {
+                text.insert(0, '\'');
+            }
+            if text.contains([',', '"', '\'']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+        }
+        Some(other) => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_model::{CpuInterval, CpuSched, CpuTimes, Interval, Ledger, SourceKind};
+
+    use super::*;
+
+    /// Two CPUs for one second, `lost` ms of them owned by nobody.
+    fn interval(second: i64, lost: i64, fields: Fields, irq_in_run_time: bool) -> Interval {
+        const MS: i64 = 1_000_000;
+        let mut one = Interval { fields, source: SourceKind::Bpf, ..Interval::default() };
+        one.begin.wall_ns = second * 1_000 * MS;
+        (one.end.wall_ns, one.end.mono_ns) = (one.begin.wall_ns + 1_000 * MS, 1_000_000_000);
+        let (irq_ns, softirq_ns) = if irq_in_run_time { (0, 0) } else { (5 * MS, 15 * MS) };
+        one.ledger = Ledger {
+            capacity_ns: 2_000 * MS,
+            threads_ns: 700 * MS,
+            exited_ns: 100 * MS,
+            irq_ns,
+            softirq_ns,
+            idle_ns: 1_200 * MS - irq_ns - softirq_ns - lost * MS,
+            unknown_ns: lost * MS / 2,
+            irq_in_run_time,
+            ..Ledger::default()
+        };
+        let times = CpuTimes {
+            user_ns: 400_000_000,
+            irq_ns: 10_000_000,
+            idle_ns: 580_000_000,
+            ..CpuTimes::default()
+        };
+        let sched = CpuSched { unknown_ns: 250_000, ..CpuSched::default() };
+        one.cpus = (0..2).map(|cpu| CpuInterval { cpu, times, sched, ..CpuInterval::default() }).collect();
+        one
+    }
+
+    fn books(host: &str, fields: Fields, irq_in_run_time: bool) -> Books {
+        let mut books = Books::new(host, 2);
+        for (second, lost) in [(0, 1), (1, 90), (2, 3), (3, -40)] {
+            books.add(&interval(second, lost, fields, irq_in_run_time));
+        }
+        books.add(&Interval::default());
+        books
+    }
+
+    #[test]
+    fn the_books_read_like_this() {
+        let measured = books("device-7", Fields::all(), false);
+        let sampled = books("evil\x1b[2Jhost", Fields::FIRST_RELEASE - Fields::EXITS, true);
+        let mut out = Vec::new();
+        tables(&[&measured, &sampled], &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        // Moments are in the time zone of whoever looks.
+        let text = (0..5).fold(text, |text, second| {
+            text.replace(&when::show(second * 1_000_000_000), &format!("<second {second}>"))
+        });
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn machines_read_the_same_numbers_and_no_data_is_not_zero() {
+        let sampled = books("=cmd", Fields::FIRST_RELEASE, true);
+        let (mut table, mut lines) = (Vec::new(), Vec::new());
+        csv(&[&sampled], &mut table).unwrap();
+        json_lines(&[&sampled], &mut lines).unwrap();
+        let (table, lines) = (String::from_utf8(table).unwrap(), String::from_utf8(lines).unwrap());
+        let objects: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(table.lines().count(), objects.len() + 1);
+        assert_eq!(
+            (objects.len(), &objects[0]["scope"], &objects[0]["unknown_ns"]),
+            (5, &"host".into(), &Value::Null)
+        );
+        assert_eq!(objects[0]["ledger_irq_ns"], Value::Null);
+        assert_eq!(objects[0]["unattributed_ns"], 54_000_000);
+        assert_eq!(
+            (&objects[3]["scope"], &objects[3]["unattributed_ns"]),
+            (&"worst".into(), &90_000_000.into())
+        );
+        assert_eq!(objects[4]["unattributed_ns"], -40_000_000, "more booked than there was is as bad");
+        assert!(table.lines().nth(1).unwrap().starts_with("host,\"'=cmd\",,"), "{table}");
+    }
+}
