@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use cpumon_collect::{SourceChoice, parse_interval};
+use cpumon_collect::{SourceChoice, parse_interval, parse_probes};
 use cpumon_link::Target;
+use cpumon_model::Probes;
 
 use crate::CpuShare;
 use cpumon_link::spool::SpoolOptions;
@@ -101,6 +102,17 @@ pub struct AgentArgs {
         help_heading = "What"
     )]
     pub source: SourceChoice,
+
+    /// What BPF watches beside threads and exits: sched (switches), waits (what threads wait for), irq (interrupts), or none
+    #[arg(
+        long,
+        value_name = "LIST",
+        env = "CPUMON_PROBES",
+        default_value = "none",
+        value_parser = parse_probes,
+        help_heading = "What"
+    )]
+    pub probes: Probes,
 
     /// Keep to this share of one CPU, probes included: what costs too much is not watched for a while, which is in the data
     #[arg(long, value_name = "PERCENT", env = "CPUMON_MAX_CPU", help_heading = "What")]

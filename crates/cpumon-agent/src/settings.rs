@@ -52,6 +52,7 @@ impl From<&AgentArgs> for Settings {
             choice: args.source,
             proc_root: args.proc_root.clone(),
             cmdline: args.cmdline,
+            probes: args.probes,
             interval: args.interval.unwrap_or(default_interval),
             ..SourceOptions::default()
         };

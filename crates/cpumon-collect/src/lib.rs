@@ -41,7 +41,7 @@ mod source;
 pub use clocks::ClockReading;
 pub use diagnosis::{Check, CheckState, Diagnosis, DoctorOptions, Topic};
 pub use error::CollectError;
-pub use options::{Keep, ParseSourceError, SourceChoice, SourceOptions};
+pub use options::{Keep, ParseProbesError, ParseSourceError, SourceChoice, SourceOptions, parse_probes};
 pub use schedule::{IntervalError, MAX_INTERVAL, MIN_INTERVAL, Schedule, Tick, parse_interval};
 pub use source::Source;
 

@@ -65,6 +65,33 @@ impl Keep {
     pub const FILES: Self = Self { files: true, probes: false };
 }
 
+/// Names of the probes that can be chosen.
+const PROBE_NAMES: [(&str, Probes); 3] =
+    [("sched", Probes::SCHED), ("waits", Probes::WAITS), ("irq", Probes::IRQ)];
+
+/// A text that names no probe.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a probe: expected sched, waits, irq, several of them with commas between, or none")]
+pub struct ParseProbesError {
+    text: String,
+}
+
+/// Reads a list of probes: `sched,irq`, or `none`.
+///
+/// Errors: a name that is none of them.
+pub fn parse_probes(list: &str) -> Result<Probes, ParseProbesError> {
+    if list == "none" {
+        return Ok(Probes::empty());
+    }
+    let find = |name: &str| {
+        let known = PROBE_NAMES.iter().find(|(known, _)| *known == name);
+        known
+            .map(|(_, probe)| *probe)
+            .ok_or_else(|| ParseProbesError { text: name.chars().take(64).collect() })
+    };
+    list.split(',').map(|name| find(name.trim())).collect()
+}
+
 /// How to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceOptions {
@@ -92,7 +119,7 @@ impl Default for SourceOptions {
             proc_root: PathBuf::from("/proc"),
             fs_root: PathBuf::from("/"),
             cmdline: false,
-            probes: Probes::SCHED | Probes::WAITS | Probes::IRQ,
+            probes: Probes::empty(),
             interval: Duration::from_secs(1),
             agent: concat!("cpumon ", env!("CARGO_PKG_VERSION")).to_owned(),
         }
@@ -102,6 +129,15 @@ impl Default for SourceOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn probes_are_named() {
+        assert_eq!(parse_probes("none"), Ok(Probes::empty()));
+        assert_eq!(parse_probes("sched, irq"), Ok(Probes::SCHED | Probes::IRQ));
+        for wrong in ["", "sched,", "all", "exits"] {
+            assert!(parse_probes(wrong).unwrap_err().to_string().contains("is not a probe"), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_choice_survives_its_text() {

@@ -9,7 +9,8 @@ use std::time::Duration;
 use clap::parser::ValueSource;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use cpumon_agent::CpuShare;
-use cpumon_collect::{SourceChoice, parse_interval};
+use cpumon_collect::{SourceChoice, parse_interval, parse_probes};
+use cpumon_model::Probes;
 
 use crate::units::{duration, size};
 use crate::when::When;
@@ -75,6 +76,9 @@ pub struct MeasureArgs {
     /// What to measure with: auto, procfs or bpf
     #[arg(long, value_name = "SOURCE", default_value_t = SourceChoice::Auto)]
     pub source: SourceChoice,
+    /// What BPF watches beside threads and exits: sched (switches), waits (what threads wait for), irq (interrupts), or none
+    #[arg(long, value_name = "LIST", default_value = "none", value_parser = parse_probes)]
+    pub probes: Probes,
     /// Read full command lines too; passwords and tokens in them are blotted out
     #[arg(long)]
     pub cmdline: bool,
@@ -238,7 +242,7 @@ pub struct TopArgs {
     /// Show this moment of the store, or of the log with --replay: `yesterday 14:05`, `3m ago`, `2026-11-20 14:05`
     #[arg(long, value_name = "TIME")]
     pub at: Option<When>,
-    /// Play a log (`cpumon-agent --log DIR`) like a tape: Space plays and stops, [ and ] step, + and - change the speed
+    /// Play a log (`cpumon-agent --log DIR`) like a tape: Space plays and stops, `[` and `]` step, + and - change the speed
     #[arg(long, value_name = "DIR", conflicts_with_all = ["host", "url", "store"])]
     pub replay: Option<PathBuf>,
     /// Print plain text instead of a screen
@@ -262,6 +266,9 @@ pub struct TopArgs {
     /// What to measure with: auto, procfs or bpf
     #[arg(long, value_name = "SOURCE", default_value_t = SourceChoice::Auto)]
     pub source: SourceChoice,
+    /// What BPF watches beside threads and exits: sched (switches), waits (what threads wait for), irq (interrupts), or none
+    #[arg(long, value_name = "LIST", default_value = "none", value_parser = parse_probes)]
+    pub probes: Probes,
     /// Read full command lines too; passwords and tokens in them are blotted out
     #[arg(long)]
     pub cmdline: bool,

@@ -58,6 +58,7 @@ fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed + Send>> {
             let source = SourceOptions {
                 choice: args.source,
                 cmdline: args.cmdline,
+                probes: args.probes,
                 interval: args.delay.unwrap_or(SourceOptions::default().interval),
                 ..SourceOptions::default()
             };

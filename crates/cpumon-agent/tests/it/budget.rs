@@ -55,7 +55,7 @@ fn wait_for(scene: &Scene, demux: &mut Demux, what: &str, is_wanted: impl Fn(Pro
 #[test]
 fn a_storm_of_switches_makes_it_watch_less_and_the_data_says_so() {
     let Some(scene) = Scene::set() else { return };
-    let agent = scene.start(&[], &["--source", "bpf", "--max-cpu", "0.2%"]);
+    let agent = scene.start(&[], &["--source", "bpf", "--probes", "sched,waits,irq", "--max-cpu", "0.2%"]);
     let mut demux = Demux::new(DemuxOptions::default());
     let all = Probes::EXITS | Probes::SCHED | Probes::WAITS | Probes::IRQ;
     wait_for(&scene, &mut demux, "all is watched at first", |probes| probes.contains(all));

@@ -29,9 +29,9 @@ pub fn turn() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Without the probe of interrupts: the clocks of the kernel with which these tests compare have them inside the run time.
+/// As the program opens it unless told otherwise: with the kernel's own clocks, with which these tests compare.
 fn bpf() -> Option<(Opened, MutexGuard<'static, ()>)> {
-    bpf_with(Probes::SCHED | Probes::WAITS)
+    bpf_with(Probes::empty())
 }
 
 /// `None` where the test has to be skipped.

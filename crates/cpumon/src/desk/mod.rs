@@ -70,6 +70,7 @@ pub fn sampler_options(measure: &MeasureArgs) -> SamplerOptions {
     let source = cpumon_collect::SourceOptions {
         choice: measure.source,
         cmdline: measure.cmdline,
+        probes: measure.probes,
         interval: measure.interval,
         ..cpumon_collect::SourceOptions::default()
     };
