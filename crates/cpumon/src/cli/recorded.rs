@@ -1,0 +1,195 @@
+//! Commands for what was recorded: `export`, `ledger`, `import`, `sql`.
+//! In: nothing. Out: what the user may say of them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use cpumon_collect::{SourceChoice, parse_interval};
+
+use crate::units::duration;
+use crate::when::When;
+
+/// `cpumon export`.
+#[derive(Clone, Debug, Args)]
+pub struct ExportArgs {
+    /// What to write
+    #[arg(value_name = "KIND", value_enum)]
+    pub kind: ExportKind,
+    /// Read this file [default: the state directory]
+    #[arg(long, value_name = "FILE")]
+    pub store: Option<PathBuf>,
+    /// Write to this file instead of standard output; it appears under its name only when it is complete
+    #[arg(short = 'o', long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// CSV (RFC 4180) or one JSON object a line
+    #[arg(long, value_enum, default_value_t = ExportForm::Csv)]
+    pub format: ExportForm,
+    /// The layout of the original receiver instead, byte for byte
+    #[arg(long, value_enum, value_name = "YEAR")]
+    pub legacy: Option<LegacyYear>,
+    /// Only this host, by name or id
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// From this moment on: `3h ago`, `yesterday 14:05`, `2026-11-20T14:05Z`
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<When>,
+    /// Up to this moment
+    #[arg(long, value_name = "TIME")]
+    pub until: Option<When>,
+    /// Only processes of this name, or this process id
+    #[arg(long, value_name = "NAME|PID")]
+    pub process: Option<String>,
+    /// Sum up over this long instead of each interval: 10s, 1m, 1h
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub interval: Option<Duration>,
+    /// A pivot's columns
+    #[arg(long, value_enum, default_value_t = PivotBy::Name)]
+    pub by: PivotBy,
+    /// A pivot's values
+    #[arg(long, value_enum, default_value_t = PivotValue::User)]
+    pub value: PivotValue,
+}
+
+/// `cpumon ledger`.
+#[derive(Clone, Debug, Args)]
+pub struct LedgerArgs {
+    /// Read this file [default: the state directory]
+    #[arg(long, value_name = "FILE", conflicts_with = "live")]
+    pub store: Option<PathBuf>,
+    /// Measure this machine for so long instead of reading a store: 10s, 1m
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub live: Option<Duration>,
+    /// Only this host, by name or id
+    #[arg(long, value_name = "NAME", conflicts_with = "live")]
+    pub host: Option<String>,
+    /// From this moment on: `3h ago`, `yesterday 14:05`, `2026-11-20T14:05Z`
+    #[arg(long, value_name = "TIME", conflicts_with = "live")]
+    pub since: Option<When>,
+    /// Up to this moment
+    #[arg(long, value_name = "TIME", conflicts_with = "live")]
+    pub until: Option<When>,
+    /// Show so many of the intervals in which the largest share has no owner, the worst first
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub worst: usize,
+    /// A table, CSV (RFC 4180) or one JSON object a line
+    #[arg(long, value_enum, default_value_t = LedgerForm::Table)]
+    pub format: LedgerForm,
+    /// With --live: time between two snapshots, 100ms to 1h
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
+    pub interval: Duration,
+    /// With --live: what to measure with: auto, procfs or bpf
+    #[arg(long, value_name = "SOURCE", default_value_t = SourceChoice::Auto)]
+    pub source: SourceChoice,
+}
+
+/// Forms of `cpumon ledger`.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LedgerForm {
+    /// For people: sums, each CPU, the worst intervals, and how each line is known
+    Table,
+    /// RFC 4180
+    Csv,
+    /// One JSON object a line
+    Jsonl,
+}
+
+/// Kinds of export.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExportKind {
+    /// A row for each process and interval
+    Processes,
+    /// A row for each thread and interval
+    Threads,
+    /// A row for each moment, a column for each process
+    Pivot,
+    /// A row for each interval: where the whole machine's CPU time went
+    Ledger,
+}
+
+/// Forms of export.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExportForm {
+    /// RFC 4180, UTF-8; text that a spreadsheet would run as a formula is defused
+    Csv,
+    /// One JSON object a line
+    Jsonl,
+}
+
+/// Layouts of the original receiver.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LegacyYear {
+    /// One device
+    #[value(name = "2012")]
+    Y2012,
+    /// With the device's address
+    #[value(name = "2013")]
+    Y2013,
+}
+
+/// What a column of a pivot stands for.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PivotBy {
+    /// All processes of a name
+    Name,
+    /// One process, pid and start time
+    Process,
+    /// As name, kernel threads of one family together (kworker/0:1 is kworker)
+    Program,
+}
+
+/// What stands in a pivot.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PivotValue {
+    /// User time
+    User,
+    /// System time
+    System,
+    /// Run time
+    Run,
+    /// Run time in percent of one CPU
+    Pct,
+}
+
+/// `cpumon import`.
+#[derive(Clone, Debug, Args)]
+pub struct ImportArgs {
+    /// The log's directory, or the database, e.g. ProcessUsage.sqlite; it is only read. Twice is as good as once
+    #[arg(value_name = "DIR|FILE")]
+    pub file: PathBuf,
+    /// Import into this file [default: the state directory]
+    #[arg(long, value_name = "FILE")]
+    pub store: Option<PathBuf>,
+    /// Of a database: name of the device that recorded it [default: its address; for a 2012 database, which has none, the
+    /// file's name without its ending]
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// Of a database: time zone of its times, e.g. Europe/Berlin or +02:00 [default: UTC]
+    #[arg(long, value_name = "TZ")]
+    pub time_zone: Option<String>,
+}
+
+/// `cpumon sql`.
+#[derive(Clone, Debug, Args)]
+pub struct SqlArgs {
+    /// The question, in quotes
+    #[arg(value_name = "QUERY")]
+    pub query: String,
+    /// Read this file [default: the state directory]
+    #[arg(long, value_name = "FILE")]
+    pub store: Option<PathBuf>,
+    /// Form of the answer
+    #[arg(long, value_enum, default_value_t = SqlForm::Table)]
+    pub format: SqlForm,
+}
+
+/// Forms of an SQL answer.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SqlForm {
+    /// Aligned columns
+    Table,
+    /// RFC 4180
+    Csv,
+    /// One JSON object a line
+    Jsonl,
+}
