@@ -29,13 +29,34 @@ pub fn turn() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// As the program opens it unless told otherwise: with the kernel's own clocks, with which these tests compare.
-fn bpf() -> Option<(Opened, MutexGuard<'static, ()>)> {
-    bpf_with(Probes::empty())
+/// Each of these once by the kernel's own clocks and once by its switches.
+macro_rules! twice {
+    ($($test:ident)+) => {
+        mod by_clocks {
+            $(#[test] fn $test() { super::$test(cpumon_model::Probes::empty()); })+
+        }
+        mod by_switches {
+            $(#[test] fn $test() { super::$test(super::ALL); })+
+        }
+    };
 }
 
+twice! {
+    a_spinner_gets_its_cpu_time
+    a_fork_storm_is_charged_to_its_program
+    threads_that_come_and_go_leave_their_time
+    a_reused_pid_is_another_process
+    an_exec_renames_the_process
+    an_exec_by_another_thread_counts_nothing_twice
+    many_passes_do_not_grow
+    a_quiet_pass_allocates_nothing
+}
+
+/// Every probe that can be chosen.
+pub const ALL: Probes = Probes::SCHED.union(Probes::WAITS).union(Probes::IRQ);
+
 /// `None` where the test has to be skipped.
-pub fn bpf_with(probes: Probes) -> Option<(Opened, MutexGuard<'static, ()>)> {
+pub fn bpf(probes: Probes) -> Option<(Opened, MutexGuard<'static, ()>)> {
     let turn = turn();
     match open(&SourceOptions { choice: SourceChoice::Bpf, probes, ..SourceOptions::default() }) {
         Ok(opened) => Some((opened, turn)),
@@ -149,9 +170,8 @@ fn wait_with_usage(child: &mut Child) -> Duration {
     time(usage.ru_utime) + time(usage.ru_stime)
 }
 
-#[test]
-fn a_spinner_gets_its_cpu_time() {
-    let Some((mut source, _turn)) = bpf() else { return };
+fn a_spinner_gets_its_cpu_time(probes: Probes) {
+    let Some((mut source, _turn)) = bpf(probes) else { return };
     assert_eq!(source.kind, SourceKind::Bpf);
     let stop = AtomicBool::new(false);
     let cpu_ns = AtomicI64::new(0);
@@ -180,9 +200,8 @@ fn a_spinner_gets_its_cpu_time() {
     });
 }
 
-#[test]
-fn a_fork_storm_is_charged_to_its_program() {
-    let Some((mut source, _turn)) = bpf() else { return };
+fn a_fork_storm_is_charged_to_its_program(probes: Probes) {
+    let Some((mut source, _turn)) = bpf(probes) else { return };
     let dir = tempfile::tempdir().unwrap();
     let program = burner(dir.path());
     let (stop, before) = (AtomicBool::new(false), look(&mut source));
@@ -229,9 +248,8 @@ fn a_fork_storm_is_charged_to_its_program() {
     }
 }
 
-#[test]
-fn threads_that_come_and_go_leave_their_time() {
-    let Some((mut source, _turn)) = bpf() else { return };
+fn threads_that_come_and_go_leave_their_time(probes: Probes) {
+    let Some((mut source, _turn)) = bpf(probes) else { return };
     let (stop, before) = (AtomicBool::new(false), look(&mut source));
     let (mut charged_ns, mut ended) = (0, 0);
     let truth_ns = std::thread::scope(|scope| {
@@ -271,9 +289,8 @@ fn ask_for_pid(pid: u32) -> bool {
     std::fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).is_ok()
 }
 
-#[test]
-fn a_reused_pid_is_another_process() {
-    let Some((mut source, _turn)) = bpf() else { return };
+fn a_reused_pid_is_another_process(probes: Probes) {
+    let Some((mut source, _turn)) = bpf(probes) else { return };
     let before = look(&mut source);
     let mut pids = Vec::new();
     let mut child = Command::new("/bin/true").spawn().unwrap();
@@ -305,9 +322,8 @@ fn a_reused_pid_is_another_process() {
     assert_eq!(rows, 2);
 }
 
-#[test]
-fn an_exec_renames_the_process() {
-    let Some((mut source, _turn)) = bpf() else { return };
+fn an_exec_renames_the_process(probes: Probes) {
+    let Some((mut source, _turn)) = bpf(probes) else { return };
     let dir = tempfile::tempdir().unwrap();
     let program = burner(dir.path());
     let script = format!("read line; exec {} -c 'read line; :'", program.display());
@@ -354,9 +370,8 @@ fn exec_from_second_thread(program: &Path, time: Duration) -> Child {
     command.spawn().unwrap()
 }
 
-#[test]
-fn an_exec_by_another_thread_counts_nothing_twice() {
-    let Some((mut source, _turn)) = bpf() else { return };
+fn an_exec_by_another_thread_counts_nothing_twice(probes: Probes) {
+    let Some((mut source, _turn)) = bpf(probes) else { return };
     let dir = tempfile::tempdir().unwrap();
     let program = burner(dir.path());
     let (stop, before) = (AtomicBool::new(false), look(&mut source));
@@ -431,9 +446,8 @@ fn anonymous_kib() -> u64 {
     line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-#[test]
-fn many_passes_do_not_grow() {
-    let Some((mut source, _turn)) = bpf() else { return };
+fn many_passes_do_not_grow(probes: Probes) {
+    let Some((mut source, _turn)) = bpf(probes) else { return };
     let mut snapshot = Snapshot::default();
     let mut most_threads = 0;
     let mut kib_after = |passes| {
@@ -451,9 +465,8 @@ fn many_passes_do_not_grow() {
     assert!(late < early + 1_024 + most_threads, "{early} {late} {most_threads}");
 }
 
-#[test]
-fn a_quiet_pass_allocates_nothing() {
-    let Some((mut source, _turn)) = bpf() else { return };
+fn a_quiet_pass_allocates_nothing(probes: Probes) {
+    let Some((mut source, _turn)) = bpf(probes) else { return };
     let mut snapshots = [Snapshot::default(), Snapshot::default()];
     // Every list gets to know some execs and exits; the lists of events change places at each pass.
     for snapshot in &mut snapshots {

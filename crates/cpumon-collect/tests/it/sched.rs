@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
-use cpumon_model::{Fields, Interval, Probes, Snapshot};
+use cpumon_model::{Fields, Interval, Snapshot};
 
-use crate::bpf::bpf_with;
+use crate::bpf::{ALL, bpf};
 
 /// A load: runs until told to stop.
 type Load = fn(&AtomicBool);
@@ -91,7 +91,7 @@ impl Drop for Stop<'_> {
 
 /// Takes `passes` intervals of about 100 ms while `threads` threads run the load.
 fn watch(threads: usize, load: Load, passes: usize, mut each: impl FnMut(&Snapshot, &Interval)) -> bool {
-    let Some((mut source, _turn)) = bpf_with(Probes::SCHED | Probes::WAITS | Probes::IRQ) else {
+    let Some((mut source, _turn)) = bpf(ALL) else {
         return false;
     };
     let stop = AtomicBool::new(false);

@@ -45,7 +45,9 @@ impl Waiting {
     fn take(&mut self, bytes: &[u8]) {
         let mut event = Event::parse(bytes);
         if let Some(event) = &mut event {
-            event.task_mut().count_by_switches(0);
+            let task = event.task_mut();
+            task.count_by_switches(0);
+            task.give_its_id_back();
         }
         match event {
             None => self.malformed += 1,

@@ -12,6 +12,8 @@ use super::super::split::Split;
 pub(crate) const KERNEL_THREAD: u8 = 1;
 /// The leader ended, other threads of its process live on.
 pub(crate) const ENDED_LEADER: u8 = 2;
+/// A leader that ended because another thread called exec, which took over its id. Set in user space.
+pub(crate) const TAKEN_OVER: u8 = 4;
 
 /// One thread as the kernel tells it. After [`TaskRecord::settle`] `utime_ns` and `stime_ns` are the split of `run_ns`.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -294,19 +296,20 @@ impl Event {
         }
     }
 
+    /// Holds its instant back to `boot_ns`.
+    pub(crate) fn not_after(&mut self, boot_ns: u64) {
+        let at_ns = match self {
+            Self::Exit(exit) | Self::Ending(exit) | Self::Cut(exit) => &mut exit.end_ns,
+            Self::Exec(exec) => &mut exec.at_ns,
+        };
+        *at_ns = boot_ns.min(*at_ns);
+    }
+
     /// The thread.
     pub(crate) fn task_mut(&mut self) -> &mut TaskRecord {
         match self {
             Self::Exit(exit) | Self::Ending(exit) | Self::Cut(exit) => &mut exit.task,
             Self::Exec(exec) => &mut exec.task,
-        }
-    }
-
-    /// The thread.
-    pub(crate) fn task(&self) -> &TaskRecord {
-        match self {
-            Self::Exit(exit) | Self::Ending(exit) | Self::Cut(exit) => &exit.task,
-            Self::Exec(exec) => &exec.task,
         }
     }
 }
@@ -357,6 +360,15 @@ impl TaskRecord {
 
     pub(crate) fn is_leader(&self) -> bool {
         self.tid == self.pid
+    }
+
+    /// Nothing starts together with its leader: what seems to is a leader whose id another thread took over (exec) before it
+    /// had made its last switch. The kernel gave it the other's id in exchange.
+    pub(crate) fn give_its_id_back(&mut self) {
+        if !self.is_leader() && self.start_ns == self.process_start_ns {
+            self.tid = self.pid;
+            self.flags |= TAKEN_OVER;
+        }
     }
 
     /// Reads one that the iterator told without times.

@@ -8,7 +8,7 @@
 
 use cpumon_model::{Counters, ThreadKey};
 
-use super::records::{ExecEvent, TaskRecord, ThreadTimes, whole_us};
+use super::records::{ExecEvent, TAKEN_OVER, TaskRecord, ThreadTimes, whole_us};
 
 /// One such thread.
 #[derive(Copy, Clone, Debug)]
@@ -68,7 +68,7 @@ impl Renames {
     pub(crate) fn apply(&self, records: &mut [TaskRecord]) {
         for rename in &self.list {
             if let Ok(at) = records.binary_search_by_key(&rename.kernel_key, TaskRecord::key)
-                && let Some(task) = records.get_mut(at)
+                && let Some(task) = records.get_mut(at).filter(|task| !task.has(TAKEN_OVER))
             {
                 rename.put_on(task);
             }
@@ -77,6 +77,9 @@ impl Renames {
 
     /// Puts the identity on one thread.
     pub(crate) fn put_on(&self, task: &mut TaskRecord) {
+        if task.has(TAKEN_OVER) {
+            return;
+        }
         if let Some(rename) = self.list.iter().find(|rename| rename.kernel_key == task.key()) {
             rename.put_on(task);
         }
@@ -84,6 +87,9 @@ impl Renames {
 
     /// Puts the identity on a thread that ended, and forgets it.
     pub(crate) fn end(&mut self, task: &mut TaskRecord) {
+        if task.has(TAKEN_OVER) {
+            return;
+        }
         if let Some(at) = self.list.iter().position(|rename| rename.kernel_key == task.key()) {
             self.list.swap_remove(at).put_on(task);
         }

@@ -97,7 +97,7 @@ impl Take<'_> {
                 let mut task = TaskRecord::from_plain_bytes(rest)?;
                 if told == Told::Torn {
                     self.oddities.untracked += 1;
-                    self.stand_in(&mut task);
+                    self.stand_in(head.tid, &mut task);
                 }
                 self.into.push(task);
                 PLAIN_RECORD_BYTES
@@ -114,8 +114,8 @@ impl Take<'_> {
     }
 
     /// A thread whose times changed at every look keeps those of the last pass.
-    fn stand_in(&mut self, task: &mut TaskRecord) {
-        if let Some(known) = self.known(task.tid).filter(|known| known.start_ns == task.start_ns) {
+    fn stand_in(&mut self, tid: u32, task: &mut TaskRecord) {
+        if let Some(known) = self.known(tid).filter(|known| known.start_ns == task.start_ns) {
             task.times = known.times;
         }
     }

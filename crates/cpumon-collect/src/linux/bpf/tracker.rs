@@ -98,13 +98,7 @@ impl Tracker {
 
     fn note_exit(&mut self, exit: &ExitEvent) {
         let mut task = exit.task;
-        if !task.is_leader() && task.start_ns == task.process_start_ns {
-            // Nothing starts together with its leader: this is a leader whose id another thread took over (exec) before
-            // it had made its last switch.
-            task.tid = task.pid;
-        } else {
-            self.renames.end(&mut task);
-        }
+        self.renames.end(&mut task);
         let earlier = find(&self.before, &task);
         if task.process_start_ns == 0 {
             task.process_start_ns = self.process_start(earlier, &task);

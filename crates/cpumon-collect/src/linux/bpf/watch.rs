@@ -4,7 +4,7 @@
 use cpumon_model::{Moment, Probes, Snapshot};
 
 use super::lifecycle::{ROOM, give_back};
-use super::records::{Event, TaskRecord};
+use super::records::{ENDED_LEADER, Event, TaskRecord};
 use super::sched::{Control, CpuBooks, IrqTimes, Programs, TimesState};
 use super::tasks::Oddities;
 use crate::{CollectError, SourceOptions};
@@ -18,8 +18,6 @@ pub(crate) struct Watch {
     later: Vec<Event>,
     /// A buffer: the lists change places.
     spare: Vec<Event>,
-    /// Processes in which a thread took over its leader's id since the last pass. Nearly always empty.
-    swapped: Vec<u32>,
     untracked: u64,
 }
 
@@ -36,7 +34,6 @@ impl Watch {
             irqs: has_irq.then(|| IrqTimes::open(programs, &options.proc_root)).transpose()?,
             later: Vec::with_capacity(ROOM),
             spare: Vec::with_capacity(ROOM),
-            swapped: Vec::new(),
             untracked: 0,
         };
         super::sched::visit_cpus();
@@ -69,7 +66,7 @@ impl Watch {
         }
         records.retain(|task| task.start_ns <= cut.boot_ns);
         Self::add_ended(cut, records, events);
-        self.sort_events(cut.mono_ns, events);
+        self.sort_events(cut, events);
         self.cpus.begin();
         self.untracked += oddities.untracked;
         for task in records.iter_mut() {
@@ -122,12 +119,15 @@ impl Watch {
             let task = ended.task;
             let is_in = |list: &[TaskRecord]| list.iter().any(|other| other.key() == task.key());
             let (iterated, added) = records.split_at(seen);
-            if ended.cut_ns == cut.mono_ns
-                && task.start_ns <= cut.boot_ns
-                && iterated.binary_search_by_key(&task.key(), TaskRecord::key).is_err()
-                && !is_in(added)
-            {
-                records.push(task);
+            if ended.cut_ns == cut.mono_ns && task.start_ns <= cut.boot_ns && !is_in(added) {
+                match iterated.binary_search_by_key(&task.key(), TaskRecord::key) {
+                    // Of a process whose other threads live on.
+                    Ok(at) if iterated.get(at).is_some_and(|other| other.has(ENDED_LEADER)) => {
+                        records[at] = task;
+                    }
+                    Ok(_) => {}
+                    Err(_) => records.push(task),
+                }
             }
         }
         if records.len() > seen {
@@ -136,27 +136,43 @@ impl Watch {
     }
 
     /// Leaves in `events` what happened before the cut, that of the last pass's end first.
-    fn sort_events(&mut self, cut_ns: u64, events: &mut Vec<Event>) {
+    fn sort_events(&mut self, cut: Moment, events: &mut Vec<Event>) {
         events.retain(|event| !matches!(event, Event::Cut(_)));
-        // A thread that took over its leader's id shows under it already, whenever the iterator came by: the tracker puts
-        // that right with the event at hand.
-        let swapped = |event: &Event| match event {
-            Event::Exec(exec) if exec.old_tid != exec.task.tid => Some(exec.task.pid),
-            _ => None,
-        };
-        self.swapped.clear();
-        self.swapped.extend(events.iter().filter_map(swapped));
         self.spare.clear();
         give_back(&mut self.spare);
         self.spare.append(&mut self.later);
         for event in events.drain(..) {
-            let is_later = event.cut_ns() == cut_ns && !self.swapped.contains(&event.task().pid);
-            if is_later { self.later.push(event) } else { self.spare.push(event) }
+            if event.cut_ns() == cut.mono_ns { self.later.push(event) } else { self.spare.push(event) }
         }
         std::mem::swap(events, &mut self.spare);
         let previous_cut_ns = self.cpus.previous_cut_ns();
         for event in events {
             event.task_mut().times.forget_earlier_delays(previous_cut_ns);
+            // Its clock was read a moment after it was compared with the cut.
+            event.not_after(cut.boot_ns.saturating_sub(1));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::records::ExitEvent;
+    use super::*;
+
+    /// A thread of process 5 that ended after the cut, and had run `run_ns` at it.
+    fn ended(tid: u32, run_ns: u64) -> Event {
+        let task = TaskRecord { tid, pid: 5, run_ns, ..TaskRecord::default() };
+        Event::Cut(ExitEvent { cut_ns: 77, task, ..ExitEvent::default() })
+    }
+
+    #[test]
+    fn who_ended_after_the_cut_is_there_as_of_it_a_leader_that_leaves_others_behind_too() {
+        let seen = |tid, flags| TaskRecord { tid, pid: 5, flags, run_ns: 9, ..TaskRecord::default() };
+        let mut records = vec![seen(5, ENDED_LEADER), seen(6, 0)];
+        let cut = Moment { mono_ns: 77, ..Moment::default() };
+        let events = [ended(5, 3), ended(6, 4), ended(7, 5), ended(7, 5)];
+        Watch::add_ended(cut, &mut records, &events);
+        let told: Vec<_> = records.iter().map(|task| (task.tid, task.flags, task.run_ns)).collect();
+        assert_eq!(told, [(5, 0, 3), (6, 0, 9), (7, 0, 5)]);
     }
 }

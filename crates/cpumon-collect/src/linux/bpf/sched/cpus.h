@@ -156,16 +156,16 @@ static __always_inline __s64 run_of_lost(const struct cpu *cpu, __u32 tid)
 	return since(exec, cpu->exec_ns);
 }
 
-// The chain is broken: the CPU is found to run another than the one that was switched to. What that one ran, the kernel
-// has counted, but no event tells of it: unknown. The rest of the slice belongs to `current_tid`, which must have come
-// unseen; where it leaves just now, all that it ran is in this slice. Returns what is the current one's.
+// The chain is broken: the CPU is found to run another task than the one that was switched to. What that one ran, the
+// kernel has counted, but no event tells of it: unknown. The rest of the slice belongs to `current_tid`, which must have
+// come unseen; where it leaves just now, all that it ran is in this slice. Returns what is the current one's.
 static __noinline __u64 book_break(struct cpu_times *times, struct cpu *cpu, __u32 current_tid)
 {
 	__u8 base = times->base & (MODES - 1);
 	__u64 lost = since(times->mode_ns[base], times->slice_base_ns), rest = 0;
 	__s64 run = times->tid ? run_of_lost(cpu, times->tid) : -1;
 
-	times->breaks += 1;
+	times->breaks += cpu->task != 0;
 	if (run >= 0)
 		rest = since(lost, run);
 	times->mode_ns[base] -= lost;
@@ -174,8 +174,10 @@ static __noinline __u64 book_break(struct cpu_times *times, struct cpu *cpu, __u
 	return current_tid ? rest : 0;
 }
 
-// Books everything up to `now`, when `current_tid` is what the CPU runs. Returns what of the slice is that thread's.
-static __always_inline __u64 close_slice(struct cpu_times *times, struct cpu *cpu, __u64 now, __u32 current_tid, __u64 steal)
+// Books everything up to `now`, when `current_tid` is what the CPU runs; `is_known`: it is the task that was switched to.
+// Returns what of the slice is that thread's.
+static __always_inline __u64 close_slice(struct cpu_times *times, struct cpu *cpu, __u64 now, bool is_known,
+					 __u32 current_tid, __u64 steal)
 {
 	__u8 base = times->base & (MODES - 1);
 	__u64 own;
@@ -192,7 +194,7 @@ static __always_inline __u64 close_slice(struct cpu_times *times, struct cpu *cp
 	}
 	if (times->tid != 0)
 		times->queue_ns += since(now, times->slice_ns);
-	if (times->tid != current_tid && base != MODE_UNKNOWN)
+	if (!is_known)
 		return book_break(times, cpu, current_tid);
 	return base == MODE_RUN ? own : 0;
 }
@@ -202,14 +204,23 @@ static __always_inline void copy_times(struct cpu_times *to, const struct cpu_ti
 	__builtin_memcpy(to, from, sizeof(*to));
 }
 
-// Brings a copy to the instant of the cut.
-static __noinline int finish_cpu(struct cpu_times *times, struct cpu *cpu, __u64 cut, __u32 current_tid)
+// Brings a copy to the instant of the cut. `current`: what the CPU runs.
+static __noinline int finish_cpu(struct cpu_times *times, struct cpu *cpu, __u64 cut, struct task_struct *current)
 {
+	bool is_known;
+
 	if (!times || !cpu)
 		return 0;
-	times->slice_run_ns = close_slice(times, cpu, cut, current_tid, steal_clock_of(cpu));
-	times->came_unseen = times->tid != current_tid;
-	times->tid = current_tid;
+	is_known = cpu->task == (__u64)current;
+	if (is_known) {
+		times->slice_run_ns = close_slice(times, cpu, cut, true, times->tid, steal_clock_of(cpu));
+	} else {
+		__u32 tid = BPF_CORE_READ(current, pid);
+
+		times->slice_run_ns = close_slice(times, cpu, cut, false, tid, steal_clock_of(cpu));
+		times->tid = tid;
+	}
+	times->came_unseen = !is_known;
 	return 0;
 }
 
@@ -219,7 +230,7 @@ static __noinline int save_cpu(struct cpu *cpu, __u64 cut)
 	if (!cpu)
 		return 0;
 	copy_times(&cpu->cut, &cpu->now);
-	finish_cpu(&cpu->cut, cpu, cut, (__u32)bpf_get_current_pid_tgid());
+	finish_cpu(&cpu->cut, cpu, cut, (void *)bpf_get_current_task());
 	FENCE();
 	cpu->cut_ns = cut;
 	FENCE();
@@ -243,11 +254,11 @@ static __always_inline __u8 base_of(__u32 tid, const struct rq *rq)
 
 // A switch. Returns what of the slice that ends is the previous thread's. `came_ns`: 0, or when it came, if that was missed.
 static __always_inline __u64 switch_cpu(struct cpu *cpu, __u64 now, __u64 cut, struct task_struct *prev,
-					struct task_struct *next, bool prev_sleeps, __u64 *came_ns)
+					struct task_struct *next, __u32 next_tid, bool prev_sleeps, __u64 *came_ns)
 {
 	struct rq *rq = rq_of(prev);
 	struct cpu_times *times = &cpu->now;
-	__u32 prev_tid = prev->pid, next_tid = next->pid, queue = 1;
+	__u32 queue = 1;
 	__u64 own, steal = 0;
 	bool is_known;
 
@@ -256,11 +267,8 @@ static __always_inline __u64 switch_cpu(struct cpu *cpu, __u64 now, __u64 cut, s
 		steal = steal_clock(rq);
 		queue = rq->nr_running + prev_sleeps;
 	}
-	// An exec by a thread that is not the leader gives it, and the leader, another tid.
 	is_known = cpu->task == (__u64)prev;
-	if (is_known)
-		times->tid = prev_tid;
-	own = close_slice(times, cpu, now, prev_tid, steal);
+	own = close_slice(times, cpu, now, is_known, prev->pid, steal);
 	*came_ns = is_known ? 0 : since(now, own);
 	times->base = times->mode = base_of(next_tid, rq);
 	times->irq_depth = times->softirq = 0;
@@ -281,15 +289,21 @@ static __always_inline __u64 switch_cpu(struct cpu *cpu, __u64 now, __u64 cut, s
 	return own;
 }
 
-// The current thread takes over its leader's id. Returns what of the open slice is its own.
-static __always_inline __u64 exec_cpu(__u32 old_tid, __u32 tid)
+// The current thread becomes another program, and maybe takes over its leader's id: its slice ends and another begins.
+// Returns what of it is its own.
+static __always_inline __u64 exec_cpu(struct cpu *cpu, struct task_struct *task, __u64 now, __u64 cut)
 {
-	struct cpu *cpu = cpu_at(bpf_get_smp_processor_id());
-	struct cpu_times *times;
+	struct cpu_times *times = &cpu->now;
+	struct rq *rq = rq_of(task);
+	__u64 own;
 
-	if (!cpu || cpu->now.tid != old_tid)
+	if (cpu->task != (__u64)task)
 		return 0;
-	times = &cpu->now;
-	times->tid = tid;
-	return since(times->mode_ns[MODE_RUN], times->slice_base_ns) + since(bpf_ktime_get_ns(), times->since_ns);
+	begin_cpu(cpu, now, cut);
+	own = close_slice(times, cpu, now, true, times->tid, rq ? steal_clock(rq) : 0);
+	times->slice_ns = times->since_ns;
+	times->slice_base_ns = times->mode_ns[times->base & (MODES - 1)];
+	times->tid = task->pid;
+	end_change(&cpu->changes);
+	return own;
 }

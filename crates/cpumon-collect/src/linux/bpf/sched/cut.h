@@ -24,6 +24,8 @@ ASSERT_AT(control, cpus, 20);
 
 #define REFRESH_PASSES 16
 
+#define NEVER (~0ULL)
+
 // The newest of what another CPU wrote last.
 volatile struct control control SEC(".bss.control");
 

@@ -59,8 +59,22 @@ static __noinline int count_lost_exit(struct task_struct *task, struct thread *t
 	return 0;
 }
 
-// `times`: NULL where the switches are not watched.
-static __noinline bool send_exit(struct task_struct *task, const struct thread_times *times, __u32 kind, __u64 cut)
+// Who the thread is, or was at the instant `as_of`. (Of a leader whose id was taken over the kernel tells enough.)
+static __always_inline void identify(struct task_record *record, const struct thread *thread, __u64 as_of)
+{
+	if (record->tid != record->pid)
+		return;
+	if (thread->renamed_ns > as_of) {
+		record->tid = thread->old_tid;
+		record->start_ns = thread->old_start_ns;
+	} else if (record->tid != thread->tid) {
+		record->tid = thread->tid;
+		record->start_ns = thread->start_ns;
+	}
+}
+
+// `thread`: NULL where the switches are not watched.
+static __noinline bool send_exit(struct task_struct *task, const struct thread *thread, __u32 kind, __u64 cut)
 {
 	struct exit_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 
@@ -71,7 +85,9 @@ static __noinline bool send_exit(struct task_struct *task, const struct thread_t
 	event->end_ns = bpf_ktime_get_boot_ns();
 	event->cut_ns = cut;
 	fill_record(&event->task, task);
-	fill_times(&event->times, times);
+	if (thread)
+		identify(&event->task, thread, kind == EVENT_CUT ? cut : NEVER);
+	fill_times(&event->times, !thread ? NULL : kind == EVENT_CUT ? &thread->cut : &thread->now);
 	bpf_ringbuf_submit(event, wakeup());
 	return true;
 }
@@ -80,7 +96,7 @@ static __noinline bool send_exit(struct task_struct *task, const struct thread_t
 static __always_inline void send_cut(struct task_struct *task, struct thread *thread, __u64 cut)
 {
 	if (thread && control.is_reading && thread->cut_ns == cut)
-		send_exit(task, &thread->cut, EVENT_CUT, cut);
+		send_exit(task, thread, EVENT_CUT, cut);
 }
 
 // Who has begun to end may be out of every list, and still has some way to go.
@@ -89,5 +105,5 @@ static __always_inline void tell_ending(struct task_struct *task, struct thread 
 	if (!thread || !(thread->now.flags & TIMES_ENDING) || state_of(task) == TASK_DEAD)
 		return;
 	send_cut(task, thread, cut);
-	send_exit(task, &thread->now, EVENT_ENDING, cut);
+	send_exit(task, thread, EVENT_ENDING, cut);
 }

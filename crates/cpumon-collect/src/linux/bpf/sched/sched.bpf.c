@@ -13,7 +13,7 @@ char LICENSE[] SEC("license") = "GPL";
 
 static __always_inline int on_switch(bool preempt, struct task_struct *prev, struct task_struct *next, __u32 state)
 {
-	struct thread *thread = NULL, *other = NULL;
+	struct thread *thread = NULL;
 	__u64 cut = 0;
 
 	if (probes & PROBE_SCHED) {
@@ -21,19 +21,21 @@ static __always_inline int on_switch(bool preempt, struct task_struct *prev, str
 		__u32 number = bpf_get_smp_processor_id();
 		struct cpu *cpu = cpu_at(number);
 		bool sleeps = !preempt && state != 0 && prev->pid;
+		struct thread *other = thread_of(next);
 		__u64 own, came;
 
+		thread = thread_of(prev);
 		cut = control.cut_ns;
 		if (!cpu)
 			return 0;
-		own = switch_cpu(cpu, now, cut, prev, next, sleeps, &came);
+		own = switch_cpu(cpu, now, cut, prev, next, other ? other->tid : next->pid, sleeps, &came);
 		if (prev->pid) {
-			if (came)
-				switch_in(prev, cpu, came, cut, number);
-			thread = switch_out(prev, now, cut, own, sleeps, state, number);
+			if (came && thread)
+				switch_in(thread, prev, cpu, came, cut, number);
+			switch_out(thread, prev, now, cut, own, sleeps, state, number);
 		}
 		if (next->pid)
-			other = switch_in(next, cpu, now, cut, number);
+			switch_in(other, next, cpu, now, cut, number);
 		if (now <= cut)
 			cut = 0;
 		tell_ending(prev, thread, cut);
@@ -42,10 +44,10 @@ static __always_inline int on_switch(bool preempt, struct task_struct *prev, str
 	// Only now are the counters final: at sched_process_exit the run time is up to a tick old.
 	if (state_of(prev) == TASK_DEAD) {
 		if (probes & PROBE_SCHED) {
-			thread = bpf_task_storage_get(&threads, prev, 0, 0);
+			thread = thread_of(prev);
 			send_cut(prev, thread, cut);
 		}
-		if (!send_exit(prev, thread ? &thread->now : NULL, EVENT_EXIT, cut))
+		if (!send_exit(prev, thread, EVENT_EXIT, cut))
 			count_lost_exit(prev, thread);
 	}
 	return 0;
@@ -106,7 +108,7 @@ int BPF_PROG(on_ending, struct task_struct *task)
 		if (thread)
 			thread->now.flags |= TIMES_ENDING;
 	}
-	send_exit(task, thread ? &thread->now : NULL, EVENT_ENDING, cut);
+	send_exit(task, thread, EVENT_ENDING, cut);
 	return 0;
 }
 
@@ -115,10 +117,19 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
 {
 	struct exec_event *event;
 	struct thread *thread = NULL;
-	__u64 cut = 0, open = 0;
+	__u64 at = bpf_ktime_get_boot_ns(), cut = 0;
 
-	if (probes & PROBE_SCHED)
-		open = exec_cpu(old_pid, task->pid);
+	if (probes & PROBE_SCHED) {
+		__u64 now = bpf_ktime_get_ns();
+		struct cpu *cpu = cpu_at(bpf_get_smp_processor_id());
+
+		cut = control.cut_ns;
+		if (!cpu)
+			return 0;
+		thread = exec_thread(task, now, cut, exec_cpu(cpu, task, now, cut));
+		if (now <= cut)
+			cut = 0;
+	}
 	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
 		__u32 zero = 0;
@@ -128,21 +139,12 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
 			__sync_fetch_and_add(&sums->execs, 1);
 		return 0;
 	}
-	if (probes & PROBE_SCHED) {
-		__u64 now = bpf_ktime_get_ns();
-
-		cut = control.cut_ns;
-		if (now <= cut)
-			cut = 0;
-		thread = bpf_task_storage_get(&threads, task, 0, 0);
-	}
 	event->kind = EVENT_EXEC;
 	event->old_tid = old_pid;
-	event->at_ns = bpf_ktime_get_boot_ns();
+	event->at_ns = at;
 	event->cut_ns = cut;
 	fill_record(&event->task, task);
 	fill_times(&event->times, thread ? &thread->now : NULL);
-	event->times.run_ns += open;
 	if (bpf_probe_read_kernel_str(event->name, sizeof(event->name), program->file->f_path.dentry->d_name.name) < 0)
 		event->name[0] = 0;
 	bpf_ringbuf_submit(event, wakeup());

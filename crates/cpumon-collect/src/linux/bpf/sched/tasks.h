@@ -59,6 +59,8 @@ static __always_inline struct thread *adopt(struct task_struct *task, __u64 cut)
 	// A thread that runs, or is about to, is taken on by its next switch.
 	if (task->on_cpu || task->on_rq || !state || state & TASK_DEAD)
 		return NULL;
+	adopted.start_ns = task->start_boottime;
+	adopted.tid = task->pid;
 	adopted.now.at_ns = cut;
 	adopted.now.run_ns = task->se.sum_exec_runtime;
 	adopted.now.voluntary_switches = task->nvcsw;
@@ -92,7 +94,7 @@ static __always_inline int tell(struct bpf_iter__task *ctx, struct task_struct *
 		if (!thread)
 			thread = adopt(task, cut);
 		if (thread && !flags && thread->cut_ns != cut && thread->told_ns == thread->now.at_ns &&
-		    !thread->now.ready_ns && !control.tell_all && out.told.tid % REFRESH_PASSES != control.refresh) {
+		    !thread->now.ready_ns && thread->tid == out.told.tid && !control.tell_all && out.told.tid % REFRESH_PASSES != control.refresh) {
 			out.told.kind = TOLD_SAME;
 			bpf_seq_write(ctx->meta->seq, &out.told, sizeof(out.told));
 			return 0;
@@ -109,11 +111,31 @@ static __always_inline int tell(struct bpf_iter__task *ctx, struct task_struct *
 	if (out.told.kind != TOLD_TIMES)
 		__builtin_memset(&out.times, 0, sizeof(out.times));
 	fill_record(&out.task, task);
+	if (thread)
+		identify(&out.task, thread, control.cut_ns);
 	out.task.flags |= flags;
 	// Fails only when the buffer is full; the kernel then calls again for the same task with an empty one.
 	if (bpf_seq_write(ctx->meta->seq, &out, length) == 0 && thread && out.told.kind == TOLD_TIMES)
 		thread->told_ns = out.times.state == STATE_BLOCKED && !out.times.ready_ns ? out.times.at_ns : 0;
 	return 0;
+}
+
+// What a CPU runs, if that is another task than was switched to. The kernel names the next before the switch is told, and
+// until it has been made the one before is still marked as on its CPU.
+static __always_inline struct task_struct *current_of(const struct cpu *cpu, __u32 number)
+{
+	struct task_struct *known = (void *)cpu->task, *current;
+	struct rq *rq = (void *)cpu->rq;
+
+	if (!rq)
+		return known;
+	current = BPF_CORE_READ(rq, curr);
+	if (current == known)
+		return known;
+	if (bpf_core_field_exists(known->on_cpu) && BPF_CORE_READ(known, on_cpu) &&
+	    bpf_core_field_exists(known->thread_info.cpu) && BPF_CORE_READ(known, thread_info.cpu) == number)
+		return known;
+	return current;
 }
 
 // How a CPU stood at the cut. Global, so that the verifier looks at it once and not for each CPU.
@@ -122,8 +144,6 @@ __noinline int show_cpu(__u32 number)
 	__u64 cut = control.cut_ns;
 	volatile __u64 *changes, *cut_ns;
 	struct cpu *cpu = cpu_at(number);
-	struct rq *rq;
-	__u32 current;
 
 	if (!cpu)
 		return 0;
@@ -135,9 +155,7 @@ __noinline int show_cpu(__u32 number)
 		FENCE();
 		if (*cut_ns != cut) {
 			copy_times(&cpu->shown, &cpu->now);
-			rq = (void *)cpu->rq;
-			current = rq ? BPF_CORE_READ(rq, curr, pid) : cpu->shown.tid;
-			finish_cpu(&cpu->shown, cpu, cut, current);
+			finish_cpu(&cpu->shown, cpu, cut, current_of(cpu, number));
 			FENCE();
 			if (*cut_ns != cut && !(before & 1) && *changes == before) {
 				cpu->is_torn = 0;

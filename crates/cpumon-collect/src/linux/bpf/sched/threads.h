@@ -15,6 +15,13 @@ struct thread {
 	__u64 told_ns; // `now.at_ns` when user space was told in full, if it was blocked then; else 0
 	struct thread_times now;
 	struct thread_times cut; // as of the cut
+	// Who it is to user space. A thread that calls exec and is not the leader takes over the leader's id and start when
+	// all others have ended (de_thread), which is some time before the exec is told.
+	__u64 start_ns;
+	__u64 old_start_ns;
+	__u64 renamed_ns; // when the last such exec was told; 0: never
+	__u32 tid;
+	__u32 old_tid;
 };
 
 struct {
@@ -30,6 +37,8 @@ static __noinline int create_thread(struct task_struct *task, __u64 now, __u8 st
 	__u64 cut = control.cut_ns;
 	struct thread thread = {
 		.cut_ns = now > cut ? cut : 0,
+		.start_ns = task->start_boottime,
+		.tid = task->pid,
 		.now = {
 			.at_ns = now,
 			.run_ns = task->se.sum_exec_runtime,
@@ -66,18 +75,45 @@ static __always_inline void begin_thread(struct thread *thread, __u64 now, __u64
 		save_thread(thread, cut);
 }
 
-// prev leaves its CPU. `own`: what of its slice is its own.
-static __always_inline struct thread *switch_out(struct task_struct *task, __u64 now, __u64 cut, __u64 own, bool sleeps,
-						__u32 state, __u16 cpu)
+// Its run time up to `now`, in the middle of a slice: an exec.
+static __always_inline struct thread *exec_thread(struct task_struct *task, __u64 now, __u64 cut, __u64 own)
 {
 	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+
+	if (!thread)
+		return NULL;
+	begin_thread(thread, now, cut);
+	if (thread->now.state == STATE_RUNNING)
+		thread->now.run_ns += own;
+	thread->now.at_ns = later(now, thread->now.at_ns);
+	if (thread->tid != task->pid) {
+		thread->old_tid = thread->tid;
+		thread->old_start_ns = thread->start_ns;
+		thread->tid = task->pid;
+		thread->start_ns = task->start_boottime;
+		FENCE();
+		thread->renamed_ns = now;
+	}
+	end_change(&thread->changes);
+	return thread;
+}
+
+static __always_inline struct thread *thread_of(struct task_struct *task)
+{
+	return task->pid ? bpf_task_storage_get(&threads, task, 0, 0) : NULL;
+}
+
+// prev leaves its CPU. `own`: what of its slice is its own. `thread`: NULL if it is seen for the first time.
+static __always_inline void switch_out(struct thread *thread, struct task_struct *task, __u64 now, __u64 cut, __u64 own,
+				       bool sleeps, __u32 state, __u16 cpu)
+{
 	__u16 reason = 0;
 
 	if (probes & PROBE_WAITS && sleeps)
 		reason = wait_reason(task, state);
 	if (!thread) {
 		create_thread(task, now, sleeps ? STATE_BLOCKED : STATE_READY, reason, cpu);
-		return NULL;
+		return;
 	}
 	begin_thread(thread, now, cut);
 	if (thread->now.state == STATE_RUNNING)
@@ -96,7 +132,6 @@ static __always_inline struct thread *switch_out(struct task_struct *task, __u64
 		thread->now.involuntary_switches += 1;
 	}
 	end_change(&thread->changes);
-	return thread;
 }
 
 // It was runnable for so long, most of it in the queue of the CPU where it became so.
@@ -119,14 +154,14 @@ static __always_inline void book_delay(struct thread_times *times, struct cpu *h
 }
 
 // next gets the CPU.
-static __always_inline struct thread *switch_in(struct task_struct *task, struct cpu *here, __u64 now, __u64 cut, __u16 cpu)
+static __always_inline void switch_in(struct thread *thread, struct task_struct *task, struct cpu *here, __u64 now, __u64 cut,
+				      __u16 cpu)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
 	struct thread_times *times;
 
 	if (!thread) {
 		create_thread(task, now, STATE_RUNNING, 0, cpu);
-		return NULL;
+		return;
 	}
 	begin_thread(thread, now, cut);
 	times = &thread->now;
@@ -152,7 +187,6 @@ static __always_inline struct thread *switch_in(struct task_struct *task, struct
 	times->cpu = cpu;
 	times->state = STATE_RUNNING;
 	end_change(&thread->changes);
-	return thread;
 }
 
 // It became runnable: no more than a mark, for the switch that follows or the iterator. It needs no copy at a cut, for

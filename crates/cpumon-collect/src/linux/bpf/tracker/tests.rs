@@ -258,7 +258,8 @@ fn an_exec_by_another_thread_during_the_pass_counts_nothing_twice() {
 fn a_leader_whose_id_was_taken_over_before_its_last_switch_ends_under_its_own() {
     let mut rig = Rig::new(&[task(5, 5, 10), task(6, 5, 40)]);
     let [_, exec] = exec_by_thread(at(2) + 500);
-    let swapped = TaskRecord { tid: 6, ..task(5, 5, 12) };
+    let mut swapped = TaskRecord { tid: 6, ..task(5, 5, 12) };
+    swapped.give_its_id_back();
     let interval = rig.next(&[renamed(70)], &[exec, exit(swapped, at(2) + 600, 1)]);
     let mut all = rows(&interval);
     all.sort_by_key(|row| row.1);
