@@ -74,6 +74,12 @@ impl Datagrams {
     }
 }
 
+impl From<Vec<Vec<u8>>> for Datagrams {
+    fn from(buffers: Vec<Vec<u8>>) -> Self {
+        Self { used: buffers.len(), buffers }
+    }
+}
+
 impl<'a> IntoIterator for &'a Datagrams {
     type Item = &'a Vec<u8>;
     type IntoIter = std::slice::Iter<'a, Vec<u8>>;

@@ -14,8 +14,8 @@ mod state;
 pub use header::{Origin, SEGMENT_HEADER_BYTES, SegmentHeader, VERSION};
 pub use read::{DamageReason, Damaged, Records, Step};
 pub use record::{
-    Entry, Frames, Gap, GapReason, MAX_PAYLOAD_BYTES, RECORD_HEADER_BYTES, SnapshotRecord, push_gap,
-    push_snapshot,
+    Entry, Frames, Gap, GapReason, MAX_PAYLOAD_BYTES, RECORD_HEADER_BYTES, SnapshotRecord, decode_record,
+    push_gap, push_snapshot,
 };
 pub use state::{STATE_BYTES, STATE_SLOT_BYTES, State};
 

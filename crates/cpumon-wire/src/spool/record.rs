@@ -234,3 +234,11 @@ pub fn push_gap(out: &mut Vec<u8>, gap: &Gap) {
         out.push(gap.reason.code());
     });
 }
+
+/// Reads one record that stands alone, as in a message of the stream; `None` if it is damaged, or not all of the bytes.
+#[must_use]
+pub fn decode_record(bytes: &[u8]) -> Option<Entry<'_>> {
+    let head = Head::decode(bytes)?;
+    let payload = bytes.get(RECORD_HEADER_BYTES..).filter(|payload| payload.len() == head.length)?;
+    head.entry(payload)
+}

@@ -31,3 +31,9 @@ const CARRIED: Fields = Fields::FIRST_RELEASE.union(Fields::SCHED).union(Fields:
 
 /// The first four bytes of each frame. As a v1 name length they are negative, so no v1 datagram begins like this.
 pub const MAGIC: [u8; 4] = [0x63, 0xb5, 0x6d, 0x32];
+
+/// The machine that a frame speaks for; `None` if the bytes do not begin with a header.
+#[must_use]
+pub fn host_of(frame: &[u8]) -> Option<cpumon_model::HostId> {
+    Header::decode(frame).ok().map(|(header, _)| header.host)
+}

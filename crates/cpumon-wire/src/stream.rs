@@ -1,0 +1,446 @@
+//! Messages of the secure stream. In: what one side has to say. Out: bytes for the other, and the way back. The records
+//! inside are those of [`crate::spool`], byte for byte. Layout: docs/stream-format.md. Sockets and TLS are the link's matter.
+//!
+//! A message is a length, a type and a body. Types that are not known here are skipped; a body may be longer than what is
+//! known of it.
+
+/// The version that this program speaks.
+pub const VERSION: u16 = 1;
+/// ALPN of a connection that carries snapshots; the device has shown its certificate.
+pub const ALPN_STREAM: &[u8] = b"cpumon-stream/1";
+/// ALPN of a connection that asks for a certificate; the device has none yet.
+pub const ALPN_ENROL: &[u8] = b"cpumon-enrol/1";
+
+/// Length and type, bytes.
+pub const MESSAGE_HEADER_BYTES: usize = 5;
+/// Longest message of a device with a certificate, bytes: a full snapshot of about 200,000 threads.
+pub const MAX_MESSAGE_BYTES: usize = 16 << 20;
+/// Longest message before a certificate was shown, and of a receiver, bytes.
+pub const MAX_SMALL_MESSAGE_BYTES: usize = 16 << 10;
+/// Longest text, bytes; the rest is cut.
+const MAX_TEXT_BYTES: usize = 255;
+
+mod kind {
+    pub(super) const HELLO: u8 = 1;
+    pub(super) const BEGIN: u8 = 2;
+    pub(super) const RECORD: u8 = 3;
+    pub(super) const PING: u8 = 4;
+    pub(super) const RENEW: u8 = 5;
+    pub(super) const ENROL: u8 = 6;
+    pub(super) const WELCOME: u8 = 65;
+    pub(super) const ACK: u8 = 66;
+    pub(super) const PONG: u8 = 67;
+    pub(super) const BYE: u8 = 68;
+    pub(super) const CERTIFICATE: u8 = 69;
+}
+
+/// Which records a lane carries.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum LaneKind {
+    /// What was made while nobody listened: stored, not shown as the present.
+    Backfill,
+    /// What is made now.
+    #[default]
+    Live,
+}
+
+/// Why the receiver ends a connection.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ByeReason {
+    /// It stops, or starts anew.
+    Stopping,
+    /// Its store took records again that it could not take before: come back and send what is not acknowledged.
+    Resume,
+    /// The device is not enrolled here any more.
+    Revoked,
+    /// What the device sent cannot be used.
+    Protocol,
+    /// More connections than it takes.
+    Busy,
+    /// The token is not known, was used, or has expired.
+    Token,
+    /// The same device has connected again.
+    Replaced,
+    /// A reason that is not known here.
+    Unknown(u8),
+}
+
+impl ByeReason {
+    fn code(self) -> u8 {
+        match self {
+            Self::Stopping => 1,
+            Self::Resume => 2,
+            Self::Revoked => 3,
+            Self::Protocol => 4,
+            Self::Busy => 5,
+            Self::Token => 6,
+            Self::Replaced => 7,
+            Self::Unknown(code) => code,
+        }
+    }
+
+    fn from_code(code: u8) -> Self {
+        let known = [
+            Self::Stopping,
+            Self::Resume,
+            Self::Revoked,
+            Self::Protocol,
+            Self::Busy,
+            Self::Token,
+            Self::Replaced,
+        ];
+        known.into_iter().find(|reason| reason.code() == code).unwrap_or(Self::Unknown(code))
+    }
+}
+
+/// A message.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Message<'a> {
+    /// Device: who it is. The first message of a stream.
+    Hello {
+        /// Highest version it speaks.
+        version: u16,
+        /// The machine; must be the one that was enrolled.
+        host: [u8; 16],
+        /// The spool that numbers the records.
+        spool: [u8; 16],
+        /// Program and version.
+        agent: &'a str,
+    },
+    /// Device: a lane begins. Its first snapshot tells every task.
+    Begin {
+        /// Number of the lane, greater than all before on this connection.
+        lane: u32,
+        /// What it carries.
+        kind: LaneKind,
+    },
+    /// Device: a record of the spool.
+    Record {
+        /// The lane.
+        lane: u32,
+        /// The record as it lies in a segment.
+        record: &'a [u8],
+    },
+    /// Device: is anyone there?
+    Ping {
+        /// Comes back in the answer.
+        token: u64,
+    },
+    /// Device: asks for a certificate for a new key (PKCS#10, DER).
+    Renew {
+        /// The request.
+        request: &'a [u8],
+    },
+    /// Device without a certificate: asks for one.
+    Enrol {
+        /// The token's secret.
+        secret: [u8; 32],
+        /// The machine.
+        host: [u8; 16],
+        /// Its name, for people.
+        name: &'a str,
+        /// The request (PKCS#10, DER).
+        request: &'a [u8],
+    },
+    /// Receiver: the answer to [`Message::Hello`].
+    Welcome {
+        /// The version to speak: the lower of the two.
+        version: u16,
+        /// Bytes of records that may be under way before the receiver says that it took them.
+        window_bytes: u32,
+        /// The device should ask for a new certificate now.
+        is_renewal_due: bool,
+    },
+    /// Receiver: how far it is with a lane. Numbers never fall.
+    Ack {
+        /// The lane.
+        lane: u32,
+        /// Every record up to this number has been taken in: its bytes are off the window.
+        received: u64,
+        /// Every record up to this number is on the receiver's disk.
+        committed: u64,
+    },
+    /// Receiver: the answer to [`Message::Ping`].
+    Pong {
+        /// What the ping said.
+        token: u64,
+    },
+    /// Receiver: it will close the connection.
+    Bye {
+        /// Why.
+        reason: ByeReason,
+        /// The same for people.
+        text: &'a str,
+    },
+    /// Receiver: the device's certificate (X.509, DER).
+    Certificate {
+        /// The certificate.
+        der: &'a [u8],
+    },
+}
+
+/// Bytes that are no message of a version known here.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MessageError {
+    /// The length says more than is taken.
+    #[error("a message of {length} bytes; at most {most} are taken here")]
+    TooLong {
+        /// What the length says.
+        length: usize,
+        /// The limit.
+        most: usize,
+    },
+    /// The body ends inside a field, or a field cannot be.
+    #[error("a malformed message of type {kind}")]
+    Malformed {
+        /// Its type.
+        kind: u8,
+    },
+}
+
+impl<'a> Message<'a> {
+    /// Appends the message.
+    pub fn push(&self, out: &mut Vec<u8>) {
+        let begin = out.len();
+        out.extend_from_slice(&[0; 4]);
+        out.push(self.kind());
+        self.push_body(out);
+        let length = u32::try_from(out.len() - begin - 4).unwrap_or(u32::MAX);
+        if let Some(field) = out.get_mut(begin..begin + 4) {
+            field.copy_from_slice(&length.to_le_bytes());
+        }
+    }
+
+    fn kind(&self) -> u8 {
+        match self {
+            Self::Hello { .. } => kind::HELLO,
+            Self::Begin { .. } => kind::BEGIN,
+            Self::Record { .. } => kind::RECORD,
+            Self::Ping { .. } => kind::PING,
+            Self::Renew { .. } => kind::RENEW,
+            Self::Enrol { .. } => kind::ENROL,
+            Self::Welcome { .. } => kind::WELCOME,
+            Self::Ack { .. } => kind::ACK,
+            Self::Pong { .. } => kind::PONG,
+            Self::Bye { .. } => kind::BYE,
+            Self::Certificate { .. } => kind::CERTIFICATE,
+        }
+    }
+
+    fn push_body(&self, out: &mut Vec<u8>) {
+        match *self {
+            Self::Hello { version, host, spool, agent } => {
+                out.extend_from_slice(&version.to_le_bytes());
+                out.extend_from_slice(&host);
+                out.extend_from_slice(&spool);
+                push_text(out, agent);
+            }
+            Self::Begin { lane, kind } => {
+                out.extend_from_slice(&lane.to_le_bytes());
+                out.push(u8::from(kind == LaneKind::Live));
+            }
+            Self::Record { lane, record } => {
+                out.extend_from_slice(&lane.to_le_bytes());
+                out.extend_from_slice(record);
+            }
+            Self::Ping { token } | Self::Pong { token } => out.extend_from_slice(&token.to_le_bytes()),
+            Self::Renew { request: bytes } | Self::Certificate { der: bytes } => out.extend_from_slice(bytes),
+            Self::Enrol { secret, host, name, request } => {
+                out.extend_from_slice(&secret);
+                out.extend_from_slice(&host);
+                push_text(out, name);
+                out.extend_from_slice(request);
+            }
+            Self::Welcome { version, window_bytes, is_renewal_due } => {
+                out.extend_from_slice(&version.to_le_bytes());
+                out.extend_from_slice(&window_bytes.to_le_bytes());
+                out.push(u8::from(is_renewal_due));
+            }
+            Self::Ack { lane, received, committed } => {
+                out.extend_from_slice(&lane.to_le_bytes());
+                out.extend_from_slice(&received.to_le_bytes());
+                out.extend_from_slice(&committed.to_le_bytes());
+            }
+            Self::Bye { reason, text } => {
+                out.push(reason.code());
+                push_text(out, text);
+            }
+        }
+    }
+
+    /// Length of the message at the beginning of `bytes`, header included; `None`: not all of it is there.
+    ///
+    /// # Errors
+    /// It says that it is longer than `most`: nothing behind it can be read.
+    pub fn length(bytes: &[u8], most: usize) -> Result<Option<usize>, MessageError> {
+        let Some(length) = bytes.first_chunk() else { return Ok(None) };
+        let length = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);
+        if length > most {
+            return Err(MessageError::TooLong { length, most });
+        }
+        if length == 0 {
+            return Err(MessageError::Malformed { kind: 0 });
+        }
+        Ok((bytes.len() >= 4 + length).then_some(4 + length))
+    }
+
+    /// Reads one whole message ([`Message::length`]); `None`: a type that is not known here, to be skipped.
+    ///
+    /// # Errors
+    /// It is malformed.
+    pub fn decode(message: &'a [u8]) -> Result<Option<Self>, MessageError> {
+        let Some((&kind, body)) = message.get(4..).and_then(<[u8]>::split_first) else {
+            return Err(MessageError::Malformed { kind: 0 });
+        };
+        let is_known = matches!(kind, kind::HELLO..=kind::ENROL | kind::WELCOME..=kind::CERTIFICATE);
+        if !is_known {
+            return Ok(None);
+        }
+        Self::decode_body(kind, Fields { rest: body }).map(Some).ok_or(MessageError::Malformed { kind })
+    }
+
+    fn decode_body(kind: u8, mut body: Fields<'a>) -> Option<Self> {
+        let body = &mut body;
+        Some(match kind {
+            kind::HELLO => Self::Hello {
+                version: body.u16()?,
+                host: body.take()?,
+                spool: body.take()?,
+                agent: body.text()?,
+            },
+            kind::BEGIN => Self::Begin {
+                lane: body.u32()?,
+                kind: if body.take::<1>()? == [0] { LaneKind::Backfill } else { LaneKind::Live },
+            },
+            kind::RECORD => Self::Record { lane: body.u32()?, record: body.rest },
+            kind::PING => Self::Ping { token: body.u64()? },
+            kind::PONG => Self::Pong { token: body.u64()? },
+            kind::RENEW => Self::Renew { request: body.rest },
+            kind::CERTIFICATE => Self::Certificate { der: body.rest },
+            kind::ENROL => Self::Enrol {
+                secret: body.take()?,
+                host: body.take()?,
+                name: body.text()?,
+                request: body.rest,
+            },
+            kind::WELCOME => Self::Welcome {
+                version: body.u16()?,
+                window_bytes: body.u32()?,
+                is_renewal_due: body.take::<1>()? != [0],
+            },
+            kind::ACK => Self::Ack { lane: body.u32()?, received: body.u64()?, committed: body.u64()? },
+            kind::BYE => {
+                let [code] = body.take()?;
+                Self::Bye { reason: ByeReason::from_code(code), text: body.text()? }
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// A text with its length in two bytes, cut at a character.
+fn push_text(out: &mut Vec<u8>, text: &str) {
+    let kept = &text[..text.floor_char_boundary(MAX_TEXT_BYTES.min(text.len()))];
+    out.extend_from_slice(&u16::try_from(kept.len()).unwrap_or(0).to_le_bytes());
+    out.extend_from_slice(kept.as_bytes());
+}
+
+/// A body that is read field by field.
+struct Fields<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (field, rest) = self.rest.split_first_chunk()?;
+        self.rest = rest;
+        Some(*field)
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        self.take().map(u16::from_le_bytes)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    fn text(&mut self) -> Option<&'a str> {
+        let length = usize::from(self.u16()?);
+        let (text, rest) = self.rest.split_at_checked(length)?;
+        self.rest = rest;
+        std::str::from_utf8(text).ok().filter(|text| text.len() <= MAX_TEXT_BYTES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn every_message() -> Vec<Message<'static>> {
+        let (host, spool, secret) = ([7; 16], [8; 16], [9; 32]);
+        vec![
+            Message::Hello { version: 1, host, spool, agent: "cpumon 0.1.0" },
+            Message::Begin { lane: 3, kind: LaneKind::Backfill },
+            Message::Begin { lane: u32::MAX, kind: LaneKind::Live },
+            Message::Record { lane: 3, record: b"a record" },
+            Message::Ping { token: 1 },
+            Message::Renew { request: b"request" },
+            Message::Enrol { secret, host, name: "größe", request: b"request" },
+            Message::Welcome { version: 1, window_bytes: 1 << 20, is_renewal_due: true },
+            Message::Ack { lane: 3, received: u64::MAX, committed: 5 },
+            Message::Pong { token: 1 },
+            Message::Bye { reason: ByeReason::Revoked, text: "no" },
+            Message::Bye { reason: ByeReason::Unknown(200), text: "" },
+            Message::Certificate { der: b"certificate" },
+        ]
+    }
+
+    #[test]
+    fn every_message_comes_back() {
+        let mut bytes = Vec::new();
+        for message in every_message() {
+            bytes.clear();
+            message.push(&mut bytes);
+            assert_eq!(Message::length(&bytes, 1000), Ok(Some(bytes.len())));
+            assert_eq!(Message::decode(&bytes), Ok(Some(message)));
+        }
+    }
+
+    #[test]
+    fn a_message_that_was_cut_is_refused_and_never_read_beyond() {
+        for message in every_message() {
+            let mut bytes = Vec::new();
+            message.push(&mut bytes);
+            for length in 0..bytes.len() {
+                assert_eq!(Message::length(&bytes[..length], 1000), Ok(None));
+                let mut cut = bytes[..length.max(4)].to_vec();
+                let body = u32::try_from(cut.len() - 4).unwrap();
+                cut[..4].copy_from_slice(&body.to_le_bytes());
+                // A shorter variable part is another message; a fixed part that is cut is an error.
+                let _ = Message::decode(&cut);
+            }
+        }
+        let mut hello = Vec::new();
+        every_message()[0].push(&mut hello);
+        assert_eq!(Message::decode(&hello[..20]), Err(MessageError::Malformed { kind: 1 }));
+    }
+
+    #[test]
+    fn lengths_are_bounded_and_unknown_types_skipped() {
+        let long = u32::MAX.to_le_bytes();
+        assert!(matches!(Message::length(&long, 100), Err(MessageError::TooLong { most: 100, .. })));
+        assert!(Message::length(&[0; 4], 100).is_err());
+        assert_eq!(Message::decode(&[1, 0, 0, 0, 40]), Ok(None));
+        let text = "ä".repeat(300);
+        let mut bytes = Vec::new();
+        Message::Bye { reason: ByeReason::Busy, text: &text }.push(&mut bytes);
+        let Ok(Some(Message::Bye { text: kept, .. })) = Message::decode(&bytes) else { panic!() };
+        assert_eq!(kept, "ä".repeat(127));
+    }
+}
