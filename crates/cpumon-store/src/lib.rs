@@ -49,5 +49,5 @@ pub use reader::{
     Gap, GapFinder, Grain, HostRecord, Plan, Point, ProcessFilter, Query, Reader, Span, StoreStatistics,
     StoredInterval, What,
 };
-pub use thread::{StoreState, StoreStatus, WriterHandle, WriterThread};
-pub use writer::{Place, Put, Writer};
+pub use thread::{Receipt, StoreState, StoreStatus, WriterHandle, WriterThread};
+pub use writer::{Place, Put, ReportedGap, Writer};

@@ -2,6 +2,7 @@
 //! Why: sockets are read while the disk is slow, full or gone.
 
 mod queue;
+mod receipt;
 mod status;
 
 use std::path::Path;
@@ -12,10 +13,12 @@ use std::time::{Duration, Instant};
 use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Trust};
 
 use self::queue::{Entry, Queue};
+pub use self::receipt::Receipt;
+use self::receipt::Receipts;
 pub use self::status::{StoreState, StoreStatus};
 use crate::error::{Result, StoreError};
 use crate::options::{QueueOptions, StoreOptions};
-use crate::writer::{Put, Writer, wall_now_ns};
+use crate::writer::{Put, ReportedGap, Writer, wall_now_ns};
 
 /// Intervals handled between two looks at the clock.
 const BATCH: usize = 256;
@@ -90,7 +93,40 @@ impl WriterHandle {
         loss: Option<&LossCounts>,
         interval: &Interval,
     ) -> bool {
-        self.queue.try_put(info, trust, loss, interval)
+        self.queue.try_put(info, trust, loss, interval, (None, None))
+    }
+
+    /// [`WriterHandle::try_put`] of an interval that its sender keeps: `receipt` is told with `number` what became of it.
+    /// `false`: no room now; nothing is counted, and nobody is told.
+    #[must_use]
+    pub fn try_put_kept(
+        &self,
+        info: &HostInfo,
+        trust: Trust,
+        loss: &LossCounts,
+        interval: &Interval,
+        (receipt, number): (Arc<dyn Receipt>, u64),
+    ) -> bool {
+        self.queue.try_put(info, trust, Some(loss), interval, (None, Some((receipt, number))))
+    }
+
+    /// Queues a hole that the device reports, likewise.
+    #[must_use]
+    pub fn try_put_gap(
+        &self,
+        info: &HostInfo,
+        trust: Trust,
+        gap: ReportedGap,
+        (receipt, number): (Arc<dyn Receipt>, u64),
+    ) -> bool {
+        let nothing = Interval { host: info.host, boot: info.boot, ..Interval::default() };
+        self.queue.try_put(info, trust, None, &nothing, (Some(gap), Some((receipt, number))))
+    }
+
+    /// Whether the queue is less than half full: then old data may be taken in beside new.
+    #[must_use]
+    pub fn has_ample_room(&self) -> bool {
+        self.queue.has_ample_room()
     }
 
     /// Counts as they are now.
@@ -137,6 +173,7 @@ struct Worker {
     next_maintenance: Instant,
     /// In the open transaction: intervals, thread rows.
     open: (u64, u64),
+    receipts: Receipts,
 }
 
 impl Worker {
@@ -153,6 +190,7 @@ impl Worker {
             next_commit,
             next_maintenance: now,
             open: (0, 0),
+            receipts: Receipts::default(),
         }
     }
 
@@ -197,25 +235,38 @@ impl Worker {
     fn handle(&mut self, entry: &Entry) {
         self.next_commit = self.next_commit.min(entry.received + self.options.commit_every);
         if self.retry_at.is_some() {
+            if let Some((receipt, number)) = &entry.wanted {
+                receipt.settle(*number, false);
+                return;
+            }
             self.writer.note_dropped(&entry.copy.interval, "store full");
             self.queue.lock().count_dropped(entry.copy.interval.host, 1);
             return;
         }
-        let put = self.writer.put_received(
-            &entry.info,
-            entry.trust,
-            entry.loss.as_ref(),
-            &entry.copy.interval,
-            entry.received_wall_ns,
-        );
-        match put {
-            Ok(Put::Stored) => {
+        self.receipts.push(entry.wanted.as_ref());
+        match self.put(entry) {
+            Ok(Some(Put::Stored)) => {
                 let rows = entry.copy.interval.threads.len();
                 self.open = (self.open.0 + 1, self.open.1 + rows as u64);
             }
-            Ok(Put::Duplicate) => self.queue.lock().status.duplicate_intervals += 1,
+            Ok(Some(Put::Duplicate)) => self.queue.lock().status.duplicate_intervals += 1,
+            Ok(None) => {}
             Err(error) => self.stumble(&error),
         }
+    }
+
+    fn put(&mut self, entry: &Entry) -> Result<Option<Put>> {
+        let (info, trust, interval) = (&entry.info, entry.trust, &entry.copy.interval);
+        if let Some(gap) = &entry.gap {
+            return self.writer.put_reported(info.host, gap).map(|()| None);
+        }
+        let (loss, received_wall_ns) = (entry.loss.as_ref(), entry.received_wall_ns);
+        let put = if entry.wanted.is_some() {
+            self.writer.put_kept(info, trust, loss, interval, received_wall_ns)
+        } else {
+            self.writer.put_received(info, trust, loss, interval, received_wall_ns)
+        };
+        put.map(Some)
     }
 
     /// Commits, keeps the store in shape, tells the counts.
@@ -258,6 +309,7 @@ impl Worker {
             log::warn!("storing to {} again", self.writer.path().display());
         }
         (self.state, self.retry_at) = (StoreState::Ok, None);
+        self.receipts.settle(true);
         let (intervals, rows) = std::mem::take(&mut self.open);
         let mut inner = self.queue.lock();
         inner.status.state = StoreState::Ok;
@@ -269,6 +321,7 @@ impl Worker {
     /// After an error: what the transaction held is lost, and nothing is tried for a while.
     fn stumble(&mut self, error: &StoreError) {
         self.open = (0, 0);
+        self.receipts.settle(false);
         self.retry_at = Some(Instant::now() + self.options.retry_every);
         let reason = error.to_string();
         let state = match &self.state {
@@ -303,7 +356,7 @@ mod tests {
         let mut worker = Worker::new(writer, Arc::clone(&queue), options);
         for sequence in 1..=3_u8 {
             let interval = Interval { sequence: sequence.into(), ..Interval::default() };
-            assert!(queue.try_put(&HostInfo::default(), Trust::Local, None, &interval));
+            assert!(queue.try_put(&HostInfo::default(), Trust::Local, None, &interval, (None, None)));
         }
         let mut batch = Vec::new();
         queue.lock().take(BATCH, &mut batch);

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Trust};
 
+use super::receipt::Wanted;
 use super::status::StoreStatus;
 use crate::options::QueueOptions;
-use crate::writer::{ActiveCopy, Lost, merge_lost, wall_now_ns};
+use crate::writer::{ActiveCopy, Lost, ReportedGap, merge_lost, wall_now_ns};
 
 /// Copies kept for reuse.
 const MAX_POOLED: usize = 64;
@@ -23,6 +24,10 @@ pub(super) struct Entry {
     pub(super) trust: Trust,
     pub(super) loss: Option<LossCounts>,
     pub(super) copy: ActiveCopy,
+    /// Instead of the interval: a hole that the device reports.
+    pub(super) gap: Option<ReportedGap>,
+    /// Who is to be told. What failed comes again from there.
+    pub(super) wanted: Option<Wanted>,
     pub(super) received_wall_ns: i64,
     pub(super) received: Instant,
     bytes: usize,
@@ -114,13 +119,14 @@ impl Queue {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Copies the active rows of `interval` into the queue; `false`: no room, counted.
+    /// Copies the active rows of `interval` into the queue; `false`: no room, counted unless somebody `wanted` to know.
     pub(super) fn try_put(
         &self,
         info: &HostInfo,
         trust: Trust,
         loss: Option<&LossCounts>,
         interval: &Interval,
+        (gap, wanted): (Option<ReportedGap>, Option<Wanted>),
     ) -> bool {
         let (received, received_wall_ns) = (Instant::now(), wall_now_ns());
         let mut copy = self.lock().pool.pop().unwrap_or_default();
@@ -134,6 +140,9 @@ impl Queue {
         let has_room = inner.entries.len() < self.options.max_intervals
             && inner.bytes + bytes <= self.options.max_bytes
             && !inner.has_ended;
+        if !has_room && wanted.is_some() {
+            return false;
+        }
         if !has_room {
             inner.count_dropped(interval.host, 1);
             merge_lost(&mut inner.lost, interval.host, Lost::of(interval, "queue full"));
@@ -142,10 +151,28 @@ impl Queue {
         let info = inner.info(interval.host, info);
         inner.bytes += bytes;
         let loss = loss.copied();
-        inner.entries.push_back(Entry { info, trust, loss, copy, received_wall_ns, received, bytes });
+        inner.entries.push_back(Entry {
+            info,
+            trust,
+            loss,
+            copy,
+            gap,
+            wanted,
+            received_wall_ns,
+            received,
+            bytes,
+        });
         drop(inner);
         self.filled.notify_one();
         true
+    }
+
+    /// Whether the queue is less than half full.
+    pub(super) fn has_ample_room(&self) -> bool {
+        let inner = self.lock();
+        inner.entries.len() < self.options.max_intervals / 2
+            && inner.bytes < self.options.max_bytes / 2
+            && !inner.has_ended
     }
 
     /// Waits until there is something to take, the queue is to stop, or `timeout` has passed.

@@ -80,3 +80,42 @@ pub(crate) fn record_damage(connection: &Connection, host_id: i64, row: &MetaRow
         .execute(params![host_id, row[meta::BEGIN_WALL], row[meta::END_WALL]])?;
     Ok(())
 }
+
+/// A hole that a device itself reports.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ReportedGap {
+    /// When it begins, ns since the epoch on the device's clock.
+    pub begin_wall_ns: i64,
+    /// When it ends.
+    pub end_wall_ns: i64,
+    /// Intervals that are missing.
+    pub intervals: u64,
+    /// Why.
+    pub reason: &'static str,
+}
+
+/// Writes a reported hole as a row of `gap`. One with the same begin and reason is the same: the larger one stays.
+pub(super) fn record_reported(
+    connection: &Connection,
+    host: HostId,
+    gap: &ReportedGap,
+) -> rusqlite::Result<()> {
+    let host_id = host_row(connection, host)?;
+    let intervals = i64::try_from(gap.intervals).unwrap_or(i64::MAX);
+    let values = params![host_id, gap.begin_wall_ns, gap.end_wall_ns, intervals, gap.reason];
+    let known = connection
+        .prepare_cached(
+            "UPDATE gap SET end_wall_ns = max(end_wall_ns, ?3), intervals = max(intervals, ?4)
+             WHERE host_id = ?1 AND begin_wall_ns = ?2 AND reason = ?5",
+        )?
+        .execute(values)?;
+    if known == 0 {
+        connection
+            .prepare_cached(
+                "INSERT INTO gap (host_id, begin_wall_ns, end_wall_ns, intervals, reason)
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?
+            .execute(values)?;
+    }
+    Ok(())
+}

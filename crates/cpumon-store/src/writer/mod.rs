@@ -28,8 +28,9 @@ use rusqlite::{Connection, OpenFlags, params};
 pub(crate) use self::copy::ActiveCopy;
 use self::dims::Dims;
 use self::fold::FoldedTo;
-use self::gaps::record_gaps;
+pub use self::gaps::ReportedGap;
 pub(crate) use self::gaps::{Lost, merge_lost};
+use self::gaps::{record_gaps, record_reported};
 use self::lock::WriterLock;
 use self::naming::Seeded;
 use self::pack::Packer;
@@ -160,6 +161,31 @@ impl Writer {
         merge_lost(&mut self.pending, interval.host, Lost::of(interval, "not stored"));
         let put = self.put_rows(info, trust, loss, interval, received_wall_ns);
         put.map_err(|error| self.fail("store an interval", error))
+    }
+
+    /// [`Writer::put_received`] of an interval that its sender keeps until it is committed: if it fails, no gap is recorded,
+    /// because it will come again.
+    pub fn put_kept(
+        &mut self,
+        info: &HostInfo,
+        trust: Trust,
+        loss: Option<&LossCounts>,
+        interval: &Interval,
+        received_wall_ns: i64,
+    ) -> Result<Put> {
+        self.begin()?;
+        let put = self.put_rows(info, trust, loss, interval, received_wall_ns);
+        put.map_err(|error| self.fail("store an interval", error))
+    }
+
+    /// Records a hole that a device reports over the stream. Doing so again changes nothing; when it is reported longer than
+    /// before, it grows.
+    ///
+    /// # Errors
+    /// As for [`Writer::put`].
+    pub fn put_reported(&mut self, host: HostId, gap: &ReportedGap) -> Result<()> {
+        self.begin()?;
+        record_reported(&self.connection, host, gap).map_err(|error| self.fail("record a gap", error))
     }
 
     fn put_rows(

@@ -1,9 +1,12 @@
 //! The writer thread: what fits is stored, what does not is counted, whatever the disk does.
 
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use cpumon_model::{Interval, Trust};
-use cpumon_store::{Query, QueueOptions, Reader, StoreOptions, StoreState, WriterThread};
+use cpumon_model::{Interval, LossCounts, Trust};
+use cpumon_store::{
+    Query, QueueOptions, Reader, Receipt, ReportedGap, StoreOptions, StoreState, WriterThread,
+};
 use rusqlite::Connection;
 
 use crate::data;
@@ -105,4 +108,80 @@ fn a_full_store_stops_storing_says_so_and_resumes() {
     let gaps: i64 = other.query_row("SELECT sum(intervals) FROM gap", [], |row| row.get(0)).unwrap();
     assert_eq!(gaps.cast_unsigned(), status.dropped_intervals);
     assert_eq!(status.stored_intervals + status.dropped_intervals, 401);
+}
+
+/// Remembers what it is told.
+#[derive(Debug, Default)]
+struct Told(Mutex<Vec<(u64, bool)>>);
+
+impl Receipt for Told {
+    fn settle(&self, number: u64, is_stored: bool) {
+        self.0.lock().unwrap().push((number, is_stored));
+    }
+}
+
+#[test]
+fn a_receipt_comes_after_the_commit_also_for_what_was_there_already() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let info = data::host(1);
+    let day = data::day(&info, 1, 3, 4);
+    let slow = QueueOptions { commit_every: Duration::from_hours(1), ..QueueOptions::default() };
+    let thread = WriterThread::spawn(&path, &StoreOptions::default(), &slow).unwrap();
+    let (handle, told) = (thread.handle(), Arc::new(Told::default()));
+    let put = |interval: &Interval, number: u64| {
+        let receipt: Arc<dyn Receipt> = told.clone();
+        assert!(handle.try_put_kept(
+            &info,
+            Trust::Local,
+            &LossCounts::default(),
+            interval,
+            (receipt, number)
+        ));
+    };
+    put(&day[0], 1);
+    put(&day[1], 2);
+    put(&day[0], 3);
+    for _ in 0..2 {
+        let gap = ReportedGap { begin_wall_ns: 5, end_wall_ns: 9, intervals: 4, reason: "lost there" };
+        let receipt: Arc<dyn Receipt> = told.clone();
+        assert!(handle.try_put_gap(&info, Trust::Local, gap, (receipt, 4)));
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(told.0.lock().unwrap().is_empty(), "nothing is committed yet");
+    assert!(handle.flush(LONG));
+    assert_eq!(*told.0.lock().unwrap(), [(1, true), (2, true), (3, true), (4, true), (4, true)]);
+    assert_eq!(thread.stop().duplicate_intervals, 1);
+    let gaps = Reader::open(&path).unwrap().gaps(info.host, (0, 100), 10).unwrap();
+    assert_eq!(gaps.iter().map(|gap| gap.intervals).collect::<Vec<_>>(), [4], "the same gap once");
+}
+
+#[test]
+fn what_fails_and_has_a_receipt_is_no_loss_because_it_comes_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let info = data::host(1);
+    let day = data::day(&info, 1, 400, 300);
+    let small = StoreOptions { max_page_count: Some(80), ..StoreOptions::default() };
+    let often = QueueOptions { commit_every: Duration::from_millis(10), ..QueueOptions::default() };
+    let thread = WriterThread::spawn(&path, &small, &often).unwrap();
+    let (handle, told) = (thread.handle(), Arc::new(Told::default()));
+    for (number, interval) in (0..).zip(&day) {
+        let receipt: Arc<dyn Receipt> = told.clone();
+        let taken =
+            handle.try_put_kept(&info, Trust::Local, &LossCounts::default(), interval, (receipt, number));
+        assert!(taken);
+    }
+    assert!(handle.flush(LONG));
+    assert!(matches!(handle.status().state, StoreState::Full { .. }));
+    let status = thread.stop();
+    let told = told.0.lock().unwrap().clone();
+    assert_eq!(told.len(), day.len(), "each is told once");
+    let stored = told.iter().filter(|one| one.1).count() as u64;
+    assert!(stored < 400, "{status:?}");
+    assert_eq!((status.stored_intervals, status.dropped_intervals), (stored, 0));
+    let reader = Reader::open(&path).unwrap();
+    assert_eq!(read_all(&reader, &Query::new(info.host)).len() as u64, stored);
+    let all = (i64::MIN, i64::MAX);
+    assert!(reader.gaps(info.host, all, 10).unwrap().iter().all(|gap| gap.intervals == 0));
 }
