@@ -6,6 +6,8 @@
 //! [`UdpSender`] sends each datagram to one address, to every subnet this machine is on (broadcast) or to a multicast
 //! group; a network that is down is counted, never fatal. [`UdpReceiver`] listens on one or more ports that it shares
 //! with other receivers, and tells how many datagrams the kernel dropped. [`spool`] keeps snapshots on the device's own disk.
+//! [`tls`] is the secure stream, which loses nothing
+//! that its [`Backlog`] holds.
 //!
 //! ```
 //! use std::time::Duration;
@@ -24,6 +26,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod backlog;
 mod destinations;
 mod error;
 mod interfaces;
@@ -35,7 +38,9 @@ pub mod spool;
 mod stats;
 mod sys;
 mod target;
+pub mod tls;
 
+pub use backlog::{Backlog, NumberedRecord, RamBacklog};
 pub use error::LinkError;
 pub use receiver::{ReceiverOptions, UdpReceiver};
 pub use sender::{SenderOptions, UdpSender};

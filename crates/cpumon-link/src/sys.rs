@@ -143,6 +143,20 @@ pub fn wait(polls: &mut [libc::pollfd], timeout: Duration) -> io::Result<bool> {
     if ready < 0 { Err(io::Error::last_os_error()) } else { Ok(ready > 0) }
 }
 
+/// The number of a descriptor, for [`wait`].
+pub fn number_of(of: BorrowedFd<'_>) -> i32 {
+    of.as_raw_fd()
+}
+
+/// From now on reading and writing never wait.
+#[expect(unsafe_code, reason = "std can do this for sockets only")]
+pub fn set_nonblocking(of: BorrowedFd<'_>) -> io::Result<()> {
+    let mut on: libc::c_int = 1;
+    // SAFETY: FIONBIO reads one int, which lives on this stack.
+    let result = unsafe { libc::ioctl(of.as_raw_fd(), libc::FIONBIO, &raw mut on) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Sets an integer socket option.
 #[expect(unsafe_code, reason = "options that socket2 does not know")]
 pub fn set_option(socket: BorrowedFd<'_>, level: i32, option: i32, value: i32) -> io::Result<()> {

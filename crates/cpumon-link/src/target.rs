@@ -82,16 +82,26 @@ impl Target {
 impl FromStr for Target {
     type Err = ParseTargetError;
 
-    /// `ADDRESS`, `ADDRESS:PORT`, `[IPV6]`, `[IPV6]:PORT`, `HOST`, `HOST:PORT`; without a port it is 3001.
+    /// [`Target::parse`]; without a port it is 3001.
     fn from_str(text: &str) -> Result<Self, ParseTargetError> {
+        Self::parse(text, DEFAULT_PORT)
+    }
+}
+
+impl Target {
+    /// `ADDRESS`, `ADDRESS:PORT`, `[IPV6]`, `[IPV6]:PORT`, `HOST`, `HOST:PORT`.
+    ///
+    /// # Errors
+    /// The text is none of these.
+    pub fn parse(text: &str, default_port: u16) -> Result<Self, ParseTargetError> {
         let error = |reason| ParseTargetError { text: text.chars().take(80).collect(), reason };
         if text.is_empty() {
             return Err(error("it is empty"));
         }
         if let Ok(ip) = text.parse::<Ipv6Addr>() {
-            return Ok(Self::from_address(SocketAddr::new(ip.into(), DEFAULT_PORT)));
+            return Ok(Self::from_address(SocketAddr::new(ip.into(), default_port)));
         }
-        let (host, port) = split_port(text).map_err(error)?;
+        let (host, port) = split_port(text, default_port).map_err(error)?;
         if let Ok(ip) = host.parse::<IpAddr>() {
             return Ok(Self::from_address(SocketAddr::new(ip, port)));
         }
@@ -101,7 +111,7 @@ impl FromStr for Target {
 }
 
 /// Takes `[host]:port`, `[host]`, `host:port` and `host` apart.
-fn split_port(text: &str) -> Result<(&str, u16), &'static str> {
+fn split_port(text: &str, default_port: u16) -> Result<(&str, u16), &'static str> {
     let (host, port) = if let Some(rest) = text.strip_prefix('[') {
         let (host, rest) = rest.split_once(']').ok_or("the ] is missing")?;
         if host.split('%').next().is_none_or(|ip| ip.parse::<Ipv6Addr>().is_err()) {
@@ -121,7 +131,7 @@ fn split_port(text: &str) -> Result<(&str, u16), &'static str> {
             None => (text, None),
         }
     };
-    Ok((host, port.map_or(Ok(DEFAULT_PORT), parse_port)?))
+    Ok((host, port.map_or(Ok(default_port), parse_port)?))
 }
 
 fn parse_port(text: &str) -> Result<u16, &'static str> {

@@ -1,0 +1,278 @@
+//! [`Backlog`]: what an agent holds until a receiver has it on its disk. In: snapshots as frames. Out: numbered records, read
+//! from any full snapshot on. Why a trait: the same stream empties a spool on disk and, without one, [`RamBacklog`].
+
+use std::collections::VecDeque;
+
+use cpumon_wire::Datagrams;
+use cpumon_wire::spool::{self, Gap, GapReason};
+use cpumon_wire::stream::MAX_MESSAGE_BYTES;
+
+/// Room in a message for its head.
+const MAX_RECORD_BYTES: usize = MAX_MESSAGE_BYTES - 64;
+/// Snapshots from one full one to the next: reading can begin at a full one only, so memory is given back in such steps.
+const FULL_EVERY: u64 = 64;
+
+/// A record as it was read: its number and its bytes.
+pub type NumberedRecord = (u64, Vec<u8>);
+
+/// Snapshots that wait for a receiver. Numbers begin with 1 and only grow; those of snapshots that were lost are never used
+/// again.
+pub trait Backlog: Send {
+    /// Tells numberings apart: numbers mean something under one id only.
+    fn id(&self) -> [u8; 16];
+    /// The number of the next snapshot.
+    fn next(&self) -> u64;
+    /// Everything up to this number is on a receiver's disk; 0: nothing is.
+    fn acked(&self) -> u64;
+    /// The next snapshot must be a full one.
+    fn wants_full(&self) -> bool;
+    /// Takes a snapshot and gives it a number. What finds no room becomes a counted gap.
+    fn append(&mut self, is_full: bool, wall_ns: i64, frames: &Datagrams) -> u64;
+    /// Where a receiver that knows nothing must begin to read: the newest full snapshot up to `acked`, or what is oldest.
+    fn start(&self) -> u64;
+    /// Reads records from number `cursor` on, about `max_bytes` of them, gaps in their place; moves the cursor behind them.
+    fn read(&mut self, cursor: &mut u64, max_bytes: usize, out: &mut Vec<NumberedRecord>);
+    /// Everything up to this number may go.
+    fn ack(&mut self, number: u64);
+    /// Snapshots that are not acknowledged, and the bytes held.
+    fn waiting(&self) -> (u64, u64);
+    /// Snapshots that were lost here since the start.
+    fn lost(&self) -> u64;
+}
+
+struct Held {
+    number: u64,
+    is_full: bool,
+    wall_ns: i64,
+    bytes: Vec<u8>,
+}
+
+/// A backlog in memory, bounded in bytes; the oldest go first, counted. It dies with the process.
+pub struct RamBacklog {
+    id: [u8; 16],
+    max_bytes: usize,
+    bytes: usize,
+    held: VecDeque<Held>,
+    next: u64,
+    acked: u64,
+    last_full: u64,
+    /// The hole before the first of `held`.
+    hole: Option<Gap>,
+    lost: u64,
+}
+
+impl RamBacklog {
+    /// An empty one of at most about `max_bytes`; `id`: random.
+    #[must_use]
+    pub fn new(id: [u8; 16], max_bytes: usize) -> Self {
+        Self {
+            id,
+            max_bytes,
+            bytes: 0,
+            held: VecDeque::new(),
+            next: 1,
+            acked: 0,
+            last_full: 0,
+            hole: None,
+            lost: 0,
+        }
+    }
+
+    /// Gives up the oldest until there is room: up to the next full snapshot, or everything.
+    fn make_room(&mut self) {
+        while self.bytes > self.max_bytes {
+            self.lose_front(GapReason::Dropped);
+            while self.held.front().is_some_and(|held| !held.is_full) {
+                self.lose_front(GapReason::Dropped);
+            }
+        }
+    }
+
+    fn lose_front(&mut self, reason: GapReason) {
+        let Some(held) = self.held.pop_front() else { return };
+        self.bytes -= held.bytes.len();
+        // One that is acknowledged was only kept to begin with.
+        if held.number > self.acked {
+            self.lose(held.number, held.wall_ns, reason);
+        }
+        if let (Some(hole), Some(front)) = (&mut self.hole, self.held.front()) {
+            hole.end_wall_ns = front.wall_ns;
+        }
+    }
+
+    fn lose(&mut self, number: u64, wall_ns: i64, reason: GapReason) {
+        self.lost += 1;
+        let new = Gap { first: number, last: number, begin_wall_ns: wall_ns, end_wall_ns: wall_ns, reason };
+        let hole = self.hole.get_or_insert(new);
+        hole.last = number;
+        hole.end_wall_ns = wall_ns;
+        hole.reason = reason;
+    }
+
+    fn forget_acked(&mut self) {
+        let base = self.held.iter().rposition(|held| held.is_full && held.number <= self.acked).unwrap_or(0);
+        for held in self.held.drain(..base) {
+            self.bytes -= held.bytes.len();
+        }
+        self.hole = self.hole.filter(|hole| hole.last > self.acked);
+    }
+}
+
+impl Backlog for RamBacklog {
+    fn id(&self) -> [u8; 16] {
+        self.id
+    }
+
+    fn next(&self) -> u64 {
+        self.next
+    }
+
+    fn acked(&self) -> u64 {
+        self.acked
+    }
+
+    fn wants_full(&self) -> bool {
+        self.held.is_empty() || self.next >= self.last_full + FULL_EVERY
+    }
+
+    fn append(&mut self, is_full: bool, wall_ns: i64, frames: &Datagrams) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        let mut bytes = Vec::new();
+        let fits = spool::push_snapshot(&mut bytes, number, wall_ns, is_full, frames.as_slice())
+            && bytes.len() <= MAX_RECORD_BYTES;
+        if !fits || (self.held.is_empty() && !is_full) {
+            // What is held before it ends here: a hole stands at the front only.
+            while !self.held.is_empty() {
+                self.lose_front(GapReason::TooLarge);
+            }
+            self.lose(number, wall_ns, if fits { GapReason::Dropped } else { GapReason::TooLarge });
+            return number;
+        }
+        if is_full {
+            self.last_full = number;
+        }
+        self.bytes += bytes.len();
+        self.held.push_back(Held { number, is_full, wall_ns, bytes });
+        if let (Some(hole), 1) = (&mut self.hole, self.held.len()) {
+            hole.end_wall_ns = wall_ns;
+        }
+        self.make_room();
+        number
+    }
+
+    fn start(&self) -> u64 {
+        let base = self.held.iter().rev().find(|held| held.is_full && held.number <= self.acked);
+        let oldest = || self.held.front().map_or(self.next, |held| held.number);
+        let hole = || self.hole.map(|hole| hole.first);
+        base.map(|held| held.number).or_else(hole).unwrap_or_else(oldest)
+    }
+
+    fn read(&mut self, cursor: &mut u64, max_bytes: usize, out: &mut Vec<NumberedRecord>) {
+        if let Some(hole) = self.hole.filter(|hole| *cursor <= hole.last && hole.last > self.acked) {
+            let mut bytes = Vec::new();
+            spool::push_gap(&mut bytes, &Gap { first: hole.first.max(*cursor), ..hole });
+            out.push((hole.last, bytes));
+            *cursor = hole.last + 1;
+        }
+        let from = self.held.partition_point(|held| held.number < *cursor);
+        let mut bytes = 0;
+        for held in self.held.range(from..) {
+            if bytes > 0 && bytes + held.bytes.len() > max_bytes {
+                break;
+            }
+            bytes += held.bytes.len();
+            out.push((held.number, held.bytes.clone()));
+            *cursor = held.number + 1;
+        }
+    }
+
+    fn ack(&mut self, number: u64) {
+        self.acked = self.acked.max(number.min(self.next.saturating_sub(1)));
+        self.forget_acked();
+    }
+
+    fn waiting(&self) -> (u64, u64) {
+        let lost = self.hole.map_or(0, |hole| hole.count());
+        ((self.next - 1).saturating_sub(self.acked).saturating_sub(lost), self.bytes as u64)
+    }
+
+    fn lost(&self) -> u64 {
+        self.lost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_wire::spool::{Entry, decode_record};
+
+    use super::*;
+
+    fn from_start(backlog: &mut RamBacklog) -> Vec<String> {
+        let start = backlog.start();
+        entries(backlog, start)
+    }
+
+    fn entries(backlog: &mut RamBacklog, mut cursor: u64) -> Vec<String> {
+        let mut out = Vec::new();
+        backlog.read(&mut cursor, usize::MAX, &mut out);
+        out.iter()
+            .map(|(number, bytes)| match decode_record(bytes) {
+                Some(Entry::Snapshot(snapshot)) => {
+                    assert_eq!(snapshot.number, *number);
+                    format!("{number}{}", if snapshot.is_full { "F" } else { "" })
+                }
+                Some(Entry::Gap(gap)) => format!("gap {}-{}", gap.first, gap.last),
+                other => panic!("{other:?}"),
+            })
+            .collect()
+    }
+
+    /// Appends `count` snapshots of about 100 bytes, full where the backlog wants it.
+    fn append(backlog: &mut RamBacklog, count: u64) {
+        for _ in 0..count {
+            let frames = Datagrams::from(vec![vec![0; 64]]);
+            let is_full = backlog.wants_full();
+            let wall_ns = i64::try_from(backlog.next()).unwrap();
+            backlog.append(is_full, wall_ns, &frames);
+        }
+    }
+
+    #[test]
+    fn reading_begins_at_a_full_snapshot_and_acks_give_memory_back() {
+        let mut backlog = RamBacklog::new([1; 16], 1 << 20);
+        append(&mut backlog, 130);
+        assert_eq!((backlog.start(), backlog.waiting().0), (1, 130));
+        backlog.ack(70);
+        assert_eq!(backlog.start(), 65, "the newest full one up to what is acknowledged");
+        assert_eq!(entries(&mut backlog, 65)[0], "65F");
+        let bytes = backlog.waiting().1;
+        backlog.ack(129);
+        assert!(backlog.waiting().1 < bytes && backlog.waiting().0 == 1);
+        assert_eq!(from_start(&mut backlog), ["129F", "130"]);
+        backlog.ack(u64::MAX);
+        assert_eq!(backlog.acked(), 130, "nobody can acknowledge the future");
+    }
+
+    #[test]
+    fn without_room_the_oldest_go_and_are_counted() {
+        let mut backlog = RamBacklog::new([1; 16], 100 * 100);
+        append(&mut backlog, 200);
+        let read = from_start(&mut backlog);
+        assert_eq!(&read[..2], ["gap 1-128", "129F"]);
+        assert_eq!((backlog.lost(), backlog.waiting().0), (128, 72));
+        assert_eq!(entries(&mut backlog, 100)[0], "gap 100-128", "who has read up to 99 misses less");
+        backlog.ack(128);
+        assert_eq!(from_start(&mut backlog)[0], "129F");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_a_hole_behind_which_reading_begins_anew() {
+        let mut backlog = RamBacklog::new([1; 16], 500);
+        append(&mut backlog, 12);
+        assert_eq!(from_start(&mut backlog), ["gap 1-12"], "not one whole stretch fits");
+        append(&mut backlog, 2);
+        assert_eq!(from_start(&mut backlog), ["gap 1-12", "13F", "14"]);
+        assert_eq!((backlog.waiting().0, backlog.lost()), (2, 12));
+    }
+}

@@ -1,0 +1,75 @@
+//! From an address to a TLS connection. In: an address, TLS settings, a time limit. Out: a [`Pipe`] behind the handshake.
+
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
+
+use super::TlsError;
+use super::crypto::RECEIVER_NAME;
+use super::pipe::Pipe;
+
+/// How long connecting and the handshake may take.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// Connects; the handshake is done when this returns.
+pub(super) fn connect(address: &str, config: ClientConfig) -> Result<Pipe, TlsError> {
+    let failed = |source| TlsError::Connect { address: address.to_owned(), source };
+    let deadline = Instant::now() + LIMIT;
+    let mut last = std::io::Error::from(std::io::ErrorKind::AddrNotAvailable);
+    let mut socket = None;
+    for address in address.to_socket_addrs().map_err(failed)? {
+        match TcpStream::connect_timeout(&address, LIMIT / 2) {
+            Ok(connected) => {
+                socket = Some(connected);
+                break;
+            }
+            Err(error) => last = error,
+        }
+    }
+    let socket = socket.ok_or(last).map_err(failed)?;
+    let name = ServerName::try_from(RECEIVER_NAME)
+        .map_err(|error| TlsError::Crypto { operation: "name the receiver", reason: error.to_string() })?;
+    let tls = ClientConnection::new(Arc::new(config), name)?;
+    let mut pipe = Pipe::new(socket, tls.into())?;
+    shake_hands(&mut pipe, deadline)?;
+    Ok(pipe)
+}
+
+/// Works until the handshake is done.
+pub(super) fn shake_hands(pipe: &mut Pipe, deadline: Instant) -> Result<(), TlsError> {
+    pipe.pump(true)?;
+    while pipe.tls.is_handshaking() || pipe.tls.wants_write() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(TlsError::Silent { seconds: LIMIT.as_secs() });
+        }
+        pipe.wait(left, true, None)?;
+        pipe.pump(true)?;
+    }
+    Ok(())
+}
+
+/// Waits for the next message and gives it to `take`.
+pub(super) fn await_message<T>(
+    pipe: &mut Pipe,
+    deadline: Instant,
+    most: usize,
+    mut take: impl FnMut(&[u8]) -> Result<Option<T>, TlsError>,
+) -> Result<T, TlsError> {
+    loop {
+        while let Some(message) = pipe.next_message(most)? {
+            if let Some(taken) = take(message)? {
+                return Ok(taken);
+            }
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(TlsError::Silent { seconds: LIMIT.as_secs() });
+        }
+        pipe.wait(left, true, None)?;
+        pipe.pump(true)?;
+    }
+}

@@ -1,0 +1,112 @@
+//! What can go wrong with keys, certificates and connections, each with the object it happened to.
+
+use std::io;
+use std::path::PathBuf;
+
+use cpumon_wire::stream::{ByeReason, MessageError};
+
+/// See the module.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// A file of an identity could not be read or written.
+    #[error("cannot {operation} {}: {source}", path.display())]
+    File {
+        /// What was tried.
+        operation: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A file of an identity does not hold what it should.
+    #[error("{} is damaged: {reason}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is missing or wrong.
+        reason: String,
+    },
+    /// No identity for a receiver.
+    #[error(
+        "this device is not enrolled with {address} (looked in {}): `cpumon token` on the receiver prints the line to enter here",
+        dir.display()
+    )]
+    NotEnrolled {
+        /// The receiver's address.
+        address: String,
+        /// Where identities are kept.
+        dir: PathBuf,
+    },
+    /// A key or certificate could not be made or used.
+    #[error("cannot {operation}: {reason}")]
+    Crypto {
+        /// What was tried.
+        operation: &'static str,
+        /// Why not.
+        reason: String,
+    },
+    /// A token that cannot be one.
+    #[error("this is not a token: {0}")]
+    Token(&'static str),
+    /// A token that the receiver does not take.
+    #[error("the token {0}; `cpumon token` makes a new one")]
+    TokenRefused(&'static str),
+    /// A host that is not enrolled.
+    #[error("{0}: no enrolled host has this name or id")]
+    UnknownHost(String),
+    /// Two enrolled hosts have the name.
+    #[error("{0}: several enrolled hosts have this name; give the id")]
+    AmbiguousHost(String),
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Bind {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// No connection.
+    #[error("cannot connect to {address}: {source}")]
+    Connect {
+        /// The receiver's address.
+        address: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The connection broke.
+    #[error("the connection broke: {0}")]
+    Io(#[from] io::Error),
+    /// TLS refuses the other side, or the other side refuses us.
+    #[error("TLS: {0}")]
+    Tls(#[from] rustls::Error),
+    /// The other side says what makes no sense.
+    #[error("unexpected words: {0}")]
+    Message(#[from] MessageError),
+    /// The other side says something at the wrong time.
+    #[error("{0}")]
+    Protocol(&'static str),
+    /// The receiver ends the connection.
+    #[error("the receiver says: {text}")]
+    Bye {
+        /// Why.
+        reason: ByeReason,
+        /// In its words.
+        text: String,
+    },
+    /// The other side is silent.
+    #[error("no answer within {seconds} s")]
+    Silent {
+        /// How long was waited.
+        seconds: u64,
+    },
+    /// A thread could not be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+}
+
+impl TlsError {
+    pub(super) fn crypto(operation: &'static str) -> impl Fn(rcgen::Error) -> Self {
+        move |error| Self::Crypto { operation, reason: error.to_string() }
+    }
+}

@@ -1,0 +1,89 @@
+//! Files that nobody else may read. In: bytes. Out: files of mode 0600 in directories of mode 0700, whole or not at all.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::TlsError;
+
+/// Longest file that is read, bytes.
+const MAX_BYTES: u64 = 64 << 10;
+
+pub(super) fn failed(operation: &'static str, path: &Path) -> impl Fn(std::io::Error) -> TlsError {
+    let path = path.to_owned();
+    move |source| TlsError::File { operation, path: path.clone(), source }
+}
+
+/// Makes a directory and those above it.
+pub(super) fn make_dir(dir: &Path) -> Result<(), TlsError> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed("create", dir))
+}
+
+/// Writes a file that replaces what was there, or, with `is_new`, that must not be there yet (false: it was).
+pub(super) fn write(path: &Path, bytes: &[u8], is_new: bool) -> Result<bool, TlsError> {
+    let suffix = hex(&super::random::<8>()?);
+    let temporary: PathBuf = path.with_extension(format!("tmp-{suffix}"));
+    let written = write_then_name(path, &temporary, bytes, is_new);
+    if !matches!(written, Ok(true)) || is_new {
+        // It has another name now, or none is wanted; a file that is left over harms nobody.
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
+fn write_then_name(path: &Path, temporary: &Path, bytes: &[u8], is_new: bool) -> Result<bool, TlsError> {
+    let write = || -> std::io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    };
+    write().map_err(failed("write", temporary))?;
+    if is_new {
+        match fs::hard_link(temporary, path) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(false),
+            named => named.map_err(failed("create", path))?,
+        }
+    } else {
+        fs::rename(temporary, path).map_err(failed("replace", path))?;
+    }
+    if let Some(dir) = path.parent().and_then(|dir| File::open(dir).ok()) {
+        dir.sync_all().map_err(failed("write", path))?;
+    }
+    Ok(true)
+}
+
+/// Reads a file; `None` if there is none.
+pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, TlsError> {
+    use std::io::Read;
+    let file = match File::open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(failed("open", path))?,
+    };
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(failed("read", path))?;
+    Ok(Some(bytes))
+}
+
+/// The value of `name: value` in a text of such lines.
+pub(super) fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+}
+
+/// Bytes as hexadecimal digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or('0');
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+/// The way back.
+pub(super) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    if text.len() != 2 * N || !text.is_ascii() {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    Some(bytes)
+}

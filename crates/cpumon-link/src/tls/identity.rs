@@ -1,0 +1,181 @@
+//! [`DeviceIdentity`]: a device's key and certificate for one receiver. In: a state directory. Out: files of mode 0600, and
+//! the TLS settings made of them. The key is made here and never leaves the device.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rcgen::{CertificateParams, DistinguishedName, KeyPair};
+use rustls::ClientConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use super::crypto::{Pinned, provider};
+use super::files::{self, field, hex, unhex};
+use super::{TlsError, Token};
+
+/// A key that was made, and the request to sign it.
+pub(super) struct NewKey {
+    pub(super) key_pem: String,
+    pub(super) request_der: Vec<u8>,
+}
+
+impl NewKey {
+    pub(super) fn make() -> Result<Self, TlsError> {
+        let key = KeyPair::generate().map_err(TlsError::crypto("make a key"))?;
+        let mut params = CertificateParams::default();
+        params.distinguished_name = DistinguishedName::new();
+        let request =
+            params.serialize_request(&key).map_err(TlsError::crypto("make a certificate request"))?;
+        Ok(Self { key_pem: key.serialize_pem(), request_der: request.der().to_vec() })
+    }
+}
+
+/// See the module.
+#[derive(Clone)]
+pub struct DeviceIdentity {
+    path: PathBuf,
+    address: String,
+    pin: [u8; 32],
+    key_pem: String,
+    certificate: CertificateDer<'static>,
+}
+
+impl std::fmt::Debug for DeviceIdentity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DeviceIdentity")
+            .field("path", &self.path)
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+impl DeviceIdentity {
+    /// Keeps a new identity; one for the same address is replaced.
+    pub(super) fn create(
+        dir: &Path,
+        address: &str,
+        token: &Token,
+        key: NewKey,
+        certificate: &[u8],
+    ) -> Result<Self, TlsError> {
+        let safe = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-') { c } else { '_' };
+        let name: String = address.chars().map(safe).collect();
+        let identity = Self {
+            path: dir.join(format!("{name}.identity")),
+            address: address.to_owned(),
+            pin: token.pin,
+            key_pem: key.key_pem,
+            certificate: CertificateDer::from(certificate.to_vec()),
+        };
+        files::make_dir(dir)?;
+        identity.save()?;
+        Ok(identity)
+    }
+
+    /// The identity for the receiver at `address`: the one that was enrolled there, or else the only one there is (a receiver
+    /// may move; its key tells that it is the same).
+    ///
+    /// # Errors
+    /// There is none, or it is damaged.
+    pub fn find(dir: &Path, address: &str) -> Result<Self, TlsError> {
+        let mut all = Self::load_all(dir)?;
+        let at = all.iter().position(|identity| identity.address == address);
+        match (at, all.len()) {
+            (Some(at), _) => Ok(all.swap_remove(at)),
+            (None, 1) => Ok(all.swap_remove(0)),
+            _ => Err(TlsError::NotEnrolled { address: address.to_owned(), dir: dir.to_owned() }),
+        }
+    }
+
+    fn load_all(dir: &Path) -> Result<Vec<Self>, TlsError> {
+        let entries = match std::fs::read_dir(dir) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(files::failed("read", dir))?,
+        };
+        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        let is_identity = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "identity");
+        paths.filter(is_identity).map(|path| Self::load(&path)).collect()
+    }
+
+    fn load(path: &Path) -> Result<Self, TlsError> {
+        let damaged = |reason: &str| TlsError::Damaged { path: path.to_owned(), reason: reason.to_owned() };
+        let bytes = files::read(path)?.ok_or_else(|| damaged("it has gone"))?;
+        let text = std::str::from_utf8(&bytes).map_err(|_| damaged("it is no text"))?;
+        let key_at = text.find("-----BEGIN PRIVATE KEY").ok_or_else(|| damaged("it has no key"))?;
+        let (head, rest) = text.split_at(key_at);
+        let certificate_at =
+            rest.find("-----BEGIN CERTIFICATE").ok_or_else(|| damaged("it has no certificate"))?;
+        let (key_pem, certificate) = rest.split_at(certificate_at);
+        Ok(Self {
+            path: path.to_owned(),
+            address: field(head, "receiver").ok_or_else(|| damaged("it names no receiver"))?.to_owned(),
+            pin: field(head, "pin").and_then(unhex).ok_or_else(|| damaged("it has no pin"))?,
+            key_pem: key_pem.to_owned(),
+            certificate: CertificateDer::from_pem_slice(certificate.as_bytes())
+                .map_err(|error| damaged(&format!("its certificate cannot be read: {error:?}")))?,
+        })
+    }
+
+    fn save(&self) -> Result<(), TlsError> {
+        let certificate = pem("CERTIFICATE", &self.certificate);
+        let text = format!(
+            "receiver: {}\npin: {}\n{}\n{certificate}",
+            self.address,
+            hex(&self.pin),
+            self.key_pem.trim_end()
+        );
+        files::write(&self.path, text.as_bytes(), false).map(|_| ())
+    }
+
+    /// Keeps a new key and its certificate in place of the old ones.
+    pub(super) fn renew(&mut self, key: NewKey, certificate: &[u8]) -> Result<(), TlsError> {
+        let certificate = CertificateDer::from(certificate.to_vec());
+        let renewed = Self { key_pem: key.key_pem, certificate, ..self.clone() };
+        // Only what can be used replaces what is in use.
+        renewed.client_config()?;
+        renewed.save()?;
+        *self = renewed;
+        Ok(())
+    }
+
+    /// How to connect with it.
+    pub(super) fn client_config(&self) -> Result<ClientConfig, TlsError> {
+        let damaged = |reason: String| TlsError::Damaged { path: self.path.clone(), reason };
+        let key = PrivateKeyDer::from_pem_slice(self.key_pem.as_bytes())
+            .map_err(|error| damaged(format!("its key cannot be read: {error:?}")))?;
+        let mut config =
+            pinned_builder(self.pin)?.with_client_auth_cert(vec![self.certificate.clone()], key)?;
+        config.alpn_protocols = vec![cpumon_wire::stream::ALPN_STREAM.to_vec()];
+        Ok(config)
+    }
+
+    #[cfg(test)]
+    pub(super) fn key_for_test(&self) -> String {
+        self.key_pem.trim_end().to_owned()
+    }
+
+    /// Where the receiver was when it enrolled this device, and the file.
+    #[must_use]
+    pub fn place(&self) -> (&str, &Path) {
+        (&self.address, &self.path)
+    }
+}
+
+/// TLS 1.3, the receiver under this pin.
+pub(super) fn pinned_builder(
+    pin: [u8; 32],
+) -> Result<rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert>, TlsError> {
+    Ok(ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Pinned::new(pin))))
+}
+
+/// DER as PEM.
+pub(super) fn pem(label: &str, der: &[u8]) -> String {
+    use base64::Engine;
+    let coded = base64::engine::general_purpose::STANDARD.encode(der);
+    let lines: Vec<&str> =
+        coded.as_bytes().chunks(64).filter_map(|line| std::str::from_utf8(line).ok()).collect();
+    format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
+}

@@ -1,0 +1,189 @@
+//! What strangers and devices may cost. In: addresses and bytes. Out: yes or no, counted. Every table is bounded.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Limits of a [`StreamServer`](super::StreamServer).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ServerLimits {
+    /// Connections of devices at one time.
+    pub max_devices: usize,
+    /// Connections at one time that have not shown a certificate yet.
+    pub max_strangers: usize,
+    /// Handshakes a second, all sources together.
+    pub handshakes_per_second: u32,
+    /// Handshakes a second of one source address.
+    pub handshakes_per_second_of_source: u32,
+    /// How long the handshake and the first message may take.
+    pub handshake_time: Duration,
+    /// A connection that is silent for so long is closed.
+    pub silence: Duration,
+    /// Bytes a second that one device may send, averaged over some seconds; more waits in its own socket.
+    pub bytes_per_second: u64,
+    /// Bytes of records of one device that may be under way.
+    pub window_bytes: u32,
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        Self {
+            max_devices: 1024,
+            max_strangers: 64,
+            handshakes_per_second: 100,
+            handshakes_per_second_of_source: 10,
+            handshake_time: Duration::from_secs(5),
+            silence: Duration::from_secs(30),
+            bytes_per_second: 16 << 20,
+            window_bytes: 1 << 20,
+        }
+    }
+}
+
+/// Sources whose refusals are remembered.
+const MAX_SOURCES: usize = 1024;
+
+/// What was refused from one source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceRefusals {
+    /// Its address.
+    pub source: IpAddr,
+    /// How often.
+    pub count: u64,
+    /// Why the last time.
+    pub reason: String,
+}
+
+/// Counts of a server since it was started.
+#[derive(Debug, Default)]
+pub struct ServerStats {
+    /// Connections of devices now.
+    pub devices: AtomicU64,
+    /// Connections that were accepted.
+    pub accepted: AtomicU64,
+    /// Connections refused before the handshake: too many, or too fast.
+    pub refused_early: AtomicU64,
+    /// Handshakes that failed: no TLS, another version, a certificate that is not ours or has expired, too slow.
+    pub handshakes_failed: AtomicU64,
+    /// Devices refused because they are not enrolled any more.
+    pub refused_devices: AtomicU64,
+    /// Connections ended because of what the device sent.
+    pub protocol_errors: AtomicU64,
+    /// Devices that were enrolled.
+    pub enrolled: AtomicU64,
+    /// Tokens that were refused.
+    pub refused_tokens: AtomicU64,
+    /// Certificates that were renewed.
+    pub renewed: AtomicU64,
+    /// Bytes of messages that came in.
+    pub bytes: AtomicU64,
+    sources: Mutex<HashMap<IpAddr, SourceRefusals>>,
+    others: AtomicU64,
+}
+
+impl ServerStats {
+    pub(super) fn refuse(&self, counter: &AtomicU64, source: IpAddr, reason: String) {
+        counter.fetch_add(1, Ordering::Relaxed);
+        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        if sources.len() >= MAX_SOURCES && !sources.contains_key(&source) {
+            self.others.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let entry =
+            sources.entry(source).or_insert(SourceRefusals { source, count: 0, reason: String::new() });
+        entry.count += 1;
+        entry.reason = reason;
+    }
+
+    /// Sources of refused connections, most first, at most `most`; and the number of refusals of all others.
+    #[must_use]
+    pub fn refusals(&self, most: usize) -> (Vec<SourceRefusals>, u64) {
+        let mut all: Vec<SourceRefusals> =
+            self.sources.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        all.sort_by_key(|one| (std::cmp::Reverse(one.count), one.source));
+        let rest: u64 = all.iter().skip(most).map(|one| one.count).sum();
+        all.truncate(most);
+        (all, rest + self.others.load(Ordering::Relaxed))
+    }
+}
+
+/// So many a second, and as many at once.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Bucket {
+    rate: f64,
+    room: f64,
+    left: f64,
+    at: Instant,
+}
+
+impl Bucket {
+    pub(super) fn new(rate: f64, room: f64) -> Self {
+        Self { rate, room, left: room, at: Instant::now() }
+    }
+
+    fn refill(&mut self) {
+        let now = Instant::now();
+        self.left = (self.left + now.duration_since(self.at).as_secs_f64() * self.rate).min(self.room);
+        self.at = now;
+    }
+
+    /// Takes one; false if none is left.
+    pub(super) fn take(&mut self) -> bool {
+        self.refill();
+        let has = self.left >= 1.0;
+        if has {
+            self.left -= 1.0;
+        }
+        has
+    }
+
+    /// Takes what was used already; the debt is waited for.
+    pub(super) fn spend(&mut self, amount: u64) {
+        self.refill();
+        self.left -= amount as f64;
+    }
+
+    /// No debt.
+    pub(super) fn has_left(&mut self) -> bool {
+        self.refill();
+        self.left > 0.0
+    }
+}
+
+/// Who may try a handshake now.
+#[derive(Debug)]
+pub(super) struct Gate {
+    all: Bucket,
+    of_source: u32,
+    sources: HashMap<IpAddr, Bucket>,
+}
+
+impl Gate {
+    pub(super) fn new(limits: &ServerLimits) -> Self {
+        let rate = f64::from(limits.handshakes_per_second);
+        Self {
+            all: Bucket::new(rate, rate),
+            of_source: limits.handshakes_per_second_of_source,
+            sources: HashMap::new(),
+        }
+    }
+
+    /// Counts a try of `source`; false: too many.
+    pub(super) fn lets_in(&mut self, source: IpAddr) -> bool {
+        if self.sources.len() >= MAX_SOURCES && !self.sources.contains_key(&source) {
+            // Who is at rest need not be remembered.
+            self.sources.retain(|_, bucket| {
+                bucket.refill();
+                bucket.left < bucket.room
+            });
+            if self.sources.len() >= MAX_SOURCES {
+                return false;
+            }
+        }
+        let rate = f64::from(self.of_source);
+        let bucket = self.sources.entry(source).or_insert_with(|| Bucket::new(rate, 2.0 * rate));
+        bucket.take() && self.all.take()
+    }
+}

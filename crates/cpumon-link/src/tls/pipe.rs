@@ -1,0 +1,169 @@
+//! [`Pipe`]: a TLS connection over a socket that never blocks. In: bytes to send. Out: messages that arrived. Why: one thread
+//! reads, writes and keeps its deadlines, on either side.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+use cpumon_wire::stream::Message;
+use rustls::Connection;
+
+use super::TlsError;
+use crate::sys;
+
+/// Bytes taken from the socket before others have their turn.
+const READ_AT_ONCE: usize = 256 << 10;
+/// Bytes given to TLS at once: whatever is more important than the rest can still overtake it.
+const WRITE_AT_ONCE: usize = 16 << 10;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Pipe {
+    socket: TcpStream,
+    pub(super) tls: Connection,
+    inbox: Vec<u8>,
+    /// Bytes of the inbox that were read as messages.
+    taken: usize,
+    /// What is to be sent.
+    pub(super) outbox: Vec<u8>,
+    /// The other side will send nothing more.
+    has_ended: bool,
+    /// Bytes that came in, of messages.
+    pub(super) received_bytes: u64,
+    /// Bytes that went out on the wire, with everything that TLS adds.
+    pub(super) wire_bytes: u64,
+}
+
+impl Pipe {
+    pub(super) fn new(socket: TcpStream, tls: Connection) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        socket.set_nodelay(true)?;
+        Ok(Self {
+            socket,
+            tls,
+            inbox: Vec::new(),
+            taken: 0,
+            outbox: Vec::new(),
+            has_ended: false,
+            received_bytes: 0,
+            wire_bytes: 0,
+        })
+    }
+
+    /// Waits until the socket can do something, `wake` can be read, or `timeout` has passed. Without `reads` only for
+    /// writing.
+    pub(super) fn wait(
+        &self,
+        timeout: Duration,
+        reads: bool,
+        wake: Option<BorrowedFd<'_>>,
+    ) -> io::Result<()> {
+        let wants_write = self.tls.wants_write() || !self.outbox.is_empty();
+        let events = if reads { libc::POLLIN } else { 0 } | if wants_write { libc::POLLOUT } else { 0 };
+        let mut polls = [
+            libc::pollfd { fd: self.socket.as_raw_fd(), events, revents: 0 },
+            libc::pollfd { fd: wake.map_or(-1, |wake| wake.as_raw_fd()), events: libc::POLLIN, revents: 0 },
+        ];
+        match sys::wait(&mut polls, timeout) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            waited => waited.map(|_| ()),
+        }
+    }
+
+    /// Reads what is there and writes what the socket takes.
+    pub(super) fn pump(&mut self, reads: bool) -> Result<(), TlsError> {
+        if reads {
+            self.read()?;
+        }
+        self.write()?;
+        if self.has_ended && !self.has_message_bytes() {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+        Ok(())
+    }
+
+    fn read(&mut self) -> Result<(), TlsError> {
+        let mut bytes = 0;
+        while bytes < READ_AT_ONCE && !self.has_ended {
+            match self.tls.read_tls(&mut self.socket) {
+                Ok(0) => self.has_ended = true,
+                Ok(count) => bytes += count,
+                Err(error) if is_later(&error) => break,
+                Err(error) => return Err(error.into()),
+            }
+            let state = match self.tls.process_new_packets() {
+                Ok(state) => state,
+                Err(error) => {
+                    // Tells the other side why, if it still listens.
+                    let _ = self.tls.write_tls(&mut self.socket);
+                    return Err(error.into());
+                }
+            };
+            self.has_ended |= state.peer_has_closed();
+            let plain = state.plaintext_bytes_to_read();
+            if plain > 0 {
+                let from = self.inbox.len();
+                self.inbox.resize(from + plain, 0);
+                let read = self.tls.reader().read(&mut self.inbox[from..])?;
+                self.inbox.truncate(from + read);
+                self.received_bytes += read as u64;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<(), TlsError> {
+        loop {
+            while self.tls.wants_write() {
+                match self.tls.write_tls(&mut self.socket) {
+                    Ok(count) => self.wire_bytes += count as u64,
+                    Err(error) if is_later(&error) => return Ok(()),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            if self.outbox.is_empty() || self.tls.is_handshaking() {
+                return Ok(());
+            }
+            let count = self.outbox.len().min(WRITE_AT_ONCE);
+            self.tls.writer().write_all(&self.outbox[..count])?;
+            self.outbox.drain(..count);
+        }
+    }
+
+    fn has_message_bytes(&self) -> bool {
+        self.inbox.len() > self.taken + 4
+    }
+
+    /// The next whole message, if there is one; no longer than `most`.
+    pub(super) fn next_message(&mut self, most: usize) -> Result<Option<&[u8]>, TlsError> {
+        let rest = self.inbox.get(self.taken..).unwrap_or_default();
+        match Message::length(rest, most)? {
+            Some(length) => {
+                let begin = self.taken;
+                self.taken += length;
+                Ok(self.inbox.get(begin..begin + length))
+            }
+            None if self.has_ended => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+            None => {
+                self.inbox.drain(..self.taken);
+                self.taken = 0;
+                if self.inbox.is_empty() {
+                    self.inbox.shrink_to(READ_AT_ONCE);
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// Says goodbye as far as the socket takes it at once.
+    pub(super) fn close(&mut self) {
+        self.tls.send_close_notify();
+        // The connection ends either way.
+        let _ = self.write();
+    }
+}
+
+fn is_later(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

@@ -1,0 +1,457 @@
+//! [`StreamServer`]: a receiver's listener. In: connections of anybody. Out: a [`Session`] for each enrolled device, whose
+//! records it is given and whose acknowledgements it sends. A thread a connection; what strangers cost is bounded.
+
+use std::collections::HashMap;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use cpumon_wire::stream::{
+    ALPN_ENROL, ALPN_STREAM, ByeReason, LaneKind, MAX_MESSAGE_BYTES, MAX_SMALL_MESSAGE_BYTES, Message,
+    VERSION,
+};
+use rustls::{ServerConfig, ServerConnection};
+
+use super::connect::{await_message, shake_hands};
+use super::crypto::key_hash;
+use super::limits::{Bucket, Gate, ServerLimits, ServerStats};
+use super::pipe::Pipe;
+use super::{Authority, TlsError};
+use crate::sys;
+
+const STACK_BYTES: usize = 1 << 20;
+/// How often an idle thread looks whether it is to end, or its device was revoked.
+const LOOK: Duration = Duration::from_millis(250);
+/// How often a session with work of its own is called.
+const WORK: Duration = Duration::from_millis(25);
+/// How long a goodbye may take.
+const GOODBYE: Duration = Duration::from_millis(250);
+/// So much time's worth of bytes may come at once.
+const BURST_S: f64 = 4.0;
+
+/// Why a device's connection is ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// For the program.
+    pub reason: ByeReason,
+    /// For people.
+    pub text: String,
+}
+
+/// A device that showed its certificate.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// The machine that was enrolled: its records may speak for no other.
+    pub host: [u8; 16],
+    /// Its name when it was enrolled.
+    pub name: String,
+    /// Where it connects from.
+    pub address: SocketAddr,
+    /// Its program and version, as it says.
+    pub agent: String,
+}
+
+/// Makes sessions.
+pub trait Handler: Send + Sync {
+    /// A device has connected.
+    fn open(&self, peer: &Peer) -> Box<dyn Session>;
+}
+
+/// What a receiver does with one connection. Dropped when it ends.
+pub trait Session {
+    /// A lane begins.
+    ///
+    /// # Errors
+    /// It makes no sense: the connection ends.
+    fn begin(&mut self, lane: u32, kind: LaneKind) -> Result<(), Refusal>;
+    /// A record arrived.
+    ///
+    /// # Errors
+    /// As above.
+    fn record(&mut self, lane: u32, record: &[u8]) -> Result<(), Refusal>;
+    /// Called often. True: there is work of its own, call again soon.
+    ///
+    /// # Errors
+    /// The connection should end.
+    fn work(&mut self, acks: &mut Acks<'_>) -> Result<bool, Refusal>;
+}
+
+/// Where a session puts its acknowledgements.
+#[derive(Debug)]
+pub struct Acks<'a> {
+    out: &'a mut Vec<u8>,
+}
+
+impl Acks<'_> {
+    /// See [`Message::Ack`].
+    pub fn ack(&mut self, lane: u32, received: u64, committed: u64) {
+        Message::Ack { lane, received, committed }.push(self.out);
+    }
+}
+
+/// What all threads share.
+struct Shared {
+    config: Arc<ServerConfig>,
+    authority: Arc<Authority>,
+    handler: Arc<dyn Handler>,
+    limits: ServerLimits,
+    stats: Arc<ServerStats>,
+    stop: Arc<AtomicBool>,
+    strangers: AtomicUsize,
+    serial: AtomicU64,
+    /// The newest connection of each device.
+    newest: Mutex<HashMap<[u8; 16], u64>>,
+}
+
+/// See the module.
+pub struct StreamServer {
+    listener: TcpListener,
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+impl StreamServer {
+    /// Listens. Nobody is let in before [`StreamServer::run`].
+    ///
+    /// # Errors
+    /// The address cannot be listened on, or the identity cannot be used.
+    pub fn bind(
+        address: SocketAddr,
+        authority: Arc<Authority>,
+        handler: Arc<dyn Handler>,
+        limits: ServerLimits,
+    ) -> Result<Self, TlsError> {
+        let config = Arc::new(authority.server_config()?);
+        let bind = || {
+            let listener = TcpListener::bind(address)?;
+            listener.set_nonblocking(true)?;
+            let address = listener.local_addr()?;
+            Ok((listener, address))
+        };
+        let (listener, address) = bind().map_err(|source| TlsError::Bind { address, source })?;
+        let shared = Arc::new(Shared {
+            config,
+            authority,
+            handler,
+            limits,
+            stats: Arc::default(),
+            stop: Arc::default(),
+            strangers: AtomicUsize::new(0),
+            serial: AtomicU64::new(0),
+            newest: Mutex::default(),
+        });
+        Ok(Self { listener, address, shared })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its counts.
+    #[must_use]
+    pub fn stats(&self) -> Arc<ServerStats> {
+        Arc::clone(&self.shared.stats)
+    }
+
+    /// Lets devices in until `stop` is set, then says goodbye to all.
+    ///
+    /// # Errors
+    /// Waiting for connections fails for good.
+    pub fn run(&self, stop: &AtomicBool) -> Result<(), TlsError> {
+        let mut threads: Vec<JoinHandle<()>> = Vec::new();
+        let mut gate = Gate::new(&self.shared.limits);
+        while !stop.load(Ordering::Relaxed) {
+            let listener = libc::pollfd { fd: self.listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            // A signal only means another look at `stop`.
+            let _ = sys::wait(&mut [listener], LOOK);
+            while let Ok((socket, address)) = self.listener.accept() {
+                self.shared.stats.accepted.fetch_add(1, Ordering::Relaxed);
+                if let Some(thread) = self.admit(socket, address, &mut gate) {
+                    threads.push(thread);
+                }
+            }
+            threads.retain(|thread| !thread.is_finished());
+        }
+        self.shared.stop.store(true, Ordering::Relaxed);
+        for thread in threads {
+            if thread.join().is_err() {
+                log::error!("a connection's thread ended by a panic");
+            }
+        }
+        Ok(())
+    }
+
+    fn admit(&self, socket: TcpStream, address: SocketAddr, gate: &mut Gate) -> Option<JoinHandle<()>> {
+        let (shared, source) = (Arc::clone(&self.shared), address.ip().to_canonical());
+        let is_full = shared.strangers.load(Ordering::Relaxed) >= shared.limits.max_strangers;
+        if is_full || !gate.lets_in(source) {
+            let reason = if is_full { "too many strangers at once" } else { "too many handshakes a second" };
+            shared.stats.refuse(&shared.stats.refused_early, source, reason.to_owned());
+            return None;
+        }
+        shared.strangers.fetch_add(1, Ordering::Relaxed);
+        let stranger = Counted(Arc::clone(&self.shared));
+        let work = move || {
+            let stranger = stranger;
+            shared.serve(socket, address, stranger);
+        };
+        let thread =
+            std::thread::Builder::new().name("device".to_owned()).stack_size(STACK_BYTES).spawn(work);
+        thread.inspect_err(|error| log::warn!("cannot start a thread for {address}: {error}")).ok()
+    }
+}
+
+/// A connection without a certificate is counted as long as this lives.
+struct Counted(Arc<Shared>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.strangers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// How a connection ended.
+enum End {
+    /// The device closed it, or the network did.
+    Gone,
+    /// This side ended it.
+    Bye(Refusal),
+}
+
+impl From<TlsError> for End {
+    fn from(error: TlsError) -> Self {
+        match error {
+            TlsError::Message(_) | TlsError::Protocol(_) => {
+                Self::Bye(Refusal { reason: ByeReason::Protocol, text: error.to_string() })
+            }
+            _ => Self::Gone,
+        }
+    }
+}
+
+fn bye(reason: ByeReason, text: &str) -> End {
+    End::Bye(Refusal { reason, text: text.to_owned() })
+}
+
+impl Shared {
+    fn serve(self: Arc<Self>, socket: TcpStream, address: SocketAddr, stranger: Counted) {
+        let (source, deadline) = (address.ip().to_canonical(), Instant::now() + self.limits.handshake_time);
+        let hello = ServerConnection::new(Arc::clone(&self.config))
+            .map_err(TlsError::from)
+            .and_then(|tls| Ok(Pipe::new(socket, tls.into())?))
+            .and_then(|mut pipe| shake_hands(&mut pipe, deadline).map(|()| pipe));
+        let mut pipe = match hello {
+            Ok(pipe) => pipe,
+            Err(error) => {
+                self.stats.refuse(&self.stats.handshakes_failed, source, error.to_string());
+                return;
+            }
+        };
+        let end = match pipe.tls.alpn_protocol() {
+            Some(ALPN_ENROL) => {
+                self.enroll(&mut pipe, deadline).map_err(|refusal| (refusal, &self.stats.refused_tokens))
+            }
+            Some(ALPN_STREAM) => match self.greet(&mut pipe, address, deadline) {
+                Ok((peer, key)) => {
+                    drop(stranger);
+                    self.attend(&mut pipe, &peer, &key).map_err(|end| (end, &self.stats.protocol_errors))
+                }
+                Err(end) => Err((end, &self.stats.refused_devices)),
+            },
+            _ => Err((
+                bye(ByeReason::Protocol, "it names no protocol that is spoken here"),
+                &self.stats.protocol_errors,
+            )),
+        };
+        if let Err((End::Bye(refusal), counter)) = end {
+            let is_fault =
+                !matches!(refusal.reason, ByeReason::Stopping | ByeReason::Resume | ByeReason::Replaced);
+            if is_fault {
+                self.stats.refuse(counter, source, refusal.text.clone());
+            }
+            say_goodbye(&mut pipe, &refusal);
+        }
+        pipe.close();
+    }
+
+    /// Somebody with a token, perhaps.
+    fn enroll(&self, pipe: &mut Pipe, deadline: Instant) -> Result<(), End> {
+        let certificate = await_message(pipe, deadline, MAX_SMALL_MESSAGE_BYTES, |bytes| {
+            let Some(Message::Enrol { secret, host, name, request }) = Message::decode(bytes)? else {
+                return Err(TlsError::Protocol("expected a token"));
+            };
+            self.authority.enroll(&secret, host, name, request).map(Some)
+        });
+        match certificate {
+            Ok(der) => {
+                self.stats.enrolled.fetch_add(1, Ordering::Relaxed);
+                Message::Certificate { der: &der }.push(&mut pipe.outbox);
+                flush(pipe);
+                Ok(())
+            }
+            Err(error @ (TlsError::TokenRefused(_) | TlsError::Crypto { .. })) => {
+                Err(bye(ByeReason::Token, &error.to_string()))
+            }
+            Err(error @ TlsError::File { .. }) => {
+                log::warn!("cannot enrol: {error}");
+                Err(bye(ByeReason::Busy, "the receiver cannot keep the enrolment"))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Who is it, and is it still let in?
+    fn greet(
+        &self,
+        pipe: &mut Pipe,
+        address: SocketAddr,
+        deadline: Instant,
+    ) -> Result<(Peer, [u8; 32]), End> {
+        let no_certificate = || bye(ByeReason::Protocol, "it shows no certificate");
+        let certificate =
+            pipe.tls.peer_certificates().and_then(|chain| chain.first()).ok_or_else(no_certificate)?;
+        let key = key_hash(certificate)?;
+        let known = self.enrolled(&key)?;
+        let (host, agent) = await_message(pipe, deadline, MAX_SMALL_MESSAGE_BYTES, |bytes| {
+            let Some(Message::Hello { host, agent, .. }) = Message::decode(bytes)? else {
+                return Err(TlsError::Protocol("expected a hello"));
+            };
+            Ok(Some((host, agent.to_owned())))
+        })?;
+        if host != known.host {
+            return Err(bye(ByeReason::Protocol, "it says that it is another host than the one enrolled"));
+        }
+        if self.stats.devices.load(Ordering::Relaxed) >= self.limits.max_devices as u64 {
+            return Err(bye(ByeReason::Busy, "too many devices are connected"));
+        }
+        if let Err(error) = self.authority.registry().settle_key(host, &key) {
+            log::warn!("cannot forget the old key of {}: {error}", known.name);
+        }
+        Message::Welcome {
+            version: VERSION,
+            window_bytes: self.limits.window_bytes,
+            is_renewal_due: known.is_renewal_due(),
+        }
+        .push(&mut pipe.outbox);
+        Ok((Peer { host, name: known.name, address, agent }, key))
+    }
+
+    fn enrolled(&self, key: &[u8; 32]) -> Result<super::EnrolledHost, End> {
+        let known = self.authority.registry().find_key(key).map_err(|error| {
+            log::warn!("cannot read who is enrolled, so nobody is let in: {error}");
+            bye(ByeReason::Busy, "the receiver cannot read who is enrolled")
+        })?;
+        known.ok_or_else(|| bye(ByeReason::Revoked, "this device was revoked, or enrolled again elsewhere"))
+    }
+
+    /// A device's connection, to its end.
+    fn attend(&self, pipe: &mut Pipe, peer: &Peer, key: &[u8; 32]) -> Result<(), End> {
+        /// A connected device, counted.
+        struct Connected<'a>(&'a ServerStats);
+        impl Drop for Connected<'_> {
+            fn drop(&mut self) {
+                self.0.devices.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        self.stats.devices.fetch_add(1, Ordering::Relaxed);
+        let _connected = Connected(&self.stats);
+        let serial = self.serial.fetch_add(1, Ordering::Relaxed) + 1;
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner).insert(peer.host, serial);
+        let mut device = Device {
+            session: self.handler.open(peer),
+            bucket: Bucket::new(
+                self.limits.bytes_per_second as f64,
+                self.limits.bytes_per_second as f64 * BURST_S,
+            ),
+            counted_bytes: 0,
+            heard: Instant::now(),
+        };
+        let mut next_look = Instant::now();
+        loop {
+            if Instant::now() >= next_look {
+                next_look = Instant::now() + LOOK;
+                self.look(peer, key, serial)?;
+            }
+            let is_busy = self.turn(pipe, &mut device, key, peer)?;
+            if device.heard.elapsed() >= self.limits.silence {
+                return Err(End::Gone);
+            }
+            pipe.wait(if is_busy { WORK } else { LOOK }, device.bucket.has_left(), None)
+                .map_err(TlsError::from)?;
+        }
+    }
+
+    /// Whether the connection may go on.
+    fn look(&self, peer: &Peer, key: &[u8; 32], serial: u64) -> Result<(), End> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(bye(ByeReason::Stopping, "it stops"));
+        }
+        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        if newest.get(&peer.host).is_some_and(|&newest| newest > serial) {
+            return Err(bye(ByeReason::Replaced, "this device has connected again"));
+        }
+        drop(newest);
+        self.enrolled(key).map(|_| ())
+    }
+
+    /// Takes what came, lets the session work, sends what there is to say. True: the session has work left.
+    fn turn(&self, pipe: &mut Pipe, device: &mut Device, key: &[u8; 32], peer: &Peer) -> Result<bool, End> {
+        pipe.pump(device.bucket.has_left())?;
+        let new_bytes = pipe.received_bytes - device.counted_bytes;
+        if new_bytes > 0 {
+            device.counted_bytes = pipe.received_bytes;
+            device.heard = Instant::now();
+            device.bucket.spend(new_bytes);
+            self.stats.bytes.fetch_add(new_bytes, Ordering::Relaxed);
+        }
+        let mut answers = Vec::new();
+        while let Some(bytes) = pipe.next_message(MAX_MESSAGE_BYTES)? {
+            match Message::decode(bytes).map_err(TlsError::from)? {
+                Some(Message::Begin { lane, kind }) => device.session.begin(lane, kind).map_err(End::Bye)?,
+                Some(Message::Record { lane, record }) => {
+                    device.session.record(lane, record).map_err(End::Bye)?;
+                }
+                Some(Message::Ping { token }) => Message::Pong { token }.push(&mut answers),
+                Some(Message::Renew { request }) => {
+                    let der = self.authority.renew(peer.host, *key, request)?;
+                    self.stats.renewed.fetch_add(1, Ordering::Relaxed);
+                    Message::Certificate { der: &der }.push(&mut answers);
+                }
+                _ => {}
+            }
+        }
+        let is_busy = device.session.work(&mut Acks { out: &mut answers }).map_err(End::Bye)?;
+        pipe.outbox.append(&mut answers);
+        pipe.pump(false)?;
+        Ok(is_busy)
+    }
+}
+
+/// One connected device.
+struct Device {
+    session: Box<dyn Session>,
+    bucket: Bucket,
+    counted_bytes: u64,
+    heard: Instant,
+}
+
+fn say_goodbye(pipe: &mut Pipe, refusal: &Refusal) {
+    Message::Bye { reason: refusal.reason, text: &refusal.text }.push(&mut pipe.outbox);
+    flush(pipe);
+}
+
+/// Sends what there is, as far as the other side takes it in a moment.
+fn flush(pipe: &mut Pipe) {
+    let end = Instant::now() + GOODBYE;
+    while pipe.pump(false).is_ok() && (pipe.tls.wants_write() || !pipe.outbox.is_empty()) {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() || pipe.wait(left, false, None).is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! [`Lanes`]: which records are under way on one connection. In: a backlog, what the receiver acknowledges. Out: messages, the
+//! present before the past. Why apart from the socket: what must be sent again after a cut is decided here.
+
+use std::collections::VecDeque;
+
+use cpumon_wire::spool::{Entry, decode_record};
+use cpumon_wire::stream::{LaneKind, Message};
+
+use crate::backlog::{Backlog, NumberedRecord};
+
+/// A backlog of at most this many snapshots is sent before the present one instead of beside it.
+const SMALL_BACKLOG: u64 = 5;
+/// Bytes that are read from the backlog at once.
+const READ_BYTES: usize = 64 << 10;
+/// No more is queued while so much waits for the socket.
+const OUTBOX_BYTES: usize = 64 << 10;
+
+/// One lane.
+#[derive(Debug)]
+struct Lane {
+    id: u32,
+    kind: LaneKind,
+    /// Number of the next record to read.
+    cursor: u64,
+    /// Number of the last record that belongs to it; `None`: no end.
+    last: Option<u64>,
+    committed: u64,
+}
+
+/// Records that the receiver has not taken in yet.
+#[derive(Copy, Clone, Debug)]
+struct UnderWay {
+    lane: u32,
+    number: u64,
+    bytes: usize,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Lanes {
+    window: usize,
+    under_way: VecDeque<UnderWay>,
+    past: Option<Lane>,
+    live: Option<Lane>,
+    next_id: u32,
+    /// A full snapshot of this number or later begins the live lane.
+    live_from: u64,
+    read: Vec<NumberedRecord>,
+    /// Records queued so far.
+    pub(super) records: u64,
+}
+
+impl Lanes {
+    /// Begins where a receiver must that knows nothing. True: the next snapshot should be a full one.
+    pub(super) fn begin(backlog: &dyn Backlog, window_bytes: u32, out: &mut Vec<u8>) -> (Self, bool) {
+        let waiting = backlog.next().saturating_sub(1).saturating_sub(backlog.acked());
+        let mut lanes = Self {
+            window: usize::try_from(window_bytes).unwrap_or(usize::MAX).max(1),
+            under_way: VecDeque::new(),
+            past: None,
+            live: None,
+            next_id: 1,
+            live_from: backlog.next(),
+            read: Vec::new(),
+            records: 0,
+        };
+        let is_small = waiting <= SMALL_BACKLOG;
+        let kind = if is_small { LaneKind::Live } else { LaneKind::Backfill };
+        let lane = lanes.open(kind, backlog.start(), out);
+        if is_small {
+            lanes.live = Some(lane);
+        } else {
+            lanes.past = Some(lane);
+        }
+        (lanes, !is_small)
+    }
+
+    fn open(&mut self, kind: LaneKind, cursor: u64, out: &mut Vec<u8>) -> Lane {
+        let id = self.next_id;
+        self.next_id += 1;
+        Message::Begin { lane: id, kind }.push(out);
+        Lane { id, kind, cursor, last: None, committed: 0 }
+    }
+
+    /// Queues what may go now. `last_full`: number of the newest full snapshot.
+    pub(super) fn fill(&mut self, backlog: &mut dyn Backlog, last_full: u64, out: &mut Vec<u8>) {
+        if self.live.is_none() && last_full >= self.live_from && last_full < backlog.next() {
+            let live = self.open(LaneKind::Live, last_full, out);
+            if let Some(past) = &mut self.past {
+                // The first snapshot of a lane ends no interval there: it belongs to the past as well.
+                past.last = Some(last_full);
+            }
+            self.live = Some(live);
+        }
+        for kind in [LaneKind::Live, LaneKind::Backfill] {
+            while out.len() < OUTBOX_BYTES && self.has_room(kind) && self.queue(kind, backlog, out) {}
+        }
+    }
+
+    /// The past may use half of the window only, so that the present never waits for it.
+    fn has_room(&self, kind: LaneKind) -> bool {
+        let bytes = |lane: Option<&Lane>| {
+            let of_lane = self.under_way.iter().filter(|one| lane.is_some_and(|lane| lane.id == one.lane));
+            of_lane.map(|one| one.bytes).sum::<usize>()
+        };
+        match kind {
+            LaneKind::Live => bytes(self.live.as_ref()) + bytes(self.past.as_ref()) < self.window,
+            LaneKind::Backfill => bytes(self.past.as_ref()) < self.window / 2,
+        }
+    }
+
+    fn queue(&mut self, kind: LaneKind, backlog: &mut dyn Backlog, out: &mut Vec<u8>) -> bool {
+        let lane = match kind {
+            LaneKind::Live => self.live.as_mut(),
+            LaneKind::Backfill => self.past.as_mut(),
+        };
+        let Some(lane) = lane.filter(|lane| lane.last.is_none_or(|last| lane.cursor <= last)) else {
+            return false;
+        };
+        self.read.clear();
+        backlog.read(&mut lane.cursor, READ_BYTES, &mut self.read);
+        let is_any = !self.read.is_empty();
+        for (at, (number, record)) in self.read.drain(..).enumerate() {
+            if lane.last.is_some_and(|last| number > last) {
+                // What was read beyond the end is the other lane's; but a hole that swallowed the end ends this one.
+                if at > 0 || !matches!(decode_record(&record), Some(Entry::Gap(_))) {
+                    break;
+                }
+                lane.last = Some(number);
+            }
+            let before = out.len();
+            self.records += 1;
+            Message::Record { lane: lane.id, record: &record }.push(out);
+            self.under_way.push_back(UnderWay { lane: lane.id, number, bytes: out.len() - before });
+        }
+        is_any
+    }
+
+    /// Takes an acknowledgement; gives the number up to which everything is on the receiver's disk, if that is news.
+    pub(super) fn acked(&mut self, lane: u32, received: u64, committed: u64) -> Option<u64> {
+        self.under_way.retain(|one| one.lane != lane || one.number > received);
+        for one in [&mut self.past, &mut self.live].into_iter().flatten().filter(|one| one.id == lane) {
+            one.committed = one.committed.max(committed);
+        }
+        let past = self.past.as_ref().map(|past| (past.committed, past.last));
+        match past {
+            Some((committed, Some(last))) if committed >= last => {
+                self.past = None;
+                self.live.as_ref().map(|live| live.committed.max(committed))
+            }
+            Some((committed, _)) => Some(committed),
+            None => self.live.as_ref().map(|live| live.committed),
+        }
+    }
+
+    /// Whether the past is being sent.
+    pub(super) fn is_backfilling(&self) -> bool {
+        self.past.as_ref().is_some_and(|past| past.kind == LaneKind::Backfill)
+    }
+}

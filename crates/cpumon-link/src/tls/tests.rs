@@ -1,0 +1,437 @@
+//! Both ends of the stream over loopback: who is let in, who is not, what arrives.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use cpumon_wire::Datagrams;
+use cpumon_wire::spool::{Entry, decode_record};
+use cpumon_wire::stream::{ByeReason, LaneKind, MAX_SMALL_MESSAGE_BYTES, Message, VERSION};
+use tempfile::TempDir;
+
+use super::connect::{await_message, connect};
+use super::identity::{NewKey, pinned_builder};
+use super::*;
+use crate::{Backlog, RamBacklog};
+
+const HOST: [u8; 16] = [7; 16];
+
+/// What a receiver got: numbers of snapshots, by lane kind.
+#[derive(Clone, Default)]
+struct Got(Arc<Mutex<Vec<(u64, LaneKind)>>>);
+
+impl Got {
+    fn numbers(&self) -> Vec<u64> {
+        self.0.lock().unwrap().iter().map(|one| one.0).collect()
+    }
+}
+
+struct Taker {
+    got: Got,
+    lanes: Vec<(u32, LaneKind, u64)>,
+}
+
+impl Handler for Got {
+    fn open(&self, _: &Peer) -> Box<dyn Session> {
+        Box::new(Taker { got: self.clone(), lanes: Vec::new() })
+    }
+}
+
+impl Session for Taker {
+    fn begin(&mut self, lane: u32, kind: LaneKind) -> Result<(), Refusal> {
+        self.lanes.push((lane, kind, 0));
+        Ok(())
+    }
+
+    fn record(&mut self, lane: u32, record: &[u8]) -> Result<(), Refusal> {
+        let lane = self.lanes.iter_mut().find(|known| known.0 == lane).unwrap();
+        match decode_record(record) {
+            Some(Entry::Snapshot(snapshot)) => {
+                lane.2 = snapshot.number;
+                self.got.0.lock().unwrap().push((snapshot.number, lane.1));
+            }
+            Some(Entry::Gap(gap)) => lane.2 = gap.last,
+            other => panic!("{other:?}"),
+        }
+        Ok(())
+    }
+
+    fn work(&mut self, acks: &mut Acks<'_>) -> Result<bool, Refusal> {
+        for lane in &self.lanes {
+            acks.ack(lane.0, lane.2, lane.2);
+        }
+        Ok(false)
+    }
+}
+
+/// A running receiver.
+struct Desk {
+    dir: TempDir,
+    authority: Arc<Authority>,
+    address: SocketAddr,
+    got: Got,
+    stats: Arc<ServerStats>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Desk {
+    fn start() -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), "127.0.0.1:0".parse().unwrap())
+    }
+
+    fn start_in(dir: TempDir, address: SocketAddr) -> Self {
+        let authority = Arc::new(Authority::open(dir.path()).unwrap());
+        let (got, stop) = (Got::default(), Arc::new(AtomicBool::new(false)));
+        let limits = ServerLimits { handshake_time: Duration::from_millis(700), ..ServerLimits::default() };
+        let bind = || StreamServer::bind(address, Arc::clone(&authority), Arc::new(got.clone()), limits);
+        let server = until("the port is free", || bind().ok());
+        let (address, stats, stopped) = (server.local_addr(), server.stats(), Arc::clone(&stop));
+        let thread = std::thread::spawn(move || server.run(&stopped).unwrap());
+        Self { dir, authority, address, got, stats, stop, thread: Some(thread) }
+    }
+
+    fn stop(mut self) -> (TempDir, SocketAddr, Got) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+        (self.dir, self.address, self.got)
+    }
+
+    fn token(&self) -> Token {
+        self.authority.make_token(Duration::from_mins(1)).unwrap()
+    }
+
+    fn enroll(&self, device: &TempDir) -> Result<DeviceIdentity, TlsError> {
+        enroll(device.path(), &self.address.to_string(), &self.token(), HOST, "device")
+    }
+
+    fn count(&self, counter: impl Fn(&ServerStats) -> u64, wanted: u64) {
+        until("it is counted", || (counter(&self.stats) >= wanted).then_some(()));
+    }
+}
+
+fn read(counter: &std::sync::atomic::AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+/// Waits for something that must happen, however slow the machine is.
+fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < end, "waited too long: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn uplink(address: &str, identity: DeviceIdentity, backlog: RamBacklog) -> Uplink {
+    let receivers = vec![Receiver { address: address.to_owned(), identity }];
+    let options = UplinkOptions { receivers, host: HOST, agent: "test".to_owned() };
+    Uplink::start(options, Box::new(backlog)).unwrap()
+}
+
+fn append(uplink: &Uplink, count: u64) {
+    for wall_ns in 0..count {
+        let frames = Datagrams::from(vec![vec![0; 100]]);
+        uplink.append(uplink.wants_full(), i64::try_from(wall_ns).unwrap(), &frames);
+    }
+}
+
+fn ram() -> RamBacklog {
+    RamBacklog::new([1; 16], 8 << 20)
+}
+
+#[test]
+fn what_is_appended_arrives_and_is_acknowledged() {
+    let (desk, device) = (Desk::start(), tempfile::tempdir().unwrap());
+    let identity = desk.enroll(&device).unwrap();
+    let mode = |path: &std::path::Path| {
+        std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(path).unwrap()) & 0o777
+    };
+    assert_eq!(mode(identity.place().1), 0o600);
+    assert_eq!(mode(&desk.dir.path().join("receiver.identity")), 0o600);
+    let uplink = uplink(&desk.address.to_string(), identity, ram());
+    append(&uplink, 3);
+    assert!(uplink.drain(Duration::from_secs(30)));
+    assert_eq!(desk.got.numbers(), [1, 2, 3]);
+    let status = uplink.status();
+    assert_eq!((status.acked, status.waiting, status.failures), (3, 0, 0));
+    assert_eq!(read(&desk.stats.devices), 1);
+}
+
+#[test]
+fn the_present_overtakes_the_past_and_nothing_is_missing() {
+    let (desk, device) = (Desk::start(), tempfile::tempdir().unwrap());
+    let identity = desk.enroll(&device).unwrap();
+    let mut backlog = ram();
+    for number in 1..=2000 {
+        let is_full = backlog.wants_full();
+        backlog.append(is_full, number, &Datagrams::from(vec![vec![0; 2000]]));
+    }
+    let uplink = uplink(&desk.address.to_string(), identity, backlog);
+    until("the device asks for a full snapshot", || uplink.wants_full().then_some(()));
+    append(&uplink, 5);
+    assert!(uplink.drain(Duration::from_mins(1)));
+    let got = desk.got.0.lock().unwrap().clone();
+    let past: Vec<u64> = got.iter().filter(|one| one.1 == LaneKind::Backfill).map(|one| one.0).collect();
+    assert_eq!(past, (1..=*past.last().unwrap()).collect::<Vec<_>>());
+    let live: Vec<u64> = got.iter().filter(|one| one.1 == LaneKind::Live).map(|one| one.0).collect();
+    assert_eq!(live.last(), Some(&2005));
+    assert_eq!(live.first(), past.last(), "the first of the present belongs to both");
+}
+
+#[test]
+fn a_receiver_that_comes_back_gets_what_is_not_acknowledged() {
+    let (desk, device) = (Desk::start(), tempfile::tempdir().unwrap());
+    let identity = desk.enroll(&device).unwrap();
+    let uplink = uplink(&desk.address.to_string(), identity, ram());
+    append(&uplink, 70);
+    assert!(uplink.drain(Duration::from_secs(30)));
+    let (dir, address, _) = desk.stop();
+    append(&uplink, 30);
+    let desk = Desk::start_in(dir, address);
+    append(&uplink, 1);
+    assert!(uplink.drain(Duration::from_secs(30)));
+    let mut got = desk.got.numbers();
+    assert_eq!(got.first(), Some(&65), "what comes before begins at a full snapshot");
+    got.sort_unstable();
+    got.dedup();
+    assert_eq!(got, (65..=101).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_next_receiver_of_the_list_takes_over() {
+    let (first, second) = (Desk::start(), Desk::start());
+    let devices = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let receivers = vec![
+        Receiver { address: first.address.to_string(), identity: first.enroll(&devices[0]).unwrap() },
+        Receiver { address: second.address.to_string(), identity: second.enroll(&devices[1]).unwrap() },
+    ];
+    let options = UplinkOptions { receivers, host: HOST, agent: String::new() };
+    let uplink = Uplink::start(options, Box::new(ram())).unwrap();
+    append(&uplink, 3);
+    assert!(uplink.drain(Duration::from_secs(30)));
+    assert_eq!(first.got.numbers(), [1, 2, 3]);
+    first.stop();
+    append(&uplink, 3);
+    assert!(uplink.drain(Duration::from_secs(30)));
+    assert!(second.got.numbers().ends_with(&[4, 5, 6]));
+}
+
+#[test]
+fn a_token_is_good_once_and_for_its_time_and_for_its_receiver() {
+    let (desk, other, device) = (Desk::start(), Desk::start(), tempfile::tempdir().unwrap());
+    let address = desk.address.to_string();
+    let enroll_with = |token: &Token| enroll(device.path(), &address, token, HOST, "device");
+    let token = desk.token();
+    enroll_with(&token).unwrap();
+    let said = |result: Result<DeviceIdentity, TlsError>| result.unwrap_err().to_string();
+    assert!(said(enroll_with(&token)).contains("not known here or was used"));
+    let expired = desk.authority.make_token(Duration::ZERO).unwrap();
+    assert!(said(enroll_with(&expired)).contains("has expired"));
+    assert!(said(enroll_with(&expired)).contains("not known"), "an expired one is gone");
+    let unknown = Token { secret: [0; 32], ..token };
+    assert!(said(enroll_with(&unknown)).contains("not known"));
+    // A token of another receiver: its pin does not fit, so this receiver never sees the secret.
+    let foreign = other.token();
+    assert!(said(enroll_with(&foreign)).contains("UnknownIssuer"));
+    enroll(device.path(), &other.address.to_string(), &foreign, HOST, "device").unwrap();
+    desk.count(|stats| read(&stats.refused_tokens), 4);
+    assert_eq!(read(&desk.stats.enrolled), 1);
+    let left = std::fs::read_dir(desk.dir.path().join("tokens")).unwrap().count();
+    assert_eq!(left, 0, "a used token is gone");
+}
+
+#[test]
+fn a_revoked_device_is_cut_off_at_once_and_stays_out_until_enrolled_again() {
+    let (desk, device) = (Desk::start(), tempfile::tempdir().unwrap());
+    let uplink = uplink(&desk.address.to_string(), desk.enroll(&device).unwrap(), ram());
+    append(&uplink, 1);
+    assert!(uplink.drain(Duration::from_secs(30)));
+    // As another process does it.
+    Authority::open(desk.dir.path()).unwrap().registry().revoke("device").unwrap();
+    until("the device is told", || uplink.status().last_error.contains("was revoked").then_some(()));
+    append(&uplink, 1);
+    desk.count(|stats| read(&stats.refused_devices), 2);
+    assert_eq!(desk.got.numbers(), [1]);
+    drop(uplink);
+    let uplink = self::uplink(&desk.address.to_string(), desk.enroll(&device).unwrap(), ram());
+    append(&uplink, 1);
+    assert!(uplink.drain(Duration::from_secs(30)));
+}
+
+#[test]
+fn a_certificate_of_another_receiver_or_past_its_time_is_refused() {
+    let (desk, other, device) = (Desk::start(), Desk::start(), tempfile::tempdir().unwrap());
+    let address = desk.address.to_string();
+    // The pin of one and the certificate of the other: the device believes, the receiver does not.
+    let pin = desk.authority.pin().unwrap();
+    let by = |authority: &Authority, valid_for: Duration| {
+        let key = NewKey::make().unwrap();
+        let (certificate, _) = authority.sign(&key.request_der, HOST, valid_for).unwrap();
+        let token = Token { pin, secret: [0; 32] };
+        DeviceIdentity::create(device.path(), &address, &token, key, &certificate).unwrap()
+    };
+    let foreign = by(&other.authority, DEVICE_VALID_FOR);
+    let expired = by(&desk.authority, Duration::ZERO);
+    for (wanted, identity) in [(1, foreign), (2, expired)] {
+        let uplink = uplink(&address, identity, ram());
+        append(&uplink, 1);
+        desk.count(|stats| read(&stats.handshakes_failed), wanted);
+        assert!(!uplink.drain(Duration::ZERO));
+    }
+    let (refusals, _) = desk.stats.refusals(1);
+    assert!(refusals[0].reason.contains("expired"), "{refusals:?}");
+    assert!(desk.got.numbers().is_empty());
+    // Signed here, but never enrolled: good for TLS, not for the registry.
+    let uplink = uplink(&address, by(&desk.authority, DEVICE_VALID_FOR), ram());
+    desk.count(|stats| read(&stats.refused_devices), 1);
+    drop(uplink);
+}
+
+#[test]
+fn without_a_certificate_a_stream_is_refused() {
+    let desk = Desk::start();
+    let mut config = pinned_builder(desk.authority.pin().unwrap()).unwrap().with_no_client_auth();
+    config.alpn_protocols = vec![cpumon_wire::stream::ALPN_STREAM.to_vec()];
+    let mut pipe = connect(&desk.address.to_string(), config).unwrap();
+    Message::Hello { version: VERSION, host: HOST, spool: HOST, agent: "" }.push(&mut pipe.outbox);
+    pipe.pump(true).ok();
+    assert_eq!(goodbye(&mut pipe), ByeReason::Protocol);
+    assert!(desk.got.numbers().is_empty());
+}
+
+fn goodbye(pipe: &mut pipe::Pipe) -> ByeReason {
+    await_message(pipe, Instant::now() + Duration::from_secs(10), MAX_SMALL_MESSAGE_BYTES, |bytes| {
+        match Message::decode(bytes)? {
+            Some(Message::Bye { reason, .. }) => Ok(Some(reason)),
+            _ => Ok(None),
+        }
+    })
+    .unwrap()
+}
+
+#[test]
+fn a_device_can_speak_for_itself_only_and_in_messages_of_bounded_length() {
+    let (desk, device) = (Desk::start(), tempfile::tempdir().unwrap());
+    let identity = desk.enroll(&device).unwrap();
+    let open = |host: [u8; 16]| {
+        let mut pipe = connect(&desk.address.to_string(), identity.client_config().unwrap()).unwrap();
+        Message::Hello { version: VERSION, host, spool: HOST, agent: "" }.push(&mut pipe.outbox);
+        pipe
+    };
+    let mut pipe = open([8; 16]);
+    pipe.pump(true).unwrap();
+    assert_eq!(goodbye(&mut pipe), ByeReason::Protocol);
+    for oversize in [&[0xff; 8][..], &[0; 8]] {
+        let mut pipe = open(HOST);
+        pipe.outbox.extend_from_slice(oversize);
+        pipe.pump(true).unwrap();
+        assert_eq!(goodbye(&mut pipe), ByeReason::Protocol);
+    }
+    desk.count(|stats| read(&stats.protocol_errors), 2);
+}
+
+/// The beginning of a TLS 1.2 client: no `supported_versions`.
+fn tls12_hello() -> Vec<u8> {
+    let mut body = vec![3, 3];
+    body.extend_from_slice(&[5; 32]);
+    body.extend_from_slice(&[0, 0, 4, 0xc0, 0x2b, 0xc0, 0x2f, 1, 0]);
+    // signature_algorithms and supported_groups, as every client of that time sends them.
+    body.extend_from_slice(&[0, 16, 0, 13, 0, 4, 0, 2, 4, 3, 0, 10, 0, 4, 0, 2, 0, 23]);
+    let mut hello = vec![22, 3, 1, 0, u8::try_from(body.len() + 4).unwrap(), 1, 0, 0];
+    hello.push(u8::try_from(body.len()).unwrap());
+    hello.extend(body);
+    hello
+}
+
+#[test]
+fn strangers_with_garbage_old_tls_or_much_time_are_cut_off_and_counted() {
+    let desk = Desk::start();
+    let ends = |mut socket: TcpStream| {
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut answer = Vec::new();
+        // A reset is an end as well.
+        let _ = socket.read_to_end(&mut answer);
+        answer
+    };
+    let mut garbage = TcpStream::connect(desk.address).unwrap();
+    garbage.write_all(&[0x5a; 600]).unwrap();
+    ends(garbage);
+    desk.count(|stats| read(&stats.handshakes_failed), 1);
+    let mut old = TcpStream::connect(desk.address).unwrap();
+    old.write_all(&tls12_hello()).unwrap();
+    let alert = ends(old);
+    assert_eq!((alert[0], alert[alert.len() - 1]), (21, 70), "an alert: protocol_version");
+    // One byte of a good beginning, and then nothing.
+    let mut slow = TcpStream::connect(desk.address).unwrap();
+    slow.write_all(&[22]).unwrap();
+    assert!(ends(slow).is_empty());
+    desk.count(|stats| read(&stats.handshakes_failed), 3);
+    let (refusals, others) = desk.stats.refusals(8);
+    assert_eq!((refusals.len(), refusals[0].count, others), (1, 3, 0));
+}
+
+#[test]
+fn one_source_cannot_open_connections_without_end() {
+    let desk = Desk::start();
+    let sockets: Vec<_> = (0..60).map(|_| TcpStream::connect(desk.address).unwrap()).collect();
+    desk.count(|stats| read(&stats.refused_early), 30);
+    drop(sockets);
+}
+
+#[test]
+fn a_new_key_replaces_the_old_one_without_a_break() {
+    let (desk, device) = (Desk::start(), tempfile::tempdir().unwrap());
+    let old = desk.enroll(&device).unwrap();
+    let registry = desk.authority.registry();
+    let mut known = registry.hosts().unwrap().remove(0);
+    known.expires_s = 1;
+    registry.put(&known).unwrap();
+    let address = desk.address.to_string();
+    let uplink = uplink(&address, old.clone(), ram());
+    append(&uplink, 2);
+    until("the certificate is renewed", || (read(&desk.stats.renewed) > 0).then_some(()));
+    assert!(uplink.drain(Duration::from_secs(30)));
+    assert_eq!(registry.hosts().unwrap()[0].keys.len(), 2, "the old one is good until the new one is used");
+    until("the device has kept it", || {
+        let kept = std::fs::read(old.place().1).ok()?;
+        let is_new = !String::from_utf8_lossy(&kept).contains(old_key(&old).as_str());
+        is_new.then_some(())
+    });
+    drop(uplink);
+    let new = DeviceIdentity::find(device.path(), &address).unwrap();
+    let uplink = self::uplink(&address, new, ram());
+    append(&uplink, 1);
+    assert!(uplink.drain(Duration::from_secs(30)));
+    assert_eq!(registry.hosts().unwrap()[0].keys.len(), 1);
+    let refused = read(&desk.stats.refused_devices);
+    let stale = self::uplink(&address, old, ram());
+    desk.count(|stats| read(&stats.refused_devices), refused + 1);
+    drop(stale);
+}
+
+fn old_key(identity: &DeviceIdentity) -> String {
+    identity.key_for_test()
+}
+
+#[test]
+fn a_receiver_keeps_its_pin_over_restarts_while_its_listening_key_changes() {
+    let dir = tempfile::tempdir().unwrap();
+    let pins: Vec<[u8; 32]> = (0..2).map(|_| Authority::open(dir.path()).unwrap().pin().unwrap()).collect();
+    assert_eq!(pins[0], pins[1]);
+    let (desk, device) = (Desk::start(), tempfile::tempdir().unwrap());
+    let uplink = uplink(&desk.address.to_string(), desk.enroll(&device).unwrap(), ram());
+    append(&uplink, 1);
+    assert!(uplink.drain(Duration::from_secs(30)));
+    let (dir, address, _) = desk.stop();
+    let desk = Desk::start_in(dir, address);
+    append(&uplink, 1);
+    assert!(uplink.drain(Duration::from_secs(30)), "another key, the same pin");
+    assert!(desk.got.numbers().contains(&2));
+}

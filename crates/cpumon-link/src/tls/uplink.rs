@@ -1,0 +1,380 @@
+//! [`Uplink`]: the thread of an agent that brings records to a receiver. In: snapshots, through a [`Backlog`]. Out: a TLS
+//! connection to the first receiver of a list that answers; counts. The measuring thread never waits for the network.
+
+use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use cpumon_wire::Datagrams;
+use cpumon_wire::stream::{ByeReason, MAX_SMALL_MESSAGE_BYTES, Message, VERSION};
+
+use super::connect::{await_message, connect};
+use super::identity::NewKey;
+use super::pipe::Pipe;
+use super::session::Lanes;
+use super::{DeviceIdentity, TlsError};
+use crate::backlog::Backlog;
+use crate::sys;
+
+const STACK_BYTES: usize = 512 << 10;
+/// How long a receiver may take to answer the first message.
+const WELCOME_LIMIT: Duration = Duration::from_secs(5);
+/// After so much silence the receiver is asked whether it is there,
+const PING_AFTER: Duration = Duration::from_secs(5);
+/// and after so much it is taken for dead.
+const DEAD_AFTER: Duration = Duration::from_secs(15);
+/// Pauses between attempts: twice as long each time, up to the longest, each cut at random to between half and all.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+/// A connection that lived this long counts as a good one: the next attempt comes soon.
+const GOOD_AFTER: Duration = Duration::from_secs(10);
+
+/// A receiver and who we are to it.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    /// `host:port`.
+    pub address: String,
+    /// What was enrolled there.
+    pub identity: DeviceIdentity,
+}
+
+/// What an uplink needs to know.
+#[derive(Clone, Debug)]
+pub struct UplinkOptions {
+    /// In the order in which to try them.
+    pub receivers: Vec<Receiver>,
+    /// This machine.
+    pub host: [u8; 16],
+    /// Program and version.
+    pub agent: String,
+}
+
+/// How an uplink is doing. Counts are since the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UplinkStatus {
+    /// The receiver that is connected now.
+    pub connected_to: Option<String>,
+    /// Connections that were made.
+    pub connections: u64,
+    /// Attempts that failed, and connections that broke.
+    pub failures: u64,
+    /// Why the last one did.
+    pub last_error: String,
+    /// Records that were sent, those sent again included.
+    pub records: u64,
+    /// Bytes on the wire, with what TLS adds and without TCP.
+    pub wire_bytes: u64,
+    /// Snapshots that no receiver has acknowledged yet.
+    pub waiting: u64,
+    /// Bytes that the backlog holds.
+    pub waiting_bytes: u64,
+    /// Snapshots that were lost in the backlog, and reported as gaps.
+    pub lost: u64,
+    /// Number of the last snapshot that is on a receiver's disk.
+    pub acked: u64,
+    /// The past is being sent beside the present.
+    pub is_backfilling: bool,
+}
+
+struct Shared {
+    backlog: Mutex<Box<dyn Backlog>>,
+    status: Mutex<UplinkStatus>,
+    full_wanted: AtomicBool,
+    last_full: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl Shared {
+    fn backlog(&self) -> MutexGuard<'_, Box<dyn Backlog>> {
+        self.backlog.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn status(&self) -> MutexGuard<'_, UplinkStatus> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// See the module. Dropping it ends the thread.
+pub struct Uplink {
+    shared: Arc<Shared>,
+    wake: PipeWriter,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Uplink {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system refuses a thread or a pipe, or an identity cannot be used.
+    pub fn start(options: UplinkOptions, backlog: Box<dyn Backlog>) -> Result<Self, TlsError> {
+        for receiver in &options.receivers {
+            receiver.identity.client_config()?;
+        }
+        let (awake, wake) = std::io::pipe()?;
+        sys::set_nonblocking(awake.as_fd())?;
+        sys::set_nonblocking(wake.as_fd())?;
+        let shared = Arc::new(Shared {
+            backlog: Mutex::new(backlog),
+            status: Mutex::default(),
+            full_wanted: AtomicBool::new(false),
+            last_full: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+        });
+        let mut worker = Worker { options, shared: Arc::clone(&shared), awake, next: 0 };
+        let thread = std::thread::Builder::new().name("uplink".to_owned()).stack_size(STACK_BYTES);
+        let thread = thread.spawn(move || worker.run()).map_err(TlsError::Thread)?;
+        Ok(Self { shared, wake, thread: Some(thread) })
+    }
+
+    /// The next snapshot must tell every task.
+    #[must_use]
+    pub fn wants_full(&self) -> bool {
+        self.shared.full_wanted.load(Ordering::Relaxed) || self.shared.backlog().wants_full()
+    }
+
+    /// Takes a snapshot. Its number; what finds no room becomes a counted gap.
+    #[expect(clippy::must_use_candidate, reason = "the number is for tests; losses are counted")]
+    pub fn append(&self, is_full: bool, wall_ns: i64, frames: &Datagrams) -> u64 {
+        let number = self.shared.backlog().append(is_full, wall_ns, frames);
+        if is_full {
+            self.shared.full_wanted.store(false, Ordering::Relaxed);
+            self.shared.last_full.store(number, Ordering::Relaxed);
+        }
+        self.wake();
+        number
+    }
+
+    /// How it is doing.
+    #[must_use]
+    pub fn status(&self) -> UplinkStatus {
+        let (waiting, lost, acked) = {
+            let backlog = self.shared.backlog();
+            (backlog.waiting(), backlog.lost(), backlog.acked())
+        };
+        let status = self.shared.status().clone();
+        UplinkStatus { waiting: waiting.0, waiting_bytes: waiting.1, lost, acked, ..status }
+    }
+
+    /// Waits until every snapshot is acknowledged; false if that took longer than `timeout`.
+    #[must_use]
+    pub fn drain(&self, timeout: Duration) -> bool {
+        let deadline = Instant::now() + timeout;
+        while self.shared.backlog().waiting().0 > 0 {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        true
+    }
+
+    fn wake(&self) {
+        // A full pipe wakes as well.
+        let _ = (&self.wake).write(&[0]);
+    }
+}
+
+impl Drop for Uplink {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        self.wake();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            log::error!("the uplink's thread ended by a panic");
+        }
+    }
+}
+
+struct Worker {
+    options: UplinkOptions,
+    shared: Arc<Shared>,
+    awake: PipeReader,
+    /// The receiver to try next.
+    next: usize,
+}
+
+impl Worker {
+    fn run(&mut self) {
+        let mut failed_in_a_row = 0_u32;
+        while !self.shared.is_stopping() && !self.options.receivers.is_empty() {
+            let begin = Instant::now();
+            let Err(error) = self.connection() else { return };
+            let is_first = failed_in_a_row == 0;
+            failed_in_a_row =
+                if begin.elapsed() >= GOOD_AFTER { 1 } else { failed_in_a_row.saturating_add(1) };
+            self.count_failure(&error, is_first);
+            let asked_back = matches!(&error, TlsError::Bye { reason: ByeReason::Resume, .. });
+            if !asked_back {
+                self.next = (self.next + 1) % self.options.receivers.len();
+            }
+            // Each receiver of the list is tried at once; the pause comes before the next round.
+            if asked_back || self.next == 0 || self.options.receivers.len() == 1 {
+                self.pause(failed_in_a_row);
+            }
+        }
+    }
+
+    fn count_failure(&self, error: &TlsError, is_first: bool) {
+        let text = error.to_string();
+        let mut status = self.shared.status();
+        if is_first || status.last_error != text {
+            let address = self.options.receivers.get(self.next).map_or("", |one| one.address.as_str());
+            log::warn!("receiver {address}: {text}; trying again");
+        }
+        status.connected_to = None;
+        status.is_backfilling = false;
+        status.failures += 1;
+        status.last_error = text;
+    }
+
+    /// Sleeps, but ends at once when asked to.
+    fn pause(&mut self, failed_in_a_row: u32) {
+        let most = FIRST_PAUSE
+            .saturating_mul(1 << failed_in_a_row.clamp(1, 16).saturating_sub(1))
+            .min(LONGEST_PAUSE);
+        let dice = super::random::<4>().map_or(0, u32::from_le_bytes);
+        let end = Instant::now() + most / 2 + (most / 2).mul_f64(f64::from(dice) / f64::from(u32::MAX));
+        while !self.shared.is_stopping() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            let awake =
+                libc::pollfd { fd: sys::number_of(self.awake.as_fd()), events: libc::POLLIN, revents: 0 };
+            // An error here is a shorter pause.
+            let _ = sys::wait(&mut [awake], left);
+            self.rub_eyes();
+        }
+    }
+
+    /// Empties the pipe that wakes this thread.
+    fn rub_eyes(&mut self) {
+        while self.awake.read(&mut [0; 64]).is_ok_and(|count| count == 64) {}
+    }
+
+    /// One connection, from the handshake to its end. `Ok`: asked to stop.
+    fn connection(&mut self) -> Result<(), TlsError> {
+        let Some(receiver) = self.options.receivers.get(self.next) else { return Ok(()) };
+        let address = receiver.address.clone();
+        let mut pipe = connect(&address, receiver.identity.client_config()?)?;
+        let spool = self.shared.backlog().id();
+        let (host, agent) = (self.options.host, self.options.agent.as_str());
+        Message::Hello { version: VERSION, host, spool, agent }.push(&mut pipe.outbox);
+        pipe.pump(true)?;
+        let (window_bytes, is_renewal_due) =
+            await_message(&mut pipe, Instant::now() + WELCOME_LIMIT, MAX_SMALL_MESSAGE_BYTES, |bytes| {
+                match Message::decode(bytes)? {
+                    Some(Message::Welcome { window_bytes, is_renewal_due, .. }) => {
+                        Ok(Some((window_bytes, is_renewal_due)))
+                    }
+                    Some(Message::Bye { reason, text }) => {
+                        Err(TlsError::Bye { reason, text: text.to_owned() })
+                    }
+                    _ => Ok(None),
+                }
+            })?;
+        log::info!("connected to receiver {address}");
+        {
+            let mut status = self.shared.status();
+            status.connected_to = Some(address);
+            status.connections += 1;
+        }
+        let (lanes, wants_full) = Lanes::begin(&**self.shared.backlog(), window_bytes, &mut pipe.outbox);
+        self.shared.full_wanted.fetch_or(wants_full, Ordering::Relaxed);
+        let mut talk = Talk { pipe, lanes, heard: Instant::now(), pinged: None, new_key: None };
+        if is_renewal_due {
+            let key = NewKey::make()?;
+            Message::Renew { request: &key.request_der }.push(&mut talk.pipe.outbox);
+            talk.new_key = Some(key);
+        }
+        self.talk(&mut talk)
+    }
+
+    fn talk(&mut self, talk: &mut Talk) -> Result<(), TlsError> {
+        let mut counted = (0, 0);
+        loop {
+            {
+                let mut backlog = self.shared.backlog();
+                let last_full = self.shared.last_full.load(Ordering::Relaxed);
+                let before = talk.lanes.records;
+                talk.lanes.fill(&mut **backlog, last_full, &mut talk.pipe.outbox);
+                counted.0 = talk.lanes.records - before;
+            }
+            talk.pipe.pump(true)?;
+            self.take_messages(talk)?;
+            {
+                let mut status = self.shared.status();
+                status.records += counted.0;
+                status.wire_bytes += talk.pipe.wire_bytes - counted.1;
+                status.is_backfilling = talk.lanes.is_backfilling();
+                counted.1 = talk.pipe.wire_bytes;
+            }
+            if self.shared.is_stopping() {
+                talk.pipe.close();
+                return Ok(());
+            }
+            talk.keep_alive()?;
+            talk.pipe.wait(PING_AFTER / 5, true, Some(self.awake.as_fd()))?;
+            self.rub_eyes();
+        }
+    }
+
+    fn take_messages(&mut self, talk: &mut Talk) -> Result<(), TlsError> {
+        let Talk { pipe, lanes, heard, pinged, new_key } = talk;
+        while let Some(bytes) = pipe.next_message(MAX_SMALL_MESSAGE_BYTES)? {
+            (*heard, *pinged) = (Instant::now(), None);
+            match Message::decode(bytes)? {
+                Some(Message::Ack { lane, received, committed }) => {
+                    if let Some(number) = lanes.acked(lane, received, committed) {
+                        self.shared.backlog().ack(number);
+                    }
+                }
+                Some(Message::Bye { reason, text }) => {
+                    return Err(TlsError::Bye { reason, text: text.to_owned() });
+                }
+                Some(Message::Certificate { der }) => {
+                    if let (Some(key), Some(receiver)) =
+                        (new_key.take(), self.options.receivers.get_mut(self.next))
+                    {
+                        receiver.identity.renew(key, der)?;
+                        log::info!("got a new certificate for a new key from receiver {}", receiver.address);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One connection at work.
+struct Talk {
+    pipe: Pipe,
+    lanes: Lanes,
+    heard: Instant,
+    pinged: Option<Instant>,
+    new_key: Option<NewKey>,
+}
+
+impl Talk {
+    fn keep_alive(&mut self) -> Result<(), TlsError> {
+        let silence = self.heard.elapsed();
+        if silence >= DEAD_AFTER {
+            return Err(TlsError::Silent { seconds: DEAD_AFTER.as_secs() });
+        }
+        if silence >= PING_AFTER && self.pinged.is_none_or(|pinged| pinged.elapsed() >= PING_AFTER) {
+            self.pinged = Some(Instant::now());
+            Message::Ping { token: u64::try_from(silence.as_millis()).unwrap_or(0) }
+                .push(&mut self.pipe.outbox);
+        }
+        Ok(())
+    }
+}
