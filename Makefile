@@ -19,6 +19,10 @@ test: ## every check: format, lints, direction, unit, integration, privileged
 	@scripts/build-page.sh
 	@scripts/test.sh
 
+chaos: ## the oracle of the secure stream, long: faults from printed seeds (RUNS=200, SEED=…); `make test` runs it once
+	@scripts/install-deps.sh test
+	CHAOS_RUNS=$(or $(RUNS),200) CHAOS_SEED=$(SEED) cargo test --locked --package cpumon --test it -- chaos --nocapture
+
 bench: ## measure what the docs quote, peers in the same run; writes docs/benchmarks.md (CHAPTERS="storm fleet" prints some)
 	@scripts/install-deps.sh bench
 	@scripts/build-page.sh

@@ -147,6 +147,7 @@ fn measure_agent(way: &str, source: &str, seconds: usize) -> Outcome<()> {
         max_datagram: None,
         refresh: None,
         count: None,
+        stream: None,
         log: is_logged.then_some(log),
     };
     let mut agent = Agent::open(&settings)?;

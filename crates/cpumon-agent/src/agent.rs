@@ -1,5 +1,5 @@
-//! [`Agent`]: the whole way from the kernel to the network and the log. In: [`Settings`]; out: datagrams, segments on the
-//! disk, and lines about itself.
+//! [`Agent`]: the whole way from the kernel to the network and the log. In: [`Settings`]; out: datagrams, a secure stream,
+//! segments on the disk, and lines about itself.
 //! Why: [`crate::run`], the benchmark and the tests go this same way.
 
 use std::fmt::Write as _;
@@ -16,6 +16,7 @@ use crate::args::in_words;
 use crate::encoding::{Encoding, fitting_pace};
 use crate::recorder::{Recorder, describe_log};
 use crate::report::{Reporter, Totals};
+use crate::stream::Stream;
 use crate::{DataMissing, Sampler, Settings, Step};
 
 /// So many failed passes one after the other end the agent: it is not a hiccup.
@@ -25,8 +26,9 @@ const MAX_FAILED_PASSES: u64 = 10;
 pub struct Agent {
     settings: Settings,
     sampler: Sampler,
-    /// None if snapshots are only logged.
+    /// None if snapshots are only logged or streamed.
     sender: Option<UdpSender>,
+    stream: Option<Stream>,
     recorder: Option<Recorder>,
     encoding: Encoding,
     datagrams: Datagrams,
@@ -48,16 +50,22 @@ impl Agent {
     /// With a sampler of the caller's own (a simulation, a test).
     ///
     /// # Errors
-    /// There is nothing to send with, or the log cannot be opened.
+    /// There is nothing to send with, this machine is not enrolled, or the log cannot be opened.
     pub fn with_sampler(sampler: Sampler, settings: &Settings) -> anyhow::Result<Self> {
         let options = SenderOptions { to: settings.to.clone(), pace: settings.pace };
-        let is_log_only = settings.to.is_empty() && settings.log.is_some();
-        let sender = (!is_log_only).then(|| UdpSender::open(&options)).transpose().context("cannot send")?;
+        let has_other = settings.log.is_some() || settings.stream.is_some();
+        let sender = (!settings.to.is_empty() || !has_other)
+            .then(|| UdpSender::open(&options))
+            .transpose()
+            .context("cannot send")?;
         let stream = new_stream();
+        let streaming = |settings| Stream::open(settings, sampler.info(), stream);
+        let secure = settings.stream.as_ref().map(streaming).transpose().context("cannot stream")?;
         let log = |log| Recorder::open(log, sampler.info(), stream, settings.interval());
         let recorder = settings.log.as_ref().map(log).transpose().context("cannot log")?;
         Ok(Self {
             encoding: Encoding::new(settings, stream),
+            stream: secure,
             recorder,
             settings: settings.clone(),
             sampler,
@@ -97,6 +105,9 @@ impl Agent {
             let to = in_words(&self.settings.to, sender.destinations());
             let _ = write!(line, "; sending{protocol} to {to}");
         }
+        if let Some(stream) = &self.stream {
+            let _ = write!(line, "; sending to {}", stream.describe());
+        }
         if let Some(log) = &self.settings.log {
             let _ = write!(line, "; logging to {}", describe_log(log));
         }
@@ -117,12 +128,14 @@ impl Agent {
             }
         }
         self.totals.log = self.recorder.take().map(Recorder::finish);
+        self.totals.stream = self.stream.take().map(Stream::finish);
         let line = self.reporter.line(&self.totals, Instant::now());
         self.say(&line);
         let (unsent, failed) = (self.totals.sent.errors, self.totals.failed);
         let unlogged = self.totals.log.map_or(0, |log| log.lost + log.waiting);
-        if self.settings.count.is_some() && unsent + failed + unlogged > 0 {
-            return Err(DataMissing { unsent, unlogged, failed }.into());
+        let unacknowledged = self.totals.stream.map_or(0, |stream| stream.lost + stream.waiting);
+        if self.settings.count.is_some() && unsent + failed + unlogged + unacknowledged > 0 {
+            return Err(DataMissing { unsent, unlogged, unacknowledged, failed }.into());
         }
         Ok(())
     }
@@ -152,6 +165,9 @@ impl Agent {
             // What is watched has changed, and with it what the counters count from: for receivers another start.
             let stream = new_stream();
             self.encoding = Encoding::new(&self.settings, stream);
+            if let Some(secure) = &mut self.stream {
+                secure.restart(stream);
+            }
             if let Some(recorder) = &mut self.recorder {
                 recorder.restart(stream);
             }
@@ -163,6 +179,9 @@ impl Agent {
             }
             sender.send_batch(self.datagrams.as_slice());
             self.totals.sent = *sender.stats();
+        }
+        if let Some(stream) = &mut self.stream {
+            self.totals.stream = Some(stream.send(info, &step)?);
         }
         if let Some(recorder) = &mut self.recorder {
             self.totals.log = Some(recorder.record(info, &step));

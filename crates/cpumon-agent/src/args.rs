@@ -13,15 +13,23 @@ use cpumon_model::Probes;
 use crate::CpuShare;
 use cpumon_link::spool::SpoolOptions;
 
+use crate::To;
+
 /// How long, to whom and by which means to measure and send.
 #[derive(Args, Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[allow(rustdoc::broken_intra_doc_links, reason = "the text is the help: [IPV6] is an address")]
 #[command(next_help_heading = "Where to")]
 pub struct AgentArgs {
-    /// Send to this receiver; may be repeated. ADDR, ADDR:PORT, [IPV6]:PORT, HOST or HOST:PORT; the port is 3001 unless given
+    /// Send to this receiver; may be repeated. ADDR, ADDR:PORT, [IPV6]:PORT, HOST or HOST:PORT; the port is 3001 unless given.
+    /// tls://ADDR:PORT is the secure stream to a receiver that this machine is enrolled with (port 3002 unless given); of
+    /// several, the first that answers
     #[arg(long, value_name = "ADDR:PORT", env = "CPUMON_TO", value_delimiter = ',')]
-    pub to: Vec<Target>,
+    pub to: Vec<To>,
+
+    /// Where `enroll` keeps this machine's keys [default: the state directory]
+    #[arg(long, value_name = "DIR", env = "CPUMON_STATE")]
+    pub state: Option<PathBuf>,
 
     /// Broadcast on every IPv4 subnet of this machine; the default unless another target or --log is given. The port is 3001 unless given
     #[arg(

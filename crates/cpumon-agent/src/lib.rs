@@ -1,5 +1,5 @@
 //! The agent: measures this machine, and sends or logs what it measured. In: the kernel and what the user asked for; out:
-//! datagrams, a log on the disk.
+//! datagrams, a secure stream, a log on the disk.
 //! Why a library: the slim `cpumon-agent`, `cpumon agent` and the desk's own agent are the same code.
 //!
 //! # Overview
@@ -10,6 +10,7 @@ mod agent;
 mod args;
 mod budget;
 mod encoding;
+mod enroll_args;
 mod keeper;
 mod local_time;
 mod process;
@@ -18,6 +19,8 @@ mod report;
 mod sampler;
 mod settings;
 mod size;
+mod stream;
+mod to;
 
 use std::sync::atomic::AtomicBool;
 
@@ -27,12 +30,15 @@ use cpumon_model::SourceKind;
 pub use agent::Agent;
 pub use args::{AgentArgs, SpoolSync};
 pub use budget::{Budget, Change, CpuShare, ParseCpuShareError};
+pub use enroll_args::EnrollArgs;
 pub use process::{DataMissing, Signals, log_to_stderr, wake_on};
 pub use recorder::LogTotals;
 pub use report::Totals;
 pub use sampler::{Sampler, SamplerOptions, Step};
 pub use settings::{LogSettings, Settings};
 pub use size::size;
+pub use stream::{StreamSettings, StreamTotals, default_state_dir, enroll_here};
+pub use to::{To, parse_stream_address};
 
 /// Gives up the capabilities that only opening needed: for the calling thread and those it starts from now on. A machine
 /// that refuses is measured all the same, and it is said.

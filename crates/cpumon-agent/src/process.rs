@@ -17,13 +17,15 @@ const SIGNAL_STACK_BYTES: usize = 64 << 10;
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "data is missing: {unsent} datagrams could not be sent, {unlogged} snapshots could not be logged, \
-     {failed} passes failed"
+     {unacknowledged} were not acknowledged by a receiver, {failed} passes failed"
 )]
 pub struct DataMissing {
     /// Datagrams that could not be sent.
     pub unsent: u64,
     /// Snapshots that could not be logged.
     pub unlogged: u64,
+    /// Snapshots that went into the secure stream and are on no receiver's disk as far as is known.
+    pub unacknowledged: u64,
     /// Collection passes that failed.
     pub failed: u64,
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use cpumon_link::SendStats;
 use cpumon_model::SourceHealth;
 
-use crate::LogTotals;
+use crate::{LogTotals, StreamTotals};
 
 /// Between two lines.
 const EVERY: Duration = Duration::from_mins(1);
@@ -20,6 +20,8 @@ pub struct Totals {
     pub failed: u64,
     /// What was sent, and what was not.
     pub sent: SendStats,
+    /// What was streamed, and what waits; `None` without a secure stream.
+    pub stream: Option<StreamTotals>,
     /// What was logged, and what was not; `None` without a log.
     pub log: Option<LogTotals>,
     /// What the source could not do, and its own cost.
@@ -66,10 +68,13 @@ fn describe(now: &Totals, then: &Totals, length: Duration) -> String {
         now.health.own_rss_bytes as f64 / 1e6,
     );
     let datagrams = now.sent.datagrams - then.sent.datagrams;
-    if datagrams > 0 || now.log.is_none() {
+    if datagrams > 0 || (now.log.is_none() && now.stream.is_none()) {
         // Writing to a String cannot fail.
         let kilobytes = (now.sent.bytes - then.sent.bytes) as f64 / 1e3;
         let _ = write!(line, "; sent {datagrams} datagrams, {kilobytes:.1} kB");
+    }
+    if let Some(stream) = &now.stream {
+        let _ = write!(line, "; {}", stream.line(&then.stream.unwrap_or_default()));
     }
     if let Some(log) = &now.log {
         let _ = write!(line, "; {}", log.line(&then.log.unwrap_or_default(), length));

@@ -7,7 +7,8 @@ use cpumon_collect::SourceOptions;
 use cpumon_link::spool::SyncPolicy;
 use cpumon_link::{DEFAULT_PORT, Target};
 
-use crate::{AgentArgs, SamplerOptions, SpoolSync};
+use crate::stream::default_state_dir;
+use crate::{AgentArgs, SamplerOptions, SpoolSync, StreamSettings, To};
 
 /// The original's interval and its pause after each datagram.
 const V1_INTERVAL: Duration = Duration::from_secs(3);
@@ -30,6 +31,8 @@ pub struct Settings {
     pub refresh: Option<u32>,
     /// Snapshots to make; `None`: until stopped.
     pub count: Option<u64>,
+    /// To whom to stream; `None`: to nobody.
+    pub stream: Option<StreamSettings>,
     /// Where to keep them on this machine.
     pub log: Option<LogSettings>,
 }
@@ -59,6 +62,7 @@ impl From<&AgentArgs> for Settings {
         Self {
             sampler: SamplerOptions { source, hostname: args.host_name.clone(), max_cpu: args.max_cpu },
             to: targets(args),
+            stream: stream(args),
             v1: args.v1,
             pace: args.v1.then_some(V1_PACE),
             max_datagram: args.max_datagram.map(usize::from),
@@ -93,13 +97,31 @@ fn targets(args: &AgentArgs) -> Vec<Target> {
         other => other,
     };
     let broadcast = args.broadcast.map(Target::broadcast);
-    let given = args.to.iter().chain(&args.multicast).cloned().chain(broadcast);
+    let single = args.to.iter().filter_map(|to| match to {
+        To::Udp(target) => Some(target),
+        To::Stream(_) => None,
+    });
+    let has_stream = args.to.iter().any(|to| matches!(to, To::Stream(_)));
+    let given = single.chain(&args.multicast).cloned().chain(broadcast);
     let mut targets: Vec<Target> =
         given.map(|target| with_ttl(target).on_interfaces(&args.interfaces)).collect();
-    if targets.is_empty() && args.log.is_none() {
+    if targets.is_empty() && args.log.is_none() && !has_stream {
         targets.push(Target::broadcast(DEFAULT_PORT).on_interfaces(&args.interfaces));
     }
     targets
+}
+
+fn stream(args: &AgentArgs) -> Option<StreamSettings> {
+    let receivers: Vec<String> = args
+        .to
+        .iter()
+        .filter_map(|to| match to {
+            To::Stream(address) => Some(address.clone()),
+            To::Udp(_) => None,
+        })
+        .collect();
+    let state = || args.state.clone().unwrap_or_else(default_state_dir);
+    (!receivers.is_empty()).then(|| StreamSettings { receivers, state: state() })
 }
 
 #[cfg(test)]
@@ -144,6 +166,16 @@ mod tests {
         assert_eq!(log("--log d --spool-sync exit").sync, SyncPolicy::AtEnd);
         assert_eq!(log("--log d --spool-interval 1m").sync, SyncPolicy::Every(Duration::from_mins(1)));
         assert!(settings("").log.is_none());
+    }
+
+    #[test]
+    fn a_stream_alone_sends_no_datagrams() {
+        assert_eq!(shown("--to tls://desk"), [""; 0]);
+        assert_eq!(shown("--to tls://desk --to 10.0.0.1"), ["10.0.0.1:3001"]);
+        let stream = settings("--to tls://desk,tls://10.0.0.9:4 --state d").stream.unwrap();
+        assert_eq!(stream.receivers, ["desk:3002", "10.0.0.9:4"]);
+        assert_eq!(stream.state, PathBuf::from("d"));
+        assert!(settings("--to desk").stream.is_none());
     }
 
     #[test]

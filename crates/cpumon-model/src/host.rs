@@ -33,6 +33,8 @@ pub enum Trust {
     /// Plain datagrams: anyone on the network could have sent them. Every face says so.
     #[default]
     Unauthenticated,
+    /// Over TLS, from the device that was enrolled under this host: it showed its certificate.
+    Authenticated,
     /// Read from a file that the user named.
     Imported,
 }
@@ -44,6 +46,7 @@ impl Trust {
         match self {
             Self::Local => "local",
             Self::Unauthenticated => "unauthenticated",
+            Self::Authenticated => "authenticated",
             Self::Imported => "imported",
         }
     }
@@ -53,6 +56,7 @@ impl Trust {
     pub fn from_name(name: &str) -> Self {
         match name {
             "local" => Self::Local,
+            "authenticated" => Self::Authenticated,
             "imported" => Self::Imported,
             _ => Self::Unauthenticated,
         }

@@ -8,12 +8,14 @@ use std::path::PathBuf;
 use clap::parser::ValueSource;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+mod devices;
 mod looking;
 mod receiver;
 mod recorded;
 #[cfg(test)]
 mod tests;
 
+pub use devices::*;
 pub use looking::*;
 pub use receiver::*;
 pub use recorded::*;
@@ -46,7 +48,11 @@ pub enum Command {
     Serve(ServeArgs),
     /// Measure this machine and send to a receiver
     Agent(cpumon_agent::AgentArgs),
-    /// List the hosts of a receiver, or of a store
+    /// Let a device in: print the line to enter there; good once
+    Token(TokenArgs),
+    /// Enrol this machine with a receiver: the line that `cpumon token` prints there
+    Enroll(cpumon_agent::EnrollArgs),
+    /// List the hosts of a receiver, or of a store; revoke one
     Hosts(HostsArgs),
     /// Tell how a receiver is doing: addresses, losses, rejects, store
     Status(StatusArgs),
@@ -88,7 +94,9 @@ pub struct CompletionsArgs {
 /// The definition, each option with its variable: `--retain-days` is `CPUMON_RETAIN_DAYS`.
 #[must_use]
 pub fn command() -> clap::Command {
-    Cli::command().mut_subcommands(|command| command.mut_args(with_variable))
+    Cli::command().mut_subcommands(|command| {
+        command.mut_args(with_variable).mut_subcommands(|command| command.mut_args(with_variable))
+    })
 }
 
 fn with_variable(arg: clap::Arg) -> clap::Arg {

@@ -11,6 +11,7 @@ mod clock;
 mod data;
 pub mod desk;
 mod doctor;
+mod enrolment;
 pub mod exit;
 pub mod feeds;
 pub mod hub;
@@ -37,7 +38,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use cpumon_agent::{AgentArgs, DataMissing};
 
-use crate::cli::{Cli, Command, HostsArgs};
+use crate::cli::{Cli, Command, HostsArgs, HostsCommand};
 use crate::exit::{Outcome, finish};
 use crate::signals::Signals;
 
@@ -65,6 +66,12 @@ pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
         Command::Export(args) => data::export(args),
         Command::Import(args) => data::import(args),
         Command::Sql(args) => data::sql(args),
+        Command::Token(args) => to_stdout(|out| enrolment::token(args, out)),
+        Command::Enroll(args) => to_stdout(|out| enrolment::enroll(args, out)),
+        Command::Hosts(HostsArgs { command: Some(command), .. }) => to_stdout(|out| match command {
+            HostsCommand::Revoke(args) => enrolment::revoke(args, out),
+            HostsCommand::Enrolled(args) => enrolment::enrolled(args, out),
+        }),
         Command::Hosts(HostsArgs { store: Some(store), json, .. }) => {
             to_stdout(|out| data::hosts(store, *json, out))
         }

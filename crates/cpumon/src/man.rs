@@ -11,7 +11,10 @@ use crate::exit::Outcome;
 
 /// The definition, with each option's variable named.
 fn command() -> clap::Command {
-    cli::command().mut_subcommands(|command| command.mut_args(|arg| arg.hide_env(false)))
+    cli::command().mut_subcommands(|command| {
+        let shown = |arg: clap::Arg| arg.hide_env(false);
+        command.mut_args(shown).mut_subcommands(|command| command.mut_args(shown))
+    })
 }
 
 /// `cpumon man [DIR]`.

@@ -70,6 +70,19 @@ pub fn store_for_reading(given: Option<&Path>) -> PathBuf {
     given.map_or_else(|| Surroundings::of_process().for_reading(Path::exists), Path::to_owned)
 }
 
+/// Where a receiver keeps its identity and its enrolled hosts: `given`, else beside its store.
+#[must_use]
+pub fn state_dir(given: Option<&Path>, store: Option<&Path>) -> PathBuf {
+    given.map_or_else(
+        || {
+            let mut path = store_for_writing(store).into_os_string();
+            path.push(".identity");
+            path.into()
+        },
+        Path::to_owned,
+    )
+}
+
 /// What to do about a store that cannot be read, behind what is wrong with it.
 #[must_use]
 pub fn explain(error: StoreError) -> anyhow::Error {

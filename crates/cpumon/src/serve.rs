@@ -16,7 +16,7 @@ use crate::desk::{Desk, Plan, SecondLines, sampler_options, store_options};
 use crate::exit::{Outcome, Usage};
 use crate::feeds::HubFeed;
 use crate::login::web_options;
-use crate::paths::store_for_writing;
+use crate::paths::{state_dir, store_for_writing};
 use crate::screen;
 use crate::signals::Signals;
 
@@ -34,6 +34,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
         http: args.http,
         web: web_options(&args.web, args.http)?,
         store: (!args.no_store).then(|| (store, store_options(&args.keep))),
+        stream: args.tls.map(|address| (address, state_dir(args.state.as_deref(), args.store.as_deref()))),
         measure: (!args.no_agent).then(|| sampler_options(&args.measure)),
     };
     let signals = Signals::install()?;
@@ -73,6 +74,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
         http: args.http,
         web: web_options(&args.web, args.http)?,
         store: Some((store_for_writing(args.store.as_deref()), store_options(&args.keep))),
+        stream: None,
         measure: Some(sampler_options(&args.measure)),
     };
     let signals = Signals::install()?;

@@ -52,8 +52,38 @@ fn write_status(status: &api::Status, out: &mut dyn Write) -> std::io::Result<()
         let (source, reason) = (escape(&rejects.source), escape(&rejects.reason));
         writeln!(out, "rejected   {} from {source}; the last: {reason}", rejects.count)?;
     }
+    if let Some(stream) = &status.stream {
+        write_stream(stream, out)?;
+    }
     write_store(&status.store, out)?;
     write_hosts(&status.hosts, status.now_wall_ns, out)
+}
+
+fn write_stream(stream: &api::Stream, out: &mut dyn Write) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "tls        {}; {} devices connected, {} received, {} enrolled, {} certificates renewed",
+        stream.address,
+        stream.devices,
+        show_bytes(stream.bytes),
+        stream.enrolled,
+        stream.renewed
+    )?;
+    writeln!(
+        out,
+        "tls        {} connections; refused: {} too many or too fast, {} handshakes, {} devices, {} tokens, {} by what they sent",
+        stream.accepted,
+        stream.refused_early,
+        stream.handshakes_failed,
+        stream.refused_devices,
+        stream.refused_tokens,
+        stream.protocol_errors
+    )?;
+    for refused in &stream.refused_by {
+        let (source, reason) = (escape(&refused.source), escape(&refused.reason));
+        writeln!(out, "tls        refused {} of {source}; the last: {reason}", refused.count)?;
+    }
+    Ok(())
 }
 
 fn write_store(store: &api::Store, out: &mut dyn Write) -> std::io::Result<()> {
@@ -152,6 +182,20 @@ mod tests {
                 }],
                 ..api::Receiver::default()
             },
+            stream: Some(api::Stream {
+                address: "0.0.0.0:3002".into(),
+                devices: 2,
+                accepted: 9,
+                bytes: 5000,
+                enrolled: 2,
+                handshakes_failed: 3,
+                refused_by: vec![api::Rejects {
+                    source: "10.0.0.66".into(),
+                    count: 3,
+                    reason: "TLS: invalid peer certificate: UnknownIssuer".into(),
+                }],
+                ..api::Stream::default()
+            }),
             store: api::Store {
                 path: "x.db".into(),
                 state: api::StoreState::Failing,

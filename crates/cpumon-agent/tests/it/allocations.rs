@@ -103,6 +103,7 @@ fn steady_agent(v1: bool, to: &UdpSocket) -> Agent {
         max_datagram: None,
         refresh: Some(4),
         count: None,
+        stream: None,
         log: None,
     };
     Agent::with_sampler(sampler, &settings).unwrap()

@@ -23,6 +23,9 @@ pub struct Status {
     pub http: String,
     /// Datagrams in total.
     pub receiver: Receiver,
+    /// The secure stream; absent unless the receiver was started with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream: Option<Stream>,
     /// The store.
     pub store: Store,
     /// Every host.
@@ -47,6 +50,36 @@ pub struct Receiver {
     pub rejected_by: Vec<Rejects>,
     /// Intervals that were decoded and shown.
     pub intervals: u64,
+}
+
+/// The secure stream's counters since the receiver started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct Stream {
+    /// TCP address it listens on.
+    pub address: String,
+    /// Devices that are connected now.
+    pub devices: u64,
+    /// Connections that were accepted.
+    pub accepted: u64,
+    /// Connections refused before the handshake: too many at once, or too many a second.
+    pub refused_early: u64,
+    /// Handshakes that failed: no TLS 1.3, a certificate that is not of this receiver or has expired, too slow.
+    pub handshakes_failed: u64,
+    /// Devices refused although their certificate is good: revoked, or too many are connected.
+    pub refused_devices: u64,
+    /// Connections ended because of what the device sent.
+    pub protocol_errors: u64,
+    /// Devices that were enrolled.
+    pub enrolled: u64,
+    /// Tokens that were refused: unknown, used, expired.
+    pub refused_tokens: u64,
+    /// Certificates that were renewed.
+    pub renewed: u64,
+    /// Bytes of messages from devices.
+    pub bytes: u64,
+    /// Sources of what was refused, most first; at most 64 of them are shown.
+    pub refused_by: Vec<Rejects>,
 }
 
 /// What was rejected from one sender.

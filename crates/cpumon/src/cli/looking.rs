@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use cpumon_collect::{SourceChoice, parse_interval, parse_probes};
 use cpumon_model::Probes;
 
-use super::{AccessArgs, HTTP_URL};
+use super::{AccessArgs, HTTP_URL, HostsCommand};
 use crate::when::When;
 
 /// `cpumon top`.
@@ -72,7 +72,11 @@ pub enum BatchForm {
 
 /// `cpumon hosts`.
 #[derive(Clone, Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct HostsArgs {
+    /// What else
+    #[command(subcommand)]
+    pub command: Option<HostsCommand>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -53,7 +53,7 @@ pub struct WebArgs {
     /// Tokens to log in with, made by `cpumon login-token` [default: login-tokens in the state directory]
     #[arg(long, value_name = "FILE")]
     pub login_tokens: Option<PathBuf>,
-    /// Speak TLS with this certificate, PEM [default off loopback: one made in the state directory]
+    /// Answer HTTP over TLS with this certificate, PEM [default off loopback: one made in the state directory]
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
     /// The certificate's key, PEM
@@ -115,6 +115,12 @@ pub struct ServeArgs {
     /// Take datagrams here; may be given more than once [default: 0.0.0.0:3001 and, if possible, [::]:3001]
     #[arg(long, value_name = "ADDR:PORT", action = ArgAction::Append, value_delimiter = ',')]
     pub udp: Vec<SocketAddr>,
+    /// Take the secure stream of enrolled devices here, e.g. 0.0.0.0:3002; off unless given
+    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "no_store")]
+    pub tls: Option<SocketAddr>,
+    /// Keep identity and enrolled hosts here [default: beside the store, its name with .identity]
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
     /// Join this multicast group; may be given more than once
     #[arg(long, value_name = "GROUP", action = ArgAction::Append, value_delimiter = ',')]
     pub multicast: Vec<IpAddr>,

@@ -1,11 +1,13 @@
 //! [`Keeper`]: the store of a running receiver. In: intervals. Out: what is kept, and how that goes. Never waits.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, bail};
-use cpumon_model::{HostStatus, Interval, Trust};
-use cpumon_store::{QueueOptions, Reader, StoreOptions, StoreState, WriterHandle, WriterThread};
+use cpumon_model::{HostInfo, HostStatus, Interval, Trust};
+use cpumon_store::{
+    QueueOptions, Reader, Receipt, ReportedGap, StoreOptions, StoreState, WriterHandle, WriterThread,
+};
 use cpumon_web::api;
 
 use crate::hub::Past;
@@ -48,6 +50,37 @@ impl Keeper {
     pub fn put(&self, status: &HostStatus, interval: &Interval) {
         let loss = (status.trust != Trust::Local).then_some(&status.loss);
         self.handle.try_put(&status.info, status.trust, loss, interval);
+    }
+
+    /// Queues an interval that its sender keeps until `receipt` is told; false: no room now.
+    pub fn put_kept(
+        &self,
+        status: &HostStatus,
+        interval: &Interval,
+        receipt: (Arc<dyn Receipt>, u64),
+    ) -> bool {
+        self.handle.try_put_kept(&status.info, status.trust, &status.loss, interval, receipt)
+    }
+
+    /// Queues a hole that a device reports, likewise.
+    pub fn put_gap(
+        &self,
+        info: &HostInfo,
+        trust: Trust,
+        gap: ReportedGap,
+        receipt: (Arc<dyn Receipt>, u64),
+    ) -> bool {
+        self.handle.try_put_gap(info, trust, gap, receipt)
+    }
+
+    /// Whether the queue is less than half full.
+    pub fn has_ample_room(&self) -> bool {
+        self.handle.has_ample_room()
+    }
+
+    /// Whether intervals reach the file.
+    pub fn is_storing(&self) -> bool {
+        self.handle.status().state == StoreState::Ok
     }
 
     /// Intervals of a host that were thrown away.

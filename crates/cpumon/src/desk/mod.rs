@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! receiving thread ─┐                  ┌─▶ store's writer thread (bounded queue)
-//!                   ├─▶ Sink ──────────┤
+//! devices' threads ─┼─▶ Sink ──────────┤
 //! measuring thread ─┘  (never waits)   └─▶ hub ─▶ HTTP thread, terminal
 //! ```
 
@@ -13,6 +13,7 @@ mod measure;
 mod receive;
 mod sink;
 mod state;
+mod stream;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ use std::thread::JoinHandle;
 use anyhow::{Context, anyhow};
 use cpumon_agent::{Sampler, SamplerOptions};
 use cpumon_collect::Keep;
+use cpumon_link::tls::Authority;
 use cpumon_link::{DEFAULT_PORT, ReceiverOptions, UdpReceiver};
 use cpumon_model::SourceKind;
 use cpumon_store::StoreOptions;
@@ -35,6 +37,7 @@ use keep::{Keeper, past_of_store};
 pub use lines::SecondLines;
 use sink::Sink;
 use state::State;
+use stream::{StreamListener, leave_address};
 
 /// What a receiver does, every default applied.
 #[derive(Clone, Debug)]
@@ -49,6 +52,8 @@ pub struct Plan {
     pub web: WebOptions,
     /// Store and how long to keep; `None`: keep nothing.
     pub store: Option<(PathBuf, StoreOptions)>,
+    /// Address and state directory of the secure stream; `None`: no stream.
+    pub stream: Option<(SocketAddr, PathBuf)>,
     /// How to measure this machine; `None`: do not.
     pub measure: Option<SamplerOptions>,
 }
@@ -121,12 +126,8 @@ impl Desk {
                 probes: plan.measure.as_ref().is_some_and(|measure| measure.max_cpu.is_some()),
             },
         );
-        let keeper = plan
-            .store
-            .as_ref()
-            .map(|(path, options)| Keeper::start(path, options))
-            .transpose()?
-            .map(Arc::new);
+        let keeper = start_keeper(plan)?;
+        let authority = plan.stream.as_ref().map(|(_, dir)| Authority::open(dir)).transpose()?.map(Arc::new);
 
         let state = Arc::new(State::new(udp, server.local_addr(), keeper.clone()));
         let past = past_of_store(plan.store.as_ref().map(|(path, _)| path.clone()));
@@ -134,6 +135,16 @@ impl Desk {
         let hub = Arc::new(Hub::new(HubOptions::default(), past, Box::new(move || for_status.status())));
         let local = sampler.as_ref().map(|sampler| sampler.info().host);
         let measured_by = sampler.as_ref().map(|sampler| sampler.info().source_reason.to_string());
+        let sinks = Sink::new(Arc::clone(&hub), keeper.clone(), local, authority.clone());
+        let stream = match (&plan.stream, authority) {
+            (Some((address, dir)), Some(authority)) => {
+                let listener = StreamListener::bind(*address, authority, sinks.clone())?;
+                leave_address(dir, listener.place().address);
+                state.put_stream(listener.place());
+                Some(listener)
+            }
+            _ => None,
+        };
         let mut desk = Self {
             stop: Arc::default(),
             http: server.shutdown(),
@@ -145,7 +156,7 @@ impl Desk {
             keeper,
             measured_by,
         };
-        desk.spawn_all(server, receiver, sampler, local)?;
+        desk.spawn_all(server, receiver, sampler, stream, &sinks)?;
         Ok(desk)
     }
 
@@ -154,10 +165,10 @@ impl Desk {
         server: HttpServer,
         receiver: UdpReceiver,
         sampler: Option<Sampler>,
-        local: Option<cpumon_model::HostId>,
+        stream: Option<StreamListener>,
+        sink: &Sink,
     ) -> anyhow::Result<()> {
-        let sink = || Sink::new(Arc::clone(&self.hub), self.keeper.clone(), local);
-        let (for_udp, for_local, hub) = (sink(), sink(), Arc::clone(&self.hub));
+        let (for_udp, for_local, hub) = (sink.clone(), sink.clone(), Arc::clone(&self.hub));
         let (stop, state) = (Arc::clone(&self.stop), Arc::clone(&self.state));
         self.spawn("receive", move || receive::run(receiver, &for_udp, &state, &stop))?;
         if let Some(sampler) = sampler {
@@ -166,6 +177,10 @@ impl Desk {
                 measure::run(sampler, &for_local, &stop);
                 Ok(())
             })?;
+        }
+        if let Some(stream) = stream {
+            let stop = Arc::clone(&self.stop);
+            self.spawn("stream", move || stream.run(&stop))?;
         }
         self.spawn("http", move || Ok(server.run(hub)?))
     }
@@ -198,14 +213,18 @@ impl Desk {
             Some(reason) => format!("measuring this machine by {reason}"),
             None => "not measuring this machine".to_owned(),
         };
+        let stream = self.state.stream_address().map(|address| {
+            format!("receiving on tls {address}; hosts that report there are authenticated: `cpumon token` lets one in")
+        });
         let mut lines = vec![
             format!("cpumon {}, pid {}", status.version, status.pid),
             format!(
                 "receiving on udp {}; hosts that report there are unauthenticated",
                 status.udp.join(", ")
             ),
-            format!("answering on {}", self.http_url),
         ];
+        lines.extend(stream);
+        lines.push(format!("answering on {}", self.http_url));
         lines.extend(self.access.iter().cloned());
         lines.extend([store, measured]);
         lines
@@ -215,7 +234,9 @@ impl Desk {
     #[must_use]
     pub fn ready_line(&self) -> String {
         let status = self.state.status();
-        format!("ready udp={} http={} pid={}", status.udp.join(","), status.http, status.pid)
+        let stream =
+            self.state.stream_address().map_or_else(String::new, |address| format!(" tls={address}"));
+        format!("ready udp={} http={}{stream} pid={}", status.udp.join(","), status.http, status.pid)
     }
 
     /// Whether some thread ended on its own: a receiver that is half dead must not look alive.
@@ -243,6 +264,15 @@ impl Desk {
         }
         result
     }
+}
+
+/// The store's writer. With a secure stream each commit waits for the disk: acknowledged means on the disk.
+fn start_keeper(plan: &Plan) -> anyhow::Result<Option<Arc<Keeper>>> {
+    let start = |(path, options): &(PathBuf, StoreOptions)| {
+        let sync_each_commit = options.sync_each_commit || plan.stream.is_some();
+        Keeper::start(path, &StoreOptions { sync_each_commit, ..options.clone() })
+    };
+    Ok(plan.store.as_ref().map(start).transpose()?.map(Arc::new))
 }
 
 impl Drop for Desk {

@@ -4,7 +4,9 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use cpumon_model::{HostId, HostStatus, Interval};
+use cpumon_link::tls::Authority;
+use cpumon_model::{HostId, HostInfo, HostStatus, Interval, Trust};
+use cpumon_store::{Receipt, ReportedGap};
 
 use super::keep::Keeper;
 use crate::hub::Hub;
@@ -15,12 +17,65 @@ pub struct Sink {
     hub: Arc<Hub>,
     keeper: Option<Arc<Keeper>>,
     local: Option<HostId>,
+    authority: Option<Arc<Authority>>,
 }
 
 impl Sink {
-    /// `local`: the id of this machine, if this process measures it.
-    pub fn new(hub: Arc<Hub>, keeper: Option<Arc<Keeper>>, local: Option<HostId>) -> Self {
-        Self { hub, keeper, local }
+    /// `local`: the id of this machine, if this process measures it; `authority`: knows whose id belongs to an enrolled host.
+    pub fn new(
+        hub: Arc<Hub>,
+        keeper: Option<Arc<Keeper>>,
+        local: Option<HostId>,
+        authority: Option<Arc<Authority>>,
+    ) -> Self {
+        Self { hub, keeper, local, authority }
+    }
+
+    /// Whether a datagram may speak for this host: not for this machine, nor for one that was enrolled.
+    fn is_open(&self, host: HostId) -> bool {
+        // While nobody can tell who is enrolled, nobody is spoken for.
+        let is_enrolled =
+            || self.authority.as_ref().is_some_and(|one| one.registry().has(host.0).unwrap_or(true));
+        self.local != Some(host) && !is_enrolled()
+    }
+
+    /// Takes an interval of an enrolled device. `receipt`: who wants to know that it is stored; without one it is only shown.
+    /// False: it is not in the store's queue.
+    pub fn take_stream(
+        &self,
+        status: &HostStatus,
+        interval: &Interval,
+        is_live: bool,
+        receipt: Option<(Arc<dyn Receipt>, u64)>,
+    ) -> bool {
+        let (mut status, mut interval) = (status.clone(), interval.clone());
+        if self.local == Some(interval.host) {
+            claim(&mut status, &mut interval);
+        }
+        let is_put = match (&self.keeper, receipt) {
+            (Some(keeper), Some(receipt)) => keeper.put_kept(&status, &interval, receipt),
+            _ => false,
+        };
+        if is_live {
+            self.hub.put(&status, Arc::new(interval));
+        }
+        is_put
+    }
+
+    /// Takes a hole that an enrolled device reports. False: it is not in the store's queue.
+    pub fn take_gap(&self, host: HostId, gap: ReportedGap, receipt: (Arc<dyn Receipt>, u64)) -> bool {
+        let info = HostInfo { host, ..HostInfo::default() };
+        self.keeper.as_ref().is_some_and(|keeper| keeper.put_gap(&info, Trust::Authenticated, gap, receipt))
+    }
+
+    /// Whether old records may be taken in beside new ones.
+    pub fn has_ample_room(&self) -> bool {
+        self.keeper.as_ref().is_none_or(|keeper| keeper.has_ample_room())
+    }
+
+    /// Whether the store takes what it is given.
+    pub fn is_storing(&self) -> bool {
+        self.keeper.as_ref().is_some_and(|keeper| keeper.is_storing())
     }
 
     /// Takes an interval that this process measured.
@@ -28,27 +83,23 @@ impl Sink {
         self.put(status, interval.clone());
     }
 
-    /// Takes an interval that came by datagram. One that claims to be this machine becomes a host of its own, so
-    /// that nobody on the network can write into the local host's books (and so that an agent in a container, which shares
+    /// Takes an interval that came by datagram. One that claims to be this machine, or one that was enrolled, becomes a host of
+    /// its own, so that nobody on the network can write into their books (and so that an agent in a container, which shares
     /// the machine's id, shows as what it is).
     pub fn take_received(&self, status: &HostStatus, interval: &Interval) {
         let mut interval = interval.clone();
-        if self.local != Some(interval.host) {
+        if self.is_open(interval.host) {
             self.put(status, interval);
             return;
         }
         let mut status = status.clone();
-        let ip = ip_of(&status.address);
-        let id = other_id(interval.host, ip);
-        interval.host = id;
-        status.info.host = id;
-        status.info.hostname = format!("{}@{}", status.info.hostname, shown(ip)).into();
+        claim(&mut status, &mut interval);
         self.put(&status, interval);
     }
 
     /// Updates what is known about a host that came by datagram.
     pub fn note(&self, status: &HostStatus) {
-        if self.local == Some(status.info.host) {
+        if !self.is_open(status.info.host) {
             return;
         }
         let mut status = status.clone();
@@ -66,6 +117,15 @@ impl Sink {
         status.loss.store_dropped = keeper.dropped(interval.host);
         self.hub.put(&status, Arc::new(interval));
     }
+}
+
+/// Turns a host into the one that its address claims to be.
+fn claim(status: &mut HostStatus, interval: &mut Interval) {
+    let ip = ip_of(&status.address);
+    let id = other_id(interval.host, ip);
+    interval.host = id;
+    status.info.host = id;
+    status.info.hostname = format!("{}@{}", status.info.hostname, shown(ip)).into();
 }
 
 fn ip_of(address: &str) -> Option<IpAddr> {
@@ -91,7 +151,6 @@ fn other_id(id: HostId, ip: Option<IpAddr>) -> HostId {
 mod tests {
     use super::*;
     use crate::hub::HubOptions;
-    use cpumon_model::{HostInfo, Trust};
     use cpumon_web::{Live, api};
 
     #[test]
@@ -102,7 +161,7 @@ mod tests {
             Box::new(|_, _| Ok(None)),
             Box::new(api::Status::default),
         ));
-        let sink = Sink::new(Arc::clone(&hub), None, Some(local));
+        let sink = Sink::new(Arc::clone(&hub), None, Some(local), None);
         let info = HostInfo { host: local, hostname: "me".into(), ..HostInfo::default() };
         let interval = Interval { host: local, ..Interval::default() };
         let mine = HostStatus { info, trust: Trust::Local, ..HostStatus::default() };

@@ -1,11 +1,12 @@
 //! [`State`]: the receiver's own state as faces see it. In: counters of the threads. Out: [`api::Status`].
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use cpumon_web::api;
 
 use super::keep::Keeper;
+use super::stream::StreamPlace;
 use crate::clock;
 
 /// See the module.
@@ -14,6 +15,7 @@ pub struct State {
     started_wall_ns: i64,
     udp: Vec<SocketAddr>,
     http: SocketAddr,
+    stream: OnceLock<StreamPlace>,
     keeper: Option<Arc<Keeper>>,
     receiver: Mutex<api::Receiver>,
 }
@@ -21,7 +23,19 @@ pub struct State {
 impl State {
     /// Nothing received yet.
     pub fn new(udp: Vec<SocketAddr>, http: SocketAddr, keeper: Option<Arc<Keeper>>) -> Self {
-        Self { started_wall_ns: clock::wall_ns(), udp, http, keeper, receiver: Mutex::default() }
+        let (stream, receiver) = (OnceLock::new(), Mutex::default());
+        Self { started_wall_ns: clock::wall_ns(), udp, http, stream, keeper, receiver }
+    }
+
+    /// There is a secure stream.
+    pub fn put_stream(&self, place: StreamPlace) {
+        // Set once, at the start.
+        let _ = self.stream.set(place);
+    }
+
+    /// The secure stream's address, if there is one.
+    pub fn stream_address(&self) -> Option<SocketAddr> {
+        self.stream.get().map(|place| place.address)
     }
 
     /// Replaces the receiving thread's counters.
@@ -40,6 +54,7 @@ impl State {
             udp: self.udp.iter().map(ToString::to_string).collect(),
             http: self.http.to_string(),
             receiver: self.receiver.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            stream: self.stream.get().map(StreamPlace::status),
             store: self.keeper.as_ref().map_or_else(no_store, |keeper| keeper.status()),
             hosts: Vec::new(),
         }

@@ -44,6 +44,7 @@ fn recorder() {
         max_datagram: None,
         refresh: None,
         count: None,
+        stream: None,
         log: Some(LogSettings { dir: dir.into(), max_bytes: number("TEST_BYTES"), sync }),
     };
     let mut agent = Agent::with_sampler(sampler, &settings).unwrap();

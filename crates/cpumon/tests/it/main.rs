@@ -1,12 +1,14 @@
 //! The real binary as a user meets it: over sockets, files, signals and a terminal, on loopback only.
 
 mod accuracy;
+mod chaos;
 mod cli;
 mod faults;
 mod log;
 mod made_up;
 mod replay;
 mod serve;
+mod stream;
 mod support;
 mod terminal;
 

@@ -1,0 +1,62 @@
+//! Commands that let devices in and keep them out: `token`, `hosts revoke`, `hosts enrolled`.
+//! In: nothing. Out: what the user may say of them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use crate::units::duration;
+
+/// Where a receiver keeps its identity and its enrolled hosts.
+#[derive(Clone, Debug, Args)]
+pub struct StateArgs {
+    /// The receiver's state directory [default: beside the store, its name with .identity]
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+    /// The receiver's store [default: the state directory]
+    #[arg(long, value_name = "FILE")]
+    pub store: Option<PathBuf>,
+}
+
+/// `cpumon token`.
+#[derive(Clone, Debug, Args)]
+pub struct TokenArgs {
+    /// How long the token is good
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration)]
+    pub expires: Duration,
+    /// Under which address the device reaches this receiver [default: where it listens]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = cpumon_agent::parse_stream_address)]
+    pub address: Option<String>,
+    /// Which receiver
+    #[command(flatten)]
+    pub place: StateArgs,
+}
+
+/// What else can be done with hosts.
+#[derive(Clone, Debug, Subcommand)]
+pub enum HostsCommand {
+    /// Refuse an enrolled host from now on; a live connection is cut
+    Revoke(RevokeArgs),
+    /// List the hosts that were enrolled, revoked ones included
+    Enrolled(EnrolledArgs),
+}
+
+/// `cpumon hosts revoke`.
+#[derive(Clone, Debug, Args)]
+pub struct RevokeArgs {
+    /// Name or id
+    #[arg(value_name = "NAME|ID")]
+    pub host: String,
+    /// Which receiver
+    #[command(flatten)]
+    pub place: StateArgs,
+}
+
+/// `cpumon hosts enrolled`.
+#[derive(Clone, Debug, Args)]
+pub struct EnrolledArgs {
+    /// Which receiver
+    #[command(flatten)]
+    pub place: StateArgs,
+}

@@ -1,0 +1,141 @@
+//! The secure stream's end. In: records of enrolled devices. Out: intervals to the store and the hub; acknowledgements of what
+//! the store has committed. Why here: what a record means is decided beside the store, the link only carries it.
+
+mod lane;
+mod receipts;
+mod session;
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Context;
+use cpumon_link::tls::{Authority, Handler, Peer, ServerLimits, ServerStats, Session, StreamServer};
+use cpumon_model::{BootId, HostId, Interval, LossCounts};
+use cpumon_web::api;
+
+use super::sink::Sink;
+use session::StreamSession;
+
+/// Sources of refused connections that faces see, most first.
+const SHOWN_REFUSALS: usize = 64;
+
+/// What is remembered of a host over all its connections.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    /// What was counted since the receiver started.
+    loss: LossCounts,
+    /// The newest interval that was shown: its boot, its end on the monotonic clock.
+    shown: Option<(BootId, u64)>,
+}
+
+impl Memory {
+    /// Whether an interval is newer than what was shown; if so it counts as shown from now on.
+    fn shows(&mut self, interval: &Interval) -> bool {
+        let is_old = |(boot, mono_ns)| boot == interval.boot && interval.end.mono_ns <= mono_ns;
+        if self.shown.is_some_and(is_old) {
+            return false;
+        }
+        self.shown = Some((interval.boot, interval.end.mono_ns));
+        true
+    }
+}
+
+/// Shared by the connections of one host.
+pub(super) type Shared = Arc<Mutex<Memory>>;
+
+/// Makes sessions.
+struct Sessions {
+    sink: Sink,
+    hosts: Mutex<HashMap<HostId, Shared>>,
+}
+
+impl Handler for Sessions {
+    fn open(&self, peer: &Peer) -> Box<dyn Session> {
+        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        let memory = Arc::clone(hosts.entry(HostId(peer.host)).or_default());
+        log::info!(
+            "{} is connected from {} ({})",
+            cpumon_model::escape(&peer.name),
+            peer.address,
+            peer.agent
+        );
+        Box::new(StreamSession::new(peer, self.sink.clone(), memory))
+    }
+}
+
+/// A listener that is bound, not yet running.
+pub struct StreamListener {
+    server: StreamServer,
+}
+
+impl StreamListener {
+    /// Listens for the devices enrolled in `authority`.
+    pub fn bind(address: SocketAddr, authority: Arc<Authority>, sink: Sink) -> anyhow::Result<Self> {
+        let handler = Arc::new(Sessions { sink, hosts: Mutex::default() });
+        let server = StreamServer::bind(address, authority, handler, ServerLimits::default())
+            .context("cannot receive the secure stream")?;
+        Ok(Self { server })
+    }
+
+    /// Where, and what it counts.
+    pub fn place(&self) -> StreamPlace {
+        StreamPlace { address: self.server.local_addr(), stats: self.server.stats() }
+    }
+
+    /// Lets devices in until `stop` is set.
+    pub fn run(&self, stop: &AtomicBool) -> anyhow::Result<()> {
+        Ok(self.server.run(stop)?)
+    }
+}
+
+/// A listener as faces see it.
+#[derive(Clone, Debug)]
+pub struct StreamPlace {
+    /// Where it listens.
+    pub address: SocketAddr,
+    stats: Arc<ServerStats>,
+}
+
+impl StreamPlace {
+    /// Its counts.
+    pub fn status(&self) -> api::Stream {
+        let stats = &self.stats;
+        let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        let (refusals, others) = stats.refusals(SHOWN_REFUSALS);
+        let shown = refusals.into_iter().map(|one| api::Rejects {
+            source: one.source.to_string(),
+            count: one.count,
+            reason: one.reason,
+        });
+        let rest = (others > 0).then(|| api::Rejects {
+            source: "others".into(),
+            count: others,
+            reason: String::new(),
+        });
+        api::Stream {
+            address: self.address.to_string(),
+            devices: read(&stats.devices),
+            accepted: read(&stats.accepted),
+            refused_early: read(&stats.refused_early),
+            handshakes_failed: read(&stats.handshakes_failed),
+            refused_devices: read(&stats.refused_devices),
+            protocol_errors: read(&stats.protocol_errors),
+            enrolled: read(&stats.enrolled),
+            refused_tokens: read(&stats.refused_tokens),
+            renewed: read(&stats.renewed),
+            bytes: read(&stats.bytes),
+            refused_by: shown.chain(rest).collect(),
+        }
+    }
+}
+
+/// Leaves word in the state directory where this receiver listens, so that `cpumon token` can say it.
+pub fn leave_address(state: &Path, address: SocketAddr) {
+    let path = state.join("listening");
+    if let Err(error) = std::fs::write(&path, format!("{address}\n")) {
+        log::warn!("cannot write {}: {error}; `cpumon token` needs --address", path.display());
+    }
+}

@@ -1,0 +1,166 @@
+//! [`StreamSession`]: one connection of an enrolled device. In: its lanes. Out: the present to the hub and the store, the past
+//! to the store when that has room; acknowledgements.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use cpumon_link::tls::{Acks, Peer, Refusal, Session};
+use cpumon_model::{HostId, HostStatus, Trust};
+use cpumon_store::ReportedGap;
+use cpumon_wire::stream::{ByeReason, LaneKind};
+
+use super::Shared;
+use super::lane::{Lane, Outcome};
+use super::receipts::Receipts;
+use crate::clock;
+use crate::desk::sink::Sink;
+
+/// Lanes that a device may have open; an older one gives way.
+const MAX_LANES: usize = 4;
+/// How long old records may be worked on before new ones are looked for.
+const WORK_TIME: Duration = Duration::from_millis(20);
+/// A store that failed is asked after this long whether it works again.
+const RETRY_AFTER: Duration = Duration::from_secs(2);
+
+/// See the module.
+pub struct StreamSession {
+    host: HostId,
+    address: SocketAddr,
+    sink: Sink,
+    memory: Shared,
+    lanes: Vec<Lane>,
+    receipts: Arc<Receipts>,
+    /// Number of the last put into the store's queue.
+    puts: u64,
+    /// Since when records are shown but not stored: they must come again.
+    unstored_since: Option<Instant>,
+    status: HostStatus,
+}
+
+impl StreamSession {
+    /// Nothing received yet.
+    pub fn new(peer: &Peer, sink: Sink, memory: Shared) -> Self {
+        Self {
+            host: HostId(peer.host),
+            address: peer.address,
+            sink,
+            memory,
+            lanes: Vec::new(),
+            receipts: Arc::default(),
+            puts: 0,
+            unstored_since: None,
+            status: HostStatus::default(),
+        }
+    }
+
+    /// Takes one record in, of the lane at this place.
+    fn take(&mut self, at: usize, record: &[u8]) -> Result<(), Refusal> {
+        let Some(lane) = self.lanes.get_mut(at) else { return Ok(()) };
+        let kind = lane.kind;
+        let (sink, receipts, status) = (&self.sink, &self.receipts, &mut self.status);
+        let (puts, unstored_since) = (&mut self.puts, &mut self.unstored_since);
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        memory.loss.datagrams += 1;
+        memory.loss.bytes += record.len() as u64;
+        let mut out = |outcome: Outcome<'_>| {
+            let put = *puts + 1;
+            let receipt = (Arc::clone(receipts) as _, put);
+            let is_taken = match outcome {
+                Outcome::Interval(seen, interval) => {
+                    // What was shown before comes again after a cut: the store knows it, and nobody sees it twice.
+                    let is_live = kind == LaneKind::Live && memory.shows(interval);
+                    memory.loss.snapshots += 1;
+                    status.clone_from(seen);
+                    status.trust = Trust::Authenticated;
+                    status.loss = memory.loss;
+                    sink.take_stream(status, interval, is_live, unstored_since.is_none().then_some(receipt))
+                }
+                Outcome::Gap(gap) => {
+                    memory.loss.snapshots_lost += gap.count();
+                    let gap = ReportedGap {
+                        begin_wall_ns: gap.begin_wall_ns,
+                        end_wall_ns: gap.end_wall_ns,
+                        intervals: gap.count(),
+                        reason: gap.reason.words(),
+                    };
+                    unstored_since.is_none() && sink.take_gap(self.host, gap, receipt)
+                }
+            };
+            if is_taken {
+                *puts = put;
+            } else if unstored_since.is_none() {
+                *unstored_since = Some(Instant::now());
+            }
+            // What was not put is never committed.
+            if is_taken { put } else { u64::MAX }
+        };
+        let taken = lane.take(record, (self.host, self.address, clock::now()), &mut out);
+        taken.map_err(|error| {
+            memory.loss.rejected += 1;
+            Refusal { reason: ByeReason::Protocol, text: error.to_string() }
+        })
+    }
+
+    /// Takes records of the past in, as long as the store has room and there is time.
+    fn catch_up(&mut self) -> Result<(), Refusal> {
+        let end = Instant::now() + WORK_TIME;
+        for at in 0..self.lanes.len() {
+            while self.sink.has_ample_room() && Instant::now() < end {
+                let Some(record) = self.lanes.get_mut(at).and_then(|lane| lane.waiting.pop_front()) else {
+                    break;
+                };
+                self.take(at, &record)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Session for StreamSession {
+    fn begin(&mut self, lane: u32, kind: LaneKind) -> Result<(), Refusal> {
+        if self.lanes.last().is_some_and(|last| last.id >= lane) {
+            return Err(Refusal {
+                reason: ByeReason::Protocol,
+                text: "a lane begins a second time".to_owned(),
+            });
+        }
+        if self.lanes.len() >= MAX_LANES {
+            self.lanes.remove(0);
+        }
+        self.lanes.push(Lane::new(lane, kind));
+        Ok(())
+    }
+
+    fn record(&mut self, lane: u32, record: &[u8]) -> Result<(), Refusal> {
+        let Some(at) = self.lanes.iter().position(|known| known.id == lane) else {
+            return Err(Refusal { reason: ByeReason::Protocol, text: "a record of no lane".to_owned() });
+        };
+        match self.lanes.get_mut(at) {
+            Some(lane) if lane.kind == LaneKind::Backfill => {
+                // Bounded by the window: it is not off it before it is taken in.
+                lane.waiting.push_back(record.to_vec());
+                Ok(())
+            }
+            _ => self.take(at, record),
+        }
+    }
+
+    fn work(&mut self, acks: &mut Acks<'_>) -> Result<bool, Refusal> {
+        self.catch_up()?;
+        let stored = self.receipts.stored();
+        for lane in &mut self.lanes {
+            if let Some((received, committed)) = lane.news(stored) {
+                acks.ack(lane.id, received, committed);
+            }
+        }
+        if self.receipts.has_failed() && self.unstored_since.is_none() {
+            self.unstored_since = Some(Instant::now());
+        }
+        if self.unstored_since.is_some_and(|since| since.elapsed() >= RETRY_AFTER) && self.sink.is_storing() {
+            let text = "the store takes records again: send what is not acknowledged".to_owned();
+            return Err(Refusal { reason: ByeReason::Resume, text });
+        }
+        Ok(self.lanes.iter().any(Lane::is_waiting))
+    }
+}

@@ -1,0 +1,145 @@
+//! `cpumon token`, `cpumon enroll`, `cpumon hosts revoke` and `cpumon hosts enrolled`. In: the receiver's state directory. Out:
+//! the line to enter on a device, and who may connect. They work beside a running receiver.
+
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use cpumon_agent::EnrollArgs;
+use cpumon_link::tls::{Authority, DEFAULT_TLS_PORT, EnrolledHost};
+use cpumon_model::{HostId, escape};
+
+use crate::cli::{EnrolledArgs, RevokeArgs, StateArgs, TokenArgs};
+use crate::exit::Outcome;
+use crate::paths::state_dir;
+use crate::table::Table;
+use crate::when;
+
+fn open(args: &StateArgs) -> anyhow::Result<Authority> {
+    let dir = state_dir(args.state.as_deref(), args.store.as_deref());
+    Authority::open(&dir).context("cannot open the receiver's state directory; --state DIR names another")
+}
+
+/// `cpumon token`.
+pub fn token(args: &TokenArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let authority = open(&args.place)?;
+    let dir = state_dir(args.place.state.as_deref(), args.place.store.as_deref());
+    let address = match &args.address {
+        Some(address) => address.clone(),
+        None => reachable(listening(&dir))?.to_string(),
+    };
+    let token = authority.make_token(args.expires).context("cannot make a token")?;
+    writeln!(out, "cpumon-agent enroll {address} {token}").context("cannot write to standard output")?;
+    Ok(Outcome::Done)
+}
+
+/// Where the receiver of this state directory listens, as it left word.
+fn listening(dir: &Path) -> SocketAddr {
+    let left = std::fs::read_to_string(dir.join("listening")).ok().and_then(|text| text.trim().parse().ok());
+    left.unwrap_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, DEFAULT_TLS_PORT)))
+}
+
+/// An address under which others may reach it: its own, or that of the interface towards other networks.
+fn reachable(listening: SocketAddr) -> anyhow::Result<SocketAddr> {
+    if !listening.ip().is_unspecified() {
+        return Ok(listening);
+    }
+    // Connecting a datagram socket sends nothing; the kernel only looks up the route (TEST-NET-1, RFC 5737).
+    let towards = || -> std::io::Result<IpAddr> {
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+        socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9))?;
+        Ok(socket.local_addr()?.ip())
+    };
+    match towards() {
+        Ok(ip) if !ip.is_unspecified() => Ok(SocketAddr::new(ip, listening.port())),
+        _ => bail!(
+            "this machine has no address towards others; say under which devices reach it with --address ADDR:PORT"
+        ),
+    }
+}
+
+/// `cpumon enroll`: the same as `cpumon-agent enroll`.
+pub fn enroll(args: &EnrollArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    writeln!(out, "{}", args.run()?).context("cannot write to standard output")?;
+    Ok(Outcome::Done)
+}
+
+/// `cpumon hosts revoke`.
+pub fn revoke(args: &RevokeArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let host = open(&args.place)?.registry().revoke(&args.host)?;
+    let (name, id) = (escape(&host.name), HostId(host.host));
+    writeln!(
+        out,
+        "revoked {name} ({id}): a running receiver cuts it off within a second, and refuses it from now on"
+    )
+    .context("cannot write to standard output")?;
+    Ok(Outcome::Done)
+}
+
+/// `cpumon hosts enrolled`.
+pub fn enrolled(args: &EnrolledArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let hosts = open(&args.place)?.registry().hosts()?;
+    let mut table = Table::new(&["HOST", "ID", "STATE", "ENROLLED", "CERTIFICATE UNTIL"]);
+    for host in &hosts {
+        table.row([
+            escape(&host.name).to_string(),
+            HostId(host.host).to_string(),
+            state_of(host),
+            moment(host.enrolled_s),
+            moment(host.expires_s),
+        ]);
+    }
+    table.write(out).context("cannot write to standard output")?;
+    Ok(Outcome::Done)
+}
+
+fn state_of(host: &EnrolledHost) -> String {
+    match host.revoked_s {
+        0 if host.keys.len() > 1 => "enrolled, new key not used yet".to_owned(),
+        0 => "enrolled".to_owned(),
+        revoked_s => format!("revoked {}", moment(revoked_s)),
+    }
+}
+
+fn moment(seconds: u64) -> String {
+    when::show(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000_000_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_names_an_address_that_others_can_reach() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("listening"), "10.1.2.3:777\n").unwrap();
+        assert_eq!(listening(dir.path()).to_string(), "10.1.2.3:777");
+        assert_eq!(reachable(listening(dir.path())).unwrap().to_string(), "10.1.2.3:777");
+        let nothing = tempfile::tempdir().unwrap();
+        assert_eq!(listening(nothing.path()).port(), DEFAULT_TLS_PORT);
+        if let Ok(address) = reachable(listening(nothing.path())) {
+            assert!(!address.ip().is_unspecified());
+        }
+    }
+
+    #[test]
+    fn the_line_is_the_command_and_works_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = StateArgs { state: Some(dir.path().to_owned()), store: None };
+        let args = TokenArgs {
+            address: Some("desk:3002".to_owned()),
+            expires: std::time::Duration::from_mins(1),
+            place: place.clone(),
+        };
+        let mut said = Vec::new();
+        token(&args, &mut said).unwrap();
+        let said = String::from_utf8(said).unwrap();
+        assert!(said.starts_with("cpumon-agent enroll desk:3002 cpumon1.") && said.lines().count() == 1);
+        let mut listed = Vec::new();
+        enrolled(&EnrolledArgs { place: place.clone() }, &mut listed).unwrap();
+        assert_eq!(String::from_utf8(listed).unwrap().lines().count(), 1, "only the title");
+        let unknown = RevokeArgs { host: "nobody".to_owned(), place };
+        assert!(revoke(&unknown, &mut Vec::new()).unwrap_err().to_string().contains("nobody"));
+    }
+}

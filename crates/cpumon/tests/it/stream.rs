@@ -1,0 +1,167 @@
+//! The secure stream with the real binary: enrolment, trust in every face, revocation, a store that cannot take records.
+
+use std::process::{Child, Stdio};
+
+use crate::support::{Serve, cpumon, eventually, ok, output, run, text, wait};
+
+/// A receiver with a secure stream, and the address of it.
+struct Desk {
+    serve: Serve,
+    state: tempfile::TempDir,
+    address: String,
+}
+
+impl Desk {
+    fn start() -> Self {
+        let state = tempfile::tempdir().unwrap();
+        let dir = state.path().to_str().unwrap().to_owned();
+        let serve = Serve::start(&["--no-agent", "--tls", "127.0.0.1:0", "--state", &dir]);
+        let address = serve.status()["stream"]["address"].as_str().unwrap().to_owned();
+        Self { serve, state, address }
+    }
+
+    fn state(&self) -> &str {
+        self.state.path().to_str().unwrap()
+    }
+
+    /// The words of the line that `cpumon token` prints, behind the program's name.
+    fn token(&self) -> Vec<String> {
+        let line = ok(&["token", "--state", self.state()]);
+        assert_eq!(line.lines().count(), 1, "{line}");
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        assert_eq!(
+            (words[0].as_str(), words[1].as_str(), &words[2]),
+            ("cpumon-agent", "enroll", &self.address)
+        );
+        words[1..].to_vec()
+    }
+
+    fn enroll(&self, device: &tempfile::TempDir, name: &str) {
+        let words = self.token();
+        let keys = device.path().to_str().unwrap();
+        let said = ok(&["enroll", &words[1], &words[2], "--state", keys, "--host-name", name]);
+        assert!(said.contains(&format!("--to tls://{}", self.address)), "{said}");
+    }
+}
+
+fn agent(address: &str, keys: &tempfile::TempDir, more: &[&str]) -> Child {
+    let mut command = cpumon();
+    command.args(["agent", "--to", &format!("tls://{address}"), "--source", "procfs", "--interval", "100ms"]);
+    command.args(["--host-name", "device", "--state"]).arg(keys.path()).args(more);
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+#[test]
+fn an_enrolled_device_is_authenticated_in_every_face_and_nobody_else_writes_into_its_books() {
+    let (desk, keys) = (Desk::start(), tempfile::tempdir().unwrap());
+    desk.enroll(&keys, "device");
+    let listed = ok(&["hosts", "enrolled", "--state", desk.state()]);
+    assert!(listed.contains("device") && listed.contains("enrolled"), "{listed}");
+
+    let mut agent = agent(&desk.address, &keys, &[]);
+    let host = eventually("the device", || {
+        desk.serve.host("device").filter(|host| host["loss"]["snapshots"].as_u64() > Some(5))
+    });
+    assert_eq!(host["trust"], "authenticated");
+    let stream = &desk.serve.status()["stream"];
+    assert_eq!((&stream["devices"], &stream["enrolled"]), (&1.into(), &1.into()), "{stream}");
+    let url = ["--url", desk.serve.url.as_str()];
+    assert!(ok(&["hosts", url[0], url[1]]).contains("authenticated"));
+    assert!(ok(&["status", url[0], url[1]]).contains("1 devices connected"));
+    let top = ok(&["top", "-b", "-n", "1", "--host", "device", url[0], url[1]]);
+    assert!(top.contains("authenticated") && !top.to_lowercase().contains("unauthenticated"), "{top}");
+
+    // The same machine by plain datagrams: whoever it is, it is another host.
+    let udp = desk.serve.udp.to_string();
+    let args = [
+        "agent",
+        "--to",
+        &udp,
+        "--source",
+        "procfs",
+        "--interval",
+        "100ms",
+        "--count",
+        "5",
+        "--host-name",
+        "device",
+    ];
+    ok(&args);
+    let other = eventually("the claim", || desk.serve.host("device@127.0.0.1"));
+    assert_eq!(other["trust"], "unauthenticated");
+    assert_ne!(other["id"], host["id"]);
+    assert_eq!(desk.serve.host("device").unwrap()["trust"], "authenticated");
+
+    // Revoked by another process while it is connected.
+    let said = ok(&["hosts", "revoke", "device", "--state", desk.state()]);
+    assert!(said.contains("revoked device"), "{said}");
+    let refused = eventually("it is cut off", || {
+        let stream = desk.serve.status()["stream"].clone();
+        (stream["devices"] == 0 && stream["refused_devices"].as_u64() > Some(0)).then_some(stream)
+    });
+    assert!(refused["refused_by"][0]["reason"].as_str().unwrap().contains("revoked"), "{refused}");
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    let store = ok(&[
+        "sql",
+        "--store",
+        desk.serve.store(),
+        "--format",
+        "csv",
+        "SELECT host, trust FROM hosts ORDER BY host",
+    ]);
+    assert!(
+        store.contains("device,authenticated") && store.contains("device@127.0.0.1,unauthenticated"),
+        "{store}"
+    );
+}
+
+#[test]
+fn an_agent_of_a_wanted_count_ends_when_all_of_it_is_on_the_receivers_disk() {
+    let (desk, keys) = (Desk::start(), tempfile::tempdir().unwrap());
+    desk.enroll(&keys, "device");
+    let mut agent = agent(&desk.address, &keys, &["--count", "8"]);
+    assert!(wait(&mut agent, "agent").success());
+    // Already committed: no waiting for it.
+    let count = || {
+        ok(&["sql", "--store", desk.serve.store(), "--format", "csv", "SELECT count(*) FROM host_interval"])
+    };
+    assert_eq!(count().lines().last(), Some("7"), "the first snapshot ends no interval");
+}
+
+#[test]
+fn without_a_receiver_an_agent_of_a_wanted_count_says_that_data_is_missing() {
+    let (desk, keys) = (Desk::start(), tempfile::tempdir().unwrap());
+    desk.enroll(&keys, "device");
+    let address = desk.address.clone();
+    drop(desk);
+    let mut agent = agent(&address, &keys, &["--count", "3"]);
+    assert_eq!(wait(&mut agent, "agent").code(), Some(3));
+}
+
+#[test]
+fn what_is_not_enrolled_or_wrong_is_said() {
+    let (desk, keys) = (Desk::start(), tempfile::tempdir().unwrap());
+    let keys_dir = keys.path().to_str().unwrap();
+    let to = format!("tls://{}", desk.address);
+    let not_enrolled = run(&["agent", "--to", &to, "--state", keys_dir, "--count", "1"]);
+    let said = text(&not_enrolled.stderr);
+    assert!(
+        !not_enrolled.status.success() && said.contains("not enrolled") && said.contains("cpumon token"),
+        "{said}"
+    );
+
+    let words = desk.token();
+    ok(&["enroll", &words[1], &words[2], "--state", keys_dir]);
+    let again = run(&["enroll", &words[1], &words[2], "--state", keys_dir]);
+    assert!(text(&again.stderr).contains("was used"), "{again:?}");
+    let mut by_variable = cpumon();
+    by_variable.args(["enroll", &words[1], "--state", keys_dir]).env("CPUMON_TOKEN", "cpumon1.short");
+    assert!(text(&output(by_variable).stderr).contains("not a token"));
+    let no_store = run(&["serve", "--tls", "127.0.0.1:0", "--no-store"]);
+    assert_eq!(
+        no_store.status.code(),
+        Some(2),
+        "acknowledged means on the disk: without a store there is none"
+    );
+}
