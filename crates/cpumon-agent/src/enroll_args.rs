@@ -32,6 +32,11 @@ impl EnrollArgs {
     /// The receiver cannot be reached or does not take the token, or the key cannot be kept.
     pub fn run(&self) -> anyhow::Result<String> {
         let state = self.state.clone().unwrap_or_else(default_state_dir);
-        enroll_here(&self.address, &self.token, &state, self.host_name.as_deref())
+        let mut said = enroll_here(&self.address, &self.token, &state, self.host_name.as_deref())?;
+        if let Some(state) = &self.state {
+            said.push_str(" --state ");
+            said.push_str(&state.display().to_string());
+        }
+        Ok(said)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection};
+use rustls::{CertificateError, ClientConfig, ClientConnection};
 
 use super::TlsError;
 use super::crypto::RECEIVER_NAME;
@@ -34,7 +34,12 @@ pub(super) fn connect(address: &str, config: ClientConfig) -> Result<Pipe, TlsEr
         .map_err(|error| TlsError::Crypto { operation: "name the receiver", reason: error.to_string() })?;
     let tls = ClientConnection::new(Arc::new(config), name)?;
     let mut pipe = Pipe::new(socket, tls.into())?;
-    shake_hands(&mut pipe, deadline)?;
+    shake_hands(&mut pipe, deadline).map_err(|error| match error {
+        TlsError::Tls(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+            TlsError::WrongKey { address: address.to_owned() }
+        }
+        other => other,
+    })?;
     Ok(pipe)
 }
 

@@ -77,6 +77,15 @@ pub enum TlsError {
     /// The connection broke.
     #[error("the connection broke: {0}")]
     Io(#[from] io::Error),
+    /// The receiver shows another key than the pinned one.
+    #[error(
+        "the receiver at {address} is not the one that this device was told to believe: its key is another one \
+         (if its identity was replaced, enrol again)"
+    )]
+    WrongKey {
+        /// The receiver's address.
+        address: String,
+    },
     /// TLS refuses the other side, or the other side refuses us.
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),

@@ -271,6 +271,9 @@ impl Shared {
         if let Err((End::Bye(refusal), counter)) = end {
             let is_fault =
                 !matches!(refusal.reason, ByeReason::Stopping | ByeReason::Resume | ByeReason::Replaced);
+            // One that was let in and then revoked has sent nothing wrong.
+            let is_revoked = refusal.reason == ByeReason::Revoked;
+            let counter = if is_revoked { &self.stats.refused_devices } else { counter };
             if is_fault {
                 self.stats.refuse(counter, source, refusal.text.clone());
             }

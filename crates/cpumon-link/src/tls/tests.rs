@@ -239,7 +239,7 @@ fn a_token_is_good_once_and_for_its_time_and_for_its_receiver() {
     assert!(said(enroll_with(&unknown)).contains("not known"));
     // A token of another receiver: its pin does not fit, so this receiver never sees the secret.
     let foreign = other.token();
-    assert!(said(enroll_with(&foreign)).contains("UnknownIssuer"));
+    assert!(said(enroll_with(&foreign)).contains("its key is another one"));
     enroll(device.path(), &other.address.to_string(), &foreign, HOST, "device").unwrap();
     desk.count(|stats| read(&stats.refused_tokens), 4);
     assert_eq!(read(&desk.stats.enrolled), 1);
