@@ -11,7 +11,7 @@ async function openPast(page: Page, receiver: Receiver, view: string, query = ''
   await page.goto(`${receiver.url}/host/${await receiver.local()}/${view}?since=${now - 60_000}&until=${now}${query}`);
 }
 
-const rows = (page: Page) => page.getByRole('treegrid').locator('[data-key]');
+const rows = (page: Page) => page.getByRole('treegrid').getByRole('rowgroup').getByRole('row');
 const shownTime = (page: Page) => page.getByRole('region', { name: 'host', exact: true }).locator('.when');
 const timeLine = (page: Page) => page.getByRole('region', { name: 'time line' });
 

@@ -10,7 +10,7 @@ async function openLocal(page: Page, receiver: Receiver, query = ''): Promise<vo
 
 const shownTime = (page: Page) => page.getByRole('region', { name: 'host', exact: true }).locator('.when');
 const grid = (page: Page) => page.getByRole('treegrid');
-const rows = (page: Page) => grid(page).locator('[data-key]');
+const rows = (page: Page) => grid(page).getByRole('rowgroup').getByRole('row');
 
 test('header, ledger and grid show what the machine does', async ({ page, receiver }) => {
   await openLocal(page, receiver);
