@@ -45,11 +45,8 @@ test('drag zooms, back returns, keys step, a hole says why', async ({ page, rece
   await expect.poll(() => new URL(page.url()).searchParams.get('since')).toBe(new URL(wide).searchParams.get('since'));
   const instant = await shownTime(page).innerText();
   await page.locator('body').click({ position: { x: 5, y: 400 } });
-  // A key that comes while the instant is still being fetched is not taken: press as a person would, until it moved.
-  await expect(async () => {
-    await page.keyboard.press('[');
-    await expect(shownTime(page)).not.toHaveText(instant, { timeout: 1000 });
-  }).toPass({ timeout: 20_000 });
+  await page.keyboard.press('[');
+  await expect(shownTime(page)).not.toHaveText(instant);
   // Long before anything was recorded.
   await page.goto(`${receiver.url}/host/${await receiver.local()}/history?since=946684800000&until=946688400000&at=946686600000000000`);
   await expect(page.locator('[data-state=gap]')).toContainText('No data at this moment');

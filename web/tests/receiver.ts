@@ -25,6 +25,9 @@ export class Receiver {
     const http = this.url === '' ? '127.0.0.1:0' : new URL(this.url).host;
     const udp = this.udp === '' ? '127.0.0.1:0' : this.udp;
     const args = ['serve', '--http', http, '--udp', udp, '--store', join(this.dir, 'store.sqlite'), '--interval', '500ms'];
+    // Those who work on the page need not build the receiver anew: CPUMON_WEB_DIR=dist.
+    const { CPUMON_WEB_DIR: web } = process.env;
+    if (web) args.push('--web-dir', web);
     this.serve = spawn(CPUMON, args, { stdio: ['ignore', 'pipe', 'pipe'] });
     const ready = await firstMatch(this.serve, /ready udp=(\S+) http=(\S+)/);
     this.udp = ready[1] ?? '';

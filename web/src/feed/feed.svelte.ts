@@ -82,6 +82,12 @@ class Feed {
     this.order({ do: 'moment', host, seek, ns });
   }
 
+  /** Goes on from what is on screen, or from what is being fetched: no press of a key is lost. */
+  step(host: string, seek: 'before' | 'after'): void {
+    this.problem = null;
+    this.order({ do: 'step', host, seek });
+  }
+
   close(): void {
     this.order({ do: 'close' });
   }

@@ -10,6 +10,8 @@ import { Texts, ViewMaker, type Spec, type View } from './view';
 
 const MODES = ['user_ns', 'nice_ns', 'system_ns', 'irq_ns', 'softirq_ns', 'steal_ns', 'iowait_ns', 'idle_ns', 'run_queue_mean'];
 const MOST_OPEN = 64;
+/** Steps that wait for an answer; a key that is held down makes no more. */
+const MOST_STEPS = 8;
 
 const tasks = new Tasks();
 const known = new Texts();
@@ -22,6 +24,10 @@ let subject: { live: string } | { host: string; endNs: string } | null = null;
 let asked = '';
 /** End of the interval on screen. */
 let shownNs = '';
+/** From where a step goes: the interval on screen, or the moment that was asked for and has no data. */
+let fromNs = '';
+let steps: { host: string; seek: 'before' | 'after' }[] = [];
+let isFetching = false;
 let turn = 0;
 
 const post = (report: Report): void => self.postMessage(report, { transfer: transfers(report) });
@@ -32,27 +38,31 @@ self.onmessage = (event: MessageEvent<Order>) => void obey(event.data);
 async function obey(order: Order): Promise<void> {
   switch (order.do) {
     case 'close':
-      subject = null;
-      turn += 1;
+      leave();
       stream.stop();
       return;
     case 'fleet':
-      subject = null;
-      turn += 1;
+      leave();
       spark = undefined;
       stream.open(apiUrl('fleet/live'));
       return;
     case 'live':
-      turn += 1;
+      leave();
       subject = { live: order.host };
       tasks.clear();
-      shownNs = '';
       listen(order.host, false);
       return;
     case 'moment':
       stream.stop();
+      // Steps that came before anything was on screen go on from this moment; others are overtaken by it.
+      if (fromNs !== '') steps = [];
       subject = { host: order.host, endNs: '' };
       await moment(order.host, { [order.seek]: order.ns });
+      await advance();
+      return;
+    case 'step':
+      if (steps.length < MOST_STEPS) steps.push({ host: order.host, seek: order.seek });
+      await advance();
       return;
     case 'watch':
       watched = order.keys;
@@ -61,6 +71,27 @@ async function obey(order: Order): Promise<void> {
       spec = order.spec;
       if (durationNs > 0) post({ is: 'view', view: view() });
       await askForThreads();
+      await advance();
+  }
+}
+
+function leave(): void {
+  subject = null;
+  steps = [];
+  shownNs = '';
+  fromNs = '';
+  turn += 1;
+  isFetching = false;
+}
+
+/** Steps that wait, one after the other, each from where the one before came to. */
+async function advance(): Promise<void> {
+  while (!isFetching && fromNs !== '') {
+    const next = steps.shift();
+    if (!next) return;
+    stream.stop();
+    subject = { host: next.host, endNs: '' };
+    await moment(next.host, { [next.seek]: fromNs }, true);
   }
 }
 
@@ -81,29 +112,40 @@ async function askForThreads(): Promise<void> {
   else if (subject.endNs) await moment(subject.host, { at: (BigInt(subject.endNs) - 1n).toString() });
 }
 
-async function moment(host: string, query: Record<string, string>): Promise<void> {
+async function moment(host: string, query: Record<string, string>, isStep = false): Promise<void> {
   turn += 1;
   const mine = turn;
   asked = wanted();
-  let answer: Response;
-  try {
-    answer = await fetch(apiUrl(hostPath(host, 'at'), { ...query, threads: asked || undefined, limit: 20_000 }));
-  } catch {
-    if (mine === turn) post({ is: 'problem', status: 0, title: 'Receiver lost', detail: 'The receiver does not answer.', how: '', beforeNs: null, afterNs: null });
-    return;
-  }
-  const text = await answer.text();
+  isFetching = true;
+  const answer = await fetched(host, query);
   if (mine !== turn) return;
-  if (!answer.ok) {
-    post(problem(answer.status, text));
+  isFetching = false;
+  if (!answer) {
+    steps = [];
+    post({ is: 'problem', status: 0, title: 'Receiver lost', detail: 'The receiver does not answer.', how: '', beforeNs: null, afterNs: null });
     return;
   }
-  const snapshot = JSON.parse(text) as Snapshot;
+  if (answer.status !== 200) {
+    steps = [];
+    fromNs = query['at'] ?? fromNs;
+    post(problem(answer.status, answer.text));
+    return;
+  }
+  const snapshot = JSON.parse(answer.text) as Snapshot;
   // The interval that is on screen already, asked for again (a pause, more threads): rows that rest stay.
   const isSame = shownNs === snapshot.end_ns;
   subject = { host, endNs: snapshot.end_ns };
-  show(snapshot, isSame, text.length);
+  show(snapshot, isSame, answer.text.length, isStep);
   await askForThreads();
+}
+
+async function fetched(host: string, query: Record<string, string>): Promise<{ status: number; text: string } | null> {
+  try {
+    const answer = await fetch(apiUrl(hostPath(host, 'at'), { ...query, threads: asked || undefined, limit: 20_000 }));
+    return { status: answer.status, text: await answer.text() };
+  } catch {
+    return null;
+  }
 }
 
 function problem(status: number, text: string): Report {
@@ -132,11 +174,12 @@ function onMessage(name: string, data: string): void {
   void askForThreads();
 }
 
-function show(snapshot: Snapshot, follows: boolean, bytes: number): void {
+function show(snapshot: Snapshot, follows: boolean, bytes: number, stepped = false): void {
   tasks.apply(snapshot, follows);
   shownNs = snapshot.end_ns;
+  fromNs = snapshot.end_ns;
   durationNs = snapshot.duration_ns;
-  post({ is: 'snapshot', head: headOf(snapshot, bytes), view: view(), watched: watched.map((key) => [key, runOf(key)]) });
+  post({ is: 'snapshot', head: headOf(snapshot, bytes), view: view(), watched: watched.map((key) => [key, runOf(key)]), stepped });
 }
 
 function view(): View {

@@ -15,6 +15,8 @@ export type Link =
 export type Order =
   | { do: 'live'; host: string }
   | { do: 'moment'; host: string; seek: 'at' | 'before' | 'after'; ns: string }
+  /** One interval back or forth from what is on screen, or from what is being fetched. */
+  | { do: 'step'; host: string; seek: 'before' | 'after' }
   | { do: 'fleet' }
   | { do: 'close' }
   | { do: 'spec'; spec: Spec }
@@ -54,6 +56,7 @@ export interface Head {
 export type Report =
   | { is: 'link'; link: Link }
   | { is: 'fleet'; fleet: Fleet }
-  | { is: 'snapshot'; head: Head; view: View; watched: [string, number][] }
+  /** `stepped`: the answer to a step. */
+  | { is: 'snapshot'; head: Head; view: View; watched: [string, number][]; stepped: boolean }
   | { is: 'view'; view: View }
   | { is: 'problem'; status: number; title: string; detail: string; how: string; beforeNs: string | null; afterNs: string | null };
