@@ -22,13 +22,18 @@ static __always_inline int on_switch(bool preempt, struct task_struct *prev, str
 		struct cpu *cpu = cpu_at(number);
 		bool sleeps = !preempt && state != 0 && prev->pid;
 		struct thread *other = thread_of(next);
+		__u32 next_tid = next->pid;
 		__u64 own, came;
 
 		thread = thread_of(prev);
 		cut = control.cut_ns;
 		if (!cpu)
 			return 0;
-		own = switch_cpu(cpu, now, cut, prev, next, other ? other->tid : next->pid, sleeps, &came);
+		// Two kinds of memory: the compiler must not make one load of both.
+		asm volatile("" : "+r"(next_tid));
+		if (other)
+			next_tid = other->tid;
+		own = switch_cpu(cpu, now, cut, prev, next, next_tid, sleeps, &came);
 		if (prev->pid) {
 			if (came && thread)
 				switch_in(thread, prev, cpu, came, cut, number);
