@@ -155,13 +155,12 @@ fn the_books_of_real_loads_close() {
         if !ran {
             return;
         }
-        // A thread that is on its way out may be in no list at the cut: what one interval lacks then, the next has too much.
-        let all = parts.iter().sum::<f64>() / parts.len() as f64;
-        assert!(all.abs() <= 0.005, "{name}: {all} is open");
         parts.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
         let median = parts[parts.len() / 2].abs();
-        // How often it is exact where switches are missed depends on how busy the hidden threads are.
+        let worst = parts[parts.len() - 1].abs();
+        // A missed switch may be found out an interval later; then one has a span twice, as unknown first.
         assert!(missed > 0 || exact == parts.len(), "{name}: each CPU's modes add up to the ns, {exact}");
         assert!(median <= 0.001, "{name}: half of the intervals leave more than {median} open");
+        assert!(worst <= 0.01, "{name}: an interval leaves {worst} open");
     }
 }

@@ -27,15 +27,21 @@ pub(crate) struct IrqTimes {
 }
 
 impl IrqTimes {
-    /// Maps it.
+    /// Maps it, and learns the names of all lines there are: one that is handled for the first time then costs nothing.
     pub(crate) fn open(programs: &Programs, proc_root: &Path) -> Result<Self, CollectError> {
         let entries = Shared::map(programs, "irqs", false)?;
-        Ok(Self { entries, path: proc_root.join("interrupts"), names: HashMap::new() })
+        let mut irqs = Self { entries, path: proc_root.join("interrupts"), names: HashMap::new() };
+        irqs.learn_listed();
+        for (number, name) in (LOCAL_IRQ_FROM..).zip(LOCAL) {
+            irqs.names.insert(number, Arc::from(name));
+        }
+        Ok(irqs)
     }
 
     /// Replaces `into` by every line that was ever handled, ascending.
     pub(crate) fn read(&mut self, into: &mut Vec<IrqSample>) {
         into.clear();
+        into.reserve(self.names.len());
         let mut has_read_names = false;
         for at in 0..self.entries.len() {
             let Some(entry) = self.entries.read(at).filter(|entry| entry.count > 0) else { continue };
@@ -50,19 +56,19 @@ impl IrqTimes {
         }
     }
 
-    fn learn(&mut self, irq: u32, at: usize, has_read_names: &mut bool) {
-        if let Some(name) = at.checked_sub(LINES).and_then(|at| LOCAL.get(at)) {
-            self.names.insert(irq, Arc::from(*name));
-            return;
+    fn learn_listed(&mut self) {
+        let text = std::fs::read(&self.path).unwrap_or_default();
+        for line in text.split(|&byte| byte == b'\n') {
+            if let Some((number, name)) = irq_name(line) {
+                self.names.insert(number, Arc::from(String::from_utf8_lossy(name)));
+            }
         }
+    }
+
+    fn learn(&mut self, irq: u32, at: usize, has_read_names: &mut bool) {
         if !*has_read_names {
             *has_read_names = true;
-            let text = std::fs::read(&self.path).unwrap_or_default();
-            for line in text.split(|&byte| byte == b'\n') {
-                if let Some((number, name)) = irq_name(line) {
-                    self.names.insert(number, Arc::from(String::from_utf8_lossy(name)));
-                }
-            }
+            self.learn_listed();
         }
         let name = if at + 1 == LINES { format!("irq {at} and above") } else { format!("irq {at}") };
         self.names.entry(irq).or_insert_with(|| Arc::from(name));
