@@ -66,14 +66,14 @@ fn interval(second: i64) -> Interval {
     }
 }
 
-struct Stored {
+pub(super) struct Stored {
     dir: tempfile::TempDir,
     intervals: Vec<Interval>,
 }
 
 impl Stored {
     /// `sealed`: sums are made too.
-    fn new(sealed: bool) -> Self {
+    pub(super) fn new(sealed: bool) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut writer = Writer::open(&dir.path().join("s.db"), &StoreOptions::default()).unwrap();
         let info =
@@ -94,7 +94,7 @@ impl Stored {
         self.dir.path().join("s.db")
     }
 
-    fn router(&self) -> Router {
+    pub(super) fn router(&self) -> Router {
         let options = WebOptions { store: Some(self.path()), ..WebOptions::default() };
         router(Arc::new(Fake::default()), "127.0.0.1:1".parse().unwrap(), options)
     }

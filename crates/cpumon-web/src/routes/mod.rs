@@ -2,6 +2,8 @@
 //! described where it is written; `/api/v1/openapi.json` is made from that.
 #![expect(unused_qualifications, reason = "written by utoipa's macros")]
 
+#[cfg(test)]
+mod contract_tests;
 mod export;
 mod fleet;
 mod history;
