@@ -40,8 +40,11 @@ export const LINE_COLORS = {
   dark: ['#62aef5', '#f0a848', '#35c79a', '#f08cc8', '#a99cf5', '#e0d060', '#ff8a75', '#8fd0ea'],
 } as const;
 
+let scheme: MediaQueryList | null = null;
+
 export function isDark(): boolean {
-  return matchMedia('(prefers-color-scheme: dark)').matches;
+  scheme ??= matchMedia('(prefers-color-scheme: dark)');
+  return scheme.matches;
 }
 
 export function lineColor(nth: number): string {

@@ -174,21 +174,33 @@ function drawGaps(plot: uPlot, setup: PlotSetup): void {
   ctx.restore();
 }
 
+const hatches = new Map<string, CanvasPattern | null>();
+
+/** A tile of slanted lines, drawn once: line by line, a hole took more time each second than the plot itself. */
 function hatch(ctx: CanvasRenderingContext2D, x: number, y: number, width: number, height: number, color: string): void {
-  ctx.save();
-  ctx.beginPath();
-  ctx.rect(x, y, width, height);
-  ctx.clip();
-  ctx.strokeStyle = color;
-  ctx.lineWidth = devicePixelRatio;
-  ctx.beginPath();
-  const step = 7 * devicePixelRatio;
-  for (let at = x - height; at < x + width; at += step) {
-    ctx.moveTo(at, y + height);
-    ctx.lineTo(at + height, y);
+  const key = `${color} ${devicePixelRatio}`;
+  if (!hatches.has(key)) hatches.set(key, hatchTile(ctx, color));
+  const pattern = hatches.get(key);
+  if (!pattern) return;
+  ctx.fillStyle = pattern;
+  ctx.fillRect(x, y, width, height);
+}
+
+function hatchTile(ctx: CanvasRenderingContext2D, color: string): CanvasPattern | null {
+  const size = Math.round(7 * devicePixelRatio);
+  const tile = new OffscreenCanvas(size, size);
+  const draw = tile.getContext('2d');
+  if (!draw) return null;
+  draw.strokeStyle = color;
+  draw.lineWidth = devicePixelRatio;
+  draw.beginPath();
+  // The corners belong to the lines of the neighbours.
+  for (const from of [-size, 0, size]) {
+    draw.moveTo(from - 1, size + 1);
+    draw.lineTo(from + size + 1, -1);
   }
-  ctx.stroke();
-  ctx.restore();
+  draw.stroke();
+  return ctx.createPattern(tile, 'repeat');
 }
 
 function drawMark(plot: uPlot, setup: PlotSetup): void {
