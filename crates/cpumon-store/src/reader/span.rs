@@ -132,7 +132,9 @@ impl Reader {
         {
             fields = self.fields_in(&Query::new(query.host).range(last_ns - 1, last_ns).what(What::Meta))?;
         }
-        Ok(fields.unwrap_or(Fields::all()))
+        // What the scheduler's and interrupts' events tell is not summed up: no data there, not zero.
+        let without = Fields::SCHED | Fields::WAITS | Fields::IRQ;
+        Ok(fields.unwrap_or(Fields::all()).difference(without))
     }
 
     fn fields_in(&self, query: &Query) -> Result<Option<Fields>> {

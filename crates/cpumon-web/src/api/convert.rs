@@ -6,7 +6,7 @@ use cpumon_model as model;
 use cpumon_model::{Comm, Fields, Flags, Life, SourceKind, TaskState};
 
 use super::host::same_fields;
-use super::{Cpu, Health, Interval, Ledger, Moment, Process, ProcessInfo, Task, Thread};
+use super::{Cpu, Health, Interval, Irq, Ledger, Moment, Process, ProcessInfo, Task, Thread};
 
 /// JSON that has the right shape but not the right values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,9 +19,26 @@ pub struct InvalidInterval {
 same_fields!(model::Moment => Moment { mono_ns, boot_ns, wall_ns });
 same_fields!(Ledger => LedgerModel { capacity_ns, threads_ns, exited_ns, irq_ns, softirq_ns, steal_ns, idle_ns, unknown_ns, irq_in_run_time });
 same_fields!(model::Ledger => Ledger { capacity_ns, threads_ns, exited_ns, irq_ns, softirq_ns, steal_ns, idle_ns, unknown_ns, irq_in_run_time });
-same_fields!(model::SourceHealth => Health { tasks_vanished, permission_denied, malformed, exits_lost, intervals_late, intervals_skipped, own_cpu_ns, own_rss_bytes });
 same_fields!(Moment => MomentModel { mono_ns, boot_ns, wall_ns });
 use model::{Ledger as LedgerModel, Moment as MomentModel};
+
+impl From<&model::SourceHealth> for Health {
+    fn from(from: &model::SourceHealth) -> Self {
+        Self {
+            tasks_vanished: from.tasks_vanished,
+            permission_denied: from.permission_denied,
+            malformed: from.malformed,
+            exits_lost: from.exits_lost,
+            intervals_late: from.intervals_late,
+            intervals_skipped: from.intervals_skipped,
+            own_cpu_ns: from.own_cpu_ns,
+            own_rss_bytes: from.own_rss_bytes,
+            sched_untracked: from.sched_untracked,
+            sched_missed_switches: from.sched_missed_switches,
+            probes: flag_names(&from.probes),
+        }
+    }
+}
 
 impl From<&Health> for model::SourceHealth {
     fn from(from: &Health) -> Self {
@@ -34,7 +51,9 @@ impl From<&Health> for model::SourceHealth {
             intervals_skipped: from.intervals_skipped,
             own_cpu_ns: from.own_cpu_ns,
             own_rss_bytes: from.own_rss_bytes,
-            ..Self::default()
+            sched_untracked: from.sched_untracked,
+            sched_missed_switches: from.sched_missed_switches,
+            probes: flags_from_names(&from.probes),
         }
     }
 }
@@ -59,7 +78,7 @@ const LIVES: [(Life, &str); 4] =
     [(Life::Alive, ""), (Life::Born, "born"), (Life::Ended, "ended"), (Life::BornEnded, "born_ended")];
 
 impl Task {
-    fn new(life: Life, flags: Flags, delta: &model::Delta) -> Self {
+    fn new(life: Life, flags: Flags, delta: &model::Delta, sched: &model::SchedDelta) -> Self {
         Self {
             life: LIVES.iter().find(|row| row.0 == life).map_or("", |row| row.1).to_owned(),
             flags: flag_names(&flags),
@@ -69,6 +88,7 @@ impl Task {
             run_delay_ns: delta.run_delay_ns,
             voluntary_switches: delta.voluntary_switches,
             involuntary_switches: delta.involuntary_switches,
+            sched: sched.into(),
         }
     }
 
@@ -105,7 +125,7 @@ impl From<&model::ProcessInterval> for Process {
                 is_kernel: row.info.is_kernel,
             },
             thread_rows: row.thread_rows,
-            task: Task::new(row.life, row.flags, &row.delta),
+            task: Task::new(row.life, row.flags, &row.delta, &row.sched),
         }
     }
 }
@@ -121,6 +141,7 @@ impl TryFrom<Process> for model::ProcessInterval {
             life: row.task.life()?,
             flags: flags_from_names(&row.task.flags),
             delta: row.task.delta(),
+            sched: (&row.task.sched).into(),
             info: Arc::new(model::ProcessInfo {
                 name: row.info.name.into(),
                 comm: row.info.comm.into(),
@@ -130,7 +151,6 @@ impl TryFrom<Process> for model::ProcessInterval {
                 uid: row.info.uid,
                 is_kernel: row.info.is_kernel,
             }),
-            ..Self::default()
         })
     }
 }
@@ -149,7 +169,7 @@ impl From<&model::ThreadInterval> for Thread {
             nice: row.nice,
             priority: row.priority,
             last_cpu: row.last_cpu,
-            task: Task::new(row.life, row.flags, &row.delta),
+            task: Task::new(row.life, row.flags, &row.delta, &row.sched),
         }
     }
 }
@@ -173,7 +193,7 @@ impl TryFrom<Thread> for model::ThreadInterval {
             life: row.task.life()?,
             flags: flags_from_names(&row.task.flags),
             delta: row.task.delta(),
-            ..Self::default()
+            sched: (&row.task.sched).into(),
         })
     }
 }
@@ -184,13 +204,14 @@ impl From<&model::Interval> for Interval {
             cpu: row.cpu,
             times_ns: row.times.to_array(),
             went_back: row.went_back,
+            sched: (&row.sched).into(),
         };
         Self {
             host: interval.host.to_string(),
             boot: interval.boot.to_string(),
             sequence: interval.sequence,
             source: interval.source.name().into(),
-            fields: flag_names(&interval.fields.intersection(Fields::FIRST_RELEASE)),
+            fields: flag_names(&interval.fields),
             flags: flag_names(&interval.flags),
             begin: Moment::from(&interval.begin),
             end: Moment::from(&interval.end),
@@ -203,6 +224,7 @@ impl From<&model::Interval> for Interval {
             process_count: interval.process_count,
             ledger: Ledger::from(&interval.ledger),
             health: Health::from(&interval.health),
+            irqs: interval.irqs.iter().map(Irq::from).collect(),
         }
     }
 }
@@ -216,7 +238,7 @@ impl TryFrom<Interval> for model::Interval {
             cpu: row.cpu,
             times: model::CpuTimes::from_array(row.times_ns),
             went_back: row.went_back,
-            ..model::CpuInterval::default()
+            sched: (&row.sched).into(),
         };
         Ok(Self {
             host: interval.host.parse().map_err(|_| id("host", &interval.host))?,
@@ -236,7 +258,7 @@ impl TryFrom<Interval> for model::Interval {
             process_count: interval.process_count,
             ledger: (&interval.ledger).into(),
             health: (&interval.health).into(),
-            irqs: Vec::new(),
+            irqs: interval.irqs.iter().map(model::IrqInterval::from).collect(),
         })
     }
 }

@@ -13,6 +13,20 @@ fn delta(n: i64) -> model::Delta {
     }
 }
 
+fn sched(n: i64) -> model::SchedDelta {
+    let reasons =
+        [model::WaitReason::syscall(202), model::WaitReason::DISK, model::WaitReason::unknown_syscall(9)];
+    model::SchedDelta {
+        delay_after_wakeup_ns: n,
+        blocked_ns: i64::MAX,
+        wakeups: n + 1,
+        migrations: n + 2,
+        longest_delay_ns: n + 3,
+        waits: reasons.into_iter().zip([u64::MAX, 5, 6]).collect(),
+        open_wait: model::WaitReason::PAGE_FAULT,
+    }
+}
+
 fn full() -> model::Interval {
     let process = model::ProcessKey { pid: 10, start_ns: u64::MAX };
     let info = model::ProcessInfo {
@@ -35,14 +49,14 @@ fn full() -> model::Interval {
         life,
         flags: Flags::FIRST_SIGHT | Flags::IMPOSSIBLE,
         delta: delta(7),
-        ..model::ThreadInterval::default()
+        sched: sched(4),
     };
     model::Interval {
         host: model::HostId([1; 16]),
         boot: model::BootId([2; 16]),
         sequence: 3,
         source: SourceKind::Bpf,
-        fields: Fields::FIRST_RELEASE,
+        fields: Fields::all(),
         flags: Flags::SPANS_LOSS,
         begin: model::Moment { mono_ns: 1, boot_ns: 2, wall_ns: 3 },
         end: model::Moment { mono_ns: 4, boot_ns: 5, wall_ns: 6 },
@@ -52,7 +66,13 @@ fn full() -> model::Interval {
             cpu: 1,
             times: model::CpuTimes::from_array([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
             went_back: true,
-            ..model::CpuInterval::default()
+            sched: model::CpuSched {
+                unknown_ns: 1,
+                run_queue_ns: u64::MAX,
+                run_queue_max: 3,
+                switches: 4,
+                softirq_ns: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
+            },
         }],
         processes: vec![model::ProcessInterval {
             key: process,
@@ -62,7 +82,7 @@ fn full() -> model::Interval {
             life: Life::Born,
             flags: Flags::NO_FINAL_COUNTERS,
             delta: delta(9),
-            ..model::ProcessInterval::default()
+            sched: sched(0),
         }],
         threads: vec![
             thread(1, Comm::new(b"plain"), Life::Alive),
@@ -92,9 +112,11 @@ fn full() -> model::Interval {
             intervals_skipped: 6,
             own_cpu_ns: 7,
             own_rss_bytes: 8,
-            ..model::SourceHealth::default()
+            sched_untracked: 9,
+            sched_missed_switches: 10,
+            probes: model::Probes::SCHED | model::Probes::IRQ,
         },
-        ..model::Interval::default()
+        irqs: vec![model::IrqInterval { irq: 9, name: "<eth0>".into(), time_ns: 5, count: u64::MAX }],
     }
 }
 

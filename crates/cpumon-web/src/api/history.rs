@@ -116,7 +116,8 @@ pub struct LineJson {
     pub first_ms: Option<f64>,
     /// End of the last one.
     pub last_ms: Option<f64>,
-    /// By name, a value a point: 0 if it was idle or not there, null where nothing was measured.
+    /// By name, a value a point: 0 if it was idle or not there, null where nothing was measured. Times and counts are sums; the
+    /// longest run delay and its percentiles are the highest of a single interval in the point.
     #[schema(value_type = HashMap<String, Vec<Option<i64>>>)]
     pub columns: Row<Vec<Option<i64>>>,
     /// The highest run time of a single interval in each point, ns per second.
@@ -165,6 +166,17 @@ pub struct ProcessJson {
     pub is_kernel: bool,
 }
 
+/// What a process was blocked by, over time.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct WaitLine {
+    /// A system call, `disk`, `page fault`, …; `other` has all that have no line of their own.
+    pub reason: String,
+    /// Blocked time in the range, summed over threads.
+    pub total_ns: i64,
+    /// Blocked time a point: 0 if it was not blocked by it, null where waits were not measured.
+    pub values: Vec<Option<i64>>,
+}
+
 /// A process over time.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct ProcessLine {
@@ -173,6 +185,8 @@ pub struct ProcessLine {
     /// What it did; one line.
     #[serde(flatten)]
     pub lines: Lines,
+    /// What it was blocked by, the longest first; empty where waits were not measured (sums of a minute do not keep them).
+    pub waits: Vec<WaitLine>,
 }
 
 /// One task over time.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::is_default;
+use super::{CpuSched, Irq, Sched};
 
 /// An interval with the receiver's serial number; pass it as `?after=` to wait for the next one. 0: from the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -54,6 +55,9 @@ pub struct Interval {
     pub ledger: Ledger,
     /// What the source could not do.
     pub health: Health,
+    /// Interrupt lines that were handled.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub irqs: Vec<Irq>,
 }
 
 /// One instant on three clocks.
@@ -79,6 +83,9 @@ pub struct Cpu {
     /// Some mode went backwards.
     #[serde(skip_serializing_if = "is_default")]
     pub went_back: bool,
+    /// What the scheduler's events tell.
+    #[serde(skip_serializing_if = "is_default")]
+    pub sched: CpuSched,
 }
 
 /// What a thread and a process have in common: what they did, and what is odd about it.
@@ -109,6 +116,9 @@ pub struct Task {
     /// Involuntary switches.
     #[serde(skip_serializing_if = "is_default")]
     pub involuntary_switches: i64,
+    /// What the scheduler's events tell.
+    #[serde(skip_serializing_if = "is_default")]
+    pub sched: Sched,
 }
 
 /// A process over the interval.
@@ -210,7 +220,7 @@ pub struct Ledger {
 }
 
 /// What the source could not do, cumulative. Meanings: [`cpumon_model::SourceHealth`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 #[expect(missing_docs, reason = "each field is documented under the same name in the model's SourceHealth")]
 pub struct Health {
@@ -222,4 +232,10 @@ pub struct Health {
     pub intervals_skipped: u64,
     pub own_cpu_ns: u64,
     pub own_rss_bytes: u64,
+    #[serde(skip_serializing_if = "is_default")]
+    pub sched_untracked: u64,
+    #[serde(skip_serializing_if = "is_default")]
+    pub sched_missed_switches: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub probes: Vec<String>,
 }

@@ -13,6 +13,7 @@ mod fleet;
 mod history;
 mod host;
 mod interval;
+mod sched;
 mod snapshot;
 mod status;
 mod table;
@@ -22,10 +23,11 @@ pub use convert::InvalidInterval;
 pub use fleet::{Fleet, FleetBase, Spark};
 pub use history::{
     BucketTimes, GapJson, Gaps, HostSeries, Kept, LineJson, Lines, Matrix, MatrixRow, ProcessJson,
-    ProcessLine, SeriesColumn, SumJson,
+    ProcessLine, SeriesColumn, SumJson, WaitLine,
 };
 pub use host::{Host, Hosts, Loss};
 pub use interval::{Cpu, Health, Interval, Ledger, Moment, Numbered, Process, ProcessInfo, Task, Thread};
+pub use sched::{CpuSched, Irq, Sched, Wait};
 pub use snapshot::{Nanos, Snapshot, SnapshotBase, key_of_process, key_of_thread};
 pub(crate) use snapshot::{process_columns, process_table, shown_columns, summary, thread_table, to_ms};
 pub use status::{Problem, Receiver, Rejects, Status, Store, StoreState, Stream};

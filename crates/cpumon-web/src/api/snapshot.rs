@@ -90,6 +90,8 @@ pub struct SnapshotBase {
     pub summary: Row,
     /// A row a CPU.
     pub cpus: Table,
+    /// A row an interrupt line that was handled, most time first; no columns where lines are not measured.
+    pub irqs: Table,
     /// A row a process, most run time first. One that is not listed did nothing.
     pub processes: Table,
 }
@@ -185,6 +187,14 @@ fn cpu_table(view: &IntervalView<'_>) -> Table {
     table
 }
 
+fn irq_table(view: &IntervalView<'_>) -> Table {
+    let mut rows: Vec<_> = view.interval().irqs.iter().collect();
+    rows.sort_by_key(|row| (Reverse(row.time_ns), row.irq));
+    let mut table = Table::new(rows.len(), rows.len());
+    table.push_columns(shown_columns(Tables::IRQ_INTERVAL), |at, id| view.irq(rows[at], id));
+    table
+}
+
 /// The columns of table `host` of one interval.
 pub(crate) fn summary(view: &IntervalView<'_>) -> Row {
     let cells = shown_columns(Tables::HOST_INTERVAL)
@@ -218,6 +228,7 @@ impl SnapshotBase {
             flags: names(&interval.flags).into_iter().map(|name| name.to_ascii_lowercase()).collect(),
             summary: summary(&view),
             cpus: cpu_table(&view),
+            irqs: irq_table(&view),
             processes: process_table(&view, offset, limit),
         }
     }

@@ -20,11 +20,27 @@ pub(crate) struct Buckets {
 #[derive(Clone, Debug)]
 pub(crate) struct Points(Vec<f64>);
 
-/// Whether values of a column add up over time: ns, and counts of switches.
+/// Whether values of a column add up over time: ns, and counts of what happened.
 pub(crate) fn summable(column: &Column) -> bool {
-    let is_cumulative = matches!(column.id, ColumnId::OwnCpuNs);
-    let is_count = matches!(column.id, ColumnId::VoluntarySwitches | ColumnId::InvoluntarySwitches);
-    column.kind == Kind::Integer && (is_count || column.unit == "ns" && !is_cumulative)
+    // The agent's own time counts from its start; the longest wait has another reason in each interval.
+    let is_other = matches!(column.id, ColumnId::OwnCpuNs | ColumnId::WaitNs);
+    let is_count = matches!(
+        column.id,
+        ColumnId::VoluntarySwitches
+            | ColumnId::InvoluntarySwitches
+            | ColumnId::Wakeups
+            | ColumnId::Migrations
+            | ColumnId::Switches
+    );
+    column.kind == Kind::Integer && (is_count || column.unit == "ns" && !is_other && !is_extreme(column))
+}
+
+/// Whether a column tells the highest of something: over time the highest stays, a sum says nothing. Percentiles of the run delay
+/// are such too: those of several intervals cannot be had from theirs.
+pub(crate) fn is_extreme(column: &Column) -> bool {
+    matches!(column.id, ColumnId::LongestRunDelayNs | ColumnId::RunQueueMax)
+        || column.name.starts_with("run_delay_p")
+        || column.name == "run_delay_max_ns"
 }
 
 impl Points {
@@ -48,6 +64,12 @@ impl Points {
         if let Some(point) = self.0.get_mut(at) {
             *point = point.min(value);
         }
+    }
+
+    /// The points that have a value.
+    pub(crate) fn each(&self, mut visit: impl FnMut(usize, f64)) {
+        let known = self.0.iter().enumerate().filter(|(_, value)| !value.is_nan());
+        known.for_each(|(at, value)| visit(at, *value));
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -2,15 +2,18 @@
 //! point, and the highest run time of a single interval.
 
 use cpumon_model::{
-    Column, ColumnId, HostStatus, IntervalView, ProcessInterval, ProcessKey, Tables, ThreadInterval,
+    Column, ColumnId, HostStatus, IntervalView, Kind, ProcessInterval, ProcessKey, Tables, ThreadInterval,
     ThreadKey,
 };
 use cpumon_store::{GapFinder, ProcessFilter, Query, Span, What};
 
 use super::buckets::{Points, number, view_of};
 use super::past::MAX_GAPS;
-use super::{Buckets, Past, Range, summable};
-use crate::api::{GapJson, LineJson, Lines, Nanos, Row, key_of_process, key_of_thread, shown_columns, to_ms};
+use super::waits::WaitLines;
+use super::{Buckets, Past, Range, is_extreme, summable};
+use crate::api::{
+    GapJson, LineJson, Lines, Nanos, Row, WaitLine, key_of_process, key_of_thread, shown_columns, to_ms,
+};
 use crate::problem::Problem;
 
 /// What a line is of.
@@ -56,7 +59,8 @@ struct Building {
 
 impl Building {
     fn new(wish: Wish, count: usize) -> Self {
-        let columns = shown_columns(wish.table()).filter(|column| summable(column));
+        let columns = shown_columns(wish.table())
+            .filter(|column| column.kind == Kind::Integer && (summable(column) || is_extreme(column)));
         Self {
             columns: columns.map(|column| (column, Points::new(count))).collect(),
             name: None,
@@ -77,9 +81,7 @@ impl Building {
                 view.process(&process, column.id)
             };
             if number(&cell).is_some() {
-                for (at, _) in shares {
-                    points.add(*at, 0.0);
-                }
+                put(points, column, shares, 0.0);
             }
         }
         for (at, _) in shares {
@@ -96,9 +98,7 @@ impl Building {
     ) {
         for (column, points) in &mut self.columns {
             if let Some(value) = cell(column.id) {
-                for (at, share) in shares {
-                    points.add(*at, value * share);
-                }
+                put(points, column, shares, value);
             }
         }
         for (at, _) in shares {
@@ -148,6 +148,17 @@ impl Building {
     }
 }
 
+/// A value into its points: split by time, or where it is a highest one, whole into each.
+fn put(points: &mut Points, column: &Column, shares: &[(usize, f64)], value: f64) {
+    for (at, share) in shares {
+        if is_extreme(column) {
+            points.raise(*at, value);
+        } else {
+            points.add(*at, value * share);
+        }
+    }
+}
+
 /// The narrowest filter that lets pass what is wanted.
 fn filter_of(wishes: &[Wish]) -> ProcessFilter {
     match wishes {
@@ -163,6 +174,29 @@ pub(crate) fn lines(
     host: &HostStatus,
     range: Range,
     wishes: Vec<Wish>,
+) -> Result<Lines, Problem> {
+    walk(past, host, range, wishes, None)
+}
+
+/// One process, and what it was blocked by.
+pub(crate) fn process(
+    past: &Past,
+    host: &HostStatus,
+    range: Range,
+    key: ProcessKey,
+) -> Result<(Lines, Vec<WaitLine>), Problem> {
+    let mut waits = WaitLines::new(key, range.points.saturating_add(1));
+    let lines = walk(past, host, range, vec![Wish::Process(key)], Some(&mut waits))?;
+    let waits = waits.finish(lines.times.t_ms.len());
+    Ok((lines, waits))
+}
+
+fn walk(
+    past: &Past,
+    host: &HostStatus,
+    range: Range,
+    wishes: Vec<Wish>,
+    mut waits: Option<&mut WaitLines>,
 ) -> Result<Lines, Problem> {
     let id = host.info.host;
     let mut plan = past.plan(id, range)?;
@@ -183,6 +217,9 @@ pub(crate) fn lines(
         let view = view_of(span);
         for line in &mut building {
             line.see(span, &view, &shares);
+        }
+        if let Some(waits) = &mut waits {
+            waits.see(span, &shares);
         }
     })?;
     Ok(Lines {

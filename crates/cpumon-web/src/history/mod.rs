@@ -7,9 +7,10 @@ mod matrix;
 mod past;
 mod series;
 mod sum;
+mod waits;
 
-pub(crate) use buckets::{Buckets, summable};
-pub(crate) use lines::{Wish, lines};
+pub(crate) use buckets::{Buckets, is_extreme, summable};
+pub(crate) use lines::{Wish, lines, process};
 pub(crate) use matrix::{By, landscape, threads};
 pub(crate) use past::{Past, Readers};
 pub(crate) use series::series;

@@ -54,7 +54,7 @@ fn busy_ns(interval: &Interval) -> Option<f64> {
 }
 
 /// Counts of which the highest in a point is told.
-const COUNTS: [ColumnId; 2] = [ColumnId::ThreadCount, ColumnId::ProcessCount];
+const COUNTS: [ColumnId; 3] = [ColumnId::ThreadCount, ColumnId::ProcessCount, ColumnId::RunQueueMax];
 
 /// A series being added up.
 struct Building {

@@ -1,4 +1,4 @@
-//! The description against the server. In: the OpenAPI document. Out: questions made from it, sensible and senseless ones; each
+//! The description against the server. In: the `OpenAPI` document. Out: questions made from it, sensible and senseless ones; each
 //! answer must be one that the document tells of: its status, its type, the shape of its body. Nothing may end in a 500.
 
 use std::sync::OnceLock;

@@ -221,7 +221,8 @@ pub(super) async fn process(
             uid: info.uid,
             is_kernel: info.is_kernel,
         };
-        Ok(api::ProcessLine { process, lines: history::lines(past, &host, range, vec![Wish::Process(key)])? })
+        let (lines, waits) = history::process(past, &host, range, key)?;
+        Ok(api::ProcessLine { process, lines, waits })
     });
     answer.await.map(Json)
 }

@@ -5,15 +5,23 @@ use std::ops::ControlFlow;
 use cpumon_export::ExportQuery;
 use cpumon_model::{
     CpuInterval, CpuTimes, Delta, Fields, HostInfo, Interval, Ledger, Moment, ProcessInfo, ProcessInterval,
-    ProcessKey, ThreadInterval, ThreadKey, Trust,
+    ProcessKey, SchedDelta, ThreadInterval, ThreadKey, Trust, WaitReason,
 };
 use cpumon_store::{Query, Reader, StoreOptions, Writer};
+
+use serde_json::Value;
 
 use super::tests::{Fake, ask_raw};
 use super::*;
 
 const SECOND_NS: i64 = 1_000_000_000;
 const BEGIN_NS: i64 = 1_800_000_000 * SECOND_NS;
+
+/// Blocked for 4 ms, half of it in futex, and a longest delay of 7 µs.
+fn sched() -> SchedDelta {
+    let waits = [(WaitReason::syscall(202), 2_000_000), (WaitReason::DISK, 2_000_000)].into_iter().collect();
+    SchedDelta { blocked_ns: 4_000_000, wakeups: 3, longest_delay_ns: 7_000, waits, ..SchedDelta::default() }
+}
 
 fn interval(second: i64) -> Interval {
     let at = |second: i64| Moment {
@@ -27,6 +35,7 @@ fn interval(second: i64) -> Interval {
         parent_pid: 1,
         info: Arc::new(ProcessInfo { name: name.into(), ..ProcessInfo::default() }),
         delta: delta(run_ns),
+        sched: sched(),
         thread_rows: 1,
         ..ProcessInterval::default()
     };
@@ -35,6 +44,7 @@ fn interval(second: i64) -> Interval {
         process: ProcessKey { pid, start_ns: 9 },
         comm: "worker".into(),
         delta: delta(run_ns),
+        sched: sched(),
         ..ThreadInterval::default()
     };
     let mut processes = vec![process(10, "a,b", 100 + second), process(20, "web", 1000)];
@@ -48,7 +58,7 @@ fn interval(second: i64) -> Interval {
     Interval {
         host: HostId([8; 16]),
         sequence: second.unsigned_abs(),
-        fields: Fields::USER | Fields::RUN | Fields::CPUS,
+        fields: Fields::USER | Fields::RUN | Fields::CPUS | Fields::SCHED | Fields::WAITS,
         source: cpumon_model::SourceKind::Bpf,
         begin: at(second - 1),
         end: at(second),
@@ -362,4 +372,29 @@ fn the_test_store_is_what_it_says() {
         })
         .unwrap();
     assert_eq!(seen, stored.intervals.len());
+}
+
+#[tokio::test]
+async fn waits_add_up_maxima_do_not_and_sums_have_neither() {
+    let stored = Stored::new(true);
+    let body = stored.of_all("processes/10-9", "points=5&").await;
+    assert_eq!(body["grain"], "minute", "{body}");
+    assert!(body["lines"][0]["columns"].get("blocked_ns").is_none(), "not kept in sums: {body}");
+    assert_eq!(body["waits"], serde_json::json!([]));
+    let body = stored.of_all("processes/10-9", "points=300").await;
+    assert_eq!(body["grain"], "interval");
+    let columns = &body["lines"][0]["columns"];
+    assert_eq!((&columns["blocked_ns"][0], &columns["wakeups"][0]), (&4_000_000.into(), &3.into()));
+    assert_eq!(
+        (&columns["longest_run_delay_ns"][0], &columns["blocked_ns"][150]),
+        (&7_000.into(), &Value::Null)
+    );
+    let waits = body["waits"].as_array().unwrap();
+    assert_eq!(waits.len(), 2, "{waits:?}");
+    for wait in waits {
+        assert_eq!((&wait["total_ns"], &wait["values"][150]), (&(240 * 2_000_000).into(), &Value::Null));
+    }
+    let body = stored.of_all("processes/10-9", "points=40").await;
+    let column = &body["lines"][0]["columns"]["longest_run_delay_ns"];
+    assert_eq!(column[0], 7_000, "the highest of several intervals, not their sum");
 }

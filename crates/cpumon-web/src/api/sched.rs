@@ -1,0 +1,129 @@
+//! What the scheduler's and interrupts' events tell, as JSON. In and out: the model's types, without loss. What was not measured
+//! is absent; the interval's `fields` say which that is.
+
+use cpumon_model as model;
+use cpumon_model::{WaitReason, Waits};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::host::same_fields;
+use super::is_default;
+
+/// Blocked time of one reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct Wait {
+    /// What it waited for: a system call, `disk`, `page fault`, …
+    pub reason: String,
+    /// The same as a stable number.
+    pub code: u64,
+    /// Time blocked by it.
+    pub ns: u64,
+}
+
+/// What the scheduler's events tell of a thread or process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct Sched {
+    /// The part of the run delay that came after wakeups.
+    #[serde(skip_serializing_if = "is_default")]
+    pub delay_after_wakeup_ns: i64,
+    /// Time neither running nor runnable.
+    #[serde(skip_serializing_if = "is_default")]
+    pub blocked_ns: i64,
+    /// Times it was woken.
+    #[serde(skip_serializing_if = "is_default")]
+    pub wakeups: i64,
+    /// Times it ran on another CPU than before.
+    #[serde(skip_serializing_if = "is_default")]
+    pub migrations: i64,
+    /// Longest single run delay. A maximum: never add it up.
+    #[serde(skip_serializing_if = "is_default")]
+    pub longest_delay_ns: i64,
+    /// Blocked time by reason.
+    #[serde(skip_serializing_if = "is_default")]
+    pub waits: Vec<Wait>,
+    /// Code of what it waited for at the end; 0 while running or ready.
+    #[serde(skip_serializing_if = "is_default")]
+    pub open_wait: u64,
+}
+
+/// What the scheduler's events tell of a CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct CpuSched {
+    /// Time of which no switch event tells who ran.
+    pub unknown_ns: u64,
+    /// Integral of the run queue's length over time, task-ns; by the length of the interval it is the mean.
+    pub run_queue_ns: u64,
+    /// Longest run queue, tasks. A maximum: never add it up.
+    pub run_queue_max: u32,
+    /// Context switches.
+    pub switches: u64,
+    /// Time in soft interrupts: hi, timer, `net_tx`, `net_rx`, block, `irq_poll`, tasklet, sched, hrtimer, rcu.
+    pub softirq_ns: [u64; 10],
+}
+
+/// One interrupt line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct Irq {
+    /// Number of the line; from 65536 on: local vectors without a line.
+    pub irq: u32,
+    /// Its name in /proc/interrupts. Hostile text.
+    pub name: String,
+    /// Time in its handlers.
+    pub time_ns: u64,
+    /// Times it was handled.
+    pub count: u64,
+}
+
+same_fields!(CpuSched => CpuSchedModel { unknown_ns, run_queue_ns, run_queue_max, switches, softirq_ns });
+same_fields!(model::CpuSched => CpuSched { unknown_ns, run_queue_ns, run_queue_max, switches, softirq_ns });
+use model::CpuSched as CpuSchedModel;
+
+impl From<&model::SchedDelta> for Sched {
+    fn from(from: &model::SchedDelta) -> Self {
+        let wait = |(reason, ns): (WaitReason, u64)| Wait {
+            reason: reason.name().into_owned(),
+            code: reason.code(),
+            ns,
+        };
+        Self {
+            delay_after_wakeup_ns: from.delay_after_wakeup_ns,
+            blocked_ns: from.blocked_ns,
+            wakeups: from.wakeups,
+            migrations: from.migrations,
+            longest_delay_ns: from.longest_delay_ns,
+            waits: from.waits.iter().map(wait).collect(),
+            open_wait: from.open_wait.code(),
+        }
+    }
+}
+
+impl From<&Sched> for model::SchedDelta {
+    fn from(from: &Sched) -> Self {
+        let waits = from.waits.iter().map(|wait| (WaitReason::from_code(wait.code), wait.ns));
+        Self {
+            delay_after_wakeup_ns: from.delay_after_wakeup_ns,
+            blocked_ns: from.blocked_ns,
+            wakeups: from.wakeups,
+            migrations: from.migrations,
+            longest_delay_ns: from.longest_delay_ns,
+            waits: waits.collect::<Waits>(),
+            open_wait: WaitReason::from_code(from.open_wait),
+        }
+    }
+}
+
+impl From<&model::IrqInterval> for Irq {
+    fn from(from: &model::IrqInterval) -> Self {
+        Self { irq: from.irq, name: from.name.to_string(), time_ns: from.time_ns, count: from.count }
+    }
+}
+
+impl From<&Irq> for model::IrqInterval {
+    fn from(from: &Irq) -> Self {
+        Self { irq: from.irq, name: from.name.as_str().into(), time_ns: from.time_ns, count: from.count }
+    }
+}
