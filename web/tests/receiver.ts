@@ -19,12 +19,14 @@ export class Receiver {
   private serve: ChildProcess | null = null;
   private fleet: ChildProcess | null = null;
   private readonly others: ChildProcess[] = [];
+  /** More words for `cpumon serve`. */
+  protected readonly more: string[] = [];
   readonly dir = mkdtempSync(join(tmpdir(), 'cpumon-page-'));
 
   async start(): Promise<void> {
     const http = this.url === '' ? '127.0.0.1:0' : new URL(this.url).host;
     const udp = this.udp === '' ? '127.0.0.1:0' : this.udp;
-    const args = ['serve', '--http', http, '--udp', udp, '--store', join(this.dir, 'store.sqlite'), '--interval', '500ms'];
+    const args = ['serve', '--http', http, '--udp', udp, '--store', join(this.dir, 'store.sqlite'), '--interval', '500ms', ...this.more];
     // Those who work on the page need not build the receiver anew: CPUMON_WEB_DIR=dist.
     const { CPUMON_WEB_DIR: web } = process.env;
     if (web) args.push('--web-dir', web);
@@ -92,6 +94,23 @@ export class Receiver {
     for (const child of this.others) await ended(child, 'SIGKILL');
     await this.stop();
     rmSync(this.dir, { recursive: true, force: true });
+  }
+}
+
+/** A receiver that wants a login on loopback too. */
+export class LockedReceiver extends Receiver {
+  private readonly tokens = join(this.dir, 'login-tokens');
+  protected override readonly more = ['--login', '--login-tokens', this.tokens];
+
+  /** Makes a token and gives it. */
+  async token(label: string): Promise<string> {
+    const child = spawn(CPUMON, ['login-token', 'add', label, '--login-tokens', this.tokens], { stdio: ['ignore', 'pipe', 'pipe'] });
+    return (await firstMatch(child, /^(\S{20,})$/m))[1] ?? '';
+  }
+
+  async revoke(label: string): Promise<void> {
+    const child = spawn(CPUMON, ['login-token', 'revoke', label, '--login-tokens', this.tokens], { stdio: 'ignore' });
+    await new Promise((resolve) => child.on('exit', resolve));
   }
 }
 
