@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use cpumon_collect::{SourceChoice, parse_interval, parse_probes};
+use cpumon_collect::{SourceChoice, ThreadPattern, parse_interval, parse_probes};
 use cpumon_link::Target;
 use cpumon_model::Probes;
 
@@ -111,7 +111,7 @@ pub struct AgentArgs {
     )]
     pub source: SourceChoice,
 
-    /// What BPF watches beside threads and exits: sched (switches), waits (what threads wait for), irq (interrupts), or none
+    /// What BPF watches beside threads and exits: sched (switches), waits (what threads wait for), irq (interrupts), hist (run delays by length), or none
     #[arg(
         long,
         value_name = "LIST",
@@ -121,6 +121,16 @@ pub struct AgentArgs {
         help_heading = "What"
     )]
     pub probes: Probes,
+
+    /// With --probes hist: a histogram of run delays for each thread of this name (* stands for any text) or id too; may be repeated
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        env = "CPUMON_HISTOGRAM_THREADS",
+        value_delimiter = ',',
+        help_heading = "What"
+    )]
+    pub histogram_threads: Vec<ThreadPattern>,
 
     /// Keep to this share of one CPU, probes included: what costs too much is not watched for a while, which is in the data
     #[arg(long, value_name = "PERCENT", env = "CPUMON_MAX_CPU", help_heading = "What")]

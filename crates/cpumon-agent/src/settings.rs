@@ -56,6 +56,7 @@ impl From<&AgentArgs> for Settings {
             proc_root: args.proc_root.clone(),
             cmdline: args.cmdline,
             probes: args.probes,
+            histogram_threads: args.histogram_threads.clone(),
             interval: args.interval.unwrap_or(default_interval),
             ..SourceOptions::default()
         };

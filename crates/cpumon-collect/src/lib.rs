@@ -36,6 +36,7 @@ pub mod parse;
 mod schedule;
 #[doc(hidden)]
 pub mod scrub;
+mod select;
 mod source;
 
 pub use clocks::ClockReading;
@@ -43,6 +44,7 @@ pub use diagnosis::{Check, CheckState, Diagnosis, DoctorOptions, Topic};
 pub use error::CollectError;
 pub use options::{Keep, ParseProbesError, ParseSourceError, SourceChoice, SourceOptions, parse_probes};
 pub use schedule::{IntervalError, MAX_INTERVAL, MIN_INTERVAL, Schedule, Tick, parse_interval};
+pub use select::{ParseThreadPatternError, ThreadPattern};
 pub use source::Source;
 
 /// An opened source.

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use cpumon_model::Probes;
 
+use crate::ThreadPattern;
+
 /// Which source to open.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SourceChoice {
@@ -66,12 +68,14 @@ impl Keep {
 }
 
 /// Names of the probes that can be chosen.
-const PROBE_NAMES: [(&str, Probes); 3] =
-    [("sched", Probes::SCHED), ("waits", Probes::WAITS), ("irq", Probes::IRQ)];
+const PROBE_NAMES: [(&str, Probes); 4] =
+    [("sched", Probes::SCHED), ("waits", Probes::WAITS), ("irq", Probes::IRQ), ("hist", Probes::HISTOGRAMS)];
 
 /// A text that names no probe.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not a probe: expected sched, waits, irq, several of them with commas between, or none")]
+#[error(
+    "{text:?} is not a probe: expected sched, waits, irq, hist, several of them with commas between, or none"
+)]
 pub struct ParseProbesError {
     text: String,
 }
@@ -104,8 +108,10 @@ pub struct SourceOptions {
     /// Read full command lines (secrets scrubbed); off unless the user asks, because they leak.
     pub cmdline: bool,
     /// What the BPF source watches beyond threads and exits. [`Probes::EXITS`] is always in; wait reasons and interrupts
-    /// bring [`Probes::SCHED`] along.
+    /// bring [`Probes::SCHED`] along, as histograms do.
     pub probes: Probes,
+    /// Threads that get a run-delay histogram of their own, where [`Probes::HISTOGRAMS`] runs.
+    pub histogram_threads: Vec<ThreadPattern>,
     /// The interval aimed at; only told on in [`cpumon_model::HostInfo::interval_ns`].
     pub interval: Duration,
     /// Name and version of the program, told on in [`cpumon_model::HostInfo::agent`].
@@ -120,6 +126,7 @@ impl Default for SourceOptions {
             fs_root: PathBuf::from("/"),
             cmdline: false,
             probes: Probes::empty(),
+            histogram_threads: Vec::new(),
             interval: Duration::from_secs(1),
             agent: concat!("cpumon ", env!("CARGO_PKG_VERSION")).to_owned(),
         }
@@ -134,6 +141,7 @@ mod tests {
     fn probes_are_named() {
         assert_eq!(parse_probes("none"), Ok(Probes::empty()));
         assert_eq!(parse_probes("sched, irq"), Ok(Probes::SCHED | Probes::IRQ));
+        assert_eq!(parse_probes("hist"), Ok(Probes::HISTOGRAMS));
         for wrong in ["", "sched,", "all", "exits"] {
             assert!(parse_probes(wrong).unwrap_err().to_string().contains("is not a probe"), "{wrong}");
         }

@@ -197,6 +197,12 @@ columns! {
     SchedUntracked "sched_untracked" Integer "" [HOST_INTERVAL] SCHED "Threads for which the kernel's own counters stood in, since the agent's start.";
     SchedMissedSwitches "sched_missed_switches" Integer "" [HOST_INTERVAL] SCHED "Switch events that were missed, since the agent's start.";
     Probes "probes" Text "" [HOST_INTERVAL] NONE "What ran in the kernel for the ending snapshot, names joined by |: exits, sched, waits, irq, histograms.";
+    HistogramDrops "histogram_drops" Integer "" [HOST_INTERVAL] HISTOGRAMS "Run delays that found no room for a histogram of their process or thread, since the agent's start.";
+    RunDelays "run_delays" Integer "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "Run delays that ended: waits for a CPU, each counted by its length. Of a CPU those that ended on it; of a thread only if it was selected.";
+    RunDelayP50Ns "run_delay_p50_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "Half of these run delays were no longer, to within an eighth; empty if none ended.";
+    RunDelayP90Ns "run_delay_p90_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "90 % of them were no longer, likewise.";
+    RunDelayP99Ns "run_delay_p99_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "99 % of them were no longer, likewise.";
+    RunDelayMaxNs "run_delay_max_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "None of them was longer, likewise; longest_run_delay_ns is exact, and has delays that are not over.";
 }
 
 /// The columns of one table, in their order.

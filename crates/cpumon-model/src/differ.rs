@@ -12,9 +12,9 @@ use std::sync::{Arc, OnceLock};
 
 use crate::finder::Finder;
 use crate::{
-    Counters, CpuInterval, CpuSched, Delta, ExitSample, Fields, Flags, Interval, IrqInterval, Ledger, Life,
-    Moment, ProcessInfo, ProcessInterval, ProcessKey, ProcessSample, SchedDelta, SchedTimes, Snapshot,
-    ThreadInterval, ThreadSample,
+    Counters, CpuInterval, CpuSched, DelayOf, Delays, Delta, ExitSample, Fields, Flags, Interval,
+    IrqInterval, Ledger, Life, Moment, ProcessInfo, ProcessInterval, ProcessKey, ProcessSample, SchedDelta,
+    SchedTimes, Snapshot, ThreadInterval, ThreadSample,
 };
 
 /// Start times in /proc are cut to `1/USER_HZ` = 10 ms, so a task may seem to have begun that much too early.
@@ -45,6 +45,7 @@ impl Interval {
         self.cpus.extend(matching_cpus(prev, cur));
         self.irqs.extend(matching_irqs(prev, cur));
         let look = Look::new(prev, cur, self.duration_ns());
+        self.delays.extend(look.delays());
         self.fill_live_threads(&look);
         self.fill_exits(&look);
         self.threads.sort_unstable_by_key(|row| row.key);
@@ -72,12 +73,14 @@ impl Interval {
             processes: std::mem::take(&mut self.processes),
             threads: std::mem::take(&mut self.threads),
             irqs: std::mem::take(&mut self.irqs),
+            delays: std::mem::take(&mut self.delays),
             ..Self::default()
         };
         empty.cpus.clear();
         empty.processes.clear();
         empty.threads.clear();
         empty.irqs.clear();
+        empty.delays.clear();
         *self = empty;
     }
 
@@ -260,6 +263,30 @@ impl<'a> Look<'a> {
     fn is_born(&self, start_ns: u64) -> bool {
         // A sender that knows no start times (0) cannot tell births.
         start_ns != 0 && start_ns >= self.born_from_ns
+    }
+
+    /// The run delays that ended. An owner that the earlier snapshot does not name had none, if that snapshot was complete or
+    /// the owner began since; else its earlier counts are not known, and it is left out.
+    fn delays(&self) -> impl Iterator<Item = Delays> {
+        let is_known = common_fields(self.prev, self.cur).contains(Fields::HISTOGRAMS);
+        let rows = self.cur.delays.iter().filter(move |_| is_known);
+        rows.filter_map(|now| {
+            let grown = match self.prev.delays.binary_search_by_key(&now.of, |row| row.of) {
+                Ok(at) if Arc::ptr_eq(&self.prev.delays[at].histogram, &now.histogram) => return None,
+                Ok(at) => Arc::new(now.histogram.since(&self.prev.delays[at].histogram)),
+                Err(_) if self.prev.is_complete || self.has_begun(now.of) => Arc::clone(&now.histogram),
+                Err(_) => return None,
+            };
+            (!grown.is_empty()).then_some(Delays { of: now.of, histogram: grown })
+        })
+    }
+
+    fn has_begun(&self, of: DelayOf) -> bool {
+        match of {
+            DelayOf::Cpu(_) => false,
+            DelayOf::Process(key) => self.is_born(key.start_ns),
+            DelayOf::Thread(_, key) => self.is_born(key.start_ns),
+        }
     }
 
     fn row(&self, thread: &ThreadSample, earlier: Option<&ThreadSample>, ended: bool) -> ThreadInterval {

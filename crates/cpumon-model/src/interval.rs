@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bitflags::bitflags;
 
 use crate::{
-    BootId, Comm, CpuInterval, CpuSched, Delta, Fields, HostId, IrqInterval, Ledger, Moment, ProcessInfo,
-    ProcessKey, SchedDelta, SourceHealth, SourceKind, TaskState, ThreadKey,
+    BootId, Comm, CpuInterval, CpuSched, DelayHistogram, DelayOf, Delays, Delta, Fields, HostId, IrqInterval,
+    Ledger, Moment, ProcessInfo, ProcessKey, SchedDelta, SourceHealth, SourceKind, TaskState, ThreadKey,
 };
 
 /// What became of a task inside the interval.
@@ -126,6 +126,8 @@ pub struct Interval {
     pub threads: Vec<ThreadInterval>,
     /// Interrupt lines that were handled, ascending by number.
     pub irqs: Vec<IrqInterval>,
+    /// Run delays that ended, by owner, ascending; owners without any are left out.
+    pub delays: Vec<Delays>,
     /// Threads alive on the host.
     pub thread_count: u32,
     /// Processes alive on the host.
@@ -162,6 +164,22 @@ impl Interval {
         let mut sum = CpuSched::default();
         for cpu in &self.cpus {
             sum += &cpu.sched;
+        }
+        sum
+    }
+
+    /// The run delays of one owner that ended in the interval; `None` if there were none, or none are measured.
+    #[must_use]
+    pub fn delays_of(&self, of: DelayOf) -> Option<&DelayHistogram> {
+        crate::find_delays(&self.delays, of)
+    }
+
+    /// The run delays of all CPUs together.
+    #[must_use]
+    pub fn cpu_delays(&self) -> DelayHistogram {
+        let mut sum = DelayHistogram::default();
+        for row in self.delays.iter().take_while(|row| matches!(row.of, DelayOf::Cpu(_))) {
+            sum += &row.histogram;
         }
         sum
     }

@@ -15,6 +15,8 @@
 mod columns;
 mod counters;
 mod cpu;
+mod delay_values;
+mod delays;
 mod differ;
 mod finder;
 mod host;
@@ -35,6 +37,7 @@ mod wait;
 pub use columns::{COLUMNS, Column, ColumnId, Kind, Tables, column, columns};
 pub use counters::{Counters, Delta, Fields};
 pub use cpu::{CpuInterval, CpuSample, CpuSched, CpuTimes, SOFTIRQ_KINDS};
+pub use delays::{DELAY_BUCKETS, DelayHistogram, DelayOf, Delays, delay_bucket, delay_range_ns, find_delays};
 pub use host::{HostInfo, HostStatus, LossCounts, Trust};
 pub use ids::{BootId, HostId, ParseIdError, ProcessKey, ThreadKey};
 pub use interval::{Flags, Interval, Life, ProcessInterval, ThreadInterval};

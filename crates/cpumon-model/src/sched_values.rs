@@ -91,6 +91,10 @@ impl IntervalView<'_> {
         Some(match id {
             ColumnId::SchedUntracked => count(health.sched_untracked),
             ColumnId::SchedMissedSwitches => count(health.sched_missed_switches),
+            ColumnId::HistogramDrops if self.interval().fields.contains(Fields::HISTOGRAMS) => {
+                Value::count(health.histogram_drops)
+            }
+            ColumnId::HistogramDrops => Value::Null,
             ColumnId::Probes => Value::Text(Cow::Owned(probe_names(health))),
             _ => return self.cpu_sched(id, &self.interval().cpu_sched()),
         })

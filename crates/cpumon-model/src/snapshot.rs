@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bitflags::bitflags;
 
 use crate::{
-    BootId, Comm, Counters, CpuSample, Fields, HostId, IrqSample, ProcessKey, SchedTimes, ThreadKey,
+    BootId, Comm, Counters, CpuSample, Delays, Fields, HostId, IrqSample, ProcessKey, SchedTimes, ThreadKey,
 };
 
 /// One instant on three clocks.
@@ -198,6 +198,8 @@ pub struct SourceHealth {
     pub sched_untracked: u64,
     /// Switch events that were missed: one said that another task ran before than the event before it said.
     pub sched_missed_switches: u64,
+    /// Run delays that found no room for a histogram of their process or thread; those of the CPUs have them.
+    pub histogram_drops: u64,
     /// What ran in the kernel for this snapshot; not cumulative.
     pub probes: Probes,
 }
@@ -238,6 +240,8 @@ pub struct Snapshot {
     pub gone: Vec<ThreadKey>,
     /// Interrupt lines, ascending by number.
     pub irqs: Vec<IrqSample>,
+    /// Run-delay histograms, cumulative, ascending by owner.
+    pub delays: Vec<Delays>,
     /// Cumulative counters of *all* threads that ended since the source was opened, rows lost on the way included.
     pub exited_total: Counters,
     /// Threads alive on the host, in this snapshot or not.
@@ -258,6 +262,7 @@ impl Snapshot {
             exits: std::mem::take(&mut self.exits),
             gone: std::mem::take(&mut self.gone),
             irqs: std::mem::take(&mut self.irqs),
+            delays: std::mem::take(&mut self.delays),
             ..Self::default()
         };
         *self = empty;
@@ -267,6 +272,7 @@ impl Snapshot {
         self.exits.clear();
         self.gone.clear();
         self.irqs.clear();
+        self.delays.clear();
     }
 
     /// Puts the lists into the order that [`crate::Interval::between`] needs. Cheap when they are sorted already.
@@ -276,5 +282,6 @@ impl Snapshot {
         self.threads.sort_unstable_by_key(|thread| thread.key);
         self.exits.sort_unstable_by_key(|exit| exit.thread.key);
         self.irqs.sort_unstable_by_key(|irq| irq.irq);
+        self.delays.sort_unstable_by_key(|row| row.of);
     }
 }

@@ -5,8 +5,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::delay_values::delay_cell;
 use crate::{
-    BootId, ColumnId, CpuInterval, CpuTimes, Delta, Fields, Flags, Interval, Life, ProcessInfo,
+    BootId, ColumnId, CpuInterval, CpuTimes, DelayOf, Delta, Fields, Flags, Interval, Life, ProcessInfo,
     ProcessInterval, SourceKind, ThreadInterval,
 };
 
@@ -187,6 +188,7 @@ impl<'a> IntervalView<'a> {
             _ => self
                 .delta(id, &row.delta)
                 .or_else(|| self.sched(id, &row.sched))
+                .or_else(|| self.delays(id, DelayOf::Process(row.key)))
                 .or_else(|| self.info(id, &row.info))
                 .unwrap_or_else(|| self.shared(id)),
         }
@@ -215,6 +217,7 @@ impl<'a> IntervalView<'a> {
             _ => self
                 .delta(id, &row.delta)
                 .or_else(|| self.sched(id, &row.sched))
+                .or_else(|| self.delays(id, DelayOf::Thread(row.process, row.key)))
                 .or_else(|| self.info(id, &self.interval.process(row.process)?.info))
                 .unwrap_or_else(|| self.shared(id)),
         }
@@ -229,6 +232,7 @@ impl<'a> IntervalView<'a> {
             ColumnId::CpuUnattributedNs => Value::Int(row.unattributed_ns(self.interval.duration_ns())),
             _ => cpu_mode(&row.times, id)
                 .or_else(|| self.cpu_sched(id, &row.sched))
+                .or_else(|| self.delays(id, DelayOf::Cpu(row.cpu)))
                 .unwrap_or_else(|| self.shared(id)),
         }
     }
@@ -250,6 +254,7 @@ impl<'a> IntervalView<'a> {
                 .or_else(|| self.health(id))
                 .or_else(|| self.cpu_sum(id))
                 .or_else(|| self.host_sched(id))
+                .or_else(|| delay_cell(id).map(|cell| self.delay(cell, Some(&self.interval.cpu_delays()))))
                 .unwrap_or_else(|| self.shared(id)),
         }
     }
@@ -389,6 +394,10 @@ mod tests {
         let thread = ThreadInterval { comm: "x".into(), sched, ..ThreadInterval::default() };
         let process = ProcessInterval { sched, ..process };
         interval.processes.push(process.clone());
+        let histogram = std::sync::Arc::new(crate::DelayHistogram::from_iter([(9, 1)]));
+        let owners =
+            [DelayOf::Cpu(0), DelayOf::Process(process.key), DelayOf::Thread(process.key, thread.key)];
+        interval.delays = owners.map(|of| crate::Delays { of, histogram: histogram.clone() }).into();
         let view = IntervalView::new("h", &interval);
         for column in columns(Tables::PROCESS_INTERVAL) {
             assert_ne!(view.process(&process, column.id), Value::Null, "{}", column.name);

@@ -27,7 +27,7 @@ const POLL: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Columns of a text line with their widths, the name last.
-const COLUMNS: [(Col, usize); 19] = [
+const COLUMNS: [(Col, usize); 20] = [
     (Col::Owner, 7),
     (Col::Id, 7),
     (Col::User, 8),
@@ -39,6 +39,7 @@ const COLUMNS: [(Col, usize); 19] = [
     (Col::System100, 6),
     (Col::Ready, 6),
     (Col::LongestDelay, 6),
+    (Col::DelayP99, 10),
     (Col::Blocked, 6),
     (Col::Wait, 12),
     (Col::Switches, 7),
@@ -129,7 +130,9 @@ fn write_text(
         .map(|uid| (uid, feed.user_name(uid).map(|name| name.replace(char::is_whitespace, "_"))))
         .collect();
     let cells = Cells::new(interval, view, Theme { color: false, ascii: true }, &uids, None);
-    let titles = |col: Col| if col == Col::Marks { "MARK".to_string() } else { col.title(view).to_string() };
+    // One word each, for tools that cut lines at spaces.
+    let titles =
+        |col: Col| if col == Col::Marks { "MARK".to_string() } else { col.title(view).replace(' ', "") };
     write_line(view, titles, out)?;
     for item in rows.rows.iter().filter_map(|row| rows.item(interval, row)) {
         write_line(view, |col| cell(&cells, &item, col), out)?;

@@ -5,7 +5,9 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use cpumon_model::{ColumnId, Fields, Flags, Interval, IntervalView, Life, ProcessInterval, Value};
+use cpumon_model::{
+    ColumnId, DelayHistogram, DelayOf, Fields, Flags, Interval, IntervalView, Life, ProcessInterval, Value,
+};
 
 use crate::columns::Col;
 use crate::feed::Task;
@@ -26,6 +28,28 @@ const IS_OF_SCHED: [ColumnId; 7] = [
     ColumnId::WaitReason,
     ColumnId::WaitNs,
 ];
+
+/// The percentile of the run delays that a column shows.
+fn delay_percent(id: ColumnId) -> Option<u32> {
+    Some(match id {
+        ColumnId::RunDelayP50Ns => 50,
+        ColumnId::RunDelayP90Ns => 90,
+        ColumnId::RunDelayP99Ns => 99,
+        ColumnId::RunDelayMaxNs => 100,
+        _ => return None,
+    })
+}
+
+/// The run delays of all processes of a program.
+pub(crate) fn group_delays(interval: &Interval, group: &Group) -> DelayHistogram {
+    let mut sum = DelayHistogram::default();
+    for row in group.processes.iter().filter_map(|&at| interval.processes.get(at as usize)) {
+        if let Some(delays) = interval.delays_of(DelayOf::Process(row.key)) {
+            sum += delays;
+        }
+    }
+    sum
+}
 
 /// No data.
 pub(crate) const NONE: &str = "-";
@@ -66,6 +90,7 @@ impl<'a> Cells<'a> {
             Col::System100 => self.percent(item, ColumnId::SystemNs),
             Col::Ready => self.of_interval(item, ColumnId::RunDelayNs),
             Col::LongestDelay => self.int(item, ColumnId::LongestRunDelayNs).map(short),
+            Col::DelayP99 => self.int(item, ColumnId::RunDelayP99Ns).map(short),
             Col::Blocked => self.blocked(item),
             Col::Wait => self.wait(item),
             Col::Switches => self.switches(item),
@@ -105,6 +130,10 @@ impl<'a> Cells<'a> {
                 Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
                 _ => Value::Null,
             };
+        }
+        if let Some(percent) = delay_percent(id) {
+            let ns = group_delays(self.interval, group).percentile_ns(percent);
+            return ns.map_or(Value::Null, |ns| Value::Int(i64::try_from(ns).unwrap_or(i64::MAX)));
         }
         let (needs, value) = match id {
             ColumnId::UserNs => (Fields::USER, group.delta.user_ns),

@@ -31,6 +31,8 @@ pub(crate) enum Col {
     Ready,
     /// Longest single run delay.
     LongestDelay,
+    /// 99 % of its run delays were no longer.
+    DelayP99,
     /// Blocked time as a share of the interval.
     Blocked,
     /// What it was blocked by most.
@@ -54,7 +56,7 @@ pub(crate) enum Col {
 }
 
 /// Left to right.
-const ORDER: [Col; 21] = [
+const ORDER: [Col; 22] = [
     Col::Id,
     Col::Owner,
     Col::User,
@@ -66,6 +68,7 @@ const ORDER: [Col; 21] = [
     Col::System100,
     Col::Ready,
     Col::LongestDelay,
+    Col::DelayP99,
     Col::Blocked,
     Col::Wait,
     Col::Switches,
@@ -79,7 +82,7 @@ const ORDER: [Col; 21] = [
 ];
 
 /// Which come first when there is little room.
-const IMPORTANCE: [Col; 21] = [
+const IMPORTANCE: [Col; 22] = [
     Col::Id,
     Col::Cpu,
     Col::Name,
@@ -89,6 +92,7 @@ const IMPORTANCE: [Col; 21] = [
     Col::Wait,
     Col::User100,
     Col::System100,
+    Col::DelayP99,
     Col::LongestDelay,
     Col::Threads,
     Col::User,
@@ -128,6 +132,7 @@ impl Col {
             Self::System100 => ColumnId::SystemNs,
             Self::Ready => ColumnId::RunDelayNs,
             Self::LongestDelay => ColumnId::LongestRunDelayNs,
+            Self::DelayP99 => ColumnId::RunDelayP99Ns,
             Self::Blocked => ColumnId::BlockedNs,
             Self::Wait => ColumnId::WaitReason,
             Self::Voluntary | Self::Switches => ColumnId::VoluntarySwitches,
@@ -154,6 +159,7 @@ impl Col {
             Self::System100 => "%SYS",
             Self::Ready => "%RDY",
             Self::LongestDelay => "RDELAY",
+            Self::DelayP99 => "RDELAY p99",
             Self::Blocked => "%BLK",
             Self::Wait => "WAIT",
             Self::Switches => "CSW/s",
@@ -192,7 +198,7 @@ impl Col {
             Self::Wait => 12,
             Self::Container => 20,
             Self::Marks => 2,
-            Self::Name => 10,
+            Self::DelayP99 | Self::Name => 10,
         }
     }
 
@@ -202,6 +208,7 @@ impl Col {
             Self::Threads => !view.is_flat_threads(),
             // Where no source tells them they would take the room of those that it does.
             Self::LongestDelay | Self::Blocked => view.known.contains(Fields::SCHED),
+            Self::DelayP99 => view.known.contains(Fields::HISTOGRAMS),
             Self::Wait => view.known.contains(Fields::WAITS),
             _ => true,
         }
@@ -252,7 +259,7 @@ mod tests {
             every_width_is_used(&View { known, ..View::default() });
         }
         assert_eq!(choose(&View::default(), 300, 99).len(), 17);
-        assert_eq!(choose(&View { known: Fields::all(), ..View::default() }, 300, 99).len(), 20);
+        assert_eq!(choose(&View { known: Fields::all(), ..View::default() }, 300, 99).len(), 21);
     }
 
     fn every_width_is_used(view: &View) {

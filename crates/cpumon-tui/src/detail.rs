@@ -114,6 +114,7 @@ fn counters(cells: &Cells<'_>, item: &Item<'_>) -> Vec<Entry> {
         count(ColumnId::InvoluntarySwitches)
     );
     let mut entries = vec![("run time", run), ("run delay", run_delay(cells, item)), ("switches", switches)];
+    entries.extend(delays(cells, item).map(|text| ("delays", text)));
     if cells.interval.fields.contains(Fields::SCHED) {
         let [wakeups, migrations] = [ColumnId::Wakeups, ColumnId::Migrations].map(count);
         entries.push(("wakeups", format!("{wakeups}, {migrations} times to another CPU")));
@@ -136,6 +137,27 @@ fn run_delay(cells: &Cells<'_>, item: &Item<'_>) -> String {
         }
         _ => format!("{} s", seconds(delay)),
     }
+}
+
+/// Run delays by length, where a histogram is kept.
+fn delays(cells: &Cells<'_>, item: &Item<'_>) -> Option<String> {
+    if !cells.interval.fields.contains(Fields::HISTOGRAMS) {
+        return None;
+    }
+    let parts = [
+        ("p50", ColumnId::RunDelayP50Ns),
+        ("p90", ColumnId::RunDelayP90Ns),
+        ("p99", ColumnId::RunDelayP99Ns),
+        ("max", ColumnId::RunDelayMaxNs),
+    ];
+    let known =
+        parts.iter().filter_map(|(name, id)| Some(format!("{name} {}", short(cells.int(item, *id)?))));
+    let known: Vec<String> = known.collect();
+    Some(match item {
+        _ if !known.is_empty() => known.join(", "),
+        Item::Thread(_) => "no histogram of this thread (--histogram-threads)".into(),
+        _ => "none ended".into(),
+    })
 }
 
 /// Blocked time with its reasons, the longest first.

@@ -170,6 +170,7 @@ fn losses(loss: Option<&LossCounts>, health: &SourceHealth) -> Vec<String> {
         (health.malformed, "malformed"),
         (health.sched_missed_switches, "switches missed"),
         (health.sched_untracked, "threads untracked"),
+        (health.histogram_drops, "run delays in no histogram"),
     ];
     counts.into_iter().filter(|row| row.0 > 0).map(|(count, what)| format!("{count} {what}")).collect()
 }

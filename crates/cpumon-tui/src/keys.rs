@@ -91,6 +91,7 @@ impl App {
             KeyCode::Char('P') => self.sort_by(Col::Cpu),
             KeyCode::Char('M') => self.sort_by(Col::Ready),
             KeyCode::Char('D') => self.sort_by(Col::LongestDelay),
+            KeyCode::Char('L') => self.sort_by(Col::DelayP99),
             KeyCode::Char('B') => self.sort_by(Col::Blocked),
             KeyCode::Char('S') => self.sort_by(Col::Switches),
             KeyCode::Char('W') => self.sort_by(Col::Wait),

@@ -3,8 +3,11 @@
 
 use std::cmp::Reverse;
 
-use cpumon_model::{Delta, Interval, ProcessInterval, SchedDelta, ThreadInterval, ThreadKey};
+use cpumon_model::{
+    DelayHistogram, DelayOf, Delta, Interval, ProcessInterval, SchedDelta, ThreadInterval, ThreadKey,
+};
 
+use crate::cells::group_delays;
 use crate::columns::Col;
 use crate::feed::Task;
 use crate::rows::Group;
@@ -73,6 +76,7 @@ impl<'a> Sorter<'a> {
             Col::Seen => Value::Number(self.seen_of_group(group)),
             Col::Name | Col::Container | Col::User => Value::Text(group.name.to_lowercase()),
             Col::Wait => Value::Text(longest_wait(&group.sched)),
+            Col::DelayP99 => p99(Some(&group_delays(self.interval, group))),
             _ => Value::Number(self.measured(&group.delta, &group.sched)),
         };
         if self.is_rising {
@@ -123,6 +127,7 @@ impl<'a> Sorter<'a> {
                     .map_or(Value::Number(i64::MAX), |row| self.thread(row));
             }
             Col::Wait => return Value::Text(longest_wait(&row.sched)),
+            Col::DelayP99 => return p99(self.interval.delays_of(DelayOf::Process(row.key))),
             _ => self.measured(&row.delta, &row.sched),
         })
     }
@@ -145,9 +150,18 @@ impl<'a> Sorter<'a> {
             }
             Col::Name => return Value::Text(row.comm.to_str_lossy().to_lowercase()),
             Col::Wait => return Value::Text(longest_wait(&row.sched)),
+            Col::DelayP99 => {
+                return p99(self.interval.delays_of(DelayOf::Thread(row.process, row.key)));
+            }
             _ => self.measured(&row.delta, &row.sched),
         })
     }
+}
+
+/// Who has no run delays comes after all who have.
+fn p99(delays: Option<&DelayHistogram>) -> Value {
+    let ns = delays.and_then(|delays| delays.percentile_ns(99));
+    Value::Number(ns.map_or(-1, |ns| i64::try_from(ns).unwrap_or(i64::MAX)))
 }
 
 /// Name of what it was blocked by most; who was not blocked comes last.

@@ -59,6 +59,7 @@ fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed + Send>> {
                 choice: args.source,
                 cmdline: args.cmdline,
                 probes: args.probes,
+                histogram_threads: args.histogram_threads.clone(),
                 interval: args.delay.unwrap_or(SourceOptions::default().interval),
                 ..SourceOptions::default()
             };

@@ -57,8 +57,13 @@ pub const ALL: Probes = Probes::SCHED.union(Probes::WAITS).union(Probes::IRQ);
 
 /// `None` where the test has to be skipped.
 pub fn bpf(probes: Probes) -> Option<(Opened, MutexGuard<'static, ()>)> {
+    bpf_for(SourceOptions { probes, ..SourceOptions::default() })
+}
+
+/// Likewise.
+pub fn bpf_for(options: SourceOptions) -> Option<(Opened, MutexGuard<'static, ()>)> {
     let turn = turn();
-    match open(&SourceOptions { choice: SourceChoice::Bpf, probes, ..SourceOptions::default() }) {
+    match open(&SourceOptions { choice: SourceChoice::Bpf, ..options }) {
         Ok(opened) => Some((opened, turn)),
         Err(error) if std::env::var_os("CI").is_some() => panic!("in CI the BPF source must open: {error}"),
         Err(error) => {

@@ -3,6 +3,7 @@
 
 mod alloc;
 mod bpf;
+mod delays;
 mod doctor;
 mod real;
 mod sched;

@@ -1,5 +1,6 @@
 //! Integration tests of the model: scenario files and properties of the differ.
 
+mod delays;
 mod properties;
 mod scenarios;
 mod sched;

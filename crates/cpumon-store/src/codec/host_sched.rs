@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
-use cpumon_model::{CpuSched, Fields, Interval, IrqInterval, Probes};
+use cpumon_model::{CpuSched, DelayOf, Delays, Fields, Interval, IrqInterval, Probes};
 
+use super::delays;
 use super::varint::{self, Cursor, Malformed};
 
 /// First byte.
@@ -13,7 +14,9 @@ const FORMAT: u8 = 1;
 
 /// Appends what is known to the modes per CPU in `out`.
 pub(crate) fn encode(interval: &Interval, out: &mut Vec<u8>) {
-    if !interval.fields.intersects(Fields::SCHED | Fields::IRQ) || interval.cpus.is_empty() {
+    if !interval.fields.intersects(Fields::SCHED | Fields::IRQ | Fields::HISTOGRAMS)
+        || interval.cpus.is_empty()
+    {
         return;
     }
     out.push(FORMAT);
@@ -40,11 +43,30 @@ pub(crate) fn encode(interval: &Interval, out: &mut Vec<u8>) {
         varint::write(out, irq.time_ns);
         varint::write(out, irq.count);
     }
+    if interval.fields.contains(Fields::HISTOGRAMS) {
+        encode_delays(interval, out);
+    }
+}
+
+fn encode_delays(interval: &Interval, out: &mut Vec<u8>) {
+    varint::write(out, interval.health.histogram_drops);
+    let of_cpus = || {
+        let rows = interval.delays.iter();
+        rows.filter_map(|row| if let DelayOf::Cpu(cpu) = row.of { Some((cpu, &row.histogram)) } else { None })
+    };
+    varint::write(out, of_cpus().count() as u64);
+    let mut before = 0;
+    for (cpu, histogram) in of_cpus() {
+        varint::write(out, u64::from(cpu.wrapping_sub(before)));
+        before = cpu;
+        delays::write(out, histogram);
+    }
 }
 
 /// Reads what follows the modes of the CPUs that `interval` has already; nothing is not known.
 pub(crate) fn decode(cursor: &mut Cursor<'_>, interval: &mut Interval) -> Result<(), Malformed> {
     let names = std::mem::take(&mut interval.irqs);
+    interval.delays.retain(|row| !matches!(row.of, DelayOf::Cpu(_)));
     if cursor.remaining() == 0 {
         return Ok(());
     }
@@ -72,6 +94,19 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, interval: &mut Interval) -> Result
         let name = known.map_or_else(|| Arc::from(&*name), |row| Arc::clone(&row.name));
         interval.irqs.push(IrqInterval { irq, name, time_ns, count });
     }
+    // Before schema version 4 nothing followed.
+    if cursor.remaining() > 0 { decode_delays(cursor, interval) } else { Ok(()) }
+}
+
+fn decode_delays(cursor: &mut Cursor<'_>, interval: &mut Interval) -> Result<(), Malformed> {
+    interval.health.histogram_drops = cursor.u64()?;
+    let mut cpu = 0_u32;
+    for _ in 0..cursor.count(2)? {
+        cpu = cpu.wrapping_add(cursor.narrow()?);
+        let histogram = Arc::new(delays::read(cursor)?);
+        interval.delays.push(Delays { of: DelayOf::Cpu(cpu), histogram });
+    }
+    interval.delays.sort_unstable_by_key(|row| row.of);
     Ok(())
 }
 
@@ -102,15 +137,21 @@ mod tests {
 
     prop_compose! {
         fn any_interval()(
-            numbers in any::<[u64; 3]>(), unknown_ns in any::<i64>(), probes in any::<u16>(),
+            numbers in any::<[u64; 3]>(), unknown_ns in any::<i64>(), drops in 0..3_u64, probes in any::<u16>(),
             cpus in prop::collection::vec((any::<[u64; 3]>(), any::<u32>(), any::<[u64; 10]>()), 1..4),
             irqs in prop::collection::btree_map(any::<u32>(), ("\\PC{0,9}", any::<u64>(), any::<u64>()), 0..5),
         ) -> Interval {
             let mut interval = Interval {
-                fields: Fields::SCHED | Fields::IRQ,
+                fields: Fields::SCHED | Fields::IRQ | if drops == 0 { Fields::empty() } else { Fields::HISTOGRAMS },
                 ledger: Ledger { unknown_ns, ..Ledger::default() },
                 ..Interval::default()
             };
+            if drops > 0 {
+                interval.health.histogram_drops = drops;
+                let histogram = Arc::new([(9, drops), (255, 1)].into_iter().collect());
+                let of = interval.cpus.first().map_or(0, |cpu| cpu.cpu) + 3;
+                interval.delays = vec![Delays { of: DelayOf::Cpu(of), histogram }];
+            }
             (interval.health.sched_untracked, interval.health.sched_missed_switches) = (numbers[0], numbers[1]);
             interval.health.probes = Probes::from_bits_truncate(probes);
             interval.cpus = (0..).zip(cpus).map(|(cpu, (some, run_queue_max, softirq_ns))| {

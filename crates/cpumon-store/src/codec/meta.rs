@@ -25,7 +25,11 @@ pub(crate) enum Coding {
 pub(crate) const COUNT: usize = 40;
 
 /// What the store keeps; the rest of what a source measures is no data here.
-const CARRIED: Fields = Fields::FIRST_RELEASE.union(Fields::SCHED).union(Fields::WAITS).union(Fields::IRQ);
+const CARRIED: Fields = Fields::FIRST_RELEASE
+    .union(Fields::SCHED)
+    .union(Fields::WAITS)
+    .union(Fields::IRQ)
+    .union(Fields::HISTOGRAMS);
 
 /// A value that is not there; NULL in SQL.
 pub(crate) const NONE: i64 = i64::MIN;
@@ -42,6 +46,8 @@ const END_BOOT: usize = 3;
 pub(crate) const BEGIN_MONO: usize = 4;
 /// Position of `begin_wall_ns`.
 pub(crate) const BEGIN_WALL: usize = 5;
+/// Position of `fields`.
+const FIELDS: usize = 9;
 /// Position of `capacity_ns`; the ledger's other lines follow.
 pub(crate) const CAPACITY: usize = 15;
 /// Position of `sequence`.
@@ -170,7 +176,7 @@ pub(crate) fn apply(row: &MetaRow, host: HostId, boot: BootId, interval: &mut In
         Moment { mono_ns: unsigned(END_MONO), wall_ns: row[END_WALL], boot_ns: unsigned(END_BOOT) };
     interval.begin = Moment { mono_ns: unsigned(4), wall_ns: row[5], boot_ns: unsigned(6) };
     interval.source = SourceKind::from_code(u8::try_from(row[8]).unwrap_or(0));
-    interval.fields = Fields::from_bits_retain(small(9));
+    interval.fields = fields_of(row);
     interval.flags = Flags::from_bits_retain(tiny(10));
     interval.v1_ticks = (row[11] != NONE).then_some(row[11]);
     interval.pass_ns = unsigned(12);
@@ -198,6 +204,11 @@ pub(crate) fn apply(row: &MetaRow, host: HostId, boot: BootId, interval: &mut In
         own_rss_bytes: unsigned(30),
         ..SourceHealth::default()
     };
+}
+
+/// Which counters are known.
+pub(crate) fn fields_of(row: &MetaRow) -> Fields {
+    Fields::from_bits_retain(u32::try_from(row[FIELDS]).unwrap_or(0))
 }
 
 /// The loss counts of a row, if it has some.

@@ -2,8 +2,11 @@
 //! bytes, and back. Why beside: a store of a source without such events holds not a byte more, and a reader of an old store
 //! finds an empty blob. Times are rounded to whole µs. Layout: docs/store.md, "Scheduler's events".
 
-use cpumon_model::{SchedDelta, WaitReason, Waits};
+use std::sync::Arc;
 
+use cpumon_model::{DelayHistogram, SchedDelta, WaitReason, Waits};
+
+use super::delays;
 use super::varint::{self, Cursor, Malformed};
 
 /// First byte of a blob.
@@ -83,6 +86,17 @@ impl Encoder {
         }
     }
 
+    /// Adds the run-delay histograms of processes or of threads, in any order; once for each of the two, in this order.
+    pub(crate) fn delays<'a>(&mut self, rows: impl ExactSizeIterator<Item = (u64, &'a DelayHistogram)>) {
+        varint::write(&mut self.out, rows.len() as u64);
+        let mut before = 0_u64;
+        for (id, histogram) in rows {
+            varint::write_signed(&mut self.out, id.wrapping_sub(before).cast_signed());
+            before = id;
+            delays::write(&mut self.out, histogram);
+        }
+    }
+
     /// The blob.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.out
@@ -99,6 +113,8 @@ fn whole_us(ns: u64) -> u64 {
 pub(crate) struct SchedRows {
     processes: Vec<(u64, SchedDelta)>,
     threads: Vec<(u64, SchedDelta)>,
+    process_delays: Vec<(u64, Arc<DelayHistogram>)>,
+    thread_delays: Vec<(u64, Arc<DelayHistogram>)>,
 }
 
 impl SchedRows {
@@ -106,6 +122,8 @@ impl SchedRows {
     pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
         self.processes.clear();
         self.threads.clear();
+        self.process_delays.clear();
+        self.thread_delays.clear();
         if bytes.is_empty() {
             return Ok(());
         }
@@ -127,6 +145,11 @@ impl SchedRows {
             }
             self.processes.push((process_id, sum));
         }
+        // Before schema version 4 nothing followed.
+        if cursor.remaining() > 0 {
+            read_delays(&mut cursor, &mut self.process_delays)?;
+            read_delays(&mut cursor, &mut self.thread_delays)?;
+        }
         if cursor.remaining() > 0 {
             return Err(cursor.malformed("bytes after the end"));
         }
@@ -140,6 +163,16 @@ impl SchedRows {
         find(&self.processes, id)
     }
 
+    /// The run delays of a row of table `process`, if any ended.
+    pub(crate) fn process_delays(&self, id: u64) -> Option<&Arc<DelayHistogram>> {
+        find_delays(&self.process_delays, id)
+    }
+
+    /// Likewise of table `thread`.
+    pub(crate) fn thread_delays(&self, id: u64) -> Option<&Arc<DelayHistogram>> {
+        find_delays(&self.thread_delays, id)
+    }
+
     /// Of a row of table `thread`.
     pub(crate) fn thread(&self, id: u64) -> SchedDelta {
         find(&self.threads, id)
@@ -149,6 +182,21 @@ impl SchedRows {
 fn find(rows: &[(u64, SchedDelta)], id: u64) -> SchedDelta {
     let at = rows.binary_search_by_key(&id, |row| row.0);
     at.ok().and_then(|at| rows.get(at)).map_or(SchedDelta::default(), |row| row.1)
+}
+
+fn find_delays(rows: &[(u64, Arc<DelayHistogram>)], id: u64) -> Option<&Arc<DelayHistogram>> {
+    let at = rows.binary_search_by_key(&id, |row| row.0).ok()?;
+    rows.get(at).map(|row| &row.1)
+}
+
+fn read_delays(cursor: &mut Cursor<'_>, into: &mut Vec<(u64, Arc<DelayHistogram>)>) -> Result<(), Malformed> {
+    let mut id = 0_u64;
+    for _ in 0..cursor.count(2)? {
+        id = id.wrapping_add(cursor.i64()?.cast_unsigned());
+        into.push((id, Arc::new(delays::read(cursor)?)));
+    }
+    into.sort_unstable_by_key(|row| row.0);
+    Ok(())
 }
 
 fn read_row(cursor: &mut Cursor<'_>) -> Result<(SchedDelta, bool), Malformed> {
@@ -221,6 +269,11 @@ mod tests {
                 }
             }
             encoder.process(5, 0);
+            let delays: DelayHistogram = [(7, 3), (255, 1)].into_iter().collect();
+            if let Some(&id) = rows.keys().next() {
+                encoder.delays([(77, &delays), (5, &delays)].into_iter());
+                encoder.delays([(id, &delays)].into_iter());
+            }
             let mut back = SchedRows::default();
             back.read(encoder.as_bytes()).unwrap();
             for (id, (row, _)) in &rows {
@@ -228,6 +281,10 @@ mod tests {
             }
             prop_assert_eq!((back.process(77).blocked_ns, back.process(77).wakeups), (sum.blocked_ns, sum.wakeups));
             prop_assert_eq!(back.process(77).longest_delay_ns, sum.longest_delay_ns);
+            let told = rows.keys().next().map(|_| &delays);
+            prop_assert_eq!(back.process_delays(77).map(|delays| &**delays), told);
+            prop_assert_eq!(back.thread_delays(rows.keys().next().copied().unwrap_or(0)).map(|delays| &**delays), told);
+            prop_assert_eq!(back.process_delays(6), None);
             prop_assert_eq!((back.process(5), back.thread(0)), (SchedDelta::default(), SchedDelta::default()));
         }
 

@@ -1,7 +1,9 @@
 //! Packed rows to an `Interval`. In: rows with ids. Out: the interval with keys and names, in kept buffers.
 //! Why: live and stored intervals are the same type, so no face knows the difference.
 
-use cpumon_model::{BootId, HostId, ProcessInterval, ThreadInterval};
+use std::sync::Arc;
+
+use cpumon_model::{BootId, DelayOf, Delays, HostId, ProcessInterval, ThreadInterval};
 use rusqlite::Connection;
 
 use super::dims::Names;
@@ -36,6 +38,7 @@ pub(crate) fn fill(
     let interval = &mut into.interval;
     interval.processes.clear();
     interval.threads.clear();
+    interval.delays.clear();
     if query.what == What::Meta {
         return Ok(());
     }
@@ -48,11 +51,17 @@ pub(crate) fn fill(
             continue;
         }
         let key = process.key;
+        let mut push = |of, histogram: Option<&Arc<_>>| {
+            interval
+                .delays
+                .extend(histogram.map(|histogram| Delays { of, histogram: Arc::clone(histogram) }));
+        };
+        push(DelayOf::Process(key), rows.sched.process_delays(packed.id));
         if !packed.is_absent {
             interval.processes.push(ProcessInterval {
                 key,
                 parent_pid: process.parent_pid,
-                info: std::sync::Arc::clone(&process.info),
+                info: Arc::clone(&process.info),
                 thread_rows: packed.thread_rows,
                 life: packed.life,
                 flags: packed.flags,
@@ -63,6 +72,7 @@ pub(crate) fn fill(
         if query.what == What::Threads {
             for thread in own {
                 let then = names.thread(connection, thread.id)?;
+                push(DelayOf::Thread(key, then.key), rows.sched.thread_delays(thread.id));
                 interval.threads.push(ThreadInterval {
                     key: then.key,
                     process: key,
@@ -81,5 +91,6 @@ pub(crate) fn fill(
     }
     interval.processes.sort_unstable_by_key(|process| process.key);
     interval.threads.sort_unstable_by_key(|thread| thread.key);
+    interval.delays.sort_unstable_by_key(|row| row.of);
     Ok(())
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use cpumon_model::{Delta, HostId, Interval};
+use cpumon_model::{Delta, Fields, HostId, Interval};
 use rusqlite::params;
 
 use super::query::{ProcessFilter, Query, What};
@@ -24,11 +24,17 @@ pub struct Point {
     pub covered_ns: i64,
     /// What the process did; zero if it was idle or not there.
     pub delta: Delta,
+    /// Blocked time of its threads that were active, ns; `None` where nothing tells.
+    pub blocked_ns: Option<i64>,
     /// Its largest run time in one interval, as ns per second of that interval. Of several processes: that of one of them.
     pub max_run_ns_per_s: i64,
 }
 
 impl Point {
+    fn add_blocked(&mut self, ns: i64) {
+        self.blocked_ns = Some(self.blocked_ns.unwrap_or(0).saturating_add(ns));
+    }
+
     /// Mean utilization with 100 = one CPU.
     #[must_use]
     pub fn cpu_pct(&self) -> f64 {
@@ -61,11 +67,15 @@ impl Points {
     }
 
     fn add(&mut self, interval: &Interval) {
+        let has_sched = interval.fields.contains(Fields::SCHED);
         let covered_ns = i64::try_from(interval.duration_ns()).unwrap_or(i64::MAX);
         let point = self.at(interval.end.wall_ns);
         point.covered_ns = point.covered_ns.saturating_add(covered_ns);
         for process in &interval.processes {
             point.delta += &process.delta;
+            if has_sched {
+                point.add_blocked(process.sched.blocked_ns);
+            }
             point.max_run_ns_per_s =
                 point.max_run_ns_per_s.max(rate(process.delta.run_ns, covered_ns, PER_SECOND));
         }
@@ -179,7 +189,7 @@ impl Reader {
         }
         let text = format!(
             "SELECT {name}, process_id, user_ns, system_ns, run_ns, run_delay_ns, voluntary_switches,
-                    involuntary_switches, max_run_ns_per_s
+                    involuntary_switches, max_run_ns_per_s, blocked_ns
              FROM process_{name} WHERE host_id = ?1 AND {name} BETWEEN ?2 AND ?3"
         );
         let mut select = self.connection.prepare_cached(&text)?;
@@ -200,6 +210,9 @@ impl Reader {
                 involuntary_switches: row.get(7)?,
             };
             point.max_run_ns_per_s = point.max_run_ns_per_s.max(row.get(8)?);
+            if let Some(ns) = row.get(9)? {
+                point.add_blocked(ns);
+            }
         }
         stream.run_fresh(&self.connection, host_id, query, &mut |interval| points.add(interval))?;
         transaction.commit()?;

@@ -3,7 +3,7 @@
 
 use cpumon_model::{Interval, ProcessKey};
 
-use super::pack::{is_active_process, is_active_thread, keeps_idle};
+use super::pack::{is_active_process, is_kept_thread, keeps_idle, process_of};
 
 /// A copy and the memory that making it takes; both are used again.
 #[derive(Debug, Default)]
@@ -16,17 +16,20 @@ pub(crate) struct ActiveCopy {
 impl ActiveCopy {
     /// Copies everything of `from` but its idle rows.
     pub(crate) fn fill(&mut self, from: &Interval) {
-        let Interval { mut cpus, mut processes, mut threads, mut irqs, .. } =
+        let Interval { mut cpus, mut processes, mut threads, mut irqs, mut delays, .. } =
             std::mem::take(&mut self.interval);
         cpus.clear();
         cpus.extend_from_slice(&from.cpus);
         irqs.clear();
         irqs.extend_from_slice(&from.irqs);
+        delays.clear();
+        delays.extend_from_slice(&from.delays);
         threads.clear();
         let keeps_all = keeps_idle(from);
-        threads.extend(from.threads.iter().filter(|row| keeps_all || is_active_thread(row)).copied());
+        threads.extend(from.threads.iter().filter(|row| keeps_all || is_kept_thread(from, row)).copied());
         self.keys.clear();
         self.keys.extend(threads.iter().map(|row| row.process));
+        self.keys.extend(delays.iter().filter_map(|row| process_of(row.of)));
         self.keys.sort_unstable();
         processes.clear();
         let is_kept =
@@ -49,6 +52,7 @@ impl ActiveCopy {
             thread_count: from.thread_count,
             process_count: from.process_count,
             irqs,
+            delays,
             ledger: from.ledger,
             health: from.health,
         };

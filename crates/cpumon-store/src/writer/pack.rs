@@ -4,7 +4,9 @@
 
 use std::collections::HashMap;
 
-use cpumon_model::{Delta, Fields, Interval, Life, ProcessInterval, ProcessKey, SourceKind, ThreadInterval};
+use cpumon_model::{
+    DelayOf, Delays, Delta, Fields, Interval, Life, ProcessInterval, ProcessKey, SourceKind, ThreadInterval,
+};
 
 use super::naming::{Naming, Seeded};
 use crate::codec::blob::Encoder;
@@ -21,6 +23,19 @@ pub(crate) fn keeps_idle(interval: &Interval) -> bool {
 #[inline]
 pub(crate) fn is_active_thread(row: &ThreadInterval) -> bool {
     is_any(&row.delta) || row.life != Life::Alive || !row.flags.is_empty()
+}
+
+/// Whether the thread gets a row: something happened to it, or a run delay of it ended that its counters do not show yet.
+#[inline]
+pub(crate) fn is_kept_thread(interval: &Interval, row: &ThreadInterval) -> bool {
+    is_active_thread(row)
+        || (matches!(interval.delays.last(), Some(Delays { of: DelayOf::Thread(..), .. }))
+            && interval.delays_of(DelayOf::Thread(row.process, row.key)).is_some())
+}
+
+/// The process whose run delays these are; none of a thread, which has a row of its own.
+pub(crate) fn process_of(of: DelayOf) -> Option<ProcessKey> {
+    if let DelayOf::Process(key) = of { Some(key) } else { None }
 }
 
 /// Whether something happened to the process itself; one with an active thread is kept too.
@@ -130,6 +145,9 @@ impl Packer {
         self.has_ends = false;
         self.name_processes(naming, interval)?;
         self.name_threads(naming, interval)?;
+        for key in interval.delays.iter().filter_map(|row| process_of(row.of)) {
+            self.find_slot(naming, interval, key)?;
+        }
         self.group();
         self.encode(interval);
         self.encode_sched(interval);
@@ -161,7 +179,7 @@ impl Packer {
     fn name_threads(&mut self, naming: &mut Naming<'_>, interval: &Interval) -> rusqlite::Result<()> {
         self.active.clear();
         let keeps_all = keeps_idle(interval);
-        pick(&interval.threads, |row| keeps_all || is_active_thread(row), &mut self.picked);
+        pick(&interval.threads, |row| keeps_all || is_kept_thread(interval, row), &mut self.picked);
         let mut near = 0;
         for picked in 0..self.picked.len() {
             let at = self.picked[picked];
@@ -255,12 +273,13 @@ impl Packer {
 impl Packer {
     fn encode_sched(&mut self, interval: &Interval) {
         self.sched.clear();
-        if !interval.fields.contains(Fields::SCHED) {
+        if !interval.fields.intersects(Fields::SCHED | Fields::HISTOGRAMS) {
             return;
         }
-        self.sched.begin(self.slots.len());
+        let slots = if interval.fields.contains(Fields::SCHED) { self.slots.as_slice() } else { &[] };
+        self.sched.begin(slots.len());
         let mut rest = self.grouped.as_slice();
-        for slot in &self.slots {
+        for slot in slots {
             let (own, later) = rest.split_at(slot.threads as usize);
             rest = later;
             self.sched.process(slot.id, slot.threads);
@@ -269,6 +288,21 @@ impl Packer {
                 self.sched.thread(active.id, row.delta.is_zero(), &row.sched);
             }
         }
+        if interval.fields.contains(Fields::HISTOGRAMS) {
+            self.encode_delays(interval);
+        }
+    }
+
+    fn encode_delays(&mut self, interval: &Interval) {
+        let of_slot = |slot: &Slot| Some((slot.id, interval.delays_of(DelayOf::Process(slot.key))?));
+        let processes: Vec<_> = self.slots.iter().filter_map(of_slot).collect();
+        self.sched.delays(processes.into_iter());
+        let of_thread = |active: &Active| {
+            let row = interval.threads.get(active.row as usize)?;
+            Some((active.id, interval.delays_of(DelayOf::Thread(row.process, row.key))?))
+        };
+        let threads: Vec<_> = self.active.iter().filter_map(of_thread).collect();
+        self.sched.delays(threads.into_iter());
     }
 }
 

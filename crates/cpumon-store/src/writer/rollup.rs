@@ -4,11 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use cpumon_model::{Delta, Life};
+use cpumon_model::{Delta, Fields, Life};
 use rusqlite::{Connection, params};
 
 use crate::codec::chunk::Unsealed;
-use crate::codec::meta::{BEGIN_MONO, CAPACITY, END_MONO, END_WALL, MetaRow};
+use crate::codec::meta::{BEGIN_MONO, CAPACITY, END_MONO, END_WALL, MetaRow, fields_of};
+use crate::codec::sched::SchedRows;
 
 /// Length of the buckets in which sealed intervals are summed.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -52,6 +53,9 @@ struct HostSum {
     /// capacity, threads, exited, irq, softirq, steal, idle.
     ledger: [i64; 7],
     max_busy_ppm: i64,
+    /// Of all its processes.
+    run_delay_ns: Option<i64>,
+    blocked_ns: Option<i64>,
 }
 
 /// Sums over a process.
@@ -59,6 +63,8 @@ struct HostSum {
 struct ProcessSum {
     delta: Delta,
     max_run_ns_per_s: i64,
+    /// Of its threads that were active.
+    blocked_ns: Option<i64>,
 }
 
 /// Sums of the intervals that were added since the last write.
@@ -66,6 +72,7 @@ struct ProcessSum {
 pub(crate) struct Rollup {
     hosts: [BTreeMap<i64, HostSum>; 2],
     processes: [BTreeMap<(i64, u64), ProcessSum>; 2],
+    sched: SchedRows,
 }
 
 const GRAINS: [Grain; 2] = [Grain::Minute, Grain::Hour];
@@ -96,6 +103,12 @@ impl Rollup {
     ) -> rusqlite::Result<()> {
         for interval in intervals {
             let row = &interval.meta;
+            let known = self.read_sched(interval);
+            let sched = &self.sched;
+            let processes_of = || interval.rows.processes.iter();
+            let delay_ns = || processes_of().map(|row| row.delta.run_delay_ns).fold(0, i64::saturating_add);
+            let run_delay_ns = known.contains(Fields::RUN_DELAY).then(delay_ns);
+            let blocked = |id| known.contains(Fields::SCHED).then(|| sched.process(id).blocked_ns);
             let covered_ns = length_ns(row);
             let ledger: [i64; 7] = std::array::from_fn(|at| row[CAPACITY + at]);
             let busy_ns = ledger[1..5].iter().fold(0_i64, |sum, line| sum.saturating_add(*line));
@@ -109,18 +122,33 @@ impl Rollup {
                 for (sum, line) in host.ledger.iter_mut().zip(ledger) {
                     *sum = sum.saturating_add(line);
                 }
+                add_known(&mut host.run_delay_ns, run_delay_ns);
                 host.max_busy_ppm = host.max_busy_ppm.max(rate(busy_ns, ledger[0], 1_000_000));
                 for process in &interval.rows.processes {
                     let is_short = process.life == Life::BornEnded;
                     let id = if is_short { stand_in(process.id)? } else { process.id };
                     let sum = processes.entry((bucket, id)).or_default();
                     sum.delta += &process.delta;
+                    add_known(&mut sum.blocked_ns, blocked(process.id));
+                    add_known(&mut host.blocked_ns, blocked(process.id));
                     let run = rate(process.delta.run_ns, covered_ns, PER_SECOND);
                     sum.max_run_ns_per_s = sum.max_run_ns_per_s.max(run);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Reads what the scheduler's events tell of an interval. Returns what is known; of a damaged blob nothing is.
+    fn read_sched(&mut self, interval: &Unsealed) -> Fields {
+        let known = fields_of(&interval.meta);
+        match self.sched.read(&interval.sched) {
+            Ok(()) => known,
+            Err(malformed) => {
+                log::warn!("what the scheduler's events tell of an interval is damaged: {malformed}");
+                known - Fields::SCHED
+            }
+        }
     }
 
     /// Adds the sums to the tables and empties itself.
@@ -135,6 +163,20 @@ impl Rollup {
     }
 }
 
+/// No data and a number are that number.
+fn add_known(sum: &mut Option<i64>, more: Option<i64>) {
+    if let Some(more) = more {
+        *sum = Some(sum.unwrap_or(0).saturating_add(more));
+    }
+}
+
+/// The sum of a column that may be NULL, which is no data.
+fn known_sum(column: &str) -> String {
+    format!(
+        "{column} = CASE WHEN excluded.{column} IS NULL THEN {column} ELSE coalesce({column}, 0) + excluded.{column} END"
+    )
+}
+
 fn write_hosts(
     connection: &Connection,
     grain: &str,
@@ -142,13 +184,15 @@ fn write_hosts(
     sums: &BTreeMap<i64, HostSum>,
 ) -> rusqlite::Result<()> {
     let text = format!(
-        "INSERT INTO host_{grain} VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+        "INSERT INTO host_{grain} VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
          ON CONFLICT DO UPDATE SET intervals = intervals + excluded.intervals,
            covered_ns = covered_ns + excluded.covered_ns, capacity_ns = capacity_ns + excluded.capacity_ns,
            threads_ns = threads_ns + excluded.threads_ns, exited_ns = exited_ns + excluded.exited_ns,
            irq_ns = irq_ns + excluded.irq_ns, softirq_ns = softirq_ns + excluded.softirq_ns,
            steal_ns = steal_ns + excluded.steal_ns, idle_ns = idle_ns + excluded.idle_ns,
-           max_busy_ppm = max(max_busy_ppm, excluded.max_busy_ppm)"
+           max_busy_ppm = max(max_busy_ppm, excluded.max_busy_ppm), {}, {}",
+        known_sum("run_delay_ns"),
+        known_sum("blocked_ns")
     );
     let mut upsert = connection.prepare_cached(&text)?;
     for (bucket, sum) in sums {
@@ -165,7 +209,9 @@ fn write_hosts(
             softirq,
             steal,
             idle,
-            sum.max_busy_ppm
+            sum.max_busy_ppm,
+            sum.run_delay_ns,
+            sum.blocked_ns
         ])?;
     }
     Ok(())
@@ -178,12 +224,13 @@ fn write_processes(
     sums: &BTreeMap<(i64, u64), ProcessSum>,
 ) -> rusqlite::Result<()> {
     let text = format!(
-        "INSERT INTO process_{grain} VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+        "INSERT INTO process_{grain} VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
          ON CONFLICT DO UPDATE SET user_ns = user_ns + excluded.user_ns, system_ns = system_ns + excluded.system_ns,
            run_ns = run_ns + excluded.run_ns, run_delay_ns = run_delay_ns + excluded.run_delay_ns,
            voluntary_switches = voluntary_switches + excluded.voluntary_switches,
            involuntary_switches = involuntary_switches + excluded.involuntary_switches,
-           max_run_ns_per_s = max(max_run_ns_per_s, excluded.max_run_ns_per_s)"
+           max_run_ns_per_s = max(max_run_ns_per_s, excluded.max_run_ns_per_s), {}",
+        known_sum("blocked_ns")
     );
     let mut upsert = connection.prepare_cached(&text)?;
     for ((bucket, process_id), sum) in sums {
@@ -197,7 +244,8 @@ fn write_processes(
             sum.delta.run_delay_ns,
             sum.delta.voluntary_switches,
             sum.delta.involuntary_switches,
-            sum.max_run_ns_per_s
+            sum.max_run_ns_per_s,
+            sum.blocked_ns
         ])?;
     }
     Ok(())

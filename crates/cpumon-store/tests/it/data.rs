@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use cpumon_model::{
-    BootId, Comm, CpuInterval, CpuSched, CpuTimes, Delta, Fields, HostId, HostInfo, Interval, IrqInterval,
-    Ledger, Life, LossCounts, Moment, Probes, ProcessInfo, ProcessInterval, ProcessKey, SchedDelta,
-    SourceKind, TaskState, ThreadInterval, ThreadKey, WaitReason,
+    BootId, Comm, CpuInterval, CpuSched, CpuTimes, DelayOf, Delays, Delta, Fields, HostId, HostInfo,
+    Interval, IrqInterval, Ledger, Life, LossCounts, Moment, Probes, ProcessInfo, ProcessInterval,
+    ProcessKey, SchedDelta, SourceKind, TaskState, ThreadInterval, ThreadKey, WaitReason,
 };
 
 /// 2026-11-21 00:00:00 UTC.
@@ -189,6 +189,34 @@ pub fn add_sched(day: &mut [Interval]) {
     }
 }
 
+/// Adds run-delay histograms: of both CPUs, of the processes that have some, of the first thread of each, and of a process
+/// and a thread that did nothing else.
+pub fn add_delays(day: &mut [Interval]) {
+    let mut random = Random::new(78);
+    for interval in day {
+        interval.fields |= Fields::HISTOGRAMS;
+        interval.health.probes |= Probes::HISTOGRAMS;
+        interval.health.histogram_drops = 5;
+        let mut owners: Vec<DelayOf> = interval.cpus.iter().map(|cpu| DelayOf::Cpu(cpu.cpu)).collect();
+        let idle = interval.threads.iter().find(|row| row.delta.is_zero());
+        owners.extend(idle.map(|row| DelayOf::Thread(row.process, row.key)));
+        owners.extend(idle.map(|row| DelayOf::Process(row.process)));
+        for row in
+            interval.threads.iter().filter(|row| !row.delta.is_zero() && row.key.tid == row.process.pid)
+        {
+            owners.extend([DelayOf::Process(row.process), DelayOf::Thread(row.process, row.key)]);
+        }
+        owners.sort_unstable();
+        owners.dedup();
+        let mut histogram = || {
+            let counts = (0..=random.below(6))
+                .map(|_| (u8::try_from(random.below(256)).unwrap(), 1 + random.below(90)));
+            Arc::new(counts.collect())
+        };
+        interval.delays = owners.into_iter().map(|of| Delays { of, histogram: histogram() }).collect();
+    }
+}
+
 fn sched(random: &mut Random) -> SchedDelta {
     let main = [202, 232, 7].map(WaitReason::syscall)[usize::try_from(random.below(3)).unwrap()];
     let mut sched = SchedDelta {
@@ -211,11 +239,14 @@ fn sched(random: &mut Random) -> SchedDelta {
 pub fn active(interval: &Interval) -> Interval {
     let mut active = interval.clone();
     let is_odd = |life: Life, flags: cpumon_model::Flags| life != Life::Alive || !flags.is_empty();
-    active.threads.retain(|row| !row.delta.is_zero() || is_odd(row.life, row.flags));
+    let has_delays =
+        |row: &ThreadInterval| interval.delays_of(DelayOf::Thread(row.process, row.key)).is_some();
+    active.threads.retain(|row| !row.delta.is_zero() || is_odd(row.life, row.flags) || has_delays(row));
     let busy: Vec<ProcessKey> = active.threads.iter().map(|row| row.process).collect();
-    active
-        .processes
-        .retain(|row| !row.delta.is_zero() || is_odd(row.life, row.flags) || busy.contains(&row.key));
+    let has_delays = |row: &ProcessInterval| interval.delays_of(DelayOf::Process(row.key)).is_some();
+    active.processes.retain(|row| {
+        !row.delta.is_zero() || is_odd(row.life, row.flags) || busy.contains(&row.key) || has_delays(row)
+    });
     active
 }
 

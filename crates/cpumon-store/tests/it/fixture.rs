@@ -16,10 +16,10 @@ fn fixture(version: i32) -> PathBuf {
 }
 
 /// The newest schema version.
-const NEWEST: i32 = 3;
+const NEWEST: i32 = 4;
 
 /// What each fixture holds: intervals of one host, and how many of them are sealed. From version 2 on names are folded, from
-/// version 3 on it has scheduler events.
+/// version 3 on it has scheduler events, from version 4 on run-delay histograms.
 fn content(version: i32) -> (Vec<Interval>, usize) {
     let info = data::host(1);
     if version == 1 {
@@ -29,6 +29,9 @@ fn content(version: i32) -> (Vec<Interval>, usize) {
     data::add_short_lived(&mut day);
     if version > 2 {
         data::add_sched(&mut day);
+    }
+    if version > 3 {
+        data::add_delays(&mut day);
     }
     (day, 400)
 }

@@ -167,3 +167,37 @@ fn a_plan_is_as_coarse_as_the_picture_allows() {
     assert!(plan(60 * 24, 4).until_ns <= data::START_NS + 11 * MINUTE_NS, "no further than what is kept");
     assert_eq!(reader.plan(data::host(9).host, range(1), 5).unwrap(), None);
 }
+
+#[test]
+fn blocked_time_and_run_delay_are_in_the_sums_where_they_are_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let info = data::host(1);
+    let mut day = data::day(&info, 3, 600, 6);
+    // The events of the scheduler begin after five minutes.
+    data::add_sched(&mut day[300..]);
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    for interval in &day {
+        writer.put_received(&info, Trust::Local, None, interval, interval.end.wall_ns).unwrap();
+    }
+    writer.seal_all().unwrap();
+    let wanted = &day[0].processes[1];
+    let expected: i64 = day.iter().map(|interval| interval.processes[1].sched.blocked_ns).sum();
+    assert!(expected > 0);
+    let reader = Reader::open(&path).unwrap();
+    for points in [10, 600] {
+        let line =
+            reader.process_line(info.host, &ProcessFilter::Key(wanted.key), (i64::MIN, i64::MAX), points);
+        let line = line.unwrap();
+        assert_eq!(line.iter().filter_map(|point| point.blocked_ns).sum::<i64>(), expected, "{points}");
+        assert!(line[0].blocked_ns.is_none(), "before, nothing told of it");
+    }
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    for table in ["host_minute", "host_hour"] {
+        let text = format!("SELECT sum(run_delay_ns), sum(blocked_ns) FROM {table}");
+        let sums: (i64, i64) = connection.query_row(&text, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        let rows = || day.iter().flat_map(|interval| &interval.processes);
+        assert_eq!(sums.0, rows().map(|row| row.delta.run_delay_ns).sum::<i64>(), "{table}");
+        assert_eq!(sums.1, rows().map(|row| row.sched.blocked_ns).sum::<i64>(), "{table}");
+    }
+}

@@ -1,6 +1,6 @@
 //! What the scheduler's and interrupts' events tell is kept beside the samples, and costs nothing where it is not measured.
 
-use cpumon_model::{Fields, Interval, SchedDelta, Trust};
+use cpumon_model::{DelayOf, Delays, Fields, Interval, SchedDelta, Trust};
 use cpumon_store::{Query, Reader, StoreOptions, What, Writer};
 
 use crate::data;
@@ -15,6 +15,7 @@ fn mixed_day() -> Vec<Interval> {
     let mut day = data::day(&data::host(1), 6, 130, 12);
     let plain = day.clone();
     data::add_sched(&mut day);
+    data::add_delays(&mut day);
     day.iter_mut().zip(plain).step_by(3).for_each(|(interval, plain)| *interval = plain);
     day
 }
@@ -41,6 +42,14 @@ fn scheduler_events_come_back_fresh_and_sealed_at_every_depth() {
         let hosts = read_all(&reader, &query(What::Meta));
         for ((processes, host), expected) in processes.iter().zip(&hosts).zip(&expected) {
             assert_eq!(processes.processes, expected.processes);
+            let is_of = |row: &&Delays, deep| match row.of {
+                DelayOf::Cpu(_) => true,
+                DelayOf::Process(_) => deep,
+                DelayOf::Thread(..) => false,
+            };
+            let of_depth =
+                |deep| expected.delays.iter().filter(|row| is_of(row, deep)).cloned().collect::<Vec<_>>();
+            assert_eq!((&processes.delays, &host.delays), (&of_depth(true), &of_depth(false)));
             assert_eq!((&host.irqs, &host.cpus), (&expected.irqs, &expected.cpus));
             assert_eq!(
                 (host.ledger, host.health, host.fields),

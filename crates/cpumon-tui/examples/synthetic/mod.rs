@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cpumon_model::{
-    BootId, Comm, CpuInterval, CpuSched, CpuTimes, Delta, Fields, Flags, HostId, HostInfo, HostStatus,
-    Interval, Life, Moment, ProcessInfo, ProcessInterval, ProcessKey, SchedDelta, SourceKind, TaskState,
-    ThreadInterval, ThreadKey, Trust, WaitReason,
+    BootId, Comm, CpuInterval, CpuSched, CpuTimes, DelayHistogram, DelayOf, Delays, Delta, Fields, Flags,
+    HostId, HostInfo, HostStatus, Interval, Life, Moment, ProcessInfo, ProcessInterval, ProcessKey,
+    SchedDelta, SourceKind, TaskState, ThreadInterval, ThreadKey, Trust, WaitReason, delay_bucket,
 };
 use cpumon_tui::{Feed, FeedError, HistoryPoint, Seek, Task};
 
@@ -127,6 +127,7 @@ pub fn interval(kind: Kind, number: u64) -> Interval {
         close_books(&mut made);
     }
     made.process_count = u32::try_from(made.processes.len()).unwrap_or(0);
+    made.delays.sort_unstable_by_key(|row| row.of);
     made.thread_count = u32::try_from(made.threads.len()).unwrap_or(0);
     made.health.own_cpu_ns = 3_200_000 * number;
     made.health.own_rss_bytes = 7 << 20;
@@ -164,6 +165,11 @@ fn push(made: &mut Interval, spec: &Spec, number: u64) {
         if !delta.is_zero() {
             sched_sum += &sched(name, nth, &delta);
         }
+        // One thread was selected.
+        if (name, nth) == ("postgres", 0) {
+            let of = DelayOf::Thread(key, ThreadKey { tid: pid, start_ns: key.start_ns });
+            made.delays.push(Delays { of, histogram: delays(delta.run_delay_ns, pid) });
+        }
         let comm = if nth == 0 { name.to_string() } else { format!("{name}-w{nth}") };
         made.threads.push(ThreadInterval {
             key: ThreadKey { tid: pid + nth, start_ns: key.start_ns + u64::from(nth) },
@@ -178,6 +184,9 @@ fn push(made: &mut Interval, spec: &Spec, number: u64) {
             delta,
             sched: sched(name, nth, &delta),
         });
+    }
+    if sum.run_delay_ns > 0 {
+        made.delays.push(Delays { of: DelayOf::Process(key), histogram: delays(sum.run_delay_ns, pid) });
     }
     made.processes.push(ProcessInterval {
         key,
@@ -197,6 +206,13 @@ fn push(made: &mut Interval, spec: &Spec, number: u64) {
         delta: sum,
         sched: sched_sum,
     });
+}
+
+/// Many short waits for a CPU and few long ones.
+fn delays(run_delay_ns: i64, pid: u32) -> Arc<DelayHistogram> {
+    let ns = run_delay_ns.unsigned_abs();
+    let counts = [(ns / 900, 500), (ns / 400, 90), (ns / 60 + u64::from(pid), 8), (ns / 5, 1)];
+    Arc::new(counts.into_iter().map(|(ns, count)| (delay_bucket(ns), count)).collect())
 }
 
 /// What a thread waited for while it did not run.

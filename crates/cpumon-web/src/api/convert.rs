@@ -54,6 +54,7 @@ impl From<&Health> for model::SourceHealth {
             sched_untracked: from.sched_untracked,
             sched_missed_switches: from.sched_missed_switches,
             probes: flags_from_names(&from.probes),
+            ..Self::default()
         }
     }
 }
@@ -245,7 +246,8 @@ impl TryFrom<Interval> for model::Interval {
             boot: interval.boot.parse().map_err(|_| id("boot", &interval.boot))?,
             sequence: interval.sequence,
             source: source_from_name(&interval.source),
-            fields: flags_from_names::<Fields>(&interval.fields),
+            // Histograms do not travel here.
+            fields: flags_from_names::<Fields>(&interval.fields) - Fields::HISTOGRAMS,
             flags: flags_from_names(&interval.flags),
             begin: (&interval.begin).into(),
             end: (&interval.end).into(),
@@ -259,6 +261,7 @@ impl TryFrom<Interval> for model::Interval {
             ledger: (&interval.ledger).into(),
             health: (&interval.health).into(),
             irqs: interval.irqs.iter().map(model::IrqInterval::from).collect(),
+            delays: Vec::new(),
         })
     }
 }

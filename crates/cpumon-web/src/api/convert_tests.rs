@@ -56,7 +56,7 @@ fn full() -> model::Interval {
         boot: model::BootId([2; 16]),
         sequence: 3,
         source: SourceKind::Bpf,
-        fields: Fields::all(),
+        fields: Fields::all() - Fields::HISTOGRAMS,
         flags: Flags::SPANS_LOSS,
         begin: model::Moment { mono_ns: 1, boot_ns: 2, wall_ns: 3 },
         end: model::Moment { mono_ns: 4, boot_ns: 5, wall_ns: 6 },
@@ -114,9 +114,11 @@ fn full() -> model::Interval {
             own_rss_bytes: 8,
             sched_untracked: 9,
             sched_missed_switches: 10,
+            histogram_drops: 0,
             probes: model::Probes::SCHED | model::Probes::IRQ,
         },
         irqs: vec![model::IrqInterval { irq: 9, name: "<eth0>".into(), time_ns: 5, count: u64::MAX }],
+        delays: Vec::new(),
     }
 }
 

@@ -3,9 +3,11 @@
 
 use std::sync::Arc;
 
-use cpumon_model::{ExitSample, HostInfo, IrqSample, ProcessInfo, ProcessSample, Snapshot};
+use cpumon_model::{
+    DelayHistogram, DelayOf, Delays, ExitSample, HostInfo, IrqSample, ProcessInfo, ProcessSample, Snapshot,
+};
 
-use crate::v2::{Frame, Header, InfoText, IrqRow};
+use crate::v2::{DelayRow, Frame, Header, InfoText, IrqRow};
 
 /// Most interrupt lines kept of a host.
 pub(super) const MAX_IRQS: usize = 1_024;
@@ -69,6 +71,10 @@ pub(super) struct Gather {
     /// What arrived; names that were not told are taken from what is known.
     pub(super) snapshot: Snapshot,
     pub(super) has_totals: bool,
+    /// Buckets of run-delay histograms.
+    delays: Vec<DelayRow>,
+    /// Owners whose histogram is told whole, ascending.
+    pub(super) whole_delays: Vec<DelayOf>,
     pub(super) host: Option<HostInfo>,
     /// When its first fragment came, on the receiver's monotonic clock, ns.
     pub(super) first_mono_ns: u64,
@@ -82,6 +88,8 @@ impl Gather {
         self.fragments.reset(header.fragment_count);
         self.header = *header;
         self.has_totals = false;
+        self.delays.clear();
+        self.whole_delays.clear();
         self.host = None;
         self.first_mono_ns = mono_ns;
         self.rows_over_limit = 0;
@@ -129,6 +137,7 @@ impl Gather {
             + over(frame.processes.len(), snapshot.processes.len())
             + over(frame.exits.len(), snapshot.exits.len())
             + over(frame.gone.len(), snapshot.gone.len())
+            + over(frame.delays.len(), self.delays.len())
             + (snapshot.irqs.len() + frame.irqs.len()).saturating_sub(MAX_IRQS) as u64;
         snapshot.cpus.extend(frame.cpus.iter().take(most(snapshot.cpus.len())));
         let room = most(snapshot.threads.len());
@@ -159,6 +168,7 @@ impl Gather {
         for row in frame.irqs.iter().take(MAX_IRQS.saturating_sub(snapshot.irqs.len())) {
             snapshot.irqs.push(irq(frame, row, known));
         }
+        self.delays.extend(frame.delays.iter().take(most(self.delays.len())));
         Added::New
     }
 
@@ -177,6 +187,21 @@ impl Gather {
         snapshot.gone.dedup();
         snapshot.irqs.sort_by_key(|irq| irq.irq);
         snapshot.irqs.dedup_by_key(|irq| irq.irq);
+        self.tidy_delays();
+    }
+
+    /// Makes histograms of the buckets. Where fragments are missing none is whole.
+    fn tidy_delays(&mut self) {
+        self.delays.sort_by_key(|row| (row.of, row.bucket));
+        self.delays.dedup_by_key(|row| (row.of, row.bucket));
+        for rows in self.delays.chunk_by(|a, b| a.of == b.of) {
+            let Some(first) = rows.first() else { continue };
+            let histogram: DelayHistogram = rows.iter().map(|row| (row.bucket, row.count)).collect();
+            self.snapshot.delays.push(Delays { of: first.of, histogram: Arc::new(histogram) });
+            if self.fragments.is_complete() && rows.iter().all(|row| row.is_whole) {
+                self.whole_delays.push(first.of);
+            }
+        }
     }
 }
 

@@ -4,9 +4,11 @@
 use std::sync::Arc;
 
 use cpumon_model::{
-    Interval, IrqSample, Life, ProcessKey, ProcessSample, SchedTimes, Snapshot, ThreadKey, ThreadSample,
+    DelayOf, Fields, Interval, IrqSample, Life, ProcessKey, ProcessSample, SchedTimes, Snapshot, ThreadKey,
+    ThreadSample,
 };
 
+use super::delays;
 use super::gather::MAX_IRQS;
 
 /// The full last known snapshot and when each task was heard of last.
@@ -20,6 +22,8 @@ pub(super) struct Known {
     exits_told: Vec<ThreadKey>,
     /// Tasks that began at or after this cannot have been counted before they were first heard of, ns since boot.
     watched_from_boot_ns: u64,
+    /// A snapshot told every run-delay histogram, or that there are none: who was not told of then had no delays.
+    has_all_delays: bool,
     /// Rows of the snapshot at hand that were not known, ascending.
     fresh: Vec<usize>,
     /// Processes whose last thread is gone, ascending.
@@ -57,6 +61,7 @@ impl Known {
         self.threads_heard.clear();
         self.processes_heard.clear();
         self.watched_from_boot_ns = first.begin.boot_ns;
+        self.has_all_delays = false;
         self.exits_told.clear();
         self.exits_told.extend(first.exits.iter().map(|exit| exit.thread.key));
         self.take(first, max_threads)
@@ -102,6 +107,11 @@ impl Known {
         }
     }
 
+    /// Brings told buckets of run-delay histograms and known ones together.
+    pub(super) fn complete_delays(&mut self, snapshot: &mut Snapshot, whole: &[DelayOf]) {
+        delays::complete(&mut self.snapshot, snapshot, whole, self.has_all_delays);
+    }
+
     /// Gives interrupt lines whose name was not told the one that is known.
     pub(super) fn name_irqs(&self, snapshot: &mut Snapshot) {
         for irq in snapshot.irqs.iter_mut().filter(|irq| irq.name.is_empty()) {
@@ -135,7 +145,8 @@ impl Known {
             known.cpus.clone_from(&cur.cpus);
         }
         take_irqs(&mut self.snapshot.irqs, &cur.irqs);
-        over
+        self.has_all_delays |= cur.is_complete || !cur.fields.contains(Fields::HISTOGRAMS);
+        over + delays::take(&mut self.snapshot, cur, max_threads)
     }
 
     fn forget_unlisted(&mut self, cur: &Snapshot) {

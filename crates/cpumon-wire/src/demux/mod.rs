@@ -2,6 +2,7 @@
 //! finished interval the host's status and the interval. Why: loss, order, restarts and limits are handled in one place, so
 //! that nothing behind it ever sees a datagram.
 
+mod delays;
 mod gather;
 mod known;
 mod senders;

@@ -298,8 +298,10 @@ impl V2Host {
         let snapshot = &mut gather.snapshot;
         snapshot.is_complete = gather.header.is_complete && gather.fragments.is_complete();
         if !self.is_watched {
+            super::delays::keep_whole(snapshot, &gather.whole_delays);
             return;
         }
+        self.known.complete_delays(snapshot, &gather.whole_delays);
         self.known.drop_known_exits(snapshot);
         self.known.complete_threads(snapshot);
         self.known.name_irqs(snapshot);

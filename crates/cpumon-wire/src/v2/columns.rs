@@ -11,6 +11,7 @@ pub(crate) mod section {
     pub(crate) const EXITS: u8 = 6;
     pub(crate) const GONE: u8 = 7;
     pub(crate) const IRQS: u8 = 8;
+    pub(crate) const DELAYS: u8 = 9;
 }
 
 macro_rules! ids {
@@ -114,10 +115,15 @@ ids! {
     HEALTH_8 = 116;
     HEALTH_9 = 117;
     PROBES = 118;
+    DELAY_CPU = 119;
+    DELAY_WHOLE = 120;
+    DELAY_BUCKET = 121;
+    DELAY_COUNT = 122;
+    HEALTH_10 = 123;
 }
 
 /// Column numbers from here on are not known and skipped.
-pub(crate) const ID_LIMIT: usize = 119;
+pub(crate) const ID_LIMIT: usize = 124;
 
 /// What a value is the difference to.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -133,7 +139,7 @@ pub(crate) enum Relative {
 /// How a column's value is coded, by its number.
 pub(crate) const fn relative(id: u8) -> Relative {
     match id {
-        PID | PROCESS_START | CPU | IRQ => Relative::ToRowBefore,
+        PID | PROCESS_START | CPU | IRQ | DELAY_CPU => Relative::ToRowBefore,
         TID => Relative::ToGroup(PID),
         START => Relative::ToGroup(PROCESS_START),
         _ => Relative::No,

@@ -4,6 +4,7 @@
 use cpumon_model::{Delta, ExitSample, HostInfo, Interval, ProcessKey, Snapshot, ThreadKey};
 
 use super::CARRIED;
+use super::delays::DelayWriter;
 use super::frames::Frames;
 use super::header::Header;
 use super::known::{KnownProcesses, KnownThreads, Turn};
@@ -80,12 +81,14 @@ pub struct Encoder {
     gone_before: Vec<(ProcessKey, ThreadKey)>,
     /// Numbers of the interrupt lines of the snapshot before, ascending.
     irqs_before: Vec<u32>,
+    delays: DelayWriter,
     /// Rows to send by process: key, index in the snapshot, of those without name also in the interval.
     plain_order: Vec<(ProcessKey, u32, usize)>,
     named_order: Vec<(ProcessKey, u32)>,
     exit_order: Vec<(ProcessKey, ThreadKey, bool, u32)>,
     table: Table,
     named_table: Table,
+    third_table: Table,
 }
 
 impl Encoder {
@@ -113,11 +116,13 @@ impl Encoder {
             gone: Vec::new(),
             gone_before: Vec::new(),
             irqs_before: Vec::new(),
+            delays: DelayWriter::default(),
             plain_order: Vec::new(),
             named_order: Vec::new(),
             exit_order: Vec::new(),
             table: Table::default(),
             named_table: Table::default(),
+            third_table: Table::default(),
         }
     }
 
@@ -152,6 +157,7 @@ impl Encoder {
         self.write_gone(&mut frames, &mut report);
         self.write_threads(snapshot, interval, &mut frames, &mut report);
         self.write_irqs(snapshot, interval, turn, &mut frames, &mut report);
+        report.rows_lost += self.write_delays(snapshot, interval, turn, &mut frames);
         frames.finish();
         report.texts_cut += texts.cut;
         self.sent += 1;
@@ -392,6 +398,20 @@ impl Encoder {
         report.texts_cut += texts.cut;
         self.irqs_before.clear();
         self.irqs_before.extend(snapshot.irqs.iter().map(|irq| irq.irq));
+    }
+
+    fn write_delays(
+        &mut self,
+        snapshot: &Snapshot,
+        interval: &Interval,
+        turn: Turn,
+        frames: &mut Frames<'_>,
+    ) -> u64 {
+        let mut tables = [&mut self.table, &mut self.named_table, &mut self.third_table];
+        for table in &mut tables {
+            table.clear();
+        }
+        self.delays.write((snapshot, interval), turn, tables, frames)
     }
 }
 

@@ -16,6 +16,7 @@ use super::columns::{
     PROCESS_COMM, PROCESS_COUNT, PROCESS_START, RUN, RUN_DELAY, SOURCE_REASON, START, STATE, SYSTEM,
     SYSTEM_REST, THREAD_COUNT, TID, UID, USER, VOLUNTARY, section,
 };
+use super::delays::{self, DelayRow};
 use super::header::Header;
 use super::read::{Span, TableReader};
 use super::rows::STATES;
@@ -47,6 +48,8 @@ pub struct Frame {
     pub gone: Vec<(ProcessKey, ThreadKey)>,
     /// Interrupt lines that were handled, or all of them.
     pub irqs: Vec<IrqRow>,
+    /// Buckets of run-delay histograms.
+    pub delays: Vec<DelayRow>,
     texts: Vec<u8>,
 }
 
@@ -119,6 +122,7 @@ impl Frame {
         self.exits.clear();
         self.gone.clear();
         self.irqs.clear();
+        self.delays.clear();
         self.texts.clear();
     }
 
@@ -133,7 +137,7 @@ impl Frame {
     }
 
     fn section(&mut self, kind: u8, body: &[u8], offset: usize) -> Result<(), DecodeError> {
-        if !matches!(kind, section::HOST..=section::IRQS) {
+        if !matches!(kind, section::HOST..=section::DELAYS) {
             return Ok(());
         }
         let mut table = TableReader::new(body, offset)?;
@@ -145,7 +149,8 @@ impl Frame {
             section::THREADS => self.read_threads(&mut table),
             section::EXITS => self.read_exits(&mut table),
             section::GONE => self.read_gone(&mut table),
-            _ => self.read_irqs(&mut table),
+            section::IRQS => self.read_irqs(&mut table),
+            _ => self.read_delays(&mut table),
         }
     }
 
@@ -284,6 +289,14 @@ impl Frame {
                 return Err(table.error(Reason::Unsorted));
             }
             self.irqs.push(row);
+        }
+        Ok(())
+    }
+
+    fn read_delays(&mut self, table: &mut TableReader<'_>) -> Result<(), DecodeError> {
+        self.delays.reserve(table.rows_left());
+        while table.next_row(&mut self.texts)? {
+            self.delays.push(delays::delay(table)?);
         }
         Ok(())
     }

@@ -19,7 +19,8 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    fn is_of(self, number: u32) -> bool {
+    /// Whether it is the turn of the task with this number.
+    pub(crate) fn is_of(self, number: u32) -> bool {
         self.everything || (self.slots > 0 && number % self.slots == self.slot)
     }
 }

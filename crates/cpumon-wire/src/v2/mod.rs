@@ -6,6 +6,7 @@
 
 mod bits;
 mod columns;
+mod delays;
 mod encoder;
 mod frame;
 mod frames;
@@ -20,6 +21,7 @@ mod told;
 
 use cpumon_model::Fields;
 
+pub use delays::DelayRow;
 pub use encoder::{EncodeReport, Encoder, EncoderOptions};
 pub use frame::{Frame, decode};
 pub use header::{HEADER_BYTES, Header, MAX_FRAGMENTS, VERSION};
@@ -27,7 +29,11 @@ pub use sched::IrqRow;
 pub use told::{ExitRow, InfoText, ProcessRow, ThreadRow, Totals};
 
 /// What frames carry; the rest of what a source measures is no data to a receiver.
-const CARRIED: Fields = Fields::FIRST_RELEASE.union(Fields::SCHED).union(Fields::WAITS).union(Fields::IRQ);
+const CARRIED: Fields = Fields::FIRST_RELEASE
+    .union(Fields::SCHED)
+    .union(Fields::WAITS)
+    .union(Fields::IRQ)
+    .union(Fields::HISTOGRAMS);
 
 /// The first four bytes of each frame. As a v1 name length they are negative, so no v1 datagram begins like this.
 pub const MAGIC: [u8; 4] = [0x63, 0xb5, 0x6d, 0x32];

@@ -92,6 +92,7 @@ fn real_frame() -> Vec<u8> {
     let mut machine = Machine::new(4, 3, 8, 4);
     machine.run();
     machine.churn(1, 2);
+    crate::delays::wait_for_cpus(&mut machine, 3);
     let mut out = Datagrams::new();
     Encoder::new(EncoderOptions { max_datagram: 9_000, ..EncoderOptions::default() }).encode(
         &machine.host,
@@ -293,11 +294,13 @@ fn the_first_release_reads_a_frame_of_today_without_what_came_later() {
     let frame = real_frame();
     let now = decode(&frame).unwrap();
     assert!(now.threads.iter().any(|row| row.sample.sched.blocked_ns > 0) && !now.irqs.is_empty());
+    assert!(now.delays.len() > 5, "{:?}", now.delays);
     let old = decode(&without_what_came_later(&frame)).unwrap();
     // Their first lines differ: the header says which counters are known.
     let is_same = rendered(&old).lines().skip(1).eq(rendered(&now).lines().skip(1));
     assert!(is_same, "{}\n{}", rendered(&old), rendered(&now));
     assert!(old.threads.iter().all(|row| row.sample.sched == SchedTimes::default()) && old.irqs.is_empty());
+    assert!(old.delays.is_empty());
 }
 
 /// What the first release told of a frame.

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cpumon_model::{
-    Comm, Counters, CpuSample, CpuSched, CpuTimes, ExitSample, Fields, HostInfo, Interval, IrqSample, Moment,
-    Probes, ProcessInfo, ProcessKey, ProcessSample, SchedTimes, Snapshot, SourceHealth, SourceKind,
-    TaskState, ThreadKey, ThreadSample, WaitReason, Waits,
+    Comm, Counters, CpuSample, CpuSched, CpuTimes, DelayOf, Delays, ExitSample, Fields, HostInfo, Interval,
+    IrqSample, Moment, Probes, ProcessInfo, ProcessKey, ProcessSample, SchedTimes, Snapshot, SourceHealth,
+    SourceKind, TaskState, ThreadKey, ThreadSample, WaitReason, Waits,
 };
 use cpumon_wire::Datagrams;
 use cpumon_wire::v2::{Encoder, EncoderOptions};
@@ -128,6 +128,22 @@ fn info() -> impl Strategy<Value = Arc<ProcessInfo>> {
         })
 }
 
+/// 0 stands for nobody, and a count that no delay fell into is not told.
+fn delays() -> impl Strategy<Value = Delays> {
+    let key = || (1..u32::MAX, any::<u64>());
+    let of = prop_oneof![
+        (0..u32::MAX - 1).prop_map(DelayOf::Cpu),
+        key().prop_map(|(pid, start_ns)| DelayOf::Process(ProcessKey { pid, start_ns })),
+        (key(), key()).prop_map(|((pid, start), (tid, start_ns))| {
+            DelayOf::Thread(ProcessKey { pid, start_ns: start }, ThreadKey { tid, start_ns })
+        }),
+    ];
+    let counts = prop::collection::btree_map(any::<u8>(), 1..u64::MAX, 1..20);
+    (of, counts)
+        .prop_map(|(of, counts)| Delays { of, histogram: Arc::new(counts.into_iter().collect()) })
+        .boxed()
+}
+
 fn moment() -> impl Strategy<Value = Moment> {
     (any::<u64>(), any::<u64>(), any::<i64>()).prop_map(|(mono_ns, boot_ns, wall_ns)| Moment {
         mono_ns,
@@ -154,14 +170,15 @@ prop_compose! {
         numbers in (any::<u64>(), any::<u32>(), any::<u32>(), any::<bool>()),
         fields in any::<u32>().prop_map(|bits| CARRIED & Fields::from_bits_truncate(bits)),
         exited_total in counters(),
-        health in prop::array::uniform10(number()),
+        health in prop::array::uniform11(number()),
         cpus in prop::collection::btree_map(any::<u32>(), (prop::array::uniform10(0..1_u64 << 60), cpu_sched()), 0..6),
         irqs in (any::<u16>(), prop::collection::vec(irq(), 0..9)),
         processes in prop::collection::btree_map(process_key(), (any::<u32>(), info(), counters()), 0..20),
         threads in prop::collection::vec(thread(), 0..60),
         exits in prop::collection::vec(exit(), 0..20),
+        delays in prop::collection::vec(delays(), 0..9),
     ) -> Snapshot {
-        let [tasks_vanished, permission_denied, malformed, exits_lost, late, skipped, cpu, rss, untracked, missed] = health;
+        let [tasks_vanished, permission_denied, malformed, exits_lost, late, skipped, cpu, rss, untracked, missed, drops] = health;
         let threads: BTreeMap<_, _> = threads.into_iter().map(|thread| (thread.key, thread)).collect();
         let mut keys = BTreeSet::new();
         let mut snapshot = Snapshot {
@@ -178,7 +195,7 @@ prop_compose! {
             health: SourceHealth {
                 tasks_vanished, permission_denied, malformed, exits_lost,
                 intervals_late: late, intervals_skipped: skipped, own_cpu_ns: cpu, own_rss_bytes: rss,
-                sched_untracked: untracked, sched_missed_switches: missed, probes: Probes::from_bits_truncate(irqs.0),
+                sched_untracked: untracked, sched_missed_switches: missed, histogram_drops: drops, probes: Probes::from_bits_truncate(irqs.0),
             },
             cpus: cpus.into_iter().map(|(cpu, (modes, sched))| CpuSample { cpu, times: CpuTimes::from_array(modes), sched }).collect(),
             processes: processes.into_iter().map(|(key, (parent_pid, info, ended_threads))| {
@@ -186,6 +203,7 @@ prop_compose! {
             }).collect(),
             threads: threads.into_values().collect(),
             irqs: irqs.1.into_iter().map(|irq| (irq.irq, irq)).collect::<BTreeMap<_, _>>().into_values().collect(),
+            delays: delays.into_iter().map(|row| (row.of, row)).collect::<BTreeMap<_, _>>().into_values().collect(),
             exits: exits.into_iter().filter(|exit| keys.insert(exit.thread.key)).collect(),
             ..Snapshot::default()
         };

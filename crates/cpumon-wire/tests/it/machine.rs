@@ -59,8 +59,11 @@ pub struct Machine {
 }
 
 /// What frames carry.
-pub const CARRIED: Fields =
-    Fields::FIRST_RELEASE.union(Fields::SCHED).union(Fields::WAITS).union(Fields::IRQ);
+pub const CARRIED: Fields = Fields::FIRST_RELEASE
+    .union(Fields::SCHED)
+    .union(Fields::WAITS)
+    .union(Fields::IRQ)
+    .union(Fields::HISTOGRAMS);
 
 const SECOND: u64 = 1_000_000_000;
 

@@ -1,6 +1,7 @@
 //! One binary for this room's integration tests. In: the shared v1 vectors and generated data. Out: pass or fail.
 
 mod cross_version;
+mod delays;
 mod demux;
 mod documented;
 mod hostile;

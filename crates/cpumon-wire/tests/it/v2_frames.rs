@@ -48,6 +48,14 @@ fn add(frame: &Frame, snapshot: &mut Snapshot) {
         time_ns: row.time_ns,
         count: row.count,
     }));
+    for row in &frame.delays {
+        if let Some(delays) = snapshot.delays.iter_mut().find(|delays| delays.of == row.of) {
+            Arc::make_mut(&mut delays.histogram).add(row.bucket, row.count);
+        } else {
+            let histogram = Arc::new([(row.bucket, row.count)].into_iter().collect());
+            snapshot.delays.push(cpumon_model::Delays { of: row.of, histogram });
+        }
+    }
     snapshot.exits.extend(frame.exits.iter().map(|row| ExitSample {
         thread: row.thread,
         parent_pid: row.parent_pid,

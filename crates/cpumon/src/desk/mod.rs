@@ -76,6 +76,7 @@ pub fn sampler_options(measure: &MeasureArgs) -> SamplerOptions {
         choice: measure.source,
         cmdline: measure.cmdline,
         probes: measure.probes,
+        histogram_threads: measure.histogram_threads.clone(),
         interval: measure.interval,
         ..cpumon_collect::SourceOptions::default()
     };

@@ -36,7 +36,7 @@ use cpumon_model::{BootId, Fields, HostId, Moment, Probes, Snapshot, SourceKind}
 use self::cost::ProbeCost;
 use self::lifecycle::Lifecycle;
 use self::records::{Event, TaskRecord};
-use self::sched::Programs;
+use self::sched::{DelayBooks, Programs};
 use self::tasks::TaskIterator;
 use self::tracker::Tracker;
 use self::watch::Watch;
@@ -69,7 +69,7 @@ pub(crate) struct Probe {
 }
 
 /// Every probe.
-pub(crate) const PROBES: [Probe; 4] = [
+pub(crate) const PROBES: [Probe; 5] = [
     Probe {
         name: "exits",
         gives: "every thread in one pass; every process that lived and died between two snapshots, with name and counters",
@@ -90,6 +90,11 @@ pub(crate) const PROBES: [Probe; 4] = [
         gives: "time in hard and soft interrupts, taken out of the threads they interrupt",
         try_loading: || Programs::open(Probes::IRQ, lifecycle::ring_bytes()).map(drop),
     },
+    Probe {
+        name: "hist",
+        gives: "how long each single wait for a CPU took: percentiles of each process and CPU, and of selected threads",
+        try_loading: || Programs::open(Probes::HISTOGRAMS, lifecycle::ring_bytes()).map(drop),
+    },
 ];
 
 /// Measures with BPF.
@@ -102,6 +107,8 @@ pub(crate) struct BpfSource {
     lifecycle: Lifecycle,
     /// Where the switches are watched.
     watch: Option<Watch>,
+    /// Where run delays are counted by length.
+    delays: Option<DelayBooks>,
     cpus: CpuStat,
     own: OwnUsage,
     infos: InfoCache,
@@ -122,6 +129,9 @@ impl BpfSource {
         let boot = host::boot_id(&options.proc_root)?;
         let mut programs = Programs::open(options.probes, lifecycle::ring_bytes())?;
         let watch = Watch::open(&programs, options)?;
+        let has_histograms = programs.probes.contains(Probes::HISTOGRAMS);
+        let delays =
+            has_histograms.then(|| DelayBooks::open(&programs, &options.histogram_threads)).transpose()?;
         let mut source = Self {
             host: host::host_id(options, boot),
             boot,
@@ -130,6 +140,7 @@ impl BpfSource {
             iterator: TaskIterator::new(programs.take_iterator()?),
             lifecycle: Lifecycle::open(&programs)?,
             watch,
+            delays,
             cpus: CpuStat::open(&options.proc_root)?,
             own: OwnUsage::open(),
             infos: InfoCache::open(&options.proc_root, options.cmdline)?,
@@ -167,6 +178,7 @@ impl BpfSource {
             | when(Probes::SCHED, Fields::SCHED)
             | when(Probes::WAITS, Fields::WAITS)
             | when(Probes::IRQ, Fields::IRQ)
+            | when(Probes::HISTOGRAMS, Fields::HISTOGRAMS)
     }
 
     /// Reads threads, CPUs and events. Returns when the look began, since boot, and fills `begin` and `end`.
@@ -220,6 +232,9 @@ impl Source for BpfSource {
         let (looked_from_ns, lost) = self.look(into)?;
         self.tracker.track(&mut self.records, &self.events, looked_from_ns, lost, &mut self.infos, into);
         self.infos.end_pass();
+        if let Some(delays) = &mut self.delays {
+            delays.read(looked_from_ns, self.tracker.before(), into)?;
+        }
         into.health.permission_denied = self.infos.denied();
         into.health.probes = self.programs.probes;
         self.own.fill(&mut into.health);

@@ -4,7 +4,7 @@
 
 use std::mem::offset_of;
 
-use cpumon_model::{Comm, Counters, ProcessKey, TaskState, ThreadKey, ThreadSample};
+use cpumon_model::{Comm, Counters, DELAY_BUCKETS, ProcessKey, TaskState, ThreadKey, ThreadSample};
 
 use super::super::split::Split;
 
@@ -192,6 +192,30 @@ pub(crate) struct IrqEntry {
     pub(crate) count: u64,
 }
 
+/// A slot of a run-delay histogram (delays.h).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct DelayEntry {
+    /// 0: free.
+    pub(crate) kind: u32,
+    pub(crate) owner: u32,
+    pub(crate) start_ns: u64,
+    pub(crate) counts: [u32; DELAY_BUCKETS],
+}
+
+impl DelayEntry {
+    /// A free slot.
+    pub(crate) const EMPTY: Self = Self { kind: 0, owner: 0, start_ns: 0, counts: [0; DELAY_BUCKETS] };
+}
+
+/// What user space and the probe tell each other about histograms.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct DelayPage {
+    pub(crate) round: u64,
+    pub(crate) drops: u64,
+}
+
 /// Length of an executable's name in an event, its NUL included.
 pub(crate) const EXEC_NAME_BYTES: usize = 120;
 
@@ -215,6 +239,8 @@ assert_layout!(CpuBook: 288, since_ns: 0, mode_ns: 8, slice_ns: 72, slice_base_n
 assert_layout!(CpuEntry: 1024, changes: 0, cut_ns: 8, pulled_ns: 24, is_torn: 32, shown: 640);
 assert_layout!(ControlPage: 24, cut_ns: 0, is_reading: 8, refresh: 12, tell_all: 16, cpus: 20);
 assert_layout!(IrqEntry: 16, time_ns: 0, count: 8);
+assert_layout!(DelayEntry: 1040, kind: 0, owner: 4, start_ns: 8, counts: 16);
+assert_layout!(DelayPage: 16, round: 0, drops: 8);
 
 /// [`TaskRecord`] without its times, as the iterator tells of a thread that has none.
 pub(crate) const PLAIN_RECORD_BYTES: usize = offset_of!(TaskRecord, times);
@@ -262,7 +288,9 @@ plain!(
     CpuBook,
     CpuEntry,
     ControlPage,
-    IrqEntry
+    IrqEntry,
+    DelayEntry,
+    DelayPage
 );
 
 /// Reads a value from the start of `bytes`; `None` if they are too few.

@@ -3,6 +3,7 @@
 
 mod control;
 mod cpus;
+mod delays;
 mod irqs;
 mod reasons;
 mod shared;
@@ -17,6 +18,7 @@ use libbpf_rs::{Link, MapCore, Object, OpenObject};
 
 pub(crate) use self::control::Control;
 pub(crate) use self::cpus::CpuBooks;
+pub(crate) use self::delays::DelayBooks;
 pub(crate) use self::irqs::IrqTimes;
 pub(crate) use self::shared::Shared;
 pub(crate) use self::times::{TimesState, Told};
@@ -98,9 +100,9 @@ impl Programs {
     }
 }
 
-/// Wait reasons and interrupts are taken out of what the switches tell, so they need them.
+/// Wait reasons, interrupts and histograms are taken out of what the switches tell, so they need them.
 pub(crate) fn wanted(probes: Probes) -> Probes {
-    let needs_switches = Probes::SCHED | Probes::WAITS | Probes::IRQ;
+    let needs_switches = Probes::SCHED | Probes::WAITS | Probes::IRQ | Probes::HISTOGRAMS;
     let switches = if probes.intersects(needs_switches) { Probes::SCHED } else { Probes::empty() };
     Probes::EXITS | switches | (probes & needs_switches)
 }
@@ -125,10 +127,14 @@ fn load_with(probes: Probes, ring_bytes: u32, on_switch: &str) -> Result<Object,
 }
 
 fn set_sizes(object: &mut OpenObject, probes: Probes, ring_bytes: u32) -> Result<(), libbpf_rs::Error> {
+    let has_histograms = probes.contains(Probes::HISTOGRAMS);
+    let slots = if has_histograms { delays::slots_for(delays::count_processes()) } else { 1 };
     for mut map in object.maps_mut() {
         match map.name().to_str() {
             Some("events") => map.set_max_entries(ring_bytes)?,
             Some("cpus") => map.set_max_entries(possible_cpus())?,
+            Some("cpu_delays") if has_histograms => map.set_max_entries(possible_cpus())?,
+            Some("delays" | "delay_owners" | "free_delays") => map.set_max_entries(slots)?,
             Some("sched.rodata") => {
                 if let Some(start) = map.initial_value_mut().and_then(|value| value.first_chunk_mut()) {
                     *start = u32::from(probes.bits()).to_ne_bytes();

@@ -66,6 +66,18 @@ impl<T: Plain> Shared<T> {
         })
     }
 
+    /// Replaces an entry. Whoever counts in it at this very moment may be lost.
+    pub(crate) fn write(&mut self, at: usize, value: &T) {
+        if at >= self.count {
+            return;
+        }
+        #[expect(unsafe_code, reason = "memory that the kernel reads")]
+        // SAFETY: inside the mapping, aligned to 8; only maps that were made writable are written to.
+        unsafe {
+            self.first.as_ptr().add(at).write_volatile(*value);
+        }
+    }
+
     /// Writes the first entry, all but its first 8 bytes.
     pub(crate) fn write_rest(&mut self, value: &T) {
         let bytes = size_of::<T>() - size_of::<u64>();

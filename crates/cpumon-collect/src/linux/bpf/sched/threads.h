@@ -6,6 +6,7 @@
 #pragma once
 
 #include "cpus.h"
+#include "delays.h"
 #include "waits.h"
 
 // What the iterator looks at of a thread that sleeps on is in the first cache line.
@@ -22,6 +23,7 @@ struct thread {
 	__u64 renamed_ns; // when the last such exec was told; 0: never
 	__u32 tid;
 	__u32 old_tid;
+	struct delay_slots delays;
 };
 
 struct {
@@ -158,6 +160,8 @@ static __always_inline void switch_in(struct thread *thread, struct task_struct 
 				      __u16 cpu)
 {
 	struct thread_times *times;
+	bool has_waited = false;
+	__u64 waited = 0;
 
 	if (!thread) {
 		create_thread(task, now, STATE_RUNNING, 0, cpu);
@@ -174,11 +178,15 @@ static __always_inline void switch_in(struct thread *thread, struct task_struct 
 			book_wait(times, blocked);
 		times->delay_wakeup_ns += delay;
 		book_delay(times, here, delay, cut, cpu);
+		has_waited = times->ready_ns;
+		waited = delay;
 	} else if (times->state == STATE_READY) {
 		__u64 delay = since(now, times->at_ns);
 
 		times->delay_preempt_ns += delay;
 		book_delay(times, here, delay, cut, cpu);
+		has_waited = true;
+		waited = delay;
 	} else {
 		times->flags |= TIMES_BROKEN;
 	}
@@ -187,6 +195,8 @@ static __always_inline void switch_in(struct thread *thread, struct task_struct 
 	times->cpu = cpu;
 	times->state = STATE_RUNNING;
 	end_change(&thread->changes);
+	if (probes & PROBE_HISTOGRAMS && has_waited)
+		count_delay(task, &thread->delays, waited, cpu);
 }
 
 // It became runnable: no more than a mark, for the switch that follows or the iterator. It needs no copy at a cut, for

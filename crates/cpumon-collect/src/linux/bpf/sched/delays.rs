@@ -1,0 +1,293 @@
+//! Run-delay histograms. In: the slots that the probe counts in (`delays.h`), who lives, which threads are selected. Out: the
+//! cumulative histograms of each CPU, each process and the selected threads; slots given back. Why counts are added up here:
+//! the probe's have 32 bits, and a snapshot's must never fall.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use cpumon_model::{DELAY_BUCKETS, DelayHistogram, DelayOf, Delays, ProcessKey, Snapshot, ThreadKey};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+
+use super::super::records::{DelayEntry, DelayPage, TaskRecord, whole_us};
+use super::{Programs, Shared};
+use crate::CollectError;
+use crate::select::ThreadPattern;
+
+/// Slots: twice the processes there are, within these. A slot takes 1 KiB in the kernel.
+const MIN_SLOTS: usize = 2_048;
+const MAX_SLOTS: usize = 16_384;
+
+/// Threads that can be selected at the same time.
+const MAX_THREADS: usize = 256;
+
+/// delays.h: `DELAYS_*`.
+const FREE: u32 = 0;
+const THREAD: u32 = 2;
+
+/// Size of the arrays for so many processes.
+pub(crate) fn slots_for(processes: usize) -> u32 {
+    let slots = processes.saturating_mul(2).next_power_of_two().clamp(MIN_SLOTS, MAX_SLOTS);
+    u32::try_from(slots).unwrap_or(u32::MAX)
+}
+
+/// What is kept of a slot in use.
+#[derive(Debug)]
+struct Kept {
+    of: DelayOf,
+    histogram: Arc<DelayHistogram>,
+}
+
+impl Kept {
+    /// Slots of threads are kept from when they are selected.
+    fn process(entry: &DelayEntry) -> Self {
+        let key = ProcessKey { pid: entry.owner, start_ns: whole_us(entry.start_ns) };
+        Self { of: DelayOf::Process(key), histogram: Arc::default() }
+    }
+}
+
+/// The histograms.
+pub(crate) struct DelayBooks {
+    slots: Shared<DelayEntry>,
+    cpus: Shared<DelayEntry>,
+    page: Shared<DelayPage>,
+    owners: MapHandle,
+    free: MapHandle,
+    patterns: Vec<ThreadPattern>,
+    /// By slot.
+    kept: Vec<Option<Kept>>,
+    /// By CPU.
+    kept_cpus: Vec<Arc<DelayHistogram>>,
+    /// Selected threads with their slots, ascending.
+    selected: Vec<(ThreadKey, usize)>,
+    round: u64,
+    drops_before: u64,
+    /// Drops before the slots were there.
+    first_drops: u64,
+    /// It was said that a selected thread found no slot.
+    has_warned: bool,
+}
+
+impl DelayBooks {
+    /// Fills the queue of free slots; from here on processes take them.
+    pub(crate) fn open(programs: &Programs, patterns: &[ThreadPattern]) -> Result<Self, CollectError> {
+        let handle = |name| {
+            let map = programs.map(name)?;
+            MapHandle::try_from(&map).map_err(|error| failed("keep a map of the histograms", &error))
+        };
+        let slots: Shared<DelayEntry> = Shared::map(programs, "delays", true)?;
+        let cpus: Shared<DelayEntry> = Shared::map(programs, "cpu_delays", false)?;
+        let mut books = Self {
+            kept: (0..slots.len()).map(|_| None).collect(),
+            kept_cpus: vec![Arc::default(); cpus.len()],
+            slots,
+            cpus,
+            page: Shared::map(programs, ".bss.delays", true)?,
+            owners: handle("delay_owners")?,
+            free: handle("free_delays")?,
+            patterns: patterns.to_vec(),
+            selected: Vec::new(),
+            round: 0,
+            drops_before: 0,
+            first_drops: 0,
+            has_warned: false,
+        };
+        for slot in 1..books.slots.len() {
+            books.give_back(slot)?;
+        }
+        books.begin_round();
+        books.first_drops = books.drops();
+        books.drops_before = books.first_drops;
+        Ok(books)
+    }
+
+    /// Fills `into.delays`. `into` has its processes already; `live`: the live threads, ascending. Slots of those who are not
+    /// among them and began before `looked_from_ns` are given back.
+    pub(crate) fn read(
+        &mut self,
+        looked_from_ns: u64,
+        live: &[TaskRecord],
+        into: &mut Snapshot,
+    ) -> Result<(), CollectError> {
+        self.read_cpus(into);
+        let mut has_freed = false;
+        for at in 1..self.slots.len() {
+            let Some(entry) = self.slots.read(at).filter(|entry| entry.kind != FREE) else { continue };
+            let kept = self.kept[at].get_or_insert_with(|| Kept::process(&entry));
+            count_up(&mut kept.histogram, &entry.counts);
+            into.delays.push(Delays { of: kept.of, histogram: Arc::clone(&kept.histogram) });
+            if entry.start_ns < looked_from_ns && !is_alive(kept.of, live, into) {
+                self.free(at, &entry)?;
+                has_freed = true;
+            }
+        }
+        into.delays.retain(|row| !row.histogram.is_empty());
+        into.delays.sort_unstable_by_key(|row| row.of);
+        into.delays.dedup_by_key(|row| row.of);
+        let drops = self.drops();
+        let is_wanted = has_freed && drops != self.drops_before;
+        self.drops_before = drops;
+        into.health.histogram_drops = drops.saturating_sub(self.first_drops);
+        if self.select(live)? || is_wanted {
+            self.begin_round();
+        }
+        Ok(())
+    }
+
+    fn read_cpus(&mut self, into: &mut Snapshot) {
+        into.delays.clear();
+        for (at, kept) in self.kept_cpus.iter_mut().enumerate() {
+            let (Some(entry), Ok(cpu)) = (self.cpus.read(at), u32::try_from(at)) else { continue };
+            count_up(kept, &entry.counts);
+            into.delays.push(Delays { of: DelayOf::Cpu(cpu), histogram: Arc::clone(kept) });
+        }
+    }
+
+    /// Gives a slot to each thread that a pattern names and that has none. Returns whether any is new.
+    fn select(&mut self, live: &[TaskRecord]) -> Result<bool, CollectError> {
+        if self.patterns.is_empty() {
+            return Ok(false);
+        }
+        let mut is_new = false;
+        for task in live {
+            if !self.patterns.iter().any(|pattern| pattern.matches(task.tid, &task.comm())) {
+                continue;
+            }
+            let Err(at) = self.selected.binary_search_by_key(&task.key(), |row| row.0) else { continue };
+            let Some(slot) = self.slot_for(task)? else {
+                if !std::mem::replace(&mut self.has_warned, true) {
+                    log::warn!("there is no room for histograms of more threads; {MAX_THREADS} at most");
+                }
+                break;
+            };
+            self.selected.insert(at, (task.key(), slot));
+            is_new = true;
+        }
+        Ok(is_new)
+    }
+
+    /// `None`: there is no slot, or too many threads are selected.
+    fn slot_for(&mut self, task: &TaskRecord) -> Result<Option<usize>, CollectError> {
+        if self.selected.len() >= MAX_THREADS {
+            return Ok(None);
+        }
+        let taken = self.free.lookup_and_delete(&[]);
+        let Some(bytes) = taken.map_err(|error| failed("take a slot for a histogram", &error))? else {
+            return Ok(None);
+        };
+        let number = u32::from_ne_bytes(bytes.first_chunk().copied().unwrap_or_default());
+        let slot = number as usize;
+        let entry =
+            DelayEntry { kind: THREAD, owner: task.tid, start_ns: task.start_ns, ..DelayEntry::EMPTY };
+        self.slots.write(slot, &entry);
+        let of = DelayOf::Thread(task.process_key(), task.key());
+        if let Some(kept) = self.kept.get_mut(slot) {
+            *kept = Some(Kept { of, histogram: Arc::default() });
+        }
+        let done = self.owners.update(&key_bytes(&entry), &number.to_ne_bytes(), MapFlags::ANY);
+        done.map_err(|error| failed("select a thread", &error))?;
+        Ok(Some(slot))
+    }
+
+    fn free(&mut self, at: usize, entry: &DelayEntry) -> Result<(), CollectError> {
+        if let Err(error) = self.owners.delete(&key_bytes(entry)) {
+            log::debug!("a histogram's owner was not known: {error}");
+        }
+        self.kept[at] = None;
+        self.selected.retain(|(_, slot)| *slot != at);
+        self.slots.write(at, &DelayEntry::EMPTY);
+        self.give_back(at)
+    }
+
+    fn give_back(&self, slot: usize) -> Result<(), CollectError> {
+        let slot = u32::try_from(slot).unwrap_or(u32::MAX).to_ne_bytes();
+        self.free.update(&[], &slot, MapFlags::ANY).map_err(|error| failed("give back a histogram", &error))
+    }
+
+    /// Every thread looks its slots up again.
+    fn begin_round(&mut self) {
+        self.round += 1;
+        self.page.head().store(self.round, Ordering::SeqCst);
+    }
+
+    fn drops(&self) -> u64 {
+        self.page.read(0).map_or(0, |page| page.drops)
+    }
+}
+
+fn failed(operation: &'static str, error: &libbpf_rs::Error) -> CollectError {
+    CollectError::Bpf { operation, error: std::io::Error::other(error.to_string()) }
+}
+
+fn key_bytes(entry: &DelayEntry) -> [u8; 16] {
+    let mut key = [0; 16];
+    key[..4].copy_from_slice(&entry.kind.to_ne_bytes());
+    key[4..8].copy_from_slice(&entry.owner.to_ne_bytes());
+    key[8..].copy_from_slice(&entry.start_ns.to_ne_bytes());
+    key
+}
+
+fn is_alive(of: DelayOf, live: &[TaskRecord], snapshot: &Snapshot) -> bool {
+    match of {
+        DelayOf::Cpu(_) => true,
+        DelayOf::Process(key) => snapshot.processes.binary_search_by_key(&key, |process| process.key).is_ok(),
+        DelayOf::Thread(_, key) => live.binary_search_by_key(&key, TaskRecord::key).is_ok(),
+    }
+}
+
+/// Adds to the 64-bit counts what the probe's have grown by. They may have come round, once at most between two passes.
+fn count_up(histogram: &mut Arc<DelayHistogram>, counts: &[u32; DELAY_BUCKETS]) {
+    let mut known = histogram.iter().peekable();
+    let mut grown: Vec<(u8, u64)> = Vec::new();
+    for (bucket, &count) in (0..=u8::MAX).zip(counts) {
+        let before = known.next_if(|(known, _)| *known == bucket).map_or(0, |(_, count)| count);
+        if count != lower_half(before) {
+            grown.push((bucket, u64::from(count.wrapping_sub(lower_half(before)))));
+        }
+    }
+    drop(known);
+    if !grown.is_empty() {
+        let histogram = Arc::make_mut(histogram);
+        for (bucket, count) in grown {
+            histogram.add(bucket, count);
+        }
+    }
+}
+
+/// As the probe keeps it.
+#[expect(clippy::cast_possible_truncation, reason = "the lower half is wanted")]
+fn lower_half(count: u64) -> u32 {
+    count as u32
+}
+
+/// Processes there are, roughly: entries of /proc that are numbers.
+pub(crate) fn count_processes() -> usize {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return 0 };
+    let is_pid = |name: std::ffi::OsString| name.to_str().is_some_and(|name| name.parse::<u32>().is_ok());
+    entries.filter_map(Result::ok).filter(|entry| is_pid(entry.file_name())).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_go_on_when_those_of_the_probe_come_round() {
+        let mut histogram = Arc::default();
+        let mut counts = [0_u32; DELAY_BUCKETS];
+        counts[9] = u32::MAX - 1;
+        count_up(&mut histogram, &counts);
+        let before = Arc::clone(&histogram);
+        count_up(&mut histogram, &counts);
+        assert!(Arc::ptr_eq(&before, &histogram), "what did not change is shared");
+        counts[9] = 3;
+        counts[255] = 1;
+        count_up(&mut histogram, &counts);
+        assert_eq!(histogram.iter().collect::<Vec<_>>(), [(9, (1 << 32) + 3), (255, 1)]);
+        assert_eq!(before.total(), u64::from(u32::MAX) - 1, "the snapshot before keeps its own");
+    }
+
+    #[test]
+    fn there_are_slots_for_twice_the_processes() {
+        assert_eq!([10, 1_500, 9_000_000].map(slots_for), [2_048, 4_096, 16_384]);
+    }
+}

@@ -1,0 +1,135 @@
+//! Run-delay histograms of this very kernel against the summed run delay, which is counted apart from them. Needs root (or
+//! `CAP_BPF` and `CAP_PERFMON`): in CI it must run.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use cpumon_collect::SourceOptions;
+use cpumon_model::{DelayHistogram, DelayOf, Fields, Interval, Probes, ProcessKey, Snapshot};
+
+use crate::bpf::bpf_for;
+
+const NAME: &str = "delay-load";
+const PASSES: usize = 15;
+
+/// Threads that push each other off the CPU, and wake up beside each other.
+fn load(stop: &AtomicBool, pauses: bool) {
+    while !stop.load(Ordering::Relaxed) {
+        (0..20_000).for_each(|_| std::hint::spin_loop());
+        if pauses {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+}
+
+fn own_key(snapshot: &Snapshot) -> ProcessKey {
+    let pid = std::process::id();
+    snapshot.processes.iter().find(|process| process.key.pid == pid).unwrap().key
+}
+
+/// The most that may be missing or too much: delays that are open at either end, and what ended between the cut and the
+/// reading of the histograms.
+fn slack_ns(interval: &Interval, rows: usize) -> u64 {
+    let longest = interval.processes.iter().map(|row| row.sched.longest_delay_ns).max().unwrap_or(0);
+    u64::try_from(longest).unwrap() * 2 * rows as u64 + 5_000_000
+}
+
+#[test]
+fn a_histogram_agrees_with_the_summed_run_delay() {
+    let options = SourceOptions {
+        probes: Probes::HISTOGRAMS,
+        histogram_threads: vec![format!("{NAME}*").parse().unwrap()],
+        ..SourceOptions::default()
+    };
+    let Some((mut opened, _turn)) = bpf_for(options) else { return };
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for at in 0..6 {
+            let stop = &stop;
+            let spawn = std::thread::Builder::new().name(format!("{NAME}-{at}"));
+            spawn.spawn_scoped(scope, move || load(stop, at % 2 == 0)).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        let mut snapshots = [Snapshot::default(), Snapshot::default()];
+        // The first names the threads, the second counts theirs.
+        for _ in 0..2 {
+            opened.source.snapshot(&mut snapshots[0]).unwrap();
+        }
+        let mut merged = DelayHistogram::default();
+        for _ in 0..PASSES {
+            std::thread::sleep(Duration::from_millis(100));
+            let [before, after] = &mut snapshots;
+            opened.source.snapshot(after).unwrap();
+            let interval = Interval::between(before, after);
+            merged += check(after, &interval);
+            snapshots.swap(0, 1);
+        }
+        stop.store(true, Ordering::Relaxed);
+        println!(
+            "p50 {:?} p99 {:?} max {:?} ns",
+            merged.percentile_ns(50),
+            merged.percentile_ns(99),
+            merged.max_ns()
+        );
+        assert!(merged.total() > 200, "{merged:?}");
+        assert!(merged.percentile_ns(50) < merged.percentile_ns(99), "{merged:?}");
+    });
+}
+
+fn check<'i>(snapshot: &Snapshot, interval: &'i Interval) -> &'i DelayHistogram {
+    assert!(interval.fields.contains(Fields::HISTOGRAMS));
+    let key = own_key(snapshot);
+    let process = interval.process(key).unwrap();
+    let own = interval.delays_of(DelayOf::Process(key)).expect("its threads wait for a CPU");
+    let summed = u64::try_from(process.delta.run_delay_ns).unwrap();
+    let slack = slack_ns(interval, 8);
+    let range = own.sum_ns();
+    assert!(
+        summed + slack >= *range.start() && summed <= *range.end() + slack,
+        "{summed} ns are not within {range:?}, give or take {slack}"
+    );
+    let threads: Vec<_> = interval.threads.iter().filter(|row| row.process == key).collect();
+    let mut selected = 0;
+    for row in threads {
+        let of = interval.delays_of(DelayOf::Thread(row.process, row.key));
+        let is_named = row.comm.to_str_lossy().starts_with(NAME);
+        assert!(of.is_none() || is_named, "{row:?} was not selected");
+        let Some(of) = of else { continue };
+        selected += of.total();
+        let summed = u64::try_from(row.delta.run_delay_ns).unwrap();
+        assert!(
+            summed <= *of.sum_ns().end() + slack && summed + slack >= *of.sum_ns().start(),
+            "{row:?} {of:?}"
+        );
+    }
+    assert!(selected > 0 && selected <= own.total() + 50, "{selected} of {}", own.total());
+    assert!(interval.cpu_delays().total() + 50 >= own.total(), "each delay ends on a CPU");
+    assert_eq!(snapshot.health.histogram_drops, 0);
+    own
+}
+
+/// More processes than there are slots at the same time, but not more than ever: slots are given back.
+#[test]
+fn slots_of_ended_processes_are_used_again() {
+    let options = SourceOptions { probes: Probes::HISTOGRAMS, ..SourceOptions::default() };
+    let Some((mut opened, _turn)) = bpf_for(options) else { return };
+    let mut snapshot = Snapshot::default();
+    let mut named = 0;
+    for _ in 0..12 {
+        for _ in 0..200 {
+            assert!(Command::new("/bin/true").status().unwrap().success());
+        }
+        opened.source.snapshot(&mut snapshot).unwrap();
+        let is_short = |row: &&cpumon_model::Delays| match row.of {
+            DelayOf::Process(key) => snapshot.processes.binary_search_by_key(&key, |row| row.key).is_err(),
+            _ => false,
+        };
+        named += snapshot.delays.iter().filter(is_short).count();
+        assert!(snapshot.delays.is_sorted_by(|a, b| a.of < b.of));
+        assert!(snapshot.delays.len() < 2_048, "{}", snapshot.delays.len());
+    }
+    // A process that got the CPU at once may have waited for none it could count.
+    assert!(named > 1_000, "{named} processes lived and died with a histogram");
+    assert_eq!(snapshot.health.histogram_drops, 0);
+}

@@ -1,0 +1,79 @@
+//! Cells of the run-delay histograms. In: an interval and an owner. Out: the [`Value`] of a column. Why apart: one rule for
+//! processes, threads, CPUs and hosts; a percentile of nothing is no data.
+
+use crate::{ColumnId, DelayHistogram, DelayOf, Fields, IntervalView, Value};
+
+/// What a column tells of a histogram.
+#[derive(Copy, Clone, Debug)]
+pub(crate) enum DelayCell {
+    Count,
+    Percentile(u32),
+}
+
+/// What the column tells of a histogram, if it is one of those.
+pub(crate) fn delay_cell(id: ColumnId) -> Option<DelayCell> {
+    Some(match id {
+        ColumnId::RunDelays => DelayCell::Count,
+        ColumnId::RunDelayP50Ns => DelayCell::Percentile(50),
+        ColumnId::RunDelayP90Ns => DelayCell::Percentile(90),
+        ColumnId::RunDelayP99Ns => DelayCell::Percentile(99),
+        ColumnId::RunDelayMaxNs => DelayCell::Percentile(100),
+        _ => return None,
+    })
+}
+
+impl IntervalView<'_> {
+    /// The cell of an owner; `None` if the column is another's. A thread that was not selected has no count, not 0.
+    pub(crate) fn delays(&self, id: ColumnId, of: DelayOf) -> Option<Value<'_>> {
+        let cell = delay_cell(id)?;
+        let histogram = self.interval().delays_of(of);
+        let is_none = histogram.is_none() && matches!(of, DelayOf::Thread(..));
+        Some(if is_none { Value::Null } else { self.delay(cell, histogram) })
+    }
+
+    /// The cell of a histogram; `None`: no delay ended.
+    pub(crate) fn delay(&self, cell: DelayCell, histogram: Option<&DelayHistogram>) -> Value<'static> {
+        if !self.interval().fields.contains(Fields::HISTOGRAMS) {
+            return Value::Null;
+        }
+        match cell {
+            DelayCell::Count => Value::count(histogram.map_or(0, DelayHistogram::total)),
+            DelayCell::Percentile(percent) => histogram
+                .and_then(|histogram| histogram.percentile_ns(percent))
+                .map_or(Value::Null, Value::count),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{Delays, Interval, ProcessInterval, ProcessKey, ThreadInterval};
+
+    #[test]
+    fn no_probe_no_delay_and_some_delays_are_three_things() {
+        let key = ProcessKey { pid: 7, start_ns: 1 };
+        let row = ProcessInterval { key, ..ProcessInterval::default() };
+        let cells = |fields, delays| {
+            let interval = Interval { fields, delays, ..Interval::default() };
+            let view = IntervalView::new("h", &interval);
+            let ids = [ColumnId::RunDelays, ColumnId::RunDelayP50Ns, ColumnId::RunDelayMaxNs];
+            ids.map(|id| match view.process(&row, id) {
+                Value::Int(number) => Some(number),
+                _ => None,
+            })
+        };
+        let histogram = Arc::new(DelayHistogram::from_iter([(40, 3), (90, 1)]));
+        let some = vec![Delays { of: DelayOf::Process(key), histogram }];
+        assert_eq!(cells(Fields::empty(), some.clone()), [None; 3]);
+        assert_eq!(cells(Fields::HISTOGRAMS, Vec::new()), [Some(0), None, None]);
+        let end = |bucket| i64::try_from(*crate::delay_range_ns(bucket).end()).ok();
+        assert_eq!(cells(Fields::HISTOGRAMS, some), [Some(4), end(40), end(90)]);
+        let interval = Interval { fields: Fields::HISTOGRAMS, ..Interval::default() };
+        let view = IntervalView::new("h", &interval);
+        let thread = ThreadInterval::default();
+        assert_eq!(view.thread(&thread, ColumnId::RunDelays), Value::Null, "nobody selected it");
+    }
+}

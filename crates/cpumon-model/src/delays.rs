@@ -1,0 +1,252 @@
+//! Run-delay histograms: how long each single wait for a CPU took, of a process, a CPU or a thread. In: counts by bucket. Out:
+//! differences, sums and percentiles that stay right however they are merged. Why sparse: of 256 buckets a busy process
+//! fills some thirty.
+//!
+//! The layout is that of the `histogram` crate with grouping power 3 and max value power 34, in ns: 8 buckets for each power of
+//! two, so a value is told to within an eighth of itself, from 1 ns to 17 s, and a bucket's number is one byte. A histogram of
+//! 32-bit counts is then 1 KiB in the kernel. The tests hold layout and percentiles against that crate; it is no dependency,
+//! because its histograms bring their layout and two lists along for each one, and its layout cannot be asked for directly.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use crate::{ProcessKey, ThreadKey};
+
+/// Powers of the layout: buckets for each power of two (as a power), and the power that no value reaches.
+const GROUPING_POWER: u32 = 3;
+const MAX_VALUE_POWER: u32 = 34;
+
+/// Buckets of a histogram.
+pub const DELAY_BUCKETS: usize = ((MAX_VALUE_POWER - GROUPING_POWER + 1) as usize) << GROUPING_POWER;
+
+/// The bucket of a delay, ns; beyond 17 s it is the last.
+#[must_use]
+pub fn delay_bucket(ns: u64) -> u8 {
+    let ns = ns.min((1 << MAX_VALUE_POWER) - 1);
+    let shift = (ns | 1).ilog2().saturating_sub(GROUPING_POWER);
+    u8::try_from((u64::from(shift) << GROUPING_POWER) + (ns >> shift)).unwrap_or(u8::MAX)
+}
+
+/// The delays of a bucket, ns.
+#[must_use]
+pub fn delay_range_ns(bucket: u8) -> RangeInclusive<u64> {
+    let low = |bucket: u64| {
+        let (group, part) = (bucket >> GROUPING_POWER, bucket & ((1 << GROUPING_POWER) - 1));
+        if group == 0 { part } else { ((1 << GROUPING_POWER) + part) << (group - 1) }
+    };
+    low(bucket.into())..=low(u64::from(bucket) + 1) - 1
+}
+
+/// Whose delays.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DelayOf {
+    /// Of every thread that got this CPU.
+    Cpu(u32),
+    /// Of a process's threads.
+    Process(ProcessKey),
+    /// Of a selected thread.
+    Thread(ProcessKey, ThreadKey),
+}
+
+/// Counts by bucket: cumulative in a snapshot, differences in an interval.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DelayHistogram {
+    /// Ascending, each bucket once, no count is 0.
+    buckets: Vec<(u8, u64)>,
+}
+
+/// A histogram and whose it is. Shared, because most do not change from one snapshot to the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delays {
+    /// Whose.
+    pub of: DelayOf,
+    /// The counts.
+    pub histogram: Arc<DelayHistogram>,
+}
+
+impl DelayHistogram {
+    /// Adds to a bucket.
+    pub fn add(&mut self, bucket: u8, count: u64) {
+        if count == 0 {
+            return;
+        }
+        match self.buckets.binary_search_by_key(&bucket, |row| row.0) {
+            Ok(at) => self.buckets[at].1 = self.buckets[at].1.saturating_add(count),
+            Err(at) => self.buckets.insert(at, (bucket, count)),
+        }
+    }
+
+    /// Puts a count in the place of the bucket's.
+    pub fn set(&mut self, bucket: u8, count: u64) {
+        match self.buckets.binary_search_by_key(&bucket, |row| row.0) {
+            Ok(at) if count == 0 => drop(self.buckets.remove(at)),
+            Ok(at) => self.buckets[at].1 = count,
+            Err(_) if count == 0 => {}
+            Err(at) => self.buckets.insert(at, (bucket, count)),
+        }
+    }
+
+    /// Buckets with their counts, ascending.
+    #[must_use]
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u8, u64)> + Clone + '_ {
+        self.buckets.iter().copied()
+    }
+
+    /// The count of a bucket.
+    #[must_use]
+    pub fn count(&self, bucket: u8) -> u64 {
+        let at = self.buckets.binary_search_by_key(&bucket, |row| row.0);
+        at.map_or(0, |at| self.buckets[at].1)
+    }
+
+    /// Delays counted.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.iter().fold(0, |sum, (_, count)| sum.saturating_add(count))
+    }
+
+    /// Whether no delay was counted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.buckets.is_empty()
+    }
+
+    /// Empties it, keeping the memory.
+    pub fn clear(&mut self) {
+        self.buckets.clear();
+    }
+
+    /// What was added since `earlier`; a bucket that fell counts 0.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let grown = |(bucket, count): (u8, u64)| (bucket, count.saturating_sub(earlier.count(bucket)));
+        Self { buckets: self.iter().map(grown).filter(|(_, count)| *count > 0).collect() }
+    }
+
+    /// The upper end of the bucket in which the delay of this rank lies, ns: so many percent were no longer. `None` where
+    /// nothing was counted.
+    #[must_use]
+    pub fn percentile_ns(&self, percent: u32) -> Option<u64> {
+        let total: u128 = self.iter().map(|(_, count)| u128::from(count)).sum();
+        let rank = (total * u128::from(percent.min(100))).div_ceil(100).max(1);
+        let mut seen = 0;
+        let reaches = |(_, count): &(u8, u64)| {
+            seen += u128::from(*count);
+            seen >= rank
+        };
+        self.iter().find(reaches).map(|(bucket, _)| *delay_range_ns(bucket).end())
+    }
+
+    /// The upper end of the highest bucket, ns: no delay was longer, unless that is the last bucket.
+    #[must_use]
+    pub fn max_ns(&self) -> Option<u64> {
+        self.iter().next_back().map(|(bucket, _)| *delay_range_ns(bucket).end())
+    }
+
+    /// The least and the most that all delays can come to, ns.
+    #[must_use]
+    pub fn sum_ns(&self) -> RangeInclusive<u64> {
+        let sum = |end: fn(&RangeInclusive<u64>) -> u64| {
+            let parts = self.iter().map(|(bucket, count)| end(&delay_range_ns(bucket)).saturating_mul(count));
+            parts.fold(0, u64::saturating_add)
+        };
+        sum(|range| *range.start())..=sum(|range| *range.end())
+    }
+}
+
+impl std::ops::AddAssign<&DelayHistogram> for DelayHistogram {
+    fn add_assign(&mut self, other: &DelayHistogram) {
+        for (bucket, count) in other.iter() {
+            self.add(bucket, count);
+        }
+    }
+}
+
+impl FromIterator<(u8, u64)> for DelayHistogram {
+    fn from_iter<I: IntoIterator<Item = (u8, u64)>>(counts: I) -> Self {
+        let mut histogram = Self::default();
+        for (bucket, count) in counts {
+            histogram.add(bucket, count);
+        }
+        histogram
+    }
+}
+
+/// The histogram of one owner in an ascending list.
+#[must_use]
+pub fn find_delays(list: &[Delays], of: DelayOf) -> Option<&DelayHistogram> {
+    let at = list.binary_search_by_key(&of, |row| row.of).ok()?;
+    list.get(at).map(|row| &*row.histogram)
+}
+
+#[cfg(test)]
+mod tests {
+    use histogram::{Histogram, SparseHistogram};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn theirs() -> Histogram {
+        let powers = [GROUPING_POWER, MAX_VALUE_POWER].map(|power| u8::try_from(power).unwrap());
+        Histogram::new(powers[0], powers[1]).unwrap()
+    }
+
+    #[test]
+    fn the_layout_is_that_of_the_histogram_crate() {
+        let mut one_each = theirs();
+        assert_eq!(one_each.config().total_buckets(), DELAY_BUCKETS);
+        assert_eq!(DELAY_BUCKETS - 1, usize::from(u8::MAX), "a bucket's number is one byte");
+        for bucket in 0..=u8::MAX {
+            let range = delay_range_ns(bucket);
+            assert_eq!((delay_bucket(*range.start()), delay_bucket(*range.end())), (bucket, bucket));
+            one_each.increment(*range.start()).unwrap();
+        }
+        let ranges: Vec<_> = SparseHistogram::from(&one_each).iter().map(|bucket| bucket.range()).collect();
+        assert_eq!(ranges, (0..=u8::MAX).map(delay_range_ns).collect::<Vec<_>>());
+        assert_eq!((delay_bucket(u64::MAX), delay_bucket(0)), (u8::MAX, 0));
+    }
+
+    #[test]
+    fn no_delays_have_no_percentile() {
+        let none = DelayHistogram::default();
+        assert_eq!((none.percentile_ns(50), none.max_ns(), none.total()), (None, None, 0));
+        let one: DelayHistogram = [(delay_bucket(50_000), 1)].into_iter().collect();
+        assert_eq!((one.percentile_ns(1), one.percentile_ns(100)), (one.max_ns(), one.max_ns()));
+        assert!(one.sum_ns().contains(&50_000));
+    }
+
+    fn any_histogram() -> impl Strategy<Value = DelayHistogram> {
+        prop::collection::vec((any::<u8>(), 1_u64..1000), 0..30)
+            .prop_map(|counts| counts.into_iter().collect())
+    }
+
+    proptest! {
+        #[test]
+        fn percentiles_are_those_of_the_histogram_crate(delays in prop::collection::vec(0_u64..1 << 34, 1..200)) {
+            let mut reference = theirs();
+            let mut ours = DelayHistogram::default();
+            for &ns in &delays {
+                reference.increment(ns).unwrap();
+                ours.add(delay_bucket(ns), 1);
+            }
+            for percent in [0_u32, 50, 90, 99, 100] {
+                let bucket = reference.quantile_bucket(f64::from(percent) / 100.0).unwrap().unwrap();
+                prop_assert_eq!(ours.percentile_ns(percent), Some(bucket.end()), "p{}", percent);
+            }
+            prop_assert!(ours.sum_ns().contains(&delays.iter().sum::<u64>()));
+        }
+
+        /// However intervals are cut and merged again, nothing is lost and nothing counted twice.
+        #[test]
+        fn differences_add_up(earlier in any_histogram(), grown in any_histogram()) {
+            let mut now = earlier.clone();
+            now += &grown;
+            prop_assert_eq!(&now.since(&earlier), &grown);
+            prop_assert!(earlier.since(&now).is_empty());
+            prop_assert_eq!(now.total(), earlier.total() + grown.total());
+            let mut again = DelayHistogram::default();
+            now.iter().for_each(|(bucket, count)| again.set(bucket, count));
+            prop_assert_eq!(again, now);
+        }
+    }
+}
