@@ -4,8 +4,8 @@
 set -euo pipefail
 
 build=(clang:clang libelf-dev:/usr/include/libelf.h zlib1g-dev:/usr/include/zlib.h gcc:gcc make:make pkg-config:pkg-config nodejs:node npm:npm)
-check=(chromium:chromium iproute2:ip tmux:tmux sqlite3:sqlite3 procps:ps python3:python3 util-linux:setpriv)
-peers=(linux-perf:perf sysstat:pidstat htop:htop atop:atop acct:accton libbpf-tools:runqlat bpftrace:bpftrace)
+check=(chromium:chromium iproute2:ip tmux:tmux sqlite3:sqlite3 procps:ps python3:python3 util-linux:setpriv linux-perf:perf)
+peers=(sysstat:pidstat htop:htop atop:atop acct:accton libbpf-tools:runqlat bpftrace:bpftrace)
 
 wanted=("${build[@]}")
 for goal in "$@"; do

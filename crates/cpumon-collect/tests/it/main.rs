@@ -5,6 +5,7 @@ mod alloc;
 mod bpf;
 mod delays;
 mod doctor;
+mod perf;
 mod real;
 mod sched;
 mod support;
