@@ -54,6 +54,13 @@ test('drag zooms, back returns, keys step, a hole says why', async ({ page, rece
   await expect(rows(page).first()).toBeVisible();
 });
 
+test('the last hour opens at the newest instant, though its last point reaches beyond it', async ({ page, receiver }) => {
+  await receiver.hasRecorded(2);
+  await page.goto(`${receiver.url}/host/${await receiver.local()}/history`);
+  await expect(rows(page).first()).toBeVisible();
+  await expect(page.locator('[data-state=gap]')).toHaveCount(0);
+});
+
 test('two spans side by side', async ({ page, receiver }) => {
   await openPast(page, receiver, 'history');
   await page.getByRole('button', { name: 'Compare' }).click();

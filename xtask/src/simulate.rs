@@ -44,7 +44,7 @@ pub struct SimulateArgs {
 /// Runs the fleet. Hosts send one after another, spread evenly over the interval.
 pub fn simulate(args: &SimulateArgs) -> Result<()> {
     ensure!((1..=20_000).contains(&args.hosts), "--hosts must be 1 to 20000");
-    ensure!((1..=10_000).contains(&args.threads), "--threads must be 1 to 10000");
+    ensure!((1..=20_000).contains(&args.threads), "--threads must be 1 to 20000");
     ensure!((10..=3_600_000).contains(&args.interval_ms), "--interval-ms must be 10 to 3600000");
     ensure!(args.seconds <= 3_600, "--seconds is at most 3600");
     ensure!(
