@@ -9,7 +9,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use cpumon_collect::Keep;
 use cpumon_link::{SenderOptions, UdpSender};
-use cpumon_model::SourceKind;
+use cpumon_model::{Rows, SourceKind};
 use cpumon_wire::Datagrams;
 
 use crate::args::in_words;
@@ -51,7 +51,9 @@ impl Agent {
     ///
     /// # Errors
     /// There is nothing to send with, this machine is not enrolled, or the log cannot be opened.
-    pub fn with_sampler(sampler: Sampler, settings: &Settings) -> anyhow::Result<Self> {
+    pub fn with_sampler(mut sampler: Sampler, settings: &Settings) -> anyhow::Result<Self> {
+        // v1 tells of idle threads too.
+        sampler.set_rows(if settings.v1 { Rows::All } else { Rows::Moved });
         let options = SenderOptions { to: settings.to.clone(), pace: settings.pace };
         let has_other = settings.log.is_some() || settings.stream.is_some();
         let sender = (!settings.to.is_empty() || !has_other)

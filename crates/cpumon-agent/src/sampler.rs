@@ -5,7 +5,7 @@
 use std::sync::atomic::AtomicBool;
 
 use cpumon_collect::{CollectError, Schedule, Source, SourceChoice, SourceOptions};
-use cpumon_model::{HostInfo, Interval, Snapshot, SourceKind};
+use cpumon_model::{HostInfo, Interval, Rows, Snapshot, SourceKind};
 
 use crate::CpuShare;
 use crate::keeper::{Keeper, Opener};
@@ -30,6 +30,7 @@ pub struct Sampler {
     previous: Snapshot,
     current: Snapshot,
     interval: Interval,
+    rows: Rows,
     snapshots: u64,
     keeper: Option<Keeper>,
     /// Watches something else, and is to take over.
@@ -43,7 +44,8 @@ pub struct Step<'a> {
     pub previous: &'a Snapshot,
     /// The snapshot just made.
     pub snapshot: &'a Snapshot,
-    /// What happened between them; at the first step there is none: it is empty and flagged as a restart.
+    /// What happened between them; at the first step there is none: it is empty and flagged as a restart. Its threads are
+    /// those of [`Sampler::set_rows`].
     pub interval: &'a Interval,
     /// Nothing was measured before: `previous` and `interval` are empty.
     pub is_first: bool,
@@ -91,10 +93,16 @@ impl Sampler {
             previous: Snapshot::default(),
             current: Snapshot::default(),
             interval: Interval::default(),
+            rows: Rows::All,
             snapshots: 0,
             keeper: None,
             next: None,
         }
+    }
+
+    /// Which threads get a row in the intervals to come; every one unless told otherwise.
+    pub fn set_rows(&mut self, rows: Rows) {
+        self.rows = rows;
     }
 
     /// Waits for the next point of the schedule (the first is at once) and measures. `None` once `stop` is set; whoever
@@ -124,7 +132,7 @@ impl Sampler {
         self.source.snapshot(&mut self.previous)?;
         self.schedule.count_into(&mut self.previous.health);
         std::mem::swap(&mut self.previous, &mut self.current);
-        self.interval.fill(&self.previous, &self.current);
+        self.interval.fill_rows(&self.previous, &self.current, self.rows);
         self.snapshots += 1;
         if let (Some(keeper), None) = (&mut self.keeper, &self.next) {
             keeper.look(&self.current, self.source.probe_cpu_ns());

@@ -38,6 +38,7 @@ pub use columns::{COLUMNS, Column, ColumnId, Kind, Tables, column, columns};
 pub use counters::{Counters, Delta, Fields};
 pub use cpu::{CpuInterval, CpuSample, CpuSched, CpuTimes, SOFTIRQ_KINDS};
 pub use delays::{DELAY_BUCKETS, DelayHistogram, DelayOf, Delays, delay_bucket, delay_range_ns, find_delays};
+pub use differ::Rows;
 pub use host::{HostInfo, HostStatus, LossCounts, Trust};
 pub use ids::{BootId, HostId, ParseIdError, ProcessKey, ThreadKey};
 pub use interval::{Flags, Interval, Life, ProcessInterval, ThreadInterval};

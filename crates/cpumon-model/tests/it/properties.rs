@@ -1,7 +1,7 @@
 //! Properties of the differ over random lives of random tasks.
 
 use cpumon_model::{
-    Counters, ExitSample, Fields, Interval, Moment, ProcessKey, Snapshot, ThreadKey, ThreadSample,
+    Counters, ExitSample, Fields, Interval, Life, Moment, ProcessKey, Rows, Snapshot, ThreadKey, ThreadSample,
 };
 use proptest::prelude::*;
 
@@ -88,6 +88,20 @@ proptest! {
             prop_assert!(kept.threads.is_sorted_by(|a, b| a.key < b.key));
             prop_assert!(kept.processes.is_sorted_by(|a, b| a.key < b.key));
             prop_assert!(kept.threads.iter().all(|row| row.delta.run_ns >= 0));
+        }
+    }
+
+    /// Without the rows of threads that rested, the others, the books and the processes' times stay what they are.
+    #[test]
+    fn rows_of_moved_threads_are_those_of_all_less_the_resting(lives in lives()) {
+        let mut moved = Interval::default();
+        for pair in snapshots(&lives).windows(2) {
+            moved.fill_rows(&pair[0], &pair[1], Rows::Moved);
+            let mut all = Interval::between(&pair[0], &pair[1]);
+            all.threads.retain(|row| row.life != Life::Alive || !row.delta.is_zero());
+            prop_assert_eq!(&moved.threads, &all.threads);
+            prop_assert_eq!(moved.ledger, all.ledger);
+            prop_assert!(moved.processes.iter().map(|row| (row.key, row.delta)).eq(all.processes.iter().map(|row| (row.key, row.delta))));
         }
     }
 }
