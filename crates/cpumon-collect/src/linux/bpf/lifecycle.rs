@@ -19,8 +19,8 @@ use crate::CollectError;
 use crate::source::platform::privileges;
 
 /// Ring buffer for each CPU, bytes; a short process takes 1008. A power of two, as the kernel wants it.
-const RING_BYTES_PER_CPU: usize = 1 << 20;
-const MIN_RING_BYTES: usize = 2 << 20;
+const RING_BYTES_PER_CPU: usize = 1 << 19;
+const MIN_RING_BYTES: usize = 1 << 20;
 const MAX_RING_BYTES: usize = 16 << 20;
 
 /// Events kept until the next snapshot. What is beyond is only summed, and counted as lost.
@@ -293,7 +293,7 @@ mod tests {
             Err(error) if std::env::var_os("CI").is_some() => panic!("in CI the probe must load: {error}"),
             Err(error) => return eprintln!("skipped: needs root: {error}"),
         };
-        // On two CPUs about 4 MB of events for a buffer of 2 MiB; on more CPUs the buffer is not filled.
+        // On two CPUs about 4 MB of events for a buffer of 1 MiB; on more CPUs the buffer is not filled.
         let count = 15_000;
         for _ in 0..count {
             std::thread::spawn(|| ()).join().unwrap();
