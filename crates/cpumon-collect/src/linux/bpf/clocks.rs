@@ -28,7 +28,7 @@ impl ClockReader {
         super::load::check_kernel()?;
         let mut programs = Programs::open(Probes::SCHED, lifecycle::ring_bytes())?;
         let mut reader = Self {
-            iterator: TaskIterator::new(programs.take_iterator()?),
+            iterator: TaskIterator::new(programs.take_iterator()?, true),
             control: Control::open(&programs)?,
             records: Vec::new(),
             cpus: CpuStat::open(Path::new("/proc"))?,

@@ -137,7 +137,7 @@ impl BpfSource {
             boot,
             irq_in_run_time: host::irq_in_run_time(options),
             sequence: 0,
-            iterator: TaskIterator::new(programs.take_iterator()?),
+            iterator: TaskIterator::new(programs.take_iterator()?, watch.is_some()),
             lifecycle: Lifecycle::open(&programs)?,
             watch,
             delays,

@@ -25,13 +25,14 @@ pub(crate) struct Oddities {
 /// A loaded iterator.
 pub(crate) struct TaskIterator {
     link: Link,
+    has_times: bool,
     buffer: Box<[u8]>,
 }
 
 impl TaskIterator {
-    /// Nothing runs until [`TaskIterator::read`].
-    pub(crate) fn new(link: Link) -> Self {
-        Self { link, buffer: vec![0; READ_BYTES].into() }
+    /// Nothing runs until [`TaskIterator::read`]. `has_times`: the switches are watched.
+    pub(crate) fn new(link: Link, has_times: bool) -> Self {
+        Self { link, has_times, buffer: vec![0; READ_BYTES].into() }
     }
 
     /// Replaces `into` by a record for each live thread, in the kernel's order (ascending by tid). `before`: the records of
@@ -45,11 +46,10 @@ impl TaskIterator {
         let mut iterator = Iter::new(&self.link)
             .map_err(|error| std::io::Error::other(error.to_string()))
             .map_err(failed("start the task iterator"))?;
-        into.clear();
-        let mut take = Take { before, into, oddities: Oddities::default() };
+        let mut take = Take::new(before, self.has_times, into);
         loop {
             match iterator.read(&mut self.buffer) {
-                Ok(0) => return Ok(take.oddities),
+                Ok(0) => return Ok(take.end()),
                 Ok(bytes) => take.all(self.buffer.get(..bytes).unwrap_or_default()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(failed("read the task iterator")(error)),
@@ -62,11 +62,43 @@ impl TaskIterator {
 struct Take<'a> {
     /// Those of the last pass that were not passed by yet.
     before: &'a [TaskRecord],
+    has_times: bool,
     into: &'a mut Vec<TaskRecord>,
+    /// So many of `into` are of this pass; the rest is what an earlier one left.
+    taken: usize,
     oddities: Oddities,
 }
 
-impl Take<'_> {
+impl<'a> Take<'a> {
+    fn new(before: &'a [TaskRecord], has_times: bool, into: &'a mut Vec<TaskRecord>) -> Self {
+        Self { before, has_times, into, taken: 0, oddities: Oddities::default() }
+    }
+
+    fn end(self) -> Oddities {
+        self.into.truncate(self.taken);
+        self.oddities
+    }
+
+    fn push(&mut self, task: TaskRecord) {
+        match self.into.get_mut(self.taken) {
+            Some(place) => *place = task,
+            None => self.into.push(task),
+        }
+        self.taken += 1;
+    }
+
+    /// A thread without times. Where none are watched its place has none either: more than half of it is not written, which
+    /// with 10,000 threads is memory that no cache holds.
+    fn push_plain(&mut self, task: TaskRecord) {
+        match self.into.get_mut(self.taken) {
+            Some(place) if !self.has_times => {
+                *place = TaskRecord { times: place.times, ..task };
+                self.taken += 1;
+            }
+            _ => self.push(task),
+        }
+    }
+
     fn all(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let Some(rest) = self.one(bytes).and_then(|length| bytes.get(length..)) else {
@@ -84,13 +116,13 @@ impl Take<'_> {
         let length = match Told::from_code(head.kind)? {
             Told::Same => {
                 match self.known(head.tid) {
-                    Some(same) => self.into.push(same),
+                    Some(same) => self.push(same),
                     None => self.oddities.malformed += 1,
                 }
                 0
             }
             Told::Times => {
-                self.into.push(read_plain(rest)?);
+                self.push(read_plain(rest)?);
                 size_of::<TaskRecord>()
             }
             told @ (Told::Task | Told::Torn) => {
@@ -99,7 +131,7 @@ impl Take<'_> {
                     self.oddities.untracked += 1;
                     self.stand_in(head.tid, &mut task);
                 }
-                self.into.push(task);
+                self.push_plain(task);
                 PLAIN_RECORD_BYTES
             }
         };
@@ -137,9 +169,9 @@ mod tests {
 
     fn take(before: &[TaskRecord], bytes: &[u8]) -> (Vec<u32>, Oddities) {
         let mut into = Vec::new();
-        let mut take = Take { before, into: &mut into, oddities: Oddities::default() };
+        let mut take = Take::new(before, true, &mut into);
         take.all(bytes);
-        let oddities = take.oddities;
+        let oddities = take.end();
         (into.iter().map(|task| task.tid).collect(), oddities)
     }
 
@@ -152,6 +184,27 @@ mod tests {
         let before = [known(3, 0), known(5, 1), known(5, 0), known(9, 0)];
         let bytes = [head(2, 4), plain(4), head(1, 5), head(1, 9)].concat();
         assert_eq!(take(&before, &bytes), (vec![4, 5, 9], Oddities::default()));
+    }
+
+    #[test]
+    fn what_an_earlier_pass_left_is_overwritten_or_cut() {
+        let left = || {
+            let mut task = known(1, 3);
+            task.times.run_ns = 5;
+            vec![task; 3]
+        };
+        let bytes = [head(2, 4), plain(4), head(2, 6), plain(6)].concat();
+        let whole = TaskRecord::from_plain_bytes(&plain(4)).unwrap();
+        for has_times in [true, false] {
+            let mut into = left();
+            let mut take = Take::new(&[], has_times, &mut into);
+            take.all(&bytes);
+            take.end();
+            assert_eq!(into.len(), 2);
+            // Without times nobody reads them.
+            assert_eq!(TaskRecord { times: whole.times, ..into[0] }, whole);
+            assert_eq!(into[0].times.run_ns, if has_times { 0 } else { 5 });
+        }
     }
 
     #[test]

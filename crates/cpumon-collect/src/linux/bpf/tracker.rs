@@ -73,8 +73,10 @@ impl Tracker {
             }
         }
         self.names.sort();
-        self.renames.apply(records);
-        sort(records);
+        if !self.renames.is_empty() {
+            self.renames.apply(records);
+            sort(records);
+        }
         self.exits.sort();
         self.merge(records, lost.count != self.lost.count, into);
         self.list_processes(records, infos, into);
