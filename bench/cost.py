@@ -34,7 +34,7 @@ def watched(command):
 def watchers(sink, folder):
     agent = [m.AGENT, "--to", f"127.0.0.1:{sink.getsockname()[1]}", "--interval", "1s"]
     yield "nothing", nothing
-    yield "cpumon-agent, BPF, everything on", lambda: watched([*agent, "--source", "bpf"])
+    yield "cpumon-agent, BPF, everything on", lambda: watched([*agent, *m.EVERYTHING])
     yield "cpumon-agent, procfs", lambda: watched([*agent, "--source", "procfs"])
     if m.have("perf"):
         yield "perf sched record", lambda: watched(["perf", "sched", "record", "-o", f"{folder}/perf.data"])
@@ -67,7 +67,7 @@ def agent_cost(idle, active):
     sink.bind(("127.0.0.1", 0))
     with m.load(idle, active, 300):
         threads = m.thread_count()
-        command = [m.AGENT, "--to", f"127.0.0.1:{sink.getsockname()[1]}", "--interval", "1s", "--source", "bpf"]
+        command = [m.AGENT, "--to", f"127.0.0.1:{sink.getsockname()[1]}", "--interval", "1s", *m.EVERYTHING]
         return threads, looking.measured("agent", command, threads)
 
 

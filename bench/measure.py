@@ -17,6 +17,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 XTASK = ROOT / "target/release/xtask"
 CPUMON = ROOT / "target/release/cpumon"
 AGENT = ROOT / "target/slim/cpumon-agent"
+# What is watched when everything is on.
+EVERYTHING = ["--source", "bpf", "--probes", "sched,waits,irq"]
+# The same, but with interrupts inside the threads, as other tools have them.
+SWITCHES = ["--source", "bpf", "--probes", "sched,waits"]
 
 
 def descendants(pid):

@@ -11,6 +11,8 @@ import measure as m
 SECONDS = 8
 WAYS = ("spin", "read", "nap", "dodge", "nap", "spin")
 # perf sched timehist --state: time [cpu] name[tid/pid] wait delay run state
+# Runnable. Some versions of perf print W for a thread that was preempted in the kernel (R+ in the event).
+PUSHED_OFF = ("R", "W")
 LINE = re.compile(r"^\s*(\d+\.\d+) \[(\d+)\]\s+(.*?)\[(\d+)(?:/(\d+))?\]\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+(\S+)")
 
 
@@ -26,7 +28,7 @@ def timehist(data):
         wait, delay, run = (float(match[at]) * 1e6 for at in (6, 7, 8))
         sums = found[tid]
         sums[0] += run
-        sums[1] += wait if state.get(tid, "").startswith("R") else delay
+        sums[1] += wait if state.get(tid, "").startswith(PUSHED_OFF) else delay
         sums[2] += 1
         state[tid] = match[9]
     process.wait()
@@ -36,7 +38,7 @@ def timehist(data):
 def compared(recording, sql):
     with m.folder() as folder:
         data = folder / "perf.data"
-        with recording(folder) as store:
+        with recording(folder, m.SWITCHES) as store:
             perf = subprocess.Popen(["perf", "sched", "record", "-o", data, "--", "sleep", str(SECONDS + 4)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             time.sleep(2)
             workers = [(way, subprocess.Popen([m.XTASK, "work", way, "--seconds", str(SECONDS)], stdout=subprocess.DEVNULL)) for way in WAYS]
@@ -54,7 +56,7 @@ def compared(recording, sql):
 def section(recording, sql):
     out = ["### Against perf sched record", "",
            f"{len(WAYS)} workers (`xtask work`) of {SECONDS} s on this machine's CPUs, both tools at once. Aims: run time within max(0.2 %, 12 µs x slices), "
-           "run delay within 2 %.", "",
+           "run delay within 2 %. Interrupts are inside the threads on both sides (`--probes sched,waits`); steal is inside perf's.", "",
            "| worker | slices | run time, ms | perf, ms | difference | within | run delay, ms | perf, ms | difference |",
            "|---|---:|---:|---:|---:|---|---:|---:|---:|"]
     for way, run, perf_run, delay, perf_delay, slices in compared(recording, sql):

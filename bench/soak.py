@@ -46,7 +46,7 @@ def run():
     sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sink.bind(("127.0.0.1", 0))
     looks, before = [], unreclaimable_kib()
-    agent = [m.AGENT, "--to", f"127.0.0.1:{sink.getsockname()[1]}", "--interval", "1s", "--source", "bpf"]
+    agent = [m.AGENT, "--to", f"127.0.0.1:{sink.getsockname()[1]}", "--interval", "1s", *m.EVERYTHING]
     log = subprocess.PIPE
     with m.running(agent, stderr=log, text=True) as process:
         with m.running([m.XTASK, "churn", "--seconds", str(SECONDS)], stdout=subprocess.PIPE, text=True) as churn:

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cpumon_collect::{SourceChoice, SourceOptions, open};
-use cpumon_model::Snapshot;
+use cpumon_model::{Probes, Snapshot};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -44,11 +44,17 @@ fn sleep_in_threads(count: usize) -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn measure(pid: u32, passes: u32) -> Result<(), Box<dyn std::error::Error>> {
-    for choice in [SourceChoice::Bpf, SourceChoice::Procfs] {
-        let mut opened = match open(&SourceOptions { choice, ..SourceOptions::default() }) {
+    let all = Probes::SCHED | Probes::WAITS | Probes::IRQ;
+    let ways = [
+        ("bpf, every probe", SourceChoice::Bpf, all),
+        ("bpf, no probe", SourceChoice::Bpf, Probes::empty()),
+        ("procfs", SourceChoice::Procfs, Probes::empty()),
+    ];
+    for (name, choice, probes) in ways {
+        let mut opened = match open(&SourceOptions { choice, probes, ..SourceOptions::default() }) {
             Ok(opened) => opened,
             Err(error) => {
-                println!("{choice:>8}: {error}");
+                println!("{name:>16}: {error}");
                 continue;
             }
         };
@@ -60,11 +66,11 @@ fn measure(pid: u32, passes: u32) -> Result<(), Box<dyn std::error::Error>> {
         let cost = best_of(passes, || pass().map_err(Into::into))?;
         let count = snapshots[0].threads.len();
         let rss = snapshots[0].health.own_rss_bytes >> 10;
-        println!("{choice:>8}: {}; {rss} KiB resident", cost.per_thread(count));
+        println!("{name:>16}: {}; {rss} KiB resident", cost.per_thread(count));
     }
     let mut files = Vec::new();
     let cost = best_of(passes.min(10), || open_read_close(pid, &mut files))?;
-    println!("{:>8}: {}", "plain", cost.per_thread(files.len()));
+    println!("{:>16}: {}", "plain", cost.per_thread(files.len()));
     Ok(())
 }
 

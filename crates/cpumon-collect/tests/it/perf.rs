@@ -58,7 +58,8 @@ fn timehist(data: &Path) -> HashMap<u32, Told> {
         // What passed since it was pushed off was all delay.
         told.delay_ns += if told.was_pushed_off { wait } else { delay };
         told.slices += 1;
-        told.was_pushed_off = state.starts_with('R');
+        // Some versions of perf print W for who was preempted in the kernel (R+ in the event).
+        told.was_pushed_off = state.starts_with(['R', 'W']);
     }
     threads
 }
