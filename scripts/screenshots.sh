@@ -16,7 +16,7 @@ finish() {
 }
 trap finish EXIT
 
-target/release/cpumon serve --http 127.0.0.1:0 --udp 127.0.0.1:0 --store "$directory/store.sqlite" >"$directory/log" 2>&1 &
+target/release/cpumon serve --probes sched,waits,irq --http 127.0.0.1:0 --udp 127.0.0.1:0 --store "$directory/store.sqlite" >"$directory/log" 2>&1 &
 started+=($!)
 for _ in $(seq 100); do grep -q '^ready ' "$directory/log" && break; sleep 0.1; done
 udp=$(sed -n 's/^ready udp=\([^ ]*\).*/\1/p' "$directory/log")

@@ -133,7 +133,7 @@ impl Reader {
             fields = self.fields_in(&Query::new(query.host).range(last_ns - 1, last_ns).what(What::Meta))?;
         }
         // What the scheduler's and interrupts' events tell is not summed up: no data there, not zero.
-        let without = Fields::SCHED | Fields::WAITS | Fields::IRQ;
+        let without = Fields::SCHED | Fields::WAITS | Fields::IRQ | Fields::HISTOGRAMS;
         Ok(fields.unwrap_or(Fields::all()).difference(without))
     }
 

@@ -6,7 +6,7 @@ use cpumon_model as model;
 use cpumon_model::{Comm, Fields, Flags, Life, SourceKind, TaskState};
 
 use super::host::same_fields;
-use super::{Cpu, Health, Interval, Irq, Ledger, Moment, Process, ProcessInfo, Task, Thread};
+use super::{Cpu, Delays, Health, Interval, Irq, Ledger, Moment, Process, ProcessInfo, Task, Thread};
 
 /// JSON that has the right shape but not the right values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +35,7 @@ impl From<&model::SourceHealth> for Health {
             own_rss_bytes: from.own_rss_bytes,
             sched_untracked: from.sched_untracked,
             sched_missed_switches: from.sched_missed_switches,
+            histogram_drops: from.histogram_drops,
             probes: flag_names(&from.probes),
         }
     }
@@ -53,8 +54,8 @@ impl From<&Health> for model::SourceHealth {
             own_rss_bytes: from.own_rss_bytes,
             sched_untracked: from.sched_untracked,
             sched_missed_switches: from.sched_missed_switches,
+            histogram_drops: from.histogram_drops,
             probes: flags_from_names(&from.probes),
-            ..Self::default()
         }
     }
 }
@@ -226,6 +227,7 @@ impl From<&model::Interval> for Interval {
             ledger: Ledger::from(&interval.ledger),
             health: Health::from(&interval.health),
             irqs: interval.irqs.iter().map(Irq::from).collect(),
+            delays: interval.delays.iter().map(Delays::from).collect(),
         }
     }
 }
@@ -246,8 +248,7 @@ impl TryFrom<Interval> for model::Interval {
             boot: interval.boot.parse().map_err(|_| id("boot", &interval.boot))?,
             sequence: interval.sequence,
             source: source_from_name(&interval.source),
-            // Histograms do not travel here.
-            fields: flags_from_names::<Fields>(&interval.fields) - Fields::HISTOGRAMS,
+            fields: flags_from_names::<Fields>(&interval.fields),
             flags: flags_from_names(&interval.flags),
             begin: (&interval.begin).into(),
             end: (&interval.end).into(),
@@ -261,7 +262,7 @@ impl TryFrom<Interval> for model::Interval {
             ledger: (&interval.ledger).into(),
             health: (&interval.health).into(),
             irqs: interval.irqs.iter().map(model::IrqInterval::from).collect(),
-            delays: Vec::new(),
+            delays: super::delays::to_model(&interval.delays),
         })
     }
 }

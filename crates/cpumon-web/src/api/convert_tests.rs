@@ -27,6 +27,31 @@ fn sched(n: i64) -> model::SchedDelta {
     }
 }
 
+fn delays(process: model::ProcessKey) -> Vec<model::Delays> {
+    let histogram = Arc::new([(3, 1), (255, u64::MAX - 1)].into_iter().collect());
+    let thread = model::DelayOf::Thread(process, model::ThreadKey { tid: 1, start_ns: 5 });
+    [model::DelayOf::Cpu(1), model::DelayOf::Process(process), thread]
+        .map(|of| model::Delays { of, histogram: Arc::clone(&histogram) })
+        .to_vec()
+}
+
+fn health() -> model::SourceHealth {
+    model::SourceHealth {
+        tasks_vanished: 1,
+        permission_denied: 2,
+        malformed: 3,
+        exits_lost: 4,
+        intervals_late: 5,
+        intervals_skipped: 6,
+        own_cpu_ns: 7,
+        own_rss_bytes: 8,
+        sched_untracked: 9,
+        sched_missed_switches: 10,
+        histogram_drops: 11,
+        probes: model::Probes::SCHED | model::Probes::IRQ,
+    }
+}
+
 fn full() -> model::Interval {
     let process = model::ProcessKey { pid: 10, start_ns: u64::MAX };
     let info = model::ProcessInfo {
@@ -56,7 +81,7 @@ fn full() -> model::Interval {
         boot: model::BootId([2; 16]),
         sequence: 3,
         source: SourceKind::Bpf,
-        fields: Fields::all() - Fields::HISTOGRAMS,
+        fields: Fields::all(),
         flags: Flags::SPANS_LOSS,
         begin: model::Moment { mono_ns: 1, boot_ns: 2, wall_ns: 3 },
         end: model::Moment { mono_ns: 4, boot_ns: 5, wall_ns: 6 },
@@ -103,22 +128,9 @@ fn full() -> model::Interval {
             unknown_ns: 9,
             irq_in_run_time: true,
         },
-        health: model::SourceHealth {
-            tasks_vanished: 1,
-            permission_denied: 2,
-            malformed: 3,
-            exits_lost: 4,
-            intervals_late: 5,
-            intervals_skipped: 6,
-            own_cpu_ns: 7,
-            own_rss_bytes: 8,
-            sched_untracked: 9,
-            sched_missed_switches: 10,
-            histogram_drops: 0,
-            probes: model::Probes::SCHED | model::Probes::IRQ,
-        },
+        health: health(),
         irqs: vec![model::IrqInterval { irq: 9, name: "<eth0>".into(), time_ns: 5, count: u64::MAX }],
-        delays: Vec::new(),
+        delays: delays(process),
     }
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::is_default;
-use super::{CpuSched, Irq, Sched};
+use super::{CpuSched, Delays, Irq, Sched};
 
 /// An interval with the receiver's serial number; pass it as `?after=` to wait for the next one. 0: from the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -58,6 +58,9 @@ pub struct Interval {
     /// Interrupt lines that were handled.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub irqs: Vec<Irq>,
+    /// Run delays that ended, ascending by owner; owners without any are absent.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub delays: Vec<Delays>,
 }
 
 /// One instant on three clocks.
@@ -236,6 +239,8 @@ pub struct Health {
     pub sched_untracked: u64,
     #[serde(skip_serializing_if = "is_default")]
     pub sched_missed_switches: u64,
+    #[serde(skip_serializing_if = "is_default")]
+    pub histogram_drops: u64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<String>,
 }

@@ -9,6 +9,7 @@
 
 mod columns;
 mod convert;
+mod delays;
 mod fleet;
 mod history;
 mod host;
@@ -20,6 +21,7 @@ mod table;
 
 pub use columns::{ColumnHelp, Columns};
 pub use convert::InvalidInterval;
+pub use delays::{Delays, TaskKey};
 pub use fleet::{Fleet, FleetBase, Spark};
 pub use history::{
     BucketTimes, GapJson, Gaps, HostSeries, Kept, LineJson, Lines, Matrix, MatrixRow, ProcessJson,
