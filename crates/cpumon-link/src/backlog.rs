@@ -1,5 +1,6 @@
 //! [`Backlog`]: what an agent holds until a receiver has it on its disk. In: snapshots as frames. Out: numbered records, read
-//! from any full snapshot on. Why a trait: the same stream empties a spool on disk and, without one, [`RamBacklog`].
+//! from any full snapshot on. Why a trait: the same stream empties a spool on disk ([`crate::spool::Spool`]) and, without one,
+//! [`RamBacklog`].
 
 use std::collections::VecDeque;
 
@@ -38,6 +39,8 @@ pub trait Backlog: Send {
     fn waiting(&self) -> (u64, u64);
     /// Snapshots that were lost here since the start.
     fn lost(&self) -> u64;
+    /// Bytes written to a disk since the start.
+    fn written_bytes(&self) -> u64;
 }
 
 struct Held {
@@ -171,7 +174,8 @@ impl Backlog for RamBacklog {
     fn read(&mut self, cursor: &mut u64, max_bytes: usize, out: &mut Vec<NumberedRecord>) {
         if let Some(hole) = self.hole.filter(|hole| *cursor <= hole.last && hole.last > self.acked) {
             let mut bytes = Vec::new();
-            spool::push_gap(&mut bytes, &Gap { first: hole.first.max(*cursor), ..hole });
+            let first = hole.first.max(*cursor).max(self.acked + 1);
+            spool::push_gap(&mut bytes, &Gap { first, ..hole });
             out.push((hole.last, bytes));
             *cursor = hole.last + 1;
         }
@@ -199,6 +203,10 @@ impl Backlog for RamBacklog {
 
     fn lost(&self) -> u64 {
         self.lost
+    }
+
+    fn written_bytes(&self) -> u64 {
+        0
     }
 }
 

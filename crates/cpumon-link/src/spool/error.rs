@@ -31,6 +31,12 @@ pub enum SpoolError {
         /// The directory.
         path: PathBuf,
     },
+    /// Snapshots of another machine, which nobody may send in this one's name.
+    #[error("{} holds snapshots of another machine: choose another directory, or `cpumon import` it first", path.display())]
+    Foreign {
+        /// The directory.
+        path: PathBuf,
+    },
     /// The size is too small to keep anything.
     #[error("a spool of {bytes} bytes is too small: it needs at least {least}")]
     TooSmall {

@@ -4,8 +4,10 @@
 //! # Overview
 //! [`Spool`] writes: it numbers what it accepts, bounds what it keeps, coalesces writes, and goes on when the disk is full
 //! or fails. [`SpoolReader`] reads a directory, also one that is being written. The bytes are `cpumon_wire::spool`'s matter
-//! (docs/spool-format.md), what they promise stands in docs/durability.md.
+//! (docs/spool-format.md), what they promise stands in docs/durability.md. A spool that a stream empties is a
+//! [`Backlog`](crate::Backlog): what a receiver has acknowledged is deleted.
 
+mod backlog;
 mod error;
 mod files;
 mod lock;

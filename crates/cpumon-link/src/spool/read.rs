@@ -9,6 +9,7 @@ use cpumon_wire::spool::{Entry, Gap, GapReason, Records, SegmentHeader, Snapshot
 
 use super::error::{At, SpoolError};
 use super::files::{self, SegmentFile};
+use super::state::StateFile;
 
 /// What a spool tells, in order.
 #[derive(Clone, Debug)]
@@ -105,7 +106,8 @@ impl SpoolReader {
         segments: Range<usize>,
         out: &mut dyn FnMut(SpoolEvent<'_>) -> ControlFlow<()>,
     ) -> Result<ReadReport, SpoolError> {
-        let mut walk = Walk::new(out, segments.start == 0);
+        let acked = StateFile::open(&self.dir).1.map_or((0, None), |state| (state.acked, Some(state.spool)));
+        let mut walk = Walk::new(out, segments.start == 0, acked);
         for file in self.files.get(segments).unwrap_or_default() {
             let bytes = match files::read(&file.path) {
                 Ok(bytes) => bytes,
@@ -142,15 +144,22 @@ struct Walk<'a> {
     last_wall_ns: i64,
     /// What is not full leaves out something that was skipped.
     needs_full: bool,
+    /// Up to this number a receiver has the snapshots of this spool: that they are not here is no hole.
+    acked: (u64, Option<[u8; 16]>),
     /// The greatest number that was skipped, and when its snapshot was made.
     skipped: u64,
     skipped_wall_ns: i64,
 }
 
 impl<'a> Walk<'a> {
-    fn new(out: &'a mut dyn FnMut(SpoolEvent<'_>) -> ControlFlow<()>, is_from_begin: bool) -> Self {
+    fn new(
+        out: &'a mut dyn FnMut(SpoolEvent<'_>) -> ControlFlow<()>,
+        is_from_begin: bool,
+        acked: (u64, Option<[u8; 16]>),
+    ) -> Self {
         Self {
             out,
+            acked,
             report: ReadReport::default(),
             is_from_begin,
             spool: None,
@@ -200,6 +209,8 @@ impl<'a> Walk<'a> {
         self.last_wall_ns = header.spool_begin_wall_ns;
         if !(is_first && self.is_from_begin) {
             self.next = self.next.max(header.first);
+        } else if self.acked.1 == Some(header.spool) {
+            self.next = self.next.max(header.first.min(self.acked.0.saturating_add(1)));
         }
     }
 

@@ -22,6 +22,8 @@ pub(super) struct Found {
     pub(super) last: u64,
     /// When the last snapshot was made.
     pub(super) last_wall_ns: Option<i64>,
+    /// The machines whose snapshots there are.
+    pub(super) hosts: Vec<[u8; 16]>,
     pub(super) damaged_segments: u64,
     pub(super) cut_bytes: u64,
 }
@@ -41,12 +43,16 @@ pub(super) fn recover(dir: &Path) -> Result<Found, SpoolError> {
         if header.is_none() && !segment.is_damaged {
             path = found.set_aside(dir, &segment);
         }
+        found.hosts.extend(header.map(|header| header.origin.host.0));
+        found.hosts.dedup();
         found.header = header.or(found.header);
         if at + 1 == count {
             path = found.look_at_last(dir, &segment, path);
         }
         let bytes = std::fs::metadata(&path).map_or(0, |file| file.len());
-        found.segments.push_back(Segment::existing(path, segment.first, bytes));
+        let mut known = Segment::existing(path, segment.first, bytes);
+        known.begin_wall_ns = header.map_or(0, |header| header.begin_wall_ns);
+        found.segments.push_back(known);
     }
     Ok(found)
 }

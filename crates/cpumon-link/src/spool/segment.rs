@@ -2,7 +2,7 @@
 //! full disk refuses now is written when there is room.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
 /// See the module.
@@ -21,6 +21,10 @@ pub(super) struct Segment {
     pub(super) snapshots: u64,
     /// Length of the first of them, which is full.
     pub(super) full_bytes: u64,
+    /// When its first snapshot was made; 0: not known.
+    pub(super) begin_wall_ns: i64,
+    /// Number and offset of the full snapshots that this writer wrote.
+    pub(super) fulls: Vec<(u64, u64)>,
     file: Option<File>,
 }
 
@@ -40,6 +44,8 @@ impl Segment {
             pending_snapshots: 0,
             snapshots: 0,
             full_bytes: 0,
+            begin_wall_ns: 0,
+            fulls: Vec::new(),
             file: None,
         }
     }
@@ -47,6 +53,24 @@ impl Segment {
     /// All its bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.written + self.pending.len() as u64
+    }
+
+    /// At most `most` of its bytes from an offset on, from the file or from memory, and whether there are more behind them.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub(super) fn read_at(&self, offset: u64, most: u64) -> io::Result<(Vec<u8>, bool)> {
+        if let Some(behind) = offset.checked_sub(self.written) {
+            let rest = usize::try_from(behind).ok().and_then(|at| self.pending.get(at..)).unwrap_or_default();
+            let piece = rest.get(..usize::try_from(most).unwrap_or(usize::MAX)).unwrap_or(rest);
+            return Ok((piece.to_vec(), piece.len() < rest.len()));
+        }
+        let length = most.min(self.written - offset);
+        let mut piece = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+        let mut file = File::open(&self.path)?;
+        file.seek(SeekFrom::Start(offset))?;
+        file.take(length).read_to_end(&mut piece)?;
+        Ok((piece, offset + length < self.bytes()))
     }
 
     /// Writes what is pending. Returns whether the file was made by this.

@@ -11,6 +11,7 @@ use cpumon_wire::spool::{
     State, push_gap, push_snapshot,
 };
 
+use super::backlog::{Emptied, MAX_SENT_BYTES};
 use super::error::{At, SpoolError};
 use super::files;
 use super::lock::Lock;
@@ -35,13 +36,13 @@ const OVERHEAD_BYTES: u64 = (2 * RECORD_HEADER_BYTES + 32 + SEGMENT_HEADER_BYTES
 pub struct Spool {
     options: SpoolOptions,
     origin: Origin,
-    id: [u8; 16],
-    begin_wall_ns: i64,
-    segments: VecDeque<Segment>,
+    pub(super) id: [u8; 16],
+    pub(super) begin_wall_ns: i64,
+    pub(super) segments: VecDeque<Segment>,
     /// The last segment may still grow.
-    is_open: bool,
-    next: u64,
-    lost: Option<Gap>,
+    pub(super) is_open: bool,
+    pub(super) next: u64,
+    pub(super) lost: Option<Gap>,
     last_wall_ns: Option<i64>,
     written_at: Instant,
     refused: GapReason,
@@ -49,7 +50,10 @@ pub struct Spool {
     syncer: Option<Syncer>,
     is_closing: bool,
     sync_errors: u64,
-    status: SpoolStatus,
+    /// What a receiver has, and where reading is.
+    pub(super) emptied: Emptied,
+    pub(super) status: SpoolStatus,
+    pub(super) hosts: Vec<[u8; 16]>,
     _lock: Lock,
 }
 
@@ -92,16 +96,18 @@ impl Spool {
             syncer: None,
             is_closing: false,
             sync_errors: 0,
+            emptied: Emptied::of(known.as_ref()),
             status: SpoolStatus {
                 damaged_segments: found.damaged_segments,
                 cut_bytes: found.cut_bytes,
                 ..SpoolStatus::default()
             },
+            hosts: found.hosts,
             options: options.clone(),
             _lock: lock,
         };
         // A directory that cannot be written is said now, a full disk is not the end: room may come.
-        if let Err(error) = spool.remember()
+        if let Err(error) = spool.remember(false)
             && !is_no_room(&error)
         {
             return Err(error).at("write in", dir);
@@ -134,7 +140,7 @@ impl Spool {
         };
         let is_due = match self.options.sync {
             SyncPolicy::Always => true,
-            SyncPolicy::Every(every) => self.written_at.elapsed() + self.options.interval > every,
+            SyncPolicy::Every(every) => self.waiting_for() + self.options.interval > every,
             SyncPolicy::AtEnd => false,
         };
         if is_due {
@@ -142,6 +148,12 @@ impl Spool {
         }
         self.count();
         kept
+    }
+
+    /// How long the oldest of what is to be written waits. What a receiver has need not be written.
+    fn waiting_for(&self) -> Duration {
+        let since = if self.emptied.is_on { self.emptied.waits_since() } else { Some(self.written_at) };
+        since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// Counts as they are now.
@@ -159,7 +171,8 @@ impl Spool {
 
     fn take(&mut self, wall_ns: i64, is_full: bool, frames: &[impl AsRef<[u8]>]) -> Result<(), GapReason> {
         let payload = frames.iter().map(|frame| frame.as_ref().len() as u64 + 4).sum::<u64>();
-        if payload > MAX_PAYLOAD_BYTES as u64 {
+        let most = if self.emptied.is_on { MAX_SENT_BYTES } else { MAX_PAYLOAD_BYTES };
+        if payload > most as u64 {
             return Err(GapReason::TooLarge);
         }
         if self.wants_full() && !is_full {
@@ -177,7 +190,11 @@ impl Spool {
         if let Some(lost) = self.lost.take() {
             push_gap(&mut segment.pending, &Gap { end_wall_ns: wall_ns, ..lost });
         }
+        if is_full {
+            segment.fulls.push((self.next, segment.bytes()));
+        }
         push_snapshot(&mut segment.pending, self.next, wall_ns, is_full, frames);
+        self.emptied.accepted(self.next);
         segment.pending_snapshots += 1;
         segment.snapshots += 1;
         if segment.snapshots == 1 {
@@ -192,6 +209,7 @@ impl Spool {
     fn begin_segment(&mut self, wall_ns: i64) {
         let first = self.lost.map_or(self.next, |lost| lost.first);
         let mut segment = Segment::new(files::path_of(&self.options.dir, first), first);
+        segment.begin_wall_ns = wall_ns;
         let (spool, origin, spool_begin_wall_ns) = (self.id, self.origin, self.begin_wall_ns);
         let header = SegmentHeader { spool, origin, first, spool_begin_wall_ns, begin_wall_ns: wall_ns };
         header.push(&mut segment.pending);
@@ -216,6 +234,7 @@ impl Spool {
             if self.segments.len() <= usize::from(self.is_open) {
                 return false;
             }
+            self.note_drop();
             let Some(oldest) = self.segments.front_mut() else { return false };
             if let Err(error) = oldest.remove() {
                 self.trouble(&error, "remove the oldest segment of the log");
@@ -225,7 +244,7 @@ impl Spool {
             let first = oldest.first;
             self.segments.pop_front();
             let next = self.segments.front().map_or(self.next, |segment| segment.first);
-            self.status.dropped += next.saturating_sub(first);
+            self.status.dropped += next.saturating_sub(first.max(self.emptied.acked + 1));
         }
         true
     }
@@ -259,7 +278,7 @@ impl Spool {
         (lost.last, lost.end_wall_ns, lost.reason) = (number, wall_ns, reason);
         self.status.lost += 1;
         self.status.lost_reason = reason;
-        if let Err(error) = self.remember() {
+        if let Err(error) = self.remember(false) {
             log::debug!("cannot note a lost snapshot: {error}");
         }
     }
@@ -267,6 +286,10 @@ impl Spool {
     /// Writes everything that waits. False if the disk refuses; then it still waits.
     fn write(&mut self) -> bool {
         self.written_at = Instant::now();
+        self.emptied.written();
+        if self.has_news() && !self.note_acked() {
+            return false;
+        }
         for at in 0..self.segments.len() {
             let Some(segment) = self.segments.get_mut(at).filter(|segment| !segment.pending.is_empty())
             else {
@@ -328,7 +351,7 @@ impl Spool {
         }
     }
 
-    fn trouble(&mut self, error: &io::Error, operation: &str) {
+    pub(super) fn trouble(&mut self, error: &io::Error, operation: &str) {
         self.refused = if is_no_room(error) { GapReason::NoRoom } else { GapReason::DiskFailed };
         self.status.disk_errors += 1;
         let words = format!("cannot {operation} in {}: {error}", self.options.dir.display());
@@ -338,15 +361,18 @@ impl Spool {
         self.status.trouble = Some(words);
     }
 
-    fn remember(&mut self) -> io::Result<()> {
+    /// Writes the state; `is_urgent`: over a power cut too.
+    pub(super) fn remember(&mut self, is_urgent: bool) -> io::Result<()> {
         let state = State {
             generation: 0,
             next: self.next,
             spool: self.id,
             begin_wall_ns: self.begin_wall_ns,
             lost: self.lost,
+            acked: self.emptied.acked,
+            dropped_begin_wall_ns: self.emptied.dropped_begin_wall_ns,
         };
-        self.state.put(state, self.options.sync == SyncPolicy::Always)
+        self.state.put(state, is_urgent || self.options.sync == SyncPolicy::Always)
     }
 
     fn settle(&mut self) {
@@ -358,13 +384,13 @@ impl Spool {
         {
             self.trouble(&error, "sync the log");
         }
-        if let Err(error) = self.remember() {
+        if let Err(error) = self.remember(false) {
             log::debug!("cannot write the log's state: {error}");
         }
         self.count();
     }
 
-    fn count(&mut self) {
+    pub(super) fn count(&mut self) {
         self.status.segments = self.segments.len() as u64;
         self.status.bytes = self.segments.iter().map(Segment::bytes).sum();
         self.status.waiting = self.segments.iter().map(|segment| segment.pending_snapshots).sum();

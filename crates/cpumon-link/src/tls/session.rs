@@ -120,10 +120,10 @@ impl Lanes {
         self.read.clear();
         backlog.read(&mut lane.cursor, READ_BYTES, &mut self.read);
         let is_any = !self.read.is_empty();
-        for (at, (number, record)) in self.read.drain(..).enumerate() {
-            if lane.last.is_some_and(|last| number > last) {
+        for (number, record) in self.read.drain(..) {
+            if let Some(last) = lane.last.filter(|last| number > *last) {
                 // What was read beyond the end is the other lane's; but a hole that swallowed the end ends this one.
-                if at > 0 || !matches!(decode_record(&record), Some(Entry::Gap(_))) {
+                if !matches!(decode_record(&record), Some(Entry::Gap(gap)) if gap.first <= last) {
                     break;
                 }
                 lane.last = Some(number);

@@ -75,6 +75,8 @@ pub struct UplinkStatus {
     pub lost: u64,
     /// Number of the last snapshot that is on a receiver's disk.
     pub acked: u64,
+    /// Bytes that the backlog wrote to a disk.
+    pub written_bytes: u64,
     /// The past is being sent beside the present.
     pub is_backfilling: bool,
 }
@@ -154,12 +156,17 @@ impl Uplink {
     /// How it is doing.
     #[must_use]
     pub fn status(&self) -> UplinkStatus {
-        let (waiting, lost, acked) = {
-            let backlog = self.shared.backlog();
-            (backlog.waiting(), backlog.lost(), backlog.acked())
-        };
         let status = self.shared.status().clone();
-        UplinkStatus { waiting: waiting.0, waiting_bytes: waiting.1, lost, acked, ..status }
+        let backlog = self.shared.backlog();
+        let (waiting, waiting_bytes) = backlog.waiting();
+        UplinkStatus {
+            waiting,
+            waiting_bytes,
+            lost: backlog.lost(),
+            acked: backlog.acked(),
+            written_bytes: backlog.written_bytes(),
+            ..status
+        }
     }
 
     /// Waits until every snapshot is acknowledged; false if that took longer than `timeout`.

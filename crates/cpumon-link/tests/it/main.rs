@@ -5,6 +5,7 @@ mod namespaces;
 mod netns;
 mod small_disk;
 mod spool;
+mod spool_backlog;
 mod spool_damage;
 mod spool_disk;
 

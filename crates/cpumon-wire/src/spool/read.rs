@@ -76,6 +76,13 @@ impl<'a> Records<'a> {
         Self { header, bytes: segment, at: SEGMENT_HEADER_BYTES, newest: None, has_ended: false }
     }
 
+    /// A piece of a segment that begins with a record; it has no header.
+    #[must_use]
+    pub fn within(piece: &'a [u8]) -> Self {
+        let header = SegmentHeader::default();
+        Self { header, bytes: piece, at: 0, newest: None, has_ended: false }
+    }
+
     /// The segment's header.
     #[must_use]
     pub fn header(&self) -> &SegmentHeader {

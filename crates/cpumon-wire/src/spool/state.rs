@@ -25,6 +25,10 @@ pub struct State {
     pub begin_wall_ns: i64,
     /// Snapshots that could not be kept and whose hole is not in a segment yet.
     pub lost: Option<Gap>,
+    /// Every snapshot up to this number is on a receiver's disk; 0: none is.
+    pub acked: u64,
+    /// When the last snapshot before those was made that were dropped without being there; 0: none were.
+    pub dropped_begin_wall_ns: i64,
 }
 
 impl State {
@@ -43,6 +47,8 @@ impl State {
         out.extend_from_slice(&lost.last.to_le_bytes());
         out.extend_from_slice(&lost.begin_wall_ns.to_le_bytes());
         out.extend_from_slice(&lost.end_wall_ns.to_le_bytes());
+        out.extend_from_slice(&self.acked.to_le_bytes());
+        out.extend_from_slice(&self.dropped_begin_wall_ns.to_le_bytes());
         out.resize(STATE_SLOT_BYTES - 4, 0);
         seal(&mut out, 0);
         ((self.generation & 1) * STATE_SLOT_BYTES as u64, out)
@@ -70,7 +76,9 @@ impl State {
             end_wall_ns: take_i64(slot, &mut at)?,
             reason: GapReason::from_code(reason),
         };
+        let (acked, dropped_begin_wall_ns) = (take_u64(slot, &mut at)?, take_i64(slot, &mut at)?);
         let is_sound = has_lost == 1 && lost.first <= lost.last && lost.last < next;
-        Some(Self { generation, next, spool, begin_wall_ns, lost: is_sound.then_some(lost) })
+        let (lost, acked) = (is_sound.then_some(lost), acked.min(next.saturating_sub(1)));
+        Some(Self { generation, next, spool, begin_wall_ns, lost, acked, dropped_begin_wall_ns })
     }
 }

@@ -203,7 +203,15 @@ fn numbers_that_do_not_ascend_are_damage() {
 #[test]
 fn a_state_torn_at_any_byte_leaves_the_one_before() {
     let lost = Gap { first: 3, last: 8, begin_wall_ns: -1, end_wall_ns: 9, reason: GapReason::DiskFailed };
-    let before = State { generation: 6, next: 9, spool: [3; 16], begin_wall_ns: 5, lost: Some(lost) };
+    let before = State {
+        generation: 6,
+        next: 9,
+        spool: [3; 16],
+        begin_wall_ns: 5,
+        lost: Some(lost),
+        acked: 4,
+        dropped_begin_wall_ns: 2,
+    };
     let after = State { generation: 7, next: 12, lost: None, ..before };
     let mut file = vec![0; STATE_BYTES];
     let put = |file: &mut [u8], state: &State, bytes: usize| {

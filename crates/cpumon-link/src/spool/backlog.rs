@@ -1,0 +1,399 @@
+//! A spool that a stream empties: [`Backlog`] of [`Spool`]. In: what a receiver has acknowledged. Out: records from any number
+//! on, with every hole, and segments deleted when nobody needs them any more. Why nothing is written while a receiver keeps
+//! up: what it has need not wear out a flash.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use cpumon_wire::Datagrams;
+use cpumon_wire::spool::{
+    Entry, Gap, GapReason, Origin, RECORD_HEADER_BYTES, Records, SegmentHeader, State, Step, push_gap,
+};
+use cpumon_wire::stream::MAX_MESSAGE_BYTES;
+
+use super::error::SpoolError;
+use super::options::SpoolOptions;
+use super::segment::Segment;
+use super::write::Spool;
+use crate::backlog::{Backlog, NumberedRecord};
+
+/// Longest payload that fits a message of the stream, bytes.
+pub(super) const MAX_SENT_BYTES: usize = MAX_MESSAGE_BYTES - RECORD_HEADER_BYTES - 64;
+/// Bytes that are read from a segment at once, unless a record is longer.
+const PIECE_BYTES: u64 = 64 << 10;
+/// Places where reading goes on: a stream reads in two at a time.
+const MAX_PLACES: usize = 4;
+
+/// What a receiver has, and where reading is.
+#[derive(Debug, Default)]
+pub(super) struct Emptied {
+    /// A stream empties this spool.
+    pub(super) is_on: bool,
+    /// Every snapshot up to this number is on a receiver's disk.
+    pub(super) acked: u64,
+    /// The same, as the state file says.
+    noted: u64,
+    /// Begin of the hole before the oldest segment; 0: there is none, or it begins with the spool.
+    pub(super) dropped_begin_wall_ns: i64,
+    /// What is not written yet: number, and when it was accepted.
+    waits: VecDeque<(u64, Instant)>,
+    places: VecDeque<Place>,
+}
+
+impl Emptied {
+    /// As the state remembers.
+    pub(super) fn of(state: Option<&State>) -> Self {
+        let (acked, begin) = state.map_or((0, 0), |state| (state.acked, state.dropped_begin_wall_ns));
+        Self { acked, noted: acked, dropped_begin_wall_ns: begin, ..Self::default() }
+    }
+
+    pub(super) fn accepted(&mut self, number: u64) {
+        if self.is_on {
+            self.waits.push_back((number, Instant::now()));
+        }
+    }
+
+    pub(super) fn written(&mut self) {
+        self.waits.clear();
+    }
+
+    pub(super) fn waits_since(&self) -> Option<Instant> {
+        self.waits.front().map(|wait| wait.1)
+    }
+}
+
+/// Where reading goes on.
+#[derive(Copy, Clone, Debug, Default)]
+struct Place {
+    /// Number of the next record to give out.
+    cursor: u64,
+    /// The segment's first number.
+    segment: u64,
+    offset: u64,
+    /// When the last snapshot before it was made; 0: not known.
+    wall_ns: i64,
+    /// Something before it could not be read: only a full snapshot can follow.
+    is_broken: bool,
+}
+
+/// How reading a piece ended.
+enum End {
+    /// Enough was read.
+    Enough,
+    /// At the end of the segment.
+    Segment,
+}
+
+impl Spool {
+    /// Opens the spool of a directory for a stream that empties it.
+    ///
+    /// # Errors
+    /// As [`Spool::open`]; or it holds snapshots of another machine.
+    pub fn open_backlog(options: &SpoolOptions, origin: Origin) -> Result<Self, SpoolError> {
+        let mut spool = Self::open(options, origin)?;
+        if spool.hosts.iter().any(|host| *host != origin.host.0) {
+            return Err(SpoolError::Foreign { path: options.dir.clone() });
+        }
+        spool.emptied.is_on = true;
+        Ok(spool)
+    }
+
+    /// The oldest segment is about to be dropped: from where on snapshots are missing must be known after a restart too.
+    pub(super) fn note_drop(&mut self) {
+        let Some(oldest) = self.segments.front().filter(|_| self.emptied.acked > 0) else { return };
+        let behind = self.segments.get(1).map_or(self.next, |segment| segment.first);
+        let is_loss = behind > self.emptied.acked + 1;
+        let is_news = is_loss && self.emptied.dropped_begin_wall_ns == 0;
+        if is_news {
+            let last = last_wall_ns(oldest, self.emptied.acked);
+            self.emptied.dropped_begin_wall_ns = last.unwrap_or(oldest.begin_wall_ns);
+        }
+        if is_news || self.emptied.noted != self.emptied.acked {
+            self.note_acked();
+        }
+    }
+
+    /// Before segments are written or deleted: otherwise what was acknowledged would look dropped after a restart.
+    pub(super) fn note_acked(&mut self) -> bool {
+        if let Err(error) = self.remember(true) {
+            self.trouble(&error, "note what a receiver has");
+            return false;
+        }
+        self.emptied.noted = self.emptied.acked;
+        true
+    }
+
+    /// The state file does not say yet what a receiver has.
+    pub(super) fn has_news(&self) -> bool {
+        self.emptied.is_on && self.emptied.noted != self.emptied.acked
+    }
+
+    /// Deletes the segments behind whose end a receiver has a full snapshot.
+    fn forget_acked(&mut self) {
+        while self.segments.get(1).is_some_and(|second| second.first <= self.emptied.acked) {
+            let is_written = self.segments.front().is_some_and(|oldest| oldest.written > 0);
+            if is_written && self.has_news() && !self.note_acked() {
+                break;
+            }
+            let Some(oldest) = self.segments.front_mut() else { break };
+            if let Err(error) = oldest.remove() {
+                self.trouble(&error, "remove what a receiver has");
+                break;
+            }
+            self.segments.pop_front();
+        }
+        let oldest = self.segments.front().map_or(self.next, |segment| segment.first);
+        if oldest <= self.emptied.acked + 1 {
+            self.emptied.dropped_begin_wall_ns = 0;
+        }
+        self.count();
+    }
+
+    /// Snapshots that were dropped, or could not be kept, and that no receiver was told of.
+    fn missing(&self) -> u64 {
+        let Some(oldest) = self.segments.front() else { return self.next - 1 - self.emptied.acked };
+        let dropped = oldest.first.saturating_sub(self.emptied.acked + 1);
+        dropped + self.lost.map_or(0, |lost| lost.count())
+    }
+
+    /// Where reading begins in a segment, for a record of this number.
+    fn place_in(&mut self, at: usize, cursor: u64) -> Option<Place> {
+        let segment = self.segments.get(at)?;
+        let (first, begin) = (segment.first, Place { cursor, segment: segment.first, ..Place::default() });
+        let known = self.emptied.places.iter().position(|one| one.cursor == cursor && one.segment == first);
+        if let Some(known) = known.and_then(|known| self.emptied.places.remove(known)) {
+            return Some(known);
+        }
+        if let Some((_, offset)) = segment.fulls.iter().rev().find(|full| full.0 <= cursor) {
+            return Some(Place { offset: *offset, ..begin });
+        }
+        let header = segment.read_at(0, u64::from(u16::MAX)).ok();
+        let header = header.and_then(|(bytes, _)| SegmentHeader::decode(&bytes));
+        Some(match header {
+            Some((_, offset)) => Place { offset: offset as u64, ..begin },
+            None => Place { offset: segment.bytes(), is_broken: true, ..begin },
+        })
+    }
+
+    /// The hole before the oldest segment, from a number on.
+    fn hole_before(&self, cursor: u64) -> Option<Gap> {
+        let oldest = self.segments.front().filter(|oldest| cursor < oldest.first)?;
+        let (first, last) = (cursor.max(self.emptied.acked + 1), oldest.first - 1);
+        let begin_wall_ns = match self.emptied.dropped_begin_wall_ns {
+            0 => self.begin_wall_ns,
+            begin => begin,
+        };
+        let gap =
+            Gap { first, last, begin_wall_ns, end_wall_ns: oldest.begin_wall_ns, reason: GapReason::Dropped };
+        (first <= last).then_some(gap)
+    }
+
+    /// Reads from a place on to the end of its segment, or until there is enough.
+    fn read_segment(&mut self, at: usize, place: &mut Place, out: &mut Out<'_>) -> End {
+        let mut most = PIECE_BYTES;
+        loop {
+            let Some(segment) = self.segments.get(at) else { return End::Segment };
+            let Ok((piece, has_more)) = segment.read_at(place.offset, most) else {
+                // The disk does not give it back: it is as lost as if it were damaged.
+                place.is_broken = true;
+                return End::Segment;
+            };
+            let read = read_piece(&piece, place, self.emptied.acked, out);
+            place.offset += read as u64;
+            if out.is_full() {
+                return End::Enough;
+            }
+            if !has_more {
+                place.is_broken |= read < piece.len();
+                return End::Segment;
+            }
+            most = if read == 0 { most.saturating_mul(2) } else { PIECE_BYTES };
+            if most > 2 * MAX_MESSAGE_BYTES as u64 {
+                place.is_broken = true;
+                return End::Segment;
+            }
+        }
+    }
+
+    fn read_on(&mut self, cursor: &mut u64, out: &mut Out<'_>) {
+        if let Some(gap) = self.hole_before(*cursor) {
+            out.gap(&gap);
+        }
+        *cursor = (*cursor).max(self.segments.front().map_or(*cursor, |oldest| oldest.first));
+        loop {
+            let at = self.segments.partition_point(|segment| segment.first <= *cursor);
+            let Some(at) = at.checked_sub(1) else { return };
+            let Some(mut place) = self.place_in(at, *cursor) else { return };
+            let end = self.read_segment(at, &mut place, out);
+            *cursor = place.cursor;
+            let behind = self.segments.get(at + 1).map(|next| (next.first, next.begin_wall_ns));
+            match (end, behind) {
+                (End::Segment, Some((first, wall_ns))) => {
+                    out.hole(&place, first, wall_ns, self.emptied.acked);
+                    *cursor = first.max(*cursor);
+                }
+                (_, behind) => {
+                    if place.is_broken && behind.is_none() {
+                        // The next snapshot begins a segment: with it reading goes on.
+                        self.is_open = false;
+                    }
+                    if self.emptied.places.len() >= MAX_PLACES {
+                        self.emptied.places.pop_front();
+                    }
+                    self.emptied.places.push_back(place);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Where records are put.
+struct Out<'a> {
+    records: &'a mut Vec<NumberedRecord>,
+    bytes: usize,
+    most: usize,
+}
+
+impl Out<'_> {
+    fn is_full(&self) -> bool {
+        self.bytes >= self.most
+    }
+
+    fn push(&mut self, number: u64, record: Vec<u8>) {
+        self.bytes += record.len();
+        self.records.push((number, record));
+    }
+
+    fn gap(&mut self, gap: &Gap) {
+        let mut record = Vec::new();
+        push_gap(&mut record, gap);
+        self.push(gap.last, record);
+    }
+
+    /// The numbers from a place up to `behind` cannot be read.
+    fn hole(&mut self, place: &Place, behind: u64, wall_ns: i64, acked: u64) {
+        let (first, last) = (place.cursor.max(acked + 1), behind.saturating_sub(1));
+        if first <= last {
+            let begin_wall_ns = if place.wall_ns == 0 { wall_ns } else { place.wall_ns };
+            self.gap(&Gap { first, last, begin_wall_ns, end_wall_ns: wall_ns, reason: GapReason::Damaged });
+        }
+    }
+}
+
+/// Gives out the records of a piece that are due; how many bytes were read.
+fn read_piece(piece: &[u8], place: &mut Place, acked: u64, out: &mut Out<'_>) -> usize {
+    let mut records = Records::within(piece);
+    loop {
+        let begin = records.offset();
+        if out.is_full() {
+            return begin;
+        }
+        let step = records.step();
+        let bytes = piece.get(begin..records.offset()).unwrap_or_default();
+        match step {
+            Step::Entry(Entry::Snapshot(snapshot)) if snapshot.number < place.cursor => {
+                place.wall_ns = snapshot.wall_ns;
+            }
+            Step::Entry(Entry::Snapshot(snapshot)) => {
+                place.is_broken |= snapshot.number > place.cursor;
+                if place.is_broken && !snapshot.is_full {
+                    continue;
+                }
+                out.hole(place, snapshot.number, snapshot.wall_ns, acked);
+                out.push(snapshot.number, bytes.to_vec());
+                (place.cursor, place.wall_ns) = (snapshot.number + 1, snapshot.wall_ns);
+                place.is_broken = false;
+            }
+            Step::Entry(Entry::Gap(gap)) if gap.last >= place.cursor => {
+                out.hole(place, gap.first, gap.begin_wall_ns, acked);
+                out.push(gap.last, bytes.to_vec());
+                (place.cursor, place.wall_ns) = (gap.last + 1, gap.end_wall_ns);
+                place.is_broken = true;
+            }
+            Step::Entry(_) => {}
+            Step::Damaged(_) => place.is_broken = true,
+            Step::End { .. } => return begin,
+        }
+    }
+}
+
+/// When the last snapshot of a segment up to a number was made.
+fn last_wall_ns(segment: &Segment, number: u64) -> Option<i64> {
+    let (bytes, _) = segment.read_at(0, segment.bytes()).ok()?;
+    let mut records = Records::new(&bytes).ok()?;
+    let mut last = None;
+    loop {
+        match records.step() {
+            Step::Entry(Entry::Snapshot(snapshot)) if snapshot.number <= number => {
+                last = Some(snapshot.wall_ns);
+            }
+            Step::End { .. } => return last,
+            _ => {}
+        }
+    }
+}
+
+impl Backlog for Spool {
+    fn id(&self) -> [u8; 16] {
+        self.id
+    }
+
+    fn next(&self) -> u64 {
+        self.next
+    }
+
+    fn acked(&self) -> u64 {
+        self.emptied.acked
+    }
+
+    fn wants_full(&self) -> bool {
+        Self::wants_full(self)
+    }
+
+    fn append(&mut self, is_full: bool, wall_ns: i64, frames: &Datagrams) -> u64 {
+        let number = self.next;
+        // What is lost is counted there.
+        let _ = Self::append(self, wall_ns, is_full, frames.as_slice());
+        number
+    }
+
+    fn start(&self) -> u64 {
+        let acked = self.emptied.acked;
+        let full = |segment: &Segment| {
+            let known = segment.fulls.iter().rev().find(|full| full.0 <= acked).map(|full| full.0);
+            known.or((segment.first <= acked).then_some(segment.first))
+        };
+        let oldest = self.segments.front().map_or(self.next, |segment| segment.first);
+        self.segments.iter().rev().find_map(full).unwrap_or_else(|| oldest.min(acked + 1))
+    }
+
+    fn read(&mut self, cursor: &mut u64, max_bytes: usize, out: &mut Vec<NumberedRecord>) {
+        self.read_on(cursor, &mut Out { records: out, bytes: 0, most: max_bytes });
+    }
+
+    fn ack(&mut self, number: u64) {
+        let number = number.min(self.next.saturating_sub(1));
+        if number <= self.emptied.acked {
+            return;
+        }
+        self.emptied.acked = number;
+        while self.emptied.waits.front().is_some_and(|wait| wait.0 <= number) {
+            self.emptied.waits.pop_front();
+        }
+        self.forget_acked();
+    }
+
+    fn waiting(&self) -> (u64, u64) {
+        let open = (self.next - 1).saturating_sub(self.emptied.acked);
+        (open.saturating_sub(self.missing()), self.status.bytes)
+    }
+
+    fn lost(&self) -> u64 {
+        self.status.lost + self.status.dropped
+    }
+
+    fn written_bytes(&self) -> u64 {
+        self.status.written_bytes
+    }
+}

@@ -1,0 +1,317 @@
+//! A spool that a stream empties: what a receiver has is deleted, the rest is sent, whatever happens in between.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+use std::time::Duration;
+
+use cpumon_link::Backlog;
+use cpumon_link::spool::{Spool, SpoolError, SyncPolicy};
+use cpumon_model::HostId;
+use cpumon_wire::Datagrams;
+use cpumon_wire::spool::{Entry, GapReason, Origin, decode_record};
+
+use crate::spool::{ORIGIN, held, options};
+
+const HOUR: SyncPolicy = SyncPolicy::Every(Duration::from_hours(1));
+
+fn open(dir: &Path, max_bytes: u64, sync: SyncPolicy) -> Spool {
+    Spool::open_backlog(&options(dir, max_bytes, sync), ORIGIN).unwrap()
+}
+
+/// Appends a snapshot whose moment is its number; a full one is four times as long.
+fn append(spool: &mut Spool, bytes: usize, wants_full: bool) -> (u64, bool) {
+    let is_full = wants_full || Backlog::wants_full(spool);
+    let wall_ns = i64::try_from(Backlog::next(spool)).unwrap() * 10;
+    let frames = Datagrams::from(vec![vec![7; if is_full { 4 * bytes } else { bytes }]]);
+    (Backlog::append(spool, is_full, wall_ns, &frames), is_full)
+}
+
+fn append_many(spool: &mut Spool, count: u64, bytes: usize) {
+    for _ in 0..count {
+        append(spool, bytes, false);
+    }
+}
+
+/// Everything from the start on, in words.
+fn all(spool: &mut Spool) -> Vec<String> {
+    let (mut cursor, mut words) = (spool.start(), Vec::new());
+    loop {
+        let mut out = Vec::new();
+        spool.read(&mut cursor, 5_000, &mut out);
+        if out.is_empty() {
+            return words;
+        }
+        for (number, record) in out {
+            words.push(match decode_record(&record) {
+                Some(Entry::Snapshot(snapshot)) => {
+                    assert_eq!(snapshot.number, number);
+                    format!("{number}{}", if snapshot.is_full { "F" } else { "" })
+                }
+                Some(Entry::Gap(gap)) => {
+                    format!("gap {}-{} {}..{}", gap.first, gap.last, gap.begin_wall_ns, gap.end_wall_ns)
+                }
+                other => panic!("{other:?}"),
+            });
+        }
+    }
+}
+
+/// The directory as a kill -9 at this moment leaves it.
+fn killed(dir: &Path) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
+    }
+    copy
+}
+
+#[test]
+fn what_a_receiver_has_is_neither_written_nor_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut spool = open(dir.path(), 8 << 20, HOUR);
+    for _ in 0..3000 {
+        let (number, _) = append(&mut spool, 1000, false);
+        spool.ack(number);
+    }
+    let status = spool.status().clone();
+    assert_eq!((status.written_bytes, spool.waiting().0, spool.lost()), (0, 0, 0));
+    assert!(status.bytes < 2 << 20, "{status:?}");
+    assert_eq!(all(&mut spool).last().unwrap(), "3000");
+    drop(spool);
+    assert_eq!(open(dir.path(), 8 << 20, HOUR).waiting().0, 0, "known after the end too");
+}
+
+#[test]
+fn after_a_kill_the_rest_is_sent_and_nothing_is_reported_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut spool = open(dir.path(), 64 << 20, SyncPolicy::Always);
+    append_many(&mut spool, 2000, 1000);
+    spool.ack(1500);
+    append_many(&mut spool, 10, 1000);
+    assert_eq!(spool.status().dropped, 0);
+    let copy = killed(dir.path());
+    let before = held(copy.path());
+    assert!(before.gaps.is_empty(), "an import of it sees no hole either: {:?}", before.gaps);
+    let mut spool = open(copy.path(), 64 << 20, SyncPolicy::Always);
+    let read = all(&mut spool);
+    assert!(read[0].ends_with('F') && !read.iter().any(|word| word.starts_with("gap")), "{:?}", &read[..3]);
+    let first: u64 = read[0].trim_end_matches('F').parse().unwrap();
+    assert!(first <= 1500, "there is a base for 1501: {first}");
+    assert_eq!((read.last().unwrap().as_str(), Backlog::next(&spool)), ("2010", 2011));
+    assert_eq!(append(&mut spool, 10, false), (2011, true), "a new run begins with a full one");
+}
+
+#[test]
+fn reading_begins_at_the_newest_full_snapshot_that_is_acknowledged() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut spool = open(dir.path(), 8 << 20, HOUR);
+    append_many(&mut spool, 20, 100);
+    append(&mut spool, 100, true);
+    append_many(&mut spool, 5, 100);
+    spool.ack(20);
+    assert_eq!(spool.start(), 1);
+    spool.ack(23);
+    assert_eq!(all(&mut spool), ["21F", "22", "23", "24", "25", "26"]);
+}
+
+#[test]
+fn what_was_dropped_unsent_is_one_hole_that_survives_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut spool = open(dir.path(), 256 << 10, SyncPolicy::Always);
+    append_many(&mut spool, 40, 1000);
+    spool.ack(30);
+    append_many(&mut spool, 500, 1000);
+    let read = all(&mut spool);
+    let (gap, rest) = read.split_first().unwrap();
+    assert!(gap.starts_with("gap 31-") && gap.contains(" 300.."), "the hole begins where 30 was made: {gap}");
+    assert!(rest[0].ends_with('F') && rest.last().unwrap() == "540", "{:?}", &rest[..2]);
+    let missing = 540 - rest.len() as u64 - 30;
+    assert_eq!((spool.lost(), spool.waiting().0), (missing, rest.len() as u64));
+    let copy = killed(dir.path());
+    let mut spool = open(copy.path(), 256 << 10, SyncPolicy::Always);
+    assert_eq!(&all(&mut spool)[0], gap, "the same hole, so that it is stored once");
+    spool.ack(540);
+    append_many(&mut spool, 2, 1000);
+    assert!(all(&mut spool).last().unwrap().starts_with("542"));
+}
+
+#[test]
+fn a_bit_that_flips_costs_a_counted_hole_up_to_the_next_full_snapshot() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut spool = open(dir.path(), 8 << 20, SyncPolicy::Always);
+    append_many(&mut spool, 5, 100);
+    append(&mut spool, 100, true);
+    append_many(&mut spool, 5, 100);
+    let mut paths = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
+    let path = paths.find(|path| path.extension().is_some_and(|ending| ending == "segment")).unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    // In the payload of number 2: the header, the full one of 400, its head and length, and a little.
+    bytes[88 + 32 + 404 + 32 + 50] ^= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    let read = all(&mut spool);
+    assert_eq!(&read[..3], ["1F", "gap 2-5 10..60", "6F"]);
+    assert_eq!(read.len(), 2 + 6);
+    // Damage behind which nothing full follows: the next snapshot has to be full.
+    bytes[88 + 32 + 404 + 4 * (32 + 104) + 32 + 404 + 32 + 50] ^= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    assert_eq!(all(&mut spool).last().unwrap(), "6F");
+    assert_eq!(append(&mut spool, 100, false), (12, true));
+    assert_eq!(&all(&mut spool)[3..], ["gap 7-11 60..120", "12F"]);
+}
+
+#[test]
+fn snapshots_of_another_machine_are_not_sent_in_this_ones_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut spool = open(dir.path(), 8 << 20, HOUR);
+    append_many(&mut spool, 5, 100);
+    drop(spool);
+    let other = Origin { host: HostId([9; 16]), ..ORIGIN };
+    let refused = Spool::open_backlog(&options(dir.path(), 8 << 20, HOUR), other);
+    assert!(matches!(refused, Err(SpoolError::Foreign { .. })), "{refused:?}");
+}
+
+#[test]
+fn a_snapshot_that_no_message_can_carry_is_a_hole() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut spool = open(dir.path(), 256 << 20, HOUR);
+    append_many(&mut spool, 2, 100);
+    append(&mut spool, 5 << 20, true);
+    append_many(&mut spool, 2, 100);
+    assert_eq!(all(&mut spool), ["1F", "2", "gap 3-3 20..40", "4F", "5"]);
+    assert_eq!((spool.lost(), spool.waiting().0), (1, 5));
+}
+
+/// Small, seeded (xorshift64*).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % sides
+    }
+}
+
+/// What a receiver has: intervals by the number of the snapshot that ends them, and holes by where they begin.
+#[derive(Default)]
+struct Desk {
+    stored: BTreeSet<u64>,
+    holes: HashMap<(i64, GapReason), (u64, u64)>,
+    /// Snapshots that end no interval: the first of each run.
+    no_interval: BTreeSet<u64>,
+}
+
+impl Desk {
+    /// A connection: reads for a while, commits some of it, and perhaps says so.
+    fn connect(&mut self, spool: &mut Spool, dice: &mut Dice, to_the_end: bool) {
+        let (mut cursor, mut has_base, mut leads_with_hole) = (spool.start(), false, false);
+        let rounds = if to_the_end { u64::MAX } else { dice.roll(8) };
+        let (mut last, mut acked) = (0, 0);
+        for _ in 0..rounds {
+            let mut out = Vec::new();
+            spool.read(&mut cursor, usize::try_from(1 + dice.roll(60_000)).unwrap(), &mut out);
+            if out.is_empty() {
+                break;
+            }
+            for (number, record) in out {
+                assert!(number > last, "numbers ascend");
+                last = number;
+                match decode_record(&record).unwrap() {
+                    Entry::Snapshot(_) if has_base => drop(self.stored.insert(number)),
+                    Entry::Snapshot(snapshot) => {
+                        assert!(snapshot.is_full);
+                        has_base = true;
+                        let is_known = self.stored.contains(&number) || self.no_interval.contains(&number);
+                        assert!(leads_with_hole || is_known, "{number} has nothing to be compared with");
+                        if leads_with_hole {
+                            self.hole((number, number), (snapshot.wall_ns, GapReason::Unknown));
+                        }
+                    }
+                    Entry::Gap(gap) => {
+                        leads_with_hole |= !has_base;
+                        self.hole((gap.first, gap.last), (gap.begin_wall_ns, gap.reason));
+                    }
+                    Entry::Unknown(_) => panic!("no such record"),
+                }
+                acked = number;
+            }
+            // An acknowledgement may come late, or never.
+            if to_the_end || dice.roll(3) > 0 {
+                spool.ack(acked);
+            }
+        }
+    }
+
+    fn hole(&mut self, (first, last): (u64, u64), key: (i64, GapReason)) {
+        let known = self.holes.entry(key).or_insert((first, last));
+        *known = (known.0.min(first), known.1.max(last));
+    }
+}
+
+/// Flips a bit in a segment that is not the last one.
+fn flip(dir: &Path, dice: &mut Dice) {
+    let paths = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let mut paths: Vec<_> = paths.filter(|path| path.to_str().unwrap().ends_with(".segment")).collect();
+    paths.sort();
+    paths.pop();
+    if paths.is_empty() {
+        return;
+    }
+    let path = &paths[usize::try_from(dice.roll(paths.len() as u64)).unwrap()];
+    let mut bytes = std::fs::read(path).unwrap();
+    let at = usize::try_from(dice.roll(bytes.len() as u64)).unwrap();
+    bytes[at] ^= 1 << dice.roll(8);
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn whatever_happens_each_snapshot_is_stored_or_in_a_counted_hole() {
+    for seed in 1..=60 {
+        let (mut dice, mut desk) = (Dice(seed), Desk::default());
+        let mut dir = tempfile::tempdir().unwrap();
+        // In every other run the spool is too small for what is not acknowledged.
+        let max_bytes = if seed % 2 == 0 { 96 << 10 } else { 16 << 20 };
+        let mut spool = open(dir.path(), max_bytes, SyncPolicy::Always);
+        let mut is_new_run = true;
+        for _ in 0..40 {
+            match dice.roll(8) {
+                0..5 => {
+                    for _ in 0..=dice.roll(60) {
+                        let bytes = usize::try_from(50 + dice.roll(600)).unwrap();
+                        let (number, _) = append(&mut spool, bytes, dice.roll(40) == 0);
+                        if std::mem::take(&mut is_new_run) {
+                            desk.no_interval.insert(number);
+                        }
+                    }
+                }
+                5 | 6 => desk.connect(&mut spool, &mut dice, false),
+                _ => {
+                    let copy = killed(dir.path());
+                    if dice.roll(2) == 0 {
+                        flip(copy.path(), &mut dice);
+                    }
+                    drop(spool);
+                    spool = open(copy.path(), max_bytes, SyncPolicy::Always);
+                    (dir, is_new_run) = (copy, true);
+                }
+            }
+        }
+        append(&mut spool, 10, true);
+        append(&mut spool, 10, false);
+        if is_new_run {
+            desk.no_interval.insert(Backlog::next(&spool) - 2);
+        }
+        desk.connect(&mut spool, &mut dice, true);
+        let is_counted = |number: u64| desk.holes.values().any(|hole| (hole.0..=hole.1).contains(&number));
+        let missing: Vec<u64> = (1..Backlog::next(&spool))
+            .filter(|number| !desk.stored.contains(number) && !desk.no_interval.contains(number))
+            .filter(|number| !is_counted(*number))
+            .collect();
+        assert!(missing.is_empty(), "seed {seed}: {missing:?} of {}", Backlog::next(&spool));
+        assert_eq!(spool.waiting().0, 0, "seed {seed}");
+        let has_dropped = desk.holes.keys().any(|hole| hole.1 == GapReason::Dropped);
+        assert!(seed % 2 == 0 || !has_dropped, "seed {seed}: there was room: {:?}", desk.holes);
+    }
+}
