@@ -61,7 +61,7 @@ impl Agent {
             .transpose()
             .context("cannot send")?;
         let stream = new_stream();
-        let streaming = |settings| Stream::open(settings, sampler.info(), stream);
+        let streaming = |secure| Stream::open(secure, sampler.info(), stream, settings.interval());
         let secure = settings.stream.as_ref().map(streaming).transpose().context("cannot stream")?;
         let log = |log| Recorder::open(log, sampler.info(), stream, settings.interval());
         let recorder = settings.log.as_ref().map(log).transpose().context("cannot log")?;
@@ -88,7 +88,8 @@ impl Agent {
     /// The capabilities that what is to come needs: a log's directory may belong to somebody else.
     #[must_use]
     pub fn rights_to_keep(&self) -> Keep {
-        Keep { files: self.recorder.is_some(), probes: self.settings.sampler.max_cpu.is_some() }
+        let has_spool = self.settings.stream.as_ref().is_some_and(|stream| stream.spool.is_some());
+        Keep { files: self.recorder.is_some() || has_spool, probes: self.settings.sampler.max_cpu.is_some() }
     }
 
     /// Who measures and why, how often, to whom: one line.
@@ -135,7 +136,7 @@ impl Agent {
         self.say(&line);
         let (unsent, failed) = (self.totals.sent.errors, self.totals.failed);
         let unlogged = self.totals.log.map_or(0, |log| log.lost + log.waiting);
-        let unacknowledged = self.totals.stream.map_or(0, |stream| stream.lost + stream.waiting);
+        let unacknowledged = self.totals.stream.map_or(0, |stream| stream.unsafe_now());
         if self.settings.count.is_some() && unsent + failed + unlogged + unacknowledged > 0 {
             return Err(DataMissing { unsent, unlogged, unacknowledged, failed }.into());
         }
@@ -215,12 +216,13 @@ impl Agent {
         self.sampler.last_interval().pass_ns
     }
 
-    /// Threads in the last step's frames because they ran, and those that were only repeated (v2); those of the log if
-    /// nothing is sent.
+    /// Threads in the last step's frames because they ran, and those that were only repeated (v2); those of the log or
+    /// the stream if no datagrams are sent.
     #[must_use]
     pub fn threads_sent(&self) -> (u64, u64) {
-        match (&self.sender, &self.recorder) {
-            (None, Some(recorder)) => recorder.threads_kept(),
+        match (&self.sender, &self.recorder, &self.stream) {
+            (None, Some(recorder), _) => recorder.threads_kept(),
+            (None, None, Some(stream)) => stream.threads_sent(),
             _ => self.encoding.threads_sent(),
         }
     }

@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use anyhow::ensure;
+use clap::{ArgGroup, Args, ValueEnum};
 use cpumon_collect::{SourceChoice, ThreadPattern, parse_interval, parse_probes};
 use cpumon_link::Target;
 use cpumon_model::Probes;
@@ -19,7 +20,7 @@ use crate::To;
 #[derive(Args, Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[allow(rustdoc::broken_intra_doc_links, reason = "the text is the help: [IPV6] is an address")]
-#[command(next_help_heading = "Where to")]
+#[command(next_help_heading = "Where to", group = ArgGroup::new("kept").args(["log", "spool"]).multiple(true))]
 pub struct AgentArgs {
     /// Send to this receiver; may be repeated. ADDR, ADDR:PORT, [IPV6]:PORT, HOST or HOST:PORT; the port is 3001 unless given.
     /// tls://ADDR:PORT is the secure stream to a receiver that this machine is enrolled with (port 3002 unless given); of
@@ -77,24 +78,29 @@ pub struct AgentArgs {
     #[arg(long, value_name = "DIR", env = "CPUMON_LOG", help_heading = "Log")]
     pub log: Option<PathBuf>,
 
-    /// Most bytes of the log, 64KiB or more; the oldest snapshots go first, and are counted
-    #[arg(long, value_name = "SIZE", env = "CPUMON_SPOOL_BYTES", default_value = "256MiB", value_parser = spool_bytes, requires = "log", help_heading = "Log")]
+    /// What no receiver of tls:// has yet waits in this directory instead of in memory: it outlives a restart, and is deleted when
+    /// a receiver has it on its disk
+    #[arg(long, value_name = "DIR", env = "CPUMON_SPOOL", help_heading = "Log")]
+    pub spool: Option<PathBuf>,
+
+    /// Most bytes of the log and of the spool, 64KiB or more; the oldest snapshots go first, and are counted
+    #[arg(long, value_name = "SIZE", env = "CPUMON_SPOOL_BYTES", default_value = "256MiB", value_parser = spool_bytes, requires = "kept", help_heading = "Log")]
     pub spool_bytes: u64,
 
-    /// When the log is written to the disk
+    /// When log and spool are written to the disk
     #[arg(
         long,
         value_name = "WHEN",
         env = "CPUMON_SPOOL_SYNC",
         value_enum,
         default_value_t,
-        requires = "log",
+        requires = "kept",
         help_heading = "Log"
     )]
     pub spool_sync: SpoolSync,
 
-    /// With --spool-sync interval: how much of the log a kill or a power cut may cost
-    #[arg(long, value_name = "TIME", env = "CPUMON_SPOOL_INTERVAL", default_value = "10s", value_parser = parse_interval, requires = "log", help_heading = "Log")]
+    /// With --spool-sync interval: how much of them a kill or a power cut may cost; what a receiver has is not written
+    #[arg(long, value_name = "TIME", env = "CPUMON_SPOOL_INTERVAL", default_value = "10s", value_parser = parse_interval, requires = "kept", help_heading = "Log")]
     pub spool_interval: Duration,
 
     /// Time between two snapshots, 100ms to 1h. Unless given: 1s; with --v1 3s, as the original
@@ -180,6 +186,23 @@ pub enum SpoolSync {
 }
 
 impl AgentArgs {
+    /// What the user asked for and cannot have.
+    ///
+    /// # Errors
+    /// Says what.
+    pub fn check(&self) -> anyhow::Result<()> {
+        let has_stream = self.to.iter().any(|to| matches!(to, To::Stream(_)));
+        ensure!(
+            has_stream || self.spool.is_none(),
+            "--spool needs a receiver that acknowledges: --to tls://ADDR:PORT; without one, --log DIR keeps a recording"
+        );
+        ensure!(
+            self.spool.is_none() || self.spool != self.log,
+            "--spool and --log need two directories: one is emptied, the other is kept"
+        );
+        Ok(())
+    }
+
     /// The level of messages that `-v` and `-q` ask for.
     #[must_use]
     pub fn log_level(&self) -> log::LevelFilter {
@@ -258,6 +281,15 @@ mod tests {
     }
 
     #[test]
+    fn a_spool_needs_somebody_who_empties_it() {
+        let check = |arguments: &str| parse(arguments).unwrap().check().map_err(|error| error.to_string());
+        assert!(check("--spool d").unwrap_err().contains("--to tls://"));
+        assert!(check("--spool d --to 10.0.0.1").is_err() && check("--to 10.0.0.1").is_ok());
+        assert!(check("--spool d --to tls://desk --spool-bytes 1MiB").is_ok());
+        assert!(check("--spool d --log d --to tls://desk").unwrap_err().contains("two directories"));
+    }
+
+    #[test]
     fn what_is_wrong_is_said() {
         for (arguments, said) in [
             ("--to 10.0.0.1:0", "the port is not a number"),
@@ -267,6 +299,7 @@ mod tests {
             ("--source ebpf", "expected auto, procfs or bpf"),
             ("--host-name \u{1b}[2J", "control characters"),
             ("--max-datagram 100", "100 is not in"),
+            ("--spool-sync always", "required"),
             ("--log d --spool-bytes 10k", "at least 64 KiB"),
             ("--log d --spool-sync never", "invalid value"),
             ("--spool-sync always", "--log"),

@@ -55,6 +55,7 @@ pub fn give_up_rights(kind: SourceKind, keep: Keep) {
 /// # Errors
 /// The source cannot run, there is nothing to send with, measuring failed again and again, or [`DataMissing`].
 pub fn run(args: &AgentArgs, stop: &AtomicBool) -> anyhow::Result<()> {
+    args.check()?;
     let mut agent = Agent::open(&Settings::from(args))?;
     log::info!("{}", agent.start_line());
     give_up_rights(agent.source_kind(), agent.rights_to_keep());

@@ -14,7 +14,7 @@ use crate::{LogSettings, Step};
 
 /// Longest frame in a log, bytes: headers are few then.
 const MAX_FRAME_BYTES: usize = 65_000;
-const DAY: Duration = Duration::from_hours(24);
+pub(crate) const DAY: Duration = Duration::from_hours(24);
 
 /// Counts of a log, cumulative since the agent started.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -146,7 +146,8 @@ impl Recorder {
     }
 }
 
-fn encoder(stream: u64) -> Encoder {
+/// For a sequence of snapshots of which none gets lost: each is told once. `stream` tells agent starts apart.
+pub(crate) fn encoder(stream: u64) -> Encoder {
     Encoder::new(EncoderOptions {
         max_datagram: MAX_FRAME_BYTES,
         full_snapshots: 1,

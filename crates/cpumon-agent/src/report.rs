@@ -74,7 +74,7 @@ fn describe(now: &Totals, then: &Totals, length: Duration) -> String {
         let _ = write!(line, "; sent {datagrams} datagrams, {kilobytes:.1} kB");
     }
     if let Some(stream) = &now.stream {
-        let _ = write!(line, "; {}", stream.line(&then.stream.unwrap_or_default()));
+        let _ = write!(line, "; {}", stream.line(&then.stream.unwrap_or_default(), length));
     }
     if let Some(log) = &now.log {
         let _ = write!(line, "; {}", log.line(&then.log.unwrap_or_default(), length));

@@ -69,17 +69,18 @@ impl From<&AgentArgs> for Settings {
             max_datagram: args.max_datagram.map(usize::from),
             refresh: args.refresh,
             count: args.count,
-            log: args.log.clone().map(|dir| LogSettings {
-                dir,
-                max_bytes: args.spool_bytes,
-                sync: match args.spool_sync {
-                    SpoolSync::Interval => SyncPolicy::Every(args.spool_interval),
-                    SpoolSync::Always => SyncPolicy::Always,
-                    SpoolSync::Exit => SyncPolicy::AtEnd,
-                },
-            }),
+            log: args.log.clone().map(|dir| kept_in(dir, args)),
         }
     }
+}
+
+fn kept_in(dir: PathBuf, args: &AgentArgs) -> LogSettings {
+    let sync = match args.spool_sync {
+        SpoolSync::Interval => SyncPolicy::Every(args.spool_interval),
+        SpoolSync::Always => SyncPolicy::Always,
+        SpoolSync::Exit => SyncPolicy::AtEnd,
+    };
+    LogSettings { dir, max_bytes: args.spool_bytes, sync }
 }
 
 impl Settings {
@@ -122,7 +123,8 @@ fn stream(args: &AgentArgs) -> Option<StreamSettings> {
         })
         .collect();
     let state = || args.state.clone().unwrap_or_else(default_state_dir);
-    (!receivers.is_empty()).then(|| StreamSettings { receivers, state: state() })
+    let spool = args.spool.clone().map(|dir| kept_in(dir, args));
+    (!receivers.is_empty()).then(|| StreamSettings { receivers, state: state(), spool })
 }
 
 #[cfg(test)]
@@ -177,6 +179,8 @@ mod tests {
         assert_eq!(stream.receivers, ["desk:3002", "10.0.0.9:4"]);
         assert_eq!(stream.state, PathBuf::from("d"));
         assert!(settings("--to desk").stream.is_none());
+        let spool = settings("--to tls://desk --spool d --spool-sync always").stream.unwrap().spool.unwrap();
+        assert_eq!((spool.dir, spool.sync), (PathBuf::from("d"), SyncPolicy::Always));
     }
 
     #[test]

@@ -6,16 +6,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
+use cpumon_link::spool::{Spool, SpoolOptions};
 use cpumon_link::tls::{DeviceIdentity, Receiver, Token, Uplink, UplinkOptions, enroll, random};
 use cpumon_link::{Backlog, RamBacklog};
 use cpumon_model::HostInfo;
 use cpumon_wire::Datagrams;
-use cpumon_wire::v2::{Encoder, EncoderOptions};
+use cpumon_wire::spool::Origin;
+use cpumon_wire::v2::Encoder;
 
-use crate::Step;
+use crate::recorder::{DAY, describe_log, encoder};
+use crate::{LogSettings, Step};
 
-/// Longest frame, bytes: headers are few then.
-const MAX_FRAME_BYTES: usize = 65_000;
 /// Memory for snapshots that wait for a receiver, bytes.
 pub(crate) const RAM_BYTES: usize = 4 << 20;
 /// How long an agent that ends waits for the last acknowledgements.
@@ -28,6 +29,8 @@ pub struct StreamSettings {
     pub receivers: Vec<String>,
     /// Where identities are kept.
     pub state: PathBuf,
+    /// Where snapshots wait; `None`: in memory.
+    pub spool: Option<LogSettings>,
 }
 
 /// Counts of a stream, cumulative since the agent started.
@@ -47,11 +50,18 @@ pub struct StreamTotals {
     pub wire_bytes: u64,
     /// Texts cut and rows left out because they fit no frame.
     pub misfits: u64,
+    /// Bytes written to the disk where they wait; `None`: they wait in memory.
+    pub written_bytes: Option<u64>,
 }
 
 impl StreamTotals {
-    /// What happened since `then`, in words.
-    pub(crate) fn line(&self, then: &Self) -> String {
+    /// Snapshots that are gone if the agent ends now.
+    pub(crate) fn unsafe_now(&self) -> u64 {
+        self.lost + if self.written_bytes.is_some() { 0 } else { self.waiting }
+    }
+
+    /// What happened since `then`, in words; bytes also as they would be in a day at this rate: flash wears out.
+    pub(crate) fn line(&self, then: &Self, length: Duration) -> String {
         let mut line = format!(
             "{} snapshots acknowledged, {:.1} kB over TLS",
             self.acked.saturating_sub(then.acked),
@@ -60,9 +70,14 @@ impl StreamTotals {
         if !self.is_connected {
             line.push_str("; NO RECEIVER");
         }
+        // Writing to a String cannot fail.
         if self.waiting > 2 {
-            // Writing to a String cannot fail.
             let _ = write!(line, "; {} wait", self.waiting);
+        }
+        if let Some(written_bytes) = self.written_bytes {
+            let written = written_bytes.saturating_sub(then.written_bytes.unwrap_or(0)) as f64;
+            let a_day = written * DAY.as_secs_f64() / length.as_secs_f64().max(1e-9);
+            let _ = write!(line, "; wrote {:.1} kB ({:.1} MB a day)", written / 1e3, a_day / 1e6);
         }
         for (count, before, what) in [
             (self.lost, then.lost, "lost, no room to wait"),
@@ -90,12 +105,20 @@ pub(crate) struct Stream {
     encoder: Encoder,
     datagrams: Datagrams,
     misfits: u64,
+    /// In the last snapshot's frames because they ran, and for another reason.
+    threads: (u64, u64),
     receivers: String,
+    spool: Option<LogSettings>,
 }
 
 impl Stream {
-    /// Reads the identities. `stream` tells agent starts apart.
-    pub(crate) fn open(settings: &StreamSettings, info: &HostInfo, stream: u64) -> anyhow::Result<Self> {
+    /// Reads the identities, opens what snapshots wait in. `stream` tells agent starts apart.
+    pub(crate) fn open(
+        settings: &StreamSettings,
+        info: &HostInfo,
+        stream: u64,
+        interval: Duration,
+    ) -> anyhow::Result<Self> {
         let receiver = |address: &String| {
             let identity = DeviceIdentity::find(&settings.state, address)?;
             Ok(Receiver { address: address.clone(), identity })
@@ -103,20 +126,31 @@ impl Stream {
         let receivers: Vec<Receiver> =
             settings.receivers.iter().map(receiver).collect::<anyhow::Result<_>>()?;
         let options = UplinkOptions { receivers, host: info.host.0, agent: info.agent.to_string() };
-        let backlog = Box::new(RamBacklog::new(random()?, RAM_BYTES));
+        let backlog: Box<dyn Backlog> = match &settings.spool {
+            Some(spool) => Box::new(open_spool(spool, info, interval)?),
+            None => Box::new(RamBacklog::new(random()?, RAM_BYTES)),
+        };
         Ok(Self {
             ready: Some(Ready { options, backlog }),
             uplink: None,
             encoder: encoder(stream),
             datagrams: Datagrams::new(),
             misfits: 0,
+            threads: (0, 0),
             receivers: settings.receivers.join(", "),
+            spool: settings.spool.clone(),
         })
     }
 
     /// To whom, in words.
     pub(crate) fn describe(&self) -> String {
-        format!("{} over TLS", self.receivers)
+        let receivers = &self.receivers;
+        match &self.spool {
+            Some(spool) => {
+                format!("{receivers} over TLS; what they do not have waits in {}", describe_log(spool))
+            }
+            None => format!("{receivers} over TLS; what they do not have waits in memory"),
+        }
     }
 
     /// From here on counters count from elsewhere, as after a start of the agent.
@@ -136,42 +170,54 @@ impl Stream {
         let is_full = self.encoder.is_next_full();
         let report = self.encoder.encode(info, step.snapshot, step.interval, &mut self.datagrams);
         self.misfits += report.texts_cut + report.rows_lost;
+        self.threads = (report.changed_threads, report.refreshed_threads);
         uplink.append(is_full, step.snapshot.end.wall_ns, &self.datagrams);
-        Ok(totals(uplink, self.misfits))
+        Ok(self.totals(uplink))
+    }
+
+    /// Threads in the last snapshot's frames because they ran, and those that were told for another reason.
+    pub(crate) fn threads_sent(&self) -> (u64, u64) {
+        self.threads
     }
 
     /// Waits a little for the last acknowledgements.
     pub(crate) fn finish(self) -> StreamTotals {
-        let Some(uplink) = self.uplink else { return StreamTotals::default() };
+        let Some(uplink) = &self.uplink else { return StreamTotals::default() };
         if uplink.status().connected_to.is_some() {
             // What is not acknowledged by then is in the counts.
             let _ = uplink.drain(LAST_WAIT);
         }
-        totals(&uplink, self.misfits)
+        self.totals(uplink)
+    }
+
+    fn totals(&self, uplink: &Uplink) -> StreamTotals {
+        let status = uplink.status();
+        StreamTotals {
+            is_connected: status.connected_to.is_some(),
+            acked: status.acked,
+            waiting: status.waiting,
+            lost: status.lost,
+            failures: status.failures,
+            wire_bytes: status.wire_bytes,
+            misfits: self.misfits,
+            written_bytes: self.spool.is_some().then_some(status.written_bytes),
+        }
     }
 }
 
-fn encoder(stream: u64) -> Encoder {
-    Encoder::new(EncoderOptions {
-        max_datagram: MAX_FRAME_BYTES,
-        full_snapshots: 1,
-        stream,
-        is_lossless: true,
-        ..EncoderOptions::default()
-    })
-}
-
-fn totals(uplink: &Uplink, misfits: u64) -> StreamTotals {
-    let status = uplink.status();
-    StreamTotals {
-        is_connected: status.connected_to.is_some(),
-        acked: status.acked,
-        waiting: status.waiting,
-        lost: status.lost,
-        failures: status.failures,
-        wire_bytes: status.wire_bytes,
-        misfits,
+fn open_spool(settings: &LogSettings, info: &HostInfo, interval: Duration) -> anyhow::Result<Spool> {
+    let options = SpoolOptions {
+        dir: settings.dir.clone(),
+        max_bytes: settings.max_bytes,
+        sync: settings.sync,
+        interval,
+    };
+    let spool = Spool::open_backlog(&options, Origin { host: info.host, boot: info.boot })?;
+    let waiting = Backlog::waiting(&spool).0;
+    if waiting > 0 {
+        log::info!("{waiting} snapshots of before wait in {}", settings.dir.display());
     }
+    Ok(spool)
 }
 
 /// Enrols this machine with a receiver. Gives what to say about it.
@@ -219,12 +265,22 @@ mod tests {
     #[test]
     fn the_line_says_what_is_wrong_and_only_that() {
         let good = StreamTotals { is_connected: true, acked: 60, wire_bytes: 12_300, ..Default::default() };
-        assert_eq!(good.line(&StreamTotals::default()), "60 snapshots acknowledged, 12.3 kB over TLS");
+        let minute = Duration::from_mins(1);
+        assert_eq!(
+            good.line(&StreamTotals::default(), minute),
+            "60 snapshots acknowledged, 12.3 kB over TLS"
+        );
         let bad = StreamTotals { is_connected: false, waiting: 9, lost: 3, failures: 2, ..good };
         assert_eq!(
-            bad.line(&good),
+            bad.line(&good, minute),
             "0 snapshots acknowledged, 0.0 kB over TLS; NO RECEIVER; 9 wait; 3 lost, no room to wait; \
              2 connections failed or broke"
         );
+        let on_disk = StreamTotals { written_bytes: Some(5_000), waiting: 7, ..good };
+        assert_eq!(
+            on_disk.line(&good, minute),
+            "0 snapshots acknowledged, 0.0 kB over TLS; 7 wait; wrote 5.0 kB (7.2 MB a day)"
+        );
+        assert_eq!((on_disk.unsafe_now(), bad.unsafe_now()), (0, 12), "what is on the disk is not missing");
     }
 }

@@ -5,7 +5,7 @@ mod lane;
 mod receipts;
 mod session;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,12 +15,15 @@ use anyhow::Context;
 use cpumon_link::tls::{Authority, Handler, Peer, ServerLimits, ServerStats, Session, StreamServer};
 use cpumon_model::{BootId, HostId, Interval, LossCounts};
 use cpumon_web::api;
+use cpumon_wire::spool::{Gap, GapReason};
 
 use super::sink::Sink;
 use session::StreamSession;
 
 /// Sources of refused connections that faces see, most first.
 const SHOWN_REFUSALS: usize = 64;
+/// Holes of a host that are remembered, so that they are counted once.
+const MAX_GAPS: usize = 64;
 
 /// What is remembered of a host over all its connections.
 #[derive(Debug, Default)]
@@ -29,9 +32,26 @@ pub(super) struct Memory {
     loss: LossCounts,
     /// The newest interval that was shown: its boot, its end on the monotonic clock.
     shown: Option<(BootId, u64)>,
+    /// The newest holes that were counted: begin, reason, snapshots. After a cut they come again.
+    gaps: VecDeque<(i64, GapReason, u64)>,
 }
 
 impl Memory {
+    /// Counts a hole that the device reports, and one that was counted before as far as it grew.
+    fn count_gap(&mut self, gap: &Gap) {
+        let key = (gap.begin_wall_ns, gap.reason);
+        if let Some(known) = self.gaps.iter_mut().find(|known| (known.0, known.1) == key) {
+            self.loss.snapshots_lost += gap.count().saturating_sub(known.2);
+            known.2 = known.2.max(gap.count());
+            return;
+        }
+        if self.gaps.len() >= MAX_GAPS {
+            self.gaps.pop_front();
+        }
+        self.gaps.push_back((key.0, key.1, gap.count()));
+        self.loss.snapshots_lost += gap.count();
+    }
+
     /// Whether an interval is newer than what was shown; if so it counts as shown from now on.
     fn shows(&mut self, interval: &Interval) -> bool {
         let is_old = |(boot, mono_ns)| boot == interval.boot && interval.end.mono_ns <= mono_ns;
@@ -137,5 +157,24 @@ pub fn leave_address(state: &Path, address: SocketAddr) {
     let path = state.join("listening");
     if let Err(error) = std::fs::write(&path, format!("{address}\n")) {
         log::warn!("cannot write {}: {error}; `cpumon token` needs --address", path.display());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hole_that_comes_again_is_counted_once_and_grows() {
+        let mut memory = Memory::default();
+        let hole = |begin_wall_ns, last| Gap { first: 1, last, begin_wall_ns, ..Gap::default() };
+        for gap in [hole(5, 10), hole(5, 10), hole(5, 8), hole(5, 11), hole(90, 2)] {
+            memory.count_gap(&gap);
+        }
+        assert_eq!(memory.loss.snapshots_lost, 11 + 2);
+        for begin in 100..300 {
+            memory.count_gap(&hole(begin, 1));
+        }
+        assert_eq!(memory.gaps.len(), MAX_GAPS);
     }
 }

@@ -77,7 +77,7 @@ impl StreamSession {
                     sink.take_stream(status, interval, is_live, unstored_since.is_none().then_some(receipt))
                 }
                 Outcome::Gap(gap) => {
-                    memory.loss.snapshots_lost += gap.count();
+                    memory.count_gap(&gap);
                     let gap = ReportedGap {
                         begin_wall_ns: gap.begin_wall_ns,
                         end_wall_ns: gap.end_wall_ns,
@@ -162,5 +162,45 @@ impl Session for StreamSession {
             return Err(Refusal { reason: ByeReason::Resume, text });
         }
         Ok(self.lanes.iter().any(Lane::is_waiting))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_web::api;
+    use cpumon_wire::spool::push_snapshot;
+
+    use super::*;
+    use crate::hub::{Hub, HubOptions};
+
+    fn session() -> StreamSession {
+        let hub = Hub::new(HubOptions::default(), Box::new(|_, _| Ok(None)), Box::new(api::Status::default));
+        let sink = Sink::new(Arc::new(hub), None, None, None);
+        let (name, agent) = ("device".to_owned(), String::new());
+        let peer = Peer { host: [1; 16], name, address: ([10, 0, 0, 1], 1).into(), agent };
+        StreamSession::new(&peer, sink, Shared::default())
+    }
+
+    #[test]
+    fn a_damaged_record_ends_the_connection_and_is_counted() {
+        let mut sound = Vec::new();
+        assert!(push_snapshot(&mut sound, 7, 1, true, &[b"no frame".as_slice()]));
+        for at in 0..sound.len() {
+            let (mut session, mut record) = (session(), sound.clone());
+            record[at] ^= 0x10;
+            session.begin(1, LaneKind::Live).unwrap();
+            assert_eq!(session.record(1, &record).unwrap_err().reason, ByeReason::Protocol);
+            assert_eq!(session.memory.lock().unwrap().loss.rejected, 1);
+        }
+        let mut session = session();
+        assert!(session.record(1, &sound).is_err(), "of no lane");
+        session.begin(1, LaneKind::Live).unwrap();
+        assert!(session.begin(1, LaneKind::Live).is_err(), "a lane begins once");
+        session.record(1, &sound).unwrap();
+        assert!(session.record(1, &sound).is_err(), "numbers ascend");
+        for lane in 2..50 {
+            session.begin(lane, LaneKind::Backfill).unwrap();
+        }
+        assert_eq!(session.lanes.len(), MAX_LANES);
     }
 }
