@@ -337,6 +337,44 @@ fn a_device_can_speak_for_itself_only_and_in_messages_of_bounded_length() {
     desk.count(|stats| read(&stats.protocol_errors), 2);
 }
 
+#[test]
+fn nothing_that_an_enrolled_device_sends_breaks_the_receiver() {
+    let (desk, device) = (Desk::start(), tempfile::tempdir().unwrap());
+    let identity = desk.enroll(&device).unwrap();
+    let mut sound = Vec::new();
+    Message::Begin { lane: 1, kind: LaneKind::Live }.push(&mut sound);
+    Message::Ping { token: 1 }.push(&mut sound);
+    Message::Renew { request: &[1; 40] }.push(&mut sound);
+    Message::Ack { lane: 1, received: 2, committed: 3 }.push(&mut sound);
+    let (mut dice, mut ended) = (7_u64, 0);
+    let mut roll = |sides: usize| {
+        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(dice >> 33).unwrap() % sides
+    };
+    for _ in 0..8 {
+        // A receiver takes ten handshakes a second of one address.
+        std::thread::sleep(Duration::from_millis(120));
+        let mut pipe = connect(&desk.address.to_string(), identity.client_config().unwrap()).unwrap();
+        Message::Hello { version: VERSION, host: HOST, spool: HOST, agent: "" }.push(&mut pipe.outbox);
+        for _ in 0..50 {
+            let mut bytes = sound.clone();
+            let at = roll(bytes.len());
+            bytes[at] ^= u8::try_from(1 + roll(255)).unwrap();
+            bytes.truncate(bytes.len() - roll(3) * roll(20));
+            pipe.outbox.extend_from_slice(&bytes);
+        }
+        // The receiver may end it at any moment.
+        ended += u32::from((0..20).any(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            pipe.pump(true).is_err()
+        }));
+    }
+    assert!(ended > 0, "some of it cannot be read");
+    let uplink = uplink(&desk.address.to_string(), desk.enroll(&device).unwrap(), ram());
+    append(&uplink, 3);
+    assert!(uplink.drain(Duration::from_secs(30)), "others are served as before");
+}
+
 /// The beginning of a TLS 1.2 client: no `supported_versions`.
 fn tls12_hello() -> Vec<u8> {
     let mut body = vec![3, 3];

@@ -3,6 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use cpumon_model::{Interval, Moment};
+use cpumon_wire::spool::{Entry, decode_record, push_snapshot};
+use cpumon_wire::stream::{LaneKind, MAX_MESSAGE_BYTES, Message};
 use cpumon_wire::v1::{self, ProcessDatagram, ThreadEntry};
 use cpumon_wire::v2::{self, Encoder, EncoderOptions};
 use cpumon_wire::{Datagrams, Demux, DemuxOptions, Reason};
@@ -212,4 +214,50 @@ fn header_faults_are_named() {
     assert_eq!(with(52, &[0, 0, 0, 0]), Err((52, Reason::BadFragment)));
     assert_eq!(with(52, &[0, 0, 0, 0x7f]), Err((52, Reason::BadFragment)));
     assert_eq!(with(52, &[8, 0, 9, 0]), Ok(9));
+}
+
+/// Messages of the secure stream, sound ones, with records of the spool in them.
+fn messages() -> Vec<Vec<u8>> {
+    let mut list = Vec::new();
+    for (number, frames) in (1..).zip(seeds().chunks(4)) {
+        let mut record = Vec::new();
+        assert!(push_snapshot(&mut record, number, 5, number == 1, frames));
+        let mut bytes = Vec::new();
+        Message::Begin { lane: 1, kind: LaneKind::Live }.push(&mut bytes);
+        Message::Record { lane: 1, record: &record }.push(&mut bytes);
+        Message::Ping { token: number }.push(&mut bytes);
+        Message::Hello { version: 1, host: [1; 16], spool: [2; 16], agent: "agent" }.push(&mut bytes);
+        Message::Enrol { secret: [3; 32], host: [4; 16], name: "name", request: &record }.push(&mut bytes);
+        list.push(bytes);
+    }
+    list
+}
+
+#[test]
+fn damaged_messages_of_the_stream_never_panic_and_sound_ones_survive() {
+    let (seeds, mut random, mut bytes) = (messages(), Random(20_261_122), Vec::new());
+    let (mut decoded, mut snapshots) = (0_u64, 0_u64);
+    for round in 0..if cfg!(debug_assertions) { 20_000 } else { 100_000 } {
+        damage(&seeds, &mut random, &mut bytes);
+        if round % 10 == 0 {
+            bytes.clone_from(&seeds[round / 10 % seeds.len()]);
+        }
+        let mut rest = bytes.as_slice();
+        while let Ok(Some(length)) = Message::length(rest, MAX_MESSAGE_BYTES) {
+            let (message, behind) = rest.split_at(length);
+            if let Ok(Some(message)) = Message::decode(message) {
+                let mut again = Vec::new();
+                message.push(&mut again);
+                assert_eq!(Message::decode(&again), Ok(Some(message)));
+                decoded += 1;
+                if let Message::Record { record, .. } = message
+                    && let Some(Entry::Snapshot(snapshot)) = decode_record(record)
+                {
+                    snapshots += u64::from(snapshot.frames().all(|frame| v2::decode(frame).is_ok()));
+                }
+            }
+            rest = behind;
+        }
+    }
+    assert!(decoded > 10_000 && snapshots > 1_000, "{decoded} messages, {snapshots} snapshots");
 }
