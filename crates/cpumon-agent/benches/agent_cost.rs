@@ -1,21 +1,27 @@
-//! What the agent costs: CPU per thread and snapshot over collect, diff, encode and send or log, with 10,000 idle and 200 active
-//! threads. In: nothing, it makes its own load, in processes of its own, for a bounded time. Out: a table (B/row: bytes
+//! What the agent costs: CPU per thread and snapshot over collect, diff, encode and send, log or stream (tls; spool: with
+//! what waits on a disk), with 10,000 idle and 200 active threads. In: nothing, it makes its own load, in processes of its own, for a bounded time. Out: a table (B/row: bytes
 //! for each thread sent; names, processes and headers included), with a plain open-read-close loop over
 //! /proc/PID/task/TID/stat beside it in the same run.
 //!
 //! `cargo bench -p cpumon-agent --bench agent_cost [-- IDLE ACTIVE SECONDS]`
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs, hint, io, thread};
 
-use cpumon_agent::{Agent, LogSettings, SamplerOptions, Settings};
+use cpumon_agent::{Agent, LogSettings, SamplerOptions, Settings, StreamSettings, enroll_here};
 use cpumon_collect::{SourceChoice, SourceOptions};
 use cpumon_link::Target;
 use cpumon_link::spool::{SpoolOptions, SyncPolicy};
+use cpumon_link::tls::{Acks, Authority, Handler, Peer, Refusal, ServerLimits, Session, StreamServer};
+use cpumon_wire::spool::{Entry, decode_record};
+use cpumon_wire::stream::LaneKind;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Processes that the load is spread over.
@@ -34,7 +40,8 @@ fn main() -> ExitCode {
         |at: usize, default: usize| words.get(at).and_then(|word| word.parse().ok()).unwrap_or(default);
     let done = match words.first().map(String::as_str) {
         Some("load") => load(number(1, 0), number(2, 0)),
-        Some(way @ ("agent" | "log")) => {
+        Some("receiver") => receive(Path::new(words.get(1).map_or("", String::as_str))),
+        Some(way @ ("agent" | "log" | "tls" | "spool")) => {
             measure_agent(way, words.get(1).map_or("auto", String::as_str), number(2, 10))
         }
         Some("plain") => measure_plain_loop(number(1, 5)),
@@ -74,11 +81,25 @@ fn compare(idle: usize, active: usize, seconds: usize) -> Outcome<()> {
     println!(
         "way              ns/thread  us/snapshot  threads  changed  repeated  B/row  pass us  RSS MB  lost"
     );
-    for arguments in
-        [["agent", "bpf"], ["agent", "procfs"], ["log", "bpf"], ["log", "procfs"], ["plain", "5"]]
-    {
+    let identity = tempfile::tempdir()?;
+    let words = ["receiver".to_owned(), identity.path().display().to_string()];
+    let mut receiver = itself(&words)?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map(Load)?;
+    let mut line = String::new();
+    BufReader::new(receiver.0.stdout.take().ok_or("no output")?).read_line(&mut line)?;
+    let places = [("BENCH_RECEIVER", line.trim()), ("BENCH_IDENTITY", words[1].as_str())];
+    for arguments in [
+        ["agent", "bpf"],
+        ["agent", "procfs"],
+        ["log", "bpf"],
+        ["log", "procfs"],
+        ["tls", "bpf"],
+        ["tls", "procfs"],
+        ["spool", "bpf"],
+        ["spool", "procfs"],
+        ["plain", "5"],
+    ] {
         let words = [arguments[0].to_owned(), arguments[1].to_owned(), seconds.to_string()];
-        if !itself(&words)?.status()?.success() {
+        if !itself(&words)?.envs(places).status()?.success() {
             println!("{:<16} not possible here", arguments.join(" "));
         }
     }
@@ -119,20 +140,87 @@ fn load(idle: usize, active: usize) -> Outcome<()> {
     std::process::exit(0);
 }
 
+/// A receiver that has everything on its disk at once: what is measured is the agent.
+fn receive(identity: &Path) -> Outcome<()> {
+    let authority = Arc::new(Authority::open(identity)?);
+    let server =
+        StreamServer::bind(([127, 0, 0, 1], 0).into(), authority, Arc::new(Taker), ServerLimits::default())?;
+    println!("{}", server.local_addr());
+    io::stdout().flush()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let ended = Arc::clone(&stop);
+    thread::spawn(move || {
+        // It ends with whoever started it.
+        let _ = io::stdin().read_to_end(&mut Vec::new());
+        ended.store(true, Ordering::Relaxed);
+    });
+    Ok(server.run(&stop)?)
+}
+
+struct Taker;
+
+impl Handler for Taker {
+    fn open(&self, _: &Peer) -> Box<dyn Session> {
+        Box::new(Taken::default())
+    }
+}
+
+/// The last number of each lane, and what was acknowledged of it.
+#[derive(Default)]
+struct Taken(BTreeMap<u32, (u64, u64)>);
+
+impl Session for Taken {
+    fn begin(&mut self, lane: u32, _: LaneKind) -> Result<(), Refusal> {
+        self.0.insert(lane, (0, 0));
+        Ok(())
+    }
+
+    fn record(&mut self, lane: u32, record: &[u8]) -> Result<(), Refusal> {
+        if let (Some(Entry::Snapshot(snapshot)), Some(last)) = (decode_record(record), self.0.get_mut(&lane))
+        {
+            last.0 = snapshot.number;
+        }
+        Ok(())
+    }
+
+    fn work(&mut self, acks: &mut Acks<'_>) -> Result<bool, Refusal> {
+        for (lane, (last, said)) in self.0.iter_mut().filter(|lane| lane.1.0 > lane.1.1) {
+            acks.ack(*lane, *last, *last);
+            *said = *last;
+        }
+        Ok(false)
+    }
+}
+
+/// Enrols with the receiver of this comparison.
+fn stream(way: &str, dir: &Path) -> Outcome<StreamSettings> {
+    let (address, state) = (env::var("BENCH_RECEIVER")?, dir.join("keys"));
+    let token =
+        Authority::open(Path::new(&env::var("BENCH_IDENTITY")?))?.make_token(Duration::from_mins(1))?;
+    enroll_here(&address, &token, &state, None)?;
+    let spool = (way == "spool").then(|| log_settings(dir.join("spool")));
+    Ok(StreamSettings { receivers: vec![address], state, spool })
+}
+
+fn log_settings(dir: PathBuf) -> LogSettings {
+    LogSettings {
+        dir,
+        max_bytes: SpoolOptions::DEFAULT_BYTES,
+        sync: SyncPolicy::Every(SpoolOptions::DEFAULT_EVERY),
+    }
+}
+
 fn cpu_time() -> Duration {
     let now = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-/// `way`: agent (datagrams) or log (a log on the disk, as the agent keeps it unless told otherwise).
+/// `way`: agent (datagrams), log (a log on the disk, as the agent keeps it unless told otherwise), tls (the secure stream), or
+/// spool (the same, and what waits lies on the disk).
 fn measure_agent(way: &str, source: &str, seconds: usize) -> Outcome<()> {
     let dir = tempfile::tempdir()?;
-    let log = LogSettings {
-        dir: dir.path().join("log"),
-        max_bytes: SpoolOptions::DEFAULT_BYTES,
-        sync: SyncPolicy::Every(SpoolOptions::DEFAULT_EVERY),
-    };
-    let is_logged = way == "log";
+    let secure = matches!(way, "tls" | "spool").then(|| stream(way, dir.path())).transpose()?;
+    let log = (way == "log").then(|| log_settings(dir.path().join("log")));
     let sink = UdpSocket::bind("127.0.0.1:0")?;
     let options = SourceOptions {
         choice: source.parse::<SourceChoice>()?,
@@ -141,21 +229,26 @@ fn measure_agent(way: &str, source: &str, seconds: usize) -> Outcome<()> {
     };
     let settings = Settings {
         sampler: SamplerOptions { source: options, hostname: None, max_cpu: None },
-        to: if is_logged { Vec::new() } else { vec![Target::Unicast(sink.local_addr()?)] },
+        to: if way == "agent" { vec![Target::Unicast(sink.local_addr()?)] } else { Vec::new() },
         v1: false,
         pace: None,
         max_datagram: None,
         refresh: None,
         count: None,
-        stream: None,
-        log: is_logged.then_some(log),
+        stream: secure,
+        log,
     };
     let mut agent = Agent::open(&settings)?;
     let stop = AtomicBool::new(false);
     for _ in 0..WARM_UP {
         agent.step(&stop)?;
     }
-    let bytes = |agent: &Agent| agent.totals().sent.bytes + agent.totals().log.map_or(0, |log| log.bytes);
+    let bytes = |agent: &Agent| {
+        let totals = agent.totals();
+        totals.sent.bytes
+            + totals.log.map_or(0, |log| log.bytes)
+            + totals.stream.map_or(0, |stream| stream.wire_bytes)
+    };
     let (before, bytes_before) = (cpu_time(), bytes(&agent));
     let (mut threads, mut changed, mut repeated, mut pass_us) = (0_u64, 0_u64, 0_u64, 0.0);
     for _ in 0..seconds {
@@ -179,6 +272,7 @@ fn measure_agent(way: &str, source: &str, seconds: usize) -> Outcome<()> {
         totals.health.own_rss_bytes as f64 / 1e6,
         totals.sent.errors
             + totals.log.map_or(0, |log| log.lost)
+            + totals.stream.map_or(0, |stream| stream.lost + stream.failures)
             + totals.health.exits_lost
             + totals.health.intervals_skipped,
     );
