@@ -271,10 +271,12 @@ impl Out<'_> {
         self.push(gap.last, record);
     }
 
-    /// The numbers from a place up to `behind` cannot be read.
+    /// The numbers from a place up to `behind` cannot be read. If a receiver has them all, the one before `behind` is told all the
+    /// same: the interval that ends with `behind` has nothing to be compared with, and must not be missed in silence.
     fn hole(&mut self, place: &Place, behind: u64, wall_ns: i64, acked: u64) {
-        let (first, last) = (place.cursor.max(acked + 1), behind.saturating_sub(1));
-        if first <= last {
+        let last = behind.saturating_sub(1);
+        let first = place.cursor.max(acked + 1).min(last);
+        if place.cursor <= last && behind > acked {
             let begin_wall_ns = if place.wall_ns == 0 { wall_ns } else { place.wall_ns };
             self.gap(&Gap { first, last, begin_wall_ns, end_wall_ns: wall_ns, reason: GapReason::Damaged });
         }

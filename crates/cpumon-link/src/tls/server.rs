@@ -226,7 +226,8 @@ enum End {
 impl From<TlsError> for End {
     fn from(error: TlsError) -> Self {
         match error {
-            TlsError::Message(_) | TlsError::Protocol(_) => {
+            // A request for a certificate that cannot be read is one of the last kind.
+            TlsError::Message(_) | TlsError::Protocol(_) | TlsError::Crypto { .. } => {
                 Self::Bye(Refusal { reason: ByeReason::Protocol, text: error.to_string() })
             }
             _ => Self::Gone,

@@ -346,7 +346,7 @@ fn nothing_that_an_enrolled_device_sends_breaks_the_receiver() {
     Message::Ping { token: 1 }.push(&mut sound);
     Message::Renew { request: &[1; 40] }.push(&mut sound);
     Message::Ack { lane: 1, received: 2, committed: 3 }.push(&mut sound);
-    let (mut dice, mut ended) = (7_u64, 0);
+    let mut dice = 7_u64;
     let mut roll = |sides: usize| {
         dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(dice >> 33).unwrap() % sides
@@ -364,12 +364,10 @@ fn nothing_that_an_enrolled_device_sends_breaks_the_receiver() {
             pipe.outbox.extend_from_slice(&bytes);
         }
         // The receiver may end it at any moment.
-        ended += u32::from((0..20).any(|_| {
-            std::thread::sleep(Duration::from_millis(5));
-            pipe.pump(true).is_err()
-        }));
+        let _ = pipe.pump(true);
+        std::thread::sleep(Duration::from_millis(50));
     }
-    assert!(ended > 0, "some of it cannot be read");
+    desk.count(|stats| read(&stats.protocol_errors), 1);
     let uplink = uplink(&desk.address.to_string(), desk.enroll(&device).unwrap(), ram());
     append(&uplink, 3);
     assert!(uplink.drain(Duration::from_secs(30)), "others are served as before");

@@ -55,12 +55,11 @@ pub struct Lane {
 impl Lane {
     /// Nothing known yet.
     pub fn new(id: u32, kind: LaneKind) -> Self {
-        let options = DemuxOptions { accept_v1: false, max_hosts: 1, ..DemuxOptions::default() };
         Self {
             id,
             kind,
             waiting: VecDeque::new(),
-            demux: Demux::new(options),
+            demux: demux(),
             last: 0,
             leading: None,
             has_base: false,
@@ -81,6 +80,17 @@ impl Lane {
         let mut out = |outcome: Outcome<'_>| put = put.max(out(outcome));
         match decode_record(record).ok_or(LaneError::Damaged)? {
             Entry::Snapshot(snapshot) => {
+                if self.has_base && snapshot.number > self.last.saturating_add(1) {
+                    let (number, wall_ns) = (snapshot.number, snapshot.wall_ns);
+                    self.forget_base();
+                    self.leading = Some(Gap {
+                        first: number,
+                        last: number,
+                        begin_wall_ns: wall_ns,
+                        end_wall_ns: wall_ns,
+                        reason: GapReason::Damaged,
+                    });
+                }
                 self.advance(snapshot.number)?;
                 if let Some(gap) = self.leading.take() {
                     let gap = Gap { last: snapshot.number, end_wall_ns: snapshot.wall_ns, ..gap };
@@ -110,6 +120,9 @@ impl Lane {
                 }
             }
             Entry::Gap(gap) => {
+                if gap.reason == GapReason::Damaged || gap.first > self.last.saturating_add(1) {
+                    self.forget_base();
+                }
                 self.advance(gap.last)?;
                 if !self.has_base {
                     self.leading = Some(gap);
@@ -121,6 +134,14 @@ impl Lane {
         }
         self.taken.push_back((put, self.last));
         Ok(())
+    }
+
+    /// What comes is not compared with what was: between them lies what may be stored already.
+    fn forget_base(&mut self) {
+        if self.has_base {
+            self.demux = demux();
+            self.has_base = false;
+        }
     }
 
     fn advance(&mut self, number: u64) -> Result<(), LaneError> {
@@ -146,4 +167,8 @@ impl Lane {
     pub fn is_waiting(&self) -> bool {
         !self.taken.is_empty() || !self.waiting.is_empty()
     }
+}
+
+fn demux() -> Demux {
+    Demux::new(DemuxOptions { accept_v1: false, max_hosts: 1, ..DemuxOptions::default() })
 }
