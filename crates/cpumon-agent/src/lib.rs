@@ -9,6 +9,7 @@
 mod agent;
 mod args;
 mod budget;
+pub mod doctor;
 mod encoding;
 mod enroll_args;
 mod keeper;

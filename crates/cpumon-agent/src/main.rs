@@ -3,8 +3,10 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
+use cpumon_agent::doctor::write_text;
 use cpumon_agent::{AgentArgs, EnrollArgs, Signals, log_to_stderr, run};
+use cpumon_collect::{DoctorOptions, diagnose};
 
 const PROGRAM: &str = "cpumon-agent";
 
@@ -22,11 +24,39 @@ struct Cli {
 enum Command {
     /// Enrol this machine with a receiver: the line that `cpumon token` prints there
     Enroll(EnrollArgs),
+    /// Say what can be measured here: each probe, right and kernel feature, why not, what it gives and how to get it
+    Doctor(DoctorArgs),
+}
+
+/// `cpumon-agent doctor`.
+#[derive(Args)]
+struct DoctorArgs {
+    /// Only read files; do not load the probes to see whether they do
+    #[arg(long)]
+    no_load: bool,
+}
+
+/// Status 3 where something is missing.
+fn doctor(args: &DoctorArgs) -> ExitCode {
+    const COLUMNS: usize = 80;
+    let diagnosis = diagnose(&DoctorOptions { load: !args.no_load, ..DoctorOptions::default() });
+    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    match write_text(&diagnosis, columns.unwrap_or(COLUMNS), &mut std::io::stdout().lock()) {
+        Ok(()) if diagnosis.is_complete() => ExitCode::SUCCESS,
+        Ok(()) => ExitCode::from(3),
+        Err(error) => {
+            log::error!("cannot write the findings: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     log_to_stderr(PROGRAM, cli.agent.log_level());
+    if let Some(Command::Doctor(args)) = &cli.command {
+        return doctor(args);
+    }
     if let Some(Command::Enroll(args)) = &cli.command {
         return match args.run() {
             Ok(said) => {

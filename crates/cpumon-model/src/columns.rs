@@ -163,7 +163,7 @@ columns! {
     Trust "trust" Text "" [HOSTS] NONE "How the data came in: local, authenticated, unauthenticated or imported.";
     FirstNs "first_ns" Integer "ns" [HOSTS] NONE "End of the oldest stored interval, since the UNIX epoch.";
     LastNs "last_ns" Integer "ns" [HOSTS] NONE "End of the newest stored interval, since the UNIX epoch.";
-    Flags "flags" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|HOST_INTERVAL] NONE "What is odd, names joined by |: counter_reset, first_sight, no_final_counters, impossible, spans_loss, partial, restart.";
+    Flags "flags" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|HOST_INTERVAL] NONE "What is odd, names joined by |: counter_reset, first_sight, no_final_counters, impossible, spans_loss, partial, restart, summed: exits of one parent's program that found no room, together.";
     Source "source" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "Who measured: procfs, bpf, v1, legacy, simulated.";
     BlockedNs "blocked_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED "Time neither running nor runnable within the interval; of a process the sum over its threads that were active.";
     DelayAfterWakeupNs "delay_after_wakeup_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED "The part of run_delay_ns that came after a wakeup; the rest came after preemption.";

@@ -68,7 +68,9 @@ impl Interval {
         self.list_processes(&look);
         self.sum_threads_into_processes();
         let unseen_ns = self.charge_ended_threads(&look);
-        self.ledger = self.balance(cur, unseen_ns + self.lost_exits_ns(&look));
+        // Summed exits are rows, and in the cumulative total of all exits as well.
+        let rest_ns = self.lost_exits_ns(&look).saturating_sub(unseen_ns).max(0);
+        self.ledger = self.balance(cur, unseen_ns.saturating_add(rest_ns));
     }
 
     /// Takes over everything that is copied, and empties the lists, keeping their capacity.
@@ -363,6 +365,7 @@ impl<'a> Look<'a> {
             parent_pid: process.parent_pid,
             info: Arc::clone(&process.info),
             life,
+            flags: if is_summed(self.cur, process.key) { Flags::SUMMED } else { Flags::empty() },
             ..empty_process_row()
         }
     }
@@ -392,6 +395,11 @@ impl<'a> Look<'a> {
             ..empty_process_row()
         }
     }
+}
+
+/// Rows without a process id stand for exits that are not told apart, where exits are told.
+fn is_summed(snapshot: &Snapshot, key: ProcessKey) -> bool {
+    key.pid == 0 && key.start_ns != 0 && snapshot.fields.contains(Fields::EXITS)
 }
 
 /// Each counter's growth. A counter that fell counts 0 and flags the row; the others stay exact.

@@ -42,6 +42,9 @@ bitflags! {
         const PARTIAL = 1 << 5;
         /// Another boot or agent start lies between the two ends; nothing is charged across it.
         const RESTART = 1 << 6;
+        /// No process, but the sum of threads that ended when the kernel's buffer was full, of one parent's program or of all
+        /// others. Their CPU time is here, their names are lost.
+        const SUMMED = 1 << 7;
     }
 }
 

@@ -96,7 +96,11 @@ impl IntervalView<'_> {
             }
             ColumnId::HistogramDrops => Value::Null,
             ColumnId::Probes => Value::Text(Cow::Owned(probe_names(health))),
-            _ => return self.cpu_sched(id, &self.interval().cpu_sched()),
+            _ => {
+                // Without a row of any CPU the sum over them is not known.
+                let cell = self.cpu_sched(id, &self.interval().cpu_sched())?;
+                if self.interval().cpus.is_empty() { Value::Null } else { cell }
+            }
         })
     }
 }
@@ -120,4 +124,21 @@ fn softirq_kind(id: ColumnId) -> Option<usize> {
         ColumnId::SoftirqRcuNs,
     ];
     KINDS.iter().position(|kind| *kind == id)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{ColumnId, CpuInterval, Fields, Interval, IntervalView, Value};
+
+    #[test]
+    fn without_a_row_of_any_cpu_their_sum_is_no_data() {
+        let ids = [ColumnId::Switches, ColumnId::RunQueueMax, ColumnId::UnknownNs, ColumnId::SoftirqTimerNs];
+        let cells = |cpus| {
+            let interval = Interval { fields: Fields::all(), cpus, ..Interval::default() };
+            let view = IntervalView::new("h", &interval);
+            ids.map(|id| view.host(id) == Value::Null)
+        };
+        assert_eq!(cells(Vec::new()), [true; 4]);
+        assert_eq!(cells(vec![CpuInterval::default()]), [false; 4]);
+    }
 }

@@ -9,8 +9,9 @@ use ratatui::style::Style;
 use crate::app::App;
 use crate::cells::{Cells, NONE};
 use crate::columns::Col;
+use crate::header::{events_per_sec, losses};
 use crate::rows::{Group, Item};
-use crate::text::{clip, safe, seconds, short, total, width};
+use crate::text::{clip, rate, safe, seconds, short, total, width};
 use crate::theme::Theme;
 
 /// A label and its value.
@@ -92,6 +93,12 @@ fn host(app: &App, shown: &Interval) -> Vec<Entry> {
     let own_cpu = total(i64::try_from(health.own_cpu_ns).unwrap_or(i64::MAX));
     let own_mib = health.own_rss_bytes as f64 / f64::from(1 << 20);
     entries.push(("own cost", format!("{own_cpu} CPU since its start, {own_mib:.1} MiB")));
+    if let Some(events) = events_per_sec(shown) {
+        let probes: Vec<_> = health.probes.iter_names().map(|(name, _)| name.to_ascii_lowercase()).collect();
+        let probes = if probes.is_empty() { NONE.into() } else { probes.join(", ") };
+        entries.push(("probes", format!("{probes}; {} events/s", rate(events))));
+    }
+    entries.push(("drops", losses(None, health).join(", ")));
     entries.push(("last pass", format!("{:.2} ms", shown.pass_ns as f64 / 1e6)));
     entries.retain(|entry| !entry.1.trim().is_empty());
     entries
@@ -274,6 +281,7 @@ fn oddities(life: Life, flags: Flags) -> Vec<Entry> {
         (Flags::FIRST_SIGHT, "first sight: what it did before is not known"),
         (Flags::NO_FINAL_COUNTERS, "ended without final counters: what it did last is not known"),
         (Flags::IMPOSSIBLE, "a value that cannot be"),
+        (Flags::SUMMED, "no process: exits of this parent's program that found no room, summed"),
     ];
     let odd = odd.into_iter().filter(|row| flags.contains(row.0)).map(|row| ("note", row.1.to_string()));
     life.map(|text| ("life", text.to_string())).into_iter().chain(odd).collect()

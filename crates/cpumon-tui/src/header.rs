@@ -9,7 +9,7 @@ use crate::app::{App, Clock};
 use crate::bars;
 use crate::cells::NONE;
 use crate::ledger;
-use crate::text::{ago, clip, safe, seconds, width};
+use crate::text::{ago, clip, rate, safe, seconds, width};
 use crate::theme::Theme;
 
 /// A part of a line with its look.
@@ -141,7 +141,16 @@ fn own_cost(app: &App, shown: &Interval) -> Option<String> {
         (earlier.boot == shown.boot).then(|| used_ns as f64 * 100.0 / length_ns as f64)
     });
     let share = share.map_or(String::new(), |percent| format!(" {percent:.1} %CPU"));
-    Some(format!("cpumon itself{share} {:.0} MB", health.own_rss_bytes as f64 / 1e6))
+    let events = events_per_sec(shown).map_or(String::new(), |events| format!(" {} ev/s", rate(events)));
+    Some(format!("cpumon itself{share} {:.0} MB{events}", health.own_rss_bytes as f64 / 1e6))
+}
+
+/// Events that the probes took a second: switches and interrupts. `None` where none are watched.
+pub(crate) fn events_per_sec(shown: &Interval) -> Option<f64> {
+    let is_known = shown.fields.contains(Fields::SCHED) && shown.duration_ns() > 0;
+    let interrupts = shown.irqs.iter().map(|irq| irq.count).fold(0, u64::saturating_add);
+    let events = shown.cpu_sched().switches.saturating_add(interrupts);
+    is_known.then(|| events as f64 * 1e9 / shown.duration_ns() as f64)
 }
 
 /// Tasks running or ready on all CPUs together, weighted by time, and the longest queue of one CPU.
@@ -154,7 +163,7 @@ fn run_queue(shown: &Interval) -> String {
 }
 
 /// Everything that was lost on the way or not measured, with its count; what did not happen is not named.
-fn losses(loss: Option<&LossCounts>, health: &SourceHealth) -> Vec<String> {
+pub(crate) fn losses(loss: Option<&LossCounts>, health: &SourceHealth) -> Vec<String> {
     let loss = loss.copied().unwrap_or_default();
     let counts = [
         (loss.snapshots_lost, "snapshots lost"),

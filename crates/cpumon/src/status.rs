@@ -1,10 +1,11 @@
 //! `cpumon status` and `cpumon hosts`. In: a receiver's URL. Out: text for people, or JSON.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use anyhow::Context;
-use cpumon_model::{LossCounts, escape};
-use cpumon_web::api;
+use cpumon_model::{Fields, Interval, LossCounts, escape};
+use cpumon_web::{Seek, api};
 
 use crate::cli::{HostsArgs, StatusArgs};
 use crate::client::Client;
@@ -14,13 +15,96 @@ use crate::units::show_bytes;
 
 /// `cpumon status`.
 pub fn status(args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let status = Client::new(&args.url, &args.access).map_err(Usage)?.status()?;
+    let client = Client::new(&args.url, &args.access).map_err(Usage)?;
+    let status = client.status()?;
+    let agents = agents(&client, &status)?;
     if args.json {
-        write_json(&status, out)?;
+        write_json(&WithAgents { status: &status, agents }, out)?;
     } else {
         write_status(&status, out).context("cannot write the status")?;
+        write_agents(&agents, out).context("cannot write the status")?;
     }
     Ok(Outcome::Done)
+}
+
+/// What measuring costs a host, and what it could not do, by its newest interval.
+#[derive(Debug, serde::Serialize)]
+struct Agent {
+    host: String,
+    /// CPU time of the agent since its start, ns.
+    own_cpu_ns: u64,
+    own_rss_bytes: u64,
+    probes: String,
+    /// Switches and interrupts that the probes took; null where none are watched.
+    events_per_sec: Option<f64>,
+    /// Counts since its start of what was lost or not measured, by name; what did not happen is left out.
+    drops: BTreeMap<&'static str, u64>,
+}
+
+#[derive(serde::Serialize)]
+struct WithAgents<'a> {
+    #[serde(flatten)]
+    status: &'a api::Status,
+    agents: Vec<Agent>,
+}
+
+fn agents(client: &Client, status: &api::Status) -> anyhow::Result<Vec<Agent>> {
+    let mut agents = Vec::new();
+    for host in &status.hosts {
+        let Ok(id) = host.id.parse() else { continue };
+        let Some(interval) = client.seek(id, Seek::At(status.now_wall_ns))? else { continue };
+        // A sender that does not tell its cost is none.
+        if interval.health.own_rss_bytes > 0 {
+            agents.push(agent(&host.hostname, &interval));
+        }
+    }
+    Ok(agents)
+}
+
+fn agent(host: &str, interval: &Interval) -> Agent {
+    let health = &interval.health;
+    let interrupts = interval.irqs.iter().map(|irq| irq.count).fold(0, u64::saturating_add);
+    let events = interval.cpu_sched().switches.saturating_add(interrupts);
+    let is_watched = interval.fields.contains(Fields::SCHED) && interval.duration_ns() > 0;
+    let counts = [
+        ("exits_lost", health.exits_lost),
+        ("intervals_late", health.intervals_late),
+        ("intervals_skipped", health.intervals_skipped),
+        ("malformed", health.malformed),
+        ("permission_denied", health.permission_denied),
+        ("sched_missed_switches", health.sched_missed_switches),
+        ("sched_untracked", health.sched_untracked),
+        ("histogram_drops", health.histogram_drops),
+    ];
+    let probes: Vec<String> = health.probes.iter_names().map(|(name, _)| name.to_ascii_lowercase()).collect();
+    Agent {
+        host: host.to_owned(),
+        own_cpu_ns: health.own_cpu_ns,
+        own_rss_bytes: health.own_rss_bytes,
+        probes: probes.join("|"),
+        events_per_sec: is_watched.then(|| events as f64 * 1e9 / interval.duration_ns() as f64),
+        drops: counts.into_iter().filter(|(_, count)| *count > 0).collect(),
+    }
+}
+
+fn write_agents(agents: &[Agent], out: &mut dyn Write) -> std::io::Result<()> {
+    if agents.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    let mut table = Table::new(&["AGENT", "OWN CPU", "MEMORY", "PROBES", "EVENTS/s", "DROPS"]);
+    for agent in agents {
+        let drops: Vec<String> = agent.drops.iter().map(|(name, count)| format!("{count} {name}")).collect();
+        table.row([
+            escape(&agent.host).to_string(),
+            format!("{:.1} s", agent.own_cpu_ns as f64 / 1e9),
+            show_bytes(agent.own_rss_bytes),
+            if agent.probes.is_empty() { "-".to_owned() } else { agent.probes.clone() },
+            agent.events_per_sec.map_or("-".to_owned(), |events| format!("{events:.0}")),
+            if drops.is_empty() { "none".to_owned() } else { drops.join(", ") },
+        ]);
+    }
+    table.write(out)
 }
 
 /// A value as indented JSON with a line end.
@@ -151,6 +235,27 @@ pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_measuring_costs_is_a_line_and_what_is_not_watched_is_no_number() {
+        let mut interval = Interval::default();
+        (interval.health.own_cpu_ns, interval.health.own_rss_bytes) = (1_260_000_000, 7 << 20);
+        interval.health.exits_lost = 4;
+        let plain = agent("a", &interval);
+        assert_eq!((plain.events_per_sec, plain.drops.len()), (None, 1));
+        interval.fields = Fields::SCHED;
+        interval.end.mono_ns = 2_000_000_000;
+        interval.cpus = vec![cpumon_model::CpuInterval::default()];
+        interval.cpus[0].sched.switches = 3_000;
+        interval.health.probes = cpumon_model::Probes::SCHED;
+        let mut text = Vec::new();
+        write_agents(&[plain, agent("b\u{1b}[2J", &interval)], &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let cells =
+            |line: usize| text.lines().nth(line).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(cells(2), "a 1.3 s 7.3 MB - - 4 exits_lost", "{text}");
+        assert!(cells(3).ends_with("sched 1500 4 exits_lost") && !text.contains('\u{1b}'), "{text}");
+    }
 
     #[test]
     fn a_status_reads_well_and_is_safe_to_print() {

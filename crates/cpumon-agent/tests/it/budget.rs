@@ -36,7 +36,11 @@ fn storm(stop: &AtomicBool) {
 fn wait_for(scene: &Scene, demux: &mut Demux, what: &str, is_wanted: impl Fn(Probes) -> bool) {
     let (begin, mut buffer, mut last) = (Instant::now(), vec![0; 65_536], Probes::empty());
     while begin.elapsed() < PATIENCE {
-        let (length, from) = scene.socket.recv_from(&mut buffer).unwrap();
+        // A signal to this process, which other tests send, ends the wait of a socket with a timeout.
+        let (length, from) = match scene.socket.recv_from(&mut buffer) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            received => received.unwrap(),
+        };
         let received =
             Moment { mono_ns: u64::try_from(begin.elapsed().as_nanos()).unwrap(), ..Moment::default() };
         let mut found = false;

@@ -230,3 +230,16 @@ fn sending_and_logging_go_together() {
     hear(&socket);
     assert_eq!(logged(&log), 3);
 }
+
+#[test]
+fn the_doctor_lists_each_probe_and_what_it_would_give() {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_cpumon-agent")).args(["doctor", "--no-load"]).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
+    for probe in ["exits", "sched", "waits", "irq", "hist"] {
+        let is_named = |line: &str| line.split_whitespace().nth(1) == Some(probe);
+        assert!(said.lines().any(is_named), "{probe}: {said}");
+    }
+    assert!(said.contains("percentiles") && said.lines().all(|line| line.chars().count() <= 80), "{said}");
+}

@@ -4,3 +4,4 @@ mod delays;
 mod properties;
 mod scenarios;
 mod sched;
+mod summed;

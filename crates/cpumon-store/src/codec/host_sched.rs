@@ -14,10 +14,12 @@ const FORMAT: u8 = 1;
 
 /// Appends what is known to the modes per CPU in `out`.
 pub(crate) fn encode(interval: &Interval, out: &mut Vec<u8>) {
-    if !interval.fields.intersects(Fields::SCHED | Fields::IRQ | Fields::HISTOGRAMS)
-        || interval.cpus.is_empty()
-    {
+    if !interval.fields.intersects(Fields::SCHED | Fields::IRQ | Fields::HISTOGRAMS) {
         return;
+    }
+    if interval.cpus.is_empty() {
+        // In place of the modes: those of no CPU. What the host tells stands apart from its CPUs.
+        out.extend([0, 0]);
     }
     out.push(FORMAT);
     let health = &interval.health;
@@ -138,7 +140,7 @@ mod tests {
     prop_compose! {
         fn any_interval()(
             numbers in any::<[u64; 3]>(), unknown_ns in any::<i64>(), drops in 0..3_u64, probes in any::<u16>(),
-            cpus in prop::collection::vec((any::<[u64; 3]>(), any::<u32>(), any::<[u64; 10]>()), 1..4),
+            cpus in prop::collection::vec((any::<[u64; 3]>(), any::<u32>(), any::<[u64; 10]>()), 0..4),
             irqs in prop::collection::btree_map(any::<u32>(), ("\\PC{0,9}", any::<u64>(), any::<u64>()), 0..5),
         ) -> Interval {
             let mut interval = Interval {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use cpumon_model::{
     BootId, Comm, CpuInterval, CpuSched, CpuTimes, DelayHistogram, DelayOf, Delays, Delta, Fields, Flags,
-    HostId, HostInfo, HostStatus, Interval, Life, Moment, ProcessInfo, ProcessInterval, ProcessKey,
+    HostId, HostInfo, HostStatus, Interval, Life, Moment, Probes, ProcessInfo, ProcessInterval, ProcessKey,
     SchedDelta, SourceKind, TaskState, ThreadInterval, ThreadKey, Trust, WaitReason, delay_bucket,
 };
 use cpumon_tui::{Feed, FeedError, HistoryPoint, Seek, Task};
@@ -131,6 +131,7 @@ pub fn interval(kind: Kind, number: u64) -> Interval {
     made.thread_count = u32::try_from(made.threads.len()).unwrap_or(0);
     made.health.own_cpu_ns = 3_200_000 * number;
     made.health.own_rss_bytes = 7 << 20;
+    made.health.probes = Probes::all();
     made
 }
 

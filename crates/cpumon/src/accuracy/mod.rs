@@ -86,7 +86,8 @@ fn notes() -> Vec<String> {
     let said = |check: Option<&Check>| check.map_or("not known".to_owned(), |check| check.finding.clone());
     let hypervisor = said(check("hypervisor"));
     let effect = if hypervisor.starts_with("yes") {
-        "; while it runs others, a tick comes late or not at all, and what the tick sampler books then goes to whoever runs next"
+        "; while it runs others, a tick comes late or not at all, and what the tick sampler books then goes to whoever runs next. \
+         The scheduler's clock and the switches leave out what the steal clock counts; without that clock both have it inside"
     } else {
         ""
     };

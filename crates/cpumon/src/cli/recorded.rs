@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use cpumon_collect::{SourceChoice, parse_interval};
 
+use super::{AccessArgs, HTTP_URL};
 use crate::units::duration;
 use crate::when::When;
 
@@ -57,12 +58,18 @@ pub struct LedgerArgs {
     /// Read this file [default: the state directory]
     #[arg(long, value_name = "FILE", conflicts_with = "live")]
     pub store: Option<PathBuf>,
-    /// Measure this machine for so long instead of reading a store: 10s, 1m
+    /// Take the intervals of so long from now on instead of reading a store: measured here, or with --host those of a live host of a receiver: 10s, 1m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub live: Option<Duration>,
     /// Only this host, by name or id
-    #[arg(long, value_name = "NAME", conflicts_with = "live")]
+    #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
+    /// With --live and --host: the receiver's address
+    #[arg(long, value_name = "URL", default_value = HTTP_URL)]
+    pub url: String,
+    /// How to get in
+    #[command(flatten)]
+    pub access: AccessArgs,
     /// From this moment on: `3h ago`, `yesterday 14:05`, `2026-11-20T14:05Z`
     #[arg(long, value_name = "TIME", conflicts_with = "live")]
     pub since: Option<When>,

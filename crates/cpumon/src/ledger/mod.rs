@@ -7,23 +7,27 @@ mod show;
 
 use std::io::Write;
 use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
 
 use anyhow::Context;
 use cpumon_agent::{Sampler, SamplerOptions};
 use cpumon_collect::{Keep, SourceOptions};
+use cpumon_model::escape;
 use cpumon_store::{Query, Reader, What};
 
 use self::books::Books;
 use crate::cli::{LedgerArgs, LedgerForm};
+use crate::client::Client;
 use crate::exit::{Outcome, Usage};
 use crate::paths::{explain, store_for_reading};
 use crate::signals::Signals;
 
 /// `cpumon ledger`.
 pub fn ledger(args: &LedgerArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let (all, outcome) = match args.live {
-        Some(length) => measured(args, length)?,
-        None => (stored(args)?, Outcome::Done),
+    let (all, outcome) = match (args.live, &args.host) {
+        (Some(length), Some(host)) => received(args, host, length)?,
+        (Some(length), None) => measured(args, length)?,
+        (None, _) => (stored(args)?, Outcome::Done),
     };
     if all.iter().all(|books| books.intervals == 0) {
         eprintln!("cpumon: there is no interval with CPU times in that range");
@@ -65,6 +69,43 @@ fn stored(args: &LedgerArgs) -> anyhow::Result<Vec<Books>> {
         all.push(books);
     }
     Ok(all)
+}
+
+/// A live host of a receiver, for so long.
+fn received(
+    args: &LedgerArgs,
+    wanted: &str,
+    length: std::time::Duration,
+) -> anyhow::Result<(Vec<Books>, Outcome)> {
+    /// Long polls without an answer before the host counts as silent.
+    const PATIENCE: u32 = 2;
+    let client = Client::new(&args.url, &args.access).map_err(Usage)?;
+    let host = client.find(wanted)?;
+    let signals = Signals::install()?;
+    let mut books = Books::new(&host.info.hostname, args.worst);
+    let mut left_ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
+    // What ended before now is not asked for.
+    let mut last = client.newer(host.info.host, 0)?.map_or(0, |(serial, _)| serial);
+    let (mut missed, mut silent, mut sequence) = (0_u64, 0, None);
+    while left_ns > 0 && silent < PATIENCE && !signals.stop().load(Ordering::Relaxed) {
+        let Some((serial, interval)) = client.newer(host.info.host, last)? else {
+            silent += 1;
+            continue;
+        };
+        missed += sequence.map_or(0, |before| interval.sequence.saturating_sub(before).saturating_sub(1));
+        (last, sequence, silent) = (serial, Some(interval.sequence), 0);
+        books.add(&interval);
+        left_ns = left_ns.saturating_sub(interval.duration_ns().max(1));
+    }
+    if silent == PATIENCE {
+        eprintln!("cpumon: {} sends nothing any more", escape(&host.info.hostname));
+    }
+    if missed > 0 {
+        eprintln!("cpumon: {missed} intervals in between are missing");
+    }
+    let is_whole = missed == 0 && silent < PATIENCE;
+    let outcome = if is_whole { signals.outcome() } else { Outcome::DataMissing };
+    Ok((vec![books], outcome))
 }
 
 /// This machine, for so long.

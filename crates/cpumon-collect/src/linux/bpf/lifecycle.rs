@@ -13,8 +13,9 @@ use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
 use super::load;
-use super::records::{Event, ExitEvent, LostExits};
+use super::records::{Event, ExitEvent, LostExits, TaskRecord};
 use super::sched::{PROBE, Programs, Shared};
+use super::summed::MAX_PARENTS;
 use crate::CollectError;
 use crate::source::platform::privileges;
 
@@ -39,6 +40,8 @@ struct Waiting {
     malformed: u64,
     /// Exits that did not fit `events`.
     overflow: LostExits,
+    /// The same since the last snapshot, by the parent's process id; 0: of all beyond [`MAX_PARENTS`].
+    overflow_of: Vec<(u32, LostExits)>,
 }
 
 impl Waiting {
@@ -53,9 +56,24 @@ impl Waiting {
             None => self.malformed += 1,
             Some(Event::Exit(exit)) if self.replace_ending(&exit) => {}
             Some(event) if self.events.len() < MAX_WAITING => self.events.push(event),
-            Some(Event::Exit(exit)) => self.overflow.add(&exit.task),
+            Some(Event::Exit(exit)) => self.sum(&exit.task),
             Some(Event::Exec(_)) => self.overflow.execs += 1,
             Some(Event::Ending(_) | Event::Cut(_)) => {}
+        }
+    }
+}
+
+impl Waiting {
+    fn sum(&mut self, task: &TaskRecord) {
+        self.overflow.add(task);
+        let known = self.overflow_of.iter().position(|(pid, _)| *pid == task.parent_pid);
+        let pid = if known.is_some() || self.overflow_of.len() < MAX_PARENTS { task.parent_pid } else { 0 };
+        if let Some((_, sums)) = self.overflow_of.iter_mut().find(|(known, _)| *known == pid) {
+            sums.add(task);
+        } else {
+            let mut sums = LostExits::default();
+            sums.add(task);
+            self.overflow_of.push((pid, sums));
         }
     }
 }
@@ -113,7 +131,7 @@ impl Lifecycle {
     }
 
     /// Without the helper thread: a full ring buffer loses events, and counts them.
-    fn open_alone(programs: &Programs) -> Result<Self, CollectError> {
+    pub(crate) fn open_alone(programs: &Programs) -> Result<Self, CollectError> {
         let waiting = Waiting { events: Vec::with_capacity(ROOM), ..Waiting::default() };
         let waiting = Arc::new(Mutex::new(waiting));
         let ring = open_ring(programs, &waiting)?;
@@ -134,6 +152,12 @@ impl Lifecycle {
         std::mem::swap(into, &mut waiting.events);
         let lost = self.lost.read(0).unwrap_or_default();
         Ok((waiting.malformed, lost.plus(&waiting.overflow)))
+    }
+
+    /// Replaces `into` by what did not fit the waiting list since the last call, by the parent's process id.
+    pub(crate) fn take_overflow(&self, into: &mut Vec<(u32, LostExits)>) {
+        into.clear();
+        into.append(&mut lock(&self.ring.waiting).overflow_of);
     }
 }
 
@@ -219,7 +243,6 @@ fn spawn_helper(ring: &Arc<Ring>, stop: &Arc<OwnedFd>) -> std::io::Result<JoinHa
 mod tests {
     use cpumon_model::Probes;
 
-    use super::super::records::TaskRecord;
     use super::*;
 
     fn bytes_of(exit: &ExitEvent) -> Vec<u8> {
@@ -242,6 +265,9 @@ mod tests {
         waiting.take(&[]);
         assert_eq!((waiting.events.len(), waiting.malformed), (MAX_WAITING, 3));
         assert_eq!((waiting.overflow.count, waiting.overflow.run_ns), (3, 21));
+        let of: Vec<_> =
+            waiting.overflow_of.iter().map(|(pid, sums)| (*pid, sums.count, sums.run_ns)).collect();
+        assert_eq!(of, [(0, 3, 21)]);
         let both =
             LostExits { count: 2, run_ns: 9, execs: 1, ..LostExits::default() }.plus(&waiting.overflow);
         assert_eq!((both.count, both.run_ns, both.execs), (5, 30, 1));

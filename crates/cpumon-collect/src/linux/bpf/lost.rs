@@ -17,7 +17,7 @@ impl LostExits {
     /// Both together.
     pub(crate) fn plus(mut self, other: &Self) -> Self {
         self.add(&other.as_task());
-        self.count = self.count - 1 + other.count;
+        self.count = self.count.saturating_sub(1).saturating_add(other.count);
         self.execs += other.execs;
         self
     }

@@ -24,6 +24,7 @@ mod names;
 mod records;
 mod renames;
 mod sched;
+mod summed;
 mod tasks;
 mod tracker;
 mod watch;
@@ -37,6 +38,7 @@ use self::cost::ProbeCost;
 use self::lifecycle::Lifecycle;
 use self::records::{Event, TaskRecord};
 use self::sched::{DelayBooks, Programs};
+use self::summed::SummedExits;
 use self::tasks::TaskIterator;
 use self::tracker::Tracker;
 use self::watch::Watch;
@@ -109,6 +111,9 @@ pub(crate) struct BpfSource {
     watch: Option<Watch>,
     /// Where run delays are counted by length.
     delays: Option<DelayBooks>,
+    /// Exits that fit no buffer.
+    summed: SummedExits,
+    overflow: Vec<(u32, records::LostExits)>,
     cpus: CpuStat,
     own: OwnUsage,
     infos: InfoCache,
@@ -125,9 +130,18 @@ impl BpfSource {
     ///
     /// Errors: [`CollectError::BpfUnavailable`] says which step was refused and what to grant.
     pub(crate) fn open(options: &SourceOptions) -> Result<Self, CollectError> {
+        Self::open_with(options, lifecycle::ring_bytes(), Lifecycle::open)
+    }
+
+    /// With a buffer of this size for events.
+    fn open_with(
+        options: &SourceOptions,
+        ring_bytes: u32,
+        open_lifecycle: fn(&Programs) -> Result<Lifecycle, CollectError>,
+    ) -> Result<Self, CollectError> {
         load::check_kernel()?;
         let boot = host::boot_id(&options.proc_root)?;
-        let mut programs = Programs::open(options.probes, lifecycle::ring_bytes())?;
+        let mut programs = Programs::open(options.probes, ring_bytes)?;
         let watch = Watch::open(&programs, options)?;
         let has_histograms = programs.probes.contains(Probes::HISTOGRAMS);
         let delays =
@@ -138,9 +152,11 @@ impl BpfSource {
             irq_in_run_time: host::irq_in_run_time(options),
             sequence: 0,
             iterator: TaskIterator::new(programs.take_iterator()?, watch.is_some()),
-            lifecycle: Lifecycle::open(&programs)?,
+            lifecycle: open_lifecycle(&programs)?,
             watch,
             delays,
+            summed: SummedExits::open(&programs)?,
+            overflow: Vec::new(),
             cpus: CpuStat::open(&options.proc_root)?,
             own: OwnUsage::open(),
             infos: InfoCache::open(&options.proc_root, options.cmdline)?,
@@ -232,6 +248,9 @@ impl Source for BpfSource {
         let (looked_from_ns, lost) = self.look(into)?;
         self.tracker.track(&mut self.records, &self.events, looked_from_ns, lost, &mut self.infos, into);
         self.infos.end_pass();
+        self.lifecycle.take_overflow(&mut self.overflow);
+        let (vanished, live) = (self.tracker.lost_threads(), self.tracker.before());
+        self.summed.fill(&lost, &self.overflow, vanished, live, into);
         if let Some(delays) = &mut self.delays {
             delays.read(looked_from_ns, self.tracker.before(), into)?;
         }
@@ -245,5 +264,60 @@ impl Source for BpfSource {
 
     fn probe_cpu_ns(&self) -> u64 {
         self.cost.ns()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use cpumon_model::{Flags, Interval};
+
+    use super::*;
+
+    #[test]
+    fn a_storm_that_outruns_the_buffer_is_summed_by_parent() {
+        const STORM: &str = "i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done";
+        for probes in [Probes::EXITS, Probes::SCHED] {
+            let options = SourceOptions { probes, ..SourceOptions::default() };
+            let mut source = match BpfSource::open_with(&options, 4096, Lifecycle::open_alone) {
+                Ok(source) => source,
+                Err(error) if std::env::var_os("CI").is_some() => panic!("in CI BPF must open: {error}"),
+                Err(error) => return eprintln!("skipped: needs root: {error}"),
+            };
+            let (mut before, mut after) = (Snapshot::default(), Snapshot::default());
+            source.snapshot(&mut before).unwrap();
+            assert!(Command::new("sh").args(["-c", STORM]).status().unwrap().success());
+            source.snapshot(&mut after).unwrap();
+            let lost = after.health.exits_lost - before.health.exits_lost;
+            assert!(lost > 200, "{lost} exits did not fit a buffer for a dozen");
+            let interval = Interval::between(&before, &after);
+            let summed = interval.processes.iter().filter(|row| row.flags.contains(Flags::SUMMED));
+            let summed: Vec<_> = summed.map(|row| (&*row.info.name, row.delta.run_ns)).collect();
+            let of_sh = summed.iter().find(|row| row.0 == "children of sh (summed)");
+            let each_ns = of_sh.map_or(0, |row| row.1) / 300;
+            assert!(each_ns > 20_000, "a program takes more than that: {summed:?}");
+            // The total is counted apart from the rows.
+            let total = after.exited_total.since(&before.exited_total).unwrap().run_ns;
+            let named: u64 = after.exits.iter().map(|exit| exit.thread.counters.run_ns).sum();
+            // So is what others, who were lost as well, were charged before.
+            let is_gone = |row: &&cpumon_model::ThreadSample| {
+                let is_alive = after.threads.binary_search_by_key(&row.key, |row| row.key).is_ok();
+                !is_alive && after.exits.binary_search_by_key(&row.key, |exit| exit.thread.key).is_err()
+            };
+            let charged: u64 = before.threads.iter().filter(is_gone).map(|row| row.counters.run_ns).sum();
+            let of_rows: i64 = summed.iter().map(|row| row.1).sum();
+            let rows = (named + charged).cast_signed() + of_rows;
+            assert!((rows - total).abs() <= total / 20, "{rows} of {total}, {charged} before: {summed:?}");
+            assert!(interval.ledger.exited_ns >= of_rows, "{:?} {of_rows}", interval.ledger);
+            assert_eq!(after.process_count as usize + summed.len(), after.processes.len());
+            // An interval later nothing of it is counted again.
+            std::mem::swap(&mut before, &mut after);
+            source.snapshot(&mut after).unwrap();
+            let quiet = Interval::between(&before, &after);
+            let again =
+                quiet.processes.iter().find(|row| &*row.info.name == "children of sh (summed)").unwrap();
+            assert!(again.flags.contains(Flags::SUMMED) && again.delta.run_ns < 20_000_000, "{again:?}");
+        }
     }
 }

@@ -33,6 +33,8 @@ pub(crate) struct Tracker {
     lost_task: TaskRecord,
     exited_rows: Counters,
     vanished: u64,
+    /// Threads of the last pass that are most likely among the exits lost in this one.
+    lost_threads: Vec<TaskRecord>,
 }
 
 impl Tracker {
@@ -45,6 +47,11 @@ impl Tracker {
     /// The live threads of the last pass, settled, ascending by key.
     pub(crate) fn before(&self) -> &[TaskRecord] {
         &self.before
+    }
+
+    /// Threads of the last pass that are most likely among the exits lost in this one, as they were then.
+    pub(crate) fn lost_threads(&self) -> &[TaskRecord] {
+        &self.lost_threads
     }
 
     /// Fills the lists, counts and health of `into`. `records` comes back with other content: it is a buffer for the next
@@ -151,6 +158,7 @@ impl Tracker {
     /// Goes through this pass, the last one and the exits side by side, all ascending.
     fn merge(&mut self, records: &mut Vec<TaskRecord>, has_lost: bool, into: &mut Snapshot) {
         self.leaving.clear();
+        self.lost_threads.clear();
         self.ended_leaders.clear();
         into.threads.reserve(records.len());
         let (mut earlier, mut exit) = (0, 0);
@@ -213,6 +221,9 @@ impl Tracker {
         // Where exits were lost this is most likely one of them; its run time is in their sum.
         if has_lost || task.missed >= MAX_MISSED {
             self.vanished += 1;
+            if has_lost {
+                self.lost_threads.push(*task);
+            }
         } else {
             let newest = self.endings.iter().rev().find(|ending| ending.key() == task.key());
             self.leaving.push(TaskRecord { missed: task.missed + 1, ..*newest.unwrap_or(task) });

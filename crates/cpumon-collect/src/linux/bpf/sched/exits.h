@@ -1,7 +1,8 @@
 // Last words. Takes in: threads that end, programs that are called. Gives out: events in a ring buffer, in the order in
-// which they happened, and `struct lost_exits` for those that did not fit. Why: who ends between two passes is in no list.
+// which they happened; those that did not fit are summed (lost.h). Why: who ends between two passes is in no list.
 #pragma once
 
+#include "lost.h"
 #include "threads.h"
 
 // user space sets the size before it loads this
@@ -9,14 +10,6 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 21);
 } events SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct lost_exits);
-} lost SEC(".maps");
 
 // Wakes user space only when the buffer is half full; otherwise the next snapshot empties it.
 static __always_inline __u64 wakeup(void)
@@ -37,26 +30,15 @@ static __always_inline void fill_times(struct thread_times *to, const struct thr
 
 static __noinline int count_lost_exit(struct task_struct *task, struct thread *thread)
 {
-	__u32 zero = 0;
-	struct lost_exits *sums = bpf_map_lookup_elem(&lost, &zero);
 	__u64 run = BPF_CORE_READ(task, se.sum_exec_runtime), delay = 0;
 
-	if (!sums)
-		return 0;
 	if (bpf_core_field_exists(task->sched_info.run_delay))
 		delay = BPF_CORE_READ(task, sched_info.run_delay);
 	if (thread && !(thread->now.flags & TIMES_BROKEN)) {
 		run = thread->now.run_ns;
 		delay = thread->now.delay_wakeup_ns + thread->now.delay_preempt_ns;
 	}
-	__sync_fetch_and_add(&sums->run_ns, run);
-	__sync_fetch_and_add(&sums->run_delay_ns, delay);
-	__sync_fetch_and_add(&sums->utime_ns, task->utime);
-	__sync_fetch_and_add(&sums->stime_ns, task->stime);
-	__sync_fetch_and_add(&sums->voluntary_switches, task->nvcsw);
-	__sync_fetch_and_add(&sums->involuntary_switches, task->nivcsw);
-	__sync_fetch_and_add(&sums->count, 1);
-	return 0;
+	return count_lost(task, run, delay);
 }
 
 // Who the thread is, or was at the instant `as_of`. (Of a leader whose id was taken over the kernel tells enough.)
