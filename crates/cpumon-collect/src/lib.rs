@@ -25,7 +25,7 @@
 //!
 //! [`Snapshot`]: cpumon_model::Snapshot
 
-use cpumon_model::{HostInfo, SourceKind};
+use cpumon_model::{HostInfo, Moment, SourceKind};
 
 mod clocks;
 mod diagnosis;
@@ -93,6 +93,12 @@ pub fn diagnose(options: &DoctorOptions) -> Diagnosis {
 /// Errors: the kernel refuses (a seccomp filter).
 pub fn drop_capabilities(kind: SourceKind, keep: Keep) -> std::io::Result<String> {
     source::platform::drop_capabilities(kind, keep)
+}
+
+/// Now, on the three clocks of this machine.
+#[must_use]
+pub fn now() -> Moment {
+    source::platform::now()
 }
 
 /// Reads the CPU time of every thread by three clocks: the tick sampler's, the scheduler's, and the switches. Needs BPF.

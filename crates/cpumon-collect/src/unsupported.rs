@@ -1,7 +1,10 @@
 //! Platforms without a source. In: the options. Out: [`CollectError::Unsupported`]. Why: the receiver's side of cpumon
 //! builds and runs where nothing can be measured yet.
 
-use cpumon_model::{HostInfo, SourceKind};
+use std::sync::OnceLock;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use cpumon_model::{HostInfo, Moment, SourceKind};
 
 use crate::{
     Check, ClockReading, CollectError, Diagnosis, DoctorOptions, Keep, Opened, SourceOptions, Topic,
@@ -26,6 +29,16 @@ pub(crate) fn diagnose(_options: &DoctorOptions) -> Diagnosis {
 /// Nothing was opened with any right.
 pub(crate) fn drop_capabilities(_kind: SourceKind, _keep: Keep) -> std::io::Result<String> {
     Ok("none".to_owned())
+}
+
+/// Now. The monotonic clock counts from when it was first asked.
+pub(crate) fn now() -> Moment {
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    let passed = FIRST.get_or_init(Instant::now).elapsed();
+    let mono_ns = u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX);
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let wall_ns = i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX);
+    Moment { mono_ns, boot_ns: mono_ns, wall_ns }
 }
 
 /// Cannot be made: there are no clocks to read.

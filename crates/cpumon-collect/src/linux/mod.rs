@@ -4,6 +4,7 @@
 use cpumon_model::{HostInfo, SourceKind};
 
 pub(crate) use self::bpf::ClockReader;
+pub(crate) use self::clock::now;
 use crate::{CollectError, Diagnosis, DoctorOptions, Keep, Opened, SourceChoice, SourceOptions};
 
 mod bpf;

@@ -36,6 +36,26 @@ fn send_set(from: &std::net::UdpSocket, to: SocketAddr, set: i64) {
 }
 
 #[test]
+fn a_live_host_tells_its_books_and_what_measuring_costs() {
+    let serve = Serve::start(&["--no-agent"]);
+    let mut agent = cpumon();
+    agent.args(["agent", "--to", &serve.udp.to_string(), "--interval", "200ms", "--host-name", "dev"]);
+    let mut agent = agent.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    eventually("the agent's host", || serve.host("dev"));
+    let books = run(&["ledger", "--live", "1s", "--host", "dev", "--url", &serve.url, "--format", "csv"]);
+    let status = run(&["status", "--json", "--url", &serve.url]);
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    assert_eq!(books.status.code(), Some(0), "{books:?}");
+    let books = String::from_utf8(books.stdout).unwrap();
+    assert!(books.lines().filter(|line| line.contains(",dev,")).count() > 1, "{books}");
+    let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+    let cost = &status["agents"][0];
+    assert_eq!(cost["host"], "dev", "{status}");
+    assert!(cost["own_rss_bytes"].as_u64().is_some_and(|bytes| bytes > 1 << 20), "{cost}");
+}
+
+#[test]
 fn an_agent_is_seen_live_stored_and_marked_unauthenticated() {
     let serve = Serve::start(&["--no-agent"]);
     let to = serve.udp.to_string();
