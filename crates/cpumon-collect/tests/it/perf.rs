@@ -12,8 +12,13 @@ use crate::bpf::bpf;
 /// Two programs that fight for one CPU, one that naps in between, and what they start. All begin and end inside the recording.
 const WORK: &str = "
     spin() { i=0; while [ $i -lt 600000 ]; do i=$((i+1)); done; }
-    nap() { i=0; while [ $i -lt 100 ]; do i=$((i+1)); sleep 0.003; done; }
+    nap() { i=0; while [ $i -lt 100 ]; do i=$((i+1)); \"$0\" 0.003; done; }
     spin & spin & nap & wait";
+
+const NAMES: [&str; 2] = ["agree-sh", "agree-nap"];
+
+/// Perf may lose events on a crowded machine: then once more.
+const ATTEMPTS: usize = 4;
 
 /// What perf says of a thread.
 #[derive(Copy, Clone, Debug, Default)]
@@ -25,12 +30,16 @@ struct Told {
 }
 
 /// `None` where perf is not there.
-fn record(data: &Path) -> Option<()> {
+fn record(dir: &Path, data: &Path) -> Option<()> {
     let cpu = rustix::thread::sched_getaffinity(None).unwrap();
     let last = (0..rustix::thread::CpuSet::MAX_CPU).rfind(|at| cpu.is_set(*at)).unwrap().to_string();
     let mut perf = Command::new("perf");
-    perf.args(["sched", "record", "-q", "-o"]).arg(data);
-    perf.args(["--", "taskset", "-c", &last, "/bin/sh", "-c", WORK]);
+    // Names of our own. 16 MiB a CPU for perf, which loses events otherwise.
+    let (shell, napper) = (dir.join(NAMES[0]), dir.join(NAMES[1]));
+    std::fs::copy("/bin/sh", &shell).unwrap();
+    std::fs::copy("/bin/sleep", &napper).unwrap();
+    perf.args(["sched", "record", "-q", "-m", "4096", "-o"]).arg(data);
+    perf.args(["--", "taskset", "-c", &last]).arg(shell).args(["-c", WORK]).arg(napper);
     match perf.stdout(Stdio::null()).stderr(Stdio::null()).status() {
         Ok(status) => assert!(status.success(), "{status}"),
         Err(error) if std::env::var_os("CI").is_some() => panic!("in CI perf must be there: {error}"),
@@ -88,27 +97,44 @@ fn run_time_and_run_delay_agree_with_perf_sched() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("perf.data");
     let (mut before, mut after) = (Snapshot::default(), Snapshot::default());
-    opened.source.snapshot(&mut before).unwrap();
-    if record(&data).is_none() {
-        return;
+    for _ in 0..ATTEMPTS {
+        opened.source.snapshot(&mut before).unwrap();
+        if record(dir.path(), &data).is_none() {
+            return;
+        }
+        opened.source.snapshot(&mut after).unwrap();
+        let [compared, fought_for, stood_still] = compare(&before, &after, &timehist(&data));
+        assert!(stood_still <= 3, "{stood_still} of {compared}");
+        if compared > 50 && fought_for == 2 {
+            return;
+        }
     }
-    opened.source.snapshot(&mut after).unwrap();
-    let interval = Interval::between(&before, &after);
+    panic!("perf never saw every switch");
+}
+
+/// How many threads agree, how many of them fought for the CPU, and during how many the machine stood still.
+fn compare(before: &Snapshot, after: &Snapshot, told: &HashMap<u32, Told>) -> [usize; 3] {
+    let interval = Interval::between(before, after);
     // Perf has it inside the threads.
     let steal_ns = interval.ledger.steal_ns.unsigned_abs();
-    let told = timehist(&data);
-    let (mut compared, mut longest_ns, mut fought_for) = (0, 0, 0);
+    let (mut compared, mut longest_ns, mut fought_for, mut stood_still) = (0, 0, 0, 0);
     for exit in &after.exits {
         let tid = exit.thread.key.tid;
-        // The shell that starts them is there before perf looks, and after it.
-        let is_ours = ["sh", "sleep"].iter().any(|name| exit.thread.comm.as_bytes() == name.as_bytes());
-        let Some(perf) = told.get(&tid).filter(|perf| is_ours && perf.slices > 0) else { continue };
+        let is_ours = NAMES.iter().any(|name| exit.thread.comm.as_bytes() == name.as_bytes());
+        let Some(perf) = told.get(&tid).filter(|_| is_ours) else { continue };
         let ours = exit.thread.counters;
+        // Where both saw every switch. (The first shell is there before perf looks.)
+        if ours.voluntary_switches + ours.involuntary_switches != perf.slices {
+            continue;
+        }
         let allowed_ns = (perf.run_ns / 500).max(12_000 * perf.slices) + steal_ns;
-        assert!(
-            ours.run_ns.abs_diff(perf.run_ns) <= allowed_ns,
-            "{tid}: {ours:?} {perf:?}, steal {steal_ns}"
-        );
+        if ours.run_ns.abs_diff(perf.run_ns) > allowed_ns {
+            // The two read their clocks one after the other. Where the machine stands still in between, what one calls run
+            // time is run delay to the other, and not more than that.
+            let both_ns = (ours.run_ns + ours.run_delay_ns).abs_diff(perf.run_ns + perf.delay_ns);
+            assert!(both_ns <= allowed_ns, "{tid}: {ours:?} {perf:?}, steal {steal_ns}");
+            stood_still += 1;
+        }
         if perf.run_ns > 200_000_000 {
             println!("{tid}: {ours:?} {perf:?}");
             // Perf's times are cut to the µs.
@@ -120,5 +146,5 @@ fn run_time_and_run_delay_agree_with_perf_sched() {
         compared += 1;
     }
     println!("{compared} threads, the longest ran {longest_ns} ns, steal {steal_ns} ns");
-    assert!(compared > 50 && fought_for == 2, "{compared} {fought_for}");
+    [compared, fought_for, stood_still]
 }
