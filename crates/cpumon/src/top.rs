@@ -55,14 +55,8 @@ fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed + Send>> {
     match host {
         Some(name) if args.at.is_none() && args.store.is_none() => remote_or_store(args, name),
         None if args.at.is_none() && args.store.is_none() => {
-            let source = SourceOptions {
-                choice: args.source,
-                cmdline: args.cmdline,
-                probes: args.probes,
-                histogram_threads: args.histogram_threads.clone(),
-                interval: args.delay.unwrap_or(SourceOptions::default().interval),
-                ..SourceOptions::default()
-            };
+            let interval = args.delay.unwrap_or(SourceOptions::default().interval);
+            let source = args.look.source_options(interval);
             let options = SamplerOptions { source, ..SamplerOptions::default() };
             Ok(Box::new(LocalFeed::start(&options)?))
         }

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use cpumon_collect::{SourceChoice, ThreadPattern, parse_interval, parse_probes};
-use cpumon_model::Probes;
+use cpumon_collect::parse_interval;
 
-use super::{AccessArgs, HTTP_URL, HostsCommand};
+use super::{AccessArgs, HTTP_URL, HostsCommand, LookArgs};
 use crate::when::When;
 
 /// `cpumon top`.
@@ -50,18 +49,9 @@ pub struct TopArgs {
     /// Form of the batch output
     #[arg(short = 'o', long, value_name = "FORM", value_enum, default_value_t = BatchForm::Text)]
     pub output: BatchForm,
-    /// What to measure with: auto, procfs or bpf
-    #[arg(long, value_name = "SOURCE", default_value_t = SourceChoice::Auto)]
-    pub source: SourceChoice,
-    /// What BPF watches beside threads and exits: sched (switches), waits (what threads wait for), irq (interrupts), hist (run delays by length), or none
-    #[arg(long, value_name = "LIST", default_value = "none", value_parser = parse_probes)]
-    pub probes: Probes,
-    /// With --probes hist: a histogram of run delays for each thread of this name (* stands for any text) or id too; may be repeated
-    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
-    pub histogram_threads: Vec<ThreadPattern>,
-    /// Read full command lines too; passwords and tokens in them are blotted out
-    #[arg(long)]
-    pub cmdline: bool,
+    /// What looks, and at what
+    #[command(flatten)]
+    pub look: LookArgs,
 }
 
 /// Form of `top -b`.

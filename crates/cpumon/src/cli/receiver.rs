@@ -7,18 +7,15 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, Subcommand};
 use cpumon_agent::CpuShare;
-use cpumon_collect::{SourceChoice, ThreadPattern, parse_interval, parse_probes};
+use cpumon_collect::{SourceChoice, SourceOptions, ThreadPattern, parse_interval, parse_probes};
 use cpumon_model::Probes;
 
 use super::HTTP_ADDRESS;
 use crate::units::size;
 
-/// How this machine is measured.
+/// What looks at this machine, and at what.
 #[derive(Clone, Debug, Args)]
-pub struct MeasureArgs {
-    /// Time between two snapshots, 100ms to 1h
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
-    pub interval: Duration,
+pub struct LookArgs {
     /// What to measure with: auto, procfs or bpf
     #[arg(long, value_name = "SOURCE", default_value_t = SourceChoice::Auto)]
     pub source: SourceChoice,
@@ -31,6 +28,32 @@ pub struct MeasureArgs {
     /// Read full command lines too; passwords and tokens in them are blotted out
     #[arg(long)]
     pub cmdline: bool,
+}
+
+impl LookArgs {
+    /// What a source is opened with.
+    #[must_use]
+    pub fn source_options(&self, interval: Duration) -> SourceOptions {
+        SourceOptions {
+            choice: self.source,
+            cmdline: self.cmdline,
+            probes: self.probes,
+            histogram_threads: self.histogram_threads.clone(),
+            interval,
+            ..SourceOptions::default()
+        }
+    }
+}
+
+/// How this machine is measured.
+#[derive(Clone, Debug, Args)]
+pub struct MeasureArgs {
+    /// Time between two snapshots, 100ms to 1h
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
+    pub interval: Duration,
+    /// What looks, and at what
+    #[command(flatten)]
+    pub look: LookArgs,
     /// Keep to this share of one CPU, probes included: what costs too much is not watched for a while, which is in the data
     #[arg(long, value_name = "PERCENT")]
     pub max_cpu: Option<CpuShare>,

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use cpumon_collect::{SourceChoice, parse_interval};
+use cpumon_collect::{SourceChoice, parse_interval, parse_probes};
+use cpumon_model::Probes;
 
 use super::{AccessArgs, HTTP_URL};
 use crate::units::duration;
@@ -88,6 +89,9 @@ pub struct LedgerArgs {
     /// With --live: what to measure with: auto, procfs or bpf
     #[arg(long, value_name = "SOURCE", default_value_t = SourceChoice::Auto)]
     pub source: SourceChoice,
+    /// With --live: what BPF watches: sched (switches), waits, irq (interrupts), hist, or none, which leaves lines of the books to the clock tick
+    #[arg(long, value_name = "LIST", default_value = "sched,irq", value_parser = parse_probes)]
+    pub probes: Probes,
 }
 
 /// Forms of `cpumon ledger`.

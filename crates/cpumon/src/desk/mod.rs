@@ -72,14 +72,7 @@ pub fn store_options(keep: &KeepArgs) -> StoreOptions {
 /// The sampler's options that the user's wishes make.
 #[must_use]
 pub fn sampler_options(measure: &MeasureArgs) -> SamplerOptions {
-    let source = cpumon_collect::SourceOptions {
-        choice: measure.source,
-        cmdline: measure.cmdline,
-        probes: measure.probes,
-        histogram_threads: measure.histogram_threads.clone(),
-        interval: measure.interval,
-        ..cpumon_collect::SourceOptions::default()
-    };
+    let source = measure.look.source_options(measure.interval);
     SamplerOptions { source, max_cpu: measure.max_cpu, ..SamplerOptions::default() }
 }
 

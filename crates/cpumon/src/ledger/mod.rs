@@ -110,7 +110,12 @@ fn received(
 
 /// This machine, for so long.
 fn measured(args: &LedgerArgs, length: std::time::Duration) -> anyhow::Result<(Vec<Books>, Outcome)> {
-    let source = SourceOptions { choice: args.source, interval: args.interval, ..SourceOptions::default() };
+    let source = SourceOptions {
+        choice: args.source,
+        interval: args.interval,
+        probes: args.probes,
+        ..SourceOptions::default()
+    };
     let options = SamplerOptions { source, ..SamplerOptions::default() };
     let mut sampler = Sampler::open(&options).context("cannot measure this machine")?;
     cpumon_agent::give_up_rights(sampler.kind(), Keep::NAMES);
