@@ -1,10 +1,10 @@
 //! A pass where the switches are watched. In: the cut, the iterator's records, events. Out: records as of the cut, CPUs whose
 //! times add up, and the events that happened before it. Why: the tracker then need not know that a pass takes time.
 
-use cpumon_model::{Moment, Probes, Snapshot};
+use cpumon_model::{Moment, Probes, Snapshot, ThreadKey};
 
 use super::lifecycle::{ROOM, give_back};
-use super::records::{ENDED_LEADER, Event, TaskRecord};
+use super::records::{ENDED_LEADER, Event, ExitEvent, TaskRecord};
 use super::sched::{Control, CpuBooks, IrqTimes, Programs, TimesState};
 use super::tasks::Oddities;
 use crate::{CollectError, SourceOptions};
@@ -18,6 +18,8 @@ pub(crate) struct Watch {
     later: Vec<Event>,
     /// A buffer: the lists change places.
     spare: Vec<Event>,
+    /// A buffer: threads that need no settling any more.
+    done: Vec<ThreadKey>,
     untracked: u64,
 }
 
@@ -34,6 +36,7 @@ impl Watch {
             irqs: has_irq.then(|| IrqTimes::open(programs, &options.proc_root)).transpose()?,
             later: Vec::with_capacity(ROOM),
             spare: Vec::with_capacity(ROOM),
+            done: Vec::with_capacity(ROOM),
             untracked: 0,
         };
         super::sched::visit_cpus();
@@ -72,13 +75,11 @@ impl Watch {
         for task in records.iter_mut() {
             self.settle_one(cut.mono_ns, before, task);
         }
-        for event in events.iter_mut() {
-            if let Event::Ending(ending) = event
-                && records.binary_search_by_key(&ending.task.key(), TaskRecord::key).is_err()
-            {
-                self.settle_one(cut.mono_ns, before, &mut ending.task);
-            }
-        }
+        let mut done = std::mem::take(&mut self.done);
+        each_open_ending(&mut done, records, events, |ending| {
+            self.settle_one(cut.mono_ns, before, &mut ending.task);
+        });
+        self.done = done;
         self.cpus.fill(cut.mono_ns, &mut into.cpus);
         if let Some(irqs) = &mut self.irqs {
             irqs.read(&mut into.irqs);
@@ -154,9 +155,37 @@ impl Watch {
     }
 }
 
+/// Threads that were on their way out at the cut, and in no list any more; `done` is a buffer. One that made its last switch
+/// before the cut, though it told of its way out after the cut before, waits for nothing: it is passed over.
+fn each_open_ending(
+    done: &mut Vec<ThreadKey>,
+    records: &[TaskRecord],
+    events: &mut [Event],
+    mut act: impl FnMut(&mut ExitEvent),
+) {
+    done.clear();
+    give_back(done);
+    done.extend(events.iter().filter_map(|event| match event {
+        Event::Exit(exit) => Some(exit.task.key()),
+        _ => None,
+    }));
+    done.sort_unstable();
+    let exits = done.len();
+    // The newest of a thread tells how it stood at the cut.
+    for event in events.iter_mut().rev() {
+        let Event::Ending(ending) = event else { continue };
+        let key = ending.task.key();
+        let (ended, told) = done.split_at(exits);
+        let is_done = ended.binary_search(&key).is_ok() || told.contains(&key);
+        if !is_done && records.binary_search_by_key(&key, TaskRecord::key).is_err() {
+            act(ending);
+            done.push(key);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::records::ExitEvent;
     use super::*;
 
     /// A thread of process 5 that ended after the cut, and had run `run_ns` at it.
@@ -174,5 +203,28 @@ mod tests {
         Watch::add_ended(cut, &mut records, &events);
         let told: Vec<_> = records.iter().map(|task| (task.tid, task.flags, task.run_ns)).collect();
         assert_eq!(told, [(5, 0, 3), (6, 0, 9), (7, 0, 5)]);
+    }
+
+    #[test]
+    fn only_the_newest_ending_of_a_thread_that_did_not_end_is_open() {
+        let event = |tid, end_ns| ExitEvent {
+            end_ns,
+            task: TaskRecord { tid, ..TaskRecord::default() },
+            ..ExitEvent::default()
+        };
+        let records = [TaskRecord { tid: 4, ..TaskRecord::default() }];
+        let mut events = [
+            Event::Ending(event(3, 1)),
+            Event::Ending(event(4, 2)),
+            Event::Ending(event(5, 3)),
+            Event::Ending(event(6, 4)),
+            Event::Exit(event(5, 5)),
+            Event::Ending(event(6, 6)),
+        ];
+        let mut open = Vec::new();
+        each_open_ending(&mut vec![], &records, &mut events, |ending| {
+            open.push((ending.task.tid, ending.end_ns));
+        });
+        assert_eq!(open, [(6, 6), (3, 1)]);
     }
 }
