@@ -25,7 +25,7 @@ impl Turn {
     }
 }
 
-#[derive(Copy, Clone, Debug)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
 struct KnownThread {
     key: ThreadKey,
     process: ProcessKey,
@@ -36,9 +36,13 @@ struct KnownThread {
 /// Threads of the snapshot before, with the name that was sent.
 #[derive(Debug, Default)]
 pub(crate) struct KnownThreads {
-    before: Vec<KnownThread>,
-    now: Vec<KnownThread>,
+    /// Ascending by key. Up to `kept` those of this snapshot, from `at` on those of the one before: most stay as they are and
+    /// are not written again.
+    list: Vec<KnownThread>,
     at: usize,
+    kept: usize,
+    /// Those that begin with this snapshot.
+    new: Vec<KnownThread>,
     /// Threads of the snapshot before that are not in this one, by process.
     pub(crate) gone: Vec<(ProcessKey, ThreadKey)>,
 }
@@ -46,34 +50,45 @@ pub(crate) struct KnownThreads {
 impl KnownThreads {
     /// Begins the next snapshot.
     pub(crate) fn begin(&mut self) {
-        std::mem::swap(&mut self.before, &mut self.now);
-        self.now.clear();
         self.gone.clear();
-        self.at = 0;
+        (self.at, self.kept) = (0, 0);
     }
 
     /// Ends the snapshot: the threads not come to are gone.
     pub(crate) fn finish(&mut self) {
-        let rest = self.before.get(self.at..).unwrap_or_default();
+        let rest = self.list.get(self.at..).unwrap_or_default();
         self.gone.extend(rest.iter().map(|known| (known.process, known.key)));
+        self.list.truncate(self.kept);
+        if !self.new.is_empty() {
+            self.list.append(&mut self.new);
+            self.list.sort_unstable_by_key(|known| known.key);
+        }
     }
 
     /// Whether this thread is to be sent with its name. If not, it is to be sent without if it changed.
     pub(crate) fn next(&mut self, thread: &ThreadSample, changed: bool, turn: Turn) -> bool {
-        while let Some(known) = self.before.get(self.at).filter(|known| known.key < thread.key) {
+        while let Some(known) = self.list.get(self.at).filter(|known| known.key < thread.key) {
             self.gone.push((known.process, known.key));
             self.at += 1;
         }
-        let known = self.before.get(self.at).filter(|known| known.key == thread.key);
+        let known = self.list.get(self.at).filter(|known| known.key == thread.key).copied();
         let sends_left =
             known.filter(|known| known.comm == thread.comm).map_or(turn.name_sends, |known| known.sends_left);
-        self.at += usize::from(known.is_some());
         // The second time can wait for the next row that is sent anyway, but not for longer than its turn.
         let is_first = sends_left == turn.name_sends;
         let with_name = is_first || (sends_left > 0 && changed) || turn.is_of(thread.key.tid);
         let sends_left = sends_left - u8::from(with_name && sends_left > 0);
         let (key, process, comm) = (thread.key, thread.process, thread.comm);
-        self.now.push(KnownThread { key, process, comm, sends_left });
+        let now = KnownThread { key, process, comm, sends_left };
+        if known.is_none() {
+            self.new.push(now);
+            return with_name;
+        }
+        if known != Some(now) || self.kept != self.at {
+            self.list[self.kept] = now;
+        }
+        self.at += 1;
+        self.kept += 1;
         with_name
     }
 }

@@ -32,7 +32,7 @@ mod watch;
 pub(crate) use clocks::ClockReader;
 pub(super) use load::route_messages;
 
-use cpumon_model::{BootId, Fields, HostId, Moment, Probes, Snapshot, SourceKind};
+use cpumon_model::{BootId, Fields, HostId, Moment, Probes, Snapshot, SourceKind, ThreadSample};
 
 use self::cost::ProbeCost;
 use self::lifecycle::Lifecycle;
@@ -197,6 +197,17 @@ impl BpfSource {
             | when(Probes::HISTOGRAMS, Fields::HISTOGRAMS)
     }
 
+    /// The threads of an earlier snapshot, to be written over. Where no switches are watched, then and now, they have no times
+    /// that would have to be written; else the list is empty.
+    fn left_threads(&self, into: &mut Snapshot) -> Vec<ThreadSample> {
+        let is_plain = self.watch.is_none() && into.source == SourceKind::Bpf && into.fields == self.fields();
+        let mut left = std::mem::take(&mut into.threads);
+        if !is_plain {
+            left.clear();
+        }
+        left
+    }
+
     /// Reads threads, CPUs and events. Returns when the look began, since boot, and fills `begin` and `end`.
     fn look(&mut self, into: &mut Snapshot) -> Result<(u64, records::LostExits), CollectError> {
         let begin = clock::now();
@@ -235,6 +246,7 @@ fn earlier(moment: Moment, ns: u64) -> Moment {
 
 impl Source for BpfSource {
     fn snapshot(&mut self, into: &mut Snapshot) -> Result<(), CollectError> {
+        let left = self.left_threads(into);
         into.clear();
         (into.host, into.boot) = (self.host, self.boot);
         (into.source, into.fields) = (SourceKind::Bpf, self.fields());
@@ -246,6 +258,7 @@ impl Source for BpfSource {
         };
         into.sequence = self.sequence;
         let (looked_from_ns, lost) = self.look(into)?;
+        into.threads = left;
         self.tracker.track(&mut self.records, &self.events, looked_from_ns, lost, &mut self.infos, into);
         self.infos.end_pass();
         self.lifecycle.take_overflow(&mut self.overflow);
@@ -301,7 +314,7 @@ mod tests {
             let total = after.exited_total.since(&before.exited_total).unwrap().run_ns;
             let named: u64 = after.exits.iter().map(|exit| exit.thread.counters.run_ns).sum();
             // So is what others, who were lost as well, were charged before.
-            let is_gone = |row: &&cpumon_model::ThreadSample| {
+            let is_gone = |row: &&ThreadSample| {
                 let is_alive = after.threads.binary_search_by_key(&row.key, |row| row.key).is_ok();
                 !is_alive && after.exits.binary_search_by_key(&row.key, |exit| exit.thread.key).is_err()
             };

@@ -2,7 +2,7 @@
 //! iterator saw and what the events tell overlap in time; here each thread ends up in exactly one place. Pure but for the
 //! names of new processes.
 
-use cpumon_model::{Counters, ProcessInfo, ProcessSample, Snapshot};
+use cpumon_model::{Counters, ProcessInfo, ProcessSample, Snapshot, ThreadSample};
 
 use super::super::procinfo::{About, InfoCache};
 use super::exits::Exits;
@@ -54,7 +54,8 @@ impl Tracker {
         &self.lost_threads
     }
 
-    /// Fills the lists, counts and health of `into`. `records` comes back with other content: it is a buffer for the next
+    /// Fills the lists, counts and health of `into`, whose threads may be those of an earlier snapshot without times: they are
+    /// written over. `records` comes back with other content: it is a buffer for the next
     /// pass. The iterator ran from `looked_from_ns` (since boot) on. `lost` is cumulative.
     pub(crate) fn track(
         &mut self,
@@ -160,7 +161,7 @@ impl Tracker {
         self.leaving.clear();
         self.lost_threads.clear();
         self.ended_leaders.clear();
-        into.threads.reserve(records.len());
+        into.threads.reserve(records.len().saturating_sub(into.threads.len()));
         let (mut earlier, mut exit) = (0, 0);
         let mut kept = 0;
         for at in 0..records.len() {
@@ -182,13 +183,18 @@ impl Tracker {
                 continue;
             }
             task.settle(before);
-            into.threads.push(task.to_sample());
+            match into.threads.get_mut(kept) {
+                // What is left of an earlier snapshot has no times, and neither has this.
+                Some(place) => *place = ThreadSample { sched: place.sched, ..task.to_sample() },
+                None => into.threads.push(task.to_sample()),
+            }
             if kept != at {
                 records.swap(kept, at);
             }
             kept += 1;
         }
         records.truncate(kept);
+        into.threads.truncate(kept);
         while earlier < self.before.len() {
             self.note_missing(earlier, has_lost);
             earlier += 1;
