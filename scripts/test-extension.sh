@@ -27,6 +27,7 @@ expect "a bound" "5" "$(shell "$store" "SELECT count(*) FROM process_interval WH
 expect "every table" "1|2|3|20|30|10|10" "$(shell "$store" "SELECT (SELECT count(*) FROM hosts), (SELECT count(*) FROM processes),
   (SELECT count(*) FROM threads), (SELECT count(*) FROM process_interval), (SELECT count(*) FROM thread_interval),
   (SELECT count(*) FROM cpu_interval), (SELECT count(*) FROM host_interval)")"
+expect "a function" "5119" "$(shell "$store" "SELECT run_delay_percentile_ns(histogram, 99) FROM (SELECT '[[5119,3]]' AS histogram UNION ALL SELECT NULL)")"
 case "$(shell "$store" "DELETE FROM process_interval")" in
   *"may not be modified"*) ;;
   *) echo "extension: a virtual table could be written" >&2; exit 1 ;;

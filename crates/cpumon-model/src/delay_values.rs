@@ -1,6 +1,8 @@
 //! Cells of the run-delay histograms. In: an interval and an owner. Out: the [`Value`] of a column. Why apart: one rule for
 //! processes, threads, CPUs and hosts; a percentile of nothing is no data.
 
+use std::borrow::Cow;
+
 use crate::{ColumnId, DelayHistogram, DelayOf, Fields, IntervalView, Value};
 
 /// What a column tells of a histogram.
@@ -8,18 +10,28 @@ use crate::{ColumnId, DelayHistogram, DelayOf, Fields, IntervalView, Value};
 pub(crate) enum DelayCell {
     Count,
     Percentile(u32),
+    Histogram,
+}
+
+/// Which percentile of the run delays a column tells, if it is one of those; 100 is the highest.
+#[must_use]
+pub fn delay_percent(id: ColumnId) -> Option<u32> {
+    Some(match id {
+        ColumnId::RunDelayP50Ns => 50,
+        ColumnId::RunDelayP90Ns => 90,
+        ColumnId::RunDelayP99Ns => 99,
+        ColumnId::RunDelayMaxNs => 100,
+        _ => return None,
+    })
 }
 
 /// What the column tells of a histogram, if it is one of those.
 pub(crate) fn delay_cell(id: ColumnId) -> Option<DelayCell> {
-    Some(match id {
-        ColumnId::RunDelays => DelayCell::Count,
-        ColumnId::RunDelayP50Ns => DelayCell::Percentile(50),
-        ColumnId::RunDelayP90Ns => DelayCell::Percentile(90),
-        ColumnId::RunDelayP99Ns => DelayCell::Percentile(99),
-        ColumnId::RunDelayMaxNs => DelayCell::Percentile(100),
-        _ => return None,
-    })
+    match id {
+        ColumnId::RunDelays => Some(DelayCell::Count),
+        ColumnId::RunDelayHistogram => Some(DelayCell::Histogram),
+        _ => delay_percent(id).map(DelayCell::Percentile),
+    }
 }
 
 impl IntervalView<'_> {
@@ -41,6 +53,10 @@ impl IntervalView<'_> {
             DelayCell::Percentile(percent) => histogram
                 .and_then(|histogram| histogram.percentile_ns(percent))
                 .map_or(Value::Null, Value::count),
+            DelayCell::Histogram => {
+                let text = histogram.map_or_else(|| "[]".to_owned(), ToString::to_string);
+                Value::Text(Cow::Owned(text))
+            }
         }
     }
 }

@@ -15,6 +15,7 @@
 mod columns;
 mod counters;
 mod cpu;
+mod delay_text;
 mod delay_values;
 mod delays;
 mod differ;
@@ -37,6 +38,8 @@ mod wait;
 pub use columns::{COLUMNS, Column, ColumnId, Kind, Tables, column, columns};
 pub use counters::{Counters, Delta, Fields};
 pub use cpu::{CpuInterval, CpuSample, CpuSched, CpuTimes, SOFTIRQ_KINDS};
+pub use delay_text::ParseDelaysError;
+pub use delay_values::delay_percent;
 pub use delays::{DELAY_BUCKETS, DelayHistogram, DelayOf, Delays, delay_bucket, delay_range_ns, find_delays};
 pub use differ::Rows;
 pub use host::{HostInfo, HostStatus, LossCounts, Trust};

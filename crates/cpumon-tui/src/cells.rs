@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use cpumon_model::{
     ColumnId, DelayHistogram, DelayOf, Fields, Flags, Interval, IntervalView, Life, ProcessInterval, Value,
+    delay_percent,
 };
 
 use crate::columns::Col;
@@ -28,17 +29,6 @@ const IS_OF_SCHED: [ColumnId; 7] = [
     ColumnId::WaitReason,
     ColumnId::WaitNs,
 ];
-
-/// The percentile of the run delays that a column shows.
-fn delay_percent(id: ColumnId) -> Option<u32> {
-    Some(match id {
-        ColumnId::RunDelayP50Ns => 50,
-        ColumnId::RunDelayP90Ns => 90,
-        ColumnId::RunDelayP99Ns => 99,
-        ColumnId::RunDelayMaxNs => 100,
-        _ => return None,
-    })
-}
 
 /// The run delays of all processes of a program.
 pub(crate) fn group_delays(interval: &Interval, group: &Group) -> DelayHistogram {

@@ -3,21 +3,27 @@
 //! it need not know which of the two it reads.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-use cpumon_model::{Delta, Fields, HostId, Interval, Ledger, Moment, ProcessInterval};
+use cpumon_model::{
+    DelayHistogram, DelayOf, Delays, Delta, Fields, HostId, Interval, Ledger, Moment, ProcessInterval,
+};
 use rusqlite::{Connection, params};
 
 use super::line::choose_grain;
 use super::query::{Query, What};
 use super::stream::{Stream, StreamError};
 use super::{Reader, dims};
+use crate::codec::delays;
+use crate::codec::varint::Cursor;
 use crate::error::{At, Result};
 pub use crate::writer::Grain;
 
 /// What one step of a walk tells.
 #[derive(Copy, Clone, Debug)]
 pub struct Span<'a> {
-    /// What happened. Of sums: their bucket on the wall clock, measured time as length; no threads, no CPUs, no oddities.
+    /// What happened. Of sums: their bucket on the wall clock, measured time as length; no threads, no CPUs, no oddities; the
+    /// run delays of all CPUs stand as those of the first.
     pub interval: &'a Interval,
     /// Of sums: the largest share of the capacity that was busy in one interval, millionths.
     pub max_busy_ppm: Option<i64>,
@@ -42,12 +48,13 @@ pub struct Plan {
 type Visit<'a> = &'a mut dyn FnMut(&Span<'_>) -> ControlFlow<()>;
 
 /// Sums of one bucket over a host.
-#[derive(Copy, Clone, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct HostRow {
     bucket: i64,
     covered_ns: i64,
     ledger: Ledger,
     max_busy_ppm: i64,
+    run_delays: Option<DelayHistogram>,
 }
 
 /// A bucket as an interval, its rows being collected.
@@ -73,7 +80,17 @@ impl Bucket {
         };
         self.interval.ledger = row.ledger;
         self.interval.processes.clear();
+        self.interval.delays.clear();
+        self.interval.fields.set(Fields::HISTOGRAMS, row.run_delays.is_some());
+        self.add_delays(DelayOf::Cpu(0), row.run_delays.as_ref());
         self.peaks.clear();
+    }
+
+    fn add_delays(&mut self, of: DelayOf, histogram: Option<&DelayHistogram>) {
+        let known = histogram.filter(|histogram| !histogram.is_empty());
+        self.interval
+            .delays
+            .extend(known.map(|histogram| Delays { of, histogram: Arc::new(histogram.clone()) }));
     }
 }
 
@@ -132,7 +149,8 @@ impl Reader {
         {
             fields = self.fields_in(&Query::new(query.host).range(last_ns - 1, last_ns).what(What::Meta))?;
         }
-        // What the scheduler's and interrupts' events tell is not summed up: no data there, not zero.
+        // What the scheduler's and interrupts' events tell is not summed up: no data there, not zero. Whether run delays are, each
+        // bucket tells.
         let without = Fields::SCHED | Fields::WAITS | Fields::IRQ | Fields::HISTOGRAMS;
         Ok(fields.unwrap_or(Fields::all()).difference(without))
     }
@@ -194,7 +212,32 @@ fn walk_sums(
     Ok(())
 }
 
+/// Run delays by length; `None` where they are not known, or damaged.
+fn read_delays(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<Option<DelayHistogram>> {
+    let Some(bytes) = row.get_ref(at)?.as_blob_or_null()? else { return Ok(None) };
+    match delays::read(&mut Cursor::new(bytes)) {
+        Ok(histogram) => Ok(Some(histogram)),
+        Err(malformed) => {
+            log::warn!("a sum of run delays is damaged: {malformed}");
+            Ok(None)
+        }
+    }
+}
+
 impl Bucket {
+    /// Ascending, one for each owner: a process that was renamed has several rows.
+    fn sort_delays(&mut self) {
+        let list = &mut self.interval.delays;
+        list.sort_by_key(|row| row.of);
+        list.dedup_by(|next, kept| {
+            let is_same = next.of == kept.of;
+            if is_same {
+                *Arc::make_mut(&mut kept.histogram) += &next.histogram;
+            }
+            is_same
+        });
+    }
+
     fn span(&self, row: &HostRow) -> Span<'_> {
         Span { interval: &self.interval, max_busy_ppm: Some(row.max_busy_ppm), max_run_ns_per_s: &self.peaks }
     }
@@ -208,7 +251,8 @@ fn host_rows(
 ) -> rusqlite::Result<Vec<HostRow>> {
     let name = grain.name();
     let text = format!(
-        "SELECT {name}, covered_ns, capacity_ns, threads_ns, exited_ns, irq_ns, softirq_ns, steal_ns, idle_ns, max_busy_ppm
+        "SELECT {name}, covered_ns, capacity_ns, threads_ns, exited_ns, irq_ns, softirq_ns, steal_ns, idle_ns, max_busy_ppm,
+                run_delays
          FROM host_{name} WHERE host_id = ?1 AND {name} BETWEEN ?2 AND ?3 ORDER BY {name}"
     );
     let mut select = connection.prepare_cached(&text)?;
@@ -227,6 +271,7 @@ fn host_rows(
                 ..Ledger::default()
             },
             max_busy_ppm: row.get(9)?,
+            run_delays: read_delays(row, 10)?,
         })
     })?;
     rows.collect()
@@ -244,7 +289,7 @@ fn walk_processes(
     let name = grain.name();
     let text = format!(
         "SELECT {name}, process_id, user_ns, system_ns, run_ns, run_delay_ns, voluntary_switches, involuntary_switches,
-                max_run_ns_per_s
+                max_run_ns_per_s, run_delays
          FROM process_{name} WHERE host_id = ?1 AND {name} BETWEEN ?2 AND ?3 ORDER BY {name}, process_id"
     );
     let mut select = connection.prepare_cached(&text)?;
@@ -262,7 +307,7 @@ fn walk_processes(
                 bucket.interval.processes.push(ProcessInterval {
                     key: process.key,
                     parent_pid: process.parent_pid,
-                    info: std::sync::Arc::clone(&process.info),
+                    info: Arc::clone(&process.info),
                     delta: Delta {
                         user_ns: row.get(2)?,
                         system_ns: row.get(3)?,
@@ -274,9 +319,11 @@ fn walk_processes(
                     ..ProcessInterval::default()
                 });
                 bucket.peaks.push(row.get(8)?);
+                bucket.add_delays(DelayOf::Process(process.key), read_delays(row, 9)?.as_ref());
             }
             pending = rows.next()?;
         }
+        bucket.sort_delays();
         if visit(&bucket.span(host)).is_break() {
             return Ok(ControlFlow::Break(()));
         }

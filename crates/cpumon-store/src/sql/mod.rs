@@ -5,6 +5,7 @@
 
 mod cells;
 mod cursor;
+mod delays;
 mod plan;
 mod scan;
 #[cfg(feature = "bundled")]
@@ -38,10 +39,11 @@ pub const TABLES: [(&str, Tables); 9] = [
     ("irq_interval", Tables::IRQ_INTERVAL),
 ];
 
-/// Puts the virtual tables on `connection`; they read the store at `path` through a connection of their own, opened at the
+/// Puts the virtual tables, and the functions for run-delay histograms, on `connection`; the tables read the store at `path` through a connection of their own, opened at the
 /// first use.
 pub fn register(connection: &Connection, path: &Path) -> rusqlite::Result<()> {
     const MODULE: &Module<'_, StoreTable> = &Module::eponymous_only_module();
+    delays::register(connection)?;
     for (name, table) in TABLES {
         connection.create_module(name, MODULE, Some(TableAux { table, path: path.to_owned() }))?;
     }

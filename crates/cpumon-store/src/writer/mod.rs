@@ -9,6 +9,7 @@ mod infos;
 #[cfg(feature = "import")]
 mod legacy;
 mod lock;
+mod merge;
 mod naming;
 mod pack;
 mod retain;
@@ -100,6 +101,7 @@ impl Writer {
         connection.set_prepared_statement_cache_capacity(64);
         connection.busy_timeout(Duration::from_secs(5)).at("set up", path)?;
         schema::prepare_writer(&mut connection, path, options.sync_each_commit)?;
+        merge::register(&connection).at("set up", path)?;
         if let Some(pages) = options.max_page_count {
             let set = format!("PRAGMA max_page_count = {pages}");
             connection.query_row(&set, [], |_| Ok(())).at("set up", path)?;

@@ -4,10 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use cpumon_model::{Delta, Fields, Life};
+use cpumon_model::{DelayHistogram, Delta, Fields, Interval, Life};
 use rusqlite::{Connection, params};
 
+use super::merge::{self, MERGED};
 use crate::codec::chunk::Unsealed;
+use crate::codec::cpus;
 use crate::codec::meta::{BEGIN_MONO, CAPACITY, END_MONO, END_WALL, MetaRow, fields_of};
 use crate::codec::sched::SchedRows;
 
@@ -46,7 +48,7 @@ impl Grain {
 }
 
 /// Sums over a host.
-#[derive(Copy, Clone, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct HostSum {
     intervals: i64,
     covered_ns: i64,
@@ -56,15 +58,19 @@ struct HostSum {
     /// Of all its processes.
     run_delay_ns: Option<i64>,
     blocked_ns: Option<i64>,
+    /// Of all CPUs, by length.
+    run_delays: Option<DelayHistogram>,
 }
 
 /// Sums over a process.
-#[derive(Copy, Clone, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct ProcessSum {
     delta: Delta,
     max_run_ns_per_s: i64,
     /// Of its threads that were active.
     blocked_ns: Option<i64>,
+    /// Its run delays by length.
+    run_delays: Option<DelayHistogram>,
 }
 
 /// Sums of the intervals that were added since the last write.
@@ -73,6 +79,8 @@ pub(crate) struct Rollup {
     hosts: [BTreeMap<i64, HostSum>; 2],
     processes: [BTreeMap<(i64, u64), ProcessSum>; 2],
     sched: SchedRows,
+    /// Holds what the blob of an interval's CPUs tells.
+    cpus: Interval,
 }
 
 const GRAINS: [Grain; 2] = [Grain::Minute, Grain::Hour];
@@ -104,6 +112,7 @@ impl Rollup {
         for interval in intervals {
             let row = &interval.meta;
             let known = self.read_sched(interval);
+            let cpu_delays = known.contains(Fields::HISTOGRAMS).then(|| self.cpus.cpu_delays());
             let sched = &self.sched;
             let processes_of = || interval.rows.processes.iter();
             let delay_ns = || processes_of().map(|row| row.delta.run_delay_ns).fold(0, i64::saturating_add);
@@ -123,6 +132,7 @@ impl Rollup {
                     *sum = sum.saturating_add(line);
                 }
                 add_known(&mut host.run_delay_ns, run_delay_ns);
+                add_delays(&mut host.run_delays, cpu_delays.as_ref());
                 host.max_busy_ppm = host.max_busy_ppm.max(rate(busy_ns, ledger[0], 1_000_000));
                 for process in &interval.rows.processes {
                     let is_short = process.life == Life::BornEnded;
@@ -131,6 +141,11 @@ impl Rollup {
                     sum.delta += &process.delta;
                     add_known(&mut sum.blocked_ns, blocked(process.id));
                     add_known(&mut host.blocked_ns, blocked(process.id));
+                    if known.contains(Fields::HISTOGRAMS) {
+                        let none = DelayHistogram::default();
+                        let delays = sched.process_delays(process.id);
+                        add_delays(&mut sum.run_delays, Some(delays.map_or(&none, |delays| delays)));
+                    }
                     let run = rate(process.delta.run_ns, covered_ns, PER_SECOND);
                     sum.max_run_ns_per_s = sum.max_run_ns_per_s.max(run);
                 }
@@ -142,11 +157,15 @@ impl Rollup {
     /// Reads what the scheduler's events tell of an interval. Returns what is known; of a damaged blob nothing is.
     fn read_sched(&mut self, interval: &Unsealed) -> Fields {
         let known = fields_of(&interval.meta);
-        match self.sched.read(&interval.sched) {
+        let mut read = self.sched.read(&interval.sched);
+        if read.is_ok() && known.contains(Fields::HISTOGRAMS) {
+            read = cpus::decode(&interval.cpus, &mut self.cpus);
+        }
+        match read {
             Ok(()) => known,
             Err(malformed) => {
                 log::warn!("what the scheduler's events tell of an interval is damaged: {malformed}");
-                known - Fields::SCHED
+                known - Fields::SCHED - Fields::HISTOGRAMS
             }
         }
     }
@@ -170,6 +189,18 @@ fn add_known(sum: &mut Option<i64>, more: Option<i64>) {
     }
 }
 
+/// Likewise of histograms.
+fn add_delays(sum: &mut Option<DelayHistogram>, more: Option<&DelayHistogram>) {
+    if let Some(more) = more {
+        *sum.get_or_insert_with(DelayHistogram::default) += more;
+    }
+}
+
+/// The sum of a column of histograms.
+fn merged_delays() -> String {
+    format!("run_delays = {MERGED}(run_delays, excluded.run_delays)")
+}
+
 /// The sum of a column that may be NULL, which is no data.
 fn known_sum(column: &str) -> String {
     format!(
@@ -184,15 +215,16 @@ fn write_hosts(
     sums: &BTreeMap<i64, HostSum>,
 ) -> rusqlite::Result<()> {
     let text = format!(
-        "INSERT INTO host_{grain} VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+        "INSERT INTO host_{grain} VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
          ON CONFLICT DO UPDATE SET intervals = intervals + excluded.intervals,
            covered_ns = covered_ns + excluded.covered_ns, capacity_ns = capacity_ns + excluded.capacity_ns,
            threads_ns = threads_ns + excluded.threads_ns, exited_ns = exited_ns + excluded.exited_ns,
            irq_ns = irq_ns + excluded.irq_ns, softirq_ns = softirq_ns + excluded.softirq_ns,
            steal_ns = steal_ns + excluded.steal_ns, idle_ns = idle_ns + excluded.idle_ns,
-           max_busy_ppm = max(max_busy_ppm, excluded.max_busy_ppm), {}, {}",
+           max_busy_ppm = max(max_busy_ppm, excluded.max_busy_ppm), {}, {}, {}",
         known_sum("run_delay_ns"),
-        known_sum("blocked_ns")
+        known_sum("blocked_ns"),
+        merged_delays()
     );
     let mut upsert = connection.prepare_cached(&text)?;
     for (bucket, sum) in sums {
@@ -211,7 +243,8 @@ fn write_hosts(
             idle,
             sum.max_busy_ppm,
             sum.run_delay_ns,
-            sum.blocked_ns
+            sum.blocked_ns,
+            sum.run_delays.as_ref().map(merge::to_bytes)
         ])?;
     }
     Ok(())
@@ -224,13 +257,14 @@ fn write_processes(
     sums: &BTreeMap<(i64, u64), ProcessSum>,
 ) -> rusqlite::Result<()> {
     let text = format!(
-        "INSERT INTO process_{grain} VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+        "INSERT INTO process_{grain} VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
          ON CONFLICT DO UPDATE SET user_ns = user_ns + excluded.user_ns, system_ns = system_ns + excluded.system_ns,
            run_ns = run_ns + excluded.run_ns, run_delay_ns = run_delay_ns + excluded.run_delay_ns,
            voluntary_switches = voluntary_switches + excluded.voluntary_switches,
            involuntary_switches = involuntary_switches + excluded.involuntary_switches,
-           max_run_ns_per_s = max(max_run_ns_per_s, excluded.max_run_ns_per_s), {}",
-        known_sum("blocked_ns")
+           max_run_ns_per_s = max(max_run_ns_per_s, excluded.max_run_ns_per_s), {}, {}",
+        known_sum("blocked_ns"),
+        merged_delays()
     );
     let mut upsert = connection.prepare_cached(&text)?;
     for ((bucket, process_id), sum) in sums {
@@ -245,7 +279,8 @@ fn write_processes(
             sum.delta.voluntary_switches,
             sum.delta.involuntary_switches,
             sum.max_run_ns_per_s,
-            sum.blocked_ns
+            sum.blocked_ns,
+            sum.run_delays.as_ref().map(merge::to_bytes)
         ])?;
     }
     Ok(())

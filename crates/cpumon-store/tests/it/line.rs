@@ -3,7 +3,8 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use cpumon_model::{Delta, Interval, Life, Trust};
+use cpumon_model::{DelayHistogram, DelayOf, Delta, Fields, Interval, Life, ProcessKey, Trust};
+use cpumon_store::sql::Sql;
 use cpumon_store::{Grain, ProcessFilter, Query, Reader, Span, StoreOptions, What, Writer};
 
 use crate::data;
@@ -200,4 +201,135 @@ fn blocked_time_and_run_delay_are_in_the_sums_where_they_are_known() {
         assert_eq!(sums.0, rows().map(|row| row.delta.run_delay_ns).sum::<i64>(), "{table}");
         assert_eq!(sums.1, rows().map(|row| row.sched.blocked_ns).sum::<i64>(), "{table}");
     }
+}
+
+/// All run delays of a process, or of the host.
+fn merged(day: &[Interval], key: Option<ProcessKey>) -> DelayHistogram {
+    let mut sum = DelayHistogram::default();
+    for interval in day {
+        match key {
+            Some(key) => interval.delays_of(DelayOf::Process(key)).into_iter().for_each(|more| sum += more),
+            None => sum += &interval.cpu_delays(),
+        }
+    }
+    sum
+}
+
+/// The one cell of an answer.
+fn ask(path: &std::path::Path, text: &str) -> String {
+    let mut found = String::new();
+    let mut take = |row: &[cpumon_model::Value<'_>]| {
+        found = match &row[0] {
+            cpumon_model::Value::Int(number) => number.to_string(),
+            cpumon_model::Value::Text(text) => text.to_string(),
+            other => format!("{other:?}"),
+        };
+        ControlFlow::Continue(())
+    };
+    Sql::open(path).unwrap().query(text, &mut |_| ControlFlow::Continue(()), &mut take).unwrap();
+    found
+}
+
+#[test]
+fn run_delays_are_merged_over_any_range_in_samples_sums_and_sql() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let info = data::host(1);
+    let mut day = data::day(&info, 3, 1200, 6);
+    // They are measured from the sixth minute on.
+    data::add_sched(&mut day[300..]);
+    data::add_delays(&mut day[300..]);
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    for interval in &day {
+        writer.put_received(&info, Trust::Local, None, interval, interval.end.wall_ns).unwrap();
+    }
+    // Some of it stays fresh; an hour is sealed in several steps, so its sums are merged in the file.
+    writer.maintain_at(Duration::from_mins(1), data::START_NS + 20 * MINUTE_NS).unwrap();
+    let reader = Reader::open(&path).unwrap();
+    assert!(reader.statistics().unwrap().fresh_intervals > 100, "some of it must be fresh for this test");
+    let key = day[0].processes[1].key;
+    let (of_process, of_host) = (merged(&day, Some(key)), merged(&day, None));
+    assert!(of_process.total() > 100 && of_host.total() > 100);
+    for grain in [None, Some(Grain::Minute), Some(Grain::Hour)] {
+        let (mut process, mut host, mut unknown) = (DelayHistogram::default(), DelayHistogram::default(), 0);
+        let query = Query::new(info.host).what(What::Processes);
+        reader
+            .for_each_span(&query, grain, &mut |span| {
+                if let Some(more) = span.interval.delays_of(DelayOf::Process(key)) {
+                    process += more;
+                }
+                host += &span.interval.cpu_delays();
+                unknown += u32::from(!span.interval.fields.contains(Fields::HISTOGRAMS));
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        assert_eq!((&process, &host), (&of_process, &of_host), "{grain:?}");
+        let without = match grain {
+            None => 300,
+            Some(Grain::Minute) => 5,
+            Some(Grain::Hour) => 0,
+        };
+        assert_eq!(unknown, without, "where none are measured there is no data: {grain:?}");
+    }
+    writer.seal_all().unwrap();
+    let from = format!("FROM process_interval WHERE pid = {} AND start_ns = {}", key.pid, key.start_ns);
+    assert_eq!(
+        ask(&path, &format!("SELECT merge_run_delays(run_delay_histogram) {from}")),
+        of_process.to_string()
+    );
+    for percent in [50, 90, 99, 100] {
+        let expected = of_process.percentile_ns(percent).unwrap().to_string();
+        let text = format!("SELECT run_delay_percentile_ns(run_delay_histogram, {percent}) {from}");
+        assert_eq!(ask(&path, &text), expected, "p{percent}");
+    }
+    for table in ["host_minute", "host_hour"] {
+        let text = format!("SELECT run_delay_percentile_ns(run_delays, 99) FROM {table}");
+        assert_eq!(ask(&path, &text), of_host.percentile_ns(99).unwrap().to_string(), "{table}");
+        let text = format!("SELECT merge_run_delays(run_delays) FROM {table}");
+        assert_eq!(ask(&path, &text), of_host.to_string(), "{table}");
+    }
+    let buckets = "SELECT sum(value ->> 1) FROM host_interval, json_each(run_delay_histogram)";
+    assert_eq!(ask(&path, buckets), of_host.total().to_string(), "each bucket is a row");
+    let before = format!("{} AND end_ns <= {}", from, day[299].end.wall_ns);
+    assert_eq!(ask(&path, &format!("SELECT merge_run_delays(run_delay_histogram) {before}")), "Null");
+}
+
+#[test]
+fn what_is_no_histogram_is_refused_and_a_damaged_sum_stops_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let info = data::host(1);
+    let mut day = data::day(&info, 3, 200, 6);
+    data::add_sched(&mut day);
+    data::add_delays(&mut day);
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    let (first, second) = day.split_at(100);
+    let mut put = |intervals: &[Interval]| {
+        for interval in intervals {
+            writer.put(&info, Trust::Local, None, interval).unwrap();
+        }
+        writer.seal_all().unwrap();
+    };
+    put(first);
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection.execute("UPDATE host_hour SET run_delays = x'ff'", []).unwrap();
+    put(second);
+    assert_eq!(
+        ask(&path, "SELECT merge_run_delays(run_delays) FROM host_hour"),
+        merged(second, None).to_string()
+    );
+    let sql = Sql::open(&path).unwrap();
+    for (wrong, told) in [
+        ("merge_run_delays('x')", "not a run-delay histogram"),
+        ("merge_run_delays(7)", "not a run-delay histogram"),
+        ("merge_run_delays(x'ff')", "malformed"),
+        ("run_delay_percentile_ns('[]', 101)", "0 to 100"),
+    ] {
+        let go_on = &mut |_: &[&str]| ControlFlow::Continue(());
+        let error =
+            sql.query(&format!("SELECT {wrong}"), go_on, &mut |_| ControlFlow::Continue(())).unwrap_err();
+        let text = format!("{error:?}");
+        assert!(text.contains(told), "{wrong}: {text}");
+    }
+    assert_eq!(ask(&path, "SELECT run_delay_percentile_ns('[]', 50)"), "Null", "no delay has no percentile");
 }

@@ -116,8 +116,8 @@ pub struct LineJson {
     pub first_ms: Option<f64>,
     /// End of the last one.
     pub last_ms: Option<f64>,
-    /// By name, a value a point: 0 if it was idle or not there, null where nothing was measured. Times and counts are sums; the
-    /// longest run delay and its percentiles are the highest of a single interval in the point.
+    /// By name, a value a point: 0 if it was idle or not there, null where nothing was measured. Times and counts are sums;
+    /// percentiles of the run delay are those of all delays in the point, the longest run delay is the highest.
     #[schema(value_type = HashMap<String, Vec<Option<i64>>>)]
     pub columns: Row<Vec<Option<i64>>>,
     /// The highest run time of a single interval in each point, ns per second.

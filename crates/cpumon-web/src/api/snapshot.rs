@@ -128,6 +128,7 @@ fn is_told_elsewhere(column: &Column) -> bool {
             | ColumnId::Source
             | ColumnId::StartNs
             | ColumnId::V1Ticks
+            | ColumnId::RunDelayHistogram
     )
 }
 

@@ -1,6 +1,6 @@
 //! Points of a picture. In: spans of time with values. Out: a value a point; a point of which nothing is known has none.
 
-use cpumon_model::{Column, ColumnId, IntervalView, Kind};
+use cpumon_model::{Column, ColumnId, IntervalView, Kind, delay_percent};
 use cpumon_store::{Grain, Plan, Span};
 
 use super::Range;
@@ -36,11 +36,10 @@ pub(crate) fn summable(column: &Column) -> bool {
 }
 
 /// Whether a column tells the highest of something: over time the highest stays, a sum says nothing. Percentiles of the run delay
-/// are such too: those of several intervals cannot be had from theirs.
+/// are no sums either.
 pub(crate) fn is_extreme(column: &Column) -> bool {
     matches!(column.id, ColumnId::LongestRunDelayNs | ColumnId::RunQueueMax)
-        || column.name.starts_with("run_delay_p")
-        || column.name == "run_delay_max_ns"
+        || delay_percent(column.id).is_some()
 }
 
 impl Points {

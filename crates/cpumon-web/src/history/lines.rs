@@ -2,8 +2,8 @@
 //! point, and the highest run time of a single interval.
 
 use cpumon_model::{
-    Column, ColumnId, HostStatus, IntervalView, Kind, ProcessInterval, ProcessKey, Tables, ThreadInterval,
-    ThreadKey,
+    Column, ColumnId, DelayHistogram, DelayOf, HostStatus, IntervalView, Kind, ProcessInterval, ProcessKey,
+    Tables, ThreadInterval, ThreadKey, delay_percent,
 };
 use cpumon_store::{GapFinder, ProcessFilter, Query, Span, What};
 
@@ -52,6 +52,8 @@ struct Building {
     wish: Wish,
     name: Option<String>,
     columns: Vec<(&'static Column, Points)>,
+    /// Run delays by length, a histogram a point: percentiles of several intervals cannot be had from theirs.
+    delays: Vec<DelayHistogram>,
     peak: Points,
     first_ns: Option<i64>,
     last_ns: Option<i64>,
@@ -63,6 +65,7 @@ impl Building {
             .filter(|column| column.kind == Kind::Integer && (summable(column) || is_extreme(column)));
         Self {
             columns: columns.map(|column| (column, Points::new(count))).collect(),
+            delays: vec![DelayHistogram::default(); count],
             name: None,
             peak: Points::new(count),
             first_ns: None,
@@ -94,11 +97,21 @@ impl Building {
         span: &Span<'_>,
         shares: &[(usize, f64)],
         peak: f64,
+        of: DelayOf,
         cell: impl Fn(ColumnId) -> Option<f64>,
     ) {
-        for (column, points) in &mut self.columns {
+        for (column, points) in
+            self.columns.iter_mut().filter(|(column, _)| delay_percent(column.id).is_none())
+        {
             if let Some(value) = cell(column.id) {
                 put(points, column, shares, value);
+            }
+        }
+        if let Some(delays) = span.interval.delays_of(of) {
+            for (at, _) in shares {
+                if let Some(sum) = self.delays.get_mut(*at) {
+                    *sum += delays;
+                }
             }
         }
         for (at, _) in shares {
@@ -115,17 +128,32 @@ impl Building {
         let wish = self.wish.clone();
         for row in span.interval.threads.iter().filter(|row| wish.is_thread_row(row)) {
             self.name = Some(row.comm.to_str_lossy().into_owned());
-            self.add(span, shares, rate(row.delta.run_ns), |id| number(&view.thread(row, id)));
+            let of = DelayOf::Thread(row.process, row.key);
+            self.add(span, shares, rate(row.delta.run_ns), of, |id| number(&view.thread(row, id)));
         }
         for (at, row) in span.interval.processes.iter().enumerate().filter(|(_, row)| wish.is_process(row)) {
             self.name = Some(row.info.name.to_string());
             let peak =
                 span.max_run_ns_per_s.get(at).map_or_else(|| rate(row.delta.run_ns), |peak| *peak as f64);
-            self.add(span, shares, peak, |id| number(&view.process(row, id)));
+            let of = DelayOf::Process(row.key);
+            self.add(span, shares, peak, of, |id| number(&view.process(row, id)));
         }
     }
 
-    fn finish(self) -> LineJson {
+    /// The percentiles of each point, of all its run delays.
+    fn fill_percentiles(&mut self) {
+        for (column, points) in &mut self.columns {
+            let Some(percent) = delay_percent(column.id) else { continue };
+            for (at, delays) in self.delays.iter().enumerate() {
+                if let Some(ns) = delays.percentile_ns(percent) {
+                    points.raise(at, ns as f64);
+                }
+            }
+        }
+    }
+
+    fn finish(mut self) -> LineJson {
+        self.fill_percentiles();
         let columns = self.columns.iter().filter(|(_, points)| !points.is_empty());
         let (kind, key) = match &self.wish {
             Wish::Process(key) => ("process", Some(key_of_process(*key))),

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use cpumon_export::ExportQuery;
 use cpumon_model::{
-    CpuInterval, CpuTimes, Delta, Fields, HostInfo, Interval, Ledger, Moment, ProcessInfo, ProcessInterval,
-    ProcessKey, SchedDelta, ThreadInterval, ThreadKey, Trust, WaitReason,
+    CpuInterval, CpuTimes, DelayOf, Delays, Delta, Fields, HostInfo, Interval, Ledger, Moment, ProcessInfo,
+    ProcessInterval, ProcessKey, SchedDelta, ThreadInterval, ThreadKey, Trust, WaitReason, delay_bucket,
 };
 use cpumon_store::{Query, Reader, StoreOptions, Writer};
 
@@ -54,11 +54,20 @@ fn interval(second: i64) -> Interval {
     }
     let mut threads = vec![thread(10, 10, 100 + second), thread(20, 20, 400), thread(20, 21, 600)];
     threads.extend((second % 2 == 0).then(|| thread(30, 30, 10)));
+    // Now and then a single long run delay.
+    let waited = if second % 10 == 0 { (delay_bucket(100_000_000), 1) } else { (delay_bucket(1_000_000), 9) };
+    let delays = [DelayOf::Cpu(0), DelayOf::Process(processes[0].key)]
+        .map(|of| Delays { of, histogram: Arc::new([waited].into_iter().collect()) });
     let times = CpuTimes { user_ns: 600_000_000, idle_ns: 400_000_000, ..CpuTimes::default() };
     Interval {
         host: HostId([8; 16]),
         sequence: second.unsigned_abs(),
-        fields: Fields::USER | Fields::RUN | Fields::CPUS | Fields::SCHED | Fields::WAITS,
+        fields: Fields::USER
+            | Fields::RUN
+            | Fields::CPUS
+            | Fields::SCHED
+            | Fields::WAITS
+            | Fields::HISTOGRAMS,
         source: cpumon_model::SourceKind::Bpf,
         begin: at(second - 1),
         end: at(second),
@@ -69,6 +78,7 @@ fn interval(second: i64) -> Interval {
             idle_ns: 400_000_000,
             ..Ledger::default()
         },
+        delays: delays.into(),
         processes,
         threads,
         thread_count: 40 + u32::try_from(second % 7).unwrap(),
@@ -397,4 +407,29 @@ async fn waits_add_up_maxima_do_not_and_sums_have_neither() {
     let body = stored.of_all("processes/10-9", "points=40").await;
     let column = &body["lines"][0]["columns"]["longest_run_delay_ns"];
     assert_eq!(column[0], 7_000, "the highest of several intervals, not their sum");
+}
+
+#[tokio::test]
+async fn percentiles_of_a_point_are_of_all_its_run_delays_from_intervals_and_from_sums() {
+    for (sealed, points, grain) in [(true, 5, "minute"), (false, 5, "minute"), (true, 40, "interval")] {
+        let stored = Stored::new(sealed);
+        let body = stored.of_all("processes/10-9", &format!("points={points}")).await;
+        let columns = &body["lines"][0]["columns"];
+        let grain = if sealed { grain } else { "interval" };
+        assert_eq!(body["grain"], grain);
+        let at = |column: &str| columns[column][1].as_u64().unwrap_or_else(|| panic!("{column}: {body}"));
+        let end_of = |ns| *cpumon_model::delay_range_ns(delay_bucket(ns)).end();
+        assert_eq!(
+            at("run_delay_p50_ns"),
+            end_of(1_000_000),
+            "not the highest of the intervals' medians: {grain}"
+        );
+        assert_eq!(at("run_delay_max_ns"), end_of(100_000_000));
+        let hole = points / 5 * 2;
+        assert_eq!(
+            columns["run_delay_p50_ns"][hole],
+            Value::Null,
+            "two minutes in nothing was measured: {body}"
+        );
+    }
 }
