@@ -231,6 +231,7 @@ fn measure_agent(way: &str, source: &str, seconds: usize) -> Outcome<()> {
         sampler: SamplerOptions { source: options, hostname: None, max_cpu: None },
         to: if way == "agent" { vec![Target::Unicast(sink.local_addr()?)] } else { Vec::new() },
         v1: false,
+        group_key: None,
         pace: None,
         max_datagram: None,
         refresh: None,

@@ -8,9 +8,11 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use cpumon_collect::Keep;
-use cpumon_link::{SenderOptions, UdpSender};
+use cpumon_link::tls::random;
+use cpumon_link::{SenderOptions, UdpSender, group};
 use cpumon_model::{Rows, SourceKind};
 use cpumon_wire::Datagrams;
+use cpumon_wire::sealed::{GroupKey, Sealer};
 
 use crate::args::in_words;
 use crate::encoding::{Encoding, fitting_pace};
@@ -25,6 +27,8 @@ const MAX_FAILED_PASSES: u64 = 10;
 /// Measures, encodes, sends, logs.
 pub struct Agent {
     settings: Settings,
+    /// Seals datagrams.
+    group: Option<GroupKey>,
     sampler: Sampler,
     /// None if snapshots are only logged or streamed.
     sender: Option<UdpSender>,
@@ -41,7 +45,7 @@ impl Agent {
     /// Opens source, sockets and log. Nothing is measured, sent or logged yet.
     ///
     /// # Errors
-    /// The source cannot run, there is nothing to send with, or the log cannot be opened.
+    /// The source cannot run, there is nothing to send or to seal with, or the log cannot be opened.
     pub fn open(settings: &Settings) -> anyhow::Result<Self> {
         let sampler = Sampler::open(&settings.sampler).context("cannot measure this machine")?;
         Self::with_sampler(sampler, settings)
@@ -65,8 +69,11 @@ impl Agent {
         let secure = settings.stream.as_ref().map(streaming).transpose().context("cannot stream")?;
         let log = |log| Recorder::open(log, sampler.info(), stream, settings.interval());
         let recorder = settings.log.as_ref().map(log).transpose().context("cannot log")?;
+        let keys = settings.group_key.as_deref().map(group::read_keys).transpose().context("cannot seal")?;
+        let group = keys.and_then(|keys| keys.into_iter().next());
         Ok(Self {
-            encoding: Encoding::new(settings, stream),
+            encoding: Encoding::new(settings, stream, sealer(group.as_ref())?),
+            group,
             stream: secure,
             recorder,
             settings: settings.clone(),
@@ -96,7 +103,11 @@ impl Agent {
     #[must_use]
     pub fn start_line(&self) -> String {
         let info = self.sampler.info();
-        let protocol = if self.settings.v1 { " as v1 datagrams" } else { "" };
+        let protocol = match &self.group {
+            Some(group) => format!(" sealed with key {}", group.id()),
+            None if self.settings.v1 => " as v1 datagrams".to_owned(),
+            None => String::new(),
+        };
         let mut line = format!(
             "measuring {} every {:?} with {}",
             cpumon_model::escape(&info.hostname),
@@ -167,7 +178,7 @@ impl Agent {
         if step.is_first && self.totals.snapshots > 0 {
             // What is watched has changed, and with it what the counters count from: for receivers another start.
             let stream = new_stream();
-            self.encoding = Encoding::new(&self.settings, stream);
+            self.encoding = Encoding::new(&self.settings, stream, sealer(self.group.as_ref())?);
             if let Some(secure) = &mut self.stream {
                 secure.restart(stream);
             }
@@ -176,7 +187,7 @@ impl Agent {
             }
         }
         if let Some(sender) = &mut self.sender {
-            self.encoding.encode(info, &step, &mut self.datagrams);
+            self.encoding.encode(info, &step, &mut self.datagrams)?;
             if let Some(pace) = self.settings.pace {
                 sender.set_pace(Some(fitting_pace(pace, self.datagrams.len(), self.settings.interval())));
             }
@@ -233,6 +244,12 @@ impl Agent {
             None => log::info!("{line}"),
         }
     }
+}
+
+/// A new one for each start: no number of it was used before.
+fn sealer(group: Option<&GroupKey>) -> anyhow::Result<Option<Sealer>> {
+    let new = |group| Ok(Sealer::new(group, cpumon_collect::now().boot_ns, random()?));
+    group.map(new).transpose()
 }
 
 /// Tells starts apart.

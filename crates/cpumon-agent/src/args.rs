@@ -13,6 +13,8 @@ use cpumon_model::Probes;
 
 use crate::CpuShare;
 use cpumon_link::spool::SpoolOptions;
+use cpumon_wire::sealed::OVERHEAD_BYTES;
+use cpumon_wire::v2::MIN_DATAGRAM_BYTES;
 
 use crate::To;
 
@@ -65,6 +67,10 @@ pub struct AgentArgs {
     /// Send datagrams that receivers of 2012 and 2013 (cpumonRcv) understand
     #[arg(long, env = "CPUMON_V1")]
     pub v1: bool,
+
+    /// Seal datagrams with the first key in this file (mode 0600), which `cpumon key new` made on the receiver
+    #[arg(long, value_name = "FILE", env = "CPUMON_GROUP_KEY", conflicts_with = "v1")]
+    pub group_key: Option<PathBuf>,
 
     /// Longest datagram, bytes. Unless given: 1400, which passes common tunnels; with --v1 32768, the most an original takes
     #[arg(long, value_name = "BYTES", env = "CPUMON_MAX_DATAGRAM", value_parser = clap::value_parser!(u16).range(768..=65000))]
@@ -200,6 +206,19 @@ impl AgentArgs {
             self.spool.is_none() || self.spool != self.log,
             "--spool and --log need two directories: one is emptied, the other is kept"
         );
+        let has_datagrams = self.broadcast.is_some()
+            || !self.multicast.is_empty()
+            || self.to.iter().any(|to| matches!(to, To::Udp(_)))
+            || (!has_stream && self.log.is_none());
+        ensure!(
+            self.group_key.is_none() || has_datagrams,
+            "--group-key seals datagrams, and none are sent: tls:// has keys of its own, a log has none"
+        );
+        let least = MIN_DATAGRAM_BYTES + OVERHEAD_BYTES;
+        ensure!(
+            self.group_key.is_none() || self.max_datagram.is_none_or(|bytes| usize::from(bytes) >= least),
+            "--max-datagram is at least {least} with --group-key: the seal takes {OVERHEAD_BYTES} bytes"
+        );
         Ok(())
     }
 
@@ -287,6 +306,19 @@ mod tests {
         assert!(check("--spool d --to 10.0.0.1").is_err() && check("--to 10.0.0.1").is_ok());
         assert!(check("--spool d --to tls://desk --spool-bytes 1MiB").is_ok());
         assert!(check("--spool d --log d --to tls://desk").unwrap_err().contains("two directories"));
+    }
+
+    #[test]
+    fn a_key_needs_datagrams_to_seal() {
+        let check = |arguments: &str| parse(arguments).unwrap().check().map_err(|error| error.to_string());
+        for good in ["", "--broadcast", "--to 10.0.0.1", "--to tls://d,10.0.0.1", "--log d --broadcast"] {
+            check(&format!("{good} --group-key k")).unwrap();
+        }
+        for bad in ["--to tls://d", "--log d"] {
+            assert!(check(&format!("{bad} --group-key k")).unwrap_err().contains("none are sent"));
+        }
+        assert!(check("--group-key k --max-datagram 800").unwrap_err().contains("at least 826"));
+        assert!(parse("--group-key k --v1").unwrap_err().contains("cannot be used with"));
     }
 
     #[test]

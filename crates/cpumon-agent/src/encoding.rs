@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use cpumon_model::HostInfo;
+use cpumon_wire::sealed::{Exhausted, OVERHEAD_BYTES, Sealer};
 use cpumon_wire::v1::{SetEncoder, SetReport};
 use cpumon_wire::v2::{EncodeReport, Encoder, EncoderOptions};
 use cpumon_wire::{Datagrams, v1};
@@ -23,37 +24,44 @@ pub enum Encoding {
     V2 {
         /// Makes them.
         encoder: Box<Encoder>,
+        /// Seals them.
+        sealer: Option<Box<Sealer>>,
         /// What did not fit so far, and what the last snapshot's frames held.
         totals: EncodeReport,
     },
 }
 
 impl Encoding {
-    /// `stream` tells agent starts apart.
-    pub fn new(settings: &Settings, stream: u64) -> Self {
+    /// `stream` tells agent starts apart; so does the `sealer`, which must be a new one.
+    pub fn new(settings: &Settings, stream: u64, sealer: Option<Sealer>) -> Self {
         if settings.v1 {
             let encoder = SetEncoder::new(settings.max_datagram.unwrap_or(v1::MAX_ORIGINAL_DATAGRAM));
             return Self::V1 { encoder: Box::new(encoder), totals: SetReport::default() };
         }
         let default = EncoderOptions::default();
+        let seal = if sealer.is_some() { OVERHEAD_BYTES } else { 0 };
         let options = EncoderOptions {
-            max_datagram: settings.max_datagram.unwrap_or(default.max_datagram),
+            max_datagram: settings.max_datagram.unwrap_or(default.max_datagram) - seal,
             refresh_snapshots: settings.refresh.unwrap_or(default.refresh_snapshots),
             stream,
             ..default
         };
-        Self::V2 { encoder: Box::new(Encoder::new(options)), totals: EncodeReport::default() }
+        let encoder = Box::new(Encoder::new(options));
+        Self::V2 { encoder, sealer: sealer.map(Box::new), totals: EncodeReport::default() }
     }
 
     /// Replaces `out` by the datagrams of a step. In v1 the first step has none: there is no interval yet.
-    pub fn encode(&mut self, info: &HostInfo, step: &Step<'_>, out: &mut Datagrams) {
+    ///
+    /// # Errors
+    /// 2^64 datagrams were sealed: no more may be sent.
+    pub fn encode(&mut self, info: &HostInfo, step: &Step<'_>, out: &mut Datagrams) -> Result<(), Exhausted> {
         match self {
             Self::V1 { .. } if step.is_first => out.clear(),
             Self::V1 { encoder, totals } => {
                 let offset = utc_offset_s(step.interval.end.wall_ns);
                 add_and_say(totals, encoder.encode(step.interval, offset, out));
             }
-            Self::V2 { encoder, totals } => {
+            Self::V2 { encoder, sealer, totals } => {
                 let report = encoder.encode(info, step.snapshot, step.interval, out);
                 say_misfits(totals, &report);
                 *totals = EncodeReport {
@@ -61,8 +69,12 @@ impl Encoding {
                     rows_lost: totals.rows_lost + report.rows_lost,
                     ..report
                 };
+                if let Some(sealer) = sealer {
+                    sealer.seal(out)?;
+                }
             }
         }
+        Ok(())
     }
 
     /// What did not fit into datagrams so far, in words; `None` if everything did.

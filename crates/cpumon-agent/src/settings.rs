@@ -23,6 +23,8 @@ pub struct Settings {
     pub to: Vec<Target>,
     /// Datagrams of the original's kind.
     pub v1: bool,
+    /// The file of keys to seal datagrams with; `None`: they go in the clear.
+    pub group_key: Option<PathBuf>,
     /// Pause after each datagram.
     pub pace: Option<Duration>,
     /// Longest datagram, bytes.
@@ -65,6 +67,7 @@ impl From<&AgentArgs> for Settings {
             to: targets(args),
             stream: stream(args),
             v1: args.v1,
+            group_key: args.group_key.clone(),
             pace: args.v1.then_some(V1_PACE),
             max_datagram: args.max_datagram.map(usize::from),
             refresh: args.refresh,

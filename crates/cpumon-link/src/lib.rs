@@ -6,7 +6,7 @@
 //! [`UdpSender`] sends each datagram to one address, to every subnet this machine is on (broadcast) or to a multicast
 //! group; a network that is down is counted, never fatal. [`UdpReceiver`] listens on one or more ports that it shares
 //! with other receivers, and tells how many datagrams the kernel dropped. [`spool`] keeps snapshots on the device's own disk.
-//! [`tls`] is the secure stream, which loses nothing
+//! [`group`] is the file of keys for sealed datagrams. [`tls`] is the secure stream, which loses nothing
 //! that its [`Backlog`] holds.
 //!
 //! ```
@@ -29,6 +29,7 @@
 mod backlog;
 mod destinations;
 mod error;
+pub mod group;
 mod interfaces;
 mod message;
 mod receiver;

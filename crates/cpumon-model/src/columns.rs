@@ -160,7 +160,7 @@ columns! {
     SourceReason "source_reason" Text "" [HOSTS] NONE "Who measures and why that source was chosen.";
     CpuCount "cpu_count" Integer "" [HOSTS] NONE "Online CPUs.";
     IntervalNs "interval_ns" Integer "ns" [HOSTS] NONE "The interval the agent aims at.";
-    Trust "trust" Text "" [HOSTS] NONE "How the data came in: local, authenticated, unauthenticated or imported.";
+    Trust "trust" Text "" [HOSTS] NONE "How the data came in: local, authenticated, sealed, unauthenticated or imported.";
     FirstNs "first_ns" Integer "ns" [HOSTS] NONE "End of the oldest stored interval, since the UNIX epoch.";
     LastNs "last_ns" Integer "ns" [HOSTS] NONE "End of the newest stored interval, since the UNIX epoch.";
     Flags "flags" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|HOST_INTERVAL] NONE "What is odd, names joined by |: counter_reset, first_sight, no_final_counters, impossible, spans_loss, partial, restart, summed: exits of one parent's program that found no room, together.";

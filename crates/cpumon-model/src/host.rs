@@ -33,6 +33,8 @@ pub enum Trust {
     /// Plain datagrams: anyone on the network could have sent them. Every face says so.
     #[default]
     Unauthenticated,
+    /// Sealed datagrams: from somebody who has the group's key. Any device of the group could have sent them.
+    Sealed,
     /// Over TLS, from the device that was enrolled under this host: it showed its certificate.
     Authenticated,
     /// Read from a file that the user named.
@@ -46,6 +48,7 @@ impl Trust {
         match self {
             Self::Local => "local",
             Self::Unauthenticated => "unauthenticated",
+            Self::Sealed => "sealed",
             Self::Authenticated => "authenticated",
             Self::Imported => "imported",
         }
@@ -56,6 +59,7 @@ impl Trust {
     pub fn from_name(name: &str) -> Self {
         match name {
             "local" => Self::Local,
+            "sealed" => Self::Sealed,
             "authenticated" => Self::Authenticated,
             "imported" => Self::Imported,
             _ => Self::Unauthenticated,

@@ -4,18 +4,19 @@
 //! # Overview
 //! [`v1`] speaks the original's protocol both ways. [`v2`] carries cumulative counters, so that a lost frame costs
 //! resolution and never CPU time. [`Demux`] takes whatever arrives, tells them apart, and gives out intervals per host.
-//! [`spool`] is how snapshots lie on a device's disk until somebody has them.
+//! [`sealed`] puts v2 frames under a key that a group shares. [`spool`] is how snapshots lie on a device's disk until somebody has them.
 //! [`stream`] is what agent and receiver say to each other over TLS (docs/stream-format.md).
 //! The layouts are written down in docs/wire-format.md and docs/spool-format.md.
 
 mod datagrams;
 mod demux;
 mod error;
+pub mod sealed;
 pub mod spool;
 pub mod stream;
 pub mod v1;
 pub mod v2;
 
 pub use datagrams::Datagrams;
-pub use demux::{Demux, DemuxOptions, DemuxTotals, Rejected, RejectedSender};
+pub use demux::{Demux, DemuxOptions, DemuxTotals, RejectCounts, RejectKind, Rejected, RejectedSender};
 pub use error::{DecodeError, Reason};

@@ -50,6 +50,8 @@ pub enum Command {
     Agent(cpumon_agent::AgentArgs),
     /// Let a device in: print the line to enter there; good once
     Token(TokenArgs),
+    /// Make, list or retire the keys with which a group seals its datagrams
+    Key(KeyArgs),
     /// Enrol this machine with a receiver: the line that `cpumon token` prints there
     Enroll(cpumon_agent::EnrollArgs),
     /// List the hosts of a receiver, or of a store; revoke one

@@ -16,6 +16,7 @@ pub mod exit;
 pub mod feeds;
 pub mod hub;
 mod import_log;
+mod key;
 mod ledger;
 mod login;
 mod man;
@@ -66,6 +67,7 @@ pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
         Command::Export(args) => data::export(args),
         Command::Import(args) => data::import(args),
         Command::Sql(args) => data::sql(args),
+        Command::Key(args) => to_stdout(|out| key::key(args, out)),
         Command::Token(args) => to_stdout(|out| enrolment::token(args, out)),
         Command::Enroll(args) => to_stdout(|out| enrolment::enroll(args, out)),
         Command::Hosts(HostsArgs { command: Some(command), .. }) => to_stdout(|out| match command {

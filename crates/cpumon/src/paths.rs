@@ -83,6 +83,12 @@ pub fn state_dir(given: Option<&Path>, store: Option<&Path>) -> PathBuf {
     )
 }
 
+/// The group's keys: `given`, else in a receiver's state directory.
+#[must_use]
+pub fn key_file(given: Option<&Path>, state_dir: &Path) -> PathBuf {
+    given.map_or_else(|| state_dir.join("group.keys"), Path::to_owned)
+}
+
 /// What to do about a store that cannot be read, behind what is wrong with it.
 #[must_use]
 pub fn explain(error: StoreError) -> anyhow::Error {

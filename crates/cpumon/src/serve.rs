@@ -12,11 +12,11 @@ use cpumon_web::Live;
 
 use crate::cli::{RunArgs, ServeArgs};
 use crate::clock;
-use crate::desk::{Desk, Plan, SecondLines, sampler_options, store_options};
+use crate::desk::{Desk, Plan, SealPlan, SecondLines, sampler_options, store_options};
 use crate::exit::{Outcome, Usage};
 use crate::feeds::HubFeed;
 use crate::login::web_options;
-use crate::paths::{state_dir, store_for_writing};
+use crate::paths::{key_file, state_dir, store_for_writing};
 use crate::screen;
 use crate::signals::Signals;
 
@@ -28,13 +28,21 @@ const PROGRAM: &str = "cpumon";
 pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
     cpumon_agent::log_to_stderr(PROGRAM, log::LevelFilter::Info);
     let store = store_for_writing(args.store.as_deref());
+    let state = state_dir(args.state.as_deref(), args.store.as_deref());
     let plan = Plan {
         udp: args.udp.clone(),
+        seals: SealPlan {
+            keys: Some(key_file(args.group_key.as_deref(), &state)),
+            needs_keys: args.group_key.is_some(),
+            memory: state.join("sealed.heard"),
+            allow_plain: args.allow_plain,
+            allow_v1: args.allow_v1,
+        },
         multicast: args.multicast.clone(),
         http: args.http,
         web: web_options(&args.web, args.http)?,
         store: (!args.no_store).then(|| (store, store_options(&args.keep))),
-        stream: args.tls.map(|address| (address, state_dir(args.state.as_deref(), args.store.as_deref()))),
+        stream: args.tls.map(|address| (address, state)),
         measure: (!args.no_agent).then(|| sampler_options(&args.measure)),
     };
     let signals = Signals::install()?;
@@ -70,6 +78,8 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     );
     let plan = Plan {
         udp: vec![args.udp],
+        // Nobody but this machine is heard.
+        seals: SealPlan::default(),
         multicast: Vec::new(),
         http: args.http,
         web: web_options(&args.web, args.http)?,

@@ -132,15 +132,36 @@ fn write_status(status: &api::Status, out: &mut dyn Write) -> std::io::Result<()
         receiver.rejected,
         receiver.receive_errors
     )?;
+    write_seals(receiver, out)?;
     for rejects in &receiver.rejected_by {
         let (source, reason) = (escape(&rejects.source), escape(&rejects.reason));
-        writeln!(out, "rejected   {} from {source}; the last: {reason}", rejects.count)?;
+        let kinds = show_kinds(&rejects.by_kind);
+        writeln!(out, "rejected   {} from {source}{kinds}; the last: {reason}", rejects.count)?;
     }
     if let Some(stream) = &status.stream {
         write_stream(stream, out)?;
     }
     write_store(&status.store, out)?;
     write_hosts(&status.hosts, status.now_wall_ns, out)
+}
+
+fn write_seals(receiver: &api::Receiver, out: &mut dyn Write) -> std::io::Result<()> {
+    let taken = |is_taken: bool| if is_taken { "taken" } else { "refused" };
+    let keys = if receiver.keys.is_empty() { "none".to_owned() } else { receiver.keys.join(" ") };
+    writeln!(
+        out,
+        "seals      {} opened, keys {}; without a seal v2 is {}, v1 {}",
+        receiver.opened,
+        escape(&keys),
+        taken(receiver.accepts_plain),
+        taken(receiver.accepts_v1)
+    )
+}
+
+/// ` (2 bad_seal, 1 plain)`
+fn show_kinds(kinds: &BTreeMap<String, u64>) -> String {
+    let said: Vec<String> = kinds.iter().map(|(kind, count)| format!("{count} {}", escape(kind))).collect();
+    if said.is_empty() { String::new() } else { format!(" ({})", said.join(", ")) }
 }
 
 fn write_stream(stream: &api::Stream, out: &mut dyn Write) -> std::io::Result<()> {
@@ -284,7 +305,11 @@ mod tests {
                     source: "127.0.0.9".into(),
                     count: 3,
                     reason: "decoding a datagram, byte 0: all bytes are zero".into(),
+                    by_kind: [("bad_seal".to_owned(), 2), ("malformed".to_owned(), 1)].into(),
                 }],
+                opened: 4,
+                keys: vec!["1a2b3c4d".into()],
+                accepts_v1: true,
                 ..api::Receiver::default()
             },
             stream: Some(api::Stream {
@@ -298,6 +323,7 @@ mod tests {
                     source: "10.0.0.66".into(),
                     count: 3,
                     reason: "TLS: invalid peer certificate: UnknownIssuer".into(),
+                    ..api::Rejects::default()
                 }],
                 ..api::Stream::default()
             }),

@@ -3,6 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::net::UdpSocket;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -90,7 +91,7 @@ impl Source for Steady {
     }
 }
 
-fn steady_agent(v1: bool, to: &UdpSocket) -> Agent {
+fn steady_agent(v1: bool, group_key: Option<PathBuf>, to: &UdpSocket) -> Agent {
     let source = SourceOptions { interval: Duration::from_millis(100), ..SourceOptions::default() };
     let info = ProcessInfo { name: "steady".into(), comm: "steady".into(), ..ProcessInfo::default() };
     let steady = Box::new(Steady { pass: 0, info: Arc::new(info) });
@@ -99,6 +100,7 @@ fn steady_agent(v1: bool, to: &UdpSocket) -> Agent {
         sampler: SamplerOptions { source, hostname: None, max_cpu: None },
         to: vec![Target::Unicast(to.local_addr().unwrap())],
         v1,
+        group_key,
         pace: None,
         max_datagram: None,
         refresh: Some(4),
@@ -109,9 +111,9 @@ fn steady_agent(v1: bool, to: &UdpSocket) -> Agent {
     Agent::with_sampler(sampler, &settings).unwrap()
 }
 
-fn allocations_in_a_steady_state(v1: bool) -> u64 {
+fn allocations_in_a_steady_state(v1: bool, group_key: Option<PathBuf>) -> u64 {
     let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let mut agent = steady_agent(v1, &sink);
+    let mut agent = steady_agent(v1, group_key, &sink);
     let stop = AtomicBool::new(false);
     for _growing in 0..12 {
         assert!(agent.step(&stop).unwrap());
@@ -128,12 +130,20 @@ fn allocations_in_a_steady_state(v1: bool) -> u64 {
 
 #[test]
 fn frames_are_made_and_sent_without_allocating() {
-    assert_eq!(allocations_in_a_steady_state(false), 0);
+    assert_eq!(allocations_in_a_steady_state(false, None), 0);
+}
+
+#[test]
+fn frames_are_sealed_without_allocating() {
+    let dir = tempfile::tempdir().unwrap();
+    let keys = dir.path().join("group.keys");
+    cpumon_link::group::add_key(&keys).unwrap();
+    assert_eq!(allocations_in_a_steady_state(false, Some(keys)), 0);
 }
 
 #[test]
 fn v1_sets_are_made_and_sent_without_allocating() {
-    assert_eq!(allocations_in_a_steady_state(true), 0);
+    assert_eq!(allocations_in_a_steady_state(true, None), 0);
 }
 
 #[test]

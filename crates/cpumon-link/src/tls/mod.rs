@@ -14,7 +14,7 @@ mod connect;
 mod crypto;
 mod enrol;
 mod error;
-mod files;
+pub(crate) mod files;
 mod identity;
 #[cfg(feature = "desk")]
 mod limits;

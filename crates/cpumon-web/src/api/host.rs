@@ -38,7 +38,7 @@ pub struct Host {
     pub interval_ns: u64,
     /// Where the last datagram came from, `address:port`; empty for the local agent.
     pub address: String,
-    /// `local`, `authenticated` (over TLS, from the device enrolled under this host), `unauthenticated` (plain datagrams: anyone
+    /// `local`, `authenticated` (over TLS, from the device enrolled under this host), `sealed` (datagrams under the group's key), `unauthenticated` (plain datagrams: anyone
     /// could have sent them) or `imported`.
     pub trust: String,
     /// Who measures: `procfs`, `bpf`, `v1`, …

@@ -66,7 +66,7 @@ pub struct SnapshotBase {
     pub host: String,
     /// Its name. Hostile text unless `trust` is `local`.
     pub hostname: String,
-    /// `local`, `authenticated`, `unauthenticated` or `imported`.
+    /// `local`, `authenticated`, `sealed`, `unauthenticated` or `imported`.
     pub trust: String,
     /// Boot id.
     pub boot: String,

@@ -1,5 +1,7 @@
 //! The receiver's own state, and errors, as JSON.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -42,12 +44,23 @@ pub struct Receiver {
     pub bytes: u64,
     /// Datagrams the kernel threw away because the socket's buffer was full (`SO_RXQ_OVFL`, socket(7)).
     pub kernel_dropped: u64,
-    /// Datagrams that could not be decoded.
+    /// Datagrams that could not be used.
     pub rejected: u64,
     /// Failed receive calls.
     pub receive_errors: u64,
     /// Senders of rejected datagrams, most rejects first; at most 64 of them are kept.
     pub rejected_by: Vec<Rejects>,
+    /// How many were rejected for which kind of reason; what did not happen is left out: `malformed`, `host_limit` (too many
+    /// hosts), `plain` and `v1` (not sealed, and not allowed), `unknown_key`, `bad_seal`, `replayed`.
+    pub rejected_for: BTreeMap<String, u64>,
+    /// Sealed datagrams that were opened.
+    pub opened: u64,
+    /// Names of the group's keys in use.
+    pub keys: Vec<String>,
+    /// Whether v2 datagrams without a seal are taken.
+    pub accepts_plain: bool,
+    /// Whether v1 datagrams are taken.
+    pub accepts_v1: bool,
     /// Intervals that were decoded and shown.
     pub intervals: u64,
 }
@@ -92,6 +105,9 @@ pub struct Rejects {
     pub count: u64,
     /// Why the last one was rejected.
     pub reason: String,
+    /// How many for which kind of reason; only of datagrams.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub by_kind: BTreeMap<String, u64>,
 }
 
 /// Whether intervals are being kept.

@@ -5,6 +5,7 @@
 mod delays;
 mod gather;
 mod known;
+mod rejects;
 mod senders;
 mod v1_host;
 mod v2_host;
@@ -12,10 +13,12 @@ mod v2_host;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-use cpumon_model::{HostId, HostStatus, Interval, LossCounts, Moment, Snapshot};
+use cpumon_model::{HostId, HostStatus, Interval, LossCounts, Moment, Snapshot, Trust};
 
+use crate::sealed::{self, GroupKey, KeyId, Opener};
 use crate::v1::AssemblerLimits;
-use crate::{DecodeError, v1, v2};
+use crate::{v1, v2};
+pub use rejects::{RejectCounts, RejectKind, Rejected};
 pub use senders::RejectedSender;
 use senders::Senders;
 use v1_host::V1Host;
@@ -26,7 +29,7 @@ use v2_host::V2Host;
 pub struct DemuxOptions {
     /// Take v1 datagrams.
     pub accept_v1: bool,
-    /// Take v2 frames.
+    /// Take v2 frames that are not sealed.
     pub accept_v2: bool,
     /// Most hosts, v1 and v2 together; datagrams of further ones are refused and counted.
     pub max_hosts: usize,
@@ -63,26 +66,6 @@ impl Default for DemuxOptions {
     }
 }
 
-/// Why a datagram was refused. It has been counted already.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Rejected {
-    /// It is no datagram of ours.
-    #[error(transparent)]
-    Decode(#[from] DecodeError),
-    /// It speaks for a host too many.
-    #[error("taking a datagram of a new host: there are {max_hosts} already")]
-    TooManyHosts {
-        /// The limit.
-        max_hosts: usize,
-    },
-    /// Its protocol is switched off.
-    #[error("taking a datagram of protocol v{version}: it is not allowed here")]
-    NotAllowed {
-        /// 1 or 2.
-        version: u8,
-    },
-}
-
 /// Counts over all senders, cumulative.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct DemuxTotals {
@@ -92,10 +75,12 @@ pub struct DemuxTotals {
     pub bytes: u64,
     /// Datagrams refused, for whatever reason.
     pub rejected: u64,
-    /// Of these, datagrams of hosts beyond the limit.
-    pub refused_hosts: u64,
+    /// Of these, how many for which reason.
+    pub rejected_by_kind: RejectCounts,
     /// Of these, datagrams whose sender had no room in the table of refused senders.
     pub rejected_elsewhere: u64,
+    /// Sealed datagrams that were opened.
+    pub opened: u64,
     /// Intervals given out.
     pub intervals: u64,
     /// Rows of v2 frames left out because a host had too many.
@@ -109,7 +94,9 @@ pub struct DemuxTotals {
 pub struct Demux {
     options: DemuxOptions,
     v1_hosts: HashMap<IpAddr, V1Host>,
-    v2_hosts: HashMap<HostId, V2Host>,
+    /// By id, and whether its frames were sealed: what is not sealed writes into no books of what is.
+    v2_hosts: HashMap<(HostId, bool), V2Host>,
+    opener: Opener,
     frame: v2::Frame,
     /// What all v2 hosts hold together.
     held: Held,
@@ -125,6 +112,7 @@ impl Demux {
             options,
             v1_hosts: HashMap::new(),
             v2_hosts: HashMap::new(),
+            opener: Opener::default(),
             frame: v2::Frame::default(),
             held: Held::default(),
             senders: Senders::default(),
@@ -150,15 +138,17 @@ impl Demux {
             given += 1;
             out(status, interval);
         };
-        let result = if datagram.starts_with(&v2::MAGIC) {
-            self.take_v2(datagram, from, received, &mut count)
+        let result = if datagram.starts_with(&sealed::MAGIC) {
+            self.take_sealed(datagram, from, received, &mut count)
+        } else if datagram.starts_with(&v2::MAGIC) {
+            self.take_plain(datagram, from, received, &mut count)
         } else {
             self.take_v1(datagram, from, received, &mut count)
         };
         self.totals.intervals += given;
         if let Err(rejected) = result {
             self.totals.rejected += 1;
-            self.totals.refused_hosts += u64::from(matches!(rejected, Rejected::TooManyHosts { .. }));
+            self.totals.rejected_by_kind.count(rejected.kind());
             self.senders.count(from.ip().to_canonical(), rejected, received);
         }
         result
@@ -190,7 +180,8 @@ impl Demux {
     /// The full last known state of a v2 host: live threads with cumulative counters. `None` for v1 hosts.
     #[must_use]
     pub fn snapshot(&self, host: HostId) -> Option<&Snapshot> {
-        self.v2_hosts.get(&host).and_then(V2Host::snapshot)
+        let of = |is_sealed| self.v2_hosts.get(&(host, is_sealed)).and_then(V2Host::snapshot);
+        of(true).or_else(|| of(false))
     }
 
     /// Counts over all senders.
@@ -199,6 +190,7 @@ impl Demux {
         let over = |host: &V2Host| host.rows_over_limit;
         DemuxTotals {
             rejected_elsewhere: self.senders.elsewhere(),
+            opened: self.opener.opened(),
             rows_over_limit: self.v2_hosts.values().map(over).fold(0, u64::saturating_add),
             ended_unseen: self.v2_hosts.values().map(|host| host.ended_unseen).fold(0, u64::saturating_add),
             ..self.totals
@@ -244,7 +236,7 @@ impl Demux {
         if has_room { Ok(()) } else { Err(Rejected::TooManyHosts { max_hosts }) }
     }
 
-    fn take_v2(
+    fn take_plain(
         &mut self,
         datagram: &[u8],
         from: SocketAddr,
@@ -254,16 +246,81 @@ impl Demux {
         if !self.options.accept_v2 {
             return Err(Rejected::NotAllowed { version: 2 });
         }
-        let host = self.frame.decode(datagram).map(|()| self.frame.header.host)?;
-        if !self.v2_hosts.contains_key(&host) {
+        self.frame.decode(datagram)?;
+        self.take_frame(datagram.len(), Trust::Unauthenticated, from, received, out)
+    }
+
+    fn take_sealed(
+        &mut self,
+        datagram: &[u8],
+        from: SocketAddr,
+        received: Moment,
+        out: &mut dyn FnMut(&HostStatus, &Interval),
+    ) -> Result<(), Rejected> {
+        match self.opener.open(datagram) {
+            Ok(frame) => self.frame.decode(frame)?,
+            Err(error) => {
+                if let Some(host) = self.opener.speaker(datagram)
+                    && let Some(host) = self.v2_hosts.get_mut(&(host, true))
+                {
+                    host.count_refused(error);
+                }
+                return Err(error.into());
+            }
+        }
+        self.take_frame(datagram.len(), Trust::Sealed, from, received, out)
+    }
+
+    /// Takes the decoded frame.
+    fn take_frame(
+        &mut self,
+        bytes: usize,
+        trust: Trust,
+        from: SocketAddr,
+        received: Moment,
+        out: &mut dyn FnMut(&HostStatus, &Interval),
+    ) -> Result<(), Rejected> {
+        let key = (self.frame.header.host, trust == Trust::Sealed);
+        if !self.v2_hosts.contains_key(&key) {
             self.check_room()?;
-            self.v2_hosts.insert(host, V2Host::new(&self.frame.header));
+            self.v2_hosts.insert(key, V2Host::new(&self.frame.header, trust));
         }
         let Self { v2_hosts, frame, options, held, .. } = self;
-        let Some(host) = v2_hosts.get_mut(&host) else { return Ok(()) };
+        let Some(host) = v2_hosts.get_mut(&key) else { return Ok(()) };
         with_room(host, options, held, |host, options| {
-            host.accept(frame, datagram.len(), from, received, options, out)
+            host.accept(frame, bytes, from, received, options, out)
         })
+    }
+
+    /// Opens sealed datagrams with these keys from now on.
+    pub fn set_keys(&mut self, keys: &[GroupKey]) {
+        self.opener.set_keys(keys);
+    }
+
+    /// Names of the keys in use.
+    pub fn key_ids(&self) -> impl Iterator<Item = KeyId> {
+        self.opener.key_ids()
+    }
+
+    /// From now on takes what is not sealed: v1 datagrams, v2 frames.
+    pub fn accept_unsealed(&mut self, v1: bool, v2: bool) {
+        (self.options.accept_v1, self.options.accept_v2) = (v1, v2);
+    }
+
+    /// Hosts that sealed datagrams ever spoke for: nothing else should speak for them.
+    pub fn sealed_hosts(&self) -> impl Iterator<Item = HostId> {
+        self.opener.hosts()
+    }
+
+    /// What to keep so that a receiver that begins again takes nothing twice.
+    #[must_use]
+    pub fn memory(&self) -> String {
+        self.opener.memory()
+    }
+
+    /// Takes up what was kept, once the keys are set. Gives the number of lines that cannot be read.
+    pub fn recall(&mut self, memory: &str) -> usize {
+        self.opener.recall(memory)
     }
 }
 

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use cpumon_model::Moment;
 
-use super::Rejected;
+use super::{RejectCounts, Rejected};
 
 /// Most senders kept.
 const MAX_SENDERS: usize = 1_024;
@@ -18,6 +18,8 @@ pub struct RejectedSender {
     pub address: IpAddr,
     /// How many.
     pub datagrams: u64,
+    /// How many for which reason.
+    pub by_kind: RejectCounts,
     /// Why the last one was refused.
     pub last_reason: Rejected,
     /// When the last one came, ns since the UNIX epoch on the receiver's clock.
@@ -42,10 +44,12 @@ impl Senders {
         let sender = self.table.entry(address).or_insert(RejectedSender {
             address,
             datagrams: 0,
+            by_kind: RejectCounts::default(),
             last_reason: reason,
             last_wall_ns: 0,
         });
         sender.datagrams += 1;
+        sender.by_kind.count(reason.kind());
         sender.last_reason = reason;
         sender.last_wall_ns = received.wall_ns;
     }

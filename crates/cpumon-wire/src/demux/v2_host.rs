@@ -10,6 +10,7 @@ use cpumon_model::{Flags, HostInfo, HostStatus, Interval, Moment, ProcessInfo, S
 use super::gather::{Added, Fragments, Gather, Texts, text_bytes};
 use super::known::Known;
 use super::{DemuxOptions, Held, Rejected, count_datagram};
+use crate::sealed::SealError;
 use crate::v2::{Frame, Header};
 use crate::{DecodeError, Reason};
 
@@ -50,15 +51,10 @@ pub(super) struct V2Host {
 
 impl V2Host {
     /// For the host that this header names.
-    pub(super) fn new(header: &Header) -> Self {
+    pub(super) fn new(header: &Header, trust: Trust) -> Self {
         let hostname = header.host.to_string().into();
         let info = HostInfo { host: header.host, boot: header.boot, hostname, ..HostInfo::default() };
-        let status = HostStatus {
-            info,
-            trust: Trust::Unauthenticated,
-            source: header.source,
-            ..HostStatus::default()
-        };
+        let status = HostStatus { info, trust, source: header.source, ..HostStatus::default() };
         Self {
             status,
             from: None,
@@ -91,6 +87,14 @@ impl V2Host {
 
     pub(super) fn snapshot(&self) -> Option<&Snapshot> {
         self.is_watched.then_some(&self.known.snapshot)
+    }
+
+    /// A sealed datagram of it was refused.
+    pub(super) fn count_refused(&mut self, error: SealError) {
+        match error {
+            SealError::Replayed | SealError::Earlier => self.status.loss.duplicates += 1,
+            _ => self.status.loss.rejected += 1,
+        }
     }
 
     /// Takes one frame; gives out every interval that it completes.

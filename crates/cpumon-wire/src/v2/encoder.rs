@@ -14,7 +14,7 @@ use super::table::Table;
 use crate::Datagrams;
 
 /// Shortest `max_datagram`, bytes: header, one section's columns and one row with some text.
-const MIN_DATAGRAM: usize = 768;
+pub const MIN_DATAGRAM_BYTES: usize = 768;
 /// Longest `max_datagram`, bytes: what UDP over IPv4 carries, rounded down.
 const MAX_DATAGRAM: usize = 65_000;
 /// What a row of a process needs in an empty datagram beside its texts, bytes: header 87, section 7, columns of 3, their
@@ -100,7 +100,7 @@ impl Encoder {
     #[must_use]
     pub fn new(options: EncoderOptions) -> Self {
         let options = EncoderOptions {
-            max_datagram: options.max_datagram.clamp(MIN_DATAGRAM, MAX_DATAGRAM),
+            max_datagram: options.max_datagram.clamp(MIN_DATAGRAM_BYTES, MAX_DATAGRAM),
             refresh_snapshots: if options.is_lossless {
                 u32::from(u16::MAX)
             } else {

@@ -22,7 +22,7 @@ mod told;
 use cpumon_model::Fields;
 
 pub use delays::DelayRow;
-pub use encoder::{EncodeReport, Encoder, EncoderOptions};
+pub use encoder::{EncodeReport, Encoder, EncoderOptions, MIN_DATAGRAM_BYTES};
 pub use frame::{Frame, decode};
 pub use header::{HEADER_BYTES, Header, MAX_FRAGMENTS, VERSION};
 pub use sched::IrqRow;

@@ -7,7 +7,7 @@ use cpumon_model::{
     ThreadSample, Waits,
 };
 use cpumon_wire::v2::{Encoder, EncoderOptions};
-use cpumon_wire::{Datagrams, Demux, DemuxOptions, Rejected, v1};
+use cpumon_wire::{Datagrams, Demux, DemuxOptions, RejectKind, Rejected, v1};
 
 use crate::machine::{Machine, Random};
 use crate::v2_frames::as_told;
@@ -424,7 +424,7 @@ fn hosts_beyond_the_limit_are_refused_and_counted() {
     }
     let v1 = demux.accept(&v1_process(7, "a"), FROM, Moment::default(), &mut |_, _| {});
     assert_eq!(v1, Err(Rejected::TooManyHosts { max_hosts: 2 }));
-    assert_eq!((demux.hosts().count(), demux.totals().refused_hosts), (2, 2));
+    assert_eq!((demux.hosts().count(), demux.totals().rejected_by_kind.of(RejectKind::Host)), (2, 2));
     let mut closed =
         Demux::new(DemuxOptions { accept_v1: false, accept_v2: false, ..DemuxOptions::default() });
     for datagram in [&v1_process(7, "a"), &out.as_slice()[0]] {

@@ -7,6 +7,7 @@ mod documented;
 mod hostile;
 mod lossless;
 mod machine;
+mod sealed;
 mod spool;
 mod spool_snapshots;
 mod v1_sets;

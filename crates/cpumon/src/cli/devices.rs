@@ -1,4 +1,4 @@
-//! Commands that let devices in and keep them out: `token`, `hosts revoke`, `hosts enrolled`.
+//! Commands that let devices in and keep them out: `token`, `key`, `hosts revoke`, `hosts enrolled`.
 //! In: nothing. Out: what the user may say of them.
 
 use std::path::PathBuf;
@@ -31,6 +31,38 @@ pub struct TokenArgs {
     /// Which receiver
     #[command(flatten)]
     pub place: StateArgs,
+}
+
+/// `cpumon key`.
+#[derive(Clone, Debug, Args)]
+pub struct KeyArgs {
+    /// What to do
+    #[command(subcommand)]
+    pub action: KeyAction,
+    /// The key file [default: group.keys in the receiver's state directory]
+    #[arg(long, value_name = "FILE", global = true)]
+    pub group_key: Option<PathBuf>,
+    /// The receiver's state directory [default: beside the store, its name with .identity]
+    #[arg(long, value_name = "DIR", global = true)]
+    pub state: Option<PathBuf>,
+    /// The receiver's store [default: the state directory]
+    #[arg(long, value_name = "FILE", global = true)]
+    pub store: Option<PathBuf>,
+}
+
+/// What `cpumon key` does.
+#[derive(Clone, Debug, Subcommand)]
+pub enum KeyAction {
+    /// Make a key that seals from now on; those before it still open
+    New,
+    /// List the keys by name, the one that seals first
+    List,
+    /// Take a key out: what is sealed with it is refused
+    Retire {
+        /// Its name
+        #[arg(value_name = "ID")]
+        id: String,
+    },
 }
 
 /// What else can be done with hosts.

@@ -147,6 +147,27 @@ pub struct ServeArgs {
     /// Keep identity and enrolled hosts here [default: beside the store, its name with .identity]
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
+    /// Open sealed datagrams with the keys in this file [default: group.keys in --state, once `cpumon key new` has made it]
+    #[arg(long, value_name = "FILE")]
+    pub group_key: Option<PathBuf>,
+    /// Take v2 datagrams that are not sealed [default: only while there is no key]
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true"
+    )]
+    pub allow_plain: Option<bool>,
+    /// Take datagrams of the original's protocol, which cannot be sealed [default: only while there is no key]
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true"
+    )]
+    pub allow_v1: Option<bool>,
     /// Join this multicast group; may be given more than once
     #[arg(long, value_name = "GROUP", action = ArgAction::Append, value_delimiter = ',')]
     pub multicast: Vec<IpAddr>,

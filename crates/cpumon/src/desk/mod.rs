@@ -11,6 +11,7 @@ mod keep;
 mod lines;
 mod measure;
 mod receive;
+mod sealing;
 mod sink;
 mod state;
 mod stream;
@@ -35,6 +36,8 @@ use crate::hub::{Hub, HubOptions};
 use crate::login;
 use keep::{Keeper, past_of_store};
 pub use lines::SecondLines;
+use receive::Receiving;
+pub use sealing::SealPlan;
 use sink::Sink;
 use state::State;
 use stream::{StreamListener, leave_address};
@@ -46,6 +49,8 @@ pub struct Plan {
     pub udp: Vec<SocketAddr>,
     /// Multicast groups to join.
     pub multicast: Vec<IpAddr>,
+    /// Keys for sealed datagrams, and what is taken without.
+    pub seals: SealPlan,
     /// HTTP address.
     pub http: SocketAddr,
     /// How HTTP is answered; the store is that of the plan.
@@ -90,6 +95,8 @@ pub struct Desk {
     /// What people must know to log in.
     access: Vec<String>,
     measured_by: Option<String>,
+    /// Which datagrams are taken, in words.
+    taken: String,
 }
 
 impl Desk {
@@ -110,6 +117,7 @@ impl Desk {
         })?;
         let receiver = bind_udp(plan)?;
         let udp = receiver.local_addresses().context("cannot tell the UDP address")?;
+        let receiver = Receiving::open(receiver, &plan.seals)?;
         let sampler =
             plan.measure.as_ref().map(Sampler::open).transpose().context("cannot measure this machine")?;
         // Before the first other thread begins: threads inherit what is left.
@@ -149,6 +157,7 @@ impl Desk {
             state,
             keeper,
             measured_by,
+            taken: receiver.describe(),
         };
         desk.spawn_all(server, receiver, sampler, stream, &sinks)?;
         Ok(desk)
@@ -157,7 +166,7 @@ impl Desk {
     fn spawn_all(
         &mut self,
         server: HttpServer,
-        receiver: UdpReceiver,
+        receiver: Receiving,
         sampler: Option<Sampler>,
         stream: Option<StreamListener>,
         sink: &Sink,
@@ -212,10 +221,7 @@ impl Desk {
         });
         let mut lines = vec![
             format!("cpumon {}, pid {}", status.version, status.pid),
-            format!(
-                "receiving on udp {}; hosts that report there are unauthenticated",
-                status.udp.join(", ")
-            ),
+            format!("receiving on udp {}; {}", status.udp.join(", "), self.taken),
         ];
         lines.extend(stream);
         lines.push(format!("answering on {}", self.http_url));

@@ -1,13 +1,15 @@
 //! The receiving thread. In: datagrams. Out: intervals to the [`Sink`], counts to the [`State`]. It waits for nothing but the
 //! network.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cpumon_link::UdpReceiver;
 use cpumon_web::api;
-use cpumon_wire::{Demux, DemuxOptions};
+use cpumon_wire::{Demux, DemuxOptions, RejectCounts};
 
+use super::sealing::{SealPlan, Sealing};
 use super::sink::Sink;
 use super::state::State;
 use crate::clock;
@@ -19,9 +21,47 @@ const PUBLISH_EVERY: Duration = Duration::from_millis(250);
 /// Senders of rejected datagrams that faces see, most rejects first.
 const SHOWN_REJECTS: usize = 64;
 
+/// A receiving thread that is ready to run.
+pub struct Receiving {
+    receiver: UdpReceiver,
+    demux: Demux,
+    sealing: Sealing,
+}
+
+impl Receiving {
+    /// With the keys of the plan.
+    ///
+    /// # Errors
+    /// The keys that the user named cannot be used.
+    pub fn open(receiver: UdpReceiver, plan: &SealPlan) -> anyhow::Result<Self> {
+        let mut demux = Demux::new(DemuxOptions::default());
+        let sealing = Sealing::open(plan.clone(), &mut demux)?;
+        Ok(Self { receiver, demux, sealing })
+    }
+
+    /// What it takes, in words.
+    pub fn describe(&self) -> String {
+        let keys: Vec<String> = self.demux.key_ids().map(|id| id.to_string()).collect();
+        let open = match self.sealing.allowed() {
+            (true, true) => "hosts that report there are unauthenticated unless they seal",
+            (true, false) => "v1 is taken, v2 only if it is sealed",
+            (false, true) => "v2 is taken without a seal too, v1 is refused",
+            (false, false) => "what is not sealed is refused",
+        };
+        match keys.is_empty() {
+            true if self.sealing.allowed() == (true, true) => {
+                "hosts that report there are unauthenticated".to_owned()
+            }
+            true => format!("no key to open seals with; {open}"),
+            false => format!("opening seals of key {}; {open}", keys.join(", ")),
+        }
+    }
+}
+
 /// Receives until `stop` is set.
-pub fn run(mut receiver: UdpReceiver, sink: &Sink, state: &State, stop: &AtomicBool) -> anyhow::Result<()> {
-    let mut demux = Demux::new(DemuxOptions::default());
+pub fn run(receiving: Receiving, sink: &Sink, state: &State, stop: &AtomicBool) -> anyhow::Result<()> {
+    let Receiving { mut receiver, mut demux, mut sealing } = receiving;
+    demux.sealed_hosts().for_each(|host| sink.note_sealed(host));
     let mut next_publish = Instant::now();
     while !stop.load(Ordering::Relaxed) {
         let mut received = None;
@@ -34,16 +74,19 @@ pub fn run(mut receiver: UdpReceiver, sink: &Sink, state: &State, stop: &AtomicB
             });
         })?;
         demux.flush(clock::now(), &mut |status, interval| sink.take_received(status, interval));
+        sealing.work(&mut demux);
         if Instant::now() >= next_publish {
-            publish(&mut receiver, &demux, sink, state);
+            publish(&mut receiver, &demux, &sealing, sink, state);
             next_publish = Instant::now() + PUBLISH_EVERY;
         }
     }
-    publish(&mut receiver, &demux, sink, state);
+    publish(&mut receiver, &demux, &sealing, sink, state);
+    sealing.finish(&demux);
     Ok(())
 }
 
-fn publish(receiver: &mut UdpReceiver, demux: &Demux, sink: &Sink, state: &State) {
+fn publish(receiver: &mut UdpReceiver, demux: &Demux, sealing: &Sealing, sink: &Sink, state: &State) {
+    let (accepts_v1, accepts_plain) = sealing.allowed();
     let totals = demux.totals();
     state.put_receiver(api::Receiver {
         datagrams: totals.datagrams,
@@ -52,9 +95,18 @@ fn publish(receiver: &mut UdpReceiver, demux: &Demux, sink: &Sink, state: &State
         rejected: totals.rejected,
         receive_errors: receiver.receive_errors(),
         rejected_by: rejects(demux, totals.rejected_elsewhere),
+        rejected_for: by_kind(&totals.rejected_by_kind),
+        opened: totals.opened,
+        keys: demux.key_ids().map(|id| id.to_string()).collect(),
+        accepts_plain,
+        accepts_v1,
         intervals: totals.intervals,
     });
     demux.hosts().for_each(|status| sink.note(status));
+}
+
+fn by_kind(counts: &RejectCounts) -> BTreeMap<String, u64> {
+    counts.iter().map(|(kind, count)| (kind.name().to_owned(), count)).collect()
 }
 
 fn rejects(demux: &Demux, elsewhere: u64) -> Vec<api::Rejects> {
@@ -64,9 +116,13 @@ fn rejects(demux: &Demux, elsewhere: u64) -> Vec<api::Rejects> {
     let shown = senders.iter().take(SHOWN_REJECTS).map(|sender| api::Rejects {
         source: sender.address.to_string(),
         count: sender.datagrams,
+        by_kind: by_kind(&sender.by_kind),
         reason: sender.last_reason.to_string(),
     });
-    let rest =
-        (others > 0).then(|| api::Rejects { source: "others".into(), count: others, reason: String::new() });
+    let rest = (others > 0).then(|| api::Rejects {
+        source: "others".into(),
+        count: others,
+        ..api::Rejects::default()
+    });
     shown.chain(rest).collect()
 }

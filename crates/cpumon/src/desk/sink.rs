@@ -1,8 +1,9 @@
 //! [`Sink`]: where intervals go. In: intervals of the receiving or the measuring thread. Out: the store's queue and the hub,
 //! the same shared interval in both. Never waits.
 
+use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use cpumon_link::tls::Authority;
 use cpumon_model::{HostId, HostInfo, HostStatus, Interval, Trust};
@@ -18,6 +19,8 @@ pub struct Sink {
     keeper: Option<Arc<Keeper>>,
     local: Option<HostId>,
     authority: Option<Arc<Authority>>,
+    /// Hosts that seal: what is not sealed does not speak for them. As many as the demux knows.
+    sealed: Arc<RwLock<HashSet<HostId>>>,
 }
 
 impl Sink {
@@ -28,11 +31,24 @@ impl Sink {
         local: Option<HostId>,
         authority: Option<Arc<Authority>>,
     ) -> Self {
-        Self { hub, keeper, local, authority }
+        Self { hub, keeper, local, authority, sealed: Arc::default() }
     }
 
-    /// Whether a datagram may speak for this host: not for this machine, nor for one that was enrolled.
-    fn is_open(&self, host: HostId) -> bool {
+    /// Sealed datagrams speak for this host.
+    pub fn note_sealed(&self, host: HostId) {
+        let is_known = self.sealed.read().unwrap_or_else(PoisonError::into_inner).contains(&host);
+        if !is_known {
+            self.sealed.write().unwrap_or_else(PoisonError::into_inner).insert(host);
+        }
+    }
+
+    /// Whether a datagram may speak for this host: not for this machine, nor for one that was enrolled, and only if it was
+    /// sealed for one that seals.
+    fn is_open(&self, host: HostId, trust: Trust) -> bool {
+        let seals = || self.sealed.read().unwrap_or_else(PoisonError::into_inner).contains(&host);
+        if trust != Trust::Sealed && seals() {
+            return false;
+        }
         // While nobody can tell who is enrolled, nobody is spoken for.
         let is_enrolled =
             || self.authority.as_ref().is_some_and(|one| one.registry().has(host.0).unwrap_or(true));
@@ -88,7 +104,10 @@ impl Sink {
     /// the machine's id, shows as what it is).
     pub fn take_received(&self, status: &HostStatus, interval: &Interval) {
         let mut interval = interval.clone();
-        if self.is_open(interval.host) {
+        if status.trust == Trust::Sealed {
+            self.note_sealed(interval.host);
+        }
+        if self.is_open(interval.host, status.trust) {
             self.put(status, interval);
             return;
         }
@@ -99,7 +118,7 @@ impl Sink {
 
     /// Updates what is known about a host that came by datagram.
     pub fn note(&self, status: &HostStatus) {
-        if !self.is_open(status.info.host) {
+        if !self.is_open(status.info.host, status.trust) {
             return;
         }
         let mut status = status.clone();

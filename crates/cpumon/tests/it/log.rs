@@ -40,6 +40,7 @@ fn recorder() {
         sampler: SamplerOptions { source, hostname: None, max_cpu: None },
         to: Vec::new(),
         v1: false,
+        group_key: None,
         pace: None,
         max_datagram: None,
         refresh: None,

@@ -7,6 +7,7 @@ mod faults;
 mod log;
 mod made_up;
 mod replay;
+mod sealed;
 mod serve;
 mod stream;
 mod support;

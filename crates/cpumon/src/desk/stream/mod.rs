@@ -129,11 +129,12 @@ impl StreamPlace {
             source: one.source.to_string(),
             count: one.count,
             reason: one.reason,
+            ..api::Rejects::default()
         });
         let rest = (others > 0).then(|| api::Rejects {
             source: "others".into(),
             count: others,
-            reason: String::new(),
+            ..api::Rejects::default()
         });
         api::Stream {
             address: self.address.to_string(),

@@ -91,6 +91,7 @@ fn agent() {
         sampler: SamplerOptions { source: source.clone(), hostname: None, max_cpu: None },
         to: Vec::new(),
         v1: false,
+        group_key: None,
         pace: None,
         max_datagram: None,
         refresh: None,

@@ -1,0 +1,202 @@
+//! The key file of a group: who has it can seal datagrams and open them. In: a file that nobody else may read. Out: its keys; a
+//! file with one more, or one less. Why a file: it is copied to devices by whatever copies files there.
+//!
+//! A line a key: `cpumon-key1.` and 32 bytes in base64url. The first key seals, all open. Lines that begin with `#` are for
+//! people.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use cpumon_wire::sealed::{GroupKey, KeyId, MAX_KEYS};
+
+use crate::tls::{TlsError, files, random};
+
+const PREFIX: &str = "cpumon-key1.";
+const TITLE: &str =
+    "# Keys of a cpumon group: the first seals, all open. Whoever reads this can speak for its devices.\n";
+/// Rights of others that a key file must not give.
+const OTHERS: u32 = 0o077;
+
+/// What can go wrong with a key file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GroupError {
+    /// It could not be read or written.
+    #[error(transparent)]
+    File(#[from] TlsError),
+    /// There is none.
+    #[error("there is no key file {}; `cpumon key new` makes one", .0.display())]
+    Missing(PathBuf),
+    /// Others may read it.
+    #[error("others may read {} (mode {mode:03o}): chmod 600 it, and replace its keys if they did", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// A line is no key.
+    #[error("{}, line {line}: this is no key", path.display())]
+    NoKey {
+        /// The file.
+        path: PathBuf,
+        /// Which line, from 1.
+        line: usize,
+    },
+    /// It holds no key.
+    #[error("{} holds no key; `cpumon key new` makes one", .0.display())]
+    Empty(PathBuf),
+    /// No room for another.
+    #[error("{} holds {MAX_KEYS} keys already; `cpumon key retire ID` takes one out", .0.display())]
+    Full(PathBuf),
+    /// None of this name.
+    #[error("{} holds no key {id}", path.display())]
+    Unknown {
+        /// The file.
+        path: PathBuf,
+        /// What was asked for.
+        id: String,
+    },
+}
+
+/// The keys of a file, the one that seals first; at least one.
+///
+/// # Errors
+/// There is no such file, others may read it, or it does not hold keys.
+pub fn read_keys(path: &Path) -> Result<Vec<GroupKey>, GroupError> {
+    let keys = read(path)?.ok_or_else(|| GroupError::Missing(path.to_owned()))?;
+    if keys.is_empty() { Err(GroupError::Empty(path.to_owned())) } else { Ok(keys) }
+}
+
+/// Makes a key that seals from now on; those before it still open. Makes the file if need be.
+///
+/// # Errors
+/// The file cannot be read or written, or is full.
+pub fn add_key(path: &Path) -> Result<GroupKey, GroupError> {
+    let mut keys = read(path)?.unwrap_or_default();
+    if keys.len() >= MAX_KEYS {
+        return Err(GroupError::Full(path.to_owned()));
+    }
+    let key = GroupKey::new(random()?);
+    keys.insert(0, key.clone());
+    write(path, &keys)?;
+    Ok(key)
+}
+
+/// Takes a key out.
+///
+/// # Errors
+/// There is none of this name, or the file cannot be read or written.
+pub fn retire_key(path: &Path, id: &str) -> Result<KeyId, GroupError> {
+    let mut keys = read_keys(path)?;
+    let at = keys.iter().position(|key| key.id().to_string() == id);
+    let unknown = || GroupError::Unknown { path: path.to_owned(), id: id.to_owned() };
+    let key = keys.remove(at.ok_or_else(unknown)?);
+    write(path, &keys)?;
+    Ok(key.id())
+}
+
+fn read(path: &Path) -> Result<Option<Vec<GroupKey>>, GroupError> {
+    let mode = match std::fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        found => found.map_err(files::failed("open", path))?.mode() & 0o777,
+    };
+    if mode & OTHERS != 0 {
+        return Err(GroupError::Open { path: path.to_owned(), mode });
+    }
+    let Some(bytes) = files::read(path)? else { return Ok(None) };
+    let text = String::from_utf8_lossy(&bytes);
+    let lines = text.lines().map(str::trim).enumerate();
+    let keys = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    let parsed = keys.map(|(at, line)| {
+        parse(line).ok_or_else(|| GroupError::NoKey { path: path.to_owned(), line: at + 1 })
+    });
+    let parsed: Vec<GroupKey> = parsed.collect::<Result<_, _>>()?;
+    if parsed.len() > MAX_KEYS {
+        return Err(GroupError::Full(path.to_owned()));
+    }
+    Ok(Some(parsed))
+}
+
+fn write(path: &Path, keys: &[GroupKey]) -> Result<(), GroupError> {
+    if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty() && !dir.exists()) {
+        files::make_dir(dir)?;
+    }
+    let lines = keys.iter().map(|key| format!("{PREFIX}{}\n", URL_SAFE_NO_PAD.encode(key.secret())));
+    let text: String = std::iter::once(TITLE.to_owned()).chain(lines).collect();
+    files::write(path, text.as_bytes(), false)?;
+    Ok(())
+}
+
+fn parse(line: &str) -> Option<GroupKey> {
+    let bytes = URL_SAFE_NO_PAD.decode(line.strip_prefix(PREFIX)?).ok()?;
+    Some(GroupKey::new(bytes.try_into().ok()?))
+}
+
+/// Keeps what a receiver remembers of sealed datagrams, whole or not at all.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write_memory(path: &Path, text: &str) -> Result<(), GroupError> {
+    files::write(path, text.as_bytes(), false)?;
+    Ok(())
+}
+
+/// What was kept; `None` if nothing was.
+///
+/// # Errors
+/// It cannot be read.
+pub fn read_memory(path: &Path) -> Result<Option<String>, GroupError> {
+    match std::fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => {
+            let bytes = read.map_err(files::failed("read", path))?;
+            Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn keys_come_and_go_and_the_newest_seals() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("new/group.keys");
+        assert!(matches!(read_keys(&path), Err(GroupError::Missing(_))));
+        let first = add_key(&path).unwrap();
+        let second = add_key(&path).unwrap();
+        assert_eq!(read_keys(&path).unwrap(), [second.clone(), first.clone()]);
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(retire_key(&path, &first.id().to_string()).unwrap(), first.id());
+        assert_eq!(read_keys(&path).unwrap(), std::slice::from_ref(&second));
+        assert!(matches!(retire_key(&path, "00"), Err(GroupError::Unknown { .. })));
+        retire_key(&path, &second.id().to_string()).unwrap();
+        assert!(matches!(read_keys(&path), Err(GroupError::Empty(_))));
+        for _ in 0..MAX_KEYS {
+            add_key(&path).unwrap();
+        }
+        assert!(matches!(add_key(&path), Err(GroupError::Full(_))));
+    }
+
+    #[test]
+    fn a_file_that_others_may_read_or_that_holds_something_else_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("keys");
+        add_key(&path).unwrap();
+        let mut text = std::fs::read_to_string(&path).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
+        let error = read_keys(&path).unwrap_err().to_string();
+        assert!(error.contains("640") && error.contains("chmod 600"), "{error}");
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+        text.push_str("\n  # mine\ncpumon-key1.AAAA\n");
+        std::fs::write(&path, &text).unwrap();
+        assert!(matches!(read_keys(&path), Err(GroupError::NoKey { line: 5, .. })));
+    }
+}

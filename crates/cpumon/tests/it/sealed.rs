@@ -1,0 +1,257 @@
+//! Sealed datagrams with the real binary: trust in every face, rotation beside a running receiver, a recording sent again, what is
+//! refused without a seal, and a broadcast from one network namespace to another.
+
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crate::netns::{Namespace, available};
+use crate::support::{Serve, clean, cpumon, eventually, ok, run, text, wait};
+
+/// A receiver whose state is in a directory that stays.
+struct Desk {
+    serve: Serve,
+    dir: tempfile::TempDir,
+}
+
+fn start(dir: &Path, more: &[&str]) -> Serve {
+    let all = [&["--no-agent", "--state", dir.to_str().unwrap()], more].concat();
+    Serve::start_with(cpumon(), &dir.join("store.db"), &all)
+}
+
+impl Desk {
+    fn start(more: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        key(dir.path(), &["new"]);
+        Self { serve: start(dir.path(), more), dir }
+    }
+
+    fn keys(&self) -> String {
+        self.dir.path().join("group.keys").to_str().unwrap().to_owned()
+    }
+
+    fn refused(&self, kind: &str) -> u64 {
+        self.serve.status()["receiver"]["rejected_for"][kind].as_u64().unwrap_or(0)
+    }
+}
+
+/// `cpumon key`; the name of the key that it is about.
+fn key(dir: &Path, action: &[&str]) -> String {
+    let said = ok(&[&["key"], action, &["--state", dir.to_str().unwrap()]].concat());
+    said.split(' ').nth(1).unwrap_or_default().to_owned()
+}
+
+fn agent(name: &str, to: &str, more: &[&str]) -> Child {
+    let mut command = cpumon();
+    command.args(["agent", "--to", to, "--interval", "100ms", "--source", "procfs", "--host-name", name]);
+    command.args(more).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+fn end(mut agent: Child) {
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+}
+
+#[test]
+fn a_sealed_host_is_sealed_in_every_face_and_what_is_not_sealed_is_refused() {
+    let desk = Desk::start(&[]);
+    let (to, keys) = (desk.serve.udp.to_string(), desk.keys());
+    let sealed = agent("dev", &to, &["--group-key", &keys]);
+    let host = eventually("the sealed host", || desk.serve.host("dev"));
+    assert_eq!(host["trust"], "sealed");
+    let url = ["--url", desk.serve.url.as_str()];
+    assert!(ok(&["hosts", url[0], url[1]]).contains(" sealed "));
+    let top = ok(&["top", "-b", "-n", "1", "--host", "dev", url[0], url[1]]);
+    assert!(top.contains("sealed") && !top.to_lowercase().contains("unauthenticated"), "{top}");
+    let status = ok(&["status", url[0], url[1]]);
+    assert!(status.contains("without a seal v2 is refused, v1 refused"), "{status}");
+
+    assert!(wait(&mut agent("plain", &to, &["--count", "3"]), "agent").success());
+    assert!(
+        run(&["agent", "--v1", "--to", &to, "--interval", "100ms", "--count", "3", "-q"]).status.success()
+    );
+    eventually("both refused", || (desk.refused("plain") >= 3 && desk.refused("v1") >= 2).then_some(()));
+    assert_eq!(desk.serve.status()["hosts"].as_array().unwrap().len(), 1, "nothing of them is shown");
+    let by = &desk.serve.status()["receiver"]["rejected_by"][0];
+    assert!(by["by_kind"]["plain"].as_u64() >= Some(3), "{by}");
+    eventually("it is stored as sealed", || {
+        let query = "SELECT host, trust FROM hosts";
+        let rows = text(&run(&["sql", "--store", desk.serve.store(), "--format", "csv", query]).stdout);
+        rows.contains("dev,sealed").then_some(())
+    });
+    end(sealed);
+}
+
+#[test]
+fn plain_datagrams_that_are_allowed_do_not_speak_for_a_host_that_seals() {
+    let desk = Desk::start(&["--allow-plain"]);
+    let (to, keys) = (desk.serve.udp.to_string(), desk.keys());
+    let sealed = agent("dev", &to, &["--group-key", &keys]);
+    eventually("the sealed host", || desk.serve.host("dev"));
+    let plain = agent("dev", &to, &[]);
+    let other = eventually("the claim", || desk.serve.host("dev@127.0.0.1"));
+    assert_eq!(other["trust"], "unauthenticated");
+    assert_eq!(desk.serve.host("dev").unwrap()["trust"], "sealed");
+    end(sealed);
+    // Nor after the receiver began again, before the device is heard.
+    let Desk { serve, dir } = desk;
+    serve.stop();
+    let serve = start(dir.path(), &["--allow-plain", "--udp", &to]);
+    eventually("the claim again", || serve.host("dev@127.0.0.1"));
+    assert!(serve.host("dev").is_none());
+    end(plain);
+}
+
+#[test]
+fn keys_are_rotated_beside_a_running_receiver() {
+    let desk = Desk::start(&[]);
+    let (to, keys) = (desk.serve.udp.to_string(), desk.keys());
+    let listed = ok(&["key", "list", "--group-key", &keys]);
+    let old = listed.lines().nth(1).unwrap().split(' ').next().unwrap().to_owned();
+    let copy = desk.dir.path().join("device.keys");
+    std::fs::copy(&keys, &copy).unwrap();
+    let device = copy.to_str().unwrap();
+    let first = agent("dev", &to, &["--group-key", device]);
+    let opened = || desk.serve.status()["receiver"]["opened"].as_u64().unwrap();
+    eventually("sealed with the old key", || (opened() > 3).then_some(()));
+    let new = key(desk.dir.path(), &["new"]);
+    eventually("two keys", || {
+        (desk.serve.status()["receiver"]["keys"] == serde_json::json!([new, old])).then_some(())
+    });
+    let before = opened();
+    eventually("the old one still opens", || (opened() > before + 3).then_some(()));
+    end(first);
+    std::fs::copy(&keys, &copy).unwrap();
+    let second = agent("dev", &to, &["--group-key", device]);
+    key(desk.dir.path(), &["retire", &old]);
+    eventually("one key", || {
+        (desk.serve.status()["receiver"]["keys"] == serde_json::json!([new])).then_some(())
+    });
+    let before = opened();
+    eventually("sealed with the new key", || (opened() > before + 3).then_some(()));
+    assert_eq!(desk.refused("unknown_key"), 0);
+    end(second);
+}
+
+#[test]
+fn a_recording_sent_again_is_refused_also_by_the_next_receiver() {
+    let desk = Desk::start(&[]);
+    let keys = desk.keys();
+    let tap = UdpSocket::bind("127.0.0.1:0").unwrap();
+    tap.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let to = tap.local_addr().unwrap().to_string();
+    let device = agent("dev", &to, &["--group-key", &keys, "--count", "5"]);
+    let mut recorded: Vec<Vec<u8>> = Vec::new();
+    let mut bytes = vec![0; 65_536];
+    let mut device = device;
+    while device.try_wait().unwrap().is_none() || recorded.is_empty() {
+        if let Ok(length) = tap.recv(&mut bytes) {
+            recorded.push(bytes[..length].to_vec());
+        }
+        tap.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    }
+    assert!(recorded.iter().all(|datagram| datagram.len() <= 1_400), "the seal is within the budget");
+    assert!(recorded.iter().all(|datagram| !datagram.windows(3).any(|window| window == b"dev")), "readable");
+    let send = |serve: &Serve, datagrams: &[Vec<u8>]| {
+        let before = serve.status()["receiver"]["datagrams"].as_u64().unwrap();
+        for datagram in datagrams {
+            tap.send_to(datagram, serve.udp).unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let all = before + datagrams.len() as u64;
+        eventually("all datagrams", || {
+            Some(serve.status()).filter(|status| status["receiver"]["datagrams"] == all)
+        })
+    };
+    let count = recorded.len() as u64;
+    let status = send(&desk.serve, &recorded);
+    assert_eq!((&status["receiver"]["opened"], &status["receiver"]["rejected"]), (&count.into(), &0.into()));
+    let status = send(&desk.serve, &recorded);
+    assert_eq!(status["receiver"]["rejected_for"]["replayed"], count, "{status}");
+    let mut tampered = recorded.clone();
+    for datagram in &mut tampered {
+        *datagram.last_mut().unwrap() ^= 1;
+    }
+    let status = send(&desk.serve, &tampered);
+    assert_eq!(status["receiver"]["rejected_for"]["bad_seal"], count, "{status}");
+    assert_eq!(desk.serve.host("dev").unwrap()["loss"]["duplicates"], count);
+
+    let Desk { serve, dir } = desk;
+    serve.stop();
+    let serve = start(dir.path(), &[]);
+    let status = send(&serve, &recorded);
+    assert_eq!(status["receiver"]["rejected_for"]["replayed"], count, "{status}");
+    assert!(serve.host("dev").is_none(), "a dead host does not come to life");
+}
+
+#[test]
+fn a_key_that_cannot_be_used_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = dir.path().join("none").to_str().unwrap().to_owned();
+    let said = |args: &[&str]| {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        text(&output.stderr)
+    };
+    let agent = said(&["agent", "--to", "127.0.0.1:9", "--count", "1", "--group-key", &missing]);
+    assert!(agent.contains("cannot seal") && agent.contains("cpumon key new"), "{agent}");
+    let serve = said(&[
+        "serve",
+        "--udp",
+        "127.0.0.1:0",
+        "--http",
+        "127.0.0.1:0",
+        "--no-store",
+        "--group-key",
+        &missing,
+    ]);
+    assert!(serve.contains("cannot open sealed datagrams"), "{serve}");
+}
+
+#[test]
+fn a_sealed_broadcast_reaches_the_desk_and_a_stranger_on_the_wire_does_not() {
+    if !available() {
+        return;
+    }
+    let (device, desk) = (Namespace::new("seal-device"), Namespace::new("seal-desk"));
+    device.cable(&desk, "veth0");
+    device.ip("addr add 10.79.2.1/24 brd + dev veth0");
+    device.ip("route add 239.77.0.0/16 dev veth0");
+    desk.ip("addr add 10.79.2.2/24 brd + dev veth0");
+    let inside = |namespace: &Namespace| {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &namespace.name, env!("CARGO_BIN_EXE_cpumon")]);
+        clean(&mut command);
+        command
+    };
+    let dir = tempfile::tempdir().unwrap();
+    key(dir.path(), &["new"]);
+    let keys = dir.path().join("group.keys");
+    let store = dir.path().join("store.db");
+    let state = dir.path().to_str().unwrap();
+    let options = ["--no-agent", "--state", state, "--multicast", "239.77.0.1"];
+    let serve = Serve::start_anywhere(inside(&desk), &store, &options);
+    let send = |name: &str, more: &[&str]| {
+        let mut agent = inside(&device);
+        agent.args(["agent", "--interval", "100ms", "--count", "8", "--source", "procfs", "-q"]);
+        agent.args(["--host-name", name]).args(more);
+        assert!(wait(&mut agent.spawn().unwrap(), "agent").success());
+    };
+    let keys = keys.to_str().unwrap();
+    // One machine: of each run seven intervals, and one that says that the agent began anew.
+    let targets = [&[][..], &["--multicast", "239.77.0.1:3001"], &["--to", "10.79.2.2:3001"]];
+    for (target, intervals) in targets.into_iter().zip([7, 15, 23]) {
+        send("device", &[target, &["--group-key", keys]].concat());
+        let query = "SELECT host, trust, count(*) FROM host_interval JOIN hosts USING (host) GROUP BY host";
+        let expected = format!("device,sealed,{intervals}");
+        eventually(&expected, || {
+            let rows = ok(&["sql", "--store", serve.store(), "--format", "csv", query]);
+            rows.contains(&expected).then_some(())
+        });
+        send("stranger", target);
+    }
+    let hosts = ok(&["hosts", "--store", serve.store()]);
+    assert!(!hosts.contains("stranger"), "{hosts}");
+    serve.stop();
+}
