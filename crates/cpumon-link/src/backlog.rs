@@ -94,9 +94,13 @@ impl RamBacklog {
     fn lose_front(&mut self, reason: GapReason) {
         let Some(held) = self.held.pop_front() else { return };
         self.bytes -= held.bytes.len();
-        // One that is acknowledged was only kept to begin with.
+        // One that is acknowledged was only kept to compare the next one with, whose interval is lost with it.
         if held.number > self.acked {
             self.lose(held.number, held.wall_ns, reason);
+        } else if held.number == self.acked {
+            let (first, wall_ns) = (held.number + 1, held.wall_ns);
+            let base = Gap { first, last: held.number, begin_wall_ns: wall_ns, end_wall_ns: wall_ns, reason };
+            self.hole.get_or_insert(base);
         }
         if let (Some(hole), Some(front)) = (&mut self.hole, self.held.front()) {
             hole.end_wall_ns = front.wall_ns;
@@ -167,12 +171,12 @@ impl Backlog for RamBacklog {
     fn start(&self) -> u64 {
         let base = self.held.iter().rev().find(|held| held.is_full && held.number <= self.acked);
         let oldest = || self.held.front().map_or(self.next, |held| held.number);
-        let hole = || self.hole.map(|hole| hole.first);
+        let hole = || self.hole.map(|hole| hole.first.min(hole.last));
         base.map(|held| held.number).or_else(hole).unwrap_or_else(oldest)
     }
 
     fn read(&mut self, cursor: &mut u64, max_bytes: usize, out: &mut Vec<NumberedRecord>) {
-        if let Some(hole) = self.hole.filter(|hole| *cursor <= hole.last && hole.last > self.acked) {
+        if let Some(hole) = self.hole.filter(|hole| *cursor <= hole.last) {
             let mut bytes = Vec::new();
             let first = hole.first.max(*cursor).max(self.acked + 1);
             spool::push_gap(&mut bytes, &Gap { first, ..hole });
@@ -192,8 +196,11 @@ impl Backlog for RamBacklog {
     }
 
     fn ack(&mut self, number: u64) {
-        self.acked = self.acked.max(number.min(self.next.saturating_sub(1)));
-        self.forget_acked();
+        let number = number.min(self.next.saturating_sub(1));
+        if number > self.acked {
+            self.acked = number;
+            self.forget_acked();
+        }
     }
 
     fn waiting(&self) -> (u64, u64) {
@@ -272,6 +279,21 @@ mod tests {
         assert_eq!(entries(&mut backlog, 100)[0], "gap 100-128", "who has read up to 99 misses less");
         backlog.ack(128);
         assert_eq!(from_start(&mut backlog)[0], "129F");
+    }
+
+    #[test]
+    fn dropping_what_the_next_one_is_compared_with_is_a_hole_too() {
+        let mut backlog = RamBacklog::new([1; 16], 100 * 100);
+        append(&mut backlog, 64);
+        backlog.ack(64);
+        append(&mut backlog, 100 - 63);
+        assert_eq!(from_start(&mut backlog)[..2], ["gap 65-64", "65F"], "an empty hole");
+        assert_eq!((backlog.lost(), backlog.waiting().0), (0, 37));
+        assert_eq!(entries(&mut backlog, 65)[0], "65F", "who has read up to there misses nothing");
+        backlog.ack(64);
+        assert_eq!(from_start(&mut backlog)[0], "gap 65-64", "no news");
+        backlog.ack(65);
+        assert_eq!(from_start(&mut backlog)[0], "65F");
     }
 
     #[test]

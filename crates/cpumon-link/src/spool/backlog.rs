@@ -102,7 +102,8 @@ impl Spool {
     pub(super) fn note_drop(&mut self) {
         let Some(oldest) = self.segments.front().filter(|_| self.emptied.acked > 0) else { return };
         let behind = self.segments.get(1).map_or(self.next, |segment| segment.first);
-        let is_loss = behind > self.emptied.acked + 1;
+        // Also if only what the first unsent snapshot is compared with goes: then its interval is lost.
+        let is_loss = behind > self.emptied.acked;
         let is_news = is_loss && self.emptied.dropped_begin_wall_ns == 0;
         if is_news {
             let last = last_wall_ns(oldest, self.emptied.acked);
@@ -143,7 +144,7 @@ impl Spool {
             self.segments.pop_front();
         }
         let oldest = self.segments.front().map_or(self.next, |segment| segment.first);
-        if oldest <= self.emptied.acked + 1 {
+        if oldest <= self.emptied.acked {
             self.emptied.dropped_begin_wall_ns = 0;
         }
         self.count();
@@ -156,10 +157,13 @@ impl Spool {
         dropped + self.lost.map_or(0, |lost| lost.count())
     }
 
-    /// Where reading begins in a segment, for a record of this number.
-    fn place_in(&mut self, at: usize, cursor: u64) -> Option<Place> {
+    /// Where reading begins in a segment, for a record of this number. `wall_ns`: when the last snapshot before it was made; 0: not
+    /// known.
+    fn place_in(&mut self, at: usize, cursor: u64, wall_ns: i64) -> Option<Place> {
         let segment = self.segments.get(at)?;
-        let (first, begin) = (segment.first, Place { cursor, segment: segment.first, ..Place::default() });
+        let wall_ns = if wall_ns == 0 { segment.begin_wall_ns } else { wall_ns };
+        let (first, begin) =
+            (segment.first, Place { cursor, segment: segment.first, wall_ns, ..Place::default() });
         let known = self.emptied.places.iter().position(|one| one.cursor == cursor && one.segment == first);
         if let Some(known) = known.and_then(|known| self.emptied.places.remove(known)) {
             return Some(known);
@@ -175,7 +179,8 @@ impl Spool {
         })
     }
 
-    /// The hole before the oldest segment, from a number on.
+    /// The hole before the oldest segment, from a number on. It is empty if a receiver has all that was dropped: the interval
+    /// behind it is missing all the same.
     fn hole_before(&self, cursor: u64) -> Option<Gap> {
         let oldest = self.segments.front().filter(|oldest| cursor < oldest.first)?;
         let (first, last) = (cursor.max(self.emptied.acked + 1), oldest.first - 1);
@@ -185,7 +190,7 @@ impl Spool {
         };
         let gap =
             Gap { first, last, begin_wall_ns, end_wall_ns: oldest.begin_wall_ns, reason: GapReason::Dropped };
-        (first <= last).then_some(gap)
+        (first <= last || first == last + 1 && self.emptied.dropped_begin_wall_ns != 0).then_some(gap)
     }
 
     /// Reads from a place on to the end of its segment, or until there is enough.
@@ -220,16 +225,19 @@ impl Spool {
             out.gap(&gap);
         }
         *cursor = (*cursor).max(self.segments.front().map_or(*cursor, |oldest| oldest.first));
+        let mut wall_ns = 0;
         loop {
             let at = self.segments.partition_point(|segment| segment.first <= *cursor);
             let Some(at) = at.checked_sub(1) else { return };
-            let Some(mut place) = self.place_in(at, *cursor) else { return };
+            let Some(mut place) = self.place_in(at, *cursor, wall_ns) else { return };
             let end = self.read_segment(at, &mut place, out);
             *cursor = place.cursor;
             let behind = self.segments.get(at + 1).map(|next| (next.first, next.begin_wall_ns));
             match (end, behind) {
-                (End::Segment, Some((first, wall_ns))) => {
-                    out.hole(&place, first, wall_ns, self.emptied.acked);
+                (End::Segment, Some((first, begin_wall_ns))) => {
+                    out.hole(&place, first, begin_wall_ns, self.emptied.acked);
+                    // A hole that was told ends there: the next one is another.
+                    wall_ns = if place.cursor < first { begin_wall_ns } else { place.wall_ns };
                     *cursor = first.max(*cursor);
                 }
                 (_, behind) => {
@@ -271,11 +279,11 @@ impl Out<'_> {
         self.push(gap.last, record);
     }
 
-    /// The numbers from a place up to `behind` cannot be read. If a receiver has them all, the one before `behind` is told all the
-    /// same: the interval that ends with `behind` has nothing to be compared with, and must not be missed in silence.
+    /// The numbers from a place up to `behind` cannot be read. If a receiver has them all, an empty hole is told: the interval that
+    /// ends with `behind` has nothing to be compared with, and must not be missed in silence.
     fn hole(&mut self, place: &Place, behind: u64, wall_ns: i64, acked: u64) {
         let last = behind.saturating_sub(1);
-        let first = place.cursor.max(acked + 1).min(last);
+        let first = place.cursor.max(acked + 1);
         if place.cursor <= last && behind > acked {
             let begin_wall_ns = if place.wall_ns == 0 { wall_ns } else { place.wall_ns };
             self.gap(&Gap { first, last, begin_wall_ns, end_wall_ns: wall_ns, reason: GapReason::Damaged });
@@ -314,7 +322,10 @@ fn read_piece(piece: &[u8], place: &mut Place, acked: u64, out: &mut Out<'_>) ->
                 place.is_broken = true;
             }
             Step::Entry(_) => {}
-            Step::Damaged(_) => place.is_broken = true,
+            // What was given out before needs not be read again.
+            Step::Damaged(damaged) => {
+                place.is_broken |= damaged.number.is_none_or(|number| number >= place.cursor);
+            }
             Step::End { .. } => return begin,
         }
     }
@@ -367,7 +378,8 @@ impl Backlog for Spool {
             known.or((segment.first <= acked).then_some(segment.first))
         };
         let oldest = self.segments.front().map_or(self.next, |segment| segment.first);
-        self.segments.iter().rev().find_map(full).unwrap_or_else(|| oldest.min(acked + 1))
+        // Where nothing is left to compare with, that is to be told.
+        self.segments.iter().rev().find_map(full).unwrap_or_else(|| oldest.min(acked.max(1)))
     }
 
     fn read(&mut self, cursor: &mut u64, max_bytes: usize, out: &mut Vec<NumberedRecord>) {

@@ -51,7 +51,8 @@ pub(super) fn recover(dir: &Path) -> Result<Found, SpoolError> {
         }
         let bytes = std::fs::metadata(&path).map_or(0, |file| file.len());
         let mut known = Segment::existing(path, segment.first, bytes);
-        known.begin_wall_ns = header.map_or(0, |header| header.begin_wall_ns);
+        known.begin_wall_ns =
+            header.map(|header| header.begin_wall_ns).or_else(|| first_wall_ns(&known.path)).unwrap_or(0);
         found.segments.push_back(known);
     }
     Ok(found)
@@ -61,6 +62,20 @@ fn header_of(path: &Path) -> Option<SegmentHeader> {
     let mut begin = Vec::new();
     File::open(path).ok()?.take(u64::from(u16::MAX)).read_to_end(&mut begin).ok()?;
     SegmentHeader::decode(&begin).map(|(header, _)| header)
+}
+
+/// When the first snapshot that can be read was made, in a segment whose header cannot be.
+fn first_wall_ns(path: &Path) -> Option<i64> {
+    let bytes = files::read(path).ok()?;
+    let mut records = Records::without_header(&bytes);
+    loop {
+        match records.step() {
+            Step::Entry(Entry::Snapshot(snapshot)) => return Some(snapshot.wall_ns),
+            Step::Entry(Entry::Gap(gap)) => return Some(gap.begin_wall_ns),
+            Step::End { .. } => return None,
+            _ => {}
+        }
+    }
 }
 
 impl Found {
@@ -141,7 +156,8 @@ impl Found {
                 Step::Damaged(damaged) => {
                     end.has_damage |= damaged_at.is_some() || damaged.number.is_none();
                     damaged_at = Some(at);
-                    self.last = self.last.max(damaged.number.unwrap_or(0));
+                    // Numbers that were used are not used again: the hole is of their size.
+                    self.last = self.last.max(damaged.number.unwrap_or_else(|| records.greatest_behind()));
                 }
                 Step::End { .. } => {
                     end.sound_bytes = damaged_at.unwrap_or(at) as u64;

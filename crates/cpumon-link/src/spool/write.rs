@@ -143,8 +143,8 @@ impl Spool {
             SyncPolicy::Every(every) => self.waiting_for() + self.options.interval > every,
             SyncPolicy::AtEnd => false,
         };
-        if is_due {
-            self.write();
+        if is_due && !self.write() {
+            self.note_number();
         }
         self.count();
         kept
@@ -278,8 +278,13 @@ impl Spool {
         (lost.last, lost.end_wall_ns, lost.reason) = (number, wall_ns, reason);
         self.status.lost += 1;
         self.status.lost_reason = reason;
+        self.note_number();
+    }
+
+    /// What is not in a segment is at least counted after a kill.
+    fn note_number(&mut self) {
         if let Err(error) = self.remember(false) {
-            log::debug!("cannot note a lost snapshot: {error}");
+            log::debug!("cannot note a snapshot that is not on the disk: {error}");
         }
     }
 
@@ -365,7 +370,7 @@ impl Spool {
     pub(super) fn remember(&mut self, is_urgent: bool) -> io::Result<()> {
         let state = State {
             generation: 0,
-            next: self.next,
+            next: self.next_after_a_kill(),
             spool: self.id,
             begin_wall_ns: self.begin_wall_ns,
             lost: self.lost,
@@ -373,6 +378,16 @@ impl Spool {
             dropped_begin_wall_ns: self.emptied.dropped_begin_wall_ns,
         };
         self.state.put(state, is_urgent || self.options.sync == SyncPolicy::Always)
+    }
+
+    /// Where numbers go on if nothing more can be written. What only waits its time is not accepted yet: its numbers are used again, or
+    /// they would look like a hole. What the disk refuses is accepted, and is a hole if it stays in memory.
+    fn next_after_a_kill(&self) -> u64 {
+        if self.lost.is_some() || self.is_closing || self.status.trouble.is_some() {
+            return self.next;
+        }
+        let unwritten: u64 = self.segments.iter().map(|segment| segment.pending_snapshots).sum();
+        self.next.saturating_sub(unwritten).max(self.emptied.acked + 1)
     }
 
     fn settle(&mut self) {

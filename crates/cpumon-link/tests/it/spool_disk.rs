@@ -70,6 +70,40 @@ fn what_was_lost_on_a_full_disk_is_known_after_a_kill() {
 }
 
 #[test]
+fn what_waits_for_a_full_disk_is_a_hole_after_a_kill_and_after_an_end() {
+    for is_killed in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let Some(_disk) = SmallDisk::mount(dir.path(), "1m") else { return };
+        let options = options(&dir.path().join("spool"), 800_000, SyncPolicy::Always);
+        let mut spool = Spool::open(&options, ORIGIN).unwrap();
+        append(&mut spool, 1..=100, 500);
+        let filler = dir.path().join("filler");
+        let _ = std::fs::write(&filler, vec![1; 2 << 20]);
+        assert_eq!(append(&mut spool, 101..=130, 500), 0);
+        assert!(spool.status().waiting > 0, "in memory, and nowhere else");
+        let copy = tempfile::tempdir().unwrap();
+        let after = if is_killed { copy.path().into() } else { options.dir.clone() };
+        if is_killed {
+            for entry in std::fs::read_dir(&options.dir).unwrap() {
+                let entry = entry.unwrap();
+                std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+            }
+        } else {
+            drop(spool);
+        }
+        std::fs::remove_file(&filler).unwrap();
+        let options = super::spool::options(&after, 800_000, SyncPolicy::Always);
+        let mut next = Spool::open(&options, ORIGIN).unwrap();
+        append(&mut next, 131..=140, 500);
+        drop(next);
+        let held = held(&after);
+        assert_as_appended(&held);
+        assert_all_accounted(&held, 140);
+        assert!(!held.gaps.is_empty(), "killed: {is_killed}");
+    }
+}
+
+#[test]
 fn a_disk_that_is_full_from_the_start_is_no_reason_not_to_start() {
     let dir = tempfile::tempdir().unwrap();
     let Some(_disk) = SmallDisk::mount(dir.path(), "1m") else { return };

@@ -126,6 +126,18 @@ impl<'a> Records<'a> {
         step
     }
 
+    /// Behind a damaged head: the greatest number that records there had, as far as their own heads can be made out. For counting
+    /// only. A name may look like a head, so no number is believed that so many bytes could not hold.
+    #[must_use]
+    pub fn greatest_behind(&self) -> u64 {
+        let newest = self.newest.unwrap_or(0);
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let most = newest.saturating_add(1 + (rest.len() / RECORD_HEADER_BYTES) as u64);
+        let heads = (1..rest.len()).filter_map(|at| Head::decode(rest.get(at..)?));
+        let numbers = heads.map(|head| head.number).filter(|number| *number <= most);
+        numbers.fold(newest.saturating_add(1), u64::max)
+    }
+
     fn end(&mut self, tail_bytes: usize) -> Step<'a> {
         self.has_ended = true;
         Step::End { tail_bytes }

@@ -64,7 +64,7 @@ impl GapReason {
 /// Snapshots that were made and are not here.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gap {
-    /// Number of the first one that is missing.
+    /// Number of the first one that is missing. One more than `last`: none is, but what follows has nothing to be compared with.
     pub first: u64,
     /// Number of the last one.
     pub last: u64,
@@ -81,7 +81,7 @@ impl Gap {
     /// How many snapshots are missing.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.last.saturating_sub(self.first).saturating_add(1)
+        self.last.saturating_add(1).saturating_sub(self.first)
     }
 }
 
@@ -173,7 +173,7 @@ impl Head {
 
     fn gap(&self, payload: &[u8]) -> Option<Gap> {
         let mut at = 0;
-        let first = take_u64(payload, &mut at).filter(|&first| first <= self.number)?;
+        let first = take_u64(payload, &mut at).filter(|&first| first <= self.number.saturating_add(1))?;
         let begin_wall_ns = take_i64(payload, &mut at)?;
         let [reason] = take(payload, &mut at)?;
         Some(Gap {

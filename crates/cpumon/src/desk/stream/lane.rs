@@ -127,7 +127,9 @@ impl Lane {
                 if !self.has_base {
                     self.leading = Some(gap);
                 }
-                out(Outcome::Gap(gap));
+                if gap.count() > 0 {
+                    out(Outcome::Gap(gap));
+                }
             }
             // A kind that is not known here has a number all the same.
             Entry::Unknown(number) => self.advance(number)?,

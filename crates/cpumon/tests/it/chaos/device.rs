@@ -172,14 +172,13 @@ impl Device {
         self.runs().last().and_then(|run| run.waiting).expect("it notes its end")
     }
 
-    /// Flips a bit of a segment that is not the last one; false if there is none.
+    /// Flips a bit of a segment; false if there is none.
     pub fn flip(&self, roll: &mut dyn FnMut(u64) -> u64) -> bool {
         let entries = std::fs::read_dir(self.dir.join("spool")).unwrap();
         let paths = entries.map(|entry| entry.unwrap().path());
         let mut paths: Vec<_> =
             paths.filter(|path| path.extension().is_some_and(|e| e == "segment")).collect();
         paths.sort();
-        paths.pop();
         let Some(path) = paths.get(usize::try_from(roll(paths.len().max(1) as u64)).unwrap()) else {
             return false;
         };
