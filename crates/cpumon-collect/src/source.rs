@@ -9,7 +9,8 @@ use crate::CollectError;
 pub trait Source {
     /// Makes one collection pass and replaces what `into` holds.
     ///
-    /// Buffers of `into` are reused: a steady state allocates nothing. All lists come out sorted. `sequence` counts
+    /// Buffers of `into` are reused: a steady state allocates nothing. What it holds of an earlier pass of this source may be
+    /// taken over as it is, so it comes unchanged or cleared. All lists come out sorted. `sequence` counts
     /// passes from 0. The interval counts of `into.health` stay 0: [`crate::Schedule::count_into`] knows them.
     fn snapshot(&mut self, into: &mut Snapshot) -> Result<(), CollectError>;
 

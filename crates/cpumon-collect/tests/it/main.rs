@@ -7,6 +7,7 @@ mod delays;
 mod doctor;
 mod perf;
 mod real;
+mod rest;
 mod sched;
 mod support;
 mod tree;

@@ -41,7 +41,7 @@ impl ClockReader {
     }
 
     pub(crate) fn read(&mut self, into: &mut Vec<ClockReading>) -> Result<(), CollectError> {
-        let cut = self.control.begin();
+        let cut = self.control.begin_cut();
         let oddities = self.iterator.read(&[], &mut self.records);
         self.control.end();
         oddities?;

@@ -37,7 +37,7 @@ use cpumon_model::{BootId, Fields, HostId, Moment, Probes, Snapshot, SourceKind,
 use self::cost::ProbeCost;
 use self::lifecycle::Lifecycle;
 use self::records::{Event, TaskRecord};
-use self::sched::{DelayBooks, Programs};
+use self::sched::{Control, DelayBooks, Programs};
 use self::summed::SummedExits;
 use self::tasks::TaskIterator;
 use self::tracker::Tracker;
@@ -105,6 +105,9 @@ pub(crate) struct BpfSource {
     boot: BootId,
     irq_in_run_time: bool,
     sequence: u64,
+    /// Ends of the last two snapshots, by their number modulo 2.
+    ends: [Moment; 2],
+    control: Control,
     iterator: TaskIterator,
     lifecycle: Lifecycle,
     /// Where the switches are watched.
@@ -147,10 +150,12 @@ impl BpfSource {
         let delays =
             has_histograms.then(|| DelayBooks::open(&programs, &options.histogram_threads)).transpose()?;
         let mut source = Self {
+            control: Control::open(&programs)?,
             host: host::host_id(options, boot),
             boot,
             irq_in_run_time: host::irq_in_run_time(options),
             sequence: 0,
+            ends: [Moment::default(); 2],
             iterator: TaskIterator::new(programs.take_iterator()?, watch.is_some()),
             lifecycle: open_lifecycle(&programs)?,
             watch,
@@ -175,11 +180,13 @@ impl BpfSource {
     /// Passes by every thread before the first snapshot, so that each has its storage: the kernel makes them out of a small
     /// reserve, and fills that up only now and then.
     fn adopt(&mut self) -> Result<(), CollectError> {
-        let Some(watch) = &mut self.watch else { return Ok(()) };
+        if self.watch.is_none() {
+            return Ok(());
+        }
         for _ in 0..ADOPTING_PASSES {
-            watch.begin();
+            self.control.begin_cut();
             self.iterator.read(&[], &mut self.records)?;
-            watch.end();
+            self.control.end();
             if self.records.iter().all(|task| task.times.is_whole()) {
                 break;
             }
@@ -197,32 +204,40 @@ impl BpfSource {
             | when(Probes::HISTOGRAMS, Fields::HISTOGRAMS)
     }
 
-    /// The threads of an earlier snapshot, to be written over. Where no switches are watched, then and now, they have no times
-    /// that would have to be written; else the list is empty.
+    /// The threads of the snapshot before the last one, if that is what `into` holds: those that rested since need not be
+    /// written. Where the switches are watched they have times that go on; then, and else, the list is empty.
     fn left_threads(&self, into: &mut Snapshot) -> Vec<ThreadSample> {
-        let is_plain = self.watch.is_none() && into.source == SourceKind::Bpf && into.fields == self.fields();
+        let is_own = (into.host, into.boot) == (self.host, self.boot) && into.end == self.last_but_one();
         let mut left = std::mem::take(&mut into.threads);
-        if !is_plain {
+        if self.watch.is_some() || !is_own {
             left.clear();
         }
         left
     }
 
+    /// When the snapshot before the last one ended.
+    fn last_but_one(&self) -> Moment {
+        self.ends[usize::from(!self.sequence.is_multiple_of(2))]
+    }
+
     /// Reads threads, CPUs and events. Returns when the look began, since boot, and fills `begin` and `end`.
     fn look(&mut self, into: &mut Snapshot) -> Result<(u64, records::LostExits), CollectError> {
         let begin = clock::now();
-        let cut = match &mut self.watch {
-            Some(watch) => watch.begin(),
-            None => begin,
+        let cut = if self.watch.is_some() {
+            self.control.begin_cut()
+        } else {
+            self.control.begin();
+            begin
         };
         let oddities = self.iterator.read(self.tracker.before(), &mut self.records)?;
         self.cpus.read(&mut into.cpus)?;
-        if let Some(watch) = &mut self.watch {
-            watch.end();
-        }
+        self.control.end();
         // Last, because it cannot be repeated: a pass that fails must not take events with it.
         let (odd_events, lost) = self.lifecycle.drain(&mut self.events)?;
         let end = clock::now();
+        if oddities.malformed == 0 {
+            self.control.keep();
+        }
         self.malformed += u64::from(oddities.malformed > 0);
         into.health.malformed = self.malformed + odd_events;
         if let Some(watch) = &mut self.watch {
@@ -262,8 +277,9 @@ impl Source for BpfSource {
         self.tracker.track(&mut self.records, &self.events, looked_from_ns, lost, &mut self.infos, into);
         self.infos.end_pass();
         self.lifecycle.take_overflow(&mut self.overflow);
+        // The tracker left the last pass in `records`.
         let (vanished, live) = (self.tracker.lost_threads(), self.tracker.before());
-        self.summed.fill(&lost, &self.overflow, vanished, live, into);
+        self.summed.fill(&lost, &self.overflow, vanished, live, &self.records, into);
         if let Some(delays) = &mut self.delays {
             delays.read(looked_from_ns, self.tracker.before(), into)?;
         }
@@ -271,6 +287,7 @@ impl Source for BpfSource {
         into.health.probes = self.programs.probes;
         self.own.fill(&mut into.health);
         self.cost.count(into);
+        self.ends[usize::from(!self.sequence.is_multiple_of(2))] = into.end;
         self.sequence += 1;
         Ok(())
     }

@@ -14,6 +14,10 @@ pub(crate) const KERNEL_THREAD: u8 = 1;
 pub(crate) const ENDED_LEADER: u8 = 2;
 /// A leader that ended because another thread called exec, which took over its id. Set in user space.
 pub(crate) const TAKEN_OVER: u8 = 4;
+/// As in the pass before. Set in user space.
+pub(crate) const RESTED: u8 = 8;
+/// As in the two passes before. Set in user space.
+pub(crate) const RESTED_TWICE: u8 = 16;
 
 /// One thread as the kernel tells it. After [`TaskRecord::settle`] `utime_ns` and `stime_ns` are the split of `run_ns`.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -182,6 +186,9 @@ pub(crate) struct ControlPage {
     pub(crate) tell_all: u32,
     /// CPUs to show.
     pub(crate) cpus: u32,
+    /// Slots of `rests` less one.
+    pub(crate) rest_mask: u32,
+    pub(crate) reserved: u32,
 }
 
 /// An interrupt line.
@@ -237,7 +244,7 @@ assert_layout!(ExecEvent: 400, kind: 0, old_tid: 4, at_ns: 8, cut_ns: 16, task: 
 assert_layout!(LostExits: 64, count: 0, run_ns: 8, utime_ns: 16, stime_ns: 24, run_delay_ns: 32, voluntary_switches: 40, involuntary_switches: 48, execs: 56);
 assert_layout!(CpuBook: 288, since_ns: 0, mode_ns: 8, slice_ns: 72, slice_base_ns: 80, slice_run_ns: 88, steal_clock_ns: 96, reserved: 104, queue_ns: 112, switches: 120, breaks: 128, softirq_ns: 136, queue_cut_ns: 264, queue_max: 272, tid: 276, base: 280, mode: 281, irq_depth: 282, softirq: 283, came_unseen: 284);
 assert_layout!(CpuEntry: 1024, changes: 0, cut_ns: 8, pulled_ns: 24, is_torn: 32, shown: 640);
-assert_layout!(ControlPage: 24, cut_ns: 0, is_reading: 8, refresh: 12, tell_all: 16, cpus: 20);
+assert_layout!(ControlPage: 32, cut_ns: 0, is_reading: 8, refresh: 12, tell_all: 16, cpus: 20, rest_mask: 24);
 assert_layout!(IrqEntry: 16, time_ns: 0, count: 8);
 assert_layout!(DelayEntry: 1040, kind: 0, owner: 4, start_ns: 8, counts: 16);
 assert_layout!(DelayPage: 16, round: 0, drops: 8);
@@ -376,6 +383,17 @@ impl TaskRecord {
 
     pub(crate) fn process_key(&self) -> ProcessKey {
         ProcessKey { pid: self.pid, start_ns: whole_us(self.process_start_ns) }
+    }
+
+    /// As [`TaskRecord::key`], in the same order, before the start is cut.
+    pub(crate) fn id(&self) -> (u32, u64) {
+        (self.tid, self.start_ns)
+    }
+
+    /// The same thread a pass later, of which the iterator says that it rested.
+    pub(crate) fn rested(&self) -> Self {
+        let twice = if self.has(RESTED) { RESTED_TWICE } else { 0 };
+        Self { flags: self.flags | RESTED | twice, ..*self }
     }
 
     pub(crate) fn comm(&self) -> Comm {

@@ -63,24 +63,25 @@ impl SummedExits {
 
     /// Adds the rows to `into`, which has its processes already. `lost`: the sum over all, cumulative. `overflow`: what the
     /// waiting list summed since the last pass, by the parent's process id. `vanished`: threads of the last pass that are
-    /// among the lost. `live`: the live threads, ascending.
+    /// among the lost. `live` and `earlier`: the live threads of this pass and the last one, ascending.
     pub(crate) fn fill(
         &mut self,
         lost: &LostExits,
         overflow: &[(u32, LostExits)],
         vanished: &[TaskRecord],
         live: &[TaskRecord],
+        earlier: &[TaskRecord],
         into: &mut Snapshot,
     ) {
         if lost.count != self.seen {
             self.seen = lost.count;
             self.read_probe();
             for (pid, more) in overflow {
-                let row = self.rows.entry(name_of(*pid, live)).or_default();
+                let row = self.rows.entry(name_of(*pid, live, earlier)).or_default();
                 row.overflow = row.overflow.plus(more);
             }
             for task in vanished {
-                self.charge(name_of(task.parent_pid, live), task);
+                self.charge(name_of(task.parent_pid, live, earlier), task);
             }
         }
         let start_ns = whole_us(into.end.boot_ns);
@@ -161,10 +162,13 @@ impl Row {
     }
 }
 
-/// The parent's name; that of all others if it is not there any more.
-fn name_of(pid: u32, live: &[TaskRecord]) -> [u8; 16] {
-    let at = live.binary_search_by_key(&pid, |task| task.tid).ok();
-    at.and_then(|at| live.get(at)).map_or([0; 16], |task| padded(task.comm().as_bytes()))
+/// The parent's name, also if it ended since the last pass; that of all others if it is not known.
+fn name_of(pid: u32, live: &[TaskRecord], earlier: &[TaskRecord]) -> [u8; 16] {
+    let find = |list: &[TaskRecord]| {
+        let at = list.binary_search_by_key(&pid, |task| task.tid).ok();
+        at.and_then(|at| list.get(at)).map(|task| padded(task.comm().as_bytes()))
+    };
+    find(live).or_else(|| find(earlier)).unwrap_or_default()
 }
 
 /// As the probe keys its sums.
@@ -181,5 +185,22 @@ fn info(name: &[u8; 16]) -> ProcessInfo {
         name: format!("children of {parent} (summed)").into(),
         comm: parent.as_ref().into(),
         ..ProcessInfo::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parent_that_ended_meanwhile_lends_its_name_too() {
+        let task = |tid, name: &[u8; 4]| {
+            let mut comm = [0; 16];
+            comm[..4].copy_from_slice(name);
+            TaskRecord { tid, pid: tid, comm, ..TaskRecord::default() }
+        };
+        let (live, earlier) = ([task(3, b"make")], [task(3, b"init"), task(7, b"bash")]);
+        let name = |pid| Comm::new(&name_of(pid, &live, &earlier)).to_str_lossy().into_owned();
+        assert_eq!((name(3), name(7), name(9)), ("make".to_owned(), "bash".to_owned(), String::new()));
     }
 }

@@ -87,6 +87,10 @@ impl<'a> Take<'a> {
         self.taken += 1;
     }
 
+    fn push_same(&mut self, task: &TaskRecord) {
+        if self.has_times { self.push(task.rested()) } else { self.push_plain(task.rested()) }
+    }
+
     /// A thread without times. Where none are watched its place has none either: more than half of it is not written, which
     /// with 10,000 threads is memory that no cache holds.
     fn push_plain(&mut self, task: TaskRecord) {
@@ -116,7 +120,7 @@ impl<'a> Take<'a> {
         let length = match Told::from_code(head.kind)? {
             Told::Same => {
                 match self.known(head.tid) {
-                    Some(same) => self.push(same),
+                    Some(same) => self.push_same(same),
                     None => self.oddities.malformed += 1,
                 }
                 0
@@ -139,10 +143,10 @@ impl<'a> Take<'a> {
     }
 
     /// The record of the last pass.
-    fn known(&mut self, tid: u32) -> Option<TaskRecord> {
+    fn known(&mut self, tid: u32) -> Option<&'a TaskRecord> {
         let passed = self.before.iter().take_while(|task| task.tid < tid).count();
         self.before = self.before.get(passed..)?;
-        self.before.iter().take_while(|task| task.tid == tid).find(|task| task.missed == 0).copied()
+        self.before.iter().take_while(|task| task.tid == tid).find(|task| task.missed == 0)
     }
 
     /// A thread whose times changed at every look keeps those of the last pass.

@@ -7,7 +7,9 @@ use cpumon_model::{Counters, ProcessInfo, ProcessSample, Snapshot, ThreadSample}
 use super::super::procinfo::{About, InfoCache};
 use super::exits::Exits;
 use super::names::ExecNames;
-use super::records::{ENDED_LEADER, Event, ExecEvent, ExitEvent, KERNEL_THREAD, LostExits, TaskRecord};
+use super::records::{
+    ENDED_LEADER, Event, ExecEvent, ExitEvent, KERNEL_THREAD, LostExits, RESTED_TWICE, TaskRecord,
+};
 use super::renames::{Rename, Renames};
 
 /// Passes for which a thread that is neither seen nor reported as ended is kept. It is on its way out: between leaving
@@ -54,9 +56,9 @@ impl Tracker {
         &self.lost_threads
     }
 
-    /// Fills the lists, counts and health of `into`, whose threads may be those of an earlier snapshot without times: they are
-    /// written over. `records` comes back with other content: it is a buffer for the next
-    /// pass. The iterator ran from `looked_from_ns` (since boot) on. `lost` is cumulative.
+    /// Fills the lists, counts and health of `into`, whose threads may be those of the snapshot before the last one, without
+    /// times: what changed is written over. `records` comes back with those of the pass before, and is the
+    /// buffer for the next. The iterator ran from `looked_from_ns` (since boot) on. `lost` is cumulative.
     pub(crate) fn track(
         &mut self,
         records: &mut Vec<TaskRecord>,
@@ -166,17 +168,17 @@ impl Tracker {
         let mut kept = 0;
         for at in 0..records.len() {
             let task = &mut records[at];
-            let key = task.key();
-            while self.before.get(earlier).is_some_and(|before| before.key() < key) {
+            let id = task.id();
+            while self.before.get(earlier).is_some_and(|before| before.id() < id) {
                 self.note_missing(earlier, has_lost);
                 earlier += 1;
             }
-            let before = self.before.get(earlier).filter(|before| before.key() == key);
+            let before = self.before.get(earlier).filter(|before| before.id() == id);
             earlier += usize::from(before.is_some());
-            while self.exits.key_at(exit).is_some_and(|ended| ended < key) {
+            while self.exits.key_at(exit).is_some_and(|ended| ended < task.key()) {
                 exit += 1;
             }
-            if task.has(ENDED_LEADER) || self.exits.key_at(exit) == Some(key) {
+            if task.has(ENDED_LEADER) || self.exits.key_at(exit).is_some_and(|ended| ended == task.key()) {
                 if task.is_leader() {
                     self.ended_leaders.push(*task);
                 }
@@ -184,7 +186,8 @@ impl Tracker {
             }
             task.settle(before);
             match into.threads.get_mut(kept) {
-                // What is left of an earlier snapshot has no times, and neither has this.
+                Some(place) if task.has(RESTED_TWICE) && place.key == task.key() => {}
+                // What is left of the snapshot before the last one has no times, and neither has this.
                 Some(place) => *place = ThreadSample { sched: place.sched, ..task.to_sample() },
                 None => into.threads.push(task.to_sample()),
             }
@@ -285,13 +288,13 @@ impl Tracker {
 
 fn sort(records: &mut [TaskRecord]) {
     // The kernel hands them out in this order, unless ids are those of a pid namespace.
-    if !records.is_sorted_by_key(TaskRecord::key) {
-        records.sort_unstable_by_key(TaskRecord::key);
+    if !records.is_sorted_by_key(TaskRecord::id) {
+        records.sort_unstable_by_key(TaskRecord::id);
     }
 }
 
 fn find<'a>(sorted: &'a [TaskRecord], task: &TaskRecord) -> Option<&'a TaskRecord> {
-    sorted.binary_search_by_key(&task.key(), TaskRecord::key).ok().and_then(|at| sorted.get(at))
+    sorted.binary_search_by_key(&task.id(), TaskRecord::id).ok().and_then(|at| sorted.get(at))
 }
 
 fn contains(sorted: &[ProcessSample], task: &TaskRecord) -> bool {

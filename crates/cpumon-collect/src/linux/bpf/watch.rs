@@ -5,13 +5,12 @@ use cpumon_model::{Moment, Probes, Snapshot, ThreadKey};
 
 use super::lifecycle::{ROOM, give_back};
 use super::records::{ENDED_LEADER, Event, ExitEvent, TaskRecord};
-use super::sched::{Control, CpuBooks, IrqTimes, Programs, TimesState};
+use super::sched::{CpuBooks, IrqTimes, Programs, TimesState};
 use super::tasks::Oddities;
 use crate::{CollectError, SourceOptions};
 
 /// The state between passes.
 pub(crate) struct Watch {
-    control: Control,
     cpus: CpuBooks,
     irqs: Option<IrqTimes>,
     /// Events after the last cut.
@@ -31,7 +30,6 @@ impl Watch {
         }
         let has_irq = programs.probes.contains(Probes::IRQ);
         let watch = Self {
-            control: Control::open(programs)?,
             cpus: CpuBooks::open(programs)?,
             irqs: has_irq.then(|| IrqTimes::open(programs, &options.proc_root)).transpose()?,
             later: Vec::with_capacity(ROOM),
@@ -41,16 +39,6 @@ impl Watch {
         };
         super::sched::visit_cpus();
         Ok(Some(watch))
-    }
-
-    /// Makes the cut.
-    pub(crate) fn begin(&mut self) -> Moment {
-        self.control.begin()
-    }
-
-    /// The iterator is through.
-    pub(crate) fn end(&mut self) {
-        self.control.end();
     }
 
     /// Brings all to the cut. `events` are those since the last pass; those after the cut are kept for the next. `before`:
@@ -64,9 +52,6 @@ impl Watch {
         oddities: Oddities,
         into: &mut Snapshot,
     ) {
-        if oddities.malformed == 0 {
-            self.control.keep();
-        }
         records.retain(|task| task.start_ns <= cut.boot_ns);
         Self::add_ended(cut, records, events);
         self.sort_events(cut, events);

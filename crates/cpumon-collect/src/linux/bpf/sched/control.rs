@@ -1,9 +1,11 @@
-//! The cut. In: the clock. Out: an instant T, told to the probe before it came. Why: a pass over thousands of threads takes
-//! milliseconds; the probe keeps how each thread and CPU stood at T, so all are told as of one and the same instant.
+//! Begin and end of a pass, told to the probe. In: the clock. Out: where the switches are watched, an instant T, the cut, told
+//! before it came. Why: a pass over thousands of threads takes milliseconds; the probe keeps how each thread and CPU stood at
+//! T, so all are told as of one and the same instant.
 
 use std::sync::atomic::Ordering;
 
 use cpumon_model::Moment;
+use libbpf_rs::MapCore;
 
 use super::super::super::clock;
 use super::super::records::ControlPage;
@@ -16,7 +18,7 @@ const FIRST_LEAD_NS: u64 = 5_000;
 const MAX_ATTEMPTS: u32 = 13;
 /// After T, for a transition on another CPU that was timed just before it.
 const SETTLE_NS: u64 = 2_000;
-/// Passes in which every sleeping thread is told in full once. records.h: `REFRESH_PASSES`.
+/// Passes in which every resting thread is told in full once. cut.h: `REFRESH_PASSES`.
 const REFRESH_PASSES: u32 = 16;
 
 /// The page shared with the probe.
@@ -26,28 +28,40 @@ pub(crate) struct Control {
     tell_all: bool,
     /// CPUs to show.
     cpus: u32,
+    rest_mask: u32,
 }
 
 impl Control {
     /// Maps it.
     pub(crate) fn open(programs: &Programs) -> Result<Self, CollectError> {
         let page = Shared::map(programs, ".bss.control", true)?;
-        Ok(Self { page, pass: 0, tell_all: true, cpus: possible_cpus() })
+        let rest_mask = programs.map("rests")?.max_entries().saturating_sub(1);
+        Ok(Self { page, pass: 0, tell_all: true, cpus: possible_cpus(), rest_mask })
     }
 
-    /// Makes a cut, and waits until it is past. From here to [`Control::end`] threads that end leave a copy.
-    pub(crate) fn begin(&mut self) -> Moment {
+    /// Begins a pass without a cut.
+    pub(crate) fn begin(&mut self) {
+        self.announce(false);
+    }
+
+    fn announce(&mut self, is_cut: bool) {
         self.pass = self.pass.wrapping_add(1);
         let page = ControlPage {
-            cut_ns: 0,
-            is_reading: 1,
+            is_reading: is_cut.into(),
             refresh: self.pass % REFRESH_PASSES,
             tell_all: self.tell_all.into(),
             cpus: self.cpus,
+            rest_mask: self.rest_mask,
+            ..ControlPage::default()
         };
         self.page.write_rest(&page);
         // Until the pass has succeeded.
         self.tell_all = true;
+    }
+
+    /// Makes a cut, and waits until it is past. From here to [`Control::end`] threads that end leave a copy.
+    pub(crate) fn begin_cut(&mut self) -> Moment {
+        self.announce(true);
         let mut cut = clock::now();
         for attempt in 0..MAX_ATTEMPTS {
             let now = clock::now();
@@ -71,7 +85,7 @@ impl Control {
 
     /// The iterator is through.
     pub(crate) fn end(&mut self) {
-        self.page.write_rest(&ControlPage::default());
+        self.page.write_rest(&ControlPage { rest_mask: self.rest_mask, ..ControlPage::default() });
     }
 
     /// The pass has succeeded: what it told need not be told again.

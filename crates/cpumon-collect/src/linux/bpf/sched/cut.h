@@ -14,13 +14,16 @@ struct control {
 	__u32 refresh; // threads whose tid is this modulo REFRESH_PASSES are told in full
 	__u32 tell_all; // every thread is told in full
 	__u32 cpus; // that the pass shows
+	__u32 rest_mask; // slots of `rests` less one
+	__u32 reserved;
 };
-ASSERT_SIZE(control, 24);
+ASSERT_SIZE(control, 32);
 ASSERT_AT(control, cut_ns, 0);
 ASSERT_AT(control, is_reading, 8);
 ASSERT_AT(control, refresh, 12);
 ASSERT_AT(control, tell_all, 16);
 ASSERT_AT(control, cpus, 20);
+ASSERT_AT(control, rest_mask, 24);
 
 #define REFRESH_PASSES 16
 

@@ -34,10 +34,11 @@ pub(crate) const PROBE: &str = "sched";
 const MAX_CPUS: u32 = 8192;
 
 /// Programs of sched.bpf.c, and what wants them. Those that nothing wants are not loaded.
-const PROGRAMS: [(&str, Probes); 11] = [
+const PROGRAMS: [(&str, Probes); 12] = [
     ("on_switch_4", Probes::EXITS),
     ("on_ending", Probes::EXITS),
     ("on_exec", Probes::EXITS),
+    ("on_rename", Probes::EXITS),
     ("each_task", Probes::EXITS),
     ("on_wakeup", Probes::SCHED),
     ("on_wakeup_new", Probes::SCHED),
@@ -132,6 +133,7 @@ fn set_sizes(object: &mut OpenObject, probes: Probes, ring_bytes: u32) -> Result
     for mut map in object.maps_mut() {
         match map.name().to_str() {
             Some("events") => map.set_max_entries(ring_bytes)?,
+            Some("rests") => map.set_max_entries(rest_slots())?,
             Some("cpus") => map.set_max_entries(possible_cpus())?,
             Some("cpu_delays") if has_histograms => map.set_max_entries(possible_cpus())?,
             Some("delays" | "delay_owners" | "free_delays") => map.set_max_entries(slots)?,
@@ -174,6 +176,15 @@ pub(crate) fn visit_cpus() {
     if let Err(error) = sched_setaffinity(None, &allowed) {
         log::warn!("cannot return to the CPUs this thread may run on: {error}");
     }
+}
+
+/// Slots for threads that rest: four for each thread there is, so that few share one. They take 16 bytes each in the kernel.
+fn rest_slots() -> u32 {
+    // proc_loadavg(5): the fourth field is RUNNABLE/ALL threads.
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let all = load.split(' ').nth(3).and_then(|threads| threads.split_once('/'));
+    let threads = all.and_then(|(_, all)| all.parse::<u32>().ok()).unwrap_or(0);
+    threads.saturating_mul(4).clamp(1 << 14, 1 << 20).next_power_of_two()
 }
 
 /// CPUs that may ever come online.

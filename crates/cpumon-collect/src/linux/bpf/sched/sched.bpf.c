@@ -1,8 +1,8 @@
 // traces:   each switch (tp_btf/sched_switch), wakeup and birth (sched_wakeup, sched_wakeup_new, task_newtask), interrupt
 //           (irq_handler_*, softirq_*, and the interrupts that have tracepoints of their own: irq_vectors on x86, ipi
-//           on arm64), the beginning of each end (sched_process_exit), each exec; once for each thread while a snapshot
-//           reads it (iter/task). The constant `probes` switches off what is not asked for; without any of them only the
-//           iterator, the last switch of each thread, its end and exec are watched.
+//           on arm64), the beginning of each end (sched_process_exit), each exec and rename; once for each thread while a
+//           snapshot reads it (iter/task). The constant `probes` switches off what is not asked for; without any of them
+//           only the iterator, the last switch of each thread, its end, exec and rename are watched.
 // produces: for each thread a `struct told`, a `struct task_record` and its `struct thread_times`; for each CPU its
 //           `struct cpu_times`, all as of one instant (cut.h); exits and execs in a ring buffer (exits.h).
 // costs:    docs/probes.md
@@ -90,6 +90,17 @@ int BPF_PROG(on_birth, struct task_struct *task)
 {
 	if (task->pid)
 		create_thread(task, bpf_ktime_get_ns(), STATE_BLOCKED, WAIT_OTHER, 0);
+	return 0;
+}
+
+// Of a thread that rests, by another thread.
+SEC("tp_btf/task_rename")
+int BPF_PROG(on_rename, struct task_struct *task)
+{
+	struct rest *rest = rest_of(task);
+
+	if (rest)
+		rest->start_ns = 0;
 	return 0;
 }
 

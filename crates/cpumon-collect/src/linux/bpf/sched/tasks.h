@@ -3,6 +3,7 @@
 #pragma once
 
 #include "exits.h"
+#include "rest.h"
 
 // The first change after a cut copies all, which takes about as long as some attempts.
 #define ATTEMPTS 16
@@ -79,26 +80,43 @@ static __always_inline bool missed_a_switch(struct task_struct *task, const stru
 	return times->state == STATE_RUNNING && !task->on_cpu && !task->on_rq && since(cut, times->at_ns) > 1000000;
 }
 
+// Notes how the thread was when this was told. `switches`: those it had made before.
+static __always_inline void note_rest(struct rest *rest, struct task_struct *task, const struct told_task *out, __u32 switches)
+{
+	const struct thread_times *times = &out->times;
+	bool rests = out->told.kind == TOLD_TASK;
+
+	if (out->told.kind == TOLD_TIMES) {
+		rests = times->state == STATE_BLOCKED && !times->ready_ns;
+		switches = times->voluntary_switches + times->involuntary_switches;
+	}
+	// One that has ended, or has another id to user space, is told in full until that is over.
+	rests = rests && !(out->task.flags & RECORD_ENDED_LEADER) && out->task.tid == out->told.tid;
+	rest->start_ns = rests ? out->task.start_ns : 0;
+	rest->switches = switches;
+	rest->others = others_of(task);
+}
+
 static __always_inline int tell(struct bpf_iter__task *ctx, struct task_struct *task, __u8 flags)
 {
 	struct told_task out;
-	__u32 length = sizeof(out) - sizeof(out.times);
+	__u32 length = sizeof(out) - sizeof(out.times), switches = switches_of(task);
+	struct rest *rest = rest_of(task);
 	struct thread *thread = NULL;
 
-	out.told.kind = TOLD_TASK;
+	out.told.kind = TOLD_SAME;
 	out.told.tid = task->pid;
+	if (rest && !flags && has_rested(task, rest)) {
+		bpf_seq_write(ctx->meta->seq, &out.told, sizeof(out.told));
+		return 0;
+	}
+	out.told.kind = TOLD_TASK;
 	if (probes & PROBE_SCHED) {
 		__u64 cut = control.cut_ns;
 
 		thread = bpf_task_storage_get(&threads, task, 0, 0);
 		if (!thread)
 			thread = adopt(task, cut);
-		if (thread && !flags && thread->cut_ns != cut && thread->told_ns == thread->now.at_ns &&
-		    !thread->now.ready_ns && thread->tid == out.told.tid && !control.tell_all && out.told.tid % REFRESH_PASSES != control.refresh) {
-			out.told.kind = TOLD_SAME;
-			bpf_seq_write(ctx->meta->seq, &out.told, sizeof(out.told));
-			return 0;
-		}
 		if (thread && read_thread(thread, &out.times, cut)) {
 			out.told.kind = TOLD_TIMES;
 			length = sizeof(out);
@@ -115,8 +133,8 @@ static __always_inline int tell(struct bpf_iter__task *ctx, struct task_struct *
 		identify(&out.task, thread, control.cut_ns);
 	out.task.flags |= flags;
 	// Fails only when the buffer is full; the kernel then calls again for the same task with an empty one.
-	if (bpf_seq_write(ctx->meta->seq, &out, length) == 0 && thread && out.told.kind == TOLD_TIMES)
-		thread->told_ns = out.times.state == STATE_BLOCKED && !out.times.ready_ns ? out.times.at_ns : 0;
+	if (bpf_seq_write(ctx->meta->seq, &out, length) == 0 && rest)
+		note_rest(rest, task, &out, switches);
 	return 0;
 }
 

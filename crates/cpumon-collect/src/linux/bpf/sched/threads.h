@@ -9,11 +9,9 @@
 #include "delays.h"
 #include "waits.h"
 
-// What the iterator looks at of a thread that sleeps on is in the first cache line.
 struct thread {
 	__u64 changes; // odd while `now` changes
 	__u64 cut_ns; // the cut of `cut`
-	__u64 told_ns; // `now.at_ns` when user space was told in full, if it was blocked then; else 0
 	struct thread_times now;
 	struct thread_times cut; // as of the cut
 	// Who it is to user space. A thread that calls exec and is not the leader takes over the leader's id and start when

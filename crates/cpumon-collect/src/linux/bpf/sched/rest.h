@@ -1,0 +1,52 @@
+// Who rests. Takes in: each thread that the iterator passes by, each rename. Gives out: whether a thread has rested since user
+// space was told of it last. Why: most threads of a host rest; for them one word in place of a record, and neither their
+// storage nor most of what the kernel keeps of them is touched, which no cache holds.
+//
+// Whoever is off its CPU and in no run queue, and has made no switch since, has not run: each of its counters stands where it
+// stood, and so does its open wait. What others can change of it meanwhile is in `others`; its name is told by an event.
+#pragma once
+
+#include "cut.h"
+
+// How a thread was when user space was told of it.
+struct rest {
+	__u64 start_ns; // CLOCK_BOOTTIME; 0: it did not rest
+	__u32 switches; // lower half
+	__u32 others; // its parent and priorities, mixed
+};
+
+// Slots by tid; threads that share one are told in full. User space sets the size, a power of two, before it loads this.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct rest);
+} rests SEC(".maps");
+
+static __always_inline struct rest *rest_of(struct task_struct *task)
+{
+	__u32 slot = task->pid & control.rest_mask;
+
+	return bpf_map_lookup_elem(&rests, &slot);
+}
+
+static __always_inline __u32 switches_of(struct task_struct *task)
+{
+	return task->nvcsw + task->nivcsw;
+}
+
+static __always_inline bool is_off_cpu(struct task_struct *task)
+{
+	return !task->on_rq && !(bpf_core_field_exists(task->on_cpu) && task->on_cpu);
+}
+
+static __always_inline __u32 others_of(struct task_struct *task)
+{
+	return task->real_parent->tgid ^ task->prio << 24 ^ task->static_prio << 16;
+}
+
+static __always_inline bool has_rested(struct task_struct *task, const struct rest *rest)
+{
+	return rest->start_ns == task->start_boottime && rest->switches == switches_of(task) && is_off_cpu(task) &&
+	       rest->others == others_of(task) && !control.tell_all && (__u32)task->pid % REFRESH_PASSES != control.refresh;
+}

@@ -1,0 +1,147 @@
+//! Threads that rest: told by one word, and still as they are. Against this very kernel; needs root.
+
+use std::fs;
+use std::sync::mpsc::{self, Sender};
+use std::time::{Duration, Instant};
+
+use cpumon_collect::{Opened, SourceChoice, SourceOptions, open};
+use cpumon_model::{Comm, Probes, Snapshot, ThreadKey, ThreadSample};
+use rustix::process::{Pid, setpriority_process};
+use rustix::thread::gettid;
+
+use crate::bpf::{ALL, bpf};
+
+/// A thread that rests until it is told to run for a while.
+struct Rester {
+    tid: Pid,
+    wake: Sender<Duration>,
+}
+
+impl Rester {
+    fn spawn() -> Self {
+        let (wake, woken) = mpsc::channel::<Duration>();
+        let (told, tid) = mpsc::channel();
+        std::thread::spawn(move || {
+            told.send(gettid()).unwrap();
+            for time in woken {
+                let begin = Instant::now();
+                while begin.elapsed() < time {
+                    std::hint::spin_loop();
+                }
+            }
+        });
+        let tid = tid.recv().unwrap();
+        // So that it has gone to sleep.
+        std::thread::sleep(Duration::from_millis(30));
+        Self { tid, wake }
+    }
+
+    fn number(&self) -> u32 {
+        self.tid.as_raw_nonzero().get().cast_unsigned()
+    }
+
+    fn of<'a>(&self, snapshot: &'a Snapshot) -> &'a ThreadSample {
+        snapshot.threads.iter().find(|thread| thread.key.tid == self.number()).unwrap()
+    }
+}
+
+/// Two snapshots that change places, as the agent has them.
+struct Pair {
+    source: Opened,
+    now: Snapshot,
+    before: Snapshot,
+}
+
+impl Pair {
+    fn look(&mut self) -> &Snapshot {
+        std::mem::swap(&mut self.now, &mut self.before);
+        self.source.source.snapshot(&mut self.now).unwrap();
+        &self.now
+    }
+}
+
+fn who_rests_is_told_as_it_is(probes: Probes) {
+    let Some((source, _turn)) = bpf(probes) else { return };
+    let rester = Rester::spawn();
+    let mut pair = Pair { source, now: Snapshot::default(), before: Snapshot::default() };
+    let first = *rester.of(pair.look());
+    for _ in 0..5 {
+        let still = rester.of(pair.look());
+        assert_eq!((still.counters, still.comm), (first.counters, first.comm));
+    }
+    fs::write(format!("/proc/self/task/{}/comm", rester.number()), "by-another").unwrap();
+    assert_eq!(rester.of(pair.look()).comm, Comm::new(b"by-another"));
+    assert_eq!(rester.of(pair.look()).comm, Comm::new(b"by-another"));
+    setpriority_process(Some(rester.tid), 7).unwrap();
+    let nice = rester.of(pair.look());
+    assert_eq!((nice.nice, nice.priority, nice.counters), (7, 27, first.counters));
+    rester.wake.send(Duration::from_millis(20)).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    let ran = rester.of(pair.look()).counters;
+    let run_ns = ran.run_ns - first.counters.run_ns;
+    assert!(
+        run_ns > 5_000_000 && ran.voluntary_switches > first.counters.voluntary_switches,
+        "{run_ns} {ran:?}"
+    );
+    assert_eq!(rester.of(pair.look()).counters, ran);
+}
+
+#[test]
+fn who_rests_is_told_as_it_is_by_clocks() {
+    who_rests_is_told_as_it_is(Probes::empty());
+}
+
+#[test]
+fn who_rests_is_told_as_it_is_by_switches() {
+    who_rests_is_told_as_it_is(ALL);
+}
+
+/// What two sources must agree on for a thread that did not run. Each splits user and system time for itself.
+fn outside(thread: &ThreadSample) -> impl PartialEq + std::fmt::Debug + use<> {
+    let ThreadSample { key, process, comm, state, nice, priority, last_cpu, counters, .. } = *thread;
+    let switches = (counters.voluntary_switches, counters.involuntary_switches);
+    (
+        key,
+        process,
+        comm,
+        state,
+        (nice, priority, last_cpu),
+        (counters.run_ns, counters.run_delay_ns, switches),
+    )
+}
+
+#[test]
+fn a_source_that_has_looked_often_tells_what_a_new_one_tells() {
+    let Some((source, _turn)) = bpf(Probes::empty()) else { return };
+    let mut pair = Pair { source, now: Snapshot::default(), before: Snapshot::default() };
+    let mut threads: Vec<Rester> = (0..50).map(|_| Rester::spawn()).collect();
+    for round in 0..20 {
+        // Places in the list move, now and then not.
+        if round % 4 < 2 {
+            drop(threads.remove(round));
+            threads.push(Rester::spawn());
+        }
+        threads[round].wake.send(Duration::from_millis(1)).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        pair.look();
+    }
+    let mut new = open(&SourceOptions { choice: SourceChoice::Bpf, ..SourceOptions::default() }).unwrap();
+    let mut fresh = Snapshot::default();
+    new.source.snapshot(&mut fresh).unwrap();
+    let seen = pair.look();
+    let key = |thread: &ThreadSample| -> ThreadKey { thread.key };
+    let mut resting = 0;
+    for thread in &fresh.threads {
+        let Ok(at) = seen.threads.binary_search_by_key(&thread.key, key) else { continue };
+        let known = &seen.threads[at];
+        let switches = |thread: &ThreadSample| {
+            let counters = thread.counters;
+            (counters.run_ns, counters.voluntary_switches + counters.involuntary_switches)
+        };
+        if switches(known) == switches(thread) && known.state == thread.state {
+            assert_eq!(outside(known), outside(thread));
+            resting += 1;
+        }
+    }
+    assert!(resting > 50, "{resting} of {} rest", fresh.threads.len());
+}
