@@ -46,8 +46,8 @@ mod writer;
 pub use error::{Result, StoreError};
 pub use options::{QueueOptions, StoreOptions};
 pub use reader::{
-    Gap, GapFinder, Grain, HostRecord, Plan, Point, ProcessFilter, Query, Reader, Span, StoreStatistics,
-    StoredInterval, What,
+    Gap, GapFinder, Grain, HostRecord, Plan, Point, ProcessFilter, Query, Reader, RunQueue, Span,
+    StoreStatistics, StoredInterval, What,
 };
 pub use thread::{Receipt, StoreState, StoreStatus, WriterHandle, WriterThread};
 pub use writer::{Place, Put, ReportedGap, Writer};

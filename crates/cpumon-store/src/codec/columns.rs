@@ -47,6 +47,11 @@ impl<'a> Values<'a> {
         Ok(Self { coding, signed, columns })
     }
 
+    /// Steps over rows.
+    pub(crate) fn skip(&mut self, rows: usize) -> Result<(), Malformed> {
+        self.columns.iter_mut().try_for_each(|column| column.skip(rows))
+    }
+
     /// The next row.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Delta, Malformed> {

@@ -120,6 +120,15 @@ pub(crate) struct SchedRows {
 impl SchedRows {
     /// Reads a blob in place of what was there; an empty one has no rows.
     pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
+        self.read_of(bytes, &mut |_| true)
+    }
+
+    /// [`SchedRows::read`] of the processes that `wants` lets pass by their ids. Rows of others are stepped over.
+    pub(crate) fn read_of(
+        &mut self,
+        bytes: &[u8],
+        wants: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<(), Malformed> {
         self.processes.clear();
         self.threads.clear();
         self.process_delays.clear();
@@ -134,8 +143,16 @@ impl SchedRows {
         let (mut process_id, mut thread_id) = (0_u64, 0_u64);
         for _ in 0..cursor.count(2)? {
             process_id = process_id.wrapping_add(cursor.i64()?.cast_unsigned());
+            let threads = cursor.count(2)?;
+            if !wants(process_id) {
+                for _ in 0..threads {
+                    thread_id = thread_id.wrapping_add(cursor.i64()?.cast_unsigned());
+                    pass_row(&mut cursor)?;
+                }
+                continue;
+            }
             let mut sum = SchedDelta::default();
-            for _ in 0..cursor.count(2)? {
+            for _ in 0..threads {
                 thread_id = thread_id.wrapping_add(cursor.i64()?.cast_unsigned());
                 let (row, is_idle) = read_row(&mut cursor)?;
                 if !is_idle {
@@ -147,8 +164,8 @@ impl SchedRows {
         }
         // Before schema version 4 nothing followed.
         if cursor.remaining() > 0 {
-            read_delays(&mut cursor, &mut self.process_delays)?;
-            read_delays(&mut cursor, &mut self.thread_delays)?;
+            read_delays(&mut cursor, &mut self.process_delays, wants)?;
+            read_delays(&mut cursor, &mut self.thread_delays, &mut |_| true)?;
         }
         if cursor.remaining() > 0 {
             return Err(cursor.malformed("bytes after the end"));
@@ -189,14 +206,30 @@ fn find_delays(rows: &[(u64, Arc<DelayHistogram>)], id: u64) -> Option<&Arc<Dela
     rows.get(at).map(|row| &row.1)
 }
 
-fn read_delays(cursor: &mut Cursor<'_>, into: &mut Vec<(u64, Arc<DelayHistogram>)>) -> Result<(), Malformed> {
+fn read_delays(
+    cursor: &mut Cursor<'_>,
+    into: &mut Vec<(u64, Arc<DelayHistogram>)>,
+    wants: &mut dyn FnMut(u64) -> bool,
+) -> Result<(), Malformed> {
     let mut id = 0_u64;
     for _ in 0..cursor.count(2)? {
         id = id.wrapping_add(cursor.i64()?.cast_unsigned());
-        into.push((id, Arc::new(delays::read(cursor)?)));
+        if wants(id) {
+            into.push((id, Arc::new(delays::read(cursor)?)));
+        } else {
+            delays::pass(cursor)?;
+        }
     }
     into.sort_unstable_by_key(|row| row.0);
     Ok(())
+}
+
+/// Steps over what [`read_row`] reads.
+fn pass_row(cursor: &mut Cursor<'_>) -> Result<(), Malformed> {
+    let head = cursor.u64()?;
+    let numbers = (head & ((1 << WAITS_AT) - 1)).count_ones() as usize;
+    let waits = (head >> WAITS_AT & 7) as usize;
+    cursor.skip(numbers + 2 * waits)
 }
 
 fn read_row(cursor: &mut Cursor<'_>) -> Result<(SchedDelta, bool), Malformed> {
@@ -285,6 +318,12 @@ mod tests {
             prop_assert_eq!(back.process_delays(77).map(|delays| &**delays), told);
             prop_assert_eq!(back.thread_delays(rows.keys().next().copied().unwrap_or(0)).map(|delays| &**delays), told);
             prop_assert_eq!(back.process_delays(6), None);
+            let mut part = SchedRows::default();
+            part.read_of(encoder.as_bytes(), &mut |id| id == 5).unwrap();
+            prop_assert_eq!((part.processes.len(), part.threads.len(), part.process_delays(77)), (1, 0, None));
+            prop_assert_eq!(part.process_delays(5).map(|delays| &**delays), told);
+            part.read_of(encoder.as_bytes(), &mut |id| id == 77).unwrap();
+            prop_assert_eq!((&part.threads, part.process(77)), (&back.threads, back.process(77)));
             prop_assert_eq!((back.process(5), back.thread(0)), (SchedDelta::default(), SchedDelta::default()));
         }
 

@@ -206,6 +206,25 @@ impl<'a> Cursor<'a> {
         T::try_from(value).map_err(|_| self.malformed("number out of range"))
     }
 
+    /// Steps over `count` numbers: bytes that end one are counted, eight at a time. What a number is is not looked at.
+    pub(crate) fn skip(&mut self, mut count: usize) -> Result<(), Malformed> {
+        const MORE: u64 = 0x8080_8080_8080_8080;
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        for word in rest.chunks_exact(8).filter_map(|word| word.try_into().ok().map(u64::from_le_bytes)) {
+            // One bit for each byte that ends a number; their sum stands in the highest byte of the product.
+            let ends = (!word & MORE) >> 7;
+            let ended = (ends.wrapping_mul(0x0101_0101_0101_0101) >> 56) as usize;
+            if ended >= count {
+                break;
+            }
+            (count, self.at) = (count - ended, self.at + 8);
+        }
+        while count > 0 {
+            count -= usize::from(self.u8()? < 0x80);
+        }
+        Ok(())
+    }
+
     /// A count of things that take at least `each` bytes: more than can be there is refused, so that a damaged count
     /// reserves no memory.
     pub(crate) fn count(&mut self, each: usize) -> Result<usize, Malformed> {
@@ -266,6 +285,23 @@ mod tests {
                 prop_assert_eq!(cursor.u64().unwrap(), value.cast_unsigned());
             }
             prop_assert_eq!(cursor.remaining(), 0);
+        }
+
+        #[test]
+        fn numbers_are_stepped_over(values in proptest::collection::vec(any::<u64>(), 0..60), small in any::<u64>(), count in 0_usize..70) {
+            let mut bytes = Vec::new();
+            for (at, value) in values.iter().enumerate() {
+                write(&mut bytes, if small >> (at % 64) & 1 == 1 { value % 200 } else { *value });
+            }
+            let (mut skipped, mut read) = (Cursor::new(&bytes), Cursor::new(&bytes));
+            let done = skipped.skip(count);
+            prop_assert_eq!(done.is_ok(), count <= values.len());
+            if done.is_ok() {
+                for _ in 0..count {
+                    read.u64().unwrap();
+                }
+                prop_assert_eq!(skipped.remaining(), read.remaining());
+            }
         }
 
         #[test]

@@ -1,6 +1,10 @@
 //! zstd around a section, with its plain length in front. In: bytes. Out: fewer bytes, and back within bounds.
 //! Why: one place knows how large a section may become.
 
+use std::cell::RefCell;
+
+use zstd::bulk::Decompressor;
+
 use super::varint::{self, Cursor, Malformed};
 
 /// Largest plain section, bytes: a thousand times an ordinary one.
@@ -17,17 +21,21 @@ pub(crate) fn zip(plain: &[u8], level: i32) -> std::io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Decompresses into `plain`, which is emptied first.
+thread_local! {
+    /// What zstd needs to decompress: 160 KB that are made once a thread and not for each section.
+    static DECOMPRESSOR: RefCell<Decompressor<'static>> = RefCell::default();
+}
+
+/// Decompresses into `plain`, in place of what was there.
 pub(crate) fn unzip(zipped: &[u8], plain: &mut Vec<u8>) -> Result<(), Malformed> {
     let mut cursor = Cursor::new(zipped);
     let len: usize = cursor.narrow()?;
     if len > MAX_BYTES {
         return Err(cursor.malformed("section too large"));
     }
-    plain.clear();
     plain.resize(len, 0);
     let frame = cursor.bytes(cursor.remaining())?;
-    let read = zstd::bulk::decompress_to_buffer(frame, plain);
+    let read = DECOMPRESSOR.with_borrow_mut(|decompressor| decompressor.decompress_to_buffer(frame, plain));
     match read {
         Ok(read) if read == len => Ok(()),
         _ => Err(cursor.malformed("compressed data damaged")),

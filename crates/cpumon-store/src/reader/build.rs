@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use cpumon_model::{BootId, DelayOf, Delays, HostId, ProcessInterval, ThreadInterval};
+use cpumon_model::{BootId, DelayOf, Delays, Fields, HostId, ProcessInterval, ThreadInterval};
 use rusqlite::Connection;
 
 use super::dims::Names;
@@ -33,6 +33,9 @@ pub(crate) fn fill(
     into: &mut StoredInterval,
 ) -> rusqlite::Result<()> {
     meta::apply(row, host, boot, &mut into.interval);
+    if !query.sched {
+        into.interval.fields -= Fields::SCHED | Fields::WAITS | Fields::HISTOGRAMS;
+    }
     into.received_wall_ns = row[meta::RECEIVED];
     into.loss = meta::loss_of(row);
     let interval = &mut into.interval;

@@ -27,7 +27,7 @@ pub(crate) use self::fresh::{FreshRow, columns as fresh_columns, read as read_fr
 pub use self::line::Point;
 pub use self::query::{HostRecord, ProcessFilter, Query, StoredInterval, What};
 pub(crate) use self::sealed::MAX_CHUNK_SPAN_NS;
-pub use self::span::{Grain, Plan, Span};
+pub use self::span::{Grain, Plan, RunQueue, Span};
 pub use self::stats::{Gap, GapFinder, StoreStatistics};
 use self::stream::{Stream, StreamError};
 use crate::error::{At, Result, StoreError};

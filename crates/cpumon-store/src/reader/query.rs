@@ -22,6 +22,8 @@ pub enum ProcessFilter {
     All,
     /// The one with this key.
     Key(ProcessKey),
+    /// Those with one of these keys.
+    AnyOf(Box<[ProcessKey]>),
     /// All that had this number.
     Pid(u32),
     /// All of this name ([`ProcessInfo::name`], exactly).
@@ -35,6 +37,7 @@ impl ProcessFilter {
         match self {
             Self::All => true,
             Self::Key(wanted) => *wanted == key,
+            Self::AnyOf(wanted) => wanted.contains(&key),
             Self::Pid(pid) => *pid == key.pid,
             Self::Name(name) => *name == info.name,
         }
@@ -54,6 +57,9 @@ pub struct Query {
     pub what: What,
     /// Which processes (and their threads). Intervals without any such row are given too, with empty lists.
     pub filter: ProcessFilter,
+    /// Whether what the scheduler's events tell is read too: waits, wakeups, run delays, run queues. Without, intervals do not have
+    /// it among their fields.
+    pub sched: bool,
 }
 
 impl Query {
@@ -66,6 +72,7 @@ impl Query {
             until_ns: i64::MAX,
             what: What::default(),
             filter: ProcessFilter::All,
+            sched: true,
         }
     }
 
@@ -79,6 +86,12 @@ impl Query {
     #[must_use]
     pub fn what(self, what: What) -> Self {
         Self { what, ..self }
+    }
+
+    /// Without what the scheduler's events tell: faster.
+    #[must_use]
+    pub fn without_sched(self) -> Self {
+        Self { sched: false, ..self }
     }
 
     /// With another filter.

@@ -3,7 +3,8 @@
 
 use rusqlite::{Connection, params};
 
-use super::query::What;
+use super::dims::Names;
+use super::query::{ProcessFilter, Query, What};
 use super::stream::StreamError;
 use crate::codec::chunk::Chunk;
 
@@ -18,8 +19,21 @@ pub(crate) struct Loaded {
     id: i64,
     pub(crate) boot_id: i64,
     what: What,
+    /// Of which processes the rows are there.
+    filter: ProcessFilter,
+    has_sched: bool,
     pub(crate) chunk: Chunk,
     used: u64,
+}
+
+impl Loaded {
+    /// Whether it is the chunk of this id, as deep as a query goes.
+    fn serves(&self, id: i64, query: &Query) -> bool {
+        let has_rows = query.what == What::Meta
+            || (self.filter == ProcessFilter::All || self.filter == query.filter)
+                && (self.has_sched || !query.sched);
+        self.id == id && self.what >= query.what && has_rows
+    }
 }
 
 /// Kept chunks.
@@ -63,31 +77,40 @@ pub(crate) fn end_of_next(
 }
 
 impl Chunks {
-    /// The chunk of this id, at least `what` deep.
+    /// The chunk of this id, at least as deep as the query goes.
     pub(crate) fn load(
         &mut self,
         connection: &Connection,
+        names: &mut Names,
         id: i64,
-        what: What,
+        query: &Query,
     ) -> Result<&Loaded, StreamError> {
         self.clock += 1;
-        let known = self.loaded.iter().position(|loaded| loaded.id == id && loaded.what >= what);
-        let at = if let Some(at) = known { at } else { self.read(connection, id, what)? };
+        let known = self.loaded.iter().position(|loaded| loaded.serves(id, query));
+        let at = if let Some(at) = known { at } else { self.read(connection, names, id, query)? };
         let loaded = &mut self.loaded[at];
         loaded.used = self.clock;
         Ok(loaded)
     }
 
-    fn read(&mut self, connection: &Connection, id: i64, what: What) -> Result<usize, StreamError> {
+    fn read(
+        &mut self,
+        connection: &Connection,
+        names: &mut Names,
+        id: i64,
+        query: &Query,
+    ) -> Result<usize, StreamError> {
         let at = self.slot();
         let loaded = &mut self.loaded[at];
         loaded.id = -1;
+        let what = query.what;
         let mut statement = connection.prepare_cached(
             "SELECT boot_id, meta, CASE WHEN ?2 THEN processes END, CASE WHEN ?3 THEN threads END,
-                    CASE WHEN ?2 THEN sched END
+                    CASE WHEN ?4 THEN sched END
              FROM chunk WHERE id = ?1",
         )?;
-        let mut rows = statement.query(params![id, what > What::Meta, what > What::Processes])?;
+        let with_sched = what > What::Meta && query.sched;
+        let mut rows = statement.query(params![id, what > What::Meta, what > What::Processes, with_sched])?;
         let row = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         let blob = |at: usize| {
             row.get_ref(at).map(|value| value.as_blob_or_null().ok().flatten().unwrap_or_default())
@@ -95,20 +118,36 @@ impl Chunks {
         loaded.boot_id = row.get(0)?;
         loaded.chunk.read_meta(blob(1)?)?;
         if what > What::Meta {
-            loaded.chunk.read_processes(blob(2)?)?;
+            let mut pick = |id| -> Result<bool, StreamError> {
+                if query.filter == ProcessFilter::All {
+                    return Ok(true);
+                }
+                let process = names.process(connection, id)?;
+                Ok(query.filter.matches(process.key, &process.info))
+            };
+            loaded.chunk.read_processes(blob(2)?, &mut pick)?;
             loaded.chunk.read_sched(blob(4)?)?;
         }
         if what > What::Processes {
             loaded.chunk.read_threads(blob(3)?)?;
         }
         (loaded.id, loaded.what) = (id, what);
+        (loaded.filter, loaded.has_sched) = (query.filter.clone(), with_sched);
         Ok(at)
     }
 
     /// A place for another chunk: a new one, or that of the chunk not used for longest.
     fn slot(&mut self) -> usize {
         if self.loaded.len() < MAX_KEPT {
-            let empty = Loaded { id: -1, boot_id: 0, what: What::Meta, chunk: Chunk::default(), used: 0 };
+            let empty = Loaded {
+                id: -1,
+                boot_id: 0,
+                what: What::Meta,
+                filter: ProcessFilter::All,
+                has_sched: false,
+                chunk: Chunk::default(),
+                used: 0,
+            };
             self.loaded.push(empty);
             return self.loaded.len() - 1;
         }

@@ -17,7 +17,7 @@ use super::{Reader, dims};
 use crate::codec::delays;
 use crate::codec::varint::Cursor;
 use crate::error::{At, Result};
-pub use crate::writer::Grain;
+pub use crate::writer::{Grain, RunQueue};
 
 /// What one step of a walk tells.
 #[derive(Copy, Clone, Debug)]
@@ -27,6 +27,8 @@ pub struct Span<'a> {
     pub interval: &'a Interval,
     /// Of sums: the largest share of the capacity that was busy in one interval, millionths.
     pub max_busy_ppm: Option<i64>,
+    /// Run queues of all CPUs; `None` where no switch was watched.
+    pub run_queue: Option<RunQueue>,
     /// Of sums: the largest run time of each process row in one interval, ns per second. Empty for an interval as it is.
     pub max_run_ns_per_s: &'a [i64],
 }
@@ -54,6 +56,7 @@ struct HostRow {
     covered_ns: i64,
     ledger: Ledger,
     max_busy_ppm: i64,
+    run_queue: Option<RunQueue>,
     run_delays: Option<DelayHistogram>,
 }
 
@@ -169,7 +172,7 @@ impl<'a> Span<'a> {
     /// An interval as it is.
     #[must_use]
     pub fn of(interval: &'a Interval) -> Self {
-        Self { interval, max_busy_ppm: None, max_run_ns_per_s: &[] }
+        Self { interval, max_busy_ppm: None, run_queue: RunQueue::of(interval), max_run_ns_per_s: &[] }
     }
 }
 
@@ -224,6 +227,16 @@ fn read_delays(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<Option<De
     }
 }
 
+fn read_run_queue(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<RunQueue>> {
+    let Some(run_queue_ns) = row.get("run_queue_ns")? else { return Ok(None) };
+    let known = |name: &str| row.get::<_, Option<i64>>(name).map(Option::unwrap_or_default);
+    Ok(Some(RunQueue {
+        run_queue_ns,
+        max_run_queue_ns_per_s: known("max_run_queue_ns_per_s")?,
+        run_queue_max: known("run_queue_max")?,
+    }))
+}
+
 impl Bucket {
     /// Ascending, one for each owner: a process that was renamed has several rows.
     fn sort_delays(&mut self) {
@@ -239,7 +252,12 @@ impl Bucket {
     }
 
     fn span(&self, row: &HostRow) -> Span<'_> {
-        Span { interval: &self.interval, max_busy_ppm: Some(row.max_busy_ppm), max_run_ns_per_s: &self.peaks }
+        Span {
+            interval: &self.interval,
+            max_busy_ppm: Some(row.max_busy_ppm),
+            run_queue: row.run_queue,
+            max_run_ns_per_s: &self.peaks,
+        }
     }
 }
 
@@ -252,7 +270,7 @@ fn host_rows(
     let name = grain.name();
     let text = format!(
         "SELECT {name}, covered_ns, capacity_ns, threads_ns, exited_ns, irq_ns, softirq_ns, steal_ns, idle_ns, max_busy_ppm,
-                run_delays
+                run_delays, run_queue_ns, max_run_queue_ns_per_s, run_queue_max
          FROM host_{name} WHERE host_id = ?1 AND {name} BETWEEN ?2 AND ?3 ORDER BY {name}"
     );
     let mut select = connection.prepare_cached(&text)?;
@@ -272,6 +290,7 @@ fn host_rows(
             },
             max_busy_ppm: row.get(9)?,
             run_delays: read_delays(row, 10)?,
+            run_queue: read_run_queue(row)?,
         })
     })?;
     rows.collect()

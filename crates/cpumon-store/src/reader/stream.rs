@@ -4,13 +4,13 @@
 
 use std::ops::ControlFlow;
 
-use cpumon_model::Interval;
+use cpumon_model::{HostId, Interval};
 use rusqlite::Connection;
 
 use super::build::{self, Rows};
 use super::dims::Names;
 use super::fresh::{self, FreshRow};
-use super::query::{Query, StoredInterval, What};
+use super::query::{ProcessFilter, Query, StoredInterval, What};
 use super::sealed::{self, Chunks, Loaded};
 use crate::codec::meta::{self, MetaRow};
 use crate::codec::sched::SchedRows;
@@ -50,11 +50,12 @@ pub(crate) fn last_end_before(
         )?
         .query_row([host_id, wall_ns], |row| row.get(0))?;
     last = last.max(sealed);
-    let (mut ids, mut chunks) = (Vec::new(), Chunks::default());
+    let (mut ids, mut chunks, mut names) = (Vec::new(), Chunks::default(), Names::default());
+    let query = Query::new(HostId::default()).what(What::Meta);
     // Chunks that reach beyond: their last end before the moment is inside.
     sealed::in_span(connection, host_id, (wall_ns - 1, wall_ns - 1), &mut ids)?;
     for id in ids {
-        let loaded = chunks.load(connection, id, What::Meta)?;
+        let loaded = chunks.load(connection, &mut names, id, &query)?;
         let ends = loaded.chunk.metas.iter().map(|row| row[meta::END_WALL]);
         last = last.max(ends.filter(|&end| end < wall_ns).max());
     }
@@ -157,7 +158,7 @@ impl Stream {
         sealed::in_span(connection, host_id, span, &mut self.chunk_ids)?;
         // Chunks are never changed: with the first ones read here, only retention can take a later one away.
         for &id in self.chunk_ids.iter().take(MAX_MERGED) {
-            self.chunks.load(connection, id, query.what)?;
+            self.chunks.load(connection, &mut self.names, id, query)?;
         }
         transaction.commit()?;
         Ok(Some(window_end))
@@ -182,7 +183,7 @@ impl Stream {
             self.places.extend(self.fresh.iter().enumerate().map(|(at, row)| place(&row.meta, None, at)));
         }
         for &id in self.chunk_ids.get(chunks).unwrap_or_default() {
-            let loaded = self.chunks.load(connection, id, query.what)?;
+            let loaded = self.chunks.load(connection, &mut self.names, id, query)?;
             let rows = loaded.chunk.metas.iter().enumerate();
             let inside =
                 rows.filter(|(_, row)| row[meta::END_WALL] > after_ns && row[meta::END_WALL] <= until_ns);
@@ -201,9 +202,14 @@ impl Stream {
         for place in &self.places {
             let (names, stored) = (&mut self.names, &mut self.stored);
             if let Some(id) = place.chunk {
-                let Loaded { boot_id, chunk, .. } = self.chunks.load(connection, id, query.what)?;
+                let Loaded { boot_id, chunk, .. } = self.chunks.load(connection, names, id, query)?;
                 let boot = names.boot(connection, *boot_id)?;
-                self.sched.read(if query.what > What::Meta { chunk.sched(place.at) } else { &[] })?;
+                let rows = chunk.processes(place.at);
+                let mut wants = |id: u64| {
+                    query.filter == ProcessFilter::All || rows.binary_search_by_key(&id, |row| row.id).is_ok()
+                };
+                let with_sched = query.what > What::Meta && query.sched;
+                self.sched.read_of(if with_sched { chunk.sched(place.at) } else { &[] }, &mut wants)?;
                 let rows = Rows {
                     processes: chunk.processes(place.at),
                     threads: chunk.threads(place.at),
@@ -216,7 +222,7 @@ impl Stream {
                 if query.what > What::Meta {
                     blob::decode(&row.samples, &mut self.packed)?;
                 }
-                self.sched.read(&row.sched)?;
+                self.sched.read(if query.sched { &row.sched } else { &[] })?;
                 let boot = names.boot(connection, row.boot_id)?;
                 let rows = Rows {
                     processes: &self.packed.processes,

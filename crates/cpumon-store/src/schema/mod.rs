@@ -17,10 +17,11 @@ const MIGRATIONS: &[&str] = &[
     include_str!("v3.sql"),
     include_str!("v4.sql"),
     include_str!("v5.sql"),
+    include_str!("v6.sql"),
 ];
 
 /// The version that this build reads and writes.
-pub(crate) const VERSION: i32 = 5;
+pub(crate) const VERSION: i32 = 6;
 
 /// Size of a database page, bytes. Samples of a fresh interval are often 1 KB, and a page is filled until the next one does
 /// not fit: larger pages than the default of 4096 leave less of themselves empty.

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use cpumon_model::{DelayHistogram, Delta, Fields, Interval, Life};
+use cpumon_model::{CpuSched, DelayHistogram, Delta, Fields, Interval, Life};
 use rusqlite::{Connection, params};
 
 use super::merge::{self, MERGED};
@@ -60,6 +60,46 @@ struct HostSum {
     blocked_ns: Option<i64>,
     /// Of all CPUs, by length.
     run_delays: Option<DelayHistogram>,
+    run_queue: Option<RunQueue>,
+}
+
+/// Run queues of all CPUs over a time.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunQueue {
+    /// Tasks running or ready, integrated over time; divided by the measured time it is their mean number.
+    pub run_queue_ns: i64,
+    /// The highest mean of a single interval, ns per second: 1e9 is one task.
+    pub max_run_queue_ns_per_s: i64,
+    /// The longest queue of any one CPU, tasks.
+    pub run_queue_max: i64,
+}
+
+impl RunQueue {
+    /// Of one interval; `None` where no switch was watched.
+    #[must_use]
+    pub fn of(interval: &Interval) -> Option<Self> {
+        if !interval.fields.contains(Fields::SCHED) || interval.cpus.is_empty() {
+            return None;
+        }
+        let sched = interval.cpu_sched();
+        let length_ns = i64::try_from(interval.duration_ns()).unwrap_or(i64::MAX);
+        Some(Self::new(&sched, length_ns))
+    }
+
+    fn new(sched: &CpuSched, length_ns: i64) -> Self {
+        let run_queue_ns = i64::try_from(sched.run_queue_ns).unwrap_or(i64::MAX);
+        Self {
+            run_queue_ns,
+            max_run_queue_ns_per_s: rate(run_queue_ns, length_ns, PER_SECOND),
+            run_queue_max: sched.run_queue_max.into(),
+        }
+    }
+
+    fn add(&mut self, more: &Self) {
+        self.run_queue_ns = self.run_queue_ns.saturating_add(more.run_queue_ns);
+        self.max_run_queue_ns_per_s = self.max_run_queue_ns_per_s.max(more.max_run_queue_ns_per_s);
+        self.run_queue_max = self.run_queue_max.max(more.run_queue_max);
+    }
 }
 
 /// Sums over a process.
@@ -113,6 +153,8 @@ impl Rollup {
             let row = &interval.meta;
             let known = self.read_sched(interval);
             let cpu_delays = known.contains(Fields::HISTOGRAMS).then(|| self.cpus.cpu_delays());
+            let has_queue = known.contains(Fields::SCHED) && !self.cpus.cpus.is_empty();
+            let run_queue = has_queue.then(|| RunQueue::new(&self.cpus.cpu_sched(), length_ns(row)));
             let sched = &self.sched;
             let processes_of = || interval.rows.processes.iter();
             let delay_ns = || processes_of().map(|row| row.delta.run_delay_ns).fold(0, i64::saturating_add);
@@ -133,6 +175,9 @@ impl Rollup {
                 }
                 add_known(&mut host.run_delay_ns, run_delay_ns);
                 add_delays(&mut host.run_delays, cpu_delays.as_ref());
+                if let Some(more) = &run_queue {
+                    host.run_queue.get_or_insert_default().add(more);
+                }
                 host.max_busy_ppm = host.max_busy_ppm.max(rate(busy_ns, ledger[0], 1_000_000));
                 for process in &interval.rows.processes {
                     let is_short = process.life == Life::BornEnded;
@@ -158,7 +203,7 @@ impl Rollup {
     fn read_sched(&mut self, interval: &Unsealed) -> Fields {
         let known = fields_of(&interval.meta);
         let mut read = self.sched.read(&interval.sched);
-        if read.is_ok() && known.contains(Fields::HISTOGRAMS) {
+        if read.is_ok() && known.intersects(Fields::SCHED | Fields::HISTOGRAMS) {
             read = cpus::decode(&interval.cpus, &mut self.cpus);
         }
         match read {
@@ -208,6 +253,11 @@ fn known_sum(column: &str) -> String {
     )
 }
 
+/// The highest of a column that may be NULL, likewise.
+fn known_max(column: &str) -> String {
+    format!("{column} = max(coalesce({column}, excluded.{column}), coalesce(excluded.{column}, {column}))")
+}
+
 fn write_hosts(
     connection: &Connection,
     grain: &str,
@@ -215,16 +265,20 @@ fn write_hosts(
     sums: &BTreeMap<i64, HostSum>,
 ) -> rusqlite::Result<()> {
     let text = format!(
-        "INSERT INTO host_{grain} VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+        "INSERT INTO host_{grain} VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
+           ?18)
          ON CONFLICT DO UPDATE SET intervals = intervals + excluded.intervals,
            covered_ns = covered_ns + excluded.covered_ns, capacity_ns = capacity_ns + excluded.capacity_ns,
            threads_ns = threads_ns + excluded.threads_ns, exited_ns = exited_ns + excluded.exited_ns,
            irq_ns = irq_ns + excluded.irq_ns, softirq_ns = softirq_ns + excluded.softirq_ns,
            steal_ns = steal_ns + excluded.steal_ns, idle_ns = idle_ns + excluded.idle_ns,
-           max_busy_ppm = max(max_busy_ppm, excluded.max_busy_ppm), {}, {}, {}",
+           max_busy_ppm = max(max_busy_ppm, excluded.max_busy_ppm), {}, {}, {}, {}, {}, {}",
         known_sum("run_delay_ns"),
         known_sum("blocked_ns"),
-        merged_delays()
+        merged_delays(),
+        known_sum("run_queue_ns"),
+        known_max("max_run_queue_ns_per_s"),
+        known_max("run_queue_max")
     );
     let mut upsert = connection.prepare_cached(&text)?;
     for (bucket, sum) in sums {
@@ -244,7 +298,10 @@ fn write_hosts(
             sum.max_busy_ppm,
             sum.run_delay_ns,
             sum.blocked_ns,
-            sum.run_delays.as_ref().map(merge::to_bytes)
+            sum.run_delays.as_ref().map(merge::to_bytes),
+            sum.run_queue.map(|queue| queue.run_queue_ns),
+            sum.run_queue.map(|queue| queue.max_run_queue_ns_per_s),
+            sum.run_queue.map(|queue| queue.run_queue_max)
         ])?;
     }
     Ok(())

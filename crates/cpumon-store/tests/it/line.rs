@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cpumon_model::{DelayHistogram, DelayOf, Delta, Fields, Interval, Life, ProcessKey, Trust};
 use cpumon_store::sql::Sql;
-use cpumon_store::{Grain, ProcessFilter, Query, Reader, Span, StoreOptions, What, Writer};
+use cpumon_store::{Grain, ProcessFilter, Query, Reader, RunQueue, Span, StoreOptions, What, Writer};
 
 use crate::data;
 
@@ -332,4 +332,52 @@ fn what_is_no_histogram_is_refused_and_a_damaged_sum_stops_nothing() {
         assert!(text.contains(told), "{wrong}: {text}");
     }
     assert_eq!(ask(&path, "SELECT run_delay_percentile_ns('[]', 50)"), "Null", "no delay has no percentile");
+}
+
+#[test]
+fn sums_keep_the_run_queue_of_what_was_watched() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let info = data::host(1);
+    let mut day = data::day(&info, 6, 200, 4);
+    let plain = day.clone();
+    data::add_sched(&mut day);
+    // A step down for a while: of those intervals nothing is known.
+    day.iter_mut().zip(plain).skip(120).for_each(|(interval, plain)| *interval = plain);
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    for interval in &day {
+        writer.put(&info, Trust::Local, None, interval).unwrap();
+    }
+    writer.commit().unwrap();
+    let reader = Reader::open(&path).unwrap();
+    let sums = |grain| {
+        let (mut total, mut known, mut unknown) = (RunQueue::default(), 0, 0);
+        let query = Query::new(info.host).what(What::Meta);
+        reader
+            .for_each_span(&query, grain, &mut |span| {
+                match span.run_queue {
+                    Some(queue) => {
+                        known += 1;
+                        total.run_queue_ns += queue.run_queue_ns;
+                        total.max_run_queue_ns_per_s =
+                            total.max_run_queue_ns_per_s.max(queue.max_run_queue_ns_per_s);
+                        total.run_queue_max = total.run_queue_max.max(queue.run_queue_max);
+                    }
+                    None => unknown += 1,
+                }
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        (total, known, unknown)
+    };
+    let (expected, known, unknown) = sums(None);
+    assert_eq!((known, unknown), (120, 80));
+    assert!(expected.run_queue_ns > 0 && (1..=7).contains(&expected.run_queue_max));
+    assert_eq!(sums(Some(Grain::Minute)).0, expected, "fresh");
+    writer.seal_all().unwrap();
+    for grain in [Grain::Minute, Grain::Hour] {
+        let (found, known, unknown) = sums(Some(grain));
+        assert_eq!(found, expected, "{grain:?}");
+        assert!(known > 0 && (grain == Grain::Hour || unknown > 0), "{grain:?}: {known}, {unknown}");
+    }
 }

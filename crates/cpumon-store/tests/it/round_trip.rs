@@ -110,6 +110,7 @@ fn ranges_depth_and_filters_restrict() {
     let wanted = day[0].processes[1].key;
     for filter in [
         ProcessFilter::Key(wanted),
+        ProcessFilter::AnyOf([wanted, cpumon_model::ProcessKey::default()].into()),
         ProcessFilter::Pid(wanted.pid),
         ProcessFilter::Name(day[0].processes[1].info.name.clone()),
     ] {

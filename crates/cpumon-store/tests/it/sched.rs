@@ -1,7 +1,7 @@
 //! What the scheduler's and interrupts' events tell is kept beside the samples, and costs nothing where it is not measured.
 
 use cpumon_model::{DelayOf, Delays, Fields, Interval, SchedDelta, Trust};
-use cpumon_store::{Query, Reader, StoreOptions, What, Writer};
+use cpumon_store::{ProcessFilter, Query, Reader, StoreOptions, What, Writer};
 
 use crate::data;
 use crate::round_trip::read_all;
@@ -55,6 +55,49 @@ fn scheduler_events_come_back_fresh_and_sealed_at_every_depth() {
                 (host.ledger, host.health, host.fields),
                 (expected.ledger, expected.health, expected.fields)
             );
+        }
+    }
+}
+
+#[test]
+fn one_process_has_its_scheduler_events_and_without_them_its_counters() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let day = mixed_day();
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    for interval in &day {
+        writer.put(&data::host(1), Trust::Local, None, interval).unwrap();
+    }
+    writer.commit().unwrap();
+    let wanted = day[1].processes[1].key;
+    let only = |mut interval: Interval| {
+        interval.processes.retain(|row| row.key == wanted);
+        interval.threads.retain(|row| row.process == wanted);
+        interval.delays.retain(|row| match row.of {
+            DelayOf::Cpu(_) => true,
+            DelayOf::Process(key) | DelayOf::Thread(key, _) => key == wanted,
+        });
+        interval
+    };
+    let expected: Vec<Interval> = day.iter().map(data::active).map(only).collect();
+    assert!(expected.iter().any(|one| !one.threads.is_empty() && !one.delays.is_empty()));
+    for is_sealed in [false, true] {
+        if is_sealed {
+            writer.seal_all().unwrap();
+        }
+        let reader = Reader::open(&path).unwrap();
+        let of_one = query(What::Threads).filter(ProcessFilter::Key(wanted));
+        // Each of these finds the chunks that the one before took apart, and must not be content with less than it asks for.
+        let plain = read_all(&reader, &of_one.clone().without_sched());
+        assert_eq!(read_all(&reader, &of_one), expected, "sealed: {is_sealed}");
+        let all: Vec<Interval> = day.iter().map(data::active).collect();
+        assert_eq!(read_all(&reader, &query(What::Threads)), all, "sealed: {is_sealed}");
+        for (plain, expected) in plain.iter().zip(&expected) {
+            assert_eq!(plain.fields, expected.fields - Fields::SCHED - Fields::WAITS - Fields::HISTOGRAMS);
+            assert!(plain.threads.iter().all(|row| row.sched == SchedDelta::default()));
+            let counters =
+                |one: &Interval| one.threads.iter().map(|row| (row.key, row.delta)).collect::<Vec<_>>();
+            assert_eq!(counters(plain), counters(expected));
         }
     }
 }

@@ -22,6 +22,7 @@ mod tests {
     use crate::codec::blob::tests::any_packed;
     use crate::codec::meta::COUNT;
     use crate::codec::values::sum;
+    use crate::codec::varint::Malformed;
     use crate::codec::zip::{unzip, zip};
     use crate::codec::{PackedInterval, PackedThread};
 
@@ -61,7 +62,7 @@ mod tests {
             let sections = encode(&intervals, 3).unwrap();
             let mut chunk = Chunk::default();
             chunk.read_meta(&sections.meta).unwrap();
-            chunk.read_processes(&sections.processes).unwrap();
+            chunk.read_processes(&sections.processes, &mut |_| Ok::<_, Malformed>(true)).unwrap();
             chunk.read_sched(&sections.sched).unwrap();
             chunk.read_threads(&sections.threads).unwrap();
             prop_assert_eq!(sections.sched.is_empty(), intervals.iter().all(|interval| interval.sched.is_empty()));
@@ -72,6 +73,36 @@ mod tests {
                 prop_assert_eq!(chunk.sched(at), &interval.sched[..]);
                 prop_assert_eq!(chunk.processes(at), &interval.rows.processes[..]);
                 prop_assert_eq!(chunk.threads(at), &threads_by_id(&interval.rows)[..]);
+            }
+        }
+
+        #[test]
+        fn wanted_processes_come_back_alone(
+            intervals in proptest::collection::vec(any_unsealed(), 0..7),
+            wanted in any::<u64>(),
+        ) {
+            let sections = encode(&intervals, 3).unwrap();
+            let is_wanted = |id: u64| wanted >> (id % 64) & 1 == 1;
+            let (mut whole, mut part) = (Chunk::default(), Chunk::default());
+            for (chunk, pick) in [(&mut whole, false), (&mut part, true)] {
+                chunk.read_meta(&sections.meta).unwrap();
+                let mut pick = |id| Ok::<_, Malformed>(!pick || is_wanted(id));
+                chunk.read_processes(&sections.processes, &mut pick).unwrap();
+                chunk.read_threads(&sections.threads).unwrap();
+            }
+            for at in 0..intervals.len() {
+                let (mut processes, mut threads) = (Vec::new(), Vec::new());
+                let mut rest = whole.threads(at);
+                for row in whole.processes(at) {
+                    let (own, later) = rest.split_at(row.stored_rows as usize);
+                    rest = later;
+                    if is_wanted(row.id) {
+                        processes.push(*row);
+                        threads.extend_from_slice(own);
+                    }
+                }
+                prop_assert_eq!(part.processes(at), &processes[..]);
+                prop_assert_eq!(part.threads(at), &threads[..]);
             }
         }
 
@@ -97,7 +128,7 @@ mod tests {
                 (sections.meta.clone(), sections.processes.clone(), damaged(&sections.threads)),
             ] {
                 let read = chunk.read_meta(&meta)
-                    .and_then(|()| chunk.read_processes(&processes))
+                    .and_then(|()| chunk.read_processes(&processes, &mut |id| Ok::<_, Malformed>(id % 5 != flips.len() as u64 % 5)))
                     .and_then(|()| chunk.read_threads(&threads));
                 if read.is_ok() {
                     prop_assert!(chunk.threads(0).len() <= sections.thread_rows * 300);

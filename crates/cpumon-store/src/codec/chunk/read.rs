@@ -1,5 +1,6 @@
-//! Takes a chunk apart again, interval by interval. In: its sections. Out: packed rows in the order they had.
-//! Why: whoever asks sees intervals, sealed or not.
+//! Takes a chunk apart again, interval by interval. In: its sections, which processes are wanted. Out: packed rows in the order
+//! they had. Why: whoever asks sees intervals, sealed or not, and who asks for one process does not wait for the rows of others:
+//! they are stepped over, not read.
 
 use cpumon_model::{Delta, Flags};
 
@@ -46,18 +47,19 @@ pub(crate) struct Chunk {
     process_ends: Vec<usize>,
     threads: Vec<PackedThread>,
     thread_ends: Vec<usize>,
-    /// Where each process row, sorted by id and interval, stands in `processes`.
+    /// Each process row, sorted by id and interval, wanted or not.
     order: Vec<ProcessPlace>,
+    /// Where the rows of each process begin in `order`, and where the last ones end.
+    groups: Vec<usize>,
     plain: Vec<u8>,
 }
 
 /// A process row in chunk order.
 #[derive(Copy, Clone, Debug)]
 struct ProcessPlace {
-    group: usize,
     interval: usize,
-    /// Index into [`Chunk::processes`].
-    at: usize,
+    /// Index into [`Chunk::processes`]; `None`: not wanted.
+    at: Option<usize>,
     /// All of its threads' values are written.
     has_own: bool,
     /// Where its next thread goes.
@@ -99,44 +101,89 @@ impl Chunk {
         self.threads.clear();
         self.thread_ends.clear();
         self.order.clear();
+        self.groups.clear();
     }
 
-    /// Reads the processes section; the meta section comes first.
-    pub(crate) fn read_processes(&mut self, section: &[u8]) -> Result<(), Malformed> {
+    /// Reads the processes section, the rows of those that `pick` wants by their ids; the meta section comes first.
+    pub(crate) fn read_processes<E: From<Malformed>>(
+        &mut self,
+        section: &[u8],
+        pick: &mut dyn FnMut(u64) -> Result<bool, E>,
+    ) -> Result<(), E> {
         let mut plain = std::mem::take(&mut self.plain);
         unzip(section, &mut plain)?;
         let mut cursor = opened(&plain)?;
         let directory = read_directory(&mut cursor, self.metas.len())?;
-        let mut next = starts(&mut self.process_ends, directory.iter().map(|row| row.2));
+        let picked = self.group(&directory, pick)?;
+        self.read_process_rows(&mut cursor, &directory, &picked)?;
+        self.plain = plain;
+        Ok(())
+    }
+
+    /// Notes where the rows of each process begin, and asks for each whether it is wanted.
+    fn group<E>(
+        &mut self,
+        directory: &[(u64, usize, usize)],
+        pick: &mut dyn FnMut(u64) -> Result<bool, E>,
+    ) -> Result<Vec<bool>, E> {
+        let mut picked = Vec::new();
+        for (at, &(id, group, _)) in directory.iter().enumerate() {
+            // A group without rows, as no writer makes one, has no begin of its own.
+            while self.groups.len() <= group {
+                self.groups.push(at);
+                picked.push(pick(id)?);
+            }
+        }
+        self.groups.push(directory.len());
+        Ok(picked)
+    }
+
+    fn read_process_rows(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        directory: &[(u64, usize, usize)],
+        picked: &[bool],
+    ) -> Result<(), Malformed> {
+        let is_picked = |group: usize| picked.get(group).copied().unwrap_or(false);
+        let wanted = || directory.iter().filter(|row| is_picked(row.1));
+        let mut next = starts(&mut self.process_ends, wanted().map(|row| row.2));
+        self.processes.resize(wanted().count(), PackedProcess::default());
         let (mut odd, mut live, mut stored) = (cursor.section()?, cursor.section()?, cursor.section()?);
-        let mut values = Values::open(&mut cursor)?;
-        self.processes.resize(directory.len(), PackedProcess::default());
-        for (id, group, interval) in directory {
+        let mut values = Values::open(cursor)?;
+        let mut passed = 0;
+        for &(id, group, interval) in directory {
             let bits = odd.u64()?;
-            let flags = u16::try_from(bits >> 4).map_err(|_| odd.malformed("flags out of range"))?;
-            let row = PackedProcess {
-                id,
-                thread_rows: live.narrow()?,
-                life: life_of((bits & 3) as u8),
-                flags: Flags::from_bits_retain(flags),
-                is_absent: bits & 4 != 0,
-                delta: values.next()?,
-                stored_rows: stored.narrow()?,
-            };
-            let at = next[interval];
-            next[interval] += 1;
-            self.processes[at] = row;
-            self.order.push(ProcessPlace {
-                group,
+            let rows_left = stored.narrow()?;
+            let mut place = ProcessPlace {
                 interval,
-                at,
+                at: None,
                 has_own: bits & 8 != 0,
                 next_thread: 0,
-                rest: row.delta,
-                rows_left: row.stored_rows,
-            });
+                rest: Delta::default(),
+                rows_left,
+            };
+            if is_picked(group) {
+                values.skip(passed)?;
+                live.skip(std::mem::take(&mut passed))?;
+                let flags = u16::try_from(bits >> 4).map_err(|_| odd.malformed("flags out of range"))?;
+                let row = PackedProcess {
+                    id,
+                    thread_rows: live.narrow()?,
+                    life: life_of((bits & 3) as u8),
+                    flags: Flags::from_bits_retain(flags),
+                    is_absent: bits & 4 != 0,
+                    delta: values.next()?,
+                    stored_rows: rows_left,
+                };
+                let at = next[interval];
+                next[interval] += 1;
+                self.processes[at] = row;
+                (place.at, place.rest) = (Some(at), row.delta);
+            } else {
+                passed += 1;
+            }
+            self.order.push(place);
         }
-        self.plain = plain;
         Ok(())
     }
 
@@ -160,28 +207,39 @@ impl Chunk {
         Ok(())
     }
 
-    /// Reads the threads section; the processes section comes first.
+    /// Reads the threads section, the rows of the processes that were wanted; the processes section comes first.
     pub(crate) fn read_threads(&mut self, section: &[u8]) -> Result<(), Malformed> {
         let mut plain = std::mem::take(&mut self.plain);
         unzip(section, &mut plain)?;
         let mut cursor = opened(&plain)?;
         let directory = read_directory(&mut cursor, self.metas.len())?;
-        let mut own = starts(&mut self.thread_ends, directory.iter().map(|row| row.2));
-        self.place_threads(&mut own);
+        self.place_threads(directory.len()).ok_or_else(|| cursor.malformed("threads are missing"))?;
         let (mut process, mut place, mut odd) = (cursor.section()?, cursor.section()?, cursor.section()?);
         let mut values = Values::open(&mut cursor)?;
-        self.threads.resize(directory.len(), PackedThread::default());
         let mut group = 0_i64;
+        // Rows that are stepped over, and values of them: they are only counted until a wanted row comes.
+        let (mut passed, mut passed_values) = (0, 0);
+        let mut hint = 0;
         for (id, _, interval) in directory {
             group = group.wrapping_add(process.i64()?);
-            let found = usize::try_from(group).ok().and_then(|group| {
-                self.order.binary_search_by_key(&(group, interval), |at| (at.group, at.interval)).ok()
-            });
-            let owner = found.and_then(|found| self.order.get_mut(found)).filter(|owner| owner.rows_left > 0);
-            let owner = owner.ok_or_else(|| process.malformed("a thread without its process"))?;
-            let delta = if owner.rows_left == 1 && !owner.has_own { owner.rest } else { values.next()? };
-            owner.rest = difference(&owner.rest, &delta);
+            let found = self.owner(group, interval, hint);
+            let at = found.ok_or_else(|| process.malformed("a thread without its process"))?;
+            hint = at + 1;
+            let owner = &mut self.order[at];
+            let is_rest = owner.rows_left == 1 && !owner.has_own;
             owner.rows_left -= 1;
+            if owner.at.is_none() {
+                passed += 1;
+                passed_values += usize::from(!is_rest);
+                continue;
+            }
+            if passed > 0 {
+                values.skip(std::mem::take(&mut passed_values))?;
+                place.skip(passed)?;
+                odd.skip(std::mem::take(&mut passed))?;
+            }
+            let delta = if is_rest { owner.rest } else { values.next()? };
+            owner.rest = difference(&owner.rest, &delta);
             let slot = self.threads.get_mut(owner.next_thread);
             owner.next_thread += 1;
             let (last_cpu, state) =
@@ -201,20 +259,38 @@ impl Chunk {
         Ok(())
     }
 
-    /// Gives each process row the place of its first thread.
-    fn place_threads(&mut self, own: &mut [usize]) {
-        let mut first = vec![0_usize; self.processes.len()];
-        let mut begin = 0;
-        for (&end, next) in self.process_ends.iter().zip(own) {
-            for (row, first) in self.processes[begin..end].iter().zip(&mut first[begin..end]) {
-                *first = *next;
-                *next = next.saturating_add(row.stored_rows as usize);
+    /// The place in `order` of a process's row of an interval that still lacks threads. `hint`: the place after the one found last.
+    /// Rows of a thread come in order of intervals, so it is nearly always that one.
+    #[inline]
+    fn owner(&self, group: i64, interval: usize, hint: usize) -> Option<usize> {
+        let group = usize::try_from(group).ok()?;
+        let (begin, end) = (*self.groups.get(group)?, *self.groups.get(group + 1)?);
+        let is_it = |at: usize| self.order.get(at).is_some_and(|place| place.interval == interval);
+        let at = if (begin..end).contains(&hint) && is_it(hint) {
+            hint
+        } else {
+            let rows = self.order.get(begin..end)?;
+            begin + rows.binary_search_by_key(&interval, |place| place.interval).ok()?
+        };
+        (self.order[at].rows_left > 0).then_some(at)
+    }
+
+    /// Gives each process row the place of its first thread. `None` if there are fewer `rows` than the processes say.
+    fn place_threads(&mut self, rows: usize) -> Option<()> {
+        let mut first = Vec::with_capacity(self.processes.len());
+        let (mut begin, mut next) = (0, 0_usize);
+        for (&end, threads) in self.process_ends.iter().zip(&mut self.thread_ends) {
+            for row in self.processes.get(begin..end).unwrap_or_default() {
+                first.push(next);
+                next = next.saturating_add(row.stored_rows as usize);
             }
-            begin = end;
+            (begin, *threads) = (end, next);
         }
         for place in &mut self.order {
-            place.next_thread = first.get(place.at).copied().unwrap_or(usize::MAX);
+            place.next_thread = place.at.and_then(|at| first.get(at).copied()).unwrap_or(usize::MAX);
         }
+        self.threads.resize((next <= rows).then_some(next)?, PackedThread::default());
+        Some(())
     }
 
     /// The modes per CPU of one interval.
