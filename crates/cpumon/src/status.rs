@@ -37,8 +37,8 @@ struct Agent {
     probes: String,
     /// Switches and interrupts that the probes took; null where none are watched.
     events_per_sec: Option<f64>,
-    /// Counts since its start of what was lost or not measured, by name; what did not happen is left out.
-    drops: BTreeMap<&'static str, u64>,
+    /// Counts since its start of what was lost or could not be measured, by name; null where nothing watches for it.
+    drops: BTreeMap<&'static str, Option<u64>>,
 }
 
 #[derive(serde::Serialize)]
@@ -66,15 +66,16 @@ fn agent(host: &str, interval: &Interval) -> Agent {
     let interrupts = interval.irqs.iter().map(|irq| irq.count).fold(0, u64::saturating_add);
     let events = interval.cpu_sched().switches.saturating_add(interrupts);
     let is_watched = interval.fields.contains(Fields::SCHED) && interval.duration_ns() > 0;
-    let counts = [
-        ("exits_lost", health.exits_lost),
-        ("intervals_late", health.intervals_late),
-        ("intervals_skipped", health.intervals_skipped),
-        ("malformed", health.malformed),
-        ("permission_denied", health.permission_denied),
-        ("sched_missed_switches", health.sched_missed_switches),
-        ("sched_untracked", health.sched_untracked),
-        ("histogram_drops", health.histogram_drops),
+    let known = |needs, count| interval.fields.contains(needs).then_some(count);
+    let drops = [
+        ("exits_lost", Some(health.exits_lost)),
+        ("intervals_late", Some(health.intervals_late)),
+        ("intervals_skipped", Some(health.intervals_skipped)),
+        ("malformed", Some(health.malformed)),
+        ("permission_denied", Some(health.permission_denied)),
+        ("sched_missed_switches", known(Fields::SCHED, health.sched_missed_switches)),
+        ("sched_untracked", known(Fields::SCHED, health.sched_untracked)),
+        ("histogram_drops", known(Fields::HISTOGRAMS, health.histogram_drops)),
     ];
     let probes: Vec<String> = health.probes.iter_names().map(|(name, _)| name.to_ascii_lowercase()).collect();
     Agent {
@@ -83,7 +84,7 @@ fn agent(host: &str, interval: &Interval) -> Agent {
         own_rss_bytes: health.own_rss_bytes,
         probes: probes.join("|"),
         events_per_sec: is_watched.then(|| events as f64 * 1e9 / interval.duration_ns() as f64),
-        drops: counts.into_iter().filter(|(_, count)| *count > 0).collect(),
+        drops: drops.into(),
     }
 }
 
@@ -94,7 +95,9 @@ fn write_agents(agents: &[Agent], out: &mut dyn Write) -> std::io::Result<()> {
     writeln!(out)?;
     let mut table = Table::new(&["AGENT", "OWN CPU", "MEMORY", "PROBES", "EVENTS/s", "DROPS"]);
     for agent in agents {
-        let drops: Vec<String> = agent.drops.iter().map(|(name, count)| format!("{count} {name}")).collect();
+        let happened =
+            agent.drops.iter().filter_map(|(name, count)| Some((name, count.filter(|count| *count > 0)?)));
+        let drops: Vec<String> = happened.map(|(name, count)| format!("{count} {name}")).collect();
         table.row([
             escape(&agent.host).to_string(),
             format!("{:.1} s", agent.own_cpu_ns as f64 / 1e9),
@@ -263,8 +266,10 @@ mod tests {
         (interval.health.own_cpu_ns, interval.health.own_rss_bytes) = (1_260_000_000, 7 << 20);
         interval.health.exits_lost = 4;
         let plain = agent("a", &interval);
-        assert_eq!((plain.events_per_sec, plain.drops.len()), (None, 1));
+        assert_eq!((plain.events_per_sec, plain.drops["exits_lost"]), (None, Some(4)));
+        assert_eq!((plain.drops["histogram_drops"], plain.drops["sched_untracked"]), (None, None));
         interval.fields = Fields::SCHED;
+        assert_eq!(agent("a", &interval).drops["sched_untracked"], Some(0));
         interval.end.mono_ns = 2_000_000_000;
         interval.cpus = vec![cpumon_model::CpuInterval::default()];
         interval.cpus[0].sched.switches = 3_000;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cpumon_model as model;
-use cpumon_model::{Comm, Fields, Flags, Life, SourceKind, TaskState};
+use cpumon_model::{Comm, Fields, Flags, Life, SourceHealth, SourceKind, TaskState};
 
 use super::host::same_fields;
 use super::{Cpu, Delays, Health, Interval, Irq, Ledger, Moment, Process, ProcessInfo, Task, Thread};
@@ -22,41 +22,43 @@ same_fields!(model::Ledger => Ledger { capacity_ns, threads_ns, exited_ns, irq_n
 same_fields!(Moment => MomentModel { mono_ns, boot_ns, wall_ns });
 use model::{Ledger as LedgerModel, Moment as MomentModel};
 
-impl From<&model::SourceHealth> for Health {
-    fn from(from: &model::SourceHealth) -> Self {
-        Self {
-            tasks_vanished: from.tasks_vanished,
-            permission_denied: from.permission_denied,
-            malformed: from.malformed,
-            exits_lost: from.exits_lost,
-            intervals_late: from.intervals_late,
-            intervals_skipped: from.intervals_skipped,
-            own_cpu_ns: from.own_cpu_ns,
-            own_rss_bytes: from.own_rss_bytes,
-            sched_untracked: from.sched_untracked,
-            sched_missed_switches: from.sched_missed_switches,
-            histogram_drops: from.histogram_drops,
-            probes: flag_names(&from.probes),
+/// Both directions have these counts alike.
+macro_rules! health {
+    ($to:ident from $from:expr, $($field:ident: $value:expr),+ $(,)?) => {
+        $to {
+            tasks_vanished: $from.tasks_vanished,
+            permission_denied: $from.permission_denied,
+            malformed: $from.malformed,
+            exits_lost: $from.exits_lost,
+            intervals_late: $from.intervals_late,
+            intervals_skipped: $from.intervals_skipped,
+            own_cpu_ns: $from.own_cpu_ns,
+            own_rss_bytes: $from.own_rss_bytes,
+            $($field: $value),+
         }
-    }
+    };
 }
 
-impl From<&Health> for model::SourceHealth {
+/// Counts of what is not measured are absent, which is not zero.
+fn health_of(interval: &model::Interval) -> Health {
+    let from = &interval.health;
+    let known = |needs, count: u64| (count > 0 || interval.fields.contains(needs)).then_some(count);
+    health!(Health from from,
+        sched_untracked: known(Fields::SCHED, from.sched_untracked),
+        sched_missed_switches: known(Fields::SCHED, from.sched_missed_switches),
+        histogram_drops: known(Fields::HISTOGRAMS, from.histogram_drops),
+        probes: flag_names(&from.probes),
+    )
+}
+
+impl From<&Health> for SourceHealth {
     fn from(from: &Health) -> Self {
-        Self {
-            tasks_vanished: from.tasks_vanished,
-            permission_denied: from.permission_denied,
-            malformed: from.malformed,
-            exits_lost: from.exits_lost,
-            intervals_late: from.intervals_late,
-            intervals_skipped: from.intervals_skipped,
-            own_cpu_ns: from.own_cpu_ns,
-            own_rss_bytes: from.own_rss_bytes,
-            sched_untracked: from.sched_untracked,
-            sched_missed_switches: from.sched_missed_switches,
-            histogram_drops: from.histogram_drops,
+        health!(Self from from,
+            sched_untracked: from.sched_untracked.unwrap_or(0),
+            sched_missed_switches: from.sched_missed_switches.unwrap_or(0),
+            histogram_drops: from.histogram_drops.unwrap_or(0),
             probes: flags_from_names(&from.probes),
-        }
+        )
     }
 }
 
@@ -225,7 +227,7 @@ impl From<&model::Interval> for Interval {
             thread_count: interval.thread_count,
             process_count: interval.process_count,
             ledger: Ledger::from(&interval.ledger),
-            health: Health::from(&interval.health),
+            health: health_of(interval),
             irqs: interval.irqs.iter().map(Irq::from).collect(),
             delays: interval.delays.iter().map(Delays::from).collect(),
         }

@@ -35,8 +35,8 @@ fn delays(process: model::ProcessKey) -> Vec<model::Delays> {
         .to_vec()
 }
 
-fn health() -> model::SourceHealth {
-    model::SourceHealth {
+fn health() -> SourceHealth {
+    SourceHealth {
         tasks_vanished: 1,
         permission_denied: 2,
         malformed: 3,
@@ -140,6 +140,18 @@ fn an_interval_survives_its_json() {
     let json = serde_json::to_vec(&Interval::from(&interval)).unwrap();
     let back: Interval = serde_json::from_slice(&json).unwrap();
     assert_eq!(model::Interval::try_from(back).unwrap(), interval);
+}
+
+#[test]
+fn a_count_that_nothing_measures_is_absent_and_a_zero_is_there() {
+    let health = |fields| {
+        let interval = model::Interval { fields, ..model::Interval::default() };
+        serde_json::to_value(Interval::from(&interval).health).unwrap()
+    };
+    let (none, all) = (health(Fields::empty()), health(Fields::all()));
+    for name in ["sched_untracked", "sched_missed_switches", "histogram_drops"] {
+        assert_eq!((none.get(name), all[name].as_u64()), (None, Some(0)), "{name}");
+    }
 }
 
 #[test]

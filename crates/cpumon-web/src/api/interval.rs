@@ -222,7 +222,7 @@ pub struct Ledger {
     pub irq_in_run_time: bool,
 }
 
-/// What the source could not do, cumulative. Meanings: [`cpumon_model::SourceHealth`].
+/// What the source could not do, cumulative. Meanings: [`cpumon_model::SourceHealth`]. What is absent is not measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 #[expect(missing_docs, reason = "each field is documented under the same name in the model's SourceHealth")]
@@ -235,12 +235,12 @@ pub struct Health {
     pub intervals_skipped: u64,
     pub own_cpu_ns: u64,
     pub own_rss_bytes: u64,
-    #[serde(skip_serializing_if = "is_default")]
-    pub sched_untracked: u64,
-    #[serde(skip_serializing_if = "is_default")]
-    pub sched_missed_switches: u64,
-    #[serde(skip_serializing_if = "is_default")]
-    pub histogram_drops: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sched_untracked: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sched_missed_switches: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub histogram_drops: Option<u64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<String>,
 }
