@@ -1,5 +1,6 @@
 //! [`HubFeed`]: this process's own receiver. In: its hub. Out: any host of it, live and past.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,13 +19,15 @@ pub struct HubFeed {
     hub: Arc<Hub>,
     selected: Option<HostId>,
     handed_out: u64,
+    /// Names of this machine's users. Those of other machines are not sent.
+    users: HashMap<u32, String>,
 }
 
 impl HubFeed {
     /// Shows this machine first, or else the first host by name.
     #[must_use]
     pub fn new(hub: Arc<Hub>) -> Self {
-        Self { hub, selected: None, handed_out: 0 }
+        Self { hub, selected: None, handed_out: 0, users: super::users() }
     }
 
     fn choose_first(&mut self) {
@@ -130,5 +133,10 @@ impl Feed for HubFeed {
 
     fn format_time(&self, wall_ns: i64) -> String {
         crate::when::show(wall_ns)
+    }
+
+    fn user_name(&self, uid: u32) -> Option<String> {
+        let status = self.hub.host(self.selected?)?;
+        (status.trust == Trust::Local).then(|| self.users.get(&uid).cloned()).flatten()
     }
 }

@@ -66,7 +66,7 @@ impl LocalFeed {
             .name("measure".to_owned())
             .spawn(move || measure(sampler, &for_thread))
             .context("cannot start the measuring thread")?;
-        Ok(Self { shared, thread: Some(thread), users: users(), title, host })
+        Ok(Self { shared, thread: Some(thread), users: super::users(), title, host })
     }
 }
 
@@ -96,18 +96,6 @@ fn measure(mut sampler: Sampler, shared: &Shared) {
             }
         }
     }
-}
-
-/// Names of this machine's users by id, from passwd(5).
-fn users() -> HashMap<u32, String> {
-    let text = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    text.lines()
-        .filter_map(|line| {
-            let mut fields = line.split(':');
-            let name = fields.next()?;
-            Some((fields.nth(1)?.parse().ok()?, name.to_owned()))
-        })
-        .collect()
 }
 
 impl Drop for LocalFeed {
