@@ -117,6 +117,15 @@ test('files, with the command that gives the same', async ({ page, receiver }) =
   expect(text.split('\r\n').length).toBeGreaterThan(3);
 });
 
+test('a chart as PNG', async ({ page, receiver }) => {
+  await openPast(page, receiver, 'history');
+  await expect(rows(page).first()).toBeVisible();
+  const [download] = await Promise.all([page.waitForEvent('download'), timeLine(page).getByRole('button', { name: 'PNG' }).click()]);
+  const bytes = await readFile(await download.path());
+  expect([...bytes.subarray(0, 8)]).toEqual([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
+  expect(bytes.length).toBeGreaterThan(2_000);
+});
+
 test('a chart as SVG', async ({ page, receiver }) => {
   await openPast(page, receiver, 'history');
   await expect(rows(page).first()).toBeVisible();

@@ -100,6 +100,19 @@ test('sort by a column, choose columns, and find both in the link', async ({ pag
   await expect(grid(page).getByRole('columnheader', { name: 'user' })).toHaveCount(0);
 });
 
+test('the run queue in place of CPU use, by key and by link', async ({ page, receiver }) => {
+  await openLocal(page, receiver);
+  const plot = page.getByRole('region', { name: 'plot' });
+  await page.keyboard.press('r');
+  await expect(plot.getByRole('heading')).toHaveText('Run queue');
+  await expect(plot).toContainText(/longest of one CPU/);
+  await expect(page).toHaveURL(/chart=queue/);
+  await page.reload();
+  await expect(plot.getByRole('button', { name: 'Run queue' })).toHaveAttribute('aria-pressed', 'true');
+  await page.keyboard.press('r');
+  await expect(plot.getByRole('heading')).toHaveText('All CPUs by mode');
+});
+
 test('what is not in sight is not in the document', async ({ page, receiver }) => {
   await page.goto(`${receiver.url}/host/sim-00000?by=threads`);
   await expect(page.getByRole('region', { name: 'tasks' })).toContainText('40 threads');

@@ -1,5 +1,5 @@
 //! What the page asks of a day of one host: 86,400 intervals of a second, 120 or so active threads each (10.4 M thread rows), 40
-//! processes active at a time out of 100 names, 2 CPUs. `cargo bench -p cpumon-web --bench history`. The store is made first, in
+//! processes active at a time out of 100 names, what the scheduler's events tell of each, 2 CPUs. `cargo bench -p cpumon-web --bench history`. The store is made first, in
 //! a temporary directory, or kept: `-- FILE` names a file that is made if it is not there. Times are those of whole requests
 //! over a socket, the first one of each kind (nothing read yet) and the best of five.
 
@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use cpumon_model::{
     CpuInterval, CpuTimes, Delta, Fields, HostId, HostInfo, HostStatus, Interval, Ledger, Moment,
-    ProcessInfo, ProcessInterval, ProcessKey, SourceKind, ThreadInterval, ThreadKey, Trust,
+    ProcessInfo, ProcessInterval, ProcessKey, SchedDelta, SourceKind, ThreadInterval, ThreadKey, Trust,
+    WaitReason,
 };
 use cpumon_store::{Reader, StoreOptions, Writer};
 use cpumon_web::{Bell, HttpServer, Live, Seek, Shown, WebOptions, api};
@@ -37,6 +38,21 @@ fn mixed(seed: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// What a thread that worked so long was blocked by.
+fn sched(work_ns: i64) -> SchedDelta {
+    let blocked_ns = SECOND_NS - work_ns.unsigned_abs();
+    let waits = [(WaitReason::syscall(202), blocked_ns / 3 * 2), (WaitReason::syscall(232), blocked_ns / 3)];
+    SchedDelta {
+        delay_after_wakeup_ns: work_ns / 60,
+        blocked_ns: (blocked_ns / 3 * 3).cast_signed(),
+        wakeups: work_ns / 100_000,
+        longest_delay_ns: work_ns / 200,
+        migrations: work_ns / 3_000_000,
+        waits: waits.into_iter().collect(),
+        ..SchedDelta::default()
+    }
+}
+
 fn process(second: u64, number: u32, info: &Arc<ProcessInfo>) -> (ProcessInterval, Vec<ThreadInterval>) {
     let key = ProcessKey { pid: 1000 + number * 10, start_ns: 7 };
     let count = 2 + number % 3;
@@ -52,10 +68,12 @@ fn process(second: u64, number: u32, info: &Arc<ProcessInfo>) -> (ProcessInterva
             voluntary_switches: work / 100_000,
             involuntary_switches: work / 5_000_000,
         };
+        let sched = sched(work);
         row.delta += &delta;
+        row.sched += &sched;
         let tid = key.pid + thread;
         let key = ThreadKey { tid, start_ns: 7 };
-        ThreadInterval { key, process: row.key, delta, ..ThreadInterval::default() }
+        ThreadInterval { key, process: row.key, delta, sched, ..ThreadInterval::default() }
     });
     let threads = threads.collect();
     (row, threads)
@@ -212,6 +230,10 @@ fn main() -> Result<(), Failure> {
             ("landscape, 600 points", format!("{host}/landscape?{span}&points=600")),
             ("sum", format!("{host}/sum?{span}")),
             ("threads of a process, 200 points", format!("{host}/processes/1010-7/threads?{span}")),
+            (
+                "two threads as lines",
+                format!("{host}/lines?{span}&threads=1010-7/1010-7,1030-7/1031-7&columns=run_ns"),
+            ),
         ] {
             time(address, &format!("{hours:>2} h: {name}"), &path)?;
         }

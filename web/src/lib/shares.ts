@@ -24,6 +24,30 @@ export function busiest(series: Series, divide = 1): Line {
   });
 }
 
+export interface RunQueue {
+  /** Tasks running or ready on all CPUs, mean of each bucket. */
+  mean: Line;
+  /** The highest mean of a single interval in it. */
+  busiest: Line;
+  /** The longest queue of any one CPU. */
+  longest: Line;
+}
+
+/** The run queue over time; null where no source measured it, or where sums of minutes are all there is. */
+export function queueOf(series: Pick<Series, 'covered_ns' | 'columns'>): RunQueue | null {
+  const queue = series.columns['run_queue_ns'];
+  if (!queue) return null;
+  const longest = series.columns['run_queue_max']?.max;
+  const known = (value: (at: number, covered: number) => number | null | undefined): Line =>
+    series.covered_ns.map((covered, at) => (covered > 0 ? (value(at, covered) ?? null) : null));
+  const part = (value: number | null | undefined, whole: number): number | null => (value === null || value === undefined ? null : value / whole);
+  return {
+    mean: known((at, covered) => part(queue.sum?.[at], covered)),
+    busiest: known((at) => part(queue.max?.[at], 1e9)),
+    longest: known((at) => longest?.[at]),
+  };
+}
+
 /** What a time line stacks: CPU modes; where only sums are kept, the ledger's lines. */
 export function partsOf(series: Series): Part[] {
   const ran = (part: Part): boolean => (series.columns[part.name]?.sum ?? []).some((ns) => (ns ?? 0) > 0);

@@ -5,7 +5,7 @@ import type { Head } from '../feed/messages';
 import { ask, hostPath, type Gap, type Lines, type Series } from './api';
 import { MODES } from './modes';
 import { msOf, nsOf } from './format';
-import { holesOf } from './shares';
+import { holesOf, queueOf } from './shares';
 
 /** Points of the past. */
 const MOST_POINTS = 720;
@@ -23,6 +23,8 @@ export class Trace {
   times = $state.raw<number[]>([]);
   /** By mode, in percent of one CPU. */
   modes = $state.raw<Record<string, (number | null)[]>>({});
+  /** Tasks running or ready: the mean of all CPUs together, and the longest queue of one; null where it is not measured. */
+  queue = $state.raw<{ mean: (number | null)[]; longest: (number | null)[] }>({ mean: [], longest: [] });
   lines = $state.raw<TraceLine[]>([]);
   gaps = $state.raw<Gap[]>([]);
   private serial = 0;
@@ -52,12 +54,12 @@ export class Trace {
   private async fill(untilMs: number | null, mine: number): Promise<void> {
     const until = untilMs ?? feed.head?.endMs ?? Date.now();
     const range = { since: nsOf(until - this.spanS * 1000), until: nsOf(until), points: this.points() };
-    const threads = this.tasks.filter((task) => task.key.includes('/')).map((task) => task.key.split('/')[1]!);
+    const threads = this.tasks.filter((task) => task.key.includes('/')).map((task) => task.key);
     const processes = this.tasks.filter((task) => !task.key.includes('/')).map((task) => task.key);
     try {
       const [series, lines] = await Promise.all([
         ask<Series>(hostPath(this.host, 'series'), range),
-        this.tasks.length === 0 ? null : ask<Lines>(hostPath(this.host, 'lines'), { ...range, threads: threads.join(','), processes: processes.join(',') }),
+        this.tasks.length === 0 ? null : ask<Lines>(hostPath(this.host, 'lines'), { ...range, columns: 'run_ns', threads: threads.join(','), processes: processes.join(',') }),
       ]);
       if (mine === this.serial) this.put(series, lines);
     } catch {
@@ -82,9 +84,12 @@ export class Trace {
     const join = (past: (number | null)[], live: (number | null)[] | undefined): (number | null)[] => [...past, ...(live ?? after.map(() => null)).slice(live ? kept : 0)];
     const modes: Record<string, (number | null)[]> = {};
     for (const mode of MODES) modes[mode.name] = join(share(series.columns[mode.name]?.sum, series.covered_ns), this.modes[mode.name]);
+    const none = times.map(() => null);
+    const queue = queueOf(series) ?? { mean: none, longest: none };
+    this.queue = { mean: join(queue.mean, this.queue.mean), longest: join(queue.longest, this.queue.longest) };
     const pasts = new Map((lines?.lines ?? []).map((line) => [line.key, share(line.columns['run_ns'], lines?.covered_ns ?? [])]));
     this.lines = this.tasks.map((task) => {
-      const past = pasts.get(task.key.split('/').at(-1)!) ?? times.map(() => null);
+      const past = pasts.get(task.key.split('/').at(-1)!) ?? none;
       return { ...task, values: join(past, this.lines.find((line) => line.key === task.key)?.values) };
     });
     this.modes = modes;
@@ -108,6 +113,11 @@ export class Trace {
       modes[mode.name] = push(this.modes[mode.name] ?? this.times.map(() => null), ns === null ? null : (ns * 100) / head.durationNs);
     }
     this.modes = modes;
+    const empty = this.times.map(() => null);
+    this.queue = {
+      mean: push(this.queue.mean.length > 0 ? this.queue.mean : empty, number(head.summary['run_queue_mean'])),
+      longest: push(this.queue.longest.length > 0 ? this.queue.longest : empty, number(head.summary['run_queue_max'])),
+    };
     const shown = this.lines.length === this.tasks.length ? this.lines : this.tasks.map((task) => ({ ...task, values: this.times.map(() => null) }));
     this.lines = shown.map((line) => ({ ...line, values: push(line.values, number(watched.get(line.key))) }));
     if (hole) {

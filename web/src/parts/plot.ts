@@ -69,6 +69,8 @@ export interface PlotSetup {
   onbrush?: ((from: number, to: number) => void) | undefined;
   onhover?: ((at: number | null) => void) | undefined;
   mark?: () => number | null;
+  /** Charts of one name show the pointer at the same time. */
+  sync?: string | undefined;
 }
 
 export function options(setup: PlotSetup): uPlot.Options {
@@ -83,6 +85,7 @@ export function options(setup: PlotSetup): uPlot.Options {
     cursor: {
       drag: { x: setup.onbrush !== undefined, y: false, setScale: false },
       points: { size: 5 },
+      ...(setup.sync ? { sync: { key: setup.sync, scales: ['x', null], setSeries: false } } : {}),
       y: false,
     },
     scales: {
@@ -91,7 +94,7 @@ export function options(setup: PlotSetup): uPlot.Options {
     },
     axes: [
       { ...axis, size: 26, gap: 4, space: 110, values: (_plot, ticks) => timeLabels(ticks, zone) },
-      { ...axis, size: 44, gap: 4, values: (_plot, ticks) => ticks.map((tick) => String(tick)) },
+      { ...axis, size: 44, gap: 4, space: setup.height < 100 ? 16 : 30, values: (_plot, ticks) => ticks.map((tick) => String(tick)) },
     ],
     series: [{}, ...lines.map(seriesOf)],
     bands: bandsOf(lines),
@@ -177,7 +180,7 @@ function drawGaps(plot: uPlot, setup: PlotSetup): void {
 const hatches = new Map<string, CanvasPattern | null>();
 
 /** A tile of slanted lines, drawn once: line by line, a hole took more time each second than the plot itself. */
-function hatch(ctx: CanvasRenderingContext2D, x: number, y: number, width: number, height: number, color: string): void {
+export function hatch(ctx: CanvasRenderingContext2D, x: number, y: number, width: number, height: number, color: string): void {
   const key = `${color} ${devicePixelRatio}`;
   if (!hatches.has(key)) hatches.set(key, hatchTile(ctx, color));
   const pattern = hatches.get(key);

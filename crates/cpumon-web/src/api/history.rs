@@ -95,7 +95,8 @@ pub struct HostSeries {
     /// The points.
     #[serde(flatten)]
     pub times: BucketTimes,
-    /// By name; `busy_ns` is the capacity less idle and steal.
+    /// By name; `busy_ns` is the capacity less idle and steal, `run_queue_ns` the tasks running or ready, integrated over time: divided
+    /// by `covered_ns` it is their mean number (and of its highest 1e9 is one task). Sums made before store schema 6 do not keep it.
     #[schema(value_type = HashMap<String, SeriesColumn>)]
     pub columns: Row<SeriesColumn>,
     /// Holes, at most 1000.

@@ -2,8 +2,8 @@
 //! point, and the highest run time of a single interval.
 
 use cpumon_model::{
-    Column, ColumnId, DelayHistogram, DelayOf, HostStatus, IntervalView, Kind, ProcessInterval, ProcessKey,
-    Tables, ThreadInterval, ThreadKey, delay_percent,
+    Column, ColumnId, DelayHistogram, DelayOf, Fields, HostStatus, IntervalView, Kind, ProcessInterval,
+    ProcessKey, Tables, ThreadInterval, ThreadKey, delay_percent,
 };
 use cpumon_store::{GapFinder, ProcessFilter, Query, Span, What};
 
@@ -16,18 +16,22 @@ use crate::api::{
 };
 use crate::problem::Problem;
 
+/// What the scheduler's events tell: it is read only where a column wants it.
+const OF_EVENTS: Fields = Fields::SCHED.union(Fields::WAITS).union(Fields::HISTOGRAMS);
+
 /// What a line is of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
     Process(ProcessKey),
-    Thread(ThreadKey),
+    /// A thread, and whose it is if the asker knows: then the threads of others are not read.
+    Thread(ThreadKey, Option<ProcessKey>),
     /// All processes of a name.
     Name(String),
 }
 
 impl Wish {
     fn is_thread(&self) -> bool {
-        matches!(self, Self::Thread(_))
+        matches!(self, Self::Thread(..))
     }
 
     fn table(&self) -> Tables {
@@ -38,12 +42,12 @@ impl Wish {
         match self {
             Self::Process(key) => row.key == *key,
             Self::Name(name) => *row.info.name == **name,
-            Self::Thread(_) => false,
+            Self::Thread(..) => false,
         }
     }
 
     fn is_thread_row(&self, row: &ThreadInterval) -> bool {
-        matches!(self, Self::Thread(key) if row.key == *key)
+        matches!(self, Self::Thread(key, _) if row.key == *key)
     }
 }
 
@@ -60,12 +64,16 @@ struct Building {
 }
 
 impl Building {
-    fn new(wish: Wish, count: usize) -> Self {
+    fn new(wish: Wish, count: usize, wanted: &[String]) -> Self {
+        let is_wanted = |column: &Column| wanted.is_empty() || wanted.iter().any(|name| name == column.name);
         let columns = shown_columns(wish.table())
-            .filter(|column| column.kind == Kind::Integer && (summable(column) || is_extreme(column)));
+            .filter(|column| column.kind == Kind::Integer && (summable(column) || is_extreme(column)))
+            .filter(|column| is_wanted(column));
+        let columns: Vec<_> = columns.map(|column| (column, Points::new(count))).collect();
+        let has_percentiles = columns.iter().any(|(column, _)| delay_percent(column.id).is_some());
         Self {
-            columns: columns.map(|column| (column, Points::new(count))).collect(),
-            delays: vec![DelayHistogram::default(); count],
+            columns,
+            delays: vec![DelayHistogram::default(); if has_percentiles { count } else { 0 }],
             name: None,
             peak: Points::new(count),
             first_ns: None,
@@ -157,7 +165,7 @@ impl Building {
         let columns = self.columns.iter().filter(|(_, points)| !points.is_empty());
         let (kind, key) = match &self.wish {
             Wish::Process(key) => ("process", Some(key_of_process(*key))),
-            Wish::Thread(key) => ("thread", Some(key_of_thread(*key))),
+            Wish::Thread(key, _) => ("thread", Some(key_of_thread(*key))),
             Wish::Name(_) => ("name", None),
         };
         let name = match self.wish {
@@ -192,18 +200,27 @@ fn filter_of(wishes: &[Wish]) -> ProcessFilter {
     match wishes {
         [Wish::Process(key)] => ProcessFilter::Key(*key),
         [Wish::Name(name)] => ProcessFilter::Name(name.as_str().into()),
-        _ => ProcessFilter::All,
+        _ => {
+            let owner = |wish: &Wish| match wish {
+                Wish::Process(key) | Wish::Thread(_, Some(key)) => Some(*key),
+                _ => None,
+            };
+            let owners: Option<_> = wishes.iter().map(owner).collect();
+            owners.map_or(ProcessFilter::All, ProcessFilter::AnyOf)
+        }
     }
 }
 
-/// See the module. Threads are read from intervals, whatever the range: no sums are kept of them.
+/// See the module. Threads are read from intervals, whatever the range: no sums are kept of them. `wanted`: names of columns;
+/// none: all.
 pub(crate) fn lines(
     past: &Past,
     host: &HostStatus,
     range: Range,
     wishes: Vec<Wish>,
+    wanted: &[String],
 ) -> Result<Lines, Problem> {
-    walk(past, host, range, wishes, None)
+    walk(past, host, range, (wishes, wanted), None)
 }
 
 /// One process, and what it was blocked by.
@@ -214,7 +231,7 @@ pub(crate) fn process(
     key: ProcessKey,
 ) -> Result<(Lines, Vec<WaitLine>), Problem> {
     let mut waits = WaitLines::new(key, range.points.saturating_add(1));
-    let lines = walk(past, host, range, vec![Wish::Process(key)], Some(&mut waits))?;
+    let lines = walk(past, host, range, (vec![Wish::Process(key)], &[]), Some(&mut waits))?;
     let waits = waits.finish(lines.times.t_ms.len());
     Ok((lines, waits))
 }
@@ -223,7 +240,7 @@ fn walk(
     past: &Past,
     host: &HostStatus,
     range: Range,
-    wishes: Vec<Wish>,
+    (wishes, wanted): (Vec<Wish>, &[String]),
     mut waits: Option<&mut WaitLines>,
 ) -> Result<Lines, Problem> {
     let id = host.info.host;
@@ -235,9 +252,12 @@ fn walk(
     let mut buckets = Buckets::new(range, &plan);
     let mut gaps = GapFinder::new(past.losses(id, (range.since_ns, range.until_ns))?, MAX_GAPS);
     let what = if with_threads { What::Threads } else { What::Processes };
-    let query = Query::new(id).range(plan.since_ns, plan.until_ns).what(what).filter(filter_of(&wishes));
+    let mut query = Query::new(id).range(plan.since_ns, plan.until_ns).what(what).filter(filter_of(&wishes));
     let mut building: Vec<Building> =
-        wishes.into_iter().map(|wish| Building::new(wish, buckets.count())).collect();
+        wishes.into_iter().map(|wish| Building::new(wish, buckets.count(), wanted)).collect();
+    if !building.iter().flat_map(|line| &line.columns).any(|(column, _)| column.needs.intersects(OF_EVENTS)) {
+        query = query.without_sched();
+    }
     let mut shares = Vec::new();
     past.for_each(&query, plan.grain, &mut |span| {
         buckets.cover(span, &mut shares);

@@ -151,7 +151,7 @@ fn build<K: Hash + Eq + Ord>(
     let mut buckets = Buckets::new(range, &plan);
     let mut gaps = GapFinder::new(past.losses(query.host, (range.since_ns, range.until_ns))?, MAX_GAPS);
     let (mut rows, mut shares) = (Rows::new(), Vec::new());
-    let query = query.range(plan.since_ns, plan.until_ns);
+    let query = query.range(plan.since_ns, plan.until_ns).without_sched();
     past.for_each(&query, plan.grain, &mut |span| {
         buckets.cover(span, &mut shares);
         gaps.see(span.interval);

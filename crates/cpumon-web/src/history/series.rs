@@ -1,8 +1,8 @@
-//! A host over time. In: a range. Out: [`HostSeries`]: CPU modes, ledger lines and counts, a value a point, with the highest
-//! and lowest single interval in it, and the holes with their reasons.
+//! A host over time. In: a range. Out: [`HostSeries`]: CPU modes, ledger lines, run queue and counts, a value a point, with the
+//! highest and lowest single interval in it, and the holes with their reasons.
 
 use cpumon_model::{Column, ColumnId, HostStatus, Interval, Tables};
-use cpumon_store::{GapFinder, Query, Span, What};
+use cpumon_store::{GapFinder, Query, RunQueue, Span, What};
 
 use super::buckets::{Points, number, view_of};
 use super::past::MAX_GAPS;
@@ -46,6 +46,37 @@ impl Line {
     }
 }
 
+/// Run queues of all CPUs: tasks running or ready, integrated over time, and the highest.
+struct QueueLine {
+    sum: Points,
+    max: Points,
+    longest: Points,
+}
+
+impl QueueLine {
+    fn new(count: usize) -> Self {
+        Self { sum: Points::new(count), max: Points::new(count), longest: Points::new(count) }
+    }
+
+    fn add(&mut self, shares: &[(usize, f64)], queue: &RunQueue) {
+        for (at, share) in shares {
+            self.sum.add(*at, queue.run_queue_ns as f64 * share);
+            self.max.raise(*at, queue.max_run_queue_ns_per_s as f64);
+            self.longest.raise(*at, queue.run_queue_max as f64);
+        }
+    }
+
+    fn finish(&self) -> impl Iterator<Item = (&'static str, Option<SeriesColumn>)> {
+        let column = |sum, max: &Points| SeriesColumn { sum, min: None, max: Some(max.finish()) };
+        let known = !self.sum.is_empty();
+        [
+            ("run_queue_ns", known.then(|| column(Some(self.sum.finish()), &self.max))),
+            ("run_queue_max", known.then(|| column(None, &self.longest))),
+        ]
+        .into_iter()
+    }
+}
+
 /// Time that was neither idle nor stolen; `None` if the CPUs are not known.
 fn busy_ns(interval: &Interval) -> Option<f64> {
     let ledger = &interval.ledger;
@@ -54,7 +85,7 @@ fn busy_ns(interval: &Interval) -> Option<f64> {
 }
 
 /// Counts of which the highest in a point is told.
-const COUNTS: [ColumnId; 3] = [ColumnId::ThreadCount, ColumnId::ProcessCount, ColumnId::RunQueueMax];
+const COUNTS: [ColumnId; 2] = [ColumnId::ThreadCount, ColumnId::ProcessCount];
 
 /// A series being added up.
 struct Building {
@@ -62,6 +93,7 @@ struct Building {
     columns: Vec<(&'static Column, Line)>,
     counts: Vec<(&'static Column, Points)>,
     busy: Line,
+    run_queue: QueueLine,
     gaps: GapFinder,
     shares: Vec<(usize, f64)>,
     with_extremes: bool,
@@ -81,6 +113,7 @@ impl Building {
             columns: columns.collect(),
             counts: counts.collect(),
             busy: Line::new(count),
+            run_queue: QueueLine::new(count),
             buckets,
             gaps,
             shares: Vec::new(),
@@ -107,6 +140,9 @@ impl Building {
         if let Some(busy_ns) = busy_ns(span.interval) {
             self.busy.add(&self.shares, busy_ns, length_ns);
         }
+        if let Some(queue) = span.run_queue {
+            self.run_queue.add(&self.shares, &queue);
+        }
         if let Some(ppm) = span.max_busy_ppm.filter(|_| length_ns > 0.0) {
             // Of sums the highest single interval is kept as a share of the capacity.
             let capacity = span.interval.ledger.capacity_ns as f64 * SECOND_NS / length_ns;
@@ -119,7 +155,7 @@ impl Building {
         let mut columns = Row::default();
         let lines = self.columns.iter().map(|(column, line)| (column.name, line.finish(with_extremes)));
         let busy = std::iter::once(("busy_ns", self.busy.finish(true)));
-        for (name, column) in lines.chain(busy) {
+        for (name, column) in lines.chain(busy).chain(self.run_queue.finish()) {
             columns.0.extend(column.map(|column| (name.into(), column)));
         }
         for (column, points) in self.counts.iter().filter(|(_, points)| !points.is_empty()) {
@@ -130,7 +166,7 @@ impl Building {
     }
 }
 
-/// See the module. `wanted`: names of columns; none: all, with extremes of the busy time only. `is_finest`: intervals are
+/// See the module. `wanted`: names of columns; none: all, with extremes of the busy time and the run queue only. `is_finest`: intervals are
 /// read where sums would do.
 pub(crate) fn series(
     past: &Past,

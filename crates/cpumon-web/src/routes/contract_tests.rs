@@ -16,7 +16,7 @@ fn values_of(name: &str) -> &'static [&'static str] {
         "host" => &["past", "08080808080808080808080808080808", "nobody", "%00", "0808", "%F0%9F%92%A9"],
         "process" => &["10-9", "20-9", "77-1", "10", "-", "x-y"],
         "kind" => &["threads", "pivot", "processes", "ledger", "windows"],
-        "processes" | "threads" => &["10-9", "20-9,10-9", "all", "1", ",,", "x"],
+        "processes" | "threads" => &["10-9", "20-9,10-9", "20-9/21-9", "all", "1", ",,", "x"],
         "names" => &["web", "a%252Cb,web", "", ",", "%00"],
         "since" | "at" | "before" | "after" => {
             &["1800000000000000000", "1800000100000000000", "1800000150000000000", "0", "-1", "x"]

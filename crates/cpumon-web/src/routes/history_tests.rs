@@ -4,8 +4,9 @@ use std::ops::ControlFlow;
 
 use cpumon_export::ExportQuery;
 use cpumon_model::{
-    CpuInterval, CpuTimes, DelayOf, Delays, Delta, Fields, HostInfo, Interval, Ledger, Moment, ProcessInfo,
-    ProcessInterval, ProcessKey, SchedDelta, ThreadInterval, ThreadKey, Trust, WaitReason, delay_bucket,
+    CpuInterval, CpuSched, CpuTimes, DelayOf, Delays, Delta, Fields, HostInfo, Interval, Ledger, Moment,
+    ProcessInfo, ProcessInterval, ProcessKey, SchedDelta, ThreadInterval, ThreadKey, Trust, WaitReason,
+    delay_bucket,
 };
 use cpumon_store::{Query, Reader, StoreOptions, Writer};
 
@@ -21,6 +22,11 @@ const BEGIN_NS: i64 = 1_800_000_000 * SECOND_NS;
 fn sched() -> SchedDelta {
     let waits = [(WaitReason::syscall(202), 2_000_000), (WaitReason::DISK, 2_000_000)].into_iter().collect();
     SchedDelta { blocked_ns: 4_000_000, wakeups: 3, longest_delay_ns: 7_000, waits, ..SchedDelta::default() }
+}
+
+/// One and a half tasks on average, three at once.
+fn run_queue() -> CpuSched {
+    CpuSched { run_queue_ns: 1_500_000_000, run_queue_max: 3, ..CpuSched::default() }
 }
 
 fn interval(second: i64) -> Interval {
@@ -71,7 +77,7 @@ fn interval(second: i64) -> Interval {
         source: cpumon_model::SourceKind::Bpf,
         begin: at(second - 1),
         end: at(second),
-        cpus: vec![CpuInterval { times, ..CpuInterval::default() }],
+        cpus: vec![CpuInterval { times, sched: run_queue(), ..CpuInterval::default() }],
         ledger: Ledger {
             capacity_ns: SECOND_NS,
             threads_ns: 600_000_000,
@@ -165,6 +171,10 @@ async fn a_series_adds_up_and_its_holes_are_holes_with_a_reason() {
         let busy = &body["columns"]["busy_ns"]["max"];
         assert_eq!((&busy[0], &busy[3 * per_minute - 1]), (&600_000_000.into(), &serde_json::Value::Null));
         assert_eq!(body["columns"].get("user_ns").is_some(), grain == "interval", "sums hold no CPU modes");
+        let queue = &body["columns"]["run_queue_ns"];
+        let longest = &body["columns"]["run_queue_max"]["max"];
+        assert_eq!((sum(&queue["sum"]), nulls(&queue["sum"])), (240 * 1_500_000_000, per_minute));
+        assert_eq!((&queue["max"][0], &longest[0]), (&1_500_000_000.into(), &3.into()));
         assert!(body["columns"].get("steal_ns").is_none_or(|steal| sum(&steal["sum"]) == 0));
         let gaps = body["gaps"].as_array().unwrap();
         assert_eq!((gaps.len(), &gaps[0]["reason"]), (1, &"no data".into()), "{gaps:?}");
@@ -197,6 +207,15 @@ async fn chosen_tasks_are_lines() {
         assert!(nulls(&line(1)["columns"]["run_ns"]) > 0, "a gap is no zero");
         assert!(line(0)["columns"].get("run_delay_ns").is_none(), "not measured");
     }
+    let alone = stored.of_all("lines", "points=300&threads=20-9/21-9,10-9/10-9").await;
+    let totals = [0, 1].map(|at: usize| sum(&alone["lines"][at]["columns"]["run_ns"]));
+    assert_eq!(totals, [600 * 240, stored.run_ns(10)], "their processes are named");
+    assert_eq!(sum(&alone["lines"][0]["columns"]["blocked_ns"]), 240 * 4_000_000);
+    let one = stored.of_all("lines", "points=300&threads=20-9/21-9&columns=run_ns").await;
+    assert_eq!(
+        one["lines"][0]["columns"],
+        serde_json::json!({ "run_ns": alone["lines"][0]["columns"]["run_ns"] })
+    );
     let body = stored.of_all("processes/10-9", "points=5").await;
     assert_eq!((&body["process"]["name"], &body["process"]["parent_pid"]), (&"a,b".into(), &1.into()));
     assert_eq!(
