@@ -1,23 +1,10 @@
 // What a live view costs the browser. In: a receiver's address, a path, seconds. Out: main-thread time a second, which is a
-// snapshot (median, worst), and the heap at both ends. Why: "10,000 threads at 1 s in at most 16 ms" is a figure, not a feeling. Run: npm run bench -- URL PATH SECONDS
+// snapshot (median, worst), and the heap over time. Why: "10,000 threads at 1 s in at most 16 ms" is a figure, not a feeling. Run: npm run bench -- URL PATH SECONDS
 // The receiver must send one snapshot a second (the usual interval). Counted is the CPU time of the main thread, so a busy machine adds nothing.
-import { chromium } from 'playwright-core';
+import { openPage, quantiles } from './browser.mjs';
 
 const [url = 'http://127.0.0.1:3080', path = '/', length = '60'] = process.argv.slice(2);
-const browser = await chromium.launch({
-  executablePath: process.env['CHROMIUM'] ?? '/usr/bin/chromium',
-  args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
-});
-const page = await browser.newPage({ viewport: { width: 1440, height: 900 } });
-const client = await page.context().newCDPSession(page);
-await client.send('Performance.enable', { timeDomain: 'threadTicks' });
-await page.goto(url + path);
-await page.waitForTimeout(8_000);
-
-async function metrics() {
-  const { metrics: all } = await client.send('Performance.getMetrics');
-  return Object.fromEntries(all.map(({ name, value }) => [name, value]));
-}
+const { browser, page, client, metrics } = await openPage(url + path, 8_000);
 
 async function heapMb() {
   await client.send('HeapProfiler.collectGarbage');
@@ -29,7 +16,8 @@ await page.evaluate(() => {
   globalThis.long = [];
   new PerformanceObserver((list) => list.getEntries().forEach((entry) => globalThis.long.push(entry.duration))).observe({ type: 'longtask' });
 });
-const heapBefore = await heapMb();
+// Without garbage, at the begin and after each fifth: a plot that fills grows once, a leak goes on.
+const heaps = [await heapMb()];
 const costs = [];
 const first = await metrics();
 let before = await metrics();
@@ -41,13 +29,17 @@ for (let turn = 0; turn < Number(length); turn += 1) {
   began = performance.now();
   costs.push(((now['TaskDuration'] - before['TaskDuration']) * 1000) / (seconds));
   before = now;
+  if ((turn + 1) % Math.ceil(Number(length) / 5) === 0 || turn + 1 === Number(length)) {
+    heaps.push(await heapMb());
+    before = await metrics();
+    began = performance.now();
+  }
 }
 const rows = await page.evaluate(() => document.querySelector('[role=treegrid]')?.getAttribute('aria-rowcount'));
 const long = await page.evaluate(() => globalThis.long);
-costs.sort((a, b) => a - b);
-const at = (share) => (costs[Math.min(costs.length - 1, Math.floor(costs.length * share))] ?? NaN).toFixed(1);
+const at = quantiles(costs);
 console.log(`${costs.length} s, ${rows} rows: main thread ${at(0.5)} ms median, ${at(0.95)} ms p95, ${at(1)} ms worst a second; ` +
-  `${long.length} tasks above 50 ms${long.length > 0 ? ` (longest ${Math.max(...long).toFixed(0)} ms)` : ''}; heap ${heapBefore.toFixed(1)} -> ${(await heapMb()).toFixed(1)} MB`);
+  `${long.length} tasks above 50 ms${long.length > 0 ? ` (longest ${Math.max(...long).toFixed(0)} ms)` : ''}; heap ${heaps.map((mb) => mb.toFixed(2)).join(', ')} MB`);
 const last = await metrics();
 const part = (name) => `${name} ${(((last[name] - first[name]) * 1000) / costs.length).toFixed(1)}`;
 console.log(`ms a second, mean: ${['ScriptDuration', 'LayoutDuration', 'RecalcStyleDuration', 'TaskDuration'].map(part).join(', ')}`);

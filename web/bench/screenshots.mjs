@@ -1,14 +1,8 @@
 // Pictures of the page. In: a receiver's address and a directory. Out: PNG files. Why: the README shows the real program.
-import { chromium } from 'playwright-core';
+import { launch } from './browser.mjs';
 
 const [url = '', directory = '.'] = process.argv.slice(2);
-const browser = await chromium.launch({
-  executablePath: process.env['CHROMIUM'] ?? '/usr/bin/chromium',
-  args: [
-    '--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
-    '--disable-component-update', '--disable-sync', '--enable-unsafe-swiftshader',
-  ],
-});
+const browser = await launch(['--enable-unsafe-swiftshader']);
 const { hosts } = await (await fetch(`${url}/api/v1/hosts`)).json();
 const local = `${url}/host/${hosts.find((host) => host.trust === 'local').id}`;
 const until = Date.now();
@@ -31,7 +25,7 @@ const open = async (page) => {
 };
 /** A click into the storm. */
 const spike = async (page) => {
-  const box = await page.locator('.u-over').boundingBox();
+  const box = await page.locator('.u-over').first().boundingBox();
   await page.mouse.click(box.x + box.width * 0.55, box.y + box.height / 2);
 };
 
