@@ -11,6 +11,7 @@ if [ ! -e web/dist/index.html ]; then
   exit 0
 fi
 cargo build --quiet --locked --package cpumon --package xtask
+cargo build --quiet --locked --package cpumon-store --example picture_store
 cd web
 npm run --silent check
 npm run --silent test
