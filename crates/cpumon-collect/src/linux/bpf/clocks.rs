@@ -8,6 +8,7 @@ use rustix::time::{ClockId, clock_getres};
 
 use super::super::cpustat::CpuStat;
 use super::lifecycle;
+use super::pass::Pass;
 use super::records::TaskRecord;
 use super::sched::{Control, Programs, TimesState};
 use super::tasks::TaskIterator;
@@ -17,7 +18,7 @@ use crate::{ClockReading, CollectError};
 pub(crate) struct ClockReader {
     iterator: TaskIterator,
     control: Control,
-    records: Vec<TaskRecord>,
+    records: Pass,
     cpus: CpuStat,
     _programs: Programs,
 }
@@ -30,7 +31,7 @@ impl ClockReader {
         let mut reader = Self {
             iterator: TaskIterator::new(programs.take_iterator()?, true),
             control: Control::open(&programs)?,
-            records: Vec::new(),
+            records: Pass::default(),
             cpus: CpuStat::open(Path::new("/proc"))?,
             _programs: programs,
         };
@@ -42,7 +43,7 @@ impl ClockReader {
 
     pub(crate) fn read(&mut self, into: &mut Vec<ClockReading>) -> Result<(), CollectError> {
         let cut = self.control.begin_cut();
-        let oddities = self.iterator.read(&[], &mut self.records);
+        let oddities = self.iterator.read(&Pass::default(), &mut self.records);
         self.control.end();
         oddities?;
         into.clear();

@@ -21,6 +21,7 @@ mod lifecycle;
 mod load;
 mod lost;
 mod names;
+mod pass;
 mod records;
 mod renames;
 mod sched;
@@ -36,7 +37,8 @@ use cpumon_model::{BootId, Fields, HostId, Moment, Probes, Snapshot, SourceKind,
 
 use self::cost::ProbeCost;
 use self::lifecycle::Lifecycle;
-use self::records::{Event, TaskRecord};
+use self::pass::Pass;
+use self::records::Event;
 use self::sched::{Control, DelayBooks, Programs};
 use self::summed::SummedExits;
 use self::tasks::TaskIterator;
@@ -121,7 +123,7 @@ pub(crate) struct BpfSource {
     own: OwnUsage,
     infos: InfoCache,
     tracker: Tracker,
-    records: Vec<TaskRecord>,
+    records: Pass,
     events: Vec<Event>,
     malformed: u64,
     cost: ProbeCost,
@@ -166,7 +168,7 @@ impl BpfSource {
             own: OwnUsage::open(),
             infos: InfoCache::open(&options.proc_root, options.cmdline)?,
             tracker: Tracker::new(),
-            records: Vec::new(),
+            records: Pass::default(),
             events: Vec::with_capacity(lifecycle::ROOM),
             malformed: 0,
             cost: ProbeCost::open(&programs),
@@ -185,7 +187,7 @@ impl BpfSource {
         }
         for _ in 0..ADOPTING_PASSES {
             self.control.begin_cut();
-            self.iterator.read(&[], &mut self.records)?;
+            self.iterator.read(&Pass::default(), &mut self.records)?;
             self.control.end();
             if self.records.iter().all(|task| task.times.is_whole()) {
                 break;
@@ -241,7 +243,8 @@ impl BpfSource {
         self.malformed += u64::from(oddities.malformed > 0);
         into.health.malformed = self.malformed + odd_events;
         if let Some(watch) = &mut self.watch {
-            watch.settle(cut, self.tracker.before(), &mut self.records, &mut self.events, oddities, into);
+            let records = self.records.records_mut();
+            watch.settle(cut, self.tracker.before(), records, &mut self.events, oddities, into);
             (into.begin, into.end) = (earlier(cut, end.mono_ns.saturating_sub(begin.mono_ns)), cut);
         } else {
             (into.begin, into.end) = (begin, end);

@@ -14,10 +14,6 @@ pub(crate) const KERNEL_THREAD: u8 = 1;
 pub(crate) const ENDED_LEADER: u8 = 2;
 /// A leader that ended because another thread called exec, which took over its id. Set in user space.
 pub(crate) const TAKEN_OVER: u8 = 4;
-/// As in the pass before. Set in user space.
-pub(crate) const RESTED: u8 = 8;
-/// As in the two passes before. Set in user space.
-pub(crate) const RESTED_TWICE: u8 = 16;
 
 /// One thread as the kernel tells it. After [`TaskRecord::settle`] `utime_ns` and `stime_ns` are the split of `run_ns`.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -388,12 +384,6 @@ impl TaskRecord {
     /// As [`TaskRecord::key`], in the same order, before the start is cut.
     pub(crate) fn id(&self) -> (u32, u64) {
         (self.tid, self.start_ns)
-    }
-
-    /// The same thread a pass later, of which the iterator says that it rested.
-    pub(crate) fn rested(&self) -> Self {
-        let twice = if self.has(RESTED) { RESTED_TWICE } else { 0 };
-        Self { flags: self.flags | RESTED | twice, ..*self }
     }
 
     pub(crate) fn comm(&self) -> Comm {

@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Read};
 
 use libbpf_rs::{Iter, Link};
 
+use super::pass::{Pass, Place};
 use super::records::{PLAIN_RECORD_BYTES, TaskRecord, ToldHead, read_plain};
 use super::sched::Told;
 use crate::CollectError;
@@ -35,13 +36,10 @@ impl TaskIterator {
         Self { link, has_times, buffer: vec![0; READ_BYTES].into() }
     }
 
-    /// Replaces `into` by a record for each live thread, in the kernel's order (ascending by tid). `before`: the records of
-    /// the last pass, ascending by tid; a thread that did not move since is taken from there.
-    pub(crate) fn read(
-        &mut self,
-        before: &[TaskRecord],
-        into: &mut Vec<TaskRecord>,
-    ) -> Result<Oddities, CollectError> {
+    /// Replaces `into` by a record for each live thread, in the kernel's order (ascending by tid). `before`: the last pass; a
+    /// thread that rested since is taken from there. `into` holds the pass before that, or, if one failed meanwhile, anything:
+    /// then this pass tells all in full.
+    pub(crate) fn read(&mut self, before: &Pass, into: &mut Pass) -> Result<Oddities, CollectError> {
         let failed = |operation| move |error| CollectError::Bpf { operation, error };
         let mut iterator = Iter::new(&self.link)
             .map_err(|error| std::io::Error::other(error.to_string()))
@@ -59,22 +57,28 @@ impl TaskIterator {
 }
 
 /// Takes records from bytes.
-struct Take<'a> {
-    /// Those of the last pass that were not passed by yet.
-    before: &'a [TaskRecord],
+pub(crate) struct Take<'a> {
+    before: &'a Pass,
+    /// So many of `before` were passed by.
+    passed: usize,
     has_times: bool,
     into: &'a mut Vec<TaskRecord>,
+    /// Of those taken; none where the switches are watched, for then a thread that rests has times that go on.
+    places: &'a mut Vec<Place>,
     /// So many of `into` are of this pass; the rest is what an earlier one left.
     taken: usize,
     oddities: Oddities,
 }
 
 impl<'a> Take<'a> {
-    fn new(before: &'a [TaskRecord], has_times: bool, into: &'a mut Vec<TaskRecord>) -> Self {
-        Self { before, has_times, into, taken: 0, oddities: Oddities::default() }
+    pub(crate) fn new(before: &'a Pass, has_times: bool, into: &'a mut Pass) -> Self {
+        let (into, places) = into.parts_mut();
+        places.clear();
+        let oddities = Oddities::default();
+        Self { before, passed: 0, has_times, into, places, taken: 0, oddities }
     }
 
-    fn end(self) -> Oddities {
+    pub(crate) fn end(self) -> Oddities {
         self.into.truncate(self.taken);
         self.oddities
     }
@@ -85,10 +89,6 @@ impl<'a> Take<'a> {
             None => self.into.push(task),
         }
         self.taken += 1;
-    }
-
-    fn push_same(&mut self, task: &TaskRecord) {
-        if self.has_times { self.push(task.rested()) } else { self.push_plain(task.rested()) }
     }
 
     /// A thread without times. Where none are watched its place has none either: more than half of it is not written, which
@@ -103,7 +103,37 @@ impl<'a> Take<'a> {
         }
     }
 
-    fn all(&mut self, mut bytes: &[u8]) {
+    fn push_fresh(&mut self, task: TaskRecord) {
+        if !self.has_times {
+            self.places.push(Place { tid: task.tid, pid: task.pid, age: 0 });
+        }
+        self.push_plain(task);
+    }
+
+    /// A thread that rested since the last pass.
+    fn push_same(&mut self, tid: u32) {
+        let Some(at) = self.known(tid) else {
+            self.oddities.malformed += 1;
+            return;
+        };
+        if self.has_times {
+            self.push(self.before[at]);
+            return;
+        }
+        let place = self.before.places().get(at).copied();
+        let age = place.map_or(0, |place| place.age);
+        let grown = if at == self.taken { Place::SETTLED.min(age + 1) } else { 0 };
+        let is_there = at == self.taken && age > 0 && at < self.into.len();
+        let pid = place.map_or_else(|| self.before[at].pid, |place| place.pid);
+        self.places.push(Place { tid, pid, age: grown });
+        if is_there {
+            self.taken += 1;
+        } else {
+            self.push_plain(self.before[at]);
+        }
+    }
+
+    pub(crate) fn all(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let Some(rest) = self.one(bytes).and_then(|length| bytes.get(length..)) else {
                 self.oddities.malformed += bytes.len();
@@ -119,10 +149,7 @@ impl<'a> Take<'a> {
         let rest = bytes.get(size_of::<ToldHead>()..)?;
         let length = match Told::from_code(head.kind)? {
             Told::Same => {
-                match self.known(head.tid) {
-                    Some(same) => self.push_same(same),
-                    None => self.oddities.malformed += 1,
-                }
+                self.push_same(head.tid);
                 0
             }
             Told::Times => {
@@ -135,23 +162,30 @@ impl<'a> Take<'a> {
                     self.oddities.untracked += 1;
                     self.stand_in(head.tid, &mut task);
                 }
-                self.push_plain(task);
+                self.push_fresh(task);
                 PLAIN_RECORD_BYTES
             }
         };
         Some(size_of::<ToldHead>() + length)
     }
 
-    /// The record of the last pass.
-    fn known(&mut self, tid: u32) -> Option<&'a TaskRecord> {
-        let passed = self.before.iter().take_while(|task| task.tid < tid).count();
-        self.before = self.before.get(passed..)?;
-        self.before.iter().take_while(|task| task.tid == tid).find(|task| task.missed == 0)
+    /// Where the thread is in the last pass.
+    fn known(&mut self, tid: u32) -> Option<usize> {
+        let places = self.before.places();
+        if places.is_empty() {
+            let rest = self.before.get(self.passed..)?;
+            self.passed += rest.iter().take_while(|task| task.tid < tid).count();
+            let same = self.before.get(self.passed..)?.iter().take_while(|task| task.tid == tid);
+            return same.enumerate().find(|(_, task)| task.missed == 0).map(|(at, _)| self.passed + at);
+        }
+        self.passed += places.get(self.passed..)?.iter().take_while(|place| place.tid < tid).count();
+        places.get(self.passed).filter(|place| place.tid == tid).map(|_| self.passed)
     }
 
     /// A thread whose times changed at every look keeps those of the last pass.
     fn stand_in(&mut self, tid: u32, task: &mut TaskRecord) {
-        if let Some(known) = self.known(tid).filter(|known| known.start_ns == task.start_ns) {
+        let known = self.known(tid).map(|at| &self.before[at]);
+        if let Some(known) = known.filter(|known| known.start_ns == task.start_ns) {
             task.times = known.times;
         }
     }
@@ -172,8 +206,8 @@ mod tests {
     }
 
     fn take(before: &[TaskRecord], bytes: &[u8]) -> (Vec<u32>, Oddities) {
-        let mut into = Vec::new();
-        let mut take = Take::new(before, true, &mut into);
+        let (before, mut into) = (Pass::from(before.to_vec()), Pass::default());
+        let mut take = Take::new(&before, true, &mut into);
         take.all(bytes);
         let oddities = take.end();
         (into.iter().map(|task| task.tid).collect(), oddities)
@@ -200,8 +234,8 @@ mod tests {
         let bytes = [head(2, 4), plain(4), head(2, 6), plain(6)].concat();
         let whole = TaskRecord::from_plain_bytes(&plain(4)).unwrap();
         for has_times in [true, false] {
-            let mut into = left();
-            let mut take = Take::new(&[], has_times, &mut into);
+            let (before, mut into) = (Pass::default(), Pass::from(left()));
+            let mut take = Take::new(&before, has_times, &mut into);
             take.all(&bytes);
             take.end();
             assert_eq!(into.len(), 2);

@@ -7,9 +7,8 @@ use cpumon_model::{Counters, ProcessInfo, ProcessSample, Snapshot, ThreadSample}
 use super::super::procinfo::{About, InfoCache};
 use super::exits::Exits;
 use super::names::ExecNames;
-use super::records::{
-    ENDED_LEADER, Event, ExecEvent, ExitEvent, KERNEL_THREAD, LostExits, RESTED_TWICE, TaskRecord,
-};
+use super::pass::{Pass, Place};
+use super::records::{ENDED_LEADER, Event, ExecEvent, ExitEvent, KERNEL_THREAD, LostExits, TaskRecord};
 use super::renames::{Rename, Renames};
 
 /// Passes for which a thread that is neither seen nor reported as ended is kept. It is on its way out: between leaving
@@ -20,7 +19,7 @@ const MAX_MISSED: u16 = 2;
 #[derive(Default)]
 pub(crate) struct Tracker {
     /// The live threads of the last pass, settled, ascending by key.
-    before: Vec<TaskRecord>,
+    before: Pass,
     /// Threads that are on their way out: in no list any more, last switch not yet made.
     leaving: Vec<TaskRecord>,
     /// Threads that began to end in this pass, as they were then; settled.
@@ -47,7 +46,7 @@ impl Tracker {
     }
 
     /// The live threads of the last pass, settled, ascending by key.
-    pub(crate) fn before(&self) -> &[TaskRecord] {
+    pub(crate) fn before(&self) -> &Pass {
         &self.before
     }
 
@@ -61,7 +60,7 @@ impl Tracker {
     /// buffer for the next. The iterator ran from `looked_from_ns` (since boot) on. `lost` is cumulative.
     pub(crate) fn track(
         &mut self,
-        records: &mut Vec<TaskRecord>,
+        records: &mut Pass,
         events: &[Event],
         looked_from_ns: u64,
         lost: LostExits,
@@ -71,7 +70,7 @@ impl Tracker {
         if lost.execs != self.lost.execs {
             infos.expire_all();
         }
-        sort(records);
+        records.sort();
         self.exits.clear();
         self.endings.clear();
         for event in events {
@@ -84,8 +83,8 @@ impl Tracker {
         }
         self.names.sort();
         if !self.renames.is_empty() {
-            self.renames.apply(records);
-            sort(records);
+            self.renames.apply(records.records_mut());
+            records.sort();
         }
         self.exits.sort();
         self.merge(records, lost.count != self.lost.count, into);
@@ -127,13 +126,7 @@ impl Tracker {
         known.map_or(task.start_ns, |known| known.process_start_ns)
     }
 
-    fn note_exec(
-        &mut self,
-        exec: &ExecEvent,
-        begin_ns: u64,
-        records: &mut Vec<TaskRecord>,
-        infos: &mut InfoCache,
-    ) {
+    fn note_exec(&mut self, exec: &ExecEvent, begin_ns: u64, records: &mut Pass, infos: &mut InfoCache) {
         let process = exec.task.process_key();
         self.names.note(process, exec);
         infos.expire(process);
@@ -150,6 +143,7 @@ impl Tracker {
         let rename = Rename::new(exec, old.is_some());
         if exec.at_ns >= begin_ns {
             // The iterator saw the thread under either identity, or both: only the event is sure.
+            let records = records.records_mut();
             records.retain(|task| {
                 task.pid != exec.task.pid || (task.tid != exec.old_tid && task.tid != exec.task.tid)
             });
@@ -159,7 +153,7 @@ impl Tracker {
     }
 
     /// Goes through this pass, the last one and the exits side by side, all ascending.
-    fn merge(&mut self, records: &mut Vec<TaskRecord>, has_lost: bool, into: &mut Snapshot) {
+    fn merge(&mut self, records: &mut Pass, has_lost: bool, into: &mut Snapshot) {
         self.leaving.clear();
         self.lost_threads.clear();
         self.ended_leaders.clear();
@@ -167,7 +161,16 @@ impl Tracker {
         let (mut earlier, mut exit) = (0, 0);
         let mut kept = 0;
         for at in 0..records.len() {
-            let task = &mut records[at];
+            if kept == at && kept < into.threads.len() && self.is_settled(records, at, exit) {
+                while earlier < at {
+                    self.note_missing(earlier, has_lost);
+                    earlier += 1;
+                }
+                earlier = at + 1;
+                kept += 1;
+                continue;
+            }
+            let Some(task) = records.get_mut(at) else { break };
             let id = task.id();
             while self.before.get(earlier).is_some_and(|before| before.id() < id) {
                 self.note_missing(earlier, has_lost);
@@ -186,13 +189,12 @@ impl Tracker {
             }
             task.settle(before);
             match into.threads.get_mut(kept) {
-                Some(place) if task.has(RESTED_TWICE) && place.key == task.key() => {}
                 // What is left of the snapshot before the last one has no times, and neither has this.
                 Some(place) => *place = ThreadSample { sched: place.sched, ..task.to_sample() },
                 None => into.threads.push(task.to_sample()),
             }
             if kept != at {
-                records.swap(kept, at);
+                records.move_up(at, kept);
             }
             kept += 1;
         }
@@ -205,8 +207,15 @@ impl Tracker {
         self.add_leaving(records, into);
     }
 
+    /// Whether all of a thread is where it was two passes ago, in the records and in the snapshot, and none of the exits from
+    /// `exit` on is its own. Reads neither.
+    fn is_settled(&self, records: &Pass, at: usize, exit: usize) -> bool {
+        let Some(place) = records.places().get(at) else { return false };
+        place.age == Place::SETTLED && self.exits.key_at(exit).is_none_or(|ended| ended.tid > place.tid)
+    }
+
     /// Adds the threads that only their events, or the last pass, tell of.
-    fn add_leaving(&mut self, records: &mut Vec<TaskRecord>, into: &mut Snapshot) {
+    fn add_leaving(&mut self, records: &mut Pass, into: &mut Snapshot) {
         for task in &self.endings {
             let is_in = |list: &[TaskRecord]| find(list, task).is_some();
             if !self.exits.contains(task.key()) && !is_in(records) && !is_in(&self.before) {
@@ -214,9 +223,9 @@ impl Tracker {
             }
         }
         if !self.leaving.is_empty() {
-            records.extend_from_slice(&self.leaving);
+            records.records_mut().extend_from_slice(&self.leaving);
             into.threads.extend(self.leaving.iter().map(|task| task.to_sample()));
-            sort(records);
+            records.sort();
             into.threads.sort_unstable_by_key(|thread| thread.key);
         }
     }
@@ -240,13 +249,13 @@ impl Tracker {
     }
 
     /// One sample for each process that has a live thread.
-    fn list_processes(&self, records: &[TaskRecord], infos: &mut InfoCache, into: &mut Snapshot) {
-        for task in records.iter().filter(|task| task.is_leader()) {
+    fn list_processes(&self, records: &Pass, infos: &mut InfoCache, into: &mut Snapshot) {
+        for task in records.leaders() {
             into.processes.push(self.process(task, task, infos));
         }
         let listed = into.processes.len();
         let mut last = None;
-        for task in records.iter().filter(|task| !task.is_leader()) {
+        for task in records.followers() {
             let key = task.process_key();
             if last == Some(key) {
                 continue;
@@ -286,13 +295,6 @@ impl Tracker {
     }
 }
 
-fn sort(records: &mut [TaskRecord]) {
-    // The kernel hands them out in this order, unless ids are those of a pid namespace.
-    if !records.is_sorted_by_key(TaskRecord::id) {
-        records.sort_unstable_by_key(TaskRecord::id);
-    }
-}
-
 fn find<'a>(sorted: &'a [TaskRecord], task: &TaskRecord) -> Option<&'a TaskRecord> {
     sorted.binary_search_by_key(&task.id(), TaskRecord::id).ok().and_then(|at| sorted.get(at))
 }
@@ -312,5 +314,7 @@ pub(super) fn unseen_process(name: &str, leader: &TaskRecord) -> ProcessInfo {
     }
 }
 
+#[cfg(test)]
+mod resting;
 #[cfg(test)]
 mod tests;

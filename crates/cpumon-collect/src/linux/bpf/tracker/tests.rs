@@ -68,7 +68,7 @@ impl Rig {
             ..Snapshot::default()
         };
         self.tracker.track(
-            &mut records.to_vec(),
+            &mut Pass::from(records.to_vec()),
             events,
             moment.boot_ns,
             lost,

@@ -1,0 +1,118 @@
+//! The threads of one pass. In: what the iterator tells. Out: [`Pass`], a list of records, and what is known of each place in
+//! it. Why: of thousands of threads most rest; where one rests at the same place of the list for some passes, its record and
+//! its sample in a snapshot are there already, and need be neither written nor read.
+
+use std::ops::Deref;
+
+use super::records::TaskRecord;
+
+/// A place of the list.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) tid: u32,
+    pub(crate) pid: u32,
+    /// Passes before this one in which the same record was here, up to [`Place::SETTLED`].
+    pub(crate) age: u32,
+}
+
+impl Place {
+    /// As in the two passes before, whose buffers are used in turns.
+    pub(crate) const SETTLED: u32 = 2;
+}
+
+/// Records in ascending order, and their places where these are known: for all of them or for none.
+#[derive(Default)]
+pub(crate) struct Pass {
+    records: Vec<TaskRecord>,
+    places: Vec<Place>,
+}
+
+impl Deref for Pass {
+    type Target = [TaskRecord];
+
+    fn deref(&self) -> &[TaskRecord] {
+        &self.records
+    }
+}
+
+impl From<Vec<TaskRecord>> for Pass {
+    fn from(records: Vec<TaskRecord>) -> Self {
+        Self { records, places: Vec::new() }
+    }
+}
+
+impl Pass {
+    /// What is known of the places; empty if nothing is.
+    pub(crate) fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    /// The list, to do anything with: nothing is known of its places any more.
+    pub(crate) fn records_mut(&mut self) -> &mut Vec<TaskRecord> {
+        self.places.clear();
+        &mut self.records
+    }
+
+    /// A record, to be changed but for who it is.
+    pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut TaskRecord> {
+        self.records.get_mut(at)
+    }
+
+    /// Both lists, for whoever fills them.
+    pub(crate) fn parts_mut(&mut self) -> (&mut Vec<TaskRecord>, &mut Vec<Place>) {
+        (&mut self.records, &mut self.places)
+    }
+
+    /// Puts the record at `from` to an earlier place; what was there comes in its stead.
+    pub(crate) fn move_up(&mut self, from: usize, to: usize) {
+        self.records.swap(from, to);
+        if let Some(&place) = self.places.get(from) {
+            self.places[to] = Place { age: 0, ..place };
+        }
+    }
+
+    /// Cuts the list.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.records.truncate(len);
+        self.places.truncate(len);
+    }
+
+    /// Puts it in order, if it is not.
+    pub(crate) fn sort(&mut self) {
+        // The kernel hands them out in this order, unless ids are those of a pid namespace.
+        let is_sorted = if self.places.is_empty() {
+            self.records.is_sorted_by_key(TaskRecord::id)
+        } else {
+            self.places.is_sorted_by(|a, b| a.tid < b.tid)
+        };
+        if !is_sorted {
+            self.records_mut().sort_unstable_by_key(TaskRecord::id);
+        }
+    }
+
+    /// The leaders of processes.
+    pub(crate) fn leaders(&self) -> impl Iterator<Item = &TaskRecord> {
+        self.records_where(|tid, pid| tid == pid)
+    }
+
+    /// The threads that lead no process.
+    pub(crate) fn followers(&self) -> impl Iterator<Item = &TaskRecord> {
+        let (mut last, is_known) = (None, !self.places.is_empty());
+        // Where the places are known none is on its way out: one for each process is enough.
+        self.records_where(move |tid, pid| tid != pid && (last.replace(pid) != Some(pid) || !is_known))
+    }
+
+    fn records_where(
+        &self,
+        mut is_wanted: impl FnMut(u32, u32) -> bool,
+    ) -> impl Iterator<Item = &TaskRecord> {
+        let count = self.records.len();
+        (0..count).filter_map(move |at| {
+            let (tid, pid) = match self.places.get(at) {
+                Some(place) => (place.tid, place.pid),
+                None => self.records.get(at).map(|task| (task.tid, task.pid))?,
+            };
+            is_wanted(tid, pid).then(|| self.records.get(at)).flatten()
+        })
+    }
+}

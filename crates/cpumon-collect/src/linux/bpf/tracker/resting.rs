@@ -1,0 +1,215 @@
+//! A made-up host whose threads rest, run, begin and end: what is told of those that rest by one word, into buffers of earlier
+//! passes, makes the same snapshots as what is told in full into new ones.
+
+use std::collections::BTreeSet;
+
+use cpumon_model::Moment;
+
+use super::super::tasks::{Oddities, Take};
+use super::*;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// The host, and what the iterator has told of it.
+struct Host {
+    random: u64,
+    pass: u64,
+    /// Ascending by tid.
+    threads: Vec<TaskRecord>,
+    /// Who has rested since it was told.
+    rested: BTreeSet<u32>,
+    /// Ended, and their event is still to come.
+    on_their_way: Vec<TaskRecord>,
+    /// End right after the iterator passed by.
+    ending: Vec<u32>,
+    last_tid: u32,
+}
+
+impl Host {
+    fn new() -> Self {
+        let mut host = Self {
+            random: 0x9e37_79b9_7f4a_7c15,
+            pass: 1,
+            threads: Vec::new(),
+            rested: BTreeSet::new(),
+            on_their_way: Vec::new(),
+            ending: Vec::new(),
+            last_tid: 100,
+        };
+        (0..60).for_each(|_| host.begin());
+        host
+    }
+
+    fn one_in(&mut self, count: u64) -> bool {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random.is_multiple_of(count)
+    }
+
+    /// A thread begins, of a process that is there or of its own; now and then under an id that lies between others.
+    fn begin(&mut self) {
+        let tid = if self.one_in(4) {
+            (100..self.last_tid).find(|tid| self.threads.iter().all(|task| task.tid != *tid))
+        } else {
+            None
+        };
+        let tid = tid.filter(|tid| self.on_their_way.iter().all(|task| task.tid != *tid));
+        let tid = tid.unwrap_or(self.last_tid + 1);
+        self.last_tid = self.last_tid.max(tid);
+        let is_own = self.one_in(3);
+        let start_ns = self.pass * SECOND - u64::from(tid) * 1_000;
+        let leader = self.threads.iter().rfind(|task| task.is_leader() && task.tid < tid);
+        let (pid, process_start_ns) = match leader {
+            Some(leader) if !is_own => (leader.pid, leader.start_ns),
+            _ => (tid, start_ns),
+        };
+        let task =
+            TaskRecord { tid, pid, start_ns, process_start_ns, parent_pid: 1, ..TaskRecord::default() };
+        let at = self.threads.partition_point(|other| other.tid < tid);
+        self.threads.insert(at, task);
+        self.rested.remove(&tid);
+    }
+
+    /// A second passes. Returns the events.
+    fn go_on(&mut self) -> Vec<Event> {
+        self.pass += 1;
+        let end_ns = self.pass * SECOND;
+        let exit = |task| Event::Exit(ExitEvent { kind: 1, threads_left: 1, end_ns, cut_ns: 0, task });
+        let mut events: Vec<Event> = self.on_their_way.drain(..).map(exit).collect();
+        let ending = std::mem::take(&mut self.ending);
+        self.threads.retain(|task| !ending.contains(&task.tid));
+        for at in (0..self.threads.len()).rev() {
+            if self.one_in(4) {
+                let task = &mut self.threads[at];
+                task.run_ns += 1_500_000;
+                task.utime_ns += 1_000_000;
+                task.voluntary_switches += 1;
+                self.rested.remove(&self.threads[at].tid);
+            }
+            let task = self.threads[at];
+            let others = self.threads.iter().filter(|other| other.pid == task.pid).count();
+            if (others == 1 || !task.is_leader()) && self.one_in(30) {
+                let ended = TaskRecord { run_ns: task.run_ns + 300_000, ..task };
+                if self.one_in(3) {
+                    events.push(exit(ended));
+                    self.ending.push(task.tid);
+                    continue;
+                }
+                self.threads.remove(at);
+                if self.one_in(2) {
+                    self.on_their_way.push(ended);
+                } else {
+                    events.push(exit(ended));
+                }
+            }
+        }
+        while self.threads.len() < 60 {
+            self.begin();
+        }
+        events
+    }
+
+    /// What the iterator tells: in full, or by one word of those that rested.
+    fn tell(&mut self, all: bool) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for task in self.threads.clone() {
+            if !all && !self.one_in(16) && self.rested.contains(&task.tid) {
+                bytes.extend(head(1, task.tid));
+            } else {
+                bytes.extend(head(2, task.tid));
+                bytes.extend(plain(&task));
+            }
+            self.rested.insert(task.tid);
+        }
+        bytes
+    }
+}
+
+fn head(kind: u32, tid: u32) -> Vec<u8> {
+    [kind.to_ne_bytes(), tid.to_ne_bytes()].concat()
+}
+
+fn plain(task: &TaskRecord) -> Vec<u8> {
+    let times = [task.start_ns, task.process_start_ns, task.run_ns, task.utime_ns, task.stime_ns];
+    let counts = [task.run_delay_ns, task.voluntary_switches, task.involuntary_switches];
+    let mut bytes: Vec<u8> = times.iter().chain(&counts).flat_map(|value| value.to_ne_bytes()).collect();
+    bytes.extend([task.tid, task.pid, task.parent_pid, task.uid].iter().flat_map(|id| id.to_ne_bytes()));
+    bytes.extend([0; 32]);
+    bytes
+}
+
+/// A tracker and its buffers.
+struct Side {
+    tracker: Tracker,
+    infos: InfoCache,
+    records: Pass,
+    snapshots: [Snapshot; 2],
+    _proc: tempfile::TempDir,
+}
+
+impl Side {
+    fn new() -> Self {
+        let proc = tempfile::tempdir().unwrap();
+        Self {
+            tracker: Tracker::new(),
+            infos: InfoCache::open(proc.path(), false).unwrap(),
+            records: Pass::default(),
+            snapshots: Default::default(),
+            _proc: proc,
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        let mut take = Take::new(self.tracker.before(), false, &mut self.records);
+        take.all(bytes);
+        assert_eq!(take.end(), Oddities::default());
+    }
+
+    fn track(&mut self, pass: u64, events: &[Event]) -> &Snapshot {
+        self.snapshots.swap(0, 1);
+        let into = &mut self.snapshots[1];
+        let left = std::mem::take(&mut into.threads);
+        into.clear();
+        into.threads = left;
+        let boot_ns = pass * SECOND;
+        into.begin = Moment { mono_ns: boot_ns, boot_ns, wall_ns: 0 };
+        self.tracker.track(&mut self.records, events, boot_ns, LostExits::default(), &mut self.infos, into);
+        self.infos.end_pass();
+        into
+    }
+}
+
+#[test]
+fn one_word_for_who_rests_makes_the_same_snapshots() {
+    let (mut host, mut words, mut full) = (Host::new(), Side::new(), Side::new());
+    let (mut settled, mut has_failed) = (0, true);
+    for _ in 0..400 {
+        let events = host.go_on();
+        if host.one_in(20) {
+            // A pass that fails half way.
+            let bytes = host.tell(has_failed);
+            let half = host.threads.len() / 2;
+            Take::new(words.tracker.before(), false, &mut words.records).all(&bytes);
+            words.records.parts_mut().0.truncate(half);
+            has_failed = true;
+        }
+        let bytes = host.tell(has_failed);
+        has_failed = false;
+        words.take(&bytes);
+        let is_settled = |place: &&Place| place.age == Place::SETTLED;
+        settled += words.records.places().iter().filter(is_settled).count();
+        full.records = Pass::default();
+        full.snapshots = Default::default();
+        let bytes: Vec<u8> =
+            host.threads.iter().flat_map(|task| [head(2, task.tid), plain(task)].concat()).collect();
+        full.take(&bytes);
+        let expected = full.track(host.pass, &events);
+        let seen = words.track(host.pass, &events);
+        assert_eq!(seen.threads, expected.threads);
+        assert_eq!(seen.processes, expected.processes);
+        assert_eq!(seen.exits, expected.exits);
+        assert_eq!(seen.exited_total, expected.exited_total);
+    }
+    assert!(settled > 1_000, "{settled}");
+}
