@@ -4,10 +4,10 @@
 
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use cpumon_collect::Keep;
+use cpumon_collect::{Calls, Keep, Reach};
 use cpumon_link::tls::random;
 use cpumon_link::{SenderOptions, UdpSender, group};
 use cpumon_model::{Rows, SourceKind};
@@ -19,7 +19,7 @@ use crate::encoding::{Encoding, fitting_pace};
 use crate::recorder::{Recorder, describe_log};
 use crate::report::{Reporter, Totals};
 use crate::stream::Stream;
-use crate::{DataMissing, Sampler, Settings, Step};
+use crate::{DataMissing, Pulse, Sampler, Settings, Step, in_domain};
 
 /// So many failed passes one after the other end the agent: it is not a hiccup.
 const MAX_FAILED_PASSES: u64 = 10;
@@ -39,7 +39,13 @@ pub struct Agent {
     reporter: Reporter,
     totals: Totals,
     failed_in_a_row: u64,
+    pulse: Pulse,
+    /// How threads are held that look names up.
+    names_held: Option<String>,
 }
+
+/// The main loop may be late by so much before a service manager should worry.
+const LATE: Duration = Duration::from_secs(30);
 
 impl Agent {
     /// Opens source, sockets and log. Nothing is measured, sent or logged yet.
@@ -60,10 +66,12 @@ impl Agent {
         sampler.set_rows(if settings.v1 { Rows::All } else { Rows::Moved });
         let options = SenderOptions { to: settings.to.clone(), pace: settings.pace };
         let has_other = settings.log.is_some() || settings.stream.is_some();
-        let sender = (!settings.to.is_empty() || !has_other)
-            .then(|| UdpSender::open(&options))
+        let opened = (!settings.to.is_empty() || !has_other)
+            .then(|| in_domain(Reach::default(), || UdpSender::open(&options)))
             .transpose()
-            .context("cannot send")?;
+            .context("cannot start a thread")?;
+        let (sender, names_held) = opened.map_or((None, None), |(sender, held)| (Some(sender), Some(held)));
+        let sender = sender.transpose().context("cannot send")?;
         let stream = new_stream();
         let streaming = |secure| Stream::open(secure, sampler.info(), stream, settings.interval());
         let secure = settings.stream.as_ref().map(streaming).transpose().context("cannot stream")?;
@@ -83,6 +91,8 @@ impl Agent {
             reporter: Reporter::new(Instant::now()),
             totals: Totals::default(),
             failed_in_a_row: 0,
+            pulse: Pulse::default(),
+            names_held,
         })
     }
 
@@ -97,6 +107,32 @@ impl Agent {
     pub fn rights_to_keep(&self) -> Keep {
         let has_spool = self.settings.stream.as_ref().is_some_and(|stream| stream.spool.is_some());
         Keep { files: self.recorder.is_some() || has_spool, probes: self.settings.sampler.max_cpu.is_some() }
+    }
+
+    /// The system calls that what is to come needs.
+    #[must_use]
+    pub fn calls_to_keep(&self) -> Calls {
+        Calls {
+            writes: self.recorder.is_some() || self.stream.is_some(),
+            bpf: self.sampler.kind() == SourceKind::Bpf || self.settings.sampler.max_cpu.is_some(),
+        }
+    }
+
+    /// Starts the threads that talk to receivers. To be called when rights were given up; else the first step does it. Says how they
+    /// are held.
+    ///
+    /// # Errors
+    /// They cannot be started.
+    pub fn start_threads(&mut self) -> anyhow::Result<String> {
+        let streamed = self.stream.as_mut().map(Stream::start).transpose()?;
+        let held = streamed.or_else(|| self.names_held.clone());
+        Ok(held.map_or_else(|| "no network".to_owned(), |held| format!("threads of the network to {held}")))
+    }
+
+    /// Beats as long as the main loop does.
+    #[must_use]
+    pub fn pulse(&self) -> &Pulse {
+        &self.pulse
     }
 
     /// Who measures and why, how often, to whom: one line.
@@ -159,6 +195,7 @@ impl Agent {
     /// # Errors
     /// Measuring failed ten times in a row.
     pub fn step(&mut self, stop: &AtomicBool) -> anyhow::Result<bool> {
+        self.pulse.beat(self.settings.interval() + LATE);
         let (info, step) = match self.sampler.step_with_info(stop) {
             Ok(None) => return Ok(false),
             Ok(Some(both)) => both,

@@ -9,6 +9,7 @@
 mod agent;
 mod args;
 mod budget;
+mod cage;
 pub mod doctor;
 mod encoding;
 mod enroll_args;
@@ -18,6 +19,7 @@ mod process;
 mod recorder;
 mod report;
 mod sampler;
+mod service;
 mod settings;
 mod size;
 mod stream;
@@ -25,17 +27,20 @@ mod to;
 
 use std::sync::atomic::AtomicBool;
 
+use anyhow::Context;
 use cpumon_collect::Keep;
 use cpumon_model::SourceKind;
 
 pub use agent::Agent;
 pub use args::{AgentArgs, SpoolSync};
 pub use budget::{Budget, Change, CpuShare, ParseCpuShareError};
+pub use cage::in_domain;
 pub use enroll_args::EnrollArgs;
 pub use process::{DataMissing, Signals, log_to_stderr, wake_on};
 pub use recorder::LogTotals;
 pub use report::Totals;
 pub use sampler::{Sampler, SamplerOptions, Step};
+pub use service::{Manager, Pulse, Watch};
 pub use settings::{LogSettings, Settings};
 pub use size::size;
 pub use stream::{StreamSettings, StreamTotals, default_state_dir, enroll_here};
@@ -57,8 +62,15 @@ pub fn give_up_rights(kind: SourceKind, keep: Keep) {
 /// The source cannot run, there is nothing to send with, measuring failed again and again, or [`DataMissing`].
 pub fn run(args: &AgentArgs, stop: &AtomicBool) -> anyhow::Result<()> {
     args.check()?;
+    let manager = Manager::find();
     let mut agent = Agent::open(&Settings::from(args))?;
     log::info!("{}", agent.start_line());
     give_up_rights(agent.source_kind(), agent.rights_to_keep());
-    agent.run(stop)
+    log::info!("held to {}; {}", cage::give_up_calls(agent.calls_to_keep()), agent.start_threads()?);
+    manager.ready();
+    let watch = manager.watch(agent.pulse()).context("cannot start the watchdog's thread")?;
+    let result = agent.run(stop);
+    drop(watch);
+    manager.stopping();
+    result
 }

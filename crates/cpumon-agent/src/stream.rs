@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
+use cpumon_collect::Reach;
 use cpumon_link::spool::{Spool, SpoolOptions};
 use cpumon_link::tls::{DeviceIdentity, Receiver, Token, Uplink, UplinkOptions, enroll, random};
 use cpumon_link::{Backlog, RamBacklog};
@@ -15,7 +16,7 @@ use cpumon_wire::spool::Origin;
 use cpumon_wire::v2::Encoder;
 
 use crate::recorder::{DAY, describe_log, encoder};
-use crate::{LogSettings, Step};
+use crate::{LogSettings, Step, in_domain};
 
 /// Memory for snapshots that wait for a receiver, bytes.
 pub(crate) const RAM_BYTES: usize = 4 << 20;
@@ -96,6 +97,7 @@ impl StreamTotals {
 struct Ready {
     options: UplinkOptions,
     backlog: Box<dyn Backlog>,
+    reach: Reach,
 }
 
 /// See the module.
@@ -131,7 +133,7 @@ impl Stream {
             None => Box::new(RamBacklog::new(random()?, RAM_BYTES)),
         };
         Ok(Self {
-            ready: Some(Ready { options, backlog }),
+            ready: Some(Ready { options, backlog, reach: reach(settings) }),
             uplink: None,
             encoder: encoder(stream),
             datagrams: Datagrams::new(),
@@ -158,11 +160,18 @@ impl Stream {
         self.encoder = encoder(stream);
     }
 
+    /// Starts the thread that talks to receivers; says how it is held. Does nothing if it runs.
+    pub(crate) fn start(&mut self) -> anyhow::Result<String> {
+        let Some(Ready { options, backlog, reach }) = self.ready.take() else { return Ok(String::new()) };
+        let (uplink, held) =
+            in_domain(reach, || Uplink::start(options, backlog)).context("cannot start the secure stream")?;
+        self.uplink = Some(uplink.context("cannot start the secure stream")?);
+        Ok(held)
+    }
+
     /// Takes a step.
     pub(crate) fn send(&mut self, info: &HostInfo, step: &Step<'_>) -> anyhow::Result<StreamTotals> {
-        if let Some(Ready { options, backlog }) = self.ready.take() {
-            self.uplink = Some(Uplink::start(options, backlog).context("cannot start the secure stream")?);
-        }
+        self.start()?;
         let Some(uplink) = &self.uplink else { return Ok(StreamTotals::default()) };
         if uplink.wants_full() {
             self.encoder.begin_anew();
@@ -202,6 +211,18 @@ impl Stream {
             misfits: self.misfits,
             written_bytes: self.spool.is_some().then_some(status.written_bytes),
         }
+    }
+}
+
+/// Its own keys, which are renewed, what waits, and the receivers.
+fn reach(settings: &StreamSettings) -> Reach {
+    let port = |receiver: &String| receiver.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+    let spool = settings.spool.iter().map(|spool| spool.dir.clone());
+    Reach {
+        read: Vec::new(),
+        write: std::iter::once(settings.state.clone()).chain(spool).collect(),
+        connect: settings.receivers.iter().filter_map(port).collect(),
+        bind: Vec::new(),
     }
 }
 

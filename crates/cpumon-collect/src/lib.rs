@@ -42,7 +42,9 @@ mod source;
 pub use clocks::ClockReading;
 pub use diagnosis::{Check, CheckState, Diagnosis, DoctorOptions, Topic};
 pub use error::CollectError;
-pub use options::{Keep, ParseProbesError, ParseSourceError, SourceChoice, SourceOptions, parse_probes};
+pub use options::{
+    Calls, Keep, ParseProbesError, ParseSourceError, Reach, SourceChoice, SourceOptions, parse_probes,
+};
 pub use schedule::{IntervalError, MAX_INTERVAL, MIN_INTERVAL, Schedule, Tick, parse_interval};
 pub use select::{ParseThreadPatternError, ThreadPattern};
 pub use source::Source;
@@ -93,6 +95,22 @@ pub fn diagnose(options: &DoctorOptions) -> Diagnosis {
 /// Errors: the kernel refuses (a seccomp filter).
 pub fn drop_capabilities(kind: SourceKind, keep: Keep) -> std::io::Result<String> {
     source::platform::drop_capabilities(kind, keep)
+}
+
+/// Takes every file from the calling thread, and from those it starts later, that `reach` and the system do not have. Says in words
+/// what this kernel holds it to. Not for the thread that measures: it would lose the names of programs.
+///
+/// Errors: the kernel refuses.
+pub fn confine_files(reach: &Reach) -> std::io::Result<String> {
+    source::platform::confine_files(reach)
+}
+
+/// Takes every system call from all threads of this process that measuring, sending and `calls` do not need. Says in words what
+/// it is held to.
+///
+/// Errors: the kernel refuses, or has no such filters.
+pub fn confine_calls(calls: Calls) -> std::io::Result<String> {
+    source::platform::confine_calls(calls)
 }
 
 /// Now, on the three clocks of this machine.

@@ -67,6 +67,28 @@ impl Keep {
     pub const FILES: Self = Self { files: true, probes: false };
 }
 
+/// Which files and ports a thread needs from now on, beside reading what belongs to the system.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// Files and directories that it also reads.
+    pub read: Vec<PathBuf>,
+    /// Files and directories that it reads and writes.
+    pub write: Vec<PathBuf>,
+    /// TCP ports that it connects to.
+    pub connect: Vec<u16>,
+    /// TCP ports that it listens on; 0: one that the system picks.
+    pub bind: Vec<u16>,
+}
+
+/// Which system calls a process needs from now on, beside measuring and sending.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// It makes and writes files.
+    pub writes: bool,
+    /// It reads, or loads, probes.
+    pub bpf: bool,
+}
+
 /// Names of the probes that can be chosen.
 const PROBE_NAMES: [(&str, Probes); 4] =
     [("sched", Probes::SCHED), ("waits", Probes::WAITS), ("irq", Probes::IRQ), ("hist", Probes::HISTOGRAMS)];

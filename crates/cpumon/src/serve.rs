@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use cpumon_agent::Manager;
 use cpumon_tui::Options;
 use cpumon_web::Live;
 
@@ -46,9 +47,14 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
         measure: (!args.no_agent).then(|| sampler_options(&args.measure)),
     };
     let signals = Signals::install()?;
+    let manager = Manager::find();
     let desk = Desk::start(&plan)?;
     say_start(&desk)?;
+    manager.ready();
+    let watch = manager.watch(desk.pulse()).context("cannot start the watchdog's thread")?;
     let ended = wait(&desk, &signals, args.log_each_second, None);
+    drop(watch);
+    manager.stopping();
     desk.finish()?;
     ended?;
     Ok(signals.outcome())

@@ -2,6 +2,7 @@
 
 mod allocations;
 mod budget;
+mod cage;
 mod process;
 
 #[path = "../../../cpumon-link/tests/it/netns.rs"]

@@ -74,10 +74,11 @@ fn a_count_ends_well_and_says_what_was_done() {
     let said = words(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
     let lines = plain_lines(&said);
-    assert_eq!(lines.len(), 2, "{said}");
+    assert_eq!(lines.len(), 3, "{said}");
     assert!(lines[0].starts_with("cpumon-agent: measuring bench-7 every 100ms with procfs"), "{said}");
     assert!(lines[0].ends_with(&format!(" to {to}")), "{said}");
-    assert!(lines[1].contains("3 snapshots of ") && lines[1].contains("own cost"), "{said}");
+    assert!(lines[1].contains("held to "), "{said}");
+    assert!(lines[2].contains("3 snapshots of ") && lines[2].contains("own cost"), "{said}");
     hear(&socket);
 }
 
@@ -188,7 +189,7 @@ fn a_log_alone_sends_nothing_and_is_complete() {
         let lines = plain_lines(&said);
         assert!(lines[0].contains(&format!("; logging to {log}, at most 268.4 MB, written ")), "{said}");
         assert!(!said.contains("sending") && !said.contains("; sent"), "{said}");
-        assert!(lines[1].contains("logged 3 snapshots, wrote ") && lines[1].contains(" MB a day)"), "{said}");
+        assert!(lines[2].contains("logged 3 snapshots, wrote ") && lines[2].contains(" MB a day)"), "{said}");
         assert_eq!(logged(&log), (run as u64 + 1) * 3);
     }
 }

@@ -29,15 +29,27 @@ impl Scene {
         Some(Self { dir, socket })
     }
 
+    /// A file beside the agent.
+    pub fn path(&self, name: &str) -> std::path::PathBuf {
+        self.dir.path().join(name)
+    }
+
     /// Starts the agent by `setpriv` with these words, or as it is without any.
     pub fn start(&self, setpriv: &[&str], agent: &[&str]) -> Running {
+        let by: Vec<&str> = if setpriv.is_empty() { Vec::new() } else { [&["setpriv"], setpriv].concat() };
+        self.start_by(&by, agent)
+    }
+
+    /// Starts the agent by another program with these words.
+    pub fn start_by(&self, by: &[&str], agent: &[&str]) -> Running {
         let program = self.dir.path().join("cpumon-agent");
-        let mut command = if setpriv.is_empty() {
-            Command::new(program)
-        } else {
-            let mut command = Command::new("setpriv");
-            command.args(setpriv).arg(program);
-            command
+        let mut command = match by.split_first() {
+            None => Command::new(program),
+            Some((first, words)) => {
+                let mut command = Command::new(first);
+                command.args(words).arg(program);
+                command
+            }
         };
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CPUMON_"))
         {

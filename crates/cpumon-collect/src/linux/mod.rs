@@ -4,10 +4,12 @@
 use cpumon_model::{HostInfo, SourceKind};
 
 pub(crate) use self::bpf::ClockReader;
+pub(crate) use self::cage::{confine_calls, confine_files};
 pub(crate) use self::clock::now;
 use crate::{CollectError, Diagnosis, DoctorOptions, Keep, Opened, SourceChoice, SourceOptions};
 
 mod bpf;
+mod cage;
 mod clock;
 mod cpustat;
 mod doctor;

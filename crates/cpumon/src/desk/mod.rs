@@ -17,17 +17,18 @@ mod state;
 mod stream;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use anyhow::{Context, anyhow};
-use cpumon_agent::{Sampler, SamplerOptions};
-use cpumon_collect::Keep;
+use cpumon_agent::{Pulse, Sampler, SamplerOptions, in_domain};
+use cpumon_collect::{Keep, Reach};
 use cpumon_link::tls::Authority;
 use cpumon_link::{DEFAULT_PORT, ReceiverOptions, UdpReceiver};
-use cpumon_model::SourceKind;
+use cpumon_model::{HostInfo, SourceKind};
 use cpumon_store::StoreOptions;
 use cpumon_web::{HttpServer, Shutdown, WebOptions};
 
@@ -97,6 +98,19 @@ pub struct Desk {
     measured_by: Option<String>,
     /// Which datagrams are taken, in words.
     taken: String,
+    /// How threads are held that read bytes of others, in words.
+    held: String,
+    /// Beats as long as datagrams are taken.
+    pulse: Pulse,
+}
+
+/// What is bound already.
+struct Listening {
+    server: HttpServer,
+    receiver: Receiving,
+    udp: Vec<SocketAddr>,
+    access: Vec<String>,
+    http_url_scheme: &'static str,
 }
 
 impl Desk {
@@ -128,6 +142,26 @@ impl Desk {
                 probes: plan.measure.as_ref().is_some_and(|measure| measure.max_cpu.is_some()),
             },
         );
+        let info = sampler.as_ref().map(Sampler::info).cloned();
+        let listening = Listening { server, receiver, udp, access, http_url_scheme: scheme };
+        let (opened, held) = in_domain(reach(plan)?, || Self::open_all(plan, listening, info))
+            .context("cannot start a thread")?;
+        let (mut desk, sink) = opened?;
+        desk.held = held;
+        if let Some(sampler) = sampler {
+            // Outside: in a domain the names of other programs cannot be read.
+            let stop = Arc::clone(&desk.stop);
+            desk.spawn("measure", move || {
+                measure::run(sampler, &sink, &stop);
+                Ok(())
+            })?;
+        }
+        Ok(desk)
+    }
+
+    /// Everything but measuring: what reads bytes of others, and the store. It stays in the domain of the thread that calls it.
+    fn open_all(plan: &Plan, listening: Listening, info: Option<HostInfo>) -> anyhow::Result<(Self, Sink)> {
+        let Listening { server, receiver, udp, access, http_url_scheme: scheme } = listening;
         let keeper = start_keeper(plan)?;
         let authority = plan.stream.as_ref().map(|(_, dir)| Authority::open(dir)).transpose()?.map(Arc::new);
 
@@ -135,8 +169,8 @@ impl Desk {
         let past = past_of_store(plan.store.as_ref().map(|(path, _)| path.clone()));
         let for_status = Arc::clone(&state);
         let hub = Arc::new(Hub::new(HubOptions::default(), past, Box::new(move || for_status.status())));
-        let local = sampler.as_ref().map(|sampler| sampler.info().host);
-        let measured_by = sampler.as_ref().map(|sampler| sampler.info().source_reason.to_string());
+        let local = info.as_ref().map(|info| info.host);
+        let measured_by = info.map(|info| info.source_reason.to_string());
         let sinks = Sink::new(Arc::clone(&hub), keeper.clone(), local, authority.clone());
         let stream = match (&plan.stream, authority) {
             (Some((address, dir)), Some(authority)) => {
@@ -158,29 +192,23 @@ impl Desk {
             keeper,
             measured_by,
             taken: receiver.describe(),
+            held: String::new(),
+            pulse: Pulse::default(),
         };
-        desk.spawn_all(server, receiver, sampler, stream, &sinks)?;
-        Ok(desk)
+        desk.spawn_all(server, receiver, stream, &sinks)?;
+        Ok((desk, sinks))
     }
 
     fn spawn_all(
         &mut self,
         server: HttpServer,
         receiver: Receiving,
-        sampler: Option<Sampler>,
         stream: Option<StreamListener>,
         sink: &Sink,
     ) -> anyhow::Result<()> {
-        let (for_udp, for_local, hub) = (sink.clone(), sink.clone(), Arc::clone(&self.hub));
+        let (for_udp, hub, pulse) = (sink.clone(), Arc::clone(&self.hub), self.pulse.clone());
         let (stop, state) = (Arc::clone(&self.stop), Arc::clone(&self.state));
-        self.spawn("receive", move || receive::run(receiver, &for_udp, &state, &stop))?;
-        if let Some(sampler) = sampler {
-            let stop = Arc::clone(&self.stop);
-            self.spawn("measure", move || {
-                measure::run(sampler, &for_local, &stop);
-                Ok(())
-            })?;
-        }
+        self.spawn("receive", move || receive::run(receiver, &for_udp, &state, &pulse, &stop))?;
         if let Some(stream) = stream {
             let stop = Arc::clone(&self.stop);
             self.spawn("stream", move || stream.run(&stop))?;
@@ -226,7 +254,7 @@ impl Desk {
         lines.extend(stream);
         lines.push(format!("answering on {}", self.http_url));
         lines.extend(self.access.iter().cloned());
-        lines.extend([store, measured]);
+        lines.extend([store, measured, format!("threads of the network are held to {}", self.held)]);
         lines
     }
 
@@ -237,6 +265,12 @@ impl Desk {
         let stream =
             self.state.stream_address().map_or_else(String::new, |address| format!(" tls={address}"));
         format!("ready udp={} http={}{stream} pid={}", status.udp.join(","), status.http, status.pid)
+    }
+
+    /// Beats as long as datagrams are taken.
+    #[must_use]
+    pub fn pulse(&self) -> &Pulse {
+        &self.pulse
     }
 
     /// Whether some thread ended on its own: a receiver that is half dead must not look alive.
@@ -264,6 +298,32 @@ impl Desk {
         }
         result
     }
+}
+
+/// The files that this receiver keeps, and those that it reads again. A directory that is given is made, so that there is a rule
+/// for it.
+fn reach(plan: &Plan) -> anyhow::Result<Reach> {
+    let parent = |path: &Path| match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    let kept = plan.store.as_ref().map(|(path, _)| parent(path));
+    let state = plan.stream.as_ref().map(|(_, dir)| dir.clone());
+    for (dir, mode) in kept.iter().map(|dir| (dir, 0o777)).chain(state.iter().map(|dir| (dir, 0o700))) {
+        let mut make = std::fs::DirBuilder::new();
+        make.recursive(true).mode(mode);
+        let made = make.create(dir);
+        made.with_context(|| format!("cannot create {}; choose a file with --store", dir.display()))?;
+    }
+    let memory = plan.seals.memory.parent().map(Path::to_owned);
+    let files = plan.seals.keys.iter().chain(&plan.web.login);
+    let read = files.map(|path| parent(path)).chain(plan.web.web_dir.clone());
+    Ok(Reach {
+        read: read.collect(),
+        write: kept.into_iter().chain(state).chain(memory).collect(),
+        connect: Vec::new(),
+        bind: plan.stream.iter().map(|(address, _)| address.port()).collect(),
+    })
 }
 
 /// The store's writer. With a secure stream each commit waits for the disk: acknowledged means on the disk.

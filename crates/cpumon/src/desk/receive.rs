@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use cpumon_agent::Pulse;
 use cpumon_link::UdpReceiver;
 use cpumon_web::api;
 use cpumon_wire::{Demux, DemuxOptions, RejectCounts};
@@ -18,6 +19,8 @@ use crate::clock;
 const WAIT: Duration = Duration::from_millis(100);
 /// Counters and host states are handed to the faces this often.
 const PUBLISH_EVERY: Duration = Duration::from_millis(250);
+/// A round that takes longer than this hangs.
+const HANGS: Duration = Duration::from_secs(20);
 /// Senders of rejected datagrams that faces see, most rejects first.
 const SHOWN_REJECTS: usize = 64;
 
@@ -59,11 +62,18 @@ impl Receiving {
 }
 
 /// Receives until `stop` is set.
-pub fn run(receiving: Receiving, sink: &Sink, state: &State, stop: &AtomicBool) -> anyhow::Result<()> {
+pub fn run(
+    receiving: Receiving,
+    sink: &Sink,
+    state: &State,
+    pulse: &Pulse,
+    stop: &AtomicBool,
+) -> anyhow::Result<()> {
     let Receiving { mut receiver, mut demux, mut sealing } = receiving;
     demux.sealed_hosts().for_each(|host| sink.note_sealed(host));
     let mut next_publish = Instant::now();
     while !stop.load(Ordering::Relaxed) {
+        pulse.beat(HANGS);
         let mut received = None;
         receiver.recv_batch(WAIT, &mut |datagram, from| {
             // One look at the clocks for a batch: it is taken from the kernel in one call.

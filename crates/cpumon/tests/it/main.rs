@@ -12,6 +12,7 @@ mod serve;
 mod stream;
 mod support;
 mod terminal;
+mod units;
 
 #[path = "../../../cpumon-link/tests/it/netns.rs"]
 mod netns;

@@ -1,0 +1,172 @@
+//! [`Manager`]: the service manager that started this process, if one did (`sd_notify(3)`). In: `NOTIFY_SOCKET` and `WATCHDOG_USEC`. Out:
+//! datagrams that say: ready, alive, ending. Why by hand: three words on a socket are no library's worth.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+const STACK_BYTES: usize = 64 << 10;
+
+/// Until when silence of a thread is no reason to worry, on the monotonic clock.
+#[derive(Clone, Debug, Default)]
+pub struct Pulse(Arc<AtomicU64>);
+
+impl Pulse {
+    /// The thread works, and will show up again within this time.
+    pub fn beat(&self, within: Duration) {
+        let within_ns = u64::try_from(within.as_nanos()).unwrap_or(u64::MAX);
+        self.0.store(cpumon_collect::now().mono_ns.saturating_add(within_ns), Ordering::Relaxed);
+    }
+
+    /// It has shown up in time.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        cpumon_collect::now().mono_ns <= self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Manager {
+    socket: Option<UnixDatagram>,
+    watchdog: Option<Duration>,
+}
+
+impl Manager {
+    /// From this process's environment. Without a manager nothing is said to anybody.
+    #[must_use]
+    pub fn find() -> Self {
+        let text = |name| std::env::var(name).ok();
+        let socket = std::env::var_os("NOTIFY_SOCKET").and_then(|name| {
+            connect(&name)
+                .inspect_err(|error| {
+                    log::warn!("cannot reach the service manager at {}: {error}", name.display());
+                })
+                .ok()
+        });
+        let is_mine = text("WATCHDOG_PID").is_none_or(|pid| pid == std::process::id().to_string());
+        let usec = text("WATCHDOG_USEC").filter(|_| is_mine).and_then(|usec| usec.parse().ok());
+        Self { watchdog: usec.filter(|_| socket.is_some()).map(Duration::from_micros), socket }
+    }
+
+    /// Everything is open: whoever waits for this service may go on.
+    pub fn ready(&self) {
+        self.say("READY=1");
+    }
+
+    /// It ends because it was asked to.
+    pub fn stopping(&self) {
+        self.say("STOPPING=1");
+    }
+
+    fn say(&self, word: &str) {
+        if let Some(socket) = &self.socket
+            && let Err(error) = socket.send(word.as_bytes())
+        {
+            log::warn!("cannot tell the service manager {word}: {error}");
+        }
+    }
+
+    /// Tells the manager that this process is alive for as long as `pulse` is, until what is returned is dropped.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn watch(&self, pulse: &Pulse) -> io::Result<Watch> {
+        let (Some(every), Some(socket)) = (self.watchdog, &self.socket) else { return Ok(Watch::default()) };
+        let (socket, pulse, stop) = (socket.try_clone()?, pulse.clone(), Arc::new(AtomicBool::new(false)));
+        let is_over = Arc::clone(&stop);
+        let tell = move || {
+            while !is_over.load(Ordering::Relaxed) {
+                if pulse.is_alive() {
+                    // A manager that does not listen ends this process by itself.
+                    let _ = socket.send(b"WATCHDOG=1");
+                }
+                std::thread::park_timeout(every / 3);
+            }
+        };
+        let thread =
+            std::thread::Builder::new().name("watchdog".to_owned()).stack_size(STACK_BYTES).spawn(tell)?;
+        Ok(Watch { stop, thread: Some(thread) })
+    }
+}
+
+/// A thread that says that all is well.
+#[derive(Debug, Default)]
+pub struct Watch {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // It only sends.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A path, or a name in the abstract namespace, which begins with @.
+fn connect(name: &OsStr) -> io::Result<UnixDatagram> {
+    let socket = UnixDatagram::unbound()?;
+    match name.as_bytes().strip_prefix(b"@") {
+        Some(name) => socket.connect_addr(&SocketAddr::from_abstract_name(name)?)?,
+        None => socket.connect(name)?,
+    }
+    // A manager that does not read must not hold up measuring.
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heard(socket: &UnixDatagram) -> String {
+        let mut bytes = [0; 64];
+        let length = socket.recv(&mut bytes).unwrap_or(0);
+        String::from_utf8_lossy(&bytes[..length]).into_owned()
+    }
+
+    #[test]
+    fn a_manager_hears_ready_alive_and_ending_and_no_more_of_who_hangs() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("notify");
+        let listening = UnixDatagram::bind(&path).unwrap();
+        listening.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let watchdog = Some(Duration::from_millis(30));
+        let manager = Manager { socket: Some(connect(path.as_os_str()).unwrap()), watchdog };
+        manager.ready();
+        assert_eq!(heard(&listening), "READY=1");
+        let pulse = Pulse::default();
+        pulse.beat(Duration::from_mins(1));
+        let watch = manager.watch(&pulse).unwrap();
+        assert_eq!((heard(&listening), heard(&listening)), ("WATCHDOG=1".into(), "WATCHDOG=1".into()));
+        pulse.beat(Duration::ZERO);
+        std::thread::sleep(Duration::from_millis(50));
+        listening.set_nonblocking(true).unwrap();
+        while !heard(&listening).is_empty() {}
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(heard(&listening), "", "it hangs, and nobody says otherwise");
+        drop(watch);
+        manager.stopping();
+        assert_eq!(heard(&listening), "STOPPING=1");
+    }
+
+    #[test]
+    fn a_name_without_a_path_is_reached_too() {
+        let name = format!("cpumon-test-{}", std::process::id());
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let listening = UnixDatagram::bind_addr(&address).unwrap();
+        connect(OsStr::new(&format!("@{name}"))).unwrap().send(b"x").unwrap();
+        assert_eq!(heard(&listening), "x");
+    }
+}

@@ -1,0 +1,264 @@
+//! Which system calls a process makes: a seccomp filter (seccomp(2)) that knows what measuring, sending and keeping need, and answers
+//! everything else with `ENOSYS`: no program is started, nobody is traced, nothing is mounted, no module is loaded.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use libc::c_long;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+};
+
+use crate::Calls;
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// Whatever their arguments are: memory, time, threads, sockets that are open, files that are open, reading of directories.
+const ALWAYS: &[c_long] = &[
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_pread64,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_pwrite64,
+    libc::SYS_lseek,
+    libc::SYS_close,
+    libc::SYS_close_range,
+    libc::SYS_fstat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_getdents64,
+    libc::SYS_readlinkat,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_fcntl,
+    libc::SYS_fstatfs,
+    libc::SYS_statfs,
+    libc::SYS_getcwd,
+    libc::SYS_mmap,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_mprotect,
+    libc::SYS_madvise,
+    libc::SYS_brk,
+    libc::SYS_futex,
+    libc::SYS_nanosleep,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_getres,
+    libc::SYS_gettimeofday,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sigaltstack,
+    libc::SYS_set_robust_list,
+    libc::SYS_rseq,
+    libc::SYS_set_tid_address,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_gettid,
+    libc::SYS_getpid,
+    libc::SYS_getuid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getegid,
+    libc::SYS_sched_yield,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_getcpu,
+    libc::SYS_membarrier,
+    libc::SYS_prctl,
+    libc::SYS_capget,
+    libc::SYS_capset,
+    libc::SYS_connect,
+    libc::SYS_bind,
+    libc::SYS_sendto,
+    libc::SYS_recvfrom,
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
+    libc::SYS_recvmsg,
+    libc::SYS_recvmmsg,
+    libc::SYS_shutdown,
+    libc::SYS_getsockname,
+    libc::SYS_getpeername,
+    libc::SYS_getsockopt,
+    libc::SYS_setsockopt,
+    libc::SYS_ppoll,
+    libc::SYS_epoll_create1,
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_pwait,
+    libc::SYS_pipe2,
+    libc::SYS_socketpair,
+    libc::SYS_dup,
+    libc::SYS_dup3,
+    libc::SYS_eventfd2,
+    libc::SYS_getrandom,
+    libc::SYS_landlock_create_ruleset,
+    libc::SYS_landlock_add_rule,
+    libc::SYS_landlock_restrict_self,
+    libc::SYS_uname,
+    libc::SYS_sysinfo,
+    libc::SYS_getrusage,
+    libc::SYS_times,
+    libc::SYS_restart_syscall,
+];
+
+/// The same, where a machine has old numbers too.
+#[cfg(target_arch = "x86_64")]
+const ALWAYS_HERE: &[c_long] = &[
+    libc::SYS_poll,
+    libc::SYS_epoll_wait,
+    libc::SYS_stat,
+    libc::SYS_lstat,
+    libc::SYS_access,
+    libc::SYS_readlink,
+    libc::SYS_time,
+    libc::SYS_arch_prctl,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const ALWAYS_HERE: &[c_long] = &[];
+
+/// Making, naming and removing files.
+const WRITING: &[c_long] = &[
+    libc::SYS_mkdirat,
+    libc::SYS_unlinkat,
+    libc::SYS_renameat2,
+    libc::SYS_linkat,
+    libc::SYS_ftruncate,
+    libc::SYS_fallocate,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_sync_file_range,
+    libc::SYS_flock,
+    libc::SYS_fchmod,
+    libc::SYS_utimensat,
+];
+#[cfg(target_arch = "x86_64")]
+const WRITING_HERE: &[c_long] = &[
+    libc::SYS_mkdir,
+    libc::SYS_unlink,
+    libc::SYS_rmdir,
+    libc::SYS_rename,
+    libc::SYS_renameat,
+    libc::SYS_link,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const WRITING_HERE: &[c_long] = &[];
+
+/// What `ioctl` may ask: whether standard error is a terminal, how much there is to read, no waiting.
+const IOCTLS: [u64; 4] = [libc::TCGETS, libc::TIOCGWINSZ, libc::FIONREAD, libc::FIONBIO];
+/// Kinds of sockets: the network, the list of interfaces, the service manager and name look-ups.
+const SOCKETS: [i32; 4] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK, libc::AF_UNIX];
+/// What opens a file for more than reading.
+const WRITES: i32 = libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC;
+
+/// See [`crate::confine_calls`].
+pub(crate) fn confine_calls(calls: Calls) -> io::Result<String> {
+    let rules = rules(calls).map_err(io::Error::other)?;
+    let count = rules.len();
+    let arch = std::env::consts::ARCH.try_into().map_err(io::Error::other)?;
+    let refuse = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
+    let filter = SeccompFilter::new(rules, refuse, SeccompAction::Allow, arch).map_err(io::Error::other)?;
+    let program: BpfProgram = filter.try_into().map_err(io::Error::other)?;
+    seccompiler::apply_filter_all_threads(&program).map_err(io::Error::other)?;
+    Ok(format!("seccomp ({count} calls)"))
+}
+
+fn rules(calls: Calls) -> Result<Rules, seccompiler::BackendError> {
+    let mut rules = Rules::new();
+    let mut allow = |numbers: &[c_long]| rules.extend(numbers.iter().map(|number| (*number, Vec::new())));
+    allow(ALWAYS);
+    allow(ALWAYS_HERE);
+    if calls.bpf {
+        // libbpf loads from a memory file.
+        allow(&[libc::SYS_bpf, libc::SYS_prlimit64, libc::SYS_memfd_create, libc::SYS_ftruncate]);
+    }
+    if calls.writes {
+        allow(WRITING);
+        allow(WRITING_HERE);
+        allow(&[libc::SYS_openat]);
+    } else {
+        rules.insert(libc::SYS_openat, vec![when(2, masked(WRITES, 0))?]);
+    }
+    // Threads only; clone3 hides its flags, so glibc is told that there is none.
+    rules.insert(libc::SYS_clone, vec![when(0, masked(libc::CLONE_THREAD, libc::CLONE_THREAD))?]);
+    let equals = |value: &u64| when(1, (SeccompCmpOp::Eq, *value));
+    rules.insert(libc::SYS_ioctl, IOCTLS.iter().map(equals).collect::<Result<_, _>>()?);
+    let families = SOCKETS.iter().map(|family| when(0, (SeccompCmpOp::Eq, u64::from(family.unsigned_abs()))));
+    rules.insert(libc::SYS_socket, families.collect::<Result<_, _>>()?);
+    // Only to itself: an abort. Signals of others need no call here.
+    let own = u64::from(std::process::id());
+    rules.insert(libc::SYS_tgkill, vec![when(0, (SeccompCmpOp::Eq, own))?]);
+    Ok(rules)
+}
+
+/// A call is allowed when its argument meets a condition.
+fn when(
+    argument: u8,
+    (operator, value): (SeccompCmpOp, u64),
+) -> Result<SeccompRule, seccompiler::BackendError> {
+    let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)?;
+    SeccompRule::new(vec![condition])
+}
+
+fn masked(mask: i32, value: i32) -> (SeccompCmpOp, u64) {
+    (SeccompCmpOp::MaskedEq(u64::from(mask.unsigned_abs())), u64::from(value.unsigned_abs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// Set in the process that is caged: a filter never comes off.
+    const CAGED: &str = "CPUMON_TEST_CAGED";
+
+    #[test]
+    fn a_caged_process_measures_and_sends_and_does_nothing_else() {
+        if std::env::var_os(CAGED).is_some() {
+            return in_the_cage();
+        }
+        let program = std::env::current_exe().unwrap();
+        let name = "linux::cage::calls::tests::a_caged_process_measures_and_sends_and_does_nothing_else";
+        let caged =
+            Command::new(program).args(["--exact", name, "--test-threads=1"]).env(CAGED, "1").output();
+        let caged = caged.unwrap();
+        assert!(caged.status.success(), "{caged:?}");
+    }
+
+    fn in_the_cage() {
+        let dir = tempfile::tempdir().unwrap();
+        let (held, file) = (dir.path().join("held"), dir.path().join("file"));
+        std::fs::write(&held, "x").unwrap();
+        let said = confine_calls(Calls::default()).unwrap();
+        assert!(said.starts_with("seccomp ("), "{said}");
+        assert_eq!(std::fs::read(&held).unwrap(), b"x");
+        assert!(std::fs::read_to_string("/proc/self/stat").is_ok());
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
+        assert_eq!(std::thread::spawn(|| 7).join().unwrap(), 7);
+        for (what, is_done) in [
+            ("making a file", std::fs::write(&file, "x").is_ok()),
+            ("changing a file", std::fs::OpenOptions::new().append(true).open(&held).is_ok()),
+            ("removing a file", std::fs::remove_file(&held).is_ok()),
+            ("running a program", Command::new("/bin/true").status().is_ok()),
+        ] {
+            assert!(!is_done, "{what}");
+        }
+        let refused = |number: c_long, argument: c_long| {
+            // SAFETY: the filter refuses each of these before it looks at more than the first argument.
+            #[expect(unsafe_code, reason = "calls that have no safe name")]
+            let result = unsafe { libc::syscall(number, argument, 0, 0, 0, 0) };
+            result == -1 && io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS)
+        };
+        for number in
+            [libc::SYS_ptrace, libc::SYS_mount, libc::SYS_bpf, libc::SYS_setns, libc::SYS_io_uring_setup]
+        {
+            assert!(refused(number, 0), "system call {number}");
+        }
+        assert!(refused(libc::SYS_socket, libc::AF_PACKET.into()), "raw sockets");
+        assert!(refused(libc::SYS_clone, 0), "processes");
+        assert!(refused(libc::SYS_kill, 1), "signals");
+    }
+}

@@ -1,0 +1,92 @@
+//! Which files a thread reaches: Landlock (landlock(7)). Not for the thread that reads /proc: a domain hides `/proc/PID/exe` of
+//! processes outside of it, whatever capabilities there are, and with it the names of programs.
+
+use std::io;
+use std::path::PathBuf;
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    RulesetStatus, Scope,
+};
+
+use crate::Reach;
+
+/// Where a thread reads that talks to the network: configuration, libraries, time zones, name servers, random bytes.
+const READ: [&str; 9] = ["/etc", "/usr", "/lib", "/lib64", "/run", "/proc", "/sys", "/dev", "/nix/store"];
+/// What the rules are written for; an older kernel holds those that it knows.
+const VERSION: ABI = ABI::V6;
+
+/// See [`crate::confine_files`].
+pub(crate) fn confine_files(reach: &Reach) -> io::Result<String> {
+    let status = restrict(reach).map_err(io::Error::other)?;
+    Ok(match status {
+        RulesetStatus::FullyEnforced => "Landlock".to_owned(),
+        RulesetStatus::PartiallyEnforced => "Landlock, as far as this kernel has it".to_owned(),
+        RulesetStatus::NotEnforced => "no Landlock in this kernel".to_owned(),
+    })
+}
+
+fn restrict(reach: &Reach) -> Result<RulesetStatus, landlock::RulesetError> {
+    let all = AccessFs::from_all(VERSION);
+    let read = AccessFs::ReadFile | AccessFs::ReadDir;
+    let write = all & !(AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev);
+    let mut ruleset = Ruleset::default()
+        .handle_access(all)?
+        .handle_access(AccessNet::from_all(VERSION))?
+        .scope(Scope::from_all(VERSION))?
+        .create()?;
+    let fixed = READ.iter().map(PathBuf::from);
+    for (path, access) in fixed
+        .chain(reach.read.iter().cloned())
+        .map(|path| (path, read))
+        .chain(reach.write.iter().cloned().map(|path| (path, write)))
+    {
+        // What is not there needs no rule; what cannot be opened gets none.
+        let Ok(parent) = PathFd::new(&path) else { continue };
+        let access = if path.is_dir() { access } else { access & AccessFs::from_file(VERSION) };
+        ruleset = ruleset.add_rule(PathBeneath::new(parent, access))?;
+    }
+    for port in &reach.connect {
+        ruleset = ruleset.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))?;
+    }
+    for port in &reach.bind {
+        ruleset = ruleset.add_rule(NetPort::new(*port, AccessNet::BindTcp))?;
+    }
+    Ok(ruleset.restrict_self()?.ruleset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_writes_only_where_it_may_and_so_do_those_it_starts() {
+        let (mine, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (mine_path, other_path) = (mine.path().to_owned(), other.path().to_owned());
+        std::fs::write(other_path.join("secret"), "s").unwrap();
+        let tried = std::thread::spawn(move || {
+            let reach = Reach { write: vec![mine_path.clone()], ..Reach::default() };
+            let said = confine_files(&reach).unwrap();
+            let tries = move || {
+                (
+                    std::fs::write(mine_path.join("a"), "x").is_ok(),
+                    std::fs::rename(mine_path.join("a"), mine_path.join("b")).is_ok(),
+                    std::fs::write(other_path.join("a"), "x").is_ok(),
+                    std::fs::read(other_path.join("secret")).is_ok(),
+                    std::fs::read("/proc/self/status").is_ok(),
+                    std::process::Command::new("/bin/true").status().is_ok(),
+                    std::net::TcpListener::bind("127.0.0.1:0").is_ok(),
+                )
+            };
+            (said, std::thread::spawn(tries).join().unwrap())
+        });
+        let (said, tried) = tried.join().unwrap();
+        if said.starts_with("no Landlock") {
+            assert!(std::env::var_os("CI").is_none(), "this test needs Landlock");
+            eprintln!("skipped: no Landlock in this kernel");
+            return;
+        }
+        assert_eq!(tried, (true, true, false, false, true, false, false), "{said}");
+        assert!(std::fs::write(other.path().join("b"), "x").is_ok(), "others are free");
+    }
+}

@@ -1,0 +1,63 @@
+//! The systemd units: how exposed they are by systemd's own count, and that the receiver tells its manager what it should.
+
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::support::{Serve, cpumon, text};
+
+/// The most that a unit may score (`systemd-analyze security`; 10 is worst).
+const MOST_EXPOSED: f64 = 2.0;
+
+#[test]
+fn each_unit_is_hardened() {
+    let dir = tempfile::tempdir().unwrap();
+    for unit in ["cpumon.service", "cpumon-agent.service"] {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd").join(unit);
+        let installed = dir.path().join(unit);
+        let filled = std::fs::read_to_string(source).unwrap().replace("@PREFIX@", "/usr");
+        std::fs::write(&installed, &filled).unwrap();
+        for line in ["Type=notify", "WatchdogSec=30", "DynamicUser=yes", "NoNewPrivileges=yes"] {
+            assert!(filled.lines().any(|has| has == line), "{unit}: {line}");
+        }
+        let analyze = Command::new("systemd-analyze")
+            .args(["security", "--offline=true", "--no-pager"])
+            .arg(&installed)
+            .output();
+        let Ok(analyzed) = analyze else {
+            assert!(std::env::var_os("CI").is_none(), "this test needs systemd-analyze");
+            eprintln!("skipped: no systemd-analyze");
+            return;
+        };
+        let said = text(&analyzed.stdout) + &text(&analyzed.stderr);
+        assert!(!said.contains("gnoring"), "a line that systemd does not know: {said}");
+        let level = said.rsplit("exposure level for ").next().unwrap();
+        let level: f64 =
+            level.split_whitespace().nth(1).unwrap().parse().unwrap_or_else(|_| panic!("{said}"));
+        assert!(level <= MOST_EXPOSED, "{unit}: {level}");
+    }
+}
+
+#[test]
+fn a_receiver_tells_its_manager_that_it_is_ready_and_alive_and_how_it_is_held() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("notify");
+    let manager = UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let mut command = cpumon();
+    command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "150000");
+    let serve = Serve::start_with(command, &dir.path().join("store.db"), &["--interval", "200ms"]);
+    let hear = || {
+        let mut bytes = [0; 64];
+        let length = manager.recv(&mut bytes).unwrap();
+        text(&bytes[..length])
+    };
+    assert_eq!([hear(), hear(), hear()], ["READY=1", "WATCHDOG=1", "WATCHDOG=1"]);
+    serve.stop();
+    let mut last = hear();
+    while last == "WATCHDOG=1" {
+        last = hear();
+    }
+    assert_eq!(last, "STOPPING=1");
+}
