@@ -1,0 +1,239 @@
+//! Rows of one interval. In: the two snapshots. Out: [`Look`], which makes the row of a thread or process by the rules of the
+//! differ. Why: who gets a row and what the sums are is one question, what a row says another.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::{
+    Counters, DelayOf, Delays, Delta, ExitSample, Fields, Flags, Life, Moment, ProcessInfo, ProcessInterval,
+    ProcessKey, ProcessSample, SchedDelta, SchedTimes, Snapshot, ThreadInterval, ThreadSample,
+};
+
+/// Start times in /proc are cut to `1/USER_HZ` = 10 ms, so a task may seem to have begun that much too early.
+const START_GRAIN_NS: u64 = 10_000_000;
+
+/// Slack for "more run time than time": `sum_exec_runtime` moves in steps of a tick (10 ms at HZ=100) at either end.
+const TICK_SLACK_NS: u64 = 20_000_000;
+
+/// The two snapshots and what every row needs to know of them.
+pub(super) struct Look<'a> {
+    pub(super) prev: &'a Snapshot,
+    pub(super) cur: &'a Snapshot,
+    /// Tasks that began at or after this are charged from their start, ns since boot.
+    pub(super) born_from_ns: u64,
+    /// More run time than this cannot be, ns.
+    pub(super) most_run_ns: i64,
+    /// The scheduler's events were measured on both sides.
+    pub(super) has_sched: bool,
+}
+
+impl<'a> Look<'a> {
+    pub(super) fn new(prev: &'a Snapshot, cur: &'a Snapshot, duration_ns: u64) -> Self {
+        let most = duration_ns
+            .saturating_add(pass_ns(prev))
+            .saturating_add(pass_ns(cur))
+            .saturating_add(TICK_SLACK_NS);
+        let has_sched = common_fields(prev, cur).contains(Fields::SCHED);
+        Self { prev, cur, born_from_ns: born_from_ns(prev.begin), most_run_ns: signed(most), has_sched }
+    }
+
+    pub(super) fn is_born(&self, start_ns: u64) -> bool {
+        // A sender that knows no start times (0) cannot tell births.
+        start_ns != 0 && start_ns >= self.born_from_ns
+    }
+
+    /// The run delays that ended. An owner that the earlier snapshot does not name had none, if that snapshot was complete or
+    /// the owner began since; else its earlier counts are not known, and it is left out.
+    pub(super) fn delays(&self) -> impl Iterator<Item = Delays> {
+        let is_known = common_fields(self.prev, self.cur).contains(Fields::HISTOGRAMS);
+        let rows = self.cur.delays.iter().filter(move |_| is_known);
+        rows.filter_map(|now| {
+            let grown = match self.prev.delays.binary_search_by_key(&now.of, |row| row.of) {
+                Ok(at) if Arc::ptr_eq(&self.prev.delays[at].histogram, &now.histogram) => return None,
+                Ok(at) => Arc::new(now.histogram.since(&self.prev.delays[at].histogram)),
+                Err(_) if self.prev.is_complete || self.has_begun(now.of) => Arc::clone(&now.histogram),
+                Err(_) => return None,
+            };
+            (!grown.is_empty()).then_some(Delays { of: now.of, histogram: grown })
+        })
+    }
+
+    fn has_begun(&self, of: DelayOf) -> bool {
+        match of {
+            DelayOf::Cpu(_) => false,
+            DelayOf::Process(key) => self.is_born(key.start_ns),
+            DelayOf::Thread(_, key) => self.is_born(key.start_ns),
+        }
+    }
+
+    pub(super) fn row(
+        &self,
+        thread: &ThreadSample,
+        earlier: Option<&ThreadSample>,
+        ended: bool,
+    ) -> ThreadInterval {
+        let born = earlier.is_none() && self.is_born(thread.key.start_ns);
+        let (delta, mut flags) = match earlier {
+            Some(earlier) => difference(&thread.counters, &earlier.counters),
+            None if born => difference(&thread.counters, &Counters::default()),
+            None => (Delta::default(), Flags::FIRST_SIGHT),
+        };
+        let sched = if self.has_sched && !flags.contains(Flags::FIRST_SIGHT) {
+            let before = earlier.map_or(SchedTimes::default(), |earlier| earlier.sched);
+            let (sched, fell) = thread.sched.since(&before);
+            flags.set(Flags::COUNTER_RESET, fell || flags.contains(Flags::COUNTER_RESET));
+            sched
+        } else {
+            SchedDelta::default()
+        };
+        // After a lost snapshot the row may span more than the born rule sees, so only known threads are judged.
+        if earlier.is_some() && delta.run_ns > self.most_run_ns {
+            flags |= Flags::IMPOSSIBLE;
+        }
+        let life = match (born, ended) {
+            (false, false) => Life::Alive,
+            (true, false) => Life::Born,
+            (false, true) => Life::Ended,
+            (true, true) => Life::BornEnded,
+        };
+        ThreadInterval { life, flags, delta, sched, ..bare_row(thread) }
+    }
+
+    /// The row of a thread that is gone; none if its exit record tells more.
+    pub(super) fn vanished(&self, gone: &ThreadSample) -> Option<ThreadInterval> {
+        let has_exit_row = self.cur.exits.binary_search_by_key(&gone.key, |exit| exit.thread.key).is_ok();
+        let row = ThreadInterval { life: Life::Ended, flags: Flags::NO_FINAL_COUNTERS, ..bare_row(gone) };
+        (!has_exit_row).then_some(row)
+    }
+
+    /// Counters that were charged to the threads of `process` which vanished in this interval.
+    pub(super) fn vanished_threads_of<'b>(
+        &'b self,
+        process: ProcessKey,
+        rows: &'b [ThreadInterval],
+    ) -> impl Iterator<Item = &'b Counters> {
+        rows.iter()
+            .filter(move |row| row.process == process && row.flags.contains(Flags::NO_FINAL_COUNTERS))
+            .filter_map(|row| find_thread(&self.prev.threads, row))
+            .map(|thread| &thread.counters)
+    }
+
+    pub(super) fn process_row(&self, process: &ProcessSample) -> ProcessInterval {
+        let known = find_process(&self.prev.processes, process.key).is_some();
+        let life = if !known && self.is_born(process.key.start_ns) { Life::Born } else { Life::Alive };
+        ProcessInterval {
+            key: process.key,
+            parent_pid: process.parent_pid,
+            info: Arc::clone(&process.info),
+            life,
+            flags: if is_summed(self.cur, process.key) { Flags::SUMMED } else { Flags::empty() },
+            ..empty_process_row()
+        }
+    }
+
+    pub(super) fn exited_process_row(&self, exit: &ExitSample) -> ProcessInterval {
+        let key = exit.thread.process;
+        let before = find_process(&self.prev.processes, key);
+        let born = before.is_none() && self.is_born(key.start_ns);
+        let life = match (born, exit.ends_process) {
+            (true, true) => Life::BornEnded,
+            (false, true) => Life::Ended,
+            (true, false) => Life::Born,
+            (false, false) => Life::Alive,
+        };
+        let info = Arc::clone(&exit.info);
+        ProcessInterval { key, parent_pid: exit.parent_pid, info, life, ..empty_process_row() }
+    }
+
+    /// A process that only a thread row names: idle itself in a partial snapshot, or gone without a record.
+    pub(super) fn unlisted_process_row(&self, thread: &ThreadInterval) -> ProcessInterval {
+        let before = find_process(&self.prev.processes, thread.process);
+        ProcessInterval {
+            key: thread.process,
+            parent_pid: before.map_or(0, |process| process.parent_pid),
+            info: before.map_or_else(unknown_process, |process| Arc::clone(&process.info)),
+            life: if self.cur.is_complete { Life::Ended } else { Life::Alive },
+            ..empty_process_row()
+        }
+    }
+}
+
+/// Rows without a process id stand for exits that are not told apart, where exits are told.
+fn is_summed(snapshot: &Snapshot, key: ProcessKey) -> bool {
+    key.pid == 0 && key.start_ns != 0 && snapshot.fields.contains(Fields::EXITS)
+}
+
+/// Each counter's growth. A counter that fell counts 0 and flags the row; the others stay exact.
+fn difference(now: &Counters, then: &Counters) -> (Delta, Flags) {
+    if let Some(delta) = now.since(then) {
+        return (delta, Flags::empty());
+    }
+    let sub = |now: u64, then: u64| signed(now.saturating_sub(then));
+    let delta = Delta {
+        user_ns: sub(now.user_ns, then.user_ns),
+        system_ns: sub(now.system_ns, then.system_ns),
+        run_ns: sub(now.run_ns, then.run_ns),
+        run_delay_ns: sub(now.run_delay_ns, then.run_delay_ns),
+        voluntary_switches: sub(now.voluntary_switches, then.voluntary_switches),
+        involuntary_switches: sub(now.involuntary_switches, then.involuntary_switches),
+    };
+    (delta, Flags::COUNTER_RESET)
+}
+
+/// What is known of the interval. Counters that began with the later snapshot, because a probe was switched on, have no
+/// earlier value to compare with.
+pub(super) fn common_fields(prev: &Snapshot, cur: &Snapshot) -> Fields {
+    let by_probe = Fields::SCHED | Fields::WAITS | Fields::IRQ | Fields::HISTOGRAMS;
+    cur.fields - (by_probe - prev.fields)
+}
+
+fn bare_row(thread: &ThreadSample) -> ThreadInterval {
+    ThreadInterval {
+        key: thread.key,
+        process: thread.process,
+        comm: thread.comm,
+        state: thread.state,
+        nice: thread.nice,
+        priority: thread.priority,
+        last_cpu: thread.last_cpu,
+        ..ThreadInterval::default()
+    }
+}
+
+fn empty_process_row() -> ProcessInterval {
+    ProcessInterval {
+        key: ProcessKey::default(),
+        parent_pid: 0,
+        info: unknown_process(),
+        thread_rows: 0,
+        life: Life::Alive,
+        flags: Flags::empty(),
+        delta: Delta::default(),
+        sched: SchedDelta::default(),
+    }
+}
+
+/// The one shared "nothing known" record, so that a row without a name allocates nothing.
+fn unknown_process() -> Arc<ProcessInfo> {
+    static UNKNOWN: OnceLock<Arc<ProcessInfo>> = OnceLock::new();
+    Arc::clone(UNKNOWN.get_or_init(Arc::default))
+}
+
+pub(super) fn find_process(rows: &[ProcessSample], key: ProcessKey) -> Option<&ProcessSample> {
+    rows.binary_search_by_key(&key, |row| row.key).ok().and_then(|at| rows.get(at))
+}
+
+pub(super) fn find_thread<'a>(rows: &'a [ThreadSample], row: &ThreadInterval) -> Option<&'a ThreadSample> {
+    rows.binary_search_by_key(&row.key, |thread| thread.key).ok().and_then(|at| rows.get(at))
+}
+
+fn born_from_ns(begin: Moment) -> u64 {
+    begin.boot_ns.saturating_sub(START_GRAIN_NS)
+}
+
+pub(super) fn pass_ns(snapshot: &Snapshot) -> u64 {
+    snapshot.end.mono_ns.saturating_sub(snapshot.begin.mono_ns)
+}
+
+pub(super) fn signed(ns: u64) -> i64 {
+    i64::try_from(ns).unwrap_or(i64::MAX)
+}
