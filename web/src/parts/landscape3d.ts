@@ -72,7 +72,8 @@ function optionOf({ times, rows, most, zone }: Data, ink: { text: string; line: 
     visualMap: { show: false, min: 0, max: most, dimension: 2, inRange: { color: [0.02, 0.15, 0.4, 0.7, 1].map((share) => heatColor(share, ink.dark)) } },
     xAxis3D: { ...axis, type: 'category', name: '', data: times.map((time) => clock(time * 1000, zone)), axisLabel: { ...axis.axisLabel, showMaxLabel: false, interval: (at: number) => at % every === 0 && at < times.length - every / 2 } },
     yAxis3D: { ...axis, type: 'category', name: '', data: rows.map((row) => visible(row.name).slice(0, 24)), axisLabel: { ...axis.axisLabel, interval: 0 } },
-    zAxis3D: { ...axis, type: 'value', name: '', min: 0, splitNumber: 4 },
+    // The floor's 0 would lie on the first time.
+    zAxis3D: { ...axis, type: 'value', name: '', min: 0, splitNumber: 4, axisLabel: { ...axis.axisLabel, formatter: (value: number) => (value === 0 ? '' : String(value)) } },
     grid3D: {
       boxWidth: 230, boxDepth: 120, boxHeight: 62, top: -20, environment: 'none',
       viewControl: { alpha: 26, beta: 28, distance: 250, center: [8, -12, 0], minDistance: 80, maxDistance: 420, autoRotate: false, rotateSensitivity: 1.2, animation: false },
