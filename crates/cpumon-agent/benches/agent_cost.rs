@@ -21,7 +21,7 @@ use cpumon_link::Target;
 use cpumon_link::spool::{SpoolOptions, SyncPolicy};
 use cpumon_link::tls::{Acks, Authority, Handler, Peer, Refusal, ServerLimits, Session, StreamServer};
 use cpumon_wire::spool::{Entry, decode_record};
-use cpumon_wire::stream::LaneKind;
+use cpumon_wire::stream::{ClockReport, LaneKind};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Processes that the load is spread over.
@@ -174,6 +174,8 @@ impl Session for Taken {
         self.0.insert(lane, (0, 0));
         Ok(())
     }
+
+    fn clock(&mut self, _report: ClockReport, _wall_ns: i64) {}
 
     fn record(&mut self, lane: u32, record: &[u8]) -> Result<(), Refusal> {
         if let (Some(Entry::Snapshot(snapshot)), Some(last)) = (decode_record(record), self.0.get_mut(&lane))

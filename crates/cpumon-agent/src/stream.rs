@@ -127,7 +127,7 @@ impl Stream {
         };
         let receivers: Vec<Receiver> =
             settings.receivers.iter().map(receiver).collect::<anyhow::Result<_>>()?;
-        let options = UplinkOptions { receivers, host: info.host.0, agent: info.agent.to_string() };
+        let options = UplinkOptions { receivers, host: info.host.0, agent: info.agent.to_string(), wall_ns };
         let backlog: Box<dyn Backlog> = match &settings.spool {
             Some(spool) => Box::new(open_spool(spool, info, interval)?),
             None => Box::new(RamBacklog::new(random()?, RAM_BYTES)),
@@ -212,6 +212,10 @@ impl Stream {
             written_bytes: self.spool.is_some().then_some(status.written_bytes),
         }
     }
+}
+
+fn wall_ns() -> i64 {
+    cpumon_collect::now().wall_ns
 }
 
 /// Its own keys, which are renewed, what waits, and the receivers.

@@ -1,6 +1,6 @@
 //! What is known about a reporting machine: who it is ([`HostInfo`]), how far to trust it, what got lost on the way.
 
-use crate::{BootId, HostId, Moment, SourceKind};
+use crate::{BootId, HostClock, HostId, Moment, SourceKind};
 
 /// A machine as its agent describes it. Sent at start, on change, and repeated now and then.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,6 +90,15 @@ pub struct LossCounts {
     pub store_dropped: u64,
 }
 
+impl HostStatus {
+    /// The device's wall clock less the receiver's, ns: by exchanges, else as its newest interval arrived, the way included.
+    #[must_use]
+    pub fn clock_offset_ns(&self) -> i64 {
+        let arrived = || self.last.wall_ns.saturating_sub(self.received_wall_ns);
+        self.clock.map_or_else(arrived, |clock| clock.offset_ns)
+    }
+}
+
 /// A host as the receiver sees it now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostStatus {
@@ -105,6 +114,8 @@ pub struct HostStatus {
     pub last: Moment,
     /// When the receiver got it, ns since the UNIX epoch on the receiver's clock.
     pub received_wall_ns: i64,
+    /// How its clock stands to the receiver's, by exchanges over TLS; `None`: only arrivals tell.
+    pub clock: Option<HostClock>,
     /// Live threads.
     pub thread_count: u32,
     /// Live processes.

@@ -12,6 +12,7 @@
 //! assert_eq!(interval.ledger.unattributed_ns(), 0);
 //! ```
 
+mod clock;
 mod columns;
 mod counters;
 mod cpu;
@@ -35,6 +36,7 @@ mod text;
 mod values;
 mod wait;
 
+pub use clock::{ClockExchange, ClockWatch, HostClock};
 pub use columns::{COLUMNS, Column, ColumnId, Kind, Tables, column, columns};
 pub use counters::{Counters, Delta, Fields};
 pub use cpu::{CpuInterval, CpuSample, CpuSched, CpuTimes, SOFTIRQ_KINDS};

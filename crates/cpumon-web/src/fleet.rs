@@ -150,7 +150,13 @@ pub(crate) fn host_table(rows: &[(&HostStatus, Option<Row<'_>>)], total: usize, 
     });
     status("state", &|host| text(state_of(age_ns(host), host.info.interval_ns)));
     status("age_ns", &|host| Cell::Int(age_ns(host)));
-    status("clock_offset_ns", &|host| Cell::Int(host.last.wall_ns.saturating_sub(host.received_wall_ns)));
+    status("clock_offset_ns", &|host| Cell::Int(host.clock_offset_ns()));
+    status("clock_round_trip_ns", &|host| {
+        host.clock.map_or(Cell::Null, |clock| Cell::count(clock.round_trip_ns))
+    });
+    status("clock_drift_ppb", &|host| {
+        host.clock.and_then(|clock| clock.drift_ppb).map_or(Cell::Null, Cell::Int)
+    });
     status("end_ms", &|host| Cell::real(to_ms(host.last.wall_ns)));
     status("threads", &|host| Cell::Int(host.thread_count.into()));
     status("processes", &|host| Cell::Int(host.process_count.into()));
@@ -327,7 +333,7 @@ fn fleet_of<'h>(
 fn sparks(live: &dyn Live, hosts: &[&HostStatus]) -> Spark {
     let now_ns = now_ns();
     let line = |host: &&HostStatus| {
-        let offset_ns = host.last.wall_ns.saturating_sub(host.received_wall_ns);
+        let offset_ns = host.clock_offset_ns();
         let begin_ns = now_ns.saturating_sub(SPARKS * SPARK_NS);
         let mut line = vec![None; usize::try_from(SPARKS).unwrap_or(0)];
         for shown in live.recent(host.info.host, begin_ns.saturating_add(offset_ns)) {

@@ -94,6 +94,15 @@ impl ByeReason {
     }
 }
 
+/// What an exchange of times told a device: of its wall clock and the receiver's.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ClockReport {
+    /// The device's wall clock less the receiver's, ns, if both ways took as long.
+    pub offset_ns: i64,
+    /// How long both ways took, ns.
+    pub round_trip_ns: u64,
+}
+
 /// A message.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Message<'a> {
@@ -122,10 +131,12 @@ pub enum Message<'a> {
         /// The record as it lies in a segment.
         record: &'a [u8],
     },
-    /// Device: is anyone there?
+    /// Device: is anyone there, and what time is it there?
     Ping {
         /// Comes back in the answer.
         token: u64,
+        /// What the exchange before told of the clocks; devices of the first release do not tell.
+        clock: Option<ClockReport>,
     },
     /// Device: asks for a certificate for a new key (PKCS#10, DER).
     Renew {
@@ -165,6 +176,9 @@ pub enum Message<'a> {
     Pong {
         /// What the ping said.
         token: u64,
+        /// The receiver's wall clock when the ping came and when this went, ns since the UNIX epoch; receivers of the first release
+        /// do not tell.
+        times: Option<(i64, i64)>,
     },
     /// Receiver: it will close the connection.
     Bye {
@@ -244,7 +258,20 @@ impl<'a> Message<'a> {
                 out.extend_from_slice(&lane.to_le_bytes());
                 out.extend_from_slice(record);
             }
-            Self::Ping { token } | Self::Pong { token } => out.extend_from_slice(&token.to_le_bytes()),
+            Self::Ping { token, clock } => {
+                out.extend_from_slice(&token.to_le_bytes());
+                if let Some(clock) = clock {
+                    out.extend_from_slice(&clock.offset_ns.to_le_bytes());
+                    out.extend_from_slice(&clock.round_trip_ns.to_le_bytes());
+                }
+            }
+            Self::Pong { token, times } => {
+                out.extend_from_slice(&token.to_le_bytes());
+                if let Some((received, sent)) = times {
+                    out.extend_from_slice(&received.to_le_bytes());
+                    out.extend_from_slice(&sent.to_le_bytes());
+                }
+            }
             Self::Renew { request: bytes } | Self::Certificate { der: bytes } => out.extend_from_slice(bytes),
             Self::Enrol { secret, host, name, request } => {
                 out.extend_from_slice(&secret);
@@ -314,8 +341,8 @@ impl<'a> Message<'a> {
                 kind: if body.take::<1>()? == [0] { LaneKind::Backfill } else { LaneKind::Live },
             },
             kind::RECORD => Self::Record { lane: body.u32()?, record: body.rest },
-            kind::PING => Self::Ping { token: body.u64()? },
-            kind::PONG => Self::Pong { token: body.u64()? },
+            kind::PING => Self::Ping { token: body.u64()?, clock: body.clock() },
+            kind::PONG => Self::Pong { token: body.u64()?, times: body.i64().zip(body.i64()) },
             kind::RENEW => Self::Renew { request: body.rest },
             kind::CERTIFICATE => Self::Certificate { der: body.rest },
             kind::ENROL => Self::Enrol {
@@ -370,6 +397,14 @@ impl<'a> Fields<'a> {
         self.take().map(u64::from_le_bytes)
     }
 
+    fn i64(&mut self) -> Option<i64> {
+        self.take().map(i64::from_le_bytes)
+    }
+
+    fn clock(&mut self) -> Option<ClockReport> {
+        Some(ClockReport { offset_ns: self.i64()?, round_trip_ns: self.u64()? })
+    }
+
     fn text(&mut self) -> Option<&'a str> {
         let length = usize::from(self.u16()?);
         let (text, rest) = self.rest.split_at_checked(length)?;
@@ -389,12 +424,14 @@ mod tests {
             Message::Begin { lane: 3, kind: LaneKind::Backfill },
             Message::Begin { lane: u32::MAX, kind: LaneKind::Live },
             Message::Record { lane: 3, record: b"a record" },
-            Message::Ping { token: 1 },
+            Message::Ping { token: 1, clock: None },
+            Message::Ping { token: 1, clock: Some(ClockReport { offset_ns: i64::MIN, round_trip_ns: 5 }) },
             Message::Renew { request: b"request" },
             Message::Enrol { secret, host, name: "größe", request: b"request" },
             Message::Welcome { version: 1, window_bytes: 1 << 20, is_renewal_due: true },
             Message::Ack { lane: 3, received: u64::MAX, committed: 5 },
-            Message::Pong { token: 1 },
+            Message::Pong { token: 1, times: None },
+            Message::Pong { token: 1, times: Some((i64::MAX, -1)) },
             Message::Bye { reason: ByeReason::Revoked, text: "no" },
             Message::Bye { reason: ByeReason::Unknown(200), text: "" },
             Message::Certificate { der: b"certificate" },

@@ -228,8 +228,23 @@ fn show_loss(loss: &api::Loss) -> String {
     if said.is_empty() { "none".to_owned() } else { said.join(", ") }
 }
 
+/// How far the host's clock is ahead of the receiver's: `+1.500 s ±0.2 ms, 12 ppm fast`; `~` where only arrivals tell.
+fn show_clock(host: &api::Host) -> String {
+    let offset = format!("{:+.3} s", host.clock_offset_ns as f64 / 1e9);
+    let Some(clock) = host.clock else { return format!("~{offset}") };
+    let exact = format!("{offset} ±{:.1} ms", clock.round_trip_ns as f64 / 2e6);
+    match clock.drift_ppb {
+        Some(ppb) if ppb != 0 => {
+            let way = if ppb > 0 { "fast" } else { "slow" };
+            format!("{exact}, {:.1} ppm {way}", ppb.unsigned_abs() as f64 / 1e3)
+        }
+        _ => exact,
+    }
+}
+
 fn write_hosts(hosts: &[api::Host], now_wall_ns: i64, out: &mut dyn Write) -> std::io::Result<()> {
-    let mut table = Table::new(&["HOST", "ID", "TRUST", "SOURCE", "ADDRESS", "THREADS", "SEEN", "LOSS"]);
+    let mut table =
+        Table::new(&["HOST", "ID", "TRUST", "SOURCE", "ADDRESS", "THREADS", "SEEN", "CLOCK", "LOSS"]);
     for host in hosts {
         table.row([
             escape(&host.hostname).to_string(),
@@ -239,6 +254,7 @@ fn write_hosts(hosts: &[api::Host], now_wall_ns: i64, out: &mut dyn Write) -> st
             escape(&host.address).to_string(),
             host.thread_count.to_string(),
             format!("{} s ago", seconds(now_wall_ns.saturating_sub(host.received_wall_ns))),
+            show_clock(host),
             show_loss(&host.loss),
         ]);
     }
@@ -293,6 +309,13 @@ mod tests {
             address: "127.0.0.2:4000".into(),
             thread_count: 12,
             received_wall_ns: 8_000_000_000,
+            clock_offset_ns: -1_500_000_000,
+            clock: Some(api::Clock {
+                offset_ns: -1_500_000_000,
+                round_trip_ns: 400_000,
+                drift_ppb: Some(12_300),
+                steps: 0,
+            }),
             loss: api::Loss { snapshots_lost: 2, store_dropped: 1, ..api::Loss::default() },
             ..api::Host::default()
         };

@@ -7,11 +7,11 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use cpumon_wire::stream::{
-    ALPN_ENROL, ALPN_STREAM, ByeReason, LaneKind, MAX_MESSAGE_BYTES, MAX_SMALL_MESSAGE_BYTES, Message,
-    VERSION,
+    ALPN_ENROL, ALPN_STREAM, ByeReason, ClockReport, LaneKind, MAX_MESSAGE_BYTES, MAX_SMALL_MESSAGE_BYTES,
+    Message, VERSION,
 };
 use rustls::{ServerConfig, ServerConnection};
 
@@ -72,6 +72,8 @@ pub trait Session {
     /// # Errors
     /// As above.
     fn record(&mut self, lane: u32, record: &[u8]) -> Result<(), Refusal>;
+    /// The device compared its clock with this receiver's, which was `wall_ns` when it said so.
+    fn clock(&mut self, report: ClockReport, wall_ns: i64);
     /// Called often. True: there is work of its own, call again soon.
     ///
     /// # Errors
@@ -420,7 +422,13 @@ impl Shared {
                 Some(Message::Record { lane, record }) => {
                     device.session.record(lane, record).map_err(End::Bye)?;
                 }
-                Some(Message::Ping { token }) => Message::Pong { token }.push(&mut answers),
+                Some(Message::Ping { token, clock }) => {
+                    let received_ns = wall_ns();
+                    if let Some(clock) = clock {
+                        device.session.clock(clock, received_ns);
+                    }
+                    Message::Pong { token, times: Some((received_ns, wall_ns())) }.push(&mut answers);
+                }
                 Some(Message::Renew { request }) => {
                     let der = self.authority.renew(peer.host, *key, request)?;
                     self.stats.renewed.fetch_add(1, Ordering::Relaxed);
@@ -434,6 +442,12 @@ impl Shared {
         pipe.pump(false)?;
         Ok(is_busy)
     }
+}
+
+/// Now on the wall clock, ns since the UNIX epoch.
+fn wall_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// One connected device.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use cpumon_wire::Datagrams;
 use cpumon_wire::spool::{Entry, decode_record};
-use cpumon_wire::stream::{ByeReason, LaneKind, MAX_SMALL_MESSAGE_BYTES, Message, VERSION};
+use cpumon_wire::stream::{ByeReason, ClockReport, LaneKind, MAX_SMALL_MESSAGE_BYTES, Message, VERSION};
 use tempfile::TempDir;
 
 use super::connect::{await_message, connect};
@@ -19,9 +19,9 @@ use crate::{Backlog, RamBacklog};
 
 const HOST: [u8; 16] = [7; 16];
 
-/// What a receiver got: numbers of snapshots, by lane kind.
+/// What a receiver got: numbers of snapshots, by lane kind; comparisons of clocks.
 #[derive(Clone, Default)]
-struct Got(Arc<Mutex<Vec<(u64, LaneKind)>>>);
+struct Got(Arc<Mutex<Vec<(u64, LaneKind)>>>, Arc<Mutex<Vec<ClockReport>>>);
 
 impl Got {
     fn numbers(&self) -> Vec<u64> {
@@ -44,6 +44,11 @@ impl Session for Taker {
     fn begin(&mut self, lane: u32, kind: LaneKind) -> Result<(), Refusal> {
         self.lanes.push((lane, kind, 0));
         Ok(())
+    }
+
+    fn clock(&mut self, report: ClockReport, wall_ns: i64) {
+        assert!(wall_ns > 0);
+        self.got.1.lock().unwrap().push(report);
     }
 
     fn record(&mut self, lane: u32, record: &[u8]) -> Result<(), Refusal> {
@@ -131,8 +136,34 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 
 fn uplink(address: &str, identity: DeviceIdentity, backlog: RamBacklog) -> Uplink {
     let receivers = vec![Receiver { address: address.to_owned(), identity }];
-    let options = UplinkOptions { receivers, host: HOST, agent: "test".to_owned() };
+    let options = UplinkOptions { receivers, host: HOST, agent: "test".to_owned(), wall_ns: in_2003 };
     Uplink::start(options, Box::new(backlog)).unwrap()
+}
+
+/// How far the devices of these tests are behind, ns.
+const BEHIND_NS: i64 = 700_000_000_000_000_000;
+
+/// A device's clock, as the original's stood.
+fn in_2003() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    i64::try_from(since.as_nanos()).unwrap() - BEHIND_NS
+}
+
+#[test]
+fn a_device_whose_clock_stands_in_2003_tells_by_how_much() {
+    let (desk, device) = (Desk::start(), tempfile::tempdir().unwrap());
+    let uplink = uplink(&desk.address.to_string(), desk.enroll(&device).unwrap(), ram());
+    append(&uplink, 1);
+    let reports = until("some comparisons", || {
+        let reports = desk.got.1.lock().unwrap().clone();
+        (reports.len() >= 3).then_some(reports)
+    });
+    for report in reports {
+        let off_ns = (report.offset_ns + BEHIND_NS).unsigned_abs();
+        // Known to half of the round trip; a millisecond for what lies between two looks at a clock.
+        assert!(off_ns <= report.round_trip_ns / 2 + 1_000_000, "{report:?}");
+    }
+    drop(uplink);
 }
 
 fn append(uplink: &Uplink, count: u64) {
@@ -212,7 +243,7 @@ fn the_next_receiver_of_the_list_takes_over() {
         Receiver { address: first.address.to_string(), identity: first.enroll(&devices[0]).unwrap() },
         Receiver { address: second.address.to_string(), identity: second.enroll(&devices[1]).unwrap() },
     ];
-    let options = UplinkOptions { receivers, host: HOST, agent: String::new() };
+    let options = UplinkOptions { receivers, host: HOST, agent: String::new(), wall_ns: in_2003 };
     let uplink = Uplink::start(options, Box::new(ram())).unwrap();
     append(&uplink, 3);
     assert!(uplink.drain(Duration::from_secs(30)));
@@ -343,7 +374,7 @@ fn nothing_that_an_enrolled_device_sends_breaks_the_receiver() {
     let identity = desk.enroll(&device).unwrap();
     let mut sound = Vec::new();
     Message::Begin { lane: 1, kind: LaneKind::Live }.push(&mut sound);
-    Message::Ping { token: 1 }.push(&mut sound);
+    Message::Ping { token: 1, clock: None }.push(&mut sound);
     Message::Renew { request: &[1; 40] }.push(&mut sound);
     Message::Ack { lane: 1, received: 2, committed: 3 }.push(&mut sound);
     let mut dice = 7_u64;

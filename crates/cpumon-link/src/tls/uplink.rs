@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cpumon_wire::Datagrams;
-use cpumon_wire::stream::{ByeReason, MAX_SMALL_MESSAGE_BYTES, Message, VERSION};
+use cpumon_wire::stream::{ByeReason, ClockReport, MAX_SMALL_MESSAGE_BYTES, Message, VERSION};
 
 use super::connect::{await_message, connect};
 use super::identity::NewKey;
@@ -26,6 +26,11 @@ const WELCOME_LIMIT: Duration = Duration::from_secs(5);
 const PING_AFTER: Duration = Duration::from_secs(5);
 /// and after so much it is taken for dead.
 const DEAD_AFTER: Duration = Duration::from_secs(15);
+/// The clocks are compared this often,
+const COMPARE_EVERY: Duration = Duration::from_secs(10);
+/// and quicker for the first few times, so that something is known soon.
+const COMPARE_FIRST: Duration = Duration::from_millis(100);
+const FIRST_COMPARISONS: u32 = 4;
 /// Pauses between attempts: twice as long each time, up to the longest, each cut at random to between half and all.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
@@ -50,6 +55,8 @@ pub struct UplinkOptions {
     pub host: [u8; 16],
     /// Program and version.
     pub agent: String,
+    /// This machine's wall clock, ns since the UNIX epoch.
+    pub wall_ns: fn() -> i64,
 }
 
 /// How an uplink is doing. Counts are since the start.
@@ -296,7 +303,8 @@ impl Worker {
         }
         let (lanes, wants_full) = Lanes::begin(&**self.shared.backlog(), window_bytes, &mut pipe.outbox);
         self.shared.full_wanted.fetch_or(wants_full, Ordering::Relaxed);
-        let mut talk = Talk { pipe, lanes, heard: Instant::now(), pinged: None, new_key: None };
+        let clock = Comparing::new(self.options.wall_ns);
+        let mut talk = Talk { pipe, lanes, heard: Instant::now(), clock, new_key: None };
         if is_renewal_due {
             let key = NewKey::make()?;
             Message::Renew { request: &key.request_der }.push(&mut talk.pipe.outbox);
@@ -329,15 +337,20 @@ impl Worker {
                 return Ok(());
             }
             talk.keep_alive()?;
-            talk.pipe.wait(PING_AFTER / 5, true, Some(self.awake.as_fd()))?;
+            let next = talk.clock.next.saturating_duration_since(Instant::now());
+            talk.pipe.wait(
+                next.clamp(Duration::from_millis(1), PING_AFTER / 5),
+                true,
+                Some(self.awake.as_fd()),
+            )?;
             self.rub_eyes();
         }
     }
 
     fn take_messages(&mut self, talk: &mut Talk) -> Result<(), TlsError> {
-        let Talk { pipe, lanes, heard, pinged, new_key } = talk;
+        let Talk { pipe, lanes, heard, clock, new_key } = talk;
         while let Some(bytes) = pipe.next_message(MAX_SMALL_MESSAGE_BYTES)? {
-            (*heard, *pinged) = (Instant::now(), None);
+            *heard = Instant::now();
             match Message::decode(bytes)? {
                 Some(Message::Ack { lane, received, committed }) => {
                     if let Some(number) = lanes.acked(lane, received, committed) {
@@ -355,10 +368,57 @@ impl Worker {
                         log::info!("got a new certificate for a new key from receiver {}", receiver.address);
                     }
                 }
+                Some(Message::Pong { token, times: Some(times) }) => clock.answered(token, times),
                 _ => {}
             }
         }
         Ok(())
+    }
+}
+
+/// The comparison of the clocks over one connection.
+struct Comparing {
+    wall_ns: fn() -> i64,
+    /// The last question: its token, and when it went by the wall clock and by one that nobody sets.
+    asked: Option<(u64, i64, Instant)>,
+    next: Instant,
+    /// Questions so far.
+    count: u32,
+    report: Option<ClockReport>,
+}
+
+impl Comparing {
+    fn new(wall_ns: fn() -> i64) -> Self {
+        Self { wall_ns, asked: None, next: Instant::now(), count: 0, report: None }
+    }
+
+    /// A question, if it is time for one. It tells what the one before found out.
+    fn ask(&mut self, silence: Duration, out: &mut Vec<u8>) {
+        let now = Instant::now();
+        let last = self.asked.map(|asked| asked.2);
+        let is_silent = silence >= PING_AFTER && last.is_none_or(|last| last.elapsed() >= PING_AFTER);
+        if now < self.next && !is_silent {
+            return;
+        }
+        self.count = self.count.saturating_add(1);
+        self.next = now + if self.count < FIRST_COMPARISONS { COMPARE_FIRST } else { COMPARE_EVERY };
+        let token = u64::from(self.count);
+        Message::Ping { token, clock: self.report.take() }.push(out);
+        self.asked = Some((token, (self.wall_ns)(), Instant::now()));
+    }
+
+    /// The answer came: the receiver's clock when it got the question and when it answered.
+    fn answered(&mut self, token: u64, (received_ns, sent_ns): (i64, i64)) {
+        let Some((_, asked_ns, asked)) = self.asked.filter(|asked| asked.0 == token) else { return };
+        // By the clock that nobody sets: the wall clock may have been set since.
+        let passed_ns = i64::try_from(asked.elapsed().as_nanos()).unwrap_or(i64::MAX);
+        let answered_ns = asked_ns.saturating_add(passed_ns);
+        let there_ns = sent_ns.saturating_sub(received_ns).clamp(0, passed_ns);
+        let forth = i128::from(asked_ns) - i128::from(received_ns);
+        let back = i128::from(answered_ns) - i128::from(sent_ns);
+        let offset_ns = i64::try_from(i128::midpoint(forth, back)).unwrap_or(i64::MAX);
+        let round_trip_ns = passed_ns.saturating_sub(there_ns).unsigned_abs();
+        self.report = Some(ClockReport { offset_ns, round_trip_ns });
     }
 }
 
@@ -367,7 +427,7 @@ struct Talk {
     pipe: Pipe,
     lanes: Lanes,
     heard: Instant,
-    pinged: Option<Instant>,
+    clock: Comparing,
     new_key: Option<NewKey>,
 }
 
@@ -377,11 +437,7 @@ impl Talk {
         if silence >= DEAD_AFTER {
             return Err(TlsError::Silent { seconds: DEAD_AFTER.as_secs() });
         }
-        if silence >= PING_AFTER && self.pinged.is_none_or(|pinged| pinged.elapsed() >= PING_AFTER) {
-            self.pinged = Some(Instant::now());
-            Message::Ping { token: u64::try_from(silence.as_millis()).unwrap_or(0) }
-                .push(&mut self.pipe.outbox);
-        }
+        self.clock.ask(silence, &mut self.pipe.outbox);
         Ok(())
     }
 }

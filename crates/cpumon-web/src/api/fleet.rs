@@ -15,7 +15,8 @@ pub struct FleetBase {
     pub number: u64,
     /// A row a host: `id`, `hostname`, `trust`, `source`, `address`, `agent`, `kernel`, `arch`, `cpu_count`, `interval_ns`,
     /// `state` (`reporting`, `late`, `silent`), `age_ns` since its last interval arrived, `clock_offset_ns` (its clock less the
-    /// receiver's when that arrived), `end_ms`, `busy_ratio` (of all CPUs), `threads`, `processes`, `top_key`, `top_name`,
+    /// receiver's: by exchanges of time over TLS, which also tell `clock_round_trip_ns` and `clock_drift_ppb`; else when that
+    /// interval arrived), `end_ms`, `busy_ratio` (of all CPUs), `threads`, `processes`, `top_key`, `top_name`,
     /// `top_cpu_pct`, `capacity_ns`, `unattributed_ns`, `unattributed_ratio`, `ledger_closed`, `lost`, `rejected`,
     /// `store_dropped`, `flags`.
     pub hosts: Table,

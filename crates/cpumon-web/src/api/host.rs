@@ -1,6 +1,6 @@
 //! A host as JSON, from and to [`cpumon_model::HostStatus`].
 
-use cpumon_model::{HostInfo, HostStatus, LossCounts, ParseIdError, Trust};
+use cpumon_model::{HostClock, HostInfo, HostStatus, LossCounts, ParseIdError, Trust};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -47,12 +47,29 @@ pub struct Host {
     pub last: Moment,
     /// When the receiver got it, on the receiver's clock.
     pub received_wall_ns: i64,
+    /// The device's wall clock less the receiver's, ns: by exchanges of time over TLS, else as the newest interval arrived, the
+    /// way included.
+    pub clock_offset_ns: i64,
+    /// How well exchanges tell it; absent where only arrivals do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock: Option<Clock>,
     /// Live threads.
     pub thread_count: u32,
     /// Live processes.
     pub process_count: u32,
     /// What was lost since the receiver started.
     pub loss: Loss,
+}
+
+/// A device's clock, as exchanges of time over TLS tell. Meanings: [`HostClock`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+#[expect(missing_docs, reason = "each field is documented under the same name in HostClock")]
+pub struct Clock {
+    pub offset_ns: i64,
+    pub round_trip_ns: u64,
+    pub drift_ppb: Option<i64>,
+    pub steps: u64,
 }
 
 /// What was lost, doubled or refused since the receiver started. Meanings: [`LossCounts`].
@@ -82,6 +99,8 @@ macro_rules! same_fields {
 }
 pub(super) use same_fields;
 
+same_fields!(HostClock => Clock { offset_ns, round_trip_ns, drift_ppb, steps });
+same_fields!(Clock => HostClock { offset_ns, round_trip_ns, drift_ppb, steps });
 same_fields!(LossCounts => Loss { datagrams, bytes, snapshots, snapshots_lost, snapshots_partial, duplicates, reordered, rejected, store_dropped });
 same_fields!(Loss => LossCounts { datagrams, bytes, snapshots, snapshots_lost, snapshots_partial, duplicates, reordered, rejected, store_dropped });
 
@@ -103,6 +122,8 @@ impl From<&HostStatus> for Host {
             source: status.source.name().into(),
             last: Moment::from(&status.last),
             received_wall_ns: status.received_wall_ns,
+            clock_offset_ns: status.clock_offset_ns(),
+            clock: status.clock.as_ref().map(Clock::from),
             thread_count: status.thread_count,
             process_count: status.process_count,
             loss: Loss::from(&status.loss),
@@ -131,6 +152,7 @@ impl TryFrom<Host> for HostStatus {
             source: source_from_name(&host.source),
             last: (&host.last).into(),
             received_wall_ns: host.received_wall_ns,
+            clock: host.clock.as_ref().map(HostClock::from),
             thread_count: host.thread_count,
             process_count: host.process_count,
             loss: (&host.loss).into(),
@@ -162,6 +184,7 @@ mod tests {
             source: SourceKind::Bpf,
             last: cpumon_model::Moment { mono_ns: u64::MAX, boot_ns: 2, wall_ns: i64::MIN },
             received_wall_ns: 3,
+            clock: Some(HostClock { offset_ns: -9, round_trip_ns: 4, drift_ppb: Some(-5), steps: 6 }),
             thread_count: 4,
             process_count: 5,
             loss: LossCounts {

@@ -27,7 +27,7 @@ pub use history::{
     BucketTimes, GapJson, Gaps, HostSeries, Kept, LineJson, Lines, Matrix, MatrixRow, ProcessJson,
     ProcessLine, SeriesColumn, SumJson, WaitLine,
 };
-pub use host::{Host, Hosts, Loss};
+pub use host::{Clock, Host, Hosts, Loss};
 pub use interval::{Cpu, Health, Interval, Ledger, Moment, Numbered, Process, ProcessInfo, Task, Thread};
 pub use sched::{CpuSched, Irq, Sched, Wait};
 pub use snapshot::{Nanos, Snapshot, SnapshotBase, key_of_process, key_of_thread};

@@ -225,7 +225,7 @@ fn messages() -> Vec<Vec<u8>> {
         let mut bytes = Vec::new();
         Message::Begin { lane: 1, kind: LaneKind::Live }.push(&mut bytes);
         Message::Record { lane: 1, record: &record }.push(&mut bytes);
-        Message::Ping { token: number }.push(&mut bytes);
+        Message::Ping { token: number, clock: None }.push(&mut bytes);
         Message::Hello { version: 1, host: [1; 16], spool: [2; 16], agent: "agent" }.push(&mut bytes);
         Message::Enrol { secret: [3; 32], host: [4; 16], name: "name", request: &record }.push(&mut bytes);
         list.push(bytes);

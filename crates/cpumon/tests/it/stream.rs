@@ -63,6 +63,13 @@ fn an_enrolled_device_is_authenticated_in_every_face_and_nobody_else_writes_into
         desk.serve.host("device").filter(|host| host["loss"]["snapshots"].as_u64() > Some(5))
     });
     assert_eq!(host["trust"], "authenticated");
+    let clock = eventually("its clock was compared", || {
+        let host = desk.serve.host("device")?;
+        host["clock"].is_object().then(|| host["clock"].clone())
+    });
+    let number = |name: &str| clock[name].as_i64().unwrap();
+    // One machine has one clock.
+    assert!(number("offset_ns").abs() <= number("round_trip_ns") / 2 + 1_000_000, "{clock}");
     let stream = &desk.serve.status()["stream"];
     assert_eq!((&stream["devices"], &stream["enrolled"]), (&1.into(), &1.into()), "{stream}");
     let url = ["--url", desk.serve.url.as_str()];

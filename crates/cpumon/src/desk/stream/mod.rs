@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
 use cpumon_link::tls::{Authority, Handler, Peer, ServerLimits, ServerStats, Session, StreamServer};
-use cpumon_model::{BootId, HostId, Interval, LossCounts};
+use cpumon_model::{BootId, ClockWatch, HostClock, HostId, Interval, LossCounts};
 use cpumon_web::api;
 use cpumon_wire::spool::{Gap, GapReason};
 
@@ -30,6 +30,9 @@ const MAX_GAPS: usize = 64;
 pub(super) struct Memory {
     /// What was counted since the receiver started.
     loss: LossCounts,
+    /// Comparisons of its clock with this one's, and what they tell.
+    watch: ClockWatch,
+    clock: Option<HostClock>,
     /// The newest interval that was shown: its boot, its end on the monotonic clock.
     shown: Option<(BootId, u64)>,
     /// The newest holes that were counted: begin, reason, snapshots. After a cut they come again.

@@ -6,9 +6,9 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use cpumon_link::tls::{Acks, Peer, Refusal, Session};
-use cpumon_model::{HostId, HostStatus, Trust};
+use cpumon_model::{ClockExchange, HostId, HostStatus, Trust};
 use cpumon_store::ReportedGap;
-use cpumon_wire::stream::{ByeReason, LaneKind};
+use cpumon_wire::stream::{ByeReason, ClockReport, LaneKind};
 
 use super::Shared;
 use super::lane::{Lane, Outcome};
@@ -74,6 +74,7 @@ impl StreamSession {
                     status.clone_from(seen);
                     status.trust = Trust::Authenticated;
                     status.loss = memory.loss;
+                    status.clock = memory.clock;
                     sink.take_stream(status, interval, is_live, unstored_since.is_none().then_some(receipt))
                 }
                 Outcome::Gap(gap) => {
@@ -144,6 +145,13 @@ impl Session for StreamSession {
             }
             _ => self.take(at, record),
         }
+    }
+
+    fn clock(&mut self, report: ClockReport, wall_ns: i64) {
+        let ClockReport { offset_ns, round_trip_ns } = report;
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = memory.watch.take(ClockExchange { wall_ns, offset_ns, round_trip_ns });
+        memory.clock = Some(known);
     }
 
     fn work(&mut self, acks: &mut Acks<'_>) -> Result<bool, Refusal> {

@@ -1,0 +1,162 @@
+//! A device's clock against the receiver's. In: exchanges of time stamps, each with its round trip. Out: how far the device's clock
+//! is off, how well that is known, and how fast it drifts. Why here: pure sums, the same wherever stamps come from.
+
+use std::collections::VecDeque;
+
+/// Exchanges kept: ten minutes at one every ten seconds.
+const KEPT: usize = 60;
+/// Of so many newest ones the one with the shortest round trip tells the offset.
+const NEWEST: usize = 8;
+/// A drift is told from this long on, ns.
+const DRIFT_AFTER_NS: i64 = 60_000_000_000;
+/// A clock that drifts by more than this was set, parts per billion.
+const MAX_DRIFT_PPB: i64 = 500_000;
+/// What scheduling alone may do to an exchange, ns.
+const SLACK_NS: i64 = 2_000_000;
+
+/// One exchange.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClockExchange {
+    /// When, on the receiver's wall clock, ns since the UNIX epoch.
+    pub wall_ns: i64,
+    /// The device's wall clock less the receiver's, ns, if both ways took as long.
+    pub offset_ns: i64,
+    /// How long both ways took, ns: the offset is known to half of it.
+    pub round_trip_ns: u64,
+}
+
+/// What is known of a device's clock.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct HostClock {
+    /// The device's wall clock less the receiver's, ns.
+    pub offset_ns: i64,
+    /// Round trip of the exchange that tells it, ns: it is known to half of this.
+    pub round_trip_ns: u64,
+    /// How much faster it runs than the receiver's, parts per billion; `None`: not watched for long enough.
+    pub drift_ppb: Option<i64>,
+    /// Times it was set since the receiver watches it.
+    pub steps: u64,
+}
+
+/// Gathers exchanges of one device.
+#[derive(Clone, Debug, Default)]
+pub struct ClockWatch {
+    exchanges: VecDeque<ClockExchange>,
+    steps: u64,
+}
+
+impl ClockWatch {
+    /// Takes one exchange; what is known now. A clock that was set begins anew.
+    pub fn take(&mut self, exchange: ClockExchange) -> HostClock {
+        if let Some(known) = self.exchanges.back()
+            && is_step(known, &exchange)
+        {
+            self.exchanges.clear();
+            self.steps += 1;
+        }
+        if self.exchanges.len() >= KEPT {
+            self.exchanges.pop_front();
+        }
+        self.exchanges.push_back(exchange);
+        let newest = self.exchanges.iter().rev().take(NEWEST);
+        let best = newest.min_by_key(|one| one.round_trip_ns).copied().unwrap_or(exchange);
+        HostClock {
+            offset_ns: best.offset_ns,
+            round_trip_ns: best.round_trip_ns,
+            drift_ppb: self.drift_ppb(),
+            steps: self.steps,
+        }
+    }
+
+    /// The slope of the offsets: least squares over the exchanges whose round trip is at most twice the shortest.
+    fn drift_ppb(&self) -> Option<i64> {
+        let (first, last) = (self.exchanges.front()?, self.exchanges.back()?);
+        if last.wall_ns.saturating_sub(first.wall_ns) < DRIFT_AFTER_NS {
+            return None;
+        }
+        let shortest = self.exchanges.iter().map(|one| one.round_trip_ns).min()?;
+        let good = self.exchanges.iter().filter(|one| one.round_trip_ns <= shortest.saturating_mul(2));
+        let points: Vec<(f64, f64)> = good
+            .map(|one| {
+                let since = |value: i64, origin: i64| value.saturating_sub(origin) as f64;
+                (since(one.wall_ns, first.wall_ns), since(one.offset_ns, first.offset_ns))
+            })
+            .collect();
+        let count = points.len() as f64;
+        let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+        let (mean_x, mean_y) = (mean(|point| point.0), mean(|point| point.1));
+        let spread: f64 = points.iter().map(|point| (point.0 - mean_x).powi(2)).sum();
+        let together: f64 = points.iter().map(|point| (point.0 - mean_x) * (point.1 - mean_y)).sum();
+        #[expect(clippy::cast_possible_truncation, reason = "a cast of a float saturates")]
+        let ppb = (together / spread * 1e9).round() as i64;
+        (points.len() >= 3 && spread > 0.0).then_some(ppb)
+    }
+}
+
+/// Between two exchanges the clock moved by more than drift and the unknown halves of the round trips explain.
+fn is_step(before: &ClockExchange, now: &ClockExchange) -> bool {
+    let half = |one: &ClockExchange| i64::try_from(one.round_trip_ns / 2).unwrap_or(i64::MAX);
+    let passed = now.wall_ns.saturating_sub(before.wall_ns).saturating_abs();
+    let drift = passed / 1_000_000_000 * MAX_DRIFT_PPB;
+    let explained = half(before).saturating_add(half(now)).saturating_add(drift).saturating_add(SLACK_NS);
+    now.offset_ns.saturating_sub(before.offset_ns).saturating_abs() > explained
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    fn exchange(second: i64, offset_ns: i64, round_trip_ns: u64) -> ClockExchange {
+        ClockExchange { wall_ns: 1_700_000_000 * SECOND + second * SECOND, offset_ns, round_trip_ns }
+    }
+
+    #[test]
+    fn the_shortest_round_trip_tells_the_offset() {
+        let mut watch = ClockWatch::default();
+        watch.take(exchange(0, 5_000_000, 12_000_000));
+        watch.take(exchange(10, 1_000_000, 400_000));
+        let known = watch.take(exchange(20, -3_000_000, 9_000_000));
+        assert_eq!((known.offset_ns, known.round_trip_ns), (1_000_000, 400_000));
+        assert_eq!((known.drift_ppb, known.steps), (None, 0));
+    }
+
+    #[test]
+    fn a_clock_in_2003_that_drifts_is_told_by_both_numbers() {
+        let (mut watch, mut known) = (ClockWatch::default(), HostClock::default());
+        let offset_2003 = -700_000_000 * SECOND;
+        for nth in 0..60 {
+            // 40 ppm: 400 µs in ten seconds, under a noise of some µs.
+            let noise = (nth * 7_919 % 13) * 1_000;
+            known = watch.take(exchange(nth * 10, offset_2003 + nth * 400_000 + noise, 300_000));
+        }
+        let drift = known.drift_ppb.unwrap();
+        assert!((drift - 40_000).abs() < 500, "{drift}");
+        assert!((known.offset_ns - (offset_2003 + 59 * 400_000)).abs() < 4_000_000);
+        assert_eq!(known.steps, 0);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_begins_anew() {
+        let mut watch = ClockWatch::default();
+        for nth in 0..20 {
+            watch.take(exchange(nth * 10, 50, 300_000));
+        }
+        let known = watch.take(exchange(200, 3_600 * SECOND, 300_000));
+        assert_eq!(
+            known,
+            HostClock { offset_ns: 3_600 * SECOND, round_trip_ns: 300_000, drift_ppb: None, steps: 1 }
+        );
+    }
+
+    #[test]
+    fn numbers_at_the_ends_of_their_range_do_no_harm() {
+        let mut watch = ClockWatch::default();
+        for (wall_ns, offset_ns) in
+            [(i64::MIN, i64::MAX), (i64::MAX, i64::MIN), (0, 0), (0, 0), (i64::MAX, 0)]
+        {
+            watch.take(ClockExchange { wall_ns, offset_ns, round_trip_ns: u64::MAX });
+        }
+    }
+}
