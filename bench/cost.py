@@ -2,6 +2,7 @@
 peers; and the agent's own CPU time."""
 
 import contextlib
+import os
 import socket
 import statistics
 import subprocess
@@ -11,8 +12,8 @@ import time
 import looking
 import measure as m
 
-RUNS = 11
-LOOPS = 300_000
+RUNS = int(os.environ.get("RUNS", "11"))
+LOOPS = int(os.environ.get("LOOPS", "300000"))
 PIPE = ["taskset", "-c", "1", "perf", "bench", "-f", "simple", "sched", "pipe", "-l", str(LOOPS)]
 # On-CPU time of each thread, summed in the kernel: the least that a peer does for the same figure.
 BPFTRACE = "tracepoint:sched:sched_switch { $s = @begin[cpu]; if ($s) { @run[args->prev_pid] = sum(nsecs - $s); } @begin[cpu] = nsecs; }"
@@ -35,6 +36,8 @@ def watchers(sink, folder):
     agent = [m.AGENT, "--to", f"127.0.0.1:{sink.getsockname()[1]}", "--interval", "1s"]
     yield "nothing", nothing
     yield "cpumon-agent, BPF, everything on", lambda: watched([*agent, *m.EVERYTHING])
+    yield "cpumon-agent, BPF, everything on and histograms", lambda: watched([*agent, *m.WITH_HISTOGRAMS])
+    yield "cpumon-agent, BPF, no probes", lambda: watched([*agent, "--source", "bpf", "--probes", "none"])
     yield "cpumon-agent, procfs", lambda: watched([*agent, "--source", "procfs"])
     if m.have("perf"):
         yield "perf sched record", lambda: watched(["perf", "sched", "record", "-o", f"{folder}/perf.data"])
@@ -62,12 +65,12 @@ def slowdown():
         yield name, statistics.median(seconds), statistics.median(seconds) / base, min(ratios), max(ratios)
 
 
-def agent_cost(idle, active):
+def agent_cost(idle, active, watching):
     sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sink.bind(("127.0.0.1", 0))
     with m.load(idle, active, 300):
         threads = m.thread_count()
-        command = [m.AGENT, "--to", f"127.0.0.1:{sink.getsockname()[1]}", "--interval", "1s", *m.EVERYTHING]
+        command = [m.AGENT, "--to", f"127.0.0.1:{sink.getsockname()[1]}", "--interval", "1s", *watching]
         return threads, looking.measured("agent", command, threads)
 
 
@@ -78,10 +81,11 @@ def section():
            "| watcher | median, s | against nothing | least and most of the rounds |", "|---|---:|---:|---:|"]
     out += [f"| {name} | {median:.3f} | {ratio:.3f} | {least:.2f} to {most:.2f} |" for name, median, ratio, least, most in slowdown()]
     out += ["", "### What the agent costs", "",
-            "Slim `cpumon-agent`, BPF source, everything on, 1 s, mean of 10 s after 3 s; CPU of the process (what the probes add to others stands above). "
+            "Slim `cpumon-agent`, BPF source, 1 s, mean of 10 s after 3 s; CPU of the process (what the probes add to others stands above). "
             "Aims: ≤ 1.0 µs per thread at 10,000; ≤ 0.3 % of one CPU and ≤ 15 MB at 2,000 idle threads.", "",
-            "| threads | of them active | CPU, % of one | µs per thread and look | peak RSS, MB |", "|---:|---:|---:|---:|---:|"]
-    for idle, active in ((10_000, 200), (2_000, 0)):
-        threads, row = agent_cost(idle, active)
-        out.append(f"| {threads:,} | {active} | {row['ms_per_s'] / 10:.2f} | {row['per_thread_us']:.2f} | {row['rss_mib'] * 1.048576:.1f} |")
+            "| `--probes` | threads | of them active | CPU, % of one | µs per thread and look | peak RSS, MB |", "|---|---:|---:|---:|---:|---:|"]
+    for watching in (m.EVERYTHING, m.WITH_HISTOGRAMS):
+        for idle, active in ((10_000, 200), (2_000, 0)):
+            threads, row = agent_cost(idle, active, watching)
+            out.append(f"| {watching[-1]} | {threads:,} | {active} | {row['ms_per_s'] / 10:.2f} | {row['per_thread_us']:.2f} | {row['rss_mib'] * 1.048576:.1f} |")
     return out

@@ -19,7 +19,9 @@ CPUMON = ROOT / "target/release/cpumon"
 AGENT = ROOT / "target/slim/cpumon-agent"
 # What is watched when everything is on.
 EVERYTHING = ["--source", "bpf", "--probes", "sched,waits,irq"]
-# The same, but with interrupts inside the threads, as other tools have them.
+# And how long each single run delay was.
+WITH_HISTOGRAMS = ["--source", "bpf", "--probes", "sched,waits,irq,hist"]
+# Everything on, but with interrupts inside the threads, as other tools have them.
 SWITCHES = ["--source", "bpf", "--probes", "sched,waits"]
 
 

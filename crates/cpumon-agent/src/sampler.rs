@@ -58,6 +58,8 @@ impl Sampler {
     /// A forced source that cannot run, or a machine that cannot be measured at all.
     pub fn open(options: &SamplerOptions) -> Result<Self, CollectError> {
         let opened = cpumon_collect::open(&options.source)?;
+        // What does not load here is not to be tried again and again.
+        let source = SourceOptions { probes: opened.probes, ..options.source.clone() };
         let mut info = cpumon_collect::host_info(&options.source)?;
         info.source_reason = opened.reason.into();
         if let Some(hostname) = &options.hostname {
@@ -65,7 +67,7 @@ impl Sampler {
         }
         let mut sampler = Self::from_source(opened.source, opened.kind, info, &options.source);
         if let (Some(limit), SourceKind::Bpf) = (options.max_cpu, opened.kind) {
-            sampler.keep_to(limit, &options.source, Box::new(open_again));
+            sampler.keep_to(limit, &source, Box::new(open_again));
         } else if options.max_cpu.is_some() {
             log::warn!("this source has nothing to give up for --max-cpu: it watches no events");
         }

@@ -26,7 +26,9 @@ fn main() -> Result<(), Failure> {
         ("none", Some(Probes::empty())),
         ("sched", Some(Probes::SCHED)),
         ("sched,waits", Some(Probes::SCHED | Probes::WAITS)),
+        ("sched,irq", Some(Probes::SCHED | Probes::IRQ)),
         ("sched,waits,irq", Some(all)),
+        ("and hist", Some(all | Probes::HISTOGRAMS)),
     ];
     let mut times = vec![Vec::new(); sets.len()];
     for _ in 0..runs {
@@ -41,15 +43,19 @@ fn main() -> Result<(), Failure> {
     }
     let before = std::fs::read_to_string(STATS)?;
     std::fs::write(STATS, "1")?;
-    let measured = watched(Some(all), || {
-        let seconds = pipe(loops)?;
-        for (name, (ns, count)) in programs() {
-            println!("{name:>16}: {count:>9} events, {:.0} ns each", ns as f64 / count as f64);
-        }
-        Ok(seconds)
-    });
+    let measured =
+        [("sched,waits,irq", all), ("and hist", all | Probes::HISTOGRAMS)].map(|(what, probes)| {
+            println!("{what}:");
+            watched(Some(probes), || {
+                let seconds = pipe(loops)?;
+                for (name, (ns, count)) in programs() {
+                    println!("{name:>16}: {count:>9} events, {:.0} ns each", ns as f64 / count as f64);
+                }
+                Ok(seconds)
+            })
+        });
     std::fs::write(STATS, before)?;
-    measured.map(drop)
+    measured.into_iter().try_for_each(|one| one.map(drop))
 }
 
 /// Runs `load` while a source with these probes takes a snapshot each second.

@@ -25,7 +25,7 @@
 //!
 //! [`Snapshot`]: cpumon_model::Snapshot
 
-use cpumon_model::{HostInfo, Moment, SourceKind};
+use cpumon_model::{HostInfo, Moment, Probes, SourceKind};
 
 mod clocks;
 mod diagnosis;
@@ -55,8 +55,10 @@ pub struct Opened {
     pub source: Box<dyn Source + Send>,
     /// Which one it is.
     pub kind: SourceKind,
-    /// Why this one, one line: `procfs: BPF needs CAP_BPF and CAP_PERFMON (EPERM on bpf())`.
+    /// Why this one, one line: `procfs: BPF needs CAP_BPF and CAP_PERFMON (EPERM on bpf())`; and what it goes without.
     pub reason: String,
+    /// What it watches; less than what was asked for where a probe does not load.
+    pub probes: Probes,
 }
 
 impl std::fmt::Debug for Opened {
@@ -64,6 +66,7 @@ impl std::fmt::Debug for Opened {
         f.debug_struct("Opened")
             .field("kind", &self.kind)
             .field("reason", &self.reason)
+            .field("probes", &self.probes)
             .finish_non_exhaustive()
     }
 }

@@ -204,6 +204,7 @@ columns! {
     RunDelayP99Ns "run_delay_p99_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "99 % of them were no longer, likewise.";
     RunDelayMaxNs "run_delay_max_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "None of them was longer, likewise; longest_run_delay_ns is exact, and has delays that are not over.";
     RunDelayHistogram "run_delay_histogram" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "These run delays by length, [[up to ns, count], ...], JSON: add up the counts of several rows to merge them.";
+    RingDrops "ring_drops" Integer "" [HOST_INTERVAL] NONE "Events (exits, execs, threads on their way out) that found no room in the kernel's ring buffer or behind it, since the agent's start; exits among them are in exits_lost too.";
 }
 
 /// The columns of one table, in their order.

@@ -200,6 +200,9 @@ pub struct SourceHealth {
     pub sched_missed_switches: u64,
     /// Run delays that found no room for a histogram of their process or thread; those of the CPUs have them.
     pub histogram_drops: u64,
+    /// Events (exits, execs, threads on their way out) that found no room in the kernel's ring buffer or in the list behind
+    /// it. The exits among them are in `exits_lost` too.
+    pub ring_drops: u64,
     /// What ran in the kernel for this snapshot; not cumulative.
     pub probes: Probes,
 }

@@ -289,6 +289,7 @@ impl<'a> IntervalView<'a> {
             ColumnId::PermissionDenied => health.permission_denied,
             ColumnId::Malformed => health.malformed,
             ColumnId::ExitsLost => health.exits_lost,
+            ColumnId::RingDrops => health.ring_drops,
             ColumnId::IntervalsLate => health.intervals_late,
             ColumnId::IntervalsSkipped => health.intervals_skipped,
             ColumnId::OwnCpuNs => health.own_cpu_ns,

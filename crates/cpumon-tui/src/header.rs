@@ -180,6 +180,7 @@ pub(crate) fn losses(loss: Option<&LossCounts>, health: &SourceHealth) -> Vec<St
         (health.sched_missed_switches, "switches missed"),
         (health.sched_untracked, "threads untracked"),
         (health.histogram_drops, "run delays in no histogram"),
+        (health.ring_drops, "events dropped"),
     ];
     counts.into_iter().filter(|row| row.0 > 0).map(|(count, what)| format!("{count} {what}")).collect()
 }

@@ -76,6 +76,7 @@ fn agent(host: &str, interval: &Interval) -> Agent {
         ("sched_missed_switches", known(Fields::SCHED, health.sched_missed_switches)),
         ("sched_untracked", known(Fields::SCHED, health.sched_untracked)),
         ("histogram_drops", known(Fields::HISTOGRAMS, health.histogram_drops)),
+        ("ring_drops", known(Fields::EXITS, health.ring_drops)),
     ];
     let probes: Vec<String> = health.probes.iter_names().map(|(name, _)| name.to_ascii_lowercase()).collect();
     Agent {

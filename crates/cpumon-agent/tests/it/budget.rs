@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cpumon_model::{Moment, Probes};
+use cpumon_model::{Fields, Moment, Probes};
 use cpumon_wire::{Demux, DemuxOptions};
 
 use crate::scene::{Scene, Stop};
@@ -46,6 +46,10 @@ fn wait_for(scene: &Scene, demux: &mut Demux, what: &str, is_wanted: impl Fn(Pro
         let mut found = false;
         let taken = demux.accept(&buffer[..length], from, received, &mut |_, interval| {
             last = interval.health.probes;
+            // What is given up is no data, not 0.
+            let (probe, field) = (Probes::HISTOGRAMS, Fields::HISTOGRAMS);
+            assert_eq!(interval.fields.contains(field), last.contains(probe), "{interval:?}");
+            assert!(last.contains(probe) || interval.delays.is_empty());
             found |= is_wanted(last);
         });
         assert!(taken.is_ok(), "{taken:?}");
@@ -59,16 +63,18 @@ fn wait_for(scene: &Scene, demux: &mut Demux, what: &str, is_wanted: impl Fn(Pro
 #[test]
 fn a_storm_of_switches_makes_it_watch_less_and_the_data_says_so() {
     let Some(scene) = Scene::set() else { return };
-    let agent = scene.start(&[], &["--source", "bpf", "--probes", "sched,waits,irq", "--max-cpu", "0.2%"]);
+    let agent =
+        scene.start(&[], &["--source", "bpf", "--probes", "sched,waits,irq,hist", "--max-cpu", "0.2%"]);
     let mut demux = Demux::new(DemuxOptions::default());
-    let all = Probes::EXITS | Probes::SCHED | Probes::WAITS | Probes::IRQ;
+    let all = Probes::EXITS | Probes::SCHED | Probes::WAITS | Probes::IRQ | Probes::HISTOGRAMS;
     wait_for(&scene, &mut demux, "all is watched at first", |probes| probes.contains(all));
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let _stop = Stop(&stop);
         scope.spawn(|| storm(&stop));
         for (what, left) in [
-            ("wait reasons go first", all - Probes::WAITS),
+            ("histograms go first", all - Probes::HISTOGRAMS),
+            ("then wait reasons", all - Probes::HISTOGRAMS - Probes::WAITS),
             ("then interrupts", Probes::EXITS | Probes::SCHED),
             ("then switches", Probes::EXITS),
         ] {
@@ -76,7 +82,7 @@ fn a_storm_of_switches_makes_it_watch_less_and_the_data_says_so() {
         }
     });
     let said = agent.end();
-    for what in ["wait reasons", "interrupts", "switches"] {
+    for what in ["run-delay histograms", "wait reasons", "interrupts", "switches"] {
         assert!(said.contains(&format!("the limit is 0.2%: {what} are no longer watched")), "{said}");
     }
     assert!(!said.contains("nothing can be given up"), "the capabilities that it keeps suffice: {said}");

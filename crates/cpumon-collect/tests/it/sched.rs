@@ -164,3 +164,26 @@ fn the_books_of_real_loads_close() {
         assert!(worst <= 0.01, "{name}: an interval leaves {worst} open");
     }
 }
+
+#[test]
+fn threads_that_wait_for_a_cpu_when_the_probe_is_loaded_have_their_place_at_once() {
+    const SPINNERS: u64 = 60;
+    let spin = || {
+        Command::new("nice")
+            .args(["-n", "19", "taskset", "-c", "0", "sh", "-c", "while :; do :; done"])
+            .spawn()
+    };
+    let mut spinners: Vec<_> = (0..SPINNERS).map(|_| spin().unwrap()).collect();
+    std::thread::sleep(Duration::from_millis(300));
+    let mut snapshot = Snapshot::default();
+    let taken = bpf(ALL).map(|(mut opened, _turn)| opened.source.snapshot(&mut snapshot));
+    for spinner in &mut spinners {
+        spinner.kill().unwrap();
+        spinner.wait().unwrap();
+    }
+    let Some(taken) = taken else { return };
+    taken.unwrap();
+    // Who runs at that moment is taken on by its next switch; all but one of the spinners wait for their CPU.
+    let (untracked, threads) = (snapshot.health.sched_untracked, snapshot.threads.len());
+    assert!(untracked < SPINNERS / 5, "{untracked} threads of {threads} untracked");
+}

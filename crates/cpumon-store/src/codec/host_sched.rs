@@ -14,7 +14,8 @@ const FORMAT: u8 = 1;
 
 /// Appends what is known to the modes per CPU in `out`.
 pub(crate) fn encode(interval: &Interval, out: &mut Vec<u8>) {
-    if !interval.fields.intersects(Fields::SCHED | Fields::IRQ | Fields::HISTOGRAMS) {
+    let has_drops = interval.health.ring_drops > 0;
+    if !interval.fields.intersects(Fields::SCHED | Fields::IRQ | Fields::HISTOGRAMS) && !has_drops {
         return;
     }
     if interval.cpus.is_empty() {
@@ -45,8 +46,11 @@ pub(crate) fn encode(interval: &Interval, out: &mut Vec<u8>) {
         varint::write(out, irq.time_ns);
         varint::write(out, irq.count);
     }
-    if interval.fields.contains(Fields::HISTOGRAMS) {
+    if interval.fields.contains(Fields::HISTOGRAMS) || has_drops {
         encode_delays(interval, out);
+    }
+    if has_drops {
+        varint::write(out, interval.health.ring_drops);
     }
 }
 
@@ -97,7 +101,12 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, interval: &mut Interval) -> Result
         interval.irqs.push(IrqInterval { irq, name, time_ns, count });
     }
     // Before schema version 4 nothing followed.
-    if cursor.remaining() > 0 { decode_delays(cursor, interval) } else { Ok(()) }
+    if cursor.remaining() > 0 {
+        decode_delays(cursor, interval)?;
+    }
+    // Before schema version 5 nothing followed here either; nothing follows where nothing was dropped.
+    interval.health.ring_drops = if cursor.remaining() > 0 { cursor.u64()? } else { 0 };
+    Ok(())
 }
 
 fn decode_delays(cursor: &mut Cursor<'_>, interval: &mut Interval) -> Result<(), Malformed> {
@@ -139,7 +148,7 @@ mod tests {
 
     prop_compose! {
         fn any_interval()(
-            numbers in any::<[u64; 3]>(), unknown_ns in any::<i64>(), drops in 0..3_u64, probes in any::<u16>(),
+            numbers in any::<[u64; 3]>(), unknown_ns in any::<i64>(), drops in 0..3_u64, ring_drops in 0..2_u64, probes in any::<u16>(),
             cpus in prop::collection::vec((any::<[u64; 3]>(), any::<u32>(), any::<[u64; 10]>()), 0..4),
             irqs in prop::collection::btree_map(any::<u32>(), ("\\PC{0,9}", any::<u64>(), any::<u64>()), 0..5),
         ) -> Interval {
@@ -155,6 +164,7 @@ mod tests {
                 interval.delays = vec![Delays { of: DelayOf::Cpu(of), histogram }];
             }
             (interval.health.sched_untracked, interval.health.sched_missed_switches) = (numbers[0], numbers[1]);
+            interval.health.ring_drops = ring_drops;
             interval.health.probes = Probes::from_bits_truncate(probes);
             interval.cpus = (0..).zip(cpus).map(|(cpu, (some, run_queue_max, softirq_ns))| {
                 let [unknown_ns, run_queue_ns, switches] = some;

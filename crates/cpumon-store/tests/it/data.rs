@@ -217,6 +217,13 @@ pub fn add_delays(day: &mut [Interval]) {
     }
 }
 
+/// Events that found no room.
+pub fn add_drops(day: &mut [Interval]) {
+    for interval in day {
+        interval.health.ring_drops = 6;
+    }
+}
+
 fn sched(random: &mut Random) -> SchedDelta {
     let main = [202, 232, 7].map(WaitReason::syscall)[usize::try_from(random.below(3)).unwrap()];
     let mut sched = SchedDelta {

@@ -13,6 +13,8 @@ fn query(what: What) -> Query {
 /// 130 intervals, every third without scheduler events, as after a step down.
 fn mixed_day() -> Vec<Interval> {
     let mut day = data::day(&data::host(1), 6, 130, 12);
+    // What was dropped is told whatever is measured.
+    data::add_drops(&mut day[60..]);
     let plain = day.clone();
     data::add_sched(&mut day);
     data::add_delays(&mut day);

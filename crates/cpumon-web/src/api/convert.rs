@@ -47,6 +47,7 @@ fn health_of(interval: &model::Interval) -> Health {
         sched_untracked: known(Fields::SCHED, from.sched_untracked),
         sched_missed_switches: known(Fields::SCHED, from.sched_missed_switches),
         histogram_drops: known(Fields::HISTOGRAMS, from.histogram_drops),
+        ring_drops: known(Fields::EXITS, from.ring_drops),
         probes: flag_names(&from.probes),
     )
 }
@@ -57,6 +58,7 @@ impl From<&Health> for SourceHealth {
             sched_untracked: from.sched_untracked.unwrap_or(0),
             sched_missed_switches: from.sched_missed_switches.unwrap_or(0),
             histogram_drops: from.histogram_drops.unwrap_or(0),
+            ring_drops: from.ring_drops.unwrap_or(0),
             probes: flags_from_names(&from.probes),
         )
     }

@@ -48,6 +48,7 @@ fn health() -> SourceHealth {
         sched_untracked: 9,
         sched_missed_switches: 10,
         histogram_drops: 11,
+        ring_drops: 12,
         probes: model::Probes::SCHED | model::Probes::IRQ,
     }
 }

@@ -241,6 +241,8 @@ pub struct Health {
     pub sched_missed_switches: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub histogram_drops: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ring_drops: Option<u64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<String>,
 }

@@ -120,10 +120,11 @@ ids! {
     DELAY_BUCKET = 121;
     DELAY_COUNT = 122;
     HEALTH_10 = 123;
+    HEALTH_11 = 124;
 }
 
 /// Column numbers from here on are not known and skipped.
-pub(crate) const ID_LIMIT: usize = 124;
+pub(crate) const ID_LIMIT: usize = 125;
 
 /// What a value is the difference to.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

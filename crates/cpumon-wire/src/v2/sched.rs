@@ -10,8 +10,8 @@ use cpumon_model::{
 };
 
 use super::columns::{
-    BLOCKED_REST, CPU_SWITCHES, DELAY_AFTER_WAKEUP, HEALTH_8, HEALTH_9, HEALTH_10, IRQ, IRQ_COUNT, IRQ_NAME,
-    IRQ_TIME, LONGEST_DELAY, MIGRATIONS, OPEN_WAIT, PROBES, RUN_QUEUE, RUN_QUEUE_MAX, SOFTIRQ_0,
+    BLOCKED_REST, CPU_SWITCHES, DELAY_AFTER_WAKEUP, HEALTH_8, HEALTH_9, HEALTH_10, HEALTH_11, IRQ, IRQ_COUNT,
+    IRQ_NAME, IRQ_TIME, LONGEST_DELAY, MIGRATIONS, OPEN_WAIT, PROBES, RUN_QUEUE, RUN_QUEUE_MAX, SOFTIRQ_0,
     UNKNOWN_TIME, WAIT_0, WAIT_11, WAKEUPS,
 };
 use super::read::{Span, TableReader};
@@ -140,7 +140,8 @@ pub(crate) fn irq(table: &TableReader<'_>) -> Result<IrqRow, DecodeError> {
 /// The columns of the totals' row.
 pub(crate) fn push_health(table: &mut Table, health: &SourceHealth) {
     let probes = u64::from(health.probes.bits());
-    table.push(&[health.sched_untracked, health.sched_missed_switches, probes, health.histogram_drops]);
+    let drops = [health.histogram_drops, health.ring_drops];
+    table.push(&[health.sched_untracked, health.sched_missed_switches, probes, drops[0], drops[1]]);
 }
 
 /// Completes the health of the totals' row.
@@ -148,5 +149,6 @@ pub(crate) fn read_health(table: &TableReader<'_>, health: &mut SourceHealth) {
     health.sched_untracked = table.value(HEALTH_8);
     health.sched_missed_switches = table.value(HEALTH_9);
     health.histogram_drops = table.value(HEALTH_10);
+    health.ring_drops = table.value(HEALTH_11);
     health.probes = Probes::from_bits_truncate(u16::try_from(table.value(PROBES)).unwrap_or(0));
 }

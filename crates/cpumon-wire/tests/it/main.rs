@@ -10,6 +10,7 @@ mod machine;
 mod sealed;
 mod spool;
 mod spool_snapshots;
+mod summed;
 mod v1_sets;
 mod v1_vectors;
 mod v2_frames;

@@ -145,6 +145,9 @@ struct linux_binprm {
 #define TASK_DEAD 0x80
 #define TASK_NOLOAD 0x400
 
+// kernel/sched/sched.h: in a run queue, not on its way to another.
+#define TASK_ON_RQ_QUEUED 1
+
 static __always_inline __u32 state_of(struct task_struct *task)
 {
 	if (bpf_core_field_exists(task->__state))

@@ -13,7 +13,7 @@ use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
 use super::load;
-use super::records::{Event, ExitEvent, LostExits, TaskRecord};
+use super::records::{Event, ExitEvent, LostExits, RingDrops, TaskRecord};
 use super::sched::{PROBE, Programs, Shared};
 use super::summed::MAX_PARENTS;
 use crate::CollectError;
@@ -42,6 +42,21 @@ struct Waiting {
     overflow: LostExits,
     /// The same since the last snapshot, by the parent's process id; 0: of all beyond [`MAX_PARENTS`].
     overflow_of: Vec<(u32, LostExits)>,
+    /// Events that did not fit `events`.
+    dropped: u64,
+}
+
+/// What emptying the ring buffer told besides events, all of it since the probe was loaded.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Drained {
+    /// Records that made no sense.
+    pub(crate) malformed: u64,
+    /// Exits that fit no buffer.
+    pub(crate) lost: LostExits,
+    /// Events that found no room in the ring buffer.
+    pub(crate) ring: RingDrops,
+    /// Events that the ring buffer held and the list behind it did not.
+    pub(crate) list: u64,
 }
 
 impl Waiting {
@@ -56,14 +71,22 @@ impl Waiting {
             None => self.malformed += 1,
             Some(Event::Exit(exit)) if self.replace_ending(&exit) => {}
             Some(event) if self.events.len() < MAX_WAITING => self.events.push(event),
-            Some(Event::Exit(exit)) => self.sum(&exit.task),
-            Some(Event::Exec(_)) => self.overflow.execs += 1,
-            Some(Event::Ending(_) | Event::Cut(_)) => {}
+            Some(event) => self.drop(&event),
         }
     }
 }
 
 impl Waiting {
+    /// There is no room for it.
+    fn drop(&mut self, event: &Event) {
+        self.dropped += 1;
+        match event {
+            Event::Exit(exit) => self.sum(&exit.task),
+            Event::Exec(_) => self.overflow.execs += 1,
+            Event::Ending(_) | Event::Cut(_) => {}
+        }
+    }
+
     fn sum(&mut self, task: &TaskRecord) {
         self.overflow.add(task);
         let known = self.overflow_of.iter().position(|(pid, _)| *pid == task.parent_pid);
@@ -102,6 +125,7 @@ impl Waiting {
 pub(crate) struct Lifecycle {
     ring: Arc<Ring>,
     lost: Shared<LostExits>,
+    drops: Shared<RingDrops>,
     helper: Option<JoinHandle<()>>,
     stop: Arc<OwnedFd>,
 }
@@ -136,22 +160,28 @@ impl Lifecycle {
         let waiting = Arc::new(Mutex::new(waiting));
         let ring = open_ring(programs, &waiting)?;
         let lost = Shared::map(programs, "lost", false)?;
+        let drops = Shared::map(programs, "ring_drops", false)?;
         let stop =
             eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| refused("make an eventfd", &error.into()))?;
         let stop = Arc::new(stop);
-        Ok(Self { ring: Arc::new(Ring { ring: Mutex::new(ring), waiting }), lost, helper: None, stop })
+        let ring = Arc::new(Ring { ring: Mutex::new(ring), waiting });
+        Ok(Self { ring, lost, drops, helper: None, stop })
     }
 
-    /// Replaces `into` by every event since the last call. Returns how many records ever made no sense, and what was lost.
-    pub(crate) fn drain(&self, into: &mut Vec<Event>) -> Result<(u64, LostExits), CollectError> {
+    /// Replaces `into` by every event since the last call.
+    pub(crate) fn drain(&self, into: &mut Vec<Event>) -> Result<Drained, CollectError> {
         self.ring.empty()?;
         let mut waiting = lock(&self.ring.waiting);
         into.clear();
         give_back(into);
         // The two lists change places, so that both keep their memory.
         std::mem::swap(into, &mut waiting.events);
-        let lost = self.lost.read(0).unwrap_or_default();
-        Ok((waiting.malformed, lost.plus(&waiting.overflow)))
+        Ok(Drained {
+            malformed: waiting.malformed,
+            lost: self.lost.read(0).unwrap_or_default().plus(&waiting.overflow),
+            ring: self.drops.read(0).unwrap_or_default(),
+            list: waiting.dropped,
+        })
     }
 
     /// Replaces `into` by what did not fit the waiting list since the last call, by the parent's process id.
@@ -263,7 +293,7 @@ mod tests {
         waiting.take(&bytes[..100]);
         waiting.take(&[9, 9, 9, 9]);
         waiting.take(&[]);
-        assert_eq!((waiting.events.len(), waiting.malformed), (MAX_WAITING, 3));
+        assert_eq!((waiting.events.len(), waiting.malformed, waiting.dropped), (MAX_WAITING, 3, 3));
         assert_eq!((waiting.overflow.count, waiting.overflow.run_ns), (3, 21));
         let of: Vec<_> =
             waiting.overflow_of.iter().map(|(pid, sums)| (*pid, sums.count, sums.run_ns)).collect();
@@ -286,8 +316,10 @@ mod tests {
             std::thread::spawn(|| ()).join().unwrap();
         }
         let mut events = Vec::new();
-        let (malformed, lost) = lifecycle.drain(&mut events).unwrap();
-        assert_eq!(malformed, 0);
+        let Drained { malformed, lost, ring, list } = lifecycle.drain(&mut events).unwrap();
+        assert_eq!((malformed, list), (0, 0));
+        assert_eq!((ring.exits, ring.execs), (lost.count, lost.execs), "exits and execs are summed besides");
+        assert!(ring.endings > 0 && ring.total() >= ring.exits + ring.endings, "{ring:?}");
         assert!(events.len() <= 4096 / 296, "{}", events.len());
         let reported = events.iter().filter(|event| matches!(event, Event::Exit(_))).count() as u64;
         // The last thread may not have made its last switch.
@@ -325,7 +357,7 @@ mod tests {
             std::thread::spawn(|| ()).join().unwrap();
         }
         let mut events = Vec::new();
-        let (_, lost) = lifecycle.drain(&mut events).unwrap();
+        let lost = lifecycle.drain(&mut events).unwrap().lost;
         let is_ours =
             |event: &&Event| matches!(event, Event::Exit(exit) if exit.task.pid == std::process::id());
         let reported = events.iter().filter(is_ours).count();

@@ -31,7 +31,11 @@ mod tracker;
 mod watch;
 
 pub(crate) use clocks::ClockReader;
+pub(super) use lifecycle::ring_bytes;
 pub(super) use load::route_messages;
+#[cfg(test)]
+pub(super) use sched::refuse_loading;
+pub(super) use sched::wanted;
 
 use cpumon_model::{BootId, Fields, HostId, Moment, Probes, Snapshot, SourceKind, ThreadSample};
 
@@ -77,29 +81,34 @@ pub(crate) const PROBES: [Probe; 5] = [
     Probe {
         name: "exits",
         gives: "every thread in one pass; every process that lived and died between two snapshots, with name and counters",
-        try_loading: || Programs::open(Probes::EXITS, lifecycle::ring_bytes()).map(drop),
+        try_loading: || try_loading(Probes::EXITS),
     },
     Probe {
         name: "sched",
         gives: "run time, run delay, blocked time of each thread by its switches; CPUs whose times add up",
-        try_loading: || Programs::open(Probes::SCHED, lifecycle::ring_bytes()).map(drop),
+        try_loading: || try_loading(Probes::SCHED),
     },
     Probe {
         name: "waits",
         gives: "what each thread waits for: the system call, the disk, a page",
-        try_loading: || Programs::open(Probes::WAITS, lifecycle::ring_bytes()).map(drop),
+        try_loading: || try_loading(Probes::WAITS),
     },
     Probe {
         name: "irq",
         gives: "time in hard and soft interrupts, taken out of the threads they interrupt",
-        try_loading: || Programs::open(Probes::IRQ, lifecycle::ring_bytes()).map(drop),
+        try_loading: || try_loading(Probes::IRQ),
     },
     Probe {
         name: "hist",
         gives: "how long each single wait for a CPU took: percentiles of each process and CPU, and of selected threads",
-        try_loading: || Programs::open(Probes::HISTOGRAMS, lifecycle::ring_bytes()).map(drop),
+        try_loading: || try_loading(Probes::HISTOGRAMS),
     },
 ];
+
+/// Whether these probes load here, together.
+pub(super) fn try_loading(probes: Probes) -> Result<(), CollectError> {
+    Programs::open(probes, ring_bytes()).map(drop)
+}
 
 /// Measures with BPF.
 pub(crate) struct BpfSource {
@@ -135,7 +144,7 @@ impl BpfSource {
     ///
     /// Errors: [`CollectError::BpfUnavailable`] says which step was refused and what to grant.
     pub(crate) fn open(options: &SourceOptions) -> Result<Self, CollectError> {
-        Self::open_with(options, lifecycle::ring_bytes(), Lifecycle::open)
+        Self::open_with(options, ring_bytes(), Lifecycle::open)
     }
 
     /// With a buffer of this size for events.
@@ -197,6 +206,11 @@ impl BpfSource {
         Ok(())
     }
 
+    /// What it watches.
+    pub(crate) fn probes(&self) -> Probes {
+        self.programs.probes
+    }
+
     fn fields(&self) -> Fields {
         let when = |probe, field| if self.programs.probes.contains(probe) { field } else { Fields::empty() };
         FIELDS
@@ -235,13 +249,14 @@ impl BpfSource {
         self.cpus.read(&mut into.cpus)?;
         self.control.end();
         // Last, because it cannot be repeated: a pass that fails must not take events with it.
-        let (odd_events, lost) = self.lifecycle.drain(&mut self.events)?;
+        let drained = self.lifecycle.drain(&mut self.events)?;
         let end = clock::now();
         if oddities.malformed == 0 {
             self.control.keep();
         }
         self.malformed += u64::from(oddities.malformed > 0);
-        into.health.malformed = self.malformed + odd_events;
+        into.health.malformed = self.malformed + drained.malformed;
+        into.health.ring_drops = drained.ring.total() + drained.list;
         if let Some(watch) = &mut self.watch {
             let records = self.records.records_mut();
             watch.settle(cut, self.tracker.before(), records, &mut self.events, oddities, into);
@@ -249,7 +264,7 @@ impl BpfSource {
         } else {
             (into.begin, into.end) = (begin, end);
         }
-        Ok((cut.boot_ns, lost))
+        Ok((cut.boot_ns, drained.lost))
     }
 }
 
@@ -324,6 +339,8 @@ mod tests {
             source.snapshot(&mut after).unwrap();
             let lost = after.health.exits_lost - before.health.exits_lost;
             assert!(lost > 200, "{lost} exits did not fit a buffer for a dozen");
+            let drops = after.health.ring_drops - before.health.ring_drops;
+            assert!(drops > lost, "execs and threads on their way out found no room either: {drops}");
             let interval = Interval::between(&before, &after);
             let summed = interval.processes.iter().filter(|row| row.flags.contains(Flags::SUMMED));
             let summed: Vec<_> = summed.map(|row| (&*row.info.name, row.delta.run_ns)).collect();

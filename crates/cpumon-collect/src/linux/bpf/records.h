@@ -186,6 +186,20 @@ ASSERT_AT(lost_exits, voluntary_switches, 40);
 ASSERT_AT(lost_exits, involuntary_switches, 48);
 ASSERT_AT(lost_exits, execs, 56);
 
+// Events that found no room in the ring buffer, by kind. They are counted here whatever else is done about them: exits are
+// summed besides (struct lost_exits).
+struct ring_drops {
+	__u64 exits;
+	__u64 execs;
+	__u64 endings;
+	__u64 cuts;
+};
+ASSERT_SIZE(ring_drops, 32);
+ASSERT_AT(ring_drops, exits, 0);
+ASSERT_AT(ring_drops, execs, 8);
+ASSERT_AT(ring_drops, endings, 16);
+ASSERT_AT(ring_drops, cuts, 24);
+
 #define PF_KTHREAD 0x00200000
 #define DEFAULT_PRIO 120
 #define MAX_RT_PRIO 100

@@ -124,6 +124,25 @@ pub(crate) struct LostExits {
     pub(crate) execs: u64,
 }
 
+/// Events that found no room in the ring buffer, by kind, cumulative since the probe was loaded.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct RingDrops {
+    pub(crate) exits: u64,
+    pub(crate) execs: u64,
+    /// Threads on their way out.
+    pub(crate) endings: u64,
+    /// Threads as of the cut, that ended while a pass was on.
+    pub(crate) cuts: u64,
+}
+
+impl RingDrops {
+    /// All kinds.
+    pub(crate) fn total(&self) -> u64 {
+        self.exits + self.execs + self.endings + self.cuts
+    }
+}
+
 /// How a CPU stood at the cut.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -238,6 +257,7 @@ assert_layout!(ToldHead: 8, kind: 0, tid: 4);
 assert_layout!(ExitEvent: 280, kind: 0, threads_left: 4, end_ns: 8, cut_ns: 16, task: 24);
 assert_layout!(ExecEvent: 400, kind: 0, old_tid: 4, at_ns: 8, cut_ns: 16, task: 24, name: 280);
 assert_layout!(LostExits: 64, count: 0, run_ns: 8, utime_ns: 16, stime_ns: 24, run_delay_ns: 32, voluntary_switches: 40, involuntary_switches: 48, execs: 56);
+assert_layout!(RingDrops: 32, exits: 0, execs: 8, endings: 16, cuts: 24);
 assert_layout!(CpuBook: 288, since_ns: 0, mode_ns: 8, slice_ns: 72, slice_base_ns: 80, slice_run_ns: 88, steal_clock_ns: 96, reserved: 104, queue_ns: 112, switches: 120, breaks: 128, softirq_ns: 136, queue_cut_ns: 264, queue_max: 272, tid: 276, base: 280, mode: 281, irq_depth: 282, softirq: 283, came_unseen: 284);
 assert_layout!(CpuEntry: 1024, changes: 0, cut_ns: 8, pulled_ns: 24, is_torn: 32, shown: 640);
 assert_layout!(ControlPage: 32, cut_ns: 0, is_reading: 8, refresh: 12, tell_all: 16, cpus: 20, rest_mask: 24);
@@ -288,6 +308,7 @@ plain!(
     ExitEvent,
     ExecEvent,
     LostExits,
+    RingDrops,
     CpuBook,
     CpuEntry,
     ControlPage,

@@ -19,8 +19,8 @@ const READ_BYTES: usize = 64 << 10;
 pub(crate) struct Oddities {
     /// Bytes that made no record, or a thread said to be the same that nobody knew.
     pub(crate) malformed: usize,
-    /// Threads without times of their own although the switches are watched, or whose times could not be read.
-    pub(crate) untracked: u64,
+    /// Threads whose times could not be read.
+    pub(crate) torn: u64,
 }
 
 /// A loaded iterator.
@@ -159,7 +159,7 @@ impl<'a> Take<'a> {
             told @ (Told::Task | Told::Torn) => {
                 let mut task = TaskRecord::from_plain_bytes(rest)?;
                 if told == Told::Torn {
-                    self.oddities.untracked += 1;
+                    self.oddities.torn += 1;
                     self.stand_in(head.tid, &mut task);
                 }
                 self.push_fresh(task);
@@ -254,6 +254,6 @@ mod tests {
         let (tids, oddities) = take(&[], &head(2, 4));
         assert_eq!((tids, oddities.malformed), (vec![], 8));
         let (tids, oddities) = take(&[], &[head(4, 6), plain(6)].concat());
-        assert_eq!((tids, oddities.untracked), (vec![6], 1));
+        assert_eq!((tids, oddities.torn), (vec![6], 1));
     }
 }

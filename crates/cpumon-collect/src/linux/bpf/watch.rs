@@ -19,7 +19,24 @@ pub(crate) struct Watch {
     spare: Vec<Event>,
     /// A buffer: threads that need no settling any more.
     done: Vec<ThreadKey>,
-    untracked: u64,
+    untracked: Untracked,
+}
+
+/// Threads for which the kernel's own counters stand in, each counted when it became so, by cause.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+struct Untracked {
+    /// They have no place of their own in the kernel: it had no memory at hand, or they did not move yet.
+    no_place: u64,
+    /// Their times changed at every attempt to read them.
+    torn: u64,
+    /// A switch to them or away from them was missed.
+    broken: u64,
+}
+
+impl Untracked {
+    fn total(&self) -> u64 {
+        self.no_place + self.torn + self.broken
+    }
 }
 
 impl Watch {
@@ -35,7 +52,7 @@ impl Watch {
             later: Vec::with_capacity(ROOM),
             spare: Vec::with_capacity(ROOM),
             done: Vec::with_capacity(ROOM),
-            untracked: 0,
+            untracked: Untracked::default(),
         };
         super::sched::visit_cpus();
         Ok(Some(watch))
@@ -56,7 +73,8 @@ impl Watch {
         Self::add_ended(cut, records, events);
         self.sort_events(cut, events);
         self.cpus.begin();
-        self.untracked += oddities.untracked;
+        let before_them = self.untracked;
+        self.untracked.torn += oddities.torn;
         for task in records.iter_mut() {
             self.settle_one(cut.mono_ns, before, task);
         }
@@ -69,7 +87,10 @@ impl Watch {
         if let Some(irqs) = &mut self.irqs {
             irqs.read(&mut into.irqs);
         }
-        into.health.sched_untracked = self.untracked;
+        if self.untracked != before_them {
+            log::debug!("threads whose switches do not tell all: {:?}", self.untracked);
+        }
+        into.health.sched_untracked = self.untracked.total();
         into.health.sched_missed_switches = self.cpus.missed_switches();
     }
 
@@ -88,7 +109,11 @@ impl Watch {
         if !task.times.is_whole() {
             let known = before.binary_search_by_key(&task.key(), TaskRecord::key).ok();
             let was_whole = known.and_then(|at| before.get(at)).is_none_or(|known| known.times.is_whole());
-            self.untracked += u64::from(was_whole);
+            let cause = match task.times.state() {
+                TimesState::None => &mut self.untracked.no_place,
+                _ => &mut self.untracked.broken,
+            };
+            *cause += u64::from(was_whole);
         }
         let delay_ns = task.times.close(self.cpus.previous_cut_ns(), cut_ns);
         if delay_ns > 0 {

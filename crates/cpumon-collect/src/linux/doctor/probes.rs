@@ -21,6 +21,10 @@ fn bpf_probe(probe: &bpf::Probe, options: &DoctorOptions, rights: &Rights) -> Ch
         };
     }
     match (probe.try_loading)() {
+        Ok(()) if probe.name == "exits" => check.available(format!(
+            "loads and attaches; events wait in {} KiB, what finds no room there is counted (ring_drops)",
+            bpf::ring_bytes() >> 10
+        )),
         Ok(()) => check.available("loads and attaches"),
         Err(error) => {
             let help = if rights.may_trace() { String::new() } else { HELP.to_owned() };

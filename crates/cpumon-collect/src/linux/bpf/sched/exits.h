@@ -11,6 +11,33 @@ struct {
 	__uint(max_entries, 1 << 21);
 } events SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct ring_drops);
+} ring_drops SEC(".maps");
+
+// An event of this kind found no room.
+static __noinline int count_drop(__u32 kind)
+{
+	__u32 zero = 0;
+	struct ring_drops *drops = bpf_map_lookup_elem(&ring_drops, &zero);
+
+	if (!drops)
+		return 0;
+	if (kind == EVENT_EXIT)
+		__sync_fetch_and_add(&drops->exits, 1);
+	else if (kind == EVENT_EXEC)
+		__sync_fetch_and_add(&drops->execs, 1);
+	else if (kind == EVENT_ENDING)
+		__sync_fetch_and_add(&drops->endings, 1);
+	else
+		__sync_fetch_and_add(&drops->cuts, 1);
+	return 0;
+}
+
 // Wakes user space only when the buffer is half full; otherwise the next snapshot empties it.
 static __always_inline __u64 wakeup(void)
 {
@@ -60,8 +87,10 @@ static __noinline bool send_exit(struct task_struct *task, const struct thread *
 {
 	struct exit_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 
-	if (!event)
+	if (!event) {
+		count_drop(kind);
 		return false;
+	}
 	event->kind = kind;
 	event->threads_left = task->signal->live.counter;
 	event->end_ns = bpf_ktime_get_boot_ns();

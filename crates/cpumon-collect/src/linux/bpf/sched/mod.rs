@@ -20,6 +20,8 @@ pub(crate) use self::control::Control;
 pub(crate) use self::cpus::CpuBooks;
 pub(crate) use self::delays::DelayBooks;
 pub(crate) use self::irqs::IrqTimes;
+#[cfg(test)]
+pub(crate) use self::refusal::refuse_loading;
 pub(crate) use self::shared::Shared;
 pub(crate) use self::times::{TimesState, Told};
 use super::load::{self, Embedded};
@@ -70,6 +72,8 @@ impl Programs {
     /// Errors: [`CollectError::BpfUnavailable`] says which step was refused and what to grant.
     pub(crate) fn open(probes: Probes, ring_bytes: u32) -> Result<Self, CollectError> {
         let probes = wanted(probes);
+        #[cfg(test)]
+        refusal::check(probes)?;
         // Before Linux 5.18 a switch has one argument less, and the verifier refuses to read it.
         let object = load_with(probes, ring_bytes, "on_switch_4")
             .or_else(|refused| load_with(probes, ring_bytes, "on_switch_3").map_err(|_| refused))?;
@@ -194,4 +198,40 @@ fn possible_cpus() -> u32 {
     let online = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     last.map_or_else(|| u32::try_from(online()).unwrap_or(MAX_CPUS), |last| last.saturating_add(1))
         .clamp(1, MAX_CPUS)
+}
+
+/// Failures that tests force, on their own thread.
+#[cfg(test)]
+mod refusal {
+    use std::cell::Cell;
+
+    use cpumon_model::Probes;
+
+    use crate::CollectError;
+
+    thread_local! {
+        static REFUSED: Cell<Probes> = const { Cell::new(Probes::empty()) };
+    }
+
+    /// Ends with it.
+    pub(crate) struct Refusing;
+
+    impl Drop for Refusing {
+        fn drop(&mut self) {
+            REFUSED.set(Probes::empty());
+        }
+    }
+
+    /// From here on none of these loads.
+    pub(crate) fn refuse_loading(probes: Probes) -> Refusing {
+        REFUSED.set(probes);
+        Refusing
+    }
+
+    pub(super) fn check(probes: Probes) -> Result<(), CollectError> {
+        if probes.intersects(REFUSED.get()) {
+            return Err(CollectError::BpfUnavailable { reason: "a test refuses it".to_owned() });
+        }
+        Ok(())
+    }
 }

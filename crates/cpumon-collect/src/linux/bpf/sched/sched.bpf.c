@@ -104,7 +104,7 @@ int BPF_PROG(on_rename, struct task_struct *task)
 	return 0;
 }
 
-// If this one does not fit, nothing is lost: it only bridges the time until the last switch.
+// If this one does not fit, no time is lost: it only bridges the time until the last switch.
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_ending, struct task_struct *task)
 {
@@ -151,6 +151,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
 		__u32 zero = 0;
 		struct lost_exits *sums = bpf_map_lookup_elem(&lost, &zero);
 
+		count_drop(EVENT_EXEC);
 		if (sums)
 			__sync_fetch_and_add(&sums->execs, 1);
 		return 0;

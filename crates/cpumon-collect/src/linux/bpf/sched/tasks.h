@@ -51,14 +51,17 @@ static __always_inline bool read_thread(struct thread *thread, struct thread_tim
 // Too large for the stack. One pass runs at a time.
 static struct thread adopted SEC(".bss.adopted");
 
-// A sleeping thread that nobody has seen move yet. It goes on from the kernel's own counters, all of them in one stroke: if
-// it is switched to meanwhile, either this is there in time or that switch has made its own.
+// A thread off its CPU that nobody has seen move yet. It goes on from the kernel's own counters, all of them in one stroke: if
+// it is switched to meanwhile, either this is there in time or that switch has made its own (the switch is told before the task
+// is marked as on its CPU).
 static __always_inline struct thread *adopt(struct task_struct *task, __u64 cut)
 {
 	__u32 state = state_of(task);
+	bool is_ready = !state && task->on_rq == TASK_ON_RQ_QUEUED;
 
-	// A thread that runs, or is about to, is taken on by its next switch.
-	if (task->on_cpu || task->on_rq || !state || state & TASK_DEAD)
+	// A thread that runs is taken on by its next switch. One that is in a run queue though its state says that it sleeps was
+	// pushed off on its way, or left there by a scheduler that dequeues late: its next switch tells.
+	if (task->on_cpu || state & TASK_DEAD || (!is_ready && (task->on_rq || !state)))
 		return NULL;
 	adopted.start_ns = task->start_boottime;
 	adopted.tid = task->pid;
@@ -68,8 +71,9 @@ static __always_inline struct thread *adopt(struct task_struct *task, __u64 cut)
 	adopted.now.involuntary_switches = task->nivcsw;
 	adopted.now.delay_preempt_ns = task->sched_info.run_delay;
 	adopted.now.cpu = cpu_of(task);
-	adopted.now.state = STATE_BLOCKED;
-	if (probes & PROBE_WAITS)
+	adopted.now.state = is_ready ? STATE_READY : STATE_BLOCKED;
+	adopted.now.reason = 0;
+	if (probes & PROBE_WAITS && !is_ready)
 		adopted.now.reason = wait_reason(task, state);
 	return bpf_task_storage_get(&threads, task, &adopted, BPF_LOCAL_STORAGE_GET_F_CREATE);
 }
