@@ -10,7 +10,8 @@ cargo build --quiet --release --locked --package cpumon --package xtask
 directory=$(mktemp -d)
 started=()
 finish() {
-  for pid in "${started[@]}"; do kill "$pid" 2>/dev/null || true; done
+  # A load has children of its own, which would outlive it.
+  for pid in "${started[@]}"; do pkill -P "$pid" || true; kill "$pid" 2>/dev/null || true; done
   wait 2>/dev/null || true
   rm -rf "$directory"
 }
