@@ -50,8 +50,18 @@ fuzz_target!(|bytes: &[u8]| {
 fn read(segment: &[u8]) -> usize {
     let headless = Records::without_header(segment);
     for mut records in Records::new(segment).into_iter().chain([headless]) {
-        let mut steps = 0;
-        while !matches!(records.step(), Step::End { .. }) {
+        let (mut steps, mut newest) = (0, 0);
+        loop {
+            match records.step() {
+                Step::End { .. } => break,
+                Step::Entry(Entry::Snapshot(snapshot)) => newest = snapshot.number,
+                Step::Entry(Entry::Gap(gap)) => newest = gap.last,
+                Step::Entry(Entry::Unknown(number)) => newest = number,
+                Step::Damaged(_) => {
+                    let most = newest.saturating_add(1 + segment.len() as u64 / 32);
+                    assert!((newest.saturating_add(1)..=most).contains(&records.greatest_behind()));
+                }
+            }
             steps += 1;
             assert!(steps <= segment.len(), "reading makes no progress");
         }
