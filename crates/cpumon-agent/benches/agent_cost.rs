@@ -1,9 +1,10 @@
 //! What the agent costs: CPU per thread and snapshot over collect, diff, encode and send, log or stream (tls; spool: with
-//! what waits on a disk), with 10,000 idle and 200 active threads. In: nothing, it makes its own load, in processes of its own, for a bounded time. Out: a table (B/row: bytes
-//! for each thread sent; names, processes and headers included), with a plain open-read-close loop over
-//! /proc/PID/task/TID/stat beside it in the same run.
+//! what waits on a disk; unheard: the same, and nothing is acknowledged, so that everything goes over TLS and to the disk), with
+//! 10,000 idle and 200 active threads. In: nothing, it makes its own load, in processes of its own, for a bounded time. Out: a
+//! table (wire, disk: bytes for each thread sent; names, processes, headers and what TLS adds included), with a plain
+//! open-read-close loop over /proc/PID/task/TID/stat beside it in the same run.
 //!
-//! `cargo bench -p cpumon-agent --bench agent_cost [-- IDLE ACTIVE SECONDS]`
+//! `cargo bench -p cpumon-agent --bench agent_cost [-- IDLE ACTIVE SECONDS [WAY...]]`
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -41,11 +42,11 @@ fn main() -> ExitCode {
     let done = match words.first().map(String::as_str) {
         Some("load") => load(number(1, 0), number(2, 0)),
         Some("receiver") => receive(Path::new(words.get(1).map_or("", String::as_str))),
-        Some(way @ ("agent" | "log" | "tls" | "spool")) => {
+        Some(way @ ("agent" | "log" | "tls" | "spool" | "unheard")) => {
             measure_agent(way, words.get(1).map_or("auto", String::as_str), number(2, 10))
         }
         Some("plain") => measure_plain_loop(number(1, 5)),
-        _ => compare(number(0, 10_000), number(1, 200), number(2, 10)),
+        _ => compare(number(0, 10_000), number(1, 200), number(2, 10), words.get(3..).unwrap_or_default()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -67,7 +68,8 @@ impl Drop for Load {
     }
 }
 
-fn compare(idle: usize, active: usize, seconds: usize) -> Outcome<()> {
+/// `ways`: those to measure; none: all.
+fn compare(idle: usize, active: usize, seconds: usize, ways: &[String]) -> Outcome<()> {
     let mut loads = Vec::new();
     for at in 0..LOAD_PROCESSES {
         let share = |all: usize| (all * (at + 1) / LOAD_PROCESSES - all * at / LOAD_PROCESSES).to_string();
@@ -79,7 +81,7 @@ fn compare(idle: usize, active: usize, seconds: usize) -> Outcome<()> {
     }
     println!("{idle} idle and {active} active threads, {seconds} snapshots, 1 s apart");
     println!(
-        "way              ns/thread  us/snapshot  threads  changed  repeated  B/row  pass us  RSS MB  lost"
+        "way              ns/thread  us/snapshot  threads  changed  repeated   wire   disk  pass us  RSS MB  lost"
     );
     let identity = tempfile::tempdir()?;
     let words = ["receiver".to_owned(), identity.path().display().to_string()];
@@ -96,8 +98,13 @@ fn compare(idle: usize, active: usize, seconds: usize) -> Outcome<()> {
         ["tls", "procfs"],
         ["spool", "bpf"],
         ["spool", "procfs"],
+        ["unheard", "bpf"],
+        ["unheard", "procfs"],
         ["plain", "5"],
     ] {
+        if !ways.is_empty() && !ways.iter().any(|way| way == arguments[0]) {
+            continue;
+        }
         let words = [arguments[0].to_owned(), arguments[1].to_owned(), seconds.to_string()];
         if !itself(&words)?.envs(places).status()?.success() {
             println!("{:<16} not possible here", arguments.join(" "));
@@ -160,25 +167,32 @@ fn receive(identity: &Path) -> Outcome<()> {
 struct Taker;
 
 impl Handler for Taker {
-    fn open(&self, _: &Peer) -> Box<dyn Session> {
-        Box::new(Taken::default())
+    fn open(&self, peer: &Peer) -> Box<dyn Session> {
+        Box::new(Taken { is_silent: peer.name == UNHEARD, ..Taken::default() })
     }
 }
 
-/// The last number of each lane, and what was acknowledged of it.
+/// The device that gets no acknowledgement.
+const UNHEARD: &str = "unheard";
+
 #[derive(Default)]
-struct Taken(BTreeMap<u32, (u64, u64)>);
+struct Taken {
+    /// The last number of each lane, and what was acknowledged of it.
+    lanes: BTreeMap<u32, (u64, u64)>,
+    is_silent: bool,
+}
 
 impl Session for Taken {
     fn begin(&mut self, lane: u32, _: LaneKind) -> Result<(), Refusal> {
-        self.0.insert(lane, (0, 0));
+        self.lanes.insert(lane, (0, 0));
         Ok(())
     }
 
     fn clock(&mut self, _report: ClockReport, _wall_ns: i64) {}
 
     fn record(&mut self, lane: u32, record: &[u8]) -> Result<(), Refusal> {
-        if let (Some(Entry::Snapshot(snapshot)), Some(last)) = (decode_record(record), self.0.get_mut(&lane))
+        if let (Some(Entry::Snapshot(snapshot)), Some(last)) =
+            (decode_record(record), self.lanes.get_mut(&lane))
         {
             last.0 = snapshot.number;
         }
@@ -186,8 +200,9 @@ impl Session for Taken {
     }
 
     fn work(&mut self, acks: &mut Acks<'_>) -> Result<bool, Refusal> {
-        for (lane, (last, said)) in self.0.iter_mut().filter(|lane| lane.1.0 > lane.1.1) {
-            acks.ack(*lane, *last, *last);
+        for (lane, (last, said)) in self.lanes.iter_mut().filter(|lane| lane.1.0 > lane.1.1) {
+            // What is taken in is off the window.
+            acks.ack(*lane, *last, if self.is_silent { 0 } else { *last });
             *said = *last;
         }
         Ok(false)
@@ -199,8 +214,8 @@ fn stream(way: &str, dir: &Path) -> Outcome<StreamSettings> {
     let (address, state) = (env::var("BENCH_RECEIVER")?, dir.join("keys"));
     let token =
         Authority::open(Path::new(&env::var("BENCH_IDENTITY")?))?.make_token(Duration::from_mins(1))?;
-    enroll_here(&address, &token, &state, None)?;
-    let spool = (way == "spool").then(|| log_settings(dir.join("spool")));
+    enroll_here(&address, &token, &state, (way == UNHEARD).then_some(UNHEARD))?;
+    let spool = (way != "tls").then(|| log_settings(dir.join("spool")));
     Ok(StreamSettings { receivers: vec![address], state, spool })
 }
 
@@ -218,10 +233,10 @@ fn cpu_time() -> Duration {
 }
 
 /// `way`: agent (datagrams), log (a log on the disk, as the agent keeps it unless told otherwise), tls (the secure stream), or
-/// spool (the same, and what waits lies on the disk).
+/// spool and unheard (the same, and what waits lies on the disk).
 fn measure_agent(way: &str, source: &str, seconds: usize) -> Outcome<()> {
     let dir = tempfile::tempdir()?;
-    let secure = matches!(way, "tls" | "spool").then(|| stream(way, dir.path())).transpose()?;
+    let secure = matches!(way, "tls" | "spool" | "unheard").then(|| stream(way, dir.path())).transpose()?;
     let log = (way == "log").then(|| log_settings(dir.path().join("log")));
     let sink = UdpSocket::bind("127.0.0.1:0")?;
     let options = SourceOptions {
@@ -246,11 +261,12 @@ fn measure_agent(way: &str, source: &str, seconds: usize) -> Outcome<()> {
     for _ in 0..WARM_UP {
         agent.step(&stop)?;
     }
+    // On the wire, and written to a disk.
     let bytes = |agent: &Agent| {
         let totals = agent.totals();
-        totals.sent.bytes
-            + totals.log.map_or(0, |log| log.bytes)
-            + totals.stream.map_or(0, |stream| stream.wire_bytes)
+        let (wire, disk) =
+            totals.stream.map_or((0, 0), |one| (one.wire_bytes, one.written_bytes.unwrap_or(0)));
+        (totals.sent.bytes + wire, totals.log.map_or(0, |log| log.bytes) + disk)
     };
     let (before, bytes_before) = (cpu_time(), bytes(&agent));
     let (mut threads, mut changed, mut repeated, mut pass_us) = (0_u64, 0_u64, 0_u64, 0.0);
@@ -262,15 +278,17 @@ fn measure_agent(way: &str, source: &str, seconds: usize) -> Outcome<()> {
         pass_us += agent.last_pass_ns() as f64 / 1e3;
     }
     let (spent, totals, each) = (cpu_time().saturating_sub(before), agent.totals(), seconds.max(1) as f64);
+    let (bytes, rows) = (bytes(&agent), ((changed + repeated) as f64).max(1.0));
     println!(
-        "{:<16} {:>9.0}  {:>11.0}  {:>7.0}  {:>7.0}  {:>8.0}  {:>5.1}  {:>7.0}  {:>6.1}  {:>4}",
+        "{:<16} {:>9.0}  {:>11.0}  {:>7.0}  {:>7.0}  {:>8.0}  {:>5.1}  {:>5.1}  {:>7.0}  {:>6.1}  {:>4}",
         format!("{way} {source}"),
         spent.as_nanos() as f64 / threads as f64,
         spent.as_micros() as f64 / each,
         threads as f64 / each,
         changed as f64 / each,
         repeated as f64 / each,
-        (bytes(&agent) - bytes_before) as f64 / ((changed + repeated) as f64).max(1.0),
+        (bytes.0 - bytes_before.0) as f64 / rows,
+        (bytes.1 - bytes_before.1) as f64 / rows,
         pass_us / each,
         totals.health.own_rss_bytes as f64 / 1e6,
         totals.sent.errors
