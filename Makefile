@@ -1,5 +1,5 @@
 # The commands that must always hold. `make` alone lists them.
-.PHONY: help run page test chaos bench agent install clean screenshots
+.PHONY: help run page test chaos outage flood bench agent install clean screenshots
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,14 @@ test: ## every check: format, lints, direction, unit, integration, privileged
 chaos: ## the oracle of the secure stream, long: faults from printed seeds (RUNS=200, SEED=…); `make test` runs it once
 	@scripts/install-deps.sh test
 	CHAOS_RUNS=$(or $(RUNS),200) CHAOS_SEED=$(SEED) cargo test --locked --package cpumon --test it -- chaos --nocapture
+
+outage: ## 50 devices come back after an hour without a receiver, on simulated clocks (DEVICES=n SECONDS=n THREADS=n); `make test` runs it small
+	@scripts/install-deps.sh test
+	OUTAGE_DEVICES=$(or $(DEVICES),50) OUTAGE_SECONDS=$(or $(SECONDS),3600) OUTAGE_THREADS=$(or $(THREADS),200) cargo test --release --locked --package cpumon --test it -- outage:: --nocapture
+
+flood: ## 200,000 garbage datagrams a second for 10 s on loopback beside devices on TLS; `make test` runs it short
+	@scripts/install-deps.sh test
+	FLOOD_DATAGRAMS=$(or $(DATAGRAMS),2000000) FLOOD_RATE=$(or $(RATE),200000) cargo test --release --locked --package cpumon --test it -- flood::devices --nocapture
 
 bench: ## measure what the docs quote, peers in the same run; writes docs/benchmarks.md (CHAPTERS="storm fleet" prints some)
 	@scripts/install-deps.sh bench

@@ -1,0 +1,140 @@
+//! A flood of garbage from many senders while good devices report over TLS. In: how many datagrams (`FLOOD_DATAGRAMS`) and how many
+//! a second (`FLOOD_RATE`). Out: the devices lose nothing, memory is bounded, and each datagram is counted: by
+//! its sender, or as dropped by the socket, whose kernel does not tell whose it was. `make flood` runs it long.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::fleet::{Device, wall_now_ns};
+use crate::support::{Serve, cpumon, eventually};
+
+/// More than a receiver's table has room for.
+const SENDERS: u64 = 1_500;
+const FLOODERS: u64 = 2;
+const DEVICES: u8 = 3;
+/// Datagrams that one sender sends in a row.
+const IN_A_ROW: u64 = 20;
+/// Memory that a flood may cost the receiver, KiB: its tables and the allocator's share.
+const MOST_KIB: u64 = 16 << 10;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap())
+}
+
+fn peak_kib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// Packets that the kernel dropped before any socket, because they came faster than a CPU takes them (all of the machine).
+fn backlog_drops() -> u64 {
+    let text = std::fs::read_to_string("/proc/net/softnet_stat").unwrap();
+    let dropped = text.lines().filter_map(|line| line.split_whitespace().nth(1));
+    dropped.map(|word| u64::from_str_radix(word, 16).unwrap()).sum()
+}
+
+/// One part of the flood: `count` datagrams from many addresses of loopback, at most `rate` a second.
+fn flood(part: u64, count: u64, rate: u64, to: SocketAddr) {
+    let (begin, mut sent) = (Instant::now(), 0);
+    for row in 0_u64.. {
+        let sender = (row * FLOODERS + part) % SENDERS;
+        let [.., high, low] = sender.to_be_bytes();
+        let from = UdpSocket::bind(SocketAddr::from(([127, 1, high, low], 0))).unwrap();
+        for _ in 0..IN_A_ROW.min(count - sent) {
+            // No v2, and a negative length in v1.
+            let bytes =
+                [0xff_u8, 0xff, 0xff, (sent % 251) as u8].repeat(1 + usize::try_from(sent % 40).unwrap());
+            assert_eq!(from.send_to(&bytes, to).unwrap(), bytes.len());
+            sent += 1;
+        }
+        if sent == count {
+            return;
+        }
+        let due = Duration::from_secs_f64(sent as f64 / rate as f64);
+        std::thread::sleep(due.saturating_sub(begin.elapsed()));
+    }
+}
+
+#[test]
+fn devices_on_tls_lose_nothing_while_garbage_floods_in() {
+    let count = number("FLOOD_DATAGRAMS").unwrap_or(40_000) / FLOODERS;
+    let rate = number("FLOOD_RATE").unwrap_or(200_000) / FLOODERS;
+    let dir = tempfile::tempdir().unwrap();
+    let (state, store) = (dir.path().join("identity"), dir.path().join("store.db"));
+    let more = ["--no-agent", "--tls", "127.0.0.1:0", "--state", state.to_str().unwrap()];
+    let serve = Serve::start_with(cpumon(), &store, &more);
+    let address = serve.status()["stream"]["address"].as_str().unwrap().to_owned();
+    let mut devices: Vec<Device> =
+        (0..DEVICES).map(|number| Device::enroll(number, dir.path(), &address, &state, 200)).collect();
+    for device in &mut devices {
+        device.connect();
+    }
+    let look = |devices: &mut Vec<Device>| {
+        for device in devices {
+            device.look(wall_now_ns());
+        }
+    };
+    for _ in 0..20 {
+        look(&mut devices);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    for device in &devices {
+        device.drain(Duration::from_secs(10));
+    }
+    let (before_kib, before_drops, begin) = (peak_kib(serve.pid), backlog_drops(), Instant::now());
+
+    let (running, took_ms) = (AtomicU64::new(FLOODERS), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for part in 0..FLOODERS {
+            let (running, took_ms, to) = (&running, &took_ms, serve.udp);
+            scope.spawn(move || {
+                flood(part, count, rate, to);
+                took_ms.fetch_max(u64::try_from(begin.elapsed().as_millis()).unwrap(), Ordering::Relaxed);
+                running.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+        // Seldom, so that the receiver's own memory of the last intervals is small beside what is measured.
+        while running.load(Ordering::Relaxed) > 0 {
+            look(&mut devices);
+            std::thread::sleep(Duration::from_millis(250));
+        }
+    });
+    let sent = count * FLOODERS;
+    let status = eventually("every datagram is counted", || {
+        let status = serve.status();
+        let count = |name: &str| status["receiver"][name].as_u64().unwrap();
+        let missing = sent - count("datagrams") - count("kernel_dropped");
+        (missing <= backlog_drops() - before_drops).then_some(status)
+    });
+    let receiver = &status["receiver"];
+    assert_eq!(receiver["rejected"], receiver["datagrams"]);
+    let by_source = receiver["rejected_by"].as_array().unwrap();
+    let of_sources: u64 = by_source.iter().map(|one| one["count"].as_u64().unwrap()).sum();
+    assert_eq!(receiver["rejected"], of_sources, "each is counted under its sender, or under the others");
+    assert!(by_source.iter().any(|one| one["source"] == "others"), "the table is bounded");
+    let grown_kib = peak_kib(serve.pid).saturating_sub(before_kib);
+    assert!(grown_kib <= MOST_KIB, "{grown_kib} KiB more at its highest");
+    for device in &devices {
+        device.drain(Duration::from_secs(10));
+    }
+    for device in &devices {
+        let status = device.status();
+        assert_eq!((status.lost, status.failures), (0, 0), "{}: {status:?}", device.name);
+    }
+    let seconds = took_ms.load(Ordering::Relaxed) as f64 / 1e3;
+    println!(
+        "{sent} datagrams in {seconds:.1} s ({:.0} a second) from {SENDERS} addresses: {} refused and counted by sender, {} dropped by \
+         the kernel and counted; the receiver's peak memory grew by {grown_kib} KiB; {} snapshots of {DEVICES} devices, none lost",
+        sent as f64 / seconds.max(1e-3),
+        receiver["rejected"],
+        receiver["kernel_dropped"],
+        devices.iter().map(|device| device.made).sum::<u64>(),
+    );
+    serve.stop();
+    for device in &devices {
+        device.assert_all_stored(&store);
+    }
+}
