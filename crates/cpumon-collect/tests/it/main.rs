@@ -9,5 +9,6 @@ mod perf;
 mod real;
 mod rest;
 mod sched;
+mod stream;
 mod support;
 mod tree;

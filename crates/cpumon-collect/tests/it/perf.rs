@@ -15,31 +15,32 @@ const WORK: &str = "
     nap() { i=0; while [ $i -lt 100 ]; do i=$((i+1)); \"$0\" 0.003; done; }
     spin & spin & nap & wait";
 
-const NAMES: [&str; 2] = ["agree-sh", "agree-nap"];
+pub const NAMES: [&str; 2] = ["agree-sh", "agree-nap"];
 
 /// Perf may lose events on a crowded machine: then once more.
 const ATTEMPTS: usize = 4;
 
 /// What perf says of a thread.
 #[derive(Copy, Clone, Debug, Default)]
-struct Told {
-    run_ns: u64,
-    delay_ns: u64,
-    slices: u64,
+pub struct Told {
+    pub run_ns: u64,
+    pub delay_ns: u64,
+    pub slices: u64,
     was_pushed_off: bool,
 }
 
-/// `None` where perf is not there.
-fn record(dir: &Path, data: &Path) -> Option<()> {
+/// Records `work` on one CPU, and says on which. `None` where perf is not there.
+pub fn record(dir: &Path, data: &Path, work: &str) -> Option<u32> {
     let cpu = rustix::thread::sched_getaffinity(None).unwrap();
-    let last = (0..rustix::thread::CpuSet::MAX_CPU).rfind(|at| cpu.is_set(*at)).unwrap().to_string();
+    let last = (0..rustix::thread::CpuSet::MAX_CPU).rfind(|at| cpu.is_set(*at)).unwrap();
+    let last_cpu = last.to_string();
     let mut perf = Command::new("perf");
     // Names of our own. 16 MiB a CPU for perf, which loses events otherwise.
     let (shell, napper) = (dir.join(NAMES[0]), dir.join(NAMES[1]));
     std::fs::copy("/bin/sh", &shell).unwrap();
     std::fs::copy("/bin/sleep", &napper).unwrap();
     perf.args(["sched", "record", "-q", "-m", "4096", "-o"]).arg(data);
-    perf.args(["--", "taskset", "-c", &last]).arg(shell).args(["-c", WORK]).arg(napper);
+    perf.args(["--", "taskset", "-c", &last_cpu]).arg(shell).args(["-c", work]).arg(napper);
     match perf.stdout(Stdio::null()).stderr(Stdio::null()).status() {
         Ok(status) => assert!(status.success(), "{status}"),
         Err(error) if std::env::var_os("CI").is_some() => panic!("in CI perf must be there: {error}"),
@@ -48,11 +49,11 @@ fn record(dir: &Path, data: &Path) -> Option<()> {
             return None;
         }
     }
-    Some(())
+    Some(last.try_into().unwrap())
 }
 
 /// By tid. Lines of `perf sched timehist --state`: time [cpu] name[tid/pid] wait delay run state, in ms.
-fn timehist(data: &Path) -> HashMap<u32, Told> {
+pub fn timehist(data: &Path) -> HashMap<u32, Told> {
     let output = Command::new("perf")
         .args(["sched", "timehist", "--state", "-i"])
         .arg(data)
@@ -99,7 +100,7 @@ fn run_time_and_run_delay_agree_with_perf_sched() {
     let (mut before, mut after) = (Snapshot::default(), Snapshot::default());
     for _ in 0..ATTEMPTS {
         opened.source.snapshot(&mut before).unwrap();
-        if record(dir.path(), &data).is_none() {
+        if record(dir.path(), &data, WORK).is_none() {
             return;
         }
         opened.source.snapshot(&mut after).unwrap();

@@ -2,6 +2,7 @@
 
 mod delays;
 mod properties;
+mod replay;
 mod scenarios;
 mod sched;
 mod summed;

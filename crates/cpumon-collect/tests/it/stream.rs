@@ -1,0 +1,144 @@
+//! Records the stream of real scheduler events that the model is tested with (`cpumon-model/tests/it/replay.rs`): switches of one
+//! CPU and wakeups of the threads on it by `perf sched record`, and what the BPF source and `perf sched timehist` say of those
+//! threads. Needs root and perf. To make another: `CPUMON_WRITE_FIXTURES=1 cargo test -p cpumon-collect --test it stream`; without
+//! that it records all the same, and only looks whether it could be written.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use cpumon_model::{Probes, Snapshot};
+
+use crate::bpf::bpf;
+use crate::perf::{NAMES, Told, record, timehist};
+
+/// Two programs that fight for one CPU, and naps in between: a second or so.
+const WORK: &str = "
+    spin() { i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; }
+    nap() { i=0; while [ $i -lt 40 ]; do i=$((i+1)); \"$0\" 0.003; done; }
+    spin & spin & nap & wait";
+
+/// Perf may lose events on a crowded machine: then once more.
+const ATTEMPTS: usize = 12;
+
+/// The events of one CPU and its threads in the order of their time, ns.
+fn events(data: &Path, cpu: u32, tids: &HashMap<u32, Told>) -> Vec<(u64, String)> {
+    let output = Command::new("perf")
+        .args(["script", "--ns", "-F", "cpu,time,event,trace", "-i"])
+        .arg(data)
+        .stderr(Stdio::null())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut events: Vec<(u64, String)> = text.lines().filter_map(|line| event(line, cpu, tids)).collect();
+    events.sort_by_key(|event| event.0);
+    events
+}
+
+/// `[001]  123.456789012: sched:sched_switch: prev_comm=NAME prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=NAME next_pid=8 next_prio=120`
+fn event(line: &str, cpu: u32, tids: &HashMap<u32, Told>) -> Option<(u64, String)> {
+    let (on, rest) = line.trim_start().strip_prefix('[')?.split_once(']')?;
+    let (time, rest) = rest.trim_start().split_once(": ")?;
+    let (seconds, nanos) = time.split_once('.')?;
+    let at: u64 = seconds.parse::<u64>().ok()? * 1_000_000_000 + nanos.parse::<u64>().ok()?;
+    let (name, what) = rest.trim_start().strip_prefix("sched:")?.split_once(": ")?;
+    let is_here = on.parse::<u32>().ok()? == cpu;
+    let told = match name {
+        "sched_switch" if is_here => {
+            let (prev, next) = what.rsplit_once(" ==> ")?;
+            let state = field(prev, "prev_state=")?;
+            let state = if state.starts_with('R') { "R" } else { state.get(..1)? };
+            format!("switch {cpu} {} {state} {}", field(prev, "prev_pid=")?, field(next, "next_pid=")?)
+        }
+        // Perf takes the begin of a wakeup where the kernel tells of it, else its end.
+        "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => {
+            let tid = field(what, " pid=")?;
+            tids.contains_key(&tid.parse().ok()?).then_some(())?;
+            format!("{} {tid}", if name == "sched_wakeup_new" { "born" } else { "wake" })
+        }
+        _ => return None,
+    };
+    Some((at, told))
+}
+
+/// The last field of this name: a task's name, which may hold anything, stands before its numbers.
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.get(text.rfind(name)? + name.len()..)?.split_whitespace().next()
+}
+
+/// When another left the CPU than it was switched to: an event is missing before, and times of that span mean nothing.
+fn breaks(events: &[(u64, String)]) -> Vec<u64> {
+    let switches = events.iter().filter_map(|(at, event)| Some((*at, event.strip_prefix("switch ")?)));
+    let ends: Vec<(u64, Vec<&str>)> =
+        switches.map(|(at, switch)| (at, switch.split(' ').collect())).collect();
+    ends.windows(2).filter(|pair| pair[0].1.last() != pair[1].1.get(1)).map(|pair| pair[1].0).collect()
+}
+
+/// How long after its birth a thread made its last switch.
+fn exit_after(events: &[(u64, String)], tid: u32, born: u64) -> u64 {
+    let leaves = |event: &&(u64, String)| event.1.split(' ').nth(2) == Some(tid.to_string().as_str());
+    events.iter().rev().find(leaves).map_or(u64::MAX / 2, |event| event.0.saturating_sub(born))
+}
+
+/// The fixture's text, and how many threads it tells of: those that both saw whole.
+fn fixture(after: &Snapshot, told: &HashMap<u32, Told>, events: &[(u64, String)]) -> (String, usize) {
+    let mut text = String::from(
+        "# Recorded by cpumon-collect/tests/it/stream.rs; read by cpumon-model/tests/it/replay.rs.\n",
+    );
+    let first_ns = events.first().map_or(0, |event| event.0);
+    for (at, event) in events {
+        writeln!(text, "{} {event}", at - first_ns).unwrap();
+    }
+    let (mut count, breaks) = (0, breaks(events));
+    for exit in &after.exits {
+        let sample = &exit.thread;
+        let is_ours = NAMES.iter().any(|name| sample.comm.as_bytes() == name.as_bytes());
+        let Some(perf) = told.get(&sample.key.tid).filter(|_| is_ours) else { continue };
+        let ours = &sample.counters;
+        let born = format!("born {}", sample.key.tid);
+        let is_whole = ours.voluntary_switches + ours.involuntary_switches == perf.slices;
+        let Some(from) = events.iter().find(|event| event.1 == born).map(|event| event.0) else { continue };
+        let until = from + exit_after(events, sample.key.tid, from);
+        if !is_whole || breaks.iter().any(|at| (from..=until).contains(at)) {
+            continue;
+        }
+        let (tid, switches) = (sample.key.tid, (ours.voluntary_switches, ours.involuntary_switches));
+        let blocked_ns = sample.sched.blocked_ns;
+        writeln!(
+            text,
+            "bpf {tid} {} {} {blocked_ns} {} {}",
+            ours.run_ns, ours.run_delay_ns, switches.0, switches.1
+        )
+        .unwrap();
+        writeln!(text, "perf {tid} {} {} {}", perf.run_ns, perf.delay_ns, perf.slices).unwrap();
+        count += 1;
+    }
+    (text, count)
+}
+
+#[test]
+fn a_stream_of_real_events_can_be_recorded_for_the_model() {
+    let Some((mut opened, _turn)) = bpf(Probes::SCHED | Probes::WAITS) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("perf.data");
+    let (mut before, mut after) = (Snapshot::default(), Snapshot::default());
+    for _ in 0..ATTEMPTS {
+        opened.source.snapshot(&mut before).unwrap();
+        let Some(cpu) = record(dir.path(), &data, WORK) else { return };
+        opened.source.snapshot(&mut after).unwrap();
+        let told = timehist(&data);
+        let events = events(&data, cpu, &told);
+        let (text, count) = fixture(&after, &told, &events);
+        if count > 20 && events.len() > 500 {
+            if std::env::var_os("CPUMON_WRITE_FIXTURES").is_some() {
+                let path =
+                    concat!(env!("CARGO_MANIFEST_DIR"), "/../cpumon-model/tests/fixtures/sched-stream.txt");
+                std::fs::create_dir_all(Path::new(path).parent().unwrap()).unwrap();
+                std::fs::write(path, text).unwrap();
+            }
+            return;
+        }
+    }
+    panic!("perf never saw every switch");
+}

@@ -1,0 +1,139 @@
+//! A stream of real scheduler events through [`cpumon_model::sched::Books`]: what the pure model makes of it is what the BPF
+//! programs booked for the same threads in the same span, and what `perf sched timehist` says of them.
+//!
+//! `tests/fixtures/sched-stream.txt` was recorded from a real kernel by the comparison with perf in `cpumon-collect`
+//! (`tests/it/stream.rs` there says how to record another). A line each, times in ns: `AT switch CPU PREV STATE NEXT`,
+//! `AT wake TID`, `AT born TID`; then what was told of each thread that lived and died in it: `bpf TID run delay blocked voluntary
+//! involuntary`, `perf TID run delay slices`.
+
+use std::collections::BTreeMap;
+
+use cpumon_model::WaitReason;
+use cpumon_model::sched::{Books, IDLE, Leaves, Mode, Switch, Task, ThreadBook};
+
+const STREAM: &str = include_str!("../fixtures/sched-stream.txt");
+
+/// The stream, read.
+#[derive(Default)]
+struct Replay {
+    books: Books,
+    ended: BTreeMap<u32, ThreadBook>,
+    bpf: BTreeMap<u32, [u64; 5]>,
+    perf: BTreeMap<u32, [u64; 3]>,
+    events: usize,
+    last_ns: u64,
+}
+
+fn numbers<const N: usize>(words: &[&str]) -> [u64; N] {
+    std::array::from_fn(|at| words[at].parse().unwrap_or_else(|_| panic!("{} is no number", words[at])))
+}
+
+fn tid(word: &str) -> u32 {
+    word.parse().unwrap_or_else(|_| panic!("{word} is no tid"))
+}
+
+impl Replay {
+    fn line(&mut self, line: &str) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["bpf", who, ..] => drop(self.bpf.insert(tid(who), numbers(&words[2..]))),
+            ["perf", who, ..] => drop(self.perf.insert(tid(who), numbers(&words[2..]))),
+            [at, ref event @ ..] => {
+                let [now] = numbers(&[at]);
+                self.event(now, event);
+                (self.events, self.last_ns) = (self.events + 1, now);
+            }
+            [] => {}
+        }
+    }
+
+    fn event(&mut self, now: u64, event: &[&str]) {
+        match *event {
+            ["wake", who] => self.books.wake(now, Task(tid(who))),
+            ["born", who] => {
+                self.books.born(now, Task(tid(who)));
+                self.books.wake(now, Task(tid(who)));
+            }
+            ["switch", cpu, prev, state, next] => {
+                let prev = Task(tid(prev));
+                let leaves = match state {
+                    "R" => Leaves::Ready,
+                    _ => Leaves::Asleep(WaitReason::OTHER),
+                };
+                let switch = Switch { prev, leaves, next: Task(tid(next)), steal_ns: 0, lost_run_ns: None };
+                self.books.switch(now, tid(cpu), &switch);
+                // The last switch of a thread.
+                if matches!(state, "X" | "Z") && prev != IDLE {
+                    let book = self.books.ended(prev).expect("who leaves has a book");
+                    self.ended.insert(prev.0, book);
+                }
+            }
+            _ => panic!("cannot read {event:?}"),
+        }
+    }
+}
+
+fn replay() -> Replay {
+    let mut replay = Replay::default();
+    STREAM.lines().filter(|line| !line.starts_with('#')).for_each(|line| replay.line(line));
+    replay
+}
+
+#[test]
+fn the_model_books_what_bpf_booked_for_the_same_events() {
+    let replay = replay();
+    assert!(replay.events > 500 && replay.bpf.len() > 20, "{} events", replay.events);
+    for (tid, [run, delay, blocked, voluntary, involuntary]) in &replay.bpf {
+        let book = replay.ended.get(tid).unwrap_or_else(|| panic!("{tid} never ended"));
+        let what = format!("{tid}: {book:?}, bpf run {run} delay {delay} blocked {blocked}");
+        assert_eq!(
+            (book.voluntary_switches, book.involuntary_switches),
+            (*voluntary, *involuntary),
+            "{what}"
+        );
+        let slices = voluntary + involuntary;
+        // The two clocks are read one after the other at each end of a slice.
+        let allowed = (run / 500).max(12_000 * slices);
+        assert!(book.run_ns.abs_diff(*run) <= allowed, "{what}");
+        let told = book.delay_wakeup_ns + book.delay_preempt_ns;
+        assert!(told.abs_diff(*delay) <= (delay / 50).max(12_000 * slices), "{what}");
+        assert!(book.blocked_ns.abs_diff(*blocked) <= (blocked / 50).max(12_000 * slices), "{what}");
+        assert!(!book.is_broken, "{what}");
+    }
+}
+
+#[test]
+fn the_model_agrees_with_perf_sched_timehist_to_the_microsecond() {
+    let replay = replay();
+    assert!(replay.perf.len() > 20);
+    for (tid, [run, delay, slices]) in &replay.perf {
+        let book = &replay.ended[tid];
+        let told = book.delay_wakeup_ns + book.delay_preempt_ns;
+        let what = format!("{tid}: {book:?}, perf run {run} delay {delay} slices {slices}");
+        assert_eq!(book.voluntary_switches + book.involuntary_switches, *slices, "{what}");
+        // Both have the same events; perf cuts each slice to the microsecond.
+        assert!(book.run_ns.abs_diff(*run) <= 1_000 * slices, "{what}");
+        assert!(told.abs_diff(*delay) <= 1_000 * slices, "{what}");
+    }
+}
+
+#[test]
+fn no_time_of_the_cpu_is_missing_or_there_twice() {
+    let replay = replay();
+    let first_ns: u64 = STREAM
+        .lines()
+        .find_map(|line| {
+            Some(line.strip_suffix(line.split_once(" switch ")?.1)?.split(' ').next()?.parse().unwrap())
+        })
+        .unwrap();
+    let books = replay.books.as_of(replay.last_ns);
+    let cpus: Vec<_> = books.cpus().collect();
+    let [(_, cpu)] = cpus[..] else { panic!("one CPU was recorded: {cpus:?}") };
+    let modes = [Mode::Run, Mode::Idle, Mode::Irq, Mode::Softirq, Mode::Steal, Mode::Unknown];
+    let sum: u64 = modes.iter().map(|mode| cpu.mode_ns(*mode)).sum();
+    assert_eq!(sum, replay.last_ns - first_ns);
+    let threads = books.threads().map(|(_, book)| book.run_ns).sum::<u64>();
+    let ended = replay.ended.values().map(|book| book.run_ns).sum::<u64>();
+    // What a missed switch leaves is unknown, and is nobody's.
+    assert!(threads + ended <= cpu.mode_ns(Mode::Run), "{threads} {ended} {cpu:?}");
+}
