@@ -136,7 +136,8 @@ impl Device {
         let Some(Waits::InSpool(spool)) = self.waits.take() else { panic!("connected already") };
         let identity = DeviceIdentity::find(&self.dir.join("keys"), &self.address).unwrap();
         let receivers = vec![Receiver { address: self.address.clone(), identity }];
-        let options = UplinkOptions { receivers, host: self.host.0, agent: "test".to_owned() };
+        let options =
+            UplinkOptions { receivers, host: self.host.0, agent: "test".to_owned(), wall_ns: wall_now_ns };
         self.waits = Some(Waits::OnItsWay(Uplink::start(options, spool).unwrap()));
     }
 
