@@ -173,7 +173,6 @@ fn what_fails_and_has_a_receipt_is_no_loss_because_it_comes_again() {
         assert!(taken);
     }
     assert!(handle.flush(LONG));
-    assert!(matches!(handle.status().state, StoreState::Full { .. }));
     let status = thread.stop();
     let told = told.0.lock().unwrap().clone();
     assert_eq!(told.len(), day.len(), "each is told once");
