@@ -78,7 +78,11 @@ fn open_procfs(options: &SourceOptions, reason: String) -> Result<Opened, Collec
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+    use std::time::Duration;
+
     use cpumon_model::Snapshot;
+    use rustix::thread::{CpuSet, gettid, sched_setaffinity};
 
     use super::*;
 
@@ -116,5 +120,64 @@ mod tests {
         assert!(opened.reason.starts_with("procfs: short-lived processes"), "{}", opened.reason);
         let forced = SourceOptions { choice: SourceChoice::Bpf, ..SourceOptions::default() };
         assert!(open(&forced).is_err(), "who asks for BPF is told");
+    }
+
+    /// A thread that naps on a CPU that another one keeps busy, and then waits for its end.
+    fn nap_beside_a_spinner(naps: u32, stop: &AtomicBool, tid: &AtomicU32) {
+        let pin = || {
+            let mut one = CpuSet::new();
+            one.set(0);
+            sched_setaffinity(None, &one).unwrap();
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                pin();
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+            scope.spawn(|| {
+                pin();
+                (0..naps).for_each(|_| std::thread::sleep(Duration::from_millis(5)));
+                tid.store(gettid().as_raw_nonzero().get().unsigned_abs(), Ordering::Relaxed);
+                while !stop.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+            });
+        });
+    }
+
+    #[test]
+    fn waits_after_a_wakeup_are_told_by_the_run_queue_and_without_it_by_the_wakeup() {
+        const NAPS: u32 = 60;
+        for watches_wakeups in [false, true] {
+            let _wakeups = watches_wakeups.then(bpf::watch_wakeups);
+            let options = SourceOptions { probes: Probes::WAITS, ..SourceOptions::default() };
+            let mut opened = open(&options).unwrap();
+            if opened.kind == SourceKind::Procfs {
+                assert!(std::env::var_os("CI").is_none(), "in CI BPF must open: {}", opened.reason);
+                return eprintln!("skipped: needs root: {}", opened.reason);
+            }
+            let (stop, tid) = (AtomicBool::new(false), AtomicU32::new(0));
+            let mut snapshot = Snapshot::default();
+            std::thread::scope(|scope| {
+                scope.spawn(|| nap_beside_a_spinner(NAPS, &stop, &tid));
+                while tid.load(Ordering::Relaxed) == 0 {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                opened.source.snapshot(&mut snapshot).unwrap();
+                let tid = tid.load(Ordering::Relaxed);
+                let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).unwrap();
+                stop.store(true, Ordering::Relaxed);
+                let kernel_ns: u64 = stat.split(' ').nth(1).unwrap().trim().parse().unwrap();
+                let thread = snapshot.threads.iter().find(|thread| thread.key.tid == tid).unwrap();
+                let (delay_ns, sched) = (thread.counters.run_delay_ns, &thread.sched);
+                assert!(sched.wakeups >= NAPS.into(), "{sched:?}");
+                assert!(sched.blocked_ns > u64::from(NAPS) * 4_000_000, "{sched:?}");
+                // The kernel's stamps of a wakeup that pushes the spinner off are taken at once and may stand still until then.
+                let apart_ns = delay_ns.abs_diff(kernel_ns);
+                assert!(delay_ns > 0 && apart_ns < 4_000_000 + kernel_ns / 5, "{delay_ns} {kernel_ns}");
+            });
+        }
     }
 }

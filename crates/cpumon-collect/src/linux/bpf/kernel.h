@@ -20,6 +20,7 @@ typedef struct {
 
 struct rq {
 	unsigned int nr_running;
+	__u64 clock;
 	atomic_t nr_iowait;
 	struct task_struct *curr;
 	__u64 prev_steal_time;
@@ -38,6 +39,7 @@ struct sched_entity {
 
 struct sched_info {
 	unsigned long long run_delay;
+	unsigned long long last_queued;
 };
 
 struct thread_info {
@@ -147,6 +149,7 @@ struct linux_binprm {
 
 // kernel/sched/sched.h: in a run queue, not on its way to another.
 #define TASK_ON_RQ_QUEUED 1
+#define TASK_ON_RQ_MIGRATING 2
 
 static __always_inline __u32 state_of(struct task_struct *task)
 {

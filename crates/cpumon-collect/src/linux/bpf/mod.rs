@@ -33,9 +33,9 @@ mod watch;
 pub(crate) use clocks::ClockReader;
 pub(super) use lifecycle::ring_bytes;
 pub(super) use load::route_messages;
-#[cfg(test)]
-pub(super) use sched::refuse_loading;
 pub(super) use sched::wanted;
+#[cfg(test)]
+pub(super) use sched::{refuse_loading, watch_wakeups};
 
 use cpumon_model::{BootId, Fields, HostId, Moment, Probes, Snapshot, SourceKind, ThreadSample};
 

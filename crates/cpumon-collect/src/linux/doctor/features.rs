@@ -9,11 +9,13 @@ use crate::{Check, CheckState, DoctorOptions, Topic};
 const BTF_FILE: &str = "kernel/btf/vmlinux";
 
 /// Tracepoints with what their events tell. Several in a row belong together and are of use only together.
-const TRACEPOINTS: [(&str, &[&str], &str); 10] = [
+const TRACEPOINTS: [(&str, &[&str], &str); 8] = [
     ("sched_switch", &["sched_switch"], "run time, run delay and blocked time of each thread; who left last"),
-    ("sched_wakeup", &["sched_wakeup"], "the run delay after a wake-up"),
-    ("sched_wakeup_new", &["sched_wakeup_new"], "the run delay of a new thread"),
-    ("sched_waking", &["sched_waking"], "wake-ups where they are asked for, on the waker's CPU"),
+    (
+        "sched_wakeup, _new",
+        &["sched_wakeup", "sched_wakeup_new"],
+        "the run delay after a wake-up, where the kernel has no group scheduling (else its run queues tell)",
+    ),
     ("sched_process_fork", &["sched_process_fork"], "who began, and from whom"),
     ("sched_process_exec", &["sched_process_exec"], "names of processes too short-lived to be looked at"),
     ("sched_process_exit", &["sched_process_exit"], "final counters of what ends between two snapshots"),

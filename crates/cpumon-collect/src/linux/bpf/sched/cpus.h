@@ -74,7 +74,9 @@ struct cpu {
 	struct cpu_times now;
 	struct cpu_times cut; // as of the cut
 	struct cpu_times shown; // for user space, as of the cut
-	__u64 padding[12];
+	__u64 ahead_ns; // CLOCK_MONOTONIC less the run queue's clock
+	__u64 ahead_at_ns; // when that was measured
+	__u64 padding[10];
 };
 ASSERT_SIZE(cpu, 1024);
 ASSERT_AT(cpu, changes, 0);
@@ -98,7 +100,7 @@ static __always_inline struct cpu *cpu_at(__u32 number)
 }
 
 // The run queue of the CPU that `task` runs on. Without group scheduling the kernel keeps no way to it that BPF could go
-// everywhere: then steal is inside the run time, and the queue's longest is not known.
+// everywhere: then steal is inside the run time, the queue's longest is not known, and wakeups are watched (OWN_WAKEUPS).
 static __always_inline struct rq *rq_of(struct task_struct *task)
 {
 	if (bpf_core_field_exists(task->se.cfs_rq->rq))
@@ -252,6 +254,20 @@ static __always_inline __u8 base_of(__u32 tid, const struct rq *rq)
 	return rq && rq->nr_iowait.counter > 0 ? MODE_IOWAIT : MODE_IDLE;
 }
 
+// How far CLOCK_MONOTONIC is ahead of the run queue's clock. That one stands since the queue was looked at last, mostly some 200 ns;
+// after a wakeup that pushes the current thread off, it stands since that. So the least counts, which may grow by 1/2048 of the
+// time gone by (clocks are slewed by 1/2000 at most) or by more than any stand.
+static __always_inline void compare_clocks(struct cpu *cpu, const struct rq *rq, __u64 now)
+{
+	__u64 ahead = now - rq->clock;
+	__s64 grown = ahead - cpu->ahead_ns - (since(now, cpu->ahead_at_ns) >> 11);
+
+	if (grown > 0 && grown < 1000000000 && cpu->ahead_at_ns)
+		return;
+	cpu->ahead_ns = ahead;
+	cpu->ahead_at_ns = now;
+}
+
 // A switch. Returns what of the slice that ends is the previous thread's. `came_ns`: 0, or when it came, if that was missed.
 static __always_inline __u64 switch_cpu(struct cpu *cpu, __u64 now, __u64 cut, struct task_struct *prev,
 					struct task_struct *next, __u32 next_tid, bool prev_sleeps, __u64 *came_ns)
@@ -266,6 +282,7 @@ static __always_inline __u64 switch_cpu(struct cpu *cpu, __u64 now, __u64 cut, s
 	if (rq) {
 		steal = steal_clock(rq);
 		queue = rq->nr_running + prev_sleeps;
+		compare_clocks(cpu, rq, now);
 	}
 	is_known = cpu->task == (__u64)prev;
 	own = close_slice(times, cpu, now, is_known, prev->pid, steal);

@@ -13,7 +13,7 @@ use std::num::NonZeroUsize;
 
 use cpumon_model::Probes;
 use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::Typedef;
+use libbpf_rs::btf::types::{Struct, Typedef};
 use libbpf_rs::{Link, MapCore, Object, OpenObject};
 
 pub(crate) use self::control::Control;
@@ -21,7 +21,7 @@ pub(crate) use self::cpus::CpuBooks;
 pub(crate) use self::delays::DelayBooks;
 pub(crate) use self::irqs::IrqTimes;
 #[cfg(test)]
-pub(crate) use self::refusal::refuse_loading;
+pub(crate) use self::refusal::{refuse_loading, watch_wakeups};
 pub(crate) use self::shared::Shared;
 pub(crate) use self::times::{TimesState, Told};
 use super::load::{self, Embedded};
@@ -36,20 +36,22 @@ pub(crate) const PROBE: &str = "sched";
 const MAX_CPUS: u32 = 8192;
 
 /// Programs of sched.bpf.c, and what wants them. Those that nothing wants are not loaded.
-const PROGRAMS: [(&str, Probes); 12] = [
+const PROGRAMS: [(&str, Probes); 10] = [
     ("on_switch_4", Probes::EXITS),
     ("on_ending", Probes::EXITS),
     ("on_exec", Probes::EXITS),
     ("on_rename", Probes::EXITS),
     ("each_task", Probes::EXITS),
-    ("on_wakeup", Probes::SCHED),
-    ("on_wakeup_new", Probes::SCHED),
     ("on_birth", Probes::SCHED),
     ("on_irq_entry", Probes::IRQ),
     ("on_irq_exit", Probes::IRQ),
     ("on_softirq_entry", Probes::IRQ),
     ("on_softirq_exit", Probes::IRQ),
 ];
+
+/// Wakeups tell when a thread became runnable, where the run queues cannot be asked; cut.h: `OWN_WAKEUPS`.
+const WAKEUPS: [&str; 2] = ["on_wakeup", "on_wakeup_new"];
+const OWN_WAKEUPS: u32 = 0x1_0000;
 
 /// Interrupts with tracepoints of their own, which not every kernel has: `on_NAME_entry` and `on_NAME_exit`.
 const VECTORS: [&str; 6] =
@@ -115,11 +117,22 @@ pub(crate) fn wanted(probes: Probes) -> Probes {
 fn load_with(probes: Probes, ring_bytes: u32, on_switch: &str) -> Result<Object, CollectError> {
     let mut object = load::open(PROBE, &OBJECT.0)?;
     let refused = |step| move |error: libbpf_rs::Error| load::refused(PROBE, step, &error);
-    let vectors = if probes.contains(Probes::IRQ) { vectors_here()? } else { Vec::new() };
+    let (mut vectors, mut constant) = (Vec::new(), u32::from(probes.bits()));
+    if probes.contains(Probes::SCHED) {
+        let btf = Btf::from_vmlinux()
+            .map_err(|error| load::refused(PROBE, "read the kernel's types for", &error))?;
+        if probes.contains(Probes::IRQ) {
+            vectors = vectors_in(&btf);
+        }
+        if !has_reachable_queues(&btf) {
+            constant |= OWN_WAKEUPS;
+        }
+    }
     for mut program in object.progs_mut() {
         let Some(name) = program.name().to_str() else { continue };
         let is_wanted = match name.strip_prefix("on_switch_") {
             Some(_) => name == on_switch,
+            None if WAKEUPS.contains(&name) => constant & OWN_WAKEUPS != 0,
             None => PROGRAMS.iter().find(|(known, _)| *known == name).map_or_else(
                 || vectors.iter().any(|vector| vector == name),
                 |(_, needs)| probes.contains(*needs),
@@ -127,11 +140,16 @@ fn load_with(probes: Probes, ring_bytes: u32, on_switch: &str) -> Result<Object,
         };
         program.set_autoload(is_wanted);
     }
-    set_sizes(&mut object, probes, ring_bytes).map_err(refused("size the maps of"))?;
+    set_up(&mut object, probes, constant, ring_bytes).map_err(refused("size the maps of"))?;
     load::load(PROBE, object)
 }
 
-fn set_sizes(object: &mut OpenObject, probes: Probes, ring_bytes: u32) -> Result<(), libbpf_rs::Error> {
+fn set_up(
+    object: &mut OpenObject,
+    probes: Probes,
+    constant: u32,
+    ring_bytes: u32,
+) -> Result<(), libbpf_rs::Error> {
     let has_histograms = probes.contains(Probes::HISTOGRAMS);
     let slots = if has_histograms { delays::slots_for(delays::count_processes()) } else { 1 };
     for mut map in object.maps_mut() {
@@ -143,7 +161,7 @@ fn set_sizes(object: &mut OpenObject, probes: Probes, ring_bytes: u32) -> Result
             Some("delays" | "delay_owners" | "free_delays") => map.set_max_entries(slots)?,
             Some("sched.rodata") => {
                 if let Some(start) = map.initial_value_mut().and_then(|value| value.first_chunk_mut()) {
-                    *start = u32::from(probes.bits()).to_ne_bytes();
+                    *start = constant.to_ne_bytes();
                 }
             }
             _ => {}
@@ -152,14 +170,21 @@ fn set_sizes(object: &mut OpenObject, probes: Probes, ring_bytes: u32) -> Result
     Ok(())
 }
 
+/// Whether a task leads to its run queue, whose clock then tells when the task was queued: with group scheduling.
+fn has_reachable_queues(btf: &Btf<'_>) -> bool {
+    #[cfg(test)]
+    if refusal::watches_wakeups() {
+        return false;
+    }
+    let Some(queue) = btf.type_by_name::<Struct<'_>>("cfs_rq") else { return false };
+    queue.iter().any(|member| member.name.is_some_and(|name| name == "rq"))
+}
+
 /// Names of the programs for interrupts that this kernel has tracepoints for.
-fn vectors_here() -> Result<Vec<String>, CollectError> {
-    let btf =
-        Btf::from_vmlinux().map_err(|error| load::refused(PROBE, "read the kernel's types for", &error))?;
+fn vectors_in(btf: &Btf<'_>) -> Vec<String> {
     let has = |event: &str| btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{event}")).is_some();
     let events = VECTORS.iter().filter(|name| has(&format!("{name}_entry")) && has(&format!("{name}_exit")));
-    let programs = events.flat_map(|name| [format!("on_{name}_entry"), format!("on_{name}_exit")]);
-    Ok(programs.collect())
+    events.flat_map(|name| [format!("on_{name}_entry"), format!("on_{name}_exit")]).collect()
 }
 
 /// Runs on each CPU for a moment, so that each has switched once and the probe knows who runs there. Where that is not
@@ -211,6 +236,7 @@ mod refusal {
 
     thread_local! {
         static REFUSED: Cell<Probes> = const { Cell::new(Probes::empty()) };
+        static WAKEUPS: Cell<bool> = const { Cell::new(false) };
     }
 
     /// Ends with it.
@@ -219,6 +245,7 @@ mod refusal {
     impl Drop for Refusing {
         fn drop(&mut self) {
             REFUSED.set(Probes::empty());
+            WAKEUPS.set(false);
         }
     }
 
@@ -226,6 +253,16 @@ mod refusal {
     pub(crate) fn refuse_loading(probes: Probes) -> Refusing {
         REFUSED.set(probes);
         Refusing
+    }
+
+    /// From here on the run queues cannot be asked.
+    pub(crate) fn watch_wakeups() -> Refusing {
+        WAKEUPS.set(true);
+        Refusing
+    }
+
+    pub(super) fn watches_wakeups() -> bool {
+        WAKEUPS.get()
     }
 
     pub(super) fn check(probes: Probes) -> Result<(), CollectError> {

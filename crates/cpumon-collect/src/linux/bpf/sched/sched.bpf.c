@@ -1,4 +1,5 @@
-// traces:   each switch (tp_btf/sched_switch), wakeup and birth (sched_wakeup, sched_wakeup_new, task_newtask), interrupt
+// traces:   each switch (tp_btf/sched_switch) and birth (task_newtask), where the kernel has no group scheduling each wakeup too
+//           (sched_wakeup, sched_wakeup_new), interrupt
 //           (irq_handler_*, softirq_*, and the interrupts that have tracepoints of their own: irq_vectors on x86, ipi
 //           on arm64), the beginning of each end (sched_process_exit), each exec and rename; once for each thread while a
 //           snapshot reads it (iter/task). The constant `probes` switches off what is not asked for; without any of them
@@ -71,14 +72,14 @@ int BPF_PROG(on_switch_3, bool preempt, struct task_struct *prev, struct task_st
 	return on_switch(preempt, prev, next, state_of(prev));
 }
 
-SEC("tp_btf/sched_wakeup")
+SEC("?tp_btf/sched_wakeup")
 int BPF_PROG(on_wakeup, struct task_struct *task)
 {
 	wake(task);
 	return 0;
 }
 
-SEC("tp_btf/sched_wakeup_new")
+SEC("?tp_btf/sched_wakeup_new")
 int BPF_PROG(on_wakeup_new, struct task_struct *task)
 {
 	wake(task);

@@ -25,19 +25,30 @@ static __always_inline bool has_ended(struct task_struct *task)
 }
 
 // How the thread stood at the cut. False if it changed at every attempt.
-static __always_inline bool read_thread(struct thread *thread, struct thread_times *into, __u64 cut)
+static __always_inline bool read_thread(struct thread *thread, struct task_struct *task, struct thread_times *into, __u64 cut)
 {
 	volatile __u64 *changes = &thread->changes, *cut_ns = &thread->cut_ns;
+	__u16 number = cpu_of(task);
+	struct cpu *cpu = cpu_at(number);
 
 	for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
 		__u64 before = *changes;
 
 		FENCE();
 		if (*cut_ns != cut) {
+			bool is_between = task->on_rq == TASK_ON_RQ_MIGRATING;
+
 			__builtin_memcpy(into, &thread->now, sizeof(*into));
+			if (into->state == STATE_BLOCKED && cpu)
+				into->ready_ns = woken_at(thread, task, cpu->ahead_ns);
 			FENCE();
-			if (*cut_ns != cut && !(before & 1) && *changes == before)
+			if (*cut_ns != cut && !(before & 1) && *changes == before && !is_between) {
+				if (into->state == STATE_BLOCKED && into->ready_ns) {
+					thread->told_ready_ns = into->ready_ns;
+					into->cpu = number;
+				}
 				return true;
+			}
 		}
 		FENCE();
 		if (*cut_ns == cut) {
@@ -65,6 +76,7 @@ static __always_inline struct thread *adopt(struct task_struct *task, __u64 cut)
 		return NULL;
 	adopted.start_ns = task->start_boottime;
 	adopted.tid = task->pid;
+	adopted.run_delay_ns = task->sched_info.run_delay;
 	adopted.now.at_ns = cut;
 	adopted.now.run_ns = task->se.sum_exec_runtime;
 	adopted.now.voluntary_switches = task->nvcsw;
@@ -121,7 +133,7 @@ static __always_inline int tell(struct bpf_iter__task *ctx, struct task_struct *
 		thread = bpf_task_storage_get(&threads, task, 0, 0);
 		if (!thread)
 			thread = adopt(task, cut);
-		if (thread && read_thread(thread, &out.times, cut)) {
+		if (thread && read_thread(thread, task, &out.times, cut)) {
 			out.told.kind = TOLD_TIMES;
 			length = sizeof(out);
 			if (thread->cut_ns != cut && missed_a_switch(task, &out.times, cut))

@@ -1,8 +1,9 @@
-// The books of each thread. Takes in: switches, wakeups, births. Gives out: `struct thread` in task storage, in which
+// The books of each thread. Takes in: switches, births. Gives out: `struct thread` in task storage, in which
 // run + runnable + blocked adds up to the thread's lifetime. Why: task storage goes with the task, costs one look-up
 // and frees itself; the iterator reads it in passing.
 //
-// cpumon-model/src/sched.rs is the same state machine in Rust, transition by transition, under scenario tests.
+// cpumon-model/src/sched.rs is the same state machine in Rust, transition by transition, under scenario tests. It takes wakeups
+// as events; here the switch that follows one, or the iterator, asks the scheduler when the thread was queued (`woken_at`).
 #pragma once
 
 #include "cpus.h"
@@ -21,6 +22,8 @@ struct thread {
 	__u64 renamed_ns; // when the last such exec was told; 0: never
 	__u32 tid;
 	__u32 old_tid;
+	__u64 run_delay_ns; // by the kernel's count, when it fell asleep
+	__u64 told_ready_ns; // when the iterator told that it was woken
 	struct delay_slots delays;
 };
 
@@ -39,6 +42,7 @@ static __noinline int create_thread(struct task_struct *task, __u64 now, __u8 st
 		.cut_ns = now > cut ? cut : 0,
 		.start_ns = task->start_boottime,
 		.tid = task->pid,
+		.run_delay_ns = task->sched_info.run_delay,
 		.now = {
 			.at_ns = now,
 			.run_ns = task->se.sum_exec_runtime,
@@ -68,11 +72,31 @@ static __noinline int save_thread(struct thread *thread, __u64 cut)
 	return 0;
 }
 
+static __always_inline void keep_cut(struct thread *thread, __u64 now, __u64 cut)
+{
+	if (thread->cut_ns != cut && now > cut)
+		save_thread(thread, cut);
+}
+
 static __always_inline void begin_thread(struct thread *thread, __u64 now, __u64 cut)
 {
 	begin_change(&thread->changes);
-	if (thread->cut_ns != cut && now > cut)
-		save_thread(thread, cut);
+	keep_cut(thread, now, cut);
+}
+
+// When a thread that slept became runnable; 0: not yet. The scheduler stamps each task that enters a queue by that queue's
+// clock (sched_info, which /proc/PID/schedstat is made of) and takes the stamp back only after the switch to it is told. So no
+// event of the wakeup is needed where that clock can be read. `ahead`: of it. What was told once stays so.
+static __always_inline __u64 woken_at(struct thread *thread, struct task_struct *task, __u64 ahead)
+{
+	__u64 queued = task->sched_info.last_queued;
+
+	if (probes & OWN_WAKEUPS)
+		return thread->now.ready_ns;
+	if (thread->told_ready_ns >= thread->now.at_ns)
+		return thread->told_ready_ns;
+	// It may have waited in another CPU's queue before.
+	return queued ? queued + ahead - since(task->sched_info.run_delay, thread->run_delay_ns) : 0;
 }
 
 // Its run time up to `now`, in the middle of a slice: an exec.
@@ -125,6 +149,7 @@ static __always_inline void switch_out(struct thread *thread, struct task_struct
 	thread->now.cpu = cpu;
 	thread->now.reason = reason;
 	if (sleeps) {
+		thread->run_delay_ns = task->sched_info.run_delay;
 		thread->now.state = STATE_BLOCKED;
 		thread->now.voluntary_switches += 1;
 	} else {
@@ -134,8 +159,8 @@ static __always_inline void switch_out(struct thread *thread, struct task_struct
 	end_change(&thread->changes);
 }
 
-// It was runnable for so long, most of it in the queue of the CPU where it became so.
-static __always_inline void book_delay(struct thread_times *times, struct cpu *here, __u64 delay, __u64 cut, __u16 cpu)
+// It was runnable for so long, `elsewhere` of it not in this CPU's queue but, as far as is known, in that of the CPU it left.
+static __always_inline void book_delay(struct thread_times *times, struct cpu *here, __u64 delay, __u64 elsewhere, __u64 cut)
 {
 	if (times->longest_cut != (__u32)cut) {
 		times->longest_cut = cut;
@@ -143,14 +168,21 @@ static __always_inline void book_delay(struct thread_times *times, struct cpu *h
 	} else if (delay > times->longest_delay_ns) {
 		times->longest_delay_ns = delay;
 	}
-	if (times->cpu == cpu) {
-		here->now.queue_ns += delay;
-	} else {
+	here->now.queue_ns += delay - elsewhere;
+	if (elsewhere) {
 		struct cpu *there = cpu_at(times->cpu);
 
 		if (there)
-			__sync_fetch_and_add(&there->pulled_ns, delay);
+			__sync_fetch_and_add(&there->pulled_ns, elsewhere);
 	}
+}
+
+// What of the delay after a wakeup was not spent in this CPU's queue: what the scheduler had counted before it entered that.
+static __always_inline __u64 waited_elsewhere(struct thread *thread, struct task_struct *task, __u64 delay, __u16 cpu)
+{
+	if (probes & OWN_WAKEUPS)
+		return thread->now.cpu == cpu ? 0 : delay;
+	return lesser(delay, since(task->sched_info.run_delay, thread->run_delay_ns));
 }
 
 // next gets the CPU.
@@ -165,8 +197,11 @@ static __always_inline void switch_in(struct thread *thread, struct task_struct 
 		create_thread(task, now, STATE_RUNNING, 0, cpu);
 		return;
 	}
-	begin_thread(thread, now, cut);
 	times = &thread->now;
+	begin_change(&thread->changes);
+	if (times->state == STATE_BLOCKED)
+		times->ready_ns = woken_at(thread, task, here->ahead_ns);
+	keep_cut(thread, now, cut);
 	if (times->state == STATE_BLOCKED) {
 		__u64 ready = times->ready_ns ? lesser(later(times->ready_ns, times->at_ns), now) : now;
 		__u64 blocked = since(ready, times->at_ns), delay = since(now, ready);
@@ -175,14 +210,14 @@ static __always_inline void switch_in(struct thread *thread, struct task_struct 
 		if (probes & PROBE_WAITS)
 			book_wait(times, blocked);
 		times->delay_wakeup_ns += delay;
-		book_delay(times, here, delay, cut, cpu);
+		book_delay(times, here, delay, waited_elsewhere(thread, task, delay, cpu), cut);
 		has_waited = times->ready_ns;
 		waited = delay;
 	} else if (times->state == STATE_READY) {
 		__u64 delay = since(now, times->at_ns);
 
 		times->delay_preempt_ns += delay;
-		book_delay(times, here, delay, cut, cpu);
+		book_delay(times, here, delay, times->cpu == cpu ? 0 : delay, cut);
 		has_waited = true;
 		waited = delay;
 	} else {
@@ -197,8 +232,8 @@ static __always_inline void switch_in(struct thread *thread, struct task_struct 
 		count_delay(task, &thread->delays, waited, cpu);
 }
 
-// It became runnable: no more than a mark, for the switch that follows or the iterator. It needs no copy at a cut, for
-// whoever reads it compares it with the cut.
+// With OWN_WAKEUPS. It became runnable: no more than a mark, for the switch that follows or the iterator. It needs no copy at a
+// cut, for whoever reads it compares it with the cut.
 static __always_inline void wake(struct task_struct *task)
 {
 	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
