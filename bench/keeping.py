@@ -1,11 +1,12 @@
 """Chapter: what is kept. Bytes per row on data recorded from this machine, and the store's and exports' own benches."""
 
+import os
 import re
 import subprocess
 
 import measure as m
 
-MINUTES = 10
+MINUTES = int(os.environ.get("MINUTES", "10"))
 
 
 def recorded():
@@ -14,9 +15,11 @@ def recorded():
         store = folder / "store.db"
         with m.running([m.CPUMON, "serve", "--udp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--store", store]):
             with m.load(2_000, 200, MINUTES * 60 + 60):
-                m.json_line([m.XTASK, "storm", "--rate", "10", "--seconds", MINUTES * 60 + 5])
+                # One storm lasts ten minutes at most.
+                for _ in range(MINUTES):
+                    m.json_line([m.XTASK, "storm", "--rate", "10", "--seconds", 61])
         sizes = ["cargo", "run", "--quiet", "--release", "--locked", "--package", "cpumon-store", "--example", "store_size", "--", store]
-        return {minutes: m.json_line([*sizes, minutes], cwd=m.ROOT) for minutes in (1, 5, MINUTES)}
+        return {minutes: m.json_line([*sizes, minutes], cwd=m.ROOT) for minutes in sorted({1, min(5, MINUTES), MINUTES})}
 
 
 def row(minutes, size):

@@ -10,21 +10,23 @@ use super::books::{Books, Lines};
 use crate::table::Table;
 use crate::when;
 
-/// A table for each host.
-pub(super) fn tables(all: &[&Books], out: &mut dyn Write) -> io::Result<()> {
+/// A table for each host, in lines of no more than `columns` if its numbers allow.
+pub(super) fn tables(all: &[&Books], columns: usize, out: &mut dyn Write) -> io::Result<()> {
     for (nth, books) in all.iter().enumerate() {
         if nth > 0 {
             writeln!(out)?;
         }
-        one(books, out)?;
+        one(books, columns, out)?;
     }
     Ok(())
 }
 
-fn one(books: &Books, out: &mut dyn Write) -> io::Result<()> {
+fn one(books: &Books, columns: usize, out: &mut dyn Write) -> io::Result<()> {
     let sources: Vec<&str> = books.sources.iter().copied().collect();
-    writeln!(
-        out,
+    let paragraph = |text: &str, out: &mut dyn Write| {
+        textwrap::wrap(text, columns).iter().try_for_each(|line| writeln!(out, "{line}"))
+    };
+    let head = format!(
         "{}: {} intervals, {} s measured, {} to {}, source {}",
         escape(&books.host),
         books.intervals,
@@ -32,9 +34,10 @@ fn one(books: &Books, out: &mut dyn Write) -> io::Result<()> {
         when::show(books.begin_wall_ns),
         when::show(books.end_wall_ns),
         sources.join(", ")
-    )?;
+    );
+    paragraph(&head, out)?;
     if books.without > 0 {
-        writeln!(out, "{} intervals tell no CPU times and are left out", books.without)?;
+        paragraph(&format!("{} intervals tell no CPU times and are left out", books.without), out)?;
     }
     let mut sums = table("");
     row(&mut sums, "all CPUs", &books.total());
@@ -42,29 +45,26 @@ fn one(books: &Books, out: &mut dyn Write) -> io::Result<()> {
     for (cpu, lines) in books.per_cpu() {
         row(&mut sums, &format!("CPU {cpu}"), &lines);
     }
-    sums.write(out)?;
+    sums.write_within(columns, out)?;
     if !books.worst().is_empty() {
-        writeln!(out, "\nworst first, by the share that nobody owns:")?;
+        writeln!(out)?;
+        paragraph("worst first, by the share that nobody owns:", out)?;
         let mut worst = table("END");
         for bad in books.worst() {
             row(&mut worst, &when::show(bad.end_wall_ns), &bad.lines);
         }
-        worst.write(out)?;
+        worst.write_within(columns, out)?;
     }
     writeln!(out)?;
-    notes(books).iter().try_for_each(|note| writeln!(out, "{note}"))
+    notes(books).iter().try_for_each(|note| paragraph(note, out))
 }
 
 fn table(first: &str) -> Table {
-    let mut heading = vec![first.to_owned()];
     let names =
         ["CAPACITY", "THREADS", "EXITED", "IRQ", "SOFTIRQ", "STEAL", "IDLE", "UNATTRIBUTED", "%", "UNKNOWN"];
-    heading.extend(names.iter().zip(WIDTHS).map(|(name, width)| format!("{name:>width$}")));
-    let heading: Vec<&str> = heading.iter().map(String::as_str).collect();
-    Table::new(&heading)
+    let heading: Vec<&str> = std::iter::once(first).chain(names).collect();
+    Table::new(&heading).numbers_from(1)
 }
-
-const WIDTHS: [usize; 10] = [12, 12, 11, 10, 10, 10, 12, 12, 8, 10];
 
 fn row(table: &mut Table, first: &str, lines: &Lines) {
     let time = |ns: Option<i64>| ns.map_or_else(|| "-".to_owned(), |ns| seconds(ns as f64));
@@ -80,8 +80,7 @@ fn row(table: &mut Table, first: &str, lines: &Lines) {
         format!("{:.3}", lines.ratio() * 100.0),
         time(lines.unknown),
     ];
-    let cells = cells.into_iter().zip(WIDTHS).map(|(cell, width)| format!("{cell:>width$}"));
-    table.row([first.to_owned()].into_iter().chain(cells));
+    table.row(std::iter::once(first.to_owned()).chain(cells));
 }
 
 /// The same line in percent of the capacity.
@@ -101,8 +100,7 @@ fn share(table: &mut Table, lines: &Lines) {
         String::new(),
         percent(lines.unknown),
     ];
-    let cells = cells.into_iter().zip(WIDTHS).map(|(cell, width)| format!("{cell:>width$}"));
-    table.row([String::new()].into_iter().chain(cells));
+    table.row(std::iter::once(String::new()).chain(cells));
 }
 
 fn seconds(ns: f64) -> String {
@@ -279,13 +277,27 @@ mod tests {
         let measured = books("device-7", Fields::all(), false);
         let sampled = books("evil\x1b[2Jhost", Fields::FIRST_RELEASE - Fields::EXITS, true);
         let mut out = Vec::new();
-        tables(&[&measured, &sampled], &mut out).unwrap();
+        tables(&[&measured, &sampled], usize::MAX, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         // Moments are in the time zone of whoever looks.
         let text = (0..5).fold(text, |text, second| {
             text.replace(&when::show(second * 1_000_000_000), &format!("<second {second}>"))
         });
         insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn in_a_narrow_terminal_no_line_is_longer_than_it() {
+        let measured = books("device-7", Fields::all(), false);
+        for columns in [40, 80, 100] {
+            let mut out = Vec::new();
+            tables(&[&measured], columns, &mut out).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            assert!(text.lines().all(|line| line.chars().count() <= columns), "{columns}:\n{text}");
+            for name in ["CAPACITY", "UNATTRIBUTED", "CPU 1", "worst first"] {
+                assert!(text.contains(name), "{name} at {columns}:\n{text}");
+            }
+        }
     }
 
     #[test]
