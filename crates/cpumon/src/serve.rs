@@ -11,7 +11,7 @@ use cpumon_agent::Manager;
 use cpumon_tui::Options;
 use cpumon_web::Live;
 
-use crate::cli::{RunArgs, ServeArgs};
+use crate::cli::{LOOKED_AT, RunArgs, ServeArgs};
 use crate::clock;
 use crate::desk::{Desk, Plan, SealPlan, SecondLines, sampler_options, store_options};
 use crate::exit::{Outcome, Usage};
@@ -20,6 +20,7 @@ use crate::login::web_options;
 use crate::paths::{key_file, state_dir, store_for_writing};
 use crate::screen;
 use crate::signals::Signals;
+use cpumon_model::Probes;
 
 /// How often a waiting command looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);
@@ -44,7 +45,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
         web: web_options(&args.web, args.http)?,
         store: (!args.no_store).then(|| (store, store_options(&args.keep))),
         stream: args.tls.map(|address| (address, state)),
-        measure: (!args.no_agent).then(|| sampler_options(&args.measure)),
+        measure: (!args.no_agent).then(|| sampler_options(&args.measure, Probes::empty())),
     };
     let signals = Signals::install()?;
     let manager = Manager::find();
@@ -91,7 +92,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
         web: web_options(&args.web, args.http)?,
         store: Some((store_for_writing(args.store.as_deref()), store_options(&args.keep))),
         stream: None,
-        measure: Some(sampler_options(&args.measure)),
+        measure: Some(sampler_options(&args.measure, LOOKED_AT)),
     };
     let signals = Signals::install()?;
     let desk = Desk::start(&plan)?;

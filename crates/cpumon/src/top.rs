@@ -8,7 +8,7 @@ use cpumon_agent::SamplerOptions;
 use cpumon_collect::SourceOptions;
 use cpumon_tui::{BatchFormat, BatchOptions, Feed, Options, TuiError};
 
-use crate::cli::{BatchForm, HTTP_URL, TopArgs};
+use crate::cli::{BatchForm, HTTP_URL, LOOKED_AT, TopArgs};
 use crate::client::{Client, ClientError};
 use crate::clock;
 use crate::exit::{Outcome, Usage};
@@ -56,7 +56,7 @@ fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed + Send>> {
         Some(name) if args.at.is_none() && args.store.is_none() => remote_or_store(args, name),
         None if args.at.is_none() && args.store.is_none() => {
             let interval = args.delay.unwrap_or(SourceOptions::default().interval);
-            let source = args.look.source_options(interval);
+            let source = args.look.source_options(interval, LOOKED_AT);
             let options = SamplerOptions { source, ..SamplerOptions::default() };
             Ok(Box::new(LocalFeed::start(&options)?))
         }

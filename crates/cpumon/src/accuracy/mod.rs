@@ -16,9 +16,9 @@ use cpumon_model::SourceKind;
 use self::compare::{Comparer, Comparison, summary};
 use self::show::{Findings, ROWS};
 use crate::cli::{AccuracyArgs, AccuracyForm};
-use crate::doctor::terminal_columns;
 use crate::exit::Outcome;
 use crate::signals::Signals;
+use crate::table::room;
 
 /// Between two readings: often enough to meet each thread off its CPU at an early and at a late one.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -33,7 +33,7 @@ pub fn accuracy(args: &AccuracyArgs, out: &mut dyn Write) -> anyhow::Result<Outc
     match args.format {
         AccuracyForm::Text => {
             let rows = if args.all { usize::MAX } else { ROWS };
-            show::text(&findings, rows, terminal_columns().clamp(40, 120), out).context("cannot write")?;
+            show::text(&findings, rows, room(), out).context("cannot write")?;
         }
         AccuracyForm::Csv => show::csv(&findings, out).context("cannot write CSV")?,
         AccuracyForm::Json => show::json(&findings, out).context("cannot write JSON")?,

@@ -32,19 +32,24 @@ pub const ROWS: usize = 20;
 const HEADING: [&str; 11] =
     ["PID", "TID", "SWITCHES ms", "TICK ms", "ERROR ms", "%", "CLOCK ms", "ERROR ms", "%", "SLICES", "NAME"];
 
-/// Text for people; `rows` of it at most.
+/// Columns of [`HEADING`] that a narrow terminal goes without, the first first.
+const DISPENSABLE: [usize; 6] = [9, 0, 8, 7, 6, 4];
+/// Sentences are no longer and no shorter than this.
+const SENTENCE: std::ops::RangeInclusive<usize> = 40..=100;
+
+/// Text for people; `rows` of it at most, no wider than `columns` if the names allow.
 pub fn text(findings: &Findings, rows: usize, columns: usize, out: &mut dyn Write) -> std::io::Result<()> {
     let shown = findings.rows.iter().take(rows);
     let mut lines = vec![HEADING.map(str::to_owned)];
     lines.extend(shown.map(line));
-    write_aligned(&lines, out)?;
+    write_aligned(&lines, columns, out)?;
     let left = findings.rows.len().saturating_sub(rows);
     if left > 0 {
         writeln!(out, "… {left} more with smaller errors (--all shows them)")?;
     }
     writeln!(out)?;
     for sentence in sentences(findings) {
-        for line in textwrap::wrap(&sentence, columns) {
+        for line in textwrap::wrap(&sentence, columns.clamp(*SENTENCE.start(), *SENTENCE.end())) {
             writeln!(out, "{line}")?;
         }
     }
@@ -83,11 +88,18 @@ fn line(row: &Comparison) -> [String; 11] {
 }
 
 /// Numbers to the right, the name at the end to the left.
-fn write_aligned(lines: &[[String; 11]], out: &mut dyn Write) -> std::io::Result<()> {
+fn write_aligned(lines: &[[String; 11]], columns: usize, out: &mut dyn Write) -> std::io::Result<()> {
     let width = |at: usize| lines.iter().filter_map(|line| line.get(at)).map(|cell| cell.width()).max();
-    let widths: Vec<usize> = (0..HEADING.len() - 1).map(|at| width(at).unwrap_or(0)).collect();
+    let widths: Vec<usize> = (0..HEADING.len()).map(|at| width(at).unwrap_or(0)).collect();
+    let mut shown: Vec<usize> = (0..HEADING.len()).collect();
+    for dispensable in DISPENSABLE {
+        if shown.iter().map(|at| widths[*at] + 2).sum::<usize>() > columns.saturating_add(2) {
+            shown.retain(|at| *at != dispensable);
+        }
+    }
+    shown.pop();
     for line in lines {
-        for (cell, width) in line.iter().zip(&widths) {
+        for (cell, width) in shown.iter().map(|at| (&line[*at], widths[*at])) {
             write!(out, "{}{cell}  ", " ".repeat(width - cell.width()))?;
         }
         writeln!(out, "{}", line.last().map_or("", String::as_str).trim_end())?;
@@ -251,6 +263,15 @@ mod tests {
         let mut out = Vec::new();
         text(&findings(), 2, 100, &mut out).unwrap();
         insta::assert_snapshot!(String::from_utf8(out).unwrap());
+    }
+
+    #[test]
+    fn a_narrow_terminal_sees_the_thread_both_figures_and_the_error() {
+        let mut out = Vec::new();
+        text(&findings(), 3, 60, &mut out).unwrap();
+        let out = String::from_utf8(out).unwrap();
+        assert!(out.starts_with(" TID  SWITCHES ms   TICK ms       %  NAME\n"), "{out}");
+        assert!(out.lines().all(|line| line.width() <= 60), "{out}");
     }
 
     #[test]

@@ -13,15 +13,18 @@ use cpumon_model::Probes;
 use super::HTTP_ADDRESS;
 use crate::units::size;
 
+/// What is watched where somebody looks at this machine: all that closes the books and says what threads wait for.
+pub const LOOKED_AT: Probes = Probes::SCHED.union(Probes::WAITS).union(Probes::IRQ);
+
 /// What looks at this machine, and at what.
 #[derive(Clone, Debug, Args)]
 pub struct LookArgs {
     /// What to measure with: auto, procfs or bpf
     #[arg(long, value_name = "SOURCE", default_value_t = SourceChoice::Auto)]
     pub source: SourceChoice,
-    /// What BPF watches beside threads and exits: sched (switches), waits (what threads wait for), irq (interrupts), hist (run delays by length), or none
-    #[arg(long, value_name = "LIST", default_value = "none", value_parser = parse_probes)]
-    pub probes: Probes,
+    /// What BPF watches beside threads and exits: sched (switches), waits (what threads wait for), irq (interrupts), hist (run delays by length), or none [default: sched,waits,irq for `top` and `run`, none for `serve`, whose store would grow by half]
+    #[arg(long, value_name = "LIST", value_parser = parse_probes)]
+    pub probes: Option<Probes>,
     /// With --probes hist: a histogram of run delays for each thread of this name (* stands for any text) or id too; may be repeated
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub histogram_threads: Vec<ThreadPattern>,
@@ -31,13 +34,13 @@ pub struct LookArgs {
 }
 
 impl LookArgs {
-    /// What a source is opened with.
+    /// What a source is opened with; `probes` unless the user chose others.
     #[must_use]
-    pub fn source_options(&self, interval: Duration) -> SourceOptions {
+    pub fn source_options(&self, interval: Duration, probes: Probes) -> SourceOptions {
         SourceOptions {
             choice: self.source,
             cmdline: self.cmdline,
-            probes: self.probes,
+            probes: self.probes.unwrap_or(probes),
             histogram_threads: self.histogram_threads.clone(),
             interval,
             ..SourceOptions::default()

@@ -28,7 +28,7 @@ use cpumon_agent::{Pulse, Sampler, SamplerOptions, in_domain};
 use cpumon_collect::{Keep, Reach};
 use cpumon_link::tls::Authority;
 use cpumon_link::{DEFAULT_PORT, ReceiverOptions, UdpReceiver};
-use cpumon_model::{HostInfo, SourceKind};
+use cpumon_model::{HostInfo, Probes, SourceKind};
 use cpumon_store::StoreOptions;
 use cpumon_web::{HttpServer, Shutdown, WebOptions};
 
@@ -75,10 +75,10 @@ pub fn store_options(keep: &KeepArgs) -> StoreOptions {
     }
 }
 
-/// The sampler's options that the user's wishes make.
+/// The sampler's options that the user's wishes make; `probes` unless others were chosen.
 #[must_use]
-pub fn sampler_options(measure: &MeasureArgs) -> SamplerOptions {
-    let source = measure.look.source_options(measure.interval);
+pub fn sampler_options(measure: &MeasureArgs, probes: Probes) -> SamplerOptions {
+    let source = measure.look.source_options(measure.interval, probes);
     SamplerOptions { source, max_cpu: measure.max_cpu, ..SamplerOptions::default() }
 }
 
