@@ -12,8 +12,9 @@ use std::thread::JoinHandle;
 use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
+use super::events::Event;
 use super::load;
-use super::records::{Event, ExitEvent, LostExits, RingDrops, TaskRecord};
+use super::records::{ExitEvent, LostExits, RingDrops, TaskRecord};
 use super::sched::{PROBE, Programs, Shared};
 use super::summed::MAX_PARENTS;
 use crate::CollectError;

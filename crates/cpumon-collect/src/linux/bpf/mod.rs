@@ -16,6 +16,7 @@
 
 mod clocks;
 mod cost;
+mod events;
 mod exits;
 mod lifecycle;
 mod load;
@@ -26,6 +27,7 @@ mod records;
 mod renames;
 mod sched;
 mod summed;
+mod task;
 mod tasks;
 mod tracker;
 mod watch;
@@ -40,9 +42,9 @@ pub(super) use sched::{refuse_loading, watch_wakeups};
 use cpumon_model::{BootId, Fields, HostId, Moment, Probes, Snapshot, SourceKind, ThreadSample};
 
 use self::cost::ProbeCost;
+use self::events::Event;
 use self::lifecycle::Lifecycle;
 use self::pass::Pass;
-use self::records::Event;
 use self::sched::{Control, DelayBooks, Programs};
 use self::summed::SummedExits;
 use self::tasks::TaskIterator;

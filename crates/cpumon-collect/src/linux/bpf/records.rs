@@ -4,9 +4,7 @@
 
 use std::mem::offset_of;
 
-use cpumon_model::{Comm, Counters, DELAY_BUCKETS, ProcessKey, TaskState, ThreadKey, ThreadSample};
-
-use super::super::split::Split;
+use cpumon_model::DELAY_BUCKETS;
 
 /// Works for the kernel only.
 pub(crate) const KERNEL_THREAD: u8 = 1;
@@ -268,22 +266,6 @@ assert_layout!(DelayPage: 16, round: 0, drops: 8);
 /// [`TaskRecord`] without its times, as the iterator tells of a thread that has none.
 pub(crate) const PLAIN_RECORD_BYTES: usize = offset_of!(TaskRecord, times);
 
-/// A record of the ring buffer.
-#[derive(Clone, Debug)]
-pub(crate) enum Event {
-    Exit(ExitEvent),
-    Ending(ExitEvent),
-    /// How a thread stood at the cut after which it ended.
-    Cut(ExitEvent),
-    /// Boxed: it is twice as long as the others, and rarer.
-    Exec(Box<ExecEvent>),
-}
-
-const EVENT_EXIT: u32 = 1;
-const EVENT_EXEC: u32 = 2;
-const EVENT_ENDING: u32 = 3;
-const EVENT_CUT: u32 = 4;
-
 /// A type that any bytes make a valid value of: integers and arrays of them, without padding.
 ///
 /// # Safety
@@ -326,46 +308,6 @@ pub(crate) fn read_plain<T: Plain>(bytes: &[u8]) -> Option<T> {
     Some(value)
 }
 
-impl Event {
-    /// Reads a record of the ring buffer; `None` for one that makes no sense.
-    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
-        match u32::from_ne_bytes(*bytes.first_chunk()?) {
-            EVENT_EXIT => read_plain(bytes).map(Self::Exit),
-            EVENT_EXEC => read_plain(bytes).map(|exec| Self::Exec(Box::new(exec))),
-            EVENT_ENDING => read_plain(bytes).map(Self::Ending),
-            EVENT_CUT => read_plain(bytes).map(Self::Cut),
-            _ => None,
-        }
-    }
-}
-
-impl Event {
-    /// The newest cut that was past when it happened.
-    pub(crate) fn cut_ns(&self) -> u64 {
-        match self {
-            Self::Exit(exit) | Self::Ending(exit) | Self::Cut(exit) => exit.cut_ns,
-            Self::Exec(exec) => exec.cut_ns,
-        }
-    }
-
-    /// Holds its instant back to `boot_ns`.
-    pub(crate) fn not_after(&mut self, boot_ns: u64) {
-        let at_ns = match self {
-            Self::Exit(exit) | Self::Ending(exit) | Self::Cut(exit) => &mut exit.end_ns,
-            Self::Exec(exec) => &mut exec.at_ns,
-        };
-        *at_ns = boot_ns.min(*at_ns);
-    }
-
-    /// The thread.
-    pub(crate) fn task_mut(&mut self) -> &mut TaskRecord {
-        match self {
-            Self::Exit(exit) | Self::Ending(exit) | Self::Cut(exit) => &mut exit.task,
-            Self::Exec(exec) => &mut exec.task,
-        }
-    }
-}
-
 impl ExecEvent {
     /// The executable's base name.
     pub(crate) fn name(&self) -> &[u8] {
@@ -386,137 +328,4 @@ impl LostExits {
             ..TaskRecord::default()
         }
     }
-}
-
-/// A start time as keys have it, cut to whole µs: no id is given out twice within one, and a frame tells it in 10 bits less.
-pub(crate) fn whole_us(start_ns: u64) -> u64 {
-    start_ns - start_ns % 1_000
-}
-
-impl TaskRecord {
-    pub(crate) fn key(&self) -> ThreadKey {
-        ThreadKey { tid: self.tid, start_ns: whole_us(self.start_ns) }
-    }
-
-    pub(crate) fn process_key(&self) -> ProcessKey {
-        ProcessKey { pid: self.pid, start_ns: whole_us(self.process_start_ns) }
-    }
-
-    /// As [`TaskRecord::key`], in the same order, before the start is cut.
-    pub(crate) fn id(&self) -> (u32, u64) {
-        (self.tid, self.start_ns)
-    }
-
-    pub(crate) fn comm(&self) -> Comm {
-        Comm::new(&self.comm)
-    }
-
-    pub(crate) fn has(&self, flag: u8) -> bool {
-        self.flags & flag != 0
-    }
-
-    pub(crate) fn is_leader(&self) -> bool {
-        self.tid == self.pid
-    }
-
-    /// Nothing starts together with its leader: what seems to is a leader whose id another thread took over (exec) before it
-    /// had made its last switch. The kernel gave it the other's id in exchange.
-    pub(crate) fn give_its_id_back(&mut self) {
-        if !self.is_leader() && self.start_ns == self.process_start_ns {
-            self.tid = self.pid;
-            self.flags |= TAKEN_OVER;
-        }
-    }
-
-    /// Reads one that the iterator told without times.
-    pub(crate) fn from_plain_bytes(bytes: &[u8]) -> Option<Self> {
-        let mut whole = [0; size_of::<Self>()];
-        whole.get_mut(..PLAIN_RECORD_BYTES)?.copy_from_slice(bytes.get(..PLAIN_RECORD_BYTES)?);
-        read_plain(&whole)
-    }
-
-    /// Takes run time, run delay and switches from the switch events, where they tell all; `open_ns` is what of the open
-    /// slice is its own.
-    pub(crate) fn count_by_switches(&mut self, open_ns: u64) {
-        if self.times.is_whole() {
-            self.run_ns = self.times.run_ns.saturating_add(open_ns);
-            self.run_delay_ns = self.times.delay_wakeup_ns.saturating_add(self.times.delay_preempt_ns);
-            self.voluntary_switches = self.times.voluntary_switches;
-            self.involuntary_switches = self.times.involuntary_switches;
-        }
-    }
-
-    /// Turns the times sampled at the tick into a split of the run time, not behind that of the `earlier`, settled record
-    /// of the same thread. User time is cut to whole µs, the rest counts as system time: the split is sampled anyway, and
-    /// small numbers are short on the wire.
-    pub(crate) fn settle(&mut self, earlier: Option<&Self>) {
-        let before = earlier.map_or_else(Split::default, |earlier| Split {
-            user_ns: earlier.utime_ns,
-            system_ns: earlier.stime_ns,
-        });
-        if before.user_ns.checked_add(before.system_ns) == Some(self.run_ns) {
-            (self.utime_ns, self.stime_ns) = (before.user_ns, before.system_ns);
-            return;
-        }
-        let split = before.advance(self.utime_ns, self.stime_ns, self.run_ns);
-        // `before.user_ns` is whole µs, so cutting does not fall behind it.
-        self.utime_ns = split.user_ns - split.user_ns % 1_000;
-        self.stime_ns = self.run_ns - self.utime_ns;
-    }
-
-    /// Takes away what ran under another identity.
-    pub(crate) fn subtract(&mut self, base: &Counters, times: &ThreadTimes) {
-        self.times.subtract(times);
-        let take = |from: &mut u64, part: u64| *from = from.saturating_sub(part);
-        take(&mut self.utime_ns, base.user_ns);
-        take(&mut self.stime_ns, base.system_ns);
-        take(&mut self.run_ns, base.run_ns);
-        take(&mut self.run_delay_ns, base.run_delay_ns);
-        take(&mut self.voluntary_switches, base.voluntary_switches);
-        take(&mut self.involuntary_switches, base.involuntary_switches);
-    }
-
-    pub(crate) fn counters(&self) -> Counters {
-        Counters {
-            user_ns: self.utime_ns,
-            system_ns: self.stime_ns,
-            run_ns: self.run_ns,
-            run_delay_ns: self.run_delay_ns,
-            voluntary_switches: self.voluntary_switches,
-            involuntary_switches: self.involuntary_switches,
-        }
-    }
-
-    pub(crate) fn to_sample(self) -> ThreadSample {
-        ThreadSample {
-            key: self.key(),
-            process: self.process_key(),
-            comm: self.comm(),
-            state: state_letter(self.state),
-            nice: self.nice,
-            priority: self.priority,
-            last_cpu: self.cpu,
-            counters: self.counters(),
-            sched: self.times.to_sched(self.migrations),
-        }
-    }
-}
-
-/// The letter of a state as /proc prints it (`task_state_array` in fs/proc/array.c).
-fn state_letter(state: u32) -> TaskState {
-    /// Uninterruptible, but not counted as load.
-    const IDLE: u32 = 0x402;
-    /// Waiting for a sleeping lock of a real-time kernel; frozen.
-    const RTLOCK_OR_FROZEN: u32 = 0x1000 | 0x8000;
-    /// The bits that have a letter.
-    const REPORTED: u32 = 0x7f;
-    let letter = if state & IDLE == IDLE {
-        b'I'
-    } else if state & RTLOCK_OR_FROZEN != 0 {
-        b'D'
-    } else {
-        let highest = (u32::BITS - (state & REPORTED).leading_zeros()) as usize;
-        b"RSDTtXZP".get(highest).copied().unwrap_or(b'?')
-    };
-    TaskState(letter)
 }

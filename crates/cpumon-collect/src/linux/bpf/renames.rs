@@ -8,7 +8,8 @@
 
 use cpumon_model::{Counters, ThreadKey};
 
-use super::records::{ExecEvent, TAKEN_OVER, TaskRecord, ThreadTimes, whole_us};
+use super::records::{ExecEvent, TAKEN_OVER, TaskRecord, ThreadTimes};
+use super::task::whole_us;
 
 /// One such thread.
 #[derive(Copy, Clone, Debug)]

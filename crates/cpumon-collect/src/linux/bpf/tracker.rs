@@ -5,10 +5,11 @@
 use cpumon_model::{Counters, ProcessInfo, ProcessSample, Snapshot, ThreadSample};
 
 use super::super::procinfo::{About, InfoCache};
+use super::events::Event;
 use super::exits::Exits;
 use super::names::ExecNames;
 use super::pass::{Pass, Place};
-use super::records::{ENDED_LEADER, Event, ExecEvent, ExitEvent, KERNEL_THREAD, LostExits, TaskRecord};
+use super::records::{ENDED_LEADER, ExecEvent, ExitEvent, KERNEL_THREAD, LostExits, TaskRecord};
 use super::renames::{Rename, Renames};
 
 /// Passes for which a thread that is neither seen nor reported as ended is kept. It is on its way out: between leaving

@@ -3,8 +3,9 @@
 
 use cpumon_model::{Moment, Probes, Snapshot, ThreadKey};
 
+use super::events::Event;
 use super::lifecycle::{ROOM, give_back};
-use super::records::{ENDED_LEADER, Event, ExitEvent, TaskRecord};
+use super::records::{ENDED_LEADER, ExitEvent, TaskRecord};
 use super::sched::{CpuBooks, IrqTimes, Programs, TimesState};
 use super::tasks::Oddities;
 use crate::{CollectError, SourceOptions};

@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering;
 use cpumon_model::{DELAY_BUCKETS, DelayHistogram, DelayOf, Delays, ProcessKey, Snapshot, ThreadKey};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
-use super::super::records::{DelayEntry, DelayPage, TaskRecord, whole_us};
+use super::super::records::{DelayEntry, DelayPage, TaskRecord};
+use super::super::task::whole_us;
 use super::{Programs, Shared};
 use crate::CollectError;
 use crate::select::ThreadPattern;

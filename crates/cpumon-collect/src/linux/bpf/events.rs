@@ -1,0 +1,58 @@
+//! What the ring buffer tells. In: its records as bytes. Out: [`Event`]s. Why apart from the layouts: what an event is to the
+//! collector is one thing, where its bytes lie another.
+
+use super::records::{ExecEvent, ExitEvent, TaskRecord, read_plain};
+
+/// A record of the ring buffer.
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    Exit(ExitEvent),
+    Ending(ExitEvent),
+    /// How a thread stood at the cut after which it ended.
+    Cut(ExitEvent),
+    /// Boxed: it is twice as long as the others, and rarer.
+    Exec(Box<ExecEvent>),
+}
+
+const EVENT_EXIT: u32 = 1;
+const EVENT_EXEC: u32 = 2;
+const EVENT_ENDING: u32 = 3;
+const EVENT_CUT: u32 = 4;
+
+impl Event {
+    /// Reads a record of the ring buffer; `None` for one that makes no sense.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        match u32::from_ne_bytes(*bytes.first_chunk()?) {
+            EVENT_EXIT => read_plain(bytes).map(Self::Exit),
+            EVENT_EXEC => read_plain(bytes).map(|exec| Self::Exec(Box::new(exec))),
+            EVENT_ENDING => read_plain(bytes).map(Self::Ending),
+            EVENT_CUT => read_plain(bytes).map(Self::Cut),
+            _ => None,
+        }
+    }
+
+    /// The newest cut that was past when it happened.
+    pub(crate) fn cut_ns(&self) -> u64 {
+        match self {
+            Self::Exit(exit) | Self::Ending(exit) | Self::Cut(exit) => exit.cut_ns,
+            Self::Exec(exec) => exec.cut_ns,
+        }
+    }
+
+    /// Holds its instant back to `boot_ns`.
+    pub(crate) fn not_after(&mut self, boot_ns: u64) {
+        let at_ns = match self {
+            Self::Exit(exit) | Self::Ending(exit) | Self::Cut(exit) => &mut exit.end_ns,
+            Self::Exec(exec) => &mut exec.at_ns,
+        };
+        *at_ns = boot_ns.min(*at_ns);
+    }
+
+    /// The thread.
+    pub(crate) fn task_mut(&mut self) -> &mut TaskRecord {
+        match self {
+            Self::Exit(exit) | Self::Ending(exit) | Self::Cut(exit) => &mut exit.task,
+            Self::Exec(exec) => &mut exec.task,
+        }
+    }
+}
