@@ -127,7 +127,13 @@ impl Stream {
         };
         let receivers: Vec<Receiver> =
             settings.receivers.iter().map(receiver).collect::<anyhow::Result<_>>()?;
-        let options = UplinkOptions { receivers, host: info.host.0, agent: info.agent.to_string(), wall_ns };
+        let options = UplinkOptions {
+            receivers,
+            host: info.host.0,
+            agent: info.agent.to_string(),
+            boot: info.boot.0,
+            clocks,
+        };
         let backlog: Box<dyn Backlog> = match &settings.spool {
             Some(spool) => Box::new(open_spool(spool, info, interval)?),
             None => Box::new(RamBacklog::new(random()?, RAM_BYTES)),
@@ -214,8 +220,9 @@ impl Stream {
     }
 }
 
-fn wall_ns() -> i64 {
-    cpumon_collect::now().wall_ns
+fn clocks() -> (i64, u64) {
+    let now = cpumon_collect::now();
+    (now.wall_ns, now.boot_ns)
 }
 
 /// Its own keys, which are renewed, what waits, and the receivers.

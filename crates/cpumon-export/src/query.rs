@@ -103,7 +103,7 @@ pub struct ExportQuery {
     pub format: Format,
     /// Only the host of this name or id; `None`: all, one after the other.
     pub host: Option<String>,
-    /// Only intervals that end after this, ns since the UNIX epoch on the device's clock.
+    /// Only intervals that end after this, ns since the UNIX epoch, as intervals stand.
     pub since_ns: Option<i64>,
     /// Only intervals that end not after this.
     pub until_ns: Option<i64>,

@@ -90,7 +90,7 @@ columns! {
     Host "host" Text "" [HOSTS|PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "The host's name; for v1 devices their address.";
     HostId "host_id" Text "" [HOSTS|PROCESSES|THREADS] NONE "The host's identity over reboots, 32 hexadecimal digits.";
     BootId "boot_id" Text "" [HOSTS|PROCESSES|THREADS|HOST_INTERVAL] NONE "The boot, 32 hexadecimal digits; empty where the sender names none. Pids and start times count within it.";
-    BeginUtc "begin_utc" Text "UTC" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "Begin of the interval on the device's wall clock, ISO 8601 with nanoseconds.";
+    BeginUtc "begin_utc" Text "UTC" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "Begin of the interval, ISO 8601 with nanoseconds: on the device's wall clock, or on the receiver's time line where that clock is wrong (device_end_ns).";
     EndUtc "end_utc" Text "UTC" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "End of the interval, likewise.";
     Cpu "cpu" Integer "" [CPU_INTERVAL] CPUS "CPU number, from 0.";
     Pid "pid" Integer "" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Process id (thread group id). Reused by the kernel: with start_ns it is unique in a boot.";
@@ -98,8 +98,8 @@ columns! {
     Name "name" Text "" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Process: its executable's base name where known, else its comm. Thread: its comm at the interval's end.";
     ProcessName "process_name" Text "" [THREADS|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Name of the process the thread belongs to.";
     StartNs "start_ns" Integer "ns" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Start of the process or thread since boot (CLOCK_BOOTTIME); empty where the sender does not tell.";
-    BeginNs "begin_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "Begin of the interval, device wall clock, since the UNIX epoch.";
-    EndNs "end_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "End of the interval, device wall clock, since the UNIX epoch.";
+    BeginNs "begin_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "Begin of the interval, since the UNIX epoch; likewise.";
+    EndNs "end_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "End of the interval, since the UNIX epoch; likewise.";
     DurationNs "duration_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "Measured length of the interval on the monotonic clock; rates divide by it.";
     UserNs "user_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] USER "Run time in user mode within the interval.";
     SystemNs "system_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SYSTEM "Run time in kernel mode within the interval.";
@@ -205,6 +205,7 @@ columns! {
     RunDelayMaxNs "run_delay_max_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "None of them was longer, likewise; longest_run_delay_ns is exact, and has delays that are not over.";
     RunDelayHistogram "run_delay_histogram" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "These run delays by length, [[up to ns, count], ...], JSON: add up the counts of several rows to merge them.";
     RingDrops "ring_drops" Integer "" [HOST_INTERVAL] NONE "Events (exits, execs, threads on their way out) that found no room in the kernel's ring buffer or behind it, since the agent's start; exits among them are in exits_lost too.";
+    DeviceEndNs "device_end_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "End of the interval as the device's own wall clock stood, however wrong, since the UNIX epoch; empty for v1 data, which has v1_ticks.";
 }
 
 /// The columns of one table, in their order.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use bitflags::bitflags;
 
 use crate::{
-    BootId, Comm, CpuInterval, CpuSched, DelayHistogram, DelayOf, Delays, Delta, Fields, HostId, IrqInterval,
-    Ledger, Moment, ProcessInfo, ProcessKey, SchedDelta, SourceHealth, SourceKind, TaskState, ThreadKey,
+    BootId, ClockPiece, Comm, CpuInterval, CpuSched, DelayHistogram, DelayOf, Delays, Delta, Fields, HostId,
+    IrqInterval, Ledger, Moment, ProcessInfo, ProcessKey, SchedDelta, SourceHealth, SourceKind, TaskState,
+    ThreadKey,
 };
 
 /// What became of a task inside the interval.
@@ -114,8 +115,12 @@ pub struct Interval {
     pub flags: Flags,
     /// End of the snapshot that begins it.
     pub begin: Moment,
-    /// End of the snapshot that ends it.
+    /// End of the snapshot that ends it. A receiver moves both wall times to its own time line if the device's clock is wrong.
     pub end: Moment,
+    /// The device's own wall clock at the end less the time that stands there, ns; 0: it is the device's own.
+    pub wall_shift_ns: i64,
+    /// What placed it, where the boot's clock was ever wrong; only on its way through a receiver.
+    pub clock_piece: Option<ClockPiece>,
     /// How long the ending snapshot's collection pass took, ns.
     pub pass_ns: u64,
     /// The device's own time stamp in a v1 datagram, 100 ns ticks since 0001-01-01 local time; such intervals stand on
@@ -142,6 +147,12 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// Its end as the device's own wall clock stood, ns since the UNIX epoch.
+    #[must_use]
+    pub fn device_end_wall_ns(&self) -> i64 {
+        self.end.wall_ns.saturating_add(self.wall_shift_ns)
+    }
+
     /// Measured length, ns. Rates divide by this.
     #[must_use]
     pub fn duration_ns(&self) -> u64 {

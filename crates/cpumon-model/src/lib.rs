@@ -13,6 +13,7 @@
 //! ```
 
 mod clock;
+mod clock_line;
 mod columns;
 mod counters;
 mod cpu;
@@ -37,6 +38,7 @@ mod values;
 mod wait;
 
 pub use clock::{ClockExchange, ClockWatch, HostClock};
+pub use clock_line::{Arrivals, ClockEstimate, ClockLine, ClockPiece, MAX_CLOCK_PIECES, WRONG_BEYOND_NS};
 pub use columns::{COLUMNS, Column, ColumnId, Kind, Tables, column, columns};
 pub use counters::{Counters, Delta, Fields};
 pub use cpu::{CpuInterval, CpuSample, CpuSched, CpuTimes, SOFTIRQ_KINDS};

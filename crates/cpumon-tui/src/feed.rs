@@ -12,7 +12,7 @@ use cpumon_model::{Delta, HostId, HostStatus, Interval, ProcessKey, ThreadKey};
 #[error("{0}")]
 pub struct FeedError(pub String);
 
-/// A place in a host's past. Times are the device's wall clock, ns since the UNIX epoch.
+/// A place in a host's past. Times are ns since the UNIX epoch, as intervals stand.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Seek {
     /// The interval that contains this moment, else the newest one that ends before it.

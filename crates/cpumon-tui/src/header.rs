@@ -1,7 +1,7 @@
 //! The header. In: the interval on screen, the host's status. Out: lines: which moment of which host, how far to trust
 //! it, what was lost, the CPUs by mode, the ledger. Why: the figures below mean nothing without these.
 
-use cpumon_model::{Fields, Interval, LossCounts, SourceHealth, Trust, flag_names};
+use cpumon_model::{Fields, Interval, LossCounts, SourceHealth, Trust, WRONG_BEYOND_NS, flag_names};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
@@ -96,6 +96,7 @@ fn facts(app: &App, shown: &Interval) -> Vec<Part> {
             trust => parts.push((trust.name().to_string(), Style::new())),
         }
     }
+    parts.extend(wrong_clock(shown).map(|text| (text, theme.warn())));
     // What is wrong comes first: on a narrow screen the rest may be cut.
     if !shown.flags.is_empty() {
         parts.push((format!("interval {}", flag_names(shown.flags).replace('|', ", ")), theme.warn()));
@@ -127,6 +128,13 @@ fn facts(app: &App, shown: &Interval) -> Vec<Part> {
         parts.push(("following".to_string(), Theme::bold()));
     }
     parts
+}
+
+/// By how much the device's own clock was off, if the interval was moved for it.
+fn wrong_clock(shown: &Interval) -> Option<String> {
+    let way = if shown.wall_shift_ns < 0 { "behind" } else { "ahead" };
+    let off = shown.wall_shift_ns.unsigned_abs();
+    (off > WRONG_BEYOND_NS.unsigned_abs()).then(|| format!("device clock {} {way}", ago(off / 1_000_000_000)))
 }
 
 /// What measuring costs: CPU since an interval before, of one CPU, and memory. The process is an ordinary row as well.

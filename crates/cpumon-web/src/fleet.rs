@@ -333,7 +333,9 @@ fn fleet_of<'h>(
 fn sparks(live: &dyn Live, hosts: &[&HostStatus]) -> Spark {
     let now_ns = now_ns();
     let line = |host: &&HostStatus| {
-        let offset_ns = host.clock_offset_ns();
+        // What was moved to the receiver's time stands there already.
+        let moved_ns = live.newest(host.info.host).map_or(0, |shown| shown.interval.wall_shift_ns);
+        let offset_ns = host.clock_offset_ns().saturating_sub(moved_ns);
         let begin_ns = now_ns.saturating_sub(SPARKS * SPARK_NS);
         let mut line = vec![None; usize::try_from(SPARKS).unwrap_or(0)];
         for shown in live.recent(host.info.host, begin_ns.saturating_add(offset_ns)) {

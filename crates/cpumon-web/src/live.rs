@@ -19,7 +19,7 @@ pub struct Shown {
     pub interval: Arc<Interval>,
 }
 
-/// A place in a host's past. Times are the device's wall clock, ns since the UNIX epoch.
+/// A place in a host's past. Times are ns since the UNIX epoch, as intervals stand.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Seek {
     /// The interval that contains this moment, else the newest one that ends before it.
@@ -53,7 +53,7 @@ pub trait Live: Send + Sync {
     fn newest(&self, host: HostId) -> Option<Shown>;
     /// The oldest interval of a host in memory with a number above `number`.
     fn newer(&self, host: HostId, number: u64) -> Option<Shown>;
-    /// The intervals of a host in memory that end after `since_ns` on its clock, oldest first.
+    /// The intervals of a host in memory that end after `since_ns`, oldest first.
     fn recent(&self, host: HostId, since_ns: i64) -> Vec<Shown>;
     /// An interval of a host's past; serial 0 if it comes from the store. The text says why the store could not be read.
     fn seek(&self, host: HostId, to: Seek) -> Result<Option<Shown>, String>;

@@ -101,6 +101,17 @@ pub struct ClockReport {
     pub offset_ns: i64,
     /// How long both ways took, ns.
     pub round_trip_ns: u64,
+    /// The same of its time since boot, which nobody sets; devices of before do not tell.
+    pub boot: Option<BootReport>,
+}
+
+/// What an exchange of times told of a device's time since boot (it runs on while suspended).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct BootReport {
+    /// The boot.
+    pub boot: [u8; 16],
+    /// The device's time since boot less the receiver's wall clock, ns.
+    pub offset_ns: i64,
 }
 
 /// A message.
@@ -263,6 +274,10 @@ impl<'a> Message<'a> {
                 if let Some(clock) = clock {
                     out.extend_from_slice(&clock.offset_ns.to_le_bytes());
                     out.extend_from_slice(&clock.round_trip_ns.to_le_bytes());
+                    if let Some(boot) = clock.boot {
+                        out.extend_from_slice(&boot.boot);
+                        out.extend_from_slice(&boot.offset_ns.to_le_bytes());
+                    }
                 }
             }
             Self::Pong { token, times } => {
@@ -402,7 +417,12 @@ impl<'a> Fields<'a> {
     }
 
     fn clock(&mut self) -> Option<ClockReport> {
-        Some(ClockReport { offset_ns: self.i64()?, round_trip_ns: self.u64()? })
+        let (offset_ns, round_trip_ns) = (self.i64()?, self.u64()?);
+        Some(ClockReport { offset_ns, round_trip_ns, boot: self.boot() })
+    }
+
+    fn boot(&mut self) -> Option<BootReport> {
+        Some(BootReport { boot: self.take()?, offset_ns: self.i64()? })
     }
 
     fn text(&mut self) -> Option<&'a str> {
@@ -425,7 +445,18 @@ mod tests {
             Message::Begin { lane: u32::MAX, kind: LaneKind::Live },
             Message::Record { lane: 3, record: b"a record" },
             Message::Ping { token: 1, clock: None },
-            Message::Ping { token: 1, clock: Some(ClockReport { offset_ns: i64::MIN, round_trip_ns: 5 }) },
+            Message::Ping {
+                token: 1,
+                clock: Some(ClockReport { offset_ns: i64::MIN, round_trip_ns: 5, boot: None }),
+            },
+            Message::Ping {
+                token: 2,
+                clock: Some(ClockReport {
+                    offset_ns: 3,
+                    round_trip_ns: u64::MAX,
+                    boot: Some(BootReport { boot: host, offset_ns: i64::MAX }),
+                }),
+            },
             Message::Renew { request: b"request" },
             Message::Enrol { secret, host, name: "größe", request: b"request" },
             Message::Welcome { version: 1, window_bytes: 1 << 20, is_renewal_due: true },

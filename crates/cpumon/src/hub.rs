@@ -11,7 +11,7 @@ use std::time::Duration;
 use cpumon_model::{HostId, HostStatus, Interval, ProcessInterval, ThreadInterval};
 use cpumon_web::{Bell, Live, Seek, Shown, api};
 
-/// How much of the recent past is kept, on the device's clock.
+/// How much of the recent past is kept, by the times of intervals.
 const KEEP: Duration = Duration::from_mins(10);
 
 /// Bounds of a hub.

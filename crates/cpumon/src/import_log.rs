@@ -124,6 +124,7 @@ impl<'a> Import<'a> {
             end_wall_ns: gap.end_wall_ns,
             intervals: gap.count(),
             reason: gap.reason.words().to_owned(),
+            ..Gap::default()
         };
         self.writer.put_gap(self.host, &row)?;
         self.place = Place { number: gap.last, wall_ns: gap.end_wall_ns };

@@ -204,6 +204,7 @@ function headOf(snapshot: Snapshot, bytes: number): Head {
     beginNs: snapshot.begin_ns,
     endNs: snapshot.end_ns,
     endMs: snapshot.end_ms,
+    wallShiftNs: snapshot.wall_shift_ns,
     durationNs: snapshot.duration_ns,
     source: snapshot.source,
     fields: snapshot.fields,

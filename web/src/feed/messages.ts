@@ -38,6 +38,8 @@ export interface Head {
   beginNs: string;
   endNs: string;
   endMs: number;
+  /** The device's own clock less that; 0 where it is right. */
+  wallShiftNs: number;
   durationNs: number;
   source: string;
   fields: string[];

@@ -10,7 +10,7 @@ const SECOND = 1e9;
 function snapshot(processes: Record<string, Value[]>, more: Partial<Snapshot> = {}): Snapshot {
   const rows = Object.values(processes)[0]?.length ?? 0;
   return {
-    host: 'h', hostname: 'h', trust: 'local', boot: 'b', number: 1, skipped: 0, begin_ns: '0', end_ns: '1', end_ms: 0, duration_ns: SECOND,
+    host: 'h', hostname: 'h', trust: 'local', boot: 'b', number: 1, skipped: 0, begin_ns: '0', end_ns: '1', end_ms: 0, wall_shift_ns: 0, duration_ns: SECOND,
     source: 'bpf', fields: [], flags: [], summary: {}, cpus: { rows: 0, columns: {} }, processes: { rows, columns: processes }, ...more,
   };
 }

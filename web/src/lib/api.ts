@@ -36,6 +36,8 @@ export interface Snapshot {
   begin_ns: string;
   end_ns: string;
   end_ms: number;
+  /** The device's own clock less `end_ns`; 0 where it is right. */
+  wall_shift_ns: number;
   duration_ns: number;
   source: string;
   fields: string[];

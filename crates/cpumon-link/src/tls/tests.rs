@@ -136,17 +136,22 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 
 fn uplink(address: &str, identity: DeviceIdentity, backlog: RamBacklog) -> Uplink {
     let receivers = vec![Receiver { address: address.to_owned(), identity }];
-    let options = UplinkOptions { receivers, host: HOST, agent: "test".to_owned(), wall_ns: in_2003 };
+    let options =
+        UplinkOptions { receivers, host: HOST, agent: "test".to_owned(), boot: [9; 16], clocks: in_2003 };
     Uplink::start(options, Box::new(backlog)).unwrap()
 }
 
 /// How far the devices of these tests are behind, ns.
 const BEHIND_NS: i64 = 700_000_000_000_000_000;
 
-/// A device's clock, as the original's stood.
-fn in_2003() -> i64 {
+/// How long they run already, as seen from the time at which they stand, ns.
+const BOOTED_NS: i64 = 1_000_000_000_000_000_000;
+
+/// A device's clocks, the wall clock as the original's stood.
+fn in_2003() -> (i64, u64) {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    i64::try_from(since.as_nanos()).unwrap() - BEHIND_NS
+    let wall_ns = i64::try_from(since.as_nanos()).unwrap() - BEHIND_NS;
+    (wall_ns, (wall_ns - BOOTED_NS).unsigned_abs())
 }
 
 #[test]
@@ -162,6 +167,8 @@ fn a_device_whose_clock_stands_in_2003_tells_by_how_much() {
         let off_ns = (report.offset_ns + BEHIND_NS).unsigned_abs();
         // Known to half of the round trip; a millisecond for what lies between two looks at a clock.
         assert!(off_ns <= report.round_trip_ns / 2 + 1_000_000, "{report:?}");
+        let boot = report.boot.unwrap();
+        assert_eq!((boot.boot, boot.offset_ns), ([9; 16], report.offset_ns - BOOTED_NS));
     }
     drop(uplink);
 }
@@ -243,7 +250,8 @@ fn the_next_receiver_of_the_list_takes_over() {
         Receiver { address: first.address.to_string(), identity: first.enroll(&devices[0]).unwrap() },
         Receiver { address: second.address.to_string(), identity: second.enroll(&devices[1]).unwrap() },
     ];
-    let options = UplinkOptions { receivers, host: HOST, agent: String::new(), wall_ns: in_2003 };
+    let options =
+        UplinkOptions { receivers, host: HOST, agent: String::new(), boot: [9; 16], clocks: in_2003 };
     let uplink = Uplink::start(options, Box::new(ram())).unwrap();
     append(&uplink, 3);
     assert!(uplink.drain(Duration::from_secs(30)));

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cpumon_wire::Datagrams;
-use cpumon_wire::stream::{ByeReason, ClockReport, MAX_SMALL_MESSAGE_BYTES, Message, VERSION};
+use cpumon_wire::stream::{BootReport, ByeReason, ClockReport, MAX_SMALL_MESSAGE_BYTES, Message, VERSION};
 
 use super::connect::{await_message, connect};
 use super::identity::NewKey;
@@ -31,6 +31,8 @@ const COMPARE_EVERY: Duration = Duration::from_secs(10);
 /// and quicker for the first few times, so that something is known soon.
 const COMPARE_FIRST: Duration = Duration::from_millis(100);
 const FIRST_COMPARISONS: u32 = 4;
+/// Records wait so long for the first comparison to be told, so that the receiver knows where on its time line they belong.
+const FIRST_TOLD_WITHIN: Duration = Duration::from_millis(500);
 /// Pauses between attempts: twice as long each time, up to the longest, each cut at random to between half and all.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
@@ -55,8 +57,10 @@ pub struct UplinkOptions {
     pub host: [u8; 16],
     /// Program and version.
     pub agent: String,
-    /// This machine's wall clock, ns since the UNIX epoch.
-    pub wall_ns: fn() -> i64,
+    /// Its boot.
+    pub boot: [u8; 16],
+    /// This machine's clocks at one moment: the wall clock, ns since the UNIX epoch, and the time since boot, as in its snapshots, ns.
+    pub clocks: fn() -> (i64, u64),
 }
 
 /// How an uplink is doing. Counts are since the start.
@@ -303,7 +307,7 @@ impl Worker {
         }
         let (lanes, wants_full) = Lanes::begin(&**self.shared.backlog(), window_bytes, &mut pipe.outbox);
         self.shared.full_wanted.fetch_or(wants_full, Ordering::Relaxed);
-        let clock = Comparing::new(self.options.wall_ns);
+        let clock = Comparing::new(self.options.clocks, self.options.boot);
         let mut talk = Talk { pipe, lanes, heard: Instant::now(), clock, new_key: None };
         if is_renewal_due {
             let key = NewKey::make()?;
@@ -316,7 +320,7 @@ impl Worker {
     fn talk(&mut self, talk: &mut Talk) -> Result<(), TlsError> {
         let mut counted = (0, 0);
         loop {
-            {
+            if talk.clock.has_told() {
                 let mut backlog = self.shared.backlog();
                 let last_full = self.shared.last_full.load(Ordering::Relaxed);
                 let before = talk.lanes.records;
@@ -368,7 +372,7 @@ impl Worker {
                         log::info!("got a new certificate for a new key from receiver {}", receiver.address);
                     }
                 }
-                Some(Message::Pong { token, times: Some(times) }) => clock.answered(token, times),
+                Some(Message::Pong { token, times }) => clock.answered(token, times),
                 _ => {}
             }
         }
@@ -378,18 +382,29 @@ impl Worker {
 
 /// The comparison of the clocks over one connection.
 struct Comparing {
-    wall_ns: fn() -> i64,
-    /// The last question: its token, and when it went by the wall clock and by one that nobody sets.
-    asked: Option<(u64, i64, Instant)>,
+    clocks: fn() -> (i64, u64),
+    boot: [u8; 16],
+    begun: Instant,
+    /// The last question: its token, and when it went, by both clocks.
+    asked: Option<(u64, (i64, u64), Instant)>,
     next: Instant,
     /// Questions so far.
     count: u32,
     report: Option<ClockReport>,
+    /// An answer was told, or there was none to be had.
+    is_told: bool,
 }
 
 impl Comparing {
-    fn new(wall_ns: fn() -> i64) -> Self {
-        Self { wall_ns, asked: None, next: Instant::now(), count: 0, report: None }
+    fn new(clocks: fn() -> (i64, u64), boot: [u8; 16]) -> Self {
+        let begun = Instant::now();
+        Self { clocks, boot, begun, asked: None, next: begun, count: 0, report: None, is_told: false }
+    }
+
+    /// Whether the receiver knows this machine's clocks, or records have waited for it long enough.
+    fn has_told(&mut self) -> bool {
+        self.is_told |= self.begun.elapsed() >= FIRST_TOLD_WITHIN;
+        self.is_told
     }
 
     /// A question, if it is time for one. It tells what the one before found out.
@@ -403,23 +418,40 @@ impl Comparing {
         self.count = self.count.saturating_add(1);
         self.next = now + if self.count < FIRST_COMPARISONS { COMPARE_FIRST } else { COMPARE_EVERY };
         let token = u64::from(self.count);
+        self.is_told |= self.report.is_some();
         Message::Ping { token, clock: self.report.take() }.push(out);
-        self.asked = Some((token, (self.wall_ns)(), Instant::now()));
+        self.asked = Some((token, (self.clocks)(), Instant::now()));
     }
 
-    /// The answer came: the receiver's clock when it got the question and when it answered.
-    fn answered(&mut self, token: u64, (received_ns, sent_ns): (i64, i64)) {
-        let Some((_, asked_ns, asked)) = self.asked.filter(|asked| asked.0 == token) else { return };
+    /// The answer came: the receiver's clock when it got the question and when it answered; receivers of before do not tell.
+    fn answered(&mut self, token: u64, times: Option<(i64, i64)>) {
+        let Some((_, (wall_ns, boot_ns), asked)) = self.asked.filter(|asked| asked.0 == token) else {
+            return;
+        };
+        let Some(times) = times else {
+            self.is_told = true;
+            return;
+        };
         // By the clock that nobody sets: the wall clock may have been set since.
         let passed_ns = i64::try_from(asked.elapsed().as_nanos()).unwrap_or(i64::MAX);
-        let answered_ns = asked_ns.saturating_add(passed_ns);
-        let there_ns = sent_ns.saturating_sub(received_ns).clamp(0, passed_ns);
-        let forth = i128::from(asked_ns) - i128::from(received_ns);
-        let back = i128::from(answered_ns) - i128::from(sent_ns);
-        let offset_ns = i64::try_from(i128::midpoint(forth, back)).unwrap_or(i64::MAX);
-        let round_trip_ns = passed_ns.saturating_sub(there_ns).unsigned_abs();
-        self.report = Some(ClockReport { offset_ns, round_trip_ns });
+        let there_ns = times.1.saturating_sub(times.0).clamp(0, passed_ns);
+        let boot_ns = i64::try_from(boot_ns).unwrap_or(i64::MAX);
+        self.report = Some(ClockReport {
+            offset_ns: offset_ns(wall_ns, passed_ns, times),
+            round_trip_ns: passed_ns.saturating_sub(there_ns).unsigned_abs(),
+            boot: Some(BootReport { boot: self.boot, offset_ns: offset_ns(boot_ns, passed_ns, times) }),
+        });
+        if !self.is_told {
+            self.next = Instant::now();
+        }
     }
+}
+
+/// A clock that stood at `asked_ns` when the question went, and `passed_ns` later when the answer came, less the receiver's.
+fn offset_ns(asked_ns: i64, passed_ns: i64, (received_ns, sent_ns): (i64, i64)) -> i64 {
+    let forth = i128::from(asked_ns) - i128::from(received_ns);
+    let back = i128::from(asked_ns.saturating_add(passed_ns)) - i128::from(sent_ns);
+    i64::try_from(i128::midpoint(forth, back)).unwrap_or(i64::MAX)
 }
 
 /// One connection at work.

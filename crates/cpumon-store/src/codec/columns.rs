@@ -3,7 +3,7 @@
 
 use cpumon_model::Delta;
 
-use super::meta::{COLUMNS, COUNT, Coding as MetaCoding, MetaRow};
+use super::meta::{COLUMNS, COUNT, Coding as MetaCoding, MetaRow, SEALED, SHIFT};
 use super::values::{Coding, PARTS};
 use super::varint::{self, Cursor, Malformed, write_section};
 
@@ -79,7 +79,7 @@ fn expected(coding: MetaCoding, at: usize, row: &MetaRow, before: &MetaRow) -> i
 /// Writes the numbers of all intervals, column by column.
 pub(crate) fn write_meta(rows: &[MetaRow], out: &mut Vec<u8>) {
     let mut column = Vec::new();
-    for (at, (_, coding)) in COLUMNS.iter().enumerate() {
+    for (at, (_, coding)) in COLUMNS.iter().take(SEALED).enumerate() {
         column.clear();
         let mut before = &[0; COUNT];
         for row in rows {
@@ -92,13 +92,39 @@ pub(crate) fn write_meta(rows: &[MetaRow], out: &mut Vec<u8>) {
 
 /// Reads what [`write_meta`] wrote into `rows`, which has the right length.
 pub(crate) fn read_meta(cursor: &mut Cursor<'_>, rows: &mut [MetaRow]) -> Result<(), Malformed> {
-    for (at, (_, coding)) in COLUMNS.iter().enumerate() {
+    for (at, (_, coding)) in COLUMNS.iter().take(SEALED).enumerate() {
         let mut column = cursor.section()?;
         let mut before = [0; COUNT];
         for row in rows.iter_mut() {
             row[at] = column.i64()?.wrapping_add(expected(*coding, at, row, &before));
             before = *row;
         }
+    }
+    Ok(())
+}
+
+/// Writes how far the intervals were moved; nothing if none was.
+pub(crate) fn write_shifts(rows: &[MetaRow], out: &mut Vec<u8>) {
+    if rows.iter().all(|row| row[SHIFT] == 0) {
+        return;
+    }
+    let (mut column, mut before) = (Vec::new(), 0_i64);
+    for row in rows {
+        varint::write_signed(&mut column, row[SHIFT].wrapping_sub(before));
+        before = row[SHIFT];
+    }
+    write_section(out, &column);
+}
+
+/// Reads what [`write_shifts`] wrote; chunks without it were not moved.
+pub(crate) fn read_shifts(cursor: &mut Cursor<'_>, rows: &mut [MetaRow]) -> Result<(), Malformed> {
+    if cursor.remaining() == 0 {
+        return Ok(());
+    }
+    let (mut column, mut before) = (cursor.section()?, 0_i64);
+    for row in rows {
+        before = before.wrapping_add(column.i64()?);
+        row[SHIFT] = before;
     }
     Ok(())
 }

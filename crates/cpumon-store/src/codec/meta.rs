@@ -22,7 +22,11 @@ pub(crate) enum Coding {
 }
 
 /// Number of columns.
-pub(crate) const COUNT: usize = 40;
+pub(crate) const COUNT: usize = 41;
+/// So many are written in each chunk; those behind them only where they are not zero. In table `interval` they stand last.
+pub(crate) const SEALED: usize = 40;
+/// Position of `wall_shift_ns`.
+pub(crate) const SHIFT: usize = 40;
 
 /// What the store keeps; the rest of what a source measures is no data here.
 const CARRIED: Fields = Fields::FIRST_RELEASE
@@ -41,7 +45,8 @@ pub(crate) type MetaRow = [i64; COUNT];
 pub(crate) const END_MONO: usize = 1;
 /// Position of `end_wall_ns`.
 pub(crate) const END_WALL: usize = 2;
-const END_BOOT: usize = 3;
+/// Position of `end_boot_ns`.
+pub(crate) const END_BOOT: usize = 3;
 /// Position of `begin_mono_ns`.
 pub(crate) const BEGIN_MONO: usize = 4;
 /// Position of `begin_wall_ns`.
@@ -97,6 +102,7 @@ pub(crate) const COLUMNS: [(&str, Coding); COUNT] = [
     ("reordered", Coding::Delta),
     ("rejected", Coding::Delta),
     ("store_dropped", Coding::Delta),
+    ("wall_shift_ns", Coding::Delta),
 ];
 
 /// The numbers of `interval`.
@@ -144,6 +150,7 @@ pub(crate) fn row_of(interval: &Interval, received_wall_ns: i64, loss: Option<&L
         lost_6,
         lost_7,
         lost_8,
+        interval.wall_shift_ns,
     ]
 }
 
@@ -175,6 +182,7 @@ pub(crate) fn apply(row: &MetaRow, host: HostId, boot: BootId, interval: &mut In
     interval.end =
         Moment { mono_ns: unsigned(END_MONO), wall_ns: row[END_WALL], boot_ns: unsigned(END_BOOT) };
     interval.begin = Moment { mono_ns: unsigned(4), wall_ns: row[5], boot_ns: unsigned(6) };
+    (interval.wall_shift_ns, interval.clock_piece) = (row[SHIFT], None);
     interval.source = SourceKind::from_code(u8::try_from(row[8]).unwrap_or(0));
     interval.fields = fields_of(row);
     interval.flags = Flags::from_bits_retain(tiny(10));
@@ -239,7 +247,7 @@ mod tests {
         apply(&row, HostId([1; 16]), BootId([2; 16]), &mut interval);
         assert_eq!(row_of(&interval, row[RECEIVED], loss_of(&row).as_ref()), row);
         (interval.v1_ticks, row[11]) = (None, NONE);
-        assert_eq!(row_of(&interval, row[RECEIVED], None)[31..], [NONE; 9]);
+        assert_eq!(row_of(&interval, row[RECEIVED], None)[31..SEALED], [NONE; 9]);
         assert_eq!(row_of(&interval, row[RECEIVED], None)[11], NONE);
     }
 
@@ -253,5 +261,6 @@ mod tests {
         assert_eq!(COLUMNS[END_WALL].0, "end_wall_ns");
         assert_eq!(COLUMNS[RECEIVED].0, "received_wall_ns");
         assert_eq!(COLUMNS[SEQUENCE].0, "sequence");
+        assert_eq!(COLUMNS[SHIFT].0, "wall_shift_ns");
     }
 }

@@ -16,7 +16,7 @@ use crate::writer::{Grain, PER_SECOND, rate};
 /// What happened between two points of a picture.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Point {
-    /// Begin of the bucket, ns since the epoch on the device's clock.
+    /// Begin of the bucket, ns since the epoch.
     pub begin_wall_ns: i64,
     /// Its end.
     pub end_wall_ns: i64,

@@ -2,6 +2,7 @@
 //! while the writer writes.
 
 mod build;
+mod clock;
 mod dims;
 mod fresh;
 mod hosts;
@@ -74,7 +75,7 @@ impl Reader {
         done.map_err(|error| self.stream_error(error))
     }
 
-    /// The interval of a host that covers `wall_ns` (begin < `wall_ns` ≤ end, on the device's clock); `None` in a gap.
+    /// The interval of a host that covers `wall_ns` (begin < `wall_ns` ≤ end); `None` in a gap.
     pub fn interval_at(&self, host: HostId, wall_ns: i64) -> Result<Option<Interval>> {
         Ok(self.stored_at(host, wall_ns)?.map(|stored| stored.interval))
     }

@@ -49,7 +49,7 @@ impl ProcessFilter {
 pub struct Query {
     /// The host.
     pub host: HostId,
-    /// Intervals that end after this, ns since the epoch on the device's clock.
+    /// Intervals that end after this, ns since the epoch, as intervals stand.
     pub since_ns: i64,
     /// And not after this.
     pub until_ns: i64,
@@ -119,7 +119,7 @@ pub struct HostRecord {
     pub info: HostInfo,
     /// How its data came in.
     pub trust: Trust,
-    /// End of its first interval in the store, ns since the epoch on its clock; `None` if all are gone.
+    /// End of its first interval in the store, ns since the epoch; `None` if all are gone.
     pub first_wall_ns: Option<i64>,
     /// End of its last interval.
     pub last_wall_ns: Option<i64>,

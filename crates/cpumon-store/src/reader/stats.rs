@@ -44,10 +44,12 @@ pub struct StoreStatistics {
 /// A known hole in a host's time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gap {
-    /// Begin, ns since the epoch on the device's clock.
+    /// Begin, ns since the epoch, on the time line of the host's intervals.
     pub begin_wall_ns: i64,
     /// End.
     pub end_wall_ns: i64,
+    /// The device's own clock less that, ns.
+    pub wall_shift_ns: i64,
     /// Intervals that are known to be missing; 0 if nobody counted.
     pub intervals: u64,
     /// Why: `queue full`, `store full`, `not stored`, `damaged`; of an imported log what its device says; `restart` for another boot or agent start; `no data`.
@@ -92,7 +94,7 @@ impl GapFinder {
             if !is_known {
                 let is_restart = interval.flags.contains(Flags::RESTART);
                 let reason = if is_restart { "restart" } else { "no data" }.to_owned();
-                self.found.push(Gap { begin_wall_ns, end_wall_ns, intervals: 0, reason });
+                self.found.push(Gap { begin_wall_ns, end_wall_ns, reason, ..Gap::default() });
             }
         }
         self.last_end_ns = self.last_end_ns.max(Some(interval.end.wall_ns));
@@ -178,7 +180,7 @@ impl Reader {
         limit: usize,
     ) -> rusqlite::Result<Vec<Gap>> {
         let mut select = self.connection.prepare_cached(
-            "SELECT begin_wall_ns, end_wall_ns, intervals, reason FROM gap
+            "SELECT begin_wall_ns, end_wall_ns, intervals, reason, wall_shift_ns FROM gap
              WHERE host_id = ?1 AND end_wall_ns > ?2 AND begin_wall_ns <= ?3 ORDER BY begin_wall_ns LIMIT ?4",
         )?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -188,6 +190,7 @@ impl Reader {
                 end_wall_ns: row.get(1)?,
                 intervals: row.get::<_, i64>(2)?.cast_unsigned(),
                 reason: row.get(3)?,
+                wall_shift_ns: row.get(4)?,
             })
         })?;
         rows.collect()

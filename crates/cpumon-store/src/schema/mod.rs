@@ -18,10 +18,11 @@ const MIGRATIONS: &[&str] = &[
     include_str!("v4.sql"),
     include_str!("v5.sql"),
     include_str!("v6.sql"),
+    include_str!("v7.sql"),
 ];
 
 /// The version that this build reads and writes.
-pub(crate) const VERSION: i32 = 6;
+pub(crate) const VERSION: i32 = 7;
 
 /// Size of a database page, bytes. Samples of a fresh interval are often 1 KB, and a page is filled until the next one does
 /// not fit: larger pages than the default of 4096 leave less of themselves empty.
@@ -133,8 +134,9 @@ mod tests {
             statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
         let expected: Vec<&str> = ["id", "host_id", "boot_id"]
             .into_iter()
-            .chain(meta::COLUMNS.iter().map(|column| column.0))
+            .chain(meta::COLUMNS.iter().take(meta::SEALED).map(|column| column.0))
             .chain(["cpus", "samples", "sched"])
+            .chain(meta::COLUMNS.iter().skip(meta::SEALED).map(|column| column.0))
             .collect();
         assert_eq!(names, expected);
     }

@@ -44,6 +44,8 @@ impl ActiveCopy {
             flags: from.flags,
             begin: from.begin,
             end: from.end,
+            wall_shift_ns: from.wall_shift_ns,
+            clock_piece: from.clock_piece,
             pass_ns: from.pass_ns,
             v1_ticks: from.v1_ticks,
             cpus,

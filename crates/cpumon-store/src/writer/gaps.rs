@@ -14,6 +14,8 @@ use crate::codec::meta::{self, MetaRow};
 pub(crate) struct Lost {
     begin_wall_ns: i64,
     end_wall_ns: i64,
+    /// The device's own clock less that, ns.
+    wall_shift_ns: i64,
     pub(crate) intervals: u64,
     reason: &'static str,
 }
@@ -24,6 +26,7 @@ impl Lost {
         Self {
             begin_wall_ns: interval.begin.wall_ns,
             end_wall_ns: interval.end.wall_ns,
+            wall_shift_ns: interval.wall_shift_ns,
             intervals: 1,
             reason,
         }
@@ -36,6 +39,7 @@ pub(crate) fn merge_lost<S: BuildHasher>(into: &mut HashMap<HostId, Lost, S>, ho
         .and_modify(|known| {
             known.begin_wall_ns = known.begin_wall_ns.min(lost.begin_wall_ns);
             known.end_wall_ns = known.end_wall_ns.max(lost.end_wall_ns);
+            known.wall_shift_ns = lost.wall_shift_ns;
             known.intervals += lost.intervals;
             known.reason = lost.reason;
         })
@@ -62,10 +66,17 @@ pub(crate) fn record_gaps<S: BuildHasher>(
         let intervals = i64::try_from(lost.intervals).unwrap_or(i64::MAX);
         connection
             .prepare_cached(
-                "INSERT INTO gap (host_id, begin_wall_ns, end_wall_ns, intervals, reason)
-                 VALUES (?1, ?2, ?3, ?4, ?5)",
+                "INSERT INTO gap (host_id, begin_wall_ns, end_wall_ns, intervals, reason, wall_shift_ns)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             )?
-            .execute(params![host_id, lost.begin_wall_ns, lost.end_wall_ns, intervals, lost.reason])?;
+            .execute(params![
+                host_id,
+                lost.begin_wall_ns,
+                lost.end_wall_ns,
+                intervals,
+                lost.reason,
+                lost.wall_shift_ns
+            ])?;
     }
     Ok(())
 }
@@ -74,27 +85,30 @@ pub(crate) fn record_gaps<S: BuildHasher>(
 pub(crate) fn record_damage(connection: &Connection, host_id: i64, row: &MetaRow) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
-            "INSERT INTO gap (host_id, begin_wall_ns, end_wall_ns, intervals, reason)
-             VALUES (?1, ?2, ?3, 1, 'damaged')",
+            "INSERT INTO gap (host_id, begin_wall_ns, end_wall_ns, intervals, reason, wall_shift_ns)
+             VALUES (?1, ?2, ?3, 1, 'damaged', ?4)",
         )?
-        .execute(params![host_id, row[meta::BEGIN_WALL], row[meta::END_WALL]])?;
+        .execute(params![host_id, row[meta::BEGIN_WALL], row[meta::END_WALL], row[meta::SHIFT]])?;
     Ok(())
 }
 
 /// A hole that a device itself reports.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ReportedGap {
-    /// When it begins, ns since the epoch on the device's clock.
+    /// When it begins, ns since the epoch on the receiver's time line.
     pub begin_wall_ns: i64,
     /// When it ends.
     pub end_wall_ns: i64,
+    /// The device's own clock less that, ns.
+    pub wall_shift_ns: i64,
     /// Intervals that are missing.
     pub intervals: u64,
     /// Why.
     pub reason: &'static str,
 }
 
-/// Writes a reported hole as a row of `gap`. One with the same begin and reason is the same: the larger one stays.
+/// Writes a reported hole as a row of `gap`. One with the same begin (on the device's clock) and reason is the same: the larger one
+/// stays.
 pub(super) fn record_reported(
     connection: &Connection,
     host: HostId,
@@ -102,18 +116,19 @@ pub(super) fn record_reported(
 ) -> rusqlite::Result<()> {
     let host_id = host_row(connection, host)?;
     let intervals = i64::try_from(gap.intervals).unwrap_or(i64::MAX);
-    let values = params![host_id, gap.begin_wall_ns, gap.end_wall_ns, intervals, gap.reason];
+    let shift_ns = gap.wall_shift_ns;
+    let values = params![host_id, gap.begin_wall_ns, gap.end_wall_ns, intervals, gap.reason, shift_ns];
     let known = connection
         .prepare_cached(
-            "UPDATE gap SET end_wall_ns = max(end_wall_ns, ?3), intervals = max(intervals, ?4)
-             WHERE host_id = ?1 AND begin_wall_ns = ?2 AND reason = ?5",
+            "UPDATE gap SET end_wall_ns = max(end_wall_ns, ?3 + ?6 - wall_shift_ns), intervals = max(intervals, ?4)
+             WHERE host_id = ?1 AND begin_wall_ns + wall_shift_ns = ?2 + ?6 AND reason = ?5",
         )?
         .execute(values)?;
     if known == 0 {
         connection
             .prepare_cached(
-                "INSERT INTO gap (host_id, begin_wall_ns, end_wall_ns, intervals, reason)
-                 VALUES (?1, ?2, ?3, ?4, ?5)",
+                "INSERT INTO gap (host_id, begin_wall_ns, end_wall_ns, intervals, reason, wall_shift_ns)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             )?
             .execute(values)?;
     }

@@ -1,6 +1,7 @@
 //! Writes a store. In: intervals. Out: rows in the file, in transactions that the caller ends. Why: the one place that
 //! inserts; everything that can go wrong with a disk goes wrong here, and what was lost by it is remembered.
 
+mod clock;
 mod copy;
 mod dims;
 mod fold;
@@ -74,6 +75,7 @@ pub struct Writer {
     folded: FoldedTo,
     packer: Packer,
     cpus: Vec<u8>,
+    clock: clock::Kept,
     in_transaction: bool,
     /// What the open transaction holds, per host: it is lost if the transaction fails.
     pending: HashMap<HostId, Lost, Seeded>,
@@ -121,6 +123,7 @@ impl Writer {
             folded,
             packer: Packer::default(),
             cpus: Vec::new(),
+            clock: clock::Kept::default(),
             in_transaction: false,
             pending: HashMap::default(),
             rolled_back: Vec::new(),
@@ -220,6 +223,7 @@ impl Writer {
         let now_s = received_wall_ns / 1_000_000_000;
         let mut naming = self.dims.naming(&self.connection, interval.host, now_s)?;
         self.packer.pack(&mut naming, interval)?;
+        clock::keep(&self.connection, &mut self.clock, boot_id, interval.clock_piece)?;
         let blobs = [&self.cpus, self.packer.samples(), self.packer.sched()];
         insert(&self.connection, (host_id, boot_id), &row, blobs)?;
         Ok(Put::Stored)
@@ -310,6 +314,7 @@ impl Writer {
             merge_lost(&mut self.lost, host, lost);
         }
         self.dims.forget_all();
+        self.clock = clock::Kept::default();
         self.sealed_keys = SealedKeys::default();
         self.rollup = Rollup::default();
         match seal::load_counts(&self.connection) {
@@ -328,7 +333,7 @@ impl Drop for Writer {
     }
 }
 
-/// Text of the insert into `interval`. It names no columns, because the text is hashed each time it is used.
+/// Text of the insert into `interval`; the columns behind the blobs are those that a chunk may leave out. It names no columns, because the text is hashed each time it is used.
 static INSERT_INTERVAL: LazyLock<String> =
     LazyLock::new(|| format!("INSERT INTO interval VALUES (NULL{})", ",?".repeat(meta::COUNT + 5)));
 
@@ -342,7 +347,7 @@ fn insert(
     let mut statement = connection.prepare_cached(&INSERT_INTERVAL)?;
     statement.raw_bind_parameter(1, host_id)?;
     statement.raw_bind_parameter(2, boot_id)?;
-    for (at, &value) in row.iter().enumerate() {
+    for (at, &value) in row.iter().take(meta::SEALED).enumerate() {
         if value == meta::NONE {
             statement.raw_bind_parameter(at + 3, Null)?;
         } else {
@@ -350,8 +355,9 @@ fn insert(
         }
     }
     for (at, blob) in blobs.into_iter().enumerate() {
-        statement.raw_bind_parameter(meta::COUNT + 3 + at, blob)?;
+        statement.raw_bind_parameter(meta::SEALED + 3 + at, blob)?;
     }
+    statement.raw_bind_parameter(meta::SHIFT + 6, row[meta::SHIFT])?;
     statement.raw_execute()?;
     Ok(())
 }

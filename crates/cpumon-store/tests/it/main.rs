@@ -1,5 +1,6 @@
 //! The store as its users see it: what is put is read, whatever happens in between.
 
+mod clock;
 mod data;
 mod faults;
 mod fixture;

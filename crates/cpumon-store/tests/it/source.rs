@@ -6,7 +6,13 @@ use cpumon_store::{Gap, Place, Reader, StoreOptions, Writer};
 use crate::data;
 
 fn hole(intervals: u64) -> Gap {
-    Gap { begin_wall_ns: 10, end_wall_ns: 20, intervals, reason: "no room on the device".to_owned() }
+    Gap {
+        begin_wall_ns: 10,
+        end_wall_ns: 20,
+        intervals,
+        reason: "no room on the device".to_owned(),
+        ..Gap::default()
+    }
 }
 
 #[test]

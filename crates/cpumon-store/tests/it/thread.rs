@@ -143,7 +143,13 @@ fn a_receipt_comes_after_the_commit_also_for_what_was_there_already() {
     put(&day[1], 2);
     put(&day[0], 3);
     for _ in 0..2 {
-        let gap = ReportedGap { begin_wall_ns: 5, end_wall_ns: 9, intervals: 4, reason: "lost there" };
+        let gap = ReportedGap {
+            begin_wall_ns: 5,
+            end_wall_ns: 9,
+            wall_shift_ns: 0,
+            intervals: 4,
+            reason: "lost there",
+        };
         let receipt: Arc<dyn Receipt> = told.clone();
         assert!(handle.try_put_gap(&info, Trust::Local, gap, (receipt, 4)));
     }

@@ -34,6 +34,22 @@ fn the_selection_stays_with_its_task() {
 }
 
 #[test]
+fn a_device_whose_clock_is_off_by_more_than_a_second_is_said_so() {
+    let mut app = app_of(Kind::Normal);
+    for (number, shift_ns, said) in [
+        (131, -720_000_000_000_000_000, "device clock 8333 d behind"),
+        (132, 90_000_000_000, "device clock 90 s ahead"),
+        (133, 900_000_000, ""),
+    ] {
+        let mut made = interval(Kind::Normal, number);
+        made.wall_shift_ns = shift_ns;
+        app.on_interval(Arc::new(made));
+        let text = screen(&mut app);
+        assert!(text.contains(said) && (text.contains("device clock") != said.is_empty()), "{text}");
+    }
+}
+
+#[test]
 fn a_task_that_is_gone_stays_selected_and_is_said_to_be_gone() {
     let mut app = app_of(Kind::Normal);
     screen(&mut app);

@@ -86,6 +86,8 @@ fn full() -> model::Interval {
         flags: Flags::SPANS_LOSS,
         begin: model::Moment { mono_ns: 1, boot_ns: 2, wall_ns: 3 },
         end: model::Moment { mono_ns: 4, boot_ns: 5, wall_ns: 6 },
+        wall_shift_ns: -700,
+        clock_piece: None,
         pass_ns: 7,
         v1_ticks: Some(634_000_000_000_000_000),
         cpus: vec![model::CpuInterval {

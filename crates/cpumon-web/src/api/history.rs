@@ -14,7 +14,7 @@ pub struct BucketTimes {
     pub grain: &'static str,
     /// From one point to the next.
     pub width_ns: i64,
-    /// Begin of each point, on the device's wall clock.
+    /// Begin of each point, as intervals stand.
     pub t_ms: Vec<f64>,
     /// Measured time in each point; 0: a gap, and every value there is null.
     pub covered_ns: Vec<i64>,
@@ -24,7 +24,7 @@ pub struct BucketTimes {
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[schema(as = Gap)]
 pub struct GapJson {
-    /// Begin, on the device's wall clock.
+    /// Begin, as intervals stand.
     pub begin_ns: Nanos,
     /// End.
     pub end_ns: Nanos,

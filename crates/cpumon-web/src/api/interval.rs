@@ -36,6 +36,10 @@ pub struct Interval {
     pub begin: Moment,
     /// End.
     pub end: Moment,
+    /// The device's own wall clock at the end less `end.wall_ns`, ns: where that clock is wrong, begin and end stand on the receiver's
+    /// time line.
+    #[serde(skip_serializing_if = "is_default")]
+    pub wall_shift_ns: i64,
     /// How long the ending snapshot's pass took.
     pub pass_ns: u64,
     /// The time stamp of a v1 device, 100 ns ticks since 0001-01-01 local time.

@@ -72,12 +72,14 @@ pub struct SnapshotBase {
     pub boot: String,
     /// Counts the host's intervals since the receiver started; 0: from the store.
     pub number: u64,
-    /// Begin, on the device's wall clock.
+    /// Begin, on the device's wall clock, or on the receiver's time line where that clock is wrong.
     pub begin_ns: Nanos,
     /// End, likewise.
     pub end_ns: Nanos,
     /// End in ms, for drawing.
     pub end_ms: f64,
+    /// The device's own wall clock at the end less `end_ns`, ns; 0 where that clock is right.
+    pub wall_shift_ns: i64,
     /// Measured length on the monotonic clock, ns. Rates divide by it.
     pub duration_ns: u64,
     /// Who measured: `procfs`, `bpf`, `v1`, …
@@ -124,6 +126,7 @@ fn is_told_elsewhere(column: &Column) -> bool {
             | ColumnId::EndUtc
             | ColumnId::BeginNs
             | ColumnId::EndNs
+            | ColumnId::DeviceEndNs
             | ColumnId::DurationNs
             | ColumnId::Source
             | ColumnId::StartNs
@@ -223,6 +226,7 @@ impl SnapshotBase {
             begin_ns: Nanos(interval.begin.wall_ns),
             end_ns: Nanos(interval.end.wall_ns),
             end_ms: to_ms(interval.end.wall_ns),
+            wall_shift_ns: interval.wall_shift_ns,
             duration_ns: interval.duration_ns(),
             source: interval.source.name().to_owned(),
             fields: names(&interval.fields),

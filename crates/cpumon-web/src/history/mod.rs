@@ -16,7 +16,7 @@ pub(crate) use past::{Past, Readers};
 pub(crate) use series::series;
 pub(crate) use sum::sum;
 
-/// A range on a device's wall clock, ns since the UNIX epoch: (since, until].
+/// A range of a host's time line, ns since the UNIX epoch: (since, until].
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) since_ns: i64,

@@ -32,7 +32,7 @@ const PIECE_BYTES: usize = 64 << 10;
 pub(super) struct Wanted {
     /// Only this host, by name or id.
     host: Option<String>,
-    /// What ends after this, ns since the UNIX epoch on the device's clock.
+    /// What ends after this, ns since the UNIX epoch.
     since: Option<i64>,
     /// And not after this.
     until: Option<i64>,

@@ -30,7 +30,7 @@ const HOUR_NS: i64 = 3_600_000_000_000;
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Span {
-    /// What ends after this, ns since the UNIX epoch on the device's clock; without it an hour before `until`.
+    /// What ends after this, ns since the UNIX epoch; without it an hour before `until`.
     since: Option<i64>,
     /// And not after this; without it the receiver's clock.
     until: Option<i64>,

@@ -73,7 +73,7 @@ pub(super) async fn live(
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Moment {
-    /// The interval that contains this moment, ns since the UNIX epoch on the device's clock.
+    /// The interval that contains this moment, ns since the UNIX epoch.
     at: Option<i64>,
     /// The newest interval that ends before this moment.
     before: Option<i64>,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, bail};
-use cpumon_model::{HostInfo, HostStatus, Interval, Trust};
+use cpumon_model::{BootId, ClockLine, HostId, HostInfo, HostStatus, Interval, Trust};
 use cpumon_store::{
     QueueOptions, Reader, Receipt, ReportedGap, StoreOptions, StoreState, WriterHandle, WriterThread,
 };
@@ -20,6 +20,8 @@ pub struct Keeper {
     queue_capacity: u64,
     handle: WriterHandle,
     thread: Mutex<Option<WriterThread>>,
+    /// Opened at the first question.
+    reader: Mutex<Option<Reader>>,
 }
 
 impl Keeper {
@@ -38,6 +40,7 @@ impl Keeper {
             queue_capacity: queue.max_intervals as u64,
             handle: thread.handle(),
             thread: Mutex::new(Some(thread)),
+            reader: Mutex::default(),
         })
     }
 
@@ -73,6 +76,17 @@ impl Keeper {
         self.handle.try_put_gap(info, trust, gap, receipt)
     }
 
+    /// How the intervals of a boot were placed before this start. What cannot be read is said, and counts as nothing.
+    pub fn clock_line(&self, host: HostId, boot: BootId) -> ClockLine {
+        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        if reader.is_none() {
+            *reader = Reader::open(&self.path).inspect_err(|error| log::warn!("{error}")).ok();
+        }
+        let line = reader.as_ref().map(|reader| reader.clock_line(host, boot));
+        let known = line.and_then(|line| line.inspect_err(|error| log::warn!("{error}")).ok());
+        known.unwrap_or_default()
+    }
+
     /// Whether the queue is less than half full.
     pub fn has_ample_room(&self) -> bool {
         self.handle.has_ample_room()
@@ -84,7 +98,7 @@ impl Keeper {
     }
 
     /// Intervals of a host that were thrown away.
-    pub fn dropped(&self, host: cpumon_model::HostId) -> u64 {
+    pub fn dropped(&self, host: HostId) -> u64 {
         self.handle.dropped(host)
     }
 

@@ -15,6 +15,7 @@ mod sealing;
 mod sink;
 mod state;
 mod stream;
+mod time_line;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::DirBuilderExt;

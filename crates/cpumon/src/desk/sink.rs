@@ -6,10 +6,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use cpumon_link::tls::Authority;
-use cpumon_model::{HostId, HostInfo, HostStatus, Interval, Trust};
+use cpumon_model::{ClockEstimate, ClockLine, HostId, HostInfo, HostStatus, Interval, Trust};
 use cpumon_store::{Receipt, ReportedGap};
 
 use super::keep::Keeper;
+use super::time_line::TimeLines;
 use crate::hub::Hub;
 
 /// See the module.
@@ -21,6 +22,7 @@ pub struct Sink {
     authority: Option<Arc<Authority>>,
     /// Hosts that seal: what is not sealed does not speak for them. As many as the demux knows.
     sealed: Arc<RwLock<HashSet<HostId>>>,
+    lines: Arc<TimeLines>,
 }
 
 impl Sink {
@@ -31,7 +33,7 @@ impl Sink {
         local: Option<HostId>,
         authority: Option<Arc<Authority>>,
     ) -> Self {
-        Self { hub, keeper, local, authority, sealed: Arc::default() }
+        Self { hub, keeper, local, authority, sealed: Arc::default(), lines: Arc::default() }
     }
 
     /// Sealed datagrams speak for this host.
@@ -55,12 +57,12 @@ impl Sink {
         self.local != Some(host) && !is_enrolled()
     }
 
-    /// Takes an interval of an enrolled device. `receipt`: who wants to know that it is stored; without one it is only shown.
-    /// False: it is not in the store's queue.
+    /// Takes an interval of an enrolled device. `estimate`: how its clock stands; `receipt`: who wants to know that it is stored;
+    /// without one it is only shown. False: it is not in the store's queue.
     pub fn take_stream(
         &self,
         status: &HostStatus,
-        interval: &Interval,
+        (interval, estimate): (&Interval, Option<ClockEstimate>),
         is_live: bool,
         receipt: Option<(Arc<dyn Receipt>, u64)>,
     ) -> bool {
@@ -68,6 +70,10 @@ impl Sink {
         if self.local == Some(interval.host) {
             claim(&mut status, &mut interval);
         }
+        let (host, boot) = (interval.host, interval.boot);
+        let recall =
+            || self.keeper.as_ref().map_or_else(ClockLine::default, |one| one.clock_line(host, boot));
+        self.lines.place_compared(&mut interval, estimate, recall);
         let is_put = match (&self.keeper, receipt) {
             (Some(keeper), Some(receipt)) => keeper.put_kept(&status, &interval, receipt),
             _ => false,
@@ -78,8 +84,12 @@ impl Sink {
         is_put
     }
 
-    /// Takes a hole that an enrolled device reports. False: it is not in the store's queue.
-    pub fn take_gap(&self, host: HostId, gap: ReportedGap, receipt: (Arc<dyn Receipt>, u64)) -> bool {
+    /// Takes a hole that an enrolled device reports, on its clock: it is moved as the intervals beside it. Its `wall_shift_ns` counts
+    /// where none is known. False: it is not in the store's queue.
+    pub fn take_gap(&self, host: HostId, mut gap: ReportedGap, receipt: (Arc<dyn Receipt>, u64)) -> bool {
+        gap.wall_shift_ns = self.lines.shift_ns(host).unwrap_or(gap.wall_shift_ns);
+        gap.begin_wall_ns = gap.begin_wall_ns.saturating_sub(gap.wall_shift_ns);
+        gap.end_wall_ns = gap.end_wall_ns.saturating_sub(gap.wall_shift_ns);
         let info = HostInfo { host, ..HostInfo::default() };
         self.keeper.as_ref().is_some_and(|keeper| keeper.put_gap(&info, Trust::Authenticated, gap, receipt))
     }
@@ -108,11 +118,13 @@ impl Sink {
             self.note_sealed(interval.host);
         }
         if self.is_open(interval.host, status.trust) {
+            self.lines.place_received(status, &mut interval);
             self.put(status, interval);
             return;
         }
         let mut status = status.clone();
         claim(&mut status, &mut interval);
+        self.lines.place_received(&status, &mut interval);
         self.put(&status, interval);
     }
 

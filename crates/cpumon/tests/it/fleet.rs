@@ -136,8 +136,13 @@ impl Device {
         let Some(Waits::InSpool(spool)) = self.waits.take() else { panic!("connected already") };
         let identity = DeviceIdentity::find(&self.dir.join("keys"), &self.address).unwrap();
         let receivers = vec![Receiver { address: self.address.clone(), identity }];
-        let options =
-            UplinkOptions { receivers, host: self.host.0, agent: "test".to_owned(), wall_ns: wall_now_ns };
+        let options = UplinkOptions {
+            receivers,
+            host: self.host.0,
+            agent: "test".to_owned(),
+            boot: self.info.boot.0,
+            clocks: || (wall_now_ns(), wall_now_ns().unsigned_abs()),
+        };
         self.waits = Some(Waits::OnItsWay(Uplink::start(options, spool).unwrap()));
     }
 

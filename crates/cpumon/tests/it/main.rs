@@ -15,6 +15,7 @@ mod serve;
 mod stream;
 mod support;
 mod terminal;
+mod time_line;
 mod units;
 
 #[path = "../../../cpumon-link/tests/it/netns.rs"]

@@ -5,8 +5,8 @@
 use cpumon_model::{Delta, Flags};
 
 use super::FORMAT;
-use crate::codec::columns::{Values, read_meta};
-use crate::codec::meta::{COUNT, MetaRow};
+use crate::codec::columns::{Values, read_meta, read_shifts};
+use crate::codec::meta::{COUNT, MetaRow, SEALED};
 use crate::codec::values::difference;
 use crate::codec::varint::{Cursor, Malformed};
 use crate::codec::zip::unzip;
@@ -76,7 +76,7 @@ impl Chunk {
         let mut plain = std::mem::take(&mut self.plain);
         unzip(section, &mut plain)?;
         let mut cursor = opened(&plain)?;
-        let count = cursor.count(COUNT)?.min(MAX_INTERVALS);
+        let count = cursor.count(SEALED)?.min(MAX_INTERVALS);
         self.metas.resize(count, [0; COUNT]);
         read_meta(&mut cursor, &mut self.metas)?;
         for _ in 0..count {
@@ -84,6 +84,7 @@ impl Chunk {
             self.cpus.extend_from_slice(cursor.bytes(len)?);
             self.cpu_ends.push(self.cpus.len());
         }
+        read_shifts(&mut cursor, &mut self.metas)?;
         self.process_ends.resize(count, 0);
         self.thread_ends.resize(count, 0);
         self.plain = plain;

@@ -4,7 +4,7 @@
 use cpumon_model::Delta;
 
 use super::FORMAT;
-use crate::codec::columns::{write_meta, write_values};
+use crate::codec::columns::{write_meta, write_shifts, write_values};
 use crate::codec::meta::MetaRow;
 use crate::codec::values::{Coding, sum};
 use crate::codec::varint::{self, write_section};
@@ -42,6 +42,7 @@ pub(crate) fn encode(intervals: &[Unsealed], level: i32) -> std::io::Result<Sect
     for interval in intervals {
         write_section(&mut meta, &interval.cpus);
     }
+    write_shifts(&numbers, &mut meta);
     let processes = sorted_processes(intervals);
     let threads = sorted_threads(intervals, &processes);
     Ok(Sections {

@@ -6,7 +6,9 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use cpumon_link::tls::{Acks, Peer, Refusal, Session};
-use cpumon_model::{ClockExchange, HostId, HostStatus, Trust};
+use cpumon_model::{
+    BootId, ClockEstimate, ClockExchange, ClockWatch, HostId, HostStatus, Trust, WRONG_BEYOND_NS,
+};
 use cpumon_store::ReportedGap;
 use cpumon_wire::stream::{ByeReason, ClockReport, LaneKind};
 
@@ -36,6 +38,9 @@ pub struct StreamSession {
     /// Since when records are shown but not stored: they must come again.
     unstored_since: Option<Instant>,
     status: HostStatus,
+    /// Comparisons of the device's time since boot with this receiver's clock, and what they tell of that boot.
+    watch: ClockWatch,
+    estimate: Option<(BootId, ClockEstimate)>,
 }
 
 impl StreamSession {
@@ -51,6 +56,8 @@ impl StreamSession {
             puts: 0,
             unstored_since: None,
             status: HostStatus::default(),
+            watch: ClockWatch::default(),
+            estimate: None,
         }
     }
 
@@ -59,7 +66,7 @@ impl StreamSession {
         let Some(lane) = self.lanes.get_mut(at) else { return Ok(()) };
         let kind = lane.kind;
         let (sink, receipts, status) = (&self.sink, &self.receipts, &mut self.status);
-        let (puts, unstored_since) = (&mut self.puts, &mut self.unstored_since);
+        let (puts, unstored_since, estimate) = (&mut self.puts, &mut self.unstored_since, self.estimate);
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         memory.loss.datagrams += 1;
         memory.loss.bytes += record.len() as u64;
@@ -75,13 +82,23 @@ impl StreamSession {
                     status.trust = Trust::Authenticated;
                     status.loss = memory.loss;
                     status.clock = memory.clock;
-                    sink.take_stream(status, interval, is_live, unstored_since.is_none().then_some(receipt))
+                    // Of another boot than the one that is connected only the wall clock is known.
+                    let estimate = match estimate {
+                        Some((boot, estimate)) if boot == interval.boot => Some(estimate),
+                        _ => memory.clock.and_then(|clock| ClockEstimate::as_off_now(&clock, &interval.end)),
+                    };
+                    let receipt = unstored_since.is_none().then_some(receipt);
+                    sink.take_stream(status, (interval, estimate), is_live, receipt)
                 }
                 Outcome::Gap(gap) => {
                     memory.count_gap(&gap);
+                    let offset_ns = memory.clock.map(|clock| clock.offset_ns);
                     let gap = ReportedGap {
                         begin_wall_ns: gap.begin_wall_ns,
                         end_wall_ns: gap.end_wall_ns,
+                        wall_shift_ns: offset_ns
+                            .filter(|offset| offset.saturating_abs() > WRONG_BEYOND_NS)
+                            .unwrap_or(0),
                         intervals: gap.count(),
                         reason: gap.reason.words(),
                     };
@@ -148,10 +165,18 @@ impl Session for StreamSession {
     }
 
     fn clock(&mut self, report: ClockReport, wall_ns: i64) {
-        let ClockReport { offset_ns, round_trip_ns } = report;
+        let ClockReport { offset_ns, round_trip_ns, boot } = report;
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let known = memory.watch.take(ClockExchange { wall_ns, offset_ns, round_trip_ns });
         memory.clock = Some(known);
+        if let Some(report) = boot {
+            let boot = BootId(report.boot);
+            if self.estimate.is_some_and(|known| known.0 != boot) {
+                self.watch = ClockWatch::default();
+            }
+            let exchange = ClockExchange { wall_ns, offset_ns: report.offset_ns, round_trip_ns };
+            self.estimate = Some((boot, ClockEstimate::measured(&self.watch.take(exchange))));
+        }
     }
 
     fn work(&mut self, acks: &mut Acks<'_>) -> Result<bool, Refusal> {

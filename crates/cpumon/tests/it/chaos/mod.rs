@@ -206,7 +206,10 @@ fn check(store: &Path, device: &Device, may_lose: bool, seed: u64) -> Tally {
     let told: u64 = gaps.iter().map(|gap| gap.intervals).sum();
     let is_told = |mono_ns: u64| {
         let wall_ns = wall_ns_at(mono_ns);
-        gaps.iter().any(|gap| gap.intervals > 0 && (gap.begin_wall_ns..=gap.end_wall_ns).contains(&wall_ns))
+        gaps.iter().any(|gap| {
+            gap.intervals > 0
+                && (gap.begin_wall_ns..=gap.end_wall_ns).contains(&(wall_ns - gap.wall_shift_ns))
+        })
     };
     let (mut missing, mut accepted) = (0, 0);
     for (number, run) in device.runs().iter().enumerate() {

@@ -1,0 +1,234 @@
+//! A boot's intervals on the receiver's time line. In: intervals as the device stamped them, estimates of its clock. Out: the same
+//! with the receiver's time, and by how much they were moved. Why: a device's wall clock may stand in 2003 or be set at any moment;
+//! the time since its boot runs on, so within one boot that alone says what came first. Decided in docs/adr/0007-time-line.md.
+
+use crate::{HostClock, Interval, Moment};
+
+/// Beyond this a device's clock is wrong where exchanges tell it, ns.
+pub const WRONG_BEYOND_NS: i64 = 1_000_000_000;
+/// Beyond this (and the interval that the device aims at) where only arrivals tell it, ns: datagrams may wait in a busy receiver.
+const WRONG_ON_ARRIVAL_NS: i64 = 5_000_000_000;
+/// The line of a wrong clock follows its estimate when that is off by more than this, ns.
+const FOLLOW_BEYOND_NS: i64 = 250_000_000;
+/// A line that was too late goes back over time, at most so far, ns; beyond it, it leaps.
+const MAX_SLEW_NS: i64 = 600_000_000_000;
+/// The earliest arrivals of so long tell, ns; twice as long at most.
+const ARRIVAL_WINDOW_NS: i64 = 300_000_000_000;
+/// Pieces of one boot.
+pub const MAX_CLOCK_PIECES: usize = 256;
+
+/// How a device's clocks stand to the receiver's wall clock, as far as is known.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ClockEstimate {
+    /// The receiver's wall clock less the device's time since boot, ns: its *anchor*.
+    pub anchor_ns: i64,
+    /// The device's wall clock is wrong when it is off by more than this, ns.
+    pub wrong_beyond_ns: i64,
+    /// How far a line may be off, ns.
+    pub follow_beyond_ns: i64,
+    /// It tells of now, not of a boot that nothing was ever placed of.
+    pub is_measured: bool,
+}
+
+impl ClockEstimate {
+    /// By exchanges of time: `boot` compares the device's time since boot with the receiver's wall clock.
+    #[must_use]
+    pub fn measured(boot: &HostClock) -> Self {
+        let round_trip_ns = i64::try_from(boot.round_trip_ns).unwrap_or(i64::MAX);
+        Self {
+            anchor_ns: 0_i64.saturating_sub(boot.offset_ns),
+            wrong_beyond_ns: WRONG_BEYOND_NS.max(round_trip_ns),
+            follow_beyond_ns: FOLLOW_BEYOND_NS.max(round_trip_ns),
+            is_measured: true,
+        }
+    }
+
+    /// Of a boot that is over, or a device that does not tell its time since boot: it was off then as it is now. `None`: it is not
+    /// off, so nothing is known against its stamps.
+    #[must_use]
+    pub fn as_off_now(clock: &HostClock, end: &Moment) -> Option<Self> {
+        let round_trip_ns = i64::try_from(clock.round_trip_ns).unwrap_or(i64::MAX);
+        let wrong_beyond_ns = WRONG_BEYOND_NS.max(round_trip_ns);
+        (clock.offset_ns.saturating_abs() > wrong_beyond_ns).then(|| Self {
+            anchor_ns: anchor_of(end).saturating_sub(clock.offset_ns),
+            wrong_beyond_ns,
+            follow_beyond_ns: FOLLOW_BEYOND_NS,
+            is_measured: false,
+        })
+    }
+}
+
+/// When intervals of one boot arrived: nothing can arrive before it was sent, so the earliest arrival tells the anchor best.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Arrivals {
+    since_ns: i64,
+    least: Option<i64>,
+    /// That of the window before.
+    least_before: Option<i64>,
+}
+
+impl Arrivals {
+    /// Takes an arrival in; what is known with it. `interval_ns`: how often the device means to send.
+    pub fn take(&mut self, received_wall_ns: i64, interval_ns: u64, end: &Moment) -> ClockEstimate {
+        let anchor_ns = received_wall_ns.saturating_sub(boot_of(end));
+        let age_ns = received_wall_ns.saturating_sub(self.since_ns);
+        if self.least.is_none() || !(0..ARRIVAL_WINDOW_NS).contains(&age_ns) {
+            let is_near = (0..2 * ARRIVAL_WINDOW_NS).contains(&age_ns);
+            self.least_before = self.least.take().filter(|_| is_near);
+            self.since_ns = received_wall_ns;
+        }
+        let now_ns = self.least.map_or(anchor_ns, |known| known.min(anchor_ns));
+        self.least = Some(now_ns);
+        let interval_ns = i64::try_from(interval_ns).unwrap_or(i64::MAX);
+        ClockEstimate {
+            anchor_ns: self.least_before.map_or(now_ns, |before| before.min(now_ns)),
+            wrong_beyond_ns: WRONG_ON_ARRIVAL_NS.saturating_add(interval_ns),
+            follow_beyond_ns: FOLLOW_BEYOND_NS,
+            is_measured: true,
+        }
+    }
+}
+
+/// From a moment of a boot on: how the time since boot (which runs on while the device is suspended) becomes the receiver's time.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ClockPiece {
+    /// Holds for what ends after this time since boot, ns.
+    pub from_boot_ns: i64,
+    /// Anchor before it, ns. If that is greater, time goes back to the new one at half of its pace, so that order stays.
+    pub before_ns: i64,
+    /// Time is the time since boot and this, ns,
+    pub anchor_ns: i64,
+    /// unless the device's own wall clock is within this of it, ns: then it is the device's, as it stands.
+    pub tolerance_ns: i64,
+}
+
+impl ClockPiece {
+    /// The anchor at a moment at which the device's own is `own_ns`.
+    fn anchor_at(&self, boot_ns: i64, own_ns: i64) -> i64 {
+        let passed_ns = boot_ns.saturating_sub(self.from_boot_ns).max(0);
+        let slewed_ns = self.before_ns.saturating_sub(passed_ns / 2);
+        if slewed_ns > self.anchor_ns {
+            slewed_ns
+        } else if self.trusts(own_ns) {
+            own_ns
+        } else {
+            self.anchor_ns
+        }
+    }
+
+    /// Whether it takes the device's own stamps as they are.
+    fn trusts(&self, own_ns: i64) -> bool {
+        distance(own_ns, self.anchor_ns) <= self.tolerance_ns
+    }
+}
+
+/// The time line of one boot. What was placed once is placed there again, whenever it comes.
+#[derive(Clone, Debug, Default)]
+pub struct ClockLine {
+    pieces: Vec<ClockPiece>,
+    /// The latest end that was placed, ns since boot.
+    newest_boot_ns: Option<i64>,
+}
+
+impl ClockLine {
+    /// As it was kept: pieces in order, and the latest end that was stored.
+    #[must_use]
+    pub fn recall(pieces: Vec<ClockPiece>, newest_boot_ns: Option<i64>) -> Self {
+        Self { pieces, newest_boot_ns }
+    }
+
+    /// Moves an interval to the receiver's time, if the device's clock is wrong. An estimate counts for what is newer than all
+    /// before.
+    pub fn place(&mut self, interval: &mut Interval, estimate: Option<ClockEstimate>) {
+        let (begin, end) = (interval.begin, interval.end);
+        let is_new = self.newest_boot_ns.is_none_or(|newest| boot_of(&end) > newest);
+        // A guess begins a line and changes none: a clock that is set in the middle of a boot does not move it.
+        let is_first = self.pieces.is_empty() && self.newest_boot_ns.is_none();
+        let counts = |one: &ClockEstimate| is_first || one.is_measured && (is_new || self.pieces.is_empty());
+        if let Some(estimate) = estimate.filter(counts) {
+            self.learn(&begin, &end, &estimate);
+        }
+        self.newest_boot_ns = self.newest_boot_ns.max(Some(boot_of(&end)));
+        let (begin_wall_ns, end_wall_ns) = (self.wall_at(&begin), self.wall_at(&end));
+        let is_moved = (begin_wall_ns, end_wall_ns) != (begin.wall_ns, end.wall_ns);
+        if is_moved {
+            interval.begin.wall_ns = begin_wall_ns;
+            interval.end.wall_ns = end_wall_ns.max(begin_wall_ns);
+        }
+        interval.wall_shift_ns = end.wall_ns.saturating_sub(interval.end.wall_ns);
+        // A clock that was right all the time needs no memory.
+        let piece = self.piece_at(boot_of(&end)).filter(|_| is_moved || self.pieces.len() > 1);
+        interval.clock_piece = piece.copied();
+    }
+
+    fn learn(&mut self, begin: &Moment, end: &Moment, estimate: &ClockEstimate) {
+        let (own_ns, wrong_ns) = (anchor_of(end), estimate.wrong_beyond_ns);
+        let off_ns = distance(own_ns, estimate.anchor_ns);
+        let Some(last) = self.pieces.last() else {
+            let is_right = off_ns <= wrong_ns;
+            let anchor_ns = if is_right { own_ns } else { estimate.anchor_ns };
+            // What was stored before stays as it was.
+            let from_boot_ns = if is_right { i64::MIN } else { self.newest_boot_ns.unwrap_or(i64::MIN) };
+            let tolerance_ns = if is_right { wrong_ns } else { 0 };
+            self.pieces.push(ClockPiece { from_boot_ns, before_ns: anchor_ns, anchor_ns, tolerance_ns });
+            return;
+        };
+        let is_trusted = last.tolerance_ns > 0 && last.trusts(own_ns);
+        let is_right = off_ns <= if is_trusted { wrong_ns } else { wrong_ns / 2 };
+        let is_good = if is_right || is_trusted {
+            is_right == is_trusted
+        } else {
+            distance(last.anchor_ns, estimate.anchor_ns) <= estimate.follow_beyond_ns
+        };
+        if is_good {
+            return;
+        }
+        let from_boot_ns = self.newest_boot_ns.unwrap_or(i64::MIN).max(boot_of(begin));
+        let anchor_ns = if is_right { own_ns } else { estimate.anchor_ns };
+        let before_ns = last.anchor_at(from_boot_ns, anchor_of(begin));
+        let is_far = before_ns.saturating_sub(anchor_ns) > MAX_SLEW_NS;
+        self.push(ClockPiece {
+            from_boot_ns,
+            before_ns: if is_far { anchor_ns } else { before_ns },
+            anchor_ns,
+            tolerance_ns: if is_right { wrong_ns } else { 0 },
+        });
+    }
+
+    fn push(&mut self, piece: ClockPiece) {
+        if self.pieces.len() >= MAX_CLOCK_PIECES {
+            self.pieces.remove(0);
+        }
+        self.pieces.push(piece);
+    }
+
+    fn piece_at(&self, boot_ns: i64) -> Option<&ClockPiece> {
+        let after = self.pieces.partition_point(|piece| piece.from_boot_ns < boot_ns);
+        after.checked_sub(1).and_then(|at| self.pieces.get(at))
+    }
+
+    /// The receiver's time of a moment of this boot.
+    fn wall_at(&self, moment: &Moment) -> i64 {
+        let boot_ns = boot_of(moment);
+        self.piece_at(boot_ns).map_or(moment.wall_ns, |piece| {
+            boot_ns.saturating_add(piece.anchor_at(boot_ns, anchor_of(moment)))
+        })
+    }
+}
+
+fn boot_of(moment: &Moment) -> i64 {
+    i64::try_from(moment.boot_ns).unwrap_or(i64::MAX)
+}
+
+/// The device's wall clock less its time since boot: it changes when the clock is set, and at no other time.
+fn anchor_of(moment: &Moment) -> i64 {
+    moment.wall_ns.saturating_sub(boot_of(moment))
+}
+
+fn distance(a: i64, b: i64) -> i64 {
+    a.saturating_sub(b).saturating_abs()
+}
+
+#[cfg(test)]
+#[path = "clock_line_tests.rs"]
+mod tests;

@@ -1,0 +1,128 @@
+//! [`TimeLines`]: where intervals stand on the receiver's time line. In: intervals as devices stamped them, and what is known of
+//! their clocks. Out: the same, moved where a clock is wrong. Why here: what is shown and what is stored must stand at one time.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use cpumon_model::{Arrivals, BootId, ClockEstimate, ClockLine, HostId, HostStatus, Interval, SourceKind};
+
+/// Boots that are remembered; the one that was silent longest gives way.
+const MAX_BOOTS: usize = 8_192;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct TimeLines(Mutex<Lines>);
+
+#[derive(Debug, Default)]
+struct Lines {
+    boots: HashMap<(HostId, BootId), Boot>,
+    count: u64,
+}
+
+#[derive(Debug, Default)]
+struct Boot {
+    line: ClockLine,
+    arrivals: Arrivals,
+    /// How far its newest interval was moved, ns.
+    shift_ns: i64,
+    used: u64,
+}
+
+impl TimeLines {
+    /// Places an interval that came by datagram: arrivals tell how its clock stands.
+    pub fn place_received(&self, status: &HostStatus, interval: &mut Interval) {
+        // v1 intervals stand on the receiver's clock already.
+        if interval.source == SourceKind::V1 {
+            return;
+        }
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let boot = lines.boot(interval);
+        let estimate = boot.arrivals.take(status.received_wall_ns, status.info.interval_ns, &interval.end);
+        boot.line.place(interval, Some(estimate));
+        boot.shift_ns = interval.wall_shift_ns;
+        // Datagrams are never sent again, so nothing needs to be placed again after a restart.
+        interval.clock_piece = None;
+    }
+
+    /// Places an interval of a device that compares clocks. `recall`: its line as it was kept, asked once a boot.
+    pub fn place_compared(
+        &self,
+        interval: &mut Interval,
+        estimate: Option<ClockEstimate>,
+        recall: impl FnOnce() -> ClockLine,
+    ) {
+        let key = (interval.host, interval.boot);
+        let is_known = self.0.lock().unwrap_or_else(PoisonError::into_inner).boots.contains_key(&key);
+        // Without the lock: it reads the disk.
+        let line = (!is_known).then(recall);
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_still_unknown = !lines.boots.contains_key(&key);
+        let boot = lines.boot(interval);
+        if let Some(line) = line.filter(|_| is_still_unknown) {
+            boot.line = line;
+        }
+        boot.line.place(interval, estimate);
+        boot.shift_ns = interval.wall_shift_ns;
+    }
+
+    /// How far the last interval of a host was moved, ns; `None`: it is not known here.
+    pub fn shift_ns(&self, host: HostId) -> Option<i64> {
+        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_host = lines.boots.iter().filter(|(key, _)| key.0 == host);
+        of_host.max_by_key(|(_, boot)| boot.used).map(|(_, boot)| boot.shift_ns)
+    }
+}
+
+impl Lines {
+    fn boot(&mut self, interval: &Interval) -> &mut Boot {
+        let key = (interval.host, interval.boot);
+        if self.boots.len() >= MAX_BOOTS && !self.boots.contains_key(&key) {
+            let silent = self.boots.iter().min_by_key(|(_, boot)| boot.used);
+            if let Some(key) = silent.map(|(key, _)| *key) {
+                self.boots.remove(&key);
+            }
+        }
+        self.count += 1;
+        let boot = self.boots.entry(key).or_default();
+        boot.used = self.count;
+        boot
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_model::Moment;
+
+    use super::*;
+
+    #[test]
+    fn boots_are_bounded_and_the_silent_one_gives_way() {
+        let lines = TimeLines::default();
+        let status = HostStatus { received_wall_ns: 1_000_000_000_000, ..HostStatus::default() };
+        for number in 0..MAX_BOOTS as u64 + 5 {
+            let mut boot = [0; 16];
+            boot[..8].copy_from_slice(&number.to_le_bytes());
+            let end = Moment { boot_ns: 1, ..Moment::default() };
+            let mut one = Interval { boot: BootId(boot), end, ..Interval::default() };
+            lines.place_received(&status, &mut one);
+            assert_eq!(one.end.wall_ns, 1_000_000_000_000, "its clock stands in 1970");
+            assert_eq!(one.wall_shift_ns, -1_000_000_000_000);
+        }
+        assert_eq!(lines.0.lock().unwrap().boots.len(), MAX_BOOTS);
+        assert_eq!(lines.shift_ns(HostId::default()), Some(-1_000_000_000_000));
+        assert_eq!(lines.shift_ns(HostId([1; 16])), None);
+    }
+
+    #[test]
+    fn a_line_is_recalled_once() {
+        let lines = TimeLines::default();
+        let mut asked = 0;
+        for _ in 0..3 {
+            lines.place_compared(&mut Interval::default(), None, || {
+                asked += 1;
+                ClockLine::default()
+            });
+        }
+        assert_eq!(asked, 1);
+    }
+}
