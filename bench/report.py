@@ -1,4 +1,5 @@
-"""docs/benchmarks.md as sections that are replaced one by one: a section is what stands below its own heading of level 2."""
+"""docs/benchmarks.md as sections that are replaced one by one: a section is what stands below its own heading of level 2. What people
+wrote at its end, from the heading "Remarks" of level 3 on, stays."""
 
 import re
 
@@ -7,12 +8,26 @@ import measure as m
 FILE = m.ROOT / "docs/benchmarks.md"
 
 
+REMARKS = "### Remarks\n"
+
+
+def sections():
+    """What stands in the file, by its headings, and before the first."""
+    return re.split(r"(?m)^(?=## )", FILE.read_text()) if FILE.exists() else [""]
+
+
+def with_remarks(text):
+    """The section with the remarks that its forerunner has."""
+    heading = text.split("\n", 1)[0]
+    old = [part for part in sections()[1:] if part.split("\n", 1)[0] == heading and REMARKS in part]
+    return text.rstrip("\n") + "\n" + ("\n" + old[0][old[0].index(REMARKS):].rstrip("\n") + "\n" if old else "")
+
+
 def put(text):
     """Replaces the section with this heading, or adds it at the end. The machine and the day stand below the heading."""
     heading, body = text.strip().split("\n", 1)
-    section = f"{heading}\n\nMeasured on {m.machine()}.\n{body}\n"
-    old = FILE.read_text()
-    parts = re.split(r"(?m)^(?=## )", old)
+    section = with_remarks(f"{heading}\n\nMeasured on {m.machine()}.\n{body}\n")
+    parts = sections()
     same = [at for at, part in enumerate(parts) if part.split("\n", 1)[0] == heading]
     if same:
         parts[same[0]] = section + ("\n" if same[0] + 1 < len(parts) else "")
@@ -24,5 +39,4 @@ def put(text):
 
 def kept(headings):
     """The sections that other commands wrote: all whose heading is not among these."""
-    parts = re.split(r"(?m)^(?=## )", FILE.read_text())[1:] if FILE.exists() else []
-    return [part.rstrip("\n") + "\n" for part in parts if part.split("\n", 1)[0] not in headings]
+    return [part.rstrip("\n") + "\n" for part in sections()[1:] if part.split("\n", 1)[0] not in headings]

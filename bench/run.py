@@ -30,7 +30,7 @@ def main(names):
                 f"Machine: {m.machine()}.\n\n")
         # What other commands measured (`make bench-accounting`, `make soak`) stays as it is.
         others = report.kept({text.split("\n", 1)[0] for text in texts})
-        report.FILE.write_text(head + "\n".join(texts + others))
+        report.FILE.write_text(head + "\n".join([*map(report.with_remarks, texts), *others]))
 
 
 if __name__ == "__main__":
