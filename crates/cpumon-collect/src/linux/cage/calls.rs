@@ -145,8 +145,9 @@ const WRITING_HERE: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const WRITING_HERE: &[c_long] = &[];
 
-/// What `ioctl` may ask: whether standard error is a terminal, how much there is to read, no waiting.
-const IOCTLS: [u64; 4] = [libc::TCGETS, libc::TIOCGWINSZ, libc::FIONREAD, libc::FIONBIO];
+/// What `ioctl` may ask: whether standard error is a terminal, how much there is to read, no waiting, the number of a network interface.
+const IOCTLS: [u64; 5] =
+    [libc::TCGETS, libc::TIOCGWINSZ, libc::FIONREAD, libc::FIONBIO, libc::SIOCGIFINDEX];
 /// Kinds of sockets: the network, the list of interfaces, the service manager and name look-ups.
 const SOCKETS: [i32; 4] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK, libc::AF_UNIX];
 /// What opens a file for more than reading.
@@ -220,11 +221,14 @@ mod tests {
             return in_the_cage();
         }
         let program = std::env::current_exe().unwrap();
-        let name = "linux::cage::calls::tests::a_caged_process_measures_and_sends_and_does_nothing_else";
+        let (_, module) = module_path!().split_once("::").unwrap();
+        let name = format!("{module}::a_caged_process_measures_and_sends_and_does_nothing_else");
         let caged =
-            Command::new(program).args(["--exact", name, "--test-threads=1"]).env(CAGED, "1").output();
+            Command::new(program).args(["--exact", &name, "--test-threads=1"]).env(CAGED, "1").output();
         let caged = caged.unwrap();
-        assert!(caged.status.success(), "{caged:?}");
+        // A name that no test has would succeed too.
+        let has_run = String::from_utf8_lossy(&caged.stdout).contains("1 passed");
+        assert!(caged.status.success() && has_run, "{caged:?}");
     }
 
     fn in_the_cage() {
@@ -238,6 +242,11 @@ mod tests {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
         assert_eq!(std::thread::spawn(|| 7).join().unwrap(), 7);
+        // Whoever broadcasts asks for its interfaces again and again.
+        // SAFETY: the name is a C string that lives on.
+        #[expect(unsafe_code, reason = "if_nametoindex(3) has no safe name")]
+        let loopback = unsafe { libc::if_nametoindex(c"lo".as_ptr()) };
+        assert!(loopback > 0, "the number of an interface: {}", io::Error::last_os_error());
         for (what, is_done) in [
             ("making a file", std::fs::write(&file, "x").is_ok()),
             ("changing a file", std::fs::OpenOptions::new().append(true).open(&held).is_ok()),
