@@ -13,8 +13,8 @@ pub enum Reason {
     /// v1: more bytes than the smallest process datagram, and all of them zero.
     #[error("all bytes are zero")]
     AllZero,
-    /// v1: a name longer than a datagram's length field can say.
-    #[error("the name is longer than 32,767 bytes")]
+    /// A name longer than a datagram can say (v1: 32,767 bytes; beacons: 64).
+    #[error("the name is too long")]
     NameTooLong,
     /// v1: more threads than a datagram's count field can say.
     #[error("more than 32,767 threads")]

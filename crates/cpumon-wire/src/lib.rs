@@ -5,9 +5,11 @@
 //! [`v1`] speaks the original's protocol both ways. [`v2`] carries cumulative counters, so that a lost frame costs
 //! resolution and never CPU time. [`Demux`] takes whatever arrives, tells them apart, and gives out intervals per host.
 //! [`sealed`] puts v2 frames under a key that a group shares. [`spool`] is how snapshots lie on a device's disk until somebody has them.
-//! [`stream`] is what agent and receiver say to each other over TLS (docs/stream-format.md).
+//! [`stream`] is what agent and receiver say to each other over TLS (docs/stream-format.md). [`beacon`] is how they find each other
+//! (docs/discovery.md).
 //! The layouts are written down in docs/wire-format.md and docs/spool-format.md.
 
+pub mod beacon;
 mod datagrams;
 mod demux;
 mod error;

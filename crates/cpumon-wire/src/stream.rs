@@ -27,11 +27,15 @@ mod kind {
     pub(super) const PING: u8 = 4;
     pub(super) const RENEW: u8 = 5;
     pub(super) const ENROL: u8 = 6;
+    pub(super) const ASK: u8 = 7;
+    pub(super) const REVEAL: u8 = 8;
     pub(super) const WELCOME: u8 = 65;
     pub(super) const ACK: u8 = 66;
     pub(super) const PONG: u8 = 67;
     pub(super) const BYE: u8 = 68;
     pub(super) const CERTIFICATE: u8 = 69;
+    pub(super) const CHALLENGE: u8 = 70;
+    pub(super) const WAITING: u8 = 71;
 }
 
 /// Which records a lane carries.
@@ -62,6 +66,8 @@ pub enum ByeReason {
     Token,
     /// The same device has connected again.
     Replaced,
+    /// It asked to be let in without a token, and is not: nobody may, too many do, the user said no, or said nothing.
+    NotLetIn,
     /// A reason that is not known here.
     Unknown(u8),
 }
@@ -76,6 +82,7 @@ impl ByeReason {
             Self::Busy => 5,
             Self::Token => 6,
             Self::Replaced => 7,
+            Self::NotLetIn => 8,
             Self::Unknown(code) => code,
         }
     }
@@ -89,6 +96,7 @@ impl ByeReason {
             Self::Busy,
             Self::Token,
             Self::Replaced,
+            Self::NotLetIn,
         ];
         known.into_iter().find(|reason| reason.code() == code).unwrap_or(Self::Unknown(code))
     }
@@ -165,6 +173,22 @@ pub enum Message<'a> {
         /// The request (PKCS#10, DER).
         request: &'a [u8],
     },
+    /// Device without a certificate and without a token: asks the user of the receiver for one (docs/discovery.md).
+    Ask {
+        /// Hash of the nonce that it reveals later.
+        commitment: [u8; 32],
+        /// The machine.
+        host: [u8; 16],
+        /// Its name, for people.
+        name: &'a str,
+        /// The request (PKCS#10, DER).
+        request: &'a [u8],
+    },
+    /// Device: the answer to [`Message::Challenge`].
+    Reveal {
+        /// What it was bound to.
+        nonce: [u8; 32],
+    },
     /// Receiver: the answer to [`Message::Hello`].
     Welcome {
         /// The version to speak: the lower of the two.
@@ -202,6 +226,16 @@ pub enum Message<'a> {
     Certificate {
         /// The certificate.
         der: &'a [u8],
+    },
+    /// Receiver: the answer to [`Message::Ask`].
+    Challenge {
+        /// Random.
+        nonce: [u8; 32],
+    },
+    /// Receiver: the user has not decided yet.
+    Waiting {
+        /// How long he has, s.
+        left_s: u32,
     },
 }
 
@@ -245,11 +279,15 @@ impl<'a> Message<'a> {
             Self::Ping { .. } => kind::PING,
             Self::Renew { .. } => kind::RENEW,
             Self::Enrol { .. } => kind::ENROL,
+            Self::Ask { .. } => kind::ASK,
+            Self::Reveal { .. } => kind::REVEAL,
             Self::Welcome { .. } => kind::WELCOME,
             Self::Ack { .. } => kind::ACK,
             Self::Pong { .. } => kind::PONG,
             Self::Bye { .. } => kind::BYE,
             Self::Certificate { .. } => kind::CERTIFICATE,
+            Self::Challenge { .. } => kind::CHALLENGE,
+            Self::Waiting { .. } => kind::WAITING,
         }
     }
 
@@ -288,7 +326,10 @@ impl<'a> Message<'a> {
                 }
             }
             Self::Renew { request: bytes } | Self::Certificate { der: bytes } => out.extend_from_slice(bytes),
-            Self::Enrol { secret, host, name, request } => {
+            Self::Reveal { nonce } | Self::Challenge { nonce } => out.extend_from_slice(&nonce),
+            Self::Waiting { left_s } => out.extend_from_slice(&left_s.to_le_bytes()),
+            Self::Enrol { secret, host, name, request }
+            | Self::Ask { commitment: secret, host, name, request } => {
                 out.extend_from_slice(&secret);
                 out.extend_from_slice(&host);
                 push_text(out, name);
@@ -335,7 +376,7 @@ impl<'a> Message<'a> {
         let Some((&kind, body)) = message.get(4..).and_then(<[u8]>::split_first) else {
             return Err(MessageError::Malformed { kind: 0 });
         };
-        let is_known = matches!(kind, kind::HELLO..=kind::ENROL | kind::WELCOME..=kind::CERTIFICATE);
+        let is_known = matches!(kind, kind::HELLO..=kind::REVEAL | kind::WELCOME..=kind::WAITING);
         if !is_known {
             return Ok(None);
         }
@@ -366,6 +407,15 @@ impl<'a> Message<'a> {
                 name: body.text()?,
                 request: body.rest,
             },
+            kind::ASK => Self::Ask {
+                commitment: body.take()?,
+                host: body.take()?,
+                name: body.text()?,
+                request: body.rest,
+            },
+            kind::REVEAL => Self::Reveal { nonce: body.take()? },
+            kind::CHALLENGE => Self::Challenge { nonce: body.take()? },
+            kind::WAITING => Self::Waiting { left_s: body.u32()? },
             kind::WELCOME => Self::Welcome {
                 version: body.u16()?,
                 window_bytes: body.u32()?,
@@ -466,6 +516,11 @@ mod tests {
             Message::Bye { reason: ByeReason::Revoked, text: "no" },
             Message::Bye { reason: ByeReason::Unknown(200), text: "" },
             Message::Certificate { der: b"certificate" },
+            Message::Ask { commitment: secret, host, name: "größe", request: b"request" },
+            Message::Challenge { nonce: [1; 32] },
+            Message::Reveal { nonce: [2; 32] },
+            Message::Waiting { left_s: 600 },
+            Message::Bye { reason: ByeReason::NotLetIn, text: "no" },
         ]
     }
 

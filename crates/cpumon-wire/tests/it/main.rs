@@ -1,5 +1,6 @@
 //! One binary for this room's integration tests. In: the shared v1 vectors and generated data. Out: pass or fail.
 
+mod beacon;
 mod cross_version;
 mod delays;
 mod demux;
