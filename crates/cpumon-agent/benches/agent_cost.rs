@@ -216,7 +216,7 @@ fn stream(way: &str, dir: &Path) -> Outcome<StreamSettings> {
         Authority::open(Path::new(&env::var("BENCH_IDENTITY")?))?.make_token(Duration::from_mins(1))?;
     enroll_here(&address, &token, &state, (way == UNHEARD).then_some(UNHEARD))?;
     let spool = (way != "tls").then(|| log_settings(dir.join("spool")));
-    Ok(StreamSettings { receivers: vec![address], state, spool })
+    Ok(StreamSettings { receivers: vec![address], state, spool, ask: Vec::new() })
 }
 
 fn log_settings(dir: PathBuf) -> LogSettings {

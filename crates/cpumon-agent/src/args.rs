@@ -26,13 +26,17 @@ use crate::To;
 pub struct AgentArgs {
     /// Send to this receiver; may be repeated. ADDR, ADDR:PORT, [IPV6]:PORT, HOST or HOST:PORT; the port is 3001 unless given.
     /// tls://ADDR:PORT is the secure stream to a receiver that this machine is enrolled with (port 3002 unless given); of
-    /// several, the first that answers
+    /// several, the first that answers. enrolled: the receivers that this machine is enrolled with, where it was
     #[arg(long, value_name = "ADDR:PORT", env = "CPUMON_TO", value_delimiter = ',')]
     pub to: Vec<To>,
 
     /// Where `enroll` keeps this machine's keys [default: the state directory]
     #[arg(long, value_name = "DIR", env = "CPUMON_STATE")]
     pub state: Option<PathBuf>,
+
+    /// Do not ask the subnet for a receiver of tls:// that is not where it should be (its beacon must be signed by the pinned key)
+    #[arg(long, env = "CPUMON_NO_DISCOVERY")]
+    pub no_discovery: bool,
 
     /// Broadcast on every IPv4 subnet of this machine; the default unless another target or --log is given. The port is 3001 unless given
     #[arg(
@@ -197,7 +201,11 @@ impl AgentArgs {
     /// # Errors
     /// Says what.
     pub fn check(&self) -> anyhow::Result<()> {
-        let has_stream = self.to.iter().any(|to| matches!(to, To::Stream(_)));
+        let has_stream = self.to.iter().any(|to| matches!(to, To::Stream(_) | To::Enrolled));
+        ensure!(
+            !self.to.contains(&To::Enrolled) || !self.to.iter().any(|to| matches!(to, To::Stream(_))),
+            "--to enrolled names every receiver already: tls:// beside it would name one twice"
+        );
         ensure!(
             has_stream || self.spool.is_none(),
             "--spool needs a receiver that acknowledges: --to tls://ADDR:PORT; without one, --log DIR keeps a recording"

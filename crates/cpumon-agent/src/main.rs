@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use cpumon_agent::doctor::write_text;
-use cpumon_agent::{AgentArgs, EnrollArgs, Signals, log_to_stderr, run};
+use cpumon_agent::{AgentArgs, DiscoverArgs, EnrollArgs, Signals, log_to_stderr, run};
 use cpumon_collect::{DoctorOptions, diagnose};
 
 const PROGRAM: &str = "cpumon-agent";
@@ -22,8 +22,10 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Enrol this machine with a receiver: the line that `cpumon token` prints there
-    Enroll(EnrollArgs),
+    /// Enrol this machine with a receiver: the line that `cpumon token` prints there, or --discover
+    Enroll(Box<EnrollArgs>),
+    /// List the receivers on the subnet that answer with a signed beacon
+    Discover(DiscoverArgs),
     /// Say what can be measured here: each probe, right and kernel feature, why not, what it gives and how to get it
     Doctor(DoctorArgs),
 }
@@ -51,24 +53,31 @@ fn doctor(args: &DoctorArgs) -> ExitCode {
     }
 }
 
+/// Says what a command brought; status 3 where it found nothing.
+fn say(result: anyhow::Result<(String, bool)>) -> ExitCode {
+    match result {
+        Ok((said, is_found)) => {
+            // Nobody may be reading; a key is kept all the same.
+            let _ = write!(std::io::stdout(), "{said}");
+            if is_found { ExitCode::SUCCESS } else { ExitCode::from(3) }
+        }
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "{PROGRAM}: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     log_to_stderr(PROGRAM, cli.agent.log_level());
     if let Some(Command::Doctor(args)) = &cli.command {
         return doctor(args);
     }
-    if let Some(Command::Enroll(args)) = &cli.command {
-        return match args.run() {
-            Ok(said) => {
-                // Nobody may be reading; the key is kept all the same.
-                let _ = writeln!(std::io::stdout(), "{said}");
-                ExitCode::SUCCESS
-            }
-            Err(error) => {
-                let _ = writeln!(std::io::stderr(), "{PROGRAM}: {error:#}");
-                ExitCode::FAILURE
-            }
-        };
+    match &cli.command {
+        Some(Command::Enroll(args)) => return say(args.run().map(|said| (said + "\n", true))),
+        Some(Command::Discover(args)) => return say(args.run()),
+        _ => {}
     }
     match Signals::install() {
         Ok(signals) => signals.exit_code(PROGRAM, &run(&cli.agent, signals.stop())),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cpumon_collect::SourceOptions;
+use cpumon_link::discovery::everybody;
 use cpumon_link::spool::SyncPolicy;
 use cpumon_link::{DEFAULT_PORT, Target};
 
@@ -104,9 +105,9 @@ fn targets(args: &AgentArgs) -> Vec<Target> {
     let broadcast = args.broadcast.map(Target::broadcast);
     let single = args.to.iter().filter_map(|to| match to {
         To::Udp(target) => Some(target),
-        To::Stream(_) => None,
+        To::Stream(_) | To::Enrolled => None,
     });
-    let has_stream = args.to.iter().any(|to| matches!(to, To::Stream(_)));
+    let has_stream = args.to.iter().any(|to| matches!(to, To::Stream(_) | To::Enrolled));
     let given = single.chain(&args.multicast).cloned().chain(broadcast);
     let mut targets: Vec<Target> =
         given.map(|target| with_ttl(target).on_interfaces(&args.interfaces)).collect();
@@ -122,12 +123,14 @@ fn stream(args: &AgentArgs) -> Option<StreamSettings> {
         .iter()
         .filter_map(|to| match to {
             To::Stream(address) => Some(address.clone()),
-            To::Udp(_) => None,
+            To::Udp(_) | To::Enrolled => None,
         })
         .collect();
     let state = || args.state.clone().unwrap_or_else(default_state_dir);
     let spool = args.spool.clone().map(|dir| kept_in(dir, args));
-    (!receivers.is_empty()).then(|| StreamSettings { receivers, state: state(), spool })
+    let ask = if args.no_discovery { Vec::new() } else { everybody(&args.interfaces) };
+    let is_wanted = !receivers.is_empty() || args.to.contains(&To::Enrolled);
+    is_wanted.then(|| StreamSettings { receivers, state: state(), spool, ask })
 }
 
 #[cfg(test)]
@@ -182,6 +185,10 @@ mod tests {
         assert_eq!(stream.receivers, ["desk:3002", "10.0.0.9:4"]);
         assert_eq!(stream.state, PathBuf::from("d"));
         assert!(settings("--to desk").stream.is_none());
+        let enrolled = settings("--to enrolled").stream.unwrap();
+        assert!(enrolled.receivers.is_empty() && enrolled.ask.len() == 3, "{enrolled:?}");
+        assert!(settings("--to enrolled --no-discovery").stream.unwrap().ask.is_empty());
+        assert_eq!(shown("--to enrolled"), [""; 0]);
         let spool = settings("--to tls://desk --spool d --spool-sync always").stream.unwrap().spool.unwrap();
         assert_eq!((spool.dir, spool.sync), (PathBuf::from("d"), SyncPolicy::Always));
     }

@@ -8,8 +8,10 @@ use std::time::Duration;
 use anyhow::Context;
 use cpumon_collect::Reach;
 use cpumon_link::spool::{Spool, SpoolOptions};
-use cpumon_link::tls::{DeviceIdentity, Receiver, Token, Uplink, UplinkOptions, enroll, random};
-use cpumon_link::{Backlog, RamBacklog};
+use cpumon_link::tls::{
+    DEFAULT_TLS_PORT, DeviceIdentity, Receiver, Token, Uplink, UplinkOptions, enroll, random,
+};
+use cpumon_link::{Backlog, RamBacklog, Target};
 use cpumon_model::HostInfo;
 use cpumon_wire::Datagrams;
 use cpumon_wire::spool::Origin;
@@ -26,12 +28,14 @@ const LAST_WAIT: Duration = Duration::from_secs(5);
 /// To whom to stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamSettings {
-    /// `host:port` of receivers, in the order in which to try them.
+    /// `host:port` of receivers, in the order in which to try them; none: all that this machine is enrolled with.
     pub receivers: Vec<String>,
     /// Where identities are kept.
     pub state: PathBuf,
     /// Where snapshots wait; `None`: in memory.
     pub spool: Option<LogSettings>,
+    /// Whom to ask for a receiver that is not where it should be; empty: nobody.
+    pub ask: Vec<Target>,
 }
 
 /// Counts of a stream, cumulative since the agent started.
@@ -49,6 +53,8 @@ pub struct StreamTotals {
     pub failures: u64,
     /// Bytes on the wire, with what TLS adds.
     pub wire_bytes: u64,
+    /// Beacons that somebody made up.
+    pub false_beacons: u64,
     /// Texts cut and rows left out because they fit no frame.
     pub misfits: u64,
     /// Bytes written to the disk where they wait; `None`: they wait in memory.
@@ -83,6 +89,7 @@ impl StreamTotals {
         for (count, before, what) in [
             (self.lost, then.lost, "lost, no room to wait"),
             (self.failures, then.failures, "connections failed or broke"),
+            (self.false_beacons, then.false_beacons, "false beacons ignored"),
             (self.misfits, then.misfits, "texts or rows did not fit into frames"),
         ] {
             if count > before {
@@ -125,27 +132,32 @@ impl Stream {
             let identity = DeviceIdentity::find(&settings.state, address)?;
             Ok(Receiver { address: address.clone(), identity })
         };
-        let receivers: Vec<Receiver> =
-            settings.receivers.iter().map(receiver).collect::<anyhow::Result<_>>()?;
+        let receivers: Vec<Receiver> = if settings.receivers.is_empty() {
+            DeviceIdentity::all(&settings.state)?.into_iter().map(Receiver::from).collect()
+        } else {
+            settings.receivers.iter().map(receiver).collect::<anyhow::Result<_>>()?
+        };
+        let addresses: Vec<String> = receivers.iter().map(|receiver| receiver.address.clone()).collect();
         let options = UplinkOptions {
             receivers,
             host: info.host.0,
             agent: info.agent.to_string(),
             boot: info.boot.0,
             clocks,
+            ask: settings.ask.clone(),
         };
         let backlog: Box<dyn Backlog> = match &settings.spool {
             Some(spool) => Box::new(open_spool(spool, info, interval)?),
             None => Box::new(RamBacklog::new(random()?, RAM_BYTES)),
         };
         Ok(Self {
-            ready: Some(Ready { options, backlog, reach: reach(settings) }),
+            ready: Some(Ready { options, backlog, reach: reach(settings, &addresses) }),
             uplink: None,
             encoder: encoder(stream),
             datagrams: Datagrams::new(),
             misfits: 0,
             threads: (0, 0),
-            receivers: settings.receivers.join(", "),
+            receivers: addresses.join(", "),
             spool: settings.spool.clone(),
         })
     }
@@ -214,6 +226,7 @@ impl Stream {
             lost: status.lost,
             failures: status.failures,
             wire_bytes: status.wire_bytes,
+            false_beacons: status.false_beacons,
             misfits: self.misfits,
             written_bytes: self.spool.is_some().then_some(status.written_bytes),
         }
@@ -225,14 +238,18 @@ fn clocks() -> (i64, u64) {
     (now.wall_ns, now.boot_ns)
 }
 
-/// Its own keys, which are renewed, what waits, and the receivers.
-fn reach(settings: &StreamSettings) -> Reach {
+/// Its own keys, which are renewed, what waits, and the receivers; one that moved is reached at the usual port too.
+fn reach(settings: &StreamSettings, receivers: &[String]) -> Reach {
     let port = |receiver: &String| receiver.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
     let spool = settings.spool.iter().map(|spool| spool.dir.clone());
     Reach {
         read: Vec::new(),
         write: std::iter::once(settings.state.clone()).chain(spool).collect(),
-        connect: settings.receivers.iter().filter_map(port).collect(),
+        connect: receivers
+            .iter()
+            .filter_map(port)
+            .chain((!settings.ask.is_empty()).then_some(DEFAULT_TLS_PORT))
+            .collect(),
         bind: Vec::new(),
     }
 }

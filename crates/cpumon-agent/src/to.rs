@@ -1,4 +1,4 @@
-//! [`To`]: a receiver as the user names it. In: a text. Out: where datagrams go, or the address of a secure stream.
+//! [`To`]: a receiver as the user names it. In: a text. Out: where datagrams go, or the address of a secure stream, or all of those that are known.
 
 use std::str::FromStr;
 
@@ -6,6 +6,7 @@ use cpumon_link::tls::DEFAULT_TLS_PORT;
 use cpumon_link::{ParseTargetError, Target};
 
 const SCHEME: &str = "tls://";
+const ENROLLED: &str = "enrolled";
 
 /// Where to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub enum To {
     Udp(Target),
     /// The secure stream, to this `host:port`.
     Stream(String),
+    /// The secure stream, to each receiver that this machine is enrolled with.
+    Enrolled,
 }
 
 impl FromStr for To {
@@ -21,6 +24,7 @@ impl FromStr for To {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.strip_prefix(SCHEME) {
+            _ if text == ENROLLED => Ok(Self::Enrolled),
             Some(address) => parse_stream_address(address).map(Self::Stream),
             None => text.parse().map(Self::Udp).map_err(|error: ParseTargetError| error.to_string()),
         }
@@ -55,6 +59,10 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(To::Stream(address.to_owned())));
         }
+        assert_eq!(
+            ("enrolled".parse(), "tls://enrolled".parse()),
+            (Ok(To::Enrolled), Ok(To::Stream("enrolled:3002".into())))
+        );
         assert!("tls://255.255.255.255".parse::<To>().unwrap_err().contains("one machine"));
         assert!("tls://".parse::<To>().is_err() && "https://desk".parse::<To>().is_err());
     }

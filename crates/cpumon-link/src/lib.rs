@@ -7,7 +7,7 @@
 //! group; a network that is down is counted, never fatal. [`UdpReceiver`] listens on one or more ports that it shares
 //! with other receivers, and tells how many datagrams the kernel dropped. [`spool`] keeps snapshots on the device's own disk.
 //! [`group`] is the file of keys for sealed datagrams. [`tls`] is the secure stream, which loses nothing
-//! that its [`Backlog`] holds.
+//! that its [`Backlog`] holds. [`discovery`] finds receivers on the subnet.
 //!
 //! ```
 //! use std::time::Duration;
@@ -28,6 +28,7 @@
 
 mod backlog;
 mod destinations;
+pub mod discovery;
 mod error;
 pub mod group;
 mod interfaces;

@@ -153,6 +153,18 @@ impl UdpReceiver {
         total
     }
 
+    /// Answers a sender, from the first socket of his address family, without waiting.
+    ///
+    /// # Errors
+    /// The system does not take it.
+    #[cfg(feature = "desk")]
+    pub(crate) fn send_to(&self, datagram: &[u8], to: SocketAddr) -> io::Result<()> {
+        let of_family = |listening: &&Listening| listening.address.is_ipv4() == to.is_ipv4();
+        let socket = self.sockets.iter().find(of_family).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        socket.socket.send_to_with_flags(datagram, &to.into(), flags).map(|_| ())
+    }
+
     /// Datagrams that the kernel dropped at these sockets since they were bound, because the receive buffer was full.
     /// Exact at the moment of asking on Linux 4.12 and later; before, as of the last datagram received.
     pub fn kernel_drops(&mut self) -> u64 {

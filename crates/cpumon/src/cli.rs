@@ -52,9 +52,11 @@ pub enum Command {
     Token(TokenArgs),
     /// Make, list or retire the keys with which a group seals its datagrams
     Key(KeyArgs),
-    /// Enrol this machine with a receiver: the line that `cpumon token` prints there
-    Enroll(cpumon_agent::EnrollArgs),
-    /// List the hosts of a receiver, or of a store; revoke one
+    /// Enrol this machine with a receiver: the line that `cpumon token` prints there, or --discover
+    Enroll(Box<cpumon_agent::EnrollArgs>),
+    /// List the receivers on the subnet that answer with a signed beacon
+    Discover(cpumon_agent::DiscoverArgs),
+    /// List the hosts of a receiver, or of a store; let one in that waits, revoke one
     Hosts(HostsArgs),
     /// Tell how a receiver is doing: addresses, losses, rejects, store
     Status(StatusArgs),

@@ -1,16 +1,16 @@
-//! `cpumon token`, `cpumon enroll`, `cpumon hosts revoke` and `cpumon hosts enrolled`. In: the receiver's state directory. Out:
-//! the line to enter on a device, and who may connect. They work beside a running receiver.
+//! `cpumon token`, `enroll`, `discover`, and `cpumon hosts revoke`, `enrolled`, `pending`, `accept`, `reject`. In: the receiver's state
+//! directory. Out: the line to enter on a device, who waits, and who may connect. They work beside a running receiver.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use cpumon_agent::EnrollArgs;
-use cpumon_link::tls::{Authority, DEFAULT_TLS_PORT, EnrolledHost};
+use cpumon_agent::{DiscoverArgs, EnrollArgs};
+use cpumon_link::tls::{Authority, DEFAULT_TLS_PORT, Decision, EnrolledHost};
 use cpumon_model::{HostId, escape};
 
-use crate::cli::{EnrolledArgs, RevokeArgs, StateArgs, TokenArgs};
+use crate::cli::{AcceptArgs, EnrolledArgs, RejectArgs, RevokeArgs, StateArgs, TokenArgs};
 use crate::exit::Outcome;
 use crate::paths::state_dir;
 use crate::table::Table;
@@ -91,6 +91,56 @@ pub fn enrolled(args: &EnrolledArgs, out: &mut dyn Write) -> anyhow::Result<Outc
         ]);
     }
     table.write(out).context("cannot write to standard output")?;
+    Ok(Outcome::Done)
+}
+
+/// `cpumon discover`: the same as `cpumon-agent discover`.
+pub fn discover(args: &DiscoverArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let (said, is_found) = args.run()?;
+    write!(out, "{said}").context("cannot write to standard output")?;
+    Ok(if is_found { Outcome::Done } else { Outcome::DataMissing })
+}
+
+/// `cpumon hosts pending`.
+pub fn pending(args: &EnrolledArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let authority = open(&args.place)?;
+    let enrolled = authority.registry().hosts()?;
+    let mut table = Table::new(&["CODE", "HOST", "ID", "ADDRESS", "UNTIL", "NOTE"]);
+    for request in authority.requests().list()? {
+        let is_known = enrolled.iter().any(|known| known.host == request.host);
+        table.row([
+            request.code.to_string(),
+            escape(&request.name).to_string(),
+            HostId(request.host).to_string(),
+            escape(&request.source).to_string(),
+            moment(request.until_s),
+            if is_known { "enrolled before: its key would be replaced" } else { "" }.to_owned(),
+        ]);
+    }
+    table.write(out).context("cannot write to standard output")?;
+    Ok(Outcome::Done)
+}
+
+/// `cpumon hosts accept`.
+pub fn accept(args: &AcceptArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    decide(&args.place, &args.code, Decision::Accept, "let in", out)
+}
+
+/// `cpumon hosts reject`.
+pub fn reject(args: &RejectArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    decide(&args.place, &args.device, Decision::Reject, "sent away", out)
+}
+
+fn decide(
+    place: &StateArgs,
+    wanted: &str,
+    decision: Decision,
+    said: &str,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let request = open(place)?.decide(wanted, decision)?;
+    let (name, id, source) = (escape(&request.name), HostId(request.host), escape(&request.source));
+    writeln!(out, "{said}: {name} ({id}) at {source}").context("cannot write to standard output")?;
     Ok(Outcome::Done)
 }
 

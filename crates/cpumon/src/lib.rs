@@ -70,9 +70,13 @@ pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
         Command::Key(args) => to_stdout(|out| key::key(args, out)),
         Command::Token(args) => to_stdout(|out| enrolment::token(args, out)),
         Command::Enroll(args) => to_stdout(|out| enrolment::enroll(args, out)),
+        Command::Discover(args) => to_stdout(|out| enrolment::discover(args, out)),
         Command::Hosts(HostsArgs { command: Some(command), .. }) => to_stdout(|out| match command {
             HostsCommand::Revoke(args) => enrolment::revoke(args, out),
             HostsCommand::Enrolled(args) => enrolment::enrolled(args, out),
+            HostsCommand::Pending(args) => enrolment::pending(args, out),
+            HostsCommand::Accept(args) => enrolment::accept(args, out),
+            HostsCommand::Reject(args) => enrolment::reject(args, out),
         }),
         Command::Hosts(HostsArgs { store: Some(store), json, .. }) => {
             to_stdout(|out| data::hosts(store, *json, out))

@@ -29,6 +29,12 @@ const PROGRAM: &str = "cpumon";
 /// `cpumon serve`.
 pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
     cpumon_agent::log_to_stderr(PROGRAM, log::LevelFilter::Info);
+    if let Some(address) = args.tls.filter(|address| args.beacon && address.ip().is_loopback()) {
+        let say = format!(
+            "--beacon with --tls {address}: nobody else reaches loopback, so there is nobody to be found by"
+        );
+        return Err(Usage(say).into());
+    }
     let store = store_for_writing(args.store.as_deref());
     let state = state_dir(args.state.as_deref(), args.store.as_deref());
     let plan = Plan {
@@ -45,6 +51,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
         web: web_options(&args.web, args.http)?,
         store: (!args.no_store).then(|| (store, store_options(&args.keep))),
         stream: args.tls.map(|address| (address, state)),
+        beacon: args.beacon,
         measure: (!args.no_agent).then(|| sampler_options(&args.measure, Probes::empty())),
     };
     let signals = Signals::install()?;
@@ -92,6 +99,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
         web: web_options(&args.web, args.http)?,
         store: Some((store_for_writing(args.store.as_deref()), store_options(&args.keep))),
         stream: None,
+        beacon: false,
         measure: Some(sampler_options(&args.measure, LOOKED_AT)),
     };
     let signals = Signals::install()?;

@@ -188,6 +188,26 @@ fn write_stream(stream: &api::Stream, out: &mut dyn Write) -> std::io::Result<()
         stream.refused_tokens,
         stream.protocol_errors
     )?;
+    if let Some(beacon) = &stream.beacon {
+        writeln!(
+            out,
+            "beacon     key {}; {} queries, {} answered; {} for others, {} too many, {} malformed, {} failed",
+            escape(&beacon.key),
+            beacon.queries,
+            beacon.answered,
+            beacon.for_others,
+            beacon.too_many,
+            beacon.malformed,
+            beacon.failed
+        )?;
+    }
+    if stream.requests > 0 {
+        writeln!(
+            out,
+            "requests   {} devices asked to be let in: {} wait (cpumon hosts pending), {} accepted, {} refused",
+            stream.requests, stream.requests_waiting, stream.requests_accepted, stream.requests_refused
+        )?;
+    }
     for refused in &stream.refused_by {
         let (source, reason) = (escape(&refused.source), escape(&refused.reason));
         writeln!(out, "tls        refused {} of {source}; the last: {reason}", refused.count)?;
@@ -348,6 +368,19 @@ mod tests {
                 bytes: 5000,
                 enrolled: 2,
                 handshakes_failed: 3,
+                requests: 4,
+                requests_waiting: 1,
+                requests_accepted: 2,
+                requests_refused: 1,
+                beacon: Some(api::Beacon {
+                    key: "ab".repeat(16),
+                    queries: 9,
+                    answered: 5,
+                    for_others: 1,
+                    too_many: 3,
+                    malformed: 2,
+                    failed: 0,
+                }),
                 refused_by: vec![api::Rejects {
                     source: "10.0.0.66".into(),
                     count: 3,

@@ -7,16 +7,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName, DnType,
-    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, SerialNumber,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SerialNumber,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateSigningRequestDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
-use super::crypto::{RECEIVER_NAME, key_hash, provider, sha256};
+use super::crypto::{BeaconSigner, RECEIVER_NAME, key_hash, provider, sha256};
 use super::files::{self, field, hex};
 use super::registry::{EnrolledHost, Registry};
+use super::requests::{Decision, PendingRequest, Requests};
 use super::{TlsError, Token};
 
 /// How long a device's certificate is good, on the receiver's clock. It is renewed when a third of this is left.
@@ -37,6 +38,7 @@ pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
     registry: Registry,
+    requests: Requests,
 }
 
 impl std::fmt::Debug for Authority {
@@ -51,7 +53,7 @@ impl Authority {
     /// # Errors
     /// Files cannot be read or written, or are damaged.
     pub fn open(dir: &Path) -> Result<Self, TlsError> {
-        for dir in [dir, &dir.join("tokens"), &dir.join("hosts")] {
+        for dir in [dir, &dir.join("tokens"), &dir.join("hosts"), &dir.join("requests")] {
             files::make_dir(dir)?;
         }
         let path = dir.join("receiver.identity");
@@ -70,7 +72,35 @@ impl Authority {
             .map_err(|error| damaged(format!("its certificate cannot be read: {error:?}")))?;
         let issuer = Issuer::from_ca_cert_der(&certificate, key)
             .map_err(|error| damaged(format!("its certificate cannot be used: {error}")))?;
-        Ok(Self { dir: dir.to_owned(), issuer, certificate, registry: Registry::open(&dir.join("hosts"))? })
+        let (registry, requests) =
+            (Registry::open(&dir.join("hosts"))?, Requests::open(&dir.join("requests")));
+        Ok(Self { dir: dir.to_owned(), issuer, certificate, registry, requests })
+    }
+
+    /// Signs this receiver's beacons.
+    ///
+    /// # Errors
+    /// Its key is of another kind than the one that is made here.
+    pub fn beacon_signer(&self) -> Result<BeaconSigner, TlsError> {
+        BeaconSigner::new(self.issuer.key().serialized_der())
+    }
+
+    /// The devices that wait to be let in.
+    #[must_use]
+    pub fn requests(&self) -> &Requests {
+        &self.requests
+    }
+
+    /// Lets a device in that waits, by the code that it shows, or does not; beside a running receiver.
+    ///
+    /// # Errors
+    /// Nobody waits like this, or the device has gone meanwhile.
+    pub fn decide(&self, wanted: &str, decision: Decision) -> Result<PendingRequest, TlsError> {
+        let request = self.requests.decide(wanted, decision)?;
+        if decision == Decision::Accept && !self.registry.has_key_now(&request.key)? {
+            return Err(TlsError::NobodyWaits(wanted.chars().take(80).collect()));
+        }
+        Ok(request)
     }
 
     /// Hash of the key that signs: the pin.
@@ -129,8 +159,25 @@ impl Authority {
         name: &str,
         request: &[u8],
     ) -> Result<Vec<u8>, TlsError> {
-        let (certificate, key) = self.sign(request, host, DEVICE_VALID_FOR)?;
+        let signed = self.sign(request, host, DEVICE_VALID_FOR)?;
         self.use_token(secret)?;
+        self.keep(host, name, signed)
+    }
+
+    /// Enrols a device that the user lets in.
+    ///
+    /// # Errors
+    /// The request is no good, or the host cannot be kept.
+    pub(super) fn let_in(&self, host: [u8; 16], name: &str, request: &[u8]) -> Result<Vec<u8>, TlsError> {
+        self.keep(host, name, self.sign(request, host, DEVICE_VALID_FOR)?)
+    }
+
+    fn keep(
+        &self,
+        host: [u8; 16],
+        name: &str,
+        (certificate, key): (Vec<u8>, [u8; 32]),
+    ) -> Result<Vec<u8>, TlsError> {
         let now = now_s();
         self.registry.put(&EnrolledHost {
             host,
@@ -212,6 +259,13 @@ impl Authority {
         config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         Ok(config)
     }
+}
+
+/// Hash of the key that a certificate is requested for; the request is signed by it.
+pub(super) fn key_of_request(request: &[u8]) -> Result<[u8; 32], TlsError> {
+    let request = CertificateSigningRequestParams::from_der(&CertificateSigningRequestDer::from(request))
+        .map_err(TlsError::crypto("read a certificate request"))?;
+    Ok(sha256(&request.public_key.subject_public_key_info()))
 }
 
 fn named(name: &str) -> DistinguishedName {

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
+use cpumon_wire::beacon::{KEY_BYTES, SIGNATURE_BYTES};
 use ring::rand::SecureRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
@@ -45,6 +47,64 @@ pub(super) fn key_hash(certificate: &CertificateDer<'_>) -> Result<[u8; 32], Tls
     let parsed = webpki::EndEntityCert::try_from(certificate)
         .map_err(|error| TlsError::Crypto { operation: "read a certificate", reason: error.to_string() })?;
     Ok(sha256(parsed.subject_public_key_info().as_ref()))
+}
+
+/// What stands before the point in the `SubjectPublicKeyInfo` of a key on P-256 (RFC 5480), DER.
+const P256_KEY_INFO: [u8; 26] = [
+    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86,
+    0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+];
+
+/// The pin of a key on P-256.
+pub(crate) fn pin_of_point(point: &[u8; KEY_BYTES]) -> [u8; 32] {
+    sha256(&[&P256_KEY_INFO[..], point].concat())
+}
+
+/// Whether a beacon's signature is good for its key.
+pub(crate) fn is_signed(point: &[u8; KEY_BYTES], message: &[u8], signature: &[u8; SIGNATURE_BYTES]) -> bool {
+    UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(message, signature).is_ok()
+}
+
+/// Signs a receiver's beacons with its identity.
+#[cfg(feature = "desk")]
+pub struct BeaconSigner {
+    key: ring::signature::EcdsaKeyPair,
+    random: ring::rand::SystemRandom,
+    point: [u8; KEY_BYTES],
+}
+
+#[cfg(feature = "desk")]
+impl std::fmt::Debug for BeaconSigner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BeaconSigner").finish_non_exhaustive()
+    }
+}
+
+#[cfg(feature = "desk")]
+impl BeaconSigner {
+    pub(super) fn new(pkcs8: &[u8]) -> Result<Self, TlsError> {
+        use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
+        let failed =
+            |reason: String| TlsError::Crypto { operation: "sign beacons with the identity", reason };
+        let random = ring::rand::SystemRandom::new();
+        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8, &random)
+            .map_err(|error| failed(error.to_string()))?;
+        let point = key.public_key().as_ref().try_into();
+        let point = point.map_err(|_| failed("its key is not on P-256".to_owned()))?;
+        Ok(Self { key, random, point })
+    }
+
+    /// The public key.
+    #[must_use]
+    pub fn point(&self) -> [u8; KEY_BYTES] {
+        self.point
+    }
+
+    /// Signs what [`Beacon::to_sign`](cpumon_wire::beacon::Beacon::to_sign) gives. `None`: the system has no random bytes.
+    #[must_use]
+    pub fn sign(&self, message: &[u8]) -> Option<[u8; SIGNATURE_BYTES]> {
+        self.key.sign(&self.random, message).ok()?.as_ref().try_into().ok()
+    }
 }
 
 /// Believes a receiver whose certificate was signed by the key with this hash, and nobody else.

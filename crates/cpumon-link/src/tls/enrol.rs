@@ -1,17 +1,21 @@
-//! A device gets its certificate. In: the receiver's address and a token. Out: an identity in the state directory. Why a
-//! connection of its own: the device has nothing yet to show but the token, and the pin in it tells the receiver.
+//! A device gets its certificate. In: the receiver's address and a token, or its pin and the user's consent. Out: an identity in the
+//! state directory. Why a connection of its own: the device has nothing yet to show but the token, and the pin in it tells the receiver.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use cpumon_wire::stream::{ALPN_ENROL, MAX_SMALL_MESSAGE_BYTES, Message};
 
+use super::code::Transcript;
 use super::connect::{await_message, connect};
 use super::identity::{NewKey, pinned_builder};
-use super::{DeviceIdentity, TlsError, Token};
+use super::pipe::Pipe;
+use super::{Code, DeviceIdentity, TlsError, Token};
 
 /// How long the receiver may take to answer.
 const LIMIT: Duration = Duration::from_secs(10);
+/// A receiver that is silent for so long while the user thinks is gone.
+const SILENCE: Duration = Duration::from_secs(15);
 
 /// Enrols this device with the receiver at `address` and keeps the identity in `dir`.
 ///
@@ -41,5 +45,81 @@ pub fn enroll(
         }
     })?;
     pipe.close();
-    DeviceIdentity::create(dir, address, token, key, &certificate)
+    DeviceIdentity::create(dir, address, token.pin, key, &certificate)
+}
+
+/// Asks the user of the receiver with this pin to let this device in, and keeps the identity in `dir`. `show` gets the code as soon as
+/// it is known; `agree` is asked when the receiver says yes: whether its user entered that code. Of `addresses` the first that answers.
+///
+/// # Errors
+/// The receiver cannot be reached, has another key, or does not let this device in; or the user of this device does not agree.
+pub fn ask(
+    dir: &Path,
+    (addresses, pin): (&[String], [u8; 32]),
+    (host, name): ([u8; 16], &str),
+    show: &mut dyn FnMut(Code),
+    agree: &mut dyn FnMut(Code) -> bool,
+) -> Result<DeviceIdentity, TlsError> {
+    super::files::make_dir(dir)?;
+    let key = NewKey::make()?;
+    let (address, mut pipe) = reach(addresses, pin)?;
+    // As it will be read at the other end.
+    let name = &name[..name.floor_char_boundary(255.min(name.len()))];
+    let (transcript, nonce) = (Transcript { device: key.hash, pin, host, name }, super::random()?);
+    let commitment = transcript.commitment(&nonce);
+    Message::Ask { commitment, host, name, request: &key.request_der }.push(&mut pipe.outbox);
+    pipe.pump(true)?;
+    let receiver_nonce = answer(&mut pipe, LIMIT, |message| match message {
+        Message::Challenge { nonce } => Some(nonce),
+        _ => None,
+    })?;
+    Message::Reveal { nonce }.push(&mut pipe.outbox);
+    pipe.pump(true)?;
+    let code = transcript.code(&nonce, &receiver_nonce);
+    show(code);
+    let certificate = loop {
+        let word = answer(&mut pipe, SILENCE, |message| match message {
+            Message::Waiting { .. } => Some(None),
+            Message::Certificate { der } => Some(Some(der.to_vec())),
+            _ => None,
+        })?;
+        if let Some(certificate) = word {
+            break certificate;
+        }
+    };
+    pipe.close();
+    if !agree(code) {
+        return Err(TlsError::NotAgreed);
+    }
+    DeviceIdentity::create(dir, address, pin, key, &certificate)
+}
+
+fn reach(addresses: &[String], pin: [u8; 32]) -> Result<(&str, Pipe), TlsError> {
+    let mut last = TlsError::Protocol("the receiver says no address");
+    for address in addresses {
+        let mut config = pinned_builder(pin)?.with_no_client_auth();
+        config.alpn_protocols = vec![ALPN_ENROL.to_vec()];
+        match connect(address, config) {
+            Ok(pipe) => return Ok((address, pipe)),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// The next message, which must be one that `take` knows.
+fn answer<T>(
+    pipe: &mut Pipe,
+    limit: Duration,
+    take: impl Fn(Message<'_>) -> Option<T>,
+) -> Result<T, TlsError> {
+    await_message(pipe, Instant::now() + limit, MAX_SMALL_MESSAGE_BYTES, |bytes| {
+        match Message::decode(bytes)? {
+            Some(Message::Bye { reason, text }) => Err(TlsError::Bye { reason, text: text.to_owned() }),
+            Some(message) => take(message)
+                .map(Some)
+                .ok_or(TlsError::Protocol("the receiver says something else than expected")),
+            None => Ok(None),
+        }
+    })
 }

@@ -52,6 +52,21 @@ pub enum TlsError {
     /// A token that the receiver does not take.
     #[error("the token {0}; `cpumon token` makes a new one")]
     TokenRefused(&'static str),
+    /// A code that cannot be one.
+    #[error("{0}: this is no code; a device shows eight digits, such as 1234-5678")]
+    Code(String),
+    /// Nobody waits to be let in with this code or name.
+    #[error("{0}: no device waits with this; `cpumon hosts pending` lists those that do")]
+    NobodyWaits(String),
+    /// Two devices wait with this.
+    #[error("{0}: several devices wait with this; reject them by id, and let them ask again")]
+    SeveralWait(String),
+    /// Nobody acts on what the user decided.
+    #[error("no receiver acts on it: it must run with this state directory, with --tls and --beacon")]
+    NoReceiver,
+    /// The user of the device says that the receiver did not show its code.
+    #[error("not enrolled: the code was not entered at your receiver, so somebody else has answered")]
+    NotAgreed,
     /// A host that is not enrolled.
     #[error("{0}: no enrolled host has this name or id")]
     UnknownHost(String),
@@ -74,6 +89,9 @@ pub enum TlsError {
         /// The system's answer.
         source: io::Error,
     },
+    /// Nobody can be asked, or answered, on the subnet.
+    #[error(transparent)]
+    Discovery(#[from] crate::LinkError),
     /// The connection broke.
     #[error("the connection broke: {0}")]
     Io(#[from] io::Error),

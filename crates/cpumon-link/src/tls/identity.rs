@@ -4,19 +4,21 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rcgen::{CertificateParams, DistinguishedName, KeyPair};
+use rcgen::{CertificateParams, DistinguishedName, KeyPair, PublicKeyData};
 use rustls::ClientConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::crypto::{Pinned, provider};
+use super::TlsError;
+use super::crypto::{Pinned, provider, sha256};
 use super::files::{self, field, hex, unhex};
-use super::{TlsError, Token};
 
 /// A key that was made, and the request to sign it.
 pub(super) struct NewKey {
     pub(super) key_pem: String,
     pub(super) request_der: Vec<u8>,
+    /// SHA-256 of the public key, as in a pin.
+    pub(super) hash: [u8; 32],
 }
 
 impl NewKey {
@@ -26,7 +28,8 @@ impl NewKey {
         params.distinguished_name = DistinguishedName::new();
         let request =
             params.serialize_request(&key).map_err(TlsError::crypto("make a certificate request"))?;
-        Ok(Self { key_pem: key.serialize_pem(), request_der: request.der().to_vec() })
+        let hash = sha256(&key.subject_public_key_info());
+        Ok(Self { key_pem: key.serialize_pem(), request_der: request.der().to_vec(), hash })
     }
 }
 
@@ -54,7 +57,7 @@ impl DeviceIdentity {
     pub(super) fn create(
         dir: &Path,
         address: &str,
-        token: &Token,
+        pin: [u8; 32],
         key: NewKey,
         certificate: &[u8],
     ) -> Result<Self, TlsError> {
@@ -63,7 +66,7 @@ impl DeviceIdentity {
         let identity = Self {
             path: dir.join(format!("{name}.identity")),
             address: address.to_owned(),
-            pin: token.pin,
+            pin,
             key_pem: key.key_pem,
             certificate: CertificateDer::from(certificate.to_vec()),
         };
@@ -85,6 +88,25 @@ impl DeviceIdentity {
             (None, 1) => Ok(all.swap_remove(0)),
             _ => Err(TlsError::NotEnrolled { address: address.to_owned(), dir: dir.to_owned() }),
         }
+    }
+
+    /// All that this device is enrolled with, by address.
+    ///
+    /// # Errors
+    /// There is none, or one is damaged.
+    pub fn all(dir: &Path) -> Result<Vec<Self>, TlsError> {
+        let mut all = Self::load_all(dir)?;
+        all.sort_by(|a, b| a.address.cmp(&b.address));
+        if all.is_empty() {
+            return Err(TlsError::NotEnrolled { address: "any receiver".to_owned(), dir: dir.to_owned() });
+        }
+        Ok(all)
+    }
+
+    /// The receiver's pin.
+    #[must_use]
+    pub fn pin(&self) -> [u8; 32] {
+        self.pin
     }
 
     fn load_all(dir: &Path) -> Result<Vec<Self>, TlsError> {

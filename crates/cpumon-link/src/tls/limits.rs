@@ -25,6 +25,8 @@ pub struct ServerLimits {
     pub bytes_per_second: u64,
     /// Bytes of records of one device that may be under way.
     pub window_bytes: u32,
+    /// Devices without a token may ask the user to be let in.
+    pub takes_requests: bool,
 }
 
 impl Default for ServerLimits {
@@ -38,6 +40,7 @@ impl Default for ServerLimits {
             silence: Duration::from_secs(30),
             bytes_per_second: 16 << 20,
             window_bytes: 1 << 20,
+            takes_requests: false,
         }
     }
 }
@@ -75,6 +78,12 @@ pub struct ServerStats {
     pub enrolled: AtomicU64,
     /// Tokens that were refused.
     pub refused_tokens: AtomicU64,
+    /// Devices that asked to be let in without a token.
+    pub requests: AtomicU64,
+    /// Those of them that the user let in.
+    pub requests_accepted: AtomicU64,
+    /// Those of them that were refused: by the user, or because too many ask.
+    pub requests_refused: AtomicU64,
     /// Certificates that were renewed.
     pub renewed: AtomicU64,
     /// Bytes of messages that came in.
@@ -111,7 +120,7 @@ impl ServerStats {
 
 /// So many a second, and as many at once.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Bucket {
+pub(crate) struct Bucket {
     rate: f64,
     room: f64,
     left: f64,
@@ -152,26 +161,30 @@ impl Bucket {
     }
 }
 
-/// Who may try a handshake now.
+/// Who may try something now.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(crate) struct Gate {
     all: Bucket,
-    of_source: u32,
+    /// Rate a second, and how many at once.
+    of_source: (f64, f64),
     sources: HashMap<IpAddr, Bucket>,
 }
 
 impl Gate {
-    pub(super) fn new(limits: &ServerLimits) -> Self {
-        let rate = f64::from(limits.handshakes_per_second);
-        Self {
-            all: Bucket::new(rate, rate),
-            of_source: limits.handshakes_per_second_of_source,
-            sources: HashMap::new(),
-        }
+    /// So many a second and at once, in all and of one source.
+    pub(crate) fn new(all: (f64, f64), of_source: (f64, f64)) -> Self {
+        Self { all: Bucket::new(all.0, all.1), of_source, sources: HashMap::new() }
+    }
+
+    /// For handshakes.
+    pub(super) fn of_handshakes(limits: &ServerLimits) -> Self {
+        let all = f64::from(limits.handshakes_per_second);
+        let of_source = f64::from(limits.handshakes_per_second_of_source);
+        Self::new((all, all), (of_source, 2.0 * of_source))
     }
 
     /// Counts a try of `source`; false: too many.
-    pub(super) fn lets_in(&mut self, source: IpAddr) -> bool {
+    pub(crate) fn lets_in(&mut self, source: IpAddr) -> bool {
         if self.sources.len() >= MAX_SOURCES && !self.sources.contains_key(&source) {
             // Who is at rest need not be remembered.
             self.sources.retain(|_, bucket| {
@@ -182,8 +195,8 @@ impl Gate {
                 return false;
             }
         }
-        let rate = f64::from(self.of_source);
-        let bucket = self.sources.entry(source).or_insert_with(|| Bucket::new(rate, 2.0 * rate));
+        let (rate, room) = self.of_source;
+        let bucket = self.sources.entry(source).or_insert_with(|| Bucket::new(rate, room));
         bucket.take() && self.all.take()
     }
 }

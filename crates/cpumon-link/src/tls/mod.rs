@@ -2,25 +2,32 @@
 //! device. Out: the same records on the receiver, once each, and acknowledgements on the way back. Why: datagrams get lost
 //! and anyone can send them.
 //!
-//! A device keeps a [`DeviceIdentity`] for each receiver that enrolled it ([`enroll`]); [`Uplink`] is its thread that sends.
+//! A device keeps a [`DeviceIdentity`] for each receiver that enrolled it ([`enroll`] with a token, [`ask`] with the user's consent); [`Uplink`] is its thread that sends.
 //! With feature `desk`: `Authority` signs certificates and keeps tokens and hosts, `StreamServer` listens.
 //!
 //! Verification has no switch: a receiver must show a certificate under the pinned key, a device one that the receiver signed
 //! and still knows.
 
+#[cfg(all(test, feature = "desk"))]
+mod ask_tests;
 #[cfg(feature = "desk")]
 mod authority;
+mod code;
 mod connect;
-mod crypto;
+pub(crate) mod crypto;
 mod enrol;
 mod error;
 pub(crate) mod files;
 mod identity;
 #[cfg(feature = "desk")]
-mod limits;
+mod interview;
+#[cfg(feature = "desk")]
+pub(crate) mod limits;
 mod pipe;
 #[cfg(feature = "desk")]
 mod registry;
+#[cfg(feature = "desk")]
+mod requests;
 #[cfg(feature = "desk")]
 mod server;
 mod session;
@@ -31,14 +38,19 @@ mod uplink;
 
 #[cfg(feature = "desk")]
 pub use authority::{Authority, DEVICE_VALID_FOR};
+pub use code::{Code, fingerprint};
+#[cfg(feature = "desk")]
+pub use crypto::BeaconSigner;
 pub use crypto::random;
-pub use enrol::enroll;
+pub use enrol::{ask, enroll};
 pub use error::TlsError;
 pub use identity::DeviceIdentity;
 #[cfg(feature = "desk")]
 pub use limits::{ServerLimits, ServerStats, SourceRefusals};
 #[cfg(feature = "desk")]
 pub use registry::{EnrolledHost, Registry};
+#[cfg(feature = "desk")]
+pub use requests::{Decision, PendingRequest, REQUEST_WAITS, Requests};
 #[cfg(feature = "desk")]
 pub use server::{Acks, Handler, Peer, Refusal, Session, StreamServer};
 pub use token::Token;

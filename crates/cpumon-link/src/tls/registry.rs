@@ -137,6 +137,11 @@ impl Registry {
         })
     }
 
+    /// Whether a key is let in by what the files say now.
+    pub(super) fn has_key_now(&self, key: &[u8; 32]) -> Result<bool, TlsError> {
+        Ok(self.load()?.iter().any(|host| host.revoked_s == 0 && host.keys.contains(key)))
+    }
+
     /// Whether a host was ever enrolled: then nobody else may speak for it.
     ///
     /// # Errors

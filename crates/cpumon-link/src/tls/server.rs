@@ -2,7 +2,7 @@
 //! records it is given and whose acknowledgements it sends. A thread a connection; what strangers cost is bounded.
 
 use std::collections::HashMap;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +17,7 @@ use rustls::{ServerConfig, ServerConnection};
 
 use super::connect::{await_message, shake_hands};
 use super::crypto::key_hash;
+use super::interview::{Applicant, WaitingRoom};
 use super::limits::{Bucket, Gate, ServerLimits, ServerStats};
 use super::pipe::Pipe;
 use super::{Authority, TlsError};
@@ -24,7 +25,7 @@ use crate::sys;
 
 const STACK_BYTES: usize = 1 << 20;
 /// How often an idle thread looks whether it is to end, or its device was revoked.
-const LOOK: Duration = Duration::from_millis(250);
+pub(super) const LOOK: Duration = Duration::from_millis(250);
 /// How often a session with work of its own is called.
 const WORK: Duration = Duration::from_millis(25);
 /// How long a goodbye may take.
@@ -95,13 +96,14 @@ impl Acks<'_> {
 }
 
 /// What all threads share.
-struct Shared {
+pub(super) struct Shared {
     config: Arc<ServerConfig>,
-    authority: Arc<Authority>,
+    pub(super) authority: Arc<Authority>,
     handler: Arc<dyn Handler>,
-    limits: ServerLimits,
-    stats: Arc<ServerStats>,
-    stop: Arc<AtomicBool>,
+    pub(super) limits: ServerLimits,
+    pub(super) stats: Arc<ServerStats>,
+    pub(super) stop: Arc<AtomicBool>,
+    pub(super) room: WaitingRoom,
     strangers: AtomicUsize,
     serial: AtomicU64,
     /// The newest connection of each device.
@@ -127,6 +129,7 @@ impl StreamServer {
         limits: ServerLimits,
     ) -> Result<Self, TlsError> {
         let config = Arc::new(authority.server_config()?);
+        authority.requests().clear()?;
         let bind = || {
             let listener = TcpListener::bind(address)?;
             listener.set_nonblocking(true)?;
@@ -141,6 +144,7 @@ impl StreamServer {
             limits,
             stats: Arc::default(),
             stop: Arc::default(),
+            room: WaitingRoom::new(),
             strangers: AtomicUsize::new(0),
             serial: AtomicU64::new(0),
             newest: Mutex::default(),
@@ -160,13 +164,19 @@ impl StreamServer {
         Arc::clone(&self.shared.stats)
     }
 
+    /// How many devices wait for the user now.
+    pub fn waiting_requests(&self) -> impl Fn() -> usize + Send + Sync + 'static + use<> {
+        let shared = Arc::clone(&self.shared);
+        move || shared.room.count()
+    }
+
     /// Lets devices in until `stop` is set, then says goodbye to all.
     ///
     /// # Errors
     /// Waiting for connections fails for good.
     pub fn run(&self, stop: &AtomicBool) -> Result<(), TlsError> {
         let mut threads: Vec<JoinHandle<()>> = Vec::new();
-        let mut gate = Gate::new(&self.shared.limits);
+        let mut gate = Gate::of_handshakes(&self.shared.limits);
         while !stop.load(Ordering::Relaxed) {
             let listener = libc::pollfd { fd: self.listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
             // A signal only means another look at `stop`.
@@ -209,7 +219,7 @@ impl StreamServer {
 }
 
 /// A connection without a certificate is counted as long as this lives.
-struct Counted(Arc<Shared>);
+pub(super) struct Counted(Arc<Shared>);
 
 impl Drop for Counted {
     fn drop(&mut self) {
@@ -217,8 +227,16 @@ impl Drop for Counted {
     }
 }
 
+/// What somebody without a certificate comes with.
+enum First {
+    /// A token; the certificate for it.
+    Enrolled(Vec<u8>),
+    /// Nothing.
+    Asks(Applicant),
+}
+
 /// How a connection ended.
-enum End {
+pub(super) enum End {
     /// The device closed it, or the network did.
     Gone,
     /// This side ended it.
@@ -232,12 +250,16 @@ impl From<TlsError> for End {
             TlsError::Message(_) | TlsError::Protocol(_) | TlsError::Crypto { .. } => {
                 Self::Bye(Refusal { reason: ByeReason::Protocol, text: error.to_string() })
             }
+            TlsError::File { .. } => {
+                log::warn!("cannot enrol: {error}");
+                bye(ByeReason::Busy, "the receiver cannot keep the enrolment")
+            }
             _ => Self::Gone,
         }
     }
 }
 
-fn bye(reason: ByeReason, text: &str) -> End {
+pub(super) fn bye(reason: ByeReason, text: &str) -> End {
     End::Bye(Refusal { reason, text: text.to_owned() })
 }
 
@@ -256,9 +278,9 @@ impl Shared {
             }
         };
         let end = match pipe.tls.alpn_protocol() {
-            Some(ALPN_ENROL) => {
-                self.enroll(&mut pipe, deadline).map_err(|refusal| (refusal, &self.stats.refused_tokens))
-            }
+            Some(ALPN_ENROL) => self
+                .enroll(&mut pipe, source, stranger, deadline)
+                .map_err(|refusal| (refusal, &self.stats.refused_tokens)),
             Some(ALPN_STREAM) => match self.greet(&mut pipe, address, deadline) {
                 Ok((peer, key)) => {
                     drop(stranger);
@@ -276,7 +298,11 @@ impl Shared {
                 !matches!(refusal.reason, ByeReason::Stopping | ByeReason::Resume | ByeReason::Replaced);
             // One that was let in and then revoked has sent nothing wrong.
             let is_revoked = refusal.reason == ByeReason::Revoked;
-            let counter = if is_revoked { &self.stats.refused_devices } else { counter };
+            let counter = match refusal.reason {
+                ByeReason::NotLetIn => &self.stats.requests_refused,
+                _ if is_revoked => &self.stats.refused_devices,
+                _ => counter,
+            };
             if is_fault {
                 self.stats.refuse(counter, source, refusal.text.clone());
             }
@@ -285,27 +311,34 @@ impl Shared {
         pipe.close();
     }
 
-    /// Somebody with a token, perhaps.
-    fn enroll(&self, pipe: &mut Pipe, deadline: Instant) -> Result<(), End> {
-        let certificate = await_message(pipe, deadline, MAX_SMALL_MESSAGE_BYTES, |bytes| {
-            let Some(Message::Enrol { secret, host, name, request }) = Message::decode(bytes)? else {
-                return Err(TlsError::Protocol("expected a token"));
-            };
-            self.authority.enroll(&secret, host, name, request).map(Some)
-        });
-        match certificate {
-            Ok(der) => {
+    /// Somebody with a token, perhaps, or one who asks the user.
+    fn enroll(
+        &self,
+        pipe: &mut Pipe,
+        source: IpAddr,
+        stranger: Counted,
+        deadline: Instant,
+    ) -> Result<(), End> {
+        let first =
+            await_message(pipe, deadline, MAX_SMALL_MESSAGE_BYTES, |bytes| match Message::decode(bytes)? {
+                Some(Message::Enrol { secret, host, name, request }) => {
+                    self.authority.enroll(&secret, host, name, request).map(|der| Some(First::Enrolled(der)))
+                }
+                Some(Message::Ask { commitment, host, name, request }) => {
+                    Ok(Some(First::Asks(Applicant::new(commitment, host, name, request))))
+                }
+                _ => Err(TlsError::Protocol("expected a token")),
+            });
+        match first {
+            Ok(First::Enrolled(der)) => {
                 self.stats.enrolled.fetch_add(1, Ordering::Relaxed);
                 Message::Certificate { der: &der }.push(&mut pipe.outbox);
                 flush(pipe);
                 Ok(())
             }
+            Ok(First::Asks(applicant)) => self.interview(pipe, &applicant, source, stranger, deadline),
             Err(error @ (TlsError::TokenRefused(_) | TlsError::Crypto { .. })) => {
                 Err(bye(ByeReason::Token, &error.to_string()))
-            }
-            Err(error @ TlsError::File { .. }) => {
-                log::warn!("cannot enrol: {error}");
-                Err(bye(ByeReason::Busy, "the receiver cannot keep the enrolment"))
             }
             Err(error) => Err(error.into()),
         }
@@ -464,7 +497,7 @@ fn say_goodbye(pipe: &mut Pipe, refusal: &Refusal) {
 }
 
 /// Sends what there is, as far as the other side takes it in a moment.
-fn flush(pipe: &mut Pipe) {
+pub(super) fn flush(pipe: &mut Pipe) {
     let end = Instant::now() + GOODBYE;
     while pipe.pump(false).is_ok() && (pipe.tls.wants_write() || !pipe.outbox.is_empty()) {
         let left = end.saturating_duration_since(Instant::now());

@@ -17,7 +17,7 @@ use super::identity::{NewKey, pinned_builder};
 use super::*;
 use crate::{Backlog, RamBacklog};
 
-const HOST: [u8; 16] = [7; 16];
+pub(super) const HOST: [u8; 16] = [7; 16];
 
 /// What a receiver got: numbers of snapshots, by lane kind; comparisons of clocks.
 #[derive(Clone, Default)]
@@ -73,25 +73,35 @@ impl Session for Taker {
 }
 
 /// A running receiver.
-struct Desk {
-    dir: TempDir,
-    authority: Arc<Authority>,
-    address: SocketAddr,
+pub(super) struct Desk {
+    pub(super) dir: TempDir,
+    pub(super) authority: Arc<Authority>,
+    pub(super) address: SocketAddr,
     got: Got,
-    stats: Arc<ServerStats>,
+    pub(super) stats: Arc<ServerStats>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Desk {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         Self::start_in(tempfile::tempdir().unwrap(), "127.0.0.1:0".parse().unwrap())
     }
 
-    fn start_in(dir: TempDir, address: SocketAddr) -> Self {
+    pub(super) fn start_in(dir: TempDir, address: SocketAddr) -> Self {
+        Self::start_at(dir, address, |_| ())
+    }
+
+    pub(super) fn start_with(change: impl Fn(&mut ServerLimits)) -> Self {
+        Self::start_at(tempfile::tempdir().unwrap(), "127.0.0.1:0".parse().unwrap(), change)
+    }
+
+    fn start_at(dir: TempDir, address: SocketAddr, change: impl Fn(&mut ServerLimits)) -> Self {
         let authority = Arc::new(Authority::open(dir.path()).unwrap());
         let (got, stop) = (Got::default(), Arc::new(AtomicBool::new(false)));
-        let limits = ServerLimits { handshake_time: Duration::from_millis(700), ..ServerLimits::default() };
+        let handshake_time = Duration::from_millis(700);
+        let mut limits = ServerLimits { handshake_time, takes_requests: true, ..ServerLimits::default() };
+        change(&mut limits);
         let bind = || StreamServer::bind(address, Arc::clone(&authority), Arc::new(got.clone()), limits);
         let server = until("the port is free", || bind().ok());
         let (address, stats, stopped) = (server.local_addr(), server.stats(), Arc::clone(&stop));
@@ -103,6 +113,14 @@ impl Desk {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap();
         (self.dir, self.address, self.got)
+    }
+
+    /// A device with this identity brings a snapshot here.
+    pub(super) fn sends(&self, identity: DeviceIdentity) {
+        let uplink = uplink(&self.address.to_string(), identity, ram());
+        append(&uplink, 1);
+        assert!(uplink.drain(Duration::from_secs(30)));
+        assert_eq!(self.got.numbers(), [1]);
     }
 
     fn token(&self) -> Token {
@@ -118,12 +136,12 @@ impl Desk {
     }
 }
 
-fn read(counter: &std::sync::atomic::AtomicU64) -> u64 {
+pub(super) fn read(counter: &std::sync::atomic::AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
 /// Waits for something that must happen, however slow the machine is.
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(super) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + Duration::from_secs(30);
     loop {
         if let Some(found) = look() {
@@ -136,8 +154,14 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 
 fn uplink(address: &str, identity: DeviceIdentity, backlog: RamBacklog) -> Uplink {
     let receivers = vec![Receiver { address: address.to_owned(), identity }];
-    let options =
-        UplinkOptions { receivers, host: HOST, agent: "test".to_owned(), boot: [9; 16], clocks: in_2003 };
+    let options = UplinkOptions {
+        receivers,
+        host: HOST,
+        agent: "test".to_owned(),
+        boot: [9; 16],
+        clocks: in_2003,
+        ask: Vec::new(),
+    };
     Uplink::start(options, Box::new(backlog)).unwrap()
 }
 
@@ -250,8 +274,14 @@ fn the_next_receiver_of_the_list_takes_over() {
         Receiver { address: first.address.to_string(), identity: first.enroll(&devices[0]).unwrap() },
         Receiver { address: second.address.to_string(), identity: second.enroll(&devices[1]).unwrap() },
     ];
-    let options =
-        UplinkOptions { receivers, host: HOST, agent: String::new(), boot: [9; 16], clocks: in_2003 };
+    let options = UplinkOptions {
+        receivers,
+        host: HOST,
+        agent: String::new(),
+        boot: [9; 16],
+        clocks: in_2003,
+        ask: Vec::new(),
+    };
     let uplink = Uplink::start(options, Box::new(ram())).unwrap();
     append(&uplink, 3);
     assert!(uplink.drain(Duration::from_secs(30)));
@@ -313,8 +343,7 @@ fn a_certificate_of_another_receiver_or_past_its_time_is_refused() {
     let by = |authority: &Authority, valid_for: Duration| {
         let key = NewKey::make().unwrap();
         let (certificate, _) = authority.sign(&key.request_der, HOST, valid_for).unwrap();
-        let token = Token { pin, secret: [0; 32] };
-        DeviceIdentity::create(device.path(), &address, &token, key, &certificate).unwrap()
+        DeviceIdentity::create(device.path(), &address, pin, key, &certificate).unwrap()
     };
     let foreign = by(&other.authority, DEVICE_VALID_FOR);
     let expired = by(&desk.authority, Duration::ZERO);

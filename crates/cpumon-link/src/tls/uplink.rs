@@ -17,7 +17,8 @@ use super::pipe::Pipe;
 use super::session::Lanes;
 use super::{DeviceIdentity, TlsError};
 use crate::backlog::Backlog;
-use crate::sys;
+use crate::discovery::{SearchOptions, search};
+use crate::{Target, sys};
 
 const STACK_BYTES: usize = 512 << 10;
 /// How long a receiver may take to answer the first message.
@@ -39,6 +40,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 /// A connection that lived this long counts as a good one: the next attempt comes soon.
 const GOOD_AFTER: Duration = Duration::from_secs(10);
 
+/// The subnet is asked for receivers that do not answer after so many rounds of attempts,
+const SEARCH_AFTER_ROUNDS: u32 = 2;
+/// and no more often than this; so long it is listened.
+const SEARCH_EVERY: Duration = Duration::from_secs(30);
+const SEARCH_WAIT: Duration = Duration::from_secs(1);
+
 /// A receiver and who we are to it.
 #[derive(Clone, Debug)]
 pub struct Receiver {
@@ -46,6 +53,13 @@ pub struct Receiver {
     pub address: String,
     /// What was enrolled there.
     pub identity: DeviceIdentity,
+}
+
+impl From<DeviceIdentity> for Receiver {
+    /// Where it was when it enrolled this device.
+    fn from(identity: DeviceIdentity) -> Self {
+        Self { address: identity.place().0.to_owned(), identity }
+    }
 }
 
 /// What an uplink needs to know.
@@ -61,6 +75,8 @@ pub struct UplinkOptions {
     pub boot: [u8; 16],
     /// This machine's clocks at one moment: the wall clock, ns since the UNIX epoch, and the time since boot, as in its snapshots, ns.
     pub clocks: fn() -> (i64, u64),
+    /// Whom to ask when no receiver answers where it should be ([`everybody`](crate::discovery::everybody)); empty: nobody.
+    pub ask: Vec<Target>,
 }
 
 /// How an uplink is doing. Counts are since the start.
@@ -90,6 +106,10 @@ pub struct UplinkStatus {
     pub written_bytes: u64,
     /// The past is being sent beside the present.
     pub is_backfilling: bool,
+    /// Searches of the subnet for a receiver that did not answer where it should be.
+    pub searches: u64,
+    /// Beacons that were not signed as they should, or are none: somebody made them up.
+    pub false_beacons: u64,
 }
 
 struct Shared {
@@ -140,7 +160,15 @@ impl Uplink {
             last_full: AtomicU64::new(0),
             stop: AtomicBool::new(false),
         });
-        let mut worker = Worker { options, shared: Arc::clone(&shared), awake, next: 0 };
+        let moved = vec![Moved::default(); options.receivers.len()];
+        let mut worker = Worker {
+            options,
+            shared: Arc::clone(&shared),
+            awake,
+            next: 0,
+            moved,
+            next_search: Instant::now(),
+        };
         let thread = std::thread::Builder::new().name("uplink".to_owned()).stack_size(STACK_BYTES);
         let thread = thread.spawn(move || worker.run()).map_err(TlsError::Thread)?;
         Ok(Self { shared, wake, thread: Some(thread) })
@@ -217,6 +245,17 @@ struct Worker {
     awake: PipeReader,
     /// The receiver to try next.
     next: usize,
+    /// Where each was found.
+    moved: Vec<Moved>,
+    next_search: Instant,
+}
+
+/// Where a receiver was found that is not where it should be.
+#[derive(Clone, Debug, Default)]
+struct Moved {
+    to: Option<String>,
+    /// Both addresses are tried by turns.
+    is_turn: bool,
 }
 
 impl Worker {
@@ -229,6 +268,9 @@ impl Worker {
             failed_in_a_row =
                 if begin.elapsed() >= GOOD_AFTER { 1 } else { failed_in_a_row.saturating_add(1) };
             self.count_failure(&error, is_first);
+            if let Some(moved) = self.moved.get_mut(self.next) {
+                moved.is_turn = !moved.is_turn;
+            }
             let asked_back = matches!(&error, TlsError::Bye { reason: ByeReason::Resume, .. });
             if !asked_back {
                 self.next = (self.next + 1) % self.options.receivers.len();
@@ -236,6 +278,10 @@ impl Worker {
             // Each receiver of the list is tried at once; the pause comes before the next round.
             if asked_back || self.next == 0 || self.options.receivers.len() == 1 {
                 self.pause(failed_in_a_row);
+                let rounds = failed_in_a_row as usize / self.options.receivers.len();
+                if rounds >= SEARCH_AFTER_ROUNDS as usize && Instant::now() >= self.next_search {
+                    self.search();
+                }
             }
         }
     }
@@ -244,13 +290,52 @@ impl Worker {
         let text = error.to_string();
         let mut status = self.shared.status();
         if is_first || status.last_error != text {
-            let address = self.options.receivers.get(self.next).map_or("", |one| one.address.as_str());
+            let address = self.address();
             log::warn!("receiver {address}: {text}; trying again");
         }
         status.connected_to = None;
         status.is_backfilling = false;
         status.failures += 1;
         status.last_error = text;
+    }
+
+    /// Where the receiver is tried now.
+    fn address(&self) -> String {
+        let found =
+            self.moved.get(self.next).filter(|moved| moved.is_turn).and_then(|moved| moved.to.clone());
+        let given = || self.options.receivers.get(self.next).map(|one| one.address.clone());
+        found.or_else(given).unwrap_or_default()
+    }
+
+    /// Asks the subnet for each receiver. What is not signed by its pinned key is not believed.
+    fn search(&mut self) {
+        self.next_search = Instant::now() + SEARCH_EVERY;
+        if self.options.ask.is_empty() {
+            return;
+        }
+        for (receiver, moved) in self.options.receivers.iter().zip(&mut self.moved) {
+            let wanted = Some(receiver.identity.pin());
+            let options = SearchOptions { to: self.options.ask.clone(), wanted, wait: SEARCH_WAIT };
+            let shared = &self.shared;
+            let search = match search(&options, &|| shared.is_stopping()) {
+                Ok(search) => search,
+                Err(error) => {
+                    log::warn!("cannot ask for receiver {}: {error}", receiver.address);
+                    return;
+                }
+            };
+            let mut status = shared.status();
+            status.searches += 1;
+            status.false_beacons += search.ignored.suspicious();
+            drop(status);
+            let addresses = search.found.iter().flat_map(|found| &found.addresses);
+            let Some(address) = addresses.map(ToString::to_string).next() else { continue };
+            if address != receiver.address && moved.to.as_ref() != Some(&address) {
+                let given = &receiver.address;
+                log::info!("receiver {given} is at {address} now: so says a beacon signed by its pinned key");
+            }
+            *moved = Moved { is_turn: address != receiver.address, to: Some(address) };
+        }
     }
 
     /// Sleeps, but ends at once when asked to.
@@ -280,8 +365,8 @@ impl Worker {
 
     /// One connection, from the handshake to its end. `Ok`: asked to stop.
     fn connection(&mut self) -> Result<(), TlsError> {
+        let address = self.address();
         let Some(receiver) = self.options.receivers.get(self.next) else { return Ok(()) };
-        let address = receiver.address.clone();
         let mut pipe = connect(&address, receiver.identity.client_config()?)?;
         let spool = self.shared.backlog().id();
         let (host, agent) = (self.options.host, self.options.agent.as_str());

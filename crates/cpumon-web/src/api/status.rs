@@ -89,10 +89,41 @@ pub struct Stream {
     pub refused_tokens: u64,
     /// Certificates that were renewed.
     pub renewed: u64,
+    /// Devices without a token that asked to be let in.
+    pub requests: u64,
+    /// Those of them that wait for the user now.
+    pub requests_waiting: u64,
+    /// Those of them that the user let in.
+    pub requests_accepted: u64,
+    /// Those of them that were refused: by the user, by the clock, or because too many asked.
+    pub requests_refused: u64,
+    /// What devices get that look for a receiver; absent unless it was started with `--beacon`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beacon: Option<Beacon>,
     /// Bytes of messages from devices.
     pub bytes: u64,
     /// Sources of what was refused, most first; at most 64 of them are shown.
     pub refused_by: Vec<Rejects>,
+}
+
+/// Answers to devices that look for a receiver, since the receiver started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct Beacon {
+    /// Fingerprint of the receiver's key, to be compared by people.
+    pub key: String,
+    /// Queries that could be read.
+    pub queries: u64,
+    /// Beacons that were sent.
+    pub answered: u64,
+    /// Queries for another receiver.
+    pub for_others: u64,
+    /// Queries beyond the limits, in all or of one address.
+    pub too_many: u64,
+    /// Datagrams that are no query.
+    pub malformed: u64,
+    /// Beacons that could not be made or sent.
+    pub failed: u64,
 }
 
 /// What was rejected from one sender.

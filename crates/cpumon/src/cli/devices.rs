@@ -1,4 +1,5 @@
-//! Commands that let devices in and keep them out: `token`, `key`, `hosts revoke`, `hosts enrolled`.
+//! Commands that let devices in and keep them out: `token`, `key`, `hosts revoke`, `hosts enrolled`,
+//! `hosts pending`, `hosts accept`, `hosts reject`.
 //! In: nothing. Out: what the user may say of them.
 
 use std::path::PathBuf;
@@ -72,6 +73,12 @@ pub enum HostsCommand {
     Revoke(RevokeArgs),
     /// List the hosts that were enrolled, revoked ones included
     Enrolled(EnrolledArgs),
+    /// List the devices that found this receiver and wait to be let in, each with the code that it shows
+    Pending(EnrolledArgs),
+    /// Let a device in that waits, by the code that it shows
+    Accept(AcceptArgs),
+    /// Send a device away that waits
+    Reject(RejectArgs),
 }
 
 /// `cpumon hosts revoke`.
@@ -85,7 +92,29 @@ pub struct RevokeArgs {
     pub place: StateArgs,
 }
 
-/// `cpumon hosts enrolled`.
+/// `cpumon hosts accept`.
+#[derive(Clone, Debug, Args)]
+pub struct AcceptArgs {
+    /// The code on the device: that it is the same here shows that nobody stands between
+    #[arg(value_name = "CODE")]
+    pub code: String,
+    /// Which receiver
+    #[command(flatten)]
+    pub place: StateArgs,
+}
+
+/// `cpumon hosts reject`.
+#[derive(Clone, Debug, Args)]
+pub struct RejectArgs {
+    /// Its code, name or id
+    #[arg(value_name = "CODE|NAME|ID")]
+    pub device: String,
+    /// Which receiver
+    #[command(flatten)]
+    pub place: StateArgs,
+}
+
+/// `cpumon hosts enrolled` and `cpumon hosts pending`.
 #[derive(Clone, Debug, Args)]
 pub struct EnrolledArgs {
     /// Which receiver

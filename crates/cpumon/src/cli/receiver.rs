@@ -139,6 +139,7 @@ pub enum LoginTokenAction {
 
 /// `cpumon serve`.
 #[derive(Clone, Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[allow(rustdoc::broken_intra_doc_links, reason = "the text is the help: [::]:3001 is an address")]
 pub struct ServeArgs {
     /// Take datagrams here; may be given more than once [default: 0.0.0.0:3001 and, if possible, [::]:3001]
@@ -147,6 +148,10 @@ pub struct ServeArgs {
     /// Take the secure stream of enrolled devices here, e.g. 0.0.0.0:3002; off unless given
     #[arg(long, value_name = "ADDR:PORT", conflicts_with = "no_store")]
     pub tls: Option<SocketAddr>,
+    /// Be found: answer devices that ask the subnet (UDP 3003) with a signed beacon, and let them ask to be let in, which `cpumon
+    /// hosts accept` decides. Not on loopback; off unless given
+    #[arg(long, requires = "tls")]
+    pub beacon: bool,
     /// Keep identity and enrolled hosts here [default: beside the store, its name with .identity]
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,

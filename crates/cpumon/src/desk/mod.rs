@@ -61,6 +61,8 @@ pub struct Plan {
     pub store: Option<(PathBuf, StoreOptions)>,
     /// Address and state directory of the secure stream; `None`: no stream.
     pub stream: Option<(SocketAddr, PathBuf)>,
+    /// Answer devices that look for this receiver, and let them ask to be let in; needs a stream.
+    pub beacon: bool,
     /// How to measure this machine; `None`: do not.
     pub measure: Option<SamplerOptions>,
 }
@@ -175,7 +177,8 @@ impl Desk {
         let sinks = Sink::new(Arc::clone(&hub), keeper.clone(), local, authority.clone());
         let stream = match (&plan.stream, authority) {
             (Some((address, dir)), Some(authority)) => {
-                let listener = StreamListener::bind(*address, authority, sinks.clone())?;
+                let listener =
+                    StreamListener::bind(*address, &authority, sinks.clone(), (plan.beacon, hostname()))?;
                 leave_address(dir, listener.place().address);
                 state.put_stream(listener.place());
                 Some(listener)
@@ -210,7 +213,11 @@ impl Desk {
         let (for_udp, hub, pulse) = (sink.clone(), Arc::clone(&self.hub), self.pulse.clone());
         let (stop, state) = (Arc::clone(&self.stop), Arc::clone(&self.state));
         self.spawn("receive", move || receive::run(receiver, &for_udp, &state, &pulse, &stop))?;
-        if let Some(stream) = stream {
+        if let Some(mut stream) = stream {
+            if let Some(mut beacon) = stream.take_beacon() {
+                let stop = Arc::clone(&self.stop);
+                self.spawn("beacon", move || Ok(beacon.run(&stop)?))?;
+            }
             let stop = Arc::clone(&self.stop);
             self.spawn("stream", move || stream.run(&stop))?;
         }
@@ -253,6 +260,9 @@ impl Desk {
             format!("receiving on udp {}; {}", status.udp.join(", "), self.taken),
         ];
         lines.extend(stream);
+        lines.extend(self.state.beacon_key().map(|key| {
+            format!("answering devices that look for a receiver on udp 3003; this one's key is {key}")
+        }));
         lines.push(format!("answering on {}", self.http_url));
         lines.extend(self.access.iter().cloned());
         lines.extend([store, measured, format!("threads of the network are held to {}", self.held)]);
@@ -299,6 +309,11 @@ impl Desk {
         }
         result
     }
+}
+
+/// What this receiver calls itself.
+fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// The files that this receiver keeps, and those that it reads again. A directory that is given is made, so that there is a rule

@@ -38,6 +38,11 @@ impl State {
         self.stream.get().map(|place| place.address)
     }
 
+    /// What people compare of this receiver's key, if it has a beacon.
+    pub fn beacon_key(&self) -> Option<String> {
+        self.stream.get().and_then(StreamPlace::beacon_key)
+    }
+
     /// Replaces the receiving thread's counters.
     pub fn put_receiver(&self, counters: api::Receiver) {
         *self.receiver.lock().unwrap_or_else(PoisonError::into_inner) = counters;

@@ -142,6 +142,7 @@ impl Device {
             agent: "test".to_owned(),
             boot: self.info.boot.0,
             clocks: || (wall_now_ns(), wall_now_ns().unsigned_abs()),
+            ask: Vec::new(),
         };
         self.waits = Some(Waits::OnItsWay(Uplink::start(options, spool).unwrap()));
     }

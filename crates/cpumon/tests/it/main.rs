@@ -3,6 +3,7 @@
 mod accuracy;
 mod chaos;
 mod cli;
+mod discovery;
 mod faults;
 mod fleet;
 mod flood;

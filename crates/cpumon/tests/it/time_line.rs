@@ -166,7 +166,14 @@ fn over_tls_what_waited_stands_in_its_time_and_comes_again_to_the_same_place() {
     for turn in 0..3 {
         let receivers = vec![Receiver { address: address.clone(), identity: identity.clone() }];
         let (host, boot) = (device.info.host.0, device.info.boot.0);
-        let options = UplinkOptions { receivers, host, agent: "test".to_owned(), boot, clocks: in_2003 };
+        let options = UplinkOptions {
+            receivers,
+            host,
+            agent: "test".to_owned(),
+            boot,
+            clocks: in_2003,
+            ask: Vec::new(),
+        };
         let uplink = Uplink::start(options, Box::new(RamBacklog::new([turn + 1; 16], 8 << 20))).unwrap();
         for (at, (frames, wall_ns)) in looks.iter().enumerate() {
             uplink.append(at == 0, *wall_ns, frames);

@@ -146,8 +146,7 @@ const WRITING_HERE: &[c_long] = &[
 const WRITING_HERE: &[c_long] = &[];
 
 /// What `ioctl` may ask: whether standard error is a terminal, how much there is to read, no waiting, the number of a network interface.
-const IOCTLS: [u64; 5] =
-    [libc::TCGETS, libc::TIOCGWINSZ, libc::FIONREAD, libc::FIONBIO, libc::SIOCGIFINDEX];
+const IOCTLS: [u64; 5] = [libc::TCGETS, libc::TIOCGWINSZ, libc::FIONREAD, libc::FIONBIO, libc::SIOCGIFINDEX];
 /// Kinds of sockets: the network, the list of interfaces, the service manager and name look-ups.
 const SOCKETS: [i32; 4] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK, libc::AF_UNIX];
 /// What opens a file for more than reading.

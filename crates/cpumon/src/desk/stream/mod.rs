@@ -12,7 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
-use cpumon_link::tls::{Authority, Handler, Peer, ServerLimits, ServerStats, Session, StreamServer};
+use cpumon_link::discovery::{BeaconServer, BeaconStats};
+use cpumon_link::tls::{
+    Authority, Handler, Peer, ServerLimits, ServerStats, Session, StreamServer, fingerprint,
+};
 use cpumon_model::{BootId, ClockWatch, HostClock, HostId, Interval, LossCounts};
 use cpumon_web::api;
 use cpumon_wire::spool::{Gap, GapReason};
@@ -92,20 +95,44 @@ impl Handler for Sessions {
 /// A listener that is bound, not yet running.
 pub struct StreamListener {
     server: StreamServer,
+    beacon: Option<BeaconServer>,
+    place: StreamPlace,
 }
 
 impl StreamListener {
     /// Listens for the devices enrolled in `authority`.
-    pub fn bind(address: SocketAddr, authority: Arc<Authority>, sink: Sink) -> anyhow::Result<Self> {
+    ///
+    /// With a beacon it is found on its subnets under this name, and devices may ask to be let in.
+    pub fn bind(
+        address: SocketAddr,
+        authority: &Arc<Authority>,
+        sink: Sink,
+        (has_beacon, name): (bool, String),
+    ) -> anyhow::Result<Self> {
         let handler = Arc::new(Sessions { sink, hosts: Mutex::default() });
-        let server = StreamServer::bind(address, authority, handler, ServerLimits::default())
+        let limits = ServerLimits { takes_requests: has_beacon, ..ServerLimits::default() };
+        let server = StreamServer::bind(address, Arc::clone(authority), handler, limits)
             .context("cannot receive the secure stream")?;
-        Ok(Self { server })
+        let address = server.local_addr();
+        let beacon = has_beacon.then(|| BeaconServer::bind(authority, address, &name)).transpose();
+        let beacon = beacon.context("cannot answer devices that look for a receiver")?;
+        let place = StreamPlace {
+            address,
+            stats: server.stats(),
+            beacon: beacon.as_ref().map(|beacon| (fingerprint(&beacon.pin()), beacon.stats())),
+            waiting: Arc::new(server.waiting_requests()),
+        };
+        Ok(Self { server, beacon, place })
+    }
+
+    /// What answers devices that look for this receiver; it runs on a thread of its own.
+    pub fn take_beacon(&mut self) -> Option<BeaconServer> {
+        self.beacon.take()
     }
 
     /// Where, and what it counts.
     pub fn place(&self) -> StreamPlace {
-        StreamPlace { address: self.server.local_addr(), stats: self.server.stats() }
+        self.place.clone()
     }
 
     /// Lets devices in until `stop` is set.
@@ -115,14 +142,28 @@ impl StreamListener {
 }
 
 /// A listener as faces see it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct StreamPlace {
     /// Where it listens.
     pub address: SocketAddr,
     stats: Arc<ServerStats>,
+    /// The key's fingerprint, and what the beacon counts.
+    beacon: Option<(String, Arc<BeaconStats>)>,
+    waiting: Arc<dyn Fn() -> usize + Send + Sync>,
+}
+
+impl std::fmt::Debug for StreamPlace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StreamPlace").field("address", &self.address).finish_non_exhaustive()
+    }
 }
 
 impl StreamPlace {
+    /// What people compare of this receiver's key, if it has a beacon.
+    pub fn beacon_key(&self) -> Option<String> {
+        self.beacon.as_ref().map(|beacon| beacon.0.clone())
+    }
+
     /// Its counts.
     pub fn status(&self) -> api::Stream {
         let stats = &self.stats;
@@ -150,6 +191,19 @@ impl StreamPlace {
             enrolled: read(&stats.enrolled),
             refused_tokens: read(&stats.refused_tokens),
             renewed: read(&stats.renewed),
+            requests: read(&stats.requests),
+            requests_waiting: (self.waiting)() as u64,
+            requests_accepted: read(&stats.requests_accepted),
+            requests_refused: read(&stats.requests_refused),
+            beacon: self.beacon.as_ref().map(|(key, stats)| api::Beacon {
+                key: key.clone(),
+                queries: read(&stats.queries),
+                answered: read(&stats.answered),
+                for_others: read(&stats.for_others),
+                too_many: read(&stats.too_many),
+                malformed: read(&stats.malformed),
+                failed: read(&stats.failed),
+            }),
             bytes: read(&stats.bytes),
             refused_by: shown.chain(rest).collect(),
         }

@@ -96,7 +96,12 @@ fn agent() {
         max_datagram: None,
         refresh: None,
         count: None,
-        stream: Some(StreamSettings { receivers, state: dir.join("keys"), spool: Some(spool) }),
+        stream: Some(StreamSettings {
+            receivers,
+            state: dir.join("keys"),
+            spool: Some(spool),
+            ask: Vec::new(),
+        }),
         log: None,
     };
     let signals = Signals::install().unwrap();

@@ -1,0 +1,110 @@
+//! [`DiscoverArgs`]: `cpumon-agent discover` and `cpumon discover`. In: the subnets of this machine. Out: the receivers there whose
+//! beacons are good, and how many answers were not.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use clap::Args;
+use cpumon_collect::parse_interval;
+use cpumon_link::discovery::{FoundReceiver, Ignored, Search, SearchOptions, everybody, search};
+use cpumon_link::tls::fingerprint;
+use cpumon_model::escape;
+
+/// Where to look, and how long.
+#[derive(Args, Clone, Debug)]
+pub struct DiscoverArgs {
+    /// Ask on this interface only; may be repeated. Unless given: all that are up, loopback left out
+    #[arg(long = "interface", value_name = "NAME", env = "CPUMON_INTERFACE", value_delimiter = ',')]
+    pub interfaces: Vec<String>,
+    /// How long to listen for answers
+    #[arg(long, value_name = "TIME", env = "CPUMON_WAIT", default_value = "1s", value_parser = parse_interval)]
+    pub wait: Duration,
+}
+
+impl DiscoverArgs {
+    /// Asks and listens.
+    ///
+    /// # Errors
+    /// This machine is on no network, or has no socket left.
+    pub fn look(&self) -> anyhow::Result<Search> {
+        let options = SearchOptions { to: everybody(&self.interfaces), wanted: None, wait: self.wait };
+        let search = search(&options, &|| false).context("cannot ask for receivers")?;
+        ensure!(search.asked > 0, "this machine has no network to ask on; --interface NAME names one");
+        Ok(search)
+    }
+
+    /// Asks, and tells what was found; whether something was.
+    ///
+    /// # Errors
+    /// As [`DiscoverArgs::look`].
+    pub fn run(&self) -> anyhow::Result<(String, bool)> {
+        let search = self.look()?;
+        Ok((describe(&search), !search.found.is_empty()))
+    }
+}
+
+/// A line a receiver, and what was ignored.
+pub(crate) fn describe(search: &Search) -> String {
+    let mut text = String::new();
+    if search.found.is_empty() {
+        text.push_str("no receiver answers: is one started with --tls and --beacon on this subnet?\n");
+    } else {
+        text.push_str("KEY                               ADDRESS                  NAME\n");
+    }
+    for found in &search.found {
+        let address = address(found).unwrap_or_else(|| "none that this machine reaches".to_owned());
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{}  {address:<23}  {}", fingerprint(&found.pin), escape(&found.name));
+    }
+    text.push_str(&ignored(&search.ignored));
+    text
+}
+
+fn ignored(ignored: &Ignored) -> String {
+    let counts = [
+        (ignored.malformed, "no beacon"),
+        (ignored.stale, "not an answer to this question"),
+        (ignored.badly_signed, "badly signed"),
+        (ignored.too_many, "too many"),
+    ];
+    let said: Vec<String> = counts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    if said.is_empty() { String::new() } else { format!("ignored answers: {}\n", said.join(", ")) }
+}
+
+/// The best address.
+pub(crate) fn address(found: &FoundReceiver) -> Option<String> {
+    found.addresses.first().map(ToString::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(byte: u8, name: &str) -> FoundReceiver {
+        FoundReceiver {
+            pin: [byte; 32],
+            name: name.to_owned(),
+            addresses: vec!["10.0.0.2:3002".parse().unwrap()],
+            from: "10.0.0.2:3003".parse().unwrap(),
+            after: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn what_was_found_reads_well_and_is_safe_to_print() {
+        let ignored = Ignored { badly_signed: 3, other_key: 9, ..Ignored::default() };
+        let search = Search { found: vec![found(0xab, "desk"), found(1, "\u{1b}[2J")], ignored, asked: 1 };
+        let text = describe(&search);
+        assert!(!text.contains('\u{1b}'), "{text}");
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[1], format!("{}  10.0.0.2:3002            desk", "ab".repeat(16)));
+        assert_eq!(lines[3], "ignored answers: 3 badly signed");
+        assert_eq!(lines[0].find("ADDRESS"), lines[1].find("10.0.0.2"));
+        assert!(describe(&Search::default()).contains("--beacon"));
+    }
+}

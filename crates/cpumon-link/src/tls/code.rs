@@ -1,0 +1,106 @@
+//! The code by which a user sees that a device and a receiver talk to each other and to nobody between. In: both keys, who the
+//! device is, a nonce of each side. Out: eight digits, the same on both sides. Why nonces: without them whoever stands between could
+//! search for a key that gives the code that he wants; so one side is bound to its nonce before it knows the other's
+//! (docs/discovery.md).
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::crypto::sha256;
+use super::{TlsError, files};
+
+const CODES: u64 = 100_000_000;
+
+/// Eight digits, shown as `1234-5678`.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Code(u32);
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04}-{:04}", self.0 / 10_000, self.0 % 10_000)
+    }
+}
+
+impl FromStr for Code {
+    type Err = TlsError;
+
+    fn from_str(text: &str) -> Result<Self, TlsError> {
+        let digits: String = text.chars().filter(|c| !matches!(c, '-' | ' ')).collect();
+        let is_code = digits.len() == 8 && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let code = if is_code { digits.parse().ok() } else { None };
+        code.map(Self).ok_or_else(|| TlsError::Code(text.chars().take(40).collect()))
+    }
+}
+
+/// Who talks to whom.
+#[derive(Clone, Debug)]
+pub(super) struct Transcript<'a> {
+    /// Hash of the device's key.
+    pub(super) device: [u8; 32],
+    /// The receiver's pin.
+    pub(super) pin: [u8; 32],
+    pub(super) host: [u8; 16],
+    pub(super) name: &'a str,
+}
+
+impl Transcript<'_> {
+    fn hash(&self, context: &[u8], nonces: &[&[u8; 32]]) -> [u8; 32] {
+        let name_bytes = u16::try_from(self.name.len()).unwrap_or(u16::MAX).to_le_bytes();
+        let mut bytes =
+            [context, &self.device, &self.pin, &self.host, &name_bytes, self.name.as_bytes()].concat();
+        bytes.extend(nonces.iter().copied().flatten());
+        sha256(&bytes)
+    }
+
+    /// What binds the device to its nonce.
+    pub(super) fn commitment(&self, device_nonce: &[u8; 32]) -> [u8; 32] {
+        self.hash(b"cpumon commitment 1\0", &[device_nonce])
+    }
+
+    pub(super) fn code(&self, device_nonce: &[u8; 32], receiver_nonce: &[u8; 32]) -> Code {
+        let hash = self.hash(b"cpumon code 1\0", &[device_nonce, receiver_nonce]);
+        let number = hash.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+        Code(u32::try_from(number % CODES).unwrap_or(0))
+    }
+}
+
+/// What people compare of a receiver's key: the first half of its pin, 32 digits.
+#[must_use]
+pub fn fingerprint(pin: &[u8; 32]) -> String {
+    files::hex(&pin[..16])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_is_read_as_it_is_shown_and_nothing_else_is() {
+        let code = Code(1_234_567);
+        assert_eq!(code.to_string(), "0123-4567");
+        for text in ["0123-4567", "01234567", " 0123 4567"] {
+            assert_eq!(text.parse::<Code>().unwrap(), code);
+        }
+        for wrong in ["", "123-4567", "0123-45678", "0123-456x", "+1234567", "desk"] {
+            assert!(wrong.parse::<Code>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn every_part_of_who_talks_to_whom_changes_the_code() {
+        let one = Transcript { device: [1; 32], pin: [2; 32], host: [3; 16], name: "dev" };
+        let others = [
+            Transcript { device: [9; 32], ..one.clone() },
+            Transcript { pin: [9; 32], ..one.clone() },
+            Transcript { host: [9; 16], ..one.clone() },
+            Transcript { name: "dev2", ..one.clone() },
+        ];
+        let (device, receiver) = ([4; 32], [5; 32]);
+        for other in &others {
+            assert_ne!(other.code(&device, &receiver), one.code(&device, &receiver), "{other:?}");
+            assert_ne!(other.commitment(&device), one.commitment(&device), "{other:?}");
+        }
+        assert_ne!(one.code(&receiver, &device), one.code(&device, &receiver));
+        assert_eq!(fingerprint(&[0xab; 32]), "ab".repeat(16));
+    }
+}
