@@ -301,6 +301,16 @@ mod tests {
         })
     }
 
+    #[test]
+    fn what_the_fuzzer_kept_is_read_again() {
+        let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/proc_parsers");
+        let files: Vec<_> = std::fs::read_dir(corpus).unwrap().map(|file| file.unwrap().path()).collect();
+        assert!(files.len() > 100, "{} inputs", files.len());
+        for file in files {
+            exercise(&std::fs::read(file).unwrap());
+        }
+    }
+
     proptest! {
         #[test]
         fn parsers_stand_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..400)) {

@@ -3,7 +3,9 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use cpumon_model::{Interval, Moment};
-use cpumon_wire::spool::{Entry, decode_record, push_snapshot};
+use cpumon_wire::beacon::{Query, Unverified};
+use cpumon_wire::sealed::GroupKey;
+use cpumon_wire::spool::{Entry, Records, Step, decode_record, push_snapshot};
 use cpumon_wire::stream::{LaneKind, MAX_MESSAGE_BYTES, Message};
 use cpumon_wire::v1::{self, ProcessDatagram, ThreadEntry};
 use cpumon_wire::v2::{self, Encoder, EncoderOptions};
@@ -101,6 +103,31 @@ proptest! {
         let _ = v2::decode(&bytes);
         let framed = [&frame_header()[..], &bytes].concat();
         let _ = v2::decode(&framed);
+    }
+}
+
+/// Whatever a fuzzer found worth keeping is read again: by its own parser and by all others.
+#[test]
+fn what_fuzzers_kept_is_read_without_a_panic() {
+    let corpora = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus"));
+    let from = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 3001);
+    let mut demux = Demux::new(DemuxOptions { max_hosts: 8, ..DemuxOptions::default() });
+    demux.set_keys(&[GroupKey::new([7; 32])]);
+    for target in ["beacon", "sealed", "spool", "stream", "v1", "v2"] {
+        let files = std::fs::read_dir(corpora.join(target)).unwrap();
+        let inputs: Vec<Vec<u8>> = files.map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect();
+        assert!(inputs.len() > 20, "{target}: {} inputs", inputs.len());
+        for bytes in &inputs {
+            let _ =
+                (v1::decode(bytes), v2::decode(bytes), v2::decode(&[&frame_header()[..], bytes].concat()));
+            let _ = (Query::decode(bytes), Unverified::decode(bytes), decode_record(bytes));
+            if let Ok(Some(length)) = Message::length(bytes, MAX_MESSAGE_BYTES) {
+                let _ = Message::decode(&bytes[..length]);
+            }
+            let _ =
+                Records::new(bytes).map(|mut records| while !matches!(records.step(), Step::End { .. }) {});
+            let _ = demux.accept(bytes, from, Moment::default(), &mut |_, _| {});
+        }
     }
 }
 
