@@ -20,5 +20,7 @@ pub mod v1;
 pub mod v2;
 
 pub use datagrams::Datagrams;
-pub use demux::{Demux, DemuxOptions, DemuxTotals, RejectCounts, RejectKind, Rejected, RejectedSender};
+pub use demux::{
+    Demux, DemuxOptions, DemuxTotals, RejectCounts, RejectKind, Rejected, RejectedSender, SourceRate,
+};
 pub use error::{DecodeError, Reason};

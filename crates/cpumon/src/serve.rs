@@ -21,6 +21,7 @@ use crate::paths::{key_file, state_dir, store_for_writing};
 use crate::screen;
 use crate::signals::Signals;
 use cpumon_model::Probes;
+use cpumon_wire::SourceRate;
 
 /// How often a waiting command looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);
@@ -46,6 +47,10 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
             allow_plain: args.allow_plain,
             allow_v1: args.allow_v1,
         },
+        source_rate: Some(SourceRate {
+            datagrams_per_s: args.source_datagrams,
+            bytes_per_s: args.source_bytes,
+        }),
         multicast: args.multicast.clone(),
         http: args.http,
         web: web_options(&args.web, args.http)?,
@@ -94,6 +99,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
         udp: vec![args.udp],
         // Nobody but this machine is heard.
         seals: SealPlan::default(),
+        source_rate: None,
         multicast: Vec::new(),
         http: args.http,
         web: web_options(&args.web, args.http)?,

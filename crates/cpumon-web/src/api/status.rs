@@ -51,7 +51,8 @@ pub struct Receiver {
     /// Senders of rejected datagrams, most rejects first; at most 64 of them are kept.
     pub rejected_by: Vec<Rejects>,
     /// How many were rejected for which kind of reason; what did not happen is left out: `malformed`, `host_limit` (too many
-    /// hosts), `plain` and `v1` (not sealed, and not allowed), `unknown_key`, `bad_seal`, `replayed`.
+    /// hosts), `plain` and `v1` (not sealed, and not allowed), `unknown_key`, `bad_seal`, `replayed`, `rate_limit`
+    /// (its source sent more than one may).
     pub rejected_for: BTreeMap<String, u64>,
     /// Sealed datagrams that were opened.
     pub opened: u64,

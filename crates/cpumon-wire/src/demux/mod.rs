@@ -5,6 +5,7 @@
 mod delays;
 mod gather;
 mod known;
+mod rates;
 mod rejects;
 mod senders;
 mod v1_host;
@@ -18,6 +19,8 @@ use cpumon_model::{HostId, HostStatus, Interval, LossCounts, Moment, Snapshot, T
 use crate::sealed::{self, GroupKey, KeyId, Opener};
 use crate::v1::AssemblerLimits;
 use crate::{v1, v2};
+use rates::Rates;
+pub use rates::SourceRate;
 pub use rejects::{RejectCounts, RejectKind, Rejected};
 pub use senders::RejectedSender;
 use senders::Senders;
@@ -47,6 +50,8 @@ pub struct DemuxOptions {
     pub stale_rotations: u32,
     /// Limits of one v1 set.
     pub v1: AssemblerLimits,
+    /// What one source address may send; `None`: any amount.
+    pub source_rate: Option<SourceRate>,
 }
 
 impl Default for DemuxOptions {
@@ -62,6 +67,7 @@ impl Default for DemuxOptions {
             reassembly_timeout_ns: 500_000_000,
             stale_rotations: 3,
             v1: AssemblerLimits::default(),
+            source_rate: None,
         }
     }
 }
@@ -101,6 +107,7 @@ pub struct Demux {
     /// What all v2 hosts hold together.
     held: Held,
     senders: Senders,
+    rates: Rates,
     totals: DemuxTotals,
 }
 
@@ -116,6 +123,7 @@ impl Demux {
             frame: v2::Frame::default(),
             held: Held::default(),
             senders: Senders::default(),
+            rates: Rates::default(),
             totals: DemuxTotals::default(),
         }
     }
@@ -138,7 +146,9 @@ impl Demux {
             given += 1;
             out(status, interval);
         };
-        let result = if datagram.starts_with(&sealed::MAGIC) {
+        let result = if !self.is_within_rate(datagram.len(), from, received) {
+            Err(Rejected::TooFast)
+        } else if datagram.starts_with(&sealed::MAGIC) {
             self.take_sealed(datagram, from, received, &mut count)
         } else if datagram.starts_with(&v2::MAGIC) {
             self.take_plain(datagram, from, received, &mut count)
@@ -230,6 +240,12 @@ impl Demux {
 }
 
 impl Demux {
+    /// Whether a datagram is within what its source may send.
+    fn is_within_rate(&mut self, bytes: usize, from: SocketAddr, received: Moment) -> bool {
+        let Some(rate) = self.options.source_rate else { return true };
+        self.rates.admits(from.ip().to_canonical(), bytes, received.mono_ns, &rate)
+    }
+
     fn check_room(&self) -> Result<(), Rejected> {
         let max_hosts = self.options.max_hosts;
         let has_room = self.v1_hosts.len() + self.v2_hosts.len() < max_hosts;

@@ -25,6 +25,9 @@ pub enum Rejected {
     /// It is sealed, and the seal does not hold.
     #[error(transparent)]
     Seal(#[from] SealError),
+    /// Its source sends more than one may; nothing of it was read.
+    #[error("taking a datagram: its source sends more than --source-datagrams or --source-bytes allow")]
+    TooFast,
 }
 
 /// What would allow it.
@@ -49,12 +52,22 @@ pub enum RejectKind {
     BadSeal,
     /// A sealed datagram that came before, or is of an agent start that is over.
     Replayed,
+    /// More than one source may send.
+    Rate,
 }
 
 impl RejectKind {
     /// Every kind, in the order in which they are shown.
-    pub const ALL: [Self; 7] =
-        [Self::Malformed, Self::Host, Self::Plain, Self::V1, Self::UnknownKey, Self::BadSeal, Self::Replayed];
+    pub const ALL: [Self; 8] = [
+        Self::Malformed,
+        Self::Host,
+        Self::Plain,
+        Self::V1,
+        Self::UnknownKey,
+        Self::BadSeal,
+        Self::Replayed,
+        Self::Rate,
+    ];
 
     /// The stable name (API).
     #[must_use]
@@ -67,6 +80,7 @@ impl RejectKind {
             Self::UnknownKey => "unknown_key",
             Self::BadSeal => "bad_seal",
             Self::Replayed => "replayed",
+            Self::Rate => "rate_limit",
         }
     }
 }
@@ -83,6 +97,7 @@ impl Rejected {
             Self::Seal(SealError::UnknownKey(_)) => RejectKind::UnknownKey,
             Self::Seal(SealError::BadSeal(_) | SealError::OtherHost) => RejectKind::BadSeal,
             Self::Seal(SealError::Replayed | SealError::Earlier) => RejectKind::Replayed,
+            Self::TooFast => RejectKind::Rate,
         }
     }
 }

@@ -9,6 +9,7 @@ use clap::{ArgAction, Args, Subcommand};
 use cpumon_agent::CpuShare;
 use cpumon_collect::{SourceChoice, SourceOptions, ThreadPattern, parse_interval, parse_probes};
 use cpumon_model::Probes;
+use cpumon_wire::SourceRate;
 
 use super::HTTP_ADDRESS;
 use crate::units::size;
@@ -176,6 +177,12 @@ pub struct ServeArgs {
         default_missing_value = "true"
     )]
     pub allow_v1: Option<bool>,
+    /// Take at most so many datagrams a second of one source address, and twice as many at once; 0: any number
+    #[arg(long, value_name = "N", default_value_t = SourceRate::default().datagrams_per_s)]
+    pub source_datagrams: u64,
+    /// Take at most so many bytes a second of one source address, and twice as many at once; 0: any number
+    #[arg(long, value_name = "SIZE", default_value = "64MB", value_parser = size)]
+    pub source_bytes: u64,
     /// Join this multicast group; may be given more than once
     #[arg(long, value_name = "GROUP", action = ArgAction::Append, value_delimiter = ',')]
     pub multicast: Vec<IpAddr>,

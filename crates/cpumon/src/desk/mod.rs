@@ -32,6 +32,7 @@ use cpumon_link::{DEFAULT_PORT, ReceiverOptions, UdpReceiver};
 use cpumon_model::{HostInfo, Probes, SourceKind};
 use cpumon_store::StoreOptions;
 use cpumon_web::{HttpServer, Shutdown, WebOptions};
+use cpumon_wire::SourceRate;
 
 use crate::cli::{KeepArgs, MeasureArgs};
 use crate::hub::{Hub, HubOptions};
@@ -53,6 +54,8 @@ pub struct Plan {
     pub multicast: Vec<IpAddr>,
     /// Keys for sealed datagrams, and what is taken without.
     pub seals: SealPlan,
+    /// What one source of datagrams may send; `None`: any amount.
+    pub source_rate: Option<SourceRate>,
     /// HTTP address.
     pub http: SocketAddr,
     /// How HTTP is answered; the store is that of the plan.
@@ -134,7 +137,7 @@ impl Desk {
         })?;
         let receiver = bind_udp(plan)?;
         let udp = receiver.local_addresses().context("cannot tell the UDP address")?;
-        let receiver = Receiving::open(receiver, &plan.seals)?;
+        let receiver = Receiving::open(receiver, &plan.seals, plan.source_rate)?;
         let sampler =
             plan.measure.as_ref().map(Sampler::open).transpose().context("cannot measure this machine")?;
         // Before the first other thread begins: threads inherit what is left.

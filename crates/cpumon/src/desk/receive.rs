@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cpumon_agent::Pulse;
 use cpumon_link::UdpReceiver;
 use cpumon_web::api;
-use cpumon_wire::{Demux, DemuxOptions, RejectCounts};
+use cpumon_wire::{Demux, DemuxOptions, RejectCounts, SourceRate};
 
 use super::sealing::{SealPlan, Sealing};
 use super::sink::Sink;
@@ -32,12 +32,16 @@ pub struct Receiving {
 }
 
 impl Receiving {
-    /// With the keys of the plan.
+    /// With the keys of the plan; each source may send at `source_rate`.
     ///
     /// # Errors
     /// The keys that the user named cannot be used.
-    pub fn open(receiver: UdpReceiver, plan: &SealPlan) -> anyhow::Result<Self> {
-        let mut demux = Demux::new(DemuxOptions::default());
+    pub fn open(
+        receiver: UdpReceiver,
+        plan: &SealPlan,
+        source_rate: Option<SourceRate>,
+    ) -> anyhow::Result<Self> {
+        let mut demux = Demux::new(DemuxOptions { source_rate, ..DemuxOptions::default() });
         let sealing = Sealing::open(plan.clone(), &mut demux)?;
         Ok(Self { receiver, demux, sealing })
     }

@@ -58,6 +58,65 @@ fn flood(part: u64, count: u64, rate: u64, to: SocketAddr) {
     }
 }
 
+/// What the good host of the next test lost, and how many datagrams it sent.
+fn send_beside(serve: &Serve, device: &mut crate::time_line::Device, running: &AtomicU64) -> u64 {
+    let (socket, mut sent) = (UdpSocket::bind("127.0.0.1:0").unwrap(), 0);
+    while running.load(Ordering::Relaxed) > 0 || sent < 20 {
+        for frame in &device.look(0) {
+            assert_eq!(socket.send_to(frame, serve.udp).unwrap(), frame.len());
+            sent += 1;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    sent
+}
+
+#[test]
+fn one_source_that_floods_takes_nothing_from_another_host() {
+    const FLOOD: u64 = 30_000;
+    const MAY: u64 = 500;
+    let may = MAY.to_string();
+    let (serve, begin) = (Serve::start(&["--no-agent", "--source-datagrams", &may]), Instant::now());
+    let (mut device, running) = (crate::time_line::Device::new(9, "good"), AtomicU64::new(1));
+    let good = std::thread::scope(|scope| {
+        let (running, to) = (&running, serve.udp);
+        scope.spawn(move || {
+            let from = UdpSocket::bind("127.9.9.9:0").unwrap();
+            for number in 0..FLOOD {
+                assert_eq!(from.send_to(&[0xff; 300], to).unwrap(), 300);
+                if number % 20 == 0 {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+            running.store(0, Ordering::Relaxed);
+        });
+        send_beside(&serve, &mut device, running)
+    });
+    let status = eventually("every datagram is counted", || {
+        let status = serve.status();
+        let count = |name: &str| status["receiver"][name].as_u64().unwrap();
+        (count("datagrams") + count("kernel_dropped") >= FLOOD + good).then_some(status)
+    });
+    let receiver = &status["receiver"];
+    let host = serve.host("good").unwrap();
+    let lost = host["loss"]["snapshots_lost"].as_u64().unwrap()
+        + host["loss"]["snapshots_partial"].as_u64().unwrap();
+    let kernel_dropped = receiver["kernel_dropped"].as_u64().unwrap();
+    assert!(lost <= kernel_dropped, "{lost} lost, {kernel_dropped} of all dropped by the kernel");
+    assert_eq!(host["loss"]["rejected"], 0);
+    assert!(kernel_dropped > 0 || host["loss"]["datagrams"].as_u64() == Some(good), "{host}, {good} sent");
+    // Within the limit its garbage is read, and refused for what it is; beyond, it is not even read.
+    let refused = receiver["rejected_for"]["rate_limit"].as_u64().unwrap();
+    let read = receiver["rejected_for"]["malformed"].as_u64().unwrap();
+    let most = MAY * (begin.elapsed().as_secs() + 1 + 2);
+    assert!(read <= most, "{read} were read, {most} may be");
+    assert_eq!(refused + read, receiver["rejected"].as_u64().unwrap());
+    let worst = &receiver["rejected_by"][0];
+    assert_eq!((&worst["source"], &worst["by_kind"]["rate_limit"]), (&"127.9.9.9".into(), &refused.into()));
+    let said = crate::support::ok(&["status", "--url", &serve.url]);
+    assert!(said.contains("from 127.9.9.9") && said.contains("rate_limit"), "{said}");
+}
+
 #[test]
 fn devices_on_tls_lose_nothing_while_garbage_floods_in() {
     let count = number("FLOOD_DATAGRAMS").unwrap_or(40_000) / FLOODERS;

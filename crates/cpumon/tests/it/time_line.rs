@@ -29,7 +29,7 @@ fn boot_ns() -> u64 {
 }
 
 /// What a device sees: one thread that always runs.
-struct Device {
+pub struct Device {
     info: HostInfo,
     encoder: Encoder,
     before: Snapshot,
@@ -38,7 +38,7 @@ struct Device {
 }
 
 impl Device {
-    fn new(number: u8, name: &str) -> Self {
+    pub fn new(number: u8, name: &str) -> Self {
         let (host, boot) = (HostId([number; 16]), BootId([number + 100; 16]));
         let info =
             HostInfo { host, boot, hostname: name.into(), interval_ns: 50_000_000, ..HostInfo::default() };
@@ -49,7 +49,7 @@ impl Device {
     }
 
     /// A snapshot of now, on a wall clock that is off by so much.
-    fn look(&mut self, off_ns: i64) -> Datagrams {
+    pub fn look(&mut self, off_ns: i64) -> Datagrams {
         self.made += 1;
         let (into, boot_ns) = (&mut self.now, boot_ns());
         into.clear();
