@@ -62,14 +62,23 @@ pub struct GapFinder {
     recorded: Vec<Gap>,
     found: Vec<Gap>,
     limit: usize,
+    first: Option<Begin>,
     last_end_ns: Option<i64>,
+}
+
+/// Where an interval begins, and what a hole before it would be.
+#[derive(Copy, Clone, Debug)]
+struct Begin {
+    wall_ns: i64,
+    slack_ns: i64,
+    is_restart: bool,
 }
 
 impl GapFinder {
     /// `recorded`: what [`Reader::losses`] tells of the same range. At most `limit` holes are kept.
     #[must_use]
     pub fn new(recorded: Vec<Gap>, limit: usize) -> Self {
-        Self { recorded, found: Vec::new(), limit, last_end_ns: None }
+        Self { recorded, found: Vec::new(), limit, first: None, last_end_ns: None }
     }
 
     /// Whether as many holes were found as are kept.
@@ -81,23 +90,38 @@ impl GapFinder {
     /// Takes the next interval.
     pub fn see(&mut self, interval: &Interval) {
         // Neighbours share a moment; half an interval between them is none that was measured.
-        let slack_ns = i64::try_from(interval.duration_ns() / 2).unwrap_or(i64::MAX);
-        if let Some(begin_wall_ns) = self.last_end_ns
-            && interval.begin.wall_ns > begin_wall_ns.saturating_add(slack_ns)
-            && !self.is_full()
-        {
-            let end_wall_ns = interval.begin.wall_ns;
-            let is_known = self
-                .recorded
-                .iter()
-                .any(|gap| gap.begin_wall_ns < end_wall_ns && gap.end_wall_ns > begin_wall_ns);
-            if !is_known {
-                let is_restart = interval.flags.contains(Flags::RESTART);
-                let reason = if is_restart { "restart" } else { "no data" }.to_owned();
-                self.found.push(Gap { begin_wall_ns, end_wall_ns, reason, ..Gap::default() });
-            }
-        }
+        let begin = Begin {
+            wall_ns: interval.begin.wall_ns,
+            slack_ns: i64::try_from(interval.duration_ns() / 2).unwrap_or(i64::MAX),
+            is_restart: interval.flags.contains(Flags::RESTART),
+        };
+        self.first.get_or_insert(begin);
+        self.look_before(begin);
         self.last_end_ns = self.last_end_ns.max(Some(interval.end.wall_ns));
+    }
+
+    /// Takes what another one found that walked the time after this one's.
+    pub fn append(&mut self, later: Self) {
+        let Some(first) = later.first else { return };
+        self.first.get_or_insert(first);
+        self.look_before(first);
+        let room = self.limit.saturating_sub(self.recorded.len() + self.found.len());
+        self.found.extend(later.found.into_iter().take(room));
+        self.last_end_ns = self.last_end_ns.max(later.last_end_ns);
+    }
+
+    fn look_before(&mut self, next: Begin) {
+        let Some(begin_wall_ns) = self.last_end_ns else { return };
+        let end_wall_ns = next.wall_ns;
+        if end_wall_ns <= begin_wall_ns.saturating_add(next.slack_ns) || self.is_full() {
+            return;
+        }
+        let mut recorded = self.recorded.iter();
+        if recorded.any(|gap| gap.begin_wall_ns < end_wall_ns && gap.end_wall_ns > begin_wall_ns) {
+            return;
+        }
+        let reason = if next.is_restart { "restart" } else { "no data" }.to_owned();
+        self.found.push(Gap { begin_wall_ns, end_wall_ns, reason, ..Gap::default() });
     }
 
     /// All holes, in order.

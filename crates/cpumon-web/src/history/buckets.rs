@@ -139,6 +139,13 @@ impl Buckets {
         }
     }
 
+    /// Takes what another part of the same range covered.
+    pub(crate) fn append(&mut self, later: &Self) {
+        for (sum, ns) in self.covered_ns.iter_mut().zip(&later.covered_ns) {
+            *sum += ns;
+        }
+    }
+
     /// Begin of each point, and how much of it was measured.
     pub(crate) fn times(&self) -> BucketTimes {
         let begin_ns = |at: i64| self.begin_ns.saturating_add(at.saturating_mul(self.width_ns));

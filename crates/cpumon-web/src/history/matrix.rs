@@ -54,6 +54,15 @@ impl RowSum {
         }
     }
 
+    /// Takes what the same task did later.
+    fn append(&mut self, later: Self) {
+        self.total_ns = self.total_ns.saturating_add(later.total_ns);
+        self.last_ns = later.last_ns;
+        self.born |= later.born;
+        self.ended = later.ended;
+        self.points.extend(later.points);
+    }
+
     fn life(&self) -> &'static str {
         match (self.born, self.ended) {
             (true, true) => Life::BornEnded,
@@ -97,6 +106,18 @@ impl<K: Hash + Eq + Ord> Rows<K> {
         row.add(interval, shares, run_ns, life);
     }
 
+    /// Takes the rows of a later part of the range.
+    fn append(&mut self, later: Self) {
+        self.all.extend(later.all);
+        for (key, row) in later.rows {
+            if let Some(known) = self.rows.get_mut(&key) {
+                known.append(row);
+            } else if self.rows.len() < MAX_TASKS {
+                self.rows.insert(key, row);
+            }
+        }
+    }
+
     /// Keeps the sums of points short.
     fn fold(&mut self) {
         let mut sums: HashMap<usize, f64> = HashMap::new();
@@ -136,30 +157,54 @@ impl<K: Hash + Eq + Ord> Rows<K> {
 /// Sums of points are shortened when there are this many.
 const FOLD: usize = 1 << 20;
 
-/// Walks a range and lets `add` put each interval's rows in.
-fn build<K: Hash + Eq + Ord>(
+/// What was read of a part of a range.
+struct Part<K> {
+    buckets: Buckets,
+    gaps: GapFinder,
+    rows: Rows<K>,
+}
+
+impl<K: Hash + Eq + Ord> Part<K> {
+    fn append(mut self, later: Self) -> Self {
+        self.buckets.append(&later.buckets);
+        self.gaps.append(later.gaps);
+        self.rows.append(later.rows);
+        self
+    }
+}
+
+/// Walks a range, in `parts` at the same time, and lets `add` put each interval's rows in.
+fn build<K: Hash + Eq + Ord + Send>(
     past: &Past,
     (query, range): (Query, Range),
-    limit: usize,
-    (key, add): (impl Fn(&K) -> Option<String>, impl Fn(&mut Rows<K>, &Interval, &[(usize, f64)])),
+    (limit, parts): (usize, Option<usize>),
+    (key, add): (impl Fn(&K) -> Option<String>, impl Fn(&mut Rows<K>, &Interval, &[(usize, f64)]) + Sync),
 ) -> Result<Matrix, Problem> {
     let mut plan = past.plan(query.host, range)?;
     if query.what == What::Threads {
         // No sums are kept of threads.
         plan.grain = None;
     }
-    let mut buckets = Buckets::new(range, &plan);
-    let mut gaps = GapFinder::new(past.losses(query.host, (range.since_ns, range.until_ns))?, MAX_GAPS);
-    let (mut rows, mut shares) = (Rows::new(), Vec::new());
-    let query = query.range(plan.since_ns, plan.until_ns).without_sched();
-    past.for_each(&query, plan.grain, &mut |span| {
-        buckets.cover(span, &mut shares);
-        gaps.see(span.interval);
-        add(&mut rows, span.interval, &shares);
-        if rows.all.len() > FOLD {
-            rows.fold();
-        }
-    })?;
+    let (buckets, all) = (Buckets::new(range, &plan), (plan.since_ns, plan.until_ns));
+    let gaps = GapFinder::new(past.losses(query.host, (range.since_ns, range.until_ns))?, MAX_GAPS);
+    let read = |past: &Past, span: (i64, i64)| {
+        let mut part = Part { buckets: buckets.clone(), gaps: gaps.clone(), rows: Rows::new() };
+        let query = query.clone().range(span.0, span.1).without_sched();
+        let mut shares = Vec::new();
+        past.for_each(&query, plan.grain, &mut |span| {
+            part.buckets.cover(span, &mut shares);
+            part.gaps.see(span.interval);
+            add(&mut part.rows, span.interval, &shares);
+            if part.rows.all.len() > FOLD {
+                part.rows.fold();
+            }
+        })?;
+        Ok(part)
+    };
+    // Sums are read in a moment, and one of them may lie on an edge.
+    let parts = if plan.grain.is_none() { parts.unwrap_or_else(|| past.parts(all)) } else { 1 };
+    let whole = past.in_parts(all, parts, read)?.into_iter().reduce(Part::append);
+    let Part { buckets, gaps, rows } = whole.unwrap_or(Part { buckets, gaps, rows: Rows::new() });
     let (total, rows, other) = rows.finish(&buckets, limit, key);
     Ok(Matrix {
         since_ns: Nanos(range.since_ns),
@@ -182,9 +227,9 @@ pub(crate) fn landscape(
 ) -> Result<Matrix, Problem> {
     let what = (Query::new(host.info.host).what(What::Processes), range);
     match by {
-        By::Name => build(past, what, limit, (|_: &String| None, add_names)),
+        By::Name => build(past, what, (limit, None), (|_: &String| None, add_names)),
         By::Process => {
-            build(past, what, limit, (|key: &ProcessKey| Some(key_of_process(*key)), add_processes))
+            build(past, what, (limit, None), (|key: &ProcessKey| Some(key_of_process(*key)), add_processes))
         }
     }
 }
@@ -203,13 +248,13 @@ fn add_processes(rows: &mut Rows<ProcessKey>, interval: &Interval, shares: &[(us
     }
 }
 
-/// The busiest threads of a process over time.
+/// The busiest threads of a process over time. `parts`: in how many the range is read at the same time; `None`: as many as pay.
 pub(crate) fn threads(
     past: &Past,
     host: &HostStatus,
     range: Range,
     process: ProcessKey,
-    limit: usize,
+    (limit, parts): (usize, Option<usize>),
 ) -> Result<Matrix, Problem> {
     let query = Query::new(host.info.host).what(What::Threads).filter(ProcessFilter::Key(process));
     let add = |rows: &mut Rows<ThreadKey>, interval: &Interval, shares: &[(usize, f64)]| {
@@ -218,5 +263,5 @@ pub(crate) fn threads(
             rows.add(row.key, name, interval, shares, (row.delta.run_ns, row.life));
         }
     };
-    build(past, (query, range), limit, (|key: &ThreadKey| Some(key_of_thread(*key)), add))
+    build(past, (query, range), (limit, parts), (|key: &ThreadKey| Some(key_of_thread(*key)), add))
 }

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use super::Range;
 use crate::app::Shared;
 use crate::problem::Problem;
-use crate::{Live, Lookup};
+use crate::Lookup;
 
 /// Questions answered at once; further ones wait.
 const MAX_AT_ONCE: usize = 4;
@@ -24,6 +24,9 @@ const MAX_AT_ONCE: usize = 4;
 const MAX_WAIT: Duration = Duration::from_secs(30);
 /// Holes in an answer at most.
 pub(crate) const MAX_GAPS: usize = 1000;
+
+/// A range is read in parts of at least this: below, a thread more costs what it saves.
+const SHORTEST_PART_NS: i64 = 120_000_000_000;
 
 /// Open readers of the store, and turns.
 pub(crate) struct Readers {
@@ -75,9 +78,9 @@ impl Readers {
         let _waiting = Waiting(Arc::clone(&nobody_waits));
         let app = Arc::clone(app);
         let done = tokio::task::spawn_blocking(move || {
-            let past = Past { reader: app.readers.take()?, live: Arc::clone(&app.live), nobody_waits };
+            let past = Past { reader: app.readers.take()?, app, nobody_waits };
             let result = work(&past);
-            app.readers.give_back(past.reader);
+            past.app.readers.give_back(past.reader);
             result
         });
         done.await.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?
@@ -87,16 +90,16 @@ impl Readers {
 /// The past of one receiver.
 pub(crate) struct Past {
     reader: Option<Reader>,
-    live: Arc<dyn Live>,
+    app: Shared,
     nobody_waits: Arc<AtomicBool>,
 }
 
 impl Past {
     /// The host that a path names: one that reports, or one that the store holds.
     pub(crate) fn find(&self, text: &str) -> Result<HostStatus, Problem> {
-        match crate::routes::find(&*self.live, text) {
-            Ok(id) => Ok(self.live.host(id).unwrap_or_default()),
-            Err(problem) if self.live.find(text) == Lookup::Unknown => self.find_stored(text).ok_or(problem),
+        match crate::routes::find(&*self.app.live, text) {
+            Ok(id) => Ok(self.app.live.host(id).unwrap_or_default()),
+            Err(problem) if self.app.live.find(text) == Lookup::Unknown => self.find_stored(text).ok_or(problem),
             Err(problem) => Err(problem),
         }
     }
@@ -123,7 +126,7 @@ impl Past {
         if let Some(kept) = self.ask_reader(|reader| reader.time_range(host))? {
             return Ok(kept);
         }
-        let recent = self.live.recent(host, i64::MIN);
+        let recent = self.app.live.recent(host, i64::MIN);
         let end = |shown: &crate::Shown| shown.interval.end.wall_ns;
         Ok(recent.first().map(end).zip(recent.last().map(end)))
     }
@@ -162,12 +165,62 @@ impl Past {
         if self.ask_reader(|reader| reader.for_each_span(query, grain, &mut visit))?.is_some() {
             return Ok(());
         }
-        for shown in self.live.recent(query.host, query.since_ns) {
+        for shown in self.app.live.recent(query.host, query.since_ns) {
             if shown.interval.end.wall_ns <= query.until_ns && visit(&Span::of(&shown.interval)).is_break() {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// In how many parts a range is worth reading: one a CPU, none shorter than a few minutes, and one where there is no file.
+    pub(crate) fn parts(&self, (since_ns, until_ns): (i64, i64)) -> usize {
+        let long_enough = until_ns.saturating_sub(since_ns) / SHORTEST_PART_NS;
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let wanted = usize::try_from(long_enough).unwrap_or(1).min(cpus).min(MAX_AT_ONCE);
+        if self.reader.is_some() { wanted.max(1) } else { 1 }
+    }
+
+    /// Reads a range in parts at the same time, each with a reader of its own, and gives what `work` made of each, in order of
+    /// time. A part more than one takes a turn of those that others wait for: where there is none, fewer parts are made.
+    pub(crate) fn in_parts<T: Send>(
+        &self,
+        (since_ns, until_ns): (i64, i64),
+        parts: usize,
+        work: impl Fn(&Self, (i64, i64)) -> Result<T, Problem> + Sync,
+    ) -> Result<Vec<T>, Problem> {
+        let readers = &self.app.readers;
+        let turns: Vec<_> = (1..parts).map_while(|_| readers.turns.try_acquire().ok()).collect();
+        let parts = i64::try_from(turns.len() + 1).unwrap_or(1);
+        let length_ns = until_ns.saturating_sub(since_ns) / parts;
+        let edge = |nth: i64| {
+            if nth == parts { until_ns } else { since_ns.saturating_add(length_ns.saturating_mul(nth)) }
+        };
+        let others: Result<Vec<_>, Problem> = (1..parts).map(|nth| Ok((nth, self.again()?))).collect();
+        let others = others?;
+        let (work, edge) = (&work, &edge);
+        std::thread::scope(|scope| {
+            let start = |(nth, past): (i64, Self)| {
+                scope.spawn(move || {
+                    let made = work(&past, (edge(nth), edge(nth + 1)));
+                    readers.give_back(past.reader);
+                    made
+                })
+            };
+            let others: Vec<_> = others.into_iter().map(start).collect();
+            let first = work(self, (edge(0), edge(1)));
+            let fell = |_| {
+                Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "A part of the range could not be read.")
+            };
+            let others = others.into_iter().map(|other| other.join().map_err(fell)?);
+            std::iter::once(first).chain(others).collect()
+        })
+    }
+
+    /// The same past, with a reader of its own.
+    fn again(&self) -> Result<Self, Problem> {
+        let (app, nobody_waits) = (Arc::clone(&self.app), Arc::clone(&self.nobody_waits));
+        Ok(Self { reader: app.readers.take()?, app, nobody_waits })
     }
 
     /// Holes that were recorded in a range.
@@ -192,7 +245,7 @@ impl Past {
         host: HostId,
         key: ProcessKey,
     ) -> Result<Option<(Arc<ProcessInfo>, u32)>, Problem> {
-        for shown in self.live.recent(host, i64::MIN).iter().rev() {
+        for shown in self.app.live.recent(host, i64::MIN).iter().rev() {
             if let Some(row) = shown.interval.process(key) {
                 return Ok(Some((Arc::clone(&row.info), row.parent_pid)));
             }

@@ -262,7 +262,7 @@ pub(super) async fn threads(
 ) -> Result<Json<api::Matrix>, Problem> {
     let (range, key) = (check_thread_range(span.range(200)?)?, process_key(&process)?);
     let limit = limit(rows.rows, 200, MAX_MATRIX_ROWS)?;
-    Readers::ask(&app, move |past| history::threads(past, &past.find(&host)?, range, key, limit))
+    Readers::ask(&app, move |past| history::threads(past, &past.find(&host)?, range, key, (limit, None)))
         .await
         .map(Json)
 }

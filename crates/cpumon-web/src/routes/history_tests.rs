@@ -13,6 +13,7 @@ use cpumon_store::{Query, Reader, StoreOptions, Writer};
 use serde_json::Value;
 
 use super::tests::{Fake, ask_raw};
+use crate::history::{Past, Range, Readers, threads};
 use super::*;
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -244,6 +245,27 @@ async fn a_landscape_has_the_busiest_and_the_rest() {
     let body = Stored::new(true).of_all("processes/20-9/threads", "points=5&rows=1").await;
     assert_eq!((&body["total"], &body["rows"][0]["key"]), (&2.into(), &"21-9".into()));
     assert_eq!((sum(&body["rows"][0]["values"]), sum(&body["other"])), (600 * 240, 400 * 240));
+}
+
+#[tokio::test]
+async fn a_range_read_in_parts_is_the_same_range() {
+    let stored = Stored::new(true);
+    let options = WebOptions { store: Some(stored.path()), ..WebOptions::default() };
+    let app = Arc::new(App::new(Arc::new(Fake::default()), options));
+    let range = Range { since_ns: BEGIN_NS, until_ns: BEGIN_NS + 300 * SECOND_NS, points: 7 };
+    let ask = async |parts| {
+        let read = move |past: &Past| {
+            let process = ProcessKey { pid: 20, start_ns: 9 };
+            threads(past, &past.find("past")?, range, process, (1, Some(parts)))
+        };
+        serde_json::to_value(Readers::ask(&app, read).await.unwrap()).unwrap()
+    };
+    let whole = ask(1).await;
+    assert_eq!(whole["gaps"].as_array().unwrap().len(), 1, "{whole}");
+    // An edge in the hole, edges beside it, and more parts than there are turns.
+    for parts in [2, 3, 4, 9] {
+        assert_eq!(ask(parts).await, whole, "{parts} parts");
+    }
 }
 
 #[tokio::test]
