@@ -286,7 +286,7 @@ fn write_hosts(hosts: &[api::Host], now_wall_ns: i64, out: &mut dyn Write) -> st
 pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let status = Client::new(&args.url, &args.access).map_err(Usage)?.status()?;
     if args.json {
-        write_json(&api::Hosts { hosts: status.hosts }, out)?;
+        write_json(&api::Hosts { total: status.hosts.len(), hosts: status.hosts }, out)?;
     } else {
         write_hosts(&status.hosts, status.now_wall_ns, out).context("cannot write the hosts")?;
     }

@@ -10,7 +10,10 @@ use super::convert::source_from_name;
 /// Answer of `/api/v1/hosts`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Hosts {
-    /// Every host that reported since the receiver started, by name.
+    /// Hosts there are.
+    #[serde(default)]
+    pub total: usize,
+    /// Hosts that reported since the receiver started, by name.
     pub hosts: Vec<Host>,
 }
 

@@ -14,9 +14,9 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::Range;
+use crate::Lookup;
 use crate::app::Shared;
 use crate::problem::Problem;
-use crate::Lookup;
 
 /// Questions answered at once; further ones wait.
 const MAX_AT_ONCE: usize = 4;
@@ -99,7 +99,9 @@ impl Past {
     pub(crate) fn find(&self, text: &str) -> Result<HostStatus, Problem> {
         match crate::routes::find(&*self.app.live, text) {
             Ok(id) => Ok(self.app.live.host(id).unwrap_or_default()),
-            Err(problem) if self.app.live.find(text) == Lookup::Unknown => self.find_stored(text).ok_or(problem),
+            Err(problem) if self.app.live.find(text) == Lookup::Unknown => {
+                self.find_stored(text).ok_or(problem)
+            }
             Err(problem) => Err(problem),
         }
     }
@@ -209,9 +211,8 @@ impl Past {
             };
             let others: Vec<_> = others.into_iter().map(start).collect();
             let first = work(self, (edge(0), edge(1)));
-            let fell = |_| {
-                Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "A part of the range could not be read.")
-            };
+            let fell =
+                |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "A part of the range could not be read.");
             let others = others.into_iter().map(|other| other.join().map_err(fell)?);
             std::iter::once(first).chain(others).collect()
         })

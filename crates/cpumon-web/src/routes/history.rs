@@ -6,7 +6,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::HostProblems;
-use super::params::{Asked, Named, bad, limit, list, process_key, thread_key};
+use super::params::{Asked, Named, Page, bad, limit, list, process_key, thread_key};
 use crate::api::{self, Cell, ProcessJson, Table, key_of_process, to_ms};
 use crate::app::Shared;
 use crate::fleet::now_ns;
@@ -62,23 +62,6 @@ fn check_thread_range(range: Range) -> Result<Range, Problem> {
         return Err(bad("No sums are kept of threads: their ranges are no longer than 24 hours."));
     }
     Ok(range)
-}
-
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(super) struct Page {
-    /// Rows to leave out at the beginning.
-    #[param(minimum = 0)]
-    offset: Option<usize>,
-    /// Rows in the answer.
-    #[param(minimum = 1, maximum = 10_000)]
-    limit: Option<usize>,
-}
-
-impl Page {
-    fn rows(&self, default: usize, max: usize) -> Result<(usize, usize), Problem> {
-        Ok((self.offset.unwrap_or(0), limit(self.limit, default, max)?))
-    }
 }
 
 /// The hosts of the store, by name, whether they report now or not: `id`, `hostname`, `trust`, `kernel`, `arch`, `agent`,

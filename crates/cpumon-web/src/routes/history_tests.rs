@@ -13,8 +13,8 @@ use cpumon_store::{Query, Reader, StoreOptions, Writer};
 use serde_json::Value;
 
 use super::tests::{Fake, ask_raw};
-use crate::history::{Past, Range, Readers, threads};
 use super::*;
+use crate::history::{Past, Range, Readers, threads};
 
 const SECOND_NS: i64 = 1_000_000_000;
 const BEGIN_NS: i64 = 1_800_000_000 * SECOND_NS;

@@ -6,9 +6,15 @@ use axum::http::HeaderMap;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::HostProblems;
+use super::params::{Asked, Page};
 use crate::api;
 use crate::app::Shared;
 use crate::fleet::now_ns;
+use crate::problem::Problem;
+
+/// Hosts in an answer at most: more than the receiver keeps.
+const MAX_LISTED: usize = 10_000;
 
 /// The receiver: version, addresses, datagrams, rejects by sender, the store's state, every host.
 #[utoipa::path(get, path = "/api/v1/status", responses((status = 200, body = api::Status)))]
@@ -19,9 +25,16 @@ pub(super) async fn status(State(app): State<Shared>) -> Json<api::Status> {
 }
 
 /// Every host, with its losses and how far to trust it. The receiver keeps 4096 at most.
-#[utoipa::path(get, path = "/api/v1/hosts", responses((status = 200, body = api::Hosts)))]
-pub(super) async fn hosts(State(app): State<Shared>) -> Json<api::Hosts> {
-    Json(api::Hosts { hosts: app.live.hosts().iter().map(api::Host::from).collect() })
+#[utoipa::path(get, path = "/api/v1/hosts", params(Page), responses((status = 200, body = api::Hosts), HostProblems))]
+pub(super) async fn hosts(
+    State(app): State<Shared>,
+    Asked(page): Asked<Page>,
+) -> Result<Json<api::Hosts>, Problem> {
+    let (offset, limit) = page.rows(MAX_LISTED, MAX_LISTED)?;
+    let hosts = app.live.hosts();
+    let total = hosts.len();
+    let hosts = hosts.iter().skip(offset).take(limit).map(api::Host::from).collect();
+    Ok(Json(api::Hosts { total, hosts }))
 }
 
 /// Names, units and meanings of the columns of all tables.

@@ -4,7 +4,9 @@ use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use cpumon_model::{ProcessKey, ThreadKey};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use utoipa::IntoParams;
 
 use crate::problem::Problem;
 
@@ -35,6 +37,25 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Named<T
             Ok(axum::extract::Path(value)) => Ok(Self(value)),
             Err(error) => Err(bad(error.body_text())),
         }
+    }
+}
+
+/// A part of a long list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Page {
+    /// Rows to leave out at the beginning.
+    #[param(minimum = 0)]
+    offset: Option<usize>,
+    /// Rows in the answer.
+    #[param(minimum = 1, maximum = 10_000)]
+    limit: Option<usize>,
+}
+
+impl Page {
+    /// Rows to leave out, and rows to give.
+    pub(super) fn rows(&self, default: usize, max: usize) -> Result<(usize, usize), Problem> {
+        Ok((self.offset.unwrap_or(0), limit(self.limit, default, max)?))
     }
 }
 

@@ -143,6 +143,12 @@ async fn status_and_hosts_answer() {
     let (status, body) = get_json(&live, "/api/v1/hosts").await;
     assert_eq!((status, body["hosts"].as_array().unwrap().len()), (200, 3));
     assert_eq!(body["hosts"][2]["trust"], "unauthenticated");
+    let (status, page) = get_json(&live, "/api/v1/hosts?offset=2&limit=5").await;
+    assert_eq!(
+        (status, &page["total"], &page["hosts"]),
+        (200, &3.into(), &serde_json::json!([body["hosts"][2]]))
+    );
+    assert_eq!(get_json(&live, "/api/v1/hosts?limit=0").await.0, 400);
 }
 
 #[tokio::test]
