@@ -16,6 +16,8 @@ class Feed {
   texts: string[] = [];
   /** Page clock when the newest message came. */
   arrivedMs = $state(0);
+  /** Where a text was found, or how far it was looked for. */
+  private sought: { text: string; of: string[]; place: number; looked: number } = { text: '', of: [], place: -1, looked: 0 };
   private readonly listeners = new Set<(report: SnapshotReport) => void>();
   private worker: Worker | null = null;
 
@@ -54,6 +56,21 @@ class Feed {
     if (view.restart) this.texts = [];
     for (const text of view.fresh) this.texts.push(text);
     this.view = view;
+  }
+
+  /** The first row with this key; -1: it is not in the view. Each second, over 10,000 rows: whole numbers are compared, not texts. */
+  rowOf(view: View, key: string): number {
+    const place = key === '' ? -1 : this.placeOf(key);
+    return place < 0 ? -1 : view.keys.indexOf(place);
+  }
+
+  private placeOf(text: string): number {
+    const { texts, sought } = this;
+    if (sought.text !== text || sought.of !== texts) this.sought = { text, of: texts, place: -1, looked: 0 };
+    const now = this.sought;
+    if (now.place < 0) now.place = texts.indexOf(text, now.looked);
+    now.looked = texts.length;
+    return now.place;
   }
 
   private order(order: Order): void {

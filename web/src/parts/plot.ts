@@ -168,13 +168,26 @@ function drawGaps(plot: uPlot, setup: PlotSetup): void {
     hatch(ctx, from, bbox.top, Math.max(to - from, 2), bbox.height, setup.colors.gap);
     const label = gap.reason;
     ctx.font = `${11 * devicePixelRatio}px Inter, system-ui, sans-serif`;
-    if (ctx.measureText(label).width + 8 < to - from) {
+    if (widthOf(ctx, label) + 8 < to - from) {
       ctx.fillStyle = setup.colors.text;
       ctx.textAlign = 'center';
       ctx.fillText(label, (from + to) / 2, bbox.top + bbox.height / 2);
     }
   }
   ctx.restore();
+}
+
+const widths = new Map<string, number>();
+
+/** Reasons are few, and the same each second. */
+function widthOf(ctx: CanvasRenderingContext2D, text: string): number {
+  const key = `${ctx.font} ${text}`;
+  const known = widths.get(key);
+  if (known !== undefined) return known;
+  if (widths.size > 200) widths.clear();
+  const { width } = ctx.measureText(text);
+  widths.set(key, width);
+  return width;
 }
 
 const hatches = new Map<string, CanvasPattern | null>();
