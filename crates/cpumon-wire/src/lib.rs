@@ -13,6 +13,7 @@ pub mod beacon;
 mod datagrams;
 mod demux;
 mod error;
+pub mod packed;
 pub mod sealed;
 pub mod spool;
 pub mod stream;

@@ -13,6 +13,7 @@ mod state;
 
 pub use header::{Origin, SEGMENT_HEADER_BYTES, SegmentHeader, VERSION};
 pub use read::{DamageReason, Damaged, Records, Step};
+pub(crate) use record::SnapshotHead;
 pub use record::{
     Entry, Frames, Gap, GapReason, MAX_PAYLOAD_BYTES, RECORD_HEADER_BYTES, SnapshotRecord, decode_record,
     push_gap, push_snapshot,

@@ -186,19 +186,59 @@ impl Head {
     }
 }
 
+/// The head of a snapshot's record, for who puts the record together again.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SnapshotHead {
+    pub(crate) flags: u8,
+    pub(crate) number: u64,
+    pub(crate) wall_ns: i64,
+}
+
+impl SnapshotHead {
+    /// Head and payload of a sound snapshot's record that is all of these bytes; `None`: it is something else.
+    pub(crate) fn of(record: &[u8]) -> Option<(Self, &[u8])> {
+        let head = Head::decode(record).filter(|head| head.kind == SNAPSHOT)?;
+        let payload = record.get(RECORD_HEADER_BYTES..).filter(|payload| payload.len() == head.length)?;
+        let snapshot = Self { flags: head.flags, number: head.number, wall_ns: head.wall_ns };
+        // What is not known of a head would not come back.
+        (record.get(..RECORD_HEADER_BYTES)? == snapshot.bytes(payload)).then_some((snapshot, payload))
+    }
+
+    pub(crate) fn is_full(self) -> bool {
+        self.flags & FULL != 0
+    }
+
+    /// Writes the head before the payload that stands behind room for it.
+    pub(crate) fn seal(self, record: &mut [u8]) {
+        if let Some((head, payload)) = record.split_at_mut_checked(RECORD_HEADER_BYTES) {
+            head.copy_from_slice(&self.bytes(payload));
+        }
+    }
+
+    fn bytes(self, payload: &[u8]) -> Vec<u8> {
+        head_bytes(SNAPSHOT, self.flags, self.number, self.wall_ns, payload)
+    }
+}
+
+/// A record's head.
+fn head_bytes(kind: u8, flags: u8, number: u64, wall_ns: i64, payload: &[u8]) -> Vec<u8> {
+    let mut head = Vec::with_capacity(RECORD_HEADER_BYTES);
+    head.extend_from_slice(&u32::try_from(payload.len()).unwrap_or(u32::MAX).to_le_bytes());
+    head.extend_from_slice(&[kind, flags, 0, 0]);
+    head.extend_from_slice(&number.to_le_bytes());
+    head.extend_from_slice(&wall_ns.to_le_bytes());
+    head.extend_from_slice(&crc32c::crc32c(payload).to_le_bytes());
+    seal(&mut head, 0);
+    head
+}
+
 /// Appends a record; `payload` writes its payload.
 fn push(out: &mut Vec<u8>, kind: u8, flags: u8, number: u64, wall_ns: i64, payload: impl Fn(&mut Vec<u8>)) {
     let begin = out.len();
     out.resize(begin + RECORD_HEADER_BYTES, 0);
     payload(out);
     let body = out.get(begin + RECORD_HEADER_BYTES..).unwrap_or_default();
-    let mut head = Vec::with_capacity(RECORD_HEADER_BYTES);
-    head.extend_from_slice(&u32::try_from(body.len()).unwrap_or(u32::MAX).to_le_bytes());
-    head.extend_from_slice(&[kind, flags, 0, 0]);
-    head.extend_from_slice(&number.to_le_bytes());
-    head.extend_from_slice(&wall_ns.to_le_bytes());
-    head.extend_from_slice(&crc32c::crc32c(body).to_le_bytes());
-    seal(&mut head, 0);
+    let head = head_bytes(kind, flags, number, wall_ns, body);
     if let Some(place) = out.get_mut(begin..begin + RECORD_HEADER_BYTES) {
         place.copy_from_slice(&head);
     }

@@ -4,8 +4,8 @@
 //! A datagram is a header and tables. A table describes its own columns, so a decoder skips columns, tables and header
 //! fields that it does not know, and takes what is missing as not told.
 
-mod bits;
-mod columns;
+pub(crate) mod bits;
+pub(crate) mod columns;
 mod delays;
 mod encoder;
 mod frame;

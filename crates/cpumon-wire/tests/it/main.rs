@@ -8,6 +8,7 @@ mod documented;
 mod hostile;
 mod lossless;
 mod machine;
+mod packed;
 mod sealed;
 mod spool;
 mod spool_snapshots;

@@ -1,0 +1,293 @@
+//! [`Grid`]: a section of a frame as columns and absolute values. In: the section's bytes. Out: the same bytes again.
+//! Why not the decoder's types: those leave out columns that are not known; here every bit must come back.
+
+use super::store::{KEY_COLUMNS, Key};
+use crate::v2::bits::{BitReader, BitWriter, bit_len, unzigzag, zigzag};
+use crate::v2::columns::{Column, Kind, Relative, UNITS, relative};
+
+/// Most columns of a table.
+pub(super) const MAX_COLUMNS: usize = 64;
+/// Most values of a table: 4 MiB while it is taken apart.
+pub(super) const MAX_VALUES: usize = 1 << 19;
+/// Where a table's key columns stand, for each of the kind's key columns.
+pub(super) type KeySlots = [Option<usize>; KEY_COLUMNS];
+/// Longest section, bytes, its type and length not counted.
+pub(super) const MAX_BODY: usize = 0xffff;
+
+/// A table. Kept and reused.
+#[derive(Debug, Default)]
+pub(super) struct Grid {
+    pub(super) columns: Vec<Column>,
+    /// How many of them are written for a group of rows.
+    pub(super) groups: usize,
+    /// A value for each row and column. A text is its begin and length in `texts`.
+    pub(super) values: Vec<u64>,
+    pub(super) texts: Vec<u8>,
+}
+
+impl Grid {
+    pub(super) fn clear(&mut self) {
+        self.columns.clear();
+        self.groups = 0;
+        self.values.clear();
+        self.texts.clear();
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.values.len() / self.columns.len().max(1)
+    }
+
+    pub(super) fn row(&self, at: usize) -> &[u64] {
+        let width = self.columns.len();
+        self.values.get(at * width..(at + 1) * width).unwrap_or_default()
+    }
+
+    pub(super) fn text(&self, value: u64) -> &[u8] {
+        let begin = usize::try_from(value >> 32).unwrap_or(usize::MAX);
+        let len = usize::try_from(value & 0xffff_ffff).unwrap_or(usize::MAX);
+        begin.checked_add(len).and_then(|end| self.texts.get(begin..end)).unwrap_or_default()
+    }
+
+    /// Adds a row of zeros with this key.
+    pub(super) fn add_row(&mut self, slots: &KeySlots, key: &Key) {
+        let begin = self.values.len();
+        self.values.resize(begin + self.columns.len(), 0);
+        for (slot, &value) in slots.iter().zip(key) {
+            if let Some(place) = slot.and_then(|slot| self.values.get_mut(begin + slot)) {
+                *place = value;
+            }
+        }
+    }
+
+    pub(super) fn set(&mut self, at: usize, slot: usize, value: u64) {
+        if let Some(place) = self.values.get_mut(at * self.columns.len() + slot) {
+            *place = value;
+        }
+    }
+
+    /// The text of the row before in this column.
+    pub(super) fn text_before(&self, (at, slot): (usize, usize)) -> Option<(u64, &[u8])> {
+        let value = *self.row(at.checked_sub(1)?).get(slot)?;
+        Some((value, self.text(value)))
+    }
+
+    /// The value that stands for this text in a row; `None`: more than a section holds.
+    pub(super) fn put_text(&mut self, text: &[u8], place: (usize, usize)) -> Option<u64> {
+        if let Some((value, _)) = self.text_before(place).filter(|before| before.1 == text) {
+            return Some(value);
+        }
+        let begin = self.texts.len() as u64;
+        if self.texts.len() + text.len() > MAX_BODY {
+            return None;
+        }
+        self.texts.extend_from_slice(text);
+        Some(begin << 32 | text.len() as u64)
+    }
+
+    /// Takes a section apart. `None`: it is no table, or one that would not come back as it was.
+    pub(super) fn read(&mut self, body: &[u8]) -> Option<()> {
+        self.clear();
+        let (&[count, groups], rest) = body.split_first_chunk()?;
+        let (count, groups) = (usize::from(count), usize::from(groups));
+        let (descriptions, rest) = rest.split_at_checked(count * Column::BYTES)?;
+        if count == 0 || count > MAX_COLUMNS || groups > count {
+            return None;
+        }
+        for description in descriptions.as_chunks::<{ Column::BYTES }>().0 {
+            let column = Column::from_bytes(*description)?;
+            if self.columns.iter().any(|known| known.id == column.id) {
+                return None;
+            }
+            self.columns.push(column);
+        }
+        self.groups = groups;
+        let (&rows, rest) = rest.split_first_chunk()?;
+        let rows = usize::from(u16::from_le_bytes(rows));
+        if rows * count > MAX_VALUES {
+            return None;
+        }
+        let mut bits = BitReader::new(rest);
+        for at in 0..rows {
+            self.read_row(at, &mut bits)?;
+        }
+        (bits.bits_left() < 8).then_some(())
+    }
+
+    fn read_row(&mut self, at: usize, bits: &mut BitReader<'_>) -> Option<()> {
+        let width = self.columns.len();
+        let begins_group = (self.groups > 0 && bits.take(1)? == 1) || at == 0;
+        let begin = self.values.len();
+        for slot in 0..width {
+            let before = if at == 0 { None } else { self.values.get(begin + slot - width).copied() };
+            let value = match (slot < self.groups && !begins_group, before) {
+                (true, before) => before?,
+                (false, before) => self.read_value(slot, begins_group, before, bits)?,
+            };
+            self.values.push(value);
+        }
+        Some(())
+    }
+
+    fn read_value(
+        &mut self,
+        slot: usize,
+        begins_group: bool,
+        before: Option<u64>,
+        bits: &mut BitReader<'_>,
+    ) -> Option<u64> {
+        let column = *self.columns.get(slot)?;
+        let coded = take_number(column, bits)?;
+        if column.kind == Kind::Text {
+            if coded == 0 {
+                return before;
+            }
+            let len = usize::try_from(coded - 1).ok().filter(|&len| len <= bits.bits_left() / 8)?;
+            let begin = self.texts.len() as u64;
+            for _ in 0..len {
+                self.texts.push(bits.take(8)?.to_le_bytes()[0]);
+            }
+            return Some(begin << 32 | len as u64);
+        }
+        let unit = UNITS[column.unit];
+        let from = match self.base(slot, begins_group) {
+            None => return coded.checked_mul(unit),
+            Some(Base::RowBefore) => before.unwrap_or(0),
+            Some(Base::Slot(base)) => self.values.get(self.values.len() - slot + base).copied()?,
+        };
+        let value = if column.kind == Kind::Folded {
+            let difference = unzigzag(coded).checked_mul(unit.cast_signed())?;
+            from.wrapping_add(difference.cast_unsigned())
+        } else {
+            from.checked_add(coded.checked_mul(unit)?)?
+        };
+        value.is_multiple_of(unit).then_some(value)
+    }
+
+    /// What a column's number is the difference to.
+    fn base(&self, slot: usize, begins_group: bool) -> Option<Base> {
+        match relative(self.columns.get(slot)?.id) {
+            Relative::No => None,
+            Relative::ToGroup(id) if begins_group => {
+                // Columns before this one: of the others the row before tells.
+                let base = self.columns.iter().take(slot).position(|column| column.id == id);
+                Some(base.map_or(Base::RowBefore, Base::Slot))
+            }
+            _ => Some(Base::RowBefore),
+        }
+    }
+
+    /// Appends the section, with its type and length. `None`: a value does not fit its column, or it is too long.
+    pub(super) fn write(&self, kind: u8, out: &mut Vec<u8>) -> Option<()> {
+        let (begin, rows) = (out.len(), self.rows());
+        out.extend_from_slice(&[kind, 0, 0, u8::try_from(self.columns.len()).ok()?]);
+        out.push(u8::try_from(self.groups).ok()?);
+        for column in &self.columns {
+            out.extend_from_slice(&column.to_bytes());
+        }
+        out.extend_from_slice(&u16::try_from(rows).ok()?.to_le_bytes());
+        let mut bits = BitWriter::default();
+        for at in 0..rows {
+            self.write_row(at, &mut bits, out)?;
+            if out.len() - begin > MAX_BODY {
+                return None;
+            }
+        }
+        bits.finish(out);
+        let body = u16::try_from(out.len() - begin - 3).ok()?;
+        out.get_mut(begin + 1..begin + 3)?.copy_from_slice(&body.to_le_bytes());
+        Some(())
+    }
+
+    fn write_row(&self, at: usize, bits: &mut BitWriter, out: &mut Vec<u8>) -> Option<()> {
+        let row = self.row(at);
+        let before = at.checked_sub(1).map(|before| self.row(before));
+        let begins_group = before.is_none_or(|before| before[..self.groups] != row[..self.groups]);
+        let from = if begins_group { 0 } else { self.groups };
+        if self.groups > 0 {
+            bits.put(out, u64::from(begins_group), 1);
+        }
+        for (slot, (&column, &value)) in self.columns.iter().zip(row).enumerate().skip(from) {
+            let before = before.and_then(|before| before.get(slot)).copied();
+            if column.kind == Kind::Text {
+                self.write_text(value, before, column, bits, out)?;
+                continue;
+            }
+            let unit = UNITS[column.unit];
+            let from = match self.base(slot, begins_group) {
+                None => {
+                    put_number(value / unit, column, bits, out)?;
+                    continue;
+                }
+                Some(Base::RowBefore) => before.unwrap_or(0),
+                Some(Base::Slot(base)) => row.get(base).copied()?,
+            };
+            let difference = value.wrapping_sub(from);
+            let coded = if column.kind == Kind::Folded {
+                zigzag(difference.cast_signed() / unit.cast_signed())
+            } else {
+                difference / unit
+            };
+            put_number(coded, column, bits, out)?;
+        }
+        Some(())
+    }
+
+    fn write_text(
+        &self,
+        value: u64,
+        before: Option<u64>,
+        column: Column,
+        bits: &mut BitWriter,
+        out: &mut Vec<u8>,
+    ) -> Option<()> {
+        let text = self.text(value);
+        if before.is_some_and(|before| before == value || self.text(before) == text) {
+            return put_number(0, column, bits, out);
+        }
+        put_number(text.len() as u64 + 1, column, bits, out)?;
+        for &byte in text {
+            bits.put(out, u64::from(byte), 8);
+        }
+        Some(())
+    }
+}
+
+enum Base {
+    RowBefore,
+    Slot(usize),
+}
+
+fn take_number(column: Column, bits: &mut BitReader<'_>) -> Option<u64> {
+    if column.kind == Kind::Fixed {
+        return bits.take(column.min);
+    }
+    let more = u32::try_from(bits.take(column.prefix)?).ok()?;
+    let len = match (column.zero_is_apart, more) {
+        (true, 0) => 0,
+        (true, _) => more - 1 + column.min,
+        (false, _) => more + column.min,
+    };
+    match len {
+        0 => Some(0),
+        1..=64 => Some(1 << (len - 1) | bits.take(len - 1)?),
+        _ => None,
+    }
+}
+
+fn put_number(value: u64, column: Column, bits: &mut BitWriter, out: &mut Vec<u8>) -> Option<()> {
+    let len = bit_len(value);
+    if column.kind == Kind::Fixed {
+        bits.put(out, value, (len <= column.min).then_some(column.min)?);
+        return Some(());
+    }
+    let more = if column.zero_is_apart && len == 0 {
+        0
+    } else {
+        len.checked_sub(column.min)? + u32::from(column.zero_is_apart)
+    };
+    bits.put(out, u64::from(more), (more >> column.prefix == 0).then_some(column.prefix)?);
+    if len > 1 {
+        bits.put(out, value & !(1 << (len - 1)), len - 1);
+    }
+    Some(())
+}

@@ -1,0 +1,171 @@
+//! Packing and back: any record that is packed comes back bit by bit, and what is hostile costs a bounded amount.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::spool::push_snapshot;
+use crate::v2::columns::{Column, Kind};
+
+fn record(number: u64, is_full: bool, frames: &[Vec<u8>]) -> Vec<u8> {
+    let mut record = Vec::new();
+    assert!(push_snapshot(&mut record, number, 5, is_full, frames));
+    record
+}
+
+/// A frame of any sections behind a header that says little.
+fn frame(sections: &[(u8, Vec<u8>)]) -> Vec<u8> {
+    let mut frame = vec![0; crate::v2::HEADER_BYTES];
+    frame[5] = 87;
+    for (kind, body) in sections {
+        frame.push(*kind);
+        frame.extend_from_slice(&u16::try_from(body.len()).unwrap().to_le_bytes());
+        frame.extend_from_slice(body);
+    }
+    frame
+}
+
+/// Packs and unpacks; whether it was packed.
+fn both_ways(packer: &mut Packer, unpacker: &mut Unpacker, record: &[u8]) -> bool {
+    let (mut packed, mut back) = (Vec::new(), Vec::new());
+    if !packer.pack(record, &mut packed) {
+        assert!(packed.is_empty());
+        return false;
+    }
+    let cost = unpacker.unpack(&packed, &mut back).unwrap();
+    assert!(back == record, "{} bytes came back as {}", record.len(), back.len());
+    assert!(cost >= record.len() as u64);
+    true
+}
+
+/// A table as anybody could write it: any columns, any bits.
+fn any_table() -> impl Strategy<Value = Vec<u8>> {
+    let column = (0_u8..130, any::<u16>()).prop_map(|(id, bits)| {
+        let [low, high] = bits.to_le_bytes();
+        [id, low, high]
+    });
+    let columns = proptest::collection::vec(column, 0..12);
+    (columns, 0_u8..4, 0_u16..40, proptest::collection::vec(any::<u8>(), 0..600)).prop_map(
+        |(columns, groups, rows, bits)| {
+            let mut body = vec![u8::try_from(columns.len()).unwrap(), groups];
+            body.extend(columns.into_iter().flatten());
+            body.extend(rows.to_le_bytes());
+            body.extend(bits);
+            body
+        },
+    )
+}
+
+/// A table that comes back: sound columns and values that fit them.
+fn sound_table() -> impl Strategy<Value = (u8, Vec<u8>)> {
+    let column = (0_u8..130, any::<bool>(), 0_usize..8, any::<bool>());
+    let columns = proptest::collection::vec(column, 1..9);
+    (1_u8..10, columns, 0_usize..3, proptest::collection::vec(any::<u64>(), 0..90)).prop_map(
+        |(kind, columns, groups, seeds)| {
+            let mut grid = Grid::default();
+            for (id, is_text, unit, zero_is_apart) in columns {
+                if grid.columns.iter().all(|known| known.id != id) {
+                    let kind = if is_text { Kind::Text } else { Kind::Folded };
+                    grid.columns.push(Column { id, kind, prefix: 7, min: 1, zero_is_apart, unit });
+                }
+            }
+            grid.groups = groups.min(grid.columns.len());
+            for row in seeds.chunks_exact(grid.columns.len()) {
+                for (column, &seed) in grid.columns.clone().iter().zip(row) {
+                    let value = if column.kind == Kind::Text {
+                        let at = (grid.rows(), 0);
+                        grid.put_text(&b"abcdefghij"[..usize::try_from(seed % 10).unwrap()], at).unwrap()
+                    } else {
+                        // Often the same, seldom far away.
+                        let unit = crate::v2::columns::UNITS[column.unit];
+                        (seed >> (seed % 40 + 20)) / unit * unit
+                    };
+                    grid.values.push(value);
+                }
+            }
+            let mut section = Vec::new();
+            // What does not fit its column becomes a section of its own kind of damage.
+            let _ = grid.write(kind, &mut section);
+            (kind, section.get(3..).unwrap_or_default().to_vec())
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn records_of_any_tables_come_back(
+        snapshots in proptest::collection::vec(
+            (any::<bool>(), proptest::collection::vec((0_u8..12, any_table()), 0..4),
+             proptest::collection::vec(sound_table(), 0..4)), 1..12),
+    ) {
+        let (mut packer, mut unpacker) = (Packer::new(), Unpacker::new());
+        for (number, (is_full, any, sound)) in (1..).zip(&snapshots) {
+            let frames = [frame(any), frame(sound), frame(sound)];
+            prop_assert!(both_ways(&mut packer, &mut unpacker, &record(number * 3, *is_full, &frames)));
+        }
+    }
+
+    #[test]
+    fn records_that_are_no_frames_are_left_to_be_told_plainly(
+        frames in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..200), 0..4),
+        cut in 0_usize..40,
+    ) {
+        let (mut packer, mut unpacker) = (Packer::new(), Unpacker::new());
+        let mut record = record(1, true, &frames);
+        record.truncate(record.len() - cut.min(record.len()));
+        both_ways(&mut packer, &mut unpacker, &record);
+    }
+
+    #[test]
+    fn any_bytes_are_refused_or_cost_a_bounded_amount(
+        packed in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..200), 1..4),
+    ) {
+        let (mut unpacker, mut out) = (Unpacker::new(), Vec::new());
+        for packed in packed {
+            // Nobody guesses a checksum, but that of nothing.
+            prop_assert!(unpacker.unpack(&packed, &mut out).is_err() || out.len() == RECORD_HEADER_BYTES);
+            prop_assert!(out.capacity() < 2 * MAX_RECORD_BYTES);
+        }
+    }
+}
+
+/// A table of threads: process 1, and so many threads from this number on, each with one number.
+fn threads(first: u64, count: u64) -> Vec<u8> {
+    let column = |id, min| Column { id, kind: Kind::Fixed, prefix: 0, min, zero_is_apart: false, unit: 0 };
+    let folded = Column { kind: Kind::Prefixed, prefix: 7, ..column(3, 0) };
+    let mut grid = Grid { columns: vec![column(1, 1), folded, column(6, 40)], groups: 1, ..Grid::default() };
+    for at in 0..count {
+        grid.values.extend([1, first + at, (first + at) * 1_000]);
+    }
+    let mut section = Vec::new();
+    grid.write(section::THREADS, &mut section).unwrap();
+    section.split_off(3)
+}
+
+#[test]
+fn what_is_remembered_is_bounded_and_what_is_not_comes_back_too() {
+    let (mut packer, mut unpacker) = (Packer::new(), Unpacker::new());
+    for number in 1..=20 {
+        let frame = frame(&[(section::THREADS, threads(number * 5_000, 5_000))]);
+        assert!(both_ways(&mut packer, &mut unpacker, &record(number, false, &[frame])));
+    }
+    let remembered = unpacker.known.tables.remembered();
+    assert_eq!(remembered, packer.known.tables.remembered());
+    assert_eq!(remembered, 1 << 15, "100,000 were told");
+    let frame = frame(&[(section::THREADS, threads(5_000, 10))]);
+    assert!(both_ways(&mut packer, &mut unpacker, &record(21, true, &[frame])));
+    assert_eq!(unpacker.known.tables.remembered(), 10, "a full snapshot tells all that live");
+}
+
+#[test]
+fn what_repeats_is_small_and_costs_its_sender_what_it_becomes() {
+    let (mut packer, mut unpacker) = (Packer::new(), Unpacker::new());
+    let frames = vec![frame(&[(section::THREADS, threads(1, 5_000))]); 100];
+    assert!(both_ways(&mut packer, &mut unpacker, &record(1, true, &frames)));
+    let (mut packed, mut back) = (Vec::new(), Vec::new());
+    let record = record(2, true, &frames);
+    assert!(packer.pack(&record, &mut packed));
+    let cost = unpacker.unpack(&packed, &mut back).unwrap();
+    assert!(back == record && cost > record.len() as u64 && packed.len() * 20 < record.len());
+    let long = vec![frame(&[(200, vec![7; 60_000])]); 300];
+    assert!(!packer.pack(&self::record(3, true, &long), &mut packed), "longer than a message");
+}
