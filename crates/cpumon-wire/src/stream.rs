@@ -1,11 +1,13 @@
 //! Messages of the secure stream. In: what one side has to say. Out: bytes for the other, and the way back. The records
-//! inside are those of [`crate::spool`], byte for byte. Layout: docs/stream-format.md. Sockets and TLS are the link's matter.
+//! inside are those of [`crate::spool`], byte for byte, or packed ([`crate::packed`]). Layout: docs/stream-format.md. Sockets and TLS are the link's matter.
 //!
 //! A message is a length, a type and a body. Types that are not known here are skipped; a body may be longer than what is
 //! known of it.
 
-/// The version that this program speaks.
-pub const VERSION: u16 = 1;
+/// The highest version that this program speaks.
+pub const VERSION: u16 = 2;
+/// From this version on records may come packed ([`crate::packed`]).
+pub const PACKED_VERSION: u16 = 2;
 /// ALPN of a connection that carries snapshots; the device has shown its certificate.
 pub const ALPN_STREAM: &[u8] = b"cpumon-stream/1";
 /// ALPN of a connection that asks for a certificate; the device has none yet.
@@ -29,6 +31,7 @@ mod kind {
     pub(super) const ENROL: u8 = 6;
     pub(super) const ASK: u8 = 7;
     pub(super) const REVEAL: u8 = 8;
+    pub(super) const PACKED: u8 = 9;
     pub(super) const WELCOME: u8 = 65;
     pub(super) const ACK: u8 = 66;
     pub(super) const PONG: u8 = 67;
@@ -149,6 +152,13 @@ pub enum Message<'a> {
         lane: u32,
         /// The record as it lies in a segment.
         record: &'a [u8],
+    },
+    /// Device: a record of the spool, by those before it on the lane; from version 2 on.
+    Packed {
+        /// The lane.
+        lane: u32,
+        /// The record, packed.
+        packed: &'a [u8],
     },
     /// Device: is anyone there, and what time is it there?
     Ping {
@@ -276,6 +286,7 @@ impl<'a> Message<'a> {
             Self::Hello { .. } => kind::HELLO,
             Self::Begin { .. } => kind::BEGIN,
             Self::Record { .. } => kind::RECORD,
+            Self::Packed { .. } => kind::PACKED,
             Self::Ping { .. } => kind::PING,
             Self::Renew { .. } => kind::RENEW,
             Self::Enrol { .. } => kind::ENROL,
@@ -303,9 +314,9 @@ impl<'a> Message<'a> {
                 out.extend_from_slice(&lane.to_le_bytes());
                 out.push(u8::from(kind == LaneKind::Live));
             }
-            Self::Record { lane, record } => {
+            Self::Record { lane, record: bytes } | Self::Packed { lane, packed: bytes } => {
                 out.extend_from_slice(&lane.to_le_bytes());
-                out.extend_from_slice(record);
+                out.extend_from_slice(bytes);
             }
             Self::Ping { token, clock } => {
                 out.extend_from_slice(&token.to_le_bytes());
@@ -376,7 +387,7 @@ impl<'a> Message<'a> {
         let Some((&kind, body)) = message.get(4..).and_then(<[u8]>::split_first) else {
             return Err(MessageError::Malformed { kind: 0 });
         };
-        let is_known = matches!(kind, kind::HELLO..=kind::REVEAL | kind::WELCOME..=kind::WAITING);
+        let is_known = matches!(kind, kind::HELLO..=kind::PACKED | kind::WELCOME..=kind::WAITING);
         if !is_known {
             return Ok(None);
         }
@@ -397,6 +408,7 @@ impl<'a> Message<'a> {
                 kind: if body.take::<1>()? == [0] { LaneKind::Backfill } else { LaneKind::Live },
             },
             kind::RECORD => Self::Record { lane: body.u32()?, record: body.rest },
+            kind::PACKED => Self::Packed { lane: body.u32()?, packed: body.rest },
             kind::PING => Self::Ping { token: body.u64()?, clock: body.clock() },
             kind::PONG => Self::Pong { token: body.u64()?, times: body.i64().zip(body.i64()) },
             kind::RENEW => Self::Renew { request: body.rest },
@@ -494,6 +506,7 @@ mod tests {
             Message::Begin { lane: 3, kind: LaneKind::Backfill },
             Message::Begin { lane: u32::MAX, kind: LaneKind::Live },
             Message::Record { lane: 3, record: b"a record" },
+            Message::Packed { lane: 3, packed: b"less" },
             Message::Ping { token: 1, clock: None },
             Message::Ping {
                 token: 1,

@@ -23,6 +23,8 @@ mod identity;
 mod interview;
 #[cfg(feature = "desk")]
 pub(crate) mod limits;
+#[cfg(all(test, feature = "desk"))]
+mod packed_tests;
 mod pipe;
 #[cfg(feature = "desk")]
 mod registry;

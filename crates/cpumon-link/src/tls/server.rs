@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use cpumon_wire::packed::Unpacker;
 use cpumon_wire::stream::{
     ALPN_ENROL, ALPN_STREAM, ByeReason, ClockReport, LaneKind, MAX_MESSAGE_BYTES, MAX_SMALL_MESSAGE_BYTES,
     Message, VERSION,
@@ -30,6 +31,10 @@ pub(super) const LOOK: Duration = Duration::from_millis(250);
 const WORK: Duration = Duration::from_millis(25);
 /// How long a goodbye may take.
 const GOODBYE: Duration = Duration::from_millis(250);
+/// A buffer for records keeps so many bytes.
+const KEPT_BYTES: usize = 256 << 10;
+/// Lanes of one connection that may come packed, the past and the present; an older one gives way.
+const MAX_PACKED_LANES: usize = 2;
 /// So much time's worth of bytes may come at once.
 const BURST_S: f64 = 4.0;
 
@@ -356,11 +361,11 @@ impl Shared {
             pipe.tls.peer_certificates().and_then(|chain| chain.first()).ok_or_else(no_certificate)?;
         let key = key_hash(certificate)?;
         let known = self.enrolled(&key)?;
-        let (host, agent) = await_message(pipe, deadline, MAX_SMALL_MESSAGE_BYTES, |bytes| {
-            let Some(Message::Hello { host, agent, .. }) = Message::decode(bytes)? else {
+        let (version, host, agent) = await_message(pipe, deadline, MAX_SMALL_MESSAGE_BYTES, |bytes| {
+            let Some(Message::Hello { version, host, agent, .. }) = Message::decode(bytes)? else {
                 return Err(TlsError::Protocol("expected a hello"));
             };
-            Ok(Some((host, agent.to_owned())))
+            Ok(Some((version, host, agent.to_owned())))
         })?;
         if host != known.host {
             return Err(bye(ByeReason::Protocol, "it says that it is another host than the one enrolled"));
@@ -372,7 +377,7 @@ impl Shared {
             log::warn!("cannot forget the old key of {}: {error}", known.name);
         }
         Message::Welcome {
-            version: VERSION,
+            version: version.min(VERSION),
             window_bytes: self.limits.window_bytes,
             is_renewal_due: known.is_renewal_due(),
         }
@@ -409,6 +414,8 @@ impl Shared {
             ),
             counted_bytes: 0,
             heard: Instant::now(),
+            unpackers: Vec::new(),
+            record: Vec::new(),
         };
         let mut next_look = Instant::now();
         loop {
@@ -451,10 +458,14 @@ impl Shared {
         let mut answers = Vec::new();
         while let Some(bytes) = pipe.next_message(MAX_MESSAGE_BYTES)? {
             match Message::decode(bytes).map_err(TlsError::from)? {
-                Some(Message::Begin { lane, kind }) => device.session.begin(lane, kind).map_err(End::Bye)?,
+                Some(Message::Begin { lane, kind }) => {
+                    device.session.begin(lane, kind).map_err(End::Bye)?;
+                    device.begin(lane);
+                }
                 Some(Message::Record { lane, record }) => {
                     device.session.record(lane, record).map_err(End::Bye)?;
                 }
+                Some(Message::Packed { lane, packed }) => device.unpack(lane, packed)?,
                 Some(Message::Ping { token, clock }) => {
                     let received_ns = wall_ns();
                     if let Some(clock) = clock {
@@ -489,6 +500,34 @@ struct Device {
     bucket: Bucket,
     counted_bytes: u64,
     heard: Instant,
+    /// Of lanes whose records come packed, what came before; begun with the lane.
+    unpackers: Vec<(u32, Box<Unpacker>)>,
+    record: Vec<u8>,
+}
+
+impl Device {
+    fn begin(&mut self, lane: u32) {
+        if self.unpackers.len() >= MAX_PACKED_LANES {
+            self.unpackers.remove(0);
+        }
+        self.unpackers.push((lane, Box::default()));
+    }
+
+    /// A packed record. It costs the device as much as if it came as it is.
+    fn unpack(&mut self, lane: u32, packed: &[u8]) -> Result<(), End> {
+        let Some((_, unpacker)) = self.unpackers.iter_mut().find(|known| known.0 == lane) else {
+            return Err(bye(ByeReason::Protocol, "a record of no lane"));
+        };
+        let cost = unpacker
+            .unpack(packed, &mut self.record)
+            .map_err(|error| bye(ByeReason::Protocol, &error.to_string()))?;
+        self.bucket.spend(cost.saturating_sub(packed.len() as u64));
+        let taken = self.session.record(lane, &self.record).map_err(End::Bye);
+        // A full snapshot comes seldom.
+        self.record.clear();
+        self.record.shrink_to(KEPT_BYTES);
+        taken
+    }
 }
 
 fn say_goodbye(pipe: &mut Pipe, refusal: &Refusal) {

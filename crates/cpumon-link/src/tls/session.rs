@@ -3,8 +3,9 @@
 
 use std::collections::VecDeque;
 
+use cpumon_wire::packed::Packer;
 use cpumon_wire::spool::{Entry, decode_record};
-use cpumon_wire::stream::{LaneKind, Message};
+use cpumon_wire::stream::{LaneKind, MESSAGE_HEADER_BYTES, Message, PACKED_VERSION};
 
 use crate::backlog::{Backlog, NumberedRecord};
 
@@ -14,6 +15,9 @@ const SMALL_BACKLOG: u64 = 5;
 const READ_BYTES: usize = 64 << 10;
 /// No more is queued while so much waits for the socket.
 const OUTBOX_BYTES: usize = 64 << 10;
+
+/// What a message adds to a record.
+const RECORD_MESSAGE_BYTES: usize = MESSAGE_HEADER_BYTES + 4;
 
 /// One lane.
 #[derive(Debug)]
@@ -25,6 +29,8 @@ struct Lane {
     /// Number of the last record that belongs to it; `None`: no end.
     last: Option<u64>,
     committed: u64,
+    /// What the receiver knows of the lane, if it takes packed records.
+    packer: Option<Box<Packer>>,
 }
 
 /// Records that the receiver has not taken in yet.
@@ -46,13 +52,20 @@ pub(super) struct Lanes {
     /// A full snapshot of this number or later begins the live lane.
     live_from: u64,
     read: Vec<NumberedRecord>,
+    packed: Vec<u8>,
+    /// The version that both sides speak.
+    version: u16,
     /// Records queued so far.
     pub(super) records: u64,
 }
 
 impl Lanes {
     /// Begins where a receiver must that knows nothing. True: the next snapshot should be a full one.
-    pub(super) fn begin(backlog: &dyn Backlog, window_bytes: u32, out: &mut Vec<u8>) -> (Self, bool) {
+    pub(super) fn begin(
+        backlog: &dyn Backlog,
+        (version, window_bytes): (u16, u32),
+        out: &mut Vec<u8>,
+    ) -> (Self, bool) {
         let waiting = backlog.next().saturating_sub(1).saturating_sub(backlog.acked());
         let mut lanes = Self {
             window: usize::try_from(window_bytes).unwrap_or(usize::MAX).max(1),
@@ -62,6 +75,8 @@ impl Lanes {
             next_id: 1,
             live_from: backlog.next(),
             read: Vec::new(),
+            packed: Vec::new(),
+            version,
             records: 0,
         };
         let is_small = waiting <= SMALL_BACKLOG;
@@ -79,7 +94,8 @@ impl Lanes {
         let id = self.next_id;
         self.next_id += 1;
         Message::Begin { lane: id, kind }.push(out);
-        Lane { id, kind, cursor, last: None, committed: 0 }
+        let packer = (self.version >= PACKED_VERSION).then(Box::default);
+        Lane { id, kind, cursor, last: None, committed: 0, packer }
     }
 
     /// Queues what may go now. `last_full`: number of the newest full snapshot.
@@ -128,10 +144,17 @@ impl Lanes {
                 }
                 lane.last = Some(number);
             }
-            let before = out.len();
             self.records += 1;
-            Message::Record { lane: lane.id, record: &record }.push(out);
-            self.under_way.push_back(UnderWay { lane: lane.id, number, bytes: out.len() - before });
+            self.packed.clear();
+            let is_packed = lane.packer.as_mut().is_some_and(|packer| packer.pack(&record, &mut self.packed));
+            if is_packed {
+                Message::Packed { lane: lane.id, packed: &self.packed }.push(out);
+            } else {
+                Message::Record { lane: lane.id, record: &record }.push(out);
+            }
+            // The receiver unpacks them before they wait, so they count as long as they are.
+            let bytes = record.len() + RECORD_MESSAGE_BYTES;
+            self.under_way.push_back(UnderWay { lane: lane.id, number, bytes });
         }
         is_any
     }

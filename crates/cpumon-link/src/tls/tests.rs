@@ -21,10 +21,10 @@ pub(super) const HOST: [u8; 16] = [7; 16];
 
 /// What a receiver got: numbers of snapshots, by lane kind; comparisons of clocks.
 #[derive(Clone, Default)]
-struct Got(Arc<Mutex<Vec<(u64, LaneKind)>>>, Arc<Mutex<Vec<ClockReport>>>);
+pub(super) struct Got(Arc<Mutex<Vec<(u64, LaneKind)>>>, Arc<Mutex<Vec<ClockReport>>>);
 
 impl Got {
-    fn numbers(&self) -> Vec<u64> {
+    pub(super) fn numbers(&self) -> Vec<u64> {
         self.0.lock().unwrap().iter().map(|one| one.0).collect()
     }
 }
@@ -77,7 +77,7 @@ pub(super) struct Desk {
     pub(super) dir: TempDir,
     pub(super) authority: Arc<Authority>,
     pub(super) address: SocketAddr,
-    got: Got,
+    pub(super) got: Got,
     pub(super) stats: Arc<ServerStats>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -109,7 +109,7 @@ impl Desk {
         Self { dir, authority, address, got, stats, stop, thread: Some(thread) }
     }
 
-    fn stop(mut self) -> (TempDir, SocketAddr, Got) {
+    pub(super) fn stop(mut self) -> (TempDir, SocketAddr, Got) {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap();
         (self.dir, self.address, self.got)
@@ -127,7 +127,7 @@ impl Desk {
         self.authority.make_token(Duration::from_mins(1)).unwrap()
     }
 
-    fn enroll(&self, device: &TempDir) -> Result<DeviceIdentity, TlsError> {
+    pub(super) fn enroll(&self, device: &TempDir) -> Result<DeviceIdentity, TlsError> {
         enroll(device.path(), &self.address.to_string(), &self.token(), HOST, "device")
     }
 
@@ -152,7 +152,7 @@ pub(super) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-fn uplink(address: &str, identity: DeviceIdentity, backlog: RamBacklog) -> Uplink {
+pub(super) fn uplink(address: &str, identity: DeviceIdentity, backlog: RamBacklog) -> Uplink {
     let receivers = vec![Receiver { address: address.to_owned(), identity }];
     let options = UplinkOptions {
         receivers,
@@ -197,14 +197,24 @@ fn a_device_whose_clock_stands_in_2003_tells_by_how_much() {
     drop(uplink);
 }
 
-fn append(uplink: &Uplink, count: u64) {
+/// A frame of zeros that a record can be packed with: a header, and one section of so many bytes.
+pub(super) fn frame(bytes: u16) -> Vec<u8> {
+    let mut frame = vec![0; 87];
+    frame[5] = 87;
+    let [low, high] = bytes.to_le_bytes();
+    frame.extend([200, low, high]);
+    frame.resize(90 + usize::from(bytes), 0);
+    frame
+}
+
+pub(super) fn append(uplink: &Uplink, count: u64) {
     for wall_ns in 0..count {
-        let frames = Datagrams::from(vec![vec![0; 100]]);
+        let frames = Datagrams::from(vec![frame(100)]);
         uplink.append(uplink.wants_full(), i64::try_from(wall_ns).unwrap(), &frames);
     }
 }
 
-fn ram() -> RamBacklog {
+pub(super) fn ram() -> RamBacklog {
     RamBacklog::new([1; 16], 8 << 20)
 }
 
@@ -233,7 +243,7 @@ fn the_present_overtakes_the_past_and_nothing_is_missing() {
     let mut backlog = ram();
     for number in 1..=2000 {
         let is_full = backlog.wants_full();
-        backlog.append(is_full, number, &Datagrams::from(vec![vec![0; 2000]]));
+        backlog.append(is_full, number, &Datagrams::from(vec![frame(2000)]));
     }
     let uplink = uplink(&desk.address.to_string(), identity, backlog);
     until("the device asks for a full snapshot", || uplink.wants_full().then_some(()));
@@ -374,7 +384,7 @@ fn without_a_certificate_a_stream_is_refused() {
     assert!(desk.got.numbers().is_empty());
 }
 
-fn goodbye(pipe: &mut pipe::Pipe) -> ByeReason {
+pub(super) fn goodbye(pipe: &mut pipe::Pipe) -> ByeReason {
     await_message(pipe, Instant::now() + Duration::from_secs(10), MAX_SMALL_MESSAGE_BYTES, |bytes| {
         match Message::decode(bytes)? {
             Some(Message::Bye { reason, .. }) => Ok(Some(reason)),

@@ -9,7 +9,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cpumon_wire::Datagrams;
-use cpumon_wire::stream::{BootReport, ByeReason, ClockReport, MAX_SMALL_MESSAGE_BYTES, Message, VERSION};
+use cpumon_wire::stream::{
+    BootReport, ByeReason, ClockReport, MAX_SMALL_MESSAGE_BYTES, Message, PACKED_VERSION, VERSION,
+};
 
 use super::connect::{await_message, connect};
 use super::identity::NewKey;
@@ -168,6 +170,8 @@ impl Uplink {
             next: 0,
             moved,
             next_search: Instant::now(),
+            version: 0,
+            most: VERSION,
         };
         let thread = std::thread::Builder::new().name("uplink".to_owned()).stack_size(STACK_BYTES);
         let thread = thread.spawn(move || worker.run()).map_err(TlsError::Thread)?;
@@ -248,6 +252,10 @@ struct Worker {
     /// Where each was found.
     moved: Vec<Moved>,
     next_search: Instant,
+    /// The version of the last connection; 0: it came to none.
+    version: u16,
+    /// The highest version to offer.
+    most: u16,
 }
 
 /// Where a receiver was found that is not where it should be.
@@ -268,6 +276,12 @@ impl Worker {
             failed_in_a_row =
                 if begin.elapsed() >= GOOD_AFTER { 1 } else { failed_in_a_row.saturating_add(1) };
             self.count_failure(&error, is_first);
+            if self.version >= PACKED_VERSION
+                && matches!(&error, TlsError::Bye { reason: ByeReason::Protocol, .. })
+            {
+                log::warn!("the receiver could not use what was sent; from now on records go as they are");
+                self.most = PACKED_VERSION - 1;
+            }
             if let Some(moved) = self.moved.get_mut(self.next) {
                 moved.is_turn = !moved.is_turn;
             }
@@ -365,18 +379,19 @@ impl Worker {
 
     /// One connection, from the handshake to its end. `Ok`: asked to stop.
     fn connection(&mut self) -> Result<(), TlsError> {
+        self.version = 0;
         let address = self.address();
         let Some(receiver) = self.options.receivers.get(self.next) else { return Ok(()) };
         let mut pipe = connect(&address, receiver.identity.client_config()?)?;
         let spool = self.shared.backlog().id();
         let (host, agent) = (self.options.host, self.options.agent.as_str());
-        Message::Hello { version: VERSION, host, spool, agent }.push(&mut pipe.outbox);
+        Message::Hello { version: self.most, host, spool, agent }.push(&mut pipe.outbox);
         pipe.pump(true)?;
-        let (window_bytes, is_renewal_due) =
+        let (version, window_bytes, is_renewal_due) =
             await_message(&mut pipe, Instant::now() + WELCOME_LIMIT, MAX_SMALL_MESSAGE_BYTES, |bytes| {
                 match Message::decode(bytes)? {
-                    Some(Message::Welcome { window_bytes, is_renewal_due, .. }) => {
-                        Ok(Some((window_bytes, is_renewal_due)))
+                    Some(Message::Welcome { version, window_bytes, is_renewal_due }) => {
+                        Ok(Some((version, window_bytes, is_renewal_due)))
                     }
                     Some(Message::Bye { reason, text }) => {
                         Err(TlsError::Bye { reason, text: text.to_owned() })
@@ -385,12 +400,14 @@ impl Worker {
                 }
             })?;
         log::info!("connected to receiver {address}");
+        self.version = version.min(self.most);
         {
             let mut status = self.shared.status();
             status.connected_to = Some(address);
             status.connections += 1;
         }
-        let (lanes, wants_full) = Lanes::begin(&**self.shared.backlog(), window_bytes, &mut pipe.outbox);
+        let terms = (self.version, window_bytes);
+        let (lanes, wants_full) = Lanes::begin(&**self.shared.backlog(), terms, &mut pipe.outbox);
         self.shared.full_wanted.fetch_or(wants_full, Ordering::Relaxed);
         let clock = Comparing::new(self.options.clocks, self.options.boot);
         let mut talk = Talk { pipe, lanes, heard: Instant::now(), clock, new_key: None };

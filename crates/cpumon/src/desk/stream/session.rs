@@ -20,6 +20,8 @@ use crate::desk::sink::Sink;
 
 /// Lanes that a device may have open; an older one gives way.
 const MAX_LANES: usize = 4;
+/// Bytes of old records that may wait to be taken in. A device that keeps to the window has less, one record more.
+const MAX_WAITING_BYTES: usize = 2 << 20;
 /// How long old records may be worked on before new ones are looked for.
 const WORK_TIME: Duration = Duration::from_millis(20);
 /// A store that failed is asked after this long whether it works again.
@@ -156,7 +158,11 @@ impl Session for StreamSession {
         };
         match self.lanes.get_mut(at) {
             Some(lane) if lane.kind == LaneKind::Backfill => {
-                // Bounded by the window: it is not off it before it is taken in.
+                // Off the window only when it is taken in; who sends more all the same does not fill this memory.
+                if lane.waiting.iter().map(Vec::len).sum::<usize>() >= MAX_WAITING_BYTES {
+                    let text = "more records of the past than the window allows".to_owned();
+                    return Err(Refusal { reason: ByeReason::Protocol, text });
+                }
                 lane.waiting.push_back(record.to_vec());
                 Ok(())
             }
@@ -235,5 +241,19 @@ mod tests {
             session.begin(lane, LaneKind::Backfill).unwrap();
         }
         assert_eq!(session.lanes.len(), MAX_LANES);
+    }
+
+    #[test]
+    fn who_does_not_keep_to_the_window_is_cut_off() {
+        let (mut session, mut bytes) = (session(), 0);
+        session.begin(1, LaneKind::Backfill).unwrap();
+        let refused = (1..).find_map(|number| {
+            let mut record = Vec::new();
+            assert!(push_snapshot(&mut record, number, 1, true, &[vec![0; 10_000]]));
+            bytes += record.len();
+            session.record(1, &record).err()
+        });
+        assert_eq!(refused.unwrap().reason, ByeReason::Protocol);
+        assert!((MAX_WAITING_BYTES..MAX_WAITING_BYTES + 30_000).contains(&bytes));
     }
 }
