@@ -50,12 +50,13 @@ pub(crate) fn describe(search: &Search) -> String {
     if search.found.is_empty() {
         text.push_str("no receiver answers: is one started with --tls and --beacon on this subnet?\n");
     } else {
-        text.push_str("KEY                               ADDRESS                  NAME\n");
-    }
-    for found in &search.found {
-        let address = address(found).unwrap_or_else(|| "none that this machine reaches".to_owned());
+        let addresses: Vec<String> = search.found.iter().map(address).collect();
+        let width = addresses.iter().map(String::len).max().unwrap_or(0).max("ADDRESS".len());
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{}  {address:<23}  {}", fingerprint(&found.pin), escape(&found.name));
+        let _ = writeln!(text, "{:32}  {:width$}  NAME", "KEY", "ADDRESS");
+        for (found, address) in search.found.iter().zip(&addresses) {
+            let _ = writeln!(text, "{}  {address:width$}  {}", fingerprint(&found.pin), escape(&found.name));
+        }
     }
     text.push_str(&ignored(&search.ignored));
     text
@@ -77,8 +78,9 @@ fn ignored(ignored: &Ignored) -> String {
 }
 
 /// The best address.
-pub(crate) fn address(found: &FoundReceiver) -> Option<String> {
-    found.addresses.first().map(ToString::to_string)
+fn address(found: &FoundReceiver) -> String {
+    let best = found.addresses.first().map(ToString::to_string);
+    best.unwrap_or_else(|| "none that this machine reaches".to_owned())
 }
 
 #[cfg(test)]
@@ -102,7 +104,7 @@ mod tests {
         let text = describe(&search);
         assert!(!text.contains('\u{1b}'), "{text}");
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[1], format!("{}  10.0.0.2:3002            desk", "ab".repeat(16)));
+        assert_eq!(lines[1], format!("{}  10.0.0.2:3002  desk", "ab".repeat(16)));
         assert_eq!(lines[3], "ignored answers: 3 badly signed");
         assert_eq!(lines[0].find("ADDRESS"), lines[1].find("10.0.0.2"));
         assert!(describe(&Search::default()).contains("--beacon"));

@@ -259,6 +259,32 @@ fn an_agent_without_an_address_is_let_in_by_its_code_and_finds_its_receiver_agai
 }
 
 #[test]
+fn without_ipv4_the_addresses_of_the_link_are_enough() {
+    if !available() {
+        return;
+    }
+    let scene = Scene::set("disc6");
+    scene.device.ip("addr flush dev veth0 scope global");
+    scene.desk.ip("addr flush dev veth0 scope global");
+    let (store, state) = (scene.dir.path().join("store.db"), scene.path("state"));
+    let all = ["--no-agent", "--tls", "[::]:3002", "--beacon", "--state", &state];
+    let serve = Serve::start_with(inside(&scene.desk), &store, &all);
+    // An address of the link can be used some seconds after the cable is there, and the group is joined then.
+    within(30, "the receiver", || {
+        let found = text(&output(scene.on_device(&["discover", "--wait", "300ms"])).stdout);
+        found.contains("[fe80::").then_some(())
+    });
+    let (mut device, code) = scene.enroll();
+    within(10, "the request", || scene.hosts(&["pending"]).contains(&code).then_some(()));
+    scene.hosts(&["accept", &code]);
+    assert!(wait(&mut device, "enroll").success());
+    let agent = scene.agent();
+    within(20, "data of the device", || (scene.intervals() > 5).then_some(()));
+    end(agent);
+    serve.stop();
+}
+
+#[test]
 fn a_beacon_off_loopback_only_and_a_device_that_is_sent_away_gets_no_key() {
     let loopback = run(&["serve", "--tls", "127.0.0.1:0", "--beacon"]);
     assert_eq!(loopback.status.code(), Some(2), "{loopback:?}");
