@@ -249,9 +249,20 @@ fn show_loss(loss: &api::Loss) -> String {
     if said.is_empty() { "none".to_owned() } else { said.join(", ") }
 }
 
+/// A difference of clocks: `+1.500 s`, `-3 h 20 min`, `-8333 d 8 h`.
+fn show_offset(offset_ns: i64) -> String {
+    let sign = if offset_ns < 0 { '-' } else { '+' };
+    let minutes = offset_ns.unsigned_abs() / 60_000_000_000;
+    match minutes {
+        0..60 => format!("{:+.3} s", offset_ns as f64 / 1e9),
+        60..1440 => format!("{sign}{} h {:02} min", minutes / 60, minutes % 60),
+        _ => format!("{sign}{} d {} h", minutes / 1440, minutes % 1440 / 60),
+    }
+}
+
 /// How far the host's clock is ahead of the receiver's: `+1.500 s ±0.2 ms, 12 ppm fast`; `~` where only arrivals tell.
 fn show_clock(host: &api::Host) -> String {
-    let offset = format!("{:+.3} s", host.clock_offset_ns as f64 / 1e9);
+    let offset = show_offset(host.clock_offset_ns);
     let Some(clock) = host.clock else { return format!("~{offset}") };
     let exact = format!("{offset} ±{:.1} ms", clock.round_trip_ns as f64 / 2e6);
     match clock.drift_ppb {
@@ -318,6 +329,14 @@ mod tests {
             |line: usize| text.lines().nth(line).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(cells(2), "a 1.3 s 7.3 MB - - 4 exits_lost", "{text}");
         assert!(cells(3).ends_with("sched 1500 4 exits_lost") && !text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn offsets_of_clocks_read_well() {
+        let shown =
+            [-1_500_000_000, 3_599_000_000_000, -12_000_000_000_000, -720_000_000_000_000_000, i64::MIN]
+                .map(show_offset);
+        assert_eq!(shown, ["-1.500 s", "+3599.000 s", "-3 h 20 min", "-8333 d 8 h", "-106751 d 23 h"]);
     }
 
     #[test]
