@@ -18,7 +18,9 @@ export function compare(before: Sums, after: Sums): Change[] {
     const is = second === null ? null : (second.get(name) ?? 0);
     return { name, before: was, after: is, change: was === null || is === null ? null : is - was };
   });
-  return rows.sort((a, b) => Math.abs(b.change ?? 0) - Math.abs(a.change ?? 0) || (a.name < b.name ? -1 : 1));
+  // Where one span holds no data, what is known of the other says what matters.
+  const weight = (row: Change): number => Math.abs(row.change ?? row.after ?? row.before ?? 0);
+  return rows.sort((a, b) => weight(b) - weight(a) || (a.name < b.name ? -1 : 1));
 }
 
 function sharesOf(sums: Sums): Map<string, number> | null {
