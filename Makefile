@@ -8,7 +8,7 @@ run: ## build, then receiver + local agent + store + terminal view on loopback; 
 	@scripts/install-deps.sh run
 	@scripts/build-page.sh
 	cargo build --release --locked --package cpumon
-	@exec target/release/cpumon run $(ARGS)
+	@exec cargo run --quiet --release --locked --package cpumon -- run $(ARGS)
 
 page: ## the page alone: web/dist, which the next build of cpumon embeds
 	@scripts/install-deps.sh run
