@@ -1,11 +1,14 @@
 """Chapter: what looking costs. Every monitor at 1 s beside the same 10,000 idle and 200 active threads."""
 
-import subprocess
-import time
+import statistics
 
 import measure as m
 
-SECONDS = 10
+SECONDS = 8
+ROUNDS = 3
+
+
+FLOOR = "floor: open-read-close of every stat"
 
 
 def peers():
@@ -37,29 +40,37 @@ def run(idle=10_000, active=200):
     import socket
     sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sink.bind(("127.0.0.1", 0))
-    rows = []
+    rounds = []
     with m.load(idle, active, 600):
         threads = m.thread_count()
-        for name, command in agents(sink.getsockname()[1]):
-            rows.append(measured(name, command, threads))
-        rows.append(measured("floor: open-read-close of every stat", [m.XTASK, "floor", "--count", "60"], threads))
-        for name, command, sees_threads in peers():
-            if m.have(command[0]):
-                rows.append(measured(name, command, threads, sees_threads))
-    return threads, rows
+        for _ in range(ROUNDS):
+            rows = [measured(name, command, threads) for name, command in agents(sink.getsockname()[1])]
+            rows.append(measured(FLOOR, [m.XTASK, "floor", "--count", "60"], threads))
+            rows += [measured(name, command, threads, sees) for name, command, sees in peers() if m.have(command[0])]
+            rounds.append(rows)
+    return threads, rounds
+
+
+def summed_up(rounds):
+    """A row for each program: medians over the rounds, least and most of a thread's cost, and its ratio to the floor of the same round."""
+    for same in zip(*rounds):
+        row = {"name": same[0]["name"], **{key: statistics.median(one[key] for one in same) for key in ("ms_per_s", "rss_mib")}}
+        if same[0]["per_thread_us"] is not None:
+            each = [one["per_thread_us"] for one in same]
+            floors = [next(one for one in rows if one["name"] == FLOOR)["per_thread_us"] for rows in rounds]
+            row["each"] = f"{statistics.median(each):.2f} | {min(each):.2f} to {max(each):.2f}"
+            row["ratio"] = f"{statistics.median(one / floor for one, floor in zip(each, floors)):.2f}"
+        yield row
 
 
 def chapter():
-    threads, rows = run()
-    floor = next(row for row in rows if row["name"].startswith("floor"))
+    threads, rounds = run()
     out = ["## What looking costs", "",
-           f"{threads:,} threads (10,000 idle, 200 working 100 µs five times a second, the rest of the machine), interval 1 s, mean of {SECONDS} s "
-           "after 3 s warm-up; CPU of the program and its children from schedstat. cpumon's figure is collect + diff + encode + send.", "",
-           "| program | CPU ms per s | µs per thread and look | against the floor | peak RSS MiB |", "|---|---:|---:|---:|---:|"]
-    for row in rows:
-        each = "–" if row["per_thread_us"] is None else f"{row['per_thread_us']:.2f}"
-        ratio = "–" if row["per_thread_us"] is None else f"{row['per_thread_us'] / floor['per_thread_us']:.2f}"
-        out.append(f"| {row['name']} | {row['ms_per_s']:.1f} | {each} | {ratio} | {row['rss_mib']:.1f} |")
+           f"{threads:,} threads (10,000 idle, 200 working 100 µs five times a second, the rest of the machine), interval 1 s; {ROUNDS} rounds, in each every program once, {SECONDS} s "
+           "after 3 s warm-up; medians of the rounds; CPU of the program and its children from schedstat. cpumon's figure is collect + diff + encode + send.", "",
+           "| program | CPU ms per s | µs per thread and look | least and most | against the floor | peak RSS MiB |", "|---|---:|---:|---:|---:|---:|"]
+    for row in summed_up(rounds):
+        out.append(f"| {row['name']} | {row['ms_per_s']:.1f} | {row.get('each', '– | –')} | {row.get('ratio', '–')} | {row['rss_mib']:.1f} |")
     return "\n".join(out) + "\n"
 
 
