@@ -81,10 +81,14 @@ impl Gate {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The tokens that count now. One that was revoked ends its sessions.
+    /// The tokens that count now, read no longer than [`LOOK`] ago. One that was revoked ends its sessions.
     fn refreshed(&self) -> MutexGuard<'_, Inner> {
+        self.refreshed_within(LOOK)
+    }
+
+    fn refreshed_within(&self, age: Duration) -> MutexGuard<'_, Inner> {
         let mut inner = self.lock();
-        if inner.looked.is_none_or(|at| at.elapsed() >= LOOK) {
+        if inner.looked.is_none_or(|at| at.elapsed() >= age) {
             inner.looked = Some(Instant::now());
             match self.tokens.list() {
                 Ok(entries) => inner.entries = entries,
@@ -133,7 +137,10 @@ impl Gate {
         }
         self.lock().tries.take(peer).map_err(too_many)?;
         let Ok(_turn) = self.turn.acquire().await else { return Err(wrong_token()) };
-        let entry = self.refreshed().entries.iter().find(|entry| entry.is_for(token)).cloned();
+        let known =
+            |age| self.refreshed_within(age).entries.iter().find(|entry| entry.is_for(token)).cloned();
+        // It may have been made a moment ago; who tries often is held back before.
+        let entry = known(LOOK).or_else(|| known(Duration::ZERO));
         let text = token.to_owned();
         let verified = tokio::task::spawn_blocking(move || entry.filter(|entry| entry.verify(&text)));
         let Ok(Some(entry)) = verified.await else { return Err(wrong_token()) };

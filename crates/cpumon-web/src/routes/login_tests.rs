@@ -108,6 +108,16 @@ async fn a_login_lasts_until_the_logout_or_until_the_token_is_revoked() {
 }
 
 #[tokio::test]
+async fn a_token_counts_as_soon_as_it_is_made() {
+    let guarded = Guarded::new();
+    for label in ["first", "second"] {
+        // The second one is made after the file was read for the first.
+        let token = guarded.tokens().add(label).unwrap();
+        assert_eq!(guarded.log_in(&token).await.0, 204, "{label}");
+    }
+}
+
+#[tokio::test]
 async fn programs_send_the_token_itself() {
     let guarded = Guarded::new();
     let token = guarded.tokens().add("script").unwrap();
