@@ -76,7 +76,8 @@ struct cpu {
 	struct cpu_times shown; // for user space, as of the cut
 	__u64 ahead_ns; // CLOCK_MONOTONIC less the run queue's clock
 	__u64 ahead_at_ns; // when that was measured
-	__u64 padding[10];
+	__u64 clock_read_ns; // when both were last compared
+	__u64 padding[9];
 };
 ASSERT_SIZE(cpu, 1024);
 ASSERT_AT(cpu, changes, 0);
@@ -268,11 +269,32 @@ static __always_inline void compare_clocks(struct cpu *cpu, const struct rq *rq,
 	cpu->ahead_at_ns = now;
 }
 
+#define CLOCK_READ_EVERY_NS 1000000
+
+// When this switch happens. Reading the clock is the dearest part of a switch, and where a thread goes to sleep the scheduler has
+// just read it for the run queue: then that counts, and both are compared again after a millisecond. Where the current
+// thread was pushed off, or is the idle one, the run queue's clock may stand since the wakeup.
+static __always_inline __u64 switch_time(struct cpu *cpu, const struct rq *rq, bool prev_sleeps)
+{
+	__u64 now;
+
+	if (rq && prev_sleeps) {
+		now = rq->clock + cpu->ahead_ns;
+		if (now - cpu->clock_read_ns < CLOCK_READ_EVERY_NS)
+			return now;
+	}
+	now = bpf_ktime_get_ns();
+	if (rq) {
+		compare_clocks(cpu, rq, now);
+		cpu->clock_read_ns = now;
+	}
+	return now;
+}
+
 // A switch. Returns what of the slice that ends is the previous thread's. `came_ns`: 0, or when it came, if that was missed.
-static __always_inline __u64 switch_cpu(struct cpu *cpu, __u64 now, __u64 cut, struct task_struct *prev,
+static __always_inline __u64 switch_cpu(struct cpu *cpu, struct rq *rq, __u64 now, __u64 cut, struct task_struct *prev,
 					struct task_struct *next, __u32 next_tid, bool prev_sleeps, __u64 *came_ns)
 {
-	struct rq *rq = rq_of(prev);
 	struct cpu_times *times = &cpu->now;
 	__u32 queue = 1;
 	__u64 own, steal = 0;
@@ -282,7 +304,6 @@ static __always_inline __u64 switch_cpu(struct cpu *cpu, __u64 now, __u64 cut, s
 	if (rq) {
 		steal = steal_clock(rq);
 		queue = rq->nr_running + prev_sleeps;
-		compare_clocks(cpu, rq, now);
 	}
 	is_known = cpu->task == (__u64)prev;
 	own = close_slice(times, cpu, now, is_known, prev->pid, steal);

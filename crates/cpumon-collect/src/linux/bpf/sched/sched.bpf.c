@@ -18,23 +18,24 @@ static __always_inline int on_switch(bool preempt, struct task_struct *prev, str
 	__u64 cut = 0;
 
 	if (probes & PROBE_SCHED) {
-		__u64 now = bpf_ktime_get_ns();
 		__u32 number = bpf_get_smp_processor_id();
 		struct cpu *cpu = cpu_at(number);
+		struct rq *rq = rq_of(prev);
 		bool sleeps = !preempt && state != 0 && prev->pid;
 		struct thread *other = thread_of(next);
 		__u32 next_tid = next->pid;
-		__u64 own, came;
+		__u64 now, own, came;
 
 		thread = thread_of(prev);
-		cut = control.cut_ns;
 		if (!cpu)
 			return 0;
+		now = switch_time(cpu, rq, sleeps);
+		cut = control.cut_ns;
 		// Two kinds of memory: the compiler must not make one load of both.
 		asm volatile("" : "+r"(next_tid));
 		if (other)
 			next_tid = other->tid;
-		own = switch_cpu(cpu, now, cut, prev, next, next_tid, sleeps, &came);
+		own = switch_cpu(cpu, rq, now, cut, prev, next, next_tid, sleeps, &came);
 		if (prev->pid) {
 			if (came && thread)
 				switch_in(thread, prev, cpu, came, cut, number);
