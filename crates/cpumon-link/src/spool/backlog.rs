@@ -3,7 +3,6 @@
 //! up: what it has need not wear out a flash.
 
 use std::collections::VecDeque;
-use std::time::Instant;
 
 use cpumon_wire::Datagrams;
 use cpumon_wire::spool::{
@@ -35,30 +34,22 @@ pub(super) struct Emptied {
     noted: u64,
     /// Begin of the hole before the oldest segment; 0: there is none, or it begins with the spool.
     pub(super) dropped_begin_wall_ns: i64,
-    /// What is not written yet: number, and when it was accepted.
-    waits: VecDeque<(u64, Instant)>,
+    /// Why it is there; [`GapReason::Unknown`]: the spool had reached its size.
+    pub(super) dropped_reason: GapReason,
     places: VecDeque<Place>,
 }
 
 impl Emptied {
     /// As the state remembers.
     pub(super) fn of(state: Option<&State>) -> Self {
-        let (acked, begin) = state.map_or((0, 0), |state| (state.acked, state.dropped_begin_wall_ns));
-        Self { acked, noted: acked, dropped_begin_wall_ns: begin, ..Self::default() }
-    }
-
-    pub(super) fn accepted(&mut self, number: u64) {
-        if self.is_on {
-            self.waits.push_back((number, Instant::now()));
+        let Some(state) = state else { return Self::default() };
+        Self {
+            acked: state.acked,
+            noted: state.acked,
+            dropped_begin_wall_ns: state.dropped_begin_wall_ns,
+            dropped_reason: state.dropped_reason,
+            ..Self::default()
         }
-    }
-
-    pub(super) fn written(&mut self) {
-        self.waits.clear();
-    }
-
-    pub(super) fn waits_since(&self) -> Option<Instant> {
-        self.waits.front().map(|wait| wait.1)
     }
 }
 
@@ -95,21 +86,44 @@ impl Spool {
             return Err(SpoolError::Foreign { path: options.dir.clone() });
         }
         spool.emptied.is_on = true;
+        spool.remove_useless();
         Ok(spool)
     }
 
-    /// The oldest segment is about to be dropped: from where on snapshots are missing must be known after a restart too.
-    pub(super) fn note_drop(&mut self) {
-        let Some(oldest) = self.segments.front().filter(|_| self.emptied.acked > 0) else { return };
-        let behind = self.segments.get(1).map_or(self.next, |segment| segment.first);
-        // Also if only what the first unsent snapshot is compared with goes: then its interval is lost.
-        let is_loss = behind > self.emptied.acked;
-        let is_news = is_loss && self.emptied.dropped_begin_wall_ns == 0;
-        if is_news {
-            let last = last_wall_ns(oldest, self.emptied.acked);
-            self.emptied.dropped_begin_wall_ns = last.unwrap_or(oldest.begin_wall_ns);
+    /// If a receiver has all that there is, nothing is compared with it any more: what follows begins anew, behind a hole if there is
+    /// one.
+    fn remove_useless(&mut self) {
+        let behind = self.lost.map_or(self.next, |lost| lost.first);
+        if self.emptied.acked == 0 || self.emptied.acked + 1 < behind {
+            return;
         }
-        if is_news || self.emptied.noted != self.emptied.acked {
+        while let Some(oldest) = self.segments.front_mut() {
+            if let Err(error) = oldest.remove() {
+                self.trouble(&error, "remove what a receiver has");
+                return;
+            }
+            self.segments.pop_front();
+        }
+        self.emptied.dropped_begin_wall_ns = 0;
+        self.count();
+    }
+
+    /// The oldest segment is about to be dropped: from where on snapshots are missing, and why, must be known after a restart too.
+    pub(super) fn note_drop(&mut self, reason: GapReason) {
+        let Some(oldest) = self.segments.front().filter(|_| self.emptied.is_on) else { return };
+        let behind = self.segments.get(1).map_or(self.next, |segment| segment.first);
+        let acked = self.emptied.acked;
+        // Also if only what the first unsent snapshot is compared with goes: then its interval is lost.
+        let is_loss = behind > acked;
+        let is_known = oldest.first > acked + 1 || self.emptied.dropped_begin_wall_ns != 0;
+        let is_news = is_loss && !is_known;
+        if is_news {
+            // Where nothing is acknowledged the hole begins with the spool.
+            let last = (acked > 0).then(|| last_wall_ns(oldest, acked).unwrap_or(oldest.begin_wall_ns));
+            self.emptied.dropped_begin_wall_ns = last.unwrap_or(0);
+            self.emptied.dropped_reason = reason;
+        }
+        if is_news || self.emptied.noted != acked {
             self.note_acked();
         }
     }
@@ -188,8 +202,11 @@ impl Spool {
             0 => self.begin_wall_ns,
             begin => begin,
         };
-        let gap =
-            Gap { first, last, begin_wall_ns, end_wall_ns: oldest.begin_wall_ns, reason: GapReason::Dropped };
+        let reason = match self.emptied.dropped_reason {
+            GapReason::Unknown => GapReason::Dropped,
+            reason => reason,
+        };
+        let gap = Gap { first, last, begin_wall_ns, end_wall_ns: oldest.begin_wall_ns, reason };
         (first <= last || first == last + 1 && self.emptied.dropped_begin_wall_ns != 0).then_some(gap)
     }
 
@@ -331,7 +348,7 @@ fn read_piece(piece: &[u8], place: &mut Place, acked: u64, out: &mut Out<'_>) ->
     }
 }
 
-/// When the last snapshot of a segment up to a number was made.
+/// When the last snapshot of a segment up to a number was made, or the last one before the hole that it begins with.
 fn last_wall_ns(segment: &Segment, number: u64) -> Option<i64> {
     let (bytes, _) = segment.read_at(0, segment.bytes()).ok()?;
     let mut records = Records::new(&bytes).ok()?;
@@ -341,6 +358,7 @@ fn last_wall_ns(segment: &Segment, number: u64) -> Option<i64> {
             Step::Entry(Entry::Snapshot(snapshot)) if snapshot.number <= number => {
                 last = Some(snapshot.wall_ns);
             }
+            Step::Entry(Entry::Gap(gap)) if gap.last > number => return last.or(Some(gap.begin_wall_ns)),
             Step::End { .. } => return last,
             _ => {}
         }
@@ -392,9 +410,7 @@ impl Backlog for Spool {
             return;
         }
         self.emptied.acked = number;
-        while self.emptied.waits.front().is_some_and(|wait| wait.0 <= number) {
-            self.emptied.waits.pop_front();
-        }
+        self.unwritten.forget(number);
         self.forget_acked();
     }
 

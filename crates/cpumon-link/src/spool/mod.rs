@@ -14,10 +14,12 @@ mod lock;
 mod options;
 mod read;
 mod recover;
+mod refusal;
 mod segment;
 mod state;
 mod status;
 mod sync;
+mod unwritten;
 mod write;
 
 pub use error::SpoolError;

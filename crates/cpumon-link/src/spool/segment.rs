@@ -5,6 +5,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
+use cpumon_wire::spool::{Entry, Records, Step};
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Segment {
@@ -25,7 +27,19 @@ pub(super) struct Segment {
     pub(super) begin_wall_ns: i64,
     /// Number and offset of the full snapshots that this writer wrote.
     pub(super) fulls: Vec<(u64, u64)>,
+    /// Number of its last snapshot, if this writer took it.
+    pub(super) last: u64,
     file: Option<File>,
+}
+
+/// What a write brought into the file.
+#[derive(Copy, Clone, Debug, Default)]
+pub(super) struct Written {
+    /// The file was made by it.
+    pub(super) is_new: bool,
+    pub(super) bytes: u64,
+    /// Number of the last snapshot in them.
+    pub(super) last: u64,
 }
 
 impl Segment {
@@ -46,6 +60,7 @@ impl Segment {
             full_bytes: 0,
             begin_wall_ns: 0,
             fulls: Vec::new(),
+            last: 0,
             file: None,
         }
     }
@@ -73,39 +88,71 @@ impl Segment {
         Ok((piece, offset + length < self.bytes()))
     }
 
-    /// Writes what is pending. Returns whether the file was made by this.
-    ///
-    /// # Errors
-    /// The disk refuses: everything stays pending, and the file ends where it ended before.
-    pub(super) fn write(&mut self) -> io::Result<bool> {
+    /// Writes what is pending. Where the disk refuses, as many whole snapshots as it took are written, and the rest stays pending.
+    pub(super) fn write(&mut self) -> (Written, io::Result<()>) {
         let is_new = self.written == 0;
-        let done = self.write_pending();
-        if done.is_err() {
-            if let Some(file) = self.file.take() {
-                // If this fails too, the next writing begins at the same place and covers what is there.
-                let _ = file.set_len(self.written);
-            }
+        let (taken, done) = self.write_pending();
+        let whole = match done {
+            Ok(()) => (self.pending.len(), self.pending_snapshots, self.last),
+            Err(_) => self.whole_snapshots(taken),
+        };
+        let (length, snapshots, last) = whole;
+        if let (Err(_), Some(file)) = (&done, &self.file) {
+            // If this fails, the next writing begins at the same place and covers what is there.
+            let _ = file.set_len(self.written + length as u64);
+        }
+        if done.is_err() && length == 0 {
+            self.file = None;
             if is_new {
                 // An empty file is no segment.
                 let _ = std::fs::remove_file(&self.path);
             }
         }
-        done?;
-        self.written += self.pending.len() as u64;
-        self.pending.clear();
-        self.pending_snapshots = 0;
-        Ok(is_new)
+        self.written += length as u64;
+        self.pending.drain(..length);
+        self.pending_snapshots -= snapshots;
+        (Written { is_new, bytes: length as u64, last }, done)
     }
 
-    fn write_pending(&mut self) -> io::Result<()> {
-        let file = match &mut self.file {
-            Some(file) => file,
-            none => {
-                none.insert(OpenOptions::new().write(true).create(true).truncate(false).open(&self.path)?)
+    /// How many bytes the file took.
+    fn write_pending(&mut self) -> (usize, io::Result<()>) {
+        let mut taken = 0;
+        let done = (|| {
+            let file = match &mut self.file {
+                Some(file) => file,
+                none => {
+                    none.insert(OpenOptions::new().write(true).create(true).truncate(false).open(&self.path)?)
+                }
+            };
+            file.seek(SeekFrom::Start(self.written))?;
+            while let Some(rest) = self.pending.get(taken..).filter(|rest| !rest.is_empty()) {
+                match file.write(rest) {
+                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                    Ok(count) => taken += count,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
             }
-        };
-        file.seek(SeekFrom::Start(self.written))?;
-        file.write_all(&self.pending)
+            Ok(())
+        })();
+        (taken, done)
+    }
+
+    /// Of the first `taken` pending bytes those up to the end of a snapshot, how many snapshots are in them, and the last one's number.
+    fn whole_snapshots(&self, taken: usize) -> (usize, u64, u64) {
+        let taken = self.pending.get(..taken).unwrap_or_default();
+        let records = if self.written == 0 { Records::new(taken) } else { Ok(Records::within(taken)) };
+        let Ok(mut records) = records else { return (0, 0, 0) };
+        let mut whole = (0, 0, 0);
+        loop {
+            match records.step() {
+                Step::Entry(Entry::Snapshot(snapshot)) => {
+                    whole = (records.offset(), whole.1 + 1, snapshot.number);
+                }
+                Step::Entry(_) => {}
+                Step::Damaged(_) | Step::End { .. } => return whole,
+            }
+        }
     }
 
     /// The file, for a sync; `None` if nothing was written.

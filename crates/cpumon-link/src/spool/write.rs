@@ -17,10 +17,12 @@ use super::files;
 use super::lock::Lock;
 use super::options::{SpoolOptions, SyncPolicy};
 use super::recover::recover;
+use super::refusal::is_no_room;
 use super::segment::Segment;
 use super::state::StateFile;
 use super::status::{Kept, SpoolStatus};
 use super::sync::Syncer;
+use super::unwritten::Unwritten;
 
 /// A segment ends when it is this long, bytes; later if its full snapshot is a large part of it.
 const SEGMENT_BYTES: u64 = 1 << 20;
@@ -34,7 +36,7 @@ const OVERHEAD_BYTES: u64 = (2 * RECORD_HEADER_BYTES + 32 + SEGMENT_HEADER_BYTES
 /// Writes a spool. Dropping it writes what waits.
 #[derive(Debug)]
 pub struct Spool {
-    options: SpoolOptions,
+    pub(super) options: SpoolOptions,
     origin: Origin,
     pub(super) id: [u8; 16],
     pub(super) begin_wall_ns: i64,
@@ -43,12 +45,15 @@ pub struct Spool {
     pub(super) is_open: bool,
     pub(super) next: u64,
     pub(super) lost: Option<Gap>,
-    last_wall_ns: Option<i64>,
+    pub(super) last_wall_ns: Option<i64>,
     written_at: Instant,
-    refused: GapReason,
+    /// Why the disk refused last.
+    pub(super) refused: GapReason,
+    /// Accepted, and in memory only.
+    pub(super) unwritten: Unwritten,
     state: StateFile,
     syncer: Option<Syncer>,
-    is_closing: bool,
+    pub(super) is_closing: bool,
     sync_errors: u64,
     /// What a receiver has, and where reading is.
     pub(super) emptied: Emptied,
@@ -76,7 +81,9 @@ impl Spool {
         // Another host's numbers go on, but they are another spool's.
         let known = remembered.filter(|state| header.is_none_or(|header| header.spool == state.spool));
         let known = known.filter(|_| header.is_some() || found.header.is_none());
-        let lost = known.and_then(|state| state.lost).filter(|lost| lost.first > found.last);
+        let lost = known
+            .and_then(|state| state.lost)
+            .and_then(|lost| still_lost(lost, found.last, found.last_wall_ns));
         let mut spool = Self {
             origin,
             id: header
@@ -92,6 +99,7 @@ impl Spool {
             last_wall_ns: found.last_wall_ns,
             written_at: Instant::now(),
             refused: GapReason::NoRoom,
+            unwritten: Unwritten::default(),
             state,
             syncer: None,
             is_closing: false,
@@ -150,9 +158,10 @@ impl Spool {
         kept
     }
 
-    /// How long the oldest of what is to be written waits. What a receiver has need not be written.
+    /// How long the oldest of what is to be written waits, or since when it was tried in vain. What a receiver has need not be written.
     fn waiting_for(&self) -> Duration {
-        let since = if self.emptied.is_on { self.emptied.waits_since() } else { Some(self.written_at) };
+        let oldest = || self.unwritten.oldest().map(|wait| wait.since.max(self.written_at));
+        let since = if self.emptied.is_on { oldest() } else { Some(self.written_at) };
         since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
@@ -183,18 +192,27 @@ impl Spool {
             return Err(GapReason::NoRoom);
         }
         self.check_waiting(need)?;
+        if self.wants_full() && !is_full {
+            // The segment was ended just now.
+            return Err(self.refused);
+        }
         if !self.is_open {
             self.begin_segment(wall_ns);
         }
         let Some(segment) = self.segments.back_mut() else { return Err(GapReason::Unknown) };
-        if let Some(lost) = self.lost.take() {
+        let lost = self.lost.take();
+        if let Some(lost) = lost {
             push_gap(&mut segment.pending, &Gap { end_wall_ns: wall_ns, ..lost });
         }
         if is_full {
             segment.fulls.push((self.next, segment.bytes()));
         }
         push_snapshot(&mut segment.pending, self.next, wall_ns, is_full, frames);
-        self.emptied.accepted(self.next);
+        let begin_wall_ns = self.last_wall_ns.unwrap_or(wall_ns);
+        let (first, begin_wall_ns) =
+            lost.map_or((self.next, begin_wall_ns), |lost| (lost.first, lost.begin_wall_ns));
+        self.unwritten.accepted(self.next, first, begin_wall_ns);
+        segment.last = self.next;
         segment.pending_snapshots += 1;
         segment.snapshots += 1;
         if segment.snapshots == 1 {
@@ -220,7 +238,9 @@ impl Spool {
     fn end_segment_if_long(&mut self) {
         let most = self.options.max_bytes / 4;
         let Some(segment) = self.segments.back_mut() else { return };
-        let limit = SEGMENT_BYTES.min(most / 2).max(4 * segment.full_bytes).min(most);
+        // While the disk refuses they are short, so that what is newest fits when some must go.
+        let usual = if self.status.trouble.is_some() { 0 } else { SEGMENT_BYTES.min(most / 2) };
+        let limit = usual.max(4 * segment.full_bytes).min(most);
         if segment.bytes() >= limit || segment.snapshots >= SEGMENT_SNAPSHOTS {
             segment.end();
             self.is_open = false;
@@ -229,27 +249,32 @@ impl Spool {
 
     /// Drops the oldest segments until `need` bytes more fit; false if they do not, or cannot be removed.
     fn drop_beyond(&mut self, need: u64) -> bool {
-        let mut bytes = self.segments.iter().map(Segment::bytes).sum::<u64>();
-        while bytes + need > self.options.max_bytes {
-            if self.segments.len() <= usize::from(self.is_open) {
+        while self.segments.iter().map(Segment::bytes).sum::<u64>() + need > self.options.max_bytes {
+            if self.segments.len() <= usize::from(self.is_open) || !self.drop_oldest(GapReason::Dropped) {
                 return false;
             }
-            self.note_drop();
-            let Some(oldest) = self.segments.front_mut() else { return false };
-            if let Err(error) = oldest.remove() {
-                self.trouble(&error, "remove the oldest segment of the log");
-                return false;
-            }
-            bytes -= oldest.bytes();
-            let first = oldest.first;
-            self.segments.pop_front();
-            let next = self.segments.front().map_or(self.next, |segment| segment.first);
-            self.status.dropped += next.saturating_sub(first.max(self.emptied.acked + 1));
         }
         true
     }
 
-    /// Whether there is memory for `need` bytes more while the disk does not take any.
+    /// Drops the oldest segment; false if there is none, or it cannot be removed.
+    pub(super) fn drop_oldest(&mut self, reason: GapReason) -> bool {
+        self.note_drop(reason);
+        let Some(oldest) = self.segments.front_mut() else { return false };
+        if let Err(error) = oldest.remove() {
+            self.trouble(&error, "remove the oldest segment of the log");
+            return false;
+        }
+        let first = oldest.first;
+        self.segments.pop_front();
+        let behind = self.lost.map_or(self.next, |lost| lost.first);
+        let next = self.segments.front().map_or(behind, |segment| segment.first);
+        self.status.dropped += next.saturating_sub(first.max(self.emptied.acked + 1));
+        self.unwritten.forget(next.saturating_sub(1));
+        true
+    }
+
+    /// Whether there is memory for `need` bytes more while the disk does not take any; of what a stream empties the oldest goes for it.
     fn check_waiting(&mut self, need: u64) -> Result<(), GapReason> {
         if self.options.sync == SyncPolicy::AtEnd {
             return Ok(());
@@ -258,7 +283,7 @@ impl Spool {
         let waiting =
             |spool: &Self| spool.segments.iter().map(|segment| segment.pending.len() as u64).sum::<u64>();
         let is_over = |spool: &Self| waiting(spool) > 0 && waiting(spool) + need > most;
-        if is_over(self) && !self.write() && is_over(self) {
+        if is_over(self) && !self.write_newest(&is_over) && is_over(self) {
             return Err(self.refused);
         }
         Ok(())
@@ -288,10 +313,9 @@ impl Spool {
         }
     }
 
-    /// Writes everything that waits. False if the disk refuses; then it still waits.
-    fn write(&mut self) -> bool {
+    /// Writes everything that waits. False if the disk refuses; then the rest still waits.
+    pub(super) fn write(&mut self) -> bool {
         self.written_at = Instant::now();
-        self.emptied.written();
         if self.has_news() && !self.note_acked() {
             return false;
         }
@@ -300,21 +324,22 @@ impl Spool {
             else {
                 continue;
             };
-            let bytes = segment.pending.len() as u64;
-            match segment.write() {
-                Ok(is_new) => {
-                    self.status.written_bytes += bytes;
-                    self.status.writes += 1;
-                    self.sync(at, is_new);
-                }
-                Err(error) => {
-                    self.trouble(&error, "write the log");
-                    return false;
-                }
+            let (written, done) = segment.write();
+            if written.bytes > 0 {
+                self.status.written_bytes += written.bytes;
+                self.status.writes += 1;
+                self.unwritten.forget(written.last);
+                self.sync(at, written.is_new);
+            }
+            if let Err(error) = done {
+                self.refuse(&error);
+                return false;
             }
         }
         if self.status.trouble.take().is_some() {
             log::warn!("writing the log again");
+            // Nothing of it would be missing after a kill any more.
+            self.note_number();
         }
         true
     }
@@ -356,16 +381,6 @@ impl Spool {
         }
     }
 
-    pub(super) fn trouble(&mut self, error: &io::Error, operation: &str) {
-        self.refused = if is_no_room(error) { GapReason::NoRoom } else { GapReason::DiskFailed };
-        self.status.disk_errors += 1;
-        let words = format!("cannot {operation} in {}: {error}", self.options.dir.display());
-        if self.status.trouble.is_none() {
-            log::warn!("{words}; it waits in memory, and is tried again");
-        }
-        self.status.trouble = Some(words);
-    }
-
     /// Writes the state; `is_urgent`: over a power cut too.
     pub(super) fn remember(&mut self, is_urgent: bool) -> io::Result<()> {
         let state = State {
@@ -373,27 +388,18 @@ impl Spool {
             next: self.next_after_a_kill(),
             spool: self.id,
             begin_wall_ns: self.begin_wall_ns,
-            lost: self.lost,
+            lost: self.hole_after_a_kill(),
             acked: self.emptied.acked,
             dropped_begin_wall_ns: self.emptied.dropped_begin_wall_ns,
+            dropped_reason: self.emptied.dropped_reason,
         };
         self.state.put(state, is_urgent || self.options.sync == SyncPolicy::Always)
-    }
-
-    /// Where numbers go on if nothing more can be written. What only waits its time is not accepted yet: its numbers are used again, or
-    /// they would look like a hole. What the disk refuses is accepted, and is a hole if it stays in memory.
-    fn next_after_a_kill(&self) -> u64 {
-        if self.lost.is_some() || self.is_closing || self.status.trouble.is_some() {
-            return self.next;
-        }
-        let unwritten: u64 = self.segments.iter().map(|segment| segment.pending_snapshots).sum();
-        self.next.saturating_sub(unwritten).max(self.emptied.acked + 1)
     }
 
     fn settle(&mut self) {
         // From here on the sync is waited for.
         (self.is_closing, self.syncer) = (true, None);
-        self.write();
+        self.write_newest(&|_| true);
         if let Some(file) = self.segments.back().and_then(Segment::file)
             && let Err(error) = file.sync_data()
         {
@@ -428,11 +434,11 @@ impl Drop for Spool {
     }
 }
 
-fn is_no_room(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
-    )
+/// What of a hole that was remembered is not in a segment. `last`: the greatest number there, and when it was made.
+fn still_lost(lost: Gap, last: u64, last_wall_ns: Option<i64>) -> Option<Gap> {
+    let is_partly_there = last >= lost.first;
+    let begin_wall_ns = last_wall_ns.filter(|_| is_partly_there).unwrap_or(lost.begin_wall_ns);
+    (last < lost.last).then_some(Gap { first: lost.first.max(last + 1), begin_wall_ns, ..lost })
 }
 
 /// 128 bits that no other spool has.

@@ -8,6 +8,8 @@ mod spool;
 mod spool_backlog;
 mod spool_damage;
 mod spool_disk;
+mod spool_full_disk;
+mod spool_random;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

@@ -1,6 +1,5 @@
 //! A spool that a stream empties: what a receiver has is deleted, the rest is sent, whatever happens in between.
 
-use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,25 +7,25 @@ use cpumon_link::Backlog;
 use cpumon_link::spool::{Spool, SpoolError, SyncPolicy};
 use cpumon_model::HostId;
 use cpumon_wire::Datagrams;
-use cpumon_wire::spool::{Entry, Gap, GapReason, Origin, decode_record};
+use cpumon_wire::spool::{Entry, Origin, decode_record};
 
 use crate::spool::{ORIGIN, held, options};
 
-const HOUR: SyncPolicy = SyncPolicy::Every(Duration::from_hours(1));
+pub const HOUR: SyncPolicy = SyncPolicy::Every(Duration::from_hours(1));
 
-fn open(dir: &Path, max_bytes: u64, sync: SyncPolicy) -> Spool {
+pub fn open(dir: &Path, max_bytes: u64, sync: SyncPolicy) -> Spool {
     Spool::open_backlog(&options(dir, max_bytes, sync), ORIGIN).unwrap()
 }
 
 /// Appends a snapshot whose moment is its number; a full one is four times as long.
-fn append(spool: &mut Spool, bytes: usize, wants_full: bool) -> (u64, bool) {
+pub fn append(spool: &mut Spool, bytes: usize, wants_full: bool) -> (u64, bool) {
     let is_full = wants_full || Backlog::wants_full(spool);
     let wall_ns = i64::try_from(Backlog::next(spool)).unwrap() * 10;
     let frames = Datagrams::from(vec![vec![7; if is_full { 4 * bytes } else { bytes }]]);
     (Backlog::append(spool, is_full, wall_ns, &frames), is_full)
 }
 
-fn append_many(spool: &mut Spool, count: u64, bytes: usize) {
+pub fn append_many(spool: &mut Spool, count: u64, bytes: usize) {
     for _ in 0..count {
         append(spool, bytes, false);
     }
@@ -57,7 +56,7 @@ fn all(spool: &mut Spool) -> Vec<String> {
 }
 
 /// The directory as a kill -9 at this moment leaves it.
-fn killed(dir: &Path) -> tempfile::TempDir {
+pub fn killed(dir: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -177,7 +176,7 @@ fn a_bit_that_flips_costs_a_counted_hole_up_to_the_next_full_snapshot() {
 }
 
 /// The segments of a directory, the oldest first.
-fn segments(dir: &Path) -> Vec<std::path::PathBuf> {
+pub fn segments(dir: &Path) -> Vec<std::path::PathBuf> {
     let paths = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     let mut paths: Vec<_> = paths.filter(|path| path.to_str().unwrap().ends_with(".segment")).collect();
     paths.sort();
@@ -288,164 +287,4 @@ fn a_snapshot_that_no_message_can_carry_is_a_hole() {
     append_many(&mut spool, 2, 100);
     assert_eq!(all(&mut spool), ["1F", "2", "gap 3-3 20..40", "4F", "5"]);
     assert_eq!((spool.lost(), spool.waiting().0), (1, 5));
-}
-
-/// Small, seeded (xorshift64*).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % sides
-    }
-}
-
-/// What a receiver has: intervals by the number of the snapshot that ends them, and holes by where they begin: numbers, end.
-#[derive(Default)]
-struct Desk {
-    stored: BTreeSet<u64>,
-    holes: HashMap<(i64, GapReason), (u64, u64, i64)>,
-    /// Snapshots that end no interval: the first of each run.
-    no_interval: BTreeSet<u64>,
-}
-
-impl Desk {
-    /// A connection: reads for a while, commits some of it, and perhaps says so.
-    fn connect(&mut self, spool: &mut Spool, dice: &mut Dice, to_the_end: bool) {
-        let (mut cursor, mut has_base, mut leading) = (spool.start(), false, None::<Gap>);
-        let rounds = if to_the_end { u64::MAX } else { dice.roll(8) };
-        let (mut last, mut acked) = (0, 0);
-        for _ in 0..rounds {
-            let mut out = Vec::new();
-            spool.read(&mut cursor, usize::try_from(1 + dice.roll(60_000)).unwrap(), &mut out);
-            if out.is_empty() {
-                break;
-            }
-            for (number, record) in out {
-                assert!(number > last, "numbers ascend");
-                let is_next = number == last + 1;
-                match decode_record(&record).unwrap() {
-                    Entry::Snapshot(_) if has_base && is_next => drop(self.stored.insert(number)),
-                    Entry::Snapshot(snapshot) => {
-                        assert!(snapshot.is_full);
-                        let is_known = self.is_told(number)
-                            || self.stored.contains(&number)
-                            || self.no_interval.contains(&number);
-                        assert!(
-                            leading.is_some() || has_base || is_known,
-                            "{number} has nothing to be compared with"
-                        );
-                        let jump = Gap {
-                            first: number,
-                            last: number,
-                            begin_wall_ns: snapshot.wall_ns,
-                            end_wall_ns: snapshot.wall_ns,
-                            reason: GapReason::Damaged,
-                        };
-                        if let Some(gap) = leading.take().or(has_base.then_some(jump)) {
-                            self.hole(&Gap { last: number, end_wall_ns: snapshot.wall_ns, ..gap });
-                        }
-                        has_base = true;
-                    }
-                    Entry::Gap(gap) => {
-                        // What is between the last snapshot and a hole may be stored already.
-                        has_base &= gap.reason != GapReason::Damaged && gap.first <= last + 1;
-                        leading = (!has_base).then_some(gap);
-                        if gap.count() > 0 {
-                            self.hole(&gap);
-                        }
-                    }
-                    Entry::Unknown(_) => panic!("no such record"),
-                }
-                last = number;
-                acked = number;
-            }
-            // An acknowledgement may come late, or never.
-            if to_the_end || dice.roll(3) > 0 {
-                spool.ack(acked);
-            }
-        }
-    }
-
-    fn hole(&mut self, gap: &Gap) {
-        let (first, last, end_wall_ns) = (gap.first, gap.last, gap.end_wall_ns);
-        let known = self.holes.entry((gap.begin_wall_ns, gap.reason)).or_insert((first, last, end_wall_ns));
-        *known = (known.0.min(first), known.1.max(last), known.2.max(end_wall_ns));
-    }
-
-    /// It is in a hole, by number and by time.
-    fn is_told(&self, number: u64) -> bool {
-        let wall_ns = i64::try_from(number).unwrap() * 10;
-        let is_in = |(key, hole): (&(i64, GapReason), &(u64, u64, i64))| {
-            (hole.0..=hole.1).contains(&number) && (key.0..=hole.2).contains(&wall_ns)
-        };
-        self.holes.iter().any(is_in)
-    }
-}
-
-/// Flips a bit in a segment.
-fn flip(dir: &Path, dice: &mut Dice) {
-    let paths = segments(dir);
-    if paths.is_empty() {
-        return;
-    }
-    let path = &paths[usize::try_from(dice.roll(paths.len() as u64)).unwrap()];
-    let mut bytes = std::fs::read(path).unwrap();
-    let at = usize::try_from(dice.roll(bytes.len() as u64)).unwrap();
-    bytes[at] ^= 1 << dice.roll(8);
-    std::fs::write(path, bytes).unwrap();
-}
-
-/// Runs of the test below.
-const SEEDS: u64 = 80;
-
-#[test]
-fn whatever_happens_each_snapshot_is_stored_or_in_a_counted_hole() {
-    for seed in 1..=SEEDS {
-        let (mut dice, mut desk) = (Dice(seed), Desk::default());
-        let mut dir = tempfile::tempdir().unwrap();
-        // In every other run the spool is too small for what is not acknowledged.
-        let max_bytes = if seed % 2 == 0 { 96 << 10 } else { 16 << 20 };
-        let mut spool = open(dir.path(), max_bytes, SyncPolicy::Always);
-        let mut is_new_run = true;
-        for _ in 0..40 {
-            match dice.roll(8) {
-                0..5 => {
-                    for _ in 0..=dice.roll(60) {
-                        let bytes = usize::try_from(50 + dice.roll(600)).unwrap();
-                        let (number, _) = append(&mut spool, bytes, dice.roll(40) == 0);
-                        if std::mem::take(&mut is_new_run) {
-                            desk.no_interval.insert(number);
-                        }
-                    }
-                }
-                5 | 6 => desk.connect(&mut spool, &mut dice, false),
-                _ => {
-                    let copy = killed(dir.path());
-                    if dice.roll(2) == 0 {
-                        flip(copy.path(), &mut dice);
-                    }
-                    drop(spool);
-                    spool = open(copy.path(), max_bytes, SyncPolicy::Always);
-                    (dir, is_new_run) = (copy, true);
-                }
-            }
-        }
-        append(&mut spool, 10, true);
-        append(&mut spool, 10, false);
-        if is_new_run {
-            desk.no_interval.insert(Backlog::next(&spool) - 2);
-        }
-        desk.connect(&mut spool, &mut dice, true);
-        let missing: Vec<u64> = (1..Backlog::next(&spool))
-            .filter(|number| !desk.stored.contains(number) && !desk.no_interval.contains(number))
-            .filter(|number| !desk.is_told(*number))
-            .collect();
-        assert!(missing.is_empty(), "seed {seed}: {missing:?} of {}", Backlog::next(&spool));
-        assert_eq!(spool.waiting().0, 0, "seed {seed}");
-        let has_dropped = desk.holes.keys().any(|hole| hole.1 == GapReason::Dropped);
-        assert!(seed % 2 == 0 || !has_dropped, "seed {seed}: there was room: {:?}", desk.holes);
-    }
 }

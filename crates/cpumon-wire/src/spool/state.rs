@@ -29,6 +29,8 @@ pub struct State {
     pub acked: u64,
     /// When the last snapshot before those was made that were dropped without being there; 0: none were.
     pub dropped_begin_wall_ns: i64,
+    /// Why they were; [`GapReason::Unknown`]: the spool had reached its size.
+    pub dropped_reason: GapReason,
 }
 
 impl State {
@@ -49,6 +51,7 @@ impl State {
         out.extend_from_slice(&lost.end_wall_ns.to_le_bytes());
         out.extend_from_slice(&self.acked.to_le_bytes());
         out.extend_from_slice(&self.dropped_begin_wall_ns.to_le_bytes());
+        out.push(self.dropped_reason.code());
         out.resize(STATE_SLOT_BYTES - 4, 0);
         seal(&mut out, 0);
         ((self.generation & 1) * STATE_SLOT_BYTES as u64, out)
@@ -77,8 +80,19 @@ impl State {
             reason: GapReason::from_code(reason),
         };
         let (acked, dropped_begin_wall_ns) = (take_u64(slot, &mut at)?, take_i64(slot, &mut at)?);
+        let [dropped_reason] = take(slot, &mut at)?;
+        let dropped_reason = GapReason::from_code(dropped_reason);
         let is_sound = has_lost == 1 && lost.first <= lost.last && lost.last < next;
         let (lost, acked) = (is_sound.then_some(lost), acked.min(next.saturating_sub(1)));
-        Some(Self { generation, next, spool, begin_wall_ns, lost, acked, dropped_begin_wall_ns })
+        Some(Self {
+            generation,
+            next,
+            spool,
+            begin_wall_ns,
+            lost,
+            acked,
+            dropped_begin_wall_ns,
+            dropped_reason,
+        })
     }
 }

@@ -211,6 +211,7 @@ fn a_state_torn_at_any_byte_leaves_the_one_before() {
         lost: Some(lost),
         acked: 4,
         dropped_begin_wall_ns: 2,
+        dropped_reason: GapReason::NoRoom,
     };
     let after = State { generation: 7, next: 12, lost: None, ..before };
     let mut file = vec![0; STATE_BYTES];

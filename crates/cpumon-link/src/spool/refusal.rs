@@ -1,0 +1,72 @@
+//! What a [`Spool`] does when its disk takes no more. In: the disk's answer. Out: room, made of what is oldest; the hole that stays,
+//! with its true reason, in the state file, which has its place from the start.
+
+use std::io;
+
+use cpumon_wire::spool::{Gap, GapReason};
+
+use super::write::Spool;
+
+impl Spool {
+    pub(super) fn trouble(&mut self, error: &io::Error, operation: &str) {
+        self.refused = if is_no_room(error) { GapReason::NoRoom } else { GapReason::DiskFailed };
+        self.status.disk_errors += 1;
+        let words = format!("cannot {operation} in {}: {error}", self.options.dir.display());
+        if self.status.trouble.is_none() {
+            log::warn!("{words}; it waits in memory, and is tried again");
+        }
+        self.status.trouble = Some(words);
+    }
+
+    /// The disk did not take everything. What is on it ends there, so that it can go as soon as a receiver has it: what follows begins
+    /// with a full snapshot.
+    pub(super) fn refuse(&mut self, error: &io::Error) {
+        self.trouble(error, "write the log");
+        if self.segments.back().is_some_and(|newest| newest.written > 0) {
+            self.is_open = false;
+        }
+    }
+
+    /// Writes what waits. While there is no room for it and `is_needed`, what a stream empties gives up its oldest segment. False if
+    /// something still waits.
+    pub(super) fn write_newest(&mut self, is_needed: &dyn Fn(&Self) -> bool) -> bool {
+        while !self.write() {
+            let may_drop = self.emptied.is_on && self.refused == GapReason::NoRoom && self.segments.len() > 1;
+            if !may_drop || !is_needed(self) || !self.drop_oldest(GapReason::NoRoom) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Where numbers go on if nothing more can be written. What only waits its time is not accepted yet: its numbers are used again, or
+    /// they would look like a hole. What the disk refuses is accepted, and is a hole if it stays in memory.
+    pub(super) fn next_after_a_kill(&self) -> u64 {
+        if self.lost.is_some() || self.is_closing || self.status.trouble.is_some() {
+            return self.next;
+        }
+        let unwritten: u64 = self.segments.iter().map(|segment| segment.pending_snapshots).sum();
+        self.next.saturating_sub(unwritten).max(self.emptied.acked + 1)
+    }
+
+    /// The hole behind what is on the disk, if nothing more can be written: what the disk refuses, and what was lost since.
+    pub(super) fn hole_after_a_kill(&self) -> Option<Gap> {
+        let refused = self.unwritten.oldest().filter(|_| self.status.trouble.is_some());
+        let Some(oldest) = refused else { return self.lost };
+        let last_wall_ns = self.last_wall_ns.unwrap_or(oldest.begin_wall_ns);
+        Some(Gap {
+            first: oldest.first.max(self.emptied.acked + 1),
+            last: self.next.saturating_sub(1),
+            begin_wall_ns: oldest.begin_wall_ns,
+            end_wall_ns: self.lost.map_or(last_wall_ns, |lost| lost.end_wall_ns),
+            reason: self.refused,
+        })
+    }
+}
+
+pub(super) fn is_no_room(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
+}
