@@ -163,7 +163,7 @@ columns! {
     Trust "trust" Text "" [HOSTS] NONE "How the data came in: local, authenticated, sealed, unauthenticated or imported.";
     FirstNs "first_ns" Integer "ns" [HOSTS] NONE "End of the oldest stored interval, since the UNIX epoch.";
     LastNs "last_ns" Integer "ns" [HOSTS] NONE "End of the newest stored interval, since the UNIX epoch.";
-    Flags "flags" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|HOST_INTERVAL] NONE "What is odd, names joined by |: counter_reset, first_sight, no_final_counters, impossible, spans_loss, partial, restart, summed: exits of one parent's program that found no room, together.";
+    Flags "flags" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|HOST_INTERVAL] NONE "What is odd, names joined by |: counter_reset, first_sight, no_final_counters, impossible, spans_loss, partial, restart, summed: exits of one parent's program that found no room, together, unwatched: hidden from the scheduler's events, read from /proc.";
     Source "source" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "Who measured: procfs, bpf, v1, legacy, simulated.";
     BlockedNs "blocked_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED "Time neither running nor runnable within the interval; of a process the sum over its threads that were active.";
     DelayAfterWakeupNs "delay_after_wakeup_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED "The part of run_delay_ns that came after a wakeup; the rest came after preemption.";
@@ -179,7 +179,7 @@ columns! {
     IrqName "name" Text "" [IRQ_INTERVAL] IRQ "Name of the line in /proc/interrupts.";
     IrqTimeNs "time_ns" Integer "ns" [IRQ_INTERVAL] IRQ "Time in the line's handlers within the interval, all CPUs.";
     IrqCount "count" Integer "" [IRQ_INTERVAL] IRQ "Times the line was handled.";
-    UnknownNs "unknown_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] SCHED "The part of what is unattributed of which no switch event tells who ran.";
+    UnknownNs "unknown_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] SCHED "The part of what is unattributed of which no switch event tells who ran; a CPU's has in it what unwatched threads ran.";
     CpuUnattributedNs "unattributed_ns" Integer "ns" [CPU_INTERVAL] CPUS "Length of the interval less all modes of this CPU; negative when more was booked than there was.";
     RunQueueMean "run_queue_mean" Real "tasks" [CPU_INTERVAL|HOST_INTERVAL] SCHED "Tasks running or ready, weighted by time; of the host the sum over its CPUs.";
     RunQueueMax "run_queue_max" Integer "tasks" [CPU_INTERVAL|HOST_INTERVAL] SCHED "Longest run queue of the CPU, or of any CPU.";

@@ -34,7 +34,8 @@ pub const SOFTIRQ_KINDS: [&str; 10] =
 /// `run_queue_max`. Known where the source measures [`Fields::SCHED`](crate::Fields::SCHED).
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CpuSched {
-    /// Time of which no switch event tells who ran, ns.
+    /// Time of which no switch event tells who ran, ns. That of threads read from /proc is in it: nobody tells on which CPU they
+    /// ran.
     pub unknown_ns: u64,
     /// Integral of the run queue's length over time, the running task included: task-nanoseconds. Divided by the length
     /// of the interval it is the mean length.

@@ -237,6 +237,15 @@ impl Interval {
         total.saturating_sub(signed(rows)).saturating_sub(signed(charged)).max(0)
     }
 
+    /// Time of which no switch event tells who ran, less what threads ran of which none ever tells: whose it is, is known.
+    fn unknown_ns(&self) -> i64 {
+        let untold = self.cpus.iter().map(|cpu| cpu.sched.unknown_ns).fold(0, u64::saturating_add);
+        let unwatched = self.processes.iter().filter(|row| row.flags.contains(Flags::UNWATCHED));
+        let ran = unwatched.map(|row| row.delta.run_ns).fold(0, i64::saturating_add);
+        // They are read a moment after the instant of the interval's end: what is too much now is missing in the next one.
+        signed(untold).saturating_sub(ran).max(0)
+    }
+
     fn balance(&self, cur: &Snapshot, exited_without_row_ns: i64) -> Ledger {
         let sum = |mode: fn(&CpuInterval) -> u64| self.cpus.iter().map(mode).fold(0, u64::saturating_add);
         let ended = |row: &&ThreadInterval| matches!(row.life, Life::Ended | Life::BornEnded);
@@ -249,7 +258,7 @@ impl Interval {
             softirq_ns: irq(sum(|cpu| cpu.times.softirq_ns)),
             steal_ns: signed(sum(|cpu| cpu.times.steal_ns)),
             idle_ns: signed(sum(|cpu| cpu.times.idle_ns.saturating_add(cpu.times.iowait_ns))),
-            unknown_ns: signed(self.cpus.iter().map(|cpu| cpu.sched.unknown_ns).fold(0, u64::saturating_add)),
+            unknown_ns: self.unknown_ns(),
             irq_in_run_time: cur.irq_in_run_time,
         }
     }

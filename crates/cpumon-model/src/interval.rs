@@ -46,6 +46,10 @@ bitflags! {
         /// No process, but the sum of threads that ended when the kernel's buffer was full, of one parent's program or of all
         /// others. Their CPU time is here, their names are lost.
         const SUMMED = 1 << 7;
+        /// No event of the scheduler tells of it, as of the threads that a virtual machine hides from BPF: its counters are
+        /// those of /proc, and what only the events tell (blocked time, wakeups, waits) is no data. What interrupts took while it
+        /// ran is inside its run time.
+        const UNWATCHED = 1 << 8;
     }
 }
 

@@ -17,8 +17,9 @@ pub struct Ledger {
     pub steal_ns: i64,
     /// Idle, iowait included.
     pub idle_ns: i64,
-    /// The part of what is unattributed that has a counted cause: time of which no switch event tells who ran. It is no
-    /// line of its own and 0 where no switch events are measured.
+    /// The part of what is unattributed that has a counted cause: time of which no switch event tells who ran, less the run time
+    /// of threads that are [`Flags::UNWATCHED`](crate::Flags::UNWATCHED). It is no line of its own and 0 where no switch
+    /// events are measured.
     pub unknown_ns: i64,
     /// irq and softirq are not lines of their own: the kernel charges them to whoever was running.
     pub irq_in_run_time: bool,

@@ -62,9 +62,21 @@ impl SchedTimes {
         (delta, fell)
     }
 
+    /// Those of a thread of which no event tells: nothing is known.
+    #[must_use]
+    pub fn unwatched() -> Self {
+        Self { open_wait: WaitReason::UNWATCHED, ..Self::default() }
+    }
+
+    /// Whether the scheduler's events tell of the thread.
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
+        self.open_wait != WaitReason::UNWATCHED
+    }
+
     /// Lets the open wait go on for `ns`: for a thread of which nothing was heard, because it went on sleeping.
     pub fn go_on_waiting(&mut self, ns: u64) {
-        if self.open_wait.is_some() {
+        if self.open_wait.is_some() && self.is_watched() {
             self.blocked_ns = self.blocked_ns.saturating_add(ns);
             self.waits.add(self.open_wait, ns);
         }
@@ -117,6 +129,9 @@ mod tests {
         let mut ready = SchedTimes::default();
         ready.go_on_waiting(7);
         assert_eq!(ready, SchedTimes::default());
+        let mut unwatched = SchedTimes::unwatched();
+        unwatched.go_on_waiting(7);
+        assert_eq!((unwatched, unwatched.is_watched()), (SchedTimes::unwatched(), false));
     }
 
     #[test]

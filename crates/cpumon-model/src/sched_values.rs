@@ -4,13 +4,18 @@
 use std::borrow::Cow;
 
 use crate::{
-    ColumnId, CpuSched, Fields, IntervalView, IrqInterval, Probes, SchedDelta, SourceHealth, ThreadInterval,
-    Value, WaitReason,
+    ColumnId, CpuSched, Fields, Flags, IntervalView, IrqInterval, Probes, SchedDelta, SourceHealth,
+    ThreadInterval, Value, WaitReason,
 };
 
 impl IntervalView<'_> {
     /// A thread's or process's cell; `None` if the column is another's.
-    pub(crate) fn sched(&self, id: ColumnId, sched: &SchedDelta) -> Option<Value<'_>> {
+    pub(crate) fn sched(&self, id: ColumnId, flags: Flags, sched: &SchedDelta) -> Option<Value<'_>> {
+        let cell = self.watched(id, sched)?;
+        Some(if flags.contains(Flags::UNWATCHED) { Value::Null } else { cell })
+    }
+
+    fn watched(&self, id: ColumnId, sched: &SchedDelta) -> Option<Value<'_>> {
         let count = |value| self.measured(Fields::SCHED, value);
         Some(match id {
             ColumnId::BlockedNs => count(sched.blocked_ns),
@@ -95,6 +100,8 @@ impl IntervalView<'_> {
                 Value::count(health.histogram_drops)
             }
             ColumnId::HistogramDrops => Value::Null,
+            ColumnId::UnknownNs if self.interval().cpus.is_empty() => Value::Null,
+            ColumnId::UnknownNs => self.measured(Fields::SCHED, self.interval().ledger.unknown_ns),
             ColumnId::Probes => Value::Text(Cow::Owned(probe_names(health))),
             _ => {
                 // Without a row of any CPU the sum over them is not known.

@@ -189,7 +189,7 @@ impl<'a> IntervalView<'a> {
             ColumnId::Flags => Value::Text(Cow::Owned(flag_names(row.flags))),
             _ => self
                 .delta(id, &row.delta)
-                .or_else(|| self.sched(id, &row.sched))
+                .or_else(|| self.sched(id, row.flags, &row.sched))
                 .or_else(|| self.delays(id, DelayOf::Process(row.key)))
                 .or_else(|| self.info(id, &row.info))
                 .unwrap_or_else(|| self.shared(id)),
@@ -218,7 +218,7 @@ impl<'a> IntervalView<'a> {
             ColumnId::Flags => Value::Text(Cow::Owned(flag_names(row.flags))),
             _ => self
                 .delta(id, &row.delta)
-                .or_else(|| self.sched(id, &row.sched))
+                .or_else(|| self.sched(id, row.flags, &row.sched))
                 .or_else(|| self.delays(id, DelayOf::Thread(row.process, row.key)))
                 .or_else(|| self.info(id, &self.interval.process(row.process)?.info))
                 .unwrap_or_else(|| self.shared(id)),

@@ -34,6 +34,10 @@ impl WaitReason {
     /// Ended, not yet reaped.
     pub const EXIT: Self = Self(7);
 
+    /// No event tells of this thread: what it waits for is not known, nor anything else that only the scheduler's events tell. It
+    /// stands in snapshots and frames; in intervals [`Flags::UNWATCHED`](crate::Flags::UNWATCHED) says so.
+    pub const UNWATCHED: Self = Self(3 << 12);
+
     /// In the system call with this number of ours; a number beyond 4095 is [`WaitReason::OTHER`].
     #[must_use]
     pub const fn syscall(number: u16) -> Self {
@@ -86,6 +90,7 @@ impl WaitReason {
             Self::TRACED => "traced",
             Self::KERNEL => "kernel",
             Self::EXIT => "exit",
+            Self::UNWATCHED => "not watched",
             Self(code) => return named(code),
         };
         Cow::Borrowed(plain)

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use cpumon_model::{
-    ColumnId, DelayHistogram, DelayOf, Fields, Flags, Interval, IntervalView, Life, ProcessInterval, Value,
-    delay_percent,
+    ColumnId, DelayHistogram, DelayOf, Fields, Flags, Interval, IntervalView, Life, ProcessInterval,
+    ThreadInterval, Value, delay_percent,
 };
 
 use crate::columns::Col;
@@ -186,6 +186,11 @@ impl<'a> Cells<'a> {
         }
         match item {
             _ if !self.interval.fields.contains(Fields::WAITS) => None,
+            Item::Process(ProcessInterval { flags, .. }) | Item::Thread(ThreadInterval { flags, .. })
+                if flags.contains(Flags::UNWATCHED) =>
+            {
+                None
+            }
             Item::Process(process) => {
                 let main = main_thread(self.interval, process);
                 Some(main.map_or_else(String::new, |main| main.sched.open_wait.name().into_owned()))

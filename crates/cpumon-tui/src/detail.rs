@@ -125,7 +125,8 @@ fn counters(cells: &Cells<'_>, item: &Item<'_>) -> Vec<Entry> {
     if cells.interval.fields.contains(Fields::SCHED) {
         let [wakeups, migrations] = [ColumnId::Wakeups, ColumnId::Migrations].map(count);
         entries.push(("wakeups", format!("{wakeups}, {migrations} times to another CPU")));
-        entries.push(("blocked", blocked(cells, item)));
+        let is_known = cells.int(item, ColumnId::BlockedNs).is_some();
+        entries.push(("blocked", if is_known { blocked(cells, item) } else { NONE.into() }));
     }
     entries
 }
@@ -281,6 +282,10 @@ fn oddities(life: Life, flags: Flags) -> Vec<Entry> {
         (Flags::FIRST_SIGHT, "first sight: what it did before is not known"),
         (Flags::NO_FINAL_COUNTERS, "ended without final counters: what it did last is not known"),
         (Flags::IMPOSSIBLE, "a value that cannot be"),
+        (
+            Flags::UNWATCHED,
+            "hidden from the scheduler's events, read from /proc: no wakeups, no blocked time",
+        ),
         (Flags::SUMMED, "no process: exits of this parent's program that found no room, summed"),
     ];
     let odd = odd.into_iter().filter(|row| flags.contains(row.0)).map(|row| ("note", row.1.to_string()));

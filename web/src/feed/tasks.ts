@@ -170,7 +170,8 @@ function taskReader(table: Table): (task: Task, row: number, turn: number) => vo
     const word = life(row);
     task.marks = (word.startsWith('born') ? BORN : 0) | (word.endsWith('ended') ? ENDED : 0);
     task.flags = flags(row);
-    if (task.flags !== '') task.marks |= ODD;
+    // Read from /proc: some columns are no data, those that are there are right.
+    if (task.flags !== '' && task.flags !== 'unwatched') task.marks |= ODD;
     task.state = state(row);
     const why = reason(row);
     task.waits = why === '' ? [] : [[why, waited(row) || 0]];

@@ -77,7 +77,9 @@ impl<'a> Look<'a> {
             None if born => difference(&thread.counters, &Counters::default()),
             None => (Delta::default(), Flags::FIRST_SIGHT),
         };
-        let sched = if self.has_sched && !flags.contains(Flags::FIRST_SIGHT) {
+        let is_unwatched = self.has_sched && !thread.sched.is_watched();
+        flags.set(Flags::UNWATCHED, is_unwatched);
+        let sched = if self.has_sched && !is_unwatched && !flags.contains(Flags::FIRST_SIGHT) {
             let before = earlier.map_or(SchedTimes::default(), |earlier| earlier.sched);
             let (sched, fell) = thread.sched.since(&before);
             flags.set(Flags::COUNTER_RESET, fell || flags.contains(Flags::COUNTER_RESET));

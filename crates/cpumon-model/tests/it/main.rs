@@ -6,3 +6,4 @@ mod replay;
 mod scenarios;
 mod sched;
 mod summed;
+mod unwatched;

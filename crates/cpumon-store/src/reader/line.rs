@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use cpumon_model::{Delta, Fields, HostId, Interval};
+use cpumon_model::{Delta, Fields, Flags, HostId, Interval};
 use rusqlite::params;
 
 use super::query::{ProcessFilter, Query, What};
@@ -73,7 +73,7 @@ impl Points {
         point.covered_ns = point.covered_ns.saturating_add(covered_ns);
         for process in &interval.processes {
             point.delta += &process.delta;
-            if has_sched {
+            if has_sched && !process.flags.contains(Flags::UNWATCHED) {
                 point.add_blocked(process.sched.blocked_ns);
             }
             point.max_run_ns_per_s =

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use cpumon_model::{CpuSched, DelayHistogram, Delta, Fields, Interval, Life};
+use cpumon_model::{CpuSched, DelayHistogram, Delta, Fields, Flags, Interval, Life};
 use rusqlite::{Connection, params};
 
 use super::merge::{self, MERGED};
@@ -184,8 +184,10 @@ impl Rollup {
                     let id = if is_short { stand_in(process.id)? } else { process.id };
                     let sum = processes.entry((bucket, id)).or_default();
                     sum.delta += &process.delta;
-                    add_known(&mut sum.blocked_ns, blocked(process.id));
-                    add_known(&mut host.blocked_ns, blocked(process.id));
+                    if !process.flags.contains(Flags::UNWATCHED) {
+                        add_known(&mut sum.blocked_ns, blocked(process.id));
+                        add_known(&mut host.blocked_ns, blocked(process.id));
+                    }
                     if known.contains(Fields::HISTOGRAMS) {
                         let none = DelayHistogram::default();
                         let delays = sched.process_delays(process.id);

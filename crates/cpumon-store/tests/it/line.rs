@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use cpumon_model::{DelayHistogram, DelayOf, Delta, Fields, Interval, Life, ProcessKey, Trust};
+use cpumon_model::{
+    DelayHistogram, DelayOf, Delta, Fields, Flags, Interval, Life, ProcessKey, SchedDelta, Trust,
+};
 use cpumon_store::sql::Sql;
 use cpumon_store::{Grain, ProcessFilter, Query, Reader, RunQueue, Span, StoreOptions, What, Writer};
 
@@ -169,6 +171,16 @@ fn a_plan_is_as_coarse_as_the_picture_allows() {
     assert_eq!(reader.plan(data::host(9).host, range(1), 5).unwrap(), None);
 }
 
+/// No event tells of this process.
+fn hide(interval: &mut Interval, whose: ProcessKey) {
+    for row in interval.processes.iter_mut().filter(|row| row.key == whose) {
+        (row.flags, row.sched) = (Flags::UNWATCHED, SchedDelta::default());
+    }
+    for row in interval.threads.iter_mut().filter(|row| row.process == whose) {
+        (row.flags, row.sched) = (Flags::UNWATCHED, SchedDelta::default());
+    }
+}
+
 #[test]
 fn blocked_time_and_run_delay_are_in_the_sums_where_they_are_known() {
     let dir = tempfile::tempdir().unwrap();
@@ -177,6 +189,9 @@ fn blocked_time_and_run_delay_are_in_the_sums_where_they_are_known() {
     let mut day = data::day(&info, 3, 600, 6);
     // The events of the scheduler begin after five minutes.
     data::add_sched(&mut day[300..]);
+    // They tell nothing of one of the processes.
+    let hidden = day[0].processes[0].key;
+    day[300..].iter_mut().for_each(|interval| hide(interval, hidden));
     let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
     for interval in &day {
         writer.put_received(&info, Trust::Local, None, interval, interval.end.wall_ns).unwrap();
@@ -192,6 +207,9 @@ fn blocked_time_and_run_delay_are_in_the_sums_where_they_are_known() {
         let line = line.unwrap();
         assert_eq!(line.iter().filter_map(|point| point.blocked_ns).sum::<i64>(), expected, "{points}");
         assert!(line[0].blocked_ns.is_none(), "before, nothing told of it");
+        let filter = ProcessFilter::Key(hidden);
+        let line = reader.process_line(info.host, &filter, (i64::MIN, i64::MAX), points).unwrap();
+        assert!(line.iter().all(|point| point.blocked_ns.is_none()) && line[1].delta.run_ns > 0, "{line:?}");
     }
     let connection = rusqlite::Connection::open(&path).unwrap();
     for table in ["host_minute", "host_hour"] {

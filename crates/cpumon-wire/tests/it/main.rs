@@ -13,6 +13,7 @@ mod sealed;
 mod spool;
 mod spool_snapshots;
 mod summed;
+mod unwatched;
 mod v1_sets;
 mod v1_vectors;
 mod v2_frames;

@@ -39,16 +39,17 @@ fn lose(snapshot: &mut Snapshot, parent: usize, run_ns: u64) {
     snapshot.health.ring_drops += 3;
 }
 
-struct Link {
-    machine: Machine,
+/// A device, and what a receiver makes of its datagrams.
+pub struct Link {
+    pub machine: Machine,
     encoder: Encoder,
     demux: Demux,
-    intervals: Vec<Interval>,
+    pub intervals: Vec<Interval>,
     now_ns: u64,
 }
 
 impl Link {
-    fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         let options = EncoderOptions { refresh_snapshots: 5, max_datagram: 800, ..EncoderOptions::default() };
         let mut machine = Machine::new(seed, 12, 40, 20);
         machine.snapshot.fields |= Fields::EXITS;
@@ -57,12 +58,24 @@ impl Link {
     }
 
     /// The next second; returns what the device itself sees. `drops`: whether a datagram is lost.
-    fn step(&mut self, lost: &[(usize, u64)], mut drops: impl FnMut() -> bool) -> Interval {
+    fn step(&mut self, lost: &[(usize, u64)], drops: impl FnMut() -> bool) -> Interval {
+        let lose_all = |snapshot: &mut Snapshot| {
+            for &(parent, run_ns) in lost {
+                lose(snapshot, parent, run_ns);
+            }
+        };
+        self.step_with(lose_all, drops)
+    }
+
+    /// The next second, in which `change` happens too.
+    pub fn step_with(
+        &mut self,
+        change: impl FnOnce(&mut Snapshot),
+        mut drops: impl FnMut() -> bool,
+    ) -> Interval {
         let before = self.machine.snapshot.clone();
         self.machine.run();
-        for &(parent, run_ns) in lost {
-            lose(&mut self.machine.snapshot, parent, run_ns);
-        }
+        change(&mut self.machine.snapshot);
         let interval = Interval::between(&before, &self.machine.snapshot);
         let mut out = Datagrams::new();
         self.encoder.encode(&self.machine.host, &self.machine.snapshot, &interval, &mut out);
