@@ -68,7 +68,13 @@ pub(crate) fn diagnose(options: &DoctorOptions) -> Diagnosis {
 fn open_bpf(options: &SourceOptions, reason: &str) -> Result<Opened, CollectError> {
     let source = Box::new(bpf::BpfSource::open(options)?);
     let probes = source.probes();
-    Ok(Opened { source, kind: SourceKind::Bpf, reason: reason.to_owned(), probes })
+    let reason = match source.hidden() {
+        Some(hidden) if !hidden.is_empty() => {
+            format!("{reason}; {hidden}: hidden from it, read from /proc")
+        }
+        _ => reason.to_owned(),
+    };
+    Ok(Opened { source, kind: SourceKind::Bpf, reason, probes })
 }
 
 fn open_procfs(options: &SourceOptions, reason: String) -> Result<Opened, CollectError> {

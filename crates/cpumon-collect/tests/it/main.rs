@@ -5,6 +5,7 @@ mod alloc;
 mod bpf;
 mod delays;
 mod doctor;
+mod hidden;
 mod perf;
 mod real;
 mod rest;

@@ -43,7 +43,7 @@ impl ClockReader {
 
     pub(crate) fn read(&mut self, into: &mut Vec<ClockReading>) -> Result<(), CollectError> {
         let cut = self.control.begin_cut();
-        let oddities = self.iterator.read(&Pass::default(), &mut self.records);
+        let oddities = self.iterator.read(&Pass::default(), &[], &mut self.records);
         self.control.end();
         oddities?;
         into.clear();

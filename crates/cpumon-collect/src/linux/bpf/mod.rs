@@ -18,6 +18,7 @@ mod clocks;
 mod cost;
 mod events;
 mod exits;
+mod hidden;
 mod lifecycle;
 mod load;
 mod lost;
@@ -39,15 +40,18 @@ pub(super) use sched::wanted;
 #[cfg(test)]
 pub(super) use sched::{refuse_loading, watch_wakeups};
 
+use std::path::Path;
+
 use cpumon_model::{BootId, Fields, HostId, Moment, Probes, Snapshot, SourceKind, ThreadSample};
 
 use self::cost::ProbeCost;
 use self::events::Event;
+use self::hidden::Hidden;
 use self::lifecycle::Lifecycle;
 use self::pass::Pass;
 use self::sched::{Control, DelayBooks, Programs};
 use self::summed::SummedExits;
-use self::tasks::TaskIterator;
+use self::tasks::{Oddities, TaskIterator};
 use self::tracker::Tracker;
 use self::watch::Watch;
 use super::cpustat::CpuStat;
@@ -112,6 +116,12 @@ pub(super) fn try_loading(probes: Probes) -> Result<(), CollectError> {
     Programs::open(probes, ring_bytes()).map(drop)
 }
 
+/// Who is hidden from BPF, in words; empty if nobody is, `None` if that cannot be told.
+pub(super) fn hidden_threads(proc_root: &Path) -> Result<Option<String>, CollectError> {
+    let options = SourceOptions { proc_root: proc_root.into(), ..SourceOptions::default() };
+    Ok(BpfSource::open(&options)?.hidden())
+}
+
 /// Measures with BPF.
 pub(crate) struct BpfSource {
     host: HostId,
@@ -122,6 +132,8 @@ pub(crate) struct BpfSource {
     ends: [Moment; 2],
     control: Control,
     iterator: TaskIterator,
+    /// Threads that the iterator does not show.
+    hidden: Hidden,
     lifecycle: Lifecycle,
     /// Where the switches are watched.
     watch: Option<Watch>,
@@ -170,6 +182,7 @@ impl BpfSource {
             sequence: 0,
             ends: [Moment::default(); 2],
             iterator: TaskIterator::new(programs.take_iterator()?, watch.is_some()),
+            hidden: Hidden::open(&options.proc_root)?,
             lifecycle: open_lifecycle(&programs)?,
             watch,
             delays,
@@ -186,6 +199,7 @@ impl BpfSource {
             programs,
         };
         source.adopt()?;
+        source.find_hidden()?;
         load::give_memory_back();
         Ok(source)
     }
@@ -198,7 +212,7 @@ impl BpfSource {
         }
         for _ in 0..ADOPTING_PASSES {
             self.control.begin_cut();
-            self.iterator.read(&Pass::default(), &mut self.records)?;
+            self.iterator.read(&Pass::default(), &[], &mut self.records)?;
             self.control.end();
             if self.records.iter().all(|task| task.times.is_whole()) {
                 break;
@@ -206,6 +220,30 @@ impl BpfSource {
             std::thread::yield_now();
         }
         Ok(())
+    }
+
+    /// Looks who is hidden from the iterator.
+    fn find_hidden(&mut self) -> Result<(), CollectError> {
+        if !self.hidden.is_known() {
+            return Ok(());
+        }
+        let begin_ns = clock::now().boot_ns;
+        if self.watch.is_some() {
+            self.control.begin_cut();
+        } else {
+            self.control.begin();
+        }
+        self.iterator.read(&Pass::default(), &[], &mut self.records)?;
+        self.control.end();
+        self.records.sort();
+        self.hidden.find(&self.records, begin_ns);
+        self.hidden.look();
+        Ok(())
+    }
+
+    /// Who is read from /proc because BPF does not see it, in words; empty if nobody is, `None` if that cannot be told.
+    pub(crate) fn hidden(&self) -> Option<String> {
+        self.hidden.is_known().then(|| self.hidden.describe())
     }
 
     /// What it watches.
@@ -238,8 +276,8 @@ impl BpfSource {
         self.ends[usize::from(!self.sequence.is_multiple_of(2))]
     }
 
-    /// Reads threads, CPUs and events. Returns when the look began, since boot, and fills `begin` and `end`.
-    fn look(&mut self, into: &mut Snapshot) -> Result<(u64, records::LostExits), CollectError> {
+    /// Reads threads, CPUs and events, and fills `begin` and `end`.
+    fn look(&mut self, into: &mut Snapshot) -> Result<Looked, CollectError> {
         let begin = clock::now();
         let cut = if self.watch.is_some() {
             self.control.begin_cut()
@@ -247,7 +285,9 @@ impl BpfSource {
             self.control.begin();
             begin
         };
-        let oddities = self.iterator.read(self.tracker.before(), &mut self.records)?;
+        // They have no cut: the nearer to its instant, the better.
+        self.hidden.look();
+        let oddities = self.iterator.read(self.tracker.before(), self.hidden.threads(), &mut self.records)?;
         self.cpus.read(&mut into.cpus)?;
         self.control.end();
         // Last, because it cannot be repeated: a pass that fails must not take events with it.
@@ -266,8 +306,16 @@ impl BpfSource {
         } else {
             (into.begin, into.end) = (begin, end);
         }
-        Ok((cut.boot_ns, drained.lost))
+        Ok(Looked { from_ns: cut.boot_ns, lost: drained.lost, oddities })
     }
+}
+
+/// A look at everything.
+struct Looked {
+    /// When it began, ns since boot.
+    from_ns: u64,
+    lost: records::LostExits,
+    oddities: Oddities,
 }
 
 /// The moment `ns` before.
@@ -292,7 +340,7 @@ impl Source for BpfSource {
             None => self.irq_in_run_time,
         };
         into.sequence = self.sequence;
-        let (looked_from_ns, lost) = self.look(into)?;
+        let Looked { from_ns: looked_from_ns, lost, oddities } = self.look(into)?;
         into.threads = left;
         self.tracker.track(&mut self.records, &self.events, looked_from_ns, lost, &mut self.infos, into);
         self.infos.end_pass();
@@ -304,6 +352,10 @@ impl Source for BpfSource {
             delays.read(looked_from_ns, self.tracker.before(), into)?;
         }
         into.health.permission_denied = self.infos.denied();
+        self.hidden.complete(into);
+        if oddities.malformed == 0 {
+            self.hidden.find_again(self.tracker.before(), looked_from_ns, oddities.shown, into);
+        }
         into.health.probes = self.programs.probes;
         self.own.fill(&mut into.health);
         self.cost.count(into);

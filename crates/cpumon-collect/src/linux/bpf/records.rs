@@ -12,6 +12,8 @@ pub(crate) const KERNEL_THREAD: u8 = 1;
 pub(crate) const ENDED_LEADER: u8 = 2;
 /// A leader that ended because another thread called exec, which took over its id. Set in user space.
 pub(crate) const TAKEN_OVER: u8 = 4;
+/// BPF does not see it: it is read from /proc. Set in user space.
+pub(crate) const HIDDEN: u8 = 8;
 
 /// One thread as the kernel tells it. After [`TaskRecord::settle`] `utime_ns` and `stime_ns` are the split of `run_ns`.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]

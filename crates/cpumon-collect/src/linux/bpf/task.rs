@@ -120,6 +120,14 @@ impl TaskRecord {
     }
 }
 
+/// The state of a letter, so that [`state_letter`] gives it back; what /proc never printed yet is taken for running.
+pub(crate) fn state_of(letter: TaskState) -> u32 {
+    match letter.0 {
+        b'I' => 0x402,
+        other => b"SDTtXZP".iter().position(|known| *known == other).map_or(0, |at| 1 << at),
+    }
+}
+
 /// The letter of a state as /proc prints it (`task_state_array` in fs/proc/array.c).
 fn state_letter(state: u32) -> TaskState {
     /// Uninterruptible, but not counted as load.

@@ -21,6 +21,8 @@ pub(crate) struct Oddities {
     pub(crate) malformed: usize,
     /// Threads whose times could not be read.
     pub(crate) torn: u64,
+    /// Threads that were thought to be hidden, and are not.
+    pub(crate) shown: usize,
 }
 
 /// A loaded iterator.
@@ -37,14 +39,19 @@ impl TaskIterator {
     }
 
     /// Replaces `into` by a record for each live thread, in the kernel's order (ascending by tid). `before`: the last pass; a
-    /// thread that rested since is taken from there. `into` holds the pass before that, or, if one failed meanwhile, anything:
+    /// thread that rested since is taken from there. `hidden`: threads that the iterator does not show, ascending. `into` holds the pass before that, or, if one failed meanwhile, anything:
     /// then this pass tells all in full.
-    pub(crate) fn read(&mut self, before: &Pass, into: &mut Pass) -> Result<Oddities, CollectError> {
+    pub(crate) fn read(
+        &mut self,
+        before: &Pass,
+        hidden: &[TaskRecord],
+        into: &mut Pass,
+    ) -> Result<Oddities, CollectError> {
         let failed = |operation| move |error| CollectError::Bpf { operation, error };
         let mut iterator = Iter::new(&self.link)
             .map_err(|error| std::io::Error::other(error.to_string()))
             .map_err(failed("start the task iterator"))?;
-        let mut take = Take::new(before, self.has_times, into);
+        let mut take = Take::new(before, hidden, self.has_times, into);
         loop {
             match iterator.read(&mut self.buffer) {
                 Ok(0) => return Ok(take.end()),
@@ -61,6 +68,8 @@ pub(crate) struct Take<'a> {
     before: &'a Pass,
     /// So many of `before` were passed by.
     passed: usize,
+    /// Those that are still to come.
+    hidden: &'a [TaskRecord],
     has_times: bool,
     into: &'a mut Vec<TaskRecord>,
     /// Of those taken; none where the switches are watched, for then a thread that rests has times that go on.
@@ -71,14 +80,20 @@ pub(crate) struct Take<'a> {
 }
 
 impl<'a> Take<'a> {
-    pub(crate) fn new(before: &'a Pass, has_times: bool, into: &'a mut Pass) -> Self {
+    pub(crate) fn new(
+        before: &'a Pass,
+        hidden: &'a [TaskRecord],
+        has_times: bool,
+        into: &'a mut Pass,
+    ) -> Self {
         let (into, places) = into.parts_mut();
         places.clear();
         let oddities = Oddities::default();
-        Self { before, passed: 0, has_times, into, places, taken: 0, oddities }
+        Self { before, passed: 0, hidden, has_times, into, places, taken: 0, oddities }
     }
 
-    pub(crate) fn end(self) -> Oddities {
+    pub(crate) fn end(mut self) -> Oddities {
+        self.push_hidden_before(u32::MAX);
         self.into.truncate(self.taken);
         self.oddities
     }
@@ -101,6 +116,26 @@ impl<'a> Take<'a> {
             }
             _ => self.push(task),
         }
+    }
+
+    /// The hidden threads up to this one, which the iterator shows.
+    fn push_hidden_before(&mut self, tid: u32) {
+        while let Some((&task, rest)) = self.hidden.split_first().filter(|(task, _)| task.tid <= tid) {
+            self.hidden = rest;
+            if task.tid == tid {
+                self.oddities.shown += 1;
+            } else if !self.has_times && self.is_as_before(&task) {
+                self.push_same(task.tid);
+            } else {
+                self.push_fresh(task);
+            }
+        }
+    }
+
+    fn is_as_before(&mut self, task: &TaskRecord) -> bool {
+        let Some(before) = self.known(task.tid).map(|at| &self.before[at]) else { return false };
+        let TaskRecord { utime_ns, stime_ns, times, .. } = *before;
+        *before == TaskRecord { utime_ns, stime_ns, times, ..*task }
     }
 
     fn push_fresh(&mut self, task: TaskRecord) {
@@ -147,6 +182,7 @@ impl<'a> Take<'a> {
     fn one(&mut self, bytes: &[u8]) -> Option<usize> {
         let head: ToldHead = read_plain(bytes)?;
         let rest = bytes.get(size_of::<ToldHead>()..)?;
+        self.push_hidden_before(head.tid);
         let length = match Told::from_code(head.kind)? {
             Told::Same => {
                 self.push_same(head.tid);
@@ -207,7 +243,7 @@ mod tests {
 
     fn take(before: &[TaskRecord], bytes: &[u8]) -> (Vec<u32>, Oddities) {
         let (before, mut into) = (Pass::from(before.to_vec()), Pass::default());
-        let mut take = Take::new(&before, true, &mut into);
+        let mut take = Take::new(&before, &[], true, &mut into);
         take.all(bytes);
         let oddities = take.end();
         (into.iter().map(|task| task.tid).collect(), oddities)
@@ -225,6 +261,19 @@ mod tests {
     }
 
     #[test]
+    fn hidden_threads_come_between_those_that_the_iterator_tells_and_make_way_for_them() {
+        let hidden = [known(2, 0), known(4, 0), known(9, 0)];
+        let (before, mut into) = (Pass::default(), Pass::default());
+        let mut take = Take::new(&before, &hidden, true, &mut into);
+        let bytes = [head(2, 3), plain(3), head(2, 4), plain(4)].concat();
+        take.all(&bytes[..8 + PLAIN_RECORD_BYTES]);
+        take.all(&bytes[8 + PLAIN_RECORD_BYTES..]);
+        let oddities = take.end();
+        let told: Vec<(u32, u64)> = into.iter().map(|task| (task.tid, task.run_ns)).collect();
+        assert_eq!((told, oddities.shown), (vec![(2, 7), (3, 0), (4, 0), (9, 7)], 1));
+    }
+
+    #[test]
     fn what_an_earlier_pass_left_is_overwritten_or_cut() {
         let left = || {
             let mut task = known(1, 3);
@@ -235,7 +284,7 @@ mod tests {
         let whole = TaskRecord::from_plain_bytes(&plain(4)).unwrap();
         for has_times in [true, false] {
             let (before, mut into) = (Pass::default(), Pass::from(left()));
-            let mut take = Take::new(&before, has_times, &mut into);
+            let mut take = Take::new(&before, &[], has_times, &mut into);
             take.all(&bytes);
             take.end();
             assert_eq!(into.len(), 2);

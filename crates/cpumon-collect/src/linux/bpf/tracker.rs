@@ -9,7 +9,7 @@ use super::events::Event;
 use super::exits::Exits;
 use super::names::ExecNames;
 use super::pass::{Pass, Place};
-use super::records::{ENDED_LEADER, ExecEvent, ExitEvent, KERNEL_THREAD, LostExits, TaskRecord};
+use super::records::{ENDED_LEADER, ExecEvent, ExitEvent, HIDDEN, KERNEL_THREAD, LostExits, TaskRecord};
 use super::renames::{Rename, Renames};
 
 /// Passes for which a thread that is neither seen nor reported as ended is kept. It is on its way out: between leaving
@@ -235,6 +235,11 @@ impl Tracker {
     fn note_missing(&mut self, at: usize, has_lost: bool) {
         let Some(task) = self.before.get(at) else { return };
         if self.exits.contains(task.key()) {
+            return;
+        }
+        // No event will tell; what it ran last is its process's.
+        if task.has(HIDDEN) {
+            self.vanished += 1;
             return;
         }
         // Where exits were lost this is most likely one of them; its run time is in their sum.

@@ -5,7 +5,7 @@ use cpumon_model::{Moment, Probes, Snapshot, ThreadKey};
 
 use super::events::Event;
 use super::lifecycle::{ROOM, give_back};
-use super::records::{ENDED_LEADER, ExitEvent, TaskRecord};
+use super::records::{ENDED_LEADER, ExitEvent, HIDDEN, TaskRecord};
 use super::sched::{CpuBooks, IrqTimes, Programs, TimesState};
 use super::tasks::Oddities;
 use crate::{CollectError, SourceOptions};
@@ -96,6 +96,9 @@ impl Watch {
     }
 
     fn settle_one(&mut self, cut_ns: u64, before: &[TaskRecord], task: &mut TaskRecord) {
+        if task.has(HIDDEN) {
+            return task.times.say_unwatched();
+        }
         let mut open_ns = 0;
         if let Some(ns) = self.cpus.came_unseen_ns(task.tid) {
             task.times.come(self.cpus.previous_cut_ns(), cut_ns.saturating_sub(ns));

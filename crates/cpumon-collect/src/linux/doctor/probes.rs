@@ -7,6 +7,7 @@ use crate::{Check, CheckState, CollectError, DoctorOptions, SourceOptions, Topic
 
 pub(super) fn checks(options: &DoctorOptions, rights: &Rights) -> Vec<Check> {
     let mut checks: Vec<Check> = bpf::PROBES.iter().map(|probe| bpf_probe(probe, options, rights)).collect();
+    checks.push(hidden(options, rights));
     checks.push(procfs(options));
     checks
 }
@@ -30,6 +31,21 @@ fn bpf_probe(probe: &bpf::Probe, options: &DoctorOptions, rights: &Rights) -> Ch
             let help = if rights.may_trace() { String::new() } else { HELP.to_owned() };
             check.missing(reason(&error), help)
         }
+    }
+}
+
+/// Some virtual machines hide process 1 from BPF. Only a pass over all threads tells.
+fn hidden(options: &DoctorOptions, rights: &Rights) -> Check {
+    let gives = "threads that BPF does not see are rows as well: run time, run delay and switches; no waits, no blocked time";
+    let check = Check::new(Topic::Probes, "hidden threads", gives);
+    if !options.load || !rights.may_trace() {
+        return check.note("not tried: only a pass over all threads tells whether there are any");
+    }
+    match bpf::hidden_threads(&options.proc_root) {
+        Ok(Some(who)) if who.is_empty() => check.note("none: BPF sees all that /proc shows"),
+        Ok(Some(who)) => check.note(format!("{who}: BPF does not see them, /proc is read")),
+        Ok(None) => check.note("cannot be told: /proc shows another pid namespace than BPF's"),
+        Err(error) => check.note(format!("cannot be told: {}", reason(&error))),
     }
 }
 

@@ -40,6 +40,7 @@ use super::procinfo::{About, InfoCache};
 use super::{clock, host};
 use crate::{CollectError, Source, SourceOptions};
 
+mod chosen;
 mod cpu_clock;
 mod ended;
 mod pids;
@@ -48,9 +49,14 @@ mod reader;
 mod scan;
 mod thread;
 
+pub(super) use chosen::Chosen;
+#[cfg(test)]
+pub(super) use chosen::MAX_THREADS as MAX_CHOSEN_THREADS;
+pub(super) use cpu_clock::fits as shows_own_pids;
 use pids::{NewestPid, Search};
 use process::{Look, Process};
 use reader::{Miss, Reader};
+pub(super) use thread::Leader;
 
 /// Measures with /proc.
 pub(crate) struct ProcfsSource {

@@ -40,8 +40,12 @@ pub(super) struct Reader {
     pub(super) has_schedstat: Option<bool>,
     /// Descriptors ran out in this pass.
     pub(super) is_starved: bool,
+    /// A process had too many threads.
+    is_crowded: bool,
     /// How many more descriptors may be kept.
     pub(super) fds_left: i64,
+    /// A process with more threads than these is not read.
+    pub(super) most_threads: usize,
     /// Numbers of one directory, between its listing and its use.
     pub(super) listing: Vec<u32>,
     /// Tasks that vanished between being listed and being read.
@@ -54,6 +58,11 @@ pub(super) struct Reader {
 
 impl Reader {
     pub(super) fn new() -> Self {
+        Self::keeping(fd_budget(), usize::MAX)
+    }
+
+    /// Keeps no more descriptors than these, and reads no process with more threads.
+    pub(super) fn keeping(fds_left: i64, most_threads: usize) -> Self {
         Self {
             buffer: vec![0; MAX_BYTES].into_boxed_slice(),
             dirents: vec![MaybeUninit::uninit(); DIRENT_BYTES].into_boxed_slice(),
@@ -61,7 +70,9 @@ impl Reader {
             ns_per_tick: super::super::clock::ns_per_tick(),
             has_schedstat: None,
             is_starved: false,
-            fds_left: fd_budget(),
+            is_crowded: false,
+            fds_left,
+            most_threads,
             listing: Vec::new(),
             vanished: 0,
             denied: 0,
@@ -121,6 +132,16 @@ impl Reader {
     /// Counts a file that made no sense.
     pub(super) fn senseless(&mut self) -> Miss {
         self.malformed += 1;
+        Miss::Failed
+    }
+
+    /// A process has more threads than are read; the first one is told.
+    pub(super) fn crowded(&mut self, pid: u32, threads: usize) -> Miss {
+        if !std::mem::replace(&mut self.is_crowded, true) {
+            log::warn!(
+                "process {pid} has {threads} threads, more than are read: what they run is unattributed"
+            );
+        }
         Miss::Failed
     }
 

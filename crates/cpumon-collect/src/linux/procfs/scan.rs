@@ -57,6 +57,11 @@ impl Process {
         // The link count is read before the threads: who begins later is seen at the next pass.
         let links = fstat(dir).map_err(|errno| reader.miss(errno))?.st_nlink;
         let has_links = |count: usize| usize::try_from(links) == Ok(EMPTY_DIR_LINKS + count);
+        let threads =
+            usize::try_from(links).map_or(usize::MAX, |links| links.saturating_sub(EMPTY_DIR_LINKS));
+        if threads > reader.most_threads {
+            return Err(reader.crowded(self.key.pid, threads));
+        }
         let pass = reader.pass;
         let mut is_complete = true;
         if clock_ns.is_some() && reader.has_schedstat == Some(true) && has_links(self.threads.len()) {

@@ -37,10 +37,10 @@ pub(super) struct Thread {
 
 /// What the main thread tells about its process.
 #[derive(Copy, Clone, Debug, Default)]
-pub(super) struct Leader {
-    pub(super) parent_pid: u32,
-    pub(super) is_kernel: bool,
-    pub(super) uid: Option<u32>,
+pub(in super::super) struct Leader {
+    pub(in super::super) parent_pid: u32,
+    pub(in super::super) is_kernel: bool,
+    pub(in super::super) uid: Option<u32>,
 }
 
 impl Thread {

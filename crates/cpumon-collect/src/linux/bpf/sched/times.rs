@@ -39,6 +39,8 @@ impl Told {
 const RUNNING: u8 = 3;
 /// records.h: `TIMES_BROKEN`.
 const BROKEN: u8 = 1;
+/// No event tells of the thread. Set in user space.
+const UNWATCHED: u8 = 0x80;
 
 impl ThreadTimes {
     pub(crate) fn state(&self) -> TimesState {
@@ -58,6 +60,11 @@ impl ThreadTimes {
     /// From here on the kernel's own counters stand for it.
     pub(crate) fn give_up(&mut self) {
         self.flags |= BROKEN;
+    }
+
+    /// They are those of a thread that BPF does not see.
+    pub(crate) fn say_unwatched(&mut self) {
+        self.flags |= UNWATCHED;
     }
 
     /// Books the open delay or wait up to the cut; the longest delay becomes that of the interval since `previous_cut_ns`.
@@ -119,6 +126,9 @@ impl ThreadTimes {
 
     /// As the model has it.
     pub(crate) fn to_sched(self, migrations: u32) -> SchedTimes {
+        if self.flags & UNWATCHED != 0 {
+            return SchedTimes::unwatched();
+        }
         if !self.is_whole() {
             return SchedTimes::default();
         }
@@ -231,5 +241,8 @@ mod tests {
         broken.close(50, 150);
         assert_eq!(broken.to_sched(0), SchedTimes::default());
         assert!(!ThreadTimes::default().is_whole());
+        let mut hidden = ThreadTimes::default();
+        hidden.say_unwatched();
+        assert_eq!(hidden.to_sched(0), SchedTimes::unwatched());
     }
 }

@@ -1,5 +1,6 @@
 //! A made-up host whose threads rest, run, begin and end: what is told of those that rest by one word, into buffers of earlier
-//! passes, makes the same snapshots as what is told in full into new ones.
+//! passes, makes the same snapshots as what is told in full into new ones. So do threads that /proc tells of, between those of
+//! the iterator.
 
 use std::collections::BTreeSet;
 
@@ -110,10 +111,15 @@ impl Host {
         events
     }
 
+    /// Those of which /proc tells.
+    fn hidden(&self) -> Vec<TaskRecord> {
+        self.threads.iter().filter(|task| is_hidden(task)).copied().collect()
+    }
+
     /// What the iterator tells: in full, or by one word of those that rested.
     fn tell(&mut self, all: bool) -> Vec<u8> {
         let mut bytes = Vec::new();
-        for task in self.threads.clone() {
+        for task in self.threads.clone().into_iter().filter(|task| !is_hidden(task)) {
             if !all && !self.one_in(16) && self.rested.contains(&task.tid) {
                 bytes.extend(head(1, task.tid));
             } else {
@@ -124,6 +130,10 @@ impl Host {
         }
         bytes
     }
+}
+
+fn is_hidden(task: &TaskRecord) -> bool {
+    task.tid.is_multiple_of(5)
 }
 
 fn head(kind: u32, tid: u32) -> Vec<u8> {
@@ -160,8 +170,8 @@ impl Side {
         }
     }
 
-    fn take(&mut self, bytes: &[u8]) {
-        let mut take = Take::new(self.tracker.before(), false, &mut self.records);
+    fn take(&mut self, bytes: &[u8], hidden: &[TaskRecord]) {
+        let mut take = Take::new(self.tracker.before(), hidden, false, &mut self.records);
         take.all(bytes);
         assert_eq!(take.end(), Oddities::default());
     }
@@ -190,20 +200,20 @@ fn one_word_for_who_rests_makes_the_same_snapshots() {
             // A pass that fails half way.
             let bytes = host.tell(has_failed);
             let half = host.threads.len() / 2;
-            Take::new(words.tracker.before(), false, &mut words.records).all(&bytes);
+            Take::new(words.tracker.before(), &host.hidden(), false, &mut words.records).all(&bytes);
             words.records.parts_mut().0.truncate(half);
             has_failed = true;
         }
         let bytes = host.tell(has_failed);
         has_failed = false;
-        words.take(&bytes);
+        words.take(&bytes, &host.hidden());
         let is_settled = |place: &&Place| place.age == Place::SETTLED;
         settled += words.records.places().iter().filter(is_settled).count();
         full.records = Pass::default();
         full.snapshots = Default::default();
         let bytes: Vec<u8> =
             host.threads.iter().flat_map(|task| [head(2, task.tid), plain(task)].concat()).collect();
-        full.take(&bytes);
+        full.take(&bytes, &[]);
         let expected = full.track(host.pass, &events);
         let seen = words.track(host.pass, &events);
         assert_eq!(seen.threads, expected.threads);

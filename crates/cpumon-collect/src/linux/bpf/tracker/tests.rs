@@ -303,3 +303,17 @@ fn user_time_is_whole_microseconds_and_never_falls() {
     third.settle(Some(&second));
     assert_eq!((third.utime_ns, third.stime_ns), (1_000, 1_500), "did not run: nothing moves");
 }
+
+#[test]
+fn a_hidden_thread_ends_without_a_word_and_at_once() {
+    let hidden = |tid, run_ms| TaskRecord { flags: HIDDEN, ..task(tid, 3, run_ms) };
+    let mut rig = Rig::new(&[hidden(3, 10), hidden(4, 20), task(9, 9, 5)]);
+    let interval = rig.next(&[hidden(3, 12), task(9, 9, 5)], &[]);
+    assert_eq!(rig.live(), [3, 9]);
+    let ended = (4, 0, Life::Ended, Flags::NO_FINAL_COUNTERS);
+    assert_eq!(rows(&interval)[..2], [(3, 2, Life::Alive, FINE), ended]);
+    // Nor is it taken for one of the exits that found no room.
+    let lost = LostExits { count: 1, run_ns: 1_000_000, ..LostExits::default() };
+    rig.snapshot(&[task(9, 9, 5)], &[], lost);
+    assert_eq!(rig.tracker.lost_threads().len(), 0);
+}

@@ -1,0 +1,253 @@
+//! Threads that BPF does not see. In: the processes that /proc shows, and those that the iterator told. Out: a record for each
+//! thread of those that it did not tell, read from /proc. Why: some virtual machines hide process 1 from BPF altogether, its
+//! switches as well; what it runs would be nobody's.
+//!
+//! Who is hidden is found out when the source is opened, and looked for again when time has passed of which no event tells and
+//! which the hidden threads that are known did not run. /proc is listed then, at most once in [`FIRST_WAIT`] passes, and more
+//! rarely each time that nobody is found. A pass in which they rest costs one system call for each hidden process.
+//!
+//! This needs that both tell the same process ids: those of the first pid namespace, whose /proc is mounted here. In a container
+//! it is left alone.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use cpumon_model::{Fields, Snapshot, ThreadSample, escape};
+
+use super::super::procfs::{Chosen, Leader, shows_own_pids};
+use super::records::{HIDDEN, KERNEL_THREAD, TaskRecord};
+use super::task::state_of;
+use crate::CollectError;
+
+/// The inode of the first pid namespace (`PROC_PID_INIT_INO`, `linux/proc_ns.h`).
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+/// Passes between two looks for hidden processes, at least.
+const FIRST_WAIT: u32 = 8;
+/// The same after looks that found nobody.
+const LONGEST_WAIT: u32 = 512;
+/// Processes that are read at one look, to see what they are; the others' turn comes at the next.
+const MAX_TRIES: usize = 512;
+/// Time that nobody is known to have run, since the look before, for which another one is worth its cost.
+const WORTH_A_LOOK_NS: u64 = 20_000_000;
+/// Start times in /proc are cut to this.
+const START_GRAIN_NS: u64 = 10_000_000;
+/// Nobody, as the kernel calls him.
+const UNKNOWN_UID: u32 = 65_534;
+
+/// All of them.
+pub(crate) struct Hidden {
+    /// `None` where /proc and BPF need not speak of the same processes.
+    chosen: Option<Chosen>,
+    /// Ascending by id.
+    threads: Vec<TaskRecord>,
+    hunt: Hunt,
+    listing: Vec<u32>,
+    /// Where the next look begins.
+    next_pid: u32,
+}
+
+/// What has come together since the source was opened.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+struct Sums {
+    /// Of which no event tells; `None` where the switches are not watched.
+    untold_ns: Option<u64>,
+    /// What the hidden threads ran.
+    ran_ns: u64,
+}
+
+/// When to look for hidden processes again.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+struct Hunt {
+    /// Passes until the next look.
+    left: u32,
+    /// Passes between the last two.
+    wait: u32,
+    /// At the last look; `None`: that was before the first pass.
+    then: Option<Sums>,
+}
+
+impl Hunt {
+    const NEW: Self = Self { left: FIRST_WAIT, wait: FIRST_WAIT, then: None };
+
+    /// Whether it is time, after one more pass.
+    fn is_due(&mut self, now: Sums) -> bool {
+        self.left = self.left.saturating_sub(1);
+        let then = *self.then.get_or_insert(now);
+        let is_worth = match (now.untold_ns, then.untold_ns) {
+            (Some(now_ns), Some(then_ns)) => {
+                let ran_ns = now.ran_ns.saturating_sub(then.ran_ns);
+                now_ns.saturating_sub(then_ns).saturating_sub(ran_ns) >= WORTH_A_LOOK_NS
+            }
+            _ => true,
+        };
+        self.left == 0 && is_worth
+    }
+
+    fn looked(&mut self, has_found: bool, now: Sums) {
+        let wait = if has_found { FIRST_WAIT } else { LONGEST_WAIT.min(self.wait.saturating_mul(2)) };
+        *self = Self { left: wait, wait, then: Some(now) };
+    }
+}
+
+impl Hidden {
+    /// Nobody is known yet.
+    pub(crate) fn open(proc_root: &Path) -> Result<Self, CollectError> {
+        let namespace = std::fs::read_link(proc_root.join("self/ns/pid"));
+        let is_first = namespace.is_ok_and(|link| link.as_os_str() == FIRST_PID_NAMESPACE);
+        let chosen = if is_first && shows_own_pids(proc_root) {
+            Some(Chosen::open(proc_root, true)?)
+        } else {
+            log::debug!(
+                "process ids of another pid namespace than BPF's: who is hidden from it cannot be told"
+            );
+            None
+        };
+        Ok(Self::with(chosen))
+    }
+
+    fn with(chosen: Option<Chosen>) -> Self {
+        Self { chosen, threads: Vec::new(), hunt: Hunt::NEW, listing: Vec::new(), next_pid: 0 }
+    }
+
+    /// Whether it can be told who is hidden.
+    pub(crate) fn is_known(&self) -> bool {
+        self.chosen.is_some()
+    }
+
+    /// The hidden threads, ascending by id.
+    pub(crate) fn threads(&self) -> &[TaskRecord] {
+        &self.threads
+    }
+
+    /// Reads them.
+    pub(crate) fn look(&mut self) {
+        let Some(chosen) = &mut self.chosen else { return };
+        chosen.look();
+        self.threads.clear();
+        self.threads.extend(chosen.threads().map(|(thread, leader)| record(thread, leader)));
+        // Ids of threads that began after another process did lie behind that one's.
+        if !self.threads.is_sorted_by_key(TaskRecord::id) {
+            self.threads.sort_unstable_by_key(TaskRecord::id);
+        }
+    }
+
+    /// Looks who is hidden: the processes that /proc shows, that began before `looked_from_ns` (since boot), when the iterator
+    /// set out, and that are not among the `told`, which it came back with, ascending.
+    pub(crate) fn find(&mut self, told: &[TaskRecord], looked_from_ns: u64) -> bool {
+        let Some(chosen) = &mut self.chosen else { return false };
+        chosen.list(&mut self.listing);
+        let (mut has_found, mut tries) = (false, 0);
+        let from = std::mem::take(&mut self.next_pid);
+        for &pid in self.listing.iter().filter(|pid| **pid >= from) {
+            if chosen.has(pid) || is_told(told, pid) {
+                continue;
+            }
+            tries += 1;
+            if tries > MAX_TRIES {
+                self.next_pid = pid;
+                break;
+            }
+            let Some((start_ns, state)) = chosen.begin_and_state(pid) else { continue };
+            // One that has ended and waits for its parent has no thread that could be told of.
+            let is_over = matches!(state.0, b'Z' | b'X');
+            if start_ns.saturating_add(START_GRAIN_NS) < looked_from_ns && !is_over {
+                chosen.choose(pid);
+                has_found |= chosen.has(pid);
+            }
+        }
+        has_found
+    }
+
+    /// After a pass, whose records are `told`: looks again, if it is time. `shown`: threads were told that were thought to be
+    /// hidden.
+    pub(crate) fn find_again(
+        &mut self,
+        told: &[TaskRecord],
+        looked_from_ns: u64,
+        shown: usize,
+        into: &Snapshot,
+    ) {
+        let Some(chosen) = &mut self.chosen else { return };
+        if shown > 0 {
+            chosen.keep(|pid| !is_told(told, pid));
+        }
+        let untold_ns = into.cpus.iter().map(|cpu| cpu.sched.unknown_ns).fold(0, u64::saturating_add);
+        let is_watched = into.fields.contains(Fields::SCHED);
+        let live = self.threads.iter().map(|task| task.run_ns);
+        let ran_ns = live.fold(chosen.exited().run_ns, u64::saturating_add);
+        let now = Sums { untold_ns: is_watched.then_some(untold_ns), ran_ns };
+        if self.hunt.is_due(now) {
+            let has_found = self.find(told, looked_from_ns);
+            self.hunt.looked(has_found, now);
+        }
+    }
+
+    /// Completes a snapshot that has their threads and processes.
+    pub(crate) fn complete(&self, into: &mut Snapshot) {
+        let Some(chosen) = &self.chosen else { return };
+        for (key, ended) in chosen.processes() {
+            if let Ok(at) = into.processes.binary_search_by_key(&key, |process| process.key) {
+                into.processes[at].ended_threads = *ended;
+            }
+        }
+        into.exited_total += &chosen.exited();
+        let (denied, malformed) = chosen.refused();
+        into.health.permission_denied += denied;
+        into.health.malformed += malformed;
+    }
+
+    /// Who they are, in words; empty if there are none.
+    pub(crate) fn describe(&self) -> String {
+        let mut text = String::new();
+        let mut leaders = self.threads.iter().filter(|task| task.is_leader());
+        if let Some(first) = leaders.next() {
+            let count = self.threads.len();
+            let (name, many) = (first.comm(), if count == 1 { "" } else { "s" });
+            let _ = write!(text, "{count} thread{many} of {} ({})", escape(&name.to_str_lossy()), first.pid);
+            let others = leaders.count();
+            if others > 0 {
+                let _ = write!(text, " and {others} more");
+            }
+        }
+        text
+    }
+}
+
+/// Whether any of its threads is.
+fn is_told(told: &[TaskRecord], pid: u32) -> bool {
+    let is_own = |task: &TaskRecord| task.pid == pid && !task.has(HIDDEN);
+    let at = told.partition_point(|task| task.tid < pid);
+    let main = told.get(at..).unwrap_or_default().iter().take_while(|task| task.tid == pid);
+    // A main thread may have ended before the others.
+    main.copied().any(|task| is_own(&task)) || told.iter().any(is_own)
+}
+
+fn record(thread: &ThreadSample, leader: &Leader) -> TaskRecord {
+    let mut comm = [0; 16];
+    comm.iter_mut().zip(thread.comm.as_bytes()).for_each(|(to, from)| *to = *from);
+    let counters = &thread.counters;
+    TaskRecord {
+        start_ns: thread.key.start_ns,
+        process_start_ns: thread.process.start_ns,
+        run_ns: counters.run_ns,
+        utime_ns: counters.user_ns,
+        stime_ns: counters.system_ns,
+        run_delay_ns: counters.run_delay_ns,
+        voluntary_switches: counters.voluntary_switches,
+        involuntary_switches: counters.involuntary_switches,
+        tid: thread.key.tid,
+        pid: thread.process.pid,
+        parent_pid: leader.parent_pid,
+        uid: leader.uid.unwrap_or(UNKNOWN_UID),
+        comm,
+        state: state_of(thread.state),
+        cpu: thread.last_cpu,
+        priority: thread.priority,
+        nice: thread.nice,
+        flags: HIDDEN | if leader.is_kernel { KERNEL_THREAD } else { 0 },
+        ..TaskRecord::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,245 @@
+//! A made-up /proc, and what the iterator told of it.
+
+use std::fs;
+use std::path::PathBuf;
+
+use cpumon_model::{Counters, CpuSample, ProcessKey, ProcessSample};
+
+use super::super::super::procfs::MAX_CHOSEN_THREADS;
+use super::*;
+
+const SECOND: u64 = 1_000_000_000;
+/// The iterator set out then; threads of the tree began in second 1.
+const LOOKED_NS: u64 = 10 * SECOND;
+
+struct Tree(tempfile::TempDir);
+
+impl Tree {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn dir(&self, pid: u32, tid: u32) -> PathBuf {
+        self.0.path().join(format!("{pid}/task/{tid}"))
+    }
+
+    /// A thread in this state, which began so many ticks after boot and ran so long.
+    fn put(&self, (pid, tid): (u32, u32), state: char, start_ticks: u64, run_ns: u64) {
+        let dir = self.dir(pid, tid);
+        fs::create_dir_all(&dir).unwrap();
+        let stat = format!(
+            "{tid} (init) {state} 7 {pid} {pid} 0 -1 4194304 0 0 0 0 30 10 0 0 19 -1 1 0 {start_ticks} 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 3 0 0 0 0 0\n"
+        );
+        let status =
+            "Name:\tinit\nUid:\t5\t5\t5\t5\nvoluntary_ctxt_switches:\t8\nnonvoluntary_ctxt_switches:\t2\n";
+        fs::write(dir.join("stat"), &stat).unwrap();
+        fs::write(dir.join("status"), status).unwrap();
+        fs::write(dir.join("schedstat"), format!("{run_ns} 500 10\n")).unwrap();
+        if pid == tid {
+            fs::write(self.0.path().join(format!("{pid}/stat")), &stat).unwrap();
+        }
+    }
+
+    fn end(&self, pid: u32, tid: u32) {
+        let dir = if pid == tid { self.0.path().join(pid.to_string()) } else { self.dir(pid, tid) };
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    fn hidden(&self) -> Hidden {
+        Hidden::with(Some(Chosen::open(self.0.path(), false).unwrap()))
+    }
+}
+
+/// What the iterator tells.
+fn told(threads: &[(u32, u32)]) -> Vec<TaskRecord> {
+    threads.iter().map(|&(pid, tid)| TaskRecord { tid, pid, ..TaskRecord::default() }).collect()
+}
+
+fn tids(hidden: &Hidden) -> Vec<u32> {
+    hidden.threads().iter().map(|task| task.tid).collect()
+}
+
+#[test]
+fn who_is_in_proc_and_not_among_those_told_is_hidden() {
+    let tree = Tree::new();
+    tree.put((1, 1), 'S', 100, 9_000);
+    tree.put((1, 6), 'R', 110, 400);
+    tree.put((4, 4), 'S', 100, 1);
+    // Its main thread has ended, another one is told.
+    tree.put((5, 5), 'Z', 100, 1);
+    // A zombie, and one that began after the iterator had passed by.
+    tree.put((8, 8), 'Z', 100, 1);
+    tree.put((9, 9), 'R', 999, 1);
+    let mut hidden = tree.hidden();
+    assert!(hidden.find(&told(&[(4, 4), (5, 7)]), LOOKED_NS));
+    hidden.look();
+    assert_eq!(tids(&hidden), [1, 6]);
+    assert_eq!(hidden.describe(), "2 threads of init (1)");
+    let task = hidden.threads()[1];
+    let shown = task.to_sample();
+    assert_eq!((task.start_ns, task.process_key().start_ns, task.pid), (1_100_000_000, SECOND, 1));
+    assert_eq!(
+        (task.run_ns, task.run_delay_ns, task.voluntary_switches, task.involuntary_switches),
+        (400, 500, 8, 2)
+    );
+    assert_eq!((task.utime_ns, task.stime_ns), (300, 100), "three ticks of four were in user mode");
+    assert_eq!((task.parent_pid, task.uid, task.cpu, task.priority, task.nice), (7, 5, 3, 19, -1));
+    assert_eq!((shown.comm.to_str_lossy().as_ref(), shown.state.letter()), ("init", 'R'));
+    assert!(!hidden.find(&told(&[(4, 4), (5, 7)]), LOOKED_NS), "nobody new");
+}
+
+#[test]
+fn threads_that_begin_run_and_end_are_followed_and_what_the_ended_ran_stays_with_their_process() {
+    let tree = Tree::new();
+    tree.put((1, 1), 'S', 100, 9_000);
+    tree.put((1, 6), 'S', 110, 400);
+    let mut hidden = tree.hidden();
+    hidden.find(&[], LOOKED_NS);
+    hidden.look();
+    tree.put((1, 6), 'S', 110, 700);
+    tree.put((1, 12), 'S', 500, 50);
+    hidden.look();
+    let runs: Vec<u64> = hidden.threads().iter().map(|task| task.run_ns).collect();
+    assert_eq!((tids(&hidden), runs), (vec![1, 6, 12], vec![9_000, 700, 50]));
+    tree.end(1, 6);
+    hidden.look();
+    assert_eq!(tids(&hidden), [1, 12]);
+    let key = ProcessKey { pid: 1, start_ns: SECOND };
+    let mut snapshot = Snapshot {
+        processes: vec![ProcessSample { key, ..ProcessSample::default() }],
+        ..Snapshot::default()
+    };
+    hidden.complete(&mut snapshot);
+    assert!(snapshot.processes[0].ended_threads.run_ns >= 700, "{:?}", snapshot.processes[0].ended_threads);
+    // The same id begins anew.
+    tree.end(1, 1);
+    tree.put((1, 1), 'S', 2_000, 3);
+    hidden.look();
+    assert_eq!(tids(&hidden), [] as [u32; 0]);
+    assert!(hidden.find(&[], 30 * SECOND));
+    hidden.look();
+    assert_eq!((tids(&hidden), hidden.threads()[0].start_ns), (vec![1], 20 * SECOND));
+}
+
+#[test]
+fn who_is_told_after_all_is_hidden_no_more() {
+    let tree = Tree::new();
+    tree.put((1, 1), 'S', 100, 9_000);
+    tree.put((3, 3), 'S', 100, 9_000);
+    let mut hidden = tree.hidden();
+    hidden.find(&[], LOOKED_NS);
+    hidden.look();
+    assert_eq!((tids(&hidden), hidden.describe().as_str()), (vec![1, 3], "2 threads of init (1) and 1 more"));
+    // The records of a pass have the hidden ones as well.
+    let mut records = hidden.threads().to_vec();
+    records[1].flags = 0;
+    hidden.find_again(&records, LOOKED_NS, 1, &Snapshot::default());
+    hidden.look();
+    assert_eq!((tids(&hidden), hidden.describe().as_str()), (vec![1], "1 thread of init (1)"));
+}
+
+#[test]
+fn a_process_with_too_many_threads_is_left_out() {
+    let tree = Tree::new();
+    tree.put((1, 1), 'S', 100, 9_000);
+    for tid in 0..MAX_CHOSEN_THREADS {
+        fs::create_dir_all(tree.dir(3, 3 + u32::try_from(tid).unwrap())).unwrap();
+    }
+    tree.put((3, 3), 'S', 100, 9_000);
+    let mut hidden = tree.hidden();
+    hidden.find(&[], LOOKED_NS);
+    hidden.look();
+    assert_eq!(tids(&hidden), [1], "{MAX_CHOSEN_THREADS} fit beside nobody");
+    // One that grows beyond stands still.
+    for tid in 0..MAX_CHOSEN_THREADS {
+        fs::create_dir_all(tree.dir(1, 100_000 + u32::try_from(tid).unwrap())).unwrap();
+    }
+    tree.put((1, 1), 'S', 100, 9_500);
+    hidden.look();
+    assert_eq!((tids(&hidden), hidden.threads()[0].run_ns), (vec![1], 9_000));
+}
+
+#[test]
+fn files_that_make_no_sense_are_counted_and_refused_ones_leave_the_others_alone() {
+    let tree = Tree::new();
+    tree.put((1, 1), 'S', 100, 9_000);
+    tree.put((2, 2), 'S', 100, 9_000);
+    fs::write(tree.dir(2, 2).join("stat"), "2 (no end").unwrap();
+    let mut hidden = tree.hidden();
+    hidden.find(&[], LOOKED_NS);
+    hidden.look();
+    assert_eq!(tids(&hidden), [1]);
+    let mut snapshot = Snapshot::default();
+    hidden.complete(&mut snapshot);
+    assert!(snapshot.health.malformed > 0);
+}
+
+#[test]
+fn where_ids_may_mean_others_nobody_is_called_hidden() {
+    let tree = Tree::new();
+    tree.put((1, 1), 'S', 100, 9_000);
+    let mut hidden = Hidden::open(tree.0.path()).unwrap();
+    assert!(!hidden.is_known() && !hidden.find(&[], LOOKED_NS));
+    hidden.look();
+    assert_eq!(tids(&hidden), [] as [u32; 0]);
+}
+
+#[test]
+fn it_is_looked_again_only_for_time_that_nobody_ran_and_ever_more_rarely() {
+    let sums = |untold_ns: u64, ran_ns| Sums { untold_ns: Some(untold_ns), ran_ns };
+    let passes_until = |hunt: &mut Hunt, now: Sums| (1..2_000).find(|_| hunt.is_due(now));
+    let mut hunt = Hunt::NEW;
+    // What was known before the first pass is no reason.
+    assert!(!hunt.is_due(sums(0, 50 * SECOND)));
+    assert_eq!(passes_until(&mut hunt, sums(SECOND, 51 * SECOND)), None, "they ran it all");
+    let unknown = sums(SECOND + WORTH_A_LOOK_NS, 51 * SECOND);
+    assert_eq!(passes_until(&mut hunt, unknown), Some(1));
+    let mut waits = Vec::new();
+    for nth in 1..9 {
+        let now = sums(nth * SECOND * 2, 51 * SECOND);
+        hunt.looked(false, now);
+        waits.push(passes_until(&mut hunt, sums((nth * 2 + 1) * SECOND, 51 * SECOND)).unwrap());
+    }
+    assert_eq!(waits, [16, 32, 64, 128, 256, 512, 512, 512]);
+    hunt.looked(true, unknown);
+    assert_eq!(hunt.wait, FIRST_WAIT);
+    // Where no switch is watched nothing else can tell.
+    let blind = Sums::default();
+    let mut hunt = Hunt::NEW;
+    assert_eq!(passes_until(&mut hunt, blind), Some(8));
+}
+
+#[test]
+fn unknown_time_makes_it_look_and_find_who_came_later() {
+    let tree = Tree::new();
+    tree.put((1, 1), 'S', 100, 9_000);
+    let mut hidden = tree.hidden();
+    hidden.find(&[], LOOKED_NS);
+    hidden.look();
+    tree.put((33, 33), 'S', 1_100, 5_000);
+    let mut snapshot =
+        Snapshot { fields: Fields::all(), cpus: vec![CpuSample::default()], ..Snapshot::default() };
+    for _ in 0..20 {
+        hidden.find_again(&[], 20 * SECOND, 0, &snapshot);
+        hidden.look();
+    }
+    assert_eq!(tids(&hidden), [1], "no reason to look");
+    snapshot.cpus[0].sched.unknown_ns = WORTH_A_LOOK_NS;
+    hidden.find_again(&[], 20 * SECOND, 0, &snapshot);
+    hidden.look();
+    assert_eq!(tids(&hidden), [1, 33]);
+    assert_eq!(snapshot.exited_total, Counters::default());
+}
+
+#[test]
+fn a_hostile_name_stays_on_its_line() {
+    let tree = Tree::new();
+    tree.put((1, 1), 'S', 100, 9_000);
+    let stat = fs::read_to_string(tree.dir(1, 1).join("stat")).unwrap().replace("(init)", "(a\n\x1b[2J)");
+    fs::write(tree.dir(1, 1).join("stat"), stat).unwrap();
+    let mut hidden = tree.hidden();
+    hidden.find(&[], LOOKED_NS);
+    hidden.look();
+    let said = hidden.describe();
+    assert!(said.starts_with("1 thread of a") && !said.contains(['\n', '\x1b']), "{said:?}");
+}

@@ -1,0 +1,139 @@
+//! Some processes only. In: process ids that somebody else chose. Out: their threads, kept up to date as the procfs source
+//! does it: a process that rests costs one look at its clock. Why: the BPF source has all others.
+
+use std::mem;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use cpumon_model::{Counters, ProcessKey, TaskState, ThreadSample};
+
+use super::super::clock;
+use super::process::{Look, Process};
+use super::reader::Reader;
+use super::thread::Leader;
+use crate::{CollectError, parse};
+
+/// Descriptors that are kept at most.
+const MAX_KEPT_FDS: i64 = 512;
+/// Threads that are read at most, of all chosen processes together.
+pub(in super::super) const MAX_THREADS: usize = 4_096;
+
+/// The chosen processes.
+pub(in super::super) struct Chosen {
+    proc_dir: OwnedFd,
+    /// Whether the CPU clocks of processes go by the ids that /proc shows.
+    has_clock: bool,
+    opened_ns: u64,
+    reader: Reader,
+    /// Ascending by process id.
+    processes: Vec<Process>,
+    /// What the threads of ended processes ran, as far as it was seen.
+    exited: Counters,
+}
+
+impl Chosen {
+    /// Opens /proc. Nothing is chosen yet.
+    pub(in super::super) fn open(proc_root: &Path, has_clock: bool) -> Result<Self, CollectError> {
+        Ok(Self {
+            proc_dir: super::open_dir(proc_root)?,
+            has_clock,
+            opened_ns: clock::now().boot_ns,
+            reader: Reader::keeping(MAX_KEPT_FDS, MAX_THREADS),
+            processes: Vec::new(),
+            exited: Counters::default(),
+        })
+    }
+
+    /// Every process id that /proc shows, ascending. One that cannot be listed shows none.
+    pub(in super::super) fn list(&mut self, into: &mut Vec<u32>) {
+        if let Err(error) = self.reader.list(&self.proc_dir, into) {
+            log::debug!("cannot list /proc: {error}");
+            into.clear();
+        }
+    }
+
+    /// Whether it is chosen already.
+    pub(in super::super) fn has(&self, pid: u32) -> bool {
+        self.processes.binary_search_by_key(&pid, |process| process.key.pid).is_ok()
+    }
+
+    /// When a process began, ns since boot, and the state of its main thread; `None` if it is gone.
+    pub(in super::super) fn begin_and_state(&mut self, pid: u32) -> Option<(u64, TaskState)> {
+        let bytes = self.reader.read(&self.proc_dir, pid, "stat", &mut None, false).ok()?;
+        let stat = parse::parse_stat(bytes)?;
+        Some((stat.start_ticks.saturating_mul(self.reader.ns_per_tick), stat.state))
+    }
+
+    /// Chooses a process. One that has too many threads is not read.
+    pub(in super::super) fn choose(&mut self, pid: u32) {
+        let threads = self.processes.iter().map(|process| process.threads.len()).sum::<usize>();
+        self.reader.most_threads = MAX_THREADS.saturating_sub(threads);
+        let opened = Process::open(&self.proc_dir, pid, self.has_clock, self.opened_ns, &mut self.reader);
+        if let Ok(process) = opened
+            && let Err(at) = self.processes.binary_search_by_key(&pid, |process| process.key.pid)
+        {
+            self.processes.insert(at, process);
+        }
+    }
+
+    /// Brings all up to date.
+    pub(in super::super) fn look(&mut self) {
+        self.reader.pass += 1;
+        let mut processes = mem::take(&mut self.processes);
+        let mut others = processes.iter().map(|process| process.threads.len()).sum::<usize>();
+        processes.retain_mut(|process| {
+            others -= process.threads.len();
+            self.reader.most_threads = MAX_THREADS.saturating_sub(others);
+            let look = process.look(&self.proc_dir, self.has_clock, &mut self.reader);
+            others += process.threads.len();
+            if look == Look::Gone {
+                self.exited += &process.live();
+                self.exited += &process.ended.since_opened();
+                process.close(&mut self.reader);
+            }
+            look != Look::Gone
+        });
+        self.processes = processes;
+        if self.reader.is_starved {
+            let left = self.reader.fds_left;
+            self.processes.iter_mut().for_each(|process| process.close(&mut self.reader));
+            self.reader.halve_budget(self.reader.fds_left - left);
+        }
+    }
+
+    /// Lets go of those that are not chosen any more.
+    pub(in super::super) fn keep(&mut self, is_wanted: impl Fn(u32) -> bool) {
+        let Self { processes, reader, .. } = self;
+        processes.retain_mut(|process| {
+            let is_wanted = is_wanted(process.key.pid);
+            if !is_wanted {
+                process.close(reader);
+            }
+            is_wanted
+        });
+    }
+
+    /// Every thread, with what its process's main thread tells.
+    pub(in super::super) fn threads(&self) -> impl Iterator<Item = (&ThreadSample, &Leader)> {
+        self.processes
+            .iter()
+            .flat_map(|process| process.threads.iter().map(|thread| (&thread.sample, &process.leader)))
+    }
+
+    /// Every process, with what its ended threads ran.
+    pub(in super::super) fn processes(&self) -> impl Iterator<Item = (ProcessKey, &Counters)> {
+        self.processes.iter().map(|process| (process.key, process.ended.total()))
+    }
+
+    /// What all threads ran that ended since this was opened, as far as it was seen.
+    pub(in super::super) fn exited(&self) -> Counters {
+        let mut sum = self.exited;
+        self.processes.iter().for_each(|process| sum += &process.ended.since_opened());
+        sum
+    }
+
+    /// Processes that the kernel refused to show, and files that made no sense.
+    pub(in super::super) fn refused(&self) -> (u64, u64) {
+        (self.reader.denied, self.reader.malformed)
+    }
+}

@@ -1,0 +1,111 @@
+//! Threads that BPF does not see, on this very machine: where there are some they are read from /proc and the books close; where
+//! there are none /proc is not asked for any. Needs root (or `CAP_BPF` and `CAP_PERFMON`): in CI it must run.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+use cpumon_collect::ClockReader;
+use cpumon_model::{Flags, Interval, Probes, Snapshot, ThreadSample};
+
+use crate::alloc::allocations;
+use crate::bpf::{ALL, bpf};
+
+/// Whether the iterator alone shows no thread of process 1.
+fn is_init_hidden() -> bool {
+    let mut readings = Vec::new();
+    ClockReader::open().unwrap().read(&mut readings).unwrap();
+    assert!(readings.len() > 5, "the iterator shows the others");
+    readings.iter().all(|reading| reading.pid != 1)
+}
+
+/// Run time of each thread of process 1, ns, as the kernel tells it in /proc.
+fn runs_of_init() -> BTreeMap<u32, u64> {
+    let threads = fs::read_dir("/proc/1/task").unwrap().map(|entry| entry.unwrap().path());
+    let run = |path: std::path::PathBuf| {
+        let text = fs::read_to_string(path.join("schedstat")).ok()?;
+        let tid = path.file_name()?.to_str()?.parse().ok()?;
+        Some((tid, text.split(' ').next()?.parse().ok()?))
+    };
+    threads.filter_map(run).collect()
+}
+
+fn of_init(snapshot: &Snapshot) -> impl Iterator<Item = &ThreadSample> {
+    snapshot.threads.iter().filter(|thread| thread.process.pid == 1)
+}
+
+#[test]
+fn hidden_threads_have_rows_whose_run_time_is_that_of_proc_and_the_books_close() {
+    for probes in [ALL, Probes::empty()] {
+        let Some((mut opened, _turn)) = bpf(probes) else { return };
+        let is_hidden = is_init_hidden();
+        assert_eq!(
+            opened.reason.contains(": hidden from it, read from /proc"),
+            is_hidden,
+            "{}",
+            opened.reason
+        );
+        let [mut first, mut last] = [Snapshot::default(), Snapshot::default()];
+        let mut sum = (0_i64, 0_i64, 0_i64);
+        opened.source.snapshot(&mut first).unwrap();
+        for _ in 0..4 {
+            std::thread::sleep(Duration::from_millis(700));
+            let before = runs_of_init();
+            opened.source.snapshot(&mut last).unwrap();
+            let after = runs_of_init();
+            let interval = Interval::between(&first, &last);
+            std::mem::swap(&mut first, &mut last);
+            if !is_hidden {
+                assert!(
+                    first.threads.iter().all(|thread| thread.sched.is_watched()),
+                    "/proc tells of nobody"
+                );
+                continue;
+            }
+            assert_eq!(of_init(&first).count(), before.len());
+            for thread in of_init(&first) {
+                let (run_ns, tid) = (thread.counters.run_ns, thread.key.tid);
+                assert!(
+                    (before[&tid]..=after[&tid]).contains(&run_ns),
+                    "{tid}: {run_ns} {before:?} {after:?}"
+                );
+            }
+            let row = interval.processes.iter().find(|row| row.key.pid == 1).unwrap();
+            assert_eq!(row.flags.contains(Flags::UNWATCHED), !probes.is_empty(), "{row:?}");
+            let untold: u64 = interval.cpus.iter().map(|cpu| cpu.sched.unknown_ns).sum();
+            let ledger = &interval.ledger;
+            println!(
+                "process 1 ran {}, untold {untold}, unattributed {}, unknown {} of {}",
+                row.delta.run_ns,
+                ledger.unattributed_ns(),
+                ledger.unknown_ns,
+                ledger.capacity_ns
+            );
+            sum.0 += row.delta.run_ns;
+            sum.1 += untold.cast_signed();
+            sum.2 += ledger.unattributed_ns();
+        }
+        if is_hidden && !probes.is_empty() {
+            let (ran, untold, open) = sum;
+            assert!(ran > 0, "process 1 of this machine never rests for seconds");
+            // Without its rows all of it would be open.
+            assert!((untold - ran).abs() < untold / 2 && open.abs() < (open + ran).abs() / 2, "{sum:?}");
+        }
+    }
+}
+
+#[test]
+fn hidden_threads_cost_no_allocation() {
+    let Some((mut opened, _turn)) = bpf(ALL) else { return };
+    let mut snapshot = Snapshot::default();
+    let steady = (0..60)
+        .filter(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            let before = allocations();
+            opened.source.snapshot(&mut snapshot).unwrap();
+            allocations() == before
+        })
+        .count();
+    // Now and then somebody begins, is named, and ends.
+    assert!(steady > 30, "{steady} of 60 passes");
+}
