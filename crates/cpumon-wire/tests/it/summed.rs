@@ -150,3 +150,15 @@ fn whatever_datagrams_are_lost_the_cpu_time_of_the_lost_exits_is_there_once() {
         assert_eq!([0, 1, 2].map(|parent| link.charged(parent)), truth, "seed {seed}");
     }
 }
+
+#[test]
+fn a_row_whose_first_frame_is_lost_is_charged_from_its_birth_though_its_name_may_come_later() {
+    for seed in 0..10 {
+        let mut link = Link::new(seed);
+        link.step(&[], || false);
+        link.step(&[(0, 4_000_000), (1, 4_000_000), (2, 4_000_000)], || true);
+        (0..9).for_each(|_| drop(link.step(&[(1, 3_000_000)], || false)));
+        let rows = link.intervals.iter().flat_map(summed);
+        assert_eq!(rows.map(|row| row.1).sum::<i64>(), 3 * 4_000_000 + 9 * 3_000_000, "seed {seed}");
+    }
+}
