@@ -61,6 +61,13 @@ test('the last hour opens at the newest instant, though its last point reaches b
   await expect(page.locator('[data-state=gap]')).toHaveCount(0);
 });
 
+test('a view that does not come says so', async ({ page, receiver }) => {
+  await page.route('**/assets/History-*.js', (route) => route.abort());
+  await page.goto(`${receiver.url}/host/${await receiver.local()}/history`);
+  await expect(page.locator('[data-state=lost]')).toContainText('This view did not come');
+  await findsNothing(page);
+});
+
 test('two spans side by side', async ({ page, receiver }) => {
   await openPast(page, receiver, 'history');
   await page.getByRole('button', { name: 'Compare' }).click();
