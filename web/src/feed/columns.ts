@@ -29,6 +29,7 @@ export interface GridColumn {
 
 export const GRID_COLUMNS: readonly GridColumn[] = [
   { id: 'name', title: 'Name', explains: 'name', unit: 'text', width: 200, rank: 0, help: 'Process: its program. Thread: its own name.' },
+  { id: 'process', title: 'Process', explains: 'process_name', unit: 'text', width: 140, rank: 1.5, help: 'The process that a thread belongs to.' },
   { id: 'pid', title: 'PID', explains: 'pid', unit: 'plain', width: 70, rank: 3, help: 'Process id; thread id of a thread; number of processes of a group.' },
   { id: 'cpu', title: '%CPU', explains: 'run_ns', counter: 'run_ns', unit: 'share', width: 78, rank: 1, help: 'Time on a CPU. %CPU: 100 = one CPU. %host: 100 = all CPUs.' },
   { id: 'user', title: 'user', explains: 'user_ns', counter: 'user_ns', unit: 'share', width: 58, rank: 6, help: 'Run time in user mode, in the unit of utilization.' },
@@ -61,8 +62,12 @@ const OF_THREADS = new Set<string>(['nice', 'last_cpu']);
 
 export const COLUMN_BY_ID = new Map(GRID_COLUMNS.map((column) => [column.id, column]));
 
-/** Shown unless the user chose others. */
-export const DEFAULT_COLUMNS = ['name', 'pid', 'cpu', 'user', 'system', 'ready', 'blocked', 'wait', 'longest', 'vcsw', 'icsw', 'threads', 'state', 'uid', 'container'];
+/** Shown unless the user chose others; where rows are threads, the process of each too. */
+export function usualColumns(rowsAreThreads: boolean): string[] {
+  return rowsAreThreads ? ['name', 'process', ...USUAL.slice(1)] : USUAL;
+}
+
+const USUAL = ['name', 'pid', 'cpu', 'user', 'system', 'ready', 'blocked', 'wait', 'longest', 'vcsw', 'icsw', 'threads', 'state', 'uid', 'container'];
 
 /** Columns whose values a view carries as numbers, with their place. */
 export const NUMBER_COLUMNS = GRID_COLUMNS.filter((column) => column.unit !== 'text');

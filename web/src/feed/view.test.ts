@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Snapshot } from '../lib/api';
 import type { Value } from '../lib/table';
-import { COUNTER, NUMBER_AT, NUMBERS } from './columns';
+import { COUNTER, NUMBER_AT, NUMBERS, TEXT_AT, TEXTS, usualColumns } from './columns';
 import { Tasks } from './tasks';
 import { IS_THREAD, OPEN, sum, Texts, ViewMaker, type Spec } from './view';
 
@@ -20,7 +20,7 @@ const base: Spec = { layout: 'list', sort: 'cpu', descending: true, filter: '', 
 function names(tasks: Tasks, spec: Partial<Spec> = {}): string[] {
   const texts = new Texts();
   const view = new ViewMaker(tasks, { ...base, ...spec }, SECOND, texts).make();
-  return Array.from({ length: view.rows }, (_, row) => '  '.repeat(view.depths[row]!) + view.fresh[view.texts[row * 5]!]!);
+  return Array.from({ length: view.rows }, (_, row) => '  '.repeat(view.depths[row]!) + view.fresh[view.texts[row * TEXTS]!]!);
 }
 
 const two = snapshot({ key: ['1-5', '2-6'], pid: [1, 2], parent_pid: [0, 1], name: ['init', 'shell'], uid: [0, 1000], run_ns: [1e8, 3e8], thread_rows: [1, 2] });
@@ -86,6 +86,21 @@ describe('view', () => {
     expect(view.marks[0]! & OPEN).toBe(OPEN);
     expect(view.marks[1]! & IS_THREAD).toBe(IS_THREAD);
     expect(view.numbers[1 * NUMBERS + NUMBER_AT.get('cpu')!]).toBeCloseTo(20);
+  });
+
+  it('says of each thread whose it is, and sorts and finds by that', () => {
+    const some = new Tasks();
+    const threads = { rows: 3, columns: { key: ['2-6', '3-7', '1-5'], process: ['2-6', '2-6', '1-5'], tid: [2, 3, 1], name: ['worker', 'worker', 'worker'], run_ns: [1e8, 2e8, 3e8] } };
+    some.apply({ ...two, threads: [threads] }, true);
+    const owners = (spec: Partial<Spec>): string[] => {
+      const view = new ViewMaker(some, { ...base, layout: 'threads', ...spec }, SECOND, new Texts()).make();
+      return Array.from({ length: view.rows }, (_, row) => view.fresh[view.texts[row * TEXTS + TEXT_AT.get('process')!]!]!);
+    };
+    expect(owners({})).toEqual(['init', 'shell', 'shell']);
+    expect(owners({ sort: 'process' })).toEqual(['shell', 'shell', 'init']);
+    expect(owners({ filter: 'shell' })).toEqual(['shell', 'shell']);
+    expect(usualColumns(true).slice(0, 2)).toEqual(['name', 'process']);
+    expect(usualColumns(false)).not.toContain('process');
   });
 
   it('sends each text once', () => {

@@ -204,8 +204,8 @@ export class ViewMaker {
     this.rowsOf.push(this.numbersOf(node));
     const container = process?.container ?? '';
     const wait = task.waits[0]?.[0] ?? '';
-    // The order of TEXT_COLUMNS: name, wait, state, container, cmdline.
-    for (const text of [task.name, wait, task.state, container, process?.cmdline ?? '']) this.texts.push(place(text));
+    // The order of TEXT_COLUMNS: name, process, wait, state, container, cmdline.
+    for (const text of [task.name, process?.name ?? '', wait, task.state, container, process?.cmdline ?? '']) this.texts.push(place(text));
   }
 
   private numbersOf(node: Node): Float64Array {
@@ -359,6 +359,7 @@ function comparer(spec: Spec): (a: Node, b: Node) => number {
 function textOf(id: string): ((node: Node) => string) | null {
   switch (id) {
     case 'name': return (node) => node.task.name.toLowerCase();
+    case 'process': return (node) => node.process?.name.toLowerCase() ?? '';
     case 'state': return (node) => node.task.state;
     case 'wait': return (node) => node.task.waits[0]?.[0] ?? '';
     case 'container': return (node) => node.process?.container ?? '';

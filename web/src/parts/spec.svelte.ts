@@ -1,6 +1,6 @@
 // How the grid is seen. In: the address. Out: the worker's order, columns, units. Why: every setting has a link, and both the
 // live and the past grid read the same words.
-import { COLUMN_BY_ID, DEFAULT_COLUMNS, isMeasured, type GridColumn } from '../feed/columns';
+import { COLUMN_BY_ID, isMeasured, usualColumns, type GridColumn } from '../feed/columns';
 import { feed } from '../feed/feed.svelte';
 import type { Layout, Spec } from '../feed/view';
 import { route } from '../lib/route.svelte';
@@ -43,9 +43,13 @@ class GridSpec {
   get columns(): GridColumn[] {
     const wanted = (route.query['cols'] ?? '').split(',').filter((id) => COLUMN_BY_ID.has(id));
     if (wanted.length > 0) return ['name', ...wanted.filter((id) => id !== 'name')].map((id) => COLUMN_BY_ID.get(id)!);
-    const usual = DEFAULT_COLUMNS.map((id) => COLUMN_BY_ID.get(id)!);
+    const usual = this.usual.map((id) => COLUMN_BY_ID.get(id)!);
     const measured = feed.head?.measured;
     return measured ? usual.filter((column) => isMeasured(column, measured)) : usual;
+  }
+
+  private get usual(): string[] {
+    return usualColumns(this.layout === 'threads');
   }
 
   get spec(): Spec {
@@ -72,7 +76,8 @@ class GridSpec {
   }
 
   setColumns(ids: readonly string[]): void {
-    const same = ids.length === DEFAULT_COLUMNS.length && ids.every((id, at) => id === DEFAULT_COLUMNS[at]);
+    const { usual } = this;
+    const same = ids.length === usual.length && ids.every((id, at) => id === usual[at]);
     route.set({ cols: same ? undefined : ids.join(',') });
   }
 }
