@@ -1,4 +1,5 @@
 // The fleet, by what a user sees and does.
+import { readFile } from 'node:fs/promises';
 import { findsNothing } from './axe';
 import { expect, test } from './receiver';
 
@@ -51,3 +52,17 @@ for (const scheme of ['light', 'dark'] as const) {
     });
   }
 }
+
+test('the table of hosts is a file, as it is searched and sorted, and a command line', async ({ page, receiver }) => {
+  await page.goto(`${receiver.url}/?q=sim-&sort=-name`);
+  await expect(page.getByRole('row', { name: /sim-/ }).first()).toContainText('sim-00002');
+  await page.getByRole('button', { name: 'Data' }).click();
+  const dialog = page.getByRole('dialog', { name: 'The hosts as a file' });
+  await expect(dialog.locator('code').first()).toHaveText(`cpumon hosts --url=${receiver.url} --search=sim- --sort=name --reverse --format=csv`);
+  await findsNothing(page);
+  const [csv] = await Promise.all([page.waitForEvent('download'), dialog.getByRole('link', { name: 'Download' }).click()]);
+  expect(csv.suggestedFilename()).toBe('cpumon-hosts.csv');
+  const lines = (await readFile(await csv.path(), 'utf8')).split('\r\n');
+  expect(lines[0]).toMatch(/^id,hostname,trust,/);
+  expect(lines.slice(1, 4).map((line) => line.split(',')[1])).toEqual(['sim-00002', 'sim-00001', 'sim-00000']);
+});

@@ -76,6 +76,31 @@ test('two spans side by side', async ({ page, receiver }) => {
   const table = page.getByRole('table');
   await expect(table.getByRole('row').nth(1)).toContainText(/0\.00/);
   await expect(page).toHaveURL(/a=\d+-\d+&b=\d+-\d+/);
+  await expect(table.getByRole('row', { name: HOSTILE })).toBeVisible();
+  const by = page.getByRole('region', { name: 'compare two spans' }).getByRole('combobox');
+  await by.selectOption('process');
+  await expect(table.getByRole('row', { name: /onerror.* \[\d+\]/ }).first()).toBeVisible();
+  await by.selectOption('user');
+  await expect(table.getByRole('row', { name: /^0 \(root\)/ })).toBeVisible();
+});
+
+test('two spans as a file, and the command line of it', async ({ page, receiver }) => {
+  await receiver.hasRecorded(4);
+  const now = Date.now();
+  await openPast(page, receiver, 'history', `&cmp=1&of=process&a=${now - 60_000}-${now - 2000}&b=${now - 30_000}-${now - 2000}`);
+  await page.getByRole('button', { name: 'Data' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Two spans as a file' });
+  await expect(dialog.locator('code').first()).toContainText(/^cpumon export compare --store=\S+ --host=\S+ --before=\S+Z\.\.\S+Z --after=\S+Z\.\.\S+Z --by=process --format=csv$/);
+  const [csv] = await Promise.all([page.waitForEvent('download'), dialog.getByRole('link', { name: 'Download' }).click()]);
+  expect(csv.suggestedFilename()).toBe('cpumon-compare.csv');
+  const text = await readFile(await csv.path(), 'utf8');
+  expect(text).toMatch(/^host,name,pid,start_ns,before_cpu_pct,/);
+  expect(text).toContain('"<img src=x onerror=""document.title=`owned`"">"');
+  await dialog.getByRole('button', { name: 'JSON lines' }).click();
+  await expect(dialog.locator('code').first()).toContainText('--format=jsonl');
+  await findsNothing(page);
+  await page.keyboard.press('Escape');
+  await expect(dialog).toHaveCount(0);
 });
 
 test('a process over time: states, threads, what is not measured', async ({ page, receiver }) => {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use cpumon_export::{ExportQuery, Format, Kind, PivotBy, export};
+use cpumon_export::{ExportQuery, Format, GroupBy, Kind, export};
 use cpumon_model::{
     Delta, Fields, HostId, HostInfo, Interval, Ledger, Moment, ProcessInfo, ProcessInterval, ProcessKey,
     SourceKind, ThreadInterval, ThreadKey, Trust,
@@ -127,7 +127,7 @@ fn day(state: &str, age: Duration, words: &[String]) -> Result<(), Box<dyn std::
     let pivot = || of(Kind::Pivot);
     let lines = [
         ("pivot csv", pivot()),
-        ("pivot csv by process", ExportQuery { pivot_by: PivotBy::Process, ..pivot() }),
+        ("pivot csv by process", ExportQuery { group_by: GroupBy::Process, ..pivot() }),
         ("pivot csv by minute", ExportQuery { interval_ns: Some(60_000_000_000), ..pivot() }),
         ("ledger csv", of(Kind::Ledger)),
         ("processes csv", of(Kind::Processes)),

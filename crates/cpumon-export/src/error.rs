@@ -25,6 +25,9 @@ pub enum ExportError {
         /// What was asked for.
         kind: &'static str,
     },
+    /// A comparison of nothing.
+    #[error("a comparison needs two spans, before and after")]
+    NoSpans,
     /// Writing failed.
     #[error("cannot write the export: {0}")]
     Write(io::Error),

@@ -13,7 +13,7 @@ fn table_of(kind: Kind) -> (Tables, What) {
     match kind {
         Kind::Processes => (Tables::PROCESS_INTERVAL, What::Processes),
         Kind::Threads => (Tables::THREAD_INTERVAL, What::Threads),
-        Kind::Ledger | Kind::Pivot => (Tables::HOST_INTERVAL, What::Meta),
+        Kind::Ledger | Kind::Pivot | Kind::Compare => (Tables::HOST_INTERVAL, What::Meta),
     }
 }
 
@@ -68,7 +68,7 @@ fn hand_out(
             }
             Ok(interval.threads.len() as u64)
         }
-        Kind::Ledger | Kind::Pivot => {
+        Kind::Ledger | Kind::Pivot | Kind::Compare => {
             cells.extend(columns.iter().map(|column| view.host(column.id)));
             sink.row(&cells)?;
             Ok(1)

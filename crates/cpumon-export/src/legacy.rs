@@ -13,7 +13,7 @@ use cpumon_store::{Reader, What};
 
 use crate::rows::PivotSink;
 use crate::source::{Counter, Source};
-use crate::{ExportError, ExportQuery, Kind, LegacyYear, PivotBy, PivotValue, Progress, Report, pivot};
+use crate::{ExportError, ExportQuery, GroupBy, Kind, LegacyYear, PivotValue, Progress, Report, pivot};
 
 const PROCESSES_HEADER: &str = "RemoteIP;Process;ProcID;User;Time;Duration;Idx\r\n";
 const THREADS_HEADER: &str = "ThreadID;ProcID;user;kernel;duration;timestamp;idx;\r\n";
@@ -39,12 +39,13 @@ pub fn legacy(
     let report = match query.kind {
         Kind::Pivot => {
             let by_name =
-                ExportQuery { pivot_by: PivotBy::Name, pivot_value: PivotValue::User, ..query.clone() };
+                ExportQuery { group_by: GroupBy::Name, pivot_value: PivotValue::User, ..query.clone() };
             pivot::run(reader, &by_name, &mut LegacyPivot { year, out }, progress)?
         }
         Kind::Processes => rows(&source, What::Processes, PROCESSES_HEADER, out, progress)?,
         Kind::Threads => rows(&source, What::Threads, THREADS_HEADER, out, progress)?,
         Kind::Ledger => return Err(ExportError::NoLegacyLayout { kind: "ledger" }),
+        Kind::Compare => return Err(ExportError::NoLegacyLayout { kind: "compare" }),
     };
     out.flush()?;
     Ok(report)

@@ -5,15 +5,18 @@
 //! [`export`] looks at [`ExportQuery::format`] and calls [`csv`], [`jsonl`] or [`legacy`]. Each walks the store once,
 //! keeps one interval in memory, and writes rows as it goes. A pivot knows its columns only at the end: it keeps up to 64 MiB
 //! of cells on the way, and walks what does not fit a second time.
+//! A comparison ([`Comparison`]) adds up two spans and keeps a row a group.
 //! [`OutputFile`] puts the result into a file that exists only when it is complete.
 //! [`sql`] prints the answer of a query over the store's virtual tables. Formats by example: docs/export.md.
 //!
 //! # No data, zero, exited
 //! What a source does not measure is empty (CSV) or null (JSON). Zero is 0. A task that ended is marked in `life`.
 
+mod compare;
 mod csv;
 mod error;
 mod file;
+mod group;
 mod jsonl;
 mod kinds;
 mod legacy;
@@ -26,18 +29,48 @@ mod sql;
 
 use std::io::Write;
 
+use cpumon_model::Value;
 use cpumon_store::Reader;
 
+use crate::rows::RowSink;
+
 pub use crate::csv::{csv, is_formula};
+pub use compare::{COMPARE_COLUMNS, COMPARE_POINTS, Change, Comparison, Side};
 pub use error::ExportError;
 pub use file::OutputFile;
 pub use jsonl::jsonl;
 pub use legacy::legacy;
 pub use resample::{Sum, add_process};
 
-pub use query::{ExportQuery, Format, Kind, LegacyYear, PivotBy, PivotValue, Progress, Report};
+pub use query::{ExportQuery, Format, GroupBy, Kind, LegacyYear, PivotValue, Progress, Report, Span};
 
 pub use sql::{SqlFormat, sql};
+
+/// Writes a table that is at hand: `names`, then `rows` of as many values.
+pub fn table<'v>(
+    format: Format,
+    names: &[&'static str],
+    rows: impl IntoIterator<Item = Vec<Value<'v>>>,
+    out: &mut dyn Write,
+) -> Result<(), ExportError> {
+    let mut rows = rows.into_iter();
+    match format {
+        Format::Csv => {
+            let mut sink = csv::Csv::new(out);
+            RowSink::header(&mut sink, names)?;
+            rows.try_for_each(|row| RowSink::row(&mut sink, &row))?;
+            sink.flush()?;
+        }
+        Format::Jsonl => {
+            let mut sink = jsonl::Jsonl::new(out);
+            RowSink::header(&mut sink, names)?;
+            rows.try_for_each(|row| RowSink::row(&mut sink, &row))?;
+            sink.flush()?;
+        }
+        Format::Legacy(_) => return Err(ExportError::NoLegacyLayout { kind: "hosts" }),
+    }
+    Ok(())
+}
 
 /// Writes what `query` asks for to `out`.
 ///

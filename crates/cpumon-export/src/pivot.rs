@@ -42,7 +42,7 @@ fn run_within(
 ) -> Result<Report, ExportError> {
     let source = Source::open(reader, query, 2)?;
     let mut counter = Counter::new(progress);
-    let mut names = Names::new(query.pivot_by);
+    let mut names = Names::new(query.group_by);
     let mut seen = Vec::with_capacity(source.hosts.len());
     let mut budget = max_kept_bytes;
     for (at, host) in source.hosts.iter().enumerate() {
@@ -64,7 +64,7 @@ fn run_within(
         seen.push((first.lives, first.kept));
     }
     let order = names.sort();
-    counter.report.folded_columns = names.folded();
+    counter.report.folded = names.folded();
     sink.header(&order)?;
     for ((at, host), (lives, kept)) in source.hosts.iter().enumerate().zip(seen) {
         let label = source.label(host);
@@ -87,7 +87,7 @@ fn run_within(
             source.walk(host, What::Processes, &mut counter, &mut |interval, report| {
                 let rows = interval.processes.iter().map(|row| Row {
                     key: row.key,
-                    column: names.column(at, interval.boot, &row.info, row.key),
+                    column: names.column(at, interval, &row.info, row.key),
                     ends: alive::ends(row),
                     value: part(query.pivot_value, &row.delta),
                 });
@@ -116,14 +116,14 @@ impl FirstPass {
         self.kept.take_if(|kept| kept.bytes() > self.budget);
         let Some(kept) = &mut self.kept else {
             for row in &interval.processes {
-                names.collect(self.host, interval.boot, row);
+                names.collect(self.host, interval, row);
             }
             return;
         };
         kept.enter(interval);
         for row in &interval.processes {
             let value = part(self.value, &row.delta);
-            kept.push(row, alive::ends(row), value, || names.collect(self.host, interval.boot, row));
+            kept.push(row, alive::ends(row), value, || names.collect(self.host, interval, row));
         }
     }
 }
@@ -144,7 +144,7 @@ impl Table<'_> {
         self.sums.clear();
         self.sums.resize(self.names.len(), None);
         if interval.fields.contains(needs(self.value)) {
-            self.alive.enter(interval, |info, key| self.names.column(self.host, interval.boot, info, key));
+            self.alive.enter(interval, |info, key| self.names.column(self.host, interval, info, key));
             self.alive.fill_zeros(&mut self.sums);
             for row in rows {
                 if let Some(sum) = row.column.and_then(|at| self.sums.get_mut(at)) {

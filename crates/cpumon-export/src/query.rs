@@ -17,6 +17,8 @@ pub enum Kind {
     Pivot,
     /// One row an interval: the books, CPU modes, health.
     Ledger,
+    /// Two spans side by side: one row a group of processes. [`ExportQuery::spans`] says which.
+    Compare,
 }
 
 /// The layout on disk.
@@ -40,9 +42,9 @@ pub enum LegacyYear {
     Y2013,
 }
 
-/// What makes a column of a pivot.
+/// What makes a column of a pivot, or a row of a comparison.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub enum PivotBy {
+pub enum GroupBy {
     /// The process's name; same-named processes add up.
     #[default]
     Name,
@@ -50,6 +52,10 @@ pub enum PivotBy {
     Process,
     /// The program: as the name, and kernel threads of one family together (`kworker/0:1` is `kworker`).
     Program,
+    /// The real user id.
+    User,
+    /// The container or systemd unit; `(none)` where there is none.
+    Container,
 }
 
 /// What stands in a pivot's cells.
@@ -88,11 +94,14 @@ macro_rules! from_name {
     };
 }
 
-from_name!(Kind, "kind", "processes" => Self::Processes, "threads" => Self::Threads, "pivot" => Self::Pivot, "ledger" => Self::Ledger);
+from_name!(Kind, "kind", "processes" => Self::Processes, "threads" => Self::Threads, "pivot" => Self::Pivot, "ledger" => Self::Ledger, "compare" => Self::Compare);
 from_name!(Format, "format", "csv" => Self::Csv, "jsonl" => Self::Jsonl);
 from_name!(LegacyYear, "legacy layout", "2012" => Self::Y2012, "2013" => Self::Y2013);
-from_name!(PivotBy, "pivot column", "name" => Self::Name, "process" => Self::Process, "program" => Self::Program);
+from_name!(GroupBy, "grouping", "name" => Self::Name, "process" => Self::Process, "program" => Self::Program, "user" => Self::User, "container" => Self::Container);
 from_name!(PivotValue, "pivot value", "user" => Self::User, "system" => Self::System, "run" => Self::Run, "pct" => Self::Pct);
+
+/// A span of a host's time line, ns since the UNIX epoch: what ends after the first and not after the second.
+pub type Span = (i64, i64);
 
 /// The question.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -111,10 +120,12 @@ pub struct ExportQuery {
     pub process: Option<String>,
     /// Adds intervals up into windows of this length, ns, aligned to the UNIX epoch.
     pub interval_ns: Option<u64>,
-    /// What makes a column of a pivot.
-    pub pivot_by: PivotBy,
+    /// What makes a column of a pivot, or a row of a comparison.
+    pub group_by: GroupBy,
     /// What stands in a pivot's cells.
     pub pivot_value: PivotValue,
+    /// Of a comparison: before and after. It has no range and no windows.
+    pub spans: Option<(Span, Span)>,
 }
 
 /// How far an export is.
@@ -137,6 +148,6 @@ pub struct Report {
     pub intervals: u64,
     /// Rows written, the header not counted.
     pub rows: u64,
-    /// Columns of a pivot that were folded into `(other)` because there are too many.
-    pub folded_columns: u64,
+    /// Columns of a pivot, or groups of a comparison, that were folded into `(other)` because there are too many.
+    pub folded: u64,
 }

@@ -56,6 +56,10 @@ impl<'a> Source<'a> {
         self.reader
     }
 
+    pub fn filter(&self) -> &ProcessFilter {
+        &self.filter
+    }
+
     /// Names of hosts for an error.
     pub fn known_hosts(&self) -> String {
         let shown =

@@ -31,7 +31,8 @@ impl<'a> Value<'a> {
     }
 
     /// A count; beyond `i64` it sticks at the top.
-    pub(crate) fn count(value: u64) -> Self {
+    #[must_use]
+    pub fn count(value: u64) -> Self {
         Self::Int(i64::try_from(value).unwrap_or(i64::MAX))
     }
 }

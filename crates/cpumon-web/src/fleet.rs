@@ -1,17 +1,24 @@
 //! All hosts at a glance. In: every host with its newest interval. Out: [`Fleet`], made at most once a second and encoded
 //! once for all who read it. Why: ten pages on a fleet of a thousand hosts must cost what one costs.
 
+mod columns;
+mod order;
+
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use axum::body::Bytes;
+use cpumon_export::{ExportError, Format};
 use cpumon_model::{HostId, HostStatus, Interval, Ledger, ProcessInterval};
 use tokio::time::{Instant, sleep, sleep_until};
 
+use columns::{Row, host_table, top_table};
+pub(crate) use order::{Sort, Wanted};
+
 use crate::Live;
-use crate::api::{Cell, Fleet, FleetBase, Nanos, Spark, Table, key_of_process, to_ms};
+use crate::api::{Fleet, FleetBase, Nanos, Spark, key_of_process};
 use crate::app::Shared;
 use crate::stream::{HEARTBEAT, Messages, body_of, close, head, heartbeat, number_of, open};
 
@@ -120,150 +127,6 @@ pub(crate) fn now_ns() -> i64 {
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-fn real(value: Option<f64>) -> Cell {
-    Cell::or_null(value, Cell::real)
-}
-
-/// Columns of hosts.
-pub(crate) fn host_table(rows: &[(&HostStatus, Option<Row<'_>>)], total: usize, now_ns: i64) -> Table {
-    let mut table = Table::new(rows.len(), total);
-    let mut status = |name: &'static str, cell: &dyn Fn(&HostStatus) -> Cell| {
-        table.push(name, rows.iter().map(|(host, _)| cell(host)));
-    };
-    let text = |text: &str| Cell::from(text);
-    let age_ns = |host: &HostStatus| age_ns(host, now_ns);
-    status("id", &|host| host.info.host.to_string().into());
-    status("hostname", &|host| text(&host.info.hostname));
-    status("trust", &|host| text(host.trust.name()));
-    status("source", &|host| text(host.source.name()));
-    status("address", &|host| text(&host.address));
-    status("agent", &|host| text(&host.info.agent));
-    status("kernel", &|host| text(&host.info.kernel));
-    status("arch", &|host| text(&host.info.arch));
-    status("cpu_count", &|host| match host.info.cpu_count {
-        0 => Cell::Null,
-        count => Cell::Int(count.into()),
-    });
-    status("interval_ns", &|host| match host.info.interval_ns {
-        0 => Cell::Null,
-        ns => Cell::count(ns),
-    });
-    status("state", &|host| text(state_of(age_ns(host), host.info.interval_ns)));
-    status("age_ns", &|host| Cell::Int(age_ns(host)));
-    status("clock_offset_ns", &|host| Cell::Int(host.clock_offset_ns()));
-    status("clock_round_trip_ns", &|host| {
-        host.clock.map_or(Cell::Null, |clock| Cell::count(clock.round_trip_ns))
-    });
-    status("clock_drift_ppb", &|host| {
-        host.clock.and_then(|clock| clock.drift_ppb).map_or(Cell::Null, Cell::Int)
-    });
-    status("end_ms", &|host| Cell::real(to_ms(host.last.wall_ns)));
-    status("threads", &|host| Cell::Int(host.thread_count.into()));
-    status("processes", &|host| Cell::Int(host.process_count.into()));
-    status("lost", &|host| Cell::count(host.loss.snapshots_lost.saturating_add(host.loss.snapshots_partial)));
-    status("rejected", &|host| Cell::count(host.loss.rejected));
-    status("store_dropped", &|host| Cell::count(host.loss.store_dropped));
-    let mut glance = |name: &'static str, cell: &dyn Fn(&Glance) -> Cell| {
-        table.push(name, rows.iter().map(|(_, row)| row.as_ref().map_or(Cell::Null, |row| cell(row.0))));
-    };
-    let ledger = |glance: &Glance, cell: &dyn Fn(&Ledger) -> Cell| match glance.ledger.capacity_ns {
-        0 => Cell::Null,
-        _ => cell(&glance.ledger),
-    };
-    glance("busy_ratio", &|glance| real(glance.busy_ratio));
-    glance("top_key", &|glance| Cell::or_null(glance.top.first(), |top| text(&top.key)));
-    glance("top_name", &|glance| Cell::or_null(glance.top.first(), |top| text(&top.name)));
-    glance("top_cpu_pct", &|glance| real(glance.top.first().and_then(|top| top.cpu_pct)));
-    glance("capacity_ns", &|glance| ledger(glance, &|ledger| Cell::Int(ledger.capacity_ns)));
-    glance("unattributed_ns", &|glance| ledger(glance, &|ledger| Cell::Int(ledger.unattributed_ns())));
-    glance("unattributed_ratio", &|glance| ledger(glance, &|ledger| Cell::real(ledger.unattributed_ratio())));
-    glance("ledger_closed", &|glance| {
-        ledger(glance, &|ledger| Cell::Bool(ledger.unattributed_ratio().abs() <= CLOSED_RATIO))
-    });
-    glance("flags", &|glance| text(&glance.flags));
-    table
-}
-
-/// A host's glance, opaque outside.
-#[derive(Copy, Clone)]
-pub(crate) struct Row<'a>(&'a Glance);
-
-/// The busiest processes over all hosts that report.
-fn top_table(hosts: &[(&HostStatus, Option<Row<'_>>)], now_ns: i64) -> Table {
-    let mut all: Vec<(&HostStatus, &Busy)> = hosts
-        .iter()
-        .filter(|(host, _)| state_of(age_ns(host, now_ns), host.info.interval_ns) == REPORTING)
-        .flat_map(|(host, row)| row.iter().flat_map(|row| &row.0.top).map(|busy| (*host, busy)))
-        .collect();
-    all.sort_by(|a, b| b.1.cpu_pct.unwrap_or(0.0).total_cmp(&a.1.cpu_pct.unwrap_or(0.0)));
-    let total = all.len();
-    all.truncate(TOP);
-    let mut table = Table::new(all.len(), total);
-    let mut push = |name: &'static str, cell: &dyn Fn(&HostStatus, &Busy) -> Cell| {
-        table.push(name, all.iter().map(|(host, busy)| cell(host, busy)));
-    };
-    push("host_id", &|host, _| host.info.host.to_string().into());
-    push("hostname", &|host, _| Cell::from(&*host.info.hostname));
-    push("key", &|_, busy| Cell::from(&*busy.key));
-    push("name", &|_, busy| Cell::from(&*busy.name));
-    push("container", &|_, busy| Cell::from(&*busy.container));
-    push("cpu_pct", &|_, busy| real(busy.cpu_pct));
-    push("host_pct", &|_, busy| real(busy.host_pct));
-    push("run_ns", &|_, busy| Cell::Int(busy.run_ns));
-    table
-}
-
-/// How a list of hosts is ordered.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, serde::Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Sort {
-    /// By name.
-    #[default]
-    Name,
-    /// Busiest first.
-    Busy,
-    /// Most threads first.
-    Threads,
-    /// Longest silent first.
-    LastSeen,
-    /// Most losses first.
-    Loss,
-}
-
-/// Which hosts are wanted.
-#[derive(Clone, Debug)]
-pub(crate) struct Wanted {
-    pub(crate) search: String,
-    pub(crate) sort: Sort,
-    pub(crate) offset: usize,
-    pub(crate) limit: usize,
-}
-
-fn sort(rows: &mut [(&HostStatus, Option<Row<'_>>)], by: Sort) {
-    rows.sort_by(|a, b| (&a.0.info.hostname, a.0.info.host).cmp(&(&b.0.info.hostname, b.0.info.host)));
-    match by {
-        Sort::Name => {}
-        Sort::Busy => rows.sort_by(|a, b| {
-            let busy = |row: &Option<Row<'_>>| row.and_then(|row| row.0.busy_ratio).unwrap_or(-1.0);
-            busy(&b.1).total_cmp(&busy(&a.1))
-        }),
-        Sort::Threads => rows.sort_by_key(|(host, _)| Reverse(host.thread_count)),
-        Sort::LastSeen => rows.sort_by_key(|(host, _)| host.received_wall_ns),
-        Sort::Loss => rows.sort_by_key(|(host, _)| {
-            Reverse(host.loss.snapshots_lost.saturating_add(host.loss.snapshots_partial))
-        }),
-    }
-}
-
-/// Whether a host's name, id or address holds the text, whatever its case.
-fn matches(host: &HostStatus, text: &str) -> bool {
-    let holds = |field: &str| field.to_lowercase().contains(text);
-    text.is_empty()
-        || holds(&host.info.hostname)
-        || holds(&host.info.host.to_string())
-        || holds(&host.address)
-}
-
 impl FleetBoard {
     fn refresh(made: &mut Made, live: &dyn Live) -> Vec<HostStatus> {
         let fleet = live.fleet();
@@ -292,6 +155,21 @@ impl FleetBoard {
         Fleet { base, skipped: 0, spark: Some(sparks(live, &shown)) }
     }
 
+    /// The hosts that are wanted as a file, all pages of them.
+    pub(crate) fn file(
+        &self,
+        live: &dyn Live,
+        wanted: &Wanted,
+        format: Format,
+    ) -> Result<Vec<u8>, ExportError> {
+        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let hosts = Self::refresh(&mut made, live);
+        let now_ns = now_ns();
+        let columns = columns::file_columns(&found(&hosts, &made.glances, wanted, now_ns), now_ns);
+        drop(made);
+        columns::write(&columns, format)
+    }
+
     /// The newest snapshot of all hosts as an open object, made if the last one is older than [`STEP`].
     fn current(&self, live: &dyn Live) -> (u64, Bytes) {
         let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -299,14 +177,29 @@ impl FleetBoard {
         let is_old = made.at.is_none_or(|at| at.elapsed() >= STEP.mul_f32(0.9));
         if is_old {
             let hosts = Self::refresh(&mut made, live);
-            let all = Wanted { search: String::new(), sort: Sort::Name, offset: 0, limit: usize::MAX };
             made.number += 1;
             made.at = Some(Instant::now());
-            let (fleet, _) = fleet_of(&hosts, &made.glances, &all, made.number);
+            let (fleet, _) = fleet_of(&hosts, &made.glances, &Wanted::all(), made.number);
             made.body = open(&body_of(&fleet));
         }
         (made.number, made.body.clone())
     }
+}
+
+/// Those that are wanted, all pages of them, in order.
+fn found<'h, 'g>(
+    hosts: &'h [HostStatus],
+    glances: &'g HashMap<HostId, Glance>,
+    wanted: &Wanted,
+    now_ns: i64,
+) -> Vec<(&'h HostStatus, Option<Row<'g>>)> {
+    let search = wanted.search.to_lowercase();
+    let rows = hosts.iter().map(|host| (host, glances.get(&host.info.host).map(Row)));
+    order::sorted(
+        rows.filter(|row| order::matches(row, &search, now_ns)).collect(),
+        wanted.sort,
+        wanted.reverse,
+    )
 }
 
 fn fleet_of<'h>(
@@ -315,14 +208,9 @@ fn fleet_of<'h>(
     wanted: &Wanted,
     number: u64,
 ) -> (FleetBase, Vec<&'h HostStatus>) {
-    let search = wanted.search.to_lowercase();
-    let mut rows: Vec<(&HostStatus, Option<Row<'_>>)> = hosts
-        .iter()
-        .filter(|host| matches(host, &search))
-        .map(|host| (host, glances.get(&host.info.host).map(Row)))
-        .collect();
-    sort(&mut rows, wanted.sort);
-    let (total, now_ns) = (rows.len(), now_ns());
+    let now_ns = now_ns();
+    let rows = found(hosts, glances, wanted, now_ns);
+    let total = rows.len();
     let top = top_table(&rows, now_ns);
     let page: Vec<_> = rows.into_iter().skip(wanted.offset).take(wanted.limit).collect();
     let base = FleetBase { now_ns: Nanos(now_ns), number, hosts: host_table(&page, total, now_ns), top };

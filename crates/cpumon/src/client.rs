@@ -113,8 +113,16 @@ impl Client {
 
     /// `None`: 204, nothing new.
     fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, ClientError> {
+        let Some((url, body)) = self.bytes(path, &[])? else { return Ok(None) };
+        serde_json::from_slice(&body)
+            .map(Some)
+            .map_err(|error| ClientError::NotAReceiver { url, reason: error.to_string() })
+    }
+
+    /// What was asked, and the answer. `None`: 204, nothing new.
+    fn bytes(&self, path: &str, query: &[(&str, &str)]) -> Result<Option<(String, Vec<u8>)>, ClientError> {
         let url = format!("{}{path}", self.base);
-        let mut request = self.agent.get(&url);
+        let mut request = self.agent.get(&url).query_pairs(query.iter().copied());
         if let Some(authorization) = &self.authorization {
             request = request.header("authorization", authorization);
         }
@@ -130,9 +138,7 @@ impl Client {
         let not_a_receiver = |reason: String| ClientError::NotAReceiver { url: url.clone(), reason };
         let body = body.map_err(|error| not_a_receiver(error.to_string()))?;
         if status == 200 {
-            return serde_json::from_slice(&body)
-                .map(Some)
-                .map_err(|error| not_a_receiver(error.to_string()));
+            return Ok(Some((url, body)));
         }
         match serde_json::from_slice::<api::Problem>(&body) {
             Ok(problem) => {
@@ -161,6 +167,16 @@ impl Client {
         let hosts: api::Hosts = self.must(path)?;
         hosts.hosts.into_iter().map(HostStatus::try_from).collect::<Result<_, _>>().map_err(|error| {
             ClientError::NotAReceiver { url: format!("{}{path}", self.base), reason: error.to_string() }
+        })
+    }
+
+    /// The hosts as a file, as the page's download.
+    pub fn fleet_file(&self, query: &[(&str, &str)]) -> Result<Vec<u8>, ClientError> {
+        let path = "/api/v1/fleet/export";
+        let answer = self.bytes(path, query)?;
+        answer.map(|(_, body)| body).ok_or_else(|| ClientError::NotAReceiver {
+            url: format!("{}{path}", self.base),
+            reason: "an empty answer".to_owned(),
         })
     }
 

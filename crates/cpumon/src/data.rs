@@ -5,19 +5,20 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use cpumon_export::{ExportError, ExportQuery, Format, Kind, OutputFile, Progress, Report, SqlFormat};
-use cpumon_model::escape;
+use cpumon_export::{ExportError, ExportQuery, Format, Kind, OutputFile, Progress, Report, Span, SqlFormat};
+use cpumon_model::{Utc, Value, escape};
 use cpumon_store::sql::Sql;
-use cpumon_store::{Reader, StoreOptions, Writer, legacy};
+use cpumon_store::{HostRecord, Reader, StoreOptions, Writer, legacy};
 
 use crate::cli::{
-    ExportArgs, ExportForm, ExportKind, ImportArgs, LegacyYear, PivotBy, PivotValue, SqlArgs, SqlForm,
+    ExportArgs, ExportForm, ExportKind, GroupBy, HostsArgs, ImportArgs, LegacyYear, PivotValue, SqlArgs,
+    SqlForm,
 };
 use crate::exit::{Outcome, Usage};
 use crate::import_log;
 use crate::paths::{explain, store_for_reading, store_for_writing};
 use crate::table::Table;
-use crate::when;
+use crate::when::{self, Between};
 
 /// Holes looked at to tell what is missing.
 const MAX_GAPS: usize = 100_000;
@@ -31,6 +32,7 @@ fn query(args: &ExportArgs) -> anyhow::Result<ExportQuery> {
         let (since, until) = (when::show(since.wall_ns), when::show(until.wall_ns));
         return Err(Usage(format!("--since {since} is not before --until {until}")).into());
     }
+    let spans = spans(args)?;
     let interval_ns = args.interval.map(|interval| u64::try_from(interval.as_nanos())).transpose();
     Ok(ExportQuery {
         kind: match args.kind {
@@ -38,22 +40,24 @@ fn query(args: &ExportArgs) -> anyhow::Result<ExportQuery> {
             ExportKind::Threads => Kind::Threads,
             ExportKind::Pivot => Kind::Pivot,
             ExportKind::Ledger => Kind::Ledger,
+            ExportKind::Compare => Kind::Compare,
         },
         format: match (args.legacy, args.format) {
             (Some(LegacyYear::Y2012), _) => Format::Legacy(cpumon_export::LegacyYear::Y2012),
             (Some(LegacyYear::Y2013), _) => Format::Legacy(cpumon_export::LegacyYear::Y2013),
-            (None, ExportForm::Csv) => Format::Csv,
-            (None, ExportForm::Jsonl) => Format::Jsonl,
+            (None, form) => format_of(form),
         },
         host: args.host.clone(),
         since_ns: args.since.map(|since| since.wall_ns),
         until_ns: args.until.map(|until| until.wall_ns),
         process: args.process.clone(),
         interval_ns: interval_ns.context("--interval is too long")?,
-        pivot_by: match args.by {
-            PivotBy::Name => cpumon_export::PivotBy::Name,
-            PivotBy::Process => cpumon_export::PivotBy::Process,
-            PivotBy::Program => cpumon_export::PivotBy::Program,
+        group_by: match args.by {
+            GroupBy::Name => cpumon_export::GroupBy::Name,
+            GroupBy::Process => cpumon_export::GroupBy::Process,
+            GroupBy::Program => cpumon_export::GroupBy::Program,
+            GroupBy::User => cpumon_export::GroupBy::User,
+            GroupBy::Container => cpumon_export::GroupBy::Container,
         },
         pivot_value: match args.value {
             PivotValue::User => cpumon_export::PivotValue::User,
@@ -61,7 +65,27 @@ fn query(args: &ExportArgs) -> anyhow::Result<ExportQuery> {
             PivotValue::Run => cpumon_export::PivotValue::Run,
             PivotValue::Pct => cpumon_export::PivotValue::Pct,
         },
+        spans,
     })
+}
+
+/// The spans of a comparison, which has nothing else of a range; other kinds have none.
+fn spans(args: &ExportArgs) -> anyhow::Result<Option<(Span, Span)>> {
+    let of = |between: Between| (between.0.wall_ns, between.1.wall_ns);
+    let wrong = |text: &str| Err(Usage(text.to_owned()).into());
+    match (args.kind, args.before, args.after) {
+        (ExportKind::Compare, Some(before), Some(after)) => {
+            if args.since.is_some() || args.until.is_some() || args.interval.is_some() {
+                return wrong("a comparison has --before and --after, and no --since, --until or --interval");
+            }
+            Ok(Some((of(before), of(after))))
+        }
+        (ExportKind::Compare, ..) => {
+            wrong("a comparison needs two spans: --before '3h ago..2h ago' --after '1h ago..now'")
+        }
+        (_, None, None) => Ok(None),
+        _ => wrong("--before and --after go with `cpumon export compare`"),
+    }
 }
 
 /// `cpumon export`.
@@ -120,11 +144,11 @@ fn judge(report: &Report, losses: &[String]) -> Outcome {
     for loss in losses {
         let _ = writeln!(err, "cpumon: {loss}");
     }
-    if report.folded_columns > 0 {
+    if report.folded > 0 {
         let _ = writeln!(
             err,
-            "cpumon: {} columns did not fit and are summed up in (other)",
-            report.folded_columns
+            "cpumon: {} columns or groups did not fit and are summed up in (other)",
+            report.folded
         );
     }
     if report.rows == 0 {
@@ -143,9 +167,10 @@ fn losses(reader: &Reader, query: &ExportQuery) -> anyhow::Result<Vec<String>> {
         Some(wanted) => vec![reader.find_host(wanted)?],
         None => reader.hosts()?,
     };
-    let range = (query.since_ns.unwrap_or(i64::MIN), query.until_ns.unwrap_or(i64::MAX));
+    let whole = (query.since_ns.unwrap_or(i64::MIN), query.until_ns.unwrap_or(i64::MAX));
+    let ranges = query.spans.map_or_else(|| vec![whole], |(before, after)| vec![before, after]);
     let mut lines = Vec::new();
-    for host in hosts {
+    for (host, range) in hosts.iter().flat_map(|host| ranges.iter().map(move |range| (host, *range))) {
         let gaps = reader.losses(host.info.host, range, MAX_GAPS)?;
         let intervals: u64 = gaps.iter().map(|gap| gap.intervals).sum();
         if let (Some(first), 1..) = (gaps.iter().find(|gap| gap.intervals > 0), intervals) {
@@ -232,9 +257,13 @@ fn open_writer(path: &Path) -> anyhow::Result<Writer> {
 }
 
 /// `cpumon hosts --store FILE`.
-pub fn hosts(path: &Path, as_json: bool, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub fn hosts(path: &Path, args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let records = Reader::open(path).map_err(explain)?.hosts()?;
-    if as_json {
+    if let Some(form) = args.format {
+        write_hosts(&records, form, out)?;
+        return Ok(Outcome::Done);
+    }
+    if args.json {
         let rows: Vec<serde_json::Value> = records
             .iter()
             .map(|record| {
@@ -266,4 +295,31 @@ pub fn hosts(path: &Path, as_json: bool, out: &mut dyn Write) -> anyhow::Result<
     }
     table.write(out).context("cannot write the hosts")?;
     Ok(Outcome::Done)
+}
+
+/// The same as a file.
+fn write_hosts(records: &[HostRecord], form: ExportForm, out: &mut dyn Write) -> anyhow::Result<()> {
+    let names =
+        ["id", "hostname", "trust", "kernel", "agent", "first_utc", "first_ns", "last_utc", "last_ns"];
+    let text = |text: &str| Value::Text(text.to_owned().into());
+    let utc = |ns: Option<i64>| ns.map_or(Value::Null, |ns| text(&Utc(ns).to_string()));
+    let ns = |ns: Option<i64>| ns.map_or(Value::Null, Value::Int);
+    let row = |record: &HostRecord| {
+        let (first, last) = (record.first_wall_ns, record.last_wall_ns);
+        let info = &record.info;
+        let told = [&*info.hostname, record.trust.name(), &*info.kernel, &*info.agent];
+        let mut cells = vec![text(&info.host.to_string())];
+        cells.extend(told.map(text));
+        cells.extend([utc(first), ns(first), utc(last), ns(last)]);
+        cells
+    };
+    cpumon_export::table(format_of(form), &names, records.iter().map(row), out)
+        .context("cannot write the hosts")
+}
+
+fn format_of(form: ExportForm) -> Format {
+    match form {
+        ExportForm::Csv => Format::Csv,
+        ExportForm::Jsonl => Format::Jsonl,
+    }
 }

@@ -78,8 +78,8 @@ pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
             HostsCommand::Accept(args) => enrolment::accept(args, out),
             HostsCommand::Reject(args) => enrolment::reject(args, out),
         }),
-        Command::Hosts(HostsArgs { store: Some(store), json, .. }) => {
-            to_stdout(|out| data::hosts(store, *json, out))
+        Command::Hosts(args @ HostsArgs { store: Some(store), .. }) => {
+            to_stdout(|out| data::hosts(store, args, out))
         }
         Command::Hosts(args) => to_stdout(|out| status::hosts(args, out)),
         Command::Status(args) => to_stdout(|out| status::status(args, out)),

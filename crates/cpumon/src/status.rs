@@ -7,7 +7,7 @@ use anyhow::Context;
 use cpumon_model::{Fields, Interval, LossCounts, escape};
 use cpumon_web::{Seek, api};
 
-use crate::cli::{HostsArgs, StatusArgs};
+use crate::cli::{ExportForm, HostsArgs, HostsSort, StatusArgs};
 use crate::client::Client;
 use crate::exit::{Outcome, Usage};
 use crate::table::Table;
@@ -295,7 +295,24 @@ fn write_hosts(hosts: &[api::Host], now_wall_ns: i64, out: &mut dyn Write) -> st
 
 /// `cpumon hosts`.
 pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let status = Client::new(&args.url, &args.access).map_err(Usage)?.status()?;
+    let client = Client::new(&args.url, &args.access).map_err(Usage)?;
+    if let Some(form) = args.format {
+        let form = match form {
+            ExportForm::Csv => "csv",
+            ExportForm::Jsonl => "jsonl",
+        };
+        let sort = args.sort.map_or("name", HostsSort::name);
+        let search = args.search.as_deref().unwrap_or_default();
+        let file = client.fleet_file(&[
+            ("format", form),
+            ("sort", sort),
+            ("reverse", if args.reverse { "true" } else { "false" }),
+            ("search", search),
+        ])?;
+        out.write_all(&file).context("cannot write the hosts")?;
+        return Ok(Outcome::Done);
+    }
+    let status = client.status()?;
     if args.json {
         write_json(&api::Hosts { total: status.hosts.len(), hosts: status.hosts }, out)?;
     } else {

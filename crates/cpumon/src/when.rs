@@ -12,6 +12,24 @@ pub struct When {
     pub wall_ns: i64,
 }
 
+/// Two moments, the second after the first.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Between(pub When, pub When);
+
+/// Reads `TIME..TIME`.
+pub fn between(text: &str) -> Result<Between, String> {
+    let (since, until) = text
+        .split_once("..")
+        .ok_or_else(|| format!("{text:?} is not a span; write TIME..TIME, e.g. 2h ago..1h ago"))?;
+    let (since, until) = (since.trim(), until.trim());
+    let read = |text: &str| text.parse::<When>().map_err(|error| error.to_string());
+    let (since, until) = (read(since)?, read(until)?);
+    if since.wall_ns >= until.wall_ns {
+        return Err(format!("{} is not before {}", show(since.wall_ns), show(until.wall_ns)));
+    }
+    Ok(Between(since, until))
+}
+
 /// What the user is told when a time is not understood.
 pub const FORMS: &str = "now, 3m ago, 1h30m ago, 14:05, 14:05:30, 1405, yesterday, yesterday 14:05, 2026-11-20, \
      2026-11-20 14:05[:30], 2026-11-20T14:05:30Z, or seconds or nanoseconds since 1970";

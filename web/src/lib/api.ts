@@ -114,11 +114,11 @@ export interface Matrix extends Buckets {
   other: Line;
 }
 
-export interface Sums {
-  grain: string;
-  covered_ns: number;
-  capacity_ns: number | null;
-  processes: Table;
+export interface Compared {
+  /** 0: the span holds no data. */
+  before_covered_ns: number;
+  after_covered_ns: number;
+  rows: Table;
 }
 
 /** An answer that is not the one asked for, in the receiver's words. */

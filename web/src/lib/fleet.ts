@@ -52,7 +52,7 @@ export function hostsOf(fleet: Fleet): HostRow[] {
 
 export function sortHosts(hosts: readonly HostRow[], sort: string, descending: boolean, filter: string): HostRow[] {
   const words = filter.toLowerCase().split(/\s+/).filter((word) => word !== '');
-  const passes = (host: HostRow): boolean => words.every((word) => [host.name, host.agent, host.topName, host.address, host.state, host.trust].some((text) => text.toLowerCase().includes(word)));
+  const passes = (host: HostRow): boolean => words.every((word) => [host.name, host.id, host.agent, host.topName, host.address, host.state, host.trust].some((text) => text.toLowerCase().includes(word)));
   const sign = descending ? -1 : 1;
   const key = keyOf(sort);
   return hosts.filter(passes).sort((a, b) => {
@@ -65,6 +65,18 @@ export function sortHosts(hosts: readonly HostRow[], sort: string, descending: b
   });
 }
 
+/** The receiver's word for a column, and whether it puts its largest first. */
+const SORTS: Record<string, readonly [string, boolean]> = {
+  name: ['name', false], busy: ['busy', true], top: ['top', false], threads: ['threads', true], ledger: ['ledger', true], loss: ['loss', true],
+  offset: ['clock_offset', true], agent: ['agent', false], seen: ['last_seen', true],
+};
+
+/** How the receiver is asked for the table that is shown, as a file. */
+export function fileOf(sort: string, descending: boolean, search: string): Record<string, string> {
+  const [word, isLargestFirst] = SORTS[sort] ?? ['name', false];
+  return { search: search.trim(), sort: word, reverse: isLargestFirst === descending ? '' : 'true' };
+}
+
 function keyOf(sort: string): (host: HostRow) => number | string | null {
   switch (sort) {
     case 'busy': return (host) => host.busy;
@@ -73,9 +85,9 @@ function keyOf(sort: string): (host: HostRow) => number | string | null {
     case 'ledger': return (host) => (host.unattributed === null ? null : Math.abs(host.unattributed));
     case 'loss': return (host) => host.lost;
     case 'offset': return (host) => (host.offsetNs === null ? null : Math.abs(host.offsetNs));
-    case 'agent': return (host) => host.agent;
+    case 'agent': return (host) => host.agent.toLowerCase() || null;
     case 'seen': return (host) => host.ageNs;
-    default: return (host) => host.name.toLowerCase();
+    default: return (host) => host.name.toLowerCase() || null;
   }
 }
 

@@ -3,22 +3,21 @@
 
 use std::collections::HashMap;
 
-use cpumon_model::{BootId, ProcessInfo, ProcessInterval, ProcessKey};
+use cpumon_model::{BootId, Interval, ProcessInfo, ProcessInterval, ProcessKey};
 use foldhash::fast::RandomState;
 
-use crate::PivotBy;
+use crate::GroupBy;
+use crate::group::{OTHERS, group_name};
 
 /// Columns at most; spreadsheets end at 16,384. What comes later is added up in one more column.
 const MAX_COLUMNS: usize = 16_000;
-/// Name of that column.
-const OTHERS: &str = "(other)";
 
 /// Host (by place), boot and key: one process.
 type Identity = (usize, BootId, ProcessKey);
 
 /// The columns and who is in which.
 pub(super) struct Names {
-    by: PivotBy,
+    by: GroupBy,
     columns: Vec<String>,
     by_name: HashMap<Box<str>, usize, RandomState>,
     by_process: HashMap<Identity, usize, RandomState>,
@@ -29,13 +28,8 @@ pub(super) struct Names {
     folded: u64,
 }
 
-/// What kernel threads of one family have in common: `kworker/0:1-events` is `kworker`.
-fn program(info: &ProcessInfo) -> &str {
-    if info.is_kernel { info.name.split('/').next().unwrap_or(&info.name) } else { &info.name }
-}
-
 impl Names {
-    pub fn new(by: PivotBy) -> Self {
+    pub fn new(by: GroupBy) -> Self {
         Self {
             by,
             columns: Vec::new(),
@@ -48,11 +42,10 @@ impl Names {
     }
 
     /// First pass: takes in a process; gives its column in order of first sight, `None` beyond the limit.
-    pub fn collect(&mut self, host: usize, boot: BootId, row: &ProcessInterval) -> Option<usize> {
+    pub fn collect(&mut self, host: usize, interval: &Interval, row: &ProcessInterval) -> Option<usize> {
         match self.by {
-            PivotBy::Name => self.add_name(&row.info.name),
-            PivotBy::Program => self.add_name(program(&row.info)),
-            PivotBy::Process => self.add_process((host, boot, row.key), &row.info),
+            GroupBy::Process => self.add_process((host, interval.boot, row.key), &row.info),
+            by => self.add_name(&group_name(by, interval.source, &row.info)),
         }
     }
 
@@ -118,12 +111,17 @@ impl Names {
     }
 
     /// Second pass: the column of a process. `None` if the first pass did not see it (the store has grown since).
-    pub fn column(&self, host: usize, boot: BootId, info: &ProcessInfo, key: ProcessKey) -> Option<usize> {
+    pub fn column(
+        &self,
+        host: usize,
+        interval: &Interval,
+        info: &ProcessInfo,
+        key: ProcessKey,
+    ) -> Option<usize> {
         self.place(
             match self.by {
-                PivotBy::Name => self.by_name.get(&*info.name),
-                PivotBy::Program => self.by_name.get(program(info)),
-                PivotBy::Process => self.by_process.get(&(host, boot, key)),
+                GroupBy::Process => self.by_process.get(&(host, interval.boot, key)),
+                by => self.by_name.get(&*group_name(by, interval.source, info)),
             }
             .copied(),
         )

@@ -9,7 +9,7 @@ use cpumon_model::{
 use cpumon_store::{StoreOptions, Writer};
 
 use super::*;
-use crate::PivotBy;
+use crate::GroupBy;
 use crate::csv::Csv;
 use crate::jsonl::Jsonl;
 
@@ -95,11 +95,11 @@ fn kept_and_read_twice_write_the_same_bytes() {
     let dir = tempfile::tempdir().unwrap();
     let reader = store(&dir.path().join("cpumon.sqlite"));
     let all = 3 * 59;
-    for pivot_by in [PivotBy::Name, PivotBy::Process, PivotBy::Program] {
+    for group_by in [GroupBy::Name, GroupBy::Process, GroupBy::Program] {
         for pivot_value in [PivotValue::User, PivotValue::System, PivotValue::Run, PivotValue::Pct] {
             for interval_ns in [None, Some(7_000_000_000)] {
                 for is_csv in [true, false] {
-                    let query = ExportQuery { interval_ns, pivot_by, pivot_value, ..ExportQuery::default() };
+                    let query = ExportQuery { interval_ns, group_by, pivot_value, ..ExportQuery::default() };
                     let kept = write(&reader, &query, is_csv, usize::MAX);
                     let twice = write(&reader, &query, is_csv, 0);
                     // Enough for one host and a half.

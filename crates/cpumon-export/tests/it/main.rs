@@ -1,5 +1,6 @@
 //! Exports of whole stores.
 
+mod compare;
 mod fixture;
 mod formats;
 mod golden;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cpumon_export::{ExportQuery, Kind, PivotBy, PivotValue};
+use cpumon_export::{ExportQuery, GroupBy, Kind, PivotValue};
 use cpumon_model::{Flags, Interval, Life, ProcessKey};
 use proptest::prelude::*;
 
@@ -67,7 +67,7 @@ fn record(actors: &[Actor], intervals: usize) -> Vec<Interval> {
 }
 
 /// Label → cell for each interval.
-fn oracle(actors: &[Actor], intervals: usize, by: PivotBy) -> Vec<BTreeMap<String, i64>> {
+fn oracle(actors: &[Actor], intervals: usize, by: GroupBy) -> Vec<BTreeMap<String, i64>> {
     let was_seen = |actor: &Actor| {
         let works = actor.work[actor.start..=actor.end].iter().any(|work| *work > 0);
         works || actor.start > 0 || actor.end + 1 < intervals
@@ -79,7 +79,7 @@ fn oracle(actors: &[Actor], intervals: usize, by: PivotBy) -> Vec<BTreeMap<Strin
                 actors.iter().filter(|actor| was_seen(actor) && (actor.start..=actor.end).contains(&at))
             {
                 let label = match by {
-                    PivotBy::Process => format!("{}[{}]", actor.name, actor.pid),
+                    GroupBy::Process => format!("{}[{}]", actor.name, actor.pid),
                     _ => actor.name.to_owned(),
                 };
                 *cells.entry(label).or_insert(0) += actor.work[at];
@@ -107,17 +107,17 @@ proptest! {
 
     #[test]
     fn cells_are_those_of_the_oracle(actors in actors(6), by_process in any::<bool>()) {
-        let by = if by_process { PivotBy::Process } else { PivotBy::Name };
+        let by = if by_process { GroupBy::Process } else { GroupBy::Name };
         let store = Store::of(record(&actors, 6).into_iter().map(|one| ("h", one)));
-        let query = ExportQuery { kind: Kind::Pivot, pivot_by: by, ..ExportQuery::default() };
+        let query = ExportQuery { kind: Kind::Pivot, group_by: by, ..ExportQuery::default() };
         let (text, report) = store.export(&query);
         prop_assert_eq!(report.rows, 6);
         prop_assert_eq!(parse(&text), oracle(&actors, 6, by));
     }
 }
 
-fn pivot(store: &Store, by: PivotBy, value: PivotValue) -> Vec<BTreeMap<String, String>> {
-    let query = ExportQuery { kind: Kind::Pivot, pivot_by: by, pivot_value: value, ..ExportQuery::default() };
+fn pivot(store: &Store, by: GroupBy, value: PivotValue) -> Vec<BTreeMap<String, String>> {
+    let query = ExportQuery { kind: Kind::Pivot, group_by: by, pivot_value: value, ..ExportQuery::default() };
     let text = store.export(&query).0;
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let header = reader.headers().unwrap().clone();
@@ -140,7 +140,7 @@ fn a_restart_ends_every_life() {
     after.flags = Flags::RESTART;
     let store = Store::of([("h", first), ("h", interval(2)), ("h", after)]);
     let cells: Vec<_> =
-        pivot(&store, PivotBy::Name, PivotValue::User).iter().map(|row| row["x"].clone()).collect();
+        pivot(&store, GroupBy::Name, PivotValue::User).iter().map(|row| row["x"].clone()).collect();
     assert_eq!(cells, ["5", "0", ""]);
 }
 
@@ -157,11 +157,28 @@ fn reused_pids_are_columns_of_their_own_and_kernel_threads_a_family() {
     let store = Store::of([("h", one)]);
     let of = |by| pivot(&store, by, PivotValue::User).remove(0).into_iter().collect::<Vec<_>>();
     let pair = |name: &str, cell: &str| (name.to_owned(), cell.to_owned());
-    assert_eq!(of(PivotBy::Process), [pair("kworker/0:1[1]", "5"), pair("kworker/0:1[1]#2", "7")]);
-    assert_eq!(of(PivotBy::Name), [pair("kworker/0:1", "12")]);
-    assert_eq!(of(PivotBy::Program), [pair("kworker", "12")]);
-    let pct = pivot(&store, PivotBy::Program, PivotValue::Pct).remove(0);
+    assert_eq!(of(GroupBy::Process), [pair("kworker/0:1[1]", "5"), pair("kworker/0:1[1]#2", "7")]);
+    assert_eq!(of(GroupBy::Name), [pair("kworker/0:1", "12")]);
+    assert_eq!(of(GroupBy::Program), [pair("kworker", "12")]);
+    let pct = pivot(&store, GroupBy::Program, PivotValue::Pct).remove(0);
     assert_eq!(pct["kworker"], "0.0000014", "14 ns of a second");
+}
+
+#[test]
+fn users_and_containers_are_columns_too() {
+    let mut one = interval(1);
+    let (mut web, mut other) = (process(1, "web", 5), process(2, "db", 7));
+    std::sync::Arc::make_mut(&mut web.info).container = "docker:a".into();
+    std::sync::Arc::make_mut(&mut other.info).uid = 0;
+    one.processes = vec![web, other];
+    let store = Store::of([("h", one), ("h", interval(2))]);
+    let of =
+        |by| pivot(&store, by, PivotValue::User).into_iter().map(|row| row.into_iter().collect::<Vec<_>>());
+    let pair = |name: &str, cell: &str| (name.to_owned(), cell.to_owned());
+    let users: Vec<_> = of(GroupBy::User).collect();
+    assert_eq!(users, [[pair("0", "7"), pair("1000", "5")], [pair("0", "0"), pair("1000", "0")]]);
+    let containers: Vec<_> = of(GroupBy::Container).collect();
+    assert_eq!(containers[0], [pair("(none)", "7"), pair("docker:a", "5")]);
 }
 
 #[test]
@@ -170,6 +187,6 @@ fn what_is_not_measured_is_empty() {
     one.fields.remove(cpumon_model::Fields::SYSTEM);
     one.processes = vec![process(1, "x", 5)];
     let store = Store::of([("h", one)]);
-    assert_eq!(pivot(&store, PivotBy::Name, PivotValue::System)[0]["x"], "");
-    assert_eq!(pivot(&store, PivotBy::Name, PivotValue::Run)[0]["x"], "6");
+    assert_eq!(pivot(&store, GroupBy::Name, PivotValue::System)[0]["x"], "");
+    assert_eq!(pivot(&store, GroupBy::Name, PivotValue::Run)[0]["x"], "6");
 }

@@ -248,3 +248,19 @@ pub struct SumJson {
     /// Threads of the processes that were asked for, a table each.
     pub threads: Vec<Table>,
 }
+
+/// Two spans side by side.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[schema(as = Compare)]
+pub struct CompareJson {
+    /// Begin and end of the first span, as asked for.
+    pub before: [Nanos; 2],
+    /// Of the second.
+    pub after: [Nanos; 2],
+    /// Measured time of the first span, ns; 0: it holds no data.
+    pub before_covered_ns: u64,
+    /// Of the second.
+    pub after_covered_ns: u64,
+    /// A row a group, the largest change first, with the columns of `cpumon export compare` (docs/export.md).
+    pub rows: Table,
+}

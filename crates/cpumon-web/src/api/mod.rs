@@ -24,8 +24,8 @@ pub use convert::InvalidInterval;
 pub use delays::{Delays, TaskKey};
 pub use fleet::{Fleet, FleetBase, Spark};
 pub use history::{
-    BucketTimes, GapJson, Gaps, HostSeries, Kept, LineJson, Lines, Matrix, MatrixRow, ProcessJson,
-    ProcessLine, SeriesColumn, SumJson, WaitLine,
+    BucketTimes, CompareJson, GapJson, Gaps, HostSeries, Kept, LineJson, Lines, Matrix, MatrixRow,
+    ProcessJson, ProcessLine, SeriesColumn, SumJson, WaitLine,
 };
 pub use host::{Clock, Host, Hosts, Loss};
 pub use interval::{Cpu, Health, Interval, Ledger, Moment, Numbered, Process, ProcessInfo, Task, Thread};

@@ -2,6 +2,7 @@
 //! Why: the receiver has the data and the browser has the pixels; what travels is what can be seen.
 
 mod buckets;
+mod compare;
 mod lines;
 mod matrix;
 mod past;
@@ -10,6 +11,7 @@ mod sum;
 mod waits;
 
 pub(crate) use buckets::{Buckets, is_extreme, summable};
+pub(crate) use compare::compare;
 pub(crate) use lines::{Wish, lines, process};
 pub(crate) use matrix::{By, landscape, threads};
 pub(crate) use past::{Past, Readers};

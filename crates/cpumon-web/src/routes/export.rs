@@ -7,18 +7,19 @@ use std::sync::Arc;
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use cpumon_export::{ExportError, ExportQuery, Format, Kind, LegacyYear, PivotBy, PivotValue};
+use axum::http::StatusCode;
+use axum::response::Response;
+use cpumon_export::{ExportError, ExportQuery, Format, GroupBy, Kind, LegacyYear, PivotValue};
 use cpumon_model::Utc;
 use cpumon_store::Reader;
 use futures_util::stream::unfold;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use tokio::sync::mpsc;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::IntoParams;
 
 use super::HostProblems;
-use super::params::{Asked, Named, bad};
+use super::file::{CommandLine, ExportCommand, as_download};
+use super::params::{Asked, Between, Named, bad};
 use crate::app::Shared;
 use crate::problem::Problem;
 
@@ -41,7 +42,13 @@ pub(super) struct Wanted {
     /// Adds up over this long instead of each interval, ns.
     #[param(minimum = 1)]
     interval_ns: Option<u64>,
-    /// What makes a pivot's column: `name`, `process`, `program`.
+    /// Of a comparison: its first span, `SINCE..UNTIL` in ns since the UNIX epoch.
+    #[param(value_type = Option<String>, pattern = r"^-?\d+\.\.-?\d+$")]
+    before: Option<Between>,
+    /// Of a comparison: its second span, likewise.
+    #[param(value_type = Option<String>, pattern = r"^-?\d+\.\.-?\d+$")]
+    after: Option<Between>,
+    /// What makes a pivot's column, or a comparison's row: `name`, `process`, `program`, `user`, `container`.
     by: Option<String>,
     /// What stands in a pivot: `user`, `system`, `run`, `pct`.
     value: Option<String>,
@@ -72,51 +79,54 @@ impl Wanted {
             Some(year) => Format::Legacy(year.parse::<LegacyYear>().map_err(|error| bad(error.to_string()))?),
             None => choice::<Format>(self.format.as_deref())?,
         };
+        let kind = kind.parse::<Kind>().map_err(|error| bad(error.to_string()))?;
+        let spans = self.before.as_ref().zip(self.after.as_ref()).map(|(before, after)| (before.0, after.0));
+        if kind == Kind::Compare {
+            if spans.is_none() {
+                return Err(bad("A comparison needs two spans: before=SINCE..UNTIL and after=SINCE..UNTIL."));
+            }
+            if self.since.is_some() || self.until.is_some() || self.interval_ns.is_some() {
+                return Err(bad("A comparison has two spans, and no since, until or interval_ns."));
+            }
+        } else if self.before.is_some() || self.after.is_some() {
+            return Err(bad("Only a comparison has before and after."));
+        }
         Ok(ExportQuery {
-            kind: kind.parse::<Kind>().map_err(|error| bad(error.to_string()))?,
+            kind,
             format,
             host: self.host.clone(),
             since_ns: self.since,
             until_ns: self.until,
             process: self.process.clone(),
             interval_ns: self.interval_ns,
-            pivot_by: choice::<PivotBy>(self.by.as_deref())?,
+            group_by: choice::<GroupBy>(self.by.as_deref())?,
             pivot_value: choice::<PivotValue>(self.value.as_deref())?,
+            spans,
         })
     }
 
     /// The command line that gives the same file.
-    fn command(&self, kind: &str, store: &str) -> String {
-        let mut words = vec!["cpumon".to_owned(), "export".to_owned(), kind.to_owned()];
-        let mut option = |name: &str, value: Option<String>| {
-            if let Some(value) = value {
-                // The form with `=` also takes values that begin with a dash.
-                words.push(quoted(&format!("--{name}={value}")));
-            }
-        };
-        option("store", Some(store.to_owned()));
-        option("host", self.host.clone());
-        option("since", self.since.map(|ns| Utc(ns).to_string()));
-        option("until", self.until.map(|ns| Utc(ns).to_string()));
-        option("process", self.process.clone());
-        option("interval", self.interval_ns.map(length));
-        option("by", self.by.clone());
-        option("value", self.value.clone());
-        option("format", self.format.clone());
-        option("legacy", self.legacy.clone());
-        words.join(" ")
+    fn command(&self, kind: &str, store: &str) -> CommandLine {
+        let mut line = CommandLine::new(&["export", kind]);
+        line.option("store", Some(store.to_owned()));
+        line.option("host", self.host.clone());
+        line.option("since", self.since.map(|ns| Utc(ns).to_string()));
+        line.option("until", self.until.map(|ns| Utc(ns).to_string()));
+        line.option("before", self.before.as_ref().map(Between::for_shell));
+        line.option("after", self.after.as_ref().map(Between::for_shell));
+        line.option("process", self.process.clone());
+        line.option("interval", self.interval_ns.map(length));
+        line.option("by", self.by.clone());
+        line.option("value", self.value.clone());
+        line.option("format", self.format.clone());
+        line.option("legacy", self.legacy.clone());
+        line
     }
 }
 
 /// `60s`, or ns where it is not whole seconds.
 fn length(ns: u64) -> String {
     if ns.is_multiple_of(1_000_000_000) { format!("{}s", ns / 1_000_000_000) } else { format!("{ns}ns") }
-}
-
-/// A word for a POSIX shell.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:@%+,".contains(c);
-    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
 /// The store's file, or why there is none.
@@ -168,7 +178,7 @@ fn write(path: &std::path::Path, query: &ExportQuery, sender: mpsc::Sender<io::R
 
 /// Recorded data as a file, made while it is sent. If it cannot be finished, the transfer breaks off.
 #[utoipa::path(get, path = "/api/v1/export/{kind}",
-    params(("kind" = String, Path, description = "`processes`, `threads`, `pivot` or `ledger`."), Wanted),
+    params(("kind" = String, Path, description = "`processes`, `threads`, `pivot`, `ledger` or `compare`."), Wanted),
     responses((status = 200, body = String, content_type = "text/csv"), HostProblems))]
 pub(super) async fn export(
     State(app): State<Shared>,
@@ -201,29 +211,13 @@ pub(super) async fn export(
         let next = receiver.recv().await?;
         Some((next, (None, receiver)))
     });
-    let (kind_of, ending) = match query.format {
-        Format::Jsonl => ("application/jsonl", "jsonl"),
-        Format::Csv | Format::Legacy(_) => ("text/csv; charset=utf-8", "csv"),
-    };
-    let mut response = Body::from_stream(rest).into_response();
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind_of));
-    // `kind` is one of four words: it was parsed.
-    if let Ok(name) = HeaderValue::from_str(&format!("attachment; filename=\"cpumon-{kind}.{ending}\"")) {
-        response.headers_mut().insert(header::CONTENT_DISPOSITION, name);
-    }
-    Ok(response)
-}
-
-/// The command line that gives the same file.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub(super) struct ExportCommand {
-    /// For a POSIX shell, to be run where the store is.
-    command: String,
+    // `kind` is one of a few words: it was parsed.
+    Ok(as_download(&kind, query.format, Body::from_stream(rest)))
 }
 
 /// The command line that gives the same file as `/api/v1/export/{kind}`.
 #[utoipa::path(get, path = "/api/v1/export/{kind}/command",
-    params(("kind" = String, Path, description = "`processes`, `threads`, `pivot` or `ledger`."), Wanted),
+    params(("kind" = String, Path, description = "`processes`, `threads`, `pivot`, `ledger` or `compare`."), Wanted),
     responses((status = 200, body = ExportCommand), HostProblems))]
 pub(super) async fn command(
     State(app): State<Shared>,
@@ -232,5 +226,5 @@ pub(super) async fn command(
 ) -> Result<Json<ExportCommand>, Problem> {
     wanted.query(&kind)?;
     let store = store_of(&app)?;
-    Ok(Json(ExportCommand { command: wanted.command(&kind, &store.display().to_string()) }))
+    Ok(Json(wanted.command(&kind, &store.display().to_string()).into()))
 }

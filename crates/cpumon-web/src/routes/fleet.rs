@@ -2,13 +2,15 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
+use cpumon_export::Format;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use super::file::{CommandLine, ExportCommand, as_download};
 use super::host::{LastId, last_id};
-use super::params::{Asked, limit};
+use super::params::{Asked, bad, limit};
 use crate::api;
 use crate::app::Shared;
 use crate::fleet::{FleetReader, Sort, Wanted};
@@ -21,11 +23,13 @@ const MAX_HOSTS: usize = 4096;
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Which {
-    /// Only hosts whose name, id or address holds this text, whatever its case.
+    /// Only hosts of whose name, id, address, agent, busiest process, trust or state each of these words is a part, whatever its case.
     search: Option<String>,
     /// In which order.
     #[param(inline)]
     sort: Option<Sort>,
+    /// The other way round; what has no data stays last.
+    reverse: Option<bool>,
     /// Hosts to leave out at the beginning.
     #[param(minimum = 0)]
     offset: Option<usize>,
@@ -46,10 +50,79 @@ pub(super) async fn fleet(
     let wanted = Wanted {
         search: which.search.unwrap_or_default(),
         sort: which.sort.unwrap_or_default(),
+        reverse: which.reverse.unwrap_or_default(),
         offset: which.offset.unwrap_or(0),
         limit: limit(which.limit, 1000, MAX_HOSTS)?,
     };
     Ok(Json(app.fleet.ask(&*app.live, &wanted)))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct AsFile {
+    /// Only hosts of whose name, id, address, agent, busiest process, trust or state each of these words is a part, whatever its case.
+    search: Option<String>,
+    /// In which order.
+    #[param(inline)]
+    sort: Option<Sort>,
+    /// The other way round; what has no data stays last.
+    reverse: Option<bool>,
+    /// `csv` or `jsonl`.
+    format: Option<String>,
+}
+
+impl AsFile {
+    fn format(&self) -> Result<Format, Problem> {
+        let format = self.format.as_deref().map(str::parse::<Format>).transpose();
+        Ok(format.map_err(|error| bad(error.to_string()))?.unwrap_or_default())
+    }
+}
+
+/// Every host that is wanted as a file, with the columns of `/api/v1/fleet`; ages are moments there.
+#[utoipa::path(get, path = "/api/v1/fleet/export", params(AsFile), responses(
+    (status = 200, body = String, content_type = "text/csv"),
+    (status = 400, body = api::Problem, content_type = "application/problem+json"),
+))]
+pub(super) async fn export(
+    State(app): State<Shared>,
+    Asked(wanted): Asked<AsFile>,
+) -> Result<Response, Problem> {
+    let format = wanted.format()?;
+    let which = Wanted {
+        search: wanted.search.unwrap_or_default(),
+        sort: wanted.sort.unwrap_or_default(),
+        reverse: wanted.reverse.unwrap_or_default(),
+        ..Wanted::all()
+    };
+    let file = app.fleet.file(&*app.live, &which, format);
+    let file = file.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    Ok(as_download("hosts", format, file.into()))
+}
+
+/// The command line that gives the same file as `/api/v1/fleet/export`.
+#[utoipa::path(get, path = "/api/v1/fleet/export/command", params(AsFile), responses(
+    (status = 200, body = ExportCommand),
+    (status = 400, body = api::Problem, content_type = "application/problem+json"),
+))]
+pub(super) async fn command(
+    State(app): State<Shared>,
+    headers: HeaderMap,
+    Asked(wanted): Asked<AsFile>,
+) -> Result<Json<ExportCommand>, Problem> {
+    wanted.format()?;
+    // The guard let it in, so it names this server.
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let is_tls = app.options.tls.is_some();
+    let mut line = CommandLine::new(&["hosts"]);
+    line.option("url", Some(format!("{}://{host}", if is_tls { "https" } else { "http" })));
+    line.option("ca", is_tls.then(|| "http-cert.pem".to_owned()));
+    line.option("search", wanted.search.clone());
+    line.option("sort", wanted.sort.map(|sort| sort.name().replace('_', "-")));
+    if wanted.reverse == Some(true) {
+        line.flag("reverse");
+    }
+    line.option("format", Some(wanted.format.clone().unwrap_or_else(|| "csv".to_owned())));
+    Ok(Json(line.into()))
 }
 
 /// The same once a second as Server-Sent Events named `fleet`; data is a `Fleet`.

@@ -2,11 +2,12 @@
 
 use axum::Json;
 use axum::extract::State;
+use cpumon_export::GroupBy;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::HostProblems;
-use super::params::{Asked, Named, Page, bad, limit, list, process_key, thread_key};
+use super::params::{Asked, Between, Named, Page, bad, limit, list, process_key, thread_key};
 use crate::api::{self, Cell, ProcessJson, Table, key_of_process, to_ms};
 use crate::app::Shared;
 use crate::fleet::now_ns;
@@ -305,6 +306,37 @@ pub(super) async fn sum(
     }
     let what = (grouped.by.unwrap_or(By::Process), page.rows(500, 10_000)?);
     Readers::ask(&app, move |past| history::sum(past, &past.find(&host)?, range, what, &threads))
+        .await
+        .map(Json)
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct TwoSpans {
+    /// The first span, `SINCE..UNTIL` in ns since the UNIX epoch.
+    #[param(value_type = String, pattern = r"^-?\d+\.\.-?\d+$")]
+    before: Between,
+    /// The second span.
+    #[param(value_type = String, pattern = r"^-?\d+\.\.-?\d+$")]
+    after: Between,
+    /// What makes a row: `name` (the default), `process`, `program`, `user`, `container`.
+    by: Option<String>,
+}
+
+/// Two spans side by side: which processes grew. `/api/v1/export/compare` gives all of it as a file.
+#[utoipa::path(get, path = "/api/v1/hosts/{host}/compare",
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), TwoSpans, Page),
+    responses((status = 200, body = api::CompareJson), HostProblems))]
+pub(super) async fn compare(
+    State(app): State<Shared>,
+    Named(host): Named<String>,
+    Asked(spans): Asked<TwoSpans>,
+    Asked(page): Asked<Page>,
+) -> Result<Json<api::CompareJson>, Problem> {
+    let by = spans.by.as_deref().map(str::parse::<GroupBy>).transpose();
+    let by = by.map_err(|error| bad(error.to_string()))?.unwrap_or_default();
+    let (rows, spans) = (page.rows(500, 10_000)?, [spans.before.0, spans.after.0]);
+    Readers::ask(&app, move |past| history::compare(past, &past.find(&host)?, spans, by, rows))
         .await
         .map(Json)
 }

@@ -58,10 +58,13 @@ impl Guarded {
     }
 }
 
-const DATA: [&str; 5] = [
+const DATA: [&str; 8] = [
     "/api/v1/status",
     "/api/v1/fleet",
     "/api/v1/fleet/live",
+    "/api/v1/fleet/export",
+    "/api/v1/fleet/export/command",
+    "/api/v1/hosts/one/compare",
     "/api/v1/hosts/one/live",
     "/api/v1/export/threads",
 ];

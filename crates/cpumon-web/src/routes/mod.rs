@@ -5,6 +5,7 @@
 #[cfg(test)]
 mod contract_tests;
 mod export;
+mod file;
 mod fleet;
 mod history;
 #[cfg(test)]
@@ -61,6 +62,8 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(interval::interval))
         .routes(routes!(fleet::fleet))
         .routes(routes!(fleet::live))
+        .routes(routes!(fleet::export))
+        .routes(routes!(fleet::command))
         .routes(routes!(host::live))
         .routes(routes!(host::at))
         .routes(routes!(history::stored))
@@ -70,6 +73,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(history::threads))
         .routes(routes!(history::landscape))
         .routes(routes!(history::sum))
+        .routes(routes!(history::compare))
         .routes(routes!(history::gaps))
         .routes(routes!(export::export))
         .routes(routes!(export::command))

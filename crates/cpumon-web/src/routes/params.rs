@@ -3,7 +3,7 @@
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use cpumon_model::{ProcessKey, ThreadKey};
+use cpumon_model::{ProcessKey, ThreadKey, Utc};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use utoipa::IntoParams;
@@ -104,5 +104,31 @@ pub(crate) fn limit(wanted: Option<usize>, default: usize, max: usize) -> Result
     match wanted.unwrap_or(default) {
         limit if (1..=max).contains(&limit) => Ok(limit),
         limit => Err(bad(format!("limit={limit} is not between 1 and {max}."))),
+    }
+}
+
+/// `SINCE..UNTIL`, ns since the UNIX epoch; the second is later.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Between(pub(crate) (i64, i64));
+
+impl TryFrom<String> for Between {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let ends =
+            text.split_once("..").and_then(|(since, until)| Some((since.parse().ok()?, until.parse().ok()?)));
+        match ends {
+            Some((since, until)) if since < until => Ok(Self((since, until))),
+            _ => Err("a span is SINCE..UNTIL in ns since 1970, the second after the first".to_owned()),
+        }
+    }
+}
+
+impl Between {
+    /// As `cpumon export` takes it.
+    pub(super) fn for_shell(&self) -> String {
+        let (since, until) = self.0;
+        format!("{}..{}", Utc(since), Utc(until))
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use cpumon_collect::parse_interval;
 
-use super::{AccessArgs, HTTP_URL, HostsCommand, LookArgs};
+use super::{AccessArgs, ExportForm, HTTP_URL, HostsCommand, LookArgs};
 use crate::when::When;
 
 /// `cpumon top`.
@@ -82,6 +82,59 @@ pub struct HostsArgs {
     /// List the hosts of this store instead of a receiver's
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
+    /// Print a file: of a receiver's hosts with what the page's table shows
+    #[arg(long, value_enum, conflicts_with = "json")]
+    pub format: Option<ExportForm>,
+    /// With --format: only hosts of whose name, id, address, agent, busiest process, trust or state each of these words is a part
+    #[arg(long, value_name = "WORDS", requires = "format", conflicts_with = "store")]
+    pub search: Option<String>,
+    /// With --format: in this order
+    #[arg(long, value_enum, requires = "format", conflicts_with = "store")]
+    pub sort: Option<HostsSort>,
+    /// With --format: the other way round
+    #[arg(long, requires = "format", conflicts_with = "store")]
+    pub reverse: bool,
+}
+
+/// Orders of hosts.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
+pub enum HostsSort {
+    /// By name, from A to Z
+    Name,
+    /// Busiest first
+    Busy,
+    /// By the name of the busiest process
+    Top,
+    /// Most threads first
+    Threads,
+    /// What the books leave over, most first
+    Ledger,
+    /// Most losses first
+    Loss,
+    /// Most wrong clocks first
+    ClockOffset,
+    /// By the agent's name and version
+    Agent,
+    /// Longest silent first
+    LastSeen,
+}
+
+impl HostsSort {
+    /// As the receiver's API calls it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Name => "name",
+            Self::Busy => "busy",
+            Self::Top => "top",
+            Self::Threads => "threads",
+            Self::Ledger => "ledger",
+            Self::Loss => "loss",
+            Self::ClockOffset => "clock_offset",
+            Self::Agent => "agent",
+            Self::LastSeen => "last_seen",
+        }
+    }
 }
 
 /// `cpumon status`.

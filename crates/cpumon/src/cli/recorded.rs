@@ -10,7 +10,7 @@ use cpumon_model::Probes;
 
 use super::{AccessArgs, HTTP_URL};
 use crate::units::duration;
-use crate::when::When;
+use crate::when::{self, Between, When};
 
 /// `cpumon export`.
 #[derive(Clone, Debug, Args)]
@@ -39,15 +39,21 @@ pub struct ExportArgs {
     /// Up to this moment
     #[arg(long, value_name = "TIME")]
     pub until: Option<When>,
+    /// Of a comparison: its first span, `yesterday 14:00..yesterday 15:00`
+    #[arg(long, value_name = "TIME..TIME", value_parser = when::between)]
+    pub before: Option<Between>,
+    /// Of a comparison: its second span
+    #[arg(long, value_name = "TIME..TIME", value_parser = when::between)]
+    pub after: Option<Between>,
     /// Only processes of this name, or this process id
     #[arg(long, value_name = "NAME|PID")]
     pub process: Option<String>,
     /// Sum up over this long instead of each interval: 10s, 1m, 1h
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub interval: Option<Duration>,
-    /// A pivot's columns
-    #[arg(long, value_enum, default_value_t = PivotBy::Name)]
-    pub by: PivotBy,
+    /// A pivot's columns, or a comparison's rows
+    #[arg(long, value_enum, default_value_t = GroupBy::Name)]
+    pub by: GroupBy,
     /// A pivot's values
     #[arg(long, value_enum, default_value_t = PivotValue::User)]
     pub value: PivotValue,
@@ -116,6 +122,8 @@ pub enum ExportKind {
     Pivot,
     /// A row for each interval: where the whole machine's CPU time went
     Ledger,
+    /// Two spans side by side, a row for each name: what grew (--before, --after)
+    Compare,
 }
 
 /// Forms of export.
@@ -138,15 +146,19 @@ pub enum LegacyYear {
     Y2013,
 }
 
-/// What a column of a pivot stands for.
+/// What a column of a pivot, or a row of a comparison, stands for.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PivotBy {
+pub enum GroupBy {
     /// All processes of a name
     Name,
     /// One process, pid and start time
     Process,
     /// As name, kernel threads of one family together (kworker/0:1 is kworker)
     Program,
+    /// Real user id
+    User,
+    /// Container or systemd unit
+    Container,
 }
 
 /// What stands in a pivot.

@@ -291,6 +291,42 @@ fn the_command_line_of_an_export_writes_what_was_downloaded() {
         assert!(written.lines().count() > 2, "{written}");
         assert_eq!(fetch(&format!("/api/v1/export/{kind}?{query}")), written, "{kind}");
     }
+    let middle = kept.0.midpoint(kept.1);
+    for form in ["csv", "jsonl"] {
+        let query =
+            format!("before={}..{middle}&after={middle}..{}&by=user&format={form}", kept.0 - 1, kept.1);
+        let command: serde_json::Value =
+            serde_json::from_str(&fetch(&format!("/api/v1/export/compare/command?{query}"))).unwrap();
+        let words: Vec<&str> = command["command"].as_str().unwrap().split(' ').collect();
+        let written = ok(&words[1..]);
+        assert!(written.contains("before_cpu_pct"), "{written}");
+        assert_eq!(fetch(&format!("/api/v1/export/compare?{query}")), written, "{form}");
+    }
+    serve.stop();
+}
+
+#[test]
+fn the_hosts_of_a_receiver_are_the_same_file_from_page_and_command_line() {
+    let serve = Serve::start(&["--no-agent"]);
+    let fetch = |path: &str| {
+        let mut answer = ureq::get(format!("{}{path}", serve.url)).call().unwrap();
+        answer.body_mut().read_to_string().unwrap()
+    };
+    // A device of the original: silent from now on, so its row stays as it is.
+    let device = sender(5);
+    eventually("the device", || {
+        send_set(&device, serve.udp, 0);
+        send_set(&device, serve.udp, 1);
+        serve.status()["hosts"].as_array().filter(|hosts| !hosts.is_empty()).map(|_| ())
+    });
+    for query in ["format=csv", "sort=last_seen&reverse=true&search=127.0.0.5&format=jsonl"] {
+        let command: serde_json::Value =
+            serde_json::from_str(&fetch(&format!("/api/v1/fleet/export/command?{query}"))).unwrap();
+        let words: Vec<&str> = command["command"].as_str().unwrap().split(' ').collect();
+        let written = ok(&words[1..]);
+        assert_eq!(fetch(&format!("/api/v1/fleet/export?{query}")), written, "{query}");
+        assert!(written.contains("received_ns") && written.contains("127.0.0.5"), "{written}");
+    }
     serve.stop();
 }
 
