@@ -137,11 +137,17 @@ impl ClockLine {
         Self { pieces, newest_boot_ns }
     }
 
+    /// Whether nothing that ends then or later was placed.
+    #[must_use]
+    pub fn is_newest(&self, end: &Moment) -> bool {
+        self.newest_boot_ns.is_none_or(|newest| boot_of(end) > newest)
+    }
+
     /// Moves an interval to the receiver's time, if the device's clock is wrong. An estimate counts for what is newer than all
     /// before.
     pub fn place(&mut self, interval: &mut Interval, estimate: Option<ClockEstimate>) {
         let (begin, end) = (interval.begin, interval.end);
-        let is_new = self.newest_boot_ns.is_none_or(|newest| boot_of(&end) > newest);
+        let is_new = self.is_newest(&end);
         // A guess begins a line and changes none: a clock that is set in the middle of a boot does not move it.
         let is_first = self.pieces.is_empty() && self.newest_boot_ns.is_none();
         let counts = |one: &ClockEstimate| is_first || one.is_measured && (is_new || self.pieces.is_empty());

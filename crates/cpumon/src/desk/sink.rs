@@ -70,9 +70,7 @@ impl Sink {
         if self.local == Some(interval.host) {
             claim(&mut status, &mut interval);
         }
-        let (host, boot) = (interval.host, interval.boot);
-        let recall =
-            || self.keeper.as_ref().map_or_else(ClockLine::default, |one| one.clock_line(host, boot));
+        let recall = self.recall(&interval);
         self.lines.place_compared(&mut interval, estimate, recall);
         let is_put = match (&self.keeper, receipt) {
             (Some(keeper), Some(receipt)) => keeper.put_kept(&status, &interval, receipt),
@@ -92,6 +90,12 @@ impl Sink {
         gap.end_wall_ns = gap.end_wall_ns.saturating_sub(gap.wall_shift_ns);
         let info = HostInfo { host, ..HostInfo::default() };
         self.keeper.as_ref().is_some_and(|keeper| keeper.put_gap(&info, Trust::Authenticated, gap, receipt))
+    }
+
+    /// Asks the store how the intervals of a boot were placed before this start.
+    fn recall(&self, interval: &Interval) -> impl FnOnce() -> ClockLine + use<'_> {
+        let (host, boot) = (interval.host, interval.boot);
+        move || self.keeper.as_ref().map_or_else(ClockLine::default, |one| one.clock_line(host, boot))
     }
 
     /// Whether old records may be taken in beside new ones.
@@ -118,13 +122,15 @@ impl Sink {
             self.note_sealed(interval.host);
         }
         if self.is_open(interval.host, status.trust) {
-            self.lines.place_received(status, &mut interval);
+            let recall = self.recall(&interval);
+            self.lines.place_received(status, &mut interval, recall);
             self.put(status, interval);
             return;
         }
         let mut status = status.clone();
         claim(&mut status, &mut interval);
-        self.lines.place_received(&status, &mut interval);
+        let recall = self.recall(&interval);
+        self.lines.place_received(&status, &mut interval, recall);
         self.put(&status, interval);
     }
 

@@ -2,9 +2,11 @@
 //! their clocks. Out: the same, moved where a clock is wrong. Why here: what is shown and what is stored must stand at one time.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cpumon_model::{Arrivals, BootId, ClockEstimate, ClockLine, HostId, HostStatus, Interval, SourceKind};
+use cpumon_model::{
+    Arrivals, BootId, ClockEstimate, ClockLine, HostId, HostStatus, Interval, SourceKind, Trust,
+};
 
 /// Boots that are remembered; the one that was silent longest gives way.
 const MAX_BOOTS: usize = 8_192;
@@ -22,6 +24,8 @@ struct Lines {
 #[derive(Debug, Default)]
 struct Boot {
     line: ClockLine,
+    /// Its line goes on from what was kept.
+    is_recalled: bool,
     arrivals: Arrivals,
     /// How far its newest interval was moved, ns.
     shift_ns: i64,
@@ -29,19 +33,31 @@ struct Boot {
 }
 
 impl TimeLines {
-    /// Places an interval that came by datagram: arrivals tell how its clock stands.
-    pub fn place_received(&self, status: &HostStatus, interval: &mut Interval) {
+    /// Places an interval that came by datagram: arrivals tell how its clock stands. `recall`: as below, for a host that seals.
+    pub fn place_received(
+        &self,
+        status: &HostStatus,
+        interval: &mut Interval,
+        recall: impl FnOnce() -> ClockLine,
+    ) {
         // v1 intervals stand on the receiver's clock already.
         if interval.source == SourceKind::V1 {
             return;
         }
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // What is not sealed anybody can make up: nobody asks the disk for it, or keeps how it was placed.
+        let is_sealed = status.trust == Trust::Sealed;
+        let mut lines = if is_sealed { self.recalled(interval, recall) } else { self.lines() };
         let boot = lines.boot(interval);
-        let estimate = boot.arrivals.take(status.received_wall_ns, status.info.interval_ns, &interval.end);
-        boot.line.place(interval, Some(estimate));
+        // What comes late, or is sent again by somebody who recorded it, tells nothing of now.
+        let estimate = boot
+            .line
+            .is_newest(&interval.end)
+            .then(|| boot.arrivals.take(status.received_wall_ns, status.info.interval_ns, &interval.end));
+        boot.line.place(interval, estimate);
         boot.shift_ns = interval.wall_shift_ns;
-        // Datagrams are never sent again, so nothing needs to be placed again after a restart.
-        interval.clock_piece = None;
+        if !is_sealed {
+            interval.clock_piece = None;
+        }
     }
 
     /// Places an interval of a device that compares clocks. `recall`: its line as it was kept, asked once a boot.
@@ -51,23 +67,38 @@ impl TimeLines {
         estimate: Option<ClockEstimate>,
         recall: impl FnOnce() -> ClockLine,
     ) {
-        let key = (interval.host, interval.boot);
-        let is_known = self.0.lock().unwrap_or_else(PoisonError::into_inner).boots.contains_key(&key);
-        // Without the lock: it reads the disk.
-        let line = (!is_known).then(recall);
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_still_unknown = !lines.boots.contains_key(&key);
+        let mut lines = self.recalled(interval, recall);
         let boot = lines.boot(interval);
-        if let Some(line) = line.filter(|_| is_still_unknown) {
-            boot.line = line;
-        }
         boot.line.place(interval, estimate);
         boot.shift_ns = interval.wall_shift_ns;
     }
 
+    /// The lines, with that of an interval's boot as it was kept.
+    fn recalled(&self, interval: &Interval, recall: impl FnOnce() -> ClockLine) -> MutexGuard<'_, Lines> {
+        let key = (interval.host, interval.boot);
+        let is_recalled = |lines: &Lines| lines.boots.get(&key).is_some_and(|boot| boot.is_recalled);
+        let lines = self.lines();
+        if is_recalled(&lines) {
+            return lines;
+        }
+        // Without the lock: it reads the disk.
+        drop(lines);
+        let line = recall();
+        let mut lines = self.lines();
+        if !is_recalled(&lines) {
+            let boot = lines.boot(interval);
+            (boot.line, boot.is_recalled) = (line, true);
+        }
+        lines
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Lines> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// How far the last interval of a host was moved, ns; `None`: it is not known here.
     pub fn shift_ns(&self, host: HostId) -> Option<i64> {
-        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = self.lines();
         let of_host = lines.boots.iter().filter(|(key, _)| key.0 == host);
         of_host.max_by_key(|(_, boot)| boot.used).map(|(_, boot)| boot.shift_ns)
     }
@@ -91,7 +122,7 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
-    use cpumon_model::Moment;
+    use cpumon_model::{ClockPiece, Moment};
 
     use super::*;
 
@@ -104,13 +135,27 @@ mod tests {
             boot[..8].copy_from_slice(&number.to_le_bytes());
             let end = Moment { boot_ns: 1, ..Moment::default() };
             let mut one = Interval { boot: BootId(boot), end, ..Interval::default() };
-            lines.place_received(&status, &mut one);
+            lines.place_received(&status, &mut one, || panic!("nobody asks for what is not sealed"));
             assert_eq!(one.end.wall_ns, 1_000_000_000_000, "its clock stands in 1970");
             assert_eq!(one.wall_shift_ns, -1_000_000_000_000);
         }
         assert_eq!(lines.0.lock().unwrap().boots.len(), MAX_BOOTS);
         assert_eq!(lines.shift_ns(HostId::default()), Some(-1_000_000_000_000));
         assert_eq!(lines.shift_ns(HostId([1; 16])), None);
+    }
+
+    #[test]
+    fn who_sends_the_same_ids_without_a_seal_does_not_hide_what_was_kept() {
+        let lines = TimeLines::default();
+        let mut status = HostStatus { received_wall_ns: 5_000_000_000_000, ..HostStatus::default() };
+        let end = Moment { boot_ns: 7, ..Moment::default() };
+        let mut one = Interval { end, ..Interval::default() };
+        lines.place_received(&status, &mut one, || panic!("it is not sealed"));
+        let piece = ClockPiece { from_boot_ns: 0, before_ns: 1_000, anchor_ns: 1_000, tolerance_ns: 0 };
+        status.trust = Trust::Sealed;
+        let mut one = Interval { end, ..Interval::default() };
+        lines.place_received(&status, &mut one, || ClockLine::recall(vec![piece], Some(7)));
+        assert_eq!((one.end.wall_ns, one.clock_piece), (1_007, Some(piece)), "where it was, and kept");
     }
 
     #[test]

@@ -6,8 +6,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use cpumon_link::group::read_keys;
+use cpumon_wire::sealed::Sealer;
+
 use crate::netns::{Namespace, available};
 use crate::support::{Serve, clean, cpumon, eventually, ok, run, text, wait};
+use crate::time_line::{BEHIND_NS, Device, boot_ns, exported};
 
 /// A receiver whose state is in a directory that stays.
 struct Desk {
@@ -183,6 +187,65 @@ fn a_recording_sent_again_is_refused_also_by_the_next_receiver() {
     let status = send(&serve, &recorded);
     assert_eq!(status["receiver"]["rejected_for"]["replayed"], count, "{status}");
     assert!(serve.host("dev").is_none(), "a dead host does not come to life");
+}
+
+/// Two devices that seal, one whose clock stands in 2003 and one whose is right, are recorded, then the receiver is killed before it noted
+/// what it heard. Who sends the recording again must not get anything stored twice, or move what the devices send next.
+#[test]
+fn a_recording_of_the_second_before_a_kill_is_known_by_the_store_whatever_the_clocks_say() {
+    let desk = Desk::start(&[]);
+    let keys = read_keys(Path::new(&desk.keys())).unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let off = [("old", -BEHIND_NS), ("right", 0)];
+    let mut devices = [(1, off[0]), (2, off[1])].map(|(number, (name, off_ns))| {
+        (Device::new(number, name), Sealer::new(&keys[0], boot_ns(), [number; 16]), off_ns)
+    });
+    let mut look = |serve: &Serve| {
+        let mut sent = Vec::new();
+        for (device, sealer, off_ns) in &mut devices {
+            let mut frames = device.look(*off_ns);
+            sealer.seal(&mut frames).unwrap();
+            for frame in &frames {
+                socket.send_to(frame, serve.udp).unwrap();
+                sent.push(frame.clone());
+            }
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        sent
+    };
+    let count = 10;
+    let recorded: Vec<Vec<u8>> = (0..count).flat_map(|_| look(&desk.serve)).collect();
+    let stored = |serve: &Serve, count: usize| {
+        off.map(|(name, off_ns)| {
+            let rows = eventually("the intervals are stored", || {
+                Some(exported(serve, name)).filter(|rows| rows.len() >= count)
+            });
+            assert_eq!(rows.len(), count, "{name}: {rows:?}");
+            for (end_ns, own_ns) in &rows {
+                // Arrivals tell a wrong clock with the way included; a busy machine may be slow.
+                let late_ns = end_ns - (own_ns - off_ns);
+                assert!((-50_000_000..5_000_000_000).contains(&late_ns), "{name}: off by {late_ns} ns");
+            }
+            rows
+        })
+    };
+    let before = stored(&desk.serve, count - 1);
+    let Desk { serve, dir } = desk;
+    // A kill -9.
+    drop(serve);
+    let _ = std::fs::remove_file(dir.path().join("sealed.heard"));
+    // By its arrival what is sent again now would be of another time than what was stored.
+    std::thread::sleep(Duration::from_secs(6));
+    let serve = start(dir.path(), &[]);
+    for datagram in &recorded {
+        socket.send_to(datagram, serve.udp).unwrap();
+    }
+    eventually("they are taken", || (serve.status()["receiver"]["opened"] == recorded.len()).then_some(()));
+    look(&serve);
+    let after = stored(&serve, count);
+    for (before, after) in before.iter().zip(&after) {
+        assert!(after.starts_with(before), "nothing was moved: {before:?} {after:?}");
+    }
 }
 
 #[test]

@@ -18,13 +18,13 @@ use crate::fleet::wall_now_ns;
 use crate::support::{Serve, cpumon, eventually, ok};
 
 /// How far a clock of 2003 is behind, ns.
-const BEHIND_NS: i64 = 720_000_000_000_000_000;
+pub const BEHIND_NS: i64 = 720_000_000_000_000_000;
 /// When the devices booted, ns since the UNIX epoch.
 const BOOTED_NS: i64 = 1_750_000_000_000_000_000;
 const SNAPSHOTS: i64 = 12;
 const SECOND_NS: i64 = 1_000_000_000;
 
-fn boot_ns() -> u64 {
+pub fn boot_ns() -> u64 {
     (wall_now_ns() - BOOTED_NS).unsigned_abs()
 }
 
@@ -79,7 +79,7 @@ fn pause() {
 }
 
 /// End and the device's own end of each interval of a host that ended in the last five minutes, ns.
-fn exported(serve: &Serve, host: &str) -> Vec<(i64, i64)> {
+pub fn exported(serve: &Serve, host: &str) -> Vec<(i64, i64)> {
     let columns = ["--since", "5m ago", "--format", "csv", "--store", serve.store()];
     let text = ok(&[&["export", "processes", "--host", host], columns.as_slice()].concat());
     let mut lines = text.lines();
