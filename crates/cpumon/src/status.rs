@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
 
 use anyhow::Context;
 use cpumon_model::{Fields, Interval, LossCounts, escape};
@@ -146,7 +147,7 @@ fn write_status(status: &api::Status, out: &mut dyn Write) -> std::io::Result<()
         write_stream(stream, out)?;
     }
     write_store(&status.store, out)?;
-    write_hosts(&status.hosts, status.now_wall_ns, out)
+    write_hosts(status, out)
 }
 
 fn write_seals(receiver: &api::Receiver, out: &mut dyn Write) -> std::io::Result<()> {
@@ -233,8 +234,21 @@ fn write_store(store: &api::Store, out: &mut dyn Write) -> std::io::Result<()> {
     )
 }
 
+/// The address behind `address:port`, or of a source.
+fn ip_of(text: &str) -> Option<IpAddr> {
+    let ip = text.parse::<SocketAddr>().map(|address| address.ip()).or_else(|_| text.parse());
+    ip.ok().map(|ip: IpAddr| ip.to_canonical())
+}
+
+/// What was refused of the address that a host sends from, because it sent more than one may.
+fn over_limit(host: &api::Host, rejected_by: &[api::Rejects]) -> u64 {
+    let from = ip_of(&host.address);
+    let of_host = rejected_by.iter().filter(|rejects| from.is_some() && ip_of(&rejects.source) == from);
+    of_host.filter_map(|rejects| rejects.by_kind.get("rate_limit")).sum()
+}
+
 /// Everything that did not arrive as it was sent, in few words.
-fn show_loss(loss: &api::Loss) -> String {
+fn show_loss(loss: &api::Loss, over_limit: u64) -> String {
     let counts = LossCounts::from(loss);
     let named = [
         (counts.snapshots_lost, "lost"),
@@ -243,6 +257,7 @@ fn show_loss(loss: &api::Loss) -> String {
         (counts.duplicates, "doubled"),
         (counts.reordered, "reordered"),
         (counts.store_dropped, "not stored"),
+        (over_limit, "datagrams over its source's limit"),
     ];
     let said: Vec<String> =
         named.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}")).collect();
@@ -274,10 +289,11 @@ fn show_clock(host: &api::Host) -> String {
     }
 }
 
-fn write_hosts(hosts: &[api::Host], now_wall_ns: i64, out: &mut dyn Write) -> std::io::Result<()> {
+fn write_hosts(status: &api::Status, out: &mut dyn Write) -> std::io::Result<()> {
     let mut table =
         Table::new(&["HOST", "ID", "TRUST", "SOURCE", "ADDRESS", "THREADS", "SEEN", "CLOCK", "LOSS"]);
-    for host in hosts {
+    for host in &status.hosts {
+        let over_limit = over_limit(host, &status.receiver.rejected_by);
         table.row([
             escape(&host.hostname).to_string(),
             host.id.clone(),
@@ -285,12 +301,24 @@ fn write_hosts(hosts: &[api::Host], now_wall_ns: i64, out: &mut dyn Write) -> st
             escape(&host.source).to_string(),
             escape(&host.address).to_string(),
             host.thread_count.to_string(),
-            format!("{} s ago", seconds(now_wall_ns.saturating_sub(host.received_wall_ns))),
+            format!("{} s ago", seconds(status.now_wall_ns.saturating_sub(host.received_wall_ns))),
             show_clock(host),
-            show_loss(&host.loss),
+            show_loss(&host.loss, over_limit),
         ]);
     }
     table.write(out)
+}
+
+/// Sources of refused datagrams from whose address no host reports.
+fn write_no_hosts(status: &api::Status, out: &mut dyn Write) -> std::io::Result<()> {
+    let is_host = |source: &str| {
+        ip_of(source).is_some_and(|ip| status.hosts.iter().any(|host| ip_of(&host.address) == Some(ip)))
+    };
+    for rejects in status.receiver.rejected_by.iter().filter(|rejects| !is_host(&rejects.source)) {
+        let (source, kinds) = (escape(&rejects.source), show_kinds(&rejects.by_kind));
+        writeln!(out, "no host    {source}: {} datagrams refused{kinds}", rejects.count)?;
+    }
+    Ok(())
 }
 
 /// `cpumon hosts`.
@@ -316,7 +344,8 @@ pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     if args.json {
         write_json(&api::Hosts { total: status.hosts.len(), hosts: status.hosts }, out)?;
     } else {
-        write_hosts(&status.hosts, status.now_wall_ns, out).context("cannot write the hosts")?;
+        write_hosts(&status, out).context("cannot write the hosts")?;
+        write_no_hosts(&status, out).context("cannot write the hosts")?;
     }
     Ok(Outcome::Done)
 }
@@ -346,6 +375,55 @@ mod tests {
             |line: usize| text.lines().nth(line).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(cells(2), "a 1.3 s 7.3 MB - - 4 exits_lost", "{text}");
         assert!(cells(3).ends_with("sched 1500 4 exits_lost") && !text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn what_the_limit_of_a_source_refused_stands_by_its_hosts_and_below_them() {
+        let host = |name: &str, address: &str| api::Host {
+            hostname: name.into(),
+            address: address.into(),
+            ..api::Host::default()
+        };
+        let rejects = |source: &str, count, kinds: &[(&str, u64)]| api::Rejects {
+            source: source.into(),
+            count,
+            by_kind: kinds.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect(),
+            ..api::Rejects::default()
+        };
+        let status = api::Status {
+            hosts: vec![
+                host("loud", "10.0.0.1:4000"),
+                host("mute", "[fe80::1]:4000"),
+                host("mapped", "[::ffff:10.0.0.1]:9"),
+                host("unknown", ""),
+            ],
+            receiver: api::Receiver {
+                rejected_by: vec![
+                    rejects("10.0.0.1", 12, &[("malformed", 2), ("rate_limit", 10)]),
+                    rejects("fe80::1", 1, &[("malformed", 1)]),
+                    rejects("10.0.0.66\u{1b}[2J", 700, &[("rate_limit", 700)]),
+                    rejects("others", 9, &[]),
+                ],
+                ..api::Receiver::default()
+            },
+            ..api::Status::default()
+        };
+        let mut text = Vec::new();
+        write_hosts(&status, &mut text).unwrap();
+        write_no_hosts(&status, &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let lines: Vec<&str> = text.lines().skip(1).map(str::trim_end).collect();
+        for (line, end) in lines.iter().zip([
+            "10 datagrams over its source's limit",
+            "none",
+            "10 datagrams over its source's limit",
+            "none",
+            "10.0.0.66\\x1b[2J: 700 datagrams refused (700 rate_limit)",
+            "no host    others: 9 datagrams refused",
+        ]) {
+            assert!(line.ends_with(end), "{line} does not end with {end}");
+        }
+        assert_eq!(lines.len(), 6, "{text}");
     }
 
     #[test]
