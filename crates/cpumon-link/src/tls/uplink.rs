@@ -36,9 +36,10 @@ const COMPARE_FIRST: Duration = Duration::from_millis(100);
 const FIRST_COMPARISONS: u32 = 4;
 /// Records wait so long for the first comparison to be told, so that the receiver knows where on its time line they belong.
 const FIRST_TOLD_WITHIN: Duration = Duration::from_millis(500);
-/// Pauses between attempts: twice as long each time, up to the longest, each cut at random to between half and all.
+/// Pauses between attempts: twice as long each time, up to the longest, each cut at random to between half and all. The longest leaves
+/// time for the rest of the ten seconds in which a receiver that is back has live data.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// A connection that lived this long counts as a good one: the next attempt comes soon.
 const GOOD_AFTER: Duration = Duration::from_secs(10);
 
