@@ -44,6 +44,12 @@ pub enum ExportError {
         /// What the system said.
         source: io::Error,
     },
+    /// A picture could not be made of a chart.
+    #[error("cannot draw the chart as PNG: {reason}")]
+    Picture {
+        /// What the drawing library said.
+        reason: String,
+    },
     /// A word that is none of the choices.
     #[error("unknown {what} {text:?}: expected one of {choices}")]
     Choice {

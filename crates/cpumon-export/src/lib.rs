@@ -7,11 +7,13 @@
 //! of cells on the way, and walks what does not fit a second time.
 //! A comparison ([`Comparison`]) adds up two spans and keeps a row a group.
 //! [`OutputFile`] puts the result into a file that exists only when it is complete.
+//! [`chart`] draws pictures, which the receiver's API and the command line share.
 //! [`sql`] prints the answer of a query over the store's virtual tables. Formats by example: docs/export.md.
 //!
 //! # No data, zero, exited
 //! What a source does not measure is empty (CSV) or null (JSON). Zero is 0. A task that ended is marked in `life`.
 
+pub mod chart;
 mod compare;
 mod csv;
 mod error;

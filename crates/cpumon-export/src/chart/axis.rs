@@ -1,0 +1,145 @@
+//! Ticks of axes. In: a range and the room there is. Out: values and times that people count in, with their texts.
+
+use super::Zone;
+
+const SECOND_MS: f64 = 1000.0;
+const MINUTE_MS: f64 = 60.0 * SECOND_MS;
+const HOUR_MS: f64 = 60.0 * MINUTE_MS;
+const DAY_MS: f64 = 24.0 * HOUR_MS;
+
+/// From one tick of time to the next.
+const TIME_STEPS_MS: [f64; 29] = [
+    1.0,
+    5.0,
+    10.0,
+    50.0,
+    100.0,
+    200.0,
+    500.0,
+    SECOND_MS,
+    2.0 * SECOND_MS,
+    5.0 * SECOND_MS,
+    10.0 * SECOND_MS,
+    15.0 * SECOND_MS,
+    30.0 * SECOND_MS,
+    MINUTE_MS,
+    2.0 * MINUTE_MS,
+    5.0 * MINUTE_MS,
+    10.0 * MINUTE_MS,
+    15.0 * MINUTE_MS,
+    30.0 * MINUTE_MS,
+    HOUR_MS,
+    2.0 * HOUR_MS,
+    3.0 * HOUR_MS,
+    6.0 * HOUR_MS,
+    12.0 * HOUR_MS,
+    DAY_MS,
+    2.0 * DAY_MS,
+    7.0 * DAY_MS,
+    28.0 * DAY_MS,
+    364.0 * DAY_MS,
+];
+
+/// The end of a value axis: a little above the largest value, and never a flat zero.
+pub(super) fn nice(largest: f64) -> f64 {
+    if !largest.is_finite() || largest <= 0.0 {
+        return 1.0;
+    }
+    let step = 10_f64.powf(largest.log10().floor());
+    let wanted = largest * 1.02;
+    let found = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0]
+        .into_iter()
+        .find(|by| by * step >= wanted);
+    found.map_or(largest * 1.1, |by| by * step)
+}
+
+/// Values from 0 to `max`, about `count` of them.
+pub(super) fn values(max: f64, count: f64) -> Vec<(f64, String)> {
+    let raw = max / count.max(1.0);
+    let power = 10_f64.powf(raw.log10().floor());
+    let step = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|by| by * power).find(|step| *step >= raw * 0.999);
+    let step = step.unwrap_or(10.0 * power);
+    let digits = (0..9_usize).find(|digits| {
+        let scaled = step * 10_f64.powf(*digits as f64);
+        (scaled - scaled.round()).abs() < 1e-6 * scaled.max(1.0)
+    });
+    let digits = digits.unwrap_or(9);
+    let ticks = (0_i32..100).map(|nth| f64::from(nth) * step).take_while(|value| *value <= max * 1.000_001);
+    ticks.map(|value| (value, format!("{value:.digits$}"))).collect()
+}
+
+/// Moments in a range with their texts, no closer than `room_px` of `width_px`.
+pub(super) fn moments(
+    (since_ms, until_ms): (f64, f64),
+    zone: &Zone,
+    (width_px, room_px): (f64, f64),
+) -> Vec<(f64, String)> {
+    let length_ms = (until_ms - since_ms).max(1e-3);
+    let least_ms = length_ms * room_px / width_px.max(1.0);
+    let step_ms = TIME_STEPS_MS.into_iter().find(|step| *step >= least_ms).unwrap_or(length_ms);
+    let digits = if step_ms < SECOND_MS { 2 } else { usize::from(step_ms < MINUTE_MS) };
+    // Whole hours and days of the zone; where the clock changes within the range, of its beginning.
+    let shift_ms = f64::from(zone.offset_s(since_ms)) * SECOND_MS;
+    let first_ms = ((since_ms + shift_ms) / step_ms).ceil() * step_ms - shift_ms;
+    let ticks = (0_i32..200).map(|nth| first_ms + f64::from(nth) * step_ms);
+    let ticks = ticks.take_while(|at_ms| *at_ms <= until_ms);
+    let text = |at_ms: f64| {
+        let clock = zone.clock(at_ms, digits);
+        let is_midnight = clock.bytes().all(|b| b == b'0' || !b.is_ascii_digit());
+        let date = zone.date(at_ms);
+        let day = date.get(5..).unwrap_or_default().to_owned();
+        if step_ms > 300.0 * DAY_MS {
+            date
+        } else if step_ms >= DAY_MS || is_midnight {
+            day
+        } else {
+            clock
+        }
+    };
+    ticks.map(|at_ms| (at_ms, text(at_ms))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_axis_ends_a_little_above_its_values() {
+        for (largest, end) in
+            [(0.0, 1.0), (0.97, 1.0), (1.0, 1.2), (7.9, 10.0), (99.0, 120.0), (1234.0, 1500.0)]
+        {
+            assert!((nice(largest) - end).abs() < 1e-9, "{largest}: {}", nice(largest));
+        }
+        assert!((nice(f64::NAN) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn ticks_are_what_people_count_in() {
+        let texts = |max, count| values(max, count).into_iter().map(|(_, text)| text).collect::<Vec<_>>();
+        assert_eq!(texts(100.0, 5.0), ["0", "20", "40", "60", "80", "100"]);
+        assert_eq!(texts(0.15, 3.0), ["0.00", "0.05", "0.10", "0.15"]);
+        assert_eq!(texts(1.0, 4.0), ["0.00", "0.25", "0.50", "0.75", "1.00"]);
+        assert_eq!(texts(12_800.0, 4.0), ["0", "5000", "10000"]);
+        let day: Vec<String> =
+            moments((1_795_000_000_000.0, 1_795_086_400_000.0), &Zone::default(), (1100.0, 90.0))
+                .into_iter()
+                .map(|(_, text)| text)
+                .collect();
+        assert_eq!(
+            day,
+            [
+                "12:00", "14:00", "16:00", "18:00", "20:00", "22:00", "11-19", "02:00", "04:00", "06:00",
+                "08:00", "10:00"
+            ]
+        );
+        let berlin: Zone = "+05:30".parse().unwrap();
+        let hours = moments((1_795_000_000_000.0, 1_795_010_800_000.0), &berlin, (400.0, 90.0));
+        assert_eq!(
+            hours.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>(),
+            ["17:00", "18:00", "19:00"]
+        );
+        for (since, until) in [(0.0, 0.0), (0.0, 9e15), (-1e15, 1e15), (5.0, 6.0)] {
+            assert!(moments((since, until), &Zone::default(), (1000.0, 90.0)).len() < 20);
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Charts of made-up data: how they read, and that nothing hostile or extreme breaks them.
+
+use resvg::usvg::roxmltree::Document;
+
+use super::text::ASCII;
+use super::*;
+
+const BEGIN_MS: f64 = 1_795_000_000_000.0;
+const HOSTILE: &str = "<script>alert('x')</script>]]>\u{1b}[2J\u{202e}&";
+
+pub(super) fn times(count: u32, width_ms: f64) -> Times {
+    Times { begin_ms: (0..count).map(|at| BEGIN_MS + f64::from(at) * width_ms).collect(), width_ms }
+}
+
+fn line(label: &str, ink: Ink, stroke: Stroke, values: &[Option<f64>]) -> Line {
+    Line { label: label.into(), ink, stroke, values: values.to_vec(), highest: Vec::new() }
+}
+
+fn chart(body: Body, count: u32) -> Chart {
+    Chart {
+        title: "kitchen: CPU by mode".into(),
+        unit: "%CPU: 100 = one CPU".into(),
+        since_ms: BEGIN_MS,
+        until_ms: BEGIN_MS + f64::from(count) * 60_000.0,
+        times: times(count, 60_000.0),
+        body,
+        holes: Vec::new(),
+        notes: Vec::new(),
+        empty: None,
+    }
+}
+
+/// Six minutes, the fourth of them missing.
+fn stacked() -> Chart {
+    let user = [Some(20.0), Some(40.0), Some(40.0), None, Some(10.0), Some(0.0)];
+    let system = [Some(5.0), Some(5.0), Some(30.0), None, Some(15.0), Some(0.0)];
+    let lines = vec![
+        line("user", Ink::Named("user"), Stroke::Area, &user),
+        line("system", Ink::Named("system"), Stroke::Area, &system),
+        line(
+            "largest in a point",
+            Ink::Named("dim"),
+            Stroke::Dashed,
+            &[Some(80.0), Some(90.0), Some(90.0), None, Some(30.0), Some(2.0)],
+        ),
+    ];
+    let mut chart = chart(Body::Lines { lines, max: Some(100.0) }, 6);
+    chart.holes.push(Hole {
+        begin_ms: BEGIN_MS + 180_000.0,
+        end_ms: BEGIN_MS + 240_000.0,
+        reason: "restart".into(),
+    });
+    chart.holes.push(Hole {
+        begin_ms: BEGIN_MS + 300_000.0,
+        end_ms: BEGIN_MS + 301_500.0,
+        reason: "queue full".into(),
+    });
+    chart
+}
+
+fn heat(rows: usize, columns: u32) -> Chart {
+    let row = |nth: usize| Row {
+        name: format!("worker/{nth}"),
+        values: (0..columns)
+            .map(|at| (at != 3).then(|| f64::from(at * 7 % 50) / (1.0 + nth as f64)))
+            .collect(),
+    };
+    let mut chart = chart(Body::Heat { rows: (0..rows).map(row).collect(), max: 50.0 }, columns);
+    chart.holes.push(Hole {
+        begin_ms: BEGIN_MS + 180_000.0,
+        end_ms: BEGIN_MS + 240_000.0,
+        reason: "restart".into(),
+    });
+    chart
+}
+
+fn svg(chart: &Chart, look: &Look) -> String {
+    let bytes = draw(chart, look, PictureForm::Svg).unwrap();
+    let text = String::from_utf8(bytes).unwrap();
+    Document::parse(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    text
+}
+
+fn small(theme: Theme) -> Look {
+    Look { width: Some(480), height: Some(300), theme, ..Look::default() }
+}
+
+#[test]
+fn a_stack_reads_like_this() {
+    insta::assert_snapshot!(svg(&stacked(), &small(Theme::Light)));
+}
+
+#[test]
+fn lines_read_like_this() {
+    let values = [Some(1.0), Some(2.0), None, Some(0.0), Some(0.0), Some(0.0)];
+    let mut one = line("postgres", Ink::Nth(0), Stroke::Solid, &values);
+    one.highest = values.iter().map(|value| value.map(|value| value * 2.0)).collect();
+    let again = line("postgres too", Ink::Nth(8), Stroke::Solid, &values);
+    let mut chart = chart(Body::Lines { lines: vec![one, again], max: None }, 6);
+    chart.notes.push("Faint: the highest single interval in each point.".into());
+    let look = Look { zone: "Europe/Berlin".parse().unwrap(), ..small(Theme::Dark) };
+    insta::assert_snapshot!(svg(&chart, &look));
+}
+
+#[test]
+fn a_heatmap_reads_like_this() {
+    insta::assert_snapshot!(svg(&heat(2, 8), &small(Theme::Light)));
+}
+
+#[test]
+fn nothing_runs_through_the_reason_of_a_hole() {
+    let text = svg(&stacked(), &Look::default());
+    let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("no {what} in {text}"));
+    let last = |what: &str| text.rfind(what).unwrap();
+    // What is written later lies above: the hole over the grid, the reason on a plate over all.
+    let reason = at(">restart</text>");
+    assert!(at("url(#hole)") > text.find("<line").unwrap());
+    assert!(reason > last("<path") && reason > at("rx=\"4\""));
+    assert!(text.contains("No data: 11:11:40 – 11:11:41.500 (queue full)"), "{text}");
+}
+
+#[test]
+fn colours_follow_the_theme_asked_for_alone() {
+    let (light, dark) = (svg(&stacked(), &small(Theme::Light)), svg(&stacked(), &small(Theme::Dark)));
+    for (light_color, dark_color) in [("#2a78c4", "#4c9be8"), ("#ffffff", "#141a21"), ("#dde3e9", "#242e39")]
+    {
+        assert!(light.contains(light_color) && !light.contains(dark_color));
+        assert!(dark.contains(dark_color) && !dark.contains(light_color));
+    }
+}
+
+#[test]
+fn hostile_names_are_only_text() {
+    let values = [Some(1.0); 6];
+    let long = "x".repeat(3000);
+    let lines = [HOSTILE, &long, "'; DROP TABLE--", "", "日本語の名前"].into_iter().enumerate();
+    let lines = lines.map(|(nth, name)| line(name, Ink::Nth(nth), Stroke::Solid, &values)).collect();
+    let mut chart = chart(Body::Lines { lines, max: None }, 6);
+    chart.title = format!("{HOSTILE}{long}");
+    chart.holes.push(Hole { begin_ms: BEGIN_MS, end_ms: BEGIN_MS + 1e6, reason: HOSTILE.into() });
+    chart.notes.push(HOSTILE.into());
+    let mut rows = heat(3, 8);
+    if let Body::Heat { rows, .. } = &mut rows.body {
+        rows[0].name = HOSTILE.into();
+        rows[1].name = long;
+    }
+    for chart in [chart, rows] {
+        for look in
+            [Look::default(), Look { width: Some(MIN_PIXELS), height: Some(MIN_PIXELS), ..Look::default() }]
+        {
+            let text = svg(&chart, &look);
+            let document = Document::parse(&text).unwrap();
+            let known = ["svg", "title", "rect", "line", "text", "path", "defs", "pattern"];
+            for node in document.descendants().filter(roxmltree_is_element) {
+                assert!(known.contains(&node.tag_name().name()), "{node:?}");
+                assert!(
+                    node.attributes().all(|one| !one.name().starts_with("on") && one.name() != "href"),
+                    "{node:?}"
+                );
+            }
+            assert!(
+                !text.contains("<script") && !text.chars().any(|c| c.is_control() && c != '\n'),
+                "{text}"
+            );
+            assert!(!draw(&chart, &look, PictureForm::Png).unwrap().is_empty());
+        }
+    }
+}
+
+fn roxmltree_is_element(node: &resvg::usvg::roxmltree::Node<'_, '_>) -> bool {
+    node.is_element()
+}
+
+#[test]
+fn what_is_empty_says_so() {
+    let mut nothing = chart(Body::Lines { lines: Vec::new(), max: None }, 0);
+    nothing.empty = Some("No data in this range".into());
+    assert!(svg(&nothing, &Look::default()).contains(">No data in this range</text>"));
+    let mut nothing = chart(Body::Heat { rows: Vec::new(), max: 0.0 }, 0);
+    nothing.empty = Some("No data in this range".into());
+    assert!(svg(&nothing, &Look::default()).contains(">No data in this range</text>"));
+}
+
+#[test]
+fn extremes_stay_within_the_picture() {
+    let odd = [Some(f64::NAN), Some(-5.0), Some(1e300), Some(f64::INFINITY), None, Some(0.0)];
+    let lines = (0..64).map(|nth| line(&format!("task {nth}"), Ink::Nth(nth), Stroke::Solid, &odd)).collect();
+    let wild = chart(Body::Lines { lines, max: None }, 6);
+    for look in [Look::default(), small(Theme::Light)] {
+        let text = svg(&wild, &look);
+        // The legend says what it leaves out.
+        assert_eq!(text.contains(" more</text>"), look.width == Some(480), "{text}");
+        assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+    }
+    // Many rows are lower, not more picture.
+    let text = svg(&heat(1000, 20), &Look::default());
+    let height: f64 =
+        Document::parse(&text).unwrap().root_element().attribute("height").unwrap().parse().unwrap();
+    assert!(height <= 2700.0, "{height}");
+}
+
+#[test]
+fn a_png_has_two_pixels_for_each_and_is_the_same_again() {
+    let look = small(Theme::Light);
+    let png = draw(&stacked(), &look, PictureForm::Png).unwrap();
+    let side = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().unwrap());
+    assert_eq!((&png[1..4], side(16), side(20)), (&b"PNG"[..], 960, 600));
+    assert_eq!(png, draw(&stacked(), &look, PictureForm::Png).unwrap());
+    let pixels = resvg::tiny_skia::Pixmap::decode_png(&png).unwrap();
+    // Text is there: a font that is not found would leave the title's place blank.
+    let inked = (32..240).flat_map(|x| (20..52).map(move |y| (x, y)));
+    let dark = inked.filter(|(x, y)| pixels.pixel(*x, *y).is_some_and(|pixel| pixel.red() < 90)).count();
+    assert!(dark > 300, "{dark} dark pixels in the title");
+}
+
+/// The widths that texts are laid out with are those of the embedded font.
+#[test]
+fn widths_are_those_of_the_font() {
+    let font = include_bytes!("font/Inter-chart.ttf");
+    let u16_at = |at: usize| u16::from_be_bytes([font[at], font[at + 1]]);
+    let u32_at = |at: usize| u32::from_be_bytes(font[at..at + 4].try_into().unwrap()) as usize;
+    let table = |name: &[u8; 4]| {
+        let entry = (0..usize::from(u16_at(4))).map(|nth| 12 + nth * 16);
+        entry.into_iter().find(|at| &font[*at..*at + 4] == name).map(|at| u32_at(at + 8)).unwrap()
+    };
+    let (units, count) = (u32::from(u16_at(table(b"head") + 18)), u16_at(table(b"hhea") + 34));
+    // The first letters of the font are ASCII, behind .notdef.
+    for (nth, width) in ASCII.iter().enumerate() {
+        let glyph = glyph_of(font, table(b"cmap"), 0x20 + u32::try_from(nth).unwrap());
+        let advance = u32::from(u16_at(table(b"hmtx") + usize::from(glyph.min(count - 1)) * 4));
+        let thousandths = (advance * 1000 + units / 2) / units;
+        assert!(thousandths.abs_diff(u32::from(*width)) <= 1, "{nth}: {thousandths} {width}");
+    }
+}
+
+/// Looks a character up in a format 4 table.
+fn glyph_of(font: &[u8], cmap: usize, character: u32) -> u16 {
+    let u16_at = |at: usize| u16::from_be_bytes([font[at], font[at + 1]]);
+    let character = u16::try_from(character).unwrap();
+    let at = (0..usize::from(u16_at(cmap + 2)))
+        .map(|nth| cmap + u32::from_be_bytes(font[cmap + 8 + nth * 8..][..4].try_into().unwrap()) as usize)
+        .find(|at| u16_at(*at) == 4)
+        .unwrap();
+    let segments = usize::from(u16_at(at + 6)) / 2;
+    let (ends, starts) = (at + 14, at + 16 + segments * 2);
+    let (deltas, offsets) = (starts + segments * 2, starts + segments * 4);
+    let nth = (0..segments).find(|nth| u16_at(ends + nth * 2) >= character).unwrap();
+    let offset = u16_at(offsets + nth * 2);
+    if offset == 0 {
+        return character.wrapping_add(u16_at(deltas + nth * 2));
+    }
+    let index = usize::from(offset) + usize::from(character - u16_at(starts + nth * 2)) * 2;
+    u16_at(offsets + nth * 2 + index)
+}
