@@ -41,7 +41,7 @@ pub(crate) struct App {
     pub(crate) epoch: i64,
     pub(crate) encoder: Encoder,
     pub(crate) fleet: FleetBoard,
-    pub(crate) readers: Readers,
+    pub(crate) readers: Arc<Readers>,
     /// Turns of exports: each reads as fast as its reader takes it.
     pub(crate) exports: Arc<Semaphore>,
     pub(crate) options: WebOptions,
@@ -57,7 +57,7 @@ impl App {
             encoder: Encoder::default(),
             fleet: FleetBoard::default(),
             exports: Arc::new(Semaphore::new(MAX_EXPORTS)),
-            readers: Readers::new(options.store.clone()),
+            readers: Arc::new(Readers::new(options.store.clone())),
             options,
         }
     }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::parser::ValueSource;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+mod charts;
 mod devices;
 mod looking;
 mod receiver;
@@ -15,6 +16,7 @@ mod recorded;
 #[cfg(test)]
 mod tests;
 
+pub use charts::*;
 pub use devices::*;
 pub use looking::*;
 pub use receiver::*;
@@ -62,7 +64,7 @@ pub enum Command {
     Status(StatusArgs),
     /// Show the books: where the capacity of the CPUs went, and in which intervals they close worst
     Ledger(LedgerArgs),
-    /// Write recorded data as CSV or JSON lines
+    /// Write recorded data as CSV or JSON lines, or a chart of it as SVG or PNG
     Export(ExportArgs),
     /// Make, list or revoke the tokens with which people and programs log in to a receiver
     LoginToken(LoginTokenArgs),

@@ -10,9 +10,10 @@ use cpumon_model::{Utc, Value, escape};
 use cpumon_store::sql::Sql;
 use cpumon_store::{HostRecord, Reader, StoreOptions, Writer, legacy};
 
+use crate::charts;
 use crate::cli::{
-    ExportArgs, ExportForm, ExportKind, GroupBy, HostsArgs, ImportArgs, LegacyYear, PivotValue, SqlArgs,
-    SqlForm,
+    ExportArgs, ExportForm, ExportKind, ExportPicture, GroupBy, HostsArgs, ImportArgs, LegacyYear,
+    PivotValue, SqlArgs, SqlForm,
 };
 use crate::exit::{Outcome, Usage};
 use crate::import_log;
@@ -26,16 +27,17 @@ const MAX_GAPS: usize = 100_000;
 const SHOW_EVERY: Duration = Duration::from_millis(200);
 
 fn query(args: &ExportArgs) -> anyhow::Result<ExportQuery> {
+    let kind = args.kind.context("export needs a KIND")?;
     if let (Some(since), Some(until)) = (args.since, args.until)
         && since >= until
     {
         let (since, until) = (when::show(since.wall_ns), when::show(until.wall_ns));
         return Err(Usage(format!("--since {since} is not before --until {until}")).into());
     }
-    let spans = spans(args)?;
+    let spans = spans(kind, args)?;
     let interval_ns = args.interval.map(|interval| u64::try_from(interval.as_nanos())).transpose();
     Ok(ExportQuery {
-        kind: match args.kind {
+        kind: match kind {
             ExportKind::Processes => Kind::Processes,
             ExportKind::Threads => Kind::Threads,
             ExportKind::Pivot => Kind::Pivot,
@@ -70,10 +72,10 @@ fn query(args: &ExportArgs) -> anyhow::Result<ExportQuery> {
 }
 
 /// The spans of a comparison, which has nothing else of a range; other kinds have none.
-fn spans(args: &ExportArgs) -> anyhow::Result<Option<(Span, Span)>> {
+fn spans(kind: ExportKind, args: &ExportArgs) -> anyhow::Result<Option<(Span, Span)>> {
     let of = |between: Between| (between.0.wall_ns, between.1.wall_ns);
     let wrong = |text: &str| Err(Usage(text.to_owned()).into());
-    match (args.kind, args.before, args.after) {
+    match (kind, args.before, args.after) {
         (ExportKind::Compare, Some(before), Some(after)) => {
             if args.since.is_some() || args.until.is_some() || args.interval.is_some() {
                 return wrong("a comparison has --before and --after, and no --since, --until or --interval");
@@ -90,6 +92,9 @@ fn spans(args: &ExportArgs) -> anyhow::Result<Option<(Span, Span)>> {
 
 /// `cpumon export`.
 pub fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
+    if let Some(ExportPicture::Chart(args)) = &args.picture {
+        return charts::export(args);
+    }
     let query = query(args)?;
     let reader = Reader::open(&store_for_reading(args.store.as_deref())).map_err(explain)?;
     let mut bar = ProgressLine::new(args.output.is_some() || !io::stdout().is_terminal());

@@ -5,6 +5,7 @@
 //! receiver; the other modules are one command or one kind of input each.
 
 mod accuracy;
+mod charts;
 pub mod cli;
 pub mod client;
 mod clock;

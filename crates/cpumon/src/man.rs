@@ -31,6 +31,11 @@ pub fn man(args: &ManArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let page =
             subcommand.clone().name(name.clone()).bin_name(format!("cpumon {}", subcommand.get_name()));
         write_page(dir, &name, page)?;
+        for nested in subcommand.get_subcommands().filter(|nested| nested.get_name() != "help") {
+            let name = format!("{name}-{}", nested.get_name());
+            let line = format!("cpumon {} {}", subcommand.get_name(), nested.get_name());
+            write_page(dir, &name, nested.clone().name(name.clone()).bin_name(line))?;
+        }
     }
     write_page(dir, "cpumon", root)?;
     Ok(Outcome::Done)

@@ -2,7 +2,7 @@
 //! Why: reading a file blocks, so it is done on threads of its own, a few at a time; whoever asked and went away is not read for.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,9 +14,9 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::Range;
-use crate::Lookup;
 use crate::app::Shared;
 use crate::problem::Problem;
+use crate::{Live, Lookup};
 
 /// Questions answered at once; further ones wait.
 const MAX_AT_ONCE: usize = 4;
@@ -42,6 +42,10 @@ impl Drop for Waiting {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
+}
+
+fn status_of(record: HostRecord) -> HostStatus {
+    HostStatus { info: record.info, trust: record.trust, ..HostStatus::default() }
 }
 
 fn unavailable(error: &StoreError) -> Problem {
@@ -78,37 +82,53 @@ impl Readers {
         let _waiting = Waiting(Arc::clone(&nobody_waits));
         let app = Arc::clone(app);
         let done = tokio::task::spawn_blocking(move || {
-            let past = Past { reader: app.readers.take()?, app, nobody_waits };
+            let readers = Arc::clone(&app.readers);
+            let past =
+                Past { reader: readers.take()?, live: Some(Arc::clone(&app.live)), readers, nobody_waits };
             let result = work(&past);
-            past.app.readers.give_back(past.reader);
+            past.readers.give_back(past.reader);
             result
         });
         done.await.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?
     }
 }
 
-/// The past of one receiver.
+/// The past of one receiver, or of a store that no receiver need keep.
 pub(crate) struct Past {
     reader: Option<Reader>,
-    app: Shared,
+    live: Option<Arc<dyn Live>>,
+    readers: Arc<Readers>,
     nobody_waits: Arc<AtomicBool>,
 }
 
 impl Past {
+    /// What a store holds.
+    pub(crate) fn of_store(path: &Path) -> Result<Self, Problem> {
+        let readers = Arc::new(Readers::new(Some(path.to_owned())));
+        Ok(Self { reader: readers.take()?, live: None, readers, nobody_waits: Arc::default() })
+    }
+
+    fn recent(&self, host: HostId, since_ns: i64) -> Vec<crate::Shown> {
+        self.live.as_ref().map_or_else(Vec::new, |live| live.recent(host, since_ns))
+    }
+
     /// The host that a path names: one that reports, or one that the store holds.
     pub(crate) fn find(&self, text: &str) -> Result<HostStatus, Problem> {
-        match crate::routes::find(&*self.app.live, text) {
-            Ok(id) => Ok(self.app.live.host(id).unwrap_or_default()),
-            Err(problem) if self.app.live.find(text) == Lookup::Unknown => {
-                self.find_stored(text).ok_or(problem)
-            }
+        let Some(live) = &self.live else {
+            let of_store = |error: StoreError| Problem::new(StatusCode::NOT_FOUND, error.to_string());
+            let reader =
+                self.reader.as_ref().ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, "No store."))?;
+            return reader.find_host(text).map(status_of).map_err(of_store);
+        };
+        match crate::routes::find(&**live, text) {
+            Ok(id) => Ok(live.host(id).unwrap_or_default()),
+            Err(problem) if live.find(text) == Lookup::Unknown => self.find_stored(text).ok_or(problem),
             Err(problem) => Err(problem),
         }
     }
 
     fn find_stored(&self, text: &str) -> Option<HostStatus> {
-        let record = self.reader.as_ref()?.find_host(text).ok()?;
-        Some(HostStatus { info: record.info, trust: record.trust, ..HostStatus::default() })
+        self.reader.as_ref()?.find_host(text).ok().map(status_of)
     }
 
     /// Every host of the store, by name.
@@ -128,7 +148,7 @@ impl Past {
         if let Some(kept) = self.ask_reader(|reader| reader.time_range(host))? {
             return Ok(kept);
         }
-        let recent = self.app.live.recent(host, i64::MIN);
+        let recent = self.recent(host, i64::MIN);
         let end = |shown: &crate::Shown| shown.interval.end.wall_ns;
         Ok(recent.first().map(end).zip(recent.last().map(end)))
     }
@@ -167,7 +187,7 @@ impl Past {
         if self.ask_reader(|reader| reader.for_each_span(query, grain, &mut visit))?.is_some() {
             return Ok(());
         }
-        for shown in self.app.live.recent(query.host, query.since_ns) {
+        for shown in self.recent(query.host, query.since_ns) {
             if shown.interval.end.wall_ns <= query.until_ns && visit(&Span::of(&shown.interval)).is_break() {
                 break;
             }
@@ -191,7 +211,7 @@ impl Past {
         parts: usize,
         work: impl Fn(&Self, (i64, i64)) -> Result<T, Problem> + Sync,
     ) -> Result<Vec<T>, Problem> {
-        let readers = &self.app.readers;
+        let readers = &self.readers;
         let turns: Vec<_> = (1..parts).map_while(|_| readers.turns.try_acquire().ok()).collect();
         let parts = i64::try_from(turns.len() + 1).unwrap_or(1);
         let length_ns = until_ns.saturating_sub(since_ns) / parts;
@@ -220,8 +240,12 @@ impl Past {
 
     /// The same past, with a reader of its own.
     fn again(&self) -> Result<Self, Problem> {
-        let (app, nobody_waits) = (Arc::clone(&self.app), Arc::clone(&self.nobody_waits));
-        Ok(Self { reader: app.readers.take()?, app, nobody_waits })
+        Ok(Self {
+            reader: self.readers.take()?,
+            live: self.live.clone(),
+            readers: Arc::clone(&self.readers),
+            nobody_waits: Arc::clone(&self.nobody_waits),
+        })
     }
 
     /// Holes that were recorded in a range.
@@ -246,7 +270,7 @@ impl Past {
         host: HostId,
         key: ProcessKey,
     ) -> Result<Option<(Arc<ProcessInfo>, u32)>, Problem> {
-        for shown in self.app.live.recent(host, i64::MIN).iter().rev() {
+        for shown in self.recent(host, i64::MIN).iter().rev() {
             if let Some(row) = shown.interval.process(key) {
                 return Ok(Some((Arc::clone(&row.info), row.parent_pid)));
             }

@@ -15,6 +15,13 @@ fn values_of(name: &str) -> &'static [&'static str] {
     match name {
         "host" => &["past", "08080808080808080808080808080808", "nobody", "%00", "0808", "%F0%9F%92%A9"],
         "process" => &["10-9", "20-9", "77-1", "10", "-", "x-y"],
+        "view" => &["cpu", "run-queue", "tasks", "states", "delays", "threads", "landscape", "pie"],
+        "thread" => &["20-9/21-9", "10-9", "x", "20-9/"],
+        "blocked" => &["true", "false", "x"],
+        "percent" => &["cpu", "host", "x"],
+        "theme" => &["light", "dark", "pink"],
+        "zone" => &["utc", "Europe/Berlin", "%2B05:30", "local", "..%2F..%2Fetc%2Fpasswd", ""],
+        "width" | "height" => &["320", "700", "2400", "2401", "0", "x"],
         "kind" => &["threads", "pivot", "processes", "ledger", "windows"],
         "processes" | "threads" => &["10-9", "20-9,10-9", "20-9/21-9", "all", "1", ",,", "x"],
         "names" => &["web", "a%252Cb,web", "", ",", "%00"],
@@ -36,7 +43,7 @@ fn values_of(name: &str) -> &'static [&'static str] {
         "columns" => &["user_ns", "user_ns,idle_ns", "nothing", ","],
         "interval_ns" => &["1000000000", "60000000000", "1", "0", "x"],
         "value" => &["run", "pct", "x"],
-        "format" => &["csv", "jsonl", "xml"],
+        "format" => &["csv", "jsonl", "svg", "png", "xml"],
         "legacy" => &["2012", "2013", "2014"],
         _ => &["1", "x", "%00", ""],
     }

@@ -130,7 +130,7 @@ fn length(ns: u64) -> String {
 }
 
 /// The store's file, or why there is none.
-fn store_of(app: &Shared) -> Result<std::path::PathBuf, Problem> {
+pub(super) fn store_of(app: &Shared) -> Result<std::path::PathBuf, Problem> {
     app.options.store.clone().ok_or_else(|| {
         Problem::new(StatusCode::NOT_FOUND, "This receiver keeps nothing, so there is nothing to export.")
             .how("Start it without --no-store.")

@@ -149,7 +149,7 @@ pub(super) struct Which {
 }
 
 /// `TID-STARTNS`, or with its process in front.
-fn thread_wish(text: &str) -> Result<Wish, Problem> {
+pub(crate) fn thread_wish(text: &str) -> Result<Wish, Problem> {
     Ok(match text.split_once('/') {
         Some((process, thread)) => Wish::Thread(thread_key(thread)?, Some(process_key(process)?)),
         None => Wish::Thread(thread_key(text)?, None),
@@ -157,7 +157,7 @@ fn thread_wish(text: &str) -> Result<Wish, Problem> {
 }
 
 /// A comma inside of a name is written as `%2C`.
-fn name_of(text: &str) -> String {
+pub(super) fn name_of(text: &str) -> String {
     text.replace("%2C", ",").replace("%2c", ",").replace("%25", "%")
 }
 

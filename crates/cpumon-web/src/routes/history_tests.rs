@@ -16,8 +16,8 @@ use super::tests::{Fake, ask_raw};
 use super::*;
 use crate::history::{Past, Range, Readers, threads};
 
-const SECOND_NS: i64 = 1_000_000_000;
-const BEGIN_NS: i64 = 1_800_000_000 * SECOND_NS;
+pub(super) const SECOND_NS: i64 = 1_000_000_000;
+pub(super) const BEGIN_NS: i64 = 1_800_000_000 * SECOND_NS;
 
 /// Blocked for 4 ms, half of it in futex, and a longest delay of 7 µs.
 fn sched() -> SchedDelta {
@@ -117,7 +117,7 @@ impl Stored {
         Self { dir, intervals }
     }
 
-    fn path(&self) -> std::path::PathBuf {
+    pub(super) fn path(&self) -> std::path::PathBuf {
         self.dir.path().join("s.db")
     }
 

@@ -2,6 +2,9 @@
 //! described where it is written; `/api/v1/openapi.json` is made from that.
 #![expect(unused_qualifications, reason = "written by utoipa's macros")]
 
+mod charts;
+#[cfg(test)]
+mod charts_tests;
 #[cfg(test)]
 mod contract_tests;
 mod export;
@@ -40,7 +43,9 @@ use crate::problem::Problem;
 use crate::stream::body_of;
 use crate::{Live, Lookup, api, guard};
 
+pub(crate) use history::thread_wish;
 pub use interval::LONG_POLL;
+pub(crate) use params::process_key;
 
 #[derive(OpenApi)]
 #[openapi(info(
@@ -75,6 +80,8 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(history::sum))
         .routes(routes!(history::compare))
         .routes(routes!(history::gaps))
+        .routes(routes!(charts::chart))
+        .routes(routes!(charts::command))
         .routes(routes!(export::export))
         .routes(routes!(export::command))
 }

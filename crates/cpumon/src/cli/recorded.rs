@@ -1,4 +1,4 @@
-//! Commands for what was recorded: `export`, `ledger`, `import`, `sql`.
+//! Commands for what was recorded: `export` (its charts stand in `charts`), `ledger`, `import`, `sql`.
 //! In: nothing. Out: what the user may say of them.
 
 use std::path::PathBuf;
@@ -8,16 +8,20 @@ use clap::{Args, ValueEnum};
 use cpumon_collect::{SourceChoice, parse_interval, parse_probes};
 use cpumon_model::Probes;
 
-use super::{AccessArgs, HTTP_URL};
+use super::{AccessArgs, ExportPicture, HTTP_URL};
 use crate::units::duration;
 use crate::when::{self, Between, When};
 
 /// `cpumon export`.
 #[derive(Clone, Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct ExportArgs {
+    /// A picture instead of a table
+    #[command(subcommand)]
+    pub picture: Option<ExportPicture>,
     /// What to write
-    #[arg(value_name = "KIND", value_enum)]
-    pub kind: ExportKind,
+    #[arg(value_name = "KIND", value_enum, required = true)]
+    pub kind: Option<ExportKind>,
     /// Read this file [default: the state directory]
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,

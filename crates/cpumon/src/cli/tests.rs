@@ -43,6 +43,10 @@ fn the_names_that_other_tools_rely_on_are_understood() {
         "export pivot --store x.db --format jsonl --by program --value pct --host dev",
         "export pivot --store x.db --legacy 2012",
         "export ledger --store x.db --legacy 2013",
+        "export chart cpu --store x.db --host dev --since 1405 --until now -o x.svg",
+        "export chart tasks --process web --process 10-52000000 --thread 10-5/11-6 --percent host -o x.png",
+        "export chart states --process 10 --blocked --width 800 --height 400 --theme dark --zone Europe/Berlin",
+        "export chart landscape --by process --rows 20 --zone local --finest",
         "hosts --json",
         "hosts revoke dev --state d",
         "hosts enrolled --store x.db",
@@ -88,6 +92,12 @@ fn what_is_wrong_is_refused_and_named() {
         ("export", "KIND"),
         ("export everything", "processes"),
         ("export pivot --legacy 2014", "2013"),
+        ("export chart", "VIEW"),
+        ("export chart pie", "run-queue"),
+        ("export chart cpu --width 100000", "320"),
+        ("export chart cpu --zone Mars/Olympus", "Europe/Berlin"),
+        ("export chart cpu --theme pink", "dark"),
+        ("export processes chart", "chart"),
     ] {
         let error = read(line).unwrap_err();
         assert_eq!(error.exit_code(), 2, "{line}");
@@ -106,6 +116,11 @@ fn the_help_reads_like_this() {
             subcommand.clone().term_width(100).bin_name(format!("cpumon {}", subcommand.get_name()));
         text.push_str("\n----------------------------------------\n");
         text.push_str(&shown.render_help().to_string());
+        if let Some(chart) = shown.find_subcommand("chart") {
+            let mut shown = chart.clone().term_width(100).bin_name("cpumon export chart");
+            text.push_str("\n----------------------------------------\n");
+            text.push_str(&shown.render_help().to_string());
+        }
     }
     insta::assert_snapshot!(text);
 }

@@ -13,6 +13,10 @@ fn wrong_usage_ends_with_2_and_says_what_is_right() {
         (&["status", "--url", "ftp://x"], "http://"),
         (&["export", "ledger", "--since", "now", "--until", "1h ago"], "--since"),
         (&["import", "x", "--time-zone", "Mars/Olympus"], "Mars/Olympus"),
+        (&["export", "chart", "pie"], "run-queue"),
+        (&["export", "chart", "cpu", "--zone", "Mars/Olympus"], "Europe/Berlin"),
+        (&["export", "chart", "cpu", "-o", "x.gif"], ".svg or .png"),
+        (&["export", "chart", "cpu", "--since", "now", "--until", "1h ago"], "--since"),
         (&[], "Usage"),
     ] {
         let output = run(line);
@@ -25,6 +29,7 @@ fn wrong_usage_ends_with_2_and_says_what_is_right() {
 fn what_is_not_there_ends_with_1_and_says_where() {
     for (line, said) in [
         (&["export", "ledger", "--store", "/nowhere/x.db"][..], "/nowhere/x.db; `cpumon serve`"),
+        (&["export", "chart", "cpu", "--store", "/nowhere/x.db"], "/nowhere/x.db; `cpumon serve`"),
         (&["hosts", "--store", "/nowhere/x.db"], "/nowhere/x.db"),
         (&["top", "--store", "/nowhere/x.db", "-b"], "/nowhere/x.db"),
         (&["status", "--url", "http://127.0.0.1:9"], "cpumon serve"),

@@ -87,6 +87,62 @@ fn an_agent_is_seen_live_stored_and_marked_unauthenticated() {
     serve.stop();
 }
 
+/// What the receiver serves, its command line writes: the same bytes, and what cannot be written says so.
+#[test]
+fn a_chart_is_the_same_from_the_receiver_and_from_its_command_line() {
+    let serve = Serve::start(&["--no-agent"]);
+    let device = sender(3);
+    for set in 0..3 {
+        send_set(&device, serve.udp, set);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    eventually("three stored sets", || {
+        let csv = text(&run(&["export", "processes", "--store", serve.store()]).stdout);
+        (csv.lines().count() == 7).then_some(())
+    });
+    let get = |path: &str| {
+        let mut answer =
+            ureq::get(format!("{}/api/v1/hosts/127.0.0.3/charts/{path}", serve.url)).call().unwrap();
+        answer.body_mut().read_to_vec().unwrap()
+    };
+    let work = tempfile::tempdir().unwrap();
+    let bin = std::path::Path::new(env!("CARGO_BIN_EXE_cpumon")).parent().unwrap();
+    let path = std::env::join_paths([bin.to_owned(), "/usr/bin".into(), "/bin".into()]).unwrap();
+    for question in [
+        "landscape?format=svg&by=process&theme=dark",
+        "landscape?format=png&rows=1&width=500",
+        "tasks?format=svg&process=NK.EXE&zone=Europe/Berlin&percent=host",
+    ] {
+        let served = get(question);
+        let (view, query) = question.split_once('?').unwrap();
+        let answer: serde_json::Value =
+            serde_json::from_slice(&get(&format!("{view}/command?{query}"))).unwrap();
+        let command = answer["command"].as_str().unwrap();
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", command]).current_dir(&work).env("PATH", &path);
+        let done = crate::support::output(shell);
+        assert!(done.status.success(), "{command}: {done:?}");
+        let name = command.rsplit("--output=").next().unwrap();
+        assert_eq!(std::fs::read(work.path().join(name)).unwrap(), served, "{command}");
+    }
+    let chart = ["export", "chart", "landscape", "--store", serve.store()];
+    let nothing = run(&[&chart[..], &["--until", "2001-01-01"]].concat());
+    assert_eq!(nothing.status.code(), Some(3), "{nothing:?}");
+    assert!(text(&nothing.stdout).contains("No data in this range"));
+    assert!(text(&nothing.stderr).contains("No data in this range"), "{nothing:?}");
+    let unwritable = run(&[&chart[..], &["-o", "/nonexistent/x.svg"]].concat());
+    assert_eq!(unwritable.status.code(), Some(1), "{unwritable:?}");
+    assert!(text(&unwritable.stderr).contains("/nonexistent/x.svg"));
+    for (more, code, said) in [(&["--rows", "0"][..], 2, "rows=0"), (&["--host", "nobody"], 1, "nobody")] {
+        let output = run(&[&chart[..], more].concat());
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        assert!(text(&output.stderr).contains(said), "{output:?}");
+    }
+    let several = run(&["export", "chart", "states", "--store", serve.store()]);
+    assert_eq!(several.status.code(), Some(2), "{several:?}");
+    serve.stop();
+}
+
 #[test]
 fn an_agent_that_speaks_the_originals_protocol_is_seen() {
     let serve = Serve::start(&["--no-agent"]);

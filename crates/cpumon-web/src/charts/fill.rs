@@ -1,0 +1,64 @@
+//! What all charts share. In: points, holes, a body. Out: a chart that says so when there is nothing to see.
+
+use cpumon_export::chart::{Body, Chart, Hole, Ink, Line, Stroke};
+
+use super::Asked;
+use super::holes::holes;
+use super::values::times;
+use crate::api::{BucketTimes, GapJson, to_ms};
+
+/// A chart before its notes.
+pub(super) struct Draft<'d> {
+    pub(super) title: String,
+    pub(super) unit: &'d str,
+    pub(super) times: &'d BucketTimes,
+    pub(super) gaps: &'d [GapJson],
+    pub(super) body: Body,
+    /// Said if there was data, but none of this.
+    pub(super) unmeasured: &'d str,
+}
+
+fn has_values(body: &Body) -> bool {
+    match body {
+        Body::Lines { lines, .. } => lines.iter().any(|line| line.values.iter().any(Option::is_some)),
+        Body::Heat { rows, .. } => rows.iter().any(|row| row.values.iter().any(Option::is_some)),
+    }
+}
+
+impl Asked<'_> {
+    pub(super) fn chart(&self, draft: Draft<'_>) -> Chart {
+        let is_covered = draft.times.covered_ns.iter().any(|ns| *ns > 0);
+        let empty = if !is_covered {
+            Some("No data in this range".to_owned())
+        } else if !has_values(&draft.body) {
+            Some(draft.unmeasured.to_owned())
+        } else {
+            None
+        };
+        // A blank picture says it once, in its middle.
+        let holes: Vec<Hole> =
+            if is_covered { holes(draft.times, draft.gaps, self.kept) } else { Vec::new() };
+        Chart {
+            title: draft.title,
+            unit: draft.unit.to_owned(),
+            since_ms: to_ms(self.since_ns),
+            until_ms: to_ms(self.until_ns),
+            times: times(draft.times),
+            body: draft.body,
+            holes,
+            notes: Vec::new(),
+            empty,
+        }
+    }
+
+    /// `kitchen: `, or the id of a host without a name.
+    pub(super) fn titled(&self, what: &str) -> String {
+        let info = &self.host.info;
+        let name = if info.hostname.is_empty() { info.host.to_string() } else { info.hostname.to_string() };
+        format!("{name}: {what}")
+    }
+}
+
+pub(super) fn line(label: impl Into<String>, ink: Ink, stroke: Stroke, values: Vec<Option<f64>>) -> Line {
+    Line { label: label.into(), ink, stroke, values, highest: Vec::new() }
+}

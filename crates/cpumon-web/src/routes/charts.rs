@@ -1,0 +1,212 @@
+//! Pictures of charts. In: what `cpumon export chart` takes. Out: the same bytes as it writes; and the command line for them.
+
+use std::str::FromStr;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use cpumon_export::ExportError;
+use cpumon_export::chart::{
+    By, ChartQuery, Look, MAX_PIXELS, MIN_PIXELS, Percent, PictureForm, Theme, View, Zone,
+};
+use cpumon_model::Utc;
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use utoipa::IntoParams;
+
+use super::HostProblems;
+use super::export::store_of;
+use super::file::{CommandLine, ExportCommand};
+use super::history::name_of;
+use super::params::{Asked, Named, bad, list};
+use crate::app::Shared;
+use crate::charts::picture;
+use crate::history::Readers;
+use crate::problem::Problem;
+
+/// Processes and threads in a question at most.
+const MAX_TASKS: usize = 32;
+/// A picture is its bytes and nothing more: no script, no style, no other file, even where it is opened on its own.
+const POLICY: &str = "default-src 'none'; sandbox; frame-ancestors 'none'";
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Wanted {
+    /// What ends after this, ns since the UNIX epoch; without it an hour before `until`.
+    since: Option<i64>,
+    /// And not after this; without it the end of what is kept.
+    until: Option<i64>,
+    /// `svg` (the default) or `png`.
+    format: Option<String>,
+    /// Processes, separated by commas: keys `PID-STARTNS`, pids, or names (a comma in one as `%2C`); 32 of `tasks`, one of
+    /// `states`, `delays`, `threads`.
+    process: Option<String>,
+    /// Threads of `tasks`, separated by commas: `PID-STARTNS/TID-STARTNS` or `TID-STARTNS`.
+    thread: Option<String>,
+    /// Rows of the landscape: `name` (the default) or `process`.
+    by: Option<String>,
+    /// Rows of a heatmap; 60 of the landscape and 200 threads without it.
+    #[param(minimum = 1, maximum = 200)]
+    rows: Option<usize>,
+    /// Blocked time is part of the states.
+    blocked: Option<bool>,
+    /// `interval` reads intervals where sums would do: they have CPU modes. The range is 48 hours at most.
+    grain: Option<String>,
+    /// What 100 percent are: one `cpu` (the default), or the whole `host`.
+    percent: Option<String>,
+    /// Width in pixels, 1200 without it.
+    #[param(minimum = 320, maximum = 2400)]
+    width: Option<u32>,
+    /// Height in pixels; without it what suits the chart.
+    #[param(minimum = 320, maximum = 2400)]
+    height: Option<u32>,
+    /// `light` (the default) or `dark`.
+    theme: Option<String>,
+    /// Zone of the times: `utc` (the default), `Europe/Berlin`, `+05:30`.
+    zone: Option<String>,
+}
+
+fn word<T: FromStr<Err = ExportError>>(text: Option<&str>, usual: T) -> Result<T, Problem> {
+    text.map_or(Ok(usual), |text| text.parse().map_err(|error: ExportError| bad(error.to_string())))
+}
+
+fn pixels(name: &str, wanted: Option<u32>) -> Result<Option<u32>, Problem> {
+    match wanted {
+        Some(pixels) if !(MIN_PIXELS..=MAX_PIXELS).contains(&pixels) => {
+            Err(bad(format!("{name}={pixels} is not between {MIN_PIXELS} and {MAX_PIXELS}.")))
+        }
+        wanted => Ok(wanted),
+    }
+}
+
+impl Wanted {
+    fn zone(&self) -> Result<Zone, Problem> {
+        match self.zone.as_deref() {
+            // The zone of the receiver is not that of who asks.
+            Some("local") => Err(bad("local is no zone that this receiver can know: name it.")),
+            Some(name) => {
+                name.parse().map_err(|error: cpumon_export::chart::ZoneError| bad(error.to_string()))
+            }
+            None => Ok(Zone::default()),
+        }
+    }
+
+    fn query(&self, host: &str, view: &str) -> Result<ChartQuery, Problem> {
+        let is_finest = match self.grain.as_deref() {
+            None => false,
+            Some("interval") => true,
+            Some(_) => return Err(bad("grain is interval, or not given.")),
+        };
+        Ok(ChartQuery {
+            host: Some(host.to_owned()),
+            since_ns: self.since,
+            until_ns: self.until,
+            processes: list(self.process.as_deref(), MAX_TASKS, |name| Ok(name_of(name)))?,
+            threads: list(self.thread.as_deref(), MAX_TASKS, |key| Ok(key.to_owned()))?,
+            by: word(self.by.as_deref(), By::Name)?,
+            rows: self.rows,
+            with_blocked: self.blocked.unwrap_or(false),
+            is_finest,
+            percent: word(self.percent.as_deref(), Percent::Cpu)?,
+            look: Look {
+                width: pixels("width", self.width)?,
+                height: pixels("height", self.height)?,
+                theme: word(self.theme.as_deref(), Theme::Light)?,
+                zone: self.zone()?,
+            },
+            form: word(self.format.as_deref(), PictureForm::Svg)?,
+            ..ChartQuery::new(view.parse::<View>().map_err(|error| bad(error.to_string()))?)
+        })
+    }
+
+    /// The command line that gives the same file.
+    fn command(&self, query: &ChartQuery, store: &str) -> CommandLine {
+        let mut line = CommandLine::new(&["export", "chart", query.view.name()]);
+        line.option("store", Some(store.to_owned()));
+        line.option("host", query.host.clone());
+        line.option("since", query.since_ns.map(|ns| Utc(ns).to_string()));
+        line.option("until", query.until_ns.map(|ns| Utc(ns).to_string()));
+        for process in &query.processes {
+            line.option("process", Some(process.clone()));
+        }
+        for thread in &query.threads {
+            line.option("thread", Some(thread.clone()));
+        }
+        line.option("by", self.by.clone());
+        line.option("rows", self.rows.map(|rows| rows.to_string()));
+        line.option("percent", self.percent.clone());
+        line.option("width", self.width.map(|pixels| pixels.to_string()));
+        line.option("height", self.height.map(|pixels| pixels.to_string()));
+        line.option("theme", self.theme.clone());
+        line.option("zone", self.zone.clone());
+        if query.with_blocked {
+            line.flag("blocked");
+        }
+        if query.is_finest {
+            line.flag("finest");
+        }
+        line.option("output", Some(format!("cpumon-{}.{}", query.view.name(), query.form.name())));
+        line
+    }
+}
+
+/// A chart as a picture: the bytes that `cpumon export chart` writes. A range without data is a picture that says so.
+#[utoipa::path(get, path = "/api/v1/hosts/{host}/charts/{view}",
+    params(("host" = String, Path, description = "Id, or a name that only one host has."),
+        ("view" = String, Path, description = "`cpu`, `run-queue`, `tasks`, `states`, `delays`, `threads` or `landscape`."),
+        Wanted),
+    responses((status = 200, body = String, content_type = "image/svg+xml"), (status = 304), HostProblems))]
+pub(super) async fn chart(
+    State(app): State<Shared>,
+    Named((host, view)): Named<(String, String)>,
+    Asked(wanted): Asked<Wanted>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let query = wanted.query(&host, &view)?;
+    let (form, view) = (query.form, query.view.name());
+    let picture = Readers::ask(&app, move |past| picture(past, &query)).await?;
+    let hash = Sha256::digest(&picture.bytes);
+    let tag = format!("\"{:032x}\"", u128::from_be_bytes(std::array::from_fn(|at| hash[at])));
+    let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
+    let mut response = if is_known {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        Body::from(picture.bytes).into_response()
+    };
+    let kind = match form {
+        PictureForm::Svg => "image/svg+xml",
+        PictureForm::Png => "image/png",
+    };
+    let name = format!("attachment; filename=\"cpumon-{view}.{}\"", form.name());
+    // Kept, but asked about each time: what was missing may have come, and who asks may be logged out.
+    let always = [
+        (header::CONTENT_TYPE, kind),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::CACHE_CONTROL, "private, no-cache"),
+        (header::CONTENT_DISPOSITION, &name),
+        (header::ETAG, &tag),
+    ];
+    for (header, value) in always {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            response.headers_mut().insert(header, value);
+        }
+    }
+    Ok(response)
+}
+
+/// The command line that gives the same file as `/api/v1/hosts/{host}/charts/{view}`.
+#[utoipa::path(get, path = "/api/v1/hosts/{host}/charts/{view}/command",
+    params(("host" = String, Path, description = "Id, or a name that only one host has."),
+        ("view" = String, Path, description = "As of the chart."), Wanted),
+    responses((status = 200, body = ExportCommand), HostProblems))]
+pub(super) async fn command(
+    State(app): State<Shared>,
+    Named((host, view)): Named<(String, String)>,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Json<ExportCommand>, Problem> {
+    let query = wanted.query(&host, &view)?;
+    let store = store_of(&app)?;
+    Ok(Json(wanted.command(&query, &store.display().to_string()).into()))
+}

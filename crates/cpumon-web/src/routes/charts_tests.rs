@@ -1,0 +1,194 @@
+//! Charts over HTTP, against a store that is made here: what is drawn, what it is served as, what is refused.
+
+use cpumon_export::chart::{ChartQuery, PictureForm, View};
+use cpumon_model::{HostInfo, Interval, Ledger, Moment, ProcessInfo, ProcessInterval, ProcessKey, Trust};
+use cpumon_store::{StoreOptions, Writer};
+
+use super::history_tests::{BEGIN_NS, SECOND_NS, Stored};
+use super::tests::{Fake, ask_raw};
+use super::*;
+use crate::chart_of_store;
+
+async fn get(router: Router, path: &str) -> (u16, HeaderMap, String) {
+    let (status, headers, body) = ask_raw(router, path, "localhost").await;
+    (status, headers, String::from_utf8_lossy(&body).into_owned())
+}
+
+fn all(view: &str, more: &str) -> String {
+    let until = BEGIN_NS + 300 * SECOND_NS;
+    format!("/api/v1/hosts/past/charts/{view}?since={BEGIN_NS}&until={until}&{more}")
+}
+
+#[tokio::test]
+async fn every_chart_is_served_as_the_command_line_writes_it() {
+    let stored = Stored::new(false);
+    for view in View::ALL {
+        for form in [PictureForm::Svg, PictureForm::Png] {
+            let process = match view {
+                View::Tasks | View::States | View::Delays | View::Threads => Some("10-9"),
+                _ => None,
+            };
+            let more = process.map(|key| format!("&process={key}")).unwrap_or_default();
+            let path = all(view.name(), &format!("format={}{more}", form.name()));
+            let (status, headers, body) = ask_raw(stored.router(), &path, "localhost").await;
+            assert_eq!(status, 200, "{path}: {}", String::from_utf8_lossy(&body));
+            assert_eq!(headers[header::X_CONTENT_TYPE_OPTIONS], "nosniff");
+            assert_eq!(
+                headers[header::CONTENT_SECURITY_POLICY],
+                "default-src 'none'; sandbox; frame-ancestors 'none'"
+            );
+            let name = format!("attachment; filename=\"cpumon-{}.{}\"", view.name(), form.name());
+            assert_eq!(headers[header::CONTENT_DISPOSITION], name.as_str());
+            let query = ChartQuery {
+                host: Some("past".into()),
+                since_ns: Some(BEGIN_NS),
+                until_ns: Some(BEGIN_NS + 300 * SECOND_NS),
+                processes: process.into_iter().map(str::to_owned).collect(),
+                form,
+                ..ChartQuery::new(*view)
+            };
+            let written = chart_of_store(&stored.path(), &query).unwrap();
+            assert_eq!((&written.bytes[..], written.empty), (&body[..], None), "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn charts_tell_what_the_store_holds() {
+    let stored = Stored::new(false);
+    let svg = |view: &'static str, more: &'static str| {
+        let router = stored.router();
+        async move {
+            let (status, _, body) = get(router, &all(view, more)).await;
+            assert_eq!(status, 200, "{view}: {body}");
+            body
+        }
+    };
+    let cpu = svg("cpu", "").await;
+    assert!(cpu.contains(">past: CPU use</text>") && cpu.contains(">user</text>"), "{cpu}");
+    assert!(cpu.contains("url(#hole)") && cpu.contains(">no data</text>"), "the missing minute: {cpu}");
+    assert!(!cpu.contains(">irq</text>"), "modes that never ran have no place in the legend");
+    assert!(svg("run-queue", "").await.contains(">longest of one CPU</text>"));
+    // A name stands for all processes of it; a comma in one is told from those between them.
+    let tasks = svg("tasks", "process=web,a%252Cb,20-9&thread=20-9/21-9&percent=host&zone=%2B05:30").await;
+    for label in [">web [20]<", ">web<", ">a,b<", ">worker<", "UTC+05:30", "%host: 100 = all CPUs"] {
+        assert!(tasks.contains(label), "{label}: {tasks}");
+    }
+    let states = svg("states", "process=20&blocked=true").await;
+    assert!(
+        states.contains(">past: web (pid 20), states over time</text>") && states.contains(">blocked</text>")
+    );
+    assert!(!svg("states", "process=20").await.contains(">blocked</text>"));
+    assert!(svg("delays", "process=10").await.contains(">99 %</text>"));
+    assert!(svg("threads", "process=20").await.contains(">worker [21]</text>"));
+    let landscape = svg("landscape", "by=process&rows=2").await;
+    assert!(landscape.contains(">web [20]</text>") && landscape.contains(">1 others</text>"), "{landscape}");
+    let dark = svg("landscape", "theme=dark&width=500&height=400").await;
+    assert!(dark.contains("#141a21") && dark.contains("width=\"500\" height=\"400\""), "{dark}");
+    // Long before there was anything.
+    let (status, _, empty) =
+        get(stored.router(), "/api/v1/hosts/past/charts/cpu?since=1&until=3600000000000").await;
+    assert!(status == 200 && empty.contains(">No data in this range</text>"), "{empty}");
+}
+
+#[tokio::test]
+async fn a_picture_that_is_known_is_not_sent_again() {
+    let stored = Stored::new(true);
+    let path = all("landscape", "");
+    let (_, headers, _) = get(stored.router(), &path).await;
+    let ask = |tag: &str| {
+        let request = axum::http::Request::get(&path).header(header::HOST, "localhost");
+        let request = request.header(header::IF_NONE_MATCH, tag).body(axum::body::Body::empty()).unwrap();
+        tower::ServiceExt::oneshot(stored.router(), request)
+    };
+    let tag = headers[header::ETAG].to_str().unwrap();
+    assert_eq!(ask(tag).await.unwrap().status(), StatusCode::NOT_MODIFIED);
+    assert_eq!(ask("\"other\"").await.unwrap().status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn what_cannot_be_drawn_says_why() {
+    let stored = Stored::new(false);
+    for (path, status, said) in [
+        (all("pie", ""), 400, "run-queue"),
+        (all("states", ""), 400, "one process"),
+        (all("states", "process=web"), 400, "20-9"),
+        (all("states", "process=77-7"), 404, "No such process"),
+        (all("states", "process=nobody"), 404, "nobody"),
+        (all("tasks", ""), 400, "Between 1 and 32"),
+        (all("tasks", "thread=x"), 400, "thread key"),
+        (all("cpu", "width=1000000"), 400, "2400"),
+        (all("cpu", "zone=Mars/Olympus"), 400, "Europe/Berlin"),
+        (all("cpu", "zone=local"), 400, "name it"),
+        (all("cpu", "format=gif"), 400, "svg, png"),
+        (all("landscape", "rows=100000"), 400, "200"),
+        ("/api/v1/hosts/past/charts/cpu?since=5&until=5".into(), 400, "not before"),
+        (format!("/api/v1/hosts/past/charts/threads?process=10-9&until={BEGIN_NS}&since=1"), 400, "24 hours"),
+        ("/api/v1/hosts/nobody/charts/cpu".into(), 404, "no such host"),
+    ] {
+        let (answered, headers, body) = get(stored.router(), &path).await;
+        assert_eq!(answered, status, "{path}: {body}");
+        assert_eq!(headers[header::CONTENT_TYPE], "application/problem+json", "{path}");
+        assert!(body.contains(said), "{path}: {body}");
+    }
+}
+
+#[tokio::test]
+async fn the_command_is_for_a_shell_whatever_the_names() {
+    let stored = Stored::new(false);
+    let path = all("tasks/command", "process='%3B%20rm%20-rf%20~,%3Cscript%3E&theme=dark&format=png");
+    let (status, _, body) = get(stored.router(), &path).await;
+    assert_eq!(status, 200, "{body}");
+    let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+    let command = body["command"].as_str().unwrap();
+    assert!(command.contains(r"'--process='\''; rm -rf ~' '--process=<script>'"), "{command}");
+    assert!(command.ends_with("--theme=dark --output=cpumon-tasks.png"), "{command}");
+    let without =
+        router(Arc::new(Fake::with_host("past")), "127.0.0.1:1".parse().unwrap(), WebOptions::default());
+    let (status, _, body) = get(without, &all("cpu/command", "")).await;
+    assert!(status == 404 && body.contains("--no-store"), "{body}");
+}
+
+#[tokio::test]
+async fn hostile_names_stay_text_in_a_served_picture() {
+    let hostile = "<script>alert(1)</script>]]>'; DROP TABLE--\u{1b}[2J";
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.db");
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    let info = HostInfo { host: HostId([9; 16]), hostname: hostile.into(), ..HostInfo::default() };
+    let at = |second: i64| Moment {
+        wall_ns: BEGIN_NS + second * SECOND_NS,
+        mono_ns: (second * SECOND_NS).unsigned_abs(),
+        boot_ns: (second * SECOND_NS).unsigned_abs(),
+    };
+    let process = ProcessInterval {
+        key: ProcessKey { pid: 5, start_ns: 1 },
+        info: Arc::new(ProcessInfo { name: hostile.into(), ..ProcessInfo::default() }),
+        delta: cpumon_model::Delta { run_ns: 5_000_000, ..cpumon_model::Delta::default() },
+        ..ProcessInterval::default()
+    };
+    let interval = Interval {
+        host: info.host,
+        sequence: 1,
+        fields: cpumon_model::Fields::RUN,
+        begin: at(0),
+        end: at(1),
+        ledger: Ledger { capacity_ns: SECOND_NS, ..Ledger::default() },
+        processes: vec![process],
+        ..Interval::default()
+    };
+    writer.put(&info, Trust::Unauthenticated, None, &interval).unwrap();
+    writer.commit().unwrap();
+    for (view, processes) in
+        [(View::Landscape, vec![]), (View::Tasks, vec![hostile]), (View::States, vec!["5"])]
+    {
+        let query = ChartQuery {
+            processes: processes.into_iter().map(str::to_owned).collect(),
+            ..ChartQuery::new(view)
+        };
+        let picture = chart_of_store(&path, &query).unwrap();
+        let text = String::from_utf8(picture.bytes).unwrap();
+        assert!(text.contains("&lt;script&gt;") && !text.contains("<script"), "{text}");
+        assert!(!text.contains("]]>") && !text.contains('\u{1b}'), "{text}");
+    }
+}
