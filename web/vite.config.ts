@@ -1,6 +1,7 @@
 // How the page is built. In: src/. Out: dist/, files with a hash in their name, which the receiver embeds.
 // `npm run dev` serves from disk with reload and passes /api on to a receiver (CPUMON_URL, default http://127.0.0.1:3080).
 import { svelte } from '@sveltejs/vite-plugin-svelte';
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Plugin } from 'vite';
 import { defineConfig } from 'vitest/config';
@@ -20,10 +21,27 @@ function withoutEval(): Plugin {
   };
 }
 
+/** Colours stand in one table, from which the receiver draws too: `--charts-json` in app.css becomes a variable for each. */
+function colors(): Plugin {
+  const mark = '--charts-json: 1;';
+  const table = fileURLToPath(new URL('./src/charts.json', import.meta.url));
+  return {
+    name: 'colors',
+    enforce: 'pre',
+    transform(code, id) {
+      if (!id.endsWith('/src/app.css')) return null;
+      if (!code.includes(mark)) throw new Error(`app.css: ${mark} is missing`);
+      this.addWatchFile(table);
+      const { colors } = JSON.parse(readFileSync(table, 'utf8')) as { colors: Record<string, [string, string]> };
+      return { code: code.replace(mark, Object.entries(colors).map(([name, [light, dark]]) => `--${name}: light-dark(${light}, ${dark});`).join(' ')), map: null };
+    },
+  };
+}
+
 const receiver = process.env['CPUMON_URL'] ?? 'http://127.0.0.1:3080';
 
 export default defineConfig({
-  plugins: [svelte(), withoutEval()],
+  plugins: [svelte(), withoutEval(), colors()],
   build: { target: 'es2023', assetsInlineLimit: 0, modulePreload: { polyfill: false }, chunkSizeWarningLimit: 900 },
   worker: { format: 'es' },
   server: { host: '127.0.0.1', proxy: { '/api': { target: receiver, changeOrigin: true } } },

@@ -3,9 +3,10 @@
 // that is meant: npm run browser -- looks.spec.ts --update-snapshots, and look at them.
 import { execFileSync } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { test as base } from '@playwright/test';
-import { Complaints, expect, Receiver } from './receiver';
+import { findsNothing } from './axe';
+import { Complaints, CPUMON, expect, Receiver } from './receiver';
 
 const BEGIN_MS = 1_767_225_600_000;
 const SPAN = `since=${BEGIN_MS}&until=${BEGIN_MS + 600_000}`;
@@ -55,12 +56,46 @@ test('the run queue of the past stands beside the time line, and its hole is one
   await page.goto(`${past.url}/host/picture/history?${SPAN}`);
   const queue = page.getByRole('region', { name: 'run queue' });
   await expect(queue).toContainText(/mean of all CPUs\s*0\.31/);
-  const [download] = await Promise.all([page.waitForEvent('download'), queue.getByRole('button', { name: 'SVG' }).click()]);
-  expect((await readFile(await download.path(), 'utf8')).match(/<polygon/g)).toHaveLength(2);
   // A day is read from sums of a minute.
   await page.goto(`${past.url}/host/picture/history?since=${BEGIN_MS - 80_000_000}&until=${BEGIN_MS + 600_000}`);
   await expect(queue).toContainText(/longest of one CPU\s*6\.00/);
 });
+
+/** Each chart that can be saved: where it stands, and what it is called. */
+const CHARTS = [
+  ['history', `history?${SPAN}&at=${AT}`, 'time line', 'cpu', 'light'],
+  ['history of a selection', `history?${SPAN}&at=${AT}&plot=200-42~encoder,200-42/201-42~worker-1`, 'time line', 'tasks', 'dark'],
+  ['run queue', `history?${SPAN}&at=${AT}`, 'run queue', 'run-queue', 'dark'],
+  ['states', `process/200-42?${SPAN}&blocked=1`, 'states over time', 'states', 'light'],
+  ['run delay', `process/200-42?${SPAN}`, 'run delay over time', 'delays', 'dark'],
+  ['threads', `process/200-42?${SPAN}&tz=utc`, 'threads over time', 'threads', 'light'],
+  ['landscape', `landscape?${SPAN}&as=heatmap&rows=process`, 'landscape', 'landscape', 'dark'],
+] as const;
+
+for (const [nth, [what, path, region, view, theme]] of CHARTS.entries()) {
+  test(`the command line gives the very file that the page saves: ${what}`, async ({ page, past }) => {
+    await page.emulateMedia({ colorScheme: nth % 2 === 0 ? 'dark' : 'light' });
+    await page.goto(`${past.url}/host/picture/${path}`);
+    const form = nth % 3 === 0 ? 'png' : 'svg';
+    await page.getByRole('region', { name: region, exact: true }).getByRole('button', { name: form.toUpperCase() }).click();
+    const dialog = page.getByRole('dialog');
+    if (theme === 'dark') await dialog.getByRole('button', { name: 'Dark' }).click();
+    await expect(dialog.locator('code')).toContainText(theme === 'dark' ? '--theme=dark' : `cpumon export chart ${view} `);
+    await expect(dialog.locator('.seen')).toHaveAttribute('aria-busy', 'false');
+    await expect.poll(() => dialog.locator('img').evaluate((image: HTMLImageElement) => image.complete && image.naturalWidth)).toBeGreaterThan(300);
+    const [download] = await Promise.all([page.waitForEvent('download'), dialog.getByRole('link', { name: 'Download' }).click()]);
+    expect(download.suggestedFilename()).toBe(`cpumon-${view}.${form}`);
+    const saved = await readFile(await download.path());
+    // Exactly as shown, where the program is on the path.
+    const env = { ...process.env, PATH: `${dirname(CPUMON)}:${process.env['PATH'] ?? ''}` };
+    execFileSync('sh', ['-c', await dialog.locator('code').innerText()], { cwd: past.dir, env });
+    const written = await readFile(join(past.dir, `cpumon-${view}.${form}`));
+    expect(written.equals(saved)).toBe(true);
+    // Its own colours, whatever scheme the page has.
+    if (form === 'svg') expect(saved.toString()).toContain(theme === 'dark' ? '#141a21' : '#ffffff');
+    await findsNothing(page);
+  });
+}
 
 for (const [name, colorScheme, width, path] of VIEWS) {
   test(`looks as it did: ${name}, ${colorScheme}, ${width} px`, async ({ page, past }) => {

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { test as base, type Page } from '@playwright/test';
 
 const target = join(import.meta.dirname, '../../target/debug');
-const CPUMON = process.env['CPUMON_BIN'] ?? join(target, 'cpumon');
+export const CPUMON = process.env['CPUMON_BIN'] ?? join(target, 'cpumon');
 const XTASK = process.env['CPUMON_XTASK'] ?? join(target, 'xtask');
 
 /** What a device could call its programs. */

@@ -137,7 +137,7 @@ export class Problem extends Error {
 /** No answer at all. */
 export class Unreachable extends Error {}
 
-type Query = Record<string, string | number | undefined | null>;
+export type Query = Record<string, string | number | undefined | null>;
 
 export function apiUrl(path: string, query: Query = {}): string {
   const words = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== '');
@@ -147,16 +147,25 @@ export function apiUrl(path: string, query: Query = {}): string {
 
 export const hostPath = (host: string, rest: string): string => `hosts/${encodeURIComponent(host)}/${rest}`;
 
-export async function ask<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
+async function answerOf(url: string, accept: string, signal?: AbortSignal): Promise<Response> {
   let answer: Response;
   try {
-    answer = await fetch(apiUrl(path, query), { headers: { accept: 'application/json' }, ...(signal ? { signal } : {}) });
+    answer = await fetch(url, { headers: { accept }, ...(signal ? { signal } : {}) });
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new Unreachable('The receiver does not answer.');
   }
   if (!answer.ok) throw await problemOf(answer);
-  return (await answer.json()) as T;
+  return answer;
+}
+
+export async function ask<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
+  return (await (await answerOf(apiUrl(path, query), 'application/json', signal)).json()) as T;
+}
+
+/** A file of the API. */
+export async function fetchBlob(url: string, signal?: AbortSignal): Promise<Blob> {
+  return (await answerOf(url, '*/*', signal)).blob();
 }
 
 async function problemOf(answer: Response): Promise<Problem> {

@@ -128,6 +128,14 @@ export function zoneName(zone: Zone, ms = Date.now()): string {
   return `UTC${minutes < 0 ? '−' : '+'}${pad(Math.floor(size / 60))}:${pad(size % 60)}`;
 }
 
+/** The zone by a name that the receiver knows too; its offset of now where the browser does not tell. */
+export function zoneOfPictures(zone: Zone): string {
+  if (zone === 'utc') return 'utc';
+  const name = Intl.DateTimeFormat().resolvedOptions().timeZone ?? '';
+  if (name === 'UTC' || name === 'Etc/UTC') return 'utc';
+  return /^[A-Z]\w*\/\w/.test(name) && !name.startsWith('Etc/') ? name : zoneName(zone).replace('UTC', '').replace('−', '-') || 'utc';
+}
+
 function pad(value: number): string {
   return String(value).padStart(2, '0');
 }

@@ -1,8 +1,9 @@
-// The colours of a heatmap. In: a share 0..1. Out: a colour. Why: one hue path from the panel's shade to a strong end, its
+// The colours of a heatmap. In: a share 0..1, charts.json. Out: a colour. Why: one hue path from the panel's shade to a strong end, its
 // lightness always rising (dark) or falling (light), so that it reads without colour vision too.
 
-const DARK: readonly [number, number, number][] = [[27, 37, 47], [26, 66, 105], [38, 113, 172], [98, 174, 245], [255, 240, 190]];
-const LIGHT: readonly [number, number, number][] = [[234, 240, 245], [170, 207, 238], [79, 155, 217], [16, 88, 150], [9, 32, 63]];
+import charts from '../charts.json';
+
+const [LIGHT, DARK] = charts.heat as [number[][], number[][]];
 
 export function heatColor(share: number, isDark: boolean): string {
   const steps = isDark ? DARK : LIGHT;
@@ -11,6 +12,6 @@ export function heatColor(share: number, isDark: boolean): string {
   const from = steps[Math.floor(at)]!;
   const to = steps[Math.min(Math.floor(at) + 1, steps.length - 1)]!;
   const part = at - Math.floor(at);
-  const mix = (nth: 0 | 1 | 2): number => Math.round(from[nth] + (to[nth] - from[nth]) * part);
+  const mix = (nth: 0 | 1 | 2): number => Math.round(from[nth]! + (to[nth]! - from[nth]!) * part);
   return `rgb(${mix(0)}, ${mix(1)}, ${mix(2)})`;
 }

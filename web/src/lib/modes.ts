@@ -1,4 +1,6 @@
-// CPU modes and ledger lines. In: nothing. Out: their names, colours and order. Why: bars, strips, plots and legends agree.
+// CPU modes, ledger lines, colours. In: charts.json, which the receiver draws pictures with too. Out: names, colours and order. Why:
+// bars, strips, plots, legends and saved pictures agree.
+import charts from '../charts.json';
 
 export interface Part {
   name: string;
@@ -8,15 +10,11 @@ export interface Part {
   help: string;
 }
 
+type Entry = { name: string; label: string; color: string; help: string };
+const partOf = ({ name, label, color, help }: Entry): Part => ({ name, label, color: `--${color}`, help });
+
 /** Bottom of a stack first. */
-export const MODES: readonly Part[] = [
-  { name: 'user_ns', label: 'user', color: '--user', help: 'user mode' },
-  { name: 'nice_ns', label: 'nice', color: '--nice', help: 'niced user mode' },
-  { name: 'system_ns', label: 'system', color: '--system', help: 'kernel mode' },
-  { name: 'irq_ns', label: 'irq', color: '--irq', help: 'hard interrupts' },
-  { name: 'softirq_ns', label: 'softirq', color: '--softirq', help: 'soft interrupts' },
-  { name: 'steal_ns', label: 'steal', color: '--steal', help: 'taken by the hypervisor' },
-];
+export const MODES: readonly Part[] = charts.modes.map(partOf);
 
 export const IDLE_MODES: readonly Part[] = [
   { name: 'iowait_ns', label: 'iowait', color: '--iowait', help: 'nothing to run while a task waits for a disk' },
@@ -24,21 +22,16 @@ export const IDLE_MODES: readonly Part[] = [
 ];
 
 /** Capacity is their sum. */
-export const LEDGER: readonly Part[] = [
-  { name: 'ledger_threads_ns', label: 'threads', color: '--user', help: 'run time of threads alive at the end of the interval' },
-  { name: 'ledger_exited_ns', label: 'exited', color: '--exited', help: 'run time of threads that ended in the interval' },
-  { name: 'ledger_irq_ns', label: 'irq', color: '--irq', help: 'hard interrupts' },
-  { name: 'ledger_softirq_ns', label: 'softirq', color: '--softirq', help: 'soft interrupts' },
-  { name: 'ledger_steal_ns', label: 'steal', color: '--steal', help: 'taken by the hypervisor' },
-  { name: 'unattributed_ns', label: 'unattributed', color: '--unattributed', help: 'what the other lines leave over; negative when more was booked than there was' },
-  { name: 'ledger_idle_ns', label: 'idle', color: '--idle', help: 'idle, iowait included' },
-];
+export const LEDGER: readonly Part[] = charts.ledger.map(partOf);
 
-/** Lines of a plot, apart from each other for colour-blind eyes too (after Okabe and Ito). */
-export const LINE_COLORS = {
-  light: ['#0b62b3', '#b45f00', '#00795a', '#a8327c', '#5b4bb5', '#7a6a00', '#c0392b', '#3d7a94'],
-  dark: ['#62aef5', '#f0a848', '#35c79a', '#f08cc8', '#a99cf5', '#e0d060', '#ff8a75', '#8fd0ea'],
-} as const;
+/** What a process does. */
+export const STATES: readonly Part[] = charts.states.map(partOf);
+
+/** Percentiles of the run delay. */
+export const DELAYS: readonly { name: string; label: string }[] = charts.delays;
+
+/** How many points each kind of chart is read with. */
+export const POINTS: { history: number; process: number; matrix: number } = charts.points;
 
 let scheme: MediaQueryList | null = null;
 
@@ -47,9 +40,9 @@ export function isDark(): boolean {
   return scheme.matches;
 }
 
+/** Lines of a plot, apart from each other for colour-blind eyes too (after Okabe and Ito). */
 export function lineColor(nth: number): string {
-  const colors = LINE_COLORS[isDark() ? 'dark' : 'light'];
-  return colors[nth % colors.length]!;
+  return charts.lines[nth % charts.lines.length]![isDark() ? 1 : 0]!;
 }
 
 const resolved = new Map<string, string>();

@@ -100,6 +100,7 @@ export function options(setup: PlotSetup): uPlot.Options {
     bands: bandsOf(lines),
     hooks: {
       drawClear: [(plot) => drawGaps(plot, setup)],
+      drawAxes: [(plot) => drawReasons(plot, setup)],
       draw: [(plot) => drawMark(plot, setup)],
       setCursor: [(plot) => setup.onhover?.(plot.cursor.idx ?? null)],
       setSelect: [(plot) => brushed(plot, setup)],
@@ -158,21 +159,38 @@ function timeLabels(ticks: number[], zone: Zone): string[] {
   });
 }
 
+/** The edges of each hole that is to be seen. */
+function holesOn(plot: uPlot, setup: PlotSetup): { from: number; to: number; reason: string }[] {
+  const { bbox } = plot;
+  return setup.data().gaps.flatMap((gap) => {
+    const from = Math.max(plot.valToPos(gap.begin_ms / 1000, 'x', true), bbox.left);
+    const to = Math.min(plot.valToPos(gap.end_ms / 1000, 'x', true), bbox.left + bbox.width);
+    return to > from ? [{ from, to, reason: gap.reason }] : [];
+  });
+}
+
 function drawGaps(plot: uPlot, setup: PlotSetup): void {
   const { ctx, bbox } = plot;
   ctx.save();
-  for (const gap of setup.data().gaps) {
-    const from = Math.max(plot.valToPos(gap.begin_ms / 1000, 'x', true), bbox.left);
-    const to = Math.min(plot.valToPos(gap.end_ms / 1000, 'x', true), bbox.left + bbox.width);
-    if (!(to > from)) continue;
-    hatch(ctx, from, bbox.top, Math.max(to - from, 2), bbox.height, setup.colors.gap);
-    const label = gap.reason;
-    ctx.font = `${11 * devicePixelRatio}px Inter, system-ui, sans-serif`;
-    if (widthOf(ctx, label) + 8 < to - from) {
-      ctx.fillStyle = setup.colors.text;
-      ctx.textAlign = 'center';
-      ctx.fillText(label, (from + to) / 2, bbox.top + bbox.height / 2);
-    }
+  for (const { from, to } of holesOn(plot, setup)) hatch(ctx, from, bbox.top, Math.max(to - from, 2), bbox.height, setup.colors.gap);
+  ctx.restore();
+}
+
+/** Why, over the grid and on a plate: no line runs through the text. */
+function drawReasons(plot: uPlot, setup: PlotSetup): void {
+  const { ctx, bbox } = plot;
+  ctx.save();
+  ctx.font = `${11 * devicePixelRatio}px Inter, system-ui, sans-serif`;
+  ctx.textAlign = 'center';
+  ctx.textBaseline = 'middle';
+  for (const { from, to, reason } of holesOn(plot, setup)) {
+    const width = widthOf(ctx, reason) + 8 * devicePixelRatio;
+    if (width >= to - from) continue;
+    const [x, y, height] = [(from + to) / 2, bbox.top + bbox.height / 2, 16 * devicePixelRatio];
+    ctx.fillStyle = setup.colors.panel;
+    ctx.fillRect(x - width / 2, y - height / 2, width, height);
+    ctx.fillStyle = setup.colors.text;
+    ctx.fillText(reason, x, y);
   }
   ctx.restore();
 }
