@@ -133,6 +133,10 @@ fn notes(books: &Books) -> Vec<String> {
                 .into(),
         );
     }
+    let of_cpus = books.per_cpu().filter_map(|(_, lines)| lines.unknown).fold(0, i64::saturating_add);
+    if books.total().unknown.is_some_and(|unknown| of_cpus > unknown) {
+        notes.push("unattributed and unknown of a CPU: with them what threads ran that are hidden from BPF; they are in the threads of all CPUs, by /proc, which does not tell where they ran".into());
+    }
     notes.push("exited of a CPU: -, its modes do not tell ended tasks from living ones".into());
     notes
 }
@@ -298,6 +302,21 @@ mod tests {
                 assert!(text.contains(name), "{name} at {columns}:\n{text}");
             }
         }
+    }
+
+    #[test]
+    fn where_threads_are_hidden_the_lines_of_the_cpus_say_what_they_have_more() {
+        let said = |unknown_ns| {
+            let mut books = Books::new("device-7", 2);
+            let mut one = interval(0, 1, Fields::all(), false);
+            one.ledger.unknown_ns = unknown_ns;
+            books.add(&one);
+            let mut out = Vec::new();
+            tables(&[&books], usize::MAX, &mut out).unwrap();
+            String::from_utf8(out).unwrap().contains("hidden from BPF")
+        };
+        // The two CPUs have 500 us of it.
+        assert_eq!([said(500_000), said(499_999)], [false, true]);
     }
 
     #[test]
