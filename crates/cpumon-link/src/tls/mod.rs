@@ -18,6 +18,8 @@ pub(crate) mod crypto;
 mod enrol;
 mod error;
 pub(crate) mod files;
+#[cfg(feature = "desk")]
+mod handler;
 mod identity;
 #[cfg(feature = "desk")]
 mod interview;
@@ -46,6 +48,8 @@ pub use crypto::BeaconSigner;
 pub use crypto::random;
 pub use enrol::{ask, enroll};
 pub use error::TlsError;
+#[cfg(feature = "desk")]
+pub use handler::{Acks, Handler, Peer, Refusal, Session};
 pub use identity::DeviceIdentity;
 #[cfg(feature = "desk")]
 pub use limits::{ServerLimits, ServerStats, SourceRefusals};
@@ -54,7 +58,7 @@ pub use registry::{EnrolledHost, Registry};
 #[cfg(feature = "desk")]
 pub use requests::{Decision, PendingRequest, REQUEST_WAITS, Requests};
 #[cfg(feature = "desk")]
-pub use server::{Acks, Handler, Peer, Refusal, Session, StreamServer};
+pub use server::StreamServer;
 pub use token::Token;
 pub use uplink::{Receiver, Uplink, UplinkOptions, UplinkStatus};
 

@@ -1,6 +1,8 @@
 //! [`Uplink`]: the thread of an agent that brings records to a receiver. In: snapshots, through a [`Backlog`]. Out: a TLS
 //! connection to the first receiver of a list that answers; counts. The measuring thread never waits for the network.
 
+mod comparing;
+
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,10 +11,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cpumon_wire::Datagrams;
-use cpumon_wire::stream::{
-    BootReport, ByeReason, ClockReport, MAX_SMALL_MESSAGE_BYTES, Message, PACKED_VERSION, VERSION,
-};
+use cpumon_wire::stream::{ByeReason, MAX_SMALL_MESSAGE_BYTES, Message, PACKED_VERSION, VERSION};
 
+use self::comparing::{Comparing, PING_AFTER};
 use super::connect::{await_message, connect};
 use super::identity::NewKey;
 use super::pipe::Pipe;
@@ -25,17 +26,8 @@ use crate::{Target, sys};
 const STACK_BYTES: usize = 512 << 10;
 /// How long a receiver may take to answer the first message.
 const WELCOME_LIMIT: Duration = Duration::from_secs(5);
-/// After so much silence the receiver is asked whether it is there,
-const PING_AFTER: Duration = Duration::from_secs(5);
 /// and after so much it is taken for dead.
 const DEAD_AFTER: Duration = Duration::from_secs(15);
-/// The clocks are compared this often,
-const COMPARE_EVERY: Duration = Duration::from_secs(10);
-/// and quicker for the first few times, so that something is known soon.
-const COMPARE_FIRST: Duration = Duration::from_millis(100);
-const FIRST_COMPARISONS: u32 = 4;
-/// Records wait so long for the first comparison to be told, so that the receiver knows where on its time line they belong.
-const FIRST_TOLD_WITHIN: Duration = Duration::from_millis(500);
 /// Pauses between attempts: twice as long each time, up to the longest, each cut at random to between half and all. The longest leaves
 /// time for the rest of the ten seconds in which a receiver that is back has live data.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -481,80 +473,6 @@ impl Worker {
         }
         Ok(())
     }
-}
-
-/// The comparison of the clocks over one connection.
-struct Comparing {
-    clocks: fn() -> (i64, u64),
-    boot: [u8; 16],
-    begun: Instant,
-    /// The last question: its token, and when it went, by both clocks.
-    asked: Option<(u64, (i64, u64), Instant)>,
-    next: Instant,
-    /// Questions so far.
-    count: u32,
-    report: Option<ClockReport>,
-    /// An answer was told, or there was none to be had.
-    is_told: bool,
-}
-
-impl Comparing {
-    fn new(clocks: fn() -> (i64, u64), boot: [u8; 16]) -> Self {
-        let begun = Instant::now();
-        Self { clocks, boot, begun, asked: None, next: begun, count: 0, report: None, is_told: false }
-    }
-
-    /// Whether the receiver knows this machine's clocks, or records have waited for it long enough.
-    fn has_told(&mut self) -> bool {
-        self.is_told |= self.begun.elapsed() >= FIRST_TOLD_WITHIN;
-        self.is_told
-    }
-
-    /// A question, if it is time for one. It tells what the one before found out.
-    fn ask(&mut self, silence: Duration, out: &mut Vec<u8>) {
-        let now = Instant::now();
-        let last = self.asked.map(|asked| asked.2);
-        let is_silent = silence >= PING_AFTER && last.is_none_or(|last| last.elapsed() >= PING_AFTER);
-        if now < self.next && !is_silent {
-            return;
-        }
-        self.count = self.count.saturating_add(1);
-        self.next = now + if self.count < FIRST_COMPARISONS { COMPARE_FIRST } else { COMPARE_EVERY };
-        let token = u64::from(self.count);
-        self.is_told |= self.report.is_some();
-        Message::Ping { token, clock: self.report.take() }.push(out);
-        self.asked = Some((token, (self.clocks)(), Instant::now()));
-    }
-
-    /// The answer came: the receiver's clock when it got the question and when it answered; receivers of before do not tell.
-    fn answered(&mut self, token: u64, times: Option<(i64, i64)>) {
-        let Some((_, (wall_ns, boot_ns), asked)) = self.asked.filter(|asked| asked.0 == token) else {
-            return;
-        };
-        let Some(times) = times else {
-            self.is_told = true;
-            return;
-        };
-        // By the clock that nobody sets: the wall clock may have been set since.
-        let passed_ns = i64::try_from(asked.elapsed().as_nanos()).unwrap_or(i64::MAX);
-        let there_ns = times.1.saturating_sub(times.0).clamp(0, passed_ns);
-        let boot_ns = i64::try_from(boot_ns).unwrap_or(i64::MAX);
-        self.report = Some(ClockReport {
-            offset_ns: offset_ns(wall_ns, passed_ns, times),
-            round_trip_ns: passed_ns.saturating_sub(there_ns).unsigned_abs(),
-            boot: Some(BootReport { boot: self.boot, offset_ns: offset_ns(boot_ns, passed_ns, times) }),
-        });
-        if !self.is_told {
-            self.next = Instant::now();
-        }
-    }
-}
-
-/// A clock that stood at `asked_ns` when the question went, and `passed_ns` later when the answer came, less the receiver's.
-fn offset_ns(asked_ns: i64, passed_ns: i64, (received_ns, sent_ns): (i64, i64)) -> i64 {
-    let forth = i128::from(asked_ns) - i128::from(received_ns);
-    let back = i128::from(asked_ns.saturating_add(passed_ns)) - i128::from(sent_ns);
-    i64::try_from(i128::midpoint(forth, back)).unwrap_or(i64::MAX)
 }
 
 /// One connection at work.

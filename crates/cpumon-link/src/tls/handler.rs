@@ -1,0 +1,68 @@
+//! What a receiver's program makes of connections. In: what devices send, through [`Session`]. Out: acknowledgements, or why
+//! the connection ends.
+
+use std::net::SocketAddr;
+
+use cpumon_wire::stream::{ByeReason, ClockReport, LaneKind, Message};
+
+/// Why a device's connection is ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// For the program.
+    pub reason: ByeReason,
+    /// For people.
+    pub text: String,
+}
+
+/// A device that showed its certificate.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// The machine that was enrolled: its records may speak for no other.
+    pub host: [u8; 16],
+    /// Its name when it was enrolled.
+    pub name: String,
+    /// Where it connects from.
+    pub address: SocketAddr,
+    /// Its program and version, as it says.
+    pub agent: String,
+}
+
+/// Makes sessions.
+pub trait Handler: Send + Sync {
+    /// A device has connected.
+    fn open(&self, peer: &Peer) -> Box<dyn Session>;
+}
+
+/// What a receiver does with one connection. Dropped when it ends.
+pub trait Session {
+    /// A lane begins.
+    ///
+    /// # Errors
+    /// It makes no sense: the connection ends.
+    fn begin(&mut self, lane: u32, kind: LaneKind) -> Result<(), Refusal>;
+    /// A record arrived.
+    ///
+    /// # Errors
+    /// As above.
+    fn record(&mut self, lane: u32, record: &[u8]) -> Result<(), Refusal>;
+    /// The device compared its clock with this receiver's, which was `wall_ns` when it said so.
+    fn clock(&mut self, report: ClockReport, wall_ns: i64);
+    /// Called often. True: there is work of its own, call again soon.
+    ///
+    /// # Errors
+    /// The connection should end.
+    fn work(&mut self, acks: &mut Acks<'_>) -> Result<bool, Refusal>;
+}
+
+/// Where a session puts its acknowledgements.
+#[derive(Debug)]
+pub struct Acks<'a> {
+    pub(super) out: &'a mut Vec<u8>,
+}
+
+impl Acks<'_> {
+    /// See [`Message::Ack`].
+    pub fn ack(&mut self, lane: u32, received: u64, committed: u64) {
+        Message::Ack { lane, received, committed }.push(self.out);
+    }
+}

@@ -1,0 +1,253 @@
+//! The layout of messages. In: a [`Message`], or bytes of the other side. Out: bytes, or the message. Field by field as in
+//! docs/stream-format.md.
+
+use super::{BootReport, ByeReason, ClockReport, LaneKind, Message, MessageError};
+
+/// Longest text, bytes; the rest is cut.
+const MAX_TEXT_BYTES: usize = 255;
+
+mod kind {
+    pub(super) const HELLO: u8 = 1;
+    pub(super) const BEGIN: u8 = 2;
+    pub(super) const RECORD: u8 = 3;
+    pub(super) const PING: u8 = 4;
+    pub(super) const RENEW: u8 = 5;
+    pub(super) const ENROL: u8 = 6;
+    pub(super) const ASK: u8 = 7;
+    pub(super) const REVEAL: u8 = 8;
+    pub(super) const PACKED: u8 = 9;
+    pub(super) const WELCOME: u8 = 65;
+    pub(super) const ACK: u8 = 66;
+    pub(super) const PONG: u8 = 67;
+    pub(super) const BYE: u8 = 68;
+    pub(super) const CERTIFICATE: u8 = 69;
+    pub(super) const CHALLENGE: u8 = 70;
+    pub(super) const WAITING: u8 = 71;
+}
+
+impl<'a> Message<'a> {
+    /// Appends the message.
+    pub fn push(&self, out: &mut Vec<u8>) {
+        let begin = out.len();
+        out.extend_from_slice(&[0; 4]);
+        out.push(self.kind());
+        self.push_body(out);
+        let length = u32::try_from(out.len() - begin - 4).unwrap_or(u32::MAX);
+        if let Some(field) = out.get_mut(begin..begin + 4) {
+            field.copy_from_slice(&length.to_le_bytes());
+        }
+    }
+
+    fn kind(&self) -> u8 {
+        match self {
+            Self::Hello { .. } => kind::HELLO,
+            Self::Begin { .. } => kind::BEGIN,
+            Self::Record { .. } => kind::RECORD,
+            Self::Packed { .. } => kind::PACKED,
+            Self::Ping { .. } => kind::PING,
+            Self::Renew { .. } => kind::RENEW,
+            Self::Enrol { .. } => kind::ENROL,
+            Self::Ask { .. } => kind::ASK,
+            Self::Reveal { .. } => kind::REVEAL,
+            Self::Welcome { .. } => kind::WELCOME,
+            Self::Ack { .. } => kind::ACK,
+            Self::Pong { .. } => kind::PONG,
+            Self::Bye { .. } => kind::BYE,
+            Self::Certificate { .. } => kind::CERTIFICATE,
+            Self::Challenge { .. } => kind::CHALLENGE,
+            Self::Waiting { .. } => kind::WAITING,
+        }
+    }
+
+    fn push_body(&self, out: &mut Vec<u8>) {
+        match *self {
+            Self::Hello { version, host, spool, agent } => {
+                out.extend_from_slice(&version.to_le_bytes());
+                out.extend_from_slice(&host);
+                out.extend_from_slice(&spool);
+                push_text(out, agent);
+            }
+            Self::Begin { lane, kind } => {
+                out.extend_from_slice(&lane.to_le_bytes());
+                out.push(u8::from(kind == LaneKind::Live));
+            }
+            Self::Record { lane, record: bytes } | Self::Packed { lane, packed: bytes } => {
+                out.extend_from_slice(&lane.to_le_bytes());
+                out.extend_from_slice(bytes);
+            }
+            Self::Ping { token, clock } => {
+                out.extend_from_slice(&token.to_le_bytes());
+                if let Some(clock) = clock {
+                    out.extend_from_slice(&clock.offset_ns.to_le_bytes());
+                    out.extend_from_slice(&clock.round_trip_ns.to_le_bytes());
+                    if let Some(boot) = clock.boot {
+                        out.extend_from_slice(&boot.boot);
+                        out.extend_from_slice(&boot.offset_ns.to_le_bytes());
+                    }
+                }
+            }
+            Self::Pong { token, times } => {
+                out.extend_from_slice(&token.to_le_bytes());
+                if let Some((received, sent)) = times {
+                    out.extend_from_slice(&received.to_le_bytes());
+                    out.extend_from_slice(&sent.to_le_bytes());
+                }
+            }
+            Self::Renew { request: bytes } | Self::Certificate { der: bytes } => out.extend_from_slice(bytes),
+            Self::Reveal { nonce } | Self::Challenge { nonce } => out.extend_from_slice(&nonce),
+            Self::Waiting { left_s } => out.extend_from_slice(&left_s.to_le_bytes()),
+            Self::Enrol { secret, host, name, request }
+            | Self::Ask { commitment: secret, host, name, request } => {
+                out.extend_from_slice(&secret);
+                out.extend_from_slice(&host);
+                push_text(out, name);
+                out.extend_from_slice(request);
+            }
+            Self::Welcome { version, window_bytes, is_renewal_due } => {
+                out.extend_from_slice(&version.to_le_bytes());
+                out.extend_from_slice(&window_bytes.to_le_bytes());
+                out.push(u8::from(is_renewal_due));
+            }
+            Self::Ack { lane, received, committed } => {
+                out.extend_from_slice(&lane.to_le_bytes());
+                out.extend_from_slice(&received.to_le_bytes());
+                out.extend_from_slice(&committed.to_le_bytes());
+            }
+            Self::Bye { reason, text } => {
+                out.push(reason.code());
+                push_text(out, text);
+            }
+        }
+    }
+
+    /// Length of the message at the beginning of `bytes`, header included; `None`: not all of it is there.
+    ///
+    /// # Errors
+    /// It says that it is longer than `most`: nothing behind it can be read.
+    pub fn length(bytes: &[u8], most: usize) -> Result<Option<usize>, MessageError> {
+        let Some(length) = bytes.first_chunk() else { return Ok(None) };
+        let length = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);
+        if length > most {
+            return Err(MessageError::TooLong { length, most });
+        }
+        if length == 0 {
+            return Err(MessageError::Malformed { kind: 0 });
+        }
+        Ok((bytes.len() >= 4 + length).then_some(4 + length))
+    }
+
+    /// Reads one whole message ([`Message::length`]); `None`: a type that is not known here, to be skipped.
+    ///
+    /// # Errors
+    /// It is malformed.
+    pub fn decode(message: &'a [u8]) -> Result<Option<Self>, MessageError> {
+        let Some((&kind, body)) = message.get(4..).and_then(<[u8]>::split_first) else {
+            return Err(MessageError::Malformed { kind: 0 });
+        };
+        let is_known = matches!(kind, kind::HELLO..=kind::PACKED | kind::WELCOME..=kind::WAITING);
+        if !is_known {
+            return Ok(None);
+        }
+        Self::decode_body(kind, Fields { rest: body }).map(Some).ok_or(MessageError::Malformed { kind })
+    }
+
+    fn decode_body(kind: u8, mut body: Fields<'a>) -> Option<Self> {
+        let body = &mut body;
+        Some(match kind {
+            kind::HELLO => Self::Hello {
+                version: body.u16()?,
+                host: body.take()?,
+                spool: body.take()?,
+                agent: body.text()?,
+            },
+            kind::BEGIN => Self::Begin {
+                lane: body.u32()?,
+                kind: if body.take::<1>()? == [0] { LaneKind::Backfill } else { LaneKind::Live },
+            },
+            kind::RECORD => Self::Record { lane: body.u32()?, record: body.rest },
+            kind::PACKED => Self::Packed { lane: body.u32()?, packed: body.rest },
+            kind::PING => Self::Ping { token: body.u64()?, clock: body.clock() },
+            kind::PONG => Self::Pong { token: body.u64()?, times: body.i64().zip(body.i64()) },
+            kind::RENEW => Self::Renew { request: body.rest },
+            kind::CERTIFICATE => Self::Certificate { der: body.rest },
+            kind::ENROL => Self::Enrol {
+                secret: body.take()?,
+                host: body.take()?,
+                name: body.text()?,
+                request: body.rest,
+            },
+            kind::ASK => Self::Ask {
+                commitment: body.take()?,
+                host: body.take()?,
+                name: body.text()?,
+                request: body.rest,
+            },
+            kind::REVEAL => Self::Reveal { nonce: body.take()? },
+            kind::CHALLENGE => Self::Challenge { nonce: body.take()? },
+            kind::WAITING => Self::Waiting { left_s: body.u32()? },
+            kind::WELCOME => Self::Welcome {
+                version: body.u16()?,
+                window_bytes: body.u32()?,
+                is_renewal_due: body.take::<1>()? != [0],
+            },
+            kind::ACK => Self::Ack { lane: body.u32()?, received: body.u64()?, committed: body.u64()? },
+            kind::BYE => {
+                let [code] = body.take()?;
+                Self::Bye { reason: ByeReason::from_code(code), text: body.text()? }
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// A text with its length in two bytes, cut at a character.
+fn push_text(out: &mut Vec<u8>, text: &str) {
+    let kept = &text[..text.floor_char_boundary(MAX_TEXT_BYTES.min(text.len()))];
+    out.extend_from_slice(&u16::try_from(kept.len()).unwrap_or(0).to_le_bytes());
+    out.extend_from_slice(kept.as_bytes());
+}
+
+/// A body that is read field by field.
+struct Fields<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (field, rest) = self.rest.split_first_chunk()?;
+        self.rest = rest;
+        Some(*field)
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        self.take().map(u16::from_le_bytes)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    fn i64(&mut self) -> Option<i64> {
+        self.take().map(i64::from_le_bytes)
+    }
+
+    fn clock(&mut self) -> Option<ClockReport> {
+        let (offset_ns, round_trip_ns) = (self.i64()?, self.u64()?);
+        Some(ClockReport { offset_ns, round_trip_ns, boot: self.boot() })
+    }
+
+    fn boot(&mut self) -> Option<BootReport> {
+        Some(BootReport { boot: self.take()?, offset_ns: self.i64()? })
+    }
+
+    fn text(&mut self) -> Option<&'a str> {
+        let length = usize::from(self.u16()?);
+        let (text, rest) = self.rest.split_at_checked(length)?;
+        self.rest = rest;
+        std::str::from_utf8(text).ok().filter(|text| text.len() <= MAX_TEXT_BYTES)
+    }
+}
