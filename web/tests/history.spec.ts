@@ -61,6 +61,27 @@ test('the last hour opens at the newest instant, though its last point reaches b
   await expect(page.locator('[data-state=gap]')).toHaveCount(0);
 });
 
+test('a span without data says where there is some', async ({ page, receiver }) => {
+  await receiver.hasRecorded(2);
+  await page.goto(`${receiver.url}/host/${await receiver.local()}/history?since=1000&until=2000000`);
+  await expect(page.locator('[data-state=gap]')).toContainText('No data in this span');
+  await findsNothing(page);
+  await page.getByRole('button', { name: 'all that is kept' }).click();
+  await expect(rows(page).first()).toBeVisible();
+});
+
+test('the numbers of a comparison are in sight at 360 px', async ({ page, receiver }) => {
+  await page.setViewportSize({ width: 360, height: 740 });
+  await receiver.hasRecorded(6);
+  const now = Date.now();
+  await openPast(page, receiver, 'history', `&cmp=1&of=process&a=${now - 60_000}-${now - 2000}&b=${now - 30_000}-${now - 2000}`);
+  const change = page.getByRole('table').locator('td.change').first();
+  await expect(change).toBeVisible();
+  const box = await change.boundingBox();
+  expect((box?.x ?? 0) + (box?.width ?? 999)).toBeLessThanOrEqual(352);
+  await findsNothing(page);
+});
+
 test('a view that does not come says so', async ({ page, receiver }) => {
   await page.route('**/assets/History-*.js', (route) => route.abort());
   await page.goto(`${receiver.url}/host/${await receiver.local()}/history`);
@@ -79,7 +100,7 @@ test('two spans side by side', async ({ page, receiver }) => {
   await expect(table.getByRole('row', { name: HOSTILE })).toBeVisible();
   const by = page.getByRole('region', { name: 'compare two spans' }).getByRole('combobox');
   await by.selectOption('process');
-  await expect(table.getByRole('row', { name: /onerror.* \[\d+\]/ }).first()).toBeVisible();
+  await expect(table.getByRole('row', { name: /onerror.*> \d+ / }).first()).toBeVisible();
   await by.selectOption('user');
   await expect(table.getByRole('row', { name: /^0 \(root\)/ })).toBeVisible();
 });

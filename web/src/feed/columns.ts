@@ -64,7 +64,7 @@ export const COLUMN_BY_ID = new Map(GRID_COLUMNS.map((column) => [column.id, col
 
 /** Shown unless the user chose others; where rows are threads, the process of each too. */
 export function usualColumns(rowsAreThreads: boolean): string[] {
-  return rowsAreThreads ? ['name', 'process', ...USUAL.slice(1)] : USUAL;
+  return rowsAreThreads ? ['name', 'process', ...USUAL.slice(1).filter((id) => id !== 'threads')] : USUAL;
 }
 
 const USUAL = ['name', 'pid', 'cpu', 'user', 'system', 'ready', 'blocked', 'wait', 'longest', 'vcsw', 'icsw', 'threads', 'state', 'uid', 'container'];
