@@ -3,11 +3,11 @@
 //!
 //! # Overview
 //! [`ChartQuery`] is what can be asked for; `cpumon-web` fills a [`Chart`] from a store. [`draw`] lays it out: `frame` has title,
-//! axes, holes and notes, `lines` the lines and stacks, `heat` the rows by time. [`svg`](self::svg) writes and escapes, `png` turns
+//! axes, holes and notes, `lines` the lines and stacks, `heat` the rows by time. `svg` writes and escapes, `png` turns
 //! it into pixels. Colours and the parts of stacks stand in `web/src/charts.json`, which the page reads too.
 //!
 //! # Hostile text
-//! Names come from other machines: [`svg::escape_xml`] is the only way for a text into a document.
+//! Names come from other machines: `svg::escape_xml` is the only way for a text into a document.
 
 mod axis;
 mod frame;
