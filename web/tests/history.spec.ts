@@ -160,6 +160,18 @@ test('the 3D code is loaded only for the landscape', async ({ page, receiver }) 
   await expect.poll(() => asked.filter((url) => url.includes('landscape3d')).length).toBeGreaterThan(0);
 });
 
+test('a narrow window begins with the heatmap, and shows bars when asked', async ({ page, receiver }) => {
+  const asked: string[] = [];
+  page.on('request', (request) => asked.push(request.url()));
+  await page.setViewportSize({ width: 360, height: 740 });
+  await openPast(page, receiver, 'landscape');
+  await expect(page.getByRole('application')).toBeVisible();
+  expect(asked.filter((url) => url.includes('landscape3d'))).toEqual([]);
+  await page.getByRole('button', { name: '3D' }).click();
+  await expect(page.locator('.scene canvas').first()).toBeVisible({ timeout: 20_000 });
+  await expect(page).toHaveURL(/as=3d/);
+});
+
 test('files, with the command that gives the same', async ({ page, receiver }) => {
   await openPast(page, receiver, 'export');
   await page.getByRole('radio', { name: /Pivot/ }).check();
@@ -188,17 +200,3 @@ test('what is on the live plot is saved too, and 3D bars as they are turned', as
   const bytes = await readFile(await bars.path());
   expect([...bytes.subarray(0, 8)]).toEqual([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
 });
-
-for (const [scheme, width] of [['light', 1440], ['dark', 360]] as const) {
-  for (const view of ['history', 'compare', 'landscape', 'landscape 3D', 'export', 'process']) {
-    test(`axe finds nothing: ${view}, ${scheme}, ${width} px`, async ({ page, receiver }) => {
-      await page.emulateMedia({ colorScheme: scheme });
-      await page.setViewportSize({ width, height: 800 });
-      const path = view === 'process' ? `process/${await receiver.someProcess()}` : view === 'compare' ? 'history' : (view.split(' ')[0] ?? '');
-      await openPast(page, receiver, path, view === 'landscape' ? '&as=heatmap' : view === 'compare' ? '&cmp=1' : '');
-      await expect(page.locator('main .panel').first()).toBeVisible();
-      await expect(page.locator('[data-state=loading]')).toHaveCount(0);
-      await findsNothing(page);
-    });
-  }
-}

@@ -1,6 +1,5 @@
 // One host, live, by what a user sees and does.
 import type { Page } from '@playwright/test';
-import { findsNothing } from './axe';
 import { expect, HOSTILE, test, type Receiver } from './receiver';
 
 async function openLocal(page: Page, receiver: Receiver, query = ''): Promise<void> {
@@ -151,18 +150,3 @@ test('times are local, and in UTC on demand', async ({ page, receiver }) => {
   const hour = new Date().toISOString().slice(0, 13).replace('T', ' ');
   expect(shown.slice(0, 10)).toBe(hour.slice(0, 10));
 });
-
-for (const scheme of ['light', 'dark'] as const) {
-  for (const width of [360, 1440]) {
-    test(`axe finds nothing: host, ${scheme}, ${width} px`, async ({ page, receiver }) => {
-      await page.emulateMedia({ colorScheme: scheme });
-      await page.setViewportSize({ width, height: 800 });
-      await openLocal(page, receiver);
-      await page.keyboard.press('ArrowDown');
-      await findsNothing(page);
-      await page.keyboard.press('?');
-      await expect(page.getByRole('dialog')).toBeVisible();
-      await findsNothing(page);
-    });
-  }
-}

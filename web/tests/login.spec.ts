@@ -1,6 +1,5 @@
 // A receiver that wants a login, by what a user sees and does.
 import { test as base } from '@playwright/test';
-import { findsNothing } from './axe';
 import { Complaints, expect, LockedReceiver } from './receiver';
 
 const test = base.extend<{ complaints: Complaints }, { locked: LockedReceiver }>({
@@ -56,13 +55,3 @@ test('who is taken back is out', async ({ page, locked }) => {
     await expect(page.getByRole('heading', { name: 'Log in' })).toBeVisible({ timeout: 1_000 });
   }).toPass({ timeout: 20_000 });
 });
-
-for (const [scheme, width] of [['light', 360], ['dark', 1440]] as const) {
-  test(`axe finds nothing: login, ${scheme}, ${width} px`, async ({ page, locked }) => {
-    await page.emulateMedia({ colorScheme: scheme });
-    await page.setViewportSize({ width, height: 800 });
-    await page.goto(locked.url);
-    await expect(page.getByRole('heading', { name: 'Log in' })).toBeVisible();
-    await findsNothing(page);
-  });
-}

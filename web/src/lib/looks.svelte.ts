@@ -1,12 +1,16 @@
-// What the user's system and address say about the look. In: media queries, the address. Out: scheme and time zone.
+// What the user's system and address say about the look. In: media queries, the address. Out: scheme, width and time zone.
 import { route } from './route.svelte';
 import type { Zone } from './format';
 
 class Looks {
   isDark = $state(matchMedia('(prefers-color-scheme: dark)').matches);
 
+  /** As wide as the styles' own turn from one column to more. */
+  isNarrow = $state(matchMedia('(max-width: 760px)').matches);
+
   constructor() {
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', (event) => (this.isDark = event.matches));
+    matchMedia('(max-width: 760px)').addEventListener('change', (event) => (this.isNarrow = event.matches));
   }
 
   get zone(): Zone {

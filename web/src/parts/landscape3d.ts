@@ -9,6 +9,8 @@ import { heatColor } from '../lib/heat';
 
 use([Bar3DChart, Grid3DComponent, VisualMapContinuousComponent, CanvasRenderer]);
 
+const FARTHEST = 600;
+
 export interface Pointed {
   name: string;
   seconds: number;
@@ -46,7 +48,7 @@ export function open(box: HTMLElement, ink: { text: string; line: string; dark: 
   return {
     draw: (data) => {
       shown = data;
-      chart.setOption(optionOf(data, ink), { notMerge: shown === null });
+      chart.setOption(optionOf(data, ink, distanceOf(box)), { notMerge: shown === null });
     },
     // ECharts GL draws on a layer of its own, the one with the picture.
     canvas: () => Array.from(box.querySelectorAll('canvas')).at(-1) ?? null,
@@ -57,7 +59,13 @@ export function open(box: HTMLElement, ink: { text: string; line: string; dark: 
   };
 }
 
-function optionOf({ times, rows, most, zone }: Data, ink: { text: string; line: string; dark: boolean }): Record<string, unknown> {
+/** How far away the whole of the bars is in sight: the camera sees `2 tan(fov / 2)` of the distance in height, and by the box's shape in width. */
+function distanceOf(box: HTMLElement): number {
+  const shape = box.clientWidth / Math.max(1, box.clientHeight);
+  return Math.min(FARTHEST, Math.max(250, 350 / (0.83 * shape)));
+}
+
+function optionOf({ times, rows, most, zone }: Data, ink: { text: string; line: string; dark: boolean }, distance: number): Record<string, unknown> {
   const bars: [number, number, number][] = [];
   rows.forEach((row, y) => row.values.forEach((value, x) => {
     if (value !== null && value > 0) bars.push([x, y, value]);
@@ -76,7 +84,7 @@ function optionOf({ times, rows, most, zone }: Data, ink: { text: string; line: 
     zAxis3D: { ...axis, type: 'value', name: '', min: 0, splitNumber: 4, axisLabel: { ...axis.axisLabel, formatter: (value: number) => (value === 0 ? '' : String(value)) } },
     grid3D: {
       boxWidth: 230, boxDepth: 120, boxHeight: 62, top: -20, environment: 'none',
-      viewControl: { alpha: 26, beta: 28, distance: 250, center: [8, -12, 0], minDistance: 80, maxDistance: 420, autoRotate: false, rotateSensitivity: 1.2, animation: false },
+      viewControl: { alpha: 26, beta: 28, distance, center: [8, -12, 0], minDistance: 80, maxDistance: FARTHEST, autoRotate: false, rotateSensitivity: 1.2, animation: false },
       light: { main: { intensity: 0.75, alpha: 40, beta: 30, shadow: false }, ambient: { intensity: 0.38 } },
     },
     series: [{ type: 'bar3D', shading: 'lambert', bevelSize: 0, barSize: [Math.max(0.6, (230 / Math.max(times.length, 1)) * 0.92), Math.max(1, (120 / Math.max(rows.length, 1)) * 0.7)], data: bars, emphasis: { label: { show: false }, itemStyle: { color: ink.dark ? '#fff' : '#e09a10' } } }],

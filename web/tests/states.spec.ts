@@ -1,0 +1,240 @@
+// Every view in every state, in both colour schemes, on a wide and a narrow window: axe finds nothing, and nothing is wider than the window.
+// With CPUMON_PICTURES=DIR each is kept as a picture, to be looked at.
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { test as base, type Page } from '@playwright/test';
+import { findsNothing } from './axe';
+import { expect, LockedReceiver, test, type Receiver } from './receiver';
+
+/** Four looks at each state: more than one test's time where the machine is busy. */
+test.describe.configure({ timeout: 120_000 });
+
+const { CPUMON_PICTURES: PICTURES } = process.env;
+const SCHEMES = ['light', 'dark'] as const;
+const WIDTHS = [1440, 360] as const;
+
+/** The page as it stands, in each scheme and width. */
+async function everywhere(page: Page, name: string): Promise<void> {
+  for (const width of WIDTHS) {
+    await page.setViewportSize({ width, height: width === 360 ? 740 : 900 });
+    for (const colorScheme of SCHEMES) {
+      await page.emulateMedia({ colorScheme });
+      await base.step(`${colorScheme}, ${width} px`, () => findsNothing(page, colorScheme === 'light' ? 'all' : 'colours'));
+      if (!PICTURES) continue;
+      mkdirSync(PICTURES, { recursive: true });
+      await page.screenshot({ path: join(PICTURES, `${name.replaceAll(/\W+/g, '-')}-${width}-${colorScheme}.png`) });
+    }
+  }
+}
+
+/** A view of the measured machine, over its last minute. */
+async function open(page: Page, receiver: Receiver, path: string, query = ''): Promise<void> {
+  await receiver.hasRecorded(4);
+  const now = Date.now();
+  await page.goto(`${receiver.url}/host/${await receiver.local()}${path}?since=${now - 60_000}&until=${now}${query}`);
+}
+
+async function settled(page: Page): Promise<void> {
+  await expect(page.locator('main').locator('canvas, table, [role=treegrid], code').first()).toBeVisible();
+  await expect(page.locator('[data-state=loading]')).toHaveCount(0);
+}
+
+/** What the receiver says to those it knows under another name. */
+const FORBIDDEN = {
+  status: 403, contentType: 'application/problem+json',
+  body: JSON.stringify({ type: 'about:blank', title: 'Not allowed', status: 403, detail: 'The receiver does not answer to this name.', how: '' }),
+};
+
+/** A moment and spans, once there is something in them. */
+async function instant(receiver: Receiver): Promise<string> {
+  await receiver.hasRecorded(4);
+  return `&at=${Date.now() - 2000}000000`;
+}
+
+async function spans(receiver: Receiver): Promise<string> {
+  await receiver.hasRecorded(6);
+  const now = Date.now();
+  return `&cmp=1&of=process&a=${now - 60_000}-${now - 2000}&b=${now - 30_000}-${now - 2000}`;
+}
+
+/** How each comes to be. */
+const STATES: Record<string, (page: Page, receiver: Receiver) => Promise<void>> = {
+  fleet: async (page, receiver) => {
+    await page.goto(receiver.url);
+    await expect(page.getByRole('row', { name: /sim-00001/ })).toBeVisible();
+  },
+  'fleet, nothing found': async (page, receiver) => {
+    await page.goto(`${receiver.url}/?q=no-such-host`);
+    await expect(page.locator('[data-state=empty]')).toContainText('Nothing found');
+  },
+  'fleet, data dialog': async (page, receiver) => {
+    await page.goto(receiver.url);
+    await page.getByRole('button', { name: 'Data' }).click();
+    await expect(page.getByRole('dialog').locator('code').first()).toContainText('cpumon hosts');
+  },
+  'fleet, no permission': async (page, receiver) => {
+    await page.route('**/api/v1/{session,fleet*,fleet/live*}', (route) => route.fulfill(FORBIDDEN));
+    await page.goto(receiver.url);
+    await expect(page.locator('[data-state=denied]')).toContainText('No permission');
+  },
+  live: async (page, receiver) => {
+    await open(page, receiver, '');
+    await page.getByRole('treegrid').focus();
+    await page.keyboard.press('ArrowDown');
+    await expect(page.getByRole('treegrid').locator('[aria-selected=true]')).toHaveCount(1);
+  },
+  'live, columns': async (page, receiver) => {
+    await open(page, receiver, '');
+    await page.getByRole('button', { name: 'Columns' }).click();
+    await expect(page.getByRole('checkbox', { name: 'user' })).toBeVisible();
+  },
+  'live, run queue': async (page, receiver) => open(page, receiver, '', '&chart=queue'),
+  'live, nothing found': async (page, receiver) => {
+    await open(page, receiver, '', '&q=no-such-task');
+    await expect(page.locator('[data-state=empty]')).toContainText('Nothing found');
+  },
+  'live, no such host': async (page, receiver) => {
+    await page.goto(`${receiver.url}/host/no-such-host`);
+    await expect(page.getByRole('alert')).toContainText('No such host');
+  },
+  'live, loading': async (page, receiver) => {
+    await page.route('**/live*', () => undefined);
+    await open(page, receiver, '');
+    await expect(page.locator('[data-state=loading]')).toContainText('Waiting for the first interval');
+  },
+  'live, no permission': async (page, receiver) => {
+    await page.route('**/api/v1/{session,hosts/*/live*,hosts/*/at*}', (route) => route.fulfill(FORBIDDEN));
+    await open(page, receiver, '');
+    await expect(page.locator('[data-state=denied]')).toContainText('No permission');
+  },
+  paused: async (page, receiver) => {
+    await open(page, receiver, '');
+    await expect(page.getByRole('treegrid')).toBeVisible();
+    await page.keyboard.press('Space');
+    await expect(page.getByText('Paused')).toBeVisible();
+  },
+  threads: async (page, receiver) => {
+    await open(page, receiver, '', '&by=threads');
+    await expect(page.getByRole('region', { name: 'tasks' })).toContainText(/\d+ threads/);
+  },
+  help: async (page, receiver) => {
+    await open(page, receiver, '');
+    await expect(page.getByRole('treegrid')).toBeVisible();
+    await page.keyboard.press('?');
+    await expect(page.getByRole('dialog')).toContainText('Keys and words');
+  },
+  process: async (page, receiver) => open(page, receiver, `/process/${await receiver.someProcess()}`),
+  history: async (page, receiver) => open(page, receiver, '/history'),
+  'history, loading': async (page, receiver) => {
+    await page.route('**/series*', () => undefined);
+    await page.goto(`${receiver.url}/host/${await receiver.local()}/history`);
+    await expect(page.locator('[data-state=loading]').first()).toContainText('Reading the store');
+  },
+  'history, no permission': async (page, receiver) => {
+    await page.route('**/api/v1/hosts/*/*', (route) => route.fulfill(FORBIDDEN));
+    await page.goto(`${receiver.url}/host/${await receiver.local()}/history`);
+    await expect(page.locator('[data-state=denied]').first()).toContainText('Not allowed');
+  },
+  'history, nothing in this span': async (page, receiver) => {
+    await page.goto(`${receiver.url}/host/${await receiver.local()}/history?since=1000&until=2000000`);
+    await expect(page.locator('[data-state=gap]')).toContainText('No data in this span');
+  },
+  instant: async (page, receiver) => open(page, receiver, '/history', await instant(receiver)),
+  'compare, no spans': async (page, receiver) => {
+    await open(page, receiver, '/history', '&cmp=1');
+    await expect(page.locator('[data-state=empty]')).toContainText('Choose two spans');
+  },
+  compare: async (page, receiver) => {
+    await open(page, receiver, '/history', await spans(receiver));
+    await expect(page.getByRole('table').locator('td.change').first()).toBeVisible();
+  },
+  'compare, data dialog': async (page, receiver) => {
+    await open(page, receiver, '/history', await spans(receiver));
+    await page.getByRole('button', { name: 'Data' }).click();
+    await expect(page.getByRole('dialog').locator('code').first()).toContainText('cpumon export compare');
+  },
+  heatmap: async (page, receiver) => open(page, receiver, '/landscape', '&as=heatmap'),
+  '3D': async (page, receiver) => {
+    await open(page, receiver, '/landscape', '&as=3d');
+    await expect(page.locator('.scene canvas').first()).toBeVisible({ timeout: 20_000 });
+  },
+  'landscape, empty': async (page, receiver) => {
+    await page.goto(`${receiver.url}/host/${await receiver.local()}/landscape?since=1000&until=2000000`);
+    await expect(page.locator('[data-state=empty]')).toContainText('Nothing ran in this span');
+  },
+  export: async (page, receiver) => open(page, receiver, '/export'),
+  'chart dialog': async (page, receiver) => {
+    await open(page, receiver, '/history');
+    await page.getByRole('region', { name: 'time line' }).getByRole('button', { name: 'SVG' }).click();
+    await expect(page.getByRole('dialog').locator('.seen')).toHaveAttribute('aria-busy', 'false');
+  },
+};
+/** States without any picture or table. */
+const BARE = /loading|nothing|no such|no permission|empty/;
+
+for (const [name, make] of Object.entries(STATES)) {
+  test(`axe finds nothing: ${name}`, async ({ page, receiver }) => {
+    await make(page, receiver);
+    if (!BARE.test(name)) await settled(page);
+    await everywhere(page, name);
+  });
+}
+
+test('axe finds nothing: the agent stopped', async ({ page, receiver }) => {
+  await page.goto(`${receiver.url}/host/sim-00001`);
+  await expect(page.getByRole('treegrid')).toBeVisible();
+  await receiver.silence();
+  try {
+    await expect(page.locator('[data-state=stopped]')).toContainText('Agent silent', { timeout: 20_000 });
+    await everywhere(page, 'agent stopped');
+    await page.goto(receiver.url);
+    await expect(page.locator('[data-state=stopped]').first()).toContainText('silent', { timeout: 30_000 });
+    await everywhere(page, 'fleet, agents stopped');
+  } finally {
+    receiver.simulate();
+  }
+});
+
+test('axe finds nothing: the receiver is lost', async ({ page, receiver }) => {
+  await open(page, receiver, '');
+  await settled(page);
+  const fleet = await page.context().newPage();
+  await fleet.goto(receiver.url);
+  await expect(fleet.getByRole('row', { name: /sim-00001/ })).toBeVisible();
+  await receiver.stop();
+  try {
+    await expect(page.locator('[data-state=lost]')).toContainText('Receiver lost');
+    await everywhere(page, 'receiver lost');
+    await expect(fleet.getByRole('status').filter({ hasText: 'receiver lost' })).toBeVisible();
+    await everywhere(fleet, 'fleet, receiver lost');
+    // A view that was not open before cannot come.
+    await page.getByRole('link', { name: 'Landscape' }).click();
+    await expect(page.locator('[data-state=lost]')).toContainText('This view did not come');
+    await everywhere(page, 'view lost');
+  } finally {
+    await receiver.start();
+  }
+});
+
+const guarded = base.extend<object, { locked: LockedReceiver }>({
+  locked: [
+    async ({}, use) => {
+      const locked = new LockedReceiver();
+      await locked.token('somebody');
+      await locked.start();
+      await use(locked);
+      await locked.close();
+    },
+    { scope: 'worker' },
+  ],
+});
+
+guarded('axe finds nothing: login', async ({ page, locked }) => {
+  await page.goto(locked.url);
+  await expect(page.getByRole('heading', { name: 'Log in' })).toBeVisible();
+  await everywhere(page, 'login');
+  await page.getByLabel('Token').fill('not-a-token-of-this-receiver');
+  await page.keyboard.press('Enter');
+  await expect(page.getByRole('alert')).toBeVisible();
+  await everywhere(page, 'login refused');
+});
