@@ -10,7 +10,7 @@ use super::error::{At, SpoolError};
 /// Held as long as it lives; the system lets go of it when the process ends, however it ends.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _file: File,
+    file: File,
 }
 
 impl Lock {
@@ -31,7 +31,14 @@ impl Lock {
         if let Err(error) = noted {
             log::debug!("cannot note the process id in {}: {error}", path.display());
         }
-        Ok(Self { _file: file })
+        Ok(Self { file })
+    }
+}
+
+impl Drop for Lock {
+    /// Closing the file would not do: a child that another thread has just forked holds it too until its exec (flock(2)).
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
     }
 }
 
@@ -41,5 +48,20 @@ fn holder(file: &mut File) -> String {
     match (read, text.trim().parse::<u32>()) {
         (Ok(_), Ok(pid)) => format!("pid {pid}"),
         _ => "another process".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_forked_child_inherits_does_not_hold_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = Lock::take(dir.path()).unwrap();
+        let _inherited = lock.file.try_clone().unwrap();
+        assert!(Lock::take(dir.path()).is_err());
+        drop(lock);
+        assert!(Lock::take(dir.path()).is_ok());
     }
 }

@@ -10,7 +10,7 @@ use crate::error::{At, Result, StoreError};
 /// Held as long as it lives; the system lets go of it when the process ends, however it ends.
 #[derive(Debug)]
 pub(crate) struct WriterLock {
-    _file: File,
+    file: File,
 }
 
 /// The lock stands beside the store: closing any handle of the database file itself would drop SQLite's own locks on it
@@ -44,7 +44,14 @@ impl WriterLock {
         if let Err(error) = noted {
             log::debug!("cannot note the process id in {}: {error}", path.display());
         }
-        Ok(Self { _file: file })
+        Ok(Self { file })
+    }
+}
+
+impl Drop for WriterLock {
+    /// Closing the file would not do: a child that another thread has just forked holds it too until its exec (flock(2)).
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
     }
 }
 
