@@ -64,8 +64,10 @@ def run():
 
 
 def thirds(looks, key):
+    """Medians of the three thirds, and the most."""
     third = max(1, len(looks) // 3)
-    return statistics.median(look[key] for look in looks[:third]), statistics.median(look[key] for look in looks[-third:]), max(look[key] for look in looks)
+    parts = looks[:third], looks[third:-third] or looks, looks[-third:]
+    return *(statistics.median(look[key] for look in part) for part in parts), max(look[key] for look in looks)
 
 
 def chapter():
@@ -73,12 +75,11 @@ def chapter():
     troubles = sorted(set(re.findall(r"(?:exit records lost|malformed|failed passes|skipped) \d+", said)))
     out = ["## Soak", "",
            f"`make soak`: {SECONDS} s of `xtask churn` ({done}) beside a slim agent at 1 s, BPF source, everything on; a look each {EVERY} s after {WARM_UP} s. "
-           "The crowd of threads that comes and goes every 2 s makes the middle figures swing; growth would show between the first and the last third.", "",
-           "| | median of the first third | of the last third | most |", "|---|---:|---:|---:|"]
+           "Lists grow once to the largest crowd they met; what grew on would show between the thirds.", "",
+           "| | median of the first third | of the second | of the last | most |", "|---|---:|---:|---:|---:|"]
     for key, name in (("rss", "resident memory of the agent, KiB"), ("maps", "BPF maps, KiB"), ("map_count", "BPF maps, count"),
                       ("fds", "file descriptors"), ("threads", "threads of the agent"), ("slab", "kernel memory of the whole host that cannot be reclaimed, KiB")):
-        first, last, most = thirds(looks, key)
-        out.append(f"| {name} | {first:,.0f} | {last:,.0f} | {most:,.0f} |")
+        out.append(f"| {name} | " + " | ".join(f"{figure:,.0f}" for figure in thirds(looks, key)) + " |")
     out += ["", f"Kernel memory that cannot be reclaimed was {before:,} KiB before the agent and {after:,} KiB after the churn. "
             f"What the agent says it missed: {', '.join(troubles) if troubles else 'nothing'}."]
     return "\n".join(out) + "\n", growth(looks)
@@ -88,7 +89,7 @@ def growth(looks):
     """What grew by more than a tenth and 1 MiB (counts: at all)."""
     grown = []
     for key, slack in (("rss", 1024), ("maps", 0), ("map_count", 0), ("fds", 2), ("threads", 0)):
-        first, last, _ = thirds(looks, key)
+        first, _, last, _ = thirds(looks, key)
         if last > first * (1.1 if key == "rss" else 1.0) + slack:
             grown.append(key)
     return grown
