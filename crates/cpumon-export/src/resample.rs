@@ -1,10 +1,14 @@
 //! Intervals added up into windows. In: intervals of one host in order. Out: one interval a window. Why: a day by the
 //! minute is what a person can read; sums stay exact.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
+use std::sync::Arc;
 
-use cpumon_model::{CpuInterval, CpuTimes, Fields, Flags, Interval, Life, ProcessInterval, ThreadInterval};
+use cpumon_model::{
+    CpuInterval, CpuTimes, DelayHistogram, DelayOf, Delays, Fields, Flags, Interval, Life, ProcessInterval,
+    ThreadInterval,
+};
 
 use crate::ExportError;
 
@@ -49,6 +53,7 @@ pub struct Sum {
     total: Interval,
     processes: HashMap<cpumon_model::ProcessKey, usize>,
     threads: HashMap<cpumon_model::ThreadKey, usize>,
+    delays: BTreeMap<DelayOf, DelayHistogram>,
 }
 
 /// Where `key` stands in `rows`; a new one is pushed.
@@ -83,8 +88,15 @@ impl Sum {
     /// Begins with one interval.
     #[must_use]
     pub fn new(first: &Interval) -> Self {
-        let empty = Interval { processes: Vec::new(), threads: Vec::new(), ..first.clone() };
-        let mut merged = Self { total: empty, processes: HashMap::new(), threads: HashMap::new() };
+        let empty =
+            Interval { processes: Vec::new(), threads: Vec::new(), delays: Vec::new(), ..first.clone() };
+        let mut merged = Self {
+            total: empty,
+            processes: HashMap::new(),
+            threads: HashMap::new(),
+            delays: BTreeMap::new(),
+        };
+        merged.add_delays(first);
         merged.add_rows(first);
         merged
     }
@@ -108,25 +120,11 @@ impl Sum {
         self.total.v1_ticks = next.v1_ticks;
         (self.total.thread_count, self.total.process_count) = (next.thread_count, next.process_count);
         self.total.health = next.health;
-        self.add_ledger(next);
+        self.total.ledger += &next.ledger;
         self.add_cpus(next);
+        self.add_irqs(next);
+        self.add_delays(next);
         self.add_rows(next);
-    }
-
-    fn add_ledger(&mut self, next: &Interval) {
-        let (sum, more) = (&mut self.total.ledger, &next.ledger);
-        let lines = [
-            (&mut sum.capacity_ns, more.capacity_ns),
-            (&mut sum.threads_ns, more.threads_ns),
-            (&mut sum.exited_ns, more.exited_ns),
-            (&mut sum.irq_ns, more.irq_ns),
-            (&mut sum.softirq_ns, more.softirq_ns),
-            (&mut sum.steal_ns, more.steal_ns),
-            (&mut sum.idle_ns, more.idle_ns),
-        ];
-        for (line, more) in lines {
-            *line = line.saturating_add(more);
-        }
     }
 
     fn add_cpus(&mut self, next: &Interval) {
@@ -138,6 +136,25 @@ impl Sum {
         }
         if next.cpus.is_empty() {
             self.total.fields.remove(Fields::CPUS);
+        }
+    }
+
+    fn add_irqs(&mut self, next: &Interval) {
+        for line in &next.irqs {
+            match self.total.irqs.binary_search_by_key(&line.irq, |row| row.irq) {
+                Ok(at) => {
+                    let sum = &mut self.total.irqs[at];
+                    sum.time_ns = sum.time_ns.saturating_add(line.time_ns);
+                    sum.count = sum.count.saturating_add(line.count);
+                }
+                Err(at) => self.total.irqs.insert(at, line.clone()),
+            }
+        }
+    }
+
+    fn add_delays(&mut self, next: &Interval) {
+        for row in &next.delays {
+            *self.delays.entry(row.of).or_default() += &row.histogram;
         }
     }
 
@@ -159,6 +176,9 @@ impl Sum {
     pub fn finish(mut self) -> Interval {
         self.total.processes.sort_by_key(|row| row.key);
         self.total.threads.sort_by_key(|row| row.key);
+        let delays = self.delays.into_iter();
+        self.total.delays =
+            delays.map(|(of, histogram)| Delays { of, histogram: Arc::new(histogram) }).collect();
         self.total
     }
 }
@@ -169,12 +189,14 @@ fn add_cpu(sum: &mut CpuInterval, more: &CpuInterval) {
         *mode = mode.saturating_add(more);
     }
     sum.times = CpuTimes::from_array(modes);
+    sum.sched += &more.sched;
     sum.went_back |= more.went_back;
 }
 
 /// Adds a process row to another one.
 pub fn add_process(sum: &mut ProcessInterval, more: &ProcessInterval) {
     sum.delta += &more.delta;
+    sum.sched += &more.sched;
     sum.flags |= more.flags;
     sum.life = life_over(sum.life, more.life);
     sum.thread_rows = sum.thread_rows.max(more.thread_rows);
@@ -183,7 +205,10 @@ pub fn add_process(sum: &mut ProcessInterval, more: &ProcessInterval) {
 }
 
 fn add_thread(sum: &mut ThreadInterval, more: &ThreadInterval) {
-    let (mut delta, flags, life) = (sum.delta, sum.flags | more.flags, life_over(sum.life, more.life));
+    let (flags, life) = (sum.flags | more.flags, life_over(sum.life, more.life));
+    let (mut delta, mut sched) = (sum.delta, sum.sched);
     delta += &more.delta;
-    *sum = ThreadInterval { delta, flags, life, ..*more };
+    sched += &more.sched;
+    sched.open_wait = more.sched.open_wait;
+    *sum = ThreadInterval { delta, sched, flags, life, ..*more };
 }

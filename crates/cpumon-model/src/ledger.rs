@@ -46,3 +46,23 @@ impl Ledger {
         if self.capacity_ns == 0 { 0.0 } else { self.unattributed_ns() as f64 / self.capacity_ns as f64 }
     }
 }
+
+impl std::ops::AddAssign<&Ledger> for Ledger {
+    /// Line by line.
+    fn add_assign(&mut self, other: &Ledger) {
+        let lines = [
+            (&mut self.capacity_ns, other.capacity_ns),
+            (&mut self.threads_ns, other.threads_ns),
+            (&mut self.exited_ns, other.exited_ns),
+            (&mut self.irq_ns, other.irq_ns),
+            (&mut self.softirq_ns, other.softirq_ns),
+            (&mut self.steal_ns, other.steal_ns),
+            (&mut self.idle_ns, other.idle_ns),
+            (&mut self.unknown_ns, other.unknown_ns),
+        ];
+        for (sum, ns) in lines {
+            *sum = sum.saturating_add(ns);
+        }
+        self.irq_in_run_time = self.irq_in_run_time || other.irq_in_run_time;
+    }
+}

@@ -1,9 +1,13 @@
 //! CSV and JSON lines: what is written can be read back, and means the same.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use cpumon_export::{ExportQuery, Format, Kind, export};
-use cpumon_model::{CpuInterval, CpuTimes, Fields, Interval, Life, SourceKind, Tables, columns};
+use cpumon_model::{
+    CpuInterval, CpuSched, CpuTimes, DelayOf, Delays, Fields, Interval, Life, SchedDelta, SourceKind, Tables,
+    ThreadInterval, WaitReason, columns, delay_bucket, delay_range_ns,
+};
 use cpumon_store::Reader;
 
 use crate::fixture::{SECOND, Store, interval, process, thread};
@@ -179,6 +183,63 @@ fn windows_add_up_exactly() {
     let table = parse_csv(&store.export(&ledger).0);
     assert_eq!(column(&table, "capacity_ns"), ["8000000000", "8000000000", "4000000000"]);
     assert_eq!(column(&table, "unattributed_ns"), ["4000", "4000", "2000"]);
+}
+
+/// They were those of one of the intervals, with the length of all.
+#[test]
+fn what_the_scheduler_tells_adds_up_in_windows_too() {
+    let intervals = (1..=10_i64).map(|second| {
+        let mut one = interval(second);
+        let mut row = process(7, "x", second);
+        row.sched = sched(second);
+        one.threads = vec![ThreadInterval { sched: sched(second), ..thread(&row, 70) }];
+        let waited = if second == 2 { delay_bucket(1 << 30) } else { delay_bucket(1 << 10) };
+        one.delays = [DelayOf::Cpu(0), DelayOf::Process(row.key)]
+            .map(|of| Delays { of, histogram: Arc::new([(waited, 1)].into_iter().collect()) })
+            .into();
+        let events = CpuSched {
+            unknown_ns: 5,
+            run_queue_ns: 2 * SECOND.cast_unsigned(),
+            run_queue_max: u32::try_from(second).unwrap(),
+            switches: 3,
+            softirq_ns: [second.cast_unsigned(); 10],
+        };
+        one.cpus = vec![CpuInterval { sched: events, ..CpuInterval::default() }];
+        one.ledger.unknown_ns = 5;
+        one.processes = vec![row];
+        ("h", one)
+    });
+    let store = Store::of(intervals);
+    let exported = |kind| {
+        let query =
+            ExportQuery { kind, interval_ns: Some(4 * SECOND.cast_unsigned()), ..ExportQuery::default() };
+        parse_csv(&store.export(&query).0)
+    };
+    for kind in [Kind::Processes, Kind::Threads] {
+        let table = exported(kind);
+        assert_eq!(column(&table, "blocked_ns"), ["10000", "26000", "19000"], "{kind:?}");
+        assert_eq!(column(&table, "wakeups"), ["4", "4", "2"], "{kind:?}");
+        assert_eq!(column(&table, "longest_run_delay_ns"), ["4000", "8000", "10000"], "{kind:?}");
+        assert_eq!(column(&table, "wait_ns"), ["10000", "26000", "19000"], "{kind:?}");
+    }
+    let end = delay_range_ns(delay_bucket(1 << 30));
+    let processes = exported(Kind::Processes);
+    assert_eq!(column(&processes, "run_delays"), ["4", "4", "2"]);
+    assert_eq!(column(&processes, "run_delay_max_ns")[0], end.end().to_string());
+    let ledger = exported(Kind::Ledger);
+    assert_eq!(column(&ledger, "unknown_ns"), ["20", "20", "10"]);
+    assert_eq!(column(&ledger, "switches"), ["12", "12", "6"]);
+    assert_eq!(column(&ledger, "run_queue_mean"), ["2", "2", "2"]);
+    assert_eq!(column(&ledger, "run_queue_max"), ["4", "8", "10"]);
+    assert_eq!(column(&ledger, "softirq_rcu_ns"), ["10", "26", "19"]);
+    assert_eq!(column(&ledger, "run_delays"), ["4", "4", "2"]);
+}
+
+/// So many µs blocked in futex, and as long a run delay.
+fn sched(us: i64) -> SchedDelta {
+    let ns = us * 1000;
+    let waits = [(WaitReason::syscall(202), ns.cast_unsigned())].into_iter().collect();
+    SchedDelta { blocked_ns: ns, wakeups: 1, longest_delay_ns: ns, waits, ..SchedDelta::default() }
 }
 
 #[test]

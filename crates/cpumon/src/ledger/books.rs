@@ -111,7 +111,7 @@ impl Books {
         self.end_wall_ns = self.end_wall_ns.max(interval.end.wall_ns);
         self.sources.insert(interval.source.name());
         self.fields &= interval.fields;
-        add(&mut self.sum, ledger);
+        self.sum += ledger;
         for cpu in &interval.cpus {
             let sum = self.cpus.entry(cpu.cpu).or_default();
             sum.covered_ns = sum.covered_ns.saturating_add(interval.duration_ns());
@@ -173,23 +173,6 @@ impl Books {
     pub(super) fn worst(&self) -> &[Bad] {
         &self.worst
     }
-}
-
-fn add(sum: &mut Ledger, more: &Ledger) {
-    let pairs = [
-        (&mut sum.capacity_ns, more.capacity_ns),
-        (&mut sum.threads_ns, more.threads_ns),
-        (&mut sum.exited_ns, more.exited_ns),
-        (&mut sum.irq_ns, more.irq_ns),
-        (&mut sum.softirq_ns, more.softirq_ns),
-        (&mut sum.steal_ns, more.steal_ns),
-        (&mut sum.idle_ns, more.idle_ns),
-        (&mut sum.unknown_ns, more.unknown_ns),
-    ];
-    for (sum, ns) in pairs {
-        *sum = sum.saturating_add(ns);
-    }
-    sum.irq_in_run_time |= more.irq_in_run_time;
 }
 
 fn signed(ns: u64) -> i64 {
