@@ -7,7 +7,7 @@ use cpumon_model::{ColumnId, IntervalView, Value};
 use cpumon_store::Reader;
 
 use crate::rows::{PivotSink, RowSink};
-use crate::{ExportError, ExportQuery, Kind, Progress, Report, compare, kinds, pivot};
+use crate::{ExportError, ExportQuery, Progress, Report, hand_out};
 
 /// The columns that stand before the data columns of a pivot.
 pub(crate) const PIVOT_KEYS: [(ColumnId, &str); 6] = [
@@ -33,11 +33,7 @@ pub fn csv(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, ExportError> {
     let mut sink = Csv::new(out);
-    let report = match query.kind {
-        Kind::Pivot => pivot::run(reader, query, &mut sink, progress)?,
-        Kind::Compare => compare::run(reader, query, &mut sink, progress)?,
-        _ => kinds::run(reader, query, &mut sink, progress)?,
-    };
+    let report = hand_out(reader, query, &mut sink, progress)?;
     sink.flush()?;
     Ok(report)
 }

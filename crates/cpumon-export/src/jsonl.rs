@@ -7,7 +7,7 @@ use cpumon_store::Reader;
 
 use crate::csv::PIVOT_KEYS;
 use crate::rows::{PivotSink, RowSink};
-use crate::{ExportError, ExportQuery, Kind, Progress, Report, compare, kinds, pivot};
+use crate::{ExportError, ExportQuery, Progress, Report, hand_out};
 
 /// Writes what `query` asks for as JSON lines. A pivot's cells are an object of their own under `values`.
 pub fn jsonl(
@@ -17,11 +17,7 @@ pub fn jsonl(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, ExportError> {
     let mut sink = Jsonl::new(out);
-    let report = match query.kind {
-        Kind::Pivot => pivot::run(reader, query, &mut sink, progress)?,
-        Kind::Compare => compare::run(reader, query, &mut sink, progress)?,
-        _ => kinds::run(reader, query, &mut sink, progress)?,
-    };
+    let report = hand_out(reader, query, &mut sink, progress)?;
     sink.flush()?;
     Ok(report)
 }

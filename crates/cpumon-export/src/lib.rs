@@ -34,7 +34,7 @@ use std::io::Write;
 use cpumon_model::Value;
 use cpumon_store::Reader;
 
-use crate::rows::RowSink;
+use crate::rows::{PivotSink, RowSink};
 
 pub use crate::csv::{csv, is_formula};
 pub use compare::{COMPARE_COLUMNS, COMPARE_POINTS, Change, Comparison, Side};
@@ -72,6 +72,20 @@ pub fn table<'v>(
         Format::Legacy(_) => return Err(ExportError::NoLegacyLayout { kind: "hosts" }),
     }
     Ok(())
+}
+
+/// Hands the rows of what `query` asks for to a format that has a layout for every kind.
+fn hand_out(
+    reader: &Reader,
+    query: &ExportQuery,
+    sink: &mut (impl RowSink + PivotSink),
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Report, ExportError> {
+    match query.kind {
+        Kind::Pivot => pivot::run(reader, query, sink, progress),
+        Kind::Compare => compare::run(reader, query, sink, progress),
+        Kind::Processes | Kind::Threads | Kind::Ledger => kinds::run(reader, query, sink, progress),
+    }
 }
 
 /// Writes what `query` asks for to `out`.

@@ -1,8 +1,8 @@
 //! [`LocalFeed`]: this machine, measured by a thread of this process. In: a sampler. Out: its intervals.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ use cpumon_collect::Keep;
 use cpumon_model::{HostId, HostStatus, Interval, LossCounts, Trust};
 use cpumon_tui::{Feed, FeedError};
 
+use super::Shared;
 use crate::clock;
 
 /// Intervals that may wait for the screens; the oldest gives way, the screens draw its time from the next.
@@ -20,17 +21,11 @@ const MAX_WAITING: usize = 64;
 /// See the module.
 #[derive(Debug)]
 pub struct LocalFeed {
-    shared: Arc<Shared>,
+    shared: Arc<Shared<Inner>>,
     thread: Option<JoinHandle<()>>,
     users: HashMap<u32, String>,
     title: String,
     host: HostId,
-}
-
-#[derive(Debug, Default)]
-struct Shared {
-    stop: AtomicBool,
-    inner: Mutex<Inner>,
 }
 
 #[derive(Debug, Default)]
@@ -41,18 +36,12 @@ struct Inner {
     error: Option<String>,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl LocalFeed {
     /// Opens the source and starts measuring.
     pub fn start(options: &SamplerOptions) -> anyhow::Result<Self> {
         let sampler = Sampler::open(options).context("cannot measure this machine")?;
         cpumon_agent::give_up_rights(sampler.kind(), Keep::FILES);
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared::<Inner>::default());
         shared.lock().status = HostStatus {
             info: sampler.info().clone(),
             trust: Trust::Local,
@@ -70,7 +59,7 @@ impl LocalFeed {
     }
 }
 
-fn measure(mut sampler: Sampler, shared: &Shared) {
+fn measure(mut sampler: Sampler, shared: &Shared<Inner>) {
     while !shared.stop.load(Ordering::Relaxed) {
         match sampler.step(&shared.stop) {
             Ok(None) => break,

@@ -9,6 +9,8 @@ mod replay;
 mod store;
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cpumon_tui::FeedError;
 use cpumon_web::Seek;
@@ -22,6 +24,19 @@ pub use replay::ReplayFeed;
 pub use store::StoreFeed;
 
 use crate::when;
+
+/// What a feed has in common with the thread that fills it.
+#[derive(Debug, Default)]
+struct Shared<T> {
+    stop: AtomicBool,
+    inner: Mutex<T>,
+}
+
+impl<T> Shared<T> {
+    fn lock(&self) -> MutexGuard<'_, T> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Reads what a user typed. A clock time alone means the day that is shown; words (`3m ago`, `yesterday`) count from now.
 fn parse_time(text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError> {

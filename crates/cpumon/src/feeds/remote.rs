@@ -2,14 +2,15 @@
 //! for the network. Out: its intervals.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use cpumon_model::{HostId, HostStatus, Interval};
 use cpumon_tui::{Feed, FeedError};
 
+use super::Shared;
 use crate::client::{Client, ClientError};
 
 /// Intervals that may wait for the screens.
@@ -23,13 +24,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct RemoteFeed {
     client: Client,
-    shared: Arc<Shared>,
-}
-
-#[derive(Debug, Default)]
-struct Shared {
-    stop: AtomicBool,
-    inner: Mutex<Inner>,
+    shared: Arc<Shared<Inner>>,
 }
 
 #[derive(Debug, Default)]
@@ -41,16 +36,10 @@ struct Inner {
     error: Option<String>,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl RemoteFeed {
     /// Asks `client` for `host` from now on.
     pub fn start(client: Client, host: HostId) -> anyhow::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared::<Inner>::default());
         {
             let hosts = client.hosts()?;
             let mut inner = shared.lock();
@@ -65,7 +54,7 @@ impl RemoteFeed {
     }
 }
 
-fn ask(client: &Client, shared: &Shared) {
+fn ask(client: &Client, shared: &Shared<Inner>) {
     let (mut host, mut after) = (shared.lock().selected, 0);
     let mut next_hosts = Instant::now();
     while !shared.stop.load(Ordering::Relaxed) {
@@ -84,7 +73,7 @@ fn ask(client: &Client, shared: &Shared) {
 
 fn ask_once(
     client: &Client,
-    shared: &Shared,
+    shared: &Shared<Inner>,
     host: HostId,
     after: &mut u64,
     next_hosts: &mut Instant,
