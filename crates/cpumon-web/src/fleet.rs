@@ -15,7 +15,8 @@ use cpumon_model::{HostId, HostStatus, Interval, Ledger, ProcessInterval};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use columns::{Row, host_table, top_table};
-pub(crate) use order::{Sort, Wanted};
+pub use order::HostOrder;
+pub(crate) use order::Wanted;
 
 use crate::Live;
 use crate::api::{Fleet, FleetBase, Nanos, Spark, key_of_process};

@@ -24,6 +24,7 @@ mod tls;
 
 pub use app::WebOptions;
 pub use charts::{ChartError, Picture, chart_of_store};
+pub use fleet::HostOrder;
 pub use live::{Bell, Live, Lookup, Seek, Shown};
 pub use login::{TokenEntry, TokenError, TokenFile};
 pub use routes::{LONG_POLL, openapi, router};

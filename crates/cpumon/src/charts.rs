@@ -11,8 +11,7 @@ use cpumon_web::{Picture, chart_of_store};
 
 use crate::cli::ChartArgs;
 use crate::exit::{Outcome, Usage};
-use crate::paths::{explain, store_for_reading};
-use crate::when;
+use crate::paths::explain;
 
 /// The form that a file's name tells.
 fn form_of(path: Option<&Path>) -> Result<PictureForm, Usage> {
@@ -25,16 +24,11 @@ fn form_of(path: Option<&Path>) -> Result<PictureForm, Usage> {
 }
 
 fn query(args: &ChartArgs) -> Result<ChartQuery, Usage> {
-    if let (Some(since), Some(until)) = (args.since, args.until)
-        && since >= until
-    {
-        let (since, until) = (when::show(since.wall_ns), when::show(until.wall_ns));
-        return Err(Usage(format!("--since {since} is not before --until {until}")));
-    }
+    let (since_ns, until_ns) = args.range.range_ns()?;
     Ok(ChartQuery {
         host: args.host.clone(),
-        since_ns: args.since.map(|since| since.wall_ns),
-        until_ns: args.until.map(|until| until.wall_ns),
+        since_ns,
+        until_ns,
         processes: args.process.clone(),
         threads: args.thread.clone(),
         by: args.by.into(),
@@ -56,7 +50,7 @@ fn query(args: &ChartArgs) -> Result<ChartQuery, Usage> {
 /// `cpumon export chart`.
 pub fn export(args: &ChartArgs) -> anyhow::Result<Outcome> {
     let query = query(args)?;
-    let store = store_for_reading(args.store.as_deref());
+    let store = args.store.path();
     // A store that is not there is told with what to do about it.
     drop(Reader::open(&store).map_err(explain)?);
     let Picture { bytes, empty } = match chart_of_store(&store, &query) {

@@ -13,6 +13,7 @@ mod devices;
 mod looking;
 mod receiver;
 mod recorded;
+mod stored;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,7 @@ pub use devices::*;
 pub use looking::*;
 pub use receiver::*;
 pub use recorded::*;
+pub use stored::*;
 
 /// Where `serve` answers HTTP and where `top --host`, `hosts` and `status` look for it.
 pub const HTTP_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 3080);

@@ -17,7 +17,8 @@ use crate::cli::{
 };
 use crate::exit::{Outcome, Usage};
 use crate::import_log;
-use crate::paths::{explain, store_for_reading, store_for_writing};
+use crate::json::write_json;
+use crate::paths::{explain, store_for_writing};
 use crate::table::Table;
 use crate::when::{self, Between};
 
@@ -28,12 +29,7 @@ const SHOW_EVERY: Duration = Duration::from_millis(200);
 
 fn query(args: &ExportArgs) -> anyhow::Result<ExportQuery> {
     let kind = args.kind.context("export needs a KIND")?;
-    if let (Some(since), Some(until)) = (args.since, args.until)
-        && since >= until
-    {
-        let (since, until) = (when::show(since.wall_ns), when::show(until.wall_ns));
-        return Err(Usage(format!("--since {since} is not before --until {until}")).into());
-    }
+    let (since_ns, until_ns) = args.range.range_ns()?;
     let spans = spans(kind, args)?;
     let interval_ns = args.interval.map(|interval| u64::try_from(interval.as_nanos())).transpose();
     Ok(ExportQuery {
@@ -50,8 +46,8 @@ fn query(args: &ExportArgs) -> anyhow::Result<ExportQuery> {
             (None, form) => format_of(form),
         },
         host: args.host.clone(),
-        since_ns: args.since.map(|since| since.wall_ns),
-        until_ns: args.until.map(|until| until.wall_ns),
+        since_ns,
+        until_ns,
         process: args.process.clone(),
         interval_ns: interval_ns.context("--interval is too long")?,
         group_by: match args.by {
@@ -77,7 +73,7 @@ fn spans(kind: ExportKind, args: &ExportArgs) -> anyhow::Result<Option<(Span, Sp
     let wrong = |text: &str| Err(Usage(text.to_owned()).into());
     match (kind, args.before, args.after) {
         (ExportKind::Compare, Some(before), Some(after)) => {
-            if args.since.is_some() || args.until.is_some() || args.interval.is_some() {
+            if args.range.is_given() || args.interval.is_some() {
                 return wrong("a comparison has --before and --after, and no --since, --until or --interval");
             }
             Ok(Some((of(before), of(after))))
@@ -96,7 +92,7 @@ pub fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
         return charts::export(args);
     }
     let query = query(args)?;
-    let reader = Reader::open(&store_for_reading(args.store.as_deref())).map_err(explain)?;
+    let reader = Reader::open(&args.store.path()).map_err(explain)?;
     let mut bar = ProgressLine::new(args.output.is_some() || !io::stdout().is_terminal());
     let result = if let Some(path) = &args.output {
         to_file(&reader, &query, path, &mut bar)
@@ -130,7 +126,7 @@ fn to_file(
 
 /// `cpumon sql`.
 pub fn sql(args: &SqlArgs) -> anyhow::Result<Outcome> {
-    let session = Sql::open(&store_for_reading(args.store.as_deref())).map_err(explain)?;
+    let session = Sql::open(&args.store.path()).map_err(explain)?;
     let format = match args.format {
         SqlForm::Table => SqlFormat::Table,
         SqlForm::Csv => SqlFormat::Csv,
@@ -283,8 +279,7 @@ pub fn hosts(path: &Path, args: &HostsArgs, out: &mut dyn Write) -> anyhow::Resu
                 })
             })
             .collect();
-        let text = serde_json::to_string_pretty(&serde_json::json!({ "hosts": rows }))?;
-        writeln!(out, "{text}").context("cannot write JSON")?;
+        write_json(&serde_json::json!({ "hosts": rows }), out)?;
         return Ok(Outcome::Done);
     }
     let mut table = Table::new(&["HOST", "ID", "TRUST", "FIRST", "LAST"]);

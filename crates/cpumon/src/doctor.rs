@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::cli::DoctorArgs;
 use crate::exit::Outcome;
+use crate::json::write_json;
 
 /// `cpumon doctor`.
 pub fn doctor(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
@@ -21,8 +22,7 @@ pub fn doctor(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
     };
     let diagnosis = diagnose(&options);
     if args.json {
-        let text = serde_json::to_string_pretty(&Report::from(&diagnosis))?;
-        writeln!(out, "{text}").context("cannot write JSON")?;
+        write_json(&Report::from(&diagnosis), out)?;
     } else {
         write_text(&diagnosis, terminal_columns(), out).context("cannot write the findings")?;
     }

@@ -15,8 +15,10 @@ mod doctor;
 mod enrolment;
 pub mod exit;
 pub mod feeds;
+mod hosts;
 pub mod hub;
 mod import_log;
+mod json;
 mod key;
 mod ledger;
 mod login;
@@ -82,7 +84,7 @@ pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
         Command::Hosts(args @ HostsArgs { store: Some(store), .. }) => {
             to_stdout(|out| data::hosts(store, args, out))
         }
-        Command::Hosts(args) => to_stdout(|out| status::hosts(args, out)),
+        Command::Hosts(args) => to_stdout(|out| hosts::hosts(args, out)),
         Command::Status(args) => to_stdout(|out| status::status(args, out)),
         Command::Doctor(args) => to_stdout(|out| doctor::doctor(args, out)),
         Command::Accuracy(args) => to_stdout(|out| accuracy::accuracy(args, out)),

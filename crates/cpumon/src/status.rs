@@ -1,18 +1,19 @@
-//! `cpumon status` and `cpumon hosts`. In: a receiver's URL. Out: text for people, or JSON.
+//! `cpumon status`. In: a receiver's URL. Out: text for people, or JSON.
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::net::{IpAddr, SocketAddr};
 
 use anyhow::Context;
-use cpumon_model::{Fields, Interval, LossCounts, escape};
+use cpumon_model::{Fields, Interval, escape};
 use cpumon_web::{Seek, api};
 
-use crate::cli::{ExportForm, HostsArgs, HostsSort, StatusArgs};
+use crate::cli::StatusArgs;
 use crate::client::Client;
 use crate::exit::{Outcome, Usage};
+use crate::hosts::{show_kinds, write_hosts};
+use crate::json::write_json;
 use crate::table::Table;
-use crate::units::show_bytes;
+use crate::units::{show_bytes, whole_seconds};
 
 /// `cpumon status`.
 pub fn status(args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
@@ -112,18 +113,8 @@ fn write_agents(agents: &[Agent], out: &mut dyn Write) -> std::io::Result<()> {
     table.write(out)
 }
 
-/// A value as indented JSON with a line end.
-fn write_json(value: &impl serde::Serialize, out: &mut dyn Write) -> anyhow::Result<()> {
-    let text = serde_json::to_string_pretty(value)?;
-    writeln!(out, "{text}").context("cannot write JSON")
-}
-
-fn seconds(ns: i64) -> i64 {
-    ns / 1_000_000_000
-}
-
 fn write_status(status: &api::Status, out: &mut dyn Write) -> std::io::Result<()> {
-    let up_s = seconds(status.now_wall_ns.saturating_sub(status.started_wall_ns));
+    let up_s = whole_seconds(status.now_wall_ns.saturating_sub(status.started_wall_ns));
     writeln!(out, "receiver   cpumon {}, pid {}, up {up_s} s", escape(&status.version), status.pid)?;
     writeln!(out, "listening  udp {}, http {}", status.udp.join(" "), status.http)?;
     let receiver = &status.receiver;
@@ -161,12 +152,6 @@ fn write_seals(receiver: &api::Receiver, out: &mut dyn Write) -> std::io::Result
         taken(receiver.accepts_plain),
         taken(receiver.accepts_v1)
     )
-}
-
-/// ` (2 bad_seal, 1 plain)`
-fn show_kinds(kinds: &BTreeMap<String, u64>) -> String {
-    let said: Vec<String> = kinds.iter().map(|(kind, count)| format!("{count} {}", escape(kind))).collect();
-    if said.is_empty() { String::new() } else { format!(" ({})", said.join(", ")) }
 }
 
 fn write_stream(stream: &api::Stream, out: &mut dyn Write) -> std::io::Result<()> {
@@ -234,122 +219,6 @@ fn write_store(store: &api::Store, out: &mut dyn Write) -> std::io::Result<()> {
     )
 }
 
-/// The address behind `address:port`, or of a source.
-fn ip_of(text: &str) -> Option<IpAddr> {
-    let ip = text.parse::<SocketAddr>().map(|address| address.ip()).or_else(|_| text.parse());
-    ip.ok().map(|ip: IpAddr| ip.to_canonical())
-}
-
-/// What was refused of the address that a host sends from, because it sent more than one may.
-fn over_limit(host: &api::Host, rejected_by: &[api::Rejects]) -> u64 {
-    let from = ip_of(&host.address);
-    let of_host = rejected_by.iter().filter(|rejects| from.is_some() && ip_of(&rejects.source) == from);
-    of_host.filter_map(|rejects| rejects.by_kind.get("rate_limit")).sum()
-}
-
-/// Everything that did not arrive as it was sent, in few words.
-fn show_loss(loss: &api::Loss, over_limit: u64) -> String {
-    let counts = LossCounts::from(loss);
-    let named = [
-        (counts.snapshots_lost, "lost"),
-        (counts.snapshots_partial, "partial"),
-        (counts.rejected, "rejected"),
-        (counts.duplicates, "doubled"),
-        (counts.reordered, "reordered"),
-        (counts.store_dropped, "not stored"),
-        (over_limit, "datagrams over its source's limit"),
-    ];
-    let said: Vec<String> =
-        named.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}")).collect();
-    if said.is_empty() { "none".to_owned() } else { said.join(", ") }
-}
-
-/// A difference of clocks: `+1.500 s`, `-3 h 20 min`, `-8333 d 8 h`.
-fn show_offset(offset_ns: i64) -> String {
-    let sign = if offset_ns < 0 { '-' } else { '+' };
-    let minutes = offset_ns.unsigned_abs() / 60_000_000_000;
-    match minutes {
-        0..60 => format!("{:+.3} s", offset_ns as f64 / 1e9),
-        60..1440 => format!("{sign}{} h {:02} min", minutes / 60, minutes % 60),
-        _ => format!("{sign}{} d {} h", minutes / 1440, minutes % 1440 / 60),
-    }
-}
-
-/// How far the host's clock is ahead of the receiver's: `+1.500 s ±0.2 ms, 12 ppm fast`; `~` where only arrivals tell.
-fn show_clock(host: &api::Host) -> String {
-    let offset = show_offset(host.clock_offset_ns);
-    let Some(clock) = host.clock else { return format!("~{offset}") };
-    let exact = format!("{offset} ±{:.1} ms", clock.round_trip_ns as f64 / 2e6);
-    match clock.drift_ppb {
-        Some(ppb) if ppb != 0 => {
-            let way = if ppb > 0 { "fast" } else { "slow" };
-            format!("{exact}, {:.1} ppm {way}", ppb.unsigned_abs() as f64 / 1e3)
-        }
-        _ => exact,
-    }
-}
-
-fn write_hosts(status: &api::Status, out: &mut dyn Write) -> std::io::Result<()> {
-    let mut table =
-        Table::new(&["HOST", "ID", "TRUST", "SOURCE", "ADDRESS", "THREADS", "SEEN", "CLOCK", "LOSS"]);
-    for host in &status.hosts {
-        let over_limit = over_limit(host, &status.receiver.rejected_by);
-        table.row([
-            escape(&host.hostname).to_string(),
-            host.id.clone(),
-            escape(&host.trust).to_string(),
-            escape(&host.source).to_string(),
-            escape(&host.address).to_string(),
-            host.thread_count.to_string(),
-            format!("{} s ago", seconds(status.now_wall_ns.saturating_sub(host.received_wall_ns))),
-            show_clock(host),
-            show_loss(&host.loss, over_limit),
-        ]);
-    }
-    table.write(out)
-}
-
-/// Sources of refused datagrams from whose address no host reports.
-fn write_no_hosts(status: &api::Status, out: &mut dyn Write) -> std::io::Result<()> {
-    let is_host = |source: &str| {
-        ip_of(source).is_some_and(|ip| status.hosts.iter().any(|host| ip_of(&host.address) == Some(ip)))
-    };
-    for rejects in status.receiver.rejected_by.iter().filter(|rejects| !is_host(&rejects.source)) {
-        let (source, kinds) = (escape(&rejects.source), show_kinds(&rejects.by_kind));
-        writeln!(out, "no host    {source}: {} datagrams refused{kinds}", rejects.count)?;
-    }
-    Ok(())
-}
-
-/// `cpumon hosts`.
-pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let client = Client::new(&args.url, &args.access).map_err(Usage)?;
-    if let Some(form) = args.format {
-        let form = match form {
-            ExportForm::Csv => "csv",
-            ExportForm::Jsonl => "jsonl",
-        };
-        let sort = args.sort.map_or("name", HostsSort::name);
-        let search = args.search.as_deref().unwrap_or_default();
-        let file = client.fleet_file(&[
-            ("format", form),
-            ("sort", sort),
-            ("reverse", if args.reverse { "true" } else { "false" }),
-            ("search", search),
-        ])?;
-        out.write_all(&file).context("cannot write the hosts")?;
-        return Ok(Outcome::Done);
-    }
-    let status = client.status()?;
-    if args.json {
-        write_json(&api::Hosts { total: status.hosts.len(), hosts: status.hosts }, out)?;
-    } else {
-        write_hosts(&status, out).context("cannot write the hosts")?;
-        write_no_hosts(&status, out).context("cannot write the hosts")?;
-    }
-    Ok(Outcome::Done)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -375,63 +244,6 @@ mod tests {
             |line: usize| text.lines().nth(line).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(cells(2), "a 1.3 s 7.3 MB - - 4 exits_lost", "{text}");
         assert!(cells(3).ends_with("sched 1500 4 exits_lost") && !text.contains('\u{1b}'), "{text}");
-    }
-
-    #[test]
-    fn what_the_limit_of_a_source_refused_stands_by_its_hosts_and_below_them() {
-        let host = |name: &str, address: &str| api::Host {
-            hostname: name.into(),
-            address: address.into(),
-            ..api::Host::default()
-        };
-        let rejects = |source: &str, count, kinds: &[(&str, u64)]| api::Rejects {
-            source: source.into(),
-            count,
-            by_kind: kinds.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect(),
-            ..api::Rejects::default()
-        };
-        let status = api::Status {
-            hosts: vec![
-                host("loud", "10.0.0.1:4000"),
-                host("mute", "[fe80::1]:4000"),
-                host("mapped", "[::ffff:10.0.0.1]:9"),
-                host("unknown", ""),
-            ],
-            receiver: api::Receiver {
-                rejected_by: vec![
-                    rejects("10.0.0.1", 12, &[("malformed", 2), ("rate_limit", 10)]),
-                    rejects("fe80::1", 1, &[("malformed", 1)]),
-                    rejects("10.0.0.66\u{1b}[2J", 700, &[("rate_limit", 700)]),
-                    rejects("others", 9, &[]),
-                ],
-                ..api::Receiver::default()
-            },
-            ..api::Status::default()
-        };
-        let mut text = Vec::new();
-        write_hosts(&status, &mut text).unwrap();
-        write_no_hosts(&status, &mut text).unwrap();
-        let text = String::from_utf8(text).unwrap();
-        let lines: Vec<&str> = text.lines().skip(1).map(str::trim_end).collect();
-        for (line, end) in lines.iter().zip([
-            "10 datagrams over its source's limit",
-            "none",
-            "10 datagrams over its source's limit",
-            "none",
-            "10.0.0.66\\x1b[2J: 700 datagrams refused (700 rate_limit)",
-            "no host    others: 9 datagrams refused",
-        ]) {
-            assert!(line.ends_with(end), "{line} does not end with {end}");
-        }
-        assert_eq!(lines.len(), 6, "{text}");
-    }
-
-    #[test]
-    fn offsets_of_clocks_read_well() {
-        let shown =
-            [-1_500_000_000, 3_599_000_000_000, -12_000_000_000_000, -720_000_000_000_000_000, i64::MIN]
-                .map(show_offset);
-        assert_eq!(shown, ["-1.500 s", "+3599.000 s", "-3 h 20 min", "-8333 d 8 h", "-106751 d 23 h"]);
     }
 
     #[test]

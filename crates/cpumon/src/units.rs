@@ -24,6 +24,12 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     if duration.is_zero() { Err(format!("{text:?}: must be more than zero")) } else { Ok(duration) }
 }
 
+/// Of so many nanoseconds.
+#[must_use]
+pub fn whole_seconds(ns: i64) -> i64 {
+    ns / 1_000_000_000
+}
+
 /// Bytes for people: `1.5 GB`.
 #[must_use]
 pub fn show_bytes(bytes: u64) -> String {

@@ -7,33 +7,36 @@ use cpumon_model::HostStatus;
 use super::{Row, age_ns, state_of};
 
 /// How a list of hosts is ordered. Numbers: the largest first; texts: from A to Z. No data comes last, whichever way round.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, serde::Deserialize, utoipa::ToSchema)]
+#[derive(
+    Copy, Clone, Debug, Default, PartialEq, Eq, serde::Deserialize, utoipa::ToSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Sort {
-    /// By name.
+pub enum HostOrder {
+    /// By name, from A to Z
     #[default]
     Name,
-    /// Busiest first.
+    /// Busiest first
     Busy,
-    /// By the name of the busiest process.
+    /// By the name of the busiest process
     Top,
-    /// Most threads first.
+    /// Most threads first
     Threads,
-    /// What the books leave over, whichever its sign, most first.
+    /// What the books leave over, most first
     Ledger,
-    /// Most losses first.
+    /// Most losses first
     Loss,
-    /// Most wrong clocks first.
+    /// Most wrong clocks first
     ClockOffset,
-    /// By the agent's name and version.
+    /// By the agent's name and version
     Agent,
-    /// Longest silent first.
+    /// Longest silent first
     LastSeen,
 }
 
-impl Sort {
-    /// As it is written in a query.
-    pub(crate) fn name(self) -> &'static str {
+impl HostOrder {
+    /// As it is written in a query; the command line has `-` for `_`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Self::Name => "name",
             Self::Busy => "busy",
@@ -52,7 +55,7 @@ impl Sort {
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) search: String,
-    pub(crate) sort: Sort,
+    pub(crate) sort: HostOrder,
     pub(crate) reverse: bool,
     pub(crate) offset: usize,
     pub(crate) limit: usize,
@@ -61,7 +64,7 @@ pub(crate) struct Wanted {
 impl Wanted {
     /// Every host, by name.
     pub(crate) fn all() -> Self {
-        Self { search: String::new(), sort: Sort::Name, reverse: false, offset: 0, limit: usize::MAX }
+        Self { search: String::new(), sort: HostOrder::Name, reverse: false, offset: 0, limit: usize::MAX }
     }
 }
 
@@ -74,27 +77,33 @@ enum Key {
 
 type Found<'h, 'g> = (&'h HostStatus, Option<Row<'g>>);
 
-fn key((host, row): &Found<'_, '_>, by: Sort) -> Option<Key> {
+fn key((host, row): &Found<'_, '_>, by: HostOrder) -> Option<Key> {
     let number = |number: f64| Some(Key::Number(-number));
     let text = |text: &str| (!text.is_empty()).then(|| Key::Text(text.to_lowercase()));
     match by {
-        Sort::Name => text(&host.info.hostname),
-        Sort::Agent => text(&host.info.agent),
-        Sort::Top => text(&row.as_ref()?.0.top.first()?.name),
-        Sort::Busy => number(row.as_ref()?.0.busy_ratio?),
-        Sort::Threads => number(f64::from(host.thread_count)),
-        Sort::Ledger => {
+        HostOrder::Name => text(&host.info.hostname),
+        HostOrder::Agent => text(&host.info.agent),
+        HostOrder::Top => text(&row.as_ref()?.0.top.first()?.name),
+        HostOrder::Busy => number(row.as_ref()?.0.busy_ratio?),
+        HostOrder::Threads => number(f64::from(host.thread_count)),
+        HostOrder::Ledger => {
             let ledger = &row.as_ref()?.0.ledger;
             if ledger.capacity_ns == 0 { None } else { number(ledger.unattributed_ratio().abs()) }
         }
-        Sort::Loss => number(host.loss.snapshots_lost.saturating_add(host.loss.snapshots_partial) as f64),
-        Sort::ClockOffset => number(host.clock_offset_ns().unsigned_abs() as f64),
-        Sort::LastSeen => Some(Key::Number(host.received_wall_ns as f64)),
+        HostOrder::Loss => {
+            number(host.loss.snapshots_lost.saturating_add(host.loss.snapshots_partial) as f64)
+        }
+        HostOrder::ClockOffset => number(host.clock_offset_ns().unsigned_abs() as f64),
+        HostOrder::LastSeen => Some(Key::Number(host.received_wall_ns as f64)),
     }
 }
 
 /// Sorts; hosts that are alike stand by name, whichever way round.
-pub(super) fn sorted<'h, 'g>(mut rows: Vec<Found<'h, 'g>>, by: Sort, reverse: bool) -> Vec<Found<'h, 'g>> {
+pub(super) fn sorted<'h, 'g>(
+    mut rows: Vec<Found<'h, 'g>>,
+    by: HostOrder,
+    reverse: bool,
+) -> Vec<Found<'h, 'g>> {
     rows.sort_by(|a, b| (&a.0.info.hostname, a.0.info.host).cmp(&(&b.0.info.hostname, b.0.info.host)));
     let mut keyed: Vec<(Option<Key>, Found<'h, 'g>)> =
         rows.into_iter().map(|row| (key(&row, by), row)).collect();

@@ -13,7 +13,7 @@ use super::host::{LastId, last_id};
 use super::params::{Asked, bad, limit};
 use crate::api;
 use crate::app::Shared;
-use crate::fleet::{FleetReader, Sort, Wanted};
+use crate::fleet::{FleetReader, HostOrder, Wanted};
 use crate::problem::Problem;
 use crate::stream;
 
@@ -27,7 +27,7 @@ pub(super) struct Which {
     search: Option<String>,
     /// In which order.
     #[param(inline)]
-    sort: Option<Sort>,
+    sort: Option<HostOrder>,
     /// The other way round; what has no data stays last.
     reverse: Option<bool>,
     /// Hosts to leave out at the beginning.
@@ -64,7 +64,7 @@ pub(super) struct AsFile {
     search: Option<String>,
     /// In which order.
     #[param(inline)]
-    sort: Option<Sort>,
+    sort: Option<HostOrder>,
     /// The other way round; what has no data stays last.
     reverse: Option<bool>,
     /// `csv` or `jsonl`.

@@ -8,6 +8,7 @@ use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
 use super::compare::{Comparison, Summary, percent};
+use crate::json::write_json;
 
 /// Everything there is to show.
 #[derive(Debug)]
@@ -167,8 +168,7 @@ pub fn json(findings: &Findings, out: &mut dyn Write) -> anyhow::Result<()> {
         notes: &findings.notes,
         rows: findings.rows.iter().map(Row::from).collect(),
     };
-    writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?;
-    Ok(())
+    write_json(&document, out)
 }
 
 #[derive(Serialize)]

@@ -6,7 +6,7 @@ use clap::builder::PossibleValue;
 use clap::{Args, Subcommand, ValueEnum};
 use cpumon_export::chart::{MAX_PIXELS, MIN_PIXELS, Zone};
 
-use crate::when::When;
+use super::{RangeArgs, StoreArgs};
 
 /// What `cpumon export` writes that is no table.
 #[derive(Clone, Debug, Subcommand)]
@@ -15,27 +15,29 @@ pub enum ExportPicture {
     Chart(Box<ChartArgs>),
 }
 
+const SINCE: &str =
+    "From this moment on: `3h ago`, `yesterday 14:05`, `2026-11-20T14:05Z` [default: an hour before --until]";
+const UNTIL: &str = "Up to this moment [default: the end of what is kept]";
+
 /// `cpumon export chart`.
 #[derive(Clone, Debug, Args)]
+#[command(mut_arg("since", |since| since.help(SINCE)), mut_arg("until", |until| until.help(UNTIL)))]
 pub struct ChartArgs {
     /// What it is of
     #[arg(value_name = "VIEW", value_enum)]
     pub view: ChartView,
-    /// Read this file [default: the state directory]
-    #[arg(long, value_name = "FILE")]
-    pub store: Option<PathBuf>,
+    /// Which store
+    #[command(flatten)]
+    pub store: StoreArgs,
     /// Write to this file, FILE.svg or FILE.png; it appears under its name only when it is complete [default: SVG to standard output]
     #[arg(short = 'o', long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// This host, by name or id; not needed if the store holds only one
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
-    /// From this moment on: `3h ago`, `yesterday 14:05`, `2026-11-20T14:05Z` [default: an hour before --until]
-    #[arg(long, value_name = "TIME")]
-    pub since: Option<When>,
-    /// Up to this moment [default: the end of what is kept]
-    #[arg(long, value_name = "TIME")]
-    pub until: Option<When>,
+    /// Which range
+    #[command(flatten)]
+    pub range: RangeArgs,
     /// This process, by name, pid, or key PID-STARTNS; of `tasks` up to 32, one option each
     #[arg(long, value_name = "NAME|PID|KEY")]
     pub process: Vec<String>,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use cpumon_collect::parse_interval;
+use cpumon_web::HostOrder;
 
 use super::{AccessArgs, ExportForm, HTTP_URL, HostsCommand, LookArgs};
 use crate::when::When;
@@ -90,51 +91,10 @@ pub struct HostsArgs {
     pub search: Option<String>,
     /// With --format: in this order
     #[arg(long, value_enum, requires = "format", conflicts_with = "store")]
-    pub sort: Option<HostsSort>,
+    pub sort: Option<HostOrder>,
     /// With --format: the other way round
     #[arg(long, requires = "format", conflicts_with = "store")]
     pub reverse: bool,
-}
-
-/// Orders of hosts.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
-pub enum HostsSort {
-    /// By name, from A to Z
-    Name,
-    /// Busiest first
-    Busy,
-    /// By the name of the busiest process
-    Top,
-    /// Most threads first
-    Threads,
-    /// What the books leave over, most first
-    Ledger,
-    /// Most losses first
-    Loss,
-    /// Most wrong clocks first
-    ClockOffset,
-    /// By the agent's name and version
-    Agent,
-    /// Longest silent first
-    LastSeen,
-}
-
-impl HostsSort {
-    /// As the receiver's API calls it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Name => "name",
-            Self::Busy => "busy",
-            Self::Top => "top",
-            Self::Threads => "threads",
-            Self::Ledger => "ledger",
-            Self::Loss => "loss",
-            Self::ClockOffset => "clock_offset",
-            Self::Agent => "agent",
-            Self::LastSeen => "last_seen",
-        }
-    }
 }
 
 /// `cpumon status`.

@@ -8,9 +8,9 @@ use clap::{Args, ValueEnum};
 use cpumon_collect::{SourceChoice, parse_interval, parse_probes};
 use cpumon_model::Probes;
 
-use super::{AccessArgs, ExportPicture, HTTP_URL};
+use super::{AccessArgs, ExportPicture, HTTP_URL, RangeArgs, StoreArgs};
 use crate::units::duration;
-use crate::when::{self, Between, When};
+use crate::when::{self, Between};
 
 /// `cpumon export`.
 #[derive(Clone, Debug, Args)]
@@ -22,9 +22,9 @@ pub struct ExportArgs {
     /// What to write
     #[arg(value_name = "KIND", value_enum, required = true)]
     pub kind: Option<ExportKind>,
-    /// Read this file [default: the state directory]
-    #[arg(long, value_name = "FILE")]
-    pub store: Option<PathBuf>,
+    /// Which store
+    #[command(flatten)]
+    pub store: StoreArgs,
     /// Write to this file instead of standard output; it appears under its name only when it is complete
     #[arg(short = 'o', long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -37,12 +37,9 @@ pub struct ExportArgs {
     /// Only this host, by name or id
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
-    /// From this moment on: `3h ago`, `yesterday 14:05`, `2026-11-20T14:05Z`
-    #[arg(long, value_name = "TIME")]
-    pub since: Option<When>,
-    /// Up to this moment
-    #[arg(long, value_name = "TIME")]
-    pub until: Option<When>,
+    /// Which range
+    #[command(flatten)]
+    pub range: RangeArgs,
     /// Of a comparison: its first span, `yesterday 14:00..yesterday 15:00`
     #[arg(long, value_name = "TIME..TIME", value_parser = when::between)]
     pub before: Option<Between>,
@@ -66,11 +63,11 @@ pub struct ExportArgs {
 /// `cpumon ledger`.
 #[derive(Clone, Debug, Args)]
 pub struct LedgerArgs {
-    /// Read this file [default: the state directory]
-    #[arg(long, value_name = "FILE", conflicts_with = "live")]
-    pub store: Option<PathBuf>,
+    /// Which store
+    #[command(flatten)]
+    pub store: StoreArgs,
     /// Take the intervals of so long from now on instead of reading a store: measured here, or with --host those of a live host of a receiver: 10s, 1m
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["store", "since", "until"])]
     pub live: Option<Duration>,
     /// Only this host, by name or id
     #[arg(long, value_name = "NAME")]
@@ -81,12 +78,9 @@ pub struct LedgerArgs {
     /// How to get in
     #[command(flatten)]
     pub access: AccessArgs,
-    /// From this moment on: `3h ago`, `yesterday 14:05`, `2026-11-20T14:05Z`
-    #[arg(long, value_name = "TIME", conflicts_with = "live")]
-    pub since: Option<When>,
-    /// Up to this moment
-    #[arg(long, value_name = "TIME", conflicts_with = "live")]
-    pub until: Option<When>,
+    /// Which range
+    #[command(flatten)]
+    pub range: RangeArgs,
     /// Show so many of the intervals in which the largest share has no owner, the worst first
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub worst: usize,
@@ -202,9 +196,9 @@ pub struct SqlArgs {
     /// The question, in quotes
     #[arg(value_name = "QUERY")]
     pub query: String,
-    /// Read this file [default: the state directory]
-    #[arg(long, value_name = "FILE")]
-    pub store: Option<PathBuf>,
+    /// Which store
+    #[command(flatten)]
+    pub store: StoreArgs,
     /// Form of the answer
     #[arg(long, value_enum, default_value_t = SqlForm::Table)]
     pub format: SqlForm,

@@ -19,7 +19,7 @@ use self::books::Books;
 use crate::cli::{LedgerArgs, LedgerForm};
 use crate::client::Client;
 use crate::exit::{Outcome, Usage};
-use crate::paths::{explain, store_for_reading};
+use crate::paths::explain;
 use crate::signals::Signals;
 use crate::table::room;
 
@@ -45,20 +45,13 @@ pub fn ledger(args: &LedgerArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
 }
 
 fn stored(args: &LedgerArgs) -> anyhow::Result<Vec<Books>> {
-    if let (Some(since), Some(until)) = (args.since, args.until)
-        && since >= until
-    {
-        return Err(Usage("--since is not before --until".into()).into());
-    }
-    let reader = Reader::open(&store_for_reading(args.store.as_deref())).map_err(explain)?;
+    let (since_ns, until_ns) = args.range.range_ns()?;
+    let range = (since_ns.unwrap_or(i64::MIN), until_ns.unwrap_or(i64::MAX));
+    let reader = Reader::open(&args.store.path()).map_err(explain)?;
     let hosts = match &args.host {
         Some(name) => vec![reader.find_host(name)?],
         None => reader.hosts()?,
     };
-    let range = (
-        args.since.map_or(i64::MIN, |since| since.wall_ns),
-        args.until.map_or(i64::MAX, |until| until.wall_ns),
-    );
     let mut all = Vec::with_capacity(hosts.len());
     for host in hosts {
         let mut books = Books::new(&host.info.hostname, args.worst);
