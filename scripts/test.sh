@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every check, in the order in which it fails fastest. In: nothing. Out: exit 0 when all hold, and how long each took.
-# With CI set, a test that needs root or BPF fails where it cannot run; elsewhere it says that it was skipped.
+# With CI set, a test that needs root or BPF fails where it cannot run; elsewhere it says that it was skipped, and all are counted.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,11 +12,22 @@ step() {
   echo "   $name: $((SECONDS - begin)) s"
 }
 
+# Tests say on standard error that they were skipped (testing/skip.rs).
+tests() {
+  cargo test --workspace --locked --no-fail-fast 2> >(tee "$said" >&2)
+}
+said=$(mktemp)
+trap 'rm -f "$said"' EXIT
+
 step "format" cargo fmt --all --check
 step "direction" cargo xtask check-direction
 step "clippy" cargo clippy --workspace --all-targets --locked -- -D warnings
 step "docs" env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
-step "tests" cargo test --workspace --locked --no-fail-fast
+step "tests" tests
 step "extension" scripts/test-extension.sh
 step "page" scripts/test-page.sh
+skipped=$(sed -n 's/^skipped: \([^ ]*\): .*/\1/p' "$said" | sort -u | wc -l)
+if [ "$skipped" -gt 0 ]; then
+  echo "$skipped tests skipped$([ "$(id -u)" -eq 0 ] || echo ": not root"); lines above that begin with \"skipped:\" say which and why"
+fi
 echo "all checks passed in $SECONDS s"

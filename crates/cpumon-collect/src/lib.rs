@@ -37,6 +37,9 @@ mod schedule;
 #[doc(hidden)]
 pub mod scrub;
 mod select;
+#[cfg(test)]
+#[path = "../../../testing/skip.rs"]
+mod skip;
 mod source;
 
 pub use clocks::ClockReading;

@@ -1,6 +1,9 @@
 //! Integration tests of the collector: made-up /proc trees, the real /proc, and a steady state that allocates nothing;
 //! BPF against this kernel.
 
+#[path = "../../../../testing/skip.rs"]
+mod skip;
+
 mod alloc;
 mod bpf;
 mod delays;

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use cpumon_model::{Interval, Probes, Snapshot};
 
 use crate::bpf::bpf;
+use crate::skip::skip;
 
 /// Two programs that fight for one CPU, one that naps in between, and what they start. All begin and end inside the recording.
 const WORK: &str = "
@@ -43,9 +44,8 @@ pub fn record(dir: &Path, data: &Path, work: &str) -> Option<u32> {
     perf.args(["--", "taskset", "-c", &last_cpu]).arg(shell).args(["-c", work]).arg(napper);
     match perf.stdout(Stdio::null()).stderr(Stdio::null()).status() {
         Ok(status) => assert!(status.success(), "{status}"),
-        Err(error) if std::env::var_os("CI").is_some() => panic!("in CI perf must be there: {error}"),
         Err(error) => {
-            eprintln!("skipped: needs perf: {error}");
+            skip(format!("needs perf: {error}"));
             return None;
         }
     }

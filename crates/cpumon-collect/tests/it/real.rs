@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use cpumon_collect::{Opened, SourceChoice, SourceOptions, host_info, open};
 use cpumon_model::{Interval, Life, ProcessSample, Snapshot, SourceKind};
 
+use crate::skip::say_skipped;
+
 fn procfs() -> Opened {
     open(&SourceOptions { choice: SourceChoice::Procfs, ..SourceOptions::default() }).unwrap()
 }
@@ -169,8 +171,7 @@ fn kernel_threads_are_marked() {
     let mut source = procfs();
     let snapshot = look(&mut source);
     let Some(kthreadd) = snapshot.processes.iter().find(|process| &*process.info.comm == "kthreadd") else {
-        println!("skipped: this pid namespace shows no kernel threads");
-        return;
+        return say_skipped("this pid namespace shows no kernel threads");
     };
     assert!(kthreadd.info.is_kernel);
     assert!(!own(&snapshot).info.is_kernel);

@@ -1,5 +1,8 @@
 //! Exports of whole stores.
 
+#[path = "../../../../testing/skip.rs"]
+mod skip;
+
 mod compare;
 mod fixture;
 mod formats;

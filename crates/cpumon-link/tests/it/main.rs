@@ -1,9 +1,16 @@
 //! The link as a whole: over loopback, and between network namespaces that the tests make.
 
+#[path = "../../../../testing/dice.rs"]
+mod dice;
+#[path = "../../../../testing/netns.rs"]
+mod netns;
+#[path = "../../../../testing/skip.rs"]
+mod skip;
+#[path = "../../../../testing/small_disk.rs"]
+mod small_disk;
+
 mod loopback;
 mod namespaces;
-mod netns;
-mod small_disk;
 mod spool;
 mod spool_backlog;
 mod spool_damage;

@@ -120,8 +120,7 @@ fn a_disk_that_is_full_from_the_start_is_no_reason_not_to_start() {
 #[test]
 fn a_directory_that_cannot_be_written_is_said_at_the_start() {
     let dir = tempfile::tempdir().unwrap();
-    let Some(disk) = SmallDisk::mount(dir.path(), "1m") else { return };
-    disk.set_read_only(true);
+    let Some(_disk) = SmallDisk::mount(dir.path(), "1m,ro") else { return };
     let options = options(&dir.path().join("spool"), 800_000, SyncPolicy::Always);
     let error = Spool::open(&options, ORIGIN).unwrap_err();
     assert!(matches!(error, SpoolError::Io { .. }) && error.to_string().contains("Read-only"), "{error}");

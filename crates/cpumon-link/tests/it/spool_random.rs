@@ -8,20 +8,9 @@ use cpumon_link::Backlog;
 use cpumon_link::spool::{Spool, SyncPolicy};
 use cpumon_wire::spool::{Entry, Gap, GapReason, decode_record};
 
+use crate::dice::Dice;
 use crate::small_disk::SmallDisk;
 use crate::spool_backlog::{append, killed, open, segments};
-
-/// Small, seeded (xorshift64*).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % sides
-    }
-}
 
 /// What a receiver has: intervals by the number of the snapshot that ends them, and holes by where they begin: numbers, end.
 #[derive(Default)]

@@ -1,5 +1,10 @@
 //! The store as its users see it: what is put is read, whatever happens in between.
 
+#[path = "../../../../testing/skip.rs"]
+mod skip;
+#[path = "../../../../testing/small_disk.rs"]
+mod small_disk;
+
 mod clock;
 mod data;
 mod faults;

@@ -3,6 +3,9 @@
 #[path = "../../examples/synthetic/mod.rs"]
 mod synthetic;
 
+#[path = "../../../../testing/skip.rs"]
+mod skip;
+
 mod batch;
 mod keys;
 mod pictures;

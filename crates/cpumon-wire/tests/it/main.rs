@@ -1,5 +1,8 @@
 //! One binary for this room's integration tests. In: the shared v1 vectors and generated data. Out: pass or fail.
 
+#[path = "../../../../testing/skip.rs"]
+mod skip;
+
 mod beacon;
 mod cross_version;
 mod delays;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_getres, clock_gettime};
 use serde_json::Value;
 
+use crate::skip::say_skipped;
 use crate::support::{is_root, run, text};
 
 /// How far the thread keeps from a tick: time to wake up late, and to fall asleep.
@@ -54,7 +55,7 @@ fn the_tick_sampler_misses_a_thread_that_dodges_the_tick() {
     }
     let tick = tick();
     if tick < (BEFORE + AFTER) * 2 {
-        return eprintln!("skipped: a tick of {tick:?} is too short to dodge");
+        return say_skipped(format!("a tick of {tick:?} is too short to dodge"));
     }
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -1,5 +1,14 @@
 //! The real binary as a user meets it: over sockets, files, signals and a terminal, on loopback only.
 
+#[path = "../../../../testing/dice.rs"]
+mod dice;
+#[path = "../../../../testing/netns.rs"]
+mod netns;
+#[path = "../../../../testing/skip.rs"]
+mod skip;
+#[path = "../../../../testing/small_disk.rs"]
+mod small_disk;
+
 mod accuracy;
 mod chaos;
 mod cli;
@@ -17,8 +26,5 @@ mod stream;
 mod support;
 mod terminal;
 mod time_line;
-mod units;
-
-#[path = "../../../cpumon-link/tests/it/netns.rs"]
-mod netns;
 mod two_machines;
+mod units;

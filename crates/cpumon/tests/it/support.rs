@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::skip::skip;
+
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The binary, with an environment that cannot interfere.
@@ -204,8 +206,7 @@ pub fn v1_dir() -> Option<PathBuf> {
     if dir.exists() {
         return Some(dir.to_owned());
     }
-    assert!(std::env::var_os("CI").is_none(), "{} is missing", dir.display());
-    eprintln!("skipped: {} is missing", dir.display());
+    skip(format!("{} is missing", dir.display()));
     None
 }
 
@@ -213,9 +214,8 @@ pub fn v1_dir() -> Option<PathBuf> {
 pub fn is_root() -> bool {
     let uid = Command::new("id").arg("-u").output().unwrap().stdout;
     let is_root = text(&uid).trim() == "0";
-    assert!(is_root || std::env::var_os("CI").is_none(), "this test needs root");
     if !is_root {
-        eprintln!("skipped: needs root");
+        skip("needs root");
     }
     is_root
 }

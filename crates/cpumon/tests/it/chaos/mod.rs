@@ -11,13 +11,14 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use cpumon_store::{Query, Reader};
 use cpumon_wire::spool::GapReason;
 
+use crate::dice::Dice;
+use crate::small_disk::SmallDisk;
 use crate::support::{Serve, cpumon, eventually};
 use device::{Device, run_ns_at, wall_ns_at};
 use network::Network;
@@ -30,37 +31,6 @@ const LARGE_BYTES: u64 = 64 << 20;
 /// The device whose spool lies on a disk of its own that a receiver's absence fills, where that can be mounted. What waits in
 /// memory then is lost with a kill, and counted: there was no room.
 const ON_SMALL_DISK: usize = 2;
-
-/// Small, seeded, good enough to choose faults (xorshift64*).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % sides
-    }
-}
-
-/// A tmpfs on a directory; unmounted when dropped.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    fn mount(at: &Path) -> Option<Self> {
-        std::fs::create_dir_all(at).unwrap();
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "none"]).arg(at).output();
-        let is_mounted = mounted.is_ok_and(|mounted| mounted.status.success());
-        assert!(is_mounted || std::env::var_os("CI").is_none(), "this test must run whole in CI");
-        is_mounted.then(|| Self(at.to_owned()))
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
 
 /// The receiver, which is killed and comes back at the same place.
 struct Desk {
@@ -266,7 +236,9 @@ fn run_once(seed: u64) -> Tally {
     let desk = Desk::start(dir.path());
     let network = Network::to(desk.address.parse().unwrap());
     let (address, place) = (network.address.to_string(), |number: usize| dir.path().join(number.to_string()));
-    let disk = SmallDisk::mount(&place(ON_SMALL_DISK).join("spool"));
+    let small = place(ON_SMALL_DISK).join("spool");
+    std::fs::create_dir_all(&small).unwrap();
+    let disk = SmallDisk::mount(&small, "64k");
     let enroll = |number: u8| {
         let max_bytes = if number == 0 { SMALL_BYTES } else { LARGE_BYTES };
         Device::enroll(number, &place(number.into()), &address, &desk.state, max_bytes)

@@ -4,7 +4,9 @@
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::process::Command;
-use std::{env, fs, thread};
+use std::{fs, thread};
+
+use crate::skip::skip;
 
 /// A network namespace with its loopback interface up.
 pub struct Namespace {
@@ -16,12 +18,8 @@ pub fn available() -> bool {
     let is_root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
     let has_ip = Command::new("ip").arg("-V").output().is_ok_and(|output| output.status.success());
     let available = is_root && has_ip;
-    assert!(
-        available || env::var_os("CI").is_none(),
-        "CI must be able to make network namespaces (root, iproute2)"
-    );
     if !available {
-        eprintln!("skipped: needs root and iproute2 to make network namespaces");
+        skip("needs root and iproute2 to make network namespaces");
     }
     available
 }
