@@ -53,8 +53,7 @@ fn health() -> SourceHealth {
     }
 }
 
-fn full() -> model::Interval {
-    let process = model::ProcessKey { pid: 10, start_ns: u64::MAX };
+fn process(key: model::ProcessKey) -> model::ProcessInterval {
     let info = model::ProcessInfo {
         name: "\u{1b}[2Jevil\"name".into(),
         comm: "comm".into(),
@@ -64,6 +63,20 @@ fn full() -> model::Interval {
         uid: 1000,
         is_kernel: true,
     };
+    model::ProcessInterval {
+        key,
+        parent_pid: 1,
+        info: Arc::new(info),
+        thread_rows: 4,
+        life: Life::Born,
+        flags: Flags::NO_FINAL_COUNTERS,
+        delta: delta(9),
+        sched: sched(0),
+    }
+}
+
+/// One of each life, with names that are text and such that are not.
+fn threads(process: model::ProcessKey) -> Vec<model::ThreadInterval> {
     let thread = |tid: u32, comm: Comm, life: Life| model::ThreadInterval {
         key: model::ThreadKey { tid, start_ns: 5 },
         process,
@@ -77,6 +90,45 @@ fn full() -> model::Interval {
         delta: delta(7),
         sched: sched(4),
     };
+    vec![
+        thread(1, Comm::new(b"plain"), Life::Alive),
+        thread(2, Comm::new(b"\xff\xfe\x01x"), Life::Born),
+        thread(3, Comm::new("grüße".as_bytes()), Life::Ended),
+        thread(4, Comm::default(), Life::BornEnded),
+    ]
+}
+
+fn cpu() -> model::CpuInterval {
+    model::CpuInterval {
+        cpu: 1,
+        times: model::CpuTimes::from_array([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
+        went_back: true,
+        sched: model::CpuSched {
+            unknown_ns: 1,
+            run_queue_ns: u64::MAX,
+            run_queue_max: 3,
+            switches: 4,
+            softirq_ns: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
+        },
+    }
+}
+
+fn ledger() -> model::Ledger {
+    model::Ledger {
+        capacity_ns: 1,
+        threads_ns: 2,
+        exited_ns: 3,
+        irq_ns: 4,
+        softirq_ns: 5,
+        steal_ns: 6,
+        idle_ns: -7,
+        unknown_ns: 9,
+        irq_in_run_time: true,
+    }
+}
+
+fn full() -> model::Interval {
+    let key = model::ProcessKey { pid: 10, start_ns: u64::MAX };
     model::Interval {
         host: model::HostId([1; 16]),
         boot: model::BootId([2; 16]),
@@ -90,50 +142,15 @@ fn full() -> model::Interval {
         clock_piece: None,
         pass_ns: 7,
         v1_ticks: Some(634_000_000_000_000_000),
-        cpus: vec![model::CpuInterval {
-            cpu: 1,
-            times: model::CpuTimes::from_array([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
-            went_back: true,
-            sched: model::CpuSched {
-                unknown_ns: 1,
-                run_queue_ns: u64::MAX,
-                run_queue_max: 3,
-                switches: 4,
-                softirq_ns: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
-            },
-        }],
-        processes: vec![model::ProcessInterval {
-            key: process,
-            parent_pid: 1,
-            info: Arc::new(info),
-            thread_rows: 4,
-            life: Life::Born,
-            flags: Flags::NO_FINAL_COUNTERS,
-            delta: delta(9),
-            sched: sched(0),
-        }],
-        threads: vec![
-            thread(1, Comm::new(b"plain"), Life::Alive),
-            thread(2, Comm::new(b"\xff\xfe\x01x"), Life::Born),
-            thread(3, Comm::new("grüße".as_bytes()), Life::Ended),
-            thread(4, Comm::default(), Life::BornEnded),
-        ],
+        cpus: vec![cpu()],
+        processes: vec![process(key)],
+        threads: threads(key),
         thread_count: 11,
         process_count: 12,
-        ledger: model::Ledger {
-            capacity_ns: 1,
-            threads_ns: 2,
-            exited_ns: 3,
-            irq_ns: 4,
-            softirq_ns: 5,
-            steal_ns: 6,
-            idle_ns: -7,
-            unknown_ns: 9,
-            irq_in_run_time: true,
-        },
+        ledger: ledger(),
         health: health(),
         irqs: vec![model::IrqInterval { irq: 9, name: "<eth0>".into(), time_ns: 5, count: u64::MAX }],
-        delays: delays(process),
+        delays: delays(key),
     }
 }
 

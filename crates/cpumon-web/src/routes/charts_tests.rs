@@ -4,7 +4,7 @@ use cpumon_export::chart::{ChartQuery, PictureForm, View};
 use cpumon_model::{HostInfo, Interval, Ledger, Moment, ProcessInfo, ProcessInterval, ProcessKey, Trust};
 use cpumon_store::{StoreOptions, Writer};
 
-use super::history_tests::{BEGIN_NS, SECOND_NS, Stored};
+use super::past_store::{BEGIN_NS, SECOND_NS, Stored};
 use super::tests::{Fake, ask_raw};
 use super::*;
 use crate::chart_of_store;

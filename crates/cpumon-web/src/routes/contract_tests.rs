@@ -7,7 +7,7 @@ use axum::http::header;
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::history_tests::Stored;
+use super::past_store::Stored;
 use super::tests::ask_raw;
 
 /// Values for parameters, by what they are; the last ones fit nowhere.

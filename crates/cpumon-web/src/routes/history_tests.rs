@@ -1,156 +1,18 @@
-//! The past over HTTP, against a store that is made here: five minutes of a host, the third of them missing.
+//! The past over HTTP, as series, lines, landscapes and sums, from a store and from memory.
 
-use std::ops::ControlFlow;
-
-use cpumon_export::ExportQuery;
-use cpumon_model::{
-    CpuInterval, CpuSched, CpuTimes, DelayOf, Delays, Delta, Fields, HostInfo, Interval, Ledger, Moment,
-    ProcessInfo, ProcessInterval, ProcessKey, SchedDelta, ThreadInterval, ThreadKey, Trust, WaitReason,
-    delay_bucket,
-};
-use cpumon_store::{Query, Reader, StoreOptions, Writer};
-
+use cpumon_model::{ProcessKey, delay_bucket};
 use serde_json::Value;
 
+use super::past_store::{BEGIN_NS, SECOND_NS, Stored, interval};
 use super::tests::{Fake, ask_raw};
 use super::*;
 use crate::history::{Past, Range, Readers, threads};
 
-pub(super) const SECOND_NS: i64 = 1_000_000_000;
-pub(super) const BEGIN_NS: i64 = 1_800_000_000 * SECOND_NS;
-
-/// Blocked for 4 ms, half of it in futex, and a longest delay of 7 µs.
-fn sched() -> SchedDelta {
-    let waits = [(WaitReason::syscall(202), 2_000_000), (WaitReason::DISK, 2_000_000)].into_iter().collect();
-    SchedDelta { blocked_ns: 4_000_000, wakeups: 3, longest_delay_ns: 7_000, waits, ..SchedDelta::default() }
+fn sum(list: &Value) -> i64 {
+    list.as_array().unwrap().iter().filter_map(Value::as_i64).sum()
 }
 
-/// One and a half tasks on average, three at once.
-fn run_queue() -> CpuSched {
-    CpuSched { run_queue_ns: 1_500_000_000, run_queue_max: 3, ..CpuSched::default() }
-}
-
-fn interval(second: i64) -> Interval {
-    let at = |second: i64| Moment {
-        mono_ns: (second * SECOND_NS).unsigned_abs(),
-        boot_ns: (second * SECOND_NS).unsigned_abs(),
-        wall_ns: BEGIN_NS + second * SECOND_NS,
-    };
-    let delta = |run_ns| Delta { run_ns, user_ns: run_ns / 2, ..Delta::default() };
-    let process = |pid, name: &str, run_ns| ProcessInterval {
-        key: ProcessKey { pid, start_ns: 9 },
-        parent_pid: 1,
-        info: Arc::new(ProcessInfo { name: name.into(), ..ProcessInfo::default() }),
-        delta: delta(run_ns),
-        sched: sched(),
-        thread_rows: 1,
-        ..ProcessInterval::default()
-    };
-    let thread = |pid, tid, run_ns| ThreadInterval {
-        key: ThreadKey { tid, start_ns: 9 },
-        process: ProcessKey { pid, start_ns: 9 },
-        comm: "worker".into(),
-        delta: delta(run_ns),
-        sched: sched(),
-        ..ThreadInterval::default()
-    };
-    let mut processes = vec![process(10, "a,b", 100 + second), process(20, "web", 1000)];
-    processes[1].thread_rows = 2;
-    if second % 2 == 0 {
-        processes.push(process(30, "web", 10));
-    }
-    let mut threads = vec![thread(10, 10, 100 + second), thread(20, 20, 400), thread(20, 21, 600)];
-    threads.extend((second % 2 == 0).then(|| thread(30, 30, 10)));
-    // Now and then a single long run delay.
-    let waited = if second % 10 == 0 { (delay_bucket(100_000_000), 1) } else { (delay_bucket(1_000_000), 9) };
-    let delays = [DelayOf::Cpu(0), DelayOf::Process(processes[0].key)]
-        .map(|of| Delays { of, histogram: Arc::new([waited].into_iter().collect()) });
-    let times = CpuTimes { user_ns: 600_000_000, idle_ns: 400_000_000, ..CpuTimes::default() };
-    Interval {
-        host: HostId([8; 16]),
-        sequence: second.unsigned_abs(),
-        fields: Fields::USER
-            | Fields::RUN
-            | Fields::CPUS
-            | Fields::SCHED
-            | Fields::WAITS
-            | Fields::HISTOGRAMS,
-        source: cpumon_model::SourceKind::Bpf,
-        begin: at(second - 1),
-        end: at(second),
-        cpus: vec![CpuInterval { times, sched: run_queue(), ..CpuInterval::default() }],
-        ledger: Ledger {
-            capacity_ns: SECOND_NS,
-            threads_ns: 600_000_000,
-            idle_ns: 400_000_000,
-            ..Ledger::default()
-        },
-        delays: delays.into(),
-        processes,
-        threads,
-        thread_count: 40 + u32::try_from(second % 7).unwrap(),
-        ..Interval::default()
-    }
-}
-
-pub(super) struct Stored {
-    dir: tempfile::TempDir,
-    intervals: Vec<Interval>,
-}
-
-impl Stored {
-    /// `sealed`: sums are made too.
-    pub(super) fn new(sealed: bool) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let mut writer = Writer::open(&dir.path().join("s.db"), &StoreOptions::default()).unwrap();
-        let info =
-            HostInfo { host: HostId([8; 16]), hostname: "past".into(), cpu_count: 1, ..HostInfo::default() };
-        let intervals: Vec<Interval> =
-            (1..=300).filter(|second| !(121..=180).contains(second)).map(interval).collect();
-        for interval in &intervals {
-            writer.put(&info, Trust::Unauthenticated, None, interval).unwrap();
-        }
-        writer.commit().unwrap();
-        if sealed {
-            writer.seal_all().unwrap();
-        }
-        Self { dir, intervals }
-    }
-
-    pub(super) fn path(&self) -> std::path::PathBuf {
-        self.dir.path().join("s.db")
-    }
-
-    pub(super) fn router(&self) -> Router {
-        let options = WebOptions { store: Some(self.path()), ..WebOptions::default() };
-        router(Arc::new(Fake::default()), "127.0.0.1:1".parse().unwrap(), options)
-    }
-
-    async fn get(&self, path: &str) -> (u16, serde_json::Value) {
-        let (status, _, body) = ask_raw(self.router(), path, "localhost").await;
-        (status, serde_json::from_slice(&body).unwrap_or_else(|_| panic!("{path}: {body:?}")))
-    }
-
-    /// Of the whole five minutes.
-    async fn of_all(&self, path: &str, query: &str) -> serde_json::Value {
-        let until = BEGIN_NS + 300 * SECOND_NS;
-        let path = format!("/api/v1/hosts/past/{path}?since={BEGIN_NS}&until={until}&{query}");
-        let (status, body) = self.get(&path).await;
-        assert_eq!(status, 200, "{path}: {body}");
-        body
-    }
-
-    fn run_ns(&self, pid: u32) -> i64 {
-        let rows = self.intervals.iter().flat_map(|interval| &interval.processes);
-        rows.filter(|row| row.key.pid == pid).map(|row| row.delta.run_ns).sum()
-    }
-}
-
-fn sum(list: &serde_json::Value) -> i64 {
-    list.as_array().unwrap().iter().filter_map(serde_json::Value::as_i64).sum()
-}
-
-fn nulls(list: &serde_json::Value) -> usize {
+fn nulls(list: &Value) -> usize {
     list.as_array().unwrap().iter().filter(|value| value.is_null()).count()
 }
 
@@ -170,7 +32,7 @@ async fn a_series_adds_up_and_its_holes_are_holes_with_a_reason() {
             assert_eq!((sum(values), nulls(values)), (240 * per_second, per_minute), "{column}");
         }
         let busy = &body["columns"]["busy_ns"]["max"];
-        assert_eq!((&busy[0], &busy[3 * per_minute - 1]), (&600_000_000.into(), &serde_json::Value::Null));
+        assert_eq!((&busy[0], &busy[3 * per_minute - 1]), (&600_000_000.into(), &Value::Null));
         assert_eq!(body["columns"].get("user_ns").is_some(), grain == "interval", "sums hold no CPU modes");
         let queue = &body["columns"]["run_queue_ns"];
         let longest = &body["columns"]["run_queue_max"]["max"];
@@ -198,10 +60,7 @@ async fn chosen_tasks_are_lines() {
         let line = |at: usize| &body["lines"][at];
         let total = |at: usize| sum(&line(at)["columns"]["run_ns"]);
         assert_eq!((total(0), total(1)), (stored.run_ns(10), 0));
-        assert_eq!(
-            (&line(1)["name"], &line(1)["first_ms"]),
-            (&serde_json::Value::Null, &serde_json::Value::Null)
-        );
+        assert_eq!((&line(1)["name"], &line(1)["first_ms"]), (&Value::Null, &Value::Null));
         assert_eq!((total(2), &line(2)["name"]), (600 * 240, &"worker".into()));
         assert_eq!(total(3), stored.run_ns(20) + stored.run_ns(30));
         assert_eq!((total(4), &line(4)["name"]), (stored.run_ns(10), &"a,b".into()));
@@ -330,110 +189,6 @@ async fn wrong_ranges_and_lists_are_refused() {
 }
 
 #[tokio::test]
-async fn an_export_is_the_file_that_the_command_writes() {
-    let stored = Stored::new(true);
-    for (kind, query, format) in [
-        ("threads", "", ExportQuery { kind: cpumon_export::Kind::Threads, ..ExportQuery::default() }),
-        (
-            "pivot",
-            "&value=run&by=process&host=past",
-            ExportQuery {
-                kind: cpumon_export::Kind::Pivot,
-                host: Some("past".into()),
-                group_by: cpumon_export::GroupBy::Process,
-                pivot_value: cpumon_export::PivotValue::Run,
-                ..ExportQuery::default()
-            },
-        ),
-        (
-            "ledger",
-            "&format=jsonl",
-            ExportQuery {
-                kind: cpumon_export::Kind::Ledger,
-                format: cpumon_export::Format::Jsonl,
-                ..ExportQuery::default()
-            },
-        ),
-    ] {
-        let path = format!("/api/v1/export/{kind}?interval_ns=60000000000{query}");
-        let (status, headers, body) = ask_raw(stored.router(), &path, "localhost").await;
-        let mut wanted = Vec::new();
-        let format = ExportQuery { interval_ns: Some(60_000_000_000), ..format };
-        cpumon_export::export(&Reader::open(&stored.path()).unwrap(), &format, &mut wanted, &mut |_| {})
-            .unwrap();
-        assert_eq!((status, String::from_utf8_lossy(&body)), (200, String::from_utf8_lossy(&wanted)));
-        assert!(headers[header::CONTENT_DISPOSITION].to_str().unwrap().contains(&format!("cpumon-{kind}.")));
-    }
-    for (wrong, expected) in [
-        ("windows", 400),
-        ("compare", 400),
-        ("compare?before=1..2", 400),
-        ("compare?before=2..1&after=3..4", 400),
-        ("compare?before=1&after=3..4", 400),
-        ("compare?before=1..2&after=3..4&since=0", 400),
-        ("threads?before=1..2", 400),
-        ("threads?value=x", 400),
-        ("threads?host=nobody", 400),
-        ("ledger?legacy=2013", 400),
-        ("threads?since=2&until=1", 400),
-    ] {
-        assert_eq!(stored.get(&format!("/api/v1/export/{wrong}")).await.0, expected, "{wrong}");
-    }
-    let nothing_kept =
-        router(Arc::new(Fake::default()), "127.0.0.1:1".parse().unwrap(), WebOptions::default());
-    assert_eq!(ask_raw(nothing_kept, "/api/v1/export/threads", "localhost").await.0, 404);
-}
-
-#[tokio::test]
-async fn the_command_line_is_safe_to_paste() {
-    let stored = Stored::new(false);
-    let query = "host=it%27s%3B%20%24(reboot)&since=1800000000000000001&process=-x&format=csv";
-    let (_, body) = stored.get(&format!("/api/v1/export/threads/command?{query}")).await;
-    let command = body["command"].as_str().unwrap();
-    assert!(
-        command.ends_with(
-            r"'--host=it'\''s; $(reboot)' --since=2027-01-15T08:00:00.000000001Z --process=-x --format=csv"
-        ),
-        "{command}"
-    );
-}
-
-#[tokio::test]
-async fn the_page_compares_as_the_file_does() {
-    let stored = Stored::new(true);
-    let minute =
-        |nth: i64| format!("{}..{}", BEGIN_NS + nth * 60 * SECOND_NS, BEGIN_NS + (nth + 1) * 60 * SECOND_NS);
-    let spans = format!("before={}&after={}", minute(0), minute(4));
-    let (status, body) = stored.get(&format!("/api/v1/hosts/past/compare?{spans}&by=process")).await;
-    assert_eq!((status, &body["before_covered_ns"]), (200, &(60 * SECOND_NS).into()), "{body}");
-    let columns = &body["rows"]["columns"];
-    assert_eq!(
-        (&columns["name"][0], &columns["pid"][0]),
-        (&"a,b".into(), &10.into()),
-        "only it grew: {body}"
-    );
-    let file = format!("/api/v1/export/compare?{spans}&by=process&host=past&format=jsonl");
-    let (_, headers, file) = ask_raw(stored.router(), &file, "localhost").await;
-    assert!(headers[header::CONTENT_DISPOSITION].to_str().unwrap().contains("cpumon-compare.jsonl"));
-    let lines: Vec<Value> = file
-        .split(|byte| *byte == b'\n')
-        .filter(|line| !line.is_empty())
-        .map(|line| serde_json::from_slice(line).unwrap())
-        .collect();
-    assert_eq!(lines.len(), 3);
-    for (at, line) in lines.iter().enumerate() {
-        for name in ["name", "pid", "before_run_ns", "after_run_ns"] {
-            assert_eq!(line[name], columns[name][at], "{name} of row {at}");
-        }
-    }
-    let (_, page) = stored.get(&format!("/api/v1/hosts/past/compare?{spans}&limit=1&offset=2")).await;
-    assert_eq!((&page["rows"]["rows"], &page["rows"]["total"]), (&0.into(), &2.into()), "two names");
-    for wrong in ["", "before=1..2", "before=1..2&after=2..x", "before=1..2&after=2..3&by=colour"] {
-        assert_eq!(stored.get(&format!("/api/v1/hosts/past/compare?{wrong}")).await.0, 400, "{wrong}");
-    }
-}
-
-#[tokio::test]
 async fn without_a_store_the_past_is_what_memory_holds() {
     let fake = Fake::with_host("now");
     for second in 1..=20 {
@@ -448,42 +203,8 @@ async fn without_a_store_the_past_is_what_memory_holds() {
     let range = format!("since={BEGIN_NS}&until={}&points=10", BEGIN_NS + 20 * SECOND_NS);
     let (status, _, body) =
         ask_raw(router, &format!("/api/v1/hosts/now/landscape?{range}"), "localhost").await;
-    let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
-    assert_eq!((status, sum(&body["rows"][0]["values"])), (200, 20 * 1000 + 10 * 10));
-}
-
-#[tokio::test]
-async fn spans_in_memory_are_compared_too() {
-    let fake = Fake::with_host("now");
-    for second in 1..=20_u64 {
-        let interval = Arc::new(interval(second.cast_signed()));
-        fake.put(crate::Shown { serial: second, number: second, interval });
-    }
-    let router = router(Arc::new(fake), "127.0.0.1:1".parse().unwrap(), WebOptions::default());
-    let at = |second: i64| BEGIN_NS + second * SECOND_NS;
-    let path = format!("/api/v1/hosts/now/compare?before={}..{}&after={}..{}", at(0), at(10), at(10), at(20));
-    let (status, _, body) = ask_raw(router, &path, "localhost").await;
     let body: Value = serde_json::from_slice(&body).unwrap();
-    let columns = &body["rows"]["columns"];
-    assert_eq!(
-        (status, &columns["name"][0], &columns["after_run_ns"][0]),
-        (200, &"a,b".into(), &1155.into()),
-        "{body}"
-    );
-}
-
-#[test]
-fn the_test_store_is_what_it_says() {
-    let stored = Stored::new(true);
-    let reader = Reader::open(&stored.path()).unwrap();
-    let mut seen = 0;
-    reader
-        .for_each_interval(&Query::new(HostId([8; 16])), &mut |_| {
-            seen += 1;
-            ControlFlow::Continue(())
-        })
-        .unwrap();
-    assert_eq!(seen, stored.intervals.len());
+    assert_eq!((status, sum(&body["rows"][0]["values"])), (200, 20 * 1000 + 10 * 10));
 }
 
 #[tokio::test]

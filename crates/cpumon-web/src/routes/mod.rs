@@ -8,6 +8,8 @@ mod charts_tests;
 #[cfg(test)]
 mod contract_tests;
 mod export;
+#[cfg(test)]
+mod export_tests;
 mod file;
 mod fleet;
 mod history;
@@ -20,6 +22,8 @@ mod login;
 mod login_tests;
 mod meta;
 mod params;
+#[cfg(test)]
+mod past_store;
 #[cfg(test)]
 mod tests;
 
