@@ -53,8 +53,11 @@ impl Agent {
     /// # Errors
     /// The source cannot run, there is nothing to send or to seal with, or the log cannot be opened.
     pub fn open(settings: &Settings) -> anyhow::Result<Self> {
+        let begin = Instant::now();
         let sampler = Sampler::open(&settings.sampler).context("cannot measure this machine")?;
-        Self::with_sampler(sampler, settings)
+        let agent = Self::with_sampler(sampler, settings)?;
+        // Its cost counts from its start on, what opening the source took with it: so does the time that it is held against.
+        Ok(Self { reporter: Reporter::new(begin), ..agent })
     }
 
     /// With a sampler of the caller's own (a simulation, a test).

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use cpumon_agent::doctor::write_text;
-use cpumon_agent::{AgentArgs, DiscoverArgs, EnrollArgs, Signals, log_to_stderr, run};
+use cpumon_agent::{AgentArgs, Chain, DiscoverArgs, EnrollArgs, Signals, log_to_stderr, run};
 use cpumon_collect::{DoctorOptions, diagnose};
 
 const PROGRAM: &str = "cpumon-agent";
@@ -62,7 +62,7 @@ fn say(result: anyhow::Result<(String, bool)>) -> ExitCode {
             if is_found { ExitCode::SUCCESS } else { ExitCode::from(3) }
         }
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "{PROGRAM}: {error:#}");
+            let _ = writeln!(std::io::stderr(), "{PROGRAM}: {}", Chain(&error));
             ExitCode::FAILURE
         }
     }

@@ -10,6 +10,8 @@ use cpumon_model::SourceKind;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
+use crate::Chain;
+
 /// Stack of the thread that waits for signals.
 const SIGNAL_STACK_BYTES: usize = 64 << 10;
 
@@ -68,7 +70,7 @@ impl Signals {
         let code = match result {
             Err(error) => {
                 // Nobody may be reading any more; the code tells it all the same.
-                let _ = writeln!(io::stderr(), "{program}: {error:#}");
+                let _ = writeln!(io::stderr(), "{program}: {}", Chain(error));
                 if error.is::<DataMissing>() { 3 } else { 1 }
             }
             Ok(()) if self.interrupted.load(Ordering::Relaxed) => 130,

@@ -61,6 +61,8 @@ struct Listening {
     /// The last value of the kernel's counter, which is 32 bits wide and starts anew after 2^32.
     drop_counter: u32,
     drops: u64,
+    /// Another socket was bound to the address before.
+    is_shared: bool,
 }
 
 /// The groups joined, and what is needed to join them on interfaces that come later.
@@ -197,6 +199,12 @@ impl UdpReceiver {
         self.sockets.iter().map(local).collect()
     }
 
+    /// The addresses on which another program receives already: broadcast and multicast reach both, any other datagram only
+    /// this receiver, which was bound last.
+    pub fn shared_addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        self.sockets.iter().filter(|listening| listening.is_shared).map(|listening| listening.address)
+    }
+
     /// The smallest receive buffer that the kernel granted, bytes (it counts its own overhead too). Less than asked for
     /// means: raise `net.core.rmem_max`, or run with `CAP_NET_ADMIN`.
     #[must_use]
@@ -214,15 +222,25 @@ impl Listening {
         let option = |option| move |source| LinkError::Option { option, address, source };
         let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))
             .map_err(|source| LinkError::Open { purpose: "receiving", source })?;
-        socket.set_reuse_address(true).map_err(option("SO_REUSEADDR"))?;
         if address.is_ipv6() {
             socket.set_only_v6(true).map_err(option("IPV6_V6ONLY"))?;
         }
         sys::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)
             .map_err(option("SO_RXQ_OVFL"))?;
         grow_buffer(&socket, buffer_bytes).map_err(option("SO_RCVBUF"))?;
-        socket.bind(&address.into()).map_err(|source| LinkError::Bind { address, source })?;
-        Ok(Self { socket, address, drop_counter: 0, drops: 0 })
+        let reuse = || socket.set_reuse_address(true).map_err(option("SO_REUSEADDR"));
+        // At first without it, which tells whether the address is shared; with it from then on, so that others may share it.
+        let is_shared = match socket.bind(&address.into()) {
+            Ok(()) => false,
+            Err(source) if source.kind() == io::ErrorKind::AddrInUse => {
+                reuse()?;
+                socket.bind(&address.into()).map_err(|source| LinkError::Bind { address, source })?;
+                true
+            }
+            Err(source) => return Err(LinkError::Bind { address, source }),
+        };
+        reuse()?;
+        Ok(Self { socket, address, drop_counter: 0, drops: 0, is_shared })
     }
 
     /// Joins a group on one interface. Joined already is fine.

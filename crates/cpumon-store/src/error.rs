@@ -77,6 +77,12 @@ pub enum StoreError {
         /// The version this build reads.
         known: i32,
     },
+    /// Not a file.
+    #[error("{path} is a directory, and a store is a file: name the file in it, e.g. {example}", path = path.display(), example = path.join("cpumon.db").display())]
+    Directory {
+        /// What was named.
+        path: PathBuf,
+    },
     /// No file there.
     #[error("there is no store at {}", path.display())]
     Missing {
@@ -142,6 +148,11 @@ impl StoreError {
             _ => Self::Sqlite { operation, path: path.into(), source },
         }
     }
+}
+
+/// SQLite tells of a directory only that it cannot be read.
+pub(crate) fn check_is_no_directory(path: &Path) -> Result<()> {
+    if path.is_dir() { Err(StoreError::Directory { path: path.into() }) } else { Ok(()) }
 }
 
 /// Adds operation and path to an SQLite result.

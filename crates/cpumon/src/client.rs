@@ -78,6 +78,12 @@ pub struct Client {
     authorization: Option<String>,
 }
 
+/// Whether what stands behind the host's colon, if there is one, is a port.
+fn has_sound_port(authority: &str) -> bool {
+    let behind_host = authority.rsplit_once(']').map_or(authority, |(_, rest)| rest);
+    behind_host.rsplit_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_ok())
+}
+
 impl Client {
     /// Asks nothing yet.
     ///
@@ -86,9 +92,9 @@ impl Client {
     pub fn new(url: &str, access: &AccessArgs) -> Result<Self, String> {
         let base = url.trim_end_matches('/');
         let is_tls = base.starts_with("https://");
-        let is_url = base
-            .strip_prefix(if is_tls { "https://" } else { "http://" })
-            .is_some_and(|rest| !rest.is_empty() && !rest.contains(['/', '?', '#', ' ']));
+        let is_url = base.strip_prefix(if is_tls { "https://" } else { "http://" }).is_some_and(|rest| {
+            !rest.is_empty() && !rest.contains(['/', '?', '#', ' ']) && has_sound_port(rest)
+        });
         if !is_url {
             return Err(format!("{url:?} is not a receiver's URL; it looks like {}", crate::cli::HTTP_URL));
         }
@@ -260,7 +266,17 @@ mod tests {
         for url in ["http://127.0.0.1:3080", "http://localhost:3080/", "http://[::1]:3080"] {
             assert!(Client::new(url, &AccessArgs::default()).is_ok(), "{url}");
         }
-        for url in ["", "127.0.0.1:3080", "http://", "http://h/path", "ftp://x", "http://a b"] {
+        for url in [
+            "",
+            "127.0.0.1:3080",
+            "http://",
+            "http://h/path",
+            "ftp://x",
+            "http://a b",
+            "http://h:99999",
+            "http://h:",
+            "http://[::1]:x",
+        ] {
             assert!(
                 Client::new(url, &AccessArgs::default()).unwrap_err().contains("http://127.0.0.1:3080"),
                 "{url}"

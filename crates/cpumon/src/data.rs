@@ -234,7 +234,7 @@ pub fn import(args: &ImportArgs) -> anyhow::Result<Outcome> {
     if !args.file.exists() {
         return Err(legacy::ImportError::Open {
             path: args.file.clone(),
-            source: io::Error::from(io::ErrorKind::NotFound),
+            source: io::Error::other("there is no such file or directory"),
         }
         .into());
     }

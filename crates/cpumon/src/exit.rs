@@ -5,6 +5,8 @@ use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use cpumon_agent::Chain;
+
 /// How a command ended that did not fail.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -58,26 +60,6 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     })
 }
 
-/// The causes of an error on one line, each said once: many of our errors tell their cause in their own text.
-/// Escaped, because they can hold names that came from elsewhere.
-struct Chain<'a>(&'a anyhow::Error);
-
-impl fmt::Display for Chain<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut said = String::new();
-        for cause in self.0.chain() {
-            let text = cause.to_string();
-            if said.is_empty() {
-                said = text;
-            } else if !said.contains(&text) {
-                said = format!("{said}: {text}");
-            }
-        }
-        let lines: Vec<String> = said.lines().map(|line| cpumon_model::escape(line).to_string()).collect();
-        f.write_str(&lines.join("\n"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,12 +74,5 @@ mod tests {
         assert_eq!(code_of(&Err(Usage("no".into()).into())), 2);
         assert_eq!(code_of(&io(io::ErrorKind::NotFound).context("opening x")), 1);
         assert_eq!(code_of(&io(io::ErrorKind::BrokenPipe).context("writing rows")), 0);
-    }
-
-    #[test]
-    fn a_cause_is_said_once_and_safely() {
-        let inner = anyhow::anyhow!("no \u{1b}[31mroom");
-        let error = inner.context("cannot write: no \u{1b}[31mroom").context("export");
-        assert_eq!(Chain(&error).to_string(), "export: cannot write: no \\x1b[31mroom");
     }
 }

@@ -96,8 +96,19 @@ pub fn explain(error: StoreError) -> anyhow::Error {
         StoreError::Missing { .. } => {
             anyhow!("{error}; `cpumon serve` makes one, --store FILE names another")
         }
+        StoreError::Sqlite { ref path, .. } if is_forbidden(path) => {
+            anyhow!("cannot read store {}: permission denied; its owner and root can", path.display())
+        }
+        StoreError::Corrupt { .. } | StoreError::NotAStore { .. } => {
+            anyhow!("{error}; --store FILE names another")
+        }
         error => error.into(),
     }
+}
+
+/// SQLite does not say why it cannot open a file.
+fn is_forbidden(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::READ_OK) == Err(rustix::io::Errno::ACCESS)
 }
 
 #[cfg(test)]

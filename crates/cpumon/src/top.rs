@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use cpumon_agent::SamplerOptions;
 use cpumon_collect::SourceOptions;
 use cpumon_tui::{BatchFormat, BatchOptions, Feed, Options, TuiError};
@@ -49,7 +49,8 @@ fn check(args: &TopArgs) -> Result<(), Usage> {
 
 fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed + Send>> {
     if let Some(dir) = &args.replay {
-        return Ok(Box::new(ReplayFeed::open(dir, !args.batch)?));
+        let feed = ReplayFeed::open(dir, !args.batch);
+        return Ok(Box::new(feed.context("cannot play the log, which `cpumon-agent --log DIR` writes")?));
     }
     let host = args.host.as_deref();
     match host {

@@ -109,6 +109,8 @@ fn two_receivers_on_one_port_and_unicast_goes_to_the_newer() {
     let mut older = listen_on(&["127.0.0.1:0"]);
     let address = older.local_addresses().unwrap()[0];
     let mut newer = listen_on(&[&address.to_string()]);
+    assert_eq!(older.shared_addresses().count(), 0);
+    assert_eq!(newer.shared_addresses().collect::<Vec<_>>(), [address], "it can be told");
     for _ in 0..20 {
         // Another source port each time: with SO_REUSEPORT the kernel would deal them out.
         send_to(&[address]).send_batch(&[b"one"]);

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::Reader;
 use super::stream::Stream;
-use crate::error::{At, Result, StoreError};
+use crate::error::{At, Result, StoreError, check_is_no_directory};
 use crate::schema;
 
 impl Reader {
@@ -20,6 +20,7 @@ impl Reader {
         if !path.exists() {
             return Err(StoreError::Missing { path: path.into() });
         }
+        check_is_no_directory(path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         match Self::open_with(path, path, flags) {
             Err(error) if error.is_no_room() && is_log_empty(path) => {

@@ -92,13 +92,13 @@ fn migrate(connection: &mut Connection, path: &Path, found: i32) -> Result<()> {
     if steps.is_empty() {
         return Ok(());
     }
-    let transaction = connection.transaction().at("migrate", path)?;
+    let transaction = connection.transaction().at("write the schema", path)?;
     for step in steps {
-        transaction.execute_batch(step).at("migrate", path)?;
+        transaction.execute_batch(step).at("write the schema", path)?;
     }
-    transaction.pragma_update(None, "application_id", APPLICATION_ID).at("migrate", path)?;
-    transaction.pragma_update(None, "user_version", VERSION).at("migrate", path)?;
-    transaction.commit().at("migrate", path)
+    transaction.pragma_update(None, "application_id", APPLICATION_ID).at("write the schema", path)?;
+    transaction.pragma_update(None, "user_version", VERSION).at("write the schema", path)?;
+    transaction.commit().at("write the schema", path)
 }
 
 /// Checks that an open database is a store that this build can read; sets what a reader needs.

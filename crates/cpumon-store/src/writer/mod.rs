@@ -45,7 +45,7 @@ pub(crate) use self::source::PLACES;
 pub use self::source::Place;
 use crate::codec::meta::{self, MetaRow};
 use crate::codec::{cpus, host_sched};
-use crate::error::{At, Result, StoreError};
+use crate::error::{At, Result, StoreError, check_is_no_directory};
 use crate::options::StoreOptions;
 use crate::schema;
 
@@ -95,6 +95,7 @@ pub(crate) fn wall_now_ns() -> i64 {
 impl Writer {
     /// Opens or makes the store at `path` and takes its writer lock. An older schema is brought up to date.
     pub fn open(path: &Path, options: &StoreOptions) -> Result<Self> {
+        check_is_no_directory(path)?;
         let lock = WriterLock::take(path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE

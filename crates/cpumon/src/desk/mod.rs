@@ -17,6 +17,7 @@ mod state;
 mod stream;
 mod time_line;
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -126,16 +127,27 @@ impl Desk {
         let web = WebOptions { store, ..plan.web.clone() };
         let (scheme, access) = (if web.tls.is_some() { "https" } else { "http" }, login::start_lines(&web));
         let server = HttpServer::bind(plan.http, web).map_err(|error| {
-            let is_taken = matches!(&error, cpumon_web::WebError::Bind { error, .. }
-                if error.kind() == std::io::ErrorKind::AddrInUse);
-            let hint = if is_taken {
-                "; another receiver may be running: choose another port with --http"
-            } else {
-                ""
+            let hint = match &error {
+                cpumon_web::WebError::Bind { error, .. } => match error.kind() {
+                    ErrorKind::AddrInUse => {
+                        "; another receiver may be running: choose another port with --http"
+                    }
+                    ErrorKind::PermissionDenied => {
+                        "; ports below 1024 need CAP_NET_BIND_SERVICE: choose another port with --http"
+                    }
+                    _ => "; choose another address with --http",
+                },
+                _ => "",
             };
             anyhow!("{error}{hint}")
         })?;
         let receiver = bind_udp(plan)?;
+        for address in receiver.shared_addresses() {
+            log::warn!(
+                "another program receives on udp {address} too: broadcast and multicast reach both, any other datagram only \
+                 the program that was started last; choose another port with --udp, or end the other one"
+            );
+        }
         let udp = receiver.local_addresses().context("cannot tell the UDP address")?;
         let receiver = Receiving::open(receiver, &plan.seals, plan.source_rate)?;
         let sampler =

@@ -11,6 +11,7 @@ fn wrong_usage_ends_with_2_and_says_what_is_right() {
         (&["top", "--at", "2200-01-01"], "future"),
         (&["serve", "--retain-bytes", "much"], "10GB"),
         (&["status", "--url", "ftp://x"], "http://"),
+        (&["status", "--url", "http://127.0.0.1:22222222"], "http://"),
         (&["export", "ledger", "--since", "now", "--until", "1h ago"], "--since"),
         (&["import", "x", "--time-zone", "Mars/Olympus"], "Mars/Olympus"),
         (&["export", "chart", "pie"], "run-queue"),
@@ -35,6 +36,8 @@ fn what_is_not_there_ends_with_1_and_says_where() {
         (&["status", "--url", "http://127.0.0.1:9"], "cpumon serve"),
         (&["top", "--host", "x", "--url", "http://127.0.0.1:9", "-b"], "cpumon serve"),
         (&["import", "/nowhere/old.sqlite", "--store", "/nowhere/x.db"], "/nowhere/old.sqlite"),
+        (&["import", "/nowhere/old.sqlite", "--store", "/nowhere/x.db"], "no such file or directory"),
+        (&["top", "--replay", "/nowhere/log", "-b"], "cpumon-agent --log DIR"),
     ] {
         let output = run(line);
         assert_eq!(output.status.code(), Some(1), "{line:?}: {output:?}");
@@ -45,6 +48,33 @@ fn what_is_not_there_ends_with_1_and_says_where() {
     std::io::Write::write_all(&mut not_a_store, b"this is not a database, whatever its name says").unwrap();
     let output = run(&["export", "ledger", "--store", not_a_store.path().to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text(&output.stderr).contains("--store FILE names another"), "{output:?}");
+}
+
+#[test]
+fn a_directory_in_the_place_of_a_store_is_called_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    for line in [
+        &["export", "ledger", "--store", path][..],
+        &["export", "chart", "cpu", "--store", path],
+        &["sql", "SELECT 1", "--store", path],
+        &["hosts", "--store", path],
+        &["top", "-b", "--store", path],
+        &["import", path, "--store", path],
+        &["serve", "--udp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--no-agent", "--store", path],
+    ] {
+        let output = run(line);
+        assert_eq!(output.status.code(), Some(1), "{line:?}: {output:?}");
+        let said = text(&output.stderr);
+        assert!(said.contains("is a directory") && said.contains("cpumon.db"), "{line:?}: {said}");
+    }
+    let beside = std::fs::read_dir(dir.path().parent().unwrap()).unwrap();
+    let name = format!("{}-writer", dir.path().file_name().unwrap().to_str().unwrap());
+    assert!(
+        !beside.map(|entry| entry.unwrap().file_name()).any(|other| other == name.as_str()),
+        "left behind"
+    );
 }
 
 #[test]

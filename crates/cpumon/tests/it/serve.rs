@@ -275,6 +275,19 @@ fn signals_end_it_and_a_taken_port_is_said() {
     assert_eq!(same_store.status.code(), Some(1));
     assert!(text(&same_store.stderr).contains("--store"), "{same_store:?}");
 
+    let (dir, udp) = (tempfile::tempdir().unwrap(), serve.udp.to_string());
+    let other = dir.path().join("other.db").to_str().unwrap().to_owned();
+    let streams =
+        ["serve", "--udp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--store", &other, "--tls", &http];
+    let same_stream = run(&streams);
+    assert_eq!(same_stream.status.code(), Some(1));
+    let said = text(&same_stream.stderr);
+    assert!(said.contains(&http) && said.contains("--tls"), "{said}");
+    // Datagrams of a port may be shared, as those of a broadcast are; nobody must wonder where the others went.
+    let shares = run(&["run", "-n", "1", "--udp", &udp, "--http", "127.0.0.1:0", "--store", &other]);
+    let said = text(&shares.stderr);
+    assert!(said.contains(&format!("receives on udp {udp} too")) && said.contains("--udp"), "{said}");
+
     eventually("a local interval", || {
         serve.status()["store"]["written"].as_u64().filter(|written| *written > 0)
     });

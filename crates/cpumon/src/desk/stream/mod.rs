@@ -112,7 +112,7 @@ impl StreamListener {
         let handler = Arc::new(Sessions { sink, hosts: Mutex::default() });
         let limits = ServerLimits { takes_requests: has_beacon, ..ServerLimits::default() };
         let server = StreamServer::bind(address, Arc::clone(authority), handler, limits)
-            .context("cannot receive the secure stream")?;
+            .context("cannot receive the secure stream; choose another address with --tls")?;
         let address = server.local_addr();
         let beacon = has_beacon.then(|| BeaconServer::bind(authority, address, &name)).transpose();
         let beacon = beacon.context("cannot answer devices that look for a receiver")?;
