@@ -30,7 +30,10 @@ impl DiscoverArgs {
     pub fn look(&self) -> anyhow::Result<Search> {
         let options = SearchOptions { to: everybody(&self.interfaces), wanted: None, wait: self.wait };
         let search = search(&options, &|| false).context("cannot ask for receivers")?;
-        ensure!(search.asked > 0, "this machine has no network to ask on; --interface NAME names one");
+        ensure!(
+            search.asked > 0,
+            "there is no interface to ask on: it must be up, with an address, and no loopback; --interface NAME names another"
+        );
         Ok(search)
     }
 

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use cpumon_agent::{DiscoverArgs, EnrollArgs};
 use cpumon_link::tls::{Authority, DEFAULT_TLS_PORT, Decision, EnrolledHost};
 use cpumon_model::{HostId, escape};
@@ -19,6 +19,17 @@ use crate::when;
 fn open(args: &StateArgs) -> anyhow::Result<Authority> {
     let dir = state_dir(args.state.as_deref(), args.store.as_deref());
     Authority::open(&dir).context("cannot open the receiver's state directory; --state DIR names another")
+}
+
+/// A state directory that is there: who looks at a list must not make a receiver's identity by a slip of the pen.
+fn open_made(args: &StateArgs) -> anyhow::Result<Authority> {
+    let dir = state_dir(args.state.as_deref(), args.store.as_deref());
+    ensure!(
+        dir.join("receiver.identity").exists(),
+        "there is no receiver's state in {}: `cpumon serve --tls` makes it, --state DIR or --store FILE names another",
+        dir.display()
+    );
+    open(args)
 }
 
 /// `cpumon token`.
@@ -67,7 +78,7 @@ pub fn enroll(args: &EnrollArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
 
 /// `cpumon hosts revoke`.
 pub fn revoke(args: &RevokeArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let host = open(&args.place)?.registry().revoke(&args.host)?;
+    let host = open_made(&args.place)?.registry().revoke(&args.host)?;
     let (name, id) = (escape(&host.name), HostId(host.host));
     writeln!(
         out,
@@ -79,7 +90,7 @@ pub fn revoke(args: &RevokeArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
 
 /// `cpumon hosts enrolled`.
 pub fn enrolled(args: &EnrolledArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let hosts = open(&args.place)?.registry().hosts()?;
+    let hosts = open_made(&args.place)?.registry().hosts()?;
     let mut table = Table::new(&["HOST", "ID", "STATE", "ENROLLED", "CERTIFICATE UNTIL"]);
     for host in &hosts {
         table.row([
@@ -103,7 +114,7 @@ pub fn discover(args: &DiscoverArgs, out: &mut dyn Write) -> anyhow::Result<Outc
 
 /// `cpumon hosts pending`.
 pub fn pending(args: &EnrolledArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let authority = open(&args.place)?;
+    let authority = open_made(&args.place)?;
     let enrolled = authority.registry().hosts()?;
     let mut table = Table::new(&["CODE", "HOST", "ID", "ADDRESS", "UNTIL", "NOTE"]);
     for request in authority.requests().list()? {
@@ -138,7 +149,7 @@ fn decide(
     said: &str,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let request = open(place)?.decide(wanted, decision)?;
+    let request = open_made(place)?.decide(wanted, decision)?;
     let (name, id, source) = (escape(&request.name), HostId(request.host), escape(&request.source));
     writeln!(out, "{said}: {name} ({id}) at {source}").context("cannot write to standard output")?;
     Ok(Outcome::Done)

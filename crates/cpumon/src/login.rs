@@ -9,7 +9,7 @@ use cpumon_model::escape;
 use cpumon_web::{Tls, TokenFile, WebOptions};
 
 use crate::cli::{LoginTokenAction, LoginTokenArgs, WebArgs};
-use crate::exit::Outcome;
+use crate::exit::{Outcome, Usage};
 use crate::paths::store_for_writing;
 use crate::table::Table;
 use crate::when;
@@ -48,6 +48,11 @@ pub fn login_token(args: &LoginTokenArgs, out: &mut dyn Write) -> anyhow::Result
 
 /// How a server at `http` lets people in: off loopback with login and TLS, always.
 pub fn web_options(args: &WebArgs, http: SocketAddr) -> anyhow::Result<WebOptions> {
+    if let Some(dir) = args.web_dir.as_ref().filter(|dir| !dir.is_dir()) {
+        let say =
+            format!("--web-dir {}: there is no such directory; `make page` makes web/dist", dir.display());
+        return Err(Usage(say).into());
+    }
     let is_near = http.ip().is_loopback();
     let mut names = args.http_name.clone();
     if !is_near {

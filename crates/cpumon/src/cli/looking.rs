@@ -11,6 +11,11 @@ use cpumon_web::HostOrder;
 use super::{AccessArgs, ExportForm, HTTP_URL, HostsCommand, LookArgs};
 use crate::when::When;
 
+/// Reads a process id.
+fn pid(text: &str) -> Result<u32, String> {
+    text.trim().parse().map_err(|_| format!("{text:?} is not a process id; `cpumon top -b` shows them"))
+}
+
 /// `cpumon top`.
 #[derive(Clone, Debug, Args)]
 pub struct TopArgs {
@@ -36,13 +41,13 @@ pub struct TopArgs {
     #[arg(short = 'b', long)]
     pub batch: bool,
     /// Stop after this many intervals
-    #[arg(short = 'n', long, value_name = "N")]
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub iterations: Option<u64>,
     /// Time between two screens, 100ms to 1h; a bare number is seconds
     #[arg(short = 'd', long, value_name = "TIME", value_parser = parse_interval)]
     pub delay: Option<Duration>,
     /// Only these process ids, separated by commas
-    #[arg(short = 'p', long, value_name = "PID", value_delimiter = ',')]
+    #[arg(short = 'p', long, value_name = "PID", value_delimiter = ',', value_parser = pid)]
     pub pid: Vec<u32>,
     /// A row for each thread
     #[arg(short = 'H', long)]
@@ -135,7 +140,7 @@ pub struct AccuracyArgs {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub seconds: u32,
     /// Only these process ids, separated by commas
-    #[arg(short = 'p', long, value_name = "PID", value_delimiter = ',')]
+    #[arg(short = 'p', long, value_name = "PID", value_delimiter = ',', value_parser = pid)]
     pub pid: Vec<u32>,
     /// Only threads of this name
     #[arg(long, value_name = "NAME")]

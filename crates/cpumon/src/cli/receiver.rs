@@ -225,7 +225,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
     /// Stop after this many intervals
-    #[arg(short = 'n', long, value_name = "N")]
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub iterations: Option<u64>,
     /// How HTTP is answered
     #[command(flatten)]

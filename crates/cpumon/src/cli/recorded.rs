@@ -32,7 +32,7 @@ pub struct ExportArgs {
     #[arg(long, value_enum, default_value_t = ExportForm::Csv)]
     pub format: ExportForm,
     /// The layout of the original receiver instead, byte for byte
-    #[arg(long, value_enum, value_name = "YEAR")]
+    #[arg(long, value_enum, value_name = "YEAR", conflicts_with = "format")]
     pub legacy: Option<LegacyYear>,
     /// Only this host, by name or id
     #[arg(long, value_name = "NAME")]

@@ -15,6 +15,10 @@ fn wrong_usage_ends_with_2_and_says_what_is_right() {
         (&["export", "ledger", "--since", "now", "--until", "1h ago"], "--since"),
         (&["import", "x", "--time-zone", "Mars/Olympus"], "Mars/Olympus"),
         (&["export", "chart", "pie"], "run-queue"),
+        (&["export", "pivot", "--legacy", "2012", "--format", "jsonl"], "--format"),
+        (&["top", "-b", "-n", "0"], "1.."),
+        (&["top", "-b", "-p", "init"], "process id"),
+        (&["serve", "--web-dir", "/nowhere", "--no-store"], "make page"),
         (&["export", "chart", "cpu", "--zone", "Mars/Olympus"], "Europe/Berlin"),
         (&["export", "chart", "cpu", "-o", "x.gif"], ".svg or .png"),
         (&["export", "chart", "cpu", "--since", "now", "--until", "1h ago"], "--since"),
@@ -37,6 +41,8 @@ fn what_is_not_there_ends_with_1_and_says_where() {
         (&["top", "--host", "x", "--url", "http://127.0.0.1:9", "-b"], "cpumon serve"),
         (&["import", "/nowhere/old.sqlite", "--store", "/nowhere/x.db"], "/nowhere/old.sqlite"),
         (&["import", "/nowhere/old.sqlite", "--store", "/nowhere/x.db"], "no such file or directory"),
+        (&["hosts", "pending", "--state", "/nowhere/state"], "/nowhere/state: `cpumon serve --tls`"),
+        (&["hosts", "revoke", "x", "--store", "/nowhere/x.db"], "/nowhere/x.db.identity"),
         (&["top", "--replay", "/nowhere/log", "-b"], "cpumon-agent --log DIR"),
     ] {
         let output = run(line);
