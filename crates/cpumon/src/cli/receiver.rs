@@ -193,7 +193,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
     /// Keep nothing: show only what is live
-    #[arg(long)]
+    #[arg(long, conflicts_with = "store")]
     pub no_store: bool,
     /// Do not measure this machine
     #[arg(long)]

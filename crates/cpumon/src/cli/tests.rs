@@ -83,6 +83,7 @@ fn what_is_wrong_is_refused_and_named() {
         ("exprot", "export"),
         ("serve --udp nowhere", "--udp"),
         ("serve --beacon", "--tls"),
+        ("serve --no-store --store x.db", "--store"),
         ("hosts accept", "CODE"),
         ("serve --retain-bytes lots", "10GB"),
         ("top --at soon", "yesterday 14:05"),
