@@ -19,7 +19,7 @@ pub use order::HostOrder;
 pub(crate) use order::Wanted;
 
 use crate::Live;
-use crate::api::{Fleet, FleetBase, Nanos, Spark, key_of_process};
+use crate::api::{Fleet, FleetBase, Nanos, ReceiverHealth, Spark, key_of_process};
 use crate::app::Shared;
 use crate::stream::{HEARTBEAT, Messages, body_of, close, head, heartbeat, number_of, open};
 
@@ -104,7 +104,7 @@ impl Glance {
 }
 
 /// How long ago a host's last interval arrived.
-fn age_ns(host: &HostStatus, now_ns: i64) -> i64 {
+pub(crate) fn age_ns(host: &HostStatus, now_ns: i64) -> i64 {
     now_ns.saturating_sub(host.received_wall_ns).max(0)
 }
 
@@ -151,7 +151,7 @@ impl FleetBoard {
     pub(crate) fn ask(&self, live: &dyn Live, wanted: &Wanted) -> Fleet {
         let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let hosts = Self::refresh(&mut made, live);
-        let (base, shown) = fleet_of(&hosts, &made.glances, wanted, made.number);
+        let (base, shown) = fleet_of(&hosts, &made.glances, wanted, (made.number, live.status().into()));
         drop(made);
         Fleet { base, skipped: 0, spark: Some(sparks(live, &shown)) }
     }
@@ -180,7 +180,8 @@ impl FleetBoard {
             let hosts = Self::refresh(&mut made, live);
             made.number += 1;
             made.at = Some(Instant::now());
-            let (fleet, _) = fleet_of(&hosts, &made.glances, &Wanted::all(), made.number);
+            let of = (made.number, live.status().into());
+            let (fleet, _) = fleet_of(&hosts, &made.glances, &Wanted::all(), of);
             made.body = open(&body_of(&fleet));
         }
         (made.number, made.body.clone())
@@ -207,14 +208,15 @@ fn fleet_of<'h>(
     hosts: &'h [HostStatus],
     glances: &HashMap<HostId, Glance>,
     wanted: &Wanted,
-    number: u64,
+    (number, receiver): (u64, ReceiverHealth),
 ) -> (FleetBase, Vec<&'h HostStatus>) {
     let now_ns = now_ns();
     let rows = found(hosts, glances, wanted, now_ns);
     let total = rows.len();
     let top = top_table(&rows, now_ns);
     let page: Vec<_> = rows.into_iter().skip(wanted.offset).take(wanted.limit).collect();
-    let base = FleetBase { now_ns: Nanos(now_ns), number, hosts: host_table(&page, total, now_ns), top };
+    let hosts = host_table(&page, total, now_ns);
+    let base = FleetBase { now_ns: Nanos(now_ns), number, receiver, hosts, top };
     (base, page.into_iter().map(|(host, _)| host).collect())
 }
 

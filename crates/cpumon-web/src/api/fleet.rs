@@ -4,7 +4,35 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::snapshot::Nanos;
+use super::status::{Status, StoreState};
 use super::table::Table;
+
+/// What the receiver itself could not take or keep since it started; `/api/v1/status` says more.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+pub struct ReceiverHealth {
+    /// Whether intervals are being kept.
+    pub store: StoreState,
+    /// Why not; empty while they are.
+    pub store_error: String,
+    /// Intervals that were shown and not stored.
+    pub store_dropped: u64,
+    /// Datagrams that could not be used.
+    pub rejected: u64,
+    /// Datagrams that the kernel threw away because the socket's buffer was full.
+    pub kernel_dropped: u64,
+}
+
+impl From<Status> for ReceiverHealth {
+    fn from(status: Status) -> Self {
+        Self {
+            store: status.store.state,
+            store_error: status.store.error,
+            store_dropped: status.store.dropped,
+            rejected: status.receiver.rejected,
+            kernel_dropped: status.receiver.kernel_dropped,
+        }
+    }
+}
 
 /// All hosts, without what differs from reader to reader.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
@@ -13,6 +41,8 @@ pub struct FleetBase {
     pub now_ns: Nanos,
     /// Counts fleet snapshots since the receiver started.
     pub number: u64,
+    /// The receiver itself.
+    pub receiver: ReceiverHealth,
     /// A row a host: `id`, `hostname`, `trust`, `source`, `address`, `agent`, `kernel`, `arch`, `cpu_count`, `interval_ns`,
     /// `state` (`reporting`, `late`, `silent`), `age_ns` since its last interval arrived, `clock_offset_ns` (its clock less the
     /// receiver's: by exchanges of time over TLS, which also tell `clock_round_trip_ns` and `clock_drift_ppb`; else when that

@@ -117,6 +117,10 @@ pub struct LineJson {
     pub first_ms: Option<f64>,
     /// End of the last one.
     pub last_ms: Option<f64>,
+    /// When it began, by its key; null for names, and where the source does not tell.
+    pub began_ms: Option<f64>,
+    /// End of the interval in which it ended; null if that is not in the range, or sums were read.
+    pub ended_ms: Option<f64>,
     /// By name, a value a point: 0 if it was idle or not there, null where nothing was measured. Times and counts are sums;
     /// percentiles of the run delay are those of all delays in the point, the longest run delay is the highest.
     #[schema(value_type = HashMap<String, Vec<Option<i64>>>)]

@@ -22,7 +22,7 @@ mod table;
 pub use columns::{ColumnHelp, Columns};
 pub use convert::InvalidInterval;
 pub use delays::{Delays, TaskKey};
-pub use fleet::{Fleet, FleetBase, Spark};
+pub use fleet::{Fleet, FleetBase, ReceiverHealth, Spark};
 pub use history::{
     BucketTimes, CompareJson, GapJson, Gaps, HostSeries, Kept, LineJson, Lines, Matrix, MatrixRow,
     ProcessJson, ProcessLine, SeriesColumn, SumJson, WaitLine,

@@ -106,6 +106,9 @@ pub struct Snapshot {
     pub base: SnapshotBase,
     /// Intervals before this one that this reader did not get: it was too slow, or they had left memory.
     pub skipped: u64,
+    /// How long ago the host's newest interval came to the receiver; absent in answers about the past.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub age_ns: Option<i64>,
     /// Threads of the processes that were asked for, a table a process (or one for all); column `process` has its key.
     pub threads: Vec<Table>,
 }

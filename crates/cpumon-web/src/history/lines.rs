@@ -2,8 +2,8 @@
 //! point, and the highest run time of a single interval.
 
 use cpumon_model::{
-    Column, ColumnId, DelayHistogram, DelayOf, Fields, HostStatus, IntervalView, Kind, ProcessInterval,
-    ProcessKey, Tables, ThreadInterval, ThreadKey, delay_percent,
+    Column, ColumnId, DelayHistogram, DelayOf, Fields, HostStatus, IntervalView, Kind, Life, Moment,
+    ProcessInterval, ProcessKey, Tables, ThreadInterval, ThreadKey, delay_percent,
 };
 use cpumon_store::{GapFinder, ProcessFilter, Query, Span, What};
 
@@ -61,6 +61,8 @@ struct Building {
     peak: Points,
     first_ns: Option<i64>,
     last_ns: Option<i64>,
+    began_ns: Option<i64>,
+    ended_ns: Option<i64>,
 }
 
 impl Building {
@@ -78,6 +80,8 @@ impl Building {
             peak: Points::new(count),
             first_ns: None,
             last_ns: None,
+            began_ns: None,
+            ended_ns: None,
             wish,
         }
     }
@@ -129,6 +133,22 @@ impl Building {
         self.last_ns = Some(span.interval.end.wall_ns);
     }
 
+    /// When a task began and ended, of those that have a key.
+    fn live(&mut self, end: Moment, life: Life) {
+        let start_ns = match &self.wish {
+            Wish::Process(key) => key.start_ns,
+            Wish::Thread(key, _) => key.start_ns,
+            Wish::Name(_) => return,
+        };
+        let age_ns = (start_ns > 0).then(|| end.boot_ns.checked_sub(start_ns)).flatten();
+        if let Some(age_ns) = age_ns.and_then(|ns| i64::try_from(ns).ok()) {
+            self.began_ns = end.wall_ns.checked_sub(age_ns);
+        }
+        if matches!(life, Life::Ended | Life::BornEnded) {
+            self.ended_ns = Some(end.wall_ns);
+        }
+    }
+
     fn see(&mut self, span: &Span<'_>, view: &IntervalView<'_>, shares: &[(usize, f64)]) {
         self.touch(shares, view);
         let length_ns = (span.interval.duration_ns() as f64).max(1.0);
@@ -137,6 +157,7 @@ impl Building {
         for row in span.interval.threads.iter().filter(|row| wish.is_thread_row(row)) {
             self.name = Some(row.comm.to_str_lossy().into_owned());
             let of = DelayOf::Thread(row.process, row.key);
+            self.live(span.interval.end, row.life);
             self.add(span, shares, rate(row.delta.run_ns), of, |id| number(&view.thread(row, id)));
         }
         for (at, row) in span.interval.processes.iter().enumerate().filter(|(_, row)| wish.is_process(row)) {
@@ -144,6 +165,7 @@ impl Building {
             let peak =
                 span.max_run_ns_per_s.get(at).map_or_else(|| rate(row.delta.run_ns), |peak| *peak as f64);
             let of = DelayOf::Process(row.key);
+            self.live(span.interval.end, row.life);
             self.add(span, shares, peak, of, |id| number(&view.process(row, id)));
         }
     }
@@ -178,6 +200,8 @@ impl Building {
             name,
             first_ms: self.first_ns.map(to_ms),
             last_ms: self.last_ns.map(to_ms),
+            began_ms: self.began_ns.map(to_ms),
+            ended_ms: self.ended_ns.map(to_ms),
             columns: Row(columns.map(|(column, points)| (column.name.into(), points.finish())).collect()),
             max_run_ns_per_s: self.peak.finish(),
         }

@@ -7,8 +7,9 @@ use axum::http::header;
 use proptest::prelude::*;
 use serde_json::Value;
 
+use super::login_tests::Guarded;
 use super::past_store::Stored;
-use super::tests::ask_raw;
+use super::tests::{Messages, ask_raw, fake, shown};
 
 /// Values for parameters, by what they are; the last ones fit nowhere.
 fn values_of(name: &str) -> &'static [&'static str] {
@@ -171,6 +172,46 @@ proptest! {
                 runtime.block_on(check(stored(), &document, path, &route["get"], &choices));
             }
         }
+    }
+}
+
+/// Streams end never, so their messages are held against the types that their description names.
+#[tokio::test(start_paused = true)]
+async fn every_message_of_a_stream_is_described() {
+    let document: Value = serde_json::to_value(crate::openapi()).unwrap();
+    let live = fake();
+    live.put(shown(3));
+    for (path, schema) in [
+        ("/api/v1/hosts/one/live", "Snapshot"),
+        ("/api/v1/hosts/one/live?threads=all", "Snapshot"),
+        ("/api/v1/hosts/one/live?threads=20-18446744073709551615,99-1", "Snapshot"),
+        ("/api/v1/fleet/live", "Fleet"),
+    ] {
+        let schema = serde_json::json!({"$ref": format!("#/components/schemas/{schema}")});
+        let mut stream = Messages::open(&live, path, None).await;
+        for number in 4..6 {
+            live.put(shown(number));
+            let (_, message) = stream.next().await;
+            assert_eq!(fault(&document, &schema, &message), None, "{path}: {message}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+    #[test]
+    fn a_login_of_anything_is_answered_as_described(
+        body in prop_oneof![".{0,200}", Just("{}".to_owned()), "\\{\"token\": ?\".{0,80}\"\\}", Just("x".repeat(5000))],
+        kind in prop_oneof![Just("application/json"), Just("text/plain"), Just("application/x-www-form-urlencoded")],
+    ) {
+        let document: Value = serde_json::to_value(crate::openapi()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let guarded = Guarded::new();
+        let (status, _, answer) = runtime.block_on(guarded.ask("POST", "/api/v1/login", &[("content-type", kind)], &body));
+        let described = &document["paths"]["/api/v1/login"]["post"]["responses"][status.to_string()];
+        prop_assert!(described.is_object() && status >= 400, "{status} to {body:?} as {kind}: {answer}");
+        let schema = &described["content"]["application/problem+json"]["schema"];
+        prop_assert_eq!(fault(&document, schema, &answer), None);
     }
 }
 

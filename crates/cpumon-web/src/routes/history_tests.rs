@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::past_store::{BEGIN_NS, SECOND_NS, Stored, interval};
 use super::tests::{Fake, ask_raw};
 use super::*;
+use crate::api::to_ms;
 use crate::history::{Past, Range, Readers, threads};
 
 fn sum(list: &Value) -> i64 {
@@ -76,6 +77,10 @@ async fn chosen_tasks_are_lines() {
         one["lines"][0]["columns"],
         serde_json::json!({ "run_ns": alone["lines"][0]["columns"]["run_ns"] })
     );
+    let lives = stored.of_all("lines", "points=300&processes=10-9,30-9&names=web").await;
+    let life = |at: usize| ["began_ms", "ended_ms"].map(|name| lives["lines"][at][name].as_f64());
+    let (began, ended) = (Some(to_ms(BEGIN_NS)), Some(to_ms(BEGIN_NS + 300 * SECOND_NS)));
+    assert_eq!([life(0), life(1), life(2)], [[began, None], [began, ended], [None, None]]);
     let body = stored.of_all("processes/10-9", "points=5").await;
     assert_eq!((&body["process"]["name"], &body["process"]["parent_pid"]), (&"a,b".into(), &1.into()));
     assert_eq!(

@@ -13,6 +13,7 @@ use super::params::{Asked, Named, limit, list, process_key};
 use super::{HostProblems, find};
 use crate::api::{self, Nanos, SnapshotBase, thread_table};
 use crate::app::Shared;
+use crate::fleet::{age_ns, now_ns};
 use crate::history::Readers;
 use crate::problem::Problem;
 use crate::stream::{self, HostReader, Threads};
@@ -125,7 +126,8 @@ pub(super) async fn at(
     let Some(shown) = shown else {
         return nothing_then(&app, id, place).await;
     };
-    Ok(Json(snapshot(&status, &shown, rows, &threads)).into_response())
+    let age_ns = place.is_none().then(|| age_ns(&status, now_ns()));
+    Ok(Json(api::Snapshot { age_ns, ..snapshot(&status, &shown, rows, &threads) }).into_response())
 }
 
 /// Whether an interval answers the question; `Seek::At` finds the one before a hole too.
@@ -162,5 +164,5 @@ fn snapshot(host: &HostStatus, shown: &Shown, rows: (usize, usize), threads: &Th
         }
     };
     let base = SnapshotBase::new(host, shown.number, &shown.interval, rows);
-    api::Snapshot { base, skipped: 0, threads }
+    api::Snapshot { base, skipped: 0, age_ns: None, threads }
 }

@@ -9,13 +9,13 @@ use super::*;
 use crate::TokenFile;
 
 /// A receiver that asks for a login.
-struct Guarded {
+pub(super) struct Guarded {
     dir: tempfile::TempDir,
     router: Router,
 }
 
 impl Guarded {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let login = Some(dir.path().join("tokens"));
         let options = WebOptions { login, ..WebOptions::default() };
@@ -28,7 +28,7 @@ impl Guarded {
     }
 
     /// Status, the cookie that was set, body.
-    async fn ask(
+    pub(super) async fn ask(
         &self,
         method: &str,
         path: &str,

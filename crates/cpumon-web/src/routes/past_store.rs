@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 
 use cpumon_model::{
-    CpuInterval, CpuSched, CpuTimes, DelayOf, Delays, Delta, Fields, HostInfo, Interval, Ledger, Moment,
-    ProcessInfo, ProcessInterval, ProcessKey, SchedDelta, ThreadInterval, ThreadKey, Trust, WaitReason,
-    delay_bucket,
+    CpuInterval, CpuSched, CpuTimes, DelayOf, Delays, Delta, Fields, HostInfo, Interval, Ledger, Life,
+    Moment, ProcessInfo, ProcessInterval, ProcessKey, SchedDelta, ThreadInterval, ThreadKey, Trust,
+    WaitReason, delay_bucket,
 };
 use cpumon_store::{Query, Reader, StoreOptions, Writer};
 use serde_json::Value;
@@ -55,7 +55,8 @@ pub(super) fn interval(second: i64) -> Interval {
     let mut processes = vec![process(10, "a,b", 100 + second), process(20, "web", 1000)];
     processes[1].thread_rows = 2;
     if second % 2 == 0 {
-        processes.push(process(30, "web", 10));
+        let life = if second == 300 { Life::Ended } else { Life::Alive };
+        processes.push(ProcessInterval { life, ..process(30, "web", 10) });
     }
     let mut threads = vec![thread(10, 10, 100 + second), thread(20, 20, 400), thread(20, 21, 600)];
     threads.extend((second % 2 == 0).then(|| thread(30, 30, 10)));

@@ -60,7 +60,11 @@ impl Live for Fake {
         if wall_ns < 0 { Err("the store is away".into()) } else { Ok(self.newest(host)) }
     }
     fn status(&self) -> api::Status {
-        api::Status { version: "1.2.3".into(), ..api::Status::default() }
+        let error = "no space left".to_owned();
+        let store =
+            api::Store { state: api::StoreState::Failing, error, dropped: 7, ..api::Store::default() };
+        let receiver = api::Receiver { rejected: 5, kernel_dropped: 2, ..api::Receiver::default() };
+        api::Status { version: "1.2.3".into(), store, receiver, ..api::Status::default() }
     }
     fn bell(&self) -> &Bell {
         &self.bell
@@ -72,14 +76,14 @@ fn host(id: u8, name: &str) -> HostStatus {
     HostStatus { info, received_wall_ns: crate::fleet::now_ns(), ..HostStatus::default() }
 }
 
-fn fake() -> Arc<Fake> {
+pub(super) fn fake() -> Arc<Fake> {
     Arc::new(Fake { hosts: vec![host(1, "one"), host(2, "twin"), host(3, "twin")], ..Fake::default() })
 }
 
 const SECOND_NS: i64 = 1_000_000_000;
 
 /// An interval of a second with two processes; the second one has three threads.
-fn shown(number: u64) -> Shown {
+pub(super) fn shown(number: u64) -> Shown {
     let at = |second: u64| {
         let ns = second * SECOND_NS.unsigned_abs();
         Moment { mono_ns: ns, boot_ns: ns, wall_ns: ns.cast_signed() }
@@ -307,10 +311,10 @@ async fn the_fleet_is_searched_sorted_and_paged() {
 }
 
 /// Reads one message of a stream: its id and data.
-struct Messages(axum::body::BodyDataStream, String);
+pub(super) struct Messages(axum::body::BodyDataStream, String);
 
 impl Messages {
-    async fn open(live: &Arc<Fake>, path: &str, last_id: Option<&str>) -> Self {
+    pub(super) async fn open(live: &Arc<Fake>, path: &str, last_id: Option<&str>) -> Self {
         let mut request = Request::get(path).header(header::HOST, "localhost");
         if let Some(id) = last_id {
             request = request.header("last-event-id", id);
@@ -322,7 +326,7 @@ impl Messages {
         Self(response.into_body().into_data_stream(), String::new())
     }
 
-    async fn next(&mut self) -> (String, serde_json::Value) {
+    pub(super) async fn next(&mut self) -> (String, serde_json::Value) {
         loop {
             if let Some((message, rest)) = self.1.split_once("\n\n") {
                 let field = |name: &str| {
@@ -356,6 +360,7 @@ async fn a_stream_gives_each_snapshot_with_the_threads_that_were_asked_for() {
     let mut stream = Messages::open(&live, &path, None).await;
     let (id, data) = stream.next().await;
     assert_eq!((id.as_str(), &data["number"], &data["skipped"]), ("0-3", &3.into(), &0.into()));
+    assert!(data["age_ns"].as_i64().unwrap() < 60 * SECOND_NS, "it has just come");
     let rows: Vec<&serde_json::Value> =
         data["threads"].as_array().unwrap().iter().map(|t| &t["rows"]).collect();
     assert_eq!(rows, [3, 0]);
@@ -364,6 +369,22 @@ async fn a_stream_gives_each_snapshot_with_the_threads_that_were_asked_for() {
     assert_eq!(stream.number().await, (4, 0));
     let all = Messages::open(&live, &format!("{LIVE}?threads=all"), None).await.next().await.1;
     assert_eq!(all["threads"][0]["total"], 3);
+}
+
+#[tokio::test]
+async fn who_asks_for_a_silent_host_is_told_how_old_its_newest_interval_is() {
+    let received_wall_ns = crate::fleet::now_ns() - 600 * SECOND_NS;
+    let silent = Fake { hosts: vec![HostStatus { received_wall_ns, ..host(1, "one") }], ..Fake::default() };
+    silent.put(shown(3));
+    let live = Arc::new(silent);
+    let (_, streamed) = Messages::open(&live, LIVE, None).await.next().await;
+    let (_, newest) = get_json(&live, "/api/v1/hosts/one/at").await;
+    for told in [streamed, newest] {
+        let age_ns = told["age_ns"].as_i64().unwrap();
+        assert!((600..660).contains(&(age_ns / SECOND_NS)), "{age_ns}");
+    }
+    let (_, past) = get_json(&live, "/api/v1/hosts/one/at?at=3500000000").await;
+    assert_eq!((&past["number"], past.get("age_ns")), (&3.into(), None), "the past has no age");
 }
 
 #[tokio::test(start_paused = true)]
@@ -405,6 +426,8 @@ async fn the_fleet_streams_once_for_all() {
     live.put(shown(1));
     let mut stream = Messages::open(&live, "/api/v1/fleet/live", None).await;
     let (_, first) = stream.next().await;
+    let health = r#"{"store":"failing","store_error":"no space left","store_dropped":7,"rejected":5,"kernel_dropped":2}"#;
+    assert_eq!(first["receiver"], serde_json::from_str::<serde_json::Value>(health).unwrap());
     assert_eq!((&first["hosts"]["rows"], first["spark"].is_object()), (&3.into(), true));
     let (_, second) = stream.next().await;
     assert_eq!((&second["number"], second.get("spark")), (&2.into(), None));

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::{HEARTBEAT, Messages, Threads, close, head, heartbeat, number_of};
 use crate::Shown;
 use crate::app::Shared;
+use crate::fleet::{age_ns, now_ns};
 
 /// A reader further behind than this many snapshots gets the newest one next.
 const MAX_BEHIND: u64 = 3;
@@ -66,7 +67,8 @@ impl HostReader {
     fn message(&self, host: &HostStatus, shown: &Shown, skipped: u64) -> VecDeque<Bytes> {
         let encoded = self.app.encoder.of(host, shown);
         let mut pieces = VecDeque::from([head("snapshot", self.app.epoch, shown.number), encoded.base()]);
-        pieces.push_back(format!(",\"skipped\":{skipped},\"threads\":[").into());
+        let age_ns = age_ns(host, now_ns());
+        pieces.push_back(format!(",\"skipped\":{skipped},\"age_ns\":{age_ns},\"threads\":[").into());
         for (at, table) in encoded.threads(&self.threads).into_iter().enumerate() {
             if at > 0 {
                 pieces.push_back(Bytes::from_static(b","));
