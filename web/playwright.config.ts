@@ -1,5 +1,6 @@
 // How the browser tests run. In: a built cpumon (CPUMON_BIN, CPUMON_XTASK) and Debian's Chromium. Out: pass or fail.
 // Nothing leaves this machine: the receiver of each run listens on loopback ports of its own.
+import { availableParallelism } from 'node:os';
 import { defineConfig } from '@playwright/test';
 
 export default defineConfig({
@@ -7,7 +8,8 @@ export default defineConfig({
   testMatch: '*.spec.ts',
   outputDir: 'test-results',
   fullyParallel: false,
-  workers: 1,
+  /** Each has a receiver of its own. */
+  workers: Math.min(2, availableParallelism()),
   retries: 0,
   timeout: 45_000,
   expect: { timeout: 12_000 },

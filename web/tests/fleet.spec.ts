@@ -34,11 +34,27 @@ test('a host that stops reporting is silent, not zero', async ({ page, receiver 
   await receiver.silence();
   try {
     await expect(page.getByRole('row', { name: /sim-00002/ }).locator('[data-state=stopped]')).toContainText('silent', { timeout: 30_000 });
+    // The receiver is up, and that is all it says.
+    await expect(page.getByRole('status').filter({ hasText: /^receiver up$/ })).toBeVisible();
     await page.getByRole('link', { name: 'sim-00002', exact: true }).click();
     await expect(page.locator('[data-state=stopped]')).toContainText('Agent silent', { timeout: 20_000 });
   } finally {
     receiver.simulate();
   }
+});
+
+test('what the receiver cannot take or keep is told', async ({ page, receiver }) => {
+  const health = { store: 'failing', store_error: 'no space left on device', store_dropped: 1234, rejected: 56, kernel_dropped: 7 };
+  await page.route('**/fleet/live*', async (route) => {
+    const fleet = (await (await fetch(`${receiver.url}/api/v1/fleet`)).json()) as object;
+    await route.fulfill({ contentType: 'text/event-stream', body: `event: fleet\nid: 0-1\ndata: ${JSON.stringify({ ...fleet, receiver: health })}\n\n` });
+  });
+  await page.goto(receiver.url);
+  await expect(page.locator('[data-state=failing]')).toContainText('Nothing is kept: no space left on device. What comes is shown; 1,234 intervals were not stored.');
+  await expect(page.getByText('56 datagrams refused, 7 dropped by the kernel')).toBeVisible();
+  await findsNothing(page);
+  await page.setViewportSize({ width: 360, height: 740 });
+  await findsNothing(page);
 });
 
 test('the table of hosts is a file, as it is searched and sorted, and a command line', async ({ page, receiver }) => {

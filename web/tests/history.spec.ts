@@ -109,7 +109,7 @@ test('two spans as a file, and the command line of it', async ({ page, receiver 
   await receiver.hasRecorded(4);
   const now = Date.now();
   await openPast(page, receiver, 'history', `&cmp=1&of=process&a=${now - 60_000}-${now - 2000}&b=${now - 30_000}-${now - 2000}`);
-  await page.getByRole('button', { name: 'Data' }).click();
+  await page.getByRole('region', { name: 'compare two spans' }).getByRole('button', { name: 'Data' }).click();
   const dialog = page.getByRole('dialog', { name: 'Two spans as a file' });
   await expect(dialog.locator('code').first()).toContainText(/^cpumon export compare --store=\S+ --host=\S+ --before=\S+Z\.\.\S+Z --after=\S+Z\.\.\S+Z --by=process --format=csv$/);
   const [csv] = await Promise.all([page.waitForEvent('download'), dialog.getByRole('link', { name: 'Download' }).click()]);
@@ -122,6 +122,30 @@ test('two spans as a file, and the command line of it', async ({ page, receiver 
   await findsNothing(page);
   await page.keyboard.press('Escape');
   await expect(dialog).toHaveCount(0);
+});
+
+test('the rows of each view as a file, and the command line of it', async ({ page, receiver }) => {
+  const dialog = page.getByRole('dialog', { name: /as a file/ });
+  const of = async (region: string, command: RegExp): Promise<void> => {
+    await page.getByRole('region', { name: region, exact: true }).getByRole('button', { name: 'Data' }).click();
+    await expect(dialog.locator('code').first()).toContainText(command);
+  };
+  await openPast(page, receiver, 'history', `&at=${Date.now() - 3000}000000`);
+  await expect(rows(page).first()).toBeVisible();
+  await of('time line', /^cpumon export ledger --store=\S+ --host=\S+ --since=\S+ --until=\S+ --format=csv$/);
+  await page.keyboard.press('Escape');
+  await of('tasks', /^cpumon export processes /);
+  const [csv] = await Promise.all([page.waitForEvent('download'), dialog.getByRole('link', { name: 'Download' }).click()]);
+  const lines = (await readFile(await csv.path(), 'utf8')).trimEnd().split('\r\n');
+  // One interval, the one on screen.
+  const end = lines[0]!.split(',').indexOf('end_ns');
+  expect(new Set(lines.slice(1).map((line) => line.split(',')[end])).size).toBe(1);
+  await dialog.getByRole('link', { name: 'Export' }).click();
+  await expect(page).toHaveURL(/\/export\?since=/);
+  await openPast(page, receiver, 'landscape', '&as=heatmap&rows=process');
+  await of('landscape', /^cpumon export pivot .* --by=process --value=run /);
+  await openPast(page, receiver, `process/${await receiver.someProcess()}`);
+  await of('threads over time', /^cpumon export threads .* --process=\d+ /);
 });
 
 test('a process over time: states, threads, what is not measured', async ({ page, receiver }) => {

@@ -31,7 +31,7 @@ test('a hostile name is text', async ({ page, receiver }) => {
 test('the keyboard alone: search, move, open threads, plot, unit, pause, step, live', async ({ page, receiver }) => {
   await openLocal(page, receiver);
   await page.keyboard.press('/');
-  await page.keyboard.type('cpumon');
+  await page.keyboard.type(String(receiver.pid));
   await page.keyboard.press('Enter');
   await expect(rows(page).first()).toContainText('cpumon');
   await page.keyboard.press('ArrowDown');
@@ -81,6 +81,19 @@ test('groups, tree and threads', async ({ page, receiver }) => {
   await expect(grid(page).getByRole('columnheader', { name: 'Process' })).toBeVisible();
   await layout.selectOption('tree');
   await expect(rows(page).first()).toHaveAttribute('aria-expanded', /true|false/);
+  // What is found in a tree is in sight, with those above it; a closed row hides its children.
+  await page.keyboard.press('/');
+  await page.keyboard.type(String(receiver.hostilePid));
+  await page.keyboard.press('Enter');
+  const found = rows(page).filter({ hasText: HOSTILE.slice(0, 10) });
+  await expect(found).toHaveCount(1);
+  await expect(found).not.toHaveAttribute('aria-level', '1');
+  await expect(page.getByRole('region', { name: 'tasks' })).toContainText('1 process found');
+  await page.keyboard.press('Home');
+  await page.keyboard.press('ArrowLeft');
+  await expect(found).toHaveCount(0);
+  await page.keyboard.press('ArrowRight');
+  await expect(found).toHaveCount(1);
   await page.keyboard.press('Escape');
 });
 

@@ -1,27 +1,5 @@
 // A receiver that wants a login, by what a user sees and does.
-import { test as base } from '@playwright/test';
-import { Complaints, expect, LockedReceiver } from './receiver';
-
-const test = base.extend<{ complaints: Complaints }, { locked: LockedReceiver }>({
-  locked: [
-    async ({}, use) => {
-      const locked = new LockedReceiver();
-      await locked.token('somebody');
-      await locked.start();
-      await use(locked);
-      await locked.close();
-    },
-    { scope: 'worker' },
-  ],
-  complaints: [
-    async ({ page, locked }, use) => {
-      const complaints = new Complaints(page, locked.url);
-      await use(complaints);
-      expect(complaints.texts).toEqual([]);
-    },
-    { auto: true },
-  ],
-});
+import { expect, lockedTest as test } from './receiver';
 
 test('a wrong token is refused, the right one opens, and the browser stays logged in', async ({ page, locked }) => {
   const token = await locked.token('tester');
@@ -54,4 +32,24 @@ test('who is taken back is out', async ({ page, locked }) => {
     await page.reload();
     await expect(page.getByRole('heading', { name: 'Log in' })).toBeVisible({ timeout: 1_000 });
   }).toPass({ timeout: 20_000 });
+});
+
+test('a login that ended asks for the token again, in views of the past too, and who logs out is out', async ({ page, locked }) => {
+  const token = await locked.token('leaver');
+  const host = `${locked.url}/host/${await locked.hostId(token)}`;
+  const enter = async (): Promise<void> => {
+    await page.getByLabel('Token').fill(token);
+    await page.keyboard.press('Enter');
+  };
+  await page.goto(`${host}/landscape`);
+  await enter();
+  await expect(page.getByRole('region', { name: 'landscape' })).toBeVisible();
+  await page.getByRole('button', { name: 'Log out' }).click();
+  await expect(page.getByRole('heading', { name: 'Log in' })).toBeVisible();
+  await enter();
+  await expect(page.getByRole('region', { name: 'landscape' })).toBeVisible();
+  // As when its twelve hours are over.
+  await page.context().clearCookies();
+  await page.getByRole('button', { name: 'By process' }).click();
+  await expect(page.getByRole('heading', { name: 'Log in' })).toBeVisible();
 });

@@ -61,6 +61,45 @@ test('the run queue of the past stands beside the time line, and its hole is one
   await expect(queue).toContainText(/longest of one CPU\s*6\.00/);
 });
 
+test('a click on a point of a day opens its busiest interval, with the mouse and with the keyboard', async ({ page, past }) => {
+  const day = `since=${BEGIN_MS - 85_800_000}&until=${BEGIN_MS + 600_000}`;
+  await page.goto(`${past.url}/host/picture/history?${day}`);
+  const line = page.getByRole('region', { name: 'time line' }).getByRole('slider');
+  await expect(line.locator('.u-over')).toBeVisible();
+  const opened = async (): Promise<number> => {
+    await expect(page).toHaveURL(/at=\d+/);
+    return Number(new URL(page.url()).searchParams.get('at')!.slice(0, -6));
+  };
+  const newest = await opened();
+  // The last points hold two minutes each; the busiest second of one is where the encoder's wave is highest.
+  await line.focus();
+  await page.keyboard.press('End');
+  for (let turn = 0; turn < 2; turn += 1) await page.keyboard.press('ArrowLeft');
+  await expect(line).toHaveAttribute('aria-valuetext', /\d\d:\d\d:\d\d, .*largest/);
+  await page.keyboard.press('Enter');
+  await expect.poll(opened).not.toBe(newest);
+  const at = await opened();
+  const bucket = await page.evaluate(
+    async ([from, ms]) => {
+      const { t_ms, width_ns } = (await (await fetch(`/api/v1/hosts/picture/series?${from}&points=700`)).json()) as { t_ms: number[]; width_ns: number };
+      const begin = t_ms.findLast((time) => time < ms)!;
+      const of = (await (await fetch(`/api/v1/hosts/picture/series?since=${begin * 1e6}&until=${begin * 1e6 + width_ns}&points=${Math.ceil(width_ns / 1e9) * 4}&columns=busy_ns`)).json()) as { t_ms: number[]; columns: { busy_ns: { max: number[] } } };
+      const rates = of.columns.busy_ns.max;
+      return { most: Math.max(...rates), here: rates[of.t_ms.findLastIndex((time) => time < ms)] };
+    },
+    [day.replace(/(\d{13})/g, '$1000000'), at] as const,
+  );
+  expect(bucket.here).toBe(bucket.most);
+});
+
+test('a process says when it began and when it ended', async ({ page, past }) => {
+  await page.goto(`${past.url}/host/picture/process/300-42?${SPAN}&tz=utc`);
+  await expect(page.getByRole('region', { name: 'process' })).toContainText(/began .*2026-01-01 .* ended .*2026-01-01 00:0\d/);
+  await page.goto(`${past.url}/host/picture/process/200-42?${SPAN}&tz=utc`);
+  await expect(page.getByRole('region', { name: 'process' })).toContainText('began');
+  await expect(page.getByRole('region', { name: 'process' })).not.toContainText('ended');
+});
+
 /** Each chart that can be saved: where it stands, and what it is called. */
 const CHARTS = [
   ['history', `history?${SPAN}&at=${AT}`, 'time line', 'cpu', 'light'],

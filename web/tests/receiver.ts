@@ -21,6 +21,8 @@ export class Receiver {
   private readonly others: ChildProcess[] = [];
   /** More words for `cpumon serve`. */
   protected readonly more: string[] = [];
+  /** Of the program with a hostile name; another worker has one of the same name. */
+  hostilePid = 0;
   readonly dir = mkdtempSync(join(tmpdir(), 'cpumon-page-'));
 
   async start(): Promise<void> {
@@ -62,7 +64,11 @@ export class Receiver {
   async someProcess(): Promise<string> {
     const answer = (await (await fetch(`${this.url}/api/v1/hosts/${await this.local()}/at?limit=20000`)).json()) as { processes: { columns: { key: string[]; pid: number[] } } };
     const { key, pid } = answer.processes.columns;
-    return key[pid.indexOf(this.serve?.pid ?? 0)] ?? '';
+    return key[pid.indexOf(this.pid)] ?? '';
+  }
+
+  get pid(): number {
+    return this.serve?.pid ?? 0;
   }
 
   async stop(): Promise<void> {
@@ -86,7 +92,9 @@ export class Receiver {
   hostile(): void {
     const program = join(this.dir, HOSTILE);
     copyFileSync('/bin/bash', program);
-    this.others.push(spawn(program, ['-c', 'while :; do for ((i = 0; i < 20000; i++)); do :; done; read -t 0.02 <> <(:); done'], { stdio: 'ignore' }));
+    const child = spawn(program, ['-c', 'while :; do for ((i = 0; i < 20000; i++)); do :; done; read -t 0.02 <> <(:); done'], { stdio: 'ignore' });
+    this.hostilePid = child.pid ?? 0;
+    this.others.push(child);
   }
 
   async close(): Promise<void> {
@@ -106,6 +114,16 @@ export class LockedReceiver extends Receiver {
   async token(label: string): Promise<string> {
     const child = spawn(CPUMON, ['login-token', 'add', label, '--login-tokens', this.tokens], { stdio: ['ignore', 'pipe', 'pipe'] });
     return (await firstMatch(child, /^(\S{20,})$/m))[1] ?? '';
+  }
+
+  /** Id of the machine that it measures, asked with a token. */
+  async hostId(token: string): Promise<string> {
+    for (let turn = 0; turn < 100; turn += 1) {
+      const answer = (await (await fetch(`${this.url}/api/v1/hosts`, { headers: { authorization: `Bearer ${token}` } })).json()) as { hosts?: { id: string }[] };
+      if (answer.hosts?.[0]) return answer.hosts[0].id;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    throw new Error('the local agent did not report');
   }
 
   async revoke(label: string): Promise<void> {
@@ -169,6 +187,28 @@ export const test = base.extend<{ complaints: Complaints }, { receiver: Receiver
   complaints: [
     async ({ page, receiver }, use) => {
       const complaints = new Complaints(page, receiver.url);
+      await use(complaints);
+      base.expect(complaints.texts).toEqual([]);
+    },
+    { auto: true },
+  ],
+});
+
+/** With a receiver that wants a login, and nobody logged in. */
+export const lockedTest = base.extend<{ complaints: Complaints }, { locked: LockedReceiver }>({
+  locked: [
+    async ({}, use) => {
+      const locked = new LockedReceiver();
+      await locked.token('somebody');
+      await locked.start();
+      await use(locked);
+      await locked.close();
+    },
+    { scope: 'worker' },
+  ],
+  complaints: [
+    async ({ page, locked }, use) => {
+      const complaints = new Complaints(page, locked.url);
       await use(complaints);
       base.expect(complaints.texts).toEqual([]);
     },

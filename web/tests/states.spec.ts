@@ -4,10 +4,10 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test as base, type Page } from '@playwright/test';
 import { findsNothing } from './axe';
-import { expect, LockedReceiver, test, type Receiver } from './receiver';
+import { expect, lockedTest, test, type Receiver } from './receiver';
 
-/** Four looks at each state: more than one test's time where the machine is busy. */
-test.describe.configure({ timeout: 120_000 });
+/** Four looks at each state: more than one test's time where the machine is busy. They need nothing of each other. */
+test.describe.configure({ mode: 'parallel', timeout: 120_000 });
 
 const { CPUMON_PICTURES: PICTURES } = process.env;
 const SCHEMES = ['light', 'dark'] as const;
@@ -150,7 +150,7 @@ const STATES: Record<string, (page: Page, receiver: Receiver) => Promise<void>> 
   },
   'compare, data dialog': async (page, receiver) => {
     await open(page, receiver, '/history', await spans(receiver));
-    await page.getByRole('button', { name: 'Data' }).click();
+    await page.getByRole('region', { name: 'compare two spans' }).getByRole('button', { name: 'Data' }).click();
     await expect(page.getByRole('dialog').locator('code').first()).toContainText('cpumon export compare');
   },
   heatmap: async (page, receiver) => open(page, receiver, '/landscape', '&as=heatmap'),
@@ -165,6 +165,7 @@ const STATES: Record<string, (page: Page, receiver: Receiver) => Promise<void>> 
   export: async (page, receiver) => open(page, receiver, '/export'),
   'chart dialog': async (page, receiver) => {
     await open(page, receiver, '/history');
+    await settled(page);
     await page.getByRole('region', { name: 'time line' }).getByRole('button', { name: 'SVG' }).click();
     await expect(page.getByRole('dialog').locator('.seen')).toHaveAttribute('aria-busy', 'false');
   },
@@ -185,11 +186,18 @@ test('axe finds nothing: the agent stopped', async ({ page, receiver }) => {
   await expect(page.getByRole('treegrid')).toBeVisible();
   await receiver.silence();
   try {
-    await expect(page.locator('[data-state=stopped]')).toContainText('Agent silent', { timeout: 20_000 });
-    await everywhere(page, 'agent stopped');
+    await expect(page.locator('[data-state=stopped]')).toContainText('Agent late', { timeout: 20_000 });
+    // Nothing is called live that is not.
+    await expect(page.getByRole('status').filter({ hasText: /^agent late$/ })).toBeVisible();
+    await everywhere(page, 'agent late');
     await page.goto(receiver.url);
     await expect(page.locator('[data-state=stopped]').first()).toContainText('silent', { timeout: 30_000 });
     await everywhere(page, 'fleet, agents stopped');
+    // Who comes now is told at once how long nothing came.
+    await page.goto(`${receiver.url}/host/sim-00001`);
+    await expect(page.locator('[data-state=stopped]')).toContainText(/Agent silent for (1[5-9]|[2-9]\d)/, { timeout: 2_000 });
+    await expect(page.getByRole('status').filter({ hasText: /^agent silent$/ })).toBeVisible();
+    await everywhere(page, 'agent stopped');
   } finally {
     receiver.simulate();
   }
@@ -216,20 +224,7 @@ test('axe finds nothing: the receiver is lost', async ({ page, receiver }) => {
   }
 });
 
-const guarded = base.extend<object, { locked: LockedReceiver }>({
-  locked: [
-    async ({}, use) => {
-      const locked = new LockedReceiver();
-      await locked.token('somebody');
-      await locked.start();
-      await use(locked);
-      await locked.close();
-    },
-    { scope: 'worker' },
-  ],
-});
-
-guarded('axe finds nothing: login', async ({ page, locked }) => {
+lockedTest('axe finds nothing: login', async ({ page, locked }) => {
   await page.goto(locked.url);
   await expect(page.getByRole('heading', { name: 'Log in' })).toBeVisible();
   await everywhere(page, 'login');

@@ -1,5 +1,7 @@
 // The page's side of the worker. In: orders of the views. Out: the newest reports as state. Why: one worker, one stream.
 import type { Fleet } from '../lib/api';
+import { aliveOf, type Alive } from '../lib/alive';
+import { tick } from '../lib/now.svelte';
 import type { Head, Link, Order, Report } from './messages';
 import type { Spec, View } from './view';
 
@@ -12,9 +14,19 @@ class Feed {
   head = $state.raw<Head | null>(null);
   view = $state.raw<View | null>(null);
   problem = $state.raw<ProblemReport | null>(null);
+  /** How long nothing came of the host that is on screen. */
+  get ageMs(): number {
+    return Math.max(0, tick.nowMs - this.arrivedMs);
+  }
+
+  /** Whether its agent reports; of the receiver `link` tells. */
+  get alive(): Alive {
+    return aliveOf(this.ageMs, (this.head?.durationNs ?? 0) / 1e6);
+  }
+
   /** Texts that views point into. */
   texts: string[] = [];
-  /** Page clock when the newest message came. */
+  /** Page clock when the newest message came; of a host, when its newest interval came to the receiver. */
   arrivedMs = $state(0);
   /** Where a text was found, or how far it was looked for. */
   private sought: { text: string; of: string[]; place: number; looked: number } = { text: '', of: [], place: -1, looked: 0 };
@@ -46,7 +58,7 @@ class Feed {
       case 'snapshot':
         this.problem = null;
         this.head = report.head;
-        this.arrivedMs = Date.now();
+        this.arrivedMs = Date.now() - report.head.ageMs;
         this.show(report.view);
         for (const listener of this.listeners) listener(report);
     }

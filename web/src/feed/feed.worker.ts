@@ -103,7 +103,7 @@ function wanted(): string {
 
 function listen(host: string, carryOn: boolean): void {
   asked = wanted();
-  stream.open(apiUrl(hostPath(host, 'live'), { threads: asked || undefined, limit: 20_000 }), carryOn);
+  stream.open(apiUrl(hostPath(host, 'live'), { threads: asked || undefined }), carryOn);
 }
 
 async function askForThreads(): Promise<void> {
@@ -201,6 +201,8 @@ function headOf(snapshot: Snapshot, bytes: number): Head {
     trust: snapshot.trust,
     number: snapshot.number,
     skipped: snapshot.skipped,
+    ageMs: (snapshot.age_ns ?? 0) / 1e6,
+    cut: cutOf(snapshot),
     beginNs: snapshot.begin_ns,
     endNs: snapshot.end_ns,
     endMs: snapshot.end_ms,
@@ -216,6 +218,13 @@ function headOf(snapshot: Snapshot, bytes: number): Head {
     ownPct: ownOf(snapshot),
     bytes,
   };
+}
+
+/** What did not fit of processes and threads. */
+function cutOf({ processes, threads = [] }: Snapshot): Head['cut'] {
+  const tables = [processes, ...threads].filter((table) => (table.total ?? table.rows) > table.rows);
+  if (tables.length === 0) return null;
+  return { shown: tables.reduce((sum, table) => sum + table.rows, 0), total: tables.reduce((sum, table) => sum + (table.total ?? 0), 0) };
 }
 
 let own = { boot: '', endNs: '', cpuNs: 0 };

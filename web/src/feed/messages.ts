@@ -35,6 +35,10 @@ export interface Head {
   trust: string;
   number: number;
   skipped: number;
+  /** How long it had been with the receiver when it was sent; 0 for a past moment. */
+  ageMs: number;
+  /** Rows that are here and that there are, where a table was too long to be sent whole. */
+  cut: { shown: number; total: number } | null;
   beginNs: string;
   endNs: string;
   endMs: number;

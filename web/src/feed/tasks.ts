@@ -40,6 +40,7 @@ export interface Thread extends Task {
 
 /** Counters that a source without them does not have; all others are 0 where a row is missing. */
 type Measured = Uint8Array;
+const NOTHING: Measured = new Uint8Array(COUNTERS.length);
 
 export class Tasks {
   readonly processes = new Map<string, Process>();
@@ -68,7 +69,7 @@ export class Tasks {
       this.threadMeasured = measured(table);
       this.readThreads(table);
     }
-    this.settle();
+    this.settle(isWhole(snapshot.processes), (snapshot.threads ?? []).every(isWhole));
   }
 
   private readProcesses(table: Table): void {
@@ -119,18 +120,22 @@ export class Tasks {
     }
   }
 
-  /** Rows that this snapshot left out: zero if they live, gone if they ended before. */
-  private settle(): void {
+  /** Rows that this snapshot left out: zero if they live, gone if they ended before; unknown where the table was cut. */
+  private settle(allProcesses: boolean, allThreads: boolean): void {
     for (const process of this.processes.values()) {
-      if (process.seen !== this.turn && !rest(process, this.processMeasured)) {
+      if (process.seen !== this.turn && !rest(process, allProcesses ? this.processMeasured : NOTHING)) {
         this.processes.delete(process.key);
         continue;
       }
       for (const thread of process.threads.values()) {
-        if (thread.seen !== this.turn && !rest(thread, this.threadMeasured)) process.threads.delete(thread.key);
+        if (thread.seen !== this.turn && !rest(thread, allThreads ? this.threadMeasured : NOTHING)) process.threads.delete(thread.key);
       }
     }
   }
+}
+
+function isWhole(table: Table): boolean {
+  return (table.total ?? table.rows) <= table.rows;
 }
 
 function measured(table: Table): Measured {

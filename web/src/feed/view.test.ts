@@ -36,6 +36,14 @@ describe('tasks', () => {
     expect([...tasks.processes.keys()]).toEqual(['2-6']);
   });
 
+  it('does not know what a cut table left out', () => {
+    const tasks = new Tasks();
+    tasks.apply(two, true);
+    const cut = snapshot({ key: ['1-5'], pid: [1], parent_pid: [0], name: ['init'], run_ns: [5e8] });
+    tasks.apply({ ...cut, processes: { ...cut.processes, total: 2 } }, true);
+    expect(tasks.processes.get('2-6')?.counters[COUNTER.run_ns]).toBeNaN();
+  });
+
   it('begins anew after a gap or another boot', () => {
     const tasks = new Tasks();
     tasks.apply(two, true);
@@ -66,14 +74,21 @@ describe('view', () => {
   });
 
   it('shows children below parents', () => {
-    expect(names(tasks, { layout: 'tree', open: ['1-5'] })).toEqual(['init', '  shell']);
-    expect(names(tasks, { layout: 'tree', filter: 'shell', open: ['1-5'] })).toEqual(['init', '  shell']);
+    expect(names(tasks, { layout: 'tree' })).toEqual(['init', '  shell']);
+    expect(names(tasks, { layout: 'tree', open: ['-1-5'] })).toEqual(['init']);
+    const threads = { rows: 1, columns: { key: ['1-5'], process: '1-5', tid: [1], name: ['reaper'], run_ns: [1] } };
+    const some = new Tasks();
+    some.apply({ ...two, threads: [threads] }, true);
+    expect(names(some, { layout: 'tree', open: ['1-5'] })).toEqual(['init', '  reaper', '  shell']);
+    expect(names(tasks, { layout: 'tree', filter: 'shell' })).toEqual(['init', '  shell']);
+    const found = (spec: Partial<Spec>): number => new ViewMaker(tasks, { ...base, layout: 'tree', ...spec }, SECOND, new Texts()).make().tasks;
+    expect([found({}), found({ filter: 'shell' })]).toEqual([2, 1]);
   });
 
   it('does not hang on parents in a ring', () => {
     const ring = new Tasks();
     ring.apply(snapshot({ key: ['1-1', '2-2', '3-3'], pid: [1, 2, 3], parent_pid: [2, 1, 3], name: ['a', 'b', 'c'], run_ns: [1, 2, 3] }), true);
-    expect(names(ring, { layout: 'tree', open: ['1-1', '2-2'] }).map((name) => name.trim()).sort()).toEqual(['a', 'b', 'c']);
+    expect(names(ring, { layout: 'tree' }).map((name) => name.trim()).sort()).toEqual(['a', 'b', 'c']);
   });
 
   it('opens threads with keys of their own', () => {

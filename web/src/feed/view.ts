@@ -10,7 +10,7 @@ export interface Spec {
   sort: string;
   descending: boolean;
   filter: string;
-  /** Keys of rows that are open. */
+  /** Keys of rows that are open: their threads are shown, of groups their processes. `-KEY`: children of the tree are not. */
   open: string[];
   hideIdle: boolean;
 }
@@ -95,6 +95,8 @@ export class ViewMaker {
   private texts: number[] = [];
   private flags: number[] = [];
   private rowsOf: Float64Array[] = [];
+  /** Processes of the tree that pass the filter; the others are there for their children. */
+  private found = 0;
 
   constructor(
     private readonly tasks: Tasks,
@@ -106,22 +108,23 @@ export class ViewMaker {
   make(): View {
     this.known.begin();
     const open = new Set(this.spec.open);
+    const isTree = this.spec.layout === 'tree';
     const roots = this.roots();
     const compare = comparer(this.spec);
     const walk = (nodes: Node[], depth: number): void => {
       nodes.sort(compare);
       for (const node of nodes) {
-        const isOpen = open.has(node.task.key);
+        const isOpen = isTree && node.children.length > 0 ? !open.has(`-${node.task.key}`) : open.has(node.task.key);
         const canOpen = node.children.length > 0 || this.hasThreads(node);
         const marks = node.kind | (canOpen ? EXPANDABLE : 0) | (isOpen && canOpen ? OPEN : 0);
         this.emit(node, depth, marks);
         if (!isOpen || depth >= MOST_DEPTH) continue;
-        if (node.process && node.kind === 0) walk(this.threadsOf(node.process), depth + 1);
+        if (node.process && node.kind === 0 && open.has(node.task.key)) walk(this.threadsOf(node.process), depth + 1);
         walk(node.children, depth + 1);
       }
     };
     walk(roots, 0);
-    return this.finish(roots.length);
+    return this.finish(isTree ? this.found : roots.length);
   }
 
   private hasThreads(node: Node): boolean {
@@ -168,12 +171,13 @@ export class ViewMaker {
     return nodes;
   }
 
-  /** Parents above children. A process that passes the filter shows its ancestors too. */
+  /** Parents above children, who are in sight unless the user closed them. A process that passes the filter shows its ancestors too. */
   private tree(): Node[] {
     const byPid = new Map<number, Process>();
     for (const process of this.tasks.processes.values()) byPid.set(process.id, process);
     const wanted = new Set<Process>();
     for (let process of this.chosen()) {
+      this.found += 1;
       for (let depth = 0; depth < MOST_DEPTH && !wanted.has(process); depth += 1) {
         wanted.add(process);
         const parent = byPid.get(process.parent);

@@ -19,6 +19,8 @@ export interface Fleet {
   now_ns: string;
   number: number;
   skipped: number;
+  /** What the receiver itself could not take or keep. */
+  receiver: { store: 'ok' | 'failing' | 'none'; store_error: string; store_dropped: number; rejected: number; kernel_dropped: number };
   hosts: Table;
   top: Table;
   spark?: Spark;
@@ -33,6 +35,8 @@ export interface Snapshot {
   boot: string;
   number: number;
   skipped: number;
+  /** How long ago the host's newest interval came; absent in answers about the past. */
+  age_ns?: number;
   begin_ns: string;
   end_ns: string;
   end_ms: number;
@@ -78,6 +82,8 @@ export interface TaskLine {
   name: string;
   first_ms: number | null;
   last_ms: number | null;
+  began_ms: number | null;
+  ended_ms: number | null;
   columns: Record<string, Line>;
   max_run_ns_per_s?: Line;
 }
@@ -147,6 +153,13 @@ export function apiUrl(path: string, query: Query = {}): string {
 
 export const hostPath = (host: string, rest: string): string => `hosts/${encodeURIComponent(host)}/${rest}`;
 
+let loginWanted: () => void = () => undefined;
+
+/** Who is told that an answer asks for a login. */
+export function onLoginWanted(tell: () => void): void {
+  loginWanted = tell;
+}
+
 async function answerOf(url: string, accept: string, signal?: AbortSignal): Promise<Response> {
   let answer: Response;
   try {
@@ -155,6 +168,7 @@ async function answerOf(url: string, accept: string, signal?: AbortSignal): Prom
     if (signal?.aborted) throw error;
     throw new Unreachable('The receiver does not answer.');
   }
+  if (answer.status === 401) loginWanted();
   if (!answer.ok) throw await problemOf(answer);
   return answer;
 }
@@ -186,4 +200,8 @@ export async function login(token: string): Promise<void> {
     body: JSON.stringify({ token }),
   });
   if (!answer.ok) throw await problemOf(answer);
+}
+
+export async function logout(): Promise<void> {
+  await fetch(apiUrl('logout'), { method: 'POST' });
 }

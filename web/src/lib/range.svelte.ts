@@ -19,7 +19,7 @@ export class Range {
   }
 
   get lengthMs(): number {
-    return Math.max(this.untilMs - this.sinceMs, SHORTEST_MS);
+    return Math.max(this.untilMs - this.sinceMs, 1);
   }
 
   set(sinceMs: number, untilMs: number, push = true): void {

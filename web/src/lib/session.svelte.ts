@@ -1,24 +1,28 @@
 // Who may look. In: the receiver's answer. Out: whether a login is needed. Why: off loopback the receiver asks for a token.
 import { feed } from '../feed/feed.svelte';
-import { ask, login, Problem, type Session } from './api';
+import { ask, login, logout, onLoginWanted, Problem, type Session } from './api';
+
+const LOGGED_OUT: Session = { version: '', login_required: true, logged_in: false, store: false };
 
 class SessionState {
   known = $state.raw<Session | null>(null);
   refused = $state('');
 
   constructor() {
+    // A session ends by the clock, or with its token; any answer may be the one that says so.
+    onLoginWanted(() => (this.known = LOGGED_OUT));
     void this.look();
   }
 
   get needsLogin(): boolean {
-    return feed.link.state === 'login' || (this.known !== null && this.known.login_required && !this.known.logged_in);
+    return feed.link.state === 'login' || feed.problem?.status === 401 || (this.known !== null && this.known.login_required && !this.known.logged_in);
   }
 
   async look(): Promise<void> {
     try {
       this.known = await ask<Session>('session');
     } catch (error) {
-      if (error instanceof Problem && error.status === 401) this.known = { version: '', login_required: true, logged_in: false, store: false };
+      if (error instanceof Problem && error.status === 401) this.known = LOGGED_OUT;
     }
   }
 
@@ -32,6 +36,12 @@ class SessionState {
     this.refused = '';
     location.reload();
     return true;
+  }
+
+  /** The page begins anew: what was shown is not for who comes next. */
+  async logout(): Promise<void> {
+    await logout().catch(() => undefined);
+    location.reload();
   }
 }
 

@@ -48,7 +48,7 @@ export function open(box: HTMLElement, ink: { text: string; line: string; dark: 
   return {
     draw: (data) => {
       shown = data;
-      chart.setOption(optionOf(data, ink, distanceOf(box)), { notMerge: shown === null });
+      chart.setOption(optionOf(data, ink, stageOf(box)), { notMerge: shown === null });
     },
     // ECharts GL draws on a layer of its own, the one with the picture.
     canvas: () => Array.from(box.querySelectorAll('canvas')).at(-1) ?? null,
@@ -59,13 +59,33 @@ export function open(box: HTMLElement, ink: { text: string; line: string; dark: 
   };
 }
 
-/** How far away the whole of the bars is in sight: the camera sees `2 tan(fov / 2)` of the distance in height, and by the box's shape in width. */
-function distanceOf(box: HTMLElement): number {
-  const shape = box.clientWidth / Math.max(1, box.clientHeight);
-  return Math.min(FARTHEST, Math.max(250, 350 / (0.83 * shape)));
+/** The stage that suits a window. */
+interface Stage {
+  width: number;
+  depth: number;
+  /** Where the camera stands: degrees above the floor, and how far away. */
+  alpha: number;
+  distance: number;
+  /** Moments that are told. */
+  ticks: number;
+  /** Letters of a name. */
+  letters: number;
 }
 
-function optionOf({ times, rows, most, zone }: Data, ink: { text: string; line: string; dark: boolean }, distance: number): Record<string, unknown> {
+/** The whole of the bars is in sight: the camera sees `2 tan(fov / 2)` of the distance in height, and by the box's shape in width. A window
+ * that is higher than wide gets a narrower stage seen from further above, so that names at its side do not cover each other. */
+function stageOf(box: HTMLElement): Stage {
+  const shape = box.clientWidth / Math.max(1, box.clientHeight);
+  const isNarrow = shape < 1.2;
+  const [width, depth] = isNarrow ? [95, 105] : [230, 120];
+  return { width, depth, alpha: isNarrow ? 40 : 26, distance: Math.min(FARTHEST, Math.max(250, (width + depth) / (0.83 * shape))), ticks: isNarrow ? 3 : 6, letters: isNarrow ? 12 : 24 };
+}
+
+function short(name: string, letters: number): string {
+  return name.length > letters ? `${name.slice(0, letters - 1)}…` : name;
+}
+
+function optionOf({ times, rows, most, zone }: Data, ink: { text: string; line: string; dark: boolean }, stage: Stage): Record<string, unknown> {
   const bars: [number, number, number][] = [];
   rows.forEach((row, y) => row.values.forEach((value, x) => {
     if (value !== null && value > 0) bars.push([x, y, value]);
@@ -74,19 +94,19 @@ function optionOf({ times, rows, most, zone }: Data, ink: { text: string; line: 
     axisLine: { lineStyle: { color: ink.line } }, axisLabel: { color: ink.text, fontSize: 12, margin: 12, lineHeight: 18, fontFamily: 'Inter, system-ui, sans-serif' },
     splitLine: { lineStyle: { color: ink.line } }, axisTick: { show: false }, nameTextStyle: { color: ink.text, fontSize: 12 }, axisPointer: { show: false },
   };
-  const every = Math.max(1, Math.floor(times.length / 6));
+  const every = Math.max(1, Math.floor(times.length / stage.ticks));
   return {
     animation: false,
     visualMap: { show: false, min: 0, max: most, dimension: 2, inRange: { color: [0.02, 0.15, 0.4, 0.7, 1].map((share) => heatColor(share, ink.dark)) } },
     xAxis3D: { ...axis, type: 'category', name: '', data: times.map((time) => clock(time * 1000, zone)), axisLabel: { ...axis.axisLabel, showMaxLabel: false, interval: (at: number) => at % every === 0 && at < times.length - every / 2 } },
-    yAxis3D: { ...axis, type: 'category', name: '', data: rows.map((row) => visible(row.name).slice(0, 24)), axisLabel: { ...axis.axisLabel, interval: 0 } },
+    yAxis3D: { ...axis, type: 'category', name: '', data: rows.map((row) => short(visible(row.name), stage.letters)), axisLabel: { ...axis.axisLabel, interval: 0 } },
     // The floor's 0 would lie on the first time.
     zAxis3D: { ...axis, type: 'value', name: '', min: 0, splitNumber: 4, axisLabel: { ...axis.axisLabel, formatter: (value: number) => (value === 0 ? '' : String(value)) } },
     grid3D: {
-      boxWidth: 230, boxDepth: 120, boxHeight: 62, top: -20, environment: 'none',
-      viewControl: { alpha: 26, beta: 28, distance, center: [8, -12, 0], minDistance: 80, maxDistance: FARTHEST, autoRotate: false, rotateSensitivity: 1.2, animation: false },
+      boxWidth: stage.width, boxDepth: stage.depth, boxHeight: 62, top: -20, environment: 'none',
+      viewControl: { alpha: stage.alpha, beta: 28, distance: stage.distance, center: [8, -12, 0], minDistance: 80, maxDistance: FARTHEST, autoRotate: false, rotateSensitivity: 1.2, animation: false },
       light: { main: { intensity: 0.75, alpha: 40, beta: 30, shadow: false }, ambient: { intensity: 0.38 } },
     },
-    series: [{ type: 'bar3D', shading: 'lambert', bevelSize: 0, barSize: [Math.max(0.6, (230 / Math.max(times.length, 1)) * 0.92), Math.max(1, (120 / Math.max(rows.length, 1)) * 0.7)], data: bars, emphasis: { label: { show: false }, itemStyle: { color: ink.dark ? '#fff' : '#e09a10' } } }],
+    series: [{ type: 'bar3D', shading: 'lambert', bevelSize: 0, barSize: [Math.max(0.6, (stage.width / Math.max(times.length, 1)) * 0.92), Math.max(1, (stage.depth / Math.max(rows.length, 1)) * 0.7)], data: bars, emphasis: { label: { show: false }, itemStyle: { color: ink.dark ? '#fff' : '#e09a10' } } }],
   };
 }

@@ -62,9 +62,21 @@ class GridSpec {
     route.set({ sort: column === 'cpu' && descending ? undefined : (descending ? '-' : '') + column });
   }
 
-  toggleOpen(key: string): void {
-    const open = this.open;
-    route.set({ open: (open.includes(key) ? open.filter((one) => one !== key) : [...open, key]).join(',') || undefined });
+  /** In the tree children are in sight until they are closed (`-KEY`), and threads as soon as they are opened (`KEY`). */
+  toggleOpen(key: string, isOpen: boolean): void {
+    const { open } = this;
+    const rest = open.filter((one) => one !== key && one !== `-${key}`);
+    const wasDefault = rest.length === open.length;
+    const next = !wasDefault ? rest : !isOpen ? [...rest, key] : [...rest, `-${key}`];
+    route.set({ open: next.join(',') || undefined });
+  }
+
+  /** The threads of a process of the tree whose children are open already; false: there is no more to open. */
+  openMore(key: string): boolean {
+    const { open } = this;
+    if (this.layout !== 'tree' || open.includes(key)) return false;
+    route.set({ open: [...open, key].join(',') });
+    return true;
   }
 
   setLayout(layout: Layout): void {
