@@ -171,7 +171,7 @@ impl DeviceIdentity {
         Ok(config)
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, feature = "desk"))]
     pub(super) fn key_for_test(&self) -> String {
         self.key_pem.trim_end().to_owned()
     }

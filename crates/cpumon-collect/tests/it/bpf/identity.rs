@@ -1,0 +1,144 @@
+//! Who is who: ids that are given out again, programs that become others.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use cpumon_model::{Interval, Life, Probes, Snapshot};
+
+use super::bpf;
+use super::support::{BURNER, LAST_SWITCH, burn, burner, look, ns, taken_out_ns, wait_with_usage, watch};
+
+super::twice! {
+    a_reused_pid_is_another_process
+    an_exec_renames_the_process
+    an_exec_by_another_thread_counts_nothing_twice
+}
+
+/// Makes the kernel hand out `pid` next, if nobody is faster.
+fn ask_for_pid(pid: u32) -> bool {
+    std::fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).is_ok()
+}
+
+fn a_reused_pid_is_another_process(probes: Probes) {
+    let Some((mut source, _turn)) = bpf(probes) else { return };
+    let before = look(&mut source);
+    let mut pids = Vec::new();
+    let mut child = Command::new("/bin/true").spawn().unwrap();
+    wait_with_usage(&mut child);
+    pids.push(child.id());
+    for _ in 0..200 {
+        assert!(ask_for_pid(child.id()), "root may choose pids");
+        let mut next = Command::new("/bin/echo").stdout(Stdio::null()).spawn().unwrap();
+        wait_with_usage(&mut next);
+        if next.id() == child.id() {
+            pids.push(next.id());
+            break;
+        }
+    }
+    assert_eq!(pids.len(), 2, "nobody gave the pid back");
+    std::thread::sleep(LAST_SWITCH);
+    let after = look(&mut source);
+    let mut names: Vec<_> = after
+        .exits
+        .iter()
+        .filter(|exit| exit.thread.key.tid == pids[0] && exit.parent_pid == std::process::id())
+        .map(|exit| (exit.thread.key.start_ns, exit.info.name.to_string(), exit.ends_process))
+        .collect();
+    names.sort();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert!(names[0].0 < names[1].0 && names[0].1 != names[1].1 && names[0].2 && names[1].2, "{names:?}");
+    let interval = Interval::between(&before, &after);
+    let rows = interval.processes.iter().filter(|row| row.key.pid == pids[0]).count();
+    assert_eq!(rows, 2);
+}
+
+fn an_exec_renames_the_process(probes: Probes) {
+    let Some((mut source, _turn)) = bpf(probes) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let program = burner(dir.path());
+    let script = format!("read line; exec {} -c 'read line; :'", program.display());
+    let mut child = Command::new("/bin/sh").args(["-c", &script]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let pid = child.id();
+    let name_of = |snapshot: &Snapshot| {
+        let process = snapshot.processes.iter().find(|process| process.key.pid == pid);
+        process.map(|process| (process.key, process.info.name.to_string(), process.info.comm.to_string()))
+    };
+    std::thread::sleep(Duration::from_millis(100));
+    let (key, shell, _) = name_of(&look(&mut source)).unwrap();
+    assert_ne!(shell, BURNER);
+    std::io::Write::write_all(&mut input, b"\n").unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    let renamed = name_of(&look(&mut source)).unwrap();
+    assert_eq!(renamed, (key, BURNER.to_owned(), BURNER[..15].to_owned()));
+    drop(input);
+    wait_with_usage(&mut child);
+    std::thread::sleep(LAST_SWITCH);
+    let last = look(&mut source);
+    let exit = last.exits.iter().find(|exit| exit.thread.process == key).unwrap();
+    assert_eq!((&*exit.info.name, exit.ends_process), (BURNER, true));
+    assert_eq!(name_of(&last), None);
+}
+
+/// A child whose second thread burns `time`, then calls exec, while the first one sleeps.
+#[expect(unsafe_code, reason = "the child must start a thread before exec")]
+fn exec_from_second_thread(program: &Path, time: Duration) -> Child {
+    let target = program.to_owned();
+    let mut command = Command::new("/bin/false");
+    command.stdin(Stdio::piped());
+    // SAFETY: the C library keeps its allocator usable in the child of a fork; nothing else of the parent is touched.
+    unsafe {
+        command.pre_exec(move || {
+            let target = target.clone();
+            let second = std::thread::spawn(move || {
+                burn(time);
+                Command::new(target).args(["-c", "read line; :"]).exec()
+            });
+            Err(second.join().unwrap())
+        });
+    }
+    command.spawn().unwrap()
+}
+
+fn an_exec_by_another_thread_counts_nothing_twice(probes: Probes) {
+    let Some((mut source, _turn)) = bpf(probes) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let program = burner(dir.path());
+    let (stop, before) = (AtomicBool::new(false), look(&mut source));
+    let (mut rows, mut interrupts_ns) = (Vec::new(), 0);
+    let (pid, truth_ns) = std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            watch(&mut source, before, &stop, Duration::from_millis(15), |interval| {
+                interrupts_ns += taken_out_ns(interval);
+                rows.extend(
+                    interval.processes.iter().filter(|row| row.parent_pid == std::process::id()).cloned(),
+                );
+            });
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        let mut child = exec_from_second_thread(&program, Duration::from_millis(100));
+        std::thread::sleep(Duration::from_millis(100));
+        drop(child.stdin.take());
+        let truth_ns = ns(wait_with_usage(&mut child));
+        std::thread::sleep(LAST_SWITCH);
+        stop.store(true, Ordering::SeqCst);
+        watcher.join().unwrap();
+        (child.id(), truth_ns)
+    });
+    rows.retain(|row| row.key.pid == pid);
+    let charged_ns: i64 = rows.iter().map(|row| row.delta.run_ns).sum();
+    println!("charged {charged_ns} of {truth_ns}");
+    // rusage is read before the last switch.
+    assert!(
+        charged_ns + interrupts_ns > truth_ns * 99 / 100 && charged_ns < truth_ns * 110 / 100,
+        "{charged_ns} of {truth_ns}, {interrupts_ns} in interrupts"
+    );
+    assert!(rows.iter().all(|row| row.key == rows[0].key), "one process all along");
+    assert_eq!(rows.iter().filter(|row| row.life == Life::Born).count(), 1);
+    assert_eq!(rows.iter().filter(|row| row.life == Life::Ended).count(), 1);
+    assert_eq!(rows.last().map(|row| &*row.info.name), Some(BURNER));
+    assert!(rows.iter().all(|row| row.flags.is_empty()), "{rows:?}");
+}

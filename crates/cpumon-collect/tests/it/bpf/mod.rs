@@ -1,0 +1,57 @@
+//! The BPF source against this very kernel. Needs root (or `CAP_BPF` and `CAP_PERFMON`): in CI it must run. Here stands how a
+//! test opens it, and what holds for every snapshot; the files beside tell who ran (`workloads`), who is who (`identity`), what the
+//! source holds (`memory`) and may do (`rights`).
+
+mod identity;
+mod memory;
+mod rights;
+mod support;
+mod workloads;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use cpumon_collect::{Opened, SourceChoice, SourceOptions, open};
+use cpumon_model::Probes;
+
+use crate::skip::skip;
+
+/// The tests load the machine, choose pids and look at memory: each has the kernel for itself.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Waits for the machine.
+pub fn turn() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Each of these once by the kernel's own clocks and once by its switches.
+macro_rules! twice {
+    ($($test:ident)+) => {
+        mod by_clocks {
+            $(#[test] fn $test() { super::$test(cpumon_model::Probes::empty()); })+
+        }
+        mod by_switches {
+            $(#[test] fn $test() { super::$test(crate::bpf::ALL); })+
+        }
+    };
+}
+use twice;
+
+/// Every probe that can be chosen.
+pub const ALL: Probes = Probes::SCHED.union(Probes::WAITS).union(Probes::IRQ);
+
+/// `None` where the test has to be skipped.
+pub fn bpf(probes: Probes) -> Option<(Opened, MutexGuard<'static, ()>)> {
+    bpf_for(SourceOptions { probes, ..SourceOptions::default() })
+}
+
+/// Likewise.
+pub fn bpf_for(options: SourceOptions) -> Option<(Opened, MutexGuard<'static, ()>)> {
+    let turn = turn();
+    match open(&SourceOptions { choice: SourceChoice::Bpf, ..options }) {
+        Ok(opened) => Some((opened, turn)),
+        Err(error) => {
+            skip(format!("needs root for BPF: {error}"));
+            None
+        }
+    }
+}
