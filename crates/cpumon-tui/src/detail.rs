@@ -1,7 +1,7 @@
 //! Details of the selected row, or of the host when none is. In: the row. Out: lines of labels and values.
 //! Why: what no column has room for: who started it, since when, its container, what is odd about it.
 
-use cpumon_model::{ColumnId, Fields, Flags, Interval, Life, Value};
+use cpumon_model::{ColumnId, Fields, Flags, Interval, Life, SOFTIRQ_KINDS, Value};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -100,8 +100,29 @@ fn host(app: &App, shown: &Interval) -> Vec<Entry> {
     }
     entries.push(("drops", losses(None, health).join(", ")));
     entries.push(("last pass", format!("{:.2} ms", shown.pass_ns as f64 / 1e6)));
+    entries.extend(interrupts(shown));
     entries.retain(|entry| !entry.1.trim().is_empty());
     entries
+}
+
+/// Interrupts by line and soft interrupts by kind, the longest first; those that took no time are not named.
+fn interrupts(shown: &Interval) -> Vec<Entry> {
+    if !shown.fields.contains(Fields::IRQ) {
+        return Vec::new();
+    }
+    let named = |rows: &mut Vec<(u64, String)>| {
+        rows.retain(|row| row.0 > 0);
+        rows.sort_by_key(|row| std::cmp::Reverse(row.0));
+        let texts = rows.iter().map(|(ns, text)| {
+            let ns = i64::try_from(*ns).unwrap_or(i64::MAX);
+            format!("{text} {}", short(ns))
+        });
+        texts.collect::<Vec<_>>().join(", ")
+    };
+    let lines = shown.irqs.iter().map(|irq| (irq.time_ns, format!("{} {}x", safe(&irq.name), irq.count)));
+    let kinds = SOFTIRQ_KINDS.iter().zip(shown.cpu_sched().softirq_ns);
+    let kinds = kinds.map(|(name, ns)| (ns, (*name).to_string()));
+    vec![("irq", named(&mut lines.collect())), ("softirq", named(&mut kinds.collect()))]
 }
 
 /// The figures behind the percentages.

@@ -167,3 +167,29 @@ fn impossible_values_are_shown_not_fatal() {
         }
     }
 }
+
+#[test]
+fn interrupts_by_line_and_kind_are_in_the_details_of_the_host() {
+    use cpumon_model::{Fields, IrqInterval};
+    let picture_of = |fields| {
+        let mut app = app_of(Kind::Normal);
+        let mut made = crate::synthetic::interval(Kind::Normal, 101);
+        made.fields = fields;
+        let line = |irq, name: &str, time_ns, count| IrqInterval { irq, name: name.into(), time_ns, count };
+        made.irqs = vec![
+            line(4, "virtio\x1b[2J", 250_000, 40),
+            line(5, "rests", 0, 0),
+            line(65_536, "timer", 1_500_000, 500),
+        ];
+        made.cpus[0].sched.softirq_ns = [0, 3_000, 0, 40_000, 0, 0, 0, 0, 0, 0];
+        made.cpus.iter_mut().skip(1).for_each(|cpu| cpu.sched.softirq_ns = [0; 10]);
+        app.on_interval(std::sync::Arc::new(made));
+        picture(&mut app, 300, 60);
+        picture(&mut app, 300, 60)
+    };
+    let shown = picture_of(Fields::all());
+    assert!(shown.contains("irq        timer 500x 1.50ms, virtio"), "{shown}");
+    assert!(shown.contains(" 40x 250us") && !shown.contains(['\x1b']) && !shown.contains("rests"), "{shown}");
+    assert!(shown.contains("softirq    net_rx 40.0us, timer 3.00us"), "{shown}");
+    assert!(!picture_of(Fields::all() - Fields::IRQ).contains("timer 500x"), "not measured");
+}
