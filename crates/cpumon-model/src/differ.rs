@@ -16,7 +16,7 @@ use self::look::{Look, common_fields, find_process, find_thread, pass_ns, signed
 use crate::finder::Finder;
 use crate::{
     Counters, CpuInterval, CpuSched, Delta, Fields, Flags, Interval, IrqInterval, Ledger, Life,
-    ProcessInterval, Snapshot, ThreadInterval, ThreadSample,
+    ProcessInterval, Snapshot, ThreadInterval, ThreadSample, empty_list,
 };
 
 /// Which threads get a row in an [`Interval`].
@@ -69,7 +69,7 @@ impl Interval {
         self.ledger = self.balance(cur, unseen_ns.saturating_add(rest_ns));
     }
 
-    /// Takes over everything that is copied, and empties the lists, keeping their capacity.
+    /// Takes over everything that is copied, and empties the lists, keeping what of their capacity is used.
     fn reset(&mut self, prev: &Snapshot, cur: &Snapshot) {
         let mut empty = Self {
             host: cur.host,
@@ -90,11 +90,11 @@ impl Interval {
             delays: std::mem::take(&mut self.delays),
             ..Self::default()
         };
-        empty.cpus.clear();
-        empty.processes.clear();
-        empty.threads.clear();
-        empty.irqs.clear();
-        empty.delays.clear();
+        empty_list(&mut empty.cpus);
+        empty_list(&mut empty.processes);
+        empty_list(&mut empty.threads);
+        empty_list(&mut empty.irqs);
+        empty_list(&mut empty.delays);
         *self = empty;
     }
 

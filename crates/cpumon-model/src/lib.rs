@@ -27,6 +27,7 @@ mod ids;
 mod interval;
 mod irq;
 mod ledger;
+mod lists;
 mod name;
 pub mod sched;
 mod sched_times;
@@ -51,6 +52,7 @@ pub use ids::{BootId, HostId, ParseIdError, ProcessKey, ThreadKey};
 pub use interval::{Flags, Interval, Life, ProcessInterval, ThreadInterval};
 pub use irq::{IrqInterval, IrqSample, LOCAL_IRQ_FROM};
 pub use ledger::Ledger;
+pub use lists::{empty_list, trim_list};
 pub use name::Comm;
 pub use sched_times::{SchedDelta, SchedTimes};
 pub use snapshot::{

@@ -6,6 +6,7 @@ use bitflags::bitflags;
 
 use crate::{
     BootId, Comm, Counters, CpuSample, Delays, Fields, HostId, IrqSample, ProcessKey, SchedTimes, ThreadKey,
+    empty_list,
 };
 
 /// One instant on three clocks.
@@ -209,7 +210,7 @@ pub struct SourceHealth {
 
 /// All samples of one collection pass.
 ///
-/// Buffers are meant to be reused: [`Snapshot::clear`] keeps their capacity.
+/// Buffers are meant to be reused: [`Snapshot::clear`] keeps what of their capacity is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// The machine.
@@ -256,7 +257,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Empties every list, keeping the capacity, and resets every value to its default.
+    /// Empties every list, keeping the capacity as far as it is used ([`empty_list`]), and resets every value to its default.
     pub fn clear(&mut self) {
         let empty = Self {
             cpus: std::mem::take(&mut self.cpus),
@@ -269,13 +270,13 @@ impl Snapshot {
             ..Self::default()
         };
         *self = empty;
-        self.cpus.clear();
-        self.processes.clear();
-        self.threads.clear();
-        self.exits.clear();
-        self.gone.clear();
-        self.irqs.clear();
-        self.delays.clear();
+        empty_list(&mut self.cpus);
+        empty_list(&mut self.processes);
+        empty_list(&mut self.threads);
+        empty_list(&mut self.exits);
+        empty_list(&mut self.gone);
+        empty_list(&mut self.irqs);
+        empty_list(&mut self.delays);
     }
 
     /// Puts the lists into the order that [`crate::Interval::between`] needs. Cheap when they are sorted already.

@@ -17,6 +17,8 @@ use crate::{CollectError, parse, scrub};
 
 /// Longest command line, cgroup path and executable path that are read.
 const MAX_BYTES: usize = 4096;
+/// Processes for which there may always be room.
+const ROOM: usize = 4096;
 /// Passes after which a fresh entry is read again: a process is often moved to its cgroup after it began.
 const SECOND_LOOK: u64 = 2;
 /// Passes between later looks.
@@ -140,6 +142,10 @@ impl InfoCache {
     pub(crate) fn end_pass(&mut self) {
         let pass = self.pass;
         self.entries.retain(|_, entry| entry.seen == pass);
+        // A crowd of processes is gone.
+        if self.entries.capacity() > ROOM.max(self.entries.len() * 8) {
+            self.entries.shrink_to(self.entries.len() * 2);
+        }
         if let Some((level, text)) = self.refused.message(self.entries.len()) {
             log::log!(level, "{text}");
         }

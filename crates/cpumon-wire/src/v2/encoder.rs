@@ -1,7 +1,9 @@
 //! [`Encoder`]: one snapshot as frames. In: a complete snapshot and the interval it ends. Out: datagrams.
 //! Why it keeps state: it knows which names were sent already, and which exits the datagrams before told.
 
-use cpumon_model::{Delta, ExitSample, HostInfo, Interval, ProcessKey, Snapshot, ThreadKey};
+use cpumon_model::{
+    Delta, ExitSample, HostInfo, Interval, ProcessKey, Snapshot, ThreadKey, empty_list, trim_list,
+};
 
 use super::CARRIED;
 use super::delays::DelayWriter;
@@ -237,7 +239,7 @@ impl Encoder {
     ) {
         let mut texts = TextBudget::new(self.options.max_datagram - EXIT_OVERHEAD);
         let order = &mut self.exit_order;
-        order.clear();
+        empty_list(order);
         for (again, exits) in [(false, &snapshot.exits), (true, &self.exits_before)] {
             order.extend(
                 (0_u32..).zip(exits).map(|(at, exit)| (exit.thread.process, exit.thread.key, again, at)),
@@ -263,6 +265,7 @@ impl Encoder {
         report.texts_cut += texts.cut;
         if !self.options.is_lossless {
             self.exits_before.clone_from(&snapshot.exits);
+            trim_list(&mut self.exits_before);
         }
     }
 
@@ -274,8 +277,8 @@ impl Encoder {
         turn: Turn,
         report: &mut EncodeReport,
     ) {
-        self.plain_order.clear();
-        self.named_order.clear();
+        empty_list(&mut self.plain_order);
+        empty_list(&mut self.named_order);
         self.threads.begin();
         let mut rows_at = 0;
         for (at, thread) in (0_u32..).zip(&snapshot.threads) {

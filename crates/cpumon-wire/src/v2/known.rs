@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use cpumon_model::{Comm, Counters, ProcessInfo, ProcessKey, ProcessSample, ThreadKey, ThreadSample};
+use cpumon_model::{
+    Comm, Counters, ProcessInfo, ProcessKey, ProcessSample, ThreadKey, ThreadSample, empty_list, trim_list,
+};
 
 /// Whose turn it is.
 #[derive(Copy, Clone, Debug)]
@@ -50,7 +52,7 @@ pub(crate) struct KnownThreads {
 impl KnownThreads {
     /// Begins the next snapshot.
     pub(crate) fn begin(&mut self) {
-        self.gone.clear();
+        empty_list(&mut self.gone);
         (self.at, self.kept) = (0, 0);
     }
 
@@ -59,6 +61,7 @@ impl KnownThreads {
         let rest = self.list.get(self.at..).unwrap_or_default();
         self.gone.extend(rest.iter().map(|known| (known.process, known.key)));
         self.list.truncate(self.kept);
+        trim_list(&mut self.list);
         if !self.new.is_empty() {
             self.list.append(&mut self.new);
             self.list.sort_unstable_by_key(|known| known.key);
@@ -123,7 +126,7 @@ impl KnownProcesses {
     /// Begins the next snapshot.
     pub(crate) fn begin(&mut self) {
         std::mem::swap(&mut self.before, &mut self.now);
-        self.now.clear();
+        empty_list(&mut self.now);
         self.at = 0;
     }
 

@@ -3,10 +3,9 @@
 
 use std::sync::Arc;
 
-use cpumon_model::{Counters, ExitSample, ProcessInfo, ProcessKey, Snapshot, ThreadKey};
+use cpumon_model::{Counters, ExitSample, ProcessInfo, ProcessKey, Snapshot, ThreadKey, empty_list};
 
 use super::super::procinfo::InfoCache;
-use super::lifecycle::give_back;
 use super::names::ExecNames;
 use super::records::TaskRecord;
 use super::tracker::unseen_process;
@@ -29,12 +28,9 @@ pub(crate) struct Exits {
 }
 
 impl Exits {
-    /// Empties it, keeping the memory.
+    /// Empties it.
     pub(crate) fn clear(&mut self) {
-        self.list.clear();
-        give_back(&mut self.list);
-        self.by_process.clear();
-        give_back(&mut self.by_process);
+        empty_list(&mut self.list);
     }
 
     /// Adds a settled record. `threads_left`: threads of the process that had not begun to end.
@@ -72,7 +68,7 @@ impl Exits {
         }
         let list = &self.list;
         let process_of = |at: &usize| list.get(*at).map(|exit| (exit.task.process_key(), exit.end_ns));
-        self.by_process.clear();
+        empty_list(&mut self.by_process);
         self.by_process.extend(0..list.len());
         self.by_process.sort_unstable_by_key(process_of);
         for group in self.by_process.chunk_by(|a, b| process_of(a).map(|p| p.0) == process_of(b).map(|p| p.0))

@@ -9,6 +9,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use cpumon_model::empty_list;
 use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
@@ -173,8 +174,7 @@ impl Lifecycle {
     pub(crate) fn drain(&self, into: &mut Vec<Event>) -> Result<Drained, CollectError> {
         self.ring.empty()?;
         let mut waiting = lock(&self.ring.waiting);
-        into.clear();
-        give_back(into);
+        empty_list(into);
         // The two lists change places, so that both keep their memory.
         std::mem::swap(into, &mut waiting.events);
         Ok(Drained {
@@ -209,15 +209,6 @@ impl Ring {
             operation: "empty the ring buffer",
             error: std::io::Error::other(error.to_string()),
         })
-    }
-}
-
-/// Gives up what only a storm needed. `list` is empty.
-pub(super) fn give_back<T>(list: &mut Vec<T>) {
-    /// Enough for 10,000 exits a second at an interval of 100 ms.
-    const ORDINARY: usize = 1 << 10;
-    if list.capacity() > 8 * ORDINARY {
-        list.shrink_to(ORDINARY);
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) use sched::{refuse_loading, watch_wakeups};
 
 use std::path::Path;
 
-use cpumon_model::{BootId, Fields, HostId, Moment, Probes, Snapshot, SourceKind, ThreadSample};
+use cpumon_model::{BootId, Fields, HostId, Moment, Probes, Snapshot, SourceKind, ThreadSample, empty_list};
 
 use self::cost::ProbeCost;
 use self::events::Event;
@@ -266,7 +266,7 @@ impl BpfSource {
         let is_own = (into.host, into.boot) == (self.host, self.boot) && into.end == self.last_but_one();
         let mut left = std::mem::take(&mut into.threads);
         if self.watch.is_some() || !is_own {
-            left.clear();
+            empty_list(&mut left);
         }
         left
     }

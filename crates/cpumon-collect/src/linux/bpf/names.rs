@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use cpumon_model::ProcessKey;
+use cpumon_model::{ProcessKey, trim_list};
 
 use super::records::{EXEC_NAME_BYTES, ExecEvent};
 
@@ -64,6 +64,7 @@ impl ExecNames {
             name.passes += 1;
         }
         self.names.retain(|name| name.passes < KEPT_PASSES);
+        trim_list(&mut self.names);
         self.sorted = self.names.len();
     }
 }

@@ -20,6 +20,8 @@ const IDLE_PASSES: u32 = 60;
 
 /// Most parents told apart in the waiting list; lost.h: `MAX_LOST_PARENTS`.
 pub(crate) const MAX_PARENTS: usize = 64;
+/// Beyond so many rows the waiting list, whose parents may be others at each pass, makes none but that of all others.
+const MAX_ROWS: usize = 2 * MAX_PARENTS + 1;
 
 /// One parent's.
 #[derive(Clone, Debug, Default)]
@@ -78,7 +80,7 @@ impl SummedExits {
             self.seen = lost.count;
             self.read_probe();
             for (pid, more) in overflow {
-                let row = self.rows.entry(name_of(*pid, live, earlier)).or_default();
+                let row = row_of(&mut self.rows, name_of(*pid, live, earlier));
                 row.overflow = row.overflow.plus(more);
             }
             for task in vanished {
@@ -93,6 +95,8 @@ impl SummedExits {
                 into.processes.push(row.sample(live, name));
             }
         }
+        // What the probe tells of a row is cumulative; one that only the waiting list told of begins anew.
+        self.rows.retain(|_, row| row.idle_passes < IDLE_PASSES || row.lost.count > 0);
         into.processes.sort_unstable_by_key(|process| process.key);
     }
 
@@ -118,6 +122,12 @@ impl SummedExits {
             row.charged += &task.counters();
         }
     }
+}
+
+/// The row of a parent, or that of all others if there are too many.
+fn row_of(rows: &mut BTreeMap<[u8; 16], Row>, name: [u8; 16]) -> &mut Row {
+    let has_room = rows.contains_key(&name) || rows.len() < MAX_ROWS;
+    rows.entry(if has_room { name } else { [0; 16] }).or_default()
 }
 
 impl Row {
@@ -203,5 +213,19 @@ mod tests {
         let (live, earlier) = ([task(3, b"make")], [task(3, b"init"), task(7, b"bash")]);
         let name = |pid| Comm::new(&name_of(pid, &live, &earlier)).to_str_lossy().into_owned();
         assert_eq!((name(3), name(7), name(9)), ("make".to_owned(), "bash".to_owned(), String::new()));
+    }
+
+    #[test]
+    fn parents_without_end_make_no_rows_without_end() {
+        let mut rows = BTreeMap::new();
+        for parent in 0..5_000_u32 {
+            let sums = LostExits { count: 1, run_ns: 7, ..LostExits::default() };
+            let row = row_of(&mut rows, padded(format!("p{parent}").as_bytes()));
+            row.overflow = row.overflow.plus(&sums);
+        }
+        assert_eq!(rows.len(), MAX_ROWS + 1);
+        let run_ns: u64 = rows.values().map(|row| row.overflow.run_ns).sum();
+        assert_eq!(run_ns, 35_000, "no CPU time is dropped");
+        assert_eq!(rows[&[0; 16]].overflow.count, 5_000 - MAX_ROWS as u64);
     }
 }

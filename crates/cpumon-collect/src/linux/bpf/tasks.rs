@@ -3,6 +3,7 @@
 
 use std::io::{ErrorKind, Read};
 
+use cpumon_model::trim_list;
 use libbpf_rs::{Iter, Link};
 
 use super::pass::{Pass, Place};
@@ -95,6 +96,8 @@ impl<'a> Take<'a> {
     pub(crate) fn end(mut self) -> Oddities {
         self.push_hidden_before(u32::MAX);
         self.into.truncate(self.taken);
+        trim_list(self.into);
+        trim_list(self.places);
         self.oddities
     }
 

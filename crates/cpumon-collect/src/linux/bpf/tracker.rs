@@ -2,7 +2,7 @@
 //! iterator saw and what the events tell overlap in time; here each thread ends up in exactly one place. Pure but for the
 //! names of new processes.
 
-use cpumon_model::{Counters, ProcessInfo, ProcessSample, Snapshot, ThreadSample};
+use cpumon_model::{Counters, ProcessInfo, ProcessSample, Snapshot, ThreadSample, empty_list};
 
 use super::super::procinfo::{About, InfoCache};
 use super::events::Event;
@@ -73,7 +73,7 @@ impl Tracker {
         }
         records.sort();
         self.exits.clear();
-        self.endings.clear();
+        empty_list(&mut self.endings);
         for event in events {
             match event {
                 Event::Exit(exit) => self.note_exit(exit),
@@ -155,9 +155,9 @@ impl Tracker {
 
     /// Goes through this pass, the last one and the exits side by side, all ascending.
     fn merge(&mut self, records: &mut Pass, has_lost: bool, into: &mut Snapshot) {
-        self.leaving.clear();
-        self.lost_threads.clear();
-        self.ended_leaders.clear();
+        empty_list(&mut self.leaving);
+        empty_list(&mut self.lost_threads);
+        empty_list(&mut self.ended_leaders);
         into.threads.reserve(records.len().saturating_sub(into.threads.len()));
         let (mut earlier, mut exit) = (0, 0);
         let mut kept = 0;

@@ -1,10 +1,10 @@
 //! A pass where the switches are watched. In: the cut, the iterator's records, events. Out: records as of the cut, CPUs whose
 //! times add up, and the events that happened before it. Why: the tracker then need not know that a pass takes time.
 
-use cpumon_model::{Moment, Probes, Snapshot, ThreadKey};
+use cpumon_model::{Moment, Probes, Snapshot, ThreadKey, empty_list, trim_list};
 
 use super::events::Event;
-use super::lifecycle::{ROOM, give_back};
+use super::lifecycle::ROOM;
 use super::records::{ENDED_LEADER, ExitEvent, HIDDEN, TaskRecord};
 use super::sched::{CpuBooks, IrqTimes, Programs, TimesState};
 use super::tasks::Oddities;
@@ -153,8 +153,8 @@ impl Watch {
     /// Leaves in `events` what happened before the cut, that of the last pass's end first.
     fn sort_events(&mut self, cut: Moment, events: &mut Vec<Event>) {
         events.retain(|event| !matches!(event, Event::Cut(_)));
-        self.spare.clear();
-        give_back(&mut self.spare);
+        empty_list(&mut self.spare);
+        trim_list(&mut self.later);
         self.spare.append(&mut self.later);
         for event in events.drain(..) {
             if event.cut_ns() == cut.mono_ns { self.later.push(event) } else { self.spare.push(event) }
@@ -177,8 +177,7 @@ fn each_open_ending(
     events: &mut [Event],
     mut act: impl FnMut(&mut ExitEvent),
 ) {
-    done.clear();
-    give_back(done);
+    empty_list(done);
     done.extend(events.iter().filter_map(|event| match event {
         Event::Exit(exit) => Some(exit.task.key()),
         _ => None,
