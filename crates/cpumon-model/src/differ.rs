@@ -242,8 +242,7 @@ impl Interval {
         let untold = self.cpus.iter().map(|cpu| cpu.sched.unknown_ns).fold(0, u64::saturating_add);
         let unwatched = self.processes.iter().filter(|row| row.flags.contains(Flags::UNWATCHED));
         let ran = unwatched.map(|row| row.delta.run_ns).fold(0, i64::saturating_add);
-        // They are read a moment after the instant of the interval's end: what is too much now is missing in the next one.
-        signed(untold).saturating_sub(ran).max(0)
+        signed(untold).saturating_sub(ran)
     }
 
     fn balance(&self, cur: &Snapshot, exited_without_row_ns: i64) -> Ledger {

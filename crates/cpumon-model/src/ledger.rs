@@ -18,8 +18,8 @@ pub struct Ledger {
     /// Idle, iowait included.
     pub idle_ns: i64,
     /// The part of what is unattributed that has a counted cause: time of which no switch event tells who ran, less the run time
-    /// of threads that are [`Flags::UNWATCHED`](crate::Flags::UNWATCHED). It is no line of its own and 0 where no switch
-    /// events are measured.
+    /// of threads that are [`Flags::UNWATCHED`](crate::Flags::UNWATCHED). Below zero where these were told, a clock tick late,
+    /// what was unknown in the interval before. It is no line of its own and 0 where no switch events are measured.
     pub unknown_ns: i64,
     /// irq and softirq are not lines of their own: the kernel charges them to whoever was running.
     pub irq_in_run_time: bool,

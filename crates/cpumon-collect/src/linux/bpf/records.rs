@@ -155,7 +155,8 @@ pub(crate) struct CpuBook {
     /// What of the open slice is the current thread's.
     pub(crate) slice_run_ns: u64,
     pub(crate) steal_clock_ns: u64,
-    pub(crate) reserved: u64,
+    /// What the kernel had counted of `tid` when it came; 0: no event told that it came.
+    pub(crate) slice_exec_ns: u64,
     pub(crate) queue_ns: u64,
     pub(crate) switches: u64,
     pub(crate) breaks: u64,
@@ -258,7 +259,7 @@ assert_layout!(ExitEvent: 280, kind: 0, threads_left: 4, end_ns: 8, cut_ns: 16, 
 assert_layout!(ExecEvent: 400, kind: 0, old_tid: 4, at_ns: 8, cut_ns: 16, task: 24, name: 280);
 assert_layout!(LostExits: 64, count: 0, run_ns: 8, utime_ns: 16, stime_ns: 24, run_delay_ns: 32, voluntary_switches: 40, involuntary_switches: 48, execs: 56);
 assert_layout!(RingDrops: 32, exits: 0, execs: 8, endings: 16, cuts: 24);
-assert_layout!(CpuBook: 288, since_ns: 0, mode_ns: 8, slice_ns: 72, slice_base_ns: 80, slice_run_ns: 88, steal_clock_ns: 96, reserved: 104, queue_ns: 112, switches: 120, breaks: 128, softirq_ns: 136, queue_cut_ns: 264, queue_max: 272, tid: 276, base: 280, mode: 281, irq_depth: 282, softirq: 283, came_unseen: 284);
+assert_layout!(CpuBook: 288, since_ns: 0, mode_ns: 8, slice_ns: 72, slice_base_ns: 80, slice_run_ns: 88, steal_clock_ns: 96, slice_exec_ns: 104, queue_ns: 112, switches: 120, breaks: 128, softirq_ns: 136, queue_cut_ns: 264, queue_max: 272, tid: 276, base: 280, mode: 281, irq_depth: 282, softirq: 283, came_unseen: 284);
 assert_layout!(CpuEntry: 1024, changes: 0, cut_ns: 8, pulled_ns: 24, is_torn: 32, shown: 640);
 assert_layout!(ControlPage: 32, cut_ns: 0, is_reading: 8, refresh: 12, tell_all: 16, cpus: 20, rest_mask: 24);
 assert_layout!(IrqEntry: 16, time_ns: 0, count: 8);

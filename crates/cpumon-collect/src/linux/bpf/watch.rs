@@ -97,6 +97,7 @@ impl Watch {
 
     fn settle_one(&mut self, cut_ns: u64, before: &[TaskRecord], task: &mut TaskRecord) {
         if task.has(HIDDEN) {
+            task.bring_to_cut(self.cpus.hidden_run_ns(task.tid), find(before, task));
             return task.times.say_unwatched();
         }
         let mut open_ns = 0;
@@ -111,8 +112,7 @@ impl Watch {
             }
         }
         if !task.times.is_whole() {
-            let known = before.binary_search_by_key(&task.key(), TaskRecord::key).ok();
-            let was_whole = known.and_then(|at| before.get(at)).is_none_or(|known| known.times.is_whole());
+            let was_whole = find(before, task).is_none_or(|known| known.times.is_whole());
             let cause = match task.times.state() {
                 TimesState::None => &mut self.untracked.no_place,
                 _ => &mut self.untracked.broken,
@@ -167,6 +167,10 @@ impl Watch {
             event.not_after(cut.boot_ns.saturating_sub(1));
         }
     }
+}
+
+fn find<'a>(sorted: &'a [TaskRecord], task: &TaskRecord) -> Option<&'a TaskRecord> {
+    sorted.binary_search_by_key(&task.key(), TaskRecord::key).ok().and_then(|at| sorted.get(at))
 }
 
 /// Threads that were on their way out at the cut, and in no list any more; `done` is a buffer. One that made its last switch
@@ -239,5 +243,19 @@ mod tests {
             open.push((ending.task.tid, ending.end_ns));
         });
         assert_eq!(open, [(6, 6), (3, 1)]);
+    }
+
+    #[test]
+    fn a_hidden_thread_that_runs_is_told_up_to_the_cut_and_never_falls() {
+        let at = |run_ns| TaskRecord { run_ns, ..TaskRecord::default() };
+        let told = |proc_ns, at_cut_ns, earlier: Option<u64>| {
+            let mut task = at(proc_ns);
+            task.bring_to_cut(at_cut_ns, earlier.map(at).as_ref());
+            task.run_ns
+        };
+        assert_eq!(told(500, None, None), 500, "off its CPU /proc is right");
+        assert_eq!(told(500, Some(3_500), Some(400)), 3_500, "/proc is a tick old");
+        assert_eq!(told(4_000, Some(3_500), Some(400)), 3_500, "it was read after the cut");
+        assert_eq!(told(3_400, None, Some(3_500)), 3_500, "what it ran less was stolen");
     }
 }

@@ -26,7 +26,7 @@ struct cpu_times {
 	__u64 slice_base_ns; // mode_ns[base] at that time
 	__u64 slice_run_ns; // only at a cut: what of the open slice is the thread's
 	__u64 steal_clock_ns; // the hypervisor's count, as far as it is booked
-	__u64 reserved;
+	__u64 slice_exec_ns; // only at a cut: what the kernel had counted of `tid` when it came; 0: no event told that it came
 	__u64 queue_ns; // queue length integrated over time, running thread included
 	__u64 switches;
 	__u64 breaks; // switches away from another thread than was switched to
@@ -47,7 +47,7 @@ ASSERT_AT(cpu_times, slice_ns, 72);
 ASSERT_AT(cpu_times, slice_base_ns, 80);
 ASSERT_AT(cpu_times, slice_run_ns, 88);
 ASSERT_AT(cpu_times, steal_clock_ns, 96);
-ASSERT_AT(cpu_times, reserved, 104);
+ASSERT_AT(cpu_times, slice_exec_ns, 104);
 ASSERT_AT(cpu_times, queue_ns, 112);
 ASSERT_AT(cpu_times, switches, 120);
 ASSERT_AT(cpu_times, breaks, 128);
@@ -217,10 +217,12 @@ static __noinline int finish_cpu(struct cpu_times *times, struct cpu *cpu, __u64
 	is_known = cpu->task == (__u64)current;
 	if (is_known) {
 		times->slice_run_ns = close_slice(times, cpu, cut, true, times->tid, steal_clock_of(cpu));
+		times->slice_exec_ns = cpu->exec_ns;
 	} else {
 		__u32 tid = BPF_CORE_READ(current, pid);
 
 		times->slice_run_ns = close_slice(times, cpu, cut, false, tid, steal_clock_of(cpu));
+		times->slice_exec_ns = 0;
 		times->tid = tid;
 	}
 	times->came_unseen = !is_known;

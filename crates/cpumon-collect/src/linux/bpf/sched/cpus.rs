@@ -53,6 +53,8 @@ pub(crate) struct CpuBooks {
     probes: Probes,
     /// Threads that run at the cut though no event told that they came, with their CPU. Nearly always empty.
     unseen: Vec<(u32, u32)>,
+    /// What each thread that an event told of and that runs at the cut has run by then, by the kernel's count.
+    running: Vec<(u32, u64)>,
     previous_cut_ns: u64,
     missed: u64,
 }
@@ -65,6 +67,7 @@ impl CpuBooks {
             kept: BTreeMap::new(),
             probes: programs.probes,
             unseen: Vec::with_capacity(8),
+            running: Vec::with_capacity(8),
             previous_cut_ns: 0,
             missed: 0,
         })
@@ -101,14 +104,24 @@ impl CpuBooks {
     /// Before the threads are gone through.
     pub(crate) fn begin(&mut self) {
         self.unseen.clear();
+        self.running.clear();
         for (&cpu, kept) in &mut self.kept {
             kept.queue_ns = 0;
             kept.is_claimed = false;
             let entry = self.entries.read(cpu as usize).filter(|entry| entry.is_torn == 0);
-            if let Some(entry) = entry.filter(|entry| entry.shown.came_unseen != 0 && entry.shown.tid != 0) {
-                self.unseen.push((entry.shown.tid, cpu));
+            let Some(CpuEntry { shown, .. }) = entry.filter(|entry| entry.shown.tid != 0) else { continue };
+            if shown.came_unseen != 0 {
+                self.unseen.push((shown.tid, cpu));
+            } else {
+                self.running.push((shown.tid, shown.slice_exec_ns.saturating_add(shown.slice_run_ns)));
             }
         }
+    }
+
+    /// What a thread that is hidden from the iterator has run at the cut, by the kernel's count, if it was running then. That it
+    /// came is told: the thread that left for it is not hidden.
+    pub(crate) fn hidden_run_ns(&self, tid: u32) -> Option<u64> {
+        self.running.iter().find(|(running, _)| *running == tid).map(|(_, run_ns)| *run_ns)
     }
 
     /// What of the open slice is the thread's, if it was running at the cut and no event told that it came.
