@@ -92,7 +92,7 @@ fn describe(now: &Totals, then: &Totals, length: Duration) -> String {
 }
 
 /// Counts that are said when they grew; send errors last, their kinds follow.
-fn troubles(now: &Totals, then: &Totals) -> [(&'static str, u64, u64); 8] {
+fn troubles(now: &Totals, then: &Totals) -> [(&'static str, u64, u64); 10] {
     let (health, before) = (&now.health, &then.health);
     [
         ("failed passes", then.failed, now.failed),
@@ -101,7 +101,9 @@ fn troubles(now: &Totals, then: &Totals) -> [(&'static str, u64, u64); 8] {
         ("not permitted", before.permission_denied, health.permission_denied),
         ("malformed", before.malformed, health.malformed),
         ("exit records lost", before.exits_lost, health.exits_lost),
-        ("events dropped", before.ring_drops, health.ring_drops),
+        ("exec events lost", before.execs_lost, health.execs_lost),
+        ("ending events lost", before.endings_lost, health.endings_lost),
+        ("cut events lost", before.cuts_lost, health.cuts_lost),
         ("send errors", then.sent.errors, now.sent.errors),
     ]
 }

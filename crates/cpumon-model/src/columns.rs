@@ -204,8 +204,12 @@ columns! {
     RunDelayP99Ns "run_delay_p99_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "99 % of them were no longer, likewise.";
     RunDelayMaxNs "run_delay_max_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "None of them was longer, likewise; longest_run_delay_ns is exact, and has delays that are not over.";
     RunDelayHistogram "run_delay_histogram" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "These run delays by length, [[up to ns, count], ...], JSON: add up the counts of several rows to merge them.";
-    RingDrops "ring_drops" Integer "" [HOST_INTERVAL] NONE "Events (exits, execs, threads on their way out) that found no room in the kernel's ring buffer or behind it, since the agent's start; exits among them are in exits_lost too.";
+    RingDrops "ring_drops" Integer "" [HOST_INTERVAL] NONE "Events (exits, execs, threads on their way out) that found no room in the kernel's ring buffer or behind it, since the agent's start: exits_lost, execs_lost, endings_lost and cuts_lost together.";
     DeviceEndNs "device_end_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "End of the interval as the device's own wall clock stood, however wrong, since the UNIX epoch; empty for v1 data, which has v1_ticks.";
+    ExecsLost "execs_lost" Integer "" [HOST_INTERVAL] NONE "Of ring_drops: programs that were called; a process shows under its earlier name until it is looked at.";
+    EndingsLost "endings_lost" Integer "" [HOST_INTERVAL] NONE "Of ring_drops: threads on their way out; one is missed only if a snapshot falls between that and its last switch.";
+    CutsLost "cuts_lost" Integer "" [HOST_INTERVAL] NONE "Of ring_drops: how threads stood at the instant of a snapshot that ended while it was made; what they ran up to it is in the next interval.";
+    HiddenLeftOut "hidden_left_out" Integer "" [HOST_INTERVAL] NONE "Threads hidden from BPF that are not read from /proc because there are too many, at the interval's end; what they ran is unknown.";
 }
 
 /// The columns of one table, in their order.

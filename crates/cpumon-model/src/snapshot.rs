@@ -202,8 +202,18 @@ pub struct SourceHealth {
     /// Run delays that found no room for a histogram of their process or thread; those of the CPUs have them.
     pub histogram_drops: u64,
     /// Events (exits, execs, threads on their way out) that found no room in the kernel's ring buffer or in the list behind
-    /// it. The exits among them are in `exits_lost` too.
+    /// it: the sum of those below and of `exits_lost`. A sender of before tells only this sum.
     pub ring_drops: u64,
+    /// Programs that were called, likewise: a process shows under its earlier name until it is looked at.
+    pub execs_lost: u64,
+    /// Threads on their way out, likewise: one is missed only if a snapshot falls between that and its last switch.
+    pub endings_lost: u64,
+    /// How threads stood at the instant of a snapshot that ended while it was made, likewise: what they ran up to it is in the
+    /// next interval.
+    pub cuts_lost: u64,
+    /// Threads that BPF does not see and that are not read from /proc either, because there are too many of them; as of this
+    /// snapshot, not cumulative.
+    pub hidden_left_out: u64,
     /// What ran in the kernel for this snapshot; not cumulative.
     pub probes: Probes,
 }

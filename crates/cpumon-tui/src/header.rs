@@ -188,7 +188,8 @@ pub(crate) fn losses(loss: Option<&LossCounts>, health: &SourceHealth) -> Vec<St
         (health.sched_missed_switches, "switches missed"),
         (health.sched_untracked, "threads untracked"),
         (health.histogram_drops, "run delays in no histogram"),
-        (health.ring_drops, "events dropped"),
+        (health.ring_drops.saturating_sub(health.exits_lost), "other events lost"),
+        (health.hidden_left_out, "hidden threads left out"),
     ];
     counts.into_iter().filter(|row| row.0 > 0).map(|(count, what)| format!("{count} {what}")).collect()
 }

@@ -79,6 +79,10 @@ fn agent(host: &str, interval: &Interval) -> Agent {
         ("sched_untracked", known(Fields::SCHED, health.sched_untracked)),
         ("histogram_drops", known(Fields::HISTOGRAMS, health.histogram_drops)),
         ("ring_drops", known(Fields::EXITS, health.ring_drops)),
+        ("execs_lost", known(Fields::EXITS, health.execs_lost)),
+        ("endings_lost", known(Fields::EXITS, health.endings_lost)),
+        ("cuts_lost", known(Fields::EXITS, health.cuts_lost)),
+        ("hidden_left_out", known(Fields::EXITS, health.hidden_left_out)),
     ];
     let probes: Vec<String> = health.probes.iter_names().map(|(name, _)| name.to_ascii_lowercase()).collect();
     Agent {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use cpumon_model::{CpuSched, DelayOf, Delays, Fields, Interval, IrqInterval, Probes};
+use cpumon_model::{CpuSched, DelayOf, Delays, Fields, Interval, IrqInterval, Probes, SourceHealth};
 
 use super::delays;
 use super::varint::{self, Cursor, Malformed};
@@ -14,7 +14,7 @@ const FORMAT: u8 = 1;
 
 /// Appends what is known to the modes per CPU in `out`.
 pub(crate) fn encode(interval: &Interval, out: &mut Vec<u8>) {
-    let has_drops = interval.health.ring_drops > 0;
+    let has_drops = drops_of(&interval.health).iter().any(|drops| *drops > 0);
     if !interval.fields.intersects(Fields::SCHED | Fields::IRQ | Fields::HISTOGRAMS) && !has_drops {
         return;
     }
@@ -50,8 +50,15 @@ pub(crate) fn encode(interval: &Interval, out: &mut Vec<u8>) {
         encode_delays(interval, out);
     }
     if has_drops {
-        varint::write(out, interval.health.ring_drops);
+        for drops in drops_of(health) {
+            varint::write(out, drops);
+        }
     }
+}
+
+/// What stands last, and only where something of it is not 0.
+fn drops_of(health: &SourceHealth) -> [u64; 5] {
+    [health.ring_drops, health.execs_lost, health.endings_lost, health.cuts_lost, health.hidden_left_out]
 }
 
 fn encode_delays(interval: &Interval, out: &mut Vec<u8>) {
@@ -105,7 +112,14 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, interval: &mut Interval) -> Result
         decode_delays(cursor, interval)?;
     }
     // Before schema version 5 nothing followed here either; nothing follows where nothing was dropped.
-    interval.health.ring_drops = if cursor.remaining() > 0 { cursor.u64()? } else { 0 };
+    let mut number = || if cursor.remaining() > 0 { cursor.u64() } else { Ok(0) };
+    let health = &mut interval.health;
+    health.ring_drops = number()?;
+    // Once their sum was all.
+    health.execs_lost = number()?;
+    health.endings_lost = number()?;
+    health.cuts_lost = number()?;
+    health.hidden_left_out = number()?;
     Ok(())
 }
 
@@ -148,7 +162,7 @@ mod tests {
 
     prop_compose! {
         fn any_interval()(
-            numbers in any::<[u64; 3]>(), unknown_ns in any::<i64>(), drops in 0..3_u64, ring_drops in 0..2_u64, probes in any::<u16>(),
+            numbers in any::<[u64; 3]>(), unknown_ns in any::<i64>(), drops in 0..3_u64, ring_drops in prop::array::uniform5(0..2_u64), probes in any::<u16>(),
             cpus in prop::collection::vec((any::<[u64; 3]>(), any::<u32>(), any::<[u64; 10]>()), 0..4),
             irqs in prop::collection::btree_map(any::<u32>(), ("\\PC{0,9}", any::<u64>(), any::<u64>()), 0..5),
         ) -> Interval {
@@ -164,7 +178,8 @@ mod tests {
                 interval.delays = vec![Delays { of: DelayOf::Cpu(of), histogram }];
             }
             (interval.health.sched_untracked, interval.health.sched_missed_switches) = (numbers[0], numbers[1]);
-            interval.health.ring_drops = ring_drops;
+            let health = &mut interval.health;
+            [health.ring_drops, health.execs_lost, health.endings_lost, health.cuts_lost, health.hidden_left_out] = ring_drops;
             interval.health.probes = Probes::from_bits_truncate(probes);
             interval.cpus = (0..).zip(cpus).map(|(cpu, (some, run_queue_max, softirq_ns))| {
                 let [unknown_ns, run_queue_ns, switches] = some;

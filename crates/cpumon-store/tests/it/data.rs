@@ -221,6 +221,8 @@ pub fn add_delays(day: &mut [Interval]) {
 pub fn add_drops(day: &mut [Interval]) {
     for interval in day {
         interval.health.ring_drops = 6;
+        (interval.health.execs_lost, interval.health.endings_lost, interval.health.cuts_lost) = (1, 2, 3);
+        interval.health.hidden_left_out = 9;
     }
 }
 

@@ -48,6 +48,10 @@ fn health_of(interval: &model::Interval) -> Health {
         sched_missed_switches: known(Fields::SCHED, from.sched_missed_switches),
         histogram_drops: known(Fields::HISTOGRAMS, from.histogram_drops),
         ring_drops: known(Fields::EXITS, from.ring_drops),
+        execs_lost: known(Fields::EXITS, from.execs_lost),
+        endings_lost: known(Fields::EXITS, from.endings_lost),
+        cuts_lost: known(Fields::EXITS, from.cuts_lost),
+        hidden_left_out: known(Fields::EXITS, from.hidden_left_out),
         probes: flag_names(&from.probes),
     )
 }
@@ -59,6 +63,10 @@ impl From<&Health> for SourceHealth {
             sched_missed_switches: from.sched_missed_switches.unwrap_or(0),
             histogram_drops: from.histogram_drops.unwrap_or(0),
             ring_drops: from.ring_drops.unwrap_or(0),
+            execs_lost: from.execs_lost.unwrap_or(0),
+            endings_lost: from.endings_lost.unwrap_or(0),
+            cuts_lost: from.cuts_lost.unwrap_or(0),
+            hidden_left_out: from.hidden_left_out.unwrap_or(0),
             probes: flags_from_names(&from.probes),
         )
     }

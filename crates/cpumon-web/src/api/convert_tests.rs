@@ -49,6 +49,10 @@ fn health() -> SourceHealth {
         sched_missed_switches: 10,
         histogram_drops: 11,
         ring_drops: 12,
+        execs_lost: 1,
+        endings_lost: 2,
+        cuts_lost: 3,
+        hidden_left_out: 14,
         probes: model::Probes::SCHED | model::Probes::IRQ,
     }
 }

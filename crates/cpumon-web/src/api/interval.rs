@@ -247,6 +247,14 @@ pub struct Health {
     pub histogram_drops: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ring_drops: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execs_lost: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub endings_lost: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cuts_lost: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hidden_left_out: Option<u64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<String>,
 }

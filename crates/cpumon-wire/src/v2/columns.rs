@@ -121,10 +121,14 @@ ids! {
     DELAY_COUNT = 122;
     HEALTH_10 = 123;
     HEALTH_11 = 124;
+    HEALTH_12 = 125;
+    HEALTH_13 = 126;
+    HEALTH_14 = 127;
+    HEALTH_15 = 128;
 }
 
 /// Column numbers from here on are not known and skipped.
-pub(crate) const ID_LIMIT: usize = 125;
+pub(crate) const ID_LIMIT: usize = 129;
 
 /// What a value is the difference to.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

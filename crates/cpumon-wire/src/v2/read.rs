@@ -18,6 +18,23 @@ pub(crate) struct Span {
     pub(crate) len: u32,
 }
 
+/// A set of known columns, 128 in each word.
+#[derive(Copy, Clone, Debug, Default)]
+struct Present([u128; ID_LIMIT.div_ceil(128)]);
+
+impl Present {
+    /// Adds one; false if it is there already.
+    fn add(&mut self, id: usize) -> bool {
+        let is_new = !self.has(id);
+        self.0[id / 128] |= 1 << (id % 128);
+        is_new
+    }
+
+    fn has(&self, id: usize) -> bool {
+        self.0[id / 128] >> (id % 128) & 1 != 0
+    }
+}
+
 /// A column made ready for reading.
 #[derive(Copy, Clone, Debug)]
 struct Ready {
@@ -54,8 +71,8 @@ pub(crate) struct TableReader<'a> {
     is_first: bool,
     values: [u64; ID_LIMIT + 1],
     spans: [Span; ID_LIMIT + 1],
-    /// Bit n: the table has column n.
-    present: u128,
+    /// Which columns the table has.
+    present: Present,
     /// Whether the row read last begins a group.
     pub(crate) begins_group: bool,
 }
@@ -70,17 +87,15 @@ impl<'a> TableReader<'a> {
             return Err(DecodeError::new(offset, Reason::BadColumn));
         }
         let mut columns = [NO_COLUMN; MAX_COLUMNS];
-        let mut present = 0_u128;
+        let mut present = Present::default();
         let (descriptions, rest) = rest.split_at_checked(count * Column::BYTES).ok_or(cut)?;
         for (at, description) in descriptions.as_chunks::<{ Column::BYTES }>().0.iter().enumerate() {
             let error = DecodeError::new(offset + 2 + at * Column::BYTES, Reason::BadColumn);
             let column = Column::from_bytes(*description).ok_or(error)?;
             let ready = ready(column);
-            let bit = if ready.to == UNKNOWN { 0 } else { 1 << ready.to };
-            if present & bit != 0 {
+            if ready.to != UNKNOWN && !present.add(ready.to) {
                 return Err(error);
             }
-            present |= bit;
             columns[at] = ready;
         }
         let (&rows, rest) = rest.split_first_chunk().ok_or(cut)?;
@@ -111,12 +126,12 @@ impl<'a> TableReader<'a> {
 
     /// Whether the table has this column.
     pub(crate) fn has(&self, id: u8) -> bool {
-        self.present >> id & 1 != 0
+        self.present.has(id.into())
     }
 
-    /// Whether the table has one of these columns: bit n stands for column n.
+    /// Whether the table has one of these columns: bit n stands for column n, of the first 128.
     pub(crate) fn has_any(&self, columns: u128) -> bool {
-        self.present & columns != 0
+        self.present.0[0] & columns != 0
     }
 
     /// The value of a column in the current row; 0 if the table has none.

@@ -10,9 +10,9 @@ use cpumon_model::{
 };
 
 use super::columns::{
-    BLOCKED_REST, CPU_SWITCHES, DELAY_AFTER_WAKEUP, HEALTH_8, HEALTH_9, HEALTH_10, HEALTH_11, IRQ, IRQ_COUNT,
-    IRQ_NAME, IRQ_TIME, LONGEST_DELAY, MIGRATIONS, OPEN_WAIT, PROBES, RUN_QUEUE, RUN_QUEUE_MAX, SOFTIRQ_0,
-    UNKNOWN_TIME, WAIT_0, WAIT_11, WAKEUPS,
+    BLOCKED_REST, CPU_SWITCHES, DELAY_AFTER_WAKEUP, HEALTH_8, HEALTH_9, HEALTH_10, HEALTH_11, HEALTH_12,
+    HEALTH_13, HEALTH_14, HEALTH_15, IRQ, IRQ_COUNT, IRQ_NAME, IRQ_TIME, LONGEST_DELAY, MIGRATIONS,
+    OPEN_WAIT, PROBES, RUN_QUEUE, RUN_QUEUE_MAX, SOFTIRQ_0, UNKNOWN_TIME, WAIT_0, WAIT_11, WAKEUPS,
 };
 use super::read::{Span, TableReader};
 use super::rows::TextBudget;
@@ -140,8 +140,9 @@ pub(crate) fn irq(table: &TableReader<'_>) -> Result<IrqRow, DecodeError> {
 /// The columns of the totals' row.
 pub(crate) fn push_health(table: &mut Table, health: &SourceHealth) {
     let probes = u64::from(health.probes.bits());
-    let drops = [health.histogram_drops, health.ring_drops];
-    table.push(&[health.sched_untracked, health.sched_missed_switches, probes, drops[0], drops[1]]);
+    table.push(&[health.sched_untracked, health.sched_missed_switches, probes]);
+    table.push(&[health.histogram_drops, health.ring_drops]);
+    table.push(&[health.execs_lost, health.endings_lost, health.cuts_lost, health.hidden_left_out]);
 }
 
 /// Completes the health of the totals' row.
@@ -150,5 +151,9 @@ pub(crate) fn read_health(table: &TableReader<'_>, health: &mut SourceHealth) {
     health.sched_missed_switches = table.value(HEALTH_9);
     health.histogram_drops = table.value(HEALTH_10);
     health.ring_drops = table.value(HEALTH_11);
+    health.execs_lost = table.value(HEALTH_12);
+    health.endings_lost = table.value(HEALTH_13);
+    health.cuts_lost = table.value(HEALTH_14);
+    health.hidden_left_out = table.value(HEALTH_15);
     health.probes = Probes::from_bits_truncate(u16::try_from(table.value(PROBES)).unwrap_or(0));
 }

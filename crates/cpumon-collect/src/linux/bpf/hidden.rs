@@ -194,6 +194,7 @@ impl Hidden {
         let (denied, malformed) = chosen.refused();
         into.health.permission_denied += denied;
         into.health.malformed += malformed;
+        into.health.hidden_left_out = chosen.left_out();
     }
 
     /// Who they are, in words; empty if there are none.

@@ -45,7 +45,7 @@ struct Waiting {
     /// The same since the last snapshot, by the parent's process id; 0: of all beyond [`MAX_PARENTS`].
     overflow_of: Vec<(u32, LostExits)>,
     /// Events that did not fit `events`.
-    dropped: u64,
+    dropped: RingDrops,
 }
 
 /// What emptying the ring buffer told besides events, all of it since the probe was loaded.
@@ -58,7 +58,7 @@ pub(crate) struct Drained {
     /// Events that found no room in the ring buffer.
     pub(crate) ring: RingDrops,
     /// Events that the ring buffer held and the list behind it did not.
-    pub(crate) list: u64,
+    pub(crate) list: RingDrops,
 }
 
 impl Waiting {
@@ -81,11 +81,18 @@ impl Waiting {
 impl Waiting {
     /// There is no room for it.
     fn drop(&mut self, event: &Event) {
-        self.dropped += 1;
+        let dropped = &mut self.dropped;
         match event {
-            Event::Exit(exit) => self.sum(&exit.task),
-            Event::Exec(_) => self.overflow.execs += 1,
-            Event::Ending(_) | Event::Cut(_) => {}
+            Event::Exit(exit) => {
+                dropped.exits += 1;
+                self.sum(&exit.task);
+            }
+            Event::Exec(_) => {
+                dropped.execs += 1;
+                self.overflow.execs += 1;
+            }
+            Event::Ending(_) => dropped.endings += 1,
+            Event::Cut(_) => dropped.cuts += 1,
         }
     }
 
@@ -285,7 +292,12 @@ mod tests {
         waiting.take(&bytes[..100]);
         waiting.take(&[9, 9, 9, 9]);
         waiting.take(&[]);
-        assert_eq!((waiting.events.len(), waiting.malformed, waiting.dropped), (MAX_WAITING, 3, 3));
+        let dropped = RingDrops { exits: 3, ..RingDrops::default() };
+        assert_eq!((waiting.events.len(), waiting.malformed, waiting.dropped), (MAX_WAITING, 3, dropped));
+        for kind in [3, 3, 4] {
+            waiting.take(&bytes_of(&ExitEvent { kind, task, ..ExitEvent::default() }));
+        }
+        assert_eq!(waiting.dropped, RingDrops { endings: 2, cuts: 1, ..dropped });
         assert_eq!((waiting.overflow.count, waiting.overflow.run_ns), (3, 21));
         let of: Vec<_> =
             waiting.overflow_of.iter().map(|(pid, sums)| (*pid, sums.count, sums.run_ns)).collect();
@@ -308,7 +320,7 @@ mod tests {
         }
         let mut events = Vec::new();
         let Drained { malformed, lost, ring, list } = lifecycle.drain(&mut events).unwrap();
-        assert_eq!((malformed, list), (0, 0));
+        assert_eq!((malformed, list), (0, RingDrops::default()));
         assert_eq!((ring.exits, ring.execs), (lost.count, lost.execs), "exits and execs are summed besides");
         assert!(ring.endings > 0 && ring.total() >= ring.exits + ring.endings, "{ring:?}");
         assert!(events.len() <= 4096 / 296, "{}", events.len());

@@ -298,7 +298,11 @@ impl BpfSource {
         }
         self.malformed += u64::from(oddities.malformed > 0);
         into.health.malformed = self.malformed + drained.malformed;
-        into.health.ring_drops = drained.ring.total() + drained.list;
+        let dropped = drained.ring.plus(&drained.list);
+        into.health.ring_drops = dropped.total();
+        into.health.execs_lost = dropped.execs;
+        into.health.endings_lost = dropped.endings;
+        into.health.cuts_lost = dropped.cuts;
         if let Some(watch) = &mut self.watch {
             let records = self.records.records_mut();
             watch.settle(cut, self.tracker.before(), records, &mut self.events, oddities, into);
@@ -373,7 +377,7 @@ impl Source for BpfSource {
 mod tests {
     use std::process::Command;
 
-    use cpumon_model::{Flags, Interval};
+    use cpumon_model::{Flags, Interval, SourceHealth};
 
     use super::*;
 
@@ -393,7 +397,11 @@ mod tests {
             let lost = after.health.exits_lost - before.health.exits_lost;
             assert!(lost > 200, "{lost} exits did not fit a buffer for a dozen");
             let drops = after.health.ring_drops - before.health.ring_drops;
-            assert!(drops > lost, "execs and threads on their way out found no room either: {drops}");
+            let of_kinds = |health: &SourceHealth| [health.execs_lost, health.endings_lost, health.cuts_lost];
+            let [execs, endings, cuts] = of_kinds(&after.health);
+            assert!(execs > 100 && endings > 100, "they found no room either: {:?}", after.health);
+            let before_them: u64 = of_kinds(&before.health).iter().sum();
+            assert_eq!(drops, lost + execs + endings + cuts - before_them, "{:?}", after.health);
             let interval = Interval::between(&before, &after);
             let summed = interval.processes.iter().filter(|row| row.flags.contains(Flags::SUMMED));
             let summed: Vec<_> = summed.map(|row| (&*row.info.name, row.delta.run_ns)).collect();

@@ -141,6 +141,16 @@ impl RingDrops {
     pub(crate) fn total(&self) -> u64 {
         self.exits + self.execs + self.endings + self.cuts
     }
+
+    /// Both together.
+    pub(crate) fn plus(&self, other: &Self) -> Self {
+        Self {
+            exits: self.exits + other.exits,
+            execs: self.execs + other.execs,
+            endings: self.endings + other.endings,
+            cuts: self.cuts + other.cuts,
+        }
+    }
 }
 
 /// How a CPU stood at the cut.

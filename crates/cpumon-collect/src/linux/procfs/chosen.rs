@@ -29,6 +29,8 @@ pub(in super::super) struct Chosen {
     processes: Vec<Process>,
     /// What the threads of ended processes ran, as far as it was seen.
     exited: Counters,
+    /// Processes that are not read because they have too many threads, ascending, with how many.
+    left_out: Vec<(u32, usize)>,
 }
 
 impl Chosen {
@@ -41,6 +43,7 @@ impl Chosen {
             reader: Reader::keeping(MAX_KEPT_FDS, MAX_THREADS),
             processes: Vec::new(),
             exited: Counters::default(),
+            left_out: Vec::new(),
         })
     }
 
@@ -50,6 +53,7 @@ impl Chosen {
             log::debug!("cannot list /proc: {error}");
             into.clear();
         }
+        self.left_out.retain(|(pid, _)| into.binary_search(pid).is_ok());
     }
 
     /// Whether it is chosen already.
@@ -68,7 +72,9 @@ impl Chosen {
     pub(in super::super) fn choose(&mut self, pid: u32) {
         let threads = self.processes.iter().map(|process| process.threads.len()).sum::<usize>();
         self.reader.most_threads = MAX_THREADS.saturating_sub(threads);
+        self.reader.crowd = None;
         let opened = Process::open(&self.proc_dir, pid, self.has_clock, self.opened_ns, &mut self.reader);
+        note_crowd(&mut self.left_out, pid, self.reader.crowd);
         if let Ok(process) = opened
             && let Err(at) = self.processes.binary_search_by_key(&pid, |process| process.key.pid)
         {
@@ -84,7 +90,9 @@ impl Chosen {
         processes.retain_mut(|process| {
             others -= process.threads.len();
             self.reader.most_threads = MAX_THREADS.saturating_sub(others);
+            self.reader.crowd = None;
             let look = process.look(&self.proc_dir, self.has_clock, &mut self.reader);
+            note_crowd(&mut self.left_out, process.key.pid, self.reader.crowd);
             others += process.threads.len();
             if look == Look::Gone {
                 self.exited += &process.live();
@@ -103,7 +111,8 @@ impl Chosen {
 
     /// Lets go of those that are not chosen any more.
     pub(in super::super) fn keep(&mut self, is_wanted: impl Fn(u32) -> bool) {
-        let Self { processes, reader, .. } = self;
+        let Self { processes, reader, left_out, .. } = self;
+        left_out.retain(|(pid, _)| is_wanted(*pid));
         processes.retain_mut(|process| {
             let is_wanted = is_wanted(process.key.pid);
             if !is_wanted {
@@ -132,8 +141,23 @@ impl Chosen {
         sum
     }
 
+    /// Threads of processes that have too many to be read.
+    pub(in super::super) fn left_out(&self) -> u64 {
+        self.left_out.iter().map(|(_, threads)| *threads as u64).sum()
+    }
+
     /// Processes that the kernel refused to show, and files that made no sense.
     pub(in super::super) fn refused(&self) -> (u64, u64) {
         (self.reader.denied, self.reader.malformed)
+    }
+}
+
+/// Notes how many threads a process has that is not read for their number; `None`: it is read, or gone.
+fn note_crowd(left_out: &mut Vec<(u32, usize)>, pid: u32, threads: Option<usize>) {
+    match (left_out.binary_search_by_key(&pid, |row| row.0), threads) {
+        (Ok(at), Some(threads)) => left_out[at].1 = threads,
+        (Ok(at), None) => drop(left_out.remove(at)),
+        (Err(at), Some(threads)) => left_out.insert(at, (pid, threads)),
+        (Err(_), None) => {}
     }
 }

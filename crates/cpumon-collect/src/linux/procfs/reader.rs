@@ -40,8 +40,10 @@ pub(super) struct Reader {
     pub(super) has_schedstat: Option<bool>,
     /// Descriptors ran out in this pass.
     pub(super) is_starved: bool,
-    /// A process had too many threads.
-    is_crowded: bool,
+    /// A process had too many threads; that was told.
+    has_told_crowd: bool,
+    /// Threads of the process that was not read last, because it had too many.
+    pub(super) crowd: Option<usize>,
     /// How many more descriptors may be kept.
     pub(super) fds_left: i64,
     /// A process with more threads than these is not read.
@@ -70,7 +72,8 @@ impl Reader {
             ns_per_tick: super::super::clock::ns_per_tick(),
             has_schedstat: None,
             is_starved: false,
-            is_crowded: false,
+            has_told_crowd: false,
+            crowd: None,
             fds_left,
             most_threads,
             listing: Vec::new(),
@@ -137,7 +140,8 @@ impl Reader {
 
     /// A process has more threads than are read; the first one is told.
     pub(super) fn crowded(&mut self, pid: u32, threads: usize) -> Miss {
-        if !std::mem::replace(&mut self.is_crowded, true) {
+        self.crowd = Some(threads);
+        if !std::mem::replace(&mut self.has_told_crowd, true) {
             log::warn!(
                 "process {pid} has {threads} threads, more than are read: what they run is unattributed"
             );

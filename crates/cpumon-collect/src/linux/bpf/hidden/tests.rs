@@ -150,6 +150,14 @@ fn a_process_with_too_many_threads_is_left_out() {
     hidden.find(&[], LOOKED_NS);
     hidden.look();
     assert_eq!(tids(&hidden), [1], "{MAX_CHOSEN_THREADS} fit beside nobody");
+    let left_out = |hidden: &Hidden| {
+        let mut snapshot = Snapshot::default();
+        hidden.complete(&mut snapshot);
+        usize::try_from(snapshot.health.hidden_left_out).unwrap()
+    };
+    assert_eq!(left_out(&hidden), MAX_CHOSEN_THREADS);
+    hidden.find(&[], LOOKED_NS);
+    assert_eq!(left_out(&hidden), MAX_CHOSEN_THREADS, "counted once, however often they are looked for");
     // One that grows beyond stands still.
     for tid in 0..MAX_CHOSEN_THREADS {
         fs::create_dir_all(tree.dir(1, 100_000 + u32::try_from(tid).unwrap())).unwrap();
@@ -157,6 +165,16 @@ fn a_process_with_too_many_threads_is_left_out() {
     tree.put((1, 1), 'S', 100, 9_500);
     hidden.look();
     assert_eq!((tids(&hidden), hidden.threads()[0].run_ns), (vec![1], 9_000));
+    assert_eq!(left_out(&hidden), 2 * MAX_CHOSEN_THREADS + 1);
+    // One goes, the other one shrinks.
+    fs::remove_dir_all(tree.0.path().join("3")).unwrap();
+    for tid in 0..MAX_CHOSEN_THREADS {
+        tree.end(1, 100_000 + u32::try_from(tid).unwrap());
+    }
+    tree.put((1, 1), 'S', 100, 9_700);
+    hidden.find(&[], LOOKED_NS);
+    hidden.look();
+    assert_eq!((tids(&hidden), hidden.threads()[0].run_ns, left_out(&hidden)), (vec![1], 9_700, 0));
 }
 
 #[test]
