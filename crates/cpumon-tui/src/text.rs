@@ -93,7 +93,8 @@ pub(crate) fn rate(per_sec: f64) -> String {
 
 /// A length of time in seconds with as many decimals as matter, without the unit.
 pub(crate) fn seconds(ns: i64) -> String {
-    let value = ns as f64 / 1e9;
+    // A rounded zero has no sign.
+    let value = if ns.unsigned_abs() < 500_000 { 0.0 } else { ns as f64 / 1e9 };
     let size = value.abs();
     if size < 9.9995 {
         format!("{value:.3}")
@@ -193,6 +194,7 @@ mod tests {
         );
         assert_eq!([total(7500 * s), total(12 * 86_400 * s + 3 * 3600 * s)], ["2h05m", "12d03h"]);
         assert_eq!([ago(12), ago(180), ago(7200), ago(400_000)], ["12 s", "3 min", "2 h", "4 d"]);
+        assert_eq!([seconds(-400_000), seconds(-600_000), seconds(s)], ["0.000", "-0.001", "1.000"]);
         assert_eq!(utc_seconds(1_397_122_696_966_668_000), "2014-04-10 09:38:16Z");
     }
 

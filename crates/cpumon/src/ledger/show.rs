@@ -77,7 +77,7 @@ fn row(table: &mut Table, first: &str, lines: &Lines) {
         time(Some(lines.steal)),
         time(Some(lines.idle)),
         time(Some(lines.unattributed)),
-        format!("{:.3}", lines.ratio() * 100.0),
+        without_sign_of_zero(format!("{:.3}", lines.ratio() * 100.0)),
         time(lines.unknown),
     ];
     table.row(std::iter::once(first.to_owned()).chain(cells));
@@ -86,7 +86,10 @@ fn row(table: &mut Table, first: &str, lines: &Lines) {
 /// The same line in percent of the capacity.
 fn share(table: &mut Table, lines: &Lines) {
     let percent = |ns: Option<i64>| {
-        ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.3} %", ns as f64 * 100.0 / lines.capacity as f64))
+        ns.map_or_else(
+            || "-".to_owned(),
+            |ns| without_sign_of_zero(format!("{:.3} %", ns as f64 * 100.0 / lines.capacity as f64)),
+        )
     };
     let cells = [
         percent(Some(lines.capacity)),
@@ -104,7 +107,13 @@ fn share(table: &mut Table, lines: &Lines) {
 }
 
 fn seconds(ns: f64) -> String {
-    format!("{:.4}", ns / 1e9)
+    without_sign_of_zero(format!("{:.4}", ns / 1e9))
+}
+
+/// What rounds to zero is neither above nor below it.
+fn without_sign_of_zero(number: String) -> String {
+    let is_zero = number.chars().all(|c| matches!(c, '-' | '0' | '.' | ' ' | '%'));
+    if is_zero { number.trim_start_matches('-').to_owned() } else { number }
 }
 
 /// How each line is known.
@@ -317,6 +326,20 @@ mod tests {
         };
         // The two CPUs have 500 us of it.
         assert_eq!([said(500_000), said(499_999)], [false, true]);
+    }
+
+    #[test]
+    fn what_rounds_to_zero_has_no_sign() {
+        assert_eq!((seconds(-4e4), seconds(4e4)), ("0.0000".to_owned(), "0.0000".to_owned()));
+        assert_eq!((seconds(-6e4), seconds(1.5e9)), ("-0.0001".to_owned(), "1.5000".to_owned()));
+        let mut books = Books::new("device-7", 0);
+        let mut one = interval(0, 0, Fields::all(), false);
+        (one.ledger.idle_ns, one.ledger.unknown_ns) = (one.ledger.idle_ns + 9, -9);
+        books.add(&one);
+        let mut out = Vec::new();
+        tables(&[&books], usize::MAX, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(!text.contains("-0.000"), "{text}");
     }
 
     #[test]
