@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { bytes, clock, count, duration, fixed, msOf, NO_DATA, nsOf, percent, rate, visible } from './format';
+import { age, bytes, clock, count, duration, fixed, msOf, NO_DATA, nsOf, percent, rate, visible } from './format';
 
 describe('numbers', () => {
   it('keeps no data and zero apart', () => {
@@ -25,6 +25,10 @@ describe('numbers', () => {
       '830 ns', '12.4 µs', '3.21 ms', '1.00 s', '1.50 s', '4 min 03 s', '25 h 00 min',
     ]);
   });
+});
+
+it('tells ages in whole seconds', () => {
+  expect([null, -5, 999, 6_400, 119_999, 243_000].map(age)).toEqual([NO_DATA, '0 s', '0 s', '6 s', '119 s', '4 min 03 s']);
 });
 
 describe('times', () => {

@@ -51,6 +51,13 @@ export function duration(ns: number | null | undefined): string {
   return `${sign}${Math.floor(seconds / 86_400)} d ${Math.floor((seconds % 86_400) / 3600)} h`;
 }
 
+/** How long ago, in whole seconds: 6 s, 4 min 03 s. */
+export function age(ms: number | null | undefined): string {
+  if (!isNumber(ms)) return NO_DATA;
+  const seconds = Math.floor(Math.max(0, ms) / 1000);
+  return seconds < 120 ? `${seconds} s` : duration(seconds * 1e9);
+}
+
 function short(value: number): string {
   const size = Math.abs(value);
   return value.toFixed(size < 10 ? 2 : size < 100 ? 1 : 0);
