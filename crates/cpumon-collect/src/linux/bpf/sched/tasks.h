@@ -41,14 +41,17 @@ static __always_inline bool read_thread(struct thread *thread, struct task_struc
 			__builtin_memcpy(into, &thread->now, sizeof(*into));
 			if (into->state == STATE_BLOCKED && cpu)
 				into->ready_ns = woken_at(thread, task, cpu->ahead_ns);
-			FENCE();
-			if (*cut_ns != cut && !(before & 1) && *changes == before && !is_between) {
-				if (into->state == STATE_BLOCKED && into->ready_ns) {
-					thread->told_ready_ns = into->ready_ns;
-					into->cpu = number;
-				}
-				return true;
+			// A task on its way to another queue is in neither.
+			is_between |= task->on_rq == TASK_ON_RQ_MIGRATING;
+			if (into->state == STATE_BLOCKED && into->ready_ns && !is_between) {
+				// A switch to it that comes now finds what is told here; it counts only while the thread sleeps since `at_ns`.
+				into->ready_ns = later(into->ready_ns, into->at_ns);
+				into->cpu = number;
+				thread->told_ready_ns = into->ready_ns;
 			}
+			FENCE();
+			if (*cut_ns != cut && !(before & 1) && *changes == before && !is_between)
+				return true;
 		}
 		FENCE();
 		if (*cut_ns == cut) {
