@@ -170,16 +170,16 @@ pub(crate) fn process_table(view: &IntervalView<'_>, offset: usize, limit: usize
     table
 }
 
-/// Rows of the threads that pass, most run time first, at most `limit`.
+/// Rows of the threads that pass, most run time first, `offset..offset + limit` of them.
 pub(crate) fn thread_table(
     view: &IntervalView<'_>,
-    limit: usize,
+    (offset, limit): (usize, usize),
     passes: impl Fn(&ThreadInterval) -> bool,
 ) -> Table {
     let mut rows: Vec<&ThreadInterval> = view.interval().threads.iter().filter(|row| passes(row)).collect();
     rows.sort_unstable_by_key(|row| (Reverse(row.delta.run_ns), row.key));
     let total = rows.len();
-    rows.truncate(limit);
+    let rows: Vec<_> = rows.into_iter().skip(offset).take(limit).collect();
     let mut table = Table::new(rows.len(), total);
     table.push("process", rows.iter().map(|row| key_of_process(row.process).into()));
     table.push("key", rows.iter().map(|row| key_of_thread(row.key).into()));

@@ -55,7 +55,7 @@ impl Asked<'_> {
             return Ok(key);
         }
         let pid: Option<u32> = text.parse().ok();
-        let rows = landscape(self.past, self.host, self.range(1), By::Process, MAX_CANDIDATES)?.rows;
+        let rows = landscape(self.past, self.host, self.range(1), By::Process, (0, MAX_CANDIDATES))?.rows;
         let keyed = rows.into_iter().filter_map(|row| Some((process_key(&row.key?).ok()?, row.name)));
         let meant = keyed.filter(|(key, name)| pid.map_or_else(|| *name == text, |pid| key.pid == pid));
         let meant: Vec<ProcessKey> = meant.map(|(key, _)| key).collect();

@@ -45,7 +45,7 @@ pub(super) fn landscape(asked: &Asked<'_>) -> Result<Chart, Problem> {
         chart::By::Name => (By::Name, "programs over time"),
         chart::By::Process => (By::Process, "processes over time"),
     };
-    let matrix = history::landscape(asked.past, asked.host, asked.range(points().matrix), by, limit)?;
+    let matrix = history::landscape(asked.past, asked.host, asked.range(points().matrix), by, (0, limit))?;
     let (divide, unit) = scale(asked.query.percent, asked.host.info.cpu_count);
     let mut rows = rows(&matrix, divide, |row| match by {
         By::Name => row.name.clone(),
@@ -72,7 +72,7 @@ pub(super) fn threads(asked: &Asked<'_>) -> Result<Chart, Problem> {
     let key = asked.one_process()?;
     let title = asked.process_title(key)?;
     let range = asked.thread_range(points().matrix)?;
-    let matrix = history::threads(asked.past, asked.host, range, key, (limit, None))?;
+    let matrix = history::threads(asked.past, asked.host, range, key, ((0, limit), None))?;
     let rows = rows(&matrix, 1.0, |row| format!("{} [{}]", row.name, number(row.key.as_deref())));
     let max = strongest(&rows, 100.0);
     let shown = rows.len();

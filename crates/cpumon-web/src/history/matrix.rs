@@ -130,13 +130,13 @@ impl<K: Hash + Eq + Ord> Rows<K> {
     fn finish(
         mut self,
         buckets: &Buckets,
-        limit: usize,
+        (offset, limit): (usize, usize),
         key: impl Fn(&K) -> Option<String>,
     ) -> (usize, Vec<MatrixRow>, Vec<Option<i64>>) {
         let total = self.rows.len();
         let mut rows: Vec<(K, RowSum)> = self.rows.drain().collect();
         rows.sort_by(|a, b| (Reverse(a.1.total_ns), &a.0).cmp(&(Reverse(b.1.total_ns), &b.0)));
-        rows.truncate(limit);
+        let rows: Vec<_> = rows.into_iter().skip(offset).take(limit).collect();
         let mut rest = std::mem::take(&mut self.all);
         for (_, row) in &rows {
             rest.extend(row.points.iter().map(|(at, ns)| (*at, -ns)));
@@ -177,7 +177,7 @@ impl<K: Hash + Eq + Ord> Part<K> {
 fn build<K: Hash + Eq + Ord + Send>(
     past: &Past,
     (query, range): (Query, Range),
-    (limit, parts): (usize, Option<usize>),
+    (shown, parts): ((usize, usize), Option<usize>),
     (key, add): (impl Fn(&K) -> Option<String>, impl Fn(&mut Rows<K>, &Interval, &[(usize, f64)]) + Sync),
 ) -> Result<Matrix, Problem> {
     let mut plan = past.plan(query.host, range)?;
@@ -205,7 +205,7 @@ fn build<K: Hash + Eq + Ord + Send>(
     let parts = if plan.grain.is_none() { parts.unwrap_or_else(|| past.parts(all)) } else { 1 };
     let whole = past.in_parts(all, parts, read)?.into_iter().reduce(Part::append);
     let Part { buckets, gaps, rows } = whole.unwrap_or(Part { buckets, gaps, rows: Rows::new() });
-    let (total, rows, other) = rows.finish(&buckets, limit, key);
+    let (total, rows, other) = rows.finish(&buckets, shown, key);
     Ok(Matrix {
         since_ns: Nanos(range.since_ns),
         until_ns: Nanos(range.until_ns),
@@ -217,19 +217,19 @@ fn build<K: Hash + Eq + Ord + Send>(
     })
 }
 
-/// The busiest processes of a host over time.
+/// The busiest processes of a host over time. `shown`: how many rows are left out at the beginning, and how many given.
 pub(crate) fn landscape(
     past: &Past,
     host: &HostStatus,
     range: Range,
     by: By,
-    limit: usize,
+    shown: (usize, usize),
 ) -> Result<Matrix, Problem> {
     let what = (Query::new(host.info.host).what(What::Processes), range);
     match by {
-        By::Name => build(past, what, (limit, None), (|_: &String| None, add_names)),
+        By::Name => build(past, what, (shown, None), (|_: &String| None, add_names)),
         By::Process => {
-            build(past, what, (limit, None), (|key: &ProcessKey| Some(key_of_process(*key)), add_processes))
+            build(past, what, (shown, None), (|key: &ProcessKey| Some(key_of_process(*key)), add_processes))
         }
     }
 }
@@ -254,7 +254,7 @@ pub(crate) fn threads(
     host: &HostStatus,
     range: Range,
     process: ProcessKey,
-    (limit, parts): (usize, Option<usize>),
+    (shown, parts): ((usize, usize), Option<usize>),
 ) -> Result<Matrix, Problem> {
     let query = Query::new(host.info.host).what(What::Threads).filter(ProcessFilter::Key(process));
     let add = |rows: &mut Rows<ThreadKey>, interval: &Interval, shares: &[(usize, f64)]| {
@@ -263,5 +263,5 @@ pub(crate) fn threads(
             rows.add(row.key, name, interval, shares, (row.delta.run_ns, row.life));
         }
     };
-    build(past, (query, range), (limit, parts), (|key: &ThreadKey| Some(key_of_thread(*key)), add))
+    build(past, (query, range), (shown, parts), (|key: &ThreadKey| Some(key_of_thread(*key)), add))
 }

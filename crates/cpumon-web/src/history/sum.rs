@@ -11,9 +11,6 @@ use super::{By, Past, Range};
 use crate::api::{Cell, Nanos, SumJson, Table, process_columns, process_table, summary, thread_table};
 use crate::problem::Problem;
 
-/// Rows of a table of threads at most.
-const MAX_THREADS: usize = 20_000;
-
 /// Process rows of a name, added up.
 fn by_name(interval: &Interval) -> Vec<(ProcessInterval, u64)> {
     let mut places: HashMap<&str, usize> = HashMap::new();
@@ -45,13 +42,14 @@ fn name_table(view: &IntervalView<'_>, (offset, limit): (usize, usize)) -> Table
     table
 }
 
-/// See the module. `threads`: processes whose threads are wanted too; then intervals are read, whatever the range.
+/// See the module. `threads`: processes whose threads are wanted too; then intervals are read, whatever the range. `shown`: how many of
+/// each one's rows are left out at the beginning, and how many given.
 pub(crate) fn sum(
     past: &Past,
     host: &HostStatus,
     range: Range,
     (by, rows): (By, (usize, usize)),
-    threads: &[ProcessKey],
+    (threads, shown): (&[ProcessKey], (usize, usize)),
 ) -> Result<SumJson, Problem> {
     let plan = past.plan(host.info.host, range)?;
     let grain = if threads.is_empty() { plan.grain } else { None };
@@ -74,9 +72,6 @@ pub(crate) fn sum(
             By::Name => name_table(&view, rows),
             By::Process => process_table(&view, rows.0, rows.1),
         },
-        threads: threads
-            .iter()
-            .map(|key| thread_table(&view, MAX_THREADS, |row| row.process == *key))
-            .collect(),
+        threads: threads.iter().map(|key| thread_table(&view, shown, |row| row.process == *key)).collect(),
     })
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::HostProblems;
-use super::params::{Asked, Between, Named, Page, bad, limit, list, process_key, thread_key};
+use super::params::{Asked, Between, Named, Page, ThreadPage, bad, limit, list, process_key, thread_key};
 use crate::api::{self, Cell, ProcessJson, Table, key_of_process, to_ms};
 use crate::app::Shared;
 use crate::fleet::now_ns;
@@ -231,6 +231,15 @@ pub(super) struct MatrixRows {
     /// Rows in the answer; the others are summed up.
     #[param(minimum = 1, maximum = 1000)]
     rows: Option<usize>,
+    /// Rows to leave out at the beginning, the busiest; they are in the sum of the others.
+    #[param(minimum = 0)]
+    offset: Option<usize>,
+}
+
+impl MatrixRows {
+    fn shown(&self, default: usize) -> Result<(usize, usize), Problem> {
+        Ok((self.offset.unwrap_or(0), limit(self.rows, default, MAX_MATRIX_ROWS)?))
+    }
 }
 
 /// The threads of a process over time, as a matrix of run time; the range is 24 hours at most.
@@ -245,8 +254,8 @@ pub(super) async fn threads(
     Asked(rows): Asked<MatrixRows>,
 ) -> Result<Json<api::Matrix>, Problem> {
     let (range, key) = (check_thread_range(span.range(200)?)?, process_key(&process)?);
-    let limit = limit(rows.rows, 200, MAX_MATRIX_ROWS)?;
-    Readers::ask(&app, move |past| history::threads(past, &past.find(&host)?, range, key, (limit, None)))
+    let shown = rows.shown(200)?;
+    Readers::ask(&app, move |past| history::threads(past, &past.find(&host)?, range, key, (shown, None)))
         .await
         .map(Json)
 }
@@ -271,8 +280,8 @@ pub(super) async fn landscape(
     Asked(grouped): Asked<Grouped>,
 ) -> Result<Json<api::Matrix>, Problem> {
     let (range, by) = (span.range(200)?, grouped.by.unwrap_or_default());
-    let limit = limit(rows.rows, 40, MAX_MATRIX_ROWS)?;
-    Readers::ask(&app, move |past| history::landscape(past, &past.find(&host)?, range, by, limit))
+    let shown = rows.shown(40)?;
+    Readers::ask(&app, move |past| history::landscape(past, &past.find(&host)?, range, by, shown))
         .await
         .map(Json)
 }
@@ -289,7 +298,7 @@ const SUM_POINTS: usize = 120;
 
 /// A span of time as if it were one interval: what each process did in it.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/sum",
-    params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, Grouped, Page, WithThreads),
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, Grouped, Page, WithThreads, ThreadPage),
     responses((status = 200, body = api::SumJson), HostProblems))]
 pub(super) async fn sum(
     State(app): State<Shared>,
@@ -298,14 +307,15 @@ pub(super) async fn sum(
     Asked(grouped): Asked<Grouped>,
     Asked(page): Asked<Page>,
     Asked(threads): Asked<WithThreads>,
+    Asked(thread_page): Asked<ThreadPage>,
 ) -> Result<Json<api::SumJson>, Problem> {
     let mut range = span.range(SUM_POINTS)?;
-    let threads = list(threads.threads.as_deref(), 64, process_key)?;
+    let (threads, shown) = (list(threads.threads.as_deref(), 64, process_key)?, thread_page.rows()?);
     if !threads.is_empty() {
         range = check_thread_range(range)?;
     }
     let what = (grouped.by.unwrap_or(By::Process), page.rows(500, 10_000)?);
-    Readers::ask(&app, move |past| history::sum(past, &past.find(&host)?, range, what, &threads))
+    Readers::ask(&app, move |past| history::sum(past, &past.find(&host)?, range, what, (&threads, shown)))
         .await
         .map(Json)
 }

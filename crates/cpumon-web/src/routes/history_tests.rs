@@ -100,6 +100,11 @@ async fn a_landscape_has_the_busiest_and_the_rest() {
         assert_eq!(sum(&body["rows"][0]["values"]), stored.run_ns(20) + stored.run_ns(30));
         assert_eq!(sum(&body["other"]), stored.run_ns(10));
         assert_eq!(nulls(&body["other"]), points / 5);
+        let rest = stored.of_all("landscape", &format!("points={points}&rows=1&offset=1")).await;
+        assert_eq!(
+            (&rest["total"], sum(&rest["rows"][0]["values"]), sum(&rest["other"])),
+            (&2.into(), stored.run_ns(10), stored.run_ns(20) + stored.run_ns(30))
+        );
         let body = stored.of_all("landscape", &format!("points={points}&by=process")).await;
         let totals: Vec<i64> =
             body["rows"].as_array().unwrap().iter().map(|row| sum(&row["values"])).collect();
@@ -109,6 +114,8 @@ async fn a_landscape_has_the_busiest_and_the_rest() {
     let body = Stored::new(true).of_all("processes/20-9/threads", "points=5&rows=1").await;
     assert_eq!((&body["total"], &body["rows"][0]["key"]), (&2.into(), &"21-9".into()));
     assert_eq!((sum(&body["rows"][0]["values"]), sum(&body["other"])), (600 * 240, 400 * 240));
+    let body = Stored::new(true).of_all("processes/20-9/threads", "points=5&rows=1&offset=2").await;
+    assert_eq!((&body["total"], body["rows"].as_array().unwrap().len()), (&2.into(), 0));
 }
 
 #[tokio::test]
@@ -120,7 +127,7 @@ async fn a_range_read_in_parts_is_the_same_range() {
     let ask = async |parts| {
         let read = move |past: &Past| {
             let process = ProcessKey { pid: 20, start_ns: 9 };
-            threads(past, &past.find("past")?, range, process, (1, Some(parts)))
+            threads(past, &past.find("past")?, range, process, ((0, 1), Some(parts)))
         };
         serde_json::to_value(Readers::ask(&app, read).await.unwrap()).unwrap()
     };
@@ -144,6 +151,8 @@ async fn a_span_is_summed_by_process_and_by_name() {
     );
     assert_eq!(body["summary"]["ledger_threads_ns"], 240 * 600_000_000_i64);
     assert_eq!(body["threads"][0]["columns"]["run_ns"], serde_json::json!([600 * 240, 400 * 240]));
+    let body = stored.of_all("sum", "threads=20-9&thread_offset=1").await;
+    assert_eq!(body["threads"][0]["columns"]["run_ns"], 400 * 240);
     let body = stored.of_all("sum", "by=name&limit=1").await;
     assert_eq!(
         (&body["processes"]["total"], &body["processes"]["columns"]["name"]),

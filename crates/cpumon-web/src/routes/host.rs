@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::interval::{seek, seek_place};
-use super::params::{Asked, Named, limit, list, process_key};
+use super::params::{Asked, MAX_ROWS, Named, ThreadPage, limit, list, process_key};
 use super::{HostProblems, find};
 use crate::api::{self, Nanos, SnapshotBase, thread_table};
 use crate::app::Shared;
@@ -21,8 +21,6 @@ use crate::{Seek, Shown};
 
 /// Processes whose threads one reader can have.
 const MAX_OPEN: usize = 64;
-/// Rows of a table at most.
-const MAX_ROWS: usize = 20_000;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -101,7 +99,7 @@ pub(super) struct NothingThen {
 
 /// One interval of a host: the newest, or one of its past. In a hole of the data the answer is 404 and names the neighbours.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/at",
-    params(("host" = String, Path, description = "Id, or a name that only one host has."), Moment, WithThreads),
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), Moment, WithThreads, ThreadPage),
     responses((status = 200, body = api::Snapshot),
         (status = 404, body = NothingThen, content_type = "application/problem+json"), HostProblems))]
 pub(super) async fn at(
@@ -109,9 +107,10 @@ pub(super) async fn at(
     Named(host): Named<String>,
     Asked(moment): Asked<Moment>,
     Asked(threads): Asked<WithThreads>,
+    Asked(thread_page): Asked<ThreadPage>,
 ) -> Result<Response, Problem> {
     let rows = (moment.offset.unwrap_or(0), limit(moment.limit, 5000, MAX_ROWS)?);
-    let threads = threads.wanted()?;
+    let threads = (threads.wanted()?, thread_page.rows()?);
     let status = match find(&*app.live, &host) {
         Ok(id) => app.live.host(id).unwrap_or_default(),
         // It may be one that does not report now.
@@ -155,12 +154,17 @@ async fn nothing_then(
 }
 
 /// An interval for the page.
-fn snapshot(host: &HostStatus, shown: &Shown, rows: (usize, usize), threads: &Threads) -> api::Snapshot {
+fn snapshot(
+    host: &HostStatus,
+    shown: &Shown,
+    rows: (usize, usize),
+    (threads, thread_rows): &(Threads, (usize, usize)),
+) -> api::Snapshot {
     let view = IntervalView::new(&host.info.hostname, &shown.interval);
     let threads = match threads {
-        Threads::All => vec![thread_table(&view, MAX_ROWS, |_| true)],
+        Threads::All => vec![thread_table(&view, *thread_rows, |_| true)],
         Threads::Of(keys) => {
-            keys.iter().map(|key| thread_table(&view, MAX_ROWS, |row| row.process == *key)).collect()
+            keys.iter().map(|key| thread_table(&view, *thread_rows, |row| row.process == *key)).collect()
         }
     };
     let base = SnapshotBase::new(host, shown.number, &shown.interval, rows);

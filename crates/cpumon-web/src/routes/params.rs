@@ -10,6 +10,9 @@ use utoipa::IntoParams;
 
 use crate::problem::Problem;
 
+/// Rows of a table at most.
+pub(super) const MAX_ROWS: usize = 20_000;
+
 /// A query; what is wrong with it is told as a problem.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked<T>(pub(crate) T);
@@ -56,6 +59,25 @@ impl Page {
     /// Rows to leave out, and rows to give.
     pub(super) fn rows(&self, default: usize, max: usize) -> Result<(usize, usize), Problem> {
         Ok((self.offset.unwrap_or(0), limit(self.limit, default, max)?))
+    }
+}
+
+/// A part of each table of threads.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ThreadPage {
+    /// Rows to leave out at the beginning of each table of threads.
+    #[param(minimum = 0)]
+    thread_offset: Option<usize>,
+    /// Rows of each table of threads.
+    #[param(minimum = 1, maximum = 20_000)]
+    thread_limit: Option<usize>,
+}
+
+impl ThreadPage {
+    /// Rows to leave out, and rows to give.
+    pub(super) fn rows(&self) -> Result<(usize, usize), Problem> {
+        Ok((self.thread_offset.unwrap_or(0), limit(self.thread_limit, MAX_ROWS, MAX_ROWS)?))
     }
 }
 

@@ -275,7 +275,20 @@ async fn a_moment_is_a_table_with_text_keys() {
     );
     let (_, body) = get_json(&live, "/api/v1/hosts/one/at?threads=all&limit=1").await;
     assert_eq!((&body["threads"][0]["rows"], &body["processes"]["rows"]), (&3.into(), &1.into()));
-    for wrong in ["threads=7", "threads=a-b", "limit=0", "limit=20001", "at=1&after=2", "at=x"] {
+    let page = "/api/v1/hosts/one/at?threads=all&thread_offset=1&thread_limit=1";
+    let (_, body) = get_json(&live, page).await;
+    let threads = &body["threads"][0];
+    assert_eq!((&threads["total"], &threads["columns"]["run_ns"]), (&3.into(), &200.into()));
+    for wrong in [
+        "threads=7",
+        "threads=a-b",
+        "thread_limit=20001",
+        "thread_offset=-1",
+        "limit=0",
+        "limit=20001",
+        "at=1&after=2",
+        "at=x",
+    ] {
         assert_eq!(get_json(&live, &format!("/api/v1/hosts/one/at?{wrong}")).await.0, 400, "{wrong}");
     }
 }

@@ -100,14 +100,14 @@ impl Encoded {
         let view = IntervalView::new(&self.host.info.hostname, &self.shown.interval);
         let keys = match wanted {
             Threads::All => {
-                let all = || body_of(&thread_table(&view, MAX_THREADS, |_| true));
+                let all = || body_of(&thread_table(&view, (0, MAX_THREADS), |_| true));
                 return vec![self.all_threads.get_or_init(all).clone()];
             }
             Threads::Of(keys) => keys,
         };
         let mut made = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let table = |key: &ProcessKey| {
-            let make = || body_of(&thread_table(&view, MAX_THREADS, |row| row.process == *key));
+            let make = || body_of(&thread_table(&view, (0, MAX_THREADS), |row| row.process == *key));
             made.entry(*key).or_insert_with(make).clone()
         };
         keys.iter().map(table).collect()
