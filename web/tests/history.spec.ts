@@ -196,6 +196,27 @@ test('a narrow window begins with the heatmap, and shows bars when asked', async
   await expect(page).toHaveURL(/as=3d/);
 });
 
+test('bars are turned and come closer from the keyboard', async ({ page, receiver }) => {
+  await openPast(page, receiver, 'landscape');
+  const scene = page.locator('.scene');
+  await expect(scene.locator('canvas').first()).toBeVisible({ timeout: 20_000 });
+  const still = async (): Promise<Buffer> => {
+    let last = await scene.screenshot();
+    for (let turn = 0; turn < 20; turn += 1) {
+      const next = await scene.screenshot();
+      if (next.equals(last)) break;
+      last = next;
+    }
+    return last;
+  };
+  for (const name of ['Turn to the left', 'From further above', 'Closer']) {
+    const before = await still();
+    await page.getByRole('button', { name }).focus();
+    await page.keyboard.press('Enter');
+    await expect.poll(async () => (await scene.screenshot()).equals(before), name).toBe(false);
+  }
+});
+
 test('files, with the command that gives the same', async ({ page, receiver }) => {
   await openPast(page, receiver, 'export');
   await page.getByRole('radio', { name: /Pivot/ }).check();

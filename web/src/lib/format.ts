@@ -94,7 +94,7 @@ const DAY: Intl.DateTimeFormatOptions = { year: 'numeric', month: '2-digit', day
 
 /** Texts of moments that were told before. Why: Intl takes 20 µs for each, and a plot tells the same ticks every second. */
 const told = { clock: new Map<string, string>(), day: new Map<string, string>() };
-const MOST_TOLD = 2_000;
+const MOST_TOLD = 400;
 
 function once(texts: Map<string, string>, key: string, make: () => string): string {
   const known = texts.get(key);

@@ -9,6 +9,7 @@ import { heatColor } from '../lib/heat';
 
 use([Bar3DChart, Grid3DComponent, VisualMapContinuousComponent, CanvasRenderer]);
 
+const NEAREST = 80;
 const FARTHEST = 600;
 
 export interface Pointed {
@@ -24,8 +25,16 @@ interface Data {
   zone: Zone;
 }
 
+/** How the camera moves: degrees around the bars and above them, and closer by a factor. */
+export interface Turn {
+  around?: number;
+  above?: number;
+  closer?: number;
+}
+
 export interface Landscape3d {
   draw: (data: Data) => void;
+  turn: (by: Turn) => void;
   canvas: () => HTMLCanvasElement | null;
   close: () => void;
 }
@@ -36,6 +45,7 @@ export function open(box: HTMLElement, ink: { text: string; line: string; dark: 
   probe.getExtension('WEBGL_lose_context')?.loseContext();
   const chart: EChartsType = init(box, null, { renderer: 'canvas' });
   let shown: Data | null = null;
+  let staged = '';
   const resize = new ResizeObserver(() => chart.resize());
   resize.observe(box);
   chart.on('mouseover', (event) => {
@@ -48,7 +58,23 @@ export function open(box: HTMLElement, ink: { text: string; line: string; dark: 
   return {
     draw: (data) => {
       shown = data;
-      chart.setOption(optionOf(data, ink, stageOf(box)), { notMerge: shown === null });
+      const stage = stageOf(box);
+      const option = optionOf(data, ink, stage);
+      // Who turned the bars keeps that view until the window has another shape.
+      if (staged === JSON.stringify(stage)) Object.assign(option, { grid3D: {} });
+      staged = JSON.stringify(stage);
+      chart.setOption(option);
+    },
+    turn: (by) => {
+      const [grid] = (chart.getOption() as { grid3D?: { viewControl: Camera }[] }).grid3D ?? [];
+      if (!grid) return;
+      const { alpha, beta, distance } = grid.viewControl;
+      const viewControl = {
+        alpha: Math.min(90, Math.max(0, alpha + (by.above ?? 0))),
+        beta: beta + (by.around ?? 0),
+        distance: Math.min(FARTHEST, Math.max(NEAREST, distance / (by.closer ?? 1))),
+      };
+      chart.setOption({ grid3D: { viewControl } });
     },
     // ECharts GL draws on a layer of its own, the one with the picture.
     canvas: () => Array.from(box.querySelectorAll('canvas')).at(-1) ?? null,
@@ -57,6 +83,13 @@ export function open(box: HTMLElement, ink: { text: string; line: string; dark: 
       chart.dispose();
     },
   };
+}
+
+/** Where the camera stands: degrees above the floor and around the bars, and how far away. */
+interface Camera {
+  alpha: number;
+  beta: number;
+  distance: number;
 }
 
 /** The stage that suits a window. */
@@ -104,7 +137,7 @@ function optionOf({ times, rows, most, zone }: Data, ink: { text: string; line: 
     zAxis3D: { ...axis, type: 'value', name: '', min: 0, splitNumber: 4, axisLabel: { ...axis.axisLabel, formatter: (value: number) => (value === 0 ? '' : String(value)) } },
     grid3D: {
       boxWidth: stage.width, boxDepth: stage.depth, boxHeight: 62, top: -20, environment: 'none',
-      viewControl: { alpha: stage.alpha, beta: 28, distance: stage.distance, center: [8, -12, 0], minDistance: 80, maxDistance: FARTHEST, autoRotate: false, rotateSensitivity: 1.2, animation: false },
+      viewControl: { alpha: stage.alpha, beta: 28, distance: stage.distance, center: [8, -12, 0], minDistance: NEAREST, maxDistance: FARTHEST, autoRotate: false, rotateSensitivity: 1.2, animation: false },
       light: { main: { intensity: 0.75, alpha: 40, beta: 30, shadow: false }, ambient: { intensity: 0.38 } },
     },
     series: [{ type: 'bar3D', shading: 'lambert', bevelSize: 0, barSize: [Math.max(0.6, (stage.width / Math.max(times.length, 1)) * 0.92), Math.max(1, (stage.depth / Math.max(rows.length, 1)) * 0.7)], data: bars, emphasis: { label: { show: false }, itemStyle: { color: ink.dark ? '#fff' : '#e09a10' } } }],
