@@ -1,6 +1,7 @@
 //! Reads a store. In: a file, questions. Out: hosts, intervals in order of time, lines. Why: every face reads the past here,
 //! while the writer writes.
 
+mod begin;
 mod build;
 mod clock;
 mod dims;

@@ -126,6 +126,11 @@ impl Walk<'_> {
 }
 
 impl Task<'_> {
+    /// The process, or that of the thread.
+    pub(super) fn process(&self) -> &ProcessThen {
+        self.process
+    }
+
     /// A cell of `processes` or `threads`.
     pub(crate) fn cell(&self, host: &HostRecord, id: ColumnId) -> Cell {
         let process = self.process;

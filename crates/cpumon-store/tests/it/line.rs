@@ -399,3 +399,44 @@ fn sums_keep_the_run_queue_of_what_was_watched() {
         assert!(known > 0 && (grain == Grain::Hour || unknown > 0), "{grain:?}: {known}, {unknown}");
     }
 }
+
+#[test]
+fn a_begin_is_told_by_the_interval_nearest_to_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let info = data::host(1);
+    let mut day = data::day(&info, 1, 600, 12);
+    // An hour is put on the wall clock in the middle.
+    for interval in &mut day[300..] {
+        interval.begin.wall_ns += 60 * MINUTE_NS;
+        interval.end.wall_ns += 60 * MINUTE_NS;
+    }
+    // Born then, and as the first one at the start.
+    let (early, mut late) = (day[0].processes[1].key, day[0].processes[2].key);
+    late.start_ns = day[400].end.boot_ns - 5;
+    let row = day[450].processes.iter_mut().find(|row| row.key.pid == late.pid).unwrap();
+    row.key = late;
+    let wall_ns = |at: usize, boot_ns: u64| {
+        day[at].end.wall_ns - (day[at].end.boot_ns.cast_signed() - boot_ns.cast_signed())
+    };
+    let (early_ns, late_ns) = (wall_ns(0, early.start_ns), wall_ns(400, late.start_ns));
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    for interval in &day {
+        writer.put_received(&info, Trust::Local, None, interval, interval.end.wall_ns).unwrap();
+    }
+    writer.commit().unwrap();
+    let reader = Reader::open(&path).unwrap();
+    let check = |what: &str| {
+        let began = |key| reader.began(info.host, key).unwrap();
+        assert_eq!([began(early), began(late)], [Some(early_ns), Some(late_ns)], "{what}");
+        assert_eq!(began(ProcessKey { pid: early.pid, start_ns: 1 }), None, "never stored");
+        assert_eq!(reader.began(data::host(2).host, early).unwrap(), None);
+    };
+    check("fresh");
+    writer.maintain_at(Duration::from_mins(1), day[500].end.wall_ns + 3 * MINUTE_NS).unwrap();
+    let found = reader.statistics().unwrap();
+    assert!(found.fresh_intervals > 0 && found.chunks > 1, "{found:?}");
+    check("both");
+    writer.seal_all().unwrap();
+    check("sealed");
+}

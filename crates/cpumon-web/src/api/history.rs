@@ -113,13 +113,13 @@ pub struct LineJson {
     pub key: Option<String>,
     /// Its newest name; null if it did nothing in the range.
     pub name: Option<String>,
-    /// Begin of the first span in which it did something.
+    /// Begin of the first interval or sum in which it did something, not before it began.
     pub first_ms: Option<f64>,
-    /// End of the last one.
+    /// End of the last one, not after it ended.
     pub last_ms: Option<f64>,
-    /// When it began, by its key; null for names, and where the source does not tell.
+    /// When it began, by its key; null for names, where the source does not tell, and where no interval of its boot is kept.
     pub began_ms: Option<f64>,
-    /// End of the interval in which it ended; null if that is not in the range, or sums were read.
+    /// End of the interval in which it ended; null if that is not in the range or no longer kept, and for names.
     pub ended_ms: Option<f64>,
     /// By name, a value a point: 0 if it was idle or not there, null where nothing was measured. Times and counts are sums;
     /// percentiles of the run delay are those of all delays in the point, the longest run delay is the highest.

@@ -128,12 +128,17 @@ impl Buckets {
         }
     }
 
+    /// The points that a span lies in, with their shares, in `into`.
+    pub(crate) fn place_of(&self, span: &Span<'_>, into: &mut Vec<(usize, f64)>) {
+        into.clear();
+        let (begin, end) = (span.interval.begin, span.interval.end);
+        self.shares((begin.wall_ns, end.wall_ns), &mut |at, share| into.push((at, share)));
+    }
+
     /// Notes that a span was measured, and gives the points it lies in with their shares, in `into`.
     pub(crate) fn cover(&mut self, span: &Span<'_>, into: &mut Vec<(usize, f64)>) {
-        into.clear();
-        let interval = span.interval;
-        self.shares((interval.begin.wall_ns, interval.end.wall_ns), &mut |at, share| into.push((at, share)));
-        let length_ns = interval.duration_ns() as f64;
+        self.place_of(span, into);
+        let length_ns = span.interval.duration_ns() as f64;
         for (at, share) in into {
             self.covered_ns[*at] += length_ns * *share;
         }

@@ -8,6 +8,7 @@ use cpumon_model::{
 use cpumon_store::{GapFinder, ProcessFilter, Query, Span, What};
 
 use super::buckets::{Points, number, view_of};
+use super::life::Lives;
 use super::past::MAX_GAPS;
 use super::waits::WaitLines;
 use super::{Buckets, Past, Range, is_extreme, summable};
@@ -52,16 +53,18 @@ impl Wish {
 }
 
 /// A line being added up.
-struct Building {
-    wish: Wish,
+pub(super) struct Building {
+    pub(super) wish: Wish,
     name: Option<String>,
     columns: Vec<(&'static Column, Points)>,
     /// Run delays by length, a histogram a point: percentiles of several intervals cannot be had from theirs.
     delays: Vec<DelayHistogram>,
     peak: Points,
-    first_ns: Option<i64>,
+    pub(super) first_ns: Option<i64>,
     last_ns: Option<i64>,
-    began_ns: Option<i64>,
+    /// Begin and end of the last sum it is in, if no interval came after it.
+    pub(super) last_sum: Option<(i64, i64)>,
+    pub(super) began_ns: Option<i64>,
     ended_ns: Option<i64>,
 }
 
@@ -80,6 +83,7 @@ impl Building {
             peak: Points::new(count),
             first_ns: None,
             last_ns: None,
+            last_sum: None,
             began_ns: None,
             ended_ns: None,
             wish,
@@ -129,12 +133,14 @@ impl Building {
         for (at, _) in shares {
             self.peak.raise(*at, peak);
         }
-        self.first_ns.get_or_insert(span.interval.begin.wall_ns);
-        self.last_ns = Some(span.interval.end.wall_ns);
+        let (begin_ns, end_ns) = (span.interval.begin.wall_ns, span.interval.end.wall_ns);
+        self.first_ns.get_or_insert(begin_ns);
+        self.last_ns = Some(end_ns);
+        self.last_sum = span.max_busy_ppm.map(|_| (begin_ns, end_ns));
     }
 
     /// When a task began and ended, of those that have a key.
-    fn live(&mut self, end: Moment, life: Life) {
+    pub(super) fn live(&mut self, end: Moment, life: Life) {
         let start_ns = match &self.wish {
             Wish::Process(key) => key.start_ns,
             Wish::Thread(key, _) => key.start_ns,
@@ -149,7 +155,7 @@ impl Building {
         }
     }
 
-    fn see(&mut self, span: &Span<'_>, view: &IntervalView<'_>, shares: &[(usize, f64)]) {
+    pub(super) fn see(&mut self, span: &Span<'_>, view: &IntervalView<'_>, shares: &[(usize, f64)]) {
         self.touch(shares, view);
         let length_ns = (span.interval.duration_ns() as f64).max(1.0);
         let rate = |run_ns: i64| run_ns as f64 * 1e9 / length_ns;
@@ -198,8 +204,11 @@ impl Building {
             kind,
             key,
             name,
-            first_ms: self.first_ns.map(to_ms),
-            last_ms: self.last_ns.map(to_ms),
+            // A sum is longer than what there was of the task in it.
+            first_ms: self.first_ns.max(self.began_ns.filter(|_| self.first_ns.is_some())).map(to_ms),
+            last_ms: self
+                .last_ns
+                .map(|last_ns| to_ms(self.ended_ns.map_or(last_ns, |ended_ns| ended_ns.min(last_ns)))),
             began_ms: self.began_ns.map(to_ms),
             ended_ms: self.ended_ns.map(to_ms),
             columns: Row(columns.map(|(column, points)| (column.name.into(), points.finish())).collect()),
@@ -294,6 +303,12 @@ fn walk(
             waits.see(span, &shares);
         }
     })?;
+    if let Some(grain) = plan.grain {
+        let lives = Lives { past, host: id, range, grain };
+        for line in &mut building {
+            lives.tell(line, &buckets)?;
+        }
+    }
     Ok(Lines {
         since_ns: Nanos(range.since_ns),
         until_ns: Nanos(range.until_ns),

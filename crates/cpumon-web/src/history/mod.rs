@@ -3,6 +3,7 @@
 
 mod buckets;
 mod compare;
+mod life;
 mod lines;
 mod matrix;
 mod past;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use cpumon_model::{HostId, HostStatus, ProcessInfo, ProcessKey};
+use cpumon_model::{HostId, HostStatus, Interval, ProcessInfo, ProcessKey};
 use cpumon_store::{Gap, Grain, HostRecord, Plan, Query, Reader, Span, StoreError, What};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -276,5 +276,22 @@ impl Past {
             }
         }
         self.ask_reader(|reader| reader.process(host, key)).map(Option::flatten)
+    }
+
+    /// When a process began, if the store knows.
+    pub(crate) fn began(&self, host: HostId, key: ProcessKey) -> Result<Option<i64>, Problem> {
+        self.ask_reader(|reader| reader.began(host, key)).map(Option::flatten)
+    }
+
+    /// The end of the first interval of the store that ends after a time.
+    pub(crate) fn end_after(&self, host: HostId, wall_ns: i64) -> Result<Option<i64>, Problem> {
+        let mut end_ns = None;
+        let query = Query::new(host).range(wall_ns, i64::MAX).what(What::Meta);
+        let mut first = |interval: &Interval| {
+            end_ns = Some(interval.end.wall_ns);
+            ControlFlow::Break(())
+        };
+        self.ask_reader(|reader| reader.for_each_interval(&query, &mut first))?;
+        Ok(end_ns)
     }
 }

@@ -1,6 +1,6 @@
 //! The past over HTTP, as series, lines, landscapes and sums, from a store and from memory.
 
-use cpumon_model::{ProcessKey, delay_bucket};
+use cpumon_model::{Life, ProcessKey, delay_bucket};
 use serde_json::Value;
 
 use super::past_store::{BEGIN_NS, SECOND_NS, Stored, interval};
@@ -77,10 +77,6 @@ async fn chosen_tasks_are_lines() {
         one["lines"][0]["columns"],
         serde_json::json!({ "run_ns": alone["lines"][0]["columns"]["run_ns"] })
     );
-    let lives = stored.of_all("lines", "points=300&processes=10-9,30-9&names=web").await;
-    let life = |at: usize| ["began_ms", "ended_ms"].map(|name| lives["lines"][at][name].as_f64());
-    let (began, ended) = (Some(to_ms(BEGIN_NS)), Some(to_ms(BEGIN_NS + 300 * SECOND_NS)));
-    assert_eq!([life(0), life(1), life(2)], [[began, None], [began, ended], [None, None]]);
     let body = stored.of_all("processes/10-9", "points=5").await;
     assert_eq!((&body["process"]["name"], &body["process"]["parent_pid"]), (&"a,b".into(), &1.into()));
     assert_eq!(
@@ -89,6 +85,56 @@ async fn chosen_tasks_are_lines() {
     );
     assert_eq!(body["lines"][0]["max_run_ns_per_s"][4], 400, "the highest of a single interval");
     assert_eq!(stored.get("/api/v1/hosts/past/processes/99-9").await.0, 404);
+}
+
+/// A process that ends in a minute before the last, and one that lived for half a second.
+fn with_ends(second: i64) -> cpumon_model::Interval {
+    let mut interval = interval(second);
+    let start_ns = (100 * SECOND_NS - SECOND_NS / 2).unsigned_abs();
+    let row = |pid, start_ns, life| cpumon_model::ProcessInterval {
+        key: ProcessKey { pid, start_ns },
+        info: Arc::new(cpumon_model::ProcessInfo { name: "brief".into(), ..Default::default() }),
+        delta: cpumon_model::Delta { run_ns: 70, ..Default::default() },
+        life,
+        ..Default::default()
+    };
+    match second {
+        30 => interval.processes.push(row(40, 9, Life::Alive)),
+        70 => interval.processes.push(row(40, 9, Life::Ended)),
+        100 => interval.processes.push(row(50, start_ns, Life::BornEnded)),
+        101 => interval.processes.push(row(51, start_ns + 1_000_000_000, Life::BornEnded)),
+        _ => {}
+    }
+    interval
+}
+
+#[tokio::test]
+async fn begin_and_end_are_told_whatever_was_read() {
+    for (sealed, points, grain) in [(false, 300, "interval"), (true, 300, "interval"), (true, 5, "minute")] {
+        let stored = Stored::made(sealed, with_ends);
+        let keys = "10-9,30-9,40-9,50-99500000000,50-9";
+        let body = stored.of_all("lines", &format!("points={points}&processes={keys}&names=web")).await;
+        assert_eq!(body["grain"], grain);
+        let at = |second: f64| Some(to_ms(BEGIN_NS) + second * 1000.0);
+        let life = |nth: usize| ["began_ms", "ended_ms"].map(|name| body["lines"][nth][name].as_f64());
+        assert_eq!([life(0), life(1)], [[at(0.0), None], [at(0.0), at(300.0)]]);
+        assert_eq!([life(2), life(3)], [[at(0.0), at(70.0)], [at(99.5), at(100.0)]], "{grain}");
+        assert_eq!([life(4), life(5)], [[None, None]; 2], "never there, and a name");
+        let work = |nth: usize| ["first_ms", "last_ms"].map(|name| body["lines"][nth][name].as_f64());
+        let first = if grain == "minute" { 0.0 } else { 29.0 };
+        assert_eq!(
+            [work(2), work(3)],
+            [[at(first), at(70.0)], [at(99.5), at(100.0)]],
+            "not before and after"
+        );
+        let brief = &body["lines"][3];
+        assert_eq!(&brief["name"], "brief");
+        assert_eq!(
+            (sum(&brief["columns"]["run_ns"]), brief["max_run_ns_per_s"][points * 99 / 300].as_i64()),
+            (70, Some(70))
+        );
+        assert_eq!(sum(&body["covered_ns"]), 240 * SECOND_NS, "read again, not measured again");
+    }
 }
 
 #[tokio::test]

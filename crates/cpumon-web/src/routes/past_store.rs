@@ -100,12 +100,17 @@ pub(super) struct Stored {
 impl Stored {
     /// `sealed`: sums are made too.
     pub(super) fn new(sealed: bool) -> Self {
+        Self::made(sealed, interval)
+    }
+
+    /// With what `make` tells of each second.
+    pub(super) fn made(sealed: bool, make: impl Fn(i64) -> Interval) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut writer = Writer::open(&dir.path().join("s.db"), &StoreOptions::default()).unwrap();
         let info =
             HostInfo { host: HostId([8; 16]), hostname: "past".into(), cpu_count: 1, ..HostInfo::default() };
         let intervals: Vec<Interval> =
-            (1..=300).filter(|second| !(121..=180).contains(second)).map(interval).collect();
+            (1..=300).filter(|second| !(121..=180).contains(second)).map(make).collect();
         for interval in &intervals {
             writer.put(&info, Trust::Unauthenticated, None, interval).unwrap();
         }
