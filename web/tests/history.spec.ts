@@ -217,6 +217,38 @@ test('bars are turned and come closer from the keyboard', async ({ page, receive
   }
 });
 
+test('a link has the camera of the bars, wherever it was put', async ({ page, receiver }) => {
+  await openPast(page, receiver, 'landscape');
+  const scene = page.locator('.scene');
+  await expect(scene.locator('canvas').first()).toBeVisible({ timeout: 20_000 });
+  const home = page.getByRole('button', { name: 'As at first' });
+  await expect(home).toBeDisabled();
+  await page.getByRole('button', { name: 'Turn to the left' }).click();
+  await expect(page).toHaveURL(/camera=26%2C38%2C\d+/);
+  // A drag tells its end.
+  const box = (await scene.boundingBox())!;
+  await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width / 2 + 90, box.y + box.height / 2 + 40, { steps: 5 });
+  await page.mouse.up();
+  await expect(page).not.toHaveURL(/camera=26%2C38%2C\d+/);
+  await expect.poll(async () => {
+    const told = page.url();
+    await page.waitForTimeout(700);
+    return page.url() === told;
+  }, 'the camera stands still').toBe(true);
+  const told = page.url();
+  await page.goto(told);
+  await expect(scene.locator('canvas').first()).toBeVisible({ timeout: 20_000 });
+  await page.waitForTimeout(1000);
+  expect(page.url(), 'what the link says is not told anew').toBe(told);
+  await home.click();
+  await expect(page).not.toHaveURL(/camera=/);
+  await expect(home).toBeDisabled();
+  await page.waitForTimeout(700);
+  expect(page.url(), 'at first is no place of its own').not.toContain('camera=');
+});
+
 test('files, with the command that gives the same', async ({ page, receiver }) => {
   await openPast(page, receiver, 'export');
   await page.getByRole('radio', { name: /Pivot/ }).check();

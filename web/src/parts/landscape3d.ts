@@ -4,13 +4,14 @@ import { Grid3DComponent } from 'echarts-gl/components';
 import { VisualMapContinuousComponent } from 'echarts/components';
 import { init, use, type EChartsType } from 'echarts/core';
 import { CanvasRenderer } from 'echarts/renderers';
+import { allowed, cameraText, FARTHEST, NEAREST, type Camera } from '../lib/camera';
 import { clock, visible, type Zone } from '../lib/format';
 import { heatColor } from '../lib/heat';
 
 use([Bar3DChart, Grid3DComponent, VisualMapContinuousComponent, CanvasRenderer]);
 
-const NEAREST = 80;
-const FARTHEST = 600;
+/** A drag tells many places; the last one counts. */
+const STILL_MS = 300;
 
 export interface Pointed {
   name: string;
@@ -35,61 +36,99 @@ export interface Turn {
 export interface Landscape3d {
   draw: (data: Data) => void;
   turn: (by: Turn) => void;
+  /** Puts the camera somewhere; null: where it stood at first. */
+  look: (from: Camera | null) => void;
   canvas: () => HTMLCanvasElement | null;
   close: () => void;
 }
 
-export function open(box: HTMLElement, ink: { text: string; line: string; dark: boolean }, onpoint: (what: Pointed | null) => void): Landscape3d {
+export interface Events {
+  point: (what: Pointed | null) => void;
+  /** The user moved the camera, and it stands still now. */
+  turned: (camera: Camera) => void;
+}
+
+export function open(box: HTMLElement, ink: { text: string; line: string; dark: boolean }, from: Camera | null, on: Events): Landscape3d {
   const probe = document.createElement('canvas').getContext('webgl');
   if (!probe) throw new Error('This browser has no WebGL.');
   probe.getExtension('WEBGL_lose_context')?.loseContext();
   const chart: EChartsType = init(box, null, { renderer: 'canvas' });
   let shown: Data | null = null;
   let staged = '';
+  /** Where the user put the camera; null: where it suits the window. */
+  let chosen = from;
+  let still: ReturnType<typeof setTimeout> | undefined;
+  const controlled = (): Camera => placeOf(controlOf(stageOf(box), chosen));
+  const camera = (): Camera | null => {
+    const [grid] = (chart.getOption() as { grid3D?: { viewControl: Placed }[] }).grid3D ?? [];
+    return grid ? placeOf(grid.viewControl) : null;
+  };
   const resize = new ResizeObserver(() => chart.resize());
   resize.observe(box);
   chart.on('mouseover', (event) => {
     const value = (event as { value?: unknown }).value;
     if (!shown || !Array.isArray(value)) return;
     const [column, row, height] = value as number[];
-    onpoint({ name: shown.rows[row!]?.name ?? '', seconds: shown.times[column!] ?? NaN, value: height! });
+    on.point({ name: shown.rows[row!]?.name ?? '', seconds: shown.times[column!] ?? NaN, value: height! });
   });
-  chart.on('mouseout', () => onpoint(null));
+  chart.on('mouseout', () => on.point(null));
+  chart.on('grid3dcamerachanged', () => {
+    clearTimeout(still);
+    still = setTimeout(() => {
+      const stands = camera();
+      // The chart tells what it was given, too.
+      if (!stands || cameraText(stands) === cameraText(controlled())) return;
+      chosen = stands;
+      on.turned(stands);
+    }, STILL_MS);
+  });
   return {
     draw: (data) => {
       shown = data;
       const stage = stageOf(box);
-      const option = optionOf(data, ink, stage);
-      // Who turned the bars keeps that view until the window has another shape.
+      const option = optionOf(data, ink, stage, chosen);
+      // What was turned and not told yet stays; a window of another shape gets another stage.
       if (staged === JSON.stringify(stage)) Object.assign(option, { grid3D: {} });
       staged = JSON.stringify(stage);
       chart.setOption(option);
     },
     turn: (by) => {
-      const [grid] = (chart.getOption() as { grid3D?: { viewControl: Camera }[] }).grid3D ?? [];
-      if (!grid) return;
-      const { alpha, beta, distance } = grid.viewControl;
-      const viewControl = {
-        alpha: Math.min(90, Math.max(0, alpha + (by.above ?? 0))),
-        beta: beta + (by.around ?? 0),
-        distance: Math.min(FARTHEST, Math.max(NEAREST, distance / (by.closer ?? 1))),
-      };
-      chart.setOption({ grid3D: { viewControl } });
+      const stands = camera();
+      if (!stands) return;
+      const { alpha, beta, distance } = stands;
+      const moved = allowed({ ...stands, alpha: alpha + (by.above ?? 0), beta: beta + (by.around ?? 0), distance: distance / (by.closer ?? 1) });
+      chosen = moved;
+      chart.setOption({ grid3D: { viewControl: moved } });
+      on.turned(moved);
+    },
+    look: (where) => {
+      chosen = where;
+      if (shown) chart.setOption({ grid3D: { viewControl: controlOf(stageOf(box), chosen) } });
     },
     // ECharts GL draws on a layer of its own, the one with the picture.
     canvas: () => Array.from(box.querySelectorAll('canvas')).at(-1) ?? null,
     close: () => {
+      clearTimeout(still);
       resize.disconnect();
       chart.dispose();
     },
   };
 }
 
-/** Where the camera stands: degrees above the floor and around the bars, and how far away. */
-interface Camera {
-  alpha: number;
-  beta: number;
-  distance: number;
+/** A camera as the chart tells it. */
+type Placed = Camera & { center: [number, number, number] };
+
+const BETA = 28;
+const CENTER = [8, -12, 0] as const;
+
+function placeOf({ alpha, beta, distance, center }: Placed): Camera {
+  const isAside = center.some((value, at) => Math.round(value) !== CENTER[at]);
+  return { alpha, beta, distance, ...(isAside ? { center } : {}) };
+}
+
+function controlOf(stage: Stage, from: Camera | null): Placed {
+  const { alpha, beta, distance, center } = from ?? { ...stage, beta: BETA };
+  return { alpha, beta, distance, center: [...(center ?? CENTER)] };
 }
 
 /** The stage that suits a window. */
@@ -118,7 +157,7 @@ function short(name: string, letters: number): string {
   return name.length > letters ? `${name.slice(0, letters - 1)}…` : name;
 }
 
-function optionOf({ times, rows, most, zone }: Data, ink: { text: string; line: string; dark: boolean }, stage: Stage): Record<string, unknown> {
+function optionOf({ times, rows, most, zone }: Data, ink: { text: string; line: string; dark: boolean }, stage: Stage, from: Camera | null): Record<string, unknown> {
   const bars: [number, number, number][] = [];
   rows.forEach((row, y) => row.values.forEach((value, x) => {
     if (value !== null && value > 0) bars.push([x, y, value]);
@@ -137,7 +176,7 @@ function optionOf({ times, rows, most, zone }: Data, ink: { text: string; line: 
     zAxis3D: { ...axis, type: 'value', name: '', min: 0, splitNumber: 4, axisLabel: { ...axis.axisLabel, formatter: (value: number) => (value === 0 ? '' : String(value)) } },
     grid3D: {
       boxWidth: stage.width, boxDepth: stage.depth, boxHeight: 62, top: -20, environment: 'none',
-      viewControl: { alpha: stage.alpha, beta: 28, distance: stage.distance, center: [8, -12, 0], minDistance: NEAREST, maxDistance: FARTHEST, autoRotate: false, rotateSensitivity: 1.2, animation: false },
+      viewControl: { ...controlOf(stage, from), minDistance: NEAREST, maxDistance: FARTHEST, autoRotate: false, rotateSensitivity: 1.2, animation: false },
       light: { main: { intensity: 0.75, alpha: 40, beta: 30, shadow: false }, ambient: { intensity: 0.38 } },
     },
     series: [{ type: 'bar3D', shading: 'lambert', bevelSize: 0, barSize: [Math.max(0.6, (stage.width / Math.max(times.length, 1)) * 0.92), Math.max(1, (stage.depth / Math.max(rows.length, 1)) * 0.7)], data: bars, emphasis: { label: { show: false }, itemStyle: { color: ink.dark ? '#fff' : '#e09a10' } } }],
