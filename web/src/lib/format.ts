@@ -28,9 +28,22 @@ export function rate(value: number | null | undefined): string {
   return count(value);
 }
 
+const LARGE = [[1e12, 'T'], [1e9, 'G'], [1e6, 'M']] as const;
+
+/** Percent without the sign: 12.3; what is far beyond any machine is cut short, so that it covers nothing beside it. */
+export function share(value: number | null | undefined, digits = 1): string {
+  return isNumber(value) && Math.abs(value) >= 1e5 ? count(value) : fixed(value, digits);
+}
+
 export function count(value: number | null | undefined): string {
   if (!isNumber(value)) return NO_DATA;
-  if (Math.abs(value) >= 1e6) return `${(value / 1e6).toFixed(Math.abs(value) >= 1e8 ? 0 : 1)} M`;
+  const size = Math.abs(value);
+  // What no machine does, but a datagram may say.
+  if (size >= 1e15) return value.toExponential(1);
+  if (size >= 1e6) {
+    const [unit, sign] = LARGE.find(([least]) => size >= least)!;
+    return `${(value / unit).toFixed(size >= 100 * unit ? 0 : 1)} ${sign}`;
+  }
   // Not toLocaleString: it costs more than all else that a row needs.
   return String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, ',');
 }
@@ -105,9 +118,14 @@ function once(texts: Map<string, string>, key: string, make: () => string): stri
   return made;
 }
 
+/** What a date can tell; a link may hold any number. */
+function isMoment(ms: number | null | undefined): ms is number {
+  return isNumber(ms) && Math.abs(ms) <= 8.64e15;
+}
+
 /** 14:05:03, with `digits` of the second's fraction. */
 export function clock(ms: number | null | undefined, zone: Zone, digits = 0): string {
-  if (!isNumber(ms)) return NO_DATA;
+  if (!isMoment(ms)) return NO_DATA;
   const text = once(told.clock, `${zone}${Math.floor(ms / 1000)}`, () => formatter(zone, CLOCK).format(ms));
   if (digits === 0) return text;
   const fraction = Math.floor(((ms % 1000) + 1000) % 1000);
@@ -124,7 +142,7 @@ export function day(ms: number, zone: Zone): string {
 }
 
 export function dateTime(ms: number | null | undefined, zone: Zone, digits = 0): string {
-  return isNumber(ms) ? `${day(ms, zone)} ${clock(ms, zone, digits)}` : NO_DATA;
+  return isMoment(ms) ? `${day(ms, zone)} ${clock(ms, zone, digits)}` : NO_DATA;
 }
 
 /** `local` with its offset, or UTC. */
@@ -133,6 +151,12 @@ export function zoneName(zone: Zone, ms = Date.now()): string {
   const minutes = -new Date(ms).getTimezoneOffset();
   const size = Math.abs(minutes);
   return `UTC${minutes < 0 ? '−' : '+'}${pad(Math.floor(size / 60))}:${pad(size % 60)}`;
+}
+
+/** The zone of all moments of a span: where the clocks were changed in it, both offsets. */
+export function zoneOf(zone: Zone, sinceMs: number, untilMs: number): string {
+  const [first, last] = [zoneName(zone, sinceMs), zoneName(zone, untilMs)];
+  return first === last ? first : `${first} → ${last}`;
 }
 
 /** The zone by a name that the receiver knows too; its offset of now where the browser does not tell. */
@@ -153,8 +177,9 @@ export function nsOf(ms: number): string {
   return (BigInt(whole) * 1_000_000n + BigInt(Math.round((ms - whole) * 1e6))).toString();
 }
 
-/** Milliseconds with a fraction, from the API's digits. */
+/** Milliseconds with a fraction, from the API's digits; NaN where a link holds something else. */
 export function msOf(ns: string): number {
+  if (!/^-?\d+$/.test(ns)) return NaN;
   const value = BigInt(ns);
   return Number(value / 1_000_000n) + Number(value % 1_000_000n) / 1e6;
 }
@@ -162,7 +187,7 @@ export function msOf(ns: string): number {
 /** Control and direction characters of names from other machines, made visible; layout cannot be broken by them. */
 export function visible(text: string): string {
   // eslint-disable-next-line no-control-regex
-  return text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g, (char) => {
+  return text.replace(/[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu, (char) => {
     const code = char.charCodeAt(0);
     return code < 0x20 ? String.fromCharCode(0x2400 + code) : '\ufffd';
   });

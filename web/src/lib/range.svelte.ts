@@ -1,14 +1,26 @@
 // The span of time that a view of the past shows. In: the address. Out: since and until, and how to move them.
+import { untrack } from 'svelte';
 import { route } from './route.svelte';
 
 export const SPANS: readonly [number, string][] = [
   [600_000, '10 min'], [3_600_000, '1 h'], [21_600_000, '6 h'], [86_400_000, '24 h'], [604_800_000, '7 d'],
 ];
 const SHORTEST_MS = 5_000;
+/** What the receiver's ns can tell: 1970 to 2262. */
+const LAST_MS = 9_223_372_036_854;
 
 export class Range {
   /** When the view was opened; the end of a span that no link names. */
   private readonly openedMs = Date.now();
+
+  constructor() {
+    // A link that is passed on shows the same span tomorrow.
+    $effect(() => {
+      const { view, query } = route.place;
+      if (view === 'live' || view === 'fleet' || query['until'] !== undefined) return;
+      untrack(() => this.set(this.sinceMs, this.untilMs, false));
+    });
+  }
 
   get untilMs(): number {
     return numberOf(route.query['until']) ?? this.openedMs;
@@ -23,14 +35,20 @@ export class Range {
   }
 
   set(sinceMs: number, untilMs: number, push = true): void {
-    const middle = (sinceMs + untilMs) / 2;
-    const half = Math.max(untilMs - sinceMs, SHORTEST_MS) / 2;
-    route.set({ since: String(Math.round(middle - half)), until: String(Math.round(middle + half)) }, push);
+    const length = Math.min(Math.max(untilMs - sinceMs, SHORTEST_MS), LAST_MS);
+    const since = Math.min(Math.max((sinceMs + untilMs - length) / 2, 0), LAST_MS - length);
+    route.set({ since: String(Math.round(since)), until: String(Math.round(since + length)) }, push);
   }
 
   /** The last so many ms before the present end. */
   last(ms: number): void {
     this.set(this.untilMs - ms, this.untilMs);
+  }
+
+  /** The same length, up to now. */
+  toNow(): void {
+    const nowMs = Date.now();
+    this.set(nowMs - this.lengthMs, nowMs);
   }
 
   /** By a share of the span; -0.5 is half a span back. */
@@ -46,5 +64,5 @@ export class Range {
 
 function numberOf(text: string | undefined): number | null {
   const value = Number(text);
-  return text !== undefined && text !== '' && Number.isFinite(value) ? value : null;
+  return text !== undefined && text !== '' && Number.isFinite(value) ? Math.min(Math.max(value, 0), LAST_MS) : null;
 }

@@ -81,6 +81,8 @@ export function options(setup: PlotSetup): uPlot.Options {
     width: setup.width,
     height: setup.height,
     padding: [8, 26, 0, 0],
+    // Ticks stand on whole hours and days of the zone that the labels are in.
+    tzDate: (seconds) => (zone === 'utc' ? uPlot.tzDate(new Date(seconds * 1000), 'Etc/UTC') : new Date(seconds * 1000)),
     legend: { show: false },
     cursor: {
       drag: { x: setup.onbrush !== undefined, y: false, setScale: false },
