@@ -46,7 +46,7 @@ export const GRID_COLUMNS: readonly GridColumn[] = [
   { id: 'state', title: 'S', explains: 'state', unit: 'text', width: 26, rank: 14, help: 'State of a thread at the end of the interval: a letter of proc(5).' },
   { id: 'nice', title: 'nice', explains: 'nice', counter: 'nice', unit: 'plain', width: 44, rank: 16, help: 'Nice value of a thread, -20 to 19.' },
   { id: 'last_cpu', title: 'CPU#', explains: 'last_cpu', counter: 'last_cpu', unit: 'plain', width: 48, rank: 15, help: 'The CPU a thread last ran on.' },
-  { id: 'uid', title: 'uid', explains: 'uid', unit: 'plain', width: 56, rank: 9, help: 'Real user id of the process.' },
+  { id: 'uid', title: 'uid', explains: 'uid', unit: 'plain', width: 80, rank: 9, help: 'Real user id of the process.' },
   { id: 'container', title: 'container', explains: 'container', unit: 'text', width: 150, rank: 4, help: 'Container or systemd unit, derived from the cgroup.' },
   { id: 'cmdline', title: 'command line', explains: 'cmdline', unit: 'text', width: 260, rank: 19, help: 'Command line, scrubbed of secrets; only where the agent runs with --cmdline.' },
 ];

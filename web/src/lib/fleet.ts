@@ -42,7 +42,7 @@ export function hostsOf(fleet: Fleet): HostRow[] {
   return Array.from({ length: table.rows }, (_, row) => {
     const word = closed(row);
     return {
-      id: id(row), name: name(row), trust: trust(row), source: source(row), address: address(row), agent: agent(row), kernel: kernel(row),
+      id: id(row), name: name(row).trim() === '' ? id(row) : name(row), trust: trust(row), source: source(row), address: address(row), agent: agent(row), kernel: kernel(row),
       arch: arch(row), state: state(row), ageNs: age(row), offsetNs: offset(row), busy: busy(row), threads: threads(row), topName: topName(row),
       topPct: topPct(row), unattributed: unattributed(row), closed: word === null ? null : word === true || word === 1, lost: lost(row),
       spark: sparks.get(id(row)) ?? [],

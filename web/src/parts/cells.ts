@@ -1,8 +1,11 @@
 // The text of a grid's cells. In: a view and a row's number. Out: text, ready to be drawn. Why: only rows on screen are
 // formatted, and the rules (no data, unit, marks) can be tested without a browser.
-import { count, duration, fixed, NO_DATA, rate, visible } from '../lib/format';
+import { count, duration, NO_DATA, rate, share, visible } from '../lib/format';
 import { type GridColumn, NUMBER_AT, NUMBERS, TEXT_AT, TEXTS } from '../feed/columns';
 import { BORN, ENDED, EXPANDABLE, IS_GROUP, IS_THREAD, ODD, OPEN, type View } from '../feed/view';
+
+/** A task may have no name, or one of spaces: its row still has one to point at. */
+const NO_NAME = '(no name)';
 
 export type PercentUnit = 'cpu' | 'host';
 
@@ -39,7 +42,7 @@ export function cellText(column: GridColumn, value: number, unit: PercentUnit, c
   switch (column.unit) {
     case 'share':
       // Ready and blocked time are not CPU time: their share is of the interval in both units.
-      return fixed(unit === 'host' && isUtilization(column) && cpus > 0 ? value / cpus : value);
+      return share(unit === 'host' && isUtilization(column) && cpus > 0 ? value / cpus : value);
     case 'per_s':
       return rate(value);
     case 'ns':
@@ -76,7 +79,8 @@ export function rowText(
     share: run > 0 && largest > 0 ? Math.min(run / largest, 1) : 0,
     cells: columns.map((column) => {
       if (column.unit === 'text') {
-        const text = visible(textAt(view, texts, row, column.id));
+        const told = visible(textAt(view, texts, row, column.id));
+        const text = column.id === 'name' ? told.trim() || NO_NAME : told;
         return { text, isNone: text === '', isZero: false };
       }
       const value = valueAt(view, row, column.id);
