@@ -55,6 +55,8 @@ export function cssColor(name: string): string {
   if (known) return known;
   const probe = document.createElement('span');
   probe.style.color = `var(${name})`;
+  // A chart's colours are its data, where the system's own replace all others too.
+  probe.style.setProperty('forced-color-adjust', 'none');
   probe.hidden = true;
   document.body.append(probe);
   const color = getComputedStyle(probe).color;
