@@ -48,8 +48,24 @@ class Route {
 
   /** A new page in the history. */
   go(address: string): void {
-    history.pushState(null, '', address);
+    history.pushState(this.next, '', address);
     this.place = parse(location.pathname, location.search);
+  }
+
+  /** How many pages of ours the browser can go back to. */
+  private get depth(): number {
+    const { depth } = (history.state ?? {}) as { depth?: unknown };
+    return typeof depth === 'number' ? depth : 0;
+  }
+
+  private get next(): { depth: number } {
+    return { depth: this.depth + 1 };
+  }
+
+  /** Where the user came from; who came by a link from elsewhere stays here, and gets `otherwise`. */
+  back(otherwise: string): void {
+    if (this.depth > 0) history.back();
+    else this.go(otherwise);
   }
 
   /** Changes settings in the address, without a new page in the history. */
@@ -57,8 +73,8 @@ class Route {
     const query: Record<string, string | undefined> = { ...this.place.query, ...changes };
     const address = href({ ...this.place, query });
     if (address === location.pathname + location.search) return;
-    if (push) history.pushState(null, '', address);
-    else history.replaceState(null, '', address);
+    if (push) history.pushState(this.next, '', address);
+    else history.replaceState(history.state, '', address);
     this.place = parse(location.pathname, location.search);
   }
 

@@ -1,0 +1,26 @@
+// Which key presses are the page's. In: an event. Out: whether a view may take it. Why: every view listens, and each leaves typing,
+// dialogs, buttons and the browser's own keys alone in the same way.
+
+/** Whether no dialog is open and the key is none of the browser's or the system's. */
+export function isPlain(event: KeyboardEvent): boolean {
+  if (document.querySelector('dialog[open]')) return false;
+  return !hasModifier(event);
+}
+
+/** AltGr and Option type signs: `[` and `]` on many keyboards. Windows tells AltGr as Ctrl and Alt. */
+export function hasModifier(event: Pick<KeyboardEvent, 'key' | 'altKey' | 'ctrlKey' | 'metaKey' | 'getModifierState'>): boolean {
+  const typesSign = event.getModifierState('AltGraph') || (event.altKey && !event.ctrlKey && /^[^\p{L}\p{N}\s]$/u.test(event.key));
+  return event.metaKey || ((event.ctrlKey || event.altKey) && !typesSign);
+}
+
+/** Whether somebody writes or chooses in a field: the key is theirs. */
+export function isTyping(event: KeyboardEvent): boolean {
+  return event.target instanceof HTMLElement && event.target.closest('input, select, textarea') !== null;
+}
+
+/** Whether a view may take the key. A button or link in focus keeps those that press it, and no others. */
+export function isOurs(event: KeyboardEvent): boolean {
+  if (!isPlain(event) || isTyping(event)) return false;
+  const presses = event.key === ' ' || event.key === 'Enter';
+  return !(presses && event.target instanceof HTMLElement && event.target.closest('button, a'));
+}

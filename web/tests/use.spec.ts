@@ -1,0 +1,172 @@
+// How the page is used: keys wherever the focus is, links that anybody may have written, times of another season, names and numbers that
+// are too long, the system's own colours, paper.
+import type { Page } from '@playwright/test';
+import { findsNothing } from './axe';
+import { expect, test, type Receiver } from './receiver';
+
+const grid = (page: Page) => page.getByRole('treegrid');
+
+async function openLive(page: Page, receiver: Receiver): Promise<void> {
+  await page.goto(`${receiver.url}/host/${await receiver.local()}`);
+  await expect(grid(page).locator('[aria-level]').first()).toBeVisible();
+}
+
+test('the skip link leads to the content', async ({ page, receiver }) => {
+  await page.goto(receiver.url);
+  await page.keyboard.press('Tab');
+  await expect(page.getByRole('link', { name: 'Skip to the content' })).toBeFocused();
+  const address = page.url();
+  await page.keyboard.press('Enter');
+  await expect(page.getByRole('main')).toBeFocused();
+  expect(page.url()).toBe(address);
+});
+
+test('keys work where a button was pressed last, and not behind a dialog', async ({ page, receiver }) => {
+  await receiver.hasRecorded(3);
+  await openLive(page, receiver);
+  await page.getByRole('button', { name: '%host' }).click();
+  await page.keyboard.press('[');
+  await expect(page).toHaveURL(/at=\d+/);
+  await grid(page).getByRole('columnheader', { name: 'PID' }).getByRole('button').click();
+  await page.keyboard.press('ArrowDown');
+  await expect(grid(page).locator('[aria-selected=true]')).toHaveCount(1);
+  await page.getByRole('button', { name: 'Columns' }).click();
+  await page.getByRole('checkbox', { name: 'user' }).focus();
+  await page.keyboard.press('Escape');
+  await expect(page.getByRole('checkbox', { name: 'user' })).toHaveCount(0);
+  await expect(page.getByRole('button', { name: 'Columns' })).toBeFocused();
+  await page.keyboard.press('?');
+  await expect(page.getByRole('dialog')).toBeVisible();
+  const address = page.url();
+  await page.keyboard.press('h');
+  expect(page.url()).toBe(address);
+});
+
+test('rows are sorted with the keyboard', async ({ page, receiver }) => {
+  await openLive(page, receiver);
+  const sorted = (name: string) => grid(page).getByRole('columnheader', { name, exact: true });
+  await page.keyboard.press('<');
+  await expect(sorted('PID')).toHaveAttribute('aria-sort', 'ascending');
+  await page.keyboard.press('R');
+  await expect(sorted('PID')).toHaveAttribute('aria-sort', 'descending');
+  await page.keyboard.press('>');
+  await expect(sorted('%CPU')).toHaveAttribute('aria-sort', 'descending');
+});
+
+test('Esc on a process that a link opened stays in the page', async ({ page, receiver }) => {
+  await receiver.hasRecorded(3);
+  await page.goto(`${receiver.url}/host/${await receiver.local()}/process/${await receiver.someProcess()}`);
+  await expect(page.getByRole('region', { name: 'sums' })).toBeVisible();
+  await page.keyboard.press('Escape');
+  await expect(grid(page)).toBeVisible();
+});
+
+test('a heatmap is walked in steps and to its ends', async ({ page, receiver }) => {
+  await receiver.hasRecorded(6);
+  const now = Date.now();
+  await page.goto(`${receiver.url}/host/${await receiver.local()}/landscape?as=heatmap&since=${now - 60_000}&until=${now}`);
+  const told = page.getByRole('region', { name: 'landscape' }).getByRole('status');
+  const board = page.getByRole('application');
+  await board.focus();
+  await page.keyboard.press('End');
+  const last = await told.innerText();
+  await page.keyboard.press('PageUp');
+  await expect(told).not.toHaveText(last);
+  await page.keyboard.press('Home');
+  await expect(told).toContainText(/no data|%CPU/);
+  await expect(page.locator('.cursor')).toHaveAttribute('style', /left: 0%/);
+});
+
+test('the past has its span in the link from the beginning', async ({ page, receiver }) => {
+  await receiver.hasRecorded(3);
+  for (const view of ['history', 'landscape', 'export']) {
+    await page.goto(`${receiver.url}/host/${await receiver.local()}/${view}`);
+    await expect(page).toHaveURL(/since=\d+&until=\d+/);
+  }
+  await page.goto(`${receiver.url}/host/${await receiver.local()}/history?since=1000&until=61000`);
+  await page.getByRole('button', { name: 'now', exact: true }).click();
+  await expect.poll(() => Date.now() - Number(new URL(page.url()).searchParams.get('until'))).toBeLessThan(10_000);
+  expect(Number(new URL(page.url()).searchParams.get('until')) - Number(new URL(page.url()).searchParams.get('since'))).toBe(60_000);
+});
+
+test('a link with impossible numbers shows a view', async ({ page, receiver }) => {
+  const host = `${receiver.url}/host/${await receiver.local()}`;
+  for (const wrong of ['since=9e99&until=9e100', 'since=1e15&until=-9e15', 'at=abc', 'at=1.5', 'cmp=1&a=9e99-9e100&b=1-2']) {
+    for (const view of ['', '/history', '/landscape', '/export', '/process/1-1']) {
+      await page.goto(`${host}${view}?${wrong}`);
+      await expect(page.locator('main :is(.panel, .view)').first()).toBeVisible();
+      await expect(page.getByText('Fetching this view.')).toHaveCount(0);
+    }
+  }
+  await page.goto(`${host}/history`);
+  await expect(page.getByRole('region', { name: 'time line' })).toBeVisible();
+  for (let turn = 0; turn < 40; turn += 1) await page.keyboard.press('-');
+  const { searchParams } = new URL(page.url());
+  expect(Number(searchParams.get('since'))).toBe(0);
+  expect(Number(searchParams.get('until'))).toBe(9_223_372_036_854);
+});
+
+test('the offset is that of the times on screen', async ({ page, receiver }) => {
+  const open = async (since: string, until: string): Promise<void> => {
+    await page.goto(`${receiver.url}/host/${await receiver.local()}/history?since=${Date.parse(since)}&until=${Date.parse(until)}`);
+  };
+  await open('2026-07-01T10:00:00Z', '2026-07-01T11:00:00Z');
+  await expect(page.getByRole('button', { name: 'UTC+02:00', exact: true })).toBeVisible();
+  await open('2026-10-25T00:30:00Z', '2026-10-25T01:30:00Z');
+  await expect(page.getByRole('button', { name: 'UTC+02:00 → UTC+01:00' })).toBeVisible();
+  await page.keyboard.press('u');
+  await expect(page.getByRole('button', { name: 'UTC', exact: true })).toBeVisible();
+});
+
+test('a long name hides no warning, no name still has a link, and large numbers cover nothing', async ({ page, receiver }) => {
+  const asThey = async (change: (columns: Record<string, unknown>) => void): Promise<void> => {
+    await page.unrouteAll();
+    await page.route('**/fleet/live*', async (route) => {
+      const fleet = (await (await fetch(`${receiver.url}/api/v1/fleet`)).json()) as { hosts: { columns: Record<string, unknown> } };
+      change(fleet.hosts.columns);
+      await route.fulfill({ contentType: 'text/event-stream', body: `event: fleet\nid: 0-1\ndata: ${JSON.stringify(fleet)}\n\n` });
+    });
+    await page.goto(receiver.url);
+  };
+  await asThey((columns) => Object.assign(columns, { hostname: 'H'.repeat(300), trust: 'unauthenticated', top_name: 'worker', top_cpu_pct: 199_199_108 }));
+  const row = page.getByRole('row').nth(1);
+  await expect(row.locator('.trust')).toBeVisible();
+  const [cell, trust] = [await row.locator('.cell.name').boundingBox(), await row.locator('.trust').boundingBox()];
+  expect((trust?.x ?? 9e9) + (trust?.width ?? 0)).toBeLessThanOrEqual((cell?.x ?? 0) + (cell?.width ?? 0) + 0.5);
+  await expect(row.locator('.cell.top')).toContainText('199 M');
+  await asThey((columns) => Object.assign(columns, { hostname: ' ' }));
+  await expect(page.getByRole('row').nth(1).getByRole('link', { name: /^[0-9a-f]{32}$/ })).toBeVisible();
+  await findsNothing(page);
+});
+
+test('what is colour is seen where the system has its own', async ({ page, receiver }) => {
+  await page.emulateMedia({ forcedColors: 'active' });
+  await openLive(page, receiver);
+  const colour = (selector: string) => page.locator(selector).first().evaluate((one) => getComputedStyle(one).backgroundColor);
+  expect(await colour('.header .legend .swatch')).toBe('rgb(42, 120, 196)');
+  expect(await colour('.strip span')).not.toBe('rgb(255, 255, 255)');
+  expect(await colour('button[aria-pressed=true]')).not.toBe(await colour('button[aria-pressed=false]'));
+});
+
+test('on paper a view is as long as it is, dark on white', async ({ page, receiver }) => {
+  await receiver.hasRecorded(3);
+  await page.setViewportSize({ width: 900, height: 400 });
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await page.goto(`${receiver.url}/host/${await receiver.local()}/history`);
+  await expect(grid(page)).toBeVisible();
+  await page.emulateMedia({ media: 'print', colorScheme: 'dark' });
+  expect(await page.evaluate(() => document.documentElement.scrollHeight)).toBeGreaterThan(600);
+  expect(await page.locator('h1').first().evaluate((one) => getComputedStyle(one).color)).toBe('rgb(23, 32, 43)');
+});
+
+test('who was blocked for reasons that nobody told did not wait for nothing', async ({ page, receiver }) => {
+  await receiver.hasRecorded(3);
+  await page.route('**/processes/*?*', async (route) => {
+    const answer = (await (await route.fetch()).json()) as { lines: { columns: Record<string, unknown> }[]; t_ms: number[]; waits?: unknown[] };
+    answer.waits = [];
+    answer.lines[0]!.columns['blocked_ns'] = answer.t_ms.map((_, nth) => (nth === 0 ? 2e9 : 0));
+    await route.fulfill({ json: answer });
+  });
+  await page.goto(`${receiver.url}/host/${await receiver.local()}/process/${await receiver.someProcess()}`);
+  await expect(page.getByRole('region', { name: 'wait reasons' })).toContainText('It was blocked for 2.00 s; why was not told.');
+});
