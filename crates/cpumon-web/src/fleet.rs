@@ -267,7 +267,7 @@ impl FleetReader {
     }
 
     fn message(&mut self, number: u64, body: Bytes) -> VecDeque<Bytes> {
-        let skipped = self.last.map_or(0, |last| number.saturating_sub(last + 1));
+        let skipped = self.last.map_or(0, |last| number.saturating_sub(last.saturating_add(1)));
         let mut pieces = VecDeque::from([head("fleet", self.app.epoch, number), body]);
         if std::mem::take(&mut self.is_first) {
             let hosts: Vec<HostStatus> = self.app.live.hosts();

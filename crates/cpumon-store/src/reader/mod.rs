@@ -98,7 +98,7 @@ impl Reader {
         let end =
             stream::last_end_before(&self.connection, host_id, wall_ns).map_err(|e| self.stream_error(e))?;
         let Some(end) = end else { return Ok(None) };
-        Ok(self.first_in(&Query::new(host).range(end - 1, end))?.map(|stored| stored.interval))
+        Ok(self.first_in(&Query::new(host).range(end.saturating_sub(1), end))?.map(|stored| stored.interval))
     }
 
     /// The first interval of a query.

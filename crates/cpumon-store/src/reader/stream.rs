@@ -53,7 +53,7 @@ pub(crate) fn last_end_before(
     let (mut ids, mut chunks, mut names) = (Vec::new(), Chunks::default(), Names::default());
     let query = Query::new(HostId::default()).what(What::Meta);
     // Chunks that reach beyond: their last end before the moment is inside.
-    sealed::in_span(connection, host_id, (wall_ns - 1, wall_ns - 1), &mut ids)?;
+    sealed::in_span(connection, host_id, (wall_ns.saturating_sub(1), wall_ns.saturating_sub(1)), &mut ids)?;
     for id in ids {
         let loaded = chunks.load(connection, &mut names, id, &query)?;
         let ends = loaded.chunk.metas.iter().map(|row| row[meta::END_WALL]);

@@ -60,6 +60,9 @@ fn sealed_and_fresh_intervals_are_read_as_one() {
     assert_eq!(read_all(&reader, &Query::new(host)), expected);
     let at = data::START_NS + 123 * data::SECOND_NS + 5;
     assert_eq!(reader.interval_at(host, at).unwrap().as_ref(), Some(&expected[123]));
+    assert_eq!(reader.previous_interval(host, i64::MIN).unwrap(), None);
+    assert_eq!(reader.next_interval(host, i64::MAX).unwrap(), None);
+    assert_eq!(reader.previous_interval(host, i64::MAX).unwrap().as_ref(), expected.last());
     let stored = reader.stored_at(host, at).unwrap().unwrap();
     assert_eq!(stored.loss, Some(data::loss(5)));
     assert_eq!(stored.received_wall_ns, expected[123].end.wall_ns + data::SECOND_NS);

@@ -444,6 +444,9 @@ async fn the_fleet_streams_once_for_all() {
     assert_eq!((&first["hosts"]["rows"], first["spark"].is_object()), (&3.into(), true));
     let (_, second) = stream.next().await;
     assert_eq!((&second["number"], second.get("spark")), (&2.into(), None));
+    // The id of a message that was never sent.
+    let beyond = format!("0-{}", u64::MAX);
+    assert_eq!(Messages::open(&live, "/api/v1/fleet/live", Some(&beyond)).await.number().await, (1, 0));
 }
 
 #[tokio::test]
