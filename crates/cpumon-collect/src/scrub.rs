@@ -22,21 +22,77 @@ const TELLING: [&str; 12] = [
 /// A name with one of these as a word of its own (`--key`, `API_KEY`, `db.pwd`) is one too.
 const TELLING_WORDS: [&str; 7] = ["key", "pwd", "pass", "pw", "auth", "pin", "bearer"];
 
+/// Programs, by how their names begin, whose option of one letter is a secret: its value stands behind it (`-pVALUE`) or is the next
+/// argument.
+const TELLING_LETTERS: [(&str, char); 9] = [
+    ("mysql", 'p'),
+    ("mariadb", 'p'),
+    ("sshpass", 'p'),
+    ("redis-cli", 'a'),
+    ("ldap", 'w'),
+    ("sqlcmd", 'P'),
+    ("bcp", 'P'),
+    ("mosquitto_", 'P'),
+    ("xfreerdp", 'p'),
+];
+/// Options whose value is `USER:PASSWORD` in curl and its like.
+const OF_USER: [&str; 4] = ["-u", "-U", "--user", "--proxy-user"];
+/// What well-known secrets begin with, and how long they are at least: such a word is one wherever it stands.
+const TELLING_BEGINS: [(&str, usize); 12] = [
+    ("AKIA", 20),
+    ("ASIA", 20),
+    ("ghp_", 30),
+    ("gho_", 30),
+    ("ghs_", 30),
+    ("github_pat_", 30),
+    ("glpat-", 20),
+    ("xoxb-", 20),
+    ("xoxp-", 20),
+    ("sk-", 24),
+    ("sk_live_", 24),
+    ("eyJ", 40),
+];
+
 /// Appends the scrubbed command line to `into`. Arguments end with NUL bytes; invalid UTF-8 becomes U+FFFD.
 pub fn scrub_cmdline(raw: &[u8], into: &mut String) {
     let raw = raw.strip_suffix(b"\0").unwrap_or(raw);
     let mut hide_next = false;
+    let mut is_of_user = false;
+    let mut letter = None;
     for (index, argument) in raw.split(|&b| b == 0).enumerate() {
         let argument = String::from_utf8_lossy(argument);
         if index > 0 {
             into.push(' ');
         }
+        let is_after_user = std::mem::take(&mut is_of_user);
         if std::mem::take(&mut hide_next) && !argument.starts_with("--") {
             into.push_str(MASK);
+        } else if let Some(value) = letter.and_then(|letter| behind_letter(&argument, letter)) {
+            into.push_str(&argument[..argument.len() - value.len()]);
+            into.push_str(if value.is_empty() { "" } else { MASK });
+            hide_next = value.is_empty();
+        } else if let Some((user, _)) = argument.split_once(':').filter(|_| is_after_user) {
+            into.push_str(user);
+            into.push(':');
+            into.push_str(MASK);
         } else {
+            is_of_user = OF_USER.contains(&&*argument);
             hide_next = scrub_argument(&argument, into);
         }
+        // What runs another program in its arguments (`sudo mysql -psecret`) hides what that one would.
+        let program = argument.rsplit('/').next().unwrap_or_default();
+        letter = letter_of(program).or(letter);
     }
+}
+
+/// The option of one letter that is a secret to this program.
+fn letter_of(program: &str) -> Option<char> {
+    TELLING_LETTERS.iter().find(|(begin, _)| program.starts_with(begin)).map(|(_, letter)| *letter)
+}
+
+/// The value behind `-L` in this argument, empty if it is the next one.
+fn behind_letter(argument: &str, letter: char) -> Option<&str> {
+    argument.strip_prefix('-')?.strip_prefix(letter)
 }
 
 /// Appends one argument; says whether the next one is a secret.
@@ -48,8 +104,12 @@ fn scrub_argument(argument: &str, into: &mut String) -> bool {
             into.push_str(MASK);
             return false;
         }
-        push_without_url_password(word, into);
-        let names_secret = word.starts_with('-') && is_telling(word);
+        if is_secret(word) {
+            into.push_str(MASK);
+        } else {
+            push_without_url_password(word, into);
+        }
+        let names_secret = (word.starts_with('-') && is_telling(word)) || word.eq_ignore_ascii_case("bearer");
         if words.peek().is_some() {
             into.push(' ');
             if names_secret || (word.ends_with(':') && is_telling(word)) {
@@ -61,6 +121,14 @@ fn scrub_argument(argument: &str, into: &mut String) -> bool {
         }
     }
     false
+}
+
+/// Whether a word has the form of a well-known secret, also in quotes.
+fn is_secret(word: &str) -> bool {
+    let word = word.trim_matches(['"', '\'', ',']);
+    let is_one = |(begin, least): &(&str, usize)| word.len() >= *least && word.starts_with(begin);
+    TELLING_BEGINS.iter().any(is_one)
+        && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
 /// The part of `word` up to the value of a secret in it (`--token=`, `{"password":`), if it holds one.
@@ -145,6 +213,16 @@ mod tests {
             (&["x", "--password=hunter2 hunter2"], "x --password=***"),
             (&["x", "--token=", "hunter2"], "x --token= ***"),
             (&["java", "-Ddb.pwd=hunter2"], "java -Ddb.pwd=***"),
+            (&["sshpass", "-p", "hunter2", "ssh", "bob@h"], "sshpass -p *** ssh bob@h"),
+            (&["sshpass", "-phunter2", "ssh"], "sshpass -p*** ssh"),
+            (&["/usr/bin/mysqldump", "-u", "bob", "-phunter2", "x"], "/usr/bin/mysqldump -u bob -p*** x"),
+            (&["sudo", "mariadb", "-phunter2"], "sudo mariadb -p***"),
+            (&["redis-cli", "-a", "hunter2", "ping"], "redis-cli -a *** ping"),
+            (&["curl", "-u", "bob:hunter2", "http://h/"], "curl -u bob:*** http://h/"),
+            (&["curl", "--proxy-user", "bob:hunter2"], "curl --proxy-user bob:***"),
+            (&["curl", "-H", "X-Auth-Of-Mine; Bearer hunter2"], "curl -H X-Auth-Of-Mine; Bearer ***"),
+            (&["x", "AKIAIOSFODNN7EXAMPLE"], "x ***"),
+            (&["gh", "ghp_0123456789abcdefghijhunter2abcdefghi"], "gh ***"),
         ] {
             assert_eq!(scrubbed(arguments), shown);
         }
@@ -160,6 +238,11 @@ mod tests {
             &["ssh", "bob@host"],
             &["server", "--port", "80", "--monkey=1"],
             &["x", "--verbose-tokenless"][..1],
+            &["ssh", "-p", "22", "bob@host"],
+            &["mkdir", "-p", "a/b"],
+            &["mysql", "-u", "bob", "-h", "db"],
+            &["curl", "-u", "bob"],
+            &["python", "sk-learn.py", "AKIA", "eyJ"],
         ] {
             assert_eq!(scrubbed(arguments), arguments.join(" "));
         }
