@@ -75,6 +75,13 @@ async fn the_command_line_is_safe_to_paste() {
         ),
         "{command}"
     );
+    // Control U would take back the line that is being pasted, and what follows it would run.
+    let (_, body) = stored.get("/api/v1/export/threads/command?process=a%15%27%5Cb%0Areboot%C2%9B").await;
+    let command = body["command"].as_str().unwrap();
+    let word = command.split_once(".db ").unwrap().1;
+    assert_eq!(word, r#""$(printf %b '--process=a\0025'\''\\b\0012reboot\0302\0233')""#);
+    let told = std::process::Command::new("sh").args(["-c", &format!("printf %s {word}")]).output().unwrap();
+    assert_eq!(String::from_utf8(told.stdout).unwrap(), "--process=a\u{15}'\\b\nreboot\u{9b}");
 }
 
 #[tokio::test]

@@ -46,8 +46,24 @@ fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:@%+,".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         word.to_owned()
+    } else if word.contains(char::is_control) {
+        // A terminal acts on them while they are pasted, quoted or not: printf makes them.
+        format!("\"$(printf %b '{}')\"", word.chars().map(spelled).collect::<String>())
     } else {
         format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+/// A character for `printf %b` between apostrophes.
+fn spelled(c: char) -> String {
+    match c {
+        '\'' => "'\\''".to_owned(),
+        '\\' => "\\\\".to_owned(),
+        c if c.is_control() => {
+            let octal = |byte| format!("\\0{byte:03o}");
+            c.encode_utf8(&mut [0; 4]).bytes().map(octal).collect::<Vec<_>>().concat()
+        }
+        c => c.to_string(),
     }
 }
 
