@@ -28,7 +28,9 @@ impl Door {
     /// Whether a `Host` header names this server: `localhost`, a loopback address, the very address it is bound to (any, if
     /// it is bound to all: an address is no name that could be pointed here), or a name that it was given.
     fn is_ours(&self, host: &str) -> bool {
-        let Ok(authority) = host.parse::<Authority>() else { return false };
+        let Some(authority) = host.parse::<Authority>().ok().filter(|_| !host.contains('@')) else {
+            return false;
+        };
         let name = authority.host();
         let name = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
         if let Ok(address) = name.parse::<IpAddr>() {
@@ -144,6 +146,7 @@ mod tests {
             "desk.lan.evil.example",
             "10.1.2.4",
             "a b",
+            "evil@localhost",
             "[::1",
         ] {
             assert!(!bound.is_ours(host), "{host}");

@@ -67,12 +67,7 @@ fn embedded(path: &str, headers: &HeaderMap) -> Response {
             html(StatusCode::NOT_FOUND, Cow::Borrowed("Not a file of the page.\n"))
         };
     };
-    let is_known = |value: &HeaderValue| {
-        value
-            .to_str()
-            .is_ok_and(|tags| tags.split(',').any(|tag| tag.trim().trim_start_matches("W/") == file.tag))
-    };
-    let mut response = if headers.get(header::IF_NONE_MATCH).is_some_and(is_known) {
+    let mut response = if is_known(headers, file.tag) {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
         match file.brotli.filter(|_| takes_brotli(headers)) {
@@ -95,6 +90,15 @@ fn embedded(path: &str, headers: &HeaderMap) -> Response {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
     response
+}
+
+/// Whether who asks has what bears this tag, quotes included (RFC 9110, section 13.1.2).
+pub(crate) fn is_known(headers: &HeaderMap, tag: &str) -> bool {
+    let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    known
+        .flat_map(|tags| tags.split(','))
+        .map(str::trim)
+        .any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
 }
 
 /// Whether a path that is no file may be a view: what has a hash in its name is a file that is gone.

@@ -3,6 +3,9 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
+use cpumon_export::ExportError;
+use cpumon_store::StoreError;
+
 use crate::api;
 
 /// An error answer.
@@ -11,11 +14,13 @@ pub(crate) struct Problem {
     pub(crate) status: StatusCode,
     pub(crate) detail: String,
     pub(crate) how: Option<String>,
+    /// When to ask again, for programs.
+    pub(crate) retry_after_s: Option<u64>,
 }
 
 impl Problem {
     pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
-        Self { status, detail: detail.into(), how: None }
+        Self { status, detail: detail.into(), how: None, retry_after_s: None }
     }
 
     /// With what to do about it.
@@ -24,15 +29,58 @@ impl Problem {
     }
 }
 
+/// What to do where an error itself does not say it.
+fn usual_way_out(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::BAD_REQUEST => "/api/v1/openapi.json describes every route and its parameters.",
+        StatusCode::NOT_FOUND => {
+            "/api/v1/hosts lists the hosts that report, /api/v1/stored those of which something is kept."
+        }
+        StatusCode::SERVICE_UNAVAILABLE => "Ask again in a moment; /api/v1/status tells how the receiver is.",
+        _ => "This is a fault of cpumon: please report it with what the receiver logged.",
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::UnknownHost { .. } => Self::unknown_host(),
+            StoreError::AmbiguousHost { .. } => {
+                Self::new(StatusCode::CONFLICT, error.to_string()).how("Use an id.")
+            }
+            _ => Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+        }
+    }
+}
+
+impl From<ExportError> for Problem {
+    fn from(error: ExportError) -> Self {
+        match error {
+            ExportError::Store(error) => error.into(),
+            ExportError::ManyHosts { .. }
+            | ExportError::NoLegacyLayout { .. }
+            | ExportError::NoSpans
+            | ExportError::Choice { .. } => Self::new(StatusCode::BAD_REQUEST, error.to_string()),
+            _ => Self::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+        }
+    }
+}
+
 impl Problem {
+    /// No host has this name or id.
+    pub(crate) fn unknown_host() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "This receiver knows no such host.")
+    }
+
     /// The answer's body.
     pub(crate) fn body(self) -> api::Problem {
+        let usual = || usual_way_out(self.status).to_owned();
         api::Problem {
             kind: "about:blank".into(),
             title: self.status.canonical_reason().unwrap_or("Error").into(),
             status: self.status.as_u16(),
             detail: self.detail,
-            how: self.how,
+            how: self.how.unwrap_or_else(usual),
         }
     }
 
@@ -45,6 +93,11 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        Self::respond(self.status, &self.body())
+        let (status, retry_after_s) = (self.status, self.retry_after_s);
+        let mut response = Self::respond(status, &self.body());
+        if let Some(seconds) = retry_after_s {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
+        response
     }
 }

@@ -148,8 +148,8 @@ impl Client {
         }
         match serde_json::from_slice::<api::Problem>(&body) {
             Ok(problem) => {
-                let how = problem.how.map_or_else(String::new, |how| format!(" {how}"));
-                Err(ClientError::Refused { url, status, detail: problem.detail + &how })
+                let text = format!("{} {}", problem.detail, problem.how);
+                Err(ClientError::Refused { url, status, detail: text.trim_end().to_owned() })
             }
             Err(_) => Err(not_a_receiver(format!("HTTP status {status}"))),
         }

@@ -189,7 +189,7 @@ pub struct Problem {
     pub status: u16,
     /// What was wrong, and why.
     pub detail: String,
-    /// What to do about it; absent if `detail` says it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub how: Option<String>,
+    /// What to do about it.
+    #[serde(default)]
+    pub how: String,
 }

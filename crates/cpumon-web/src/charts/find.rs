@@ -89,7 +89,8 @@ impl Asked<'_> {
     pub(super) fn process_title(&self, key: ProcessKey) -> Result<String, Problem> {
         let known = self.past.process(self.host.info.host, key)?;
         let Some((info, _)) = known else {
-            return Err(Problem::new(StatusCode::NOT_FOUND, "No such process was ever kept of this host."));
+            return Err(Problem::new(StatusCode::NOT_FOUND, "No such process was ever kept of this host.")
+                .how("/api/v1/hosts/{host}/landscape?by=process has the keys of a range."));
         };
         Ok(format!("{} (pid {})", info.name, key.pid))
     }

@@ -48,10 +48,6 @@ fn status_of(record: HostRecord) -> HostStatus {
     HostStatus { info: record.info, trust: record.trust, ..HostStatus::default() }
 }
 
-fn unavailable(error: &StoreError) -> Problem {
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
-}
-
 impl Readers {
     pub(crate) fn new(path: Option<PathBuf>) -> Self {
         Self { path, idle: Mutex::default(), turns: Semaphore::new(MAX_AT_ONCE) }
@@ -60,7 +56,7 @@ impl Readers {
     fn take(&self) -> Result<Option<Reader>, Problem> {
         let Some(path) = &self.path else { return Ok(None) };
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        idle.map_or_else(|| Reader::open(path).map_err(|error| unavailable(&error)), Ok).map(Some)
+        idle.map_or_else(|| Reader::open(path).map_err(Problem::from), Ok).map(Some)
     }
 
     fn give_back(&self, reader: Option<Reader>) {
@@ -122,13 +118,12 @@ impl Past {
         };
         match crate::routes::find(&**live, text) {
             Ok(id) => Ok(live.host(id).unwrap_or_default()),
-            Err(problem) if live.find(text) == Lookup::Unknown => self.find_stored(text).ok_or(problem),
+            Err(problem) if live.find(text) == Lookup::Unknown => {
+                let Some(reader) = &self.reader else { return Err(problem) };
+                Ok(status_of(reader.find_host(text)?))
+            }
             Err(problem) => Err(problem),
         }
-    }
-
-    fn find_stored(&self, text: &str) -> Option<HostStatus> {
-        self.reader.as_ref()?.find_host(text).ok().map(status_of)
     }
 
     /// Every host of the store, by name.
@@ -140,7 +135,7 @@ impl Past {
         &self,
         ask: impl FnOnce(&Reader) -> Result<T, StoreError>,
     ) -> Result<Option<T>, Problem> {
-        self.reader.as_ref().map(ask).transpose().map_err(|error| unavailable(&error))
+        self.reader.as_ref().map(ask).transpose().map_err(Problem::from)
     }
 
     /// End of the first and of the last interval that is kept.

@@ -24,7 +24,8 @@ use sessions::Sessions;
 pub use tokens::{TokenEntry, TokenError, TokenFile};
 
 /// Paths that anyone may ask: what the page needs to show a login, and what says nothing about anybody.
-const OPEN: [&str; 4] = ["/api/v1/session", "/api/v1/login", "/api/v1/columns", "/api/v1/openapi.json"];
+pub(crate) const OPEN: [&str; 4] =
+    ["/api/v1/session", "/api/v1/login", "/api/v1/columns", "/api/v1/openapi.json"];
 /// The file of tokens is looked at for changes this often.
 const LOOK: Duration = Duration::from_secs(1);
 /// Tokens that programs send, verified once.
@@ -186,8 +187,10 @@ impl Gate {
             return Ok(());
         }
         let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        match bearer.and_then(|value| value.strip_prefix("Bearer ")) {
-            Some(token) => self.verify(token.trim(), peer).await.map(|_| ()),
+        // Schemes are told whatever their case (RFC 9110, section 11.1).
+        let bearer = bearer.and_then(|value| value.split_once(' '));
+        match bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")) {
+            Some((_, token)) => self.verify(token.trim(), peer).await.map(|_| ()),
             None => Err(Problem::new(StatusCode::UNAUTHORIZED, "This receiver answers only who logged in.")
                 .how(
                     "Log in at its page, or send a token as `Authorization: Bearer TOKEN`; \
@@ -204,8 +207,10 @@ fn wrong_token() -> Problem {
 
 fn too_many(wait: Duration) -> Problem {
     let seconds = wait.as_secs() + 1;
-    Problem::new(StatusCode::TOO_MANY_REQUESTS, "Too many wrong tokens came from this address.")
-        .how(format!("Try again in {seconds} s."))
+    let problem =
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, "Too many wrong tokens came from this address.")
+            .how(format!("Try again in {seconds} s."));
+    Problem { retry_after_s: Some(seconds), ..problem }
 }
 
 /// Hexadecimal digits.

@@ -24,6 +24,7 @@ use super::params::{Asked, Named, bad, list};
 use crate::app::Shared;
 use crate::charts::picture;
 use crate::history::Readers;
+use crate::page::is_known;
 use crate::problem::Problem;
 
 /// Processes and threads in a question at most.
@@ -157,7 +158,8 @@ impl Wanted {
     params(("host" = String, Path, description = "Id, or a name that only one host has."),
         ("view" = String, Path, description = "`cpu`, `run-queue`, `tasks`, `states`, `delays`, `threads` or `landscape`."),
         Wanted),
-    responses((status = 200, body = String, content_type = "image/svg+xml"), (status = 304), HostProblems))]
+    responses((status = 200, content((String = "image/svg+xml"), (String = "image/png"))),
+        (status = 304, description = "As the one that is known."), HostProblems))]
 pub(super) async fn chart(
     State(app): State<Shared>,
     Named((host, view)): Named<(String, String)>,
@@ -169,8 +171,7 @@ pub(super) async fn chart(
     let picture = Readers::ask(&app, move |past| picture(past, &query)).await?;
     let hash = Sha256::digest(&picture.bytes);
     let tag = format!("\"{:032x}\"", u128::from_be_bytes(std::array::from_fn(|at| hash[at])));
-    let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
-    let mut response = if is_known {
+    let mut response = if is_known(&headers, &tag) {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
         Body::from(picture.bytes).into_response()

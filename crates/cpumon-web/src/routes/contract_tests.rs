@@ -26,9 +26,15 @@ fn values_of(name: &str) -> &'static [&'static str] {
         "kind" => &["threads", "pivot", "processes", "ledger", "windows"],
         "processes" | "threads" => &["10-9", "20-9,10-9", "20-9/21-9", "all", "1", ",,", "x"],
         "names" => &["web", "a%252Cb,web", "", ",", "%00"],
-        "since" | "at" | "before" | "after" => {
-            &["1800000000000000000", "1800000100000000000", "1800000150000000000", "0", "-1", "x"]
-        }
+        "since" | "at" | "before" | "after" => &[
+            "1800000000000000000",
+            "1800000100000000000",
+            "1800000150000000000",
+            "0",
+            "-1",
+            "-9223372036854775808",
+            "x",
+        ],
         "until" => &[
             "1800000300000000000",
             "1800000200000000000",
@@ -151,8 +157,17 @@ async fn check(stored: &Stored, document: &Value, path: &str, route: &Value, cho
             panic!("GET {asked}: {fault}\n{value}");
         }
         assert!(status < 400 || value["status"] == status, "GET {asked}: {value}");
+        assert!(
+            status < 400 || value["how"].as_str().is_some_and(|how| !how.is_empty()),
+            "GET {asked}: {value}"
+        );
     } else {
         assert!(status < 300, "GET {asked}: {status} with {kind}");
+        let kind = kind.split(';').next().unwrap_or_default();
+        assert!(
+            status == 204 || described["content"][kind].is_object(),
+            "GET {asked}: {kind} is not described"
+        );
     }
 }
 
@@ -212,6 +227,28 @@ proptest! {
         prop_assert!(described.is_object() && status >= 400, "{status} to {body:?} as {kind}: {answer}");
         let schema = &described["content"]["application/problem+json"]["schema"];
         prop_assert_eq!(fault(&document, schema, &answer), None);
+    }
+}
+
+#[tokio::test]
+async fn every_refusal_is_described() {
+    let document: Value = serde_json::to_value(crate::openapi()).unwrap();
+    let guarded = Guarded::new();
+    for (path, route) in document["paths"].as_object().unwrap() {
+        let route = &route["get"];
+        let asked = [("host", "one"), ("process", "1-1"), ("view", "cpu"), ("kind", "ledger")]
+            .into_iter()
+            .fold(path.clone(), |path, (name, value)| path.replace(&format!("{{{name}}}"), value));
+        for header in [("x-nothing", ""), ("origin", "http://evil.example"), ("host", "evil.example")] {
+            let (status, _, answer) = guarded.ask("GET", &asked, &[header], "").await;
+            if route.is_null() || status < 400 {
+                continue;
+            }
+            let schema =
+                &route["responses"][status.to_string()]["content"]["application/problem+json"]["schema"];
+            assert!(schema.is_object(), "GET {asked} with {header:?}: {status} is not described");
+            assert_eq!(fault(&document, schema, &answer), None);
+        }
     }
 }
 

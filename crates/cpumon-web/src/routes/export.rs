@@ -4,11 +4,11 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use axum::Json;
 use cpumon_export::{ExportError, ExportQuery, Format, GroupBy, Kind, LegacyYear, PivotValue};
 use cpumon_model::Utc;
 use cpumon_store::Reader;
@@ -137,9 +137,12 @@ pub(super) fn store_of(app: &Shared) -> Result<std::path::PathBuf, Problem> {
     })
 }
 
+/// A part of a file, or why there are no more.
+type Piece = Result<Bytes, ExportError>;
+
 /// Gives pieces to the network, waiting when it is slow.
 struct Pieces {
-    sender: mpsc::Sender<io::Result<Bytes>>,
+    sender: mpsc::Sender<Piece>,
     piece: Vec<u8>,
 }
 
@@ -162,7 +165,7 @@ impl Write for Pieces {
 }
 
 /// Writes the file; an error breaks the transfer off, so that what is cut never looks complete.
-fn write(path: &std::path::Path, query: &ExportQuery, sender: mpsc::Sender<io::Result<Bytes>>) {
+fn write(path: &std::path::Path, query: &ExportQuery, sender: mpsc::Sender<Piece>) {
     let mut out = Pieces { sender, piece: Vec::new() };
     let done = Reader::open(path)
         .map_err(ExportError::from)
@@ -170,16 +173,15 @@ fn write(path: &std::path::Path, query: &ExportQuery, sender: mpsc::Sender<io::R
     if let Err(error) = done
         && !error.is_broken_pipe()
     {
-        log::warn!("HTTP: an export broke off: {error}");
         // If nobody listens any more, nobody needs to know.
-        let _ = out.sender.blocking_send(Err(io::Error::other(error.to_string())));
+        let _ = out.sender.blocking_send(Err(error));
     }
 }
 
 /// Recorded data as a file, made while it is sent. If it cannot be finished, the transfer breaks off.
 #[utoipa::path(get, path = "/api/v1/export/{kind}",
     params(("kind" = String, Path, description = "`processes`, `threads`, `pivot`, `ledger` or `compare`."), Wanted),
-    responses((status = 200, body = String, content_type = "text/csv"), HostProblems))]
+    responses((status = 200, content((String = "text/csv"), (String = "application/jsonl"))), HostProblems))]
 pub(super) async fn export(
     State(app): State<Shared>,
     Named(kind): Named<String>,
@@ -200,7 +202,7 @@ pub(super) async fn export(
     });
     // What fails before anything is written is told as what it is.
     let first = match receiver.recv().await {
-        Some(Err(error)) => return Err(Problem::new(StatusCode::BAD_REQUEST, error.to_string())),
+        Some(Err(error)) => return Err(error.into()),
         Some(Ok(first)) => first,
         None => Bytes::new(),
     };
@@ -209,6 +211,9 @@ pub(super) async fn export(
             return Some((Ok(first), (None, receiver)));
         }
         let next = receiver.recv().await?;
+        if let Err(error) = &next {
+            log::warn!("HTTP: an export broke off: {error}");
+        }
         Some((next, (None, receiver)))
     });
     // `kind` is one of a few words: it was parsed.

@@ -1,7 +1,8 @@
 //! Exports and comparisons over HTTP: the same file that the command writes, and the command line that writes it.
 
 use cpumon_export::ExportQuery;
-use cpumon_store::Reader;
+use cpumon_model::{HostInfo, Interval, Trust};
+use cpumon_store::{Reader, StoreOptions, Writer};
 use serde_json::Value;
 
 use super::past_store::{BEGIN_NS, SECOND_NS, Stored, interval};
@@ -52,7 +53,8 @@ async fn an_export_is_the_file_that_the_command_writes() {
         ("compare?before=1..2&after=3..4&since=0", 400),
         ("threads?before=1..2", 400),
         ("threads?value=x", 400),
-        ("threads?host=nobody", 400),
+        ("threads?host=nobody", 404),
+        ("threads?host=", 404),
         ("ledger?legacy=2013", 400),
         ("threads?since=2&until=1", 400),
     ] {
@@ -61,6 +63,21 @@ async fn an_export_is_the_file_that_the_command_writes() {
     let nothing_kept =
         router(Arc::new(Fake::default()), "127.0.0.1:1".parse().unwrap(), WebOptions::default());
     assert_eq!(ask_raw(nothing_kept, "/api/v1/export/threads", "localhost").await.0, 404);
+}
+
+#[tokio::test]
+async fn a_name_of_several_hosts_of_the_past_is_told() {
+    let stored = Stored::new(false);
+    let mut writer = Writer::open(&stored.path(), &StoreOptions::default()).unwrap();
+    let info = HostInfo { host: HostId([9; 16]), hostname: "past".into(), ..HostInfo::default() };
+    let again = Interval { host: info.host, ..interval(5) };
+    writer.put(&info, Trust::Unauthenticated, None, &again).unwrap();
+    writer.commit().unwrap();
+    for path in ["hosts/past/series", "hosts/past/at", "hosts/past/charts/cpu", "export/ledger?host=past"] {
+        let (status, body) = stored.get(&format!("/api/v1/{path}")).await;
+        assert_eq!((status, &body["how"]), (409, &"Use an id.".into()), "{path}: {body}");
+        assert!(body["detail"].as_str().unwrap().contains("09090909"), "{body}");
+    }
 }
 
 #[tokio::test]

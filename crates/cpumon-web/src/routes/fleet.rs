@@ -52,7 +52,7 @@ pub(super) async fn fleet(
         sort: which.sort.unwrap_or_default(),
         reverse: which.reverse.unwrap_or_default(),
         offset: which.offset.unwrap_or(0),
-        limit: limit(which.limit, 1000, MAX_HOSTS)?,
+        limit: limit("limit", which.limit, 1000, MAX_HOSTS)?,
     };
     Ok(Json(app.fleet.ask(&*app.live, &wanted)))
 }
@@ -80,7 +80,7 @@ impl AsFile {
 
 /// Every host that is wanted as a file, with the columns of `/api/v1/fleet`; ages are moments there.
 #[utoipa::path(get, path = "/api/v1/fleet/export", params(AsFile), responses(
-    (status = 200, body = String, content_type = "text/csv"),
+    (status = 200, content((String = "text/csv"), (String = "application/jsonl"))),
     (status = 400, body = api::Problem, content_type = "application/problem+json"),
 ))]
 pub(super) async fn export(
@@ -128,6 +128,7 @@ pub(super) async fn command(
 /// The same once a second as Server-Sent Events named `fleet`; data is a `Fleet`.
 #[utoipa::path(get, path = "/api/v1/fleet/live", params(LastId), responses(
     (status = 200, body = String, content_type = "text/event-stream"),
+    (status = 400, body = api::Problem, content_type = "application/problem+json"),
 ))]
 pub(super) async fn live(
     State(app): State<Shared>,

@@ -205,7 +205,8 @@ pub(super) async fn process(
             return Err(Problem::new(
                 axum::http::StatusCode::NOT_FOUND,
                 "No such process was ever kept of this host.",
-            ));
+            )
+            .how("/api/v1/hosts/{host}/landscape?by=process has the keys of a range."));
         };
         let process = ProcessJson {
             key: key_of_process(key),
@@ -238,7 +239,7 @@ pub(super) struct MatrixRows {
 
 impl MatrixRows {
     fn shown(&self, default: usize) -> Result<(usize, usize), Problem> {
-        Ok((self.offset.unwrap_or(0), limit(self.rows, default, MAX_MATRIX_ROWS)?))
+        Ok((self.offset.unwrap_or(0), limit("rows", self.rows, default, MAX_MATRIX_ROWS)?))
     }
 }
 

@@ -109,7 +109,7 @@ pub(super) async fn at(
     Asked(threads): Asked<WithThreads>,
     Asked(thread_page): Asked<ThreadPage>,
 ) -> Result<Response, Problem> {
-    let rows = (moment.offset.unwrap_or(0), limit(moment.limit, 5000, MAX_ROWS)?);
+    let rows = (moment.offset.unwrap_or(0), limit("limit", moment.limit, 5000, MAX_ROWS)?);
     let threads = (threads.wanted()?, thread_page.rows()?);
     let status = match find(&*app.live, &host) {
         Ok(id) => app.live.host(id).unwrap_or_default(),
@@ -148,7 +148,8 @@ async fn nothing_then(
         before_ns = end(seek(app, id, Seek::Before(ns)).await?);
         after_ns = end(seek(app, id, Seek::After(ns)).await?);
     }
-    let problem = Problem::new(StatusCode::NOT_FOUND, "Nothing is kept of this host at that moment.");
+    let problem = Problem::new(StatusCode::NOT_FOUND, "Nothing is kept of this host at that moment.")
+        .how("Go to one of the nearest moments that are kept, before or after it.");
     let body = NothingThen { problem: problem.body(), before_ns, after_ns };
     Ok(Problem::respond(StatusCode::NOT_FOUND, &body))
 }

@@ -78,7 +78,10 @@ pub(super) async fn interval(
 ) -> Result<Response, Problem> {
     let wish = which.wish()?;
     let id = find(&*app.live, &host)?;
-    let nothing = || Problem::new(StatusCode::NOT_FOUND, "Nothing is kept of this host at that time.");
+    let nothing = || {
+        Problem::new(StatusCode::NOT_FOUND, "Nothing is kept of this host at that time.")
+            .how("/api/v1/stored tells the first and the last moment that are kept of each host.")
+    };
     let shown = match wish {
         Wish::Past(to) => seek(&app, id, to).await?.ok_or_else(nothing)?,
         Wish::NewerThan(serial) => {
@@ -89,6 +92,7 @@ pub(super) async fn interval(
         }
         Wish::Newest => app.live.newest(id).ok_or_else(|| {
             Problem::new(StatusCode::NOT_FOUND, "This host has not completed an interval yet.")
+                .how("Ask again in a moment; `newer_than=0` waits for it.")
         })?,
     };
     Ok(Json(api::Numbered { serial: shown.serial, interval: api::Interval::from(&*shown.interval) })

@@ -34,6 +34,8 @@ fn no_gate() -> Problem {
     (status = 400, body = api::Problem, content_type = "application/problem+json", description = "No login."),
     (status = 401, body = api::Problem, content_type = "application/problem+json", description = "A wrong token."),
     (status = 404, body = api::Problem, content_type = "application/problem+json", description = "No login is needed."),
+    (status = 413, body = api::Problem, content_type = "application/problem+json", description = "Too long."),
+    (status = 415, body = api::Problem, content_type = "application/problem+json", description = "Not JSON."),
     (status = 429, body = api::Problem, content_type = "application/problem+json", description = "Too many wrong ones."),
 ))]
 pub(super) async fn log_in(State(app): State<Shared>, mut request: Request) -> Result<Response, Problem> {
@@ -43,8 +45,11 @@ pub(super) async fn log_in(State(app): State<Shared>, mut request: Request) -> R
     // Only JSON is taken: a form of another site cannot send that unasked.
     let login: Result<Json<Login>, JsonRejection> = request.extract().await;
     let Json(login) = login.map_err(|error| {
-        Problem::new(StatusCode::BAD_REQUEST, error.body_text())
-            .how("Send {\"token\": \"…\"} as application/json.")
+        let status = match error.status() {
+            told @ (StatusCode::PAYLOAD_TOO_LARGE | StatusCode::UNSUPPORTED_MEDIA_TYPE) => told,
+            _ => StatusCode::BAD_REQUEST,
+        };
+        Problem::new(status, error.body_text()).how("Send {\"token\": \"…\"} as application/json.")
     })?;
     let cookie = gate.log_in(login.token.trim(), peer).await?;
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())

@@ -24,6 +24,7 @@ mod meta;
 mod params;
 #[cfg(test)]
 mod past_store;
+mod refusals;
 #[cfg(test)]
 mod tests;
 
@@ -93,7 +94,7 @@ fn described() -> OpenApiRouter<Shared> {
 /// The description of the API.
 #[must_use]
 pub fn openapi() -> Document {
-    described().split_for_parts().1
+    refusals::added(described().split_for_parts().1)
 }
 
 /// Every route of a server bound to `bound`, behind the checks of `Host`, `Origin` and login.
@@ -101,7 +102,7 @@ pub fn router(live: Arc<dyn Live>, bound: SocketAddr, options: WebOptions) -> Ro
     let (routes, document) = described().split_for_parts();
     let door = Door { bound, names: options.names.clone(), is_tls: options.tls.is_some() };
     let app = Arc::new(App::new(live, options));
-    let document = body_of(&document);
+    let document = body_of(&refusals::added(document));
     let describe = move || async move { ([(header::CONTENT_TYPE, "application/json")], document) };
     routes
         .route("/api/v1/openapi.json", get(describe))
@@ -124,7 +125,8 @@ async fn page_or_nothing(
             .into_response();
     }
     if method != Method::GET && method != Method::HEAD {
-        return only_get().await.into_response();
+        // RFC 9110, section 15.5.6; routes of the API say it themselves.
+        return ([(header::ALLOW, "GET,HEAD")], only_get().await).into_response();
     }
     app.page.answer(uri.path(), &headers).await
 }
@@ -138,8 +140,7 @@ async fn only_get() -> Problem {
 pub(crate) fn find(live: &dyn Live, host: &str) -> Result<HostId, Problem> {
     match live.find(host) {
         Lookup::Found(id) => Ok(id),
-        Lookup::Unknown => Err(Problem::new(StatusCode::NOT_FOUND, "This receiver knows no such host.")
-            .how("/api/v1/hosts lists those it knows.")),
+        Lookup::Unknown => Err(Problem::unknown_host()),
         Lookup::Ambiguous(ids) => {
             let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
             let detail = format!("Several hosts have this name: {}.", ids.join(", "));

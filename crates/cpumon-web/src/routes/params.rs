@@ -58,7 +58,7 @@ pub(super) struct Page {
 impl Page {
     /// Rows to leave out, and rows to give.
     pub(super) fn rows(&self, default: usize, max: usize) -> Result<(usize, usize), Problem> {
-        Ok((self.offset.unwrap_or(0), limit(self.limit, default, max)?))
+        Ok((self.offset.unwrap_or(0), limit("limit", self.limit, default, max)?))
     }
 }
 
@@ -77,14 +77,13 @@ pub(super) struct ThreadPage {
 impl ThreadPage {
     /// Rows to leave out, and rows to give.
     pub(super) fn rows(&self) -> Result<(usize, usize), Problem> {
-        Ok((self.thread_offset.unwrap_or(0), limit(self.thread_limit, MAX_ROWS, MAX_ROWS)?))
+        Ok((self.thread_offset.unwrap_or(0), limit("thread_limit", self.thread_limit, MAX_ROWS, MAX_ROWS)?))
     }
 }
 
 /// A wrong question.
 pub(crate) fn bad(detail: impl Into<String>) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, detail)
-        .how("/api/v1/openapi.json describes every route and its parameters.")
 }
 
 fn pair(text: &str) -> Option<(u32, u64)> {
@@ -121,11 +120,11 @@ pub(crate) fn list<T>(
     parts.into_iter().map(parse).collect()
 }
 
-/// A limit in `1..=max`.
-pub(crate) fn limit(wanted: Option<usize>, default: usize, max: usize) -> Result<usize, Problem> {
+/// The limit of this parameter, in `1..=max`.
+pub(crate) fn limit(name: &str, wanted: Option<usize>, default: usize, max: usize) -> Result<usize, Problem> {
     match wanted.unwrap_or(default) {
         limit if (1..=max).contains(&limit) => Ok(limit),
-        limit => Err(bad(format!("limit={limit} is not between 1 and {max}."))),
+        limit => Err(bad(format!("{name}={limit} is not between 1 and {max}."))),
     }
 }
 
