@@ -1,7 +1,9 @@
 //! The server: one thread, one async runtime, bounded connections and times. In: a [`Live`]. Out: answers, until told to stop.
 
-use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hyper::server::conn::http1;
@@ -10,17 +12,23 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_rustls::TlsAcceptor;
 
-use crate::login::Peer;
+use crate::login::{Peer, network};
 use crate::{Live, WebOptions, router};
 
 /// Connections served at once; further ones wait in the kernel's accept queue.
 const MAX_CONNECTIONS: usize = 256;
-/// A request's header must arrive within this time; an idle connection is closed after it.
-const HEADER_TIME: Duration = Duration::from_secs(15);
-/// No connection is kept longer than this: a reader that stopped reading frees its place.
+/// Of one address that is not this machine's, so that no stranger takes all places.
+const MAX_OF_ADDRESS: usize = 64;
+/// A request's header, and a login, must arrive within this time; an idle connection is closed after it.
+pub(crate) const HEADER_TIME: Duration = Duration::from_secs(15);
+/// A connection takes requests for this time.
 const CONNECTION_TIME: Duration = Duration::from_mins(5);
+/// What is being answered then has so much more, a file anew with each piece that its reader takes: one that stopped reading frees
+/// its place.
+const LAST_ANSWER: Duration = Duration::from_mins(1);
 /// Threads that read the store: questions, exports, and single moments beside them.
 const MAX_BLOCKING: usize = 12;
 /// Pause after a failed accept (out of file descriptors, say), so that the loop cannot spin.
@@ -123,22 +131,93 @@ impl HttpServer {
     }
 }
 
+/// Connections, by address.
+#[derive(Clone, Debug, Default)]
+struct Guests(Arc<Mutex<HashMap<IpAddr, usize>>>);
+
+/// A connection that counts while it lasts.
+#[derive(Debug)]
+struct Guest(Guests, IpAddr);
+
+impl Guests {
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a connection; `None` if its address has too many.
+    fn enter(&self, ip: IpAddr) -> Option<Guest> {
+        let (ip, mut counts) = (ip.to_canonical(), self.lock());
+        let count = counts.entry(network(ip)).or_default();
+        if *count >= MAX_OF_ADDRESS && !ip.is_loopback() {
+            return None;
+        }
+        *count += 1;
+        Some(Guest(self.clone(), network(ip)))
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let mut counts = self.0.lock();
+        if let Some(count) = counts.get_mut(&self.1) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.1);
+            }
+        }
+    }
+}
+
+/// How long a connection may last.
+#[derive(Clone, Debug)]
+pub(crate) struct Lease(Arc<Mutex<Instant>>);
+
+impl Lease {
+    fn new() -> Self {
+        Self(Arc::new(Mutex::new(Instant::now() + CONNECTION_TIME + LAST_ANSWER)))
+    }
+
+    fn end(&self) -> MutexGuard<'_, Instant> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A piece of a long answer was taken: more of it may come.
+    pub(crate) fn renew(&self) {
+        let mut end = self.end();
+        *end = (*end).max(Instant::now() + LAST_ANSWER);
+    }
+
+    async fn is_over(&self) {
+        loop {
+            let end = *self.end();
+            if end <= Instant::now() {
+                return;
+            }
+            sleep_until(end).await;
+        }
+    }
+}
+
 async fn accept_all(listener: tokio::net::TcpListener, tls: Option<TlsAcceptor>, router: axum::Router) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let (places, guests) = (Arc::new(Semaphore::new(MAX_CONNECTIONS)), Guests::default());
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, peer)) => {
+                let Some(guest) = guests.enter(peer.ip()) else {
+                    log::debug!("HTTP: {} has too many connections", peer.ip());
+                    continue;
+                };
                 let router = router.clone().layer(axum::Extension(Peer(peer)));
                 let tls = tls.clone();
                 tokio::spawn(async move {
-                    let _ = tokio::time::timeout(CONNECTION_TIME, connection(stream, tls, router)).await;
-                    drop(place);
+                    connection(stream, tls, router).await;
+                    drop((place, guest));
                 });
             }
             Err(error) => {
                 log::warn!("HTTP: cannot accept a connection: {error}");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
+                sleep(ACCEPT_PAUSE).await;
             }
         }
     }
@@ -155,12 +234,101 @@ async fn connection(stream: TcpStream, tls: Option<TlsAcceptor>, router: axum::R
 }
 
 async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, router: axum::Router) {
-    let served = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIME)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
-        .await;
-    if let Err(error) = served {
+    let lease = Lease::new();
+    let router = router.layer(axum::Extension(lease.clone()));
+    let mut served = pin!(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEADER_TIME)
+            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+    );
+    let ended = tokio::select! {
+        ended = served.as_mut() => Some(ended),
+        () = sleep(CONNECTION_TIME) => {
+            served.as_mut().graceful_shutdown();
+            tokio::select! {
+                ended = served => Some(ended),
+                () = lease.is_over() => None,
+            }
+        }
+    };
+    if let Some(Err(error)) = ended {
         log::debug!("HTTP: a connection ended: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use axum::body::{Body, Bytes};
+    use axum::routing::get;
+    use axum::{Extension, Router};
+    use futures_util::stream::unfold;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    use super::*;
+
+    #[test]
+    fn one_address_has_not_all_places() {
+        let guests = Guests::default();
+        let enter = |ip: &str| guests.enter(ip.parse().unwrap());
+        let mut all: Vec<_> =
+            (0..MAX_OF_ADDRESS).map(|nth| enter(&format!("2001:db8::{nth}")).unwrap()).collect();
+        assert!(enter("2001:db8::ffff").is_none(), "the same network");
+        all.extend(enter("10.1.2.3"));
+        all.extend((0..MAX_CONNECTIONS).map(|_| enter("127.0.0.1").unwrap()));
+        all.extend((0..MAX_CONNECTIONS).map(|_| enter("::1").unwrap()));
+        drop(all.swap_remove(0));
+        assert!(enter("2001:db8::ffff").is_some());
+        drop(all);
+        assert!(guests.lock().is_empty());
+    }
+
+    /// A file of so many pieces, one each half minute.
+    fn file(pieces: u32, lease: Option<Lease>) -> Body {
+        Body::from_stream(unfold((pieces, lease), |(left, lease)| async move {
+            sleep(LAST_ANSWER / 2).await;
+            if let Some(lease) = &lease {
+                lease.renew();
+            }
+            let next = left.checked_sub(1)?;
+            Some((Ok::<_, Infallible>(Bytes::from_static(b"piece")), (next, lease)))
+        }))
+    }
+
+    /// What a client gets that asks for `path`, and after what time the connection ended.
+    async fn ask(path: &str) -> (String, Duration) {
+        let slow = || async {
+            sleep(CONNECTION_TIME + LAST_ANSWER / 2).await;
+            "done"
+        };
+        let router = Router::new()
+            .route("/slow", get(slow))
+            .route("/file", get(|Extension(lease): Extension<Lease>| async move { file(30, Some(lease)) }))
+            .route("/stream", get(|| async { file(u32::MAX, None) }));
+        let (mut client, server) = duplex(1 << 16);
+        let begin = Instant::now();
+        let served = tokio::spawn(serve(server, router));
+        client.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        served.await.unwrap();
+        (answer, begin.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_being_answered_is_answered_to_its_end() {
+        let (answer, _) = ask("/slow").await;
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("done"), "{answer}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_lasts_while_its_reader_takes_it_and_a_stream_does_not() {
+        let (answer, time) = ask("/file").await;
+        assert!(answer.matches("piece").count() == 30 && answer.ends_with("0\r\n\r\n"), "{answer}");
+        assert!(time > 2 * CONNECTION_TIME, "{time:?}");
+        let (answer, time) = ask("/stream").await;
+        assert!(answer.contains("piece") && time <= CONNECTION_TIME + LAST_ANSWER, "{time:?}");
     }
 }

@@ -55,7 +55,7 @@ impl Default for Limiter {
 }
 
 /// Who has one IPv6 address has its whole network (RFC 6177).
-fn network(ip: IpAddr) -> IpAddr {
+pub(crate) fn network(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(_) => ip,
         IpAddr::V6(ip) => IpAddr::V6((u128::from(ip) >> 64 << 64).into()),

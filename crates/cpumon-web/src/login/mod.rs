@@ -20,6 +20,7 @@ use sha2::{Digest, Sha256};
 use crate::app::Shared;
 use crate::problem::Problem;
 use limit::Limiter;
+pub(crate) use limit::network;
 use sessions::Sessions;
 pub use tokens::{TokenEntry, TokenError, TokenFile};
 

@@ -8,7 +8,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use axum::Json;
+use axum::{Extension, Json};
 use cpumon_export::{ExportError, ExportQuery, Format, GroupBy, Kind, LegacyYear, PivotValue};
 use cpumon_model::Utc;
 use cpumon_store::Reader;
@@ -22,6 +22,7 @@ use super::file::{CommandLine, ExportCommand, as_download};
 use super::params::{Asked, Between, Named, bad};
 use crate::app::Shared;
 use crate::problem::Problem;
+use crate::server::Lease;
 
 /// Pieces of a file that wait for the network.
 const MAX_WAITING: usize = 4;
@@ -185,6 +186,7 @@ fn write(path: &std::path::Path, query: &ExportQuery, sender: mpsc::Sender<Piece
 pub(super) async fn export(
     State(app): State<Shared>,
     Named(kind): Named<String>,
+    lease: Option<Extension<Lease>>,
     Asked(wanted): Asked<Wanted>,
 ) -> Result<Response, Problem> {
     let (query, path) = (wanted.query(&kind)?, store_of(&app)?);
@@ -206,15 +208,18 @@ pub(super) async fn export(
         Some(Ok(first)) => first,
         None => Bytes::new(),
     };
-    let rest = unfold((Some(first), receiver), |(first, mut receiver)| async move {
+    let rest = unfold((Some(first), receiver, lease), |(first, mut receiver, lease)| async move {
+        if let Some(Extension(lease)) = &lease {
+            lease.renew();
+        }
         if let Some(first) = first {
-            return Some((Ok(first), (None, receiver)));
+            return Some((Ok(first), (None, receiver, lease)));
         }
         let next = receiver.recv().await?;
         if let Err(error) = &next {
             log::warn!("HTTP: an export broke off: {error}");
         }
-        Some((next, (None, receiver)))
+        Some((next, (None, receiver, lease)))
     });
     // `kind` is one of a few words: it was parsed.
     Ok(as_download(&kind, query.format, Body::from_stream(rest)))

@@ -7,12 +7,14 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{RequestExt, extract::DefaultBodyLimit};
 use serde::Deserialize;
+use tokio::time::timeout;
 use utoipa::ToSchema;
 
 use crate::api;
 use crate::app::Shared;
 use crate::login::peer_of;
 use crate::problem::Problem;
+use crate::server::HEADER_TIME;
 
 /// A login is no larger than this.
 const MAX_BYTES: usize = 4096;
@@ -34,6 +36,7 @@ fn no_gate() -> Problem {
     (status = 400, body = api::Problem, content_type = "application/problem+json", description = "No login."),
     (status = 401, body = api::Problem, content_type = "application/problem+json", description = "A wrong token."),
     (status = 404, body = api::Problem, content_type = "application/problem+json", description = "No login is needed."),
+    (status = 408, body = api::Problem, content_type = "application/problem+json", description = "Too slow."),
     (status = 413, body = api::Problem, content_type = "application/problem+json", description = "Too long."),
     (status = 415, body = api::Problem, content_type = "application/problem+json", description = "Not JSON."),
     (status = 429, body = api::Problem, content_type = "application/problem+json", description = "Too many wrong ones."),
@@ -43,7 +46,11 @@ pub(super) async fn log_in(State(app): State<Shared>, mut request: Request) -> R
     let peer = peer_of(&request);
     DefaultBodyLimit::max(MAX_BYTES).apply(&mut request);
     // Only JSON is taken: a form of another site cannot send that unasked.
-    let login: Result<Json<Login>, JsonRejection> = request.extract().await;
+    let login: Result<Json<Login>, JsonRejection> =
+        timeout(HEADER_TIME, request.extract()).await.map_err(|_| {
+            Problem::new(StatusCode::REQUEST_TIMEOUT, "The login did not arrive in time.")
+                .how("Send it at once.")
+        })?;
     let Json(login) = login.map_err(|error| {
         let status = match error.status() {
             told @ (StatusCode::PAYLOAD_TOO_LARGE | StatusCode::UNSUPPORTED_MEDIA_TYPE) => told,

@@ -183,6 +183,15 @@ async fn other_sites_can_neither_read_nor_log_in() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_login_that_does_not_come_is_not_waited_for() {
+    let never = Body::from_stream(futures_util::stream::pending::<Result<Vec<u8>, std::io::Error>>());
+    let request = Request::post("/api/v1/login").header(header::HOST, "localhost:3080");
+    let request = request.header(header::CONTENT_TYPE, "application/json").body(never).unwrap();
+    let answer = Guarded::new().router.oneshot(request).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::REQUEST_TIMEOUT);
+}
+
 #[tokio::test]
 async fn without_a_login_there_is_none_to_make() {
     let open = router(Arc::new(Fake::default()), "127.0.0.1:1".parse().unwrap(), WebOptions::default());
