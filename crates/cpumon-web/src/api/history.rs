@@ -125,7 +125,8 @@ pub struct LineJson {
     /// percentiles of the run delay are those of all delays in the point, the longest run delay is the highest.
     #[schema(value_type = HashMap<String, Vec<Option<i64>>>)]
     pub columns: Row<Vec<Option<i64>>>,
-    /// The highest run time of a single interval in each point, ns per second.
+    /// The highest run time of a single interval in each point, ns per second. Of a name: of all its processes together; where
+    /// sums were read, at least that of one of them and their mean.
     pub max_run_ns_per_s: Vec<Option<i64>>,
 }
 

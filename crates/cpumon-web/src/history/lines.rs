@@ -112,7 +112,6 @@ impl Building {
         &mut self,
         span: &Span<'_>,
         shares: &[(usize, f64)],
-        peak: f64,
         of: DelayOf,
         cell: impl Fn(ColumnId) -> Option<f64>,
     ) {
@@ -129,9 +128,6 @@ impl Building {
                     *sum += delays;
                 }
             }
-        }
-        for (at, _) in shares {
-            self.peak.raise(*at, peak);
         }
         let (begin_ns, end_ns) = (span.interval.begin.wall_ns, span.interval.end.wall_ns);
         self.first_ns.get_or_insert(begin_ns);
@@ -157,22 +153,26 @@ impl Building {
 
     pub(super) fn see(&mut self, span: &Span<'_>, view: &IntervalView<'_>, shares: &[(usize, f64)]) {
         self.touch(shares, view);
-        let length_ns = (span.interval.duration_ns() as f64).max(1.0);
-        let rate = |run_ns: i64| run_ns as f64 * 1e9 / length_ns;
         let wish = self.wish.clone();
+        let (mut run_ns, mut peak) = (0_i64, 0.0_f64);
         for row in span.interval.threads.iter().filter(|row| wish.is_thread_row(row)) {
             self.name = Some(row.comm.to_str_lossy().into_owned());
             let of = DelayOf::Thread(row.process, row.key);
             self.live(span.interval.end, row.life);
-            self.add(span, shares, rate(row.delta.run_ns), of, |id| number(&view.thread(row, id)));
+            self.add(span, shares, of, |id| number(&view.thread(row, id)));
+            run_ns = run_ns.saturating_add(row.delta.run_ns);
         }
         for (at, row) in span.interval.processes.iter().enumerate().filter(|(_, row)| wish.is_process(row)) {
             self.name = Some(row.info.name.to_string());
-            let peak =
-                span.max_run_ns_per_s.get(at).map_or_else(|| rate(row.delta.run_ns), |peak| *peak as f64);
-            let of = DelayOf::Process(row.key);
             self.live(span.interval.end, row.life);
-            self.add(span, shares, peak, of, |id| number(&view.process(row, id)));
+            self.add(span, shares, DelayOf::Process(row.key), |id| number(&view.process(row, id)));
+            run_ns = run_ns.saturating_add(row.delta.run_ns);
+            peak = peak.max(span.max_run_ns_per_s.get(at).map_or(0.0, |peak| *peak as f64));
+        }
+        // All of a name together. Sums tell the highest of each alone: all of them had their mean at least.
+        let together = run_ns as f64 * 1e9 / (span.interval.duration_ns() as f64).max(1.0);
+        for (at, _) in shares {
+            self.peak.raise(*at, peak.max(together));
         }
     }
 

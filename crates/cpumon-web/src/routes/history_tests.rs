@@ -68,6 +68,12 @@ async fn chosen_tasks_are_lines() {
         assert!(nulls(&line(1)["columns"]["run_ns"]) > 0, "a gap is no zero");
         assert!(line(0)["columns"].get("run_delay_ns").is_none(), "not measured");
     }
+    // In every other second two processes took 1,010 ns; of sums the highest of one is known, and their mean.
+    for (points, peaks) in [(300, [1010, 1000]), (5, [1005, 1005])] {
+        let web = stored.of_all("lines", &format!("points={points}&names=web")).await;
+        let peak = |at: usize| &web["lines"][0]["max_run_ns_per_s"][at * points / 300];
+        assert_eq!([peak(249), peak(250)], peaks, "all of a name together");
+    }
     let alone = stored.of_all("lines", "points=300&threads=20-9/21-9,10-9/10-9").await;
     let totals = [0, 1].map(|at: usize| sum(&alone["lines"][at]["columns"]["run_ns"]));
     assert_eq!(totals, [600 * 240, stored.run_ns(10)], "their processes are named");
