@@ -320,19 +320,27 @@ impl<'a> IntervalView<'a> {
 }
 
 fn cpu_mode<'a>(times: &CpuTimes, id: ColumnId) -> Option<Value<'a>> {
-    Some(Value::count(match id {
-        ColumnId::CpuUserNs => times.user_ns,
-        ColumnId::CpuNiceNs => times.nice_ns,
-        ColumnId::CpuSystemNs => times.system_ns,
-        ColumnId::CpuIdleNs => times.idle_ns,
-        ColumnId::CpuIowaitNs => times.iowait_ns,
-        ColumnId::CpuIrqNs => times.irq_ns,
-        ColumnId::CpuSoftirqNs => times.softirq_ns,
-        ColumnId::CpuStealNs => times.steal_ns,
-        ColumnId::CpuGuestNs => times.guest_ns,
-        ColumnId::CpuGuestNiceNs => times.guest_nice_ns,
-        _ => return None,
-    }))
+    times.mode(id).map(Value::count)
+}
+
+impl CpuTimes {
+    /// The mode that a column tells, ns; `None`: it tells none.
+    #[must_use]
+    pub fn mode(&self, id: ColumnId) -> Option<u64> {
+        Some(match id {
+            ColumnId::CpuUserNs => self.user_ns,
+            ColumnId::CpuNiceNs => self.nice_ns,
+            ColumnId::CpuSystemNs => self.system_ns,
+            ColumnId::CpuIdleNs => self.idle_ns,
+            ColumnId::CpuIowaitNs => self.iowait_ns,
+            ColumnId::CpuIrqNs => self.irq_ns,
+            ColumnId::CpuSoftirqNs => self.softirq_ns,
+            ColumnId::CpuStealNs => self.steal_ns,
+            ColumnId::CpuGuestNs => self.guest_ns,
+            ColumnId::CpuGuestNiceNs => self.guest_nice_ns,
+            _ => return None,
+        })
+    }
 }
 
 #[cfg(test)]

@@ -26,13 +26,16 @@ fn form_of(path: Option<&Path>) -> Result<PictureForm, Usage> {
 fn query(args: &ChartArgs) -> Result<ChartQuery, Usage> {
     let (since_ns, until_ns) = args.range.range_ns()?;
     Ok(ChartQuery {
-        host: args.host.clone(),
+        hosts: args.host.clone(),
         since_ns,
         until_ns,
         processes: args.process.clone(),
         threads: args.thread.clone(),
         by: args.by.into(),
         rows: args.rows,
+        offset: args.offset,
+        order: args.sort.map(Into::into),
+        is_reverse: args.reverse,
         with_blocked: args.blocked,
         is_finest: args.finest,
         percent: args.percent.into(),

@@ -43,16 +43,32 @@ pub(super) struct Frame<'c> {
     pub(super) look: &'c Look,
     pub(super) width: f64,
     left: f64,
+    right: f64,
+    has_times: bool,
     head: f64,
     notes: Vec<String>,
 }
 
 impl<'c> Frame<'c> {
-    /// `left`: room for what stands before the values.
-    pub(super) fn new(chart: &'c Chart, look: &'c Look, left: impl FnOnce(f64) -> f64) -> Self {
+    /// `sides`: of a width, the room before and behind the values.
+    pub(super) fn new(chart: &'c Chart, look: &'c Look, sides: impl FnOnce(f64) -> (f64, f64)) -> Self {
+        Self::with(chart, look, sides, true)
+    }
+
+    /// Of values that are no line of time.
+    pub(super) fn without_times(chart: &'c Chart, look: &'c Look) -> Self {
+        Self::with(chart, look, |_| (PAD, PAD), false)
+    }
+
+    fn with(
+        chart: &'c Chart,
+        look: &'c Look,
+        sides: impl FnOnce(f64) -> (f64, f64),
+        has_times: bool,
+    ) -> Self {
         let width = f64::from(look.width.unwrap_or(1200));
-        let left = left(width);
-        let mut frame = Self { chart, look, width, left, head: HEAD, notes: Vec::new() };
+        let (left, right) = sides(width);
+        let mut frame = Self { chart, look, width, left, right, has_times, head: HEAD, notes: Vec::new() };
         frame.head += (frame.below_title().len() - 1) as f64 * HEAD_LINE;
         frame.notes.extend(frame.holes_without_room());
         frame.notes.extend(chart.notes.iter().cloned());
@@ -64,12 +80,13 @@ impl<'c> Frame<'c> {
     }
 
     pub(super) fn plot_width(&self) -> f64 {
-        (self.width - self.left - PAD).max(10.0)
+        (self.width - self.left - self.right).max(10.0)
     }
 
     /// Height of all but the values and what stands between them and the head.
     pub(super) fn around(&self) -> f64 {
-        self.head + TIME_AXIS + self.notes.len() as f64 * NOTE + 10.0
+        let times = if self.has_times { TIME_AXIS } else { 0.0 };
+        self.head + times + self.notes.len() as f64 * NOTE + 10.0
     }
 
     pub(super) fn x(&self, ms: f64) -> f64 {
@@ -121,6 +138,11 @@ impl<'c> Frame<'c> {
         self.head
     }
 
+    /// Adds a note below; before anything is measured or drawn.
+    pub(super) fn note(&mut self, note: String) {
+        self.notes.push(note);
+    }
+
     /// The edges of a hole, if any of it is to be seen.
     fn edges(&self, hole: &Hole) -> Option<(f64, f64)> {
         let is_outside = hole.end_ms <= self.chart.since_ms || hole.begin_ms >= self.chart.until_ms;
@@ -129,7 +151,10 @@ impl<'c> Frame<'c> {
         (!is_outside && hole.end_ms > hole.begin_ms).then_some(seen)
     }
 
-    fn has_room(&self, hole: &Hole) -> bool {
+    pub(super) fn has_room(&self, hole: &Hole) -> bool {
+        if !self.has_times {
+            return false;
+        }
         let room = self.edges(hole).map_or(0.0, |(from, to)| to - from);
         text::width(&hole.reason, SIZE) + 20.0 <= room
     }
@@ -152,8 +177,8 @@ impl<'c> Frame<'c> {
     }
 
     /// Hatched, over the grid.
-    pub(super) fn holes(&self, svg: &mut Svg, area: Area) {
-        for (from, to) in self.chart.holes.iter().filter_map(|hole| self.edges(hole)) {
+    pub(super) fn holes(&self, svg: &mut Svg, holes: &[Hole], area: Area) {
+        for (from, to) in holes.iter().filter_map(|hole| self.edges(hole)) {
             let (place, size) = ((from, area.top), (to - from, area.height));
             svg.rect(place, size, &format!("fill=\"{}\"", self.color("panel")));
             svg.rect(place, size, "fill=\"url(#hole)\"");
@@ -161,16 +186,20 @@ impl<'c> Frame<'c> {
     }
 
     /// Why, on a plate of its own: nothing runs through the text.
-    pub(super) fn reasons(&self, svg: &mut Svg, area: Area) {
-        let middle = area.top + area.height.min(400.0) / 2.0;
-        for hole in self.chart.holes.iter().filter(|hole| self.has_room(hole)) {
+    pub(super) fn reasons(&self, svg: &mut Svg, holes: &[Hole], area: Area) {
+        let middle = middle_of(area);
+        for hole in holes.iter().filter(|hole| self.has_room(hole)) {
             if let Some((from, to)) = self.edges(hole) {
                 self.plate(svg, f64::midpoint(from, to), middle, &hole.reason);
             }
         }
-        if let Some(empty) = &self.chart.empty {
-            let shown = text::fit(empty, SIZE, area.width - 20.0);
-            self.plate(svg, area.left + area.width / 2.0, middle, &shown);
+    }
+
+    /// That there is nothing to see, and why.
+    pub(super) fn emptiness(&self, svg: &mut Svg, said: Option<&str>, area: Area) {
+        if let Some(said) = said {
+            let shown = text::fit(said, SIZE, area.width - 20.0);
+            self.plate(svg, area.left + area.width / 2.0, middle_of(area), &shown);
         }
     }
 
@@ -181,8 +210,7 @@ impl<'c> Frame<'c> {
         svg.text((x, middle + 4.0), shown, self.dim(Anchor::Middle));
     }
 
-    /// Time axis and notes; the document is done.
-    pub(super) fn finish(&self, mut svg: Svg, area: Area) -> String {
+    fn time_axis(&self, svg: &mut Svg, area: Area) {
         let range = (self.chart.since_ms, self.chart.until_ms);
         let line = self.color("line");
         svg.line((area.left, area.bottom()), (area.right(), area.bottom()), self.color("dim"));
@@ -193,13 +221,25 @@ impl<'c> Frame<'c> {
             svg.line((x, area.bottom()), (x, area.bottom() + 5.0), line);
             svg.text((centre, area.bottom() + 18.0), &label, self.dim(Anchor::Middle));
         }
-        let below = area.bottom() + TIME_AXIS + 14.0;
+    }
+
+    /// Time axis and notes; the document is done.
+    pub(super) fn finish(&self, mut svg: Svg, area: Area) -> String {
+        let mut below = area.bottom() + 14.0;
+        if self.has_times {
+            self.time_axis(&mut svg, area);
+            below += TIME_AXIS;
+        }
         for (nth, note) in self.notes.iter().enumerate() {
             let shown = text::fit(note, SIZE, self.width - 2.0 * PAD);
             svg.text((PAD, below + nth as f64 * NOTE), &shown, self.dim(Anchor::Start));
         }
         svg.finish()
     }
+}
+
+fn middle_of(area: Area) -> f64 {
+    area.top + area.height.min(400.0) / 2.0
 }
 
 /// A corner of a path.

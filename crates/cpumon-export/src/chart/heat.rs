@@ -108,14 +108,15 @@ fn scale(svg: &mut Svg, frame: &Frame<'_>, max: f64) {
 /// See the module.
 pub(super) fn draw(chart: &Chart, rows: &[Row], max: f64, look: &Look) -> String {
     let widest = rows.iter().map(|row| text::width(&row.name, SIZE)).fold(40.0_f64, f64::max);
-    let frame = Frame::new(chart, look, |width| PAD + 8.0 + widest.min(width * 0.26));
+    let frame = Frame::new(chart, look, |width| (PAD + 8.0 + widest.min(width * 0.26), PAD));
     let (row, height) = heights(&frame, rows.len(), look.height);
     let area = frame.area(SCALE, row * rows.len().max(1) as f64);
     let mut svg = frame.begin(height);
     scale(&mut svg, &frame, max);
     names(&mut svg, &frame, rows, (area.left, area.top, row));
-    frame.holes(&mut svg, area);
+    frame.holes(&mut svg, &chart.holes, area);
     cells(&mut svg, &frame, rows, max, (area.top, row));
-    frame.reasons(&mut svg, area);
+    frame.reasons(&mut svg, &chart.holes, area);
+    frame.emptiness(&mut svg, chart.empty.as_deref(), area);
     frame.finish(svg, area)
 }

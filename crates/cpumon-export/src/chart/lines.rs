@@ -4,18 +4,16 @@ use std::fmt::Write;
 
 use super::axis;
 use super::frame::{Area, Frame, PAD, point};
-use super::svg::{Anchor, Num, Svg, Type};
-use super::{Chart, Ink, Line, Look, Stroke, Theme, table, text};
+use super::legend::{Legend, Mark, ROW as LEGEND_ROW};
+use super::svg::{Anchor, Num, Svg};
+use super::{Chart, Line, Look, Stroke, Times, text};
 
 const HEIGHT: u32 = 400;
 const SIZE: f64 = 12.0;
-const LEGEND_ROW: f64 = 19.0;
 /// The values get at least this height, whatever the legend needs.
 const LEAST_PLOT: f64 = 110.0;
 /// Pixels between two values of the axis.
 const VALUE_ROOM: f64 = 44.0;
-/// Dashes of lines whose colour was there before.
-const DASHES: [&str; 4] = ["", "7 3", "2 2", "9 3 2 3"];
 
 /// Stacked lines become sums; where the lowest has no data, so has the sum.
 pub(super) fn stack(lines: &[Line]) -> Vec<Vec<Option<f64>>> {
@@ -59,76 +57,8 @@ fn runs(values: &[Option<f64>]) -> Vec<(usize, usize)> {
     runs
 }
 
-fn color(line: &Line, theme: Theme) -> &'static str {
-    table::color(&line.ink, theme)
-}
-
-fn dash(line: &Line) -> &'static str {
-    match (line.stroke, &line.ink) {
-        (Stroke::Dashed, _) => "4 3",
-        (_, Ink::Nth(nth)) => DASHES[nth / table::line_colors() % DASHES.len()],
-        _ => "",
-    }
-}
-
-/// A legend that was laid out: place and text of each entry.
-struct Legend {
-    entries: Vec<(f64, usize, usize, String)>,
-    rows: usize,
-    left_out: usize,
-}
-
-impl Legend {
-    fn new(lines: &[Line], width: f64, most_rows: usize) -> Self {
-        let (mut x, mut row) = (PAD, 0);
-        let mut legend = Self { entries: Vec::new(), rows: 0, left_out: 0 };
-        for (nth, line) in lines.iter().enumerate() {
-            let label = text::fit(&line.label, SIZE, (width - 2.0 * PAD - 24.0).min(260.0));
-            let wide = 36.0 + text::width(&label, SIZE);
-            // The last row keeps room for how many more there are.
-            let room = width - PAD - if row + 1 == most_rows { 70.0 } else { 0.0 };
-            if x + wide - 14.0 > room && x > PAD {
-                (x, row) = (PAD, row + 1);
-            }
-            if row >= most_rows {
-                legend.left_out = lines.len() - nth;
-                break;
-            }
-            legend.entries.push((x, row, nth, label));
-            legend.rows = row + 1;
-            x += wide;
-        }
-        legend
-    }
-
-    fn height(&self) -> f64 {
-        self.rows as f64 * LEGEND_ROW
-    }
-
-    fn draw(&self, svg: &mut Svg, lines: &[Line], frame: &Frame<'_>) {
-        for (x, row, nth, label) in &self.entries {
-            let (line, y) = (&lines[*nth], frame.head() + *row as f64 * LEGEND_ROW + 5.0);
-            let ink = color(line, frame.look.theme);
-            if line.stroke == Stroke::Area {
-                svg.rect((*x, y - 5.0), (14.0, 10.0), &format!("rx=\"2\" fill=\"{ink}\""));
-            } else {
-                svg.raw(&path(&format!("M{}h14", point(*x, y)), &stroke(line, ink)));
-            }
-            svg.text((x + 19.0, y + 4.0), label, Type { color: frame.color("text"), ..Type::default() });
-        }
-        if let (1.., Some((x, row, _, label))) = (self.left_out, self.entries.last()) {
-            let x = x + 36.0 + text::width(label, SIZE);
-            let y = frame.head() + *row as f64 * LEGEND_ROW + 9.0;
-            svg.text((x, y), &format!("and {} more", self.left_out), frame.dim(Anchor::Start));
-        }
-    }
-}
-
-fn stroke(line: &Line, ink: &str) -> String {
-    let width = if line.stroke == Stroke::Dashed { "1" } else { "1.5" };
-    let dash = dash(line);
-    let dash = if dash.is_empty() { String::new() } else { format!(" stroke-dasharray=\"{dash}\"") };
-    format!("fill=\"none\" stroke=\"{ink}\" stroke-width=\"{width}\" stroke-linejoin=\"round\"{dash}")
+fn mark(line: &Line) -> Mark<'_> {
+    Mark { label: &line.label, ink: &line.ink, stroke: line.stroke }
 }
 
 fn path(d: &str, rest: &str) -> String {
@@ -136,10 +66,12 @@ fn path(d: &str, rest: &str) -> String {
 }
 
 /// Values on the plane.
-struct Plane<'f, 'c> {
-    frame: &'f Frame<'c>,
-    area: Area,
-    max: f64,
+pub(super) struct Plane<'f, 'c> {
+    pub(super) frame: &'f Frame<'c>,
+    pub(super) times: &'f Times,
+    pub(super) area: Area,
+    /// At the top of the area.
+    pub(super) max: f64,
 }
 
 impl Plane<'_, '_> {
@@ -150,7 +82,7 @@ impl Plane<'_, '_> {
     /// Corners of a run: from the begin of its first point over the middles to the end of its last one. What is level needs no
     /// corners on the way.
     fn corners(&self, values: &[Option<f64>], (first, behind): (usize, usize)) -> Vec<(f64, f64)> {
-        let times = &self.frame.chart.times;
+        let times = self.times;
         let begin_ms = |at: usize| times.begin_ms.get(at).copied().unwrap_or(self.frame.chart.until_ms);
         let y = |at: usize| self.y(values.get(at).copied().flatten().unwrap_or(0.0));
         let mut corners = vec![(self.frame.x(begin_ms(first)), y(first))];
@@ -175,7 +107,7 @@ impl Plane<'_, '_> {
         d
     }
 
-    fn area(&self, svg: &mut Svg, values: &[Option<f64>], ink: &str) {
+    pub(super) fn area(&self, svg: &mut Svg, values: &[Option<f64>], ink: &str) {
         let base = Num(self.y(0.0));
         let mut d = String::new();
         for run in runs(values) {
@@ -188,28 +120,27 @@ impl Plane<'_, '_> {
         }
     }
 
-    fn line(&self, svg: &mut Svg, line: &Line, ink: &str) {
+    fn line(&self, svg: &mut Svg, line: &Line) {
         let d: String =
             runs(&line.values).into_iter().map(|run| Self::path(&self.corners(&line.values, run))).collect();
         if !d.is_empty() {
-            svg.raw(&path(&d, &stroke(line, ink)));
+            svg.raw(&path(&d, &mark(line).stroke(self.frame.look.theme)));
         }
     }
 
     /// From the line up to the highest single interval of each point.
-    fn band(&self, svg: &mut Svg, line: &Line, ink: &str) {
-        let both: Vec<Option<f64>> = line
-            .values
+    pub(super) fn band(&self, svg: &mut Svg, (values, highest): (&[Option<f64>], &[Option<f64>]), ink: &str) {
+        let both: Vec<Option<f64>> = values
             .iter()
             .enumerate()
             .map(|(at, value)| {
-                value.and_then(|value| line.highest.get(at).copied().flatten().map(|high| high.max(value)))
+                value.and_then(|value| highest.get(at).copied().flatten().map(|high| high.max(value)))
             })
             .collect();
         let mut d = String::new();
         for run in runs(&both) {
             let upper = self.corners(&both, run);
-            let mut lower = self.corners(&line.values, run);
+            let mut lower = self.corners(values, run);
             lower.reverse();
             let back = Self::path(&lower).replacen('M', "L", 1);
             let _infallible = write!(d, "{}{back}Z", Self::path(&upper));
@@ -244,29 +175,30 @@ pub(super) fn draw(chart: &Chart, lines: &[Line], max: Option<f64>, look: &Look)
     let max = fixed.map_or_else(|| axis::nice(reached), |max| max.max(reached));
     let widest =
         axis::values(max, 8.0).iter().map(|(_, label)| text::width(label, SIZE)).fold(20.0_f64, f64::max);
-    let frame = Frame::new(chart, look, |_| PAD + widest + 8.0);
+    let frame = Frame::new(chart, look, |_| (PAD + widest + 8.0, PAD));
     let height = f64::from(look.height.unwrap_or(HEIGHT));
     let room = height - frame.around() - LEAST_PLOT;
     let shown = if chart.empty.is_some() { &[] } else { lines };
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few rows")]
-    let legend = Legend::new(shown, frame.width, (room / LEGEND_ROW).max(1.0) as usize);
+    let legend = Legend::new(shown.iter().map(mark), frame.width, (room / LEGEND_ROW).max(1.0) as usize);
     let above = legend.height() + 8.0;
     let area = frame.area(above, (height - frame.around() - above).max(40.0));
     let mut svg = frame.begin(height);
-    legend.draw(&mut svg, lines, &frame);
-    let plane = Plane { frame: &frame, area, max };
+    legend.draw(&mut svg, &frame);
+    let plane = Plane { frame: &frame, times: &chart.times, area, max };
     plane.value_axis(&mut svg);
-    frame.holes(&mut svg, area);
+    frame.holes(&mut svg, &chart.holes, area);
     // Areas cover those below them: the top of a stack first; lines stand before them.
     let order = (0..lines.len()).rev();
     for nth in order.clone().filter(|nth| lines[*nth].stroke == Stroke::Area) {
-        plane.area(&mut svg, &sums[nth], color(&lines[nth], look.theme));
+        plane.area(&mut svg, &sums[nth], mark(&lines[nth]).color(look.theme));
     }
     for nth in order.filter(|nth| lines[*nth].stroke != Stroke::Area) {
-        let ink = color(&lines[nth], look.theme);
-        plane.band(&mut svg, &lines[nth], ink);
-        plane.line(&mut svg, &lines[nth], ink);
+        let line = &lines[nth];
+        plane.band(&mut svg, (&line.values, &line.highest), mark(line).color(look.theme));
+        plane.line(&mut svg, line);
     }
-    frame.reasons(&mut svg, area);
+    frame.reasons(&mut svg, &chart.holes, area);
+    frame.emptiness(&mut svg, chart.empty.as_deref(), area);
     frame.finish(svg, area)
 }

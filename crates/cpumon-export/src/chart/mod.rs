@@ -3,18 +3,21 @@
 //!
 //! # Overview
 //! [`ChartQuery`] is what can be asked for; `cpumon-web` fills a [`Chart`] from a store. [`draw`] lays it out: `frame` has title,
-//! axes, holes and notes, `lines` the lines and stacks, `heat` the rows by time. `svg` writes and escapes, `png` turns
+//! axes, holes and notes, `lines` the lines and stacks, `heat` the rows by time, `bars` a bar a CPU, `small` a small line a host. `svg` writes and escapes, `png` turns
 //! it into pixels. Colours and the parts of stacks stand in `web/src/charts.json`, which the page reads too.
 //!
 //! # Hostile text
 //! Names come from other machines: `svg::escape_xml` is the only way for a text into a document.
 
 mod axis;
+mod bars;
 mod frame;
 mod heat;
+mod legend;
 mod lines;
 mod png;
 mod query;
+mod small;
 mod svg;
 mod table;
 #[cfg(test)]
@@ -22,7 +25,7 @@ mod tests;
 mod text;
 mod zone;
 
-pub use query::{By, ChartQuery, MAX_PIXELS, MIN_PIXELS, Percent, Theme, View};
+pub use query::{By, ChartQuery, MAX_PIXELS, MIN_PIXELS, Order, Percent, Theme, View};
 pub use table::{DelayPart, Part, Points, delays, ledger, modes, points, states};
 pub use zone::{Zone, ZoneError};
 
@@ -115,6 +118,43 @@ pub struct Row {
     pub values: Vec<Option<f64>>,
 }
 
+/// What bars are made of, from their beginning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BarPart {
+    /// What it is called.
+    pub label: String,
+    /// Its colour.
+    pub ink: Ink,
+}
+
+/// A bar of percents.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bar {
+    /// Its name; hostile.
+    pub name: String,
+    /// Percent of each part; empty: no data. What they leave of 100 is the background.
+    pub shares: Vec<f64>,
+}
+
+/// A small line with what it comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Small {
+    /// Its name; hostile.
+    pub name: String,
+    /// The points: rows may be read in different ones.
+    pub times: Times,
+    /// A value a point; `None`: no data.
+    pub values: Vec<Option<f64>>,
+    /// The highest single interval in each point.
+    pub highest: Vec<Option<f64>>,
+    /// Over the range.
+    pub mean: Option<f64>,
+    /// Holes, in order of time.
+    pub holes: Vec<Hole>,
+    /// Said in the middle of one that has nothing to show.
+    pub empty: Option<String>,
+}
+
 /// What is to be seen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
@@ -130,6 +170,22 @@ pub enum Body {
         /// From the top.
         rows: Vec<Row>,
         /// The strongest colour.
+        max: f64,
+    },
+    /// A bar each, in columns; no line of time.
+    Bars {
+        /// In order.
+        bars: Vec<Bar>,
+        /// What they are made of.
+        parts: Vec<BarPart>,
+        /// What is left of 100.
+        rest: BarPart,
+    },
+    /// A small line each, below one another.
+    Small {
+        /// From the top.
+        rows: Vec<Small>,
+        /// The top of each row, if no value is above it.
         max: f64,
     },
 }
@@ -162,6 +218,8 @@ pub fn draw(chart: &Chart, look: &Look, form: PictureForm) -> Result<Vec<u8>, Ex
     let document = match &chart.body {
         Body::Lines { lines, max } => lines::draw(chart, lines, *max, look),
         Body::Heat { rows, max } => heat::draw(chart, rows, *max, look),
+        Body::Bars { bars, parts, rest } => bars::draw(chart, bars, (parts, rest), look),
+        Body::Small { rows, max } => small::draw(chart, rows, *max, look),
     };
     match form {
         PictureForm::Svg => Ok(document.into_bytes()),

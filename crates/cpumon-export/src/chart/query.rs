@@ -60,6 +60,10 @@ words! {
     Threads = "threads",
     /// The busiest processes by time, as a heatmap.
     Landscape = "landscape",
+    /// Each CPU of a host by mode, a bar each.
+    Cpus = "cpus",
+    /// CPU use of several hosts, a small line each.
+    Fleet = "fleet",
 }
 
 words! {
@@ -89,6 +93,15 @@ words! {
     Name = "name",
     /// Each process.
     Process = "process",
+}
+
+words! {
+    /// How hosts are ordered.
+    Order, "order",
+    /// From A to Z.
+    Name = "name",
+    /// Busiest first, over the range.
+    Busy = "busy",
 }
 
 impl Theme {
@@ -129,8 +142,8 @@ impl PictureForm {
 pub struct ChartQuery {
     /// What it is of.
     pub view: View,
-    /// By name or id; `None`: the only one there is.
-    pub host: Option<String>,
+    /// By name or id. Of one host: none is the only one there is. Of the fleet: none is all.
+    pub hosts: Vec<String>,
     /// ns since the UNIX epoch; `None`: an hour before `until_ns`.
     pub since_ns: Option<i64>,
     /// `None`: the end of what is kept.
@@ -141,8 +154,14 @@ pub struct ChartQuery {
     pub threads: Vec<String>,
     /// What makes a row of the landscape.
     pub by: By,
-    /// Rows of a heatmap at most; `None`: 60 of the landscape, 200 threads.
+    /// Rows of a heatmap, hosts of the fleet at most; `None`: 60, but 200 threads.
     pub rows: Option<usize>,
+    /// Hosts of the fleet that are left out at the beginning.
+    pub offset: usize,
+    /// Order of hosts; `None`: as they are named, else by name.
+    pub order: Option<Order>,
+    /// The other way round.
+    pub is_reverse: bool,
     /// Blocked time is part of the states.
     pub with_blocked: bool,
     /// Single intervals are read where sums would do.
@@ -161,13 +180,16 @@ impl ChartQuery {
     pub fn new(view: View) -> Self {
         Self {
             view,
-            host: None,
+            hosts: Vec::new(),
             since_ns: None,
             until_ns: None,
             processes: Vec::new(),
             threads: Vec::new(),
             by: By::Name,
             rows: None,
+            offset: 0,
+            order: None,
+            is_reverse: false,
             with_blocked: false,
             is_finest: false,
             percent: Percent::Cpu,

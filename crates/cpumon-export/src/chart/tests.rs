@@ -74,6 +74,68 @@ fn heat(rows: usize, columns: u32) -> Chart {
     chart
 }
 
+/// So many CPUs; the second of them, if there is one, tells nothing.
+fn cpus(count: usize) -> Chart {
+    let part = |label: &str, color| BarPart { label: label.into(), ink: Ink::Named(color) };
+    let bar = |nth: usize| {
+        let user = (nth * 37 % 90) as f64;
+        Bar {
+            name: if count <= 64 { format!("CPU {nth}") } else { nth.to_string() },
+            shares: if nth == 1 { Vec::new() } else { vec![user, 4.25, 0.5] },
+        }
+    };
+    let body = Body::Bars {
+        bars: (0..count).map(bar).collect(),
+        parts: vec![part("user", "user"), part("system", "system"), part("softirq", "softirq")],
+        rest: part("idle", "idle"),
+    };
+    let mut chart = chart(body, 1);
+    chart.notes.push("One interval of 1.000 s.".into());
+    chart
+}
+
+/// So many hosts over ten minutes; the fourth minute of each third host is missing.
+fn fleet(count: usize) -> Chart {
+    let row = |nth: usize| {
+        let value =
+            |at: usize| (!nth.is_multiple_of(3) || at != 3).then_some((nth * 13 + at * 7) as f64 % 60.0);
+        let values: Vec<Option<f64>> = (0..10).map(value).collect();
+        Small {
+            name: format!("host-{nth:02}"),
+            times: times(10, 60_000.0),
+            highest: values.iter().map(|value| value.map(|value| value * 1.5)).collect(),
+            mean: Some(30.5),
+            holes: if nth.is_multiple_of(3) {
+                let begin_ms = BEGIN_MS + 180_000.0;
+                vec![Hole { begin_ms, end_ms: begin_ms + 60_000.0, reason: "restart".into() }]
+            } else {
+                Vec::new()
+            },
+            empty: None,
+            values,
+        }
+    };
+    chart(Body::Small { rows: (0..count).map(row).collect(), max: 100.0 }, 10)
+}
+
+/// Width and height of a document.
+fn sides(text: &str) -> (f64, f64) {
+    let document = Document::parse(text).unwrap();
+    let side = |name| document.root_element().attribute(name).unwrap().parse().unwrap();
+    (side("width"), side("height"))
+}
+
+/// What stands in a document, with its place.
+fn texts_of(text: &str) -> Vec<(f64, f64, String)> {
+    let document = Document::parse(text).unwrap();
+    let texts = document.descendants().filter(|node| node.has_tag_name("text"));
+    let place = |node: resvg::usvg::roxmltree::Node<'_, '_>| {
+        let at = |name| node.attribute(name).unwrap().parse().unwrap();
+        (at("x"), at("y"), node.text().unwrap_or_default().to_owned())
+    };
+    texts.map(place).collect()
+}
+
 fn svg(chart: &Chart, look: &Look) -> String {
     let bytes = draw(chart, look, PictureForm::Svg).unwrap();
     let text = String::from_utf8(bytes).unwrap();
@@ -105,6 +167,75 @@ fn lines_read_like_this() {
 #[test]
 fn a_heatmap_reads_like_this() {
     insta::assert_snapshot!(svg(&heat(2, 8), &small(Theme::Light)));
+}
+
+#[test]
+fn bars_read_like_this() {
+    insta::assert_snapshot!(svg(&cpus(3), &small(Theme::Light)));
+}
+
+#[test]
+fn small_lines_read_like_this() {
+    insta::assert_snapshot!(svg(&fleet(2), &small(Theme::Dark)));
+}
+
+#[test]
+fn bars_of_a_thousand_cpus_are_a_picture_whose_names_can_be_read() {
+    for count in [1, 2, 16, 17, 100, 128, 256, 1024] {
+        let text = svg(&cpus(count), &Look::default());
+        let ((width, height), texts) = (sides(&text), texts_of(&text));
+        assert!(height <= 2700.0, "{count}: {height}");
+        let names: Vec<_> = texts
+            .iter()
+            .filter(|(_, _, text)| text.trim_start_matches("CPU ").parse::<usize>().is_ok())
+            .collect();
+        assert_eq!(names.len(), count, "each has its name");
+        for (nth, (x, y, name)) in names.iter().enumerate() {
+            assert!(*x > 0.0 && *x < width && *y < height, "{count}: {name} at {x} {y}");
+            if let Some((next_x, next_y, _)) =
+                names.get(nth + 1).filter(|(next_x, _, _)| (next_x - x).abs() < 0.1)
+            {
+                assert!(next_y - y >= 11.0, "{count}: {name} at {x} {y}, next at {next_x} {next_y}");
+            }
+        }
+        assert_eq!(text.matches("url(#hole)").count(), usize::from(count > 1), "the one that tells nothing");
+    }
+    // Where there is no room for all, the picture keeps to what was asked for.
+    for (side, count) in [(MIN_PIXELS, 1024), (MAX_PIXELS, 1024), (MIN_PIXELS, 1)] {
+        let look = Look { width: Some(side), height: Some(side), ..Look::default() };
+        let text = svg(&cpus(count), &look);
+        assert_eq!(sides(&text), (f64::from(side), f64::from(side)));
+        assert!(texts_of(&text).iter().all(|(_, y, _)| *y <= f64::from(side)), "{side} {count}");
+    }
+}
+
+#[test]
+fn small_lines_keep_to_their_rows_and_tell_their_holes() {
+    for (count, theme) in [(1, Theme::Light), (40, Theme::Dark), (200, Theme::Light)] {
+        let text = svg(&fleet(count), &Look { theme, ..Look::default() });
+        let (_, height) = sides(&text);
+        assert!(height <= 2740.0, "{count}: {height}");
+        let texts = texts_of(&text);
+        let of = |what: &str| texts.iter().filter(|(_, _, text)| text == what).count();
+        assert_eq!(texts.iter().filter(|(_, _, text)| text.starts_with("host-")).count(), count);
+        // In the row where there is room, below where there is none.
+        let rows = count.div_ceil(3);
+        assert_eq!(of("restart"), if count < 200 { rows } else { 0 }, "{count}");
+        assert_eq!(of("Hatched: no data (restart)."), usize::from(count == 200), "{count}");
+        assert_eq!(of("30.5"), count);
+        assert_eq!(text.matches("url(#hole)").count(), rows);
+    }
+    let narrow = svg(&fleet(2), &Look { width: Some(MIN_PIXELS), ..Look::default() });
+    assert!(!narrow.contains(">mean<") && narrow.contains(">last<") && narrow.contains(">peak<"));
+    let mut odd = fleet(3);
+    if let Body::Small { rows, .. } = &mut odd.body {
+        rows[0].values = vec![Some(f64::NAN), Some(-5.0), Some(1e300), Some(f64::INFINITY), None];
+        rows[1] = Small { values: vec![None; 10], highest: Vec::new(), mean: None, ..rows[1].clone() };
+        rows[1].empty = Some("CPU use is not known".into());
+    }
+    let text = svg(&odd, &Look::default());
+    assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+    assert!(text.contains(">CPU use is not known</text>") && text.contains(">–</text>"), "{text}");
 }
 
 #[test]
@@ -144,7 +275,18 @@ fn hostile_names_are_only_text() {
         rows[0].name = HOSTILE.into();
         rows[1].name = long;
     }
-    for chart in [chart, rows] {
+    let mut bars = cpus(3);
+    if let Body::Bars { bars, parts, .. } = &mut bars.body {
+        (bars[0].name, bars[1].name) = (HOSTILE.into(), "x".repeat(500));
+        parts[0].label = HOSTILE.into();
+    }
+    let mut lines = fleet(3);
+    if let Body::Small { rows, .. } = &mut lines.body {
+        (rows[0].name, rows[1].name) = (HOSTILE.into(), "'; DROP TABLE--".repeat(40));
+        rows[0].holes[0].reason = HOSTILE.into();
+        rows[2].empty = Some(HOSTILE.into());
+    }
+    for chart in [chart, rows, bars, lines] {
         for look in
             [Look::default(), Look { width: Some(MIN_PIXELS), height: Some(MIN_PIXELS), ..Look::default() }]
         {
@@ -179,6 +321,16 @@ fn what_is_empty_says_so() {
     let mut nothing = chart(Body::Heat { rows: Vec::new(), max: 0.0 }, 0);
     nothing.empty = Some("No data in this range".into());
     assert!(svg(&nothing, &Look::default()).contains(">No data in this range</text>"));
+}
+
+#[test]
+fn what_is_empty_has_no_bars_and_no_rows() {
+    for mut nothing in [cpus(2), fleet(2)] {
+        nothing.empty = Some("No data in this range".into());
+        let text = svg(&nothing, &Look::default());
+        assert!(text.contains(">No data in this range</text>"), "{text}");
+        assert!(!text.contains("host-") && !text.contains("CPU 0") && !text.contains(">idle<"), "{text}");
+    }
 }
 
 #[test]

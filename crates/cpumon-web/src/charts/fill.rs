@@ -2,6 +2,8 @@
 
 use cpumon_export::chart::{Body, Chart, Hole, Ink, Line, Stroke};
 
+use cpumon_model::HostStatus;
+
 use super::Asked;
 use super::holes::holes;
 use super::values::times;
@@ -22,6 +24,8 @@ fn has_values(body: &Body) -> bool {
     match body {
         Body::Lines { lines, .. } => lines.iter().any(|line| line.values.iter().any(Option::is_some)),
         Body::Heat { rows, .. } => rows.iter().any(|row| row.values.iter().any(Option::is_some)),
+        Body::Bars { bars, .. } => bars.iter().any(|bar| !bar.shares.is_empty()),
+        Body::Small { rows, .. } => rows.iter().any(|row| row.values.iter().any(Option::is_some)),
     }
 }
 
@@ -53,10 +57,14 @@ impl Asked<'_> {
 
     /// `kitchen: `, or the id of a host without a name.
     pub(super) fn titled(&self, what: &str) -> String {
-        let info = &self.host.info;
-        let name = if info.hostname.is_empty() { info.host.to_string() } else { info.hostname.to_string() };
-        format!("{name}: {what}")
+        format!("{}: {what}", name_of(self.host))
     }
+}
+
+/// The name of a host, or its id where it has none.
+pub(super) fn name_of(host: &HostStatus) -> String {
+    let info = &host.info;
+    if info.hostname.is_empty() { info.host.to_string() } else { info.hostname.to_string() }
 }
 
 pub(super) fn line(label: impl Into<String>, ink: Ink, stroke: Stroke, values: Vec<Option<f64>>) -> Line {

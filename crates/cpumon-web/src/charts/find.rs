@@ -1,6 +1,7 @@
 //! Who a chart is of. In: names, ids, keys as people write them. Out: a host, a process; or what else could have been meant.
 
 use axum::http::StatusCode;
+use cpumon_export::chart::ChartQuery;
 use cpumon_model::{HostStatus, ProcessKey};
 
 use super::Asked;
@@ -13,10 +14,16 @@ const MAX_CANDIDATES: usize = 20_000;
 /// Keys told when several processes could have been meant.
 const MAX_TOLD: usize = 8;
 
-/// The host of this name or id; without one, the only one there is.
-pub(super) fn host(past: &Past, wanted: Option<&str>) -> Result<HostStatus, Problem> {
-    if let Some(wanted) = wanted {
-        return past.find(wanted);
+/// The host that a chart of one is of; without a name, the only one there is.
+pub(super) fn host(past: &Past, query: &ChartQuery) -> Result<HostStatus, Problem> {
+    match query.hosts.as_slice() {
+        [] => {}
+        [one] => return past.find(one),
+        several => {
+            let (view, count) = (query.view.name(), several.len());
+            let detail = format!("The chart {view} is of one host, and {count} are named.");
+            return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
+        }
     }
     let mut stored = past.stored()?;
     let names: Vec<String> = stored
@@ -26,12 +33,36 @@ pub(super) fn host(past: &Past, wanted: Option<&str>) -> Result<HostStatus, Prob
         .collect();
     match (stored.pop(), stored.is_empty()) {
         (Some(one), true) => past.find(&one.info.host.to_string()),
-        (None, _) => Err(Problem::new(StatusCode::NOT_FOUND, "The store holds no host.")),
+        (None, _) => Err(no_host()),
         (Some(_), false) => {
             let detail = format!("A chart is of one host, and there are several: {}.", names.join(", "));
             Err(Problem::new(StatusCode::BAD_REQUEST, detail).how("Choose one with --host."))
         }
     }
+}
+
+fn no_host() -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, "The store holds no host.")
+}
+
+/// The hosts of these names and ids, as they are named, each once; without any, all.
+pub(super) fn hosts(past: &Past, wanted: &[String]) -> Result<Vec<HostStatus>, Problem> {
+    let all = past.all()?;
+    if wanted.is_empty() {
+        return if all.is_empty() { Err(no_host()) } else { Ok(all) };
+    }
+    let mut found: Vec<HostStatus> = Vec::new();
+    for text in wanted {
+        // Ids of a long list need not be looked for one by one. What one host is called goes before the id of another.
+        let by_id = |host: &&HostStatus| host.info.host.to_string() == *text;
+        let is_name = all.iter().any(|host| *host.info.hostname == **text);
+        let known = all.iter().find(by_id).filter(|_| !is_name);
+        let host = known.map_or_else(|| past.find(text), |host| Ok(host.clone()))?;
+        if found.iter().all(|one| one.info.host != host.info.host) {
+            found.push(host);
+        }
+    }
+    Ok(found)
 }
 
 impl Asked<'_> {

@@ -4,7 +4,7 @@ use cpumon_export::chart::{Body, Chart, Ink, Line, Part, Stroke, ledger, modes, 
 
 use super::fill::{Draft, line};
 use super::values::{known, rates, scale, shares};
-use super::{Asked, MAX_FINEST_RANGE_NS};
+use super::{Asked, can_be_finest};
 use crate::api::HostSeries;
 use crate::history;
 use crate::problem::Problem;
@@ -30,9 +30,7 @@ pub(super) fn column<'s>(series: &'s HostSeries, name: &str, of: Of) -> Option<&
 impl Asked<'_> {
     pub(super) fn series(&self) -> Result<HostSeries, Problem> {
         let is_finest = self.query.is_finest;
-        if is_finest {
-            self.no_longer_than(MAX_FINEST_RANGE_NS, "Intervals are read of 48 hours at most, else sums.")?;
-        }
+        can_be_finest(self.query, (self.since_ns, self.until_ns))?;
         history::series(self.past, self.host, self.range(points().history), (&[], is_finest))
     }
 }

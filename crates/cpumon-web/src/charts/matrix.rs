@@ -1,7 +1,7 @@
 //! Rows by time: the landscape of a host, the threads of a process.
 
 use axum::http::StatusCode;
-use cpumon_export::chart::{self, Body, Chart, Row, points};
+use cpumon_export::chart::{self, Body, Chart, ChartQuery, Row, points};
 
 use super::Asked;
 use super::fill::Draft;
@@ -14,8 +14,8 @@ use crate::problem::Problem;
 const MAX_ROWS: usize = 200;
 const LANDSCAPE_ROWS: usize = 60;
 
-fn rows_of(asked: &Asked<'_>, usual: usize) -> Result<usize, Problem> {
-    match asked.query.rows.unwrap_or(usual) {
+pub(super) fn rows_of(query: &ChartQuery, usual: usize) -> Result<usize, Problem> {
+    match query.rows.unwrap_or(usual) {
         rows if (1..=MAX_ROWS).contains(&rows) => Ok(rows),
         rows => {
             let detail = format!("rows={rows} is not between 1 and {MAX_ROWS}.");
@@ -40,7 +40,7 @@ fn number(key: Option<&str>) -> &str {
 }
 
 pub(super) fn landscape(asked: &Asked<'_>) -> Result<Chart, Problem> {
-    let limit = rows_of(asked, LANDSCAPE_ROWS)?;
+    let limit = rows_of(asked.query, LANDSCAPE_ROWS)?;
     let (by, what) = match asked.query.by {
         chart::By::Name => (By::Name, "programs over time"),
         chart::By::Process => (By::Process, "processes over time"),
@@ -68,7 +68,7 @@ pub(super) fn landscape(asked: &Asked<'_>) -> Result<Chart, Problem> {
 }
 
 pub(super) fn threads(asked: &Asked<'_>) -> Result<Chart, Problem> {
-    let limit = rows_of(asked, MAX_ROWS)?;
+    let limit = rows_of(asked.query, MAX_ROWS)?;
     let key = asked.one_process()?;
     let title = asked.process_title(key)?;
     let range = asked.thread_range(points().matrix)?;

@@ -1,8 +1,10 @@
 //! Charts of the past as pictures. In: a [`ChartQuery`]. Out: a chart filled from what `history` reads, drawn by `cpumon-export`.
 //! Why: the API's `/charts` and `cpumon export chart` ask here, so that both give the same bytes.
 
+mod cpus;
 mod fill;
 mod find;
+mod fleet;
 mod holes;
 mod host;
 mod matrix;
@@ -62,9 +64,31 @@ pub fn chart_of_store(store: &Path, query: &ChartQuery) -> Result<Picture, Chart
 
 /// Draws a chart of the past.
 pub(crate) fn picture(past: &Past, query: &ChartQuery) -> Result<Picture, Problem> {
-    let host = find::host(past, query.host.as_deref())?;
+    let chart = if query.view == View::Fleet { fleet::fleet(past, query) } else { of_host(past, query) }?;
+    finish(&chart, query)
+}
+
+/// Whether the receiver has something of the range that is not in its store yet: a moment later the picture is another, and the one
+/// of the command line is that one.
+pub(crate) fn is_awaited(past: &Past, query: &ChartQuery) -> Result<bool, Problem> {
+    let Some(until_ns) = query.until_ns else { return Ok(false) };
+    let hosts = if query.view == View::Fleet {
+        find::hosts(past, &query.hosts)?
+    } else {
+        vec![find::host(past, query)?]
+    };
+    for host in hosts {
+        if past.is_awaited(host.info.host, until_ns)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn of_host(past: &Past, query: &ChartQuery) -> Result<Chart, Problem> {
+    let host = find::host(past, query)?;
     let asked = Asked::new(past, &host, query)?;
-    let chart = match query.view {
+    match query.view {
         View::Cpu => host::cpu(&asked),
         View::RunQueue => host::run_queue(&asked),
         View::Tasks => tasks::tasks(&asked),
@@ -72,8 +96,36 @@ pub(crate) fn picture(past: &Past, query: &ChartQuery) -> Result<Picture, Proble
         View::Delays => tasks::delays(&asked),
         View::Threads => matrix::threads(&asked),
         View::Landscape => matrix::landscape(&asked),
-    }?;
-    finish(&chart, query)
+        View::Cpus => cpus::cpus(&asked),
+        View::Fleet => fleet::fleet(past, query),
+    }
+}
+
+/// The range that is asked for: without an end it ends with what is kept, without a begin it is an hour.
+fn range_of(query: &ChartQuery, last_ns: Option<i64>) -> Result<(i64, i64), Problem> {
+    let until_ns = query.until_ns.or(last_ns).unwrap_or_else(crate::fleet::now_ns);
+    let since_ns = query.since_ns.unwrap_or_else(|| until_ns.saturating_sub(HOUR_NS));
+    if since_ns >= until_ns || until_ns.checked_sub(since_ns).is_none() {
+        let detail = format!("since={since_ns} is not before until={until_ns}, or too long before it.");
+        return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
+    }
+    Ok((since_ns, until_ns))
+}
+
+/// Refuses ranges that take too long to read.
+fn no_longer_than((since_ns, until_ns): (i64, i64), most_ns: i64, why: &str) -> Result<(), Problem> {
+    if until_ns.saturating_sub(since_ns) > most_ns {
+        return Err(Problem::new(StatusCode::BAD_REQUEST, why));
+    }
+    Ok(())
+}
+
+/// Intervals in place of sums are not read of any range.
+fn can_be_finest(query: &ChartQuery, range: (i64, i64)) -> Result<(), Problem> {
+    if query.is_finest {
+        no_longer_than(range, MAX_FINEST_RANGE_NS, "Intervals are read of 48 hours at most, else sums.")?;
+    }
+    Ok(())
 }
 
 fn finish(chart: &Chart, query: &ChartQuery) -> Result<Picture, Problem> {
@@ -96,13 +148,7 @@ struct Asked<'a> {
 impl<'a> Asked<'a> {
     fn new(past: &'a Past, host: &'a HostStatus, query: &'a ChartQuery) -> Result<Self, Problem> {
         let kept = past.kept(host.info.host)?;
-        let last_ns = || kept.map(|(_, last)| last);
-        let until_ns = query.until_ns.or_else(last_ns).unwrap_or_else(crate::fleet::now_ns);
-        let since_ns = query.since_ns.unwrap_or_else(|| until_ns.saturating_sub(HOUR_NS));
-        if since_ns >= until_ns || until_ns.checked_sub(since_ns).is_none() {
-            let detail = format!("since={since_ns} is not before until={until_ns}, or too long before it.");
-            return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
-        }
+        let (since_ns, until_ns) = range_of(query, kept.map(|(_, last)| last))?;
         Ok(Self { past, host, query, since_ns, until_ns, kept })
     }
 
@@ -110,16 +156,9 @@ impl<'a> Asked<'a> {
         Range { since_ns: self.since_ns, until_ns: self.until_ns, points }
     }
 
-    /// Refuses ranges that take too long to read.
-    fn no_longer_than(&self, most_ns: i64, why: &str) -> Result<(), Problem> {
-        if self.until_ns.saturating_sub(self.since_ns) > most_ns {
-            return Err(Problem::new(StatusCode::BAD_REQUEST, why));
-        }
-        Ok(())
-    }
-
     fn thread_range(&self, points: usize) -> Result<Range, Problem> {
-        self.no_longer_than(
+        no_longer_than(
+            (self.since_ns, self.until_ns),
             MAX_THREAD_RANGE_NS,
             "No sums are kept of threads: their ranges are no longer than 24 hours.",
         )?;

@@ -3,6 +3,7 @@
 
 mod buckets;
 mod compare;
+mod cpus;
 mod life;
 mod lines;
 mod matrix;
@@ -13,6 +14,7 @@ mod waits;
 
 pub(crate) use buckets::{Buckets, is_extreme, summable};
 pub(crate) use compare::compare;
+pub(crate) use cpus::{CpuSum, cpus};
 pub(crate) use lines::{Wish, lines, process};
 pub(crate) use matrix::{By, landscape, threads};
 pub(crate) use past::{Past, Readers};

@@ -131,6 +131,31 @@ impl Past {
         self.ask_reader(Reader::hosts).map(Option::unwrap_or_default)
     }
 
+    /// Every host of the store; where none is kept, those that reported.
+    pub(crate) fn all(&self) -> Result<Vec<HostStatus>, Problem> {
+        match (&self.reader, &self.live) {
+            (None, Some(live)) => Ok(live.hosts()),
+            _ => Ok(self.stored()?.into_iter().map(status_of).collect()),
+        }
+    }
+
+    /// Whether anything of a range can be there: intervals or sums begin before its end, and end after its begin.
+    pub(crate) fn reaches(&self, host: HostId, (since_ns, until_ns): (i64, i64)) -> Result<bool, Problem> {
+        match self.ask_reader(|reader| reader.plan(host, (since_ns, until_ns), 1))? {
+            Some(plan) => Ok(plan.is_some_and(|plan| plan.since_ns < plan.until_ns)),
+            None => {
+                Ok(self.recent(host, since_ns).iter().any(|shown| shown.interval.begin.wall_ns < until_ns))
+            }
+        }
+    }
+
+    /// Whether something that is in memory and ends by `until_ns` is still on its way into the store.
+    pub(crate) fn is_awaited(&self, host: HostId, until_ns: i64) -> Result<bool, Problem> {
+        let Some(kept) = self.ask_reader(|reader| reader.time_range(host))? else { return Ok(false) };
+        let last_ns = kept.map_or(i64::MIN, |(_, last)| last);
+        Ok(self.recent(host, last_ns).iter().any(|shown| shown.interval.end.wall_ns <= until_ns))
+    }
+
     fn ask_reader<T>(
         &self,
         ask: impl FnOnce(&Reader) -> Result<T, StoreError>,
@@ -231,6 +256,22 @@ impl Past {
             let others = others.into_iter().map(|other| other.join().map_err(fell)?);
             std::iter::once(first).chain(others).collect()
         })
+    }
+
+    /// Reads many things, some at the same time, and gives what `work` made of each, in their order.
+    pub(crate) fn of_each<I: Sync, T: Send>(
+        &self,
+        items: &[I],
+        work: impl Fn(&Self, &I) -> Result<T, Problem> + Sync,
+    ) -> Result<Vec<T>, Problem> {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let parts = if self.reader.is_some() { cpus.min(MAX_AT_ONCE).min(items.len()).max(1) } else { 1 };
+        let end = i64::try_from(items.len()).unwrap_or(i64::MAX);
+        let made = self.in_parts((0, end), parts, |past, (from, to)| {
+            let at = |nth: i64| usize::try_from(nth).unwrap_or(0).min(items.len());
+            items[at(from)..at(to)].iter().map(|item| work(past, item)).collect::<Result<Vec<T>, Problem>>()
+        })?;
+        Ok(made.into_iter().flatten().collect())
     }
 
     /// The same past, with a reader of its own.

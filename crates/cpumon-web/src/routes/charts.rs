@@ -1,6 +1,7 @@
 //! Pictures of charts. In: what `cpumon export chart` takes. Out: the same bytes as it writes; and the command line for them.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
@@ -9,7 +10,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use cpumon_export::ExportError;
 use cpumon_export::chart::{
-    By, ChartQuery, Look, MAX_PIXELS, MIN_PIXELS, Percent, PictureForm, Theme, View, Zone,
+    By, ChartQuery, Look, MAX_PIXELS, MIN_PIXELS, Order, Percent, PictureForm, Theme, View, Zone,
 };
 use cpumon_model::Utc;
 use serde::Deserialize;
@@ -22,25 +23,49 @@ use super::file::{CommandLine, ExportCommand};
 use super::history::name_of;
 use super::params::{Asked, Named, bad, list};
 use crate::app::Shared;
-use crate::charts::picture;
+use crate::charts::{Picture, is_awaited, picture};
 use crate::history::Readers;
 use crate::page::is_known;
 use crate::problem::Problem;
 
 /// Processes and threads in a question at most.
 const MAX_TASKS: usize = 32;
+/// Hosts named in a question at most.
+const MAX_HOSTS: usize = 200;
+/// What came a moment ago is in the store within a second or so; a store that cannot be written is not waited for.
+const MOST_LOOKS: usize = 30;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 /// A picture is its bytes and nothing more: no script, no style, no other file, even where it is opened on its own.
 const POLICY: &str = "default-src 'none'; sandbox; frame-ancestors 'none'";
 
+/// How a picture is drawn, and of which time.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Wanted {
+pub(super) struct Drawn {
     /// What ends after this, ns since the UNIX epoch; without it an hour before `until`.
     since: Option<i64>,
     /// And not after this; without it the end of what is kept.
     until: Option<i64>,
     /// `svg` (the default) or `png`.
     format: Option<String>,
+    /// `interval` reads intervals where sums would do: they have CPU modes. The range is 48 hours at most.
+    grain: Option<String>,
+    /// Width in pixels, 1200 without it.
+    #[param(minimum = 320, maximum = 2400)]
+    width: Option<u32>,
+    /// Height in pixels; without it what suits the chart.
+    #[param(minimum = 320, maximum = 2400)]
+    height: Option<u32>,
+    /// `light` (the default) or `dark`.
+    theme: Option<String>,
+    /// Zone of the times: `utc` (the default), `Europe/Berlin`, `+05:30`.
+    zone: Option<String>,
+}
+
+/// What a chart of one host shows.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct OfHost {
     /// Processes, separated by commas: keys `PID-STARTNS`, pids, or names (a comma in one as `%2C`); 32 of `tasks`, one of
     /// `states`, `delays`, `threads`.
     process: Option<String>,
@@ -53,20 +78,27 @@ pub(super) struct Wanted {
     rows: Option<usize>,
     /// Blocked time is part of the states.
     blocked: Option<bool>,
-    /// `interval` reads intervals where sums would do: they have CPU modes. The range is 48 hours at most.
-    grain: Option<String>,
     /// What 100 percent are: one `cpu` (the default), or the whole `host`.
     percent: Option<String>,
-    /// Width in pixels, 1200 without it.
-    #[param(minimum = 320, maximum = 2400)]
-    width: Option<u32>,
-    /// Height in pixels; without it what suits the chart.
-    #[param(minimum = 320, maximum = 2400)]
-    height: Option<u32>,
-    /// `light` (the default) or `dark`.
-    theme: Option<String>,
-    /// Zone of the times: `utc` (the default), `Europe/Berlin`, `+05:30`.
-    zone: Option<String>,
+}
+
+/// Which hosts a chart of the fleet shows.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct OfFleet {
+    /// These hosts, by name (a comma in one as `%2C`) or id, separated by commas, 200 at most; without it all that have data in the
+    /// range.
+    host: Option<String>,
+    /// `name`, or `busy`: the busiest over the range first. Without it hosts stand as they are named, else by name.
+    sort: Option<String>,
+    /// The other way round; what has no data stays last.
+    reverse: Option<bool>,
+    /// Hosts to leave out at the beginning.
+    #[param(minimum = 0)]
+    offset: Option<usize>,
+    /// Hosts in the picture, 60 without it; it says how many are left out.
+    #[param(minimum = 1, maximum = 200)]
+    rows: Option<usize>,
 }
 
 fn word<T: FromStr<Err = ExportError>>(text: Option<&str>, usual: T) -> Result<T, Problem> {
@@ -82,7 +114,7 @@ fn pixels(name: &str, wanted: Option<u32>) -> Result<Option<u32>, Problem> {
     }
 }
 
-impl Wanted {
+impl Drawn {
     fn zone(&self) -> Result<Zone, Problem> {
         match self.zone.as_deref() {
             // The zone of the receiver is not that of who asks.
@@ -94,23 +126,16 @@ impl Wanted {
         }
     }
 
-    fn query(&self, host: &str, view: &str) -> Result<ChartQuery, Problem> {
+    fn query(&self, view: View) -> Result<ChartQuery, Problem> {
         let is_finest = match self.grain.as_deref() {
             None => false,
             Some("interval") => true,
             Some(_) => return Err(bad("grain is interval, or not given.")),
         };
         Ok(ChartQuery {
-            host: Some(host.to_owned()),
             since_ns: self.since,
             until_ns: self.until,
-            processes: list(self.process.as_deref(), MAX_TASKS, |name| Ok(name_of(name)))?,
-            threads: list(self.thread.as_deref(), MAX_TASKS, |key| Ok(key.to_owned()))?,
-            by: word(self.by.as_deref(), By::Name)?,
-            rows: self.rows,
-            with_blocked: self.blocked.unwrap_or(false),
             is_finest,
-            percent: word(self.percent.as_deref(), Percent::Cpu)?,
             look: Look {
                 width: pixels("width", self.width)?,
                 height: pixels("height", self.height)?,
@@ -118,17 +143,48 @@ impl Wanted {
                 zone: self.zone()?,
             },
             form: word(self.format.as_deref(), PictureForm::Svg)?,
-            ..ChartQuery::new(view.parse::<View>().map_err(|error| bad(error.to_string()))?)
+            ..ChartQuery::new(view)
         })
     }
 
-    /// The command line that gives the same file.
-    fn command(&self, query: &ChartQuery, store: &str) -> CommandLine {
+    /// Begins and ends the command line that gives the same file; `more` is between.
+    fn command(&self, query: &ChartQuery, store: &str, more: impl FnOnce(&mut CommandLine)) -> CommandLine {
         let mut line = CommandLine::new(&["export", "chart", query.view.name()]);
         line.option("store", Some(store.to_owned()));
-        line.option("host", query.host.clone());
+        for host in &query.hosts {
+            line.option("host", Some(host.clone()));
+        }
         line.option("since", query.since_ns.map(|ns| Utc(ns).to_string()));
         line.option("until", query.until_ns.map(|ns| Utc(ns).to_string()));
+        more(&mut line);
+        line.option("width", self.width.map(|pixels| pixels.to_string()));
+        line.option("height", self.height.map(|pixels| pixels.to_string()));
+        line.option("theme", self.theme.clone());
+        line.option("zone", self.zone.clone());
+        if query.is_finest {
+            line.flag("finest");
+        }
+        line.option("output", Some(format!("cpumon-{}.{}", query.view.name(), query.form.name())));
+        line
+    }
+}
+
+impl OfHost {
+    fn query(&self, host: &str, view: &str, drawn: &Drawn) -> Result<ChartQuery, Problem> {
+        let view: View = view.parse().map_err(|error: ExportError| bad(error.to_string()))?;
+        Ok(ChartQuery {
+            hosts: vec![host.to_owned()],
+            processes: list(self.process.as_deref(), MAX_TASKS, |name| Ok(name_of(name)))?,
+            threads: list(self.thread.as_deref(), MAX_TASKS, |key| Ok(key.to_owned()))?,
+            by: word(self.by.as_deref(), By::Name)?,
+            rows: self.rows,
+            with_blocked: self.blocked.unwrap_or(false),
+            percent: word(self.percent.as_deref(), Percent::Cpu)?,
+            ..drawn.query(view)?
+        })
+    }
+
+    fn options(&self, query: &ChartQuery, line: &mut CommandLine) {
         for process in &query.processes {
             line.option("process", Some(process.clone()));
         }
@@ -138,40 +194,54 @@ impl Wanted {
         line.option("by", self.by.clone());
         line.option("rows", self.rows.map(|rows| rows.to_string()));
         line.option("percent", self.percent.clone());
-        line.option("width", self.width.map(|pixels| pixels.to_string()));
-        line.option("height", self.height.map(|pixels| pixels.to_string()));
-        line.option("theme", self.theme.clone());
-        line.option("zone", self.zone.clone());
         if query.with_blocked {
             line.flag("blocked");
         }
-        if query.is_finest {
-            line.flag("finest");
-        }
-        line.option("output", Some(format!("cpumon-{}.{}", query.view.name(), query.form.name())));
-        line
     }
 }
 
-/// A chart as a picture: the bytes that `cpumon export chart` writes. A range without data is a picture that says so.
-#[utoipa::path(get, path = "/api/v1/hosts/{host}/charts/{view}",
-    params(("host" = String, Path, description = "Id, or a name that only one host has."),
-        ("view" = String, Path, description = "`cpu`, `run-queue`, `tasks`, `states`, `delays`, `threads` or `landscape`."),
-        Wanted),
-    responses((status = 200, content((String = "image/svg+xml"), (String = "image/png"))),
-        (status = 304, description = "As the one that is known."), HostProblems))]
-pub(super) async fn chart(
-    State(app): State<Shared>,
-    Named((host, view)): Named<(String, String)>,
-    Asked(wanted): Asked<Wanted>,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let query = wanted.query(&host, &view)?;
+impl OfFleet {
+    fn query(&self, drawn: &Drawn) -> Result<ChartQuery, Problem> {
+        let order = self.sort.as_deref().map(|sort| word(Some(sort), Order::Name)).transpose()?;
+        Ok(ChartQuery {
+            hosts: list(self.host.as_deref(), MAX_HOSTS, |name| Ok(name_of(name)))?,
+            order,
+            is_reverse: self.reverse.unwrap_or(false),
+            offset: self.offset.unwrap_or(0),
+            rows: self.rows,
+            ..drawn.query(View::Fleet)?
+        })
+    }
+
+    fn options(&self, query: &ChartQuery, line: &mut CommandLine) {
+        line.option("sort", self.sort.clone());
+        if query.is_reverse {
+            line.flag("reverse");
+        }
+        line.option("offset", self.offset.map(|hosts| hosts.to_string()));
+        line.option("rows", self.rows.map(|rows| rows.to_string()));
+    }
+}
+
+/// Draws once the store has what the receiver has of the range: the command line reads only the store.
+async fn drawn(app: &Shared, query: &ChartQuery) -> Result<Picture, Problem> {
+    for _ in 0..MOST_LOOKS {
+        let asked = query.clone();
+        if !Readers::ask(app, move |past| is_awaited(past, &asked)).await? {
+            break;
+        }
+        tokio::time::sleep(BETWEEN_LOOKS).await;
+    }
+    let query = query.clone();
+    Readers::ask(app, move |past| picture(past, &query)).await
+}
+
+/// A picture as a file, or that it is still the one that is known.
+fn sent(picture: Picture, query: &ChartQuery, headers: &HeaderMap) -> Response {
     let (form, view) = (query.form, query.view.name());
-    let picture = Readers::ask(&app, move |past| picture(past, &query)).await?;
     let hash = Sha256::digest(&picture.bytes);
     let tag = format!("\"{:032x}\"", u128::from_be_bytes(std::array::from_fn(|at| hash[at])));
-    let mut response = if is_known(&headers, &tag) {
+    let mut response = if is_known(headers, &tag) {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
         Body::from(picture.bytes).into_response()
@@ -194,20 +264,63 @@ pub(super) async fn chart(
             response.headers_mut().insert(header, value);
         }
     }
-    Ok(response)
+    response
+}
+
+/// A chart as a picture: the bytes that `cpumon export chart` writes. A range without data is a picture that says so.
+#[utoipa::path(get, path = "/api/v1/hosts/{host}/charts/{view}",
+    params(("host" = String, Path, description = "Id, or a name that only one host has."),
+        ("view" = String, Path, description = "`cpu`, `cpus`, `run-queue`, `tasks`, `states`, `delays`, `threads`, `landscape`, \
+            or `fleet` with this host alone."),
+        OfHost, Drawn),
+    responses((status = 200, content((String = "image/svg+xml"), (String = "image/png"))),
+        (status = 304, description = "As the one that is known."), HostProblems))]
+pub(super) async fn chart(
+    State(app): State<Shared>,
+    Named((host, view)): Named<(String, String)>,
+    (Asked(of), Asked(how)): (Asked<OfHost>, Asked<Drawn>),
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let query = of.query(&host, &view, &how)?;
+    Ok(sent(drawn(&app, &query).await?, &query, &headers))
 }
 
 /// The command line that gives the same file as `/api/v1/hosts/{host}/charts/{view}`.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/charts/{view}/command",
     params(("host" = String, Path, description = "Id, or a name that only one host has."),
-        ("view" = String, Path, description = "As of the chart."), Wanted),
+        ("view" = String, Path, description = "As of the chart."), OfHost, Drawn),
     responses((status = 200, body = ExportCommand), HostProblems))]
 pub(super) async fn command(
     State(app): State<Shared>,
     Named((host, view)): Named<(String, String)>,
-    Asked(wanted): Asked<Wanted>,
+    (Asked(of), Asked(how)): (Asked<OfHost>, Asked<Drawn>),
 ) -> Result<Json<ExportCommand>, Problem> {
-    let query = wanted.query(&host, &view)?;
+    let query = of.query(&host, &view, &how)?;
     let store = store_of(&app)?;
-    Ok(Json(wanted.command(&query, &store.display().to_string()).into()))
+    Ok(Json(how.command(&query, &store.display().to_string(), |line| of.options(&query, line)).into()))
+}
+
+/// CPU use of all hosts, or of some, a small line each: the bytes that `cpumon export chart fleet` writes.
+#[utoipa::path(get, path = "/api/v1/fleet/chart", params(OfFleet, Drawn),
+    responses((status = 200, content((String = "image/svg+xml"), (String = "image/png"))),
+        (status = 304, description = "As the one that is known."), HostProblems))]
+pub(super) async fn fleet(
+    State(app): State<Shared>,
+    (Asked(of), Asked(how)): (Asked<OfFleet>, Asked<Drawn>),
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let query = of.query(&how)?;
+    Ok(sent(drawn(&app, &query).await?, &query, &headers))
+}
+
+/// The command line that gives the same file as `/api/v1/fleet/chart`.
+#[utoipa::path(get, path = "/api/v1/fleet/chart/command", params(OfFleet, Drawn),
+    responses((status = 200, body = ExportCommand), HostProblems))]
+pub(super) async fn fleet_command(
+    State(app): State<Shared>,
+    (Asked(of), Asked(how)): (Asked<OfFleet>, Asked<Drawn>),
+) -> Result<Json<ExportCommand>, Problem> {
+    let query = of.query(&how)?;
+    let store = store_of(&app)?;
+    Ok(Json(how.command(&query, &store.display().to_string(), |line| of.options(&query, line)).into()))
 }

@@ -87,6 +87,8 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(history::gaps))
         .routes(routes!(charts::chart))
         .routes(routes!(charts::command))
+        .routes(routes!(charts::fleet))
+        .routes(routes!(charts::fleet_command))
         .routes(routes!(export::export))
         .routes(routes!(export::command))
 }

@@ -11,7 +11,7 @@ use super::{RangeArgs, StoreArgs};
 /// What `cpumon export` writes that is no table.
 #[derive(Clone, Debug, Subcommand)]
 pub enum ExportPicture {
-    /// Draw a chart of one host as SVG or PNG: the file that the page saves
+    /// Draw a chart of a host, or of several, as SVG or PNG: the file that the page saves
     Chart(Box<ChartArgs>),
 }
 
@@ -32,9 +32,9 @@ pub struct ChartArgs {
     /// Write to this file, FILE.svg or FILE.png; it appears under its name only when it is complete [default: SVG to standard output]
     #[arg(short = 'o', long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// This host, by name or id; not needed if the store holds only one
+    /// This host, by name or id; not needed if the store holds only one. Of `fleet` several, one option each [default there: all]
     #[arg(long, value_name = "NAME")]
-    pub host: Option<String>,
+    pub host: Vec<String>,
     /// Which range
     #[command(flatten)]
     pub range: RangeArgs,
@@ -47,9 +47,18 @@ pub struct ChartArgs {
     /// Of `landscape`: what makes a row
     #[arg(long, value_enum, default_value_t = ChartBy::Name)]
     pub by: ChartBy,
-    /// Rows of a heatmap, 1 to 200 [default: 60 of `landscape`, 200 threads]
+    /// Rows of a heatmap, hosts of `fleet`, 1 to 200 [default: 60, 200 threads]
     #[arg(long, value_name = "N")]
     pub rows: Option<usize>,
+    /// Of `fleet`: leave out so many hosts at the beginning
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub offset: usize,
+    /// Of `fleet`: in which order [default: as they are named, else by name]
+    #[arg(long, value_enum)]
+    pub sort: Option<ChartOrder>,
+    /// Of `fleet`: the other way round; what has no data stays last
+    #[arg(long)]
+    pub reverse: bool,
     /// Of `states`: blocked time too
     #[arg(long)]
     pub blocked: bool,
@@ -113,6 +122,15 @@ choice! {
     Delays: "One process: percentiles of its run delay",
     Threads: "One process: its threads by time, as a heatmap",
     Landscape: "The busiest processes by time, as a heatmap",
+    Cpus: "Each CPU of the host by mode, a bar each: the mean of the range",
+    Fleet: "CPU use of all hosts or of some, a small line each",
+}
+
+choice! {
+    /// Orders of hosts.
+    ChartOrder of cpumon_export::chart::Order,
+    Name: "From A to Z",
+    Busy: "Busiest first, over the range",
 }
 
 choice! {

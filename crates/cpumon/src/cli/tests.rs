@@ -47,6 +47,8 @@ fn the_names_that_other_tools_rely_on_are_understood() {
         "export chart tasks --process web --process 10-52000000 --thread 10-5/11-6 --percent host -o x.png",
         "export chart states --process 10 --blocked --width 800 --height 400 --theme dark --zone Europe/Berlin",
         "export chart landscape --by process --rows 20 --zone local --finest",
+        "export chart cpus --host dev --since 1405 --until now -o x.png",
+        "export chart fleet --host a --host b --sort busy --reverse --rows 20 --offset 40",
         "hosts --json",
         "hosts revoke dev --state d",
         "hosts enrolled --store x.db",
@@ -98,6 +100,8 @@ fn what_is_wrong_is_refused_and_named() {
         ("export chart cpu --width 100000", "320"),
         ("export chart cpu --zone Mars/Olympus", "Europe/Berlin"),
         ("export chart cpu --theme pink", "dark"),
+        ("export chart fleet --sort threads", "busy"),
+        ("export chart fleet --offset -1", "-1"),
         ("export processes chart", "chart"),
     ] {
         let error = read(line).unwrap_err();

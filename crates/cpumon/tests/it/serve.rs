@@ -101,17 +101,19 @@ fn a_chart_is_the_same_from_the_receiver_and_from_its_command_line() {
         (csv.lines().count() == 7).then_some(())
     });
     let get = |path: &str| {
-        let mut answer =
-            ureq::get(format!("{}/api/v1/hosts/127.0.0.3/charts/{path}", serve.url)).call().unwrap();
+        let mut answer = ureq::get(format!("{}/api/v1/{path}", serve.url)).call().unwrap();
         answer.body_mut().read_to_vec().unwrap()
     };
     let work = tempfile::tempdir().unwrap();
     let bin = std::path::Path::new(env!("CARGO_BIN_EXE_cpumon")).parent().unwrap();
     let path = std::env::join_paths([bin.to_owned(), "/usr/bin".into(), "/bin".into()]).unwrap();
     for question in [
-        "landscape?format=svg&by=process&theme=dark",
-        "landscape?format=png&rows=1&width=500",
-        "tasks?format=svg&process=NK.EXE&zone=Europe/Berlin&percent=host",
+        "hosts/127.0.0.3/charts/landscape?format=svg&by=process&theme=dark",
+        "hosts/127.0.0.3/charts/landscape?format=png&rows=1&width=500",
+        "hosts/127.0.0.3/charts/tasks?format=svg&process=NK.EXE&zone=Europe/Berlin&percent=host",
+        "fleet/chart?format=svg&sort=busy&theme=dark&rows=5",
+        "fleet/chart?format=png&host=127.0.0.3&width=640",
+        "hosts/127.0.0.3/charts/cpus?format=svg",
     ] {
         let served = get(question);
         let (view, query) = question.split_once('?').unwrap();
@@ -121,7 +123,9 @@ fn a_chart_is_the_same_from_the_receiver_and_from_its_command_line() {
         let mut shell = std::process::Command::new("sh");
         shell.args(["-c", command]).current_dir(&work).env("PATH", &path);
         let done = crate::support::output(shell);
-        assert!(done.status.success(), "{command}: {done:?}");
+        // Devices of the original tell nothing of CPUs: a picture that says so, and that data is missing.
+        let code = if view.contains("fleet") || view.contains("cpus") { 3 } else { 0 };
+        assert_eq!(done.status.code(), Some(code), "{command}: {done:?}");
         let name = command.rsplit("--output=").next().unwrap();
         assert_eq!(std::fs::read(work.path().join(name)).unwrap(), served, "{command}");
     }
