@@ -1,7 +1,9 @@
 // The fleet, by what a user sees and does.
 import { readFile } from 'node:fs/promises';
 import { findsNothing } from './axe';
-import { expect, test } from './receiver';
+import { execFileSync } from 'node:child_process';
+import { dirname, join } from 'node:path';
+import { CPUMON, expect, test } from './receiver';
 
 test('every host is listed with CPU, ledger, trust and age', async ({ page, receiver }) => {
   await page.goto(receiver.url);
@@ -69,4 +71,35 @@ test('the table of hosts is a file, as it is searched and sorted, and a command 
   const lines = (await readFile(await csv.path(), 'utf8')).split('\r\n');
   expect(lines[0]).toMatch(/^id,hostname,trust,/);
   expect(lines.slice(1, 4).map((line) => line.split(',')[1])).toEqual(['sim-00002', 'sim-00001', 'sim-00000']);
+});
+
+test('the sparklines are a chart to save, and a command line that gives the very file', async ({ page, receiver }) => {
+  await receiver.hasRecorded(4);
+  await page.goto(`${receiver.url}/?sort=-busy`);
+  await expect(page.getByRole('row', { name: /sim-00002/ })).toBeVisible();
+  const dialog = page.getByRole('dialog');
+  const buttons = page.getByRole('group', { name: 'save the CPU of all hosts' });
+  await buttons.getByRole('button', { name: 'SVG' }).click();
+  await expect(dialog.locator('code')).toContainText(/^cpumon export chart fleet --store=\S+ --since=\S+ --until=\S+ --sort=busy /);
+  await expect(dialog.getByRole('link', { name: 'Download cpumon-fleet.svg' })).toBeVisible();
+  await findsNothing(page);
+  const [download] = await Promise.all([page.waitForEvent('download'), dialog.getByRole('link', { name: 'Download' }).click()]);
+  const saved = await readFile(await download.path(), 'utf8');
+  for (const name of ['sim-00000', 'sim-00001', 'sim-00002']) expect(saved).toContain(`>${name}</text>`);
+  const env = { ...process.env, PATH: `${dirname(CPUMON)}:${process.env['PATH'] ?? ''}` };
+  execFileSync('sh', ['-c', await dialog.locator('code').innerText()], { cwd: receiver.dir, env });
+  expect(await readFile(join(receiver.dir, 'cpumon-fleet.svg'), 'utf8')).toBe(saved);
+  await page.keyboard.press('Escape');
+  await expect(dialog).toHaveCount(0);
+  // What is searched for is what is saved, on a narrow window too.
+  await page.setViewportSize({ width: 360, height: 740 });
+  await page.goto(`${receiver.url}/?q=sim-00001`);
+  await expect(page.getByRole('row', { name: /sim-/ })).toHaveCount(1);
+  await buttons.getByRole('button', { name: 'PNG' }).click();
+  await expect(dialog.locator('code')).toContainText(/ --host=[0-9a-f]{32} --since=/);
+  const [png] = await Promise.all([page.waitForEvent('download'), dialog.getByRole('link', { name: 'Download cpumon-fleet.png' }).click()]);
+  expect([...(await readFile(await png.path())).subarray(0, 4)]).toEqual([0x89, 0x50, 0x4e, 0x47]);
+  await page.keyboard.press('Escape');
+  await page.goto(`${receiver.url}/?q=nobody-is-called-so`);
+  await expect(buttons.getByRole('button', { name: 'PNG' })).toBeDisabled();
 });

@@ -269,11 +269,19 @@ test('what is on the live plot is saved too, and 3D bars as they are turned', as
   expect(await readFile(await live.path(), 'utf8')).toMatch(/^<svg .*>user<\/text>/s);
   await page.keyboard.press('Escape');
   await expect(dialog).toHaveCount(0);
+  // Each CPU in the very interval that is shown, be it a moment old.
+  await page.getByRole('group', { name: 'save the CPU bars' }).getByRole('button', { name: 'SVG' }).click();
+  await expect(dialog.locator('code')).toContainText('cpumon export chart cpus --store=');
+  const [bars] = await Promise.all([page.waitForEvent('download'), dialog.getByRole('link', { name: 'Download cpumon-cpus.svg' }).click()]);
+  const each = await readFile(await bars.path(), 'utf8');
+  expect(each).toMatch(/>CPU 0<\/text>.*>One interval of \d\.\d{3} s\.<\/text>/s);
+  await page.keyboard.press('Escape');
+  await expect(dialog).toHaveCount(0);
   await openPast(page, receiver, 'landscape');
   await expect(page.locator('.scene canvas').first()).toBeVisible();
   await page.getByRole('button', { name: 'PNG' }).click();
   await expect(dialog).toContainText('as they are turned');
-  const [bars] = await Promise.all([page.waitForEvent('download'), dialog.getByRole('link', { name: 'Download cpumon-landscape-3d.png' }).click()]);
-  const bytes = await readFile(await bars.path());
+  const [turned] = await Promise.all([page.waitForEvent('download'), dialog.getByRole('link', { name: 'Download cpumon-landscape-3d.png' }).click()]);
+  const bytes = await readFile(await turned.path());
   expect([...bytes.subarray(0, 8)]).toEqual([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
 });

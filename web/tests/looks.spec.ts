@@ -105,6 +105,7 @@ const CHARTS = [
   ['history', `history?${SPAN}&at=${AT}`, 'time line', 'cpu', 'light'],
   ['history of a selection', `history?${SPAN}&at=${AT}&plot=200-42~encoder,200-42/201-42~worker-1`, 'time line', 'tasks', 'dark'],
   ['run queue', `history?${SPAN}&at=${AT}`, 'run queue', 'run-queue', 'dark'],
+  ['CPU bars', `history?${SPAN}&at=${AT}`, 'host', 'cpus', 'light'],
   ['states', `process/200-42?${SPAN}&blocked=1`, 'states over time', 'states', 'light'],
   ['run delay', `process/200-42?${SPAN}`, 'run delay over time', 'delays', 'dark'],
   ['threads', `process/200-42?${SPAN}&tz=utc`, 'threads over time', 'threads', 'light'],

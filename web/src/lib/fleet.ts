@@ -1,5 +1,5 @@
 // The fleet's rows. In: the receiver's tables. Out: hosts and busiest processes, sorted and searched.
-import type { Fleet } from './api';
+import type { Fleet, Query } from './api';
 import { getter, numbers, texts } from './table';
 
 export interface HostRow {
@@ -75,6 +75,29 @@ const SORTS: Record<string, readonly [string, boolean]> = {
 export function fileOf(sort: string, descending: boolean, search: string): Record<string, string> {
   const [word, isLargestFirst] = SORTS[sort] ?? ['name', false];
   return { search: search.trim(), sort: word, reverse: isLargestFirst === descending ? '' : 'true' };
+}
+
+/** Hosts that a chart can name. */
+const MOST_NAMED = 200;
+/** Length of the sparklines. */
+const SPARK_NS = 120_000_000_000n;
+
+/** How the receiver is asked for the sparklines as a chart. What it can order itself by is asked for so, anything else by naming the
+ * hosts that are shown. */
+export function chartOf(hosts: readonly HostRow[], sort: string, descending: boolean, search: string, nowNs: string): Query {
+  const until = BigInt(nowNs);
+  const range = { since: String(until - SPARK_NS), until: nowNs };
+  if (search.trim() !== '' || (sort !== 'name' && sort !== 'busy')) {
+    return { ...range, host: hosts.slice(0, MOST_NAMED).map((host) => host.id).join(','), rows: hosts.length > 60 ? MOST_NAMED : '' };
+  }
+  const isTurned = descending !== (sort === 'busy');
+  return { ...range, sort: sort === 'busy' ? 'busy' : '', reverse: isTurned ? 'true' : '' };
+}
+
+/** What such a chart leaves out without knowing it. */
+export function leftOut(hosts: readonly HostRow[], sort: string, search: string): string {
+  const isNamed = search.trim() !== '' || (sort !== 'name' && sort !== 'busy');
+  return isNamed && hosts.length > MOST_NAMED ? `The first ${MOST_NAMED} of the ${hosts.length} hosts that are shown.` : '';
 }
 
 function keyOf(sort: string): (host: HostRow) => number | string | null {
