@@ -89,6 +89,69 @@ test('the past has its span in the link from the beginning', async ({ page, rece
   expect(Number(new URL(page.url()).searchParams.get('until')) - Number(new URL(page.url()).searchParams.get('since'))).toBe(60_000);
 });
 
+test('a span is typed in the zone that is shown', async ({ page, receiver }) => {
+  const host = `${receiver.url}/host/${await receiver.local()}`;
+  const [since, until] = [Date.parse('2026-07-01T10:00:00.250Z'), Date.parse('2026-07-01T11:00:00.750Z')];
+  const dialog = page.getByRole('dialog', { name: 'Show the time' });
+  const [from, to] = [dialog.getByLabel('From'), dialog.getByLabel('To')];
+  const span = (): string => new URL(page.url()).searchParams.get('since') + '-' + new URL(page.url()).searchParams.get('until');
+  for (const view of ['history', 'landscape?as=heatmap', 'export', `process/${await receiver.someProcess()}`]) {
+    await page.goto(`${host}/${view}${view.includes('?') ? '&' : '?'}since=${since}&until=${until}`);
+    const button = page.getByRole('button', { name: '2026-07-01 12:00:00 – 13:00:00 · 60 min 01 s' });
+    await expect(button).toBeVisible();
+    await page.keyboard.press('b');
+    await expect(from).toBeFocused();
+    await expect(dialog).toContainText('In local time, Europe/Berlin.');
+    await expect(from).toHaveValue('2026-07-01T12:00');
+    await from.fill('2026-06-30T03:12:05');
+    await page.keyboard.press('Escape');
+    await expect(dialog).toHaveCount(0);
+    expect(span()).toBe(`${since}-${until}`);
+    await button.click();
+    await from.fill('2026-06-30T03:12:05');
+    await from.press('Enter');
+    await expect(dialog).toHaveCount(0);
+    await expect(button).toHaveCount(0);
+    // What was not changed keeps its milliseconds.
+    expect(span()).toBe(`${Date.parse('2026-06-30T01:12:05Z')}-${until}`);
+    await page.goBack();
+    await expect(button).toBeVisible();
+  }
+  await page.keyboard.press('u');
+  await page.getByRole('button', { name: '2026-07-01 10:00:00 – 11:00:00 · 60 min 01 s' }).click();
+  await expect(dialog).toContainText('In UTC.');
+  await from.fill('2026-07-01T12:00:00');
+  await dialog.getByRole('button', { name: 'Apply' }).click();
+  await expect(to).toBeFocused();
+  await expect(to).toHaveAccessibleDescription('To must be later than From.');
+  await expect(from).not.toHaveAttribute('aria-invalid', 'true');
+  await from.fill('');
+  await from.press('Enter');
+  await expect(from).toBeFocused();
+  await expect(dialog.getByRole('alert')).toHaveText(/^From is not complete/);
+  await findsNothing(page);
+  await page.setViewportSize({ width: 360, height: 640 });
+  await findsNothing(page);
+  for (const box of [await to.boundingBox(), await dialog.getByRole('button', { name: 'Apply' }).boundingBox()]) expect((box?.x ?? 9e9) + (box?.width ?? 0)).toBeLessThanOrEqual(352);
+  await dialog.getByRole('button', { name: 'Cancel' }).click();
+  await expect(page.getByRole('button', { name: /^2026-07-01 10:00:00/ })).toBeFocused();
+});
+
+test('the live view goes to a moment that is typed', async ({ page, receiver }) => {
+  await receiver.hasRecorded(4);
+  await openLive(page, receiver);
+  await page.keyboard.press('b');
+  const moment = page.getByRole('dialog', { name: 'Go to a moment' }).getByLabel('Moment');
+  await expect(moment).toBeFocused();
+  const wanted = Math.floor((Date.now() - 2_500) / 1000) * 1000;
+  await moment.fill(await page.evaluate((ms) => new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 19), wanted));
+  await moment.press('Enter');
+  await expect(page).toHaveURL(new RegExp(`at=${wanted}000000$`));
+  await expect(page.getByText('Paused at')).toBeVisible();
+  await page.goBack();
+  await expect(page.getByText('Paused at')).toHaveCount(0);
+});
+
 test('a link with impossible numbers shows a view', async ({ page, receiver }) => {
   const host = `${receiver.url}/host/${await receiver.local()}`;
   for (const wrong of ['since=9e99&until=9e100', 'since=1e15&until=-9e15', 'at=abc', 'at=1.5', 'cmp=1&a=9e99-9e100&b=1-2']) {

@@ -1,13 +1,12 @@
 // The span of time that a view of the past shows. In: the address. Out: since and until, and how to move them.
 import { untrack } from 'svelte';
+import { LAST_MS } from './moments';
 import { route } from './route.svelte';
 
 export const SPANS: readonly [number, string][] = [
   [600_000, '10 min'], [3_600_000, '1 h'], [21_600_000, '6 h'], [86_400_000, '24 h'], [604_800_000, '7 d'],
 ];
 const SHORTEST_MS = 5_000;
-/** What the receiver's ns can tell: 1970 to 2262. */
-const LAST_MS = 9_223_372_036_854;
 
 export class Range {
   /** When the view was opened; the end of a span that no link names. */

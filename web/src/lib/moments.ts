@@ -1,0 +1,37 @@
+// Moments that a person types. In: fields of date and time. Out: milliseconds, or what is wrong with them.
+// Why: a view of the past goes to "yesterday 03:12" in the zone that is shown.
+import { clock, day, type Zone } from './format';
+
+/** The last that the receiver's ns can tell: in 2262. */
+export const LAST_MS = 9_223_372_036_854;
+
+export interface Field {
+  /** From, To, or Moment. */
+  name: string;
+  /** What it begins with. */
+  ms: number;
+}
+
+/** As `<input type="datetime-local">` takes it: 2026-11-21T03:12:00. */
+export function wallOf(ms: number, zone: Zone): string {
+  return `${day(ms, zone)}T${clock(ms, zone)}`;
+}
+
+/** NaN: no moment. An hour that comes twice, when clocks go back, is the first of the two; one that is left out is the hour after it. */
+export function momentOf(wall: string, zone: Zone): number {
+  return /^\d{4,6}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?$/.test(wall) ? Date.parse(zone === 'utc' ? `${wall}Z` : wall) : NaN;
+}
+
+/** What was typed, or what is wrong and in which field. One that nobody changed keeps its fraction of a second, and its hour of two. */
+export function read(fields: readonly Field[], walls: readonly string[], zone: Zone): number[] | { at: number; error: string } {
+  const moments: number[] = [];
+  for (const [at, { name, ms }] of fields.entries()) {
+    const wall = walls[at] ?? '';
+    const moment = momentOf(wall, zone) === momentOf(wallOf(ms, zone), zone) ? ms : momentOf(wall, zone);
+    if (Number.isNaN(moment)) return { at, error: `${name} is not complete: it wants day, month, year, hour, minute and second.` };
+    if (moment < 0 || moment > LAST_MS) return { at, error: `${name} is outside of what can be kept: the years 1970 to 2262.` };
+    if (at > 0 && moment <= moments[at - 1]!) return { at, error: `${name} must be later than ${fields[at - 1]!.name}.` };
+    moments.push(moment);
+  }
+  return moments;
+}
