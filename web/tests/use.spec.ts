@@ -137,6 +137,38 @@ test('a span is typed in the zone that is shown', async ({ page, receiver }) => 
   await expect(page.getByRole('button', { name: /^2026-07-01 10:00:00/ })).toBeFocused();
 });
 
+test('the keys of a span are the same in every view of the past', async ({ page, receiver }) => {
+  await receiver.hasRecorded(3);
+  const host = `${receiver.url}/host/${await receiver.local()}`;
+  const [since, until] = [Date.now() - 60_000, Date.now() + 60_000];
+  const half = (until - since) / 2;
+  const span = (): number[] => ['since', 'until'].map((name) => Number(new URL(page.url()).searchParams.get(name)));
+  for (const view of ['history', 'landscape?as=heatmap', 'export', `process/${await receiver.someProcess()}`]) {
+    await page.goto(`${host}/${view}${view.includes('?') ? '&' : '?'}since=${since}&until=${until}`);
+    await expect(page.getByRole('button', { name: 'earlier' })).toBeVisible();
+    if (view === 'history') await expect(grid(page)).toBeVisible();
+    for (const [key, by] of [[',', -half], ['.', half], ...(view === 'history' ? [] : [['[', -half], [']', half]] as const)] as const) {
+      const [from = 0, to = 0] = span();
+      await page.keyboard.press(key);
+      expect(span()).toEqual([from + by, to + by]);
+    }
+    await page.keyboard.press('-');
+    expect(span()).toEqual([since - half, until + half]);
+    await page.keyboard.press('+');
+    const [from = 0, to = 0] = span();
+    expect(to - from).toBeCloseTo(until - since, -1);
+    if (view !== 'history') continue;
+    // There [ and ] step from interval to interval, and the span stays.
+    const at = new URL(page.url()).searchParams.get('at');
+    await page.keyboard.press('[');
+    await expect.poll(() => new URL(page.url()).searchParams.get('at')).not.toBe(at);
+    expect(span()).toEqual([from, to]);
+  }
+  await page.goto(`${host}/export?since=${since}&until=${until}`);
+  await page.getByRole('textbox', { name: 'Only process' }).press('.');
+  expect(span()).toEqual([since, until]);
+});
+
 test('the live view goes to a moment that is typed', async ({ page, receiver }) => {
   await receiver.hasRecorded(4);
   await openLive(page, receiver);
