@@ -62,7 +62,7 @@ test('what the receiver cannot take or keep is told', async ({ page, receiver })
 test('the table of hosts is a file, as it is searched and sorted, and a command line', async ({ page, receiver }) => {
   await page.goto(`${receiver.url}/?q=sim-&sort=-name`);
   await expect(page.getByRole('row', { name: /sim-/ }).first()).toContainText('sim-00002');
-  await page.getByRole('button', { name: 'Data' }).click();
+  await page.getByRole('button', { name: 'Data' }).first().click();
   const dialog = page.getByRole('dialog', { name: 'The hosts as a file' });
   await expect(dialog.locator('code').first()).toHaveText(`cpumon hosts --url=${receiver.url} --search=sim- --sort=name --reverse --format=csv`);
   await findsNothing(page);
@@ -71,6 +71,16 @@ test('the table of hosts is a file, as it is searched and sorted, and a command 
   const lines = (await readFile(await csv.path(), 'utf8')).split('\r\n');
   expect(lines[0]).toMatch(/^id,hostname,trust,/);
   expect(lines.slice(1, 4).map((line) => line.split(',')[1])).toEqual(['sim-00002', 'sim-00001', 'sim-00000']);
+  await page.keyboard.press('Escape');
+  const tops = page.getByRole('region', { name: 'busiest processes over all hosts' });
+  await tops.getByRole('button', { name: 'Data' }).click();
+  const busiest = page.getByRole('dialog', { name: 'The busiest processes as a file' });
+  await expect(busiest.locator('code').first()).toHaveText(`cpumon hosts --url=${receiver.url} --busiest --format=csv`);
+  const [file] = await Promise.all([page.waitForEvent('download'), busiest.getByRole('link', { name: 'Download' }).click()]);
+  expect(file.suggestedFilename()).toBe('cpumon-busiest.csv');
+  const rows = (await readFile(await file.path(), 'utf8')).split('\r\n');
+  expect(rows[0]).toMatch(/^host_id,hostname,key,name,container,cpu_pct,/);
+  expect(rows.some((row) => row.includes(',sim-0000'))).toBe(true);
 });
 
 test('the sparklines are a chart to save, and a command line that gives the very file', async ({ page, receiver }) => {

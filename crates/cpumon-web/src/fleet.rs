@@ -64,6 +64,14 @@ struct Made {
     glances: HashMap<HostId, Glance>,
 }
 
+/// What a file of the fleet lists.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FileOf {
+    Hosts,
+    /// The 20 busiest processes of each host that reports, the busiest of all first.
+    Busiest,
+}
+
 /// See the module.
 #[derive(Default)]
 pub(crate) struct FleetBoard(Mutex<Made>);
@@ -156,17 +164,21 @@ impl FleetBoard {
         Fleet { base, skipped: 0, spark: Some(sparks(live, &shown)) }
     }
 
-    /// The hosts that are wanted as a file, all pages of them.
+    /// The hosts that are wanted as a file, all pages of them; or their busiest processes.
     pub(crate) fn file(
         &self,
         live: &dyn Live,
-        wanted: &Wanted,
+        (wanted, of): (&Wanted, FileOf),
         format: Format,
     ) -> Result<Vec<u8>, ExportError> {
         let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let hosts = Self::refresh(&mut made, live);
         let now_ns = now_ns();
-        let columns = columns::file_columns(&found(&hosts, &made.glances, wanted, now_ns), now_ns);
+        let rows = found(&hosts, &made.glances, wanted, now_ns);
+        let columns = match of {
+            FileOf::Hosts => columns::file_columns(&rows, now_ns),
+            FileOf::Busiest => columns::top_columns(&rows, now_ns, usize::MAX).1,
+        };
         drop(made);
         columns::write(&columns, format)
     }

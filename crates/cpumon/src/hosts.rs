@@ -23,14 +23,11 @@ pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
             ExportForm::Csv => "csv",
             ExportForm::Jsonl => "jsonl",
         };
-        let sort = args.sort.unwrap_or_default().name();
-        let search = args.search.as_deref().unwrap_or_default();
-        let file = client.fleet_file(&[
-            ("format", form),
-            ("sort", sort),
-            ("reverse", if args.reverse { "true" } else { "false" }),
-            ("search", search),
-        ])?;
+        let mut query = vec![("format", form), ("search", args.search.as_deref().unwrap_or_default())];
+        query.extend(args.sort.map(|sort| ("sort", sort.name())));
+        query.extend(args.reverse.then_some(("reverse", "true")));
+        query.extend(args.busiest.then_some(("busiest", "true")));
+        let file = client.fleet_file(&query)?;
         out.write_all(&file).context("cannot write the hosts")?;
         return Ok(Outcome::Done);
     }

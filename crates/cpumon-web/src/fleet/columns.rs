@@ -87,6 +87,20 @@ pub(crate) struct Row<'a>(pub(super) &'a Glance);
 
 /// The busiest processes over all hosts that report.
 pub(super) fn top_table(hosts: &[(&HostStatus, Option<Row<'_>>)], now_ns: i64) -> Table {
+    let (total, columns) = top_columns(hosts, now_ns, TOP);
+    let mut table = Table::new(total.min(TOP), total);
+    for (name, cells) in columns {
+        table.push(name, cells);
+    }
+    table
+}
+
+/// The busiest processes of each host that reports, at most `most` over all of them: how many there are, and their columns.
+pub(super) fn top_columns(
+    hosts: &[(&HostStatus, Option<Row<'_>>)],
+    now_ns: i64,
+    most: usize,
+) -> (usize, Vec<(&'static str, Vec<Cell>)>) {
     let mut all: Vec<(&HostStatus, &Busy)> = hosts
         .iter()
         .filter(|(host, _)| state_of(age_ns(host, now_ns), host.info.interval_ns) == REPORTING)
@@ -94,10 +108,10 @@ pub(super) fn top_table(hosts: &[(&HostStatus, Option<Row<'_>>)], now_ns: i64) -
         .collect();
     all.sort_by(|a, b| b.1.cpu_pct.unwrap_or(0.0).total_cmp(&a.1.cpu_pct.unwrap_or(0.0)));
     let total = all.len();
-    all.truncate(TOP);
-    let mut table = Table::new(all.len(), total);
+    all.truncate(most);
+    let mut columns = Vec::new();
     let mut push = |name: &'static str, cell: &dyn Fn(&HostStatus, &Busy) -> Cell| {
-        table.push(name, all.iter().map(|(host, busy)| cell(host, busy)));
+        columns.push((name, all.iter().map(|(host, busy)| cell(host, busy)).collect()));
     };
     push("host_id", &|host, _| host.info.host.to_string().into());
     push("hostname", &|host, _| Cell::from(&*host.info.hostname));
@@ -107,7 +121,7 @@ pub(super) fn top_table(hosts: &[(&HostStatus, Option<Row<'_>>)], now_ns: i64) -
     push("cpu_pct", &|_, busy| real(busy.cpu_pct));
     push("host_pct", &|_, busy| real(busy.host_pct));
     push("run_ns", &|_, busy| Cell::Int(busy.run_ns));
-    table
+    (total, columns)
 }
 
 /// Columns of the file: those of the page's table. Ages are moments there, so that a file says the same whenever it is read.

@@ -13,7 +13,7 @@ use super::host::{LastId, last_id};
 use super::params::{Asked, bad, limit};
 use crate::api;
 use crate::app::Shared;
-use crate::fleet::{FleetReader, HostOrder, Wanted};
+use crate::fleet::{FileOf, FleetReader, HostOrder, Wanted};
 use crate::problem::Problem;
 use crate::stream;
 
@@ -67,18 +67,29 @@ pub(super) struct AsFile {
     sort: Option<HostOrder>,
     /// The other way round; what has no data stays last.
     reverse: Option<bool>,
+    /// In place of the hosts the 20 busiest processes of each that reports, the busiest of all first; they have no other order.
+    busiest: Option<bool>,
     /// `csv` or `jsonl`.
     format: Option<String>,
 }
 
 impl AsFile {
+    fn of(&self) -> Result<FileOf, Problem> {
+        match (self.busiest.unwrap_or_default(), self.sort.is_some() || self.reverse == Some(true)) {
+            (false, _) => Ok(FileOf::Hosts),
+            (true, false) => Ok(FileOf::Busiest),
+            (true, true) => Err(bad("The busiest processes have one order, without sort and reverse.")
+                .how("Leave sort and reverse out, or busiest.")),
+        }
+    }
+
     fn format(&self) -> Result<Format, Problem> {
         let format = self.format.as_deref().map(str::parse::<Format>).transpose();
         Ok(format.map_err(|error| bad(error.to_string()))?.unwrap_or_default())
     }
 }
 
-/// Every host that is wanted as a file, with the columns of `/api/v1/fleet`; ages are moments there.
+/// Every host that is wanted as a file, with the columns of `/api/v1/fleet`; ages are moments there. Or their busiest processes.
 #[utoipa::path(get, path = "/api/v1/fleet/export", params(AsFile), responses(
     (status = 200, content((String = "text/csv"), (String = "application/jsonl"))),
     (status = 400, body = api::Problem, content_type = "application/problem+json"),
@@ -87,16 +98,17 @@ pub(super) async fn export(
     State(app): State<Shared>,
     Asked(wanted): Asked<AsFile>,
 ) -> Result<Response, Problem> {
-    let format = wanted.format()?;
+    let (format, of) = (wanted.format()?, wanted.of()?);
     let which = Wanted {
         search: wanted.search.unwrap_or_default(),
         sort: wanted.sort.unwrap_or_default(),
         reverse: wanted.reverse.unwrap_or_default(),
         ..Wanted::all()
     };
-    let file = app.fleet.file(&*app.live, &which, format);
+    let file = app.fleet.file(&*app.live, (&which, of), format);
     let file = file.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
-    Ok(as_download("hosts", format, file.into()))
+    let name = if of == FileOf::Busiest { "busiest" } else { "hosts" };
+    Ok(as_download(name, format, file.into()))
 }
 
 /// The command line that gives the same file as `/api/v1/fleet/export`.
@@ -110,6 +122,7 @@ pub(super) async fn command(
     Asked(wanted): Asked<AsFile>,
 ) -> Result<Json<ExportCommand>, Problem> {
     wanted.format()?;
+    let of = wanted.of()?;
     // The guard let it in, so it names this server.
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let is_tls = app.options.tls.is_some();
@@ -120,6 +133,9 @@ pub(super) async fn command(
     line.option("sort", wanted.sort.map(|sort| sort.name().replace('_', "-")));
     if wanted.reverse == Some(true) {
         line.flag("reverse");
+    }
+    if of == FileOf::Busiest {
+        line.flag("busiest");
     }
     line.option("format", Some(wanted.format.clone().unwrap_or_else(|| "csv".to_owned())));
     Ok(Json(line.into()))

@@ -318,6 +318,17 @@ async fn the_fleet_is_searched_sorted_and_paged() {
     silent.put(shown(7));
     let (_, body) = get_json(&Arc::new(silent), "/api/v1/fleet").await;
     assert_eq!((&body["hosts"]["columns"]["state"], &body["top"]["rows"]), (&"silent".into(), &0.into()));
+    let (status, _, file) = {
+        let router = router(live.clone(), "127.0.0.1:1".parse().unwrap(), WebOptions::default());
+        ask_raw(router, "/api/v1/fleet/export?busiest=true", "localhost").await
+    };
+    let lines: Vec<&str> = std::str::from_utf8(&file).unwrap().lines().collect();
+    assert_eq!((status, lines[0]), (200, "host_id,hostname,key,name,container,cpu_pct,host_pct,run_ns"));
+    assert!(lines.len() > 3 && lines[1].contains("</script>") && lines[1].ends_with(",600"), "{lines:?}");
+    for wrong in ["busiest=true&sort=name", "busiest=true&reverse=true", "busiest=maybe"] {
+        let path = format!("/api/v1/fleet/export/command?{wrong}");
+        assert_eq!(get_json(&live, &path).await.0, 400, "{wrong}");
+    }
     for wrong in ["sort=size", "limit=0", "limit=5000", "offset=-1"] {
         assert_eq!(get_json(&live, &format!("/api/v1/fleet?{wrong}")).await.0, 400, "{wrong}");
     }

@@ -100,6 +100,9 @@ pub struct HostsArgs {
     /// With --format: the other way round
     #[arg(long, requires = "format", conflicts_with = "store")]
     pub reverse: bool,
+    /// With --format: in place of the hosts the 20 busiest processes of each that reports, the busiest of all first
+    #[arg(long, requires = "format", conflicts_with_all = ["store", "sort", "reverse"])]
+    pub busiest: bool,
 }
 
 /// `cpumon status`.

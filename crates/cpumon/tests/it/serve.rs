@@ -392,6 +392,11 @@ fn the_hosts_of_a_receiver_are_the_same_file_from_page_and_command_line() {
         send_set(&device, serve.udp, 1);
         serve.status()["hosts"].as_array().filter(|hosts| !hosts.is_empty()).map(|_| ())
     });
+    // Its busiest processes go when it falls silent: the command line asks for the same, and the file has its columns.
+    let command = fetch("/api/v1/fleet/export/command?busiest=true&format=csv");
+    assert!(command.contains("--busiest --format=csv"), "{command}");
+    let written = ok(&["hosts", &format!("--url={}", serve.url), "--busiest", "--format=csv"]);
+    assert!(written.starts_with("host_id,hostname,key,name,"), "{written}");
     for query in ["format=csv", "sort=last_seen&reverse=true&search=127.0.0.5&format=jsonl"] {
         let command: serde_json::Value =
             serde_json::from_str(&fetch(&format!("/api/v1/fleet/export/command?{query}"))).unwrap();
