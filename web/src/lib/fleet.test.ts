@@ -21,3 +21,11 @@ it('says what a chart of named hosts leaves out', () => {
   expect(leftOut(many(200), 'loss', '')).toBe('');
   expect(leftOut(many(201), 'loss', '')).toBe('The first 200 of the 201 hosts that are shown.');
 });
+
+it('ends a chart where all hosts that report have told', () => {
+  const host = (state: string, endMs: number | null): HostRow => ({ id: state, state, endMs }) as HostRow;
+  const untilOf = (...hosts: HostRow[]) => chartOf(hosts, 'name', false, '', RANGE.until)['until'];
+  expect(untilOf(host('reporting', 1_800_000_119_500.75), host('reporting', 1_800_000_118_000.5))).toBe('1800000118000000000');
+  // The silent ones are not waited for, and a clock that is far off sets no end.
+  expect(untilOf(host('silent', 1_800_000_090_000), host('reporting', null), host('reporting', 1_700_000_000_000))).toBe(RANGE.until);
+});

@@ -13,6 +13,8 @@ export interface HostRow {
   arch: string;
   state: string;
   ageNs: number | null;
+  /** End of its newest interval. */
+  endMs: number | null;
   offsetNs: number | null;
   busy: number | null;
   threads: number | null;
@@ -34,8 +36,8 @@ export function hostsOf(fleet: Fleet): HostRow[] {
   const [id, name, trust, source, address, agent, kernel, arch, state, topName] = [
     text('id'), text('hostname'), text('trust'), text('source'), text('address'), text('agent'), text('kernel'), text('arch'), text('state'), text('top_name'),
   ];
-  const [age, offset, busy, threads, topPct, unattributed, lost] = [
-    number('age_ns'), number('clock_offset_ns'), number('busy_ratio'), number('threads'), number('top_cpu_pct'), number('unattributed_ratio'), number('lost'),
+  const [age, end, offset, busy, threads, topPct, unattributed, lost] = [
+    number('age_ns'), number('end_ms'), number('clock_offset_ns'), number('busy_ratio'), number('threads'), number('top_cpu_pct'), number('unattributed_ratio'), number('lost'),
   ];
   const closed = getter(table, 'ledger_closed');
   const sparks = new Map(fleet.spark?.host_ids.map((host, at) => [host, fleet.spark?.busy_ratio[at] ?? []]));
@@ -43,7 +45,7 @@ export function hostsOf(fleet: Fleet): HostRow[] {
     const word = closed(row);
     return {
       id: id(row), name: name(row).trim() === '' ? id(row) : name(row), trust: trust(row), source: source(row), address: address(row), agent: agent(row), kernel: kernel(row),
-      arch: arch(row), state: state(row), ageNs: age(row), offsetNs: offset(row), busy: busy(row), threads: threads(row), topName: topName(row),
+      arch: arch(row), state: state(row), ageNs: age(row), endMs: end(row), offsetNs: offset(row), busy: busy(row), threads: threads(row), topName: topName(row),
       topPct: topPct(row), unattributed: unattributed(row), closed: word === null ? null : word === true || word === 1, lost: lost(row),
       spark: sparks.get(id(row)) ?? [],
     };
@@ -82,11 +84,17 @@ const MOST_NAMED = 200;
 /** Length of the sparklines. */
 const SPARK_NS = 120_000_000_000n;
 
+/** Up to when all hosts that report have told what they did: what is still on its way would be in one file and not in the next. */
+function come(hosts: readonly HostRow[], now: bigint): bigint {
+  const ends = hosts.filter((host) => host.state === 'reporting' && host.endMs !== null).map((host) => BigInt(Math.floor(host.endMs!)) * 1_000_000n);
+  return ends.reduce((least, end) => (end < least && end > now - SPARK_NS / 2n ? end : least), now);
+}
+
 /** How the receiver is asked for the sparklines as a chart. What it can order itself by is asked for so, anything else by naming the
  * hosts that are shown. */
 export function chartOf(hosts: readonly HostRow[], sort: string, descending: boolean, search: string, nowNs: string): Query {
-  const until = BigInt(nowNs);
-  const range = { since: String(until - SPARK_NS), until: nowNs };
+  const until = come(hosts, BigInt(nowNs));
+  const range = { since: String(until - SPARK_NS), until: String(until) };
   if (search.trim() !== '' || (sort !== 'name' && sort !== 'busy')) {
     return { ...range, host: hosts.slice(0, MOST_NAMED).map((host) => host.id).join(','), rows: hosts.length > 60 ? MOST_NAMED : '' };
   }
