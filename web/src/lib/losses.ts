@@ -11,9 +11,9 @@ const OF_AGENT: readonly [column: string, label: string][] = [
   ['cuts_lost', 'threads not cut at the instant'],
   ['histogram_drops', 'run delays in no histogram'],
   ['intervals_skipped', 'intervals skipped'],
-  ['intervals_late', 'late'],
-  ['permission_denied', 'denied'],
-  ['malformed', 'malformed'],
+  ['intervals_late', 'intervals late'],
+  ['permission_denied', 'reads denied'],
+  ['malformed', 'records malformed'],
 ];
 
 export interface Loss {
