@@ -217,8 +217,9 @@ test('a long name hides no warning, no name still has a link, and large numbers 
   const asThey = async (change: (columns: Record<string, unknown>) => void): Promise<void> => {
     await page.unrouteAll();
     await page.route('**/fleet/live*', async (route) => {
-      const fleet = (await (await fetch(`${receiver.url}/api/v1/fleet`)).json()) as { hosts: { columns: Record<string, unknown> } };
+      const fleet = (await (await fetch(`${receiver.url}/api/v1/fleet`)).json()) as { hosts: { columns: Record<string, unknown> }; top: { columns: Record<string, unknown> } };
       change(fleet.hosts.columns);
+      if (fleet.hosts.columns['hostname'] === ' ') fleet.top.columns['hostname'] = ' ';
       await route.fulfill({ contentType: 'text/event-stream', body: `event: fleet\nid: 0-1\ndata: ${JSON.stringify(fleet)}\n\n` });
     });
     await page.goto(receiver.url);
@@ -231,7 +232,34 @@ test('a long name hides no warning, no name still has a link, and large numbers 
   await expect(row.locator('.cell.top')).toContainText('199 M');
   await asThey((columns) => Object.assign(columns, { hostname: ' ' }));
   await expect(page.getByRole('row').nth(1).getByRole('link', { name: /^[0-9a-f]{32}$/ })).toBeVisible();
+  await expect(page.getByRole('region', { name: 'busiest processes', exact: true }).locator('.where').first()).toHaveText(/^[0-9a-f]{32}$/);
   await findsNothing(page);
+});
+
+test('of several hosts with one name each has a link, from every view', async ({ page, receiver }) => {
+  const NAME = '<b>twin</b> & co';
+  await page.goto(receiver.url);
+  await expect(page.getByRole('row', { name: /sim-/ })).toHaveCount(3);
+  const fleet = (await (await fetch(`${receiver.url}/api/v1/fleet`)).json()) as { hosts: { columns: { id: string[]; hostname: string[] } } };
+  const { id: ids, hostname } = fleet.hosts.columns;
+  for (const nth of [1, 2]) hostname[nth] = NAME;
+  await page.route('**/api/v1/fleet?search=*', (route) => route.fulfill({ json: fleet }));
+  const problem = { type: 'about:blank', status: 409, title: 'Conflict', detail: `Several hosts have this name: ${ids[1]}, ${ids[2]}.`, how: 'Use an id.' };
+  await page.route((url) => url.pathname.startsWith(`/api/v1/hosts/${encodeURIComponent(NAME)}/`) || (url.pathname.includes('/export/') && url.searchParams.get('host') === NAME), (route) => route.fulfill({ status: 409, contentType: 'application/problem+json', json: problem }));
+  for (const view of ['', '?at=1800000000000000000', '/history', '/landscape', '/export', '/process/1-1']) {
+    await page.goto(`${receiver.url}/host/${encodeURIComponent(NAME)}${view}`);
+    const said = page.getByRole('main').getByRole('alert');
+    await expect(said).toContainText(`Several hosts have the name ${NAME}`);
+    await expect(said.getByRole('link', { name: /^[0-9a-f]{32}$/ })).toHaveText([ids[1]!, ids[2]!]);
+    await expect(page.getByText('No such host')).toHaveCount(0);
+  }
+  await page.setViewportSize({ width: 360, height: 640 });
+  await page.goto(`${receiver.url}/host/${encodeURIComponent(NAME)}/history`);
+  await expect(page.getByRole('link', { name: ids[2]! })).toBeVisible();
+  await findsNothing(page);
+  await page.getByRole('link', { name: ids[2]! }).click();
+  await expect(page).toHaveURL(new RegExp(`/host/${ids[2]}/history\\?since=`));
+  await expect(page.getByRole('slider').first()).toBeVisible();
 });
 
 test('what is colour is seen where the system has its own', async ({ page, receiver }) => {

@@ -10,7 +10,9 @@ export type Link =
   | { state: 'lost'; retryMs: number }
   | { state: 'login' }
   | { state: 'forbidden'; detail: string }
-  | { state: 'unknown'; detail: string };
+  | { state: 'unknown'; detail: string }
+  /** Several hosts have the name that was asked for. */
+  | { state: 'several'; detail: string };
 
 export type Order =
   | { do: 'live'; host: string }

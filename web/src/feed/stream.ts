@@ -84,7 +84,8 @@ async function reason(address: string): Promise<Link | 'lost' | 'ended'> {
     const answer = await fetch(address.startsWith('/api/v1/fleet') ? '/api/v1/fleet?limit=1' : address.replace(/\/live.*$/, '/at?limit=1'));
     if (answer.status === 401) return { state: 'login' };
     if (answer.status === 403) return { state: 'forbidden', detail: await detail(answer) };
-    if (answer.status === 404 || answer.status === 409) return { state: 'unknown', detail: await detail(answer) };
+    if (answer.status === 404) return { state: 'unknown', detail: await detail(answer) };
+    if (answer.status === 409) return { state: 'several', detail: await detail(answer) };
     return 'ended';
   } catch {
     return 'lost';

@@ -26,6 +26,11 @@ export interface HostRow {
   spark: readonly (number | null)[];
 }
 
+/** A host that tells no name goes by its id. */
+function called(name: string, id: string): string {
+  return name.trim() === '' ? id : name;
+}
+
 export function hostsOf(fleet: Fleet): HostRow[] {
   const table = fleet.hosts;
   const text = (name: string) => texts(table, name);
@@ -44,7 +49,7 @@ export function hostsOf(fleet: Fleet): HostRow[] {
   return Array.from({ length: table.rows }, (_, row) => {
     const word = closed(row);
     return {
-      id: id(row), name: name(row).trim() === '' ? id(row) : name(row), trust: trust(row), source: source(row), address: address(row), agent: agent(row), kernel: kernel(row),
+      id: id(row), name: called(name(row), id(row)), trust: trust(row), source: source(row), address: address(row), agent: agent(row), kernel: kernel(row),
       arch: arch(row), state: state(row), ageNs: age(row), endMs: end(row), offsetNs: offset(row), busy: busy(row), threads: threads(row), topName: topName(row),
       topPct: topPct(row), unattributed: unattributed(row), closed: word === null ? null : word === true || word === 1, lost: lost(row),
       spark: sparks.get(id(row)) ?? [],
@@ -137,6 +142,6 @@ export function topOf(fleet: Fleet): TopRow[] {
   const [hostId, hostname, key, name, pct] = [texts(table, 'host_id'), texts(table, 'hostname'), texts(table, 'key'), texts(table, 'name'), numbers(table, 'cpu_pct')];
   const most = Math.max(100, ...Array.from({ length: table.rows }, (_, row) => pct(row) || 0));
   return Array.from({ length: table.rows }, (_, row) => ({
-    hostId: hostId(row), hostname: hostname(row), key: key(row), name: name(row), pct: pct(row), share: (pct(row) || 0) / most,
+    hostId: hostId(row), hostname: called(hostname(row), hostId(row)), key: key(row), name: name(row), pct: pct(row), share: (pct(row) || 0) / most,
   }));
 }
