@@ -9,6 +9,7 @@ use cpumon_collect::SourceOptions;
 use cpumon_model::{DelayHistogram, DelayOf, Fields, Interval, Probes, ProcessKey, Snapshot};
 
 use crate::bpf::bpf_for;
+use crate::calm::when_calm;
 
 const NAME: &str = "delay-load";
 const PASSES: usize = 15;
@@ -37,43 +38,45 @@ fn slack_ns(interval: &Interval, rows: usize) -> u64 {
 
 #[test]
 fn a_histogram_agrees_with_the_summed_run_delay() {
-    let options = SourceOptions {
-        probes: Probes::HISTOGRAMS,
-        histogram_threads: vec![format!("{NAME}*").parse().unwrap()],
-        ..SourceOptions::default()
-    };
-    let Some((mut opened, _turn)) = bpf_for(options) else { return };
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        for at in 0..6 {
-            let stop = &stop;
-            let spawn = std::thread::Builder::new().name(format!("{NAME}-{at}"));
-            spawn.spawn_scoped(scope, move || load(stop, at % 2 == 0)).unwrap();
-        }
-        std::thread::sleep(Duration::from_millis(50));
-        let mut snapshots = [Snapshot::default(), Snapshot::default()];
-        // The first names the threads, the second counts theirs.
-        for _ in 0..2 {
-            opened.source.snapshot(&mut snapshots[0]).unwrap();
-        }
-        let mut merged = DelayHistogram::default();
-        for _ in 0..PASSES {
-            std::thread::sleep(Duration::from_millis(100));
-            let [before, after] = &mut snapshots;
-            opened.source.snapshot(after).unwrap();
-            let interval = Interval::between(before, after);
-            merged += check(after, &interval);
-            snapshots.swap(0, 1);
-        }
-        stop.store(true, Ordering::Relaxed);
-        println!(
-            "p50 {:?} p99 {:?} max {:?} ns",
-            merged.percentile_ns(50),
-            merged.percentile_ns(99),
-            merged.max_ns()
-        );
-        assert!(merged.total() > 200, "{merged:?}");
-        assert!(merged.percentile_ns(50) < merged.percentile_ns(99), "{merged:?}");
+    when_calm(|| {
+        let options = SourceOptions {
+            probes: Probes::HISTOGRAMS,
+            histogram_threads: vec![format!("{NAME}*").parse().unwrap()],
+            ..SourceOptions::default()
+        };
+        let Some((mut opened, _turn)) = bpf_for(options) else { return };
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for at in 0..6 {
+                let stop = &stop;
+                let spawn = std::thread::Builder::new().name(format!("{NAME}-{at}"));
+                spawn.spawn_scoped(scope, move || load(stop, at % 2 == 0)).unwrap();
+            }
+            std::thread::sleep(Duration::from_millis(50));
+            let mut snapshots = [Snapshot::default(), Snapshot::default()];
+            // The first names the threads, the second counts theirs.
+            for _ in 0..2 {
+                opened.source.snapshot(&mut snapshots[0]).unwrap();
+            }
+            let mut merged = DelayHistogram::default();
+            for _ in 0..PASSES {
+                std::thread::sleep(Duration::from_millis(100));
+                let [before, after] = &mut snapshots;
+                opened.source.snapshot(after).unwrap();
+                let interval = Interval::between(before, after);
+                merged += check(after, &interval);
+                snapshots.swap(0, 1);
+            }
+            stop.store(true, Ordering::Relaxed);
+            println!(
+                "p50 {:?} p99 {:?} max {:?} ns",
+                merged.percentile_ns(50),
+                merged.percentile_ns(99),
+                merged.max_ns()
+            );
+            assert!(merged.total() > 200, "{merged:?}");
+            assert!(merged.percentile_ns(50) < merged.percentile_ns(99), "{merged:?}");
+        });
     });
 }
 

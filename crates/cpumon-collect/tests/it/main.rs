@@ -6,6 +6,7 @@ mod skip;
 
 mod alloc;
 mod bpf;
+mod calm;
 mod delays;
 mod doctor;
 mod hidden;

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use cpumon_model::{Interval, Probes, Snapshot};
 
 use crate::bpf::bpf;
+use crate::calm::when_calm;
 use crate::skip::skip;
 
 /// Two programs that fight for one CPU, one that naps in between, and what they start. All begin and end inside the recording.
@@ -93,24 +94,26 @@ fn ns(ms: &str) -> Option<u64> {
 
 #[test]
 fn run_time_and_run_delay_agree_with_perf_sched() {
-    // With interrupts inside the threads, as perf has them.
-    let Some((mut opened, _turn)) = bpf(Probes::SCHED | Probes::WAITS) else { return };
-    let dir = tempfile::tempdir().unwrap();
-    let data = dir.path().join("perf.data");
-    let (mut before, mut after) = (Snapshot::default(), Snapshot::default());
-    for _ in 0..ATTEMPTS {
-        opened.source.snapshot(&mut before).unwrap();
-        if record(dir.path(), &data, WORK).is_none() {
-            return;
+    when_calm(|| {
+        // With interrupts inside the threads, as perf has them.
+        let Some((mut opened, _turn)) = bpf(Probes::SCHED | Probes::WAITS) else { return };
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("perf.data");
+        let (mut before, mut after) = (Snapshot::default(), Snapshot::default());
+        for _ in 0..ATTEMPTS {
+            opened.source.snapshot(&mut before).unwrap();
+            if record(dir.path(), &data, WORK).is_none() {
+                return;
+            }
+            opened.source.snapshot(&mut after).unwrap();
+            let [compared, fought_for, stood_still] = compare(&before, &after, &timehist(&data));
+            assert!(stood_still <= 3, "{stood_still} of {compared}");
+            if compared > 50 && fought_for == 2 {
+                return;
+            }
         }
-        opened.source.snapshot(&mut after).unwrap();
-        let [compared, fought_for, stood_still] = compare(&before, &after, &timehist(&data));
-        assert!(stood_still <= 3, "{stood_still} of {compared}");
-        if compared > 50 && fought_for == 2 {
-            return;
-        }
-    }
-    panic!("perf never saw every switch");
+        panic!("perf never saw every switch");
+    });
 }
 
 /// How many threads agree, how many of them fought for the CPU, and during how many the machine stood still.

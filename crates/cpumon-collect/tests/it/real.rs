@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use cpumon_collect::{Opened, SourceChoice, SourceOptions, host_info, open};
 use cpumon_model::{Interval, Life, ProcessSample, Snapshot, SourceKind};
 
+use crate::calm::when_calm;
 use crate::skip::say_skipped;
 
 fn procfs() -> Opened {
@@ -40,63 +41,67 @@ fn run_ns_of(thread: &str) -> u64 {
 
 #[test]
 fn a_spinner_runs_under_its_name() {
-    let _turn = crate::bpf::turn();
-    let mut source = procfs();
-    let stop = AtomicBool::new(false);
-    let (tell, told) = std::sync::mpsc::channel();
-    std::thread::scope(|scope| {
-        let stopper = StopOnDrop(&stop);
-        let spinner = std::thread::Builder::new().name("it-spinner".into());
-        spinner
-            .spawn_scoped(scope, || {
-                tell.send(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()).unwrap();
-                while !stop.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            })
-            .unwrap();
-        let tid: u32 = told.recv().unwrap();
-        let spinner = format!("self/task/{tid}");
-        // The kernel's own figure read around each look: what the row says lies between, however busy the machine is.
-        let first_ns = run_ns_of(&spinner);
-        let before = look(&mut source);
-        let second_ns = run_ns_of(&spinner);
-        std::thread::sleep(Duration::from_millis(500));
-        let third_ns = run_ns_of(&spinner);
-        let after = look(&mut source);
-        let fourth_ns = run_ns_of(&spinner);
-        drop(stopper);
-        let interval = Interval::between(&before, &after);
-        // By its number: another run of these tests on this machine has a spinner of this name too.
-        let row = interval.threads.iter().find(|row| row.key.tid == tid).unwrap();
-        assert_eq!(row.comm.as_bytes(), b"it-spinner");
-        let bounds_ns = third_ns - second_ns..=fourth_ns - first_ns;
-        let run_ns = u64::try_from(row.delta.run_ns).unwrap();
-        assert!(bounds_ns.contains(&run_ns) && run_ns > 0, "{run_ns} not in {bounds_ns:?}");
-        assert_eq!(row.delta.user_ns + row.delta.system_ns, row.delta.run_ns);
-        assert_eq!(row.life, Life::Alive);
+    when_calm(|| {
+        let _turn = crate::bpf::turn();
+        let mut source = procfs();
+        let stop = AtomicBool::new(false);
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let stopper = StopOnDrop(&stop);
+            let spinner = std::thread::Builder::new().name("it-spinner".into());
+            spinner
+                .spawn_scoped(scope, || {
+                    tell.send(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()).unwrap();
+                    while !stop.load(Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                })
+                .unwrap();
+            let tid: u32 = told.recv().unwrap();
+            let spinner = format!("self/task/{tid}");
+            // The kernel's own figure read around each look: what the row says lies between, however busy the machine is.
+            let first_ns = run_ns_of(&spinner);
+            let before = look(&mut source);
+            let second_ns = run_ns_of(&spinner);
+            std::thread::sleep(Duration::from_millis(500));
+            let third_ns = run_ns_of(&spinner);
+            let after = look(&mut source);
+            let fourth_ns = run_ns_of(&spinner);
+            drop(stopper);
+            let interval = Interval::between(&before, &after);
+            // By its number: another run of these tests on this machine has a spinner of this name too.
+            let row = interval.threads.iter().find(|row| row.key.tid == tid).unwrap();
+            assert_eq!(row.comm.as_bytes(), b"it-spinner");
+            let bounds_ns = third_ns - second_ns..=fourth_ns - first_ns;
+            let run_ns = u64::try_from(row.delta.run_ns).unwrap();
+            assert!(bounds_ns.contains(&run_ns) && run_ns > 0, "{run_ns} not in {bounds_ns:?}");
+            assert_eq!(row.delta.user_ns + row.delta.system_ns, row.delta.run_ns);
+            assert_eq!(row.life, Life::Alive);
+        });
     });
 }
 
 #[test]
 fn threads_that_nobody_saw_are_counted_in_their_process() {
-    let _turn = crate::bpf::turn();
-    let mut source = procfs();
-    let before = look(&mut source);
-    let burnt_ns: u64 = (0..5)
-        .map(|_| {
-            let worker = std::thread::spawn(|| {
-                burn(Duration::from_millis(20));
-                run_ns_of("thread-self")
-            });
-            worker.join().unwrap()
-        })
-        .sum();
-    // What a thread of this process runs while it is looked at may hide as much of theirs, until a later look.
-    let grown_ns = |after: &Snapshot| own(after).ended_threads.run_ns - own(&before).ended_threads.run_ns;
-    let after = (0..100).map(|_| look(&mut source)).find(|after| grown_ns(after) >= burnt_ns).unwrap();
-    let grown = grown_ns(&after);
-    assert!(after.exited_total.run_ns - before.exited_total.run_ns >= grown);
+    when_calm(|| {
+        let _turn = crate::bpf::turn();
+        let mut source = procfs();
+        let before = look(&mut source);
+        let burnt_ns: u64 = (0..5)
+            .map(|_| {
+                let worker = std::thread::spawn(|| {
+                    burn(Duration::from_millis(20));
+                    run_ns_of("thread-self")
+                });
+                worker.join().unwrap()
+            })
+            .sum();
+        // What a thread of this process runs while it is looked at may hide as much of theirs, until a later look.
+        let grown_ns = |after: &Snapshot| own(after).ended_threads.run_ns - own(&before).ended_threads.run_ns;
+        let after = (0..100).map(|_| look(&mut source)).find(|after| grown_ns(after) >= burnt_ns).unwrap();
+        let grown = grown_ns(&after);
+        assert!(after.exited_total.run_ns - before.exited_total.run_ns >= grown);
+    });
 }
 
 #[test]
@@ -226,27 +231,29 @@ fn with_bursty_threads(count: usize, during: impl FnOnce(&[u32]), after: impl Fn
 /// That threads which ran lately are read first must not lose the others.
 #[test]
 fn nothing_that_ran_is_left_out() {
-    let source = RefCell::new(procfs());
-    with_bursty_threads(
-        60,
-        |_| {
-            for _ in 0..60 {
-                look(&mut source.borrow_mut());
-                std::thread::sleep(Duration::from_millis(7));
-            }
-        },
-        |tids| {
-            let snapshot = look(&mut source.borrow_mut());
-            for tid in tids {
-                let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).unwrap();
-                let truth: Vec<u64> = text.split_whitespace().map(|n| n.parse().unwrap()).collect();
-                let row = snapshot.threads.iter().find(|row| row.key.tid == *tid).unwrap();
-                assert_eq!(vec![row.counters.run_ns, row.counters.run_delay_ns], truth[..2], "{row:?}");
-                let switches = row.counters.voluntary_switches + row.counters.involuntary_switches;
-                assert!(switches.abs_diff(truth[2]) <= 1, "{switches} {truth:?}");
-            }
-        },
-    );
+    when_calm(|| {
+        let source = RefCell::new(procfs());
+        with_bursty_threads(
+            60,
+            |_| {
+                for _ in 0..60 {
+                    look(&mut source.borrow_mut());
+                    std::thread::sleep(Duration::from_millis(7));
+                }
+            },
+            |tids| {
+                let snapshot = look(&mut source.borrow_mut());
+                for tid in tids {
+                    let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).unwrap();
+                    let truth: Vec<u64> = text.split_whitespace().map(|n| n.parse().unwrap()).collect();
+                    let row = snapshot.threads.iter().find(|row| row.key.tid == *tid).unwrap();
+                    assert_eq!(vec![row.counters.run_ns, row.counters.run_delay_ns], truth[..2], "{row:?}");
+                    let switches = row.counters.voluntary_switches + row.counters.involuntary_switches;
+                    assert!(switches.abs_diff(truth[2]) <= 1, "{switches} {truth:?}");
+                }
+            },
+        );
+    });
 }
 
 /// A program that needs its descriptors itself: the source keeps fewer, and still reads everything.

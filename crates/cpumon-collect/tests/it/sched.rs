@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use cpumon_model::{Fields, Interval, Snapshot};
 
 use crate::bpf::{ALL, bpf};
+use crate::calm::when_calm;
 
 /// A load: runs until told to stop.
 type Load = fn(&AtomicBool);
@@ -127,63 +128,67 @@ fn open_part(interval: &Interval) -> f64 {
 
 #[test]
 fn the_books_of_real_loads_close() {
-    for (name, load) in LOADS {
-        let (mut parts, mut exact, mut missed) = (Vec::new(), 0, 0);
-        let ran = watch(2, load, 15, |snapshot, interval| {
-            assert!(snapshot.fields.contains(Fields::SCHED | Fields::WAITS | Fields::IRQ));
-            assert!(!snapshot.irq_in_run_time);
-            let times: u64 =
-                interval.cpus.iter().map(|cpu| cpu.times.total_ns() + cpu.sched.unknown_ns).sum();
-            // What was thought unknown may turn out to be known: then an interval has it twice.
-            let over_ns = times.cast_signed() - interval.ledger.capacity_ns;
-            assert!(
-                over_ns == 0 || snapshot.health.sched_missed_switches > 0,
-                "{over_ns}: modes do not add up"
-            );
-            exact += usize::from(over_ns == 0);
-            missed = snapshot.health.sched_missed_switches;
-            println!(
-                "{name}: {:+.4} % open, {:.4} % unknown, {} missed, {} untracked {:?}",
-                open_part(interval) * 100.0,
-                interval.ledger.unknown_ns as f64 / interval.ledger.capacity_ns as f64 * 100.0,
-                snapshot.health.sched_missed_switches,
-                snapshot.health.sched_untracked,
-                interval.ledger,
-            );
-            parts.push(open_part(interval));
-        });
-        if !ran {
-            return;
+    when_calm(|| {
+        for (name, load) in LOADS {
+            let (mut parts, mut exact, mut missed) = (Vec::new(), 0, 0);
+            let ran = watch(2, load, 15, |snapshot, interval| {
+                assert!(snapshot.fields.contains(Fields::SCHED | Fields::WAITS | Fields::IRQ));
+                assert!(!snapshot.irq_in_run_time);
+                let times: u64 =
+                    interval.cpus.iter().map(|cpu| cpu.times.total_ns() + cpu.sched.unknown_ns).sum();
+                // What was thought unknown may turn out to be known: then an interval has it twice.
+                let over_ns = times.cast_signed() - interval.ledger.capacity_ns;
+                assert!(
+                    over_ns == 0 || snapshot.health.sched_missed_switches > 0,
+                    "{over_ns}: modes do not add up"
+                );
+                exact += usize::from(over_ns == 0);
+                missed = snapshot.health.sched_missed_switches;
+                println!(
+                    "{name}: {:+.4} % open, {:.4} % unknown, {} missed, {} untracked {:?}",
+                    open_part(interval) * 100.0,
+                    interval.ledger.unknown_ns as f64 / interval.ledger.capacity_ns as f64 * 100.0,
+                    snapshot.health.sched_missed_switches,
+                    snapshot.health.sched_untracked,
+                    interval.ledger,
+                );
+                parts.push(open_part(interval));
+            });
+            if !ran {
+                return;
+            }
+            parts.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
+            let median = parts[parts.len() / 2].abs();
+            let worst = parts[parts.len() - 1].abs();
+            // A missed switch may be found out an interval later; then one has a span twice, as unknown first.
+            assert!(missed > 0 || exact == parts.len(), "{name}: each CPU's modes add up to the ns, {exact}");
+            assert!(median <= 0.001, "{name}: half of the intervals leave more than {median} open");
+            assert!(worst <= 0.01, "{name}: an interval leaves {worst} open");
         }
-        parts.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
-        let median = parts[parts.len() / 2].abs();
-        let worst = parts[parts.len() - 1].abs();
-        // A missed switch may be found out an interval later; then one has a span twice, as unknown first.
-        assert!(missed > 0 || exact == parts.len(), "{name}: each CPU's modes add up to the ns, {exact}");
-        assert!(median <= 0.001, "{name}: half of the intervals leave more than {median} open");
-        assert!(worst <= 0.01, "{name}: an interval leaves {worst} open");
-    }
+    });
 }
 
 #[test]
 fn threads_that_wait_for_a_cpu_when_the_probe_is_loaded_have_their_place_at_once() {
-    const SPINNERS: u64 = 60;
-    let spin = || {
-        Command::new("nice")
-            .args(["-n", "19", "taskset", "-c", "0", "sh", "-c", "while :; do :; done"])
-            .spawn()
-    };
-    let mut spinners: Vec<_> = (0..SPINNERS).map(|_| spin().unwrap()).collect();
-    std::thread::sleep(Duration::from_millis(300));
-    let mut snapshot = Snapshot::default();
-    let taken = bpf(ALL).map(|(mut opened, _turn)| opened.source.snapshot(&mut snapshot));
-    for spinner in &mut spinners {
-        spinner.kill().unwrap();
-        spinner.wait().unwrap();
-    }
-    let Some(taken) = taken else { return };
-    taken.unwrap();
-    // Who runs at that moment is taken on by its next switch; all but one of the spinners wait for their CPU.
-    let (untracked, threads) = (snapshot.health.sched_untracked, snapshot.threads.len());
-    assert!(untracked < SPINNERS / 5, "{untracked} threads of {threads} untracked");
+    when_calm(|| {
+        const SPINNERS: u64 = 60;
+        let spin = || {
+            Command::new("nice")
+                .args(["-n", "19", "taskset", "-c", "0", "sh", "-c", "while :; do :; done"])
+                .spawn()
+        };
+        let mut spinners: Vec<_> = (0..SPINNERS).map(|_| spin().unwrap()).collect();
+        std::thread::sleep(Duration::from_millis(300));
+        let mut snapshot = Snapshot::default();
+        let taken = bpf(ALL).map(|(mut opened, _turn)| opened.source.snapshot(&mut snapshot));
+        for spinner in &mut spinners {
+            spinner.kill().unwrap();
+            spinner.wait().unwrap();
+        }
+        let Some(taken) = taken else { return };
+        taken.unwrap();
+        // Who runs at that moment is taken on by its next switch; all but one of the spinners wait for their CPU.
+        let (untracked, threads) = (snapshot.health.sched_untracked, snapshot.threads.len());
+        assert!(untracked < SPINNERS / 5, "{untracked} threads of {threads} untracked");
+    });
 }

@@ -27,10 +27,10 @@ pub fn turn() -> MutexGuard<'static, ()> {
 macro_rules! twice {
     ($($test:ident)+) => {
         mod by_clocks {
-            $(#[test] fn $test() { super::$test(cpumon_model::Probes::empty()); })+
+            $(#[test] fn $test() { crate::calm::when_calm(|| super::$test(cpumon_model::Probes::empty())); })+
         }
         mod by_switches {
-            $(#[test] fn $test() { super::$test(crate::bpf::ALL); })+
+            $(#[test] fn $test() { crate::calm::when_calm(|| super::$test(crate::bpf::ALL)); })+
         }
     };
 }
