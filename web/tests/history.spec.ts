@@ -169,7 +169,16 @@ test('the landscape: bars, and the same data as a heatmap', async ({ page, recei
   await expect(page.getByRole('application')).toBeVisible();
   await page.getByRole('application').focus();
   for (let turn = 0; turn < 6; turn += 1) await page.keyboard.press('ArrowLeft');
-  await expect(page.getByRole('region', { name: 'landscape' }).getByRole('status')).toContainText(/%CPU/);
+  const told = page.getByRole('region', { name: 'landscape' }).getByRole('status');
+  await expect(told).toContainText(/%CPU, highest interval \d/);
+  // A mean hides short spikes: the highest of each cell does not, and is not below it.
+  await page.getByRole('group', { name: 'cells' }).getByRole('button', { name: 'Highest' }).click();
+  await expect(page).toHaveURL(/cells=highest/);
+  await page.getByRole('application').focus();
+  await page.keyboard.press('ArrowLeft');
+  await expect(told).toContainText(/%CPU, highest interval/);
+  const [mean, highest] = /([\d.,]+) %CPU, highest interval ([\d.,]+)/.exec((await told.textContent()) ?? '')!.slice(1).map(Number);
+  expect(highest! + 0.1).toBeGreaterThanOrEqual(mean!);
   await page.keyboard.press('Enter');
   await expect(page).toHaveURL(/\/history/);
 });

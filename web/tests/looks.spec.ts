@@ -110,6 +110,7 @@ const CHARTS = [
   ['run delay', `process/200-42?${SPAN}`, 'run delay over time', 'delays', 'dark'],
   ['threads', `process/200-42?${SPAN}&tz=utc`, 'threads over time', 'threads', 'light'],
   ['landscape', `landscape?${SPAN}&as=heatmap&rows=process`, 'landscape', 'landscape', 'dark'],
+  ['highest intervals', `landscape?${SPAN}&as=heatmap&cells=highest`, 'landscape', 'landscape', 'light'],
 ] as const;
 
 for (const [nth, [what, path, region, view, theme]] of CHARTS.entries()) {

@@ -32,6 +32,7 @@ fn query(args: &ChartArgs) -> Result<ChartQuery, Usage> {
         processes: args.process.clone(),
         threads: args.thread.clone(),
         by: args.by.into(),
+        cells: args.cells.into(),
         rows: args.rows,
         offset: args.offset,
         order: args.sort.map(Into::into),

@@ -112,6 +112,8 @@ export interface MatrixRow {
   last_ms: number | null;
   life?: string;
   values: Line;
+  /** Its highest single interval in each point, ns per second. */
+  max: Line;
 }
 
 export interface Matrix extends Buckets {

@@ -15,13 +15,17 @@ export function timesOf(buckets: Pick<Buckets, 't_ms' | 'width_ns'>): number[] {
   return buckets.t_ms.map((ms) => (ms + buckets.width_ns / 1e6) / 1000);
 }
 
-/** Largest busy share within single intervals of each bucket. */
-export function busiest(series: Series, divide = 1): Line {
-  const most = series.columns['busy_ns']?.max ?? [];
-  return series.covered_ns.map((covered, at) => {
-    const value = most[at];
+/** ns per second of single intervals as percent of one CPU. */
+export function rateOf(values: Line | undefined, buckets: Pick<Buckets, 'covered_ns'>, divide = 1): Line {
+  return buckets.covered_ns.map((covered, at) => {
+    const value = values?.[at];
     return covered > 0 && value !== null && value !== undefined ? value / 1e7 / divide : null;
   });
+}
+
+/** Largest busy share within single intervals of each bucket. */
+export function busiest(series: Series, divide = 1): Line {
+  return rateOf(series.columns['busy_ns']?.max, series, divide);
 }
 
 export interface RunQueue {

@@ -25,7 +25,7 @@ mod tests;
 mod text;
 mod zone;
 
-pub use query::{By, ChartQuery, MAX_PIXELS, MIN_PIXELS, Order, Percent, Theme, View};
+pub use query::{By, Cells, ChartQuery, MAX_PIXELS, MIN_PIXELS, Order, Percent, Theme, View};
 pub use table::{DelayPart, Part, Points, delays, ledger, modes, points, states};
 pub use zone::{Zone, ZoneError};
 

@@ -96,6 +96,15 @@ words! {
 }
 
 words! {
+    /// What the colour of a heatmap's cell tells, and by what its rows are ordered.
+    Cells, "cells",
+    /// The mean of the time in the cell; the busiest rows first.
+    Mean = "mean",
+    /// The highest single interval in it; the rows with the highest first.
+    Highest = "highest",
+}
+
+words! {
     /// How hosts are ordered.
     Order, "order",
     /// From A to Z.
@@ -154,6 +163,8 @@ pub struct ChartQuery {
     pub threads: Vec<String>,
     /// What makes a row of the landscape.
     pub by: By,
+    /// Of heatmaps.
+    pub cells: Cells,
     /// Rows of a heatmap, hosts of the fleet at most; `None`: 60, but 200 threads.
     pub rows: Option<usize>,
     /// Hosts of the fleet that are left out at the beginning.
@@ -186,6 +197,7 @@ impl ChartQuery {
             processes: Vec::new(),
             threads: Vec::new(),
             by: By::Name,
+            cells: Cells::Mean,
             rows: None,
             offset: 0,
             order: None,

@@ -212,9 +212,12 @@ pub struct MatrixRow {
     pub life: &'static str,
     /// Run time a point: 0 if it was idle or not there, null where nothing was measured.
     pub values: Vec<Option<i64>>,
+    /// Its highest single interval in each point, ns per second. Of several processes over sums: the highest of any of them, but not
+    /// less than the mean of all.
+    pub max: Vec<Option<i64>>,
 }
 
-/// Tasks over time, the busiest first.
+/// Tasks over time, as `sort` says.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Matrix {
     /// The range that was asked for.
@@ -226,7 +229,7 @@ pub struct Matrix {
     pub times: BucketTimes,
     /// Tasks there are.
     pub total: usize,
-    /// The busiest.
+    /// Those that are shown.
     pub rows: Vec<MatrixRow>,
     /// All others together, run time a point.
     pub other: Vec<Option<i64>>,

@@ -5,7 +5,7 @@ use cpumon_export::chart::ChartQuery;
 use cpumon_model::{HostStatus, ProcessKey};
 
 use super::Asked;
-use crate::history::{By, Past, landscape};
+use crate::history::{By, Past, Shown, Sort, landscape};
 use crate::problem::Problem;
 use crate::routes::process_key;
 
@@ -86,7 +86,8 @@ impl Asked<'_> {
             return Ok(key);
         }
         let pid: Option<u32> = text.parse().ok();
-        let rows = landscape(self.past, self.host, self.range(1), By::Process, (0, MAX_CANDIDATES))?.rows;
+        let candidates = Shown { sort: Sort::Run, offset: 0, limit: MAX_CANDIDATES };
+        let rows = landscape(self.past, self.host, self.range(1), By::Process, candidates)?.rows;
         let keyed = rows.into_iter().filter_map(|row| Some((process_key(&row.key?).ok()?, row.name)));
         let meant = keyed.filter(|(key, name)| pid.map_or_else(|| *name == text, |pid| key.pid == pid));
         let meant: Vec<ProcessKey> = meant.map(|(key, _)| key).collect();

@@ -162,12 +162,31 @@ impl Buckets {
         }
     }
 
-    /// Values where something was measured; what is not there did nothing, or was not there.
-    pub(crate) fn zero_where_covered(&self, values: &[(usize, f64)]) -> Vec<Option<i64>> {
+    /// Sums where something was measured; what is not there did nothing, or was not there.
+    pub(crate) fn zero_where_covered(
+        &self,
+        values: impl IntoIterator<Item = (usize, f64)>,
+    ) -> Vec<Option<i64>> {
+        self.where_covered(values, |sum, value| sum + value)
+    }
+
+    /// The same with the highest value of each point.
+    pub(crate) fn highest_where_covered(
+        &self,
+        values: impl IntoIterator<Item = (usize, f64)>,
+    ) -> Vec<Option<i64>> {
+        self.where_covered(values, f64::max)
+    }
+
+    fn where_covered(
+        &self,
+        values: impl IntoIterator<Item = (usize, f64)>,
+        join: impl Fn(f64, f64) -> f64,
+    ) -> Vec<Option<i64>> {
         let mut all: Vec<Option<f64>> = self.covered_ns.iter().map(|ns| (*ns > 0.0).then_some(0.0)).collect();
         for (at, value) in values {
-            if let Some(point) = all.get_mut(*at) {
-                *point = Some(point.unwrap_or(0.0) + value);
+            if let Some(point) = all.get_mut(at) {
+                *point = Some(join(point.unwrap_or(0.0), value));
             }
         }
         all.into_iter().map(|point| point.and_then(whole)).collect()
@@ -225,7 +244,8 @@ mod tests {
         for (begin, end) in [(0, 10), (20, 40)] {
             buckets.cover(&Span::of(&interval(begin, end)), &mut shares);
         }
-        assert_eq!(buckets.zero_where_covered(&[(2, 5.0), (2, 1.0)]), [Some(0), None, Some(6), Some(0)]);
+        assert_eq!(buckets.zero_where_covered([(2, 5.0), (2, 1.0)]), [Some(0), None, Some(6), Some(0)]);
+        assert_eq!(buckets.highest_where_covered([(2, 5.0), (2, 1.0)]), [Some(0), None, Some(5), Some(0)]);
         assert_eq!(buckets.times().covered_ns, [10, 0, 10, 10]);
     }
 }

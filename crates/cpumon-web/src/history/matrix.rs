@@ -1,20 +1,16 @@
-//! Time on one side, tasks on the other. In: a range. Out: run time a point and a task, the busiest tasks first, the rest
-//! summed up: the landscape of a host's processes, and the threads of one process as a heat map.
+//! Time on one side, tasks on the other. In: a range. Out: run time a point and a task, and the highest single interval in it; the
+//! busiest tasks first, the rest summed up: the landscape of a host's processes, and the threads of one process as a heat map.
 
-use std::cmp::Reverse;
-use std::collections::HashMap;
 use std::hash::Hash;
 
-use cpumon_model::{HostStatus, Interval, Life, ProcessKey, ThreadKey};
-use cpumon_store::{GapFinder, ProcessFilter, Query, What};
+use cpumon_model::{HostStatus, ProcessInterval, ProcessKey, ThreadKey};
+use cpumon_store::{GapFinder, ProcessFilter, Query, Span, What};
 
 use super::past::MAX_GAPS;
+use super::rows::{Ran, Rows, Shown};
 use super::{Buckets, Past, Range};
-use crate::api::{GapJson, Matrix, MatrixRow, Nanos, key_of_process, key_of_thread, to_ms};
+use crate::api::{GapJson, Matrix, Nanos, key_of_process, key_of_thread};
 use crate::problem::Problem;
-
-/// Tasks kept apart while adding up; further ones go into the rest.
-const MAX_TASKS: usize = 50_000;
 
 /// What makes a row of the landscape.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, serde::Deserialize, utoipa::ToSchema)]
@@ -26,136 +22,6 @@ pub(crate) enum By {
     /// Each process.
     Process,
 }
-
-/// A row being added up; points without run time are left out.
-#[derive(Default)]
-struct RowSum {
-    name: String,
-    points: Vec<(usize, f64)>,
-    total_ns: i64,
-    first_ns: i64,
-    last_ns: i64,
-    born: bool,
-    ended: bool,
-}
-
-impl RowSum {
-    fn add(&mut self, interval: &Interval, shares: &[(usize, f64)], run_ns: i64, life: Life) {
-        self.total_ns = self.total_ns.saturating_add(run_ns);
-        self.last_ns = interval.end.wall_ns;
-        self.born |= matches!(life, Life::Born | Life::BornEnded);
-        self.ended = matches!(life, Life::Ended | Life::BornEnded);
-        for (at, share) in shares {
-            let ns = run_ns as f64 * share;
-            match self.points.last_mut() {
-                Some((last, sum)) if last == at => *sum += ns,
-                _ => self.points.push((*at, ns)),
-            }
-        }
-    }
-
-    /// Takes what the same task did later.
-    fn append(&mut self, later: Self) {
-        self.total_ns = self.total_ns.saturating_add(later.total_ns);
-        self.last_ns = later.last_ns;
-        self.born |= later.born;
-        self.ended = later.ended;
-        self.points.extend(later.points);
-    }
-
-    fn life(&self) -> &'static str {
-        match (self.born, self.ended) {
-            (true, true) => Life::BornEnded,
-            (true, false) => Life::Born,
-            (false, true) => Life::Ended,
-            (false, false) => Life::Alive,
-        }
-        .name()
-    }
-}
-
-/// Rows by key, and what did not fit.
-struct Rows<K> {
-    rows: HashMap<K, RowSum>,
-    all: Vec<(usize, f64)>,
-}
-
-impl<K: Hash + Eq + Ord> Rows<K> {
-    fn new() -> Self {
-        Self { rows: HashMap::new(), all: Vec::new() }
-    }
-
-    fn add(
-        &mut self,
-        key: K,
-        name: impl FnOnce() -> String,
-        interval: &Interval,
-        shares: &[(usize, f64)],
-        (run_ns, life): (i64, Life),
-    ) {
-        let is_full = self.rows.len() >= MAX_TASKS;
-        self.all.extend(shares.iter().map(|(at, share)| (*at, run_ns as f64 * share)));
-        if is_full && !self.rows.contains_key(&key) {
-            return;
-        }
-        let row = self.rows.entry(key).or_insert_with(|| RowSum {
-            name: name(),
-            first_ns: interval.begin.wall_ns,
-            ..RowSum::default()
-        });
-        row.add(interval, shares, run_ns, life);
-    }
-
-    /// Takes the rows of a later part of the range.
-    fn append(&mut self, later: Self) {
-        self.all.extend(later.all);
-        for (key, row) in later.rows {
-            if let Some(known) = self.rows.get_mut(&key) {
-                known.append(row);
-            } else if self.rows.len() < MAX_TASKS {
-                self.rows.insert(key, row);
-            }
-        }
-    }
-
-    /// Keeps the sums of points short.
-    fn fold(&mut self) {
-        let mut sums: HashMap<usize, f64> = HashMap::new();
-        for (at, ns) in self.all.drain(..) {
-            *sums.entry(at).or_default() += ns;
-        }
-        self.all.extend(sums);
-    }
-
-    fn finish(
-        mut self,
-        buckets: &Buckets,
-        (offset, limit): (usize, usize),
-        key: impl Fn(&K) -> Option<String>,
-    ) -> (usize, Vec<MatrixRow>, Vec<Option<i64>>) {
-        let total = self.rows.len();
-        let mut rows: Vec<(K, RowSum)> = self.rows.drain().collect();
-        rows.sort_by(|a, b| (Reverse(a.1.total_ns), &a.0).cmp(&(Reverse(b.1.total_ns), &b.0)));
-        let rows: Vec<_> = rows.into_iter().skip(offset).take(limit).collect();
-        let mut rest = std::mem::take(&mut self.all);
-        for (_, row) in &rows {
-            rest.extend(row.points.iter().map(|(at, ns)| (*at, -ns)));
-        }
-        let rows = rows.iter().map(|(of, row)| MatrixRow {
-            key: key(of),
-            name: row.name.clone(),
-            total_ns: row.total_ns,
-            first_ms: to_ms(row.first_ns),
-            last_ms: to_ms(row.last_ns),
-            life: row.life(),
-            values: buckets.zero_where_covered(&row.points),
-        });
-        (total, rows.collect(), buckets.zero_where_covered(&rest))
-    }
-}
-
-/// Sums of points are shortened when there are this many.
-const FOLD: usize = 1 << 20;
 
 /// What was read of a part of a range.
 struct Part<K> {
@@ -177,8 +43,8 @@ impl<K: Hash + Eq + Ord> Part<K> {
 fn build<K: Hash + Eq + Ord + Send>(
     past: &Past,
     (query, range): (Query, Range),
-    (shown, parts): ((usize, usize), Option<usize>),
-    (key, add): (impl Fn(&K) -> Option<String>, impl Fn(&mut Rows<K>, &Interval, &[(usize, f64)]) + Sync),
+    (shown, parts): (Shown, Option<usize>),
+    (key, add): (impl Fn(&K) -> Option<String>, impl Fn(&mut Rows<K>, &Span<'_>, &[(usize, f64)]) + Sync),
 ) -> Result<Matrix, Problem> {
     let mut plan = past.plan(query.host, range)?;
     if query.what == What::Threads {
@@ -194,10 +60,8 @@ fn build<K: Hash + Eq + Ord + Send>(
         past.for_each(&query, plan.grain, &mut |span| {
             part.buckets.cover(span, &mut shares);
             part.gaps.see(span.interval);
-            add(&mut part.rows, span.interval, &shares);
-            if part.rows.all.len() > FOLD {
-                part.rows.fold();
-            }
+            add(&mut part.rows, span, &shares);
+            part.rows.fold();
         })?;
         Ok(part)
     };
@@ -217,13 +81,13 @@ fn build<K: Hash + Eq + Ord + Send>(
     })
 }
 
-/// The busiest processes of a host over time. `shown`: how many rows are left out at the beginning, and how many given.
+/// The busiest processes of a host over time.
 pub(crate) fn landscape(
     past: &Past,
     host: &HostStatus,
     range: Range,
     by: By,
-    shown: (usize, usize),
+    shown: Shown,
 ) -> Result<Matrix, Problem> {
     let what = (Query::new(host.info.host).what(What::Processes), range);
     match by {
@@ -234,17 +98,24 @@ pub(crate) fn landscape(
     }
 }
 
-fn add_names(rows: &mut Rows<String>, interval: &Interval, shares: &[(usize, f64)]) {
-    for row in &interval.processes {
+/// The rows of a span that tell processes.
+fn ran<'a>(span: &'a Span<'_>) -> impl Iterator<Item = (&'a ProcessInterval, Ran)> {
+    let most = |at: usize| span.max_run_ns_per_s.get(at).copied();
+    span.interval.processes.iter().enumerate().map(move |(at, row)| {
+        (row, Ran { run_ns: row.delta.run_ns, most_ns_per_s: most(at), life: row.life })
+    })
+}
+
+fn add_names(rows: &mut Rows<String>, span: &Span<'_>, shares: &[(usize, f64)]) {
+    for (row, ran) in ran(span) {
         let name = row.info.name.to_string();
-        rows.add(name.clone(), || name, interval, shares, (row.delta.run_ns, row.life));
+        rows.add(name.clone(), || name, span, shares, ran);
     }
 }
 
-fn add_processes(rows: &mut Rows<ProcessKey>, interval: &Interval, shares: &[(usize, f64)]) {
-    for row in &interval.processes {
-        let name = || row.info.name.to_string();
-        rows.add(row.key, name, interval, shares, (row.delta.run_ns, row.life));
+fn add_processes(rows: &mut Rows<ProcessKey>, span: &Span<'_>, shares: &[(usize, f64)]) {
+    for (row, ran) in ran(span) {
+        rows.add(row.key, || row.info.name.to_string(), span, shares, ran);
     }
 }
 
@@ -254,13 +125,14 @@ pub(crate) fn threads(
     host: &HostStatus,
     range: Range,
     process: ProcessKey,
-    (shown, parts): ((usize, usize), Option<usize>),
+    (shown, parts): (Shown, Option<usize>),
 ) -> Result<Matrix, Problem> {
     let query = Query::new(host.info.host).what(What::Threads).filter(ProcessFilter::Key(process));
-    let add = |rows: &mut Rows<ThreadKey>, interval: &Interval, shares: &[(usize, f64)]| {
-        for row in interval.threads.iter().filter(|row| row.process == process) {
+    let add = |rows: &mut Rows<ThreadKey>, span: &Span<'_>, shares: &[(usize, f64)]| {
+        for row in span.interval.threads.iter().filter(|row| row.process == process) {
             let name = || row.comm.to_str_lossy().into_owned();
-            rows.add(row.key, name, interval, shares, (row.delta.run_ns, row.life));
+            let ran = Ran { run_ns: row.delta.run_ns, most_ns_per_s: None, life: row.life };
+            rows.add(row.key, name, span, shares, ran);
         }
     };
     build(past, (query, range), (shown, parts), (|key: &ThreadKey| Some(key_of_thread(*key)), add))

@@ -8,6 +8,7 @@ mod life;
 mod lines;
 mod matrix;
 mod past;
+mod rows;
 mod series;
 mod sum;
 mod waits;
@@ -18,6 +19,7 @@ pub(crate) use cpus::{CpuSum, cpus};
 pub(crate) use lines::{Wish, lines, process};
 pub(crate) use matrix::{By, landscape, threads};
 pub(crate) use past::{Past, Readers};
+pub(crate) use rows::{Shown, Sort};
 pub(crate) use series::series;
 pub(crate) use sum::sum;
 

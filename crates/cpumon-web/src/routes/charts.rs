@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use cpumon_export::ExportError;
 use cpumon_export::chart::{
-    By, ChartQuery, Look, MAX_PIXELS, MIN_PIXELS, Order, Percent, PictureForm, Theme, View, Zone,
+    By, Cells, ChartQuery, Look, MAX_PIXELS, MIN_PIXELS, Order, Percent, PictureForm, Theme, View, Zone,
 };
 use cpumon_model::Utc;
 use serde::Deserialize;
@@ -73,6 +73,9 @@ pub(super) struct OfHost {
     thread: Option<String>,
     /// Rows of the landscape: `name` (the default) or `process`.
     by: Option<String>,
+    /// Heatmaps: a colour is the `mean` of its time (the default; the busiest rows first), or the `highest` single interval in it
+    /// (rows with the highest first).
+    cells: Option<String>,
     /// Rows of a heatmap; 60 of the landscape and 200 threads without it.
     #[param(minimum = 1, maximum = 200)]
     rows: Option<usize>,
@@ -177,6 +180,7 @@ impl OfHost {
             processes: list(self.process.as_deref(), MAX_TASKS, |name| Ok(name_of(name)))?,
             threads: list(self.thread.as_deref(), MAX_TASKS, |key| Ok(key.to_owned()))?,
             by: word(self.by.as_deref(), By::Name)?,
+            cells: word(self.cells.as_deref(), Cells::Mean)?,
             rows: self.rows,
             with_blocked: self.blocked.unwrap_or(false),
             percent: word(self.percent.as_deref(), Percent::Cpu)?,
@@ -192,6 +196,7 @@ impl OfHost {
             line.option("thread", Some(thread.clone()));
         }
         line.option("by", self.by.clone());
+        line.option("cells", self.cells.clone());
         line.option("rows", self.rows.map(|rows| rows.to_string()));
         line.option("percent", self.percent.clone());
         if query.with_blocked {

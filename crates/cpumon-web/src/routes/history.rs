@@ -11,7 +11,7 @@ use super::params::{Asked, Between, Named, Page, ThreadPage, bad, limit, list, p
 use crate::api::{self, Cell, ProcessJson, Table, key_of_process, to_ms};
 use crate::app::Shared;
 use crate::fleet::now_ns;
-use crate::history::{self, By, Range, Readers, Wish};
+use crate::history::{self, By, Range, Readers, Shown, Sort, Wish};
 use crate::problem::Problem;
 
 /// Points of a picture at most.
@@ -232,14 +232,18 @@ pub(super) struct MatrixRows {
     /// Rows in the answer; the others are summed up.
     #[param(minimum = 1, maximum = 1000)]
     rows: Option<usize>,
-    /// Rows to leave out at the beginning, the busiest; they are in the sum of the others.
+    /// Rows to leave out at the beginning; they are in the sum of the others.
     #[param(minimum = 0)]
     offset: Option<usize>,
+    /// Which come first: those with the most run time (the default), or with the highest single interval.
+    #[param(inline)]
+    sort: Option<Sort>,
 }
 
 impl MatrixRows {
-    fn shown(&self, default: usize) -> Result<(usize, usize), Problem> {
-        Ok((self.offset.unwrap_or(0), limit("rows", self.rows, default, MAX_MATRIX_ROWS)?))
+    fn shown(&self, default: usize) -> Result<Shown, Problem> {
+        let limit = limit("rows", self.rows, default, MAX_MATRIX_ROWS)?;
+        Ok(Shown { sort: self.sort.unwrap_or_default(), offset: self.offset.unwrap_or(0), limit })
     }
 }
 

@@ -1,13 +1,13 @@
 //! The past over HTTP, as series, lines, landscapes and sums, from a store and from memory.
 
-use cpumon_model::{Life, ProcessKey, delay_bucket};
+use cpumon_model::{Interval, Life, ProcessKey, delay_bucket};
 use serde_json::Value;
 
 use super::past_store::{BEGIN_NS, SECOND_NS, Stored, interval};
 use super::tests::{Fake, ask_raw};
 use super::*;
 use crate::api::to_ms;
-use crate::history::{Past, Range, Readers, threads};
+use crate::history::{Past, Range, Readers, Shown, Sort, threads};
 
 fn sum(list: &Value) -> i64 {
     list.as_array().unwrap().iter().filter_map(Value::as_i64).sum()
@@ -170,6 +170,48 @@ async fn a_landscape_has_the_busiest_and_the_rest() {
     assert_eq!((&body["total"], body["rows"].as_array().unwrap().len()), (&2.into(), 0));
 }
 
+/// One second of a process in five minutes.
+fn spike(second: i64) -> Interval {
+    let mut interval = interval(second);
+    let (process, thread) = (&mut interval.processes[0], &mut interval.threads[0]);
+    // It is the least busy one but for this second.
+    let run_ns = if second == 77 { 230_000 } else { 1 };
+    (process.delta.run_ns, thread.delta.run_ns) = (run_ns, run_ns);
+    interval
+}
+
+#[tokio::test]
+async fn a_spike_of_a_second_stands_in_a_matrix_whatever_its_points() {
+    // Two processes are of the other name: an interval has what both ran in it, a sum at least the mean of both.
+    let both = |points| if points == 5 { 1005 } else { 1010 };
+    for (sealed, points) in [(false, 10), (true, 10), (true, 5)] {
+        let stored = Stored::made(sealed, spike);
+        let body = stored.of_all("landscape", &format!("points={points}&rows=2&sort=highest")).await;
+        let row = |nth: usize| (&body["rows"][nth]["name"], &body["rows"][nth]["max"]);
+        assert_eq!((row(0).0, row(1).0), (&"a,b".into(), &"web".into()));
+        let highest = |nth| row(nth).1.as_array().unwrap().iter().filter_map(Value::as_i64).max();
+        assert_eq!((highest(0), highest(1)), (Some(230_000), Some(both(points))), "{points}");
+        assert_eq!(nulls(row(0).1), points / 5);
+        assert_eq!(row(0).1[77 * points / 300], 230_000, "in its point and no other");
+        assert_eq!(row(0).1[0], 1);
+        let usual = stored.of_all("landscape", &format!("points={points}&rows=2")).await;
+        assert_eq!((&usual["rows"][0], &usual["rows"][1]), (&body["rows"][1], &body["rows"][0]));
+    }
+    let stored = Stored::made(true, spike);
+    let body = stored.of_all("processes/10-9/threads", "points=5&sort=highest").await;
+    assert_eq!(body["rows"][0]["max"], serde_json::json!([1, 230_000, null, 1, 1]));
+    // The picture of it has the row first, and says what its colours are.
+    let chart = |more: &str| {
+        format!("charts/landscape?{}&since={BEGIN_NS}&until={}{more}", "rows=2", BEGIN_NS + 300 * SECOND_NS)
+    };
+    let (_, _, body) =
+        ask_raw(stored.router(), &format!("/api/v1/hosts/past/{}", chart("&cells=highest")), "localhost")
+            .await;
+    let picture = String::from_utf8(body.to_vec()).unwrap();
+    assert!(picture.contains("highest single interval in each cell"), "{picture}");
+    assert!(picture.find(">a,b<").unwrap() < picture.find(">web<").unwrap());
+}
+
 #[tokio::test]
 async fn a_range_read_in_parts_is_the_same_range() {
     let stored = Stored::new(true);
@@ -179,7 +221,8 @@ async fn a_range_read_in_parts_is_the_same_range() {
     let ask = async |parts| {
         let read = move |past: &Past| {
             let process = ProcessKey { pid: 20, start_ns: 9 };
-            threads(past, &past.find("past")?, range, process, ((0, 1), Some(parts)))
+            let shown = Shown { sort: Sort::Run, offset: 0, limit: 1 };
+            threads(past, &past.find("past")?, range, process, (shown, Some(parts)))
         };
         serde_json::to_value(Readers::ask(&app, read).await.unwrap()).unwrap()
     };

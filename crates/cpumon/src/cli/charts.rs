@@ -47,6 +47,9 @@ pub struct ChartArgs {
     /// Of `landscape`: what makes a row
     #[arg(long, value_enum, default_value_t = ChartBy::Name)]
     pub by: ChartBy,
+    /// Of `landscape` and `threads`: what a colour tells, and by what the rows are ordered
+    #[arg(long, value_enum, default_value_t = ChartCells::Mean)]
+    pub cells: ChartCells,
     /// Rows of a heatmap, hosts of `fleet`, 1 to 200 [default: 60, 200 threads]
     #[arg(long, value_name = "N")]
     pub rows: Option<usize>,
@@ -138,6 +141,13 @@ choice! {
     ChartBy of cpumon_export::chart::By,
     Name: "All processes of a name",
     Process: "Each process",
+}
+
+choice! {
+    /// Cells of a heatmap.
+    ChartCells of cpumon_export::chart::Cells,
+    Mean: "The mean of the time in a cell; the busiest rows first",
+    Highest: "The highest single interval in a cell: a spike of a second is seen in a day; the highest rows first",
 }
 
 choice! {
