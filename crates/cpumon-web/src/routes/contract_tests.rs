@@ -3,9 +3,11 @@
 
 use std::sync::OnceLock;
 
-use axum::http::header;
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, header};
 use proptest::prelude::*;
 use serde_json::Value;
+use tower::ServiceExt;
 
 use super::login_tests::Guarded;
 use super::past_store::Stored;
@@ -230,6 +232,54 @@ proptest! {
         let schema = &described["content"]["application/problem+json"]["schema"];
         prop_assert_eq!(fault(&document, schema, &answer), None);
     }
+}
+
+#[tokio::test]
+async fn every_route_refuses_a_parameter_that_it_does_not_take() {
+    let document: Value = serde_json::to_value(crate::openapi()).unwrap();
+    let mut asked = 0;
+    for (path, routes) in document["paths"].as_object().unwrap() {
+        for (method, route) in routes.as_object().unwrap() {
+            let named = question(path, route, &[0]);
+            let named = named.split_once('?').map_or("", |(path, _)| path);
+            let request =
+                Request::builder().method(&*method.to_uppercase()).uri(format!("{named}?n%6Fnsense=1"));
+            let request = request.header(header::HOST, "localhost").body(Body::empty()).unwrap();
+            let response = stored().router().oneshot(request).await.unwrap();
+            assert_eq!(response.status(), 400, "{method} {named}");
+            let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+            let answer: Value = serde_json::from_slice(&body).unwrap();
+            let schema = &route["responses"]["400"]["content"]["application/problem+json"]["schema"];
+            assert!(schema.is_object(), "{method} {path}: 400 is not described");
+            assert_eq!(fault(&document, schema, &answer), None, "{method} {path}: {answer}");
+            assert!(answer["detail"].as_str().unwrap().contains("`nonsense`"), "{answer}");
+            let how = answer["how"].as_str().unwrap();
+            let parameters = route["parameters"].as_array().into_iter().flatten();
+            for parameter in parameters.filter(|parameter| parameter["in"] == "query") {
+                assert!(how.contains(parameter["name"].as_str().unwrap()), "{method} {path}: {how}");
+            }
+            asked += 1;
+        }
+    }
+    assert!(asked > 25, "{asked}");
+}
+
+#[tokio::test]
+async fn unknown_parameters_are_looked_at_after_the_login_and_not_of_the_page() {
+    let guarded = Guarded::new();
+    for (path, expected) in [
+        ("/api/v1/status?x=1", 401),
+        ("/api/v1/columns?x=1", 400),
+        ("/api/v1/openapi.json?x=1", 400),
+        ("/api/v1/nothing?x=1", 401),
+        ("/?x=1", 200),
+        ("/host/one/history?fine=1", 200),
+    ] {
+        assert_eq!(guarded.ask("GET", path, &[], "").await.0, expected, "{path}");
+    }
+    let elsewhere = [("origin", "http://evil.example")];
+    assert_eq!(guarded.ask("GET", "/api/v1/columns?x=1", &elsewhere, "").await.0, 403);
+    assert_eq!(guarded.ask("POST", "/api/v1/columns?x=1", &[], "").await.0, 405);
 }
 
 #[tokio::test]

@@ -17,6 +17,7 @@ mod history;
 mod history_tests;
 mod host;
 mod interval;
+mod known;
 mod login;
 #[cfg(test)]
 mod login_tests;
@@ -47,6 +48,7 @@ use crate::guard::Door;
 use crate::problem::Problem;
 use crate::stream::body_of;
 use crate::{Live, Lookup, api, guard};
+use known::Known;
 
 pub(crate) use history::thread_wish;
 pub use interval::LONG_POLL;
@@ -99,15 +101,17 @@ pub fn openapi() -> Document {
     refusals::added(described().split_for_parts().1)
 }
 
-/// Every route of a server bound to `bound`, behind the checks of `Host`, `Origin` and login.
+/// Every route of a server bound to `bound`, behind the checks of `Host`, `Origin`, login and names of parameters.
 pub fn router(live: Arc<dyn Live>, bound: SocketAddr, options: WebOptions) -> Router {
     let (routes, document) = described().split_for_parts();
     let door = Door { bound, names: options.names.clone(), is_tls: options.tls.is_some() };
     let app = Arc::new(App::new(live, options));
+    let known = Arc::new(Known::new(&document));
     let document = body_of(&refusals::added(document));
     let describe = move || async move { ([(header::CONTENT_TYPE, "application/json")], document) };
     routes
         .route("/api/v1/openapi.json", get(describe))
+        .route_layer(middleware::from_fn_with_state(known, known::check))
         .fallback(page_or_nothing)
         .method_not_allowed_fallback(only_get)
         .layer(middleware::from_fn_with_state(Arc::clone(&app), crate::login::check))

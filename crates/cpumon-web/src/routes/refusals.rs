@@ -1,5 +1,6 @@
 //! What stands before every route. In: the description of the routes. Out: the same with how to be let in, and with the refusals
-//! of the guard and the login, which no route gives itself. Why: a program made from the description must know all answers.
+//! of the guard, the login and the check of parameters, which no route gives itself. Why: a program made from the description must
+//! know all answers.
 
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{
@@ -10,7 +11,8 @@ use utoipa::openapi::{Content, OpenApi, Ref, Response, ResponseBuilder};
 use crate::login::OPEN;
 
 /// Of every route.
-const OF_ALL: [(&str, &str); 3] = [
+const OF_ALL: [(&str, &str); 4] = [
+    ("400", "A parameter that this route does not take."),
     ("403", "Another site made this request."),
     ("421", "The Host header does not name this server."),
     ("500", "A fault of cpumon."),

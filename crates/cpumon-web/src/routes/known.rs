@@ -1,0 +1,114 @@
+//! Parameters that a route does not take. In: a request that found its route. Out: the request, or a refusal that names those
+//! that the route takes. Why: a misspelled one would be left out without a word, and the answer be to another question.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use cpumon_model::escape;
+use utoipa::openapi::path::{Parameter, ParameterIn, PathItem};
+use utoipa::openapi::{OpenApi, RefOr};
+
+use super::params::bad;
+use crate::problem::Problem;
+
+/// Characters told of a name that came from outside.
+const MAX_TOLD: usize = 40;
+/// Names at least this much alike (Jaro) may be meant.
+const ALIKE: f64 = 0.85;
+
+/// Names of the query's parameters, by a route's path as it is described.
+pub(super) struct Known(HashMap<String, Vec<String>>);
+
+fn names_of(item: &PathItem) -> Vec<String> {
+    let operations = [&item.get, &item.post].into_iter().flatten();
+    let parameters = operations.filter_map(|operation| operation.parameters.as_ref()).flatten();
+    let name = |parameter: &RefOr<Parameter>| match parameter {
+        RefOr::T(parameter) if parameter.parameter_in == ParameterIn::Query => Some(parameter.name.clone()),
+        _ => None,
+    };
+    parameters.filter_map(name).collect()
+}
+
+impl Known {
+    pub(super) fn new(document: &OpenApi) -> Self {
+        Self(document.paths.paths.iter().map(|(path, item)| (path.clone(), names_of(item))).collect())
+    }
+
+    /// What is wrong with a query, read as the routes read it. A route without a description takes nothing.
+    fn refuses(&self, path: &str, query: &str) -> Option<Problem> {
+        let taken = self.0.get(path).map(Vec::as_slice).unwrap_or_default();
+        let mut names = form_urlencoded::parse(query.as_bytes()).map(|(name, _)| name);
+        names.find(|name| !taken.iter().any(|known| known == name)).map(|name| refusal(&name, taken))
+    }
+}
+
+fn refusal(name: &str, taken: &[String]) -> Problem {
+    let name: String = name.chars().take(MAX_TOLD).collect();
+    let alike = |known: &String| (strsim::jaro(&name, known), known.clone());
+    let nearest = taken.iter().map(alike).filter(|(alike, _)| *alike >= ALIKE);
+    let meant = nearest.max_by(|(a, _), (b, _)| a.total_cmp(b));
+    let meant = meant.map_or_else(String::new, |(_, known)| format!("Did you mean `{known}`? "));
+    let takes = if taken.is_empty() { "no parameters".to_owned() } else { taken.join(", ") };
+    bad(format!("There is no parameter `{}` here.", escape(&name)))
+        .how(format!("{meant}This route takes: {takes}."))
+}
+
+/// Lets pass what the route takes.
+pub(super) async fn check(
+    State(known): State<Arc<Known>>,
+    path: MatchedPath,
+    request: Request,
+    next: Next,
+) -> Response {
+    match known.refuses(path.as_str(), request.uri().query().unwrap_or_default()) {
+        None => next.run(request).await,
+        Some(problem) => problem.into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(path: &str, query: &str) -> Option<(String, String)> {
+        let problem = Known::new(&crate::openapi()).refuses(path, query)?;
+        Some((problem.detail, problem.how.unwrap()))
+    }
+
+    const SERIES: &str = "/api/v1/hosts/{host}/series";
+
+    #[test]
+    fn a_misspelled_name_is_told_with_those_that_there_are() {
+        let (detail, how) = refused(SERIES, "since=1&pionts=5").unwrap();
+        assert_eq!(detail, "There is no parameter `pionts` here.");
+        assert_eq!(how, "Did you mean `points`? This route takes: since, until, points, columns, grain.");
+        let (_, how) = refused(SERIES, "host=past").unwrap();
+        assert!(
+            how.starts_with("This route takes: since,"),
+            "what stands in the path is none of the query: {how}"
+        );
+        let (_, how) = refused("/api/v1/status", "a").unwrap();
+        assert_eq!(how, "This route takes: no parameters.");
+    }
+
+    #[test]
+    fn names_are_read_as_the_routes_read_them() {
+        for good in ["", "&&", "p%6Fints=5", "since=1&since=2", "points", "points=&until=a%26b=c"] {
+            assert_eq!(refused(SERIES, good), None, "{good}");
+        }
+        for wrong in ["=5", "Points=5", "points%00=5", "%ff=5", "points+=5", "a;points=5"] {
+            assert!(refused(SERIES, wrong).is_some(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_came_from_outside_is_cut_and_has_no_control_characters() {
+        let hostile = format!("%1b%5B2J%0a%E2%80%AE{}", "x".repeat(5000));
+        let (detail, how) = refused(SERIES, &hostile).unwrap();
+        assert!(detail.starts_with(r"There is no parameter `\x1b[2J\n\u{202e}xxx"), "{detail}");
+        assert!(detail.len() < 200 && !how.contains('x'), "{detail} {how}");
+    }
+}
