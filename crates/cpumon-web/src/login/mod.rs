@@ -3,6 +3,7 @@
 
 mod limit;
 mod sessions;
+mod streams;
 mod tokens;
 
 use std::collections::HashMap;
@@ -22,6 +23,7 @@ use crate::problem::Problem;
 use limit::Limiter;
 pub(crate) use limit::network;
 use sessions::Sessions;
+use streams::while_it_counts;
 pub use tokens::{TokenEntry, TokenError, TokenFile};
 
 /// Paths that anyone may ask: what the page needs to show a login, and what says nothing about anybody.
@@ -43,6 +45,14 @@ pub(crate) type Digest256 = [u8; 32];
 
 fn digest(secret: &str) -> Digest256 {
     Sha256::digest(secret.as_bytes()).into()
+}
+
+/// What a request was let in by.
+enum Pass {
+    /// The cookie of a session.
+    Session(Digest256),
+    /// The id of a token.
+    Token(String),
 }
 
 /// See the module.
@@ -122,13 +132,27 @@ impl Gate {
             .find_map(|(name, value)| (name == self.cookie_name()).then_some(value))
     }
 
-    /// Whether a request's cookie is one of ours.
-    pub(crate) fn has_session(&self, headers: &HeaderMap) -> bool {
-        let Some(cookie) = self.cookie(headers) else { return false };
-        self.refreshed().sessions.is_valid(&digest(cookie))
+    /// The session of a request's cookie, if it is one of ours.
+    fn session(&self, headers: &HeaderMap) -> Option<Digest256> {
+        let cookie = digest(self.cookie(headers)?);
+        self.refreshed().sessions.is_valid(&cookie).then_some(cookie)
     }
 
-    /// Verifies a token; wrong ones are limited by sender.
+    /// Whether a request's cookie is one of ours.
+    pub(crate) fn has_session(&self, headers: &HeaderMap) -> bool {
+        self.session(headers).is_some()
+    }
+
+    /// Whether one would still be let in by this.
+    fn still_counts(&self, pass: &Pass) -> bool {
+        let inner = self.refreshed();
+        match pass {
+            Pass::Session(cookie) => inner.sessions.is_valid(cookie),
+            Pass::Token(id) => inner.entries.iter().any(|entry| entry.id == *id),
+        }
+    }
+
+    /// Verifies a token and tells its id; wrong ones are limited by sender.
     async fn verify(&self, token: &str, peer: IpAddr) -> Result<String, Problem> {
         if token.len() > MAX_TOKEN {
             return Err(wrong_token());
@@ -183,15 +207,15 @@ impl Gate {
         .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
     }
 
-    async fn passes(&self, headers: &HeaderMap, peer: IpAddr) -> Result<(), Problem> {
-        if self.has_session(headers) {
-            return Ok(());
+    async fn passes(&self, headers: &HeaderMap, peer: IpAddr) -> Result<Pass, Problem> {
+        if let Some(cookie) = self.session(headers) {
+            return Ok(Pass::Session(cookie));
         }
         let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         // Schemes are told whatever their case (RFC 9110, section 11.1).
         let bearer = bearer.and_then(|value| value.split_once(' '));
         match bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")) {
-            Some((_, token)) => self.verify(token.trim(), peer).await.map(|_| ()),
+            Some((_, token)) => self.verify(token.trim(), peer).await.map(Pass::Token),
             None => Err(Problem::new(StatusCode::UNAUTHORIZED, "This receiver answers only who logged in.")
                 .how(
                     "Log in at its page, or send a token as `Authorization: Bearer TOKEN`; \
@@ -234,15 +258,17 @@ pub(crate) fn peer_of(request: &Request) -> IpAddr {
 pub(crate) async fn check(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let is_open = !path.starts_with("/api") || OPEN.contains(&path);
-    if let Some(gate) = app.gate.as_ref().filter(|_| !is_open)
-        && let Err(problem) = gate.passes(request.headers(), peer_of(&request)).await
-    {
-        let is_missing = problem.status == StatusCode::UNAUTHORIZED;
-        let mut response = problem.into_response();
-        if is_missing {
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    let Some(gate) = app.gate.as_ref().filter(|_| !is_open) else { return next.run(request).await };
+    match gate.passes(request.headers(), peer_of(&request)).await {
+        Ok(pass) => while_it_counts(next.run(request).await, app, pass),
+        Err(problem) => {
+            let is_missing = problem.status == StatusCode::UNAUTHORIZED;
+            let mut response = problem.into_response();
+            if is_missing {
+                let bearer = HeaderValue::from_static("Bearer");
+                response.headers_mut().insert(header::WWW_AUTHENTICATE, bearer);
+            }
+            response
         }
-        return response;
     }
-    next.run(request).await
 }

@@ -1,7 +1,8 @@
 //! Who is let in: cookies, tokens, other sites, guessing.
 
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, BodyDataStream, to_bytes};
 use axum::http::{Request, header};
+use futures_util::StreamExt;
 use tower::ServiceExt;
 
 use super::tests::Fake;
@@ -50,6 +51,19 @@ impl Guarded {
 
     async fn get(&self, path: &str, headers: &[(&str, &str)]) -> u16 {
         self.ask("GET", path, headers, "").await.0
+    }
+
+    /// A stream of all hosts, of which something has come.
+    async fn open(&self, header: (&str, &str)) -> BodyDataStream {
+        let request = Request::get("/api/v1/fleet/live").header(header::HOST, "localhost");
+        let request = request.header(header.0, header.1).body(Body::empty()).unwrap();
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        assert_eq!(response.headers()[header::CONTENT_TYPE], "text/event-stream");
+        let mut stream = response.into_body().into_data_stream();
+        for _ in 0..12 {
+            stream.next().await.unwrap().unwrap();
+        }
+        stream
     }
 
     async fn log_in(&self, token: &str) -> (u16, String, serde_json::Value) {
@@ -108,6 +122,32 @@ async fn a_login_lasts_until_the_logout_or_until_the_token_is_revoked() {
     assert!(guarded.tokens().revoke("anna").unwrap());
     std::thread::sleep(std::time::Duration::from_millis(1100));
     assert_eq!(guarded.get("/api/v1/status", &mine).await, 401, "a revoked token's session ends");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_ends_with_the_login_that_it_was_opened_with() {
+    let guarded = Guarded::new();
+    let tokens = ["anna", "bob"].map(|label| guarded.tokens().add(label).unwrap());
+    let (_, cookie, _) = guarded.log_in(&tokens[0]).await;
+    let (_, other, _) = guarded.log_in(&tokens[0]).await;
+    let [mine, other] = [&cookie, &other].map(|cookie| ("cookie", cookie.split(';').next().unwrap()));
+    let bearers = tokens.map(|token| format!("Bearer {token}"));
+    let [anna, bob] = [&bearers[0], &bearers[1]].map(|bearer| ("authorization", bearer.as_str()));
+
+    let mut left = guarded.open(mine).await;
+    let mut stays = [guarded.open(other).await, guarded.open(anna).await, guarded.open(bob).await];
+    assert_eq!(guarded.ask("POST", "/api/v1/logout", &[mine], "").await.0, 204);
+    assert!(left.next().await.is_none(), "logged out");
+    for stream in &mut stays {
+        stream.next().await.unwrap().unwrap();
+    }
+
+    assert!(guarded.tokens().revoke("anna").unwrap());
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    let [session, token, still] = &mut stays;
+    assert!(session.next().await.is_none(), "a session of a revoked token");
+    assert!(token.next().await.is_none(), "a revoked token");
+    still.next().await.unwrap().unwrap();
 }
 
 #[tokio::test]
