@@ -232,6 +232,11 @@ impl<'c> Change<'c> {
     }
 }
 
+/// The two spans of a comparison.
+pub(crate) fn spans_of(query: &ExportQuery) -> Result<(Span, Span), ExportError> {
+    query.spans.ok_or(ExportError::NoSpans)
+}
+
 /// Compares each host's two spans and hands each row to `sink`.
 pub(crate) fn run(
     reader: &Reader,
@@ -239,7 +244,7 @@ pub(crate) fn run(
     sink: &mut dyn RowSink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, ExportError> {
-    let (before, after) = query.spans.ok_or(ExportError::NoSpans)?;
+    let (before, after) = spans_of(query)?;
     let source = Source::open(reader, query, 1)?;
     let mut names = vec!["host"];
     names.extend(COMPARE_COLUMNS);

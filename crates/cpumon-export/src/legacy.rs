@@ -21,6 +21,28 @@ const NS_PER_MS: i64 = 1_000_000;
 /// Ticks from 0001-01-01 to 1970-01-01.
 const EPOCH_TICKS: i64 = 621_355_968_000_000_000;
 
+/// The original's layouts.
+pub(crate) enum Layout {
+    Pivot,
+    /// With this header.
+    Rows(What, &'static str),
+}
+
+/// The layout of a kind, or why what is asked for has none.
+pub(crate) fn layout_of(source: &Source<'_>, year: LegacyYear, kind: Kind) -> Result<Layout, ExportError> {
+    let layout = match kind {
+        Kind::Pivot => Layout::Pivot,
+        Kind::Processes => Layout::Rows(What::Processes, PROCESSES_HEADER),
+        Kind::Threads => Layout::Rows(What::Threads, THREADS_HEADER),
+        Kind::Ledger => return Err(ExportError::NoLegacyLayout { kind: "ledger" }),
+        Kind::Compare => return Err(ExportError::NoLegacyLayout { kind: "compare" }),
+    };
+    if year == LegacyYear::Y2012 && source.hosts.len() > 1 {
+        return Err(ExportError::ManyHosts { known: source.known_hosts() });
+    }
+    Ok(layout)
+}
+
 /// Writes what `query` asks for in the original's layout. Pivots are by name and hold user time, as the original's.
 ///
 /// Hosts follow one another, each ascending in time. The layouts of 2012 and 2013 differ in the pivot only: 2013 begins
@@ -33,19 +55,13 @@ pub fn legacy(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, ExportError> {
     let source = Source::open(reader, query, 1)?;
-    if year == LegacyYear::Y2012 && source.hosts.len() > 1 {
-        return Err(ExportError::ManyHosts { known: source.known_hosts() });
-    }
-    let report = match query.kind {
-        Kind::Pivot => {
+    let report = match layout_of(&source, year, query.kind)? {
+        Layout::Pivot => {
             let by_name =
                 ExportQuery { group_by: GroupBy::Name, pivot_value: PivotValue::User, ..query.clone() };
             pivot::run(reader, &by_name, &mut LegacyPivot { year, out }, progress)?
         }
-        Kind::Processes => rows(&source, What::Processes, PROCESSES_HEADER, out, progress)?,
-        Kind::Threads => rows(&source, What::Threads, THREADS_HEADER, out, progress)?,
-        Kind::Ledger => return Err(ExportError::NoLegacyLayout { kind: "ledger" }),
-        Kind::Compare => return Err(ExportError::NoLegacyLayout { kind: "compare" }),
+        Layout::Rows(what, header) => rows(&source, what, header, out, progress)?,
     };
     out.flush()?;
     Ok(report)

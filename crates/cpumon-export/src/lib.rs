@@ -35,6 +35,7 @@ use cpumon_model::Value;
 use cpumon_store::Reader;
 
 use crate::rows::{PivotSink, RowSink};
+use crate::source::Source;
 
 pub use crate::csv::{csv, is_formula};
 pub use compare::{COMPARE_COLUMNS, COMPARE_POINTS, Change, Comparison, Side};
@@ -85,6 +86,16 @@ fn hand_out(
         Kind::Pivot => pivot::run(reader, query, sink, progress),
         Kind::Compare => compare::run(reader, query, sink, progress),
         Kind::Processes | Kind::Threads | Kind::Ledger => kinds::run(reader, query, sink, progress),
+    }
+}
+
+/// Refuses what [`export`] refuses before it writes anything.
+pub fn check(reader: &Reader, query: &ExportQuery) -> Result<(), ExportError> {
+    let source = Source::open(reader, query, 1)?;
+    match query.format {
+        Format::Legacy(year) => legacy::layout_of(&source, year, query.kind).map(drop),
+        Format::Csv | Format::Jsonl if query.kind == Kind::Compare => compare::spans_of(query).map(drop),
+        Format::Csv | Format::Jsonl => Ok(()),
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use cpumon_export::ExportQuery;
 use cpumon_model::{HostId, HostStatus, Interval, ProcessInfo, ProcessKey};
 use cpumon_store::{Gap, Grain, HostRecord, Plan, Query, Reader, Span, StoreError, What};
 use tokio::sync::Semaphore;
@@ -137,6 +138,12 @@ impl Past {
             (None, Some(live)) => Ok(live.hosts()),
             _ => Ok(self.stored()?.into_iter().map(status_of).collect()),
         }
+    }
+
+    /// Refuses what an export of the store would refuse.
+    pub(crate) fn check_export(&self, query: &ExportQuery) -> Result<(), Problem> {
+        let check = |reader| cpumon_export::check(reader, query).map_err(Problem::from);
+        self.reader.as_ref().map_or(Ok(()), check)
     }
 
     /// Whether anything of a range can be there: intervals or sums begin before its end, and end after its begin.

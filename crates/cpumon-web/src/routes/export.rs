@@ -21,6 +21,7 @@ use super::HostProblems;
 use super::file::{CommandLine, ExportCommand, as_download};
 use super::params::{Asked, Between, Named, bad};
 use crate::app::Shared;
+use crate::history::Readers;
 use crate::problem::Problem;
 use crate::server::Lease;
 
@@ -225,7 +226,7 @@ pub(super) async fn export(
     Ok(as_download(&kind, query.format, Body::from_stream(rest)))
 }
 
-/// The command line that gives the same file as `/api/v1/export/{kind}`.
+/// The command line that gives the same file as `/api/v1/export/{kind}`; what is refused there is refused here.
 #[utoipa::path(get, path = "/api/v1/export/{kind}/command",
     params(("kind" = String, Path, description = "`processes`, `threads`, `pivot`, `ledger` or `compare`."), Wanted),
     responses((status = 200, body = ExportCommand), HostProblems))]
@@ -234,7 +235,7 @@ pub(super) async fn command(
     Named(kind): Named<String>,
     Asked(wanted): Asked<Wanted>,
 ) -> Result<Json<ExportCommand>, Problem> {
-    wanted.query(&kind)?;
-    let store = store_of(&app)?;
+    let (query, store) = (wanted.query(&kind)?, store_of(&app)?);
+    Readers::ask(&app, move |past| past.check_export(&query)).await?;
     Ok(Json(wanted.command(&kind, &store.display().to_string()).into()))
 }

@@ -56,9 +56,14 @@ async fn an_export_is_the_file_that_the_command_writes() {
         ("threads?host=nobody", 404),
         ("threads?host=", 404),
         ("ledger?legacy=2013", 400),
+        ("compare?before=1..2&after=3..4&legacy=2013", 400),
         ("threads?since=2&until=1", 400),
     ] {
-        assert_eq!(stored.get(&format!("/api/v1/export/{wrong}")).await.0, expected, "{wrong}");
+        let (kind, query) = wrong.split_once('?').unwrap_or((wrong, ""));
+        let (status, refusal) = stored.get(&format!("/api/v1/export/{wrong}")).await;
+        assert_eq!(status, expected, "{wrong}");
+        let command = stored.get(&format!("/api/v1/export/{kind}/command?{query}")).await;
+        assert_eq!(command, (status, refusal), "{wrong}");
     }
     let nothing_kept =
         router(Arc::new(Fake::default()), "127.0.0.1:1".parse().unwrap(), WebOptions::default());
@@ -73,7 +78,17 @@ async fn a_name_of_several_hosts_of_the_past_is_told() {
     let again = Interval { host: info.host, ..interval(5) };
     writer.put(&info, Trust::Unauthenticated, None, &again).unwrap();
     writer.commit().unwrap();
-    for path in ["hosts/past/series", "hosts/past/at", "hosts/past/charts/cpu", "export/ledger?host=past"] {
+    for path in ["pivot?legacy=2012", "pivot/command?legacy=2012"] {
+        let (status, body) = stored.get(&format!("/api/v1/export/{path}")).await;
+        assert!(status == 400 && body["detail"].as_str().unwrap().contains("--host"), "{path}: {body}");
+    }
+    for path in [
+        "hosts/past/series",
+        "hosts/past/at",
+        "hosts/past/charts/cpu",
+        "export/ledger?host=past",
+        "export/ledger/command?host=past",
+    ] {
         let (status, body) = stored.get(&format!("/api/v1/{path}")).await;
         assert_eq!((status, &body["how"]), (409, &"Use an id.".into()), "{path}: {body}");
         assert!(body["detail"].as_str().unwrap().contains("09090909"), "{body}");
@@ -83,6 +98,12 @@ async fn a_name_of_several_hosts_of_the_past_is_told() {
 #[tokio::test]
 async fn the_command_line_is_safe_to_paste() {
     let stored = Stored::new(false);
+    let mut writer = Writer::open(&stored.path(), &StoreOptions::default()).unwrap();
+    let hostname = "it's; $(reboot)".into();
+    let info = HostInfo { host: HostId([9; 16]), hostname, ..HostInfo::default() };
+    let begun = Interval { host: info.host, ..interval(5) };
+    writer.put(&info, Trust::Unauthenticated, None, &begun).unwrap();
+    writer.commit().unwrap();
     let query = "host=it%27s%3B%20%24(reboot)&since=1800000000000000001&process=-x&format=csv";
     let (_, body) = stored.get(&format!("/api/v1/export/threads/command?{query}")).await;
     let command = body["command"].as_str().unwrap();
