@@ -18,7 +18,7 @@ use cpumon_wire::v2::{Encoder, EncoderOptions};
 
 const THREADS_PER_PROCESS: u32 = 4;
 const CPUS: u32 = 8;
-/// How long the hosts seem to be up when the simulation begins, ns.
+/// How long the hosts seem to be up longer than this machine, ns.
 const UPTIME_NS: u64 = 3_600_000_000_000;
 
 /// How many hosts, how busy, how long.
@@ -41,6 +41,28 @@ pub struct SimulateArgs {
     to: SocketAddr,
 }
 
+/// Clocks of all hosts. Time since boot goes on from one simulation to the next, as for an agent that is started again: if it went
+/// back within a boot, intervals would lie over those of before.
+struct Clock {
+    begin: Instant,
+    uptime_ns: u64,
+}
+
+impl Clock {
+    fn start() -> Result<Self> {
+        let text = std::fs::read_to_string("/proc/uptime").context("cannot read /proc/uptime")?;
+        let seconds = text.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
+        let uptime =
+            Duration::try_from_secs_f64(seconds.context("/proc/uptime does not begin with seconds")?)?;
+        Ok(Self { begin: Instant::now(), uptime_ns: UPTIME_NS + u64::try_from(uptime.as_nanos())? })
+    }
+
+    fn now(&self) -> Moment {
+        let boot_ns = self.uptime_ns + u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(0);
+        Moment { mono_ns: boot_ns, boot_ns, wall_ns: i64::try_from(ns_since_epoch()).unwrap_or(0) }
+    }
+}
+
 /// Runs the fleet. Hosts send one after another, spread evenly over the interval.
 pub fn simulate(args: &SimulateArgs) -> Result<()> {
     ensure!((1..=20_000).contains(&args.hosts), "--hosts must be 1 to 20000");
@@ -52,16 +74,18 @@ pub fn simulate(args: &SimulateArgs) -> Result<()> {
         "--to must be an IPv4 loopback address, not {}",
         args.to
     );
-    let mut hosts = (0..args.hosts).map(|nth| Host::new(nth, args)).collect::<Result<Vec<_>>>()?;
+    let clock = Clock::start()?;
+    let mut hosts =
+        (0..args.hosts).map(|nth| Host::new(nth, args, clock.now())).collect::<Result<Vec<_>>>()?;
     let interval = Duration::from_millis(args.interval_ms.into());
     let rounds = (u64::from(args.seconds) * 1_000 / u64::from(args.interval_ms)).max(1);
-    let (mut sent, begin) = (Sent::default(), Instant::now());
+    let (mut sent, begin) = (Sent::default(), clock.begin);
     for round in 0..rounds {
         let round_begin = begin + interval * u32::try_from(round).context("too many rounds")?;
         for (host, nth) in hosts.iter_mut().zip(0..) {
             let due = round_begin + interval * nth / args.hosts;
             thread::sleep(due.saturating_duration_since(Instant::now()));
-            host.step(begin, &mut sent);
+            host.step(&clock, &mut sent);
         }
     }
     let seconds = begin.elapsed().as_secs_f64();
@@ -98,7 +122,7 @@ struct Host {
 }
 
 impl Host {
-    fn new(nth: u32, args: &SimulateArgs) -> Result<Self> {
+    fn new(nth: u32, args: &SimulateArgs, at: Moment) -> Result<Self> {
         // 127.1.0.1 and up: nobody else's, and still loopback.
         let address = IpAddr::V4(Ipv4Addr::from_bits(Ipv4Addr::new(127, 1, 0, 1).to_bits() + nth));
         let socket = UdpSocket::bind((address, 0))
@@ -117,7 +141,7 @@ impl Host {
             interval_ns: u64::from(args.interval_ms) * 1_000_000,
             ..HostInfo::default()
         };
-        let mut now = first_snapshot(&info, args.threads);
+        let mut now = first_snapshot(&info, args.threads, at);
         now.sort();
         Ok(Self {
             socket,
@@ -131,10 +155,10 @@ impl Host {
         })
     }
 
-    fn step(&mut self, begin: Instant, sent: &mut Sent) {
+    fn step(&mut self, clock: &Clock, sent: &mut Sent) {
         let is_first = self.before.sequence == 0 && self.before.threads.is_empty();
         self.before.clone_from(&self.now);
-        self.advance(begin);
+        self.advance(clock.now());
         if is_first {
             self.interval.fill(&self.now, &self.now);
         } else {
@@ -154,13 +178,10 @@ impl Host {
     }
 
     /// Every thread runs a little, up to its share of the CPUs.
-    fn advance(&mut self, begin: Instant) {
-        let at_ns = UPTIME_NS + u64::try_from(begin.elapsed().as_nanos()).unwrap_or(0);
-        let wall_ns = i64::try_from(ns_since_epoch()).unwrap_or(0);
-        let length_ns = at_ns - self.now.end.mono_ns;
+    fn advance(&mut self, at: Moment) {
+        let length_ns = at.mono_ns - self.now.end.mono_ns;
         self.now.sequence += 1;
-        self.now.begin = Moment { mono_ns: at_ns, boot_ns: at_ns, wall_ns };
-        self.now.end = self.now.begin;
+        (self.now.begin, self.now.end) = (at, at);
         let most_ns = (length_ns * u64::from(CPUS) / self.now.threads.len().max(1) as u64).max(2_000);
         let mut busy_ns = 0;
         for thread in &mut self.now.threads {
@@ -189,7 +210,7 @@ fn ns_since_epoch() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos())
 }
 
-fn first_snapshot(info: &HostInfo, threads: u32) -> Snapshot {
+fn first_snapshot(info: &HostInfo, threads: u32, at: Moment) -> Snapshot {
     let start_ns = |nth: u32| 1_000_000_000 + u64::from(nth) * 7_654_321;
     let process_of = |nth: u32| {
         let first = nth / THREADS_PER_PROCESS * THREADS_PER_PROCESS;
@@ -215,15 +236,14 @@ fn first_snapshot(info: &HostInfo, threads: u32) -> Snapshot {
         counters: Counters { run_ns: start_ns(nth) * 3, ..Counters::default() },
         ..ThreadSample::default()
     };
-    let moment = Moment { mono_ns: UPTIME_NS, boot_ns: UPTIME_NS, wall_ns: 0 };
     Snapshot {
         host: info.host,
         boot: info.boot,
         source: SourceKind::Simulated,
         fields: Fields::all(),
         is_complete: true,
-        begin: moment,
-        end: moment,
+        begin: at,
+        end: at,
         cpus: (0..CPUS).map(|cpu| CpuSample { cpu, ..CpuSample::default() }).collect(),
         processes: (0..threads).step_by(THREADS_PER_PROCESS as usize).map(process).collect(),
         threads: (0..threads).map(thread).collect(),
