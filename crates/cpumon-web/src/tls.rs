@@ -9,7 +9,8 @@ use sha2::{Digest, Sha256};
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use webpki::EndEntityCert;
 
 /// Why TLS cannot be spoken.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +44,7 @@ pub enum TlsError {
 pub struct Tls {
     pub(crate) config: Arc<ServerConfig>,
     fingerprint: String,
+    certificate: CertificateDer<'static>,
 }
 
 impl std::fmt::Debug for Tls {
@@ -63,26 +65,41 @@ impl Tls {
             .map_err(|error| failed("read the certificate", certificate, &error))?;
         let key = PrivateKeyDer::from_pem_file(key).map_err(|error| failed("read the key", key, &error))?;
         let unusable = |reason: String| TlsError::Unusable { path: certificate.to_owned(), reason };
-        let first = chain.first().ok_or_else(|| unusable("it holds no certificate".to_owned()))?;
-        let fingerprint = Sha256::digest(first).iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>();
+        let certificate_der =
+            chain.first().cloned().ok_or_else(|| unusable("it holds no certificate".to_owned()))?;
+        let fingerprint =
+            Sha256::digest(&certificate_der).iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>();
         // TLS 1.3 alone (RFC 8446): every browser since 2018 speaks it.
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_protocol_versions(&[&tokio_rustls::rustls::version::TLS13])
             .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
             .map_err(|error| unusable(error.to_string()))?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self { config: Arc::new(config), fingerprint: fingerprint.join(":") })
+        let fingerprint = fingerprint.join(":");
+        Ok(Self { config: Arc::new(config), fingerprint, certificate: certificate_der })
     }
 
-    /// The certificate of these files; made, for these names and addresses, if there is none yet.
+    /// The certificate of these files; made with a key of its own, for these names and addresses, if there is none yet.
     pub fn load_or_make(certificate: &Path, key: &Path, names: &[String]) -> Result<Self, TlsError> {
-        if !certificate.exists() && !key.exists() {
+        if !certificate.exists() {
             let made = rcgen::generate_simple_self_signed(names)?;
-            // The key first: a certificate without one would not be made again.
+            // The key first: where this is cut off there is no certificate, and both are made again.
             write_secret(key, &made.signing_key.serialize_pem())?;
             write_secret(certificate, &made.cert.pem())?;
         }
         Self::load(certificate, key)
+    }
+
+    /// Those of `names` (host names or addresses; what is neither is left out) that the certificate is not for: browsers refuse it
+    /// there.
+    #[must_use]
+    pub fn names_missing<'n>(&self, names: &'n [String]) -> Vec<&'n str> {
+        let Ok(certificate) = EndEntityCert::try_from(&self.certificate) else { return Vec::new() };
+        let is_for = |name: &str| {
+            ServerName::try_from(name)
+                .map_or(true, |name| certificate.verify_is_valid_for_subject_name(&name).is_ok())
+        };
+        names.iter().map(String::as_str).filter(|name| !is_for(name)).collect()
     }
 
     /// SHA-256 of the certificate, as browsers show it.
@@ -117,6 +134,13 @@ mod tests {
         let first = Tls::load_or_make(&certificate, &key, &names).unwrap();
         assert_eq!(first.fingerprint().len(), 32 * 3 - 1);
         assert_eq!(Tls::load_or_make(&certificate, &key, &[]).unwrap().fingerprint(), first.fingerprint());
+        assert_eq!(first.names_missing(&names), [""; 0]);
+        let more = ["desk.lan".to_owned(), "LOCALHOST".to_owned(), "10.1.2.4".to_owned()];
+        assert_eq!(first.names_missing(&more), ["desk.lan", "10.1.2.4"]);
+        std::fs::remove_file(&certificate).unwrap();
+        let again = Tls::load_or_make(&certificate, &key, &more).unwrap();
+        assert_ne!(again.fingerprint(), first.fingerprint(), "a key that was left alone is no obstacle");
+        assert_eq!(again.names_missing(&more), [""; 0]);
         let other = dir.path().join("b/key.pem");
         Tls::load_or_make(&dir.path().join("b/cert.pem"), &other, &names).unwrap();
         assert!(Tls::load(&certificate, &other).is_err(), "another certificate's key");

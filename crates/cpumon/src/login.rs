@@ -88,6 +88,16 @@ pub fn start_lines(options: &WebOptions) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(tls) = &options.tls {
         lines.push(format!("certificate SHA-256 {}", tls.fingerprint()));
+        // Of the names that were given: a certificate of one's own need not have this machine's.
+        let own = hostname();
+        let given: Vec<String> = options.names.iter().filter(|name| **name != own).cloned().collect();
+        let missing = tls.names_missing(&given);
+        if !missing.is_empty() {
+            lines.push(format!(
+                "the certificate is not for {}: browsers refuse it there; one made here is made again, for all names, once http-cert.pem in the state directory is removed",
+                escape(&missing.join(", "))
+            ));
+        }
     }
     if let Some(path) = &options.login {
         let count = TokenFile::new(path).list().map_or(0, |tokens| tokens.len());

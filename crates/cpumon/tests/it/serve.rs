@@ -450,4 +450,19 @@ fn off_loopback_only_who_has_a_token_gets_in() {
     let refused = status(&["--ca", other_path.to_str().unwrap(), "--login-token", &token]);
     assert!(!refused.status.success(), "another certificate is not trusted");
     serve.stop();
+
+    // A name that is given later is none of the certificate's: it says so until another one is made.
+    let lacks_name = || {
+        let mut command = cpumon();
+        command.env("STATE_DIRECTORY", state);
+        let named = [&more[..], &["--http-name", "desk.example"]].concat();
+        let serve = Serve::start_as_told(command, &store, &named);
+        let lacks = serve.said.contains("the certificate is not for desk.example:");
+        assert!(serve.said.contains("certificate SHA-256"), "{}", serve.said);
+        serve.stop();
+        lacks
+    };
+    assert!(lacks_name());
+    std::fs::remove_file(ca).unwrap();
+    assert!(!lacks_name());
 }

@@ -92,6 +92,8 @@ pub struct Serve {
     pub udp: SocketAddr,
     pub url: String,
     pub store: PathBuf,
+    /// Its lines before it was ready.
+    pub said: String,
     dir: Option<tempfile::TempDir>,
 }
 
@@ -123,7 +125,7 @@ impl Serve {
     pub fn start_as_told(mut command: Command, store: &Path, more: &[&str]) -> Self {
         command.args(["serve", "--store"]).arg(store).args(more);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let ready = ready_line(&mut child);
+        let (said, ready) = ready_line(&mut child);
         let value = |key: &str| {
             let word = ready.split_whitespace().find_map(|word| word.strip_prefix(key));
             word.unwrap_or_else(|| panic!("{key} in {ready:?}")).to_owned()
@@ -133,6 +135,7 @@ impl Serve {
             udp: value("udp=").split(',').next().unwrap().parse().unwrap(),
             url: format!("http://{}", value("http=")),
             store: store.to_owned(),
+            said,
             child,
             dir: None,
         }
@@ -175,15 +178,17 @@ impl Drop for Serve {
 }
 
 /// Reads standard output up to the line for programs; later lines are read and dropped.
-fn ready_line(child: &mut Child) -> String {
+/// What it says before it is ready, and the line with which it is.
+fn ready_line(child: &mut Child) -> (String, String) {
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let (send, receive) = mpsc::channel();
     std::thread::spawn(move || {
-        let mut line = String::new();
+        let (mut said, mut line) = (String::new(), String::new());
         while out.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
             if line.starts_with("ready ") {
-                let _ = send.send(line.clone());
+                let _ = send.send((std::mem::take(&mut said), line.clone()));
             }
+            said.push_str(&line);
             line.clear();
         }
     });
