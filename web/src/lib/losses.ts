@@ -2,18 +2,18 @@
 import type { Summary } from './api';
 
 /** Cumulative since the agent's start, in the order of weight. */
-const OF_AGENT: readonly [column: string, label: string][] = [
-  ['exits_lost', 'exits lost'],
-  ['sched_missed_switches', 'switches missed'],
-  ['sched_untracked', 'threads untracked'],
-  ['execs_lost', 'calls of programs lost'],
-  ['endings_lost', 'endings of threads lost'],
-  ['cuts_lost', 'threads not cut at the instant'],
-  ['histogram_drops', 'run delays in no histogram'],
-  ['intervals_skipped', 'intervals skipped'],
-  ['intervals_late', 'intervals late'],
-  ['permission_denied', 'reads denied'],
-  ['malformed', 'records malformed'],
+const OF_AGENT: readonly [column: string, one: string, several: string][] = [
+  ['exits_lost', 'exit lost', 'exits lost'],
+  ['sched_missed_switches', 'switch missed', 'switches missed'],
+  ['sched_untracked', 'thread untracked', 'threads untracked'],
+  ['execs_lost', 'call of a program lost', 'calls of programs lost'],
+  ['endings_lost', 'ending of a thread lost', 'endings of threads lost'],
+  ['cuts_lost', 'thread not cut at the instant', 'threads not cut at the instant'],
+  ['histogram_drops', 'run delay in no histogram', 'run delays in no histogram'],
+  ['intervals_skipped', 'interval skipped', 'intervals skipped'],
+  ['intervals_late', 'interval late', 'intervals late'],
+  ['permission_denied', 'read denied', 'reads denied'],
+  ['malformed', 'record malformed', 'records malformed'],
 ];
 
 export interface Loss {
@@ -32,6 +32,6 @@ export function lossesOf(summary: Summary): Losses {
     const value = summary[column];
     return typeof value === 'number' ? value : 0;
   };
-  const counted = OF_AGENT.map(([column, label]) => ({ label, count: number(column) })).filter((loss) => loss.count > 0);
-  return { counted, hidden: number('hidden_left_out') };
+  const counted = OF_AGENT.map(([column, one, several]) => ({ label: number(column) === 1 ? one : several, count: number(column) }));
+  return { counted: counted.filter((loss) => loss.count > 0), hidden: number('hidden_left_out') };
 }
