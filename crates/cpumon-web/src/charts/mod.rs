@@ -68,6 +68,20 @@ pub(crate) fn picture(past: &Past, query: &ChartQuery) -> Result<Picture, Proble
     finish(&chart, query)
 }
 
+/// Refuses what [`picture`] refuses before it reads what happened: unknown hosts, ranges and rows that cannot be drawn.
+pub(crate) fn check(past: &Past, query: &ChartQuery) -> Result<(), Problem> {
+    let host = match query.view {
+        View::Fleet => find::hosts(past, &query.hosts)?.first().cloned(),
+        _ => Some(find::host(past, query)?),
+    };
+    let kept = host.map(|host| past.kept(host.info.host)).transpose()?.flatten();
+    range_of(query, kept.map(|(_, last)| last))?;
+    match query.view {
+        View::Threads | View::Landscape | View::Fleet => matrix::rows_of(query, 1).map(drop),
+        _ => Ok(()),
+    }
+}
+
 /// Whether the receiver has something of the range that is not in its store yet: a moment later the picture is another, and the one
 /// of the command line is that one.
 pub(crate) fn is_awaited(past: &Past, query: &ChartQuery) -> Result<bool, Problem> {

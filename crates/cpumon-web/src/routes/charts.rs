@@ -23,7 +23,7 @@ use super::file::{CommandLine, ExportCommand};
 use super::history::name_of;
 use super::params::{Asked, Named, bad, list};
 use crate::app::Shared;
-use crate::charts::{Picture, is_awaited, picture};
+use crate::charts::{Picture, check, is_awaited, picture};
 use crate::history::Readers;
 use crate::page::is_known;
 use crate::problem::Problem;
@@ -241,6 +241,14 @@ async fn drawn(app: &Shared, query: &ChartQuery) -> Result<Picture, Problem> {
     Readers::ask(app, move |past| picture(past, &query)).await
 }
 
+/// The store that the command line names, once the question is one that it would answer.
+async fn checked(app: &Shared, query: &ChartQuery) -> Result<String, Problem> {
+    let store = store_of(app)?.display().to_string();
+    let query = query.clone();
+    Readers::ask(app, move |past| check(past, &query)).await?;
+    Ok(store)
+}
+
 /// A picture as a file, or that it is still the one that is known.
 fn sent(picture: Picture, query: &ChartQuery, headers: &HeaderMap) -> Response {
     let (form, view) = (query.form, query.view.name());
@@ -301,8 +309,8 @@ pub(super) async fn command(
     (Asked(of), Asked(how)): (Asked<OfHost>, Asked<Drawn>),
 ) -> Result<Json<ExportCommand>, Problem> {
     let query = of.query(&host, &view, &how)?;
-    let store = store_of(&app)?;
-    Ok(Json(how.command(&query, &store.display().to_string(), |line| of.options(&query, line)).into()))
+    let store = checked(&app, &query).await?;
+    Ok(Json(how.command(&query, &store, |line| of.options(&query, line)).into()))
 }
 
 /// CPU use of all hosts, or of some, a small line each: the bytes that `cpumon export chart fleet` writes.
@@ -326,6 +334,6 @@ pub(super) async fn fleet_command(
     (Asked(of), Asked(how)): (Asked<OfFleet>, Asked<Drawn>),
 ) -> Result<Json<ExportCommand>, Problem> {
     let query = of.query(&how)?;
-    let store = store_of(&app)?;
-    Ok(Json(how.command(&query, &store.display().to_string(), |line| of.options(&query, line)).into()))
+    let store = checked(&app, &query).await?;
+    Ok(Json(how.command(&query, &store, |line| of.options(&query, line)).into()))
 }

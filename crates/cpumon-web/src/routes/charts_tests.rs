@@ -349,6 +349,26 @@ async fn the_command_is_for_a_shell_whatever_the_names() {
 }
 
 #[tokio::test]
+async fn a_command_is_refused_where_the_chart_is() {
+    let stored = Stored::new(false);
+    let (until, span) = (BEGIN_NS + 300 * SECOND_NS, format!("since={BEGIN_NS}&until={}", BEGIN_NS + 1));
+    for (path, status) in [
+        (format!("hosts/nobody/charts/cpu{{}}?{span}"), 404),
+        (format!("hosts/past/charts/cpu{{}}?since={until}&until={BEGIN_NS}"), 400),
+        (format!("hosts/past/charts/landscape{{}}?{span}&rows=201"), 400),
+        (format!("hosts/past/charts/threads{{}}?{span}&process=20-9&rows=0"), 400),
+        (format!("fleet/chart{{}}?{span}&host=nobody"), 404),
+        (format!("fleet/chart{{}}?{span}&rows=0"), 400),
+    ] {
+        for rest in ["", "/command"] {
+            let path = format!("/api/v1/{}", path.replace("{}", rest));
+            let (answered, _, body) = get(stored.router(), &path).await;
+            assert_eq!(answered, status, "{path}: {body}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn hostile_names_stay_text_in_a_served_picture() {
     let hostile = "<script>alert(1)</script>]]>'; DROP TABLE--\u{1b}[2J";
     let dir = tempfile::tempdir().unwrap();
