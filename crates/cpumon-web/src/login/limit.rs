@@ -1,5 +1,6 @@
 //! How often someone may be wrong. In: the sender of a try. Out: whether it may be made now. Why: a token cannot be guessed, and
-//! verifying one costs the machine; both stay so however many try. Bounded: a table of senders, and a bound for all together.
+//! verifying one costs the machine; both stay so however many try. Bounded: a table of senders, and a bound for all together on
+//! what costs. Only tokens with the id of one of ours are verified: strangers cannot use up the tries of those who have a token.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// Tries that a sender has at once, and the time in which one comes back.
 const ONE: Bucket = Bucket { most: 5, each: Duration::from_secs(10) };
-/// Tries of all senders together.
+/// Tokens verified of all senders together.
 const ALL: Bucket = Bucket { most: 30, each: Duration::from_secs(2) };
 /// Senders remembered; the one that is nearest to being forgiven gives way.
 const MAX_SENDERS: usize = 1024;
@@ -75,8 +76,12 @@ impl Limiter {
             let soonest = self.senders.iter().min_by_key(|(_, full)| full.0).map(|(ip, _)| *ip);
             soonest.map(|ip| self.senders.remove(&ip));
         }
-        ONE.take(self.senders.entry(sender).or_insert(Full(now)), now)?;
-        ALL.take(&mut self.all, now)
+        ONE.take(self.senders.entry(sender).or_insert(Full(now)), now)
+    }
+
+    /// Takes one of the tries that all have together, or tells how long to wait for it.
+    pub(super) fn take_of_all(&mut self) -> Result<(), Duration> {
+        ALL.take(&mut self.all, Instant::now())
     }
 
     /// It was no wrong try.
@@ -113,11 +118,14 @@ mod tests {
     }
 
     #[test]
-    fn many_senders_share_a_bound_and_a_table() {
+    fn many_senders_share_a_table_and_what_is_verified() {
         let (mut limiter, now) = (Limiter::default(), Instant::now());
-        let passed =
-            (0_u32..100_000).filter(|n| limiter.take_at(IpAddr::V4((*n).into()), now).is_ok()).count();
-        assert_eq!(passed, 30);
+        for n in 0_u32..100_000 {
+            assert_eq!(limiter.take_at(IpAddr::V4(n.into()), now), Ok(()));
+        }
         assert!(limiter.senders.len() <= MAX_SENDERS);
+        let verified = (0..100).filter(|_| limiter.take_of_all().is_ok()).count();
+        assert_eq!(verified, 30);
+        assert!(limiter.take_of_all().is_err_and(|wait| wait <= Duration::from_secs(2)));
     }
 }

@@ -161,14 +161,15 @@ impl Gate {
         if let Some(id) = self.refreshed().verified.get(&key) {
             return Ok(id.clone());
         }
-        self.lock().tries.take(peer).map_err(too_many)?;
+        self.lock().tries.take(peer).map_err(|wait| too_many(" from this address", wait))?;
         let Ok(_turn) = self.turn.acquire().await else { return Err(wrong_token()) };
         let known =
             |age| self.refreshed_within(age).entries.iter().find(|entry| entry.is_for(token)).cloned();
         // It may have been made a moment ago; who tries often is held back before.
-        let entry = known(LOOK).or_else(|| known(Duration::ZERO));
+        let entry = known(LOOK).or_else(|| known(Duration::ZERO)).ok_or_else(wrong_token)?;
+        self.lock().tries.take_of_all().map_err(|wait| too_many("", wait))?;
         let text = token.to_owned();
-        let verified = tokio::task::spawn_blocking(move || entry.filter(|entry| entry.verify(&text)));
+        let verified = tokio::task::spawn_blocking(move || entry.verify(&text).then_some(entry));
         let Ok(Some(entry)) = verified.await else { return Err(wrong_token()) };
         let mut inner = self.lock();
         inner.tries.give_back(peer);
@@ -230,11 +231,11 @@ fn wrong_token() -> Problem {
         .how("`cpumon login-token add NAME` on the receiver makes one.")
 }
 
-fn too_many(wait: Duration) -> Problem {
+fn too_many(from: &str, wait: Duration) -> Problem {
     let seconds = wait.as_secs() + 1;
+    let detail = format!("Too many wrong tokens came{from}.");
     let problem =
-        Problem::new(StatusCode::TOO_MANY_REQUESTS, "Too many wrong tokens came from this address.")
-            .how(format!("Try again in {seconds} s."));
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, detail).how(format!("Try again in {seconds} s."));
     Problem { retry_after_s: Some(seconds), ..problem }
 }
 

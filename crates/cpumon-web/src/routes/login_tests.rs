@@ -192,6 +192,24 @@ async fn guessing_is_stopped_and_says_when_to_try_again() {
 }
 
 #[tokio::test]
+async fn strangers_do_not_use_up_the_tries_of_those_who_have_a_token() {
+    let guarded = Guarded::new();
+    let token = guarded.tokens().add("anna").unwrap();
+    let log_in = |token: String, from: u8| {
+        let request = Request::post("/api/v1/login").header(header::HOST, "localhost:3080");
+        let request = request.header(header::CONTENT_TYPE, "application/json");
+        let peer = crate::login::Peer(([10, 0, 0, from], 40_000).into());
+        let body = Body::from(serde_json::json!({ "token": token }).to_string());
+        guarded.router.clone().oneshot(request.extension(peer).body(body).unwrap())
+    };
+    for from in 0..100 {
+        let answer = log_in(format!("cpumon-login_{from:08}_x"), from).await.unwrap();
+        assert_eq!(answer.status(), 401, "stranger {from}");
+    }
+    assert_eq!(log_in(token, 200).await.unwrap().status(), 204);
+}
+
+#[tokio::test]
 async fn other_sites_can_neither_read_nor_log_in() {
     let guarded = Guarded::new();
     let token = guarded.tokens().add("anna").unwrap();
