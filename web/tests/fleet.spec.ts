@@ -35,11 +35,11 @@ test('a host that stops reporting is silent, not zero', async ({ page, receiver 
   await expect(page.getByRole('row', { name: /sim-00002/ })).toBeVisible();
   await receiver.silence();
   try {
-    await expect(page.getByRole('row', { name: /sim-00002/ }).locator('[data-state=stopped]')).toContainText('silent', { timeout: 30_000 });
+    await expect(page.getByRole('row', { name: /sim-00002/ }).locator('[data-state=stopped]')).toContainText('silent');
     // The receiver is up, and that is all it says.
     await expect(page.getByRole('status').filter({ hasText: /^receiver up$/ })).toBeVisible();
     await page.getByRole('link', { name: 'sim-00002', exact: true }).click();
-    await expect(page.locator('[data-state=stopped]')).toContainText('Agent silent', { timeout: 20_000 });
+    await expect(page.locator('[data-state=stopped]')).toContainText('Agent silent');
   } finally {
     receiver.simulate();
   }

@@ -148,7 +148,7 @@ test('the receiver goes and comes back', async ({ page, receiver }) => {
   await expect(page.locator('[data-state=lost]')).toContainText('Receiver lost');
   await expect(rows(page).first()).toBeVisible();
   await receiver.start();
-  await expect(page.locator('[data-state=lost]')).toHaveCount(0, { timeout: 30_000 });
+  await expect(page.locator('[data-state=lost]')).toHaveCount(0);
   await expect(page.getByRole('status').filter({ hasText: /^live$/ })).toBeVisible();
   const when = await shownTime(page).innerText();
   await expect(shownTime(page)).not.toHaveText(when);
@@ -156,7 +156,7 @@ test('the receiver goes and comes back', async ({ page, receiver }) => {
 
 test('times are local, and in UTC on demand', async ({ page, receiver }) => {
   await openLocal(page, receiver);
-  await expect(page.getByRole('button', { name: 'UTC+01:00' })).toBeVisible();
+  await expect(page.getByRole('button', { name: /^UTC\+0[12]:00$/ })).toBeVisible();
   await page.keyboard.press('u');
   await expect(page.getByRole('button', { name: 'UTC', exact: true })).toBeVisible();
   const shown = await shownTime(page).innerText();

@@ -51,13 +51,24 @@ export class Receiver {
 
   /** Waits until the store holds so many seconds of the local machine. */
   async hasRecorded(seconds: number): Promise<void> {
+    await this.holds((firstMs, lastMs) => lastMs - firstMs > seconds * 1000);
+  }
+
+  /** Waits until the store holds what the local machine did now: on a busy one it comes later. Gives that moment. */
+  async hasRecordedNow(): Promise<number> {
+    const now = Date.now();
+    await this.holds((_, lastMs) => lastMs >= now);
+    return now;
+  }
+
+  private async holds(enough: (firstMs: number, lastMs: number) => boolean): Promise<void> {
     const host = await this.local();
     for (let turn = 0; turn < 200; turn += 1) {
-      const answer = (await (await fetch(`${this.url}/api/v1/hosts/${host}/series?points=10`)).json()) as { kept: { first_ns: string; last_ns: string } | null };
-      if (answer.kept && Number(BigInt(answer.kept.last_ns) - BigInt(answer.kept.first_ns)) > seconds * 1e9) return;
-      await new Promise((resolve) => setTimeout(resolve, 250));
+      const { kept } = (await (await fetch(`${this.url}/api/v1/hosts/${host}/series?points=10`)).json()) as { kept: { first_ns: string; last_ns: string } | null };
+      if (kept && enough(Number(kept.first_ns) / 1e6, Number(kept.last_ns) / 1e6)) return;
+      await new Promise((resolve) => setTimeout(resolve, 100));
     }
-    throw new Error('the store holds nothing');
+    throw new Error('the store does not hold what was waited for');
   }
 
   /** Key of a process that is at work: the receiver itself. */

@@ -6,8 +6,8 @@ import { test as base, type Page } from '@playwright/test';
 import { findsNothing } from './axe';
 import { expect, lockedTest, test, type Receiver } from './receiver';
 
-/** Four looks at each state: more than one test's time where the machine is busy. They need nothing of each other. */
-test.describe.configure({ mode: 'parallel', timeout: 120_000 });
+/** They need nothing of each other. */
+test.describe.configure({ mode: 'parallel' });
 
 const { CPUMON_PICTURES: PICTURES } = process.env;
 const SCHEMES = ['light', 'dark'] as const;
@@ -163,7 +163,7 @@ const STATES: Record<string, (page: Page, receiver: Receiver) => Promise<void>> 
   heatmap: async (page, receiver) => open(page, receiver, '/landscape', '&as=heatmap'),
   '3D': async (page, receiver) => {
     await open(page, receiver, '/landscape', '&as=3d');
-    await expect(page.locator('.scene canvas').first()).toBeVisible({ timeout: 20_000 });
+    await expect(page.locator('.scene canvas').first()).toBeVisible();
   },
   'landscape, empty': async (page, receiver) => {
     await page.goto(`${receiver.url}/host/${await receiver.local()}/landscape?since=1000&until=2000000`);
@@ -193,16 +193,16 @@ test('axe finds nothing: the agent stopped', async ({ page, receiver }) => {
   await expect(page.getByRole('treegrid')).toBeVisible();
   await receiver.silence();
   try {
-    await expect(page.locator('[data-state=stopped]')).toContainText('Agent late', { timeout: 20_000 });
+    await expect(page.locator('[data-state=stopped]')).toContainText('Agent late');
     // Nothing is called live that is not.
     await expect(page.getByRole('status').filter({ hasText: /^agent late$/ })).toBeVisible();
     await everywhere(page, 'agent late');
     await page.goto(receiver.url);
-    await expect(page.locator('[data-state=stopped]').first()).toContainText('silent', { timeout: 30_000 });
+    await expect(page.locator('[data-state=stopped]').first()).toContainText('silent');
     await everywhere(page, 'fleet, agents stopped');
     // Who comes now is told at once how long nothing came.
     await page.goto(`${receiver.url}/host/sim-00001`);
-    await expect(page.locator('[data-state=stopped]')).toContainText(/Agent silent for (1[5-9]|[2-9]\d)/, { timeout: 2_000 });
+    await expect(page.locator('[data-state=stopped]')).toContainText(/Agent silent for (1[5-9] s|[2-9]\d s|\d{3} s|\d+ min)/, { timeout: 10_000 });
     await expect(page.getByRole('status').filter({ hasText: /^agent silent$/ })).toBeVisible();
     await everywhere(page, 'agent stopped');
   } finally {
