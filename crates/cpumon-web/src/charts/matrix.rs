@@ -57,9 +57,9 @@ fn notes(cells: Cells, matrix: &Matrix, rows: &str) -> Vec<String> {
     notes
 }
 
-/// The strongest colour; at least `least`.
-fn strongest(rows: &[Row], least: f64) -> f64 {
-    rows.iter().flat_map(|row| &row.values).flatten().fold(least, |most: f64, value| most.max(*value))
+/// The strongest colour, in percent: of the highest cell, and of 1 % at least, so that next to nothing looks like it.
+fn strongest(rows: &[Row]) -> f64 {
+    rows.iter().flat_map(|row| &row.values).flatten().fold(1.0, |most: f64, value| most.max(*value))
 }
 
 fn number(key: Option<&str>) -> &str {
@@ -85,7 +85,7 @@ pub(super) fn landscape(asked: &Asked<'_>) -> Result<Chart, Problem> {
         let values = shares(Some(&matrix.other), &matrix.times, divide);
         rows.push(Row { name: format!("{others} others"), values });
     }
-    let max = strongest(&rows, 1.0);
+    let max = strongest(&rows);
     let mut chart = asked.chart(Draft {
         title: asked.titled(&format!("{what_rows} over time")),
         unit,
@@ -108,7 +108,7 @@ pub(super) fn threads(asked: &Asked<'_>) -> Result<Chart, Problem> {
     let cells = asked.query.cells;
     let matrix = history::threads(asked.past, asked.host, range, key, (shown(cells, limit), None))?;
     let rows = rows(&matrix, (cells, 1.0), |row| format!("{} [{}]", row.name, number(row.key.as_deref())));
-    let max = strongest(&rows, 100.0);
+    let max = strongest(&rows);
     let mut chart = asked.chart(Draft {
         title: asked.titled(&format!("{title}, threads over time")),
         unit: "%CPU: 100 = one CPU",

@@ -277,7 +277,12 @@ async fn charts_tell_what_the_store_holds() {
     );
     assert!(!svg("states", "process=20").await.contains(">blocked</text>"));
     assert!(svg("delays", "process=10").await.contains(">99 %</text>"));
-    assert!(svg("threads", "process=20").await.contains(">worker [21]</text>"));
+    let threads = svg("threads", "process=20").await;
+    assert!(threads.contains(">worker [21]</text>"), "{threads}");
+    assert!(
+        threads.contains(">1.0</text>"),
+        "the strongest colour is not a whole CPU where none used one: {threads}"
+    );
     let landscape = svg("landscape", "by=process&rows=2").await;
     assert!(landscape.contains(">web [20]</text>") && landscape.contains(">1 others</text>"), "{landscape}");
     let dark = svg("landscape", "theme=dark&width=500&height=400").await;
