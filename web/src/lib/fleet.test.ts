@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { chartOf, leftOut, type HostRow } from './fleet';
+import { chartOf, leftOut, shortAgent, type HostRow } from './fleet';
 
 const many = (count: number): HostRow[] => Array.from({ length: count }, (_, nth) => ({ id: `id${nth}` }) as HostRow);
 const RANGE = { since: '1800000000000000001', until: '1800000120000000001' };
@@ -28,4 +28,8 @@ it('ends a chart where all hosts that report have told', () => {
   expect(untilOf(host('reporting', 1_800_000_119_500.75), host('reporting', 1_800_000_118_000.5))).toBe('1800000118000000000');
   // The silent ones are not waited for, and a clock that is far off sets no end.
   expect(untilOf(host('silent', 1_800_000_090_000), host('reporting', null), host('reporting', 1_700_000_000_000))).toBe(RANGE.until);
+});
+
+it('shortens the names of our own agents only', () => {
+  expect(['cpumon 0.1.0', 'cpumon', 'cpumonitor 2', 'my cpumon 1', ''].map(shortAgent)).toEqual(['0.1.0', 'cpumon', 'cpumonitor 2', 'my cpumon 1', '']);
 });

@@ -72,6 +72,11 @@ export function sortHosts(hosts: readonly HostRow[], sort: string, descending: b
   });
 }
 
+/** Of our own agents the version alone: there is not much room. */
+export function shortAgent(agent: string): string {
+  return agent.replace(/^cpumon (?=\d)/, '');
+}
+
 /** The receiver's word for a column, and whether it puts its largest first. */
 const SORTS: Record<string, readonly [string, boolean]> = {
   name: ['name', false], busy: ['busy', true], top: ['top', false], threads: ['threads', true], ledger: ['ledger', true], loss: ['loss', true],
