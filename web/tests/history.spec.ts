@@ -30,6 +30,26 @@ test('a click on the time line shows the processes and threads of that instant',
   await expect(shownTime(page)).toHaveText(instant);
 });
 
+test('a view begins once, though it puts its span and its moment into the address', async ({ page, receiver }) => {
+  await receiver.hasRecorded(4);
+  const asked: string[] = [];
+  page.on('request', (request) => {
+    const [, what] = /\/api\/.*\/(series|at|landscape)\?(?!limit=1$)/.exec(request.url()) ?? [];
+    if (what) asked.push(what);
+  });
+  const host = `${receiver.url}/host/${await receiver.local()}`;
+  await page.goto(`${host}/history`);
+  await expect(page).toHaveURL(/since=.*at=/);
+  await expect.poll(() => asked).toEqual(['series', 'at']);
+  await expect(rows(page).first()).toBeVisible();
+  await page.goto(`${host}/landscape?as=heatmap`);
+  await expect(page).toHaveURL(/since=/);
+  await expect(page.getByRole('application')).toBeVisible();
+  await page.getByRole('link', { name: 'Export' }).click();
+  await expect(page.locator('code').first()).toBeVisible();
+  expect(asked).toEqual(['series', 'at', 'landscape']);
+});
+
 test('drag zooms, back returns, keys step, a hole says why', async ({ page, receiver }) => {
   await openPast(page, receiver, 'history');
   await expect(rows(page).first()).toBeVisible();
