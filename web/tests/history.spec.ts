@@ -1,5 +1,5 @@
 // The past, by what a user sees and does: time line, one instant, gaps, two spans, one process, landscape, files.
-import type { Locator, Page } from '@playwright/test';
+import type { Page } from '@playwright/test';
 import { readFile } from 'node:fs/promises';
 import { findsNothing } from './axe';
 import { expect, HOSTILE, test, type Receiver } from './receiver';
@@ -182,31 +182,55 @@ test('a process over time: states, threads, what is not measured', async ({ page
   await expect(page.getByRole('region', { name: 'threads over time' }).getByRole('status')).toContainText(/%CPU|no data/);
 });
 
-/** To the left until a cell has a value: intervals may be longer than a column is wide, and not every column has one. */
-async function walkToData(page: Page, told: Locator): Promise<void> {
+/** To the left until a cell has a value, which it gives as it is told: intervals may be longer than a column is wide. */
+async function walkToData(page: Page): Promise<string> {
+  const told = page.getByRole('region', { name: 'landscape' }).getByRole('status');
+  let text = '';
+  await page.getByRole('application').focus();
   await expect(async () => {
     await page.keyboard.press('ArrowLeft');
-    expect(await told.textContent()).toMatch(/%CPU, highest interval \d/);
+    text = (await told.textContent()) ?? '';
+    expect(text).toMatch(/%CPU, highest interval \d/);
   }).toPass({ intervals: [50] });
+  return text;
 }
 
 test('the landscape: bars, and the same data as a heatmap', async ({ page, receiver }) => {
   await openPast(page, receiver, 'landscape');
   await expect(page.getByRole('region', { name: 'landscape' }).locator('canvas').first()).toBeVisible();
   await page.getByRole('button', { name: 'Heatmap' }).click();
-  await expect(page.getByRole('application')).toBeVisible();
-  await page.getByRole('application').focus();
-  const told = page.getByRole('region', { name: 'landscape' }).getByRole('status');
-  await walkToData(page, told);
+  await walkToData(page);
   // A mean hides short spikes: the highest of each cell does not, and is not below it.
-  await page.getByRole('group', { name: 'cells' }).getByRole('button', { name: 'Highest' }).click();
+  const button = page.getByRole('group', { name: 'cells' }).getByRole('button', { name: 'Highest' });
+  await Promise.all([page.waitForResponse(/\/landscape\?.*sort=highest/), button.click()]);
   await expect(page).toHaveURL(/cells=highest/);
-  await page.getByRole('application').focus();
-  await walkToData(page, told);
-  const [mean, highest] = /([\d.,]+) %CPU, highest interval ([\d.,]+)/.exec((await told.textContent()) ?? '')!.slice(1).map(Number);
+  const text = await walkToData(page);
+  const [mean, highest] = /([\d.,]+) %CPU, highest interval ([\d.,]+)/.exec(text)!.slice(1).map(Number);
   expect(highest! + 0.1).toBeGreaterThanOrEqual(mean!);
-  await page.keyboard.press('Enter');
-  await expect(page).toHaveURL(/\/history/);
+  await expect(async () => {
+    await page.keyboard.press('Enter');
+    await expect(page).toHaveURL(/\/history/, { timeout: 2_000 });
+  }).toPass();
+});
+
+test('the cell that is pointed at keeps its moment when other columns come', async ({ page, receiver }) => {
+  let release = (): void => undefined;
+  const released = new Promise<void>((resolve) => (release = resolve));
+  await page.route('**/landscape?*points=240*', async (route) => {
+    await released;
+    await route.continue();
+  });
+  await openPast(page, receiver, 'landscape');
+  await expect(page.getByRole('region', { name: 'landscape' }).locator('canvas').first()).toBeVisible();
+  // What the bars are made of is shown until the finer data come.
+  await page.getByRole('button', { name: 'Heatmap' }).click();
+  await page.getByRole('application').focus();
+  await page.keyboard.press('ArrowLeft');
+  const cursor = page.locator('.cursor');
+  await expect(cursor).toHaveAttribute('style', /left: 97\.5%/);
+  release();
+  await expect(cursor).not.toHaveAttribute('style', /left: 97\.5%/);
+  await expect(cursor).toHaveAttribute('style', /left: 9[78]/);
 });
 
 test('the 3D code is loaded only for the landscape', async ({ page, receiver }) => {
