@@ -150,6 +150,7 @@ test('the rows of each view as a file, and the command line of it', async ({ pag
     await page.getByRole('region', { name: region, exact: true }).getByRole('button', { name: 'Data' }).click();
     await expect(dialog.locator('code').first()).toContainText(command);
   };
+  await receiver.hasRecorded(6);
   await openPast(page, receiver, 'history', `&at=${Date.now() - 3000}000000`);
   await expect(rows(page).first()).toBeVisible();
   await of('time line', /^cpumon export ledger --store=\S+ --host=\S+ --since=\S+ --until=\S+ --format=csv$/);
