@@ -63,7 +63,7 @@ export class Receiver {
 
   private async holds(enough: (firstMs: number, lastMs: number) => boolean): Promise<void> {
     const host = await this.local();
-    for (let turn = 0; turn < 200; turn += 1) {
+    for (let turn = 0; turn < 600; turn += 1) {
       const { kept } = (await (await fetch(`${this.url}/api/v1/hosts/${host}/series?points=10`)).json()) as { kept: { first_ns: string; last_ns: string } | null };
       if (kept && enough(Number(kept.first_ns) / 1e6, Number(kept.last_ns) / 1e6)) return;
       await new Promise((resolve) => setTimeout(resolve, 100));

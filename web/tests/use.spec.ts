@@ -77,6 +77,25 @@ test('a heatmap is walked in steps and to its ends', async ({ page, receiver }) 
   await expect(page.locator('.cursor')).toHaveAttribute('style', /left: 0%/);
 });
 
+test('a click on a heatmap opens what is under the mouse, whatever came since it moved', async ({ page, receiver }) => {
+  await receiver.hasRecorded(6);
+  const until = await receiver.hasRecordedNow();
+  await page.goto(`${receiver.url}/host/${await receiver.local()}/landscape?as=heatmap&since=${until - 8_000}&until=${until}`);
+  const box = (await page.getByRole('application').boundingBox())!;
+  await page.mouse.move(box.x + box.width * 0.25, box.y + 5);
+  await expect(page.locator('.cursor')).toHaveAttribute('style', /left: 2[45]/);
+  const begin = page.locator('.axis span').first();
+  const before = await begin.innerText();
+  await page.keyboard.press('-');
+  await expect(begin).not.toHaveText(before);
+  const [since = 0, later = 0] = ['since', 'until'].map((name) => Number(new URL(page.url()).searchParams.get(name)));
+  await page.mouse.down();
+  await page.mouse.up();
+  await expect(page).toHaveURL(/\/history\?.*at=/);
+  const at = Number(new URL(page.url()).searchParams.get('at')) / 1e6;
+  expect(Math.abs(at - (since + (later - since) * 0.25))).toBeLessThan((later - since) / 100);
+});
+
 test('the past has its span in the link from the beginning', async ({ page, receiver }) => {
   await receiver.hasRecorded(3);
   for (const view of ['history', 'landscape', 'export']) {
