@@ -2,7 +2,7 @@
 //! which does. Also: `cfg(target_os)` and its kin stand in one file only.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -14,7 +14,7 @@ type Rooms = BTreeMap<String, BTreeSet<String>>;
 
 /// Fails with every breach, one a line.
 pub fn check() -> Result<()> {
-    let root = repository_root()?;
+    let root = crate::repository::root()?;
     let text = std::fs::read_to_string(root.join(TABLE)).with_context(|| format!("cannot read {TABLE}"))?;
     let mut breaches = import_breaches(&allowed_imports(&text)?, &actual_imports(&root)?);
     breaches.extend(platform_breaches(&root)?);
@@ -22,11 +22,6 @@ pub fn check() -> Result<()> {
         return Ok(());
     }
     bail!("the house is out of order:\n  {}", breaches.join("\n  "));
-}
-
-fn repository_root() -> Result<PathBuf> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().map(Path::to_path_buf).context("xtask stands in a folder of the repository")
 }
 
 /// Rows of three cells: crate, purpose, imports; `–` means none, `all` means every room.

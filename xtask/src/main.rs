@@ -1,10 +1,14 @@
 //! Repository chores, run as `cargo xtask NAME`. In: the checkout. Out: an exit status and what is wrong, in words.
 
 mod churn;
+mod cycles;
 mod direction;
 mod floor;
 mod load;
+mod parameters;
+mod repository;
 mod simulate;
+mod words;
 mod work;
 
 use std::process::ExitCode;
@@ -22,6 +26,12 @@ struct Args {
 enum Chore {
     /// Check that rooms import only what docs/architecture.md allows, and that platforms live in one place
     CheckDirection,
+    /// Check that no files of a crate import one another in a cycle
+    CheckCycles,
+    /// Check that functions take structs, not tuples
+    CheckParameters,
+    /// Check that code, docs and user interface use the field's words (xtask/words.toml)
+    CheckWords(words::WordsArgs),
     /// Hold many idle threads and a few active ones
     Load(load::LoadArgs),
     /// Read every thread's /proc stat file once a second, the plain way
@@ -44,6 +54,9 @@ enum Chore {
 fn main() -> ExitCode {
     let result = match Args::parse().chore {
         Chore::CheckDirection => direction::check(),
+        Chore::CheckCycles => cycles::check(),
+        Chore::CheckParameters => parameters::check(),
+        Chore::CheckWords(args) => words::check(&args),
         Chore::Load(args) => load::threads(&args),
         Chore::Floor(args) => floor::poll(&args),
         Chore::Simulate(args) => simulate::simulate(&args),
