@@ -14,9 +14,13 @@ function withoutEval(): Plugin {
     name: 'without-eval',
     transform(code, id) {
       if (!id.includes('claygl/src/createCompositor.js')) return null;
-      if (!line.test(code)) throw new Error('claygl: createCompositor.js has changed; look at how it evaluates expressions');
+      if (!line.test(code))
+        throw new Error('claygl: createCompositor.js has changed; look at how it evaluates expressions');
       const from = fileURLToPath(new URL('./src/lib/expression.ts', import.meta.url));
-      return { code: `import { expression } from ${JSON.stringify(from)};\n${code.replace(line, 'expression(exprRes[1])')}`, map: null };
+      return {
+        code: `import { expression } from ${JSON.stringify(from)};\n${code.replace(line, 'expression(exprRes[1])')}`,
+        map: null,
+      };
     },
   };
 }
@@ -33,7 +37,15 @@ function colors(): Plugin {
       if (!code.includes(mark)) throw new Error(`app.css: ${mark} is missing`);
       this.addWatchFile(table);
       const { colors } = JSON.parse(readFileSync(table, 'utf8')) as { colors: Record<string, [string, string]> };
-      return { code: code.replace(mark, Object.entries(colors).map(([name, [light, dark]]) => `--${name}: light-dark(${light}, ${dark});`).join(' ')), map: null };
+      return {
+        code: code.replace(
+          mark,
+          Object.entries(colors)
+            .map(([name, [light, dark]]) => `--${name}: light-dark(${light}, ${dark});`)
+            .join(' '),
+        ),
+        map: null,
+      };
     },
   };
 }

@@ -2,7 +2,13 @@
 import { chromium } from 'playwright-core';
 
 export const ARGS = [
-  '--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update',
+  '--headless',
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
   '--disable-sync',
 ];
 
@@ -19,7 +25,8 @@ export async function openPage(address, settleMs) {
   await client.send('Performance.enable', { timeDomain: 'threadTicks' });
   await page.goto(address);
   await page.waitForTimeout(settleMs);
-  const metrics = async () => Object.fromEntries((await client.send('Performance.getMetrics')).metrics.map(({ name, value }) => [name, value]));
+  const metrics = async () =>
+    Object.fromEntries((await client.send('Performance.getMetrics')).metrics.map(({ name, value }) => [name, value]));
   return { browser, page, client, metrics };
 }
 

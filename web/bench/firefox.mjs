@@ -10,8 +10,15 @@ const [url, picture] = process.argv.slice(2);
 if (!url) throw new Error('usage: firefox.mjs URL [PICTURE.png]');
 const program = process.env['FIREFOX'] ?? 'firefox-esr';
 const profile = mkdtempSync(join(tmpdir(), 'cpumon-firefox-'));
-writeFileSync(join(profile, 'user.js'), 'user_pref("browser.shell.checkDefaultBrowser", false);\nuser_pref("datareporting.policy.dataSubmissionEnabled", false);\nuser_pref("app.update.enabled", false);\nuser_pref("network.captive-portal-service.enabled", false);\n');
-const firefox = spawn(program, ['--headless', '--no-remote', '--profile', profile, '--remote-debugging-port', '0', 'about:blank'], { stdio: ['ignore', 'ignore', 'pipe'] });
+writeFileSync(
+  join(profile, 'user.js'),
+  'user_pref("browser.shell.checkDefaultBrowser", false);\nuser_pref("datareporting.policy.dataSubmissionEnabled", false);\nuser_pref("app.update.enabled", false);\nuser_pref("network.captive-portal-service.enabled", false);\n',
+);
+const firefox = spawn(
+  program,
+  ['--headless', '--no-remote', '--profile', profile, '--remote-debugging-port', '0', 'about:blank'],
+  { stdio: ['ignore', 'ignore', 'pipe'] },
+);
 
 const address = await new Promise((resolve, reject) => {
   let seen = '';
@@ -38,11 +45,12 @@ socket.onmessage = ({ data }) => {
   else if (message.type === 'error') reject?.(new Error(`${message.error}: ${message.message}`));
 };
 let number = 0;
-const ask = (method, params = {}) => new Promise((resolve, reject) => {
-  number += 1;
-  waiting.set(number, { resolve, reject });
-  socket.send(JSON.stringify({ id: number, method, params }));
-});
+const ask = (method, params = {}) =>
+  new Promise((resolve, reject) => {
+    number += 1;
+    waiting.set(number, { resolve, reject });
+    socket.send(JSON.stringify({ id: number, method, params }));
+  });
 
 try {
   await ask('session.new', { capabilities: {} });
@@ -50,12 +58,23 @@ try {
   const { contexts } = await ask('browsingContext.getTree');
   const { context } = contexts[0];
   await ask('browsingContext.setViewport', { context, viewport: { width: 1440, height: 900 } });
-  const value = async (expression) => (await ask('script.evaluate', { expression, target: { context }, awaitPromise: true })).result.value;
-  const host = await fetch(`${url}/api/v1/hosts`).then((answer) => answer.json()).then(({ hosts }) => hosts[0].id);
+  const value = async (expression) =>
+    (await ask('script.evaluate', { expression, target: { context }, awaitPromise: true })).result.value;
+  const host = await fetch(`${url}/api/v1/hosts`)
+    .then((answer) => answer.json())
+    .then(({ hosts }) => hosts[0].id);
   const views = [
     ['fleet', '/', "document.querySelectorAll('[role=row], tbody tr').length > 0"],
-    ['host', `/host/${host}`, "document.querySelectorAll('[role=treegrid] [role=rowgroup] [role=row]').length > 3 && document.querySelector('.plot canvas') !== null"],
-    ['history', `/host/${host}/history`, "document.querySelectorAll('[role=treegrid] [role=rowgroup] [role=row]').length > 3"],
+    [
+      'host',
+      `/host/${host}`,
+      "document.querySelectorAll('[role=treegrid] [role=rowgroup] [role=row]').length > 3 && document.querySelector('.plot canvas') !== null",
+    ],
+    [
+      'history',
+      `/host/${host}/history`,
+      "document.querySelectorAll('[role=treegrid] [role=rowgroup] [role=row]').length > 3",
+    ],
     ['landscape', `/host/${host}/landscape?as=heatmap`, "document.querySelector('[role=application]') !== null"],
     ['export', `/host/${host}/export`, "document.querySelectorAll('input[type=radio]').length > 2"],
   ];
@@ -63,7 +82,8 @@ try {
     await ask('browsingContext.navigate', { context, url: url + path, wait: 'complete' });
     const until = Date.now() + 20_000;
     while (!(await value(holds))) {
-      if (Date.now() > until) throw new Error(`${name}: nothing to see; ${await value('document.body.innerText.slice(-600)')}`);
+      if (Date.now() > until)
+        throw new Error(`${name}: nothing to see; ${await value('document.body.innerText.slice(-600)')}`);
       await new Promise((resolve) => setTimeout(resolve, 250));
     }
     const wide = await value('document.documentElement.scrollWidth - innerWidth');

@@ -10,7 +10,9 @@ const TICKS_A_SECOND = 100;
 
 /** utime and stime of /proc/PID/stat, in seconds; the name in it may hold spaces. */
 function cpuSeconds() {
-  const after = readFileSync(`/proc/${pid}/stat`, 'utf8').replace(/^.*\) /s, '').split(' ');
+  const after = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    .replace(/^.*\) /s, '')
+    .split(' ');
   return (Number(after[11]) + Number(after[12])) / TICKS_A_SECOND;
 }
 
@@ -42,6 +44,8 @@ for (let turn = 0; turn < 2; turn += 1) {
   await new Promise((resolve) => setTimeout(resolve, 2_000));
 }
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
-console.log(`receiver without pages ${figures.without.map((value) => value.toFixed(1)).join(', ')} % of one CPU; with ${pages} ` +
-  `${figures.with.map((value) => value.toFixed(1)).join(', ')} %; added ${(mean(figures.with) - mean(figures.without)).toFixed(1)} %; ` +
-  `${(read.messages / Number(length) / Number(pages)).toFixed(2)} messages a second and page, ${(read.bytes / Math.max(read.messages, 1) / 1000).toFixed(0)} kB each`);
+console.log(
+  `receiver without pages ${figures.without.map((value) => value.toFixed(1)).join(', ')} % of one CPU; with ${pages} ` +
+    `${figures.with.map((value) => value.toFixed(1)).join(', ')} %; added ${(mean(figures.with) - mean(figures.without)).toFixed(1)} %; ` +
+    `${(read.messages / Number(length) / Number(pages)).toFixed(2)} messages a second and page, ${(read.bytes / Math.max(read.messages, 1) / 1000).toFixed(0)} kB each`,
+);

@@ -14,7 +14,9 @@ async function heapMb() {
 // Long tasks are single pieces of work above 50 ms; the sum a second counts all work of the main thread, drawing included.
 await page.evaluate(() => {
   globalThis.long = [];
-  new PerformanceObserver((list) => list.getEntries().forEach((entry) => globalThis.long.push(entry.duration))).observe({ type: 'longtask' });
+  new PerformanceObserver((list) => list.getEntries().forEach((entry) => globalThis.long.push(entry.duration))).observe(
+    { type: 'longtask' },
+  );
 });
 // Without garbage, at the begin and after each fifth: a plot that fills grows once, a leak goes on.
 const heaps = [await heapMb()];
@@ -27,7 +29,7 @@ for (let turn = 0; turn < Number(length); turn += 1) {
   const now = await metrics();
   const seconds = (performance.now() - began) / 1000;
   began = performance.now();
-  costs.push(((now['TaskDuration'] - before['TaskDuration']) * 1000) / (seconds));
+  costs.push(((now['TaskDuration'] - before['TaskDuration']) * 1000) / seconds);
   before = now;
   if ((turn + 1) % Math.ceil(Number(length) / 5) === 0 || turn + 1 === Number(length)) {
     heaps.push(await heapMb());
@@ -38,9 +40,13 @@ for (let turn = 0; turn < Number(length); turn += 1) {
 const rows = await page.evaluate(() => document.querySelector('[role=treegrid]')?.getAttribute('aria-rowcount'));
 const long = await page.evaluate(() => globalThis.long);
 const at = quantiles(costs);
-console.log(`${costs.length} s, ${rows} rows: main thread ${at(0.5)} ms median, ${at(0.95)} ms p95, ${at(1)} ms worst a second; ` +
-  `${long.length} tasks above 50 ms${long.length > 0 ? ` (longest ${Math.max(...long).toFixed(0)} ms)` : ''}; heap ${heaps.map((mb) => mb.toFixed(2)).join(', ')} MB`);
+console.log(
+  `${costs.length} s, ${rows} rows: main thread ${at(0.5)} ms median, ${at(0.95)} ms p95, ${at(1)} ms worst a second; ` +
+    `${long.length} tasks above 50 ms${long.length > 0 ? ` (longest ${Math.max(...long).toFixed(0)} ms)` : ''}; heap ${heaps.map((mb) => mb.toFixed(2)).join(', ')} MB`,
+);
 const last = await metrics();
 const part = (name) => `${name} ${(((last[name] - first[name]) * 1000) / costs.length).toFixed(1)}`;
-console.log(`ms a second, mean: ${['ScriptDuration', 'LayoutDuration', 'RecalcStyleDuration', 'TaskDuration'].map(part).join(', ')}`);
+console.log(
+  `ms a second, mean: ${['ScriptDuration', 'LayoutDuration', 'RecalcStyleDuration', 'TaskDuration'].map(part).join(', ')}`,
+);
 await browser.close();

@@ -31,10 +31,16 @@ for (let turn = 0; turn < TURNS; turn += 1) {
   const box = await page.locator('.u-over').first().boundingBox();
   await timed(times.click, async () => {
     await page.mouse.click(box.x + box.width * (0.1 + turn * 0.1), box.y + box.height / 2);
-    await page.waitForFunction((old) => document.querySelector('[aria-label=host] .when')?.textContent !== old, before, { polling: 'raf' });
+    await page.waitForFunction(
+      (old) => document.querySelector('[aria-label=host] .when')?.textContent !== old,
+      before,
+      { polling: 'raf' },
+    );
   });
   await timed(times.threads, async () => {
-    await page.goto(`${url}/host/${host}/process/${Array.isArray(key) ? key[0] : key}?${span}`, { waitUntil: 'commit' });
+    await page.goto(`${url}/host/${host}/process/${Array.isArray(key) ? key[0] : key}?${span}`, {
+      waitUntil: 'commit',
+    });
     await page.waitForSelector('[role=application] canvas', { polling: 'raf' });
   });
   await page.close();

@@ -34,6 +34,10 @@ await shoot('live', local, 'dark', open);
 await shoot('history', `${local}/history?${span}`, 'light', spike);
 const now = await (await fetch(`${local.replace('/host/', '/api/v1/hosts/')}/at?limit=200`)).json();
 const { key, name } = now.processes.columns;
-await shoot('process', `${local}/process/${key[name.index ? name.index.findIndex((at) => name.values[at] === 'cpumon') : name.indexOf('cpumon')]}?${span}`, 'light');
+await shoot(
+  'process',
+  `${local}/process/${key[name.index ? name.index.findIndex((at) => name.values[at] === 'cpumon') : name.indexOf('cpumon')]}?${span}`,
+  'light',
+);
 await shoot('landscape', `${local}/landscape?${span}`, 'dark');
 await browser.close();

@@ -17,7 +17,10 @@ async function violationsOf(page: Page, rules: 'all' | 'colours'): Promise<strin
   const runOnly: RunOnly = rules === 'colours' ? { type: 'rule', values: COLOURS } : { type: 'tag', values: RULES };
   return page.evaluate(
     async ([only, repeated]) => {
-      const { violations } = await (window as unknown as { axe: typeof axe }).axe.run({ exclude: [[repeated]] }, { runOnly: only, resultTypes: ['violations'] });
+      const { violations } = await (window as unknown as { axe: typeof axe }).axe.run(
+        { exclude: [[repeated]] },
+        { runOnly: only, resultTypes: ['violations'] },
+      );
       return violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html.slice(0, 160)).join(' | ')}`);
     },
     [runOnly, REPEATED] as const,
@@ -28,8 +31,18 @@ export async function findsNothing(page: Page, rules: 'all' | 'colours' = 'all')
   expect(await violationsOf(page, rules)).toEqual([]);
   const width = page.viewportSize()?.width ?? 0;
   expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
-  const lost = await page.locator('main :is(button, input, select, fieldset, a)').evaluateAll((all) => all.filter((one) => one.getBoundingClientRect().left < 0).map((one) => one.outerHTML.slice(0, 160)));
+  const lost = await page
+    .locator('main :is(button, input, select, fieldset, a)')
+    .evaluateAll((all) =>
+      all.filter((one) => one.getBoundingClientRect().left < 0).map((one) => one.outerHTML.slice(0, 160)),
+    );
   expect(lost).toEqual([]);
-  const squeezed = await page.locator('main .panel').evaluateAll((all) => all.filter((one) => one.scrollHeight > one.clientHeight + 2).map((one) => `${one.ariaLabel ?? one.className}: ${one.scrollHeight} px in ${one.clientHeight}`));
+  const squeezed = await page
+    .locator('main .panel')
+    .evaluateAll((all) =>
+      all
+        .filter((one) => one.scrollHeight > one.clientHeight + 2)
+        .map((one) => `${one.ariaLabel ?? one.className}: ${one.scrollHeight} px in ${one.clientHeight}`),
+    );
   expect(squeezed).toEqual([]);
 }

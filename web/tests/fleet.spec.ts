@@ -14,7 +14,9 @@ test('every host is listed with CPU, ledger, trust and age', async ({ page, rece
   await expect(row.locator('.ledger')).toContainText(/[✓✗] -?\d+\.\d\d %/);
   await expect(row.locator('.seen')).toContainText(/\d\.\d s/);
   await expect(page.getByRole('status').filter({ hasText: 'reporting' })).toContainText('4 of 4');
-  await expect(page.getByRole('region', { name: 'busiest processes', exact: true }).getByRole('listitem').first()).toContainText(/\d/);
+  await expect(
+    page.getByRole('region', { name: 'busiest processes', exact: true }).getByRole('listitem').first(),
+  ).toContainText(/\d/);
 });
 
 test('search, sort and Enter work from the keyboard alone', async ({ page, receiver }) => {
@@ -46,13 +48,24 @@ test('a host that stops reporting is silent, not zero', async ({ page, receiver 
 });
 
 test('what the receiver cannot take or keep is told', async ({ page, receiver }) => {
-  const health = { store: 'failing', store_error: 'no space left on device', store_dropped: 1234, rejected: 56, kernel_dropped: 7 };
+  const health = {
+    store: 'failing',
+    store_error: 'no space left on device',
+    store_dropped: 1234,
+    rejected: 56,
+    kernel_dropped: 7,
+  };
   await page.route('**/fleet/live*', async (route) => {
     const fleet = (await (await fetch(`${receiver.url}/api/v1/fleet`)).json()) as object;
-    await route.fulfill({ contentType: 'text/event-stream', body: `event: fleet\nid: 0-1\ndata: ${JSON.stringify({ ...fleet, receiver: health })}\n\n` });
+    await route.fulfill({
+      contentType: 'text/event-stream',
+      body: `event: fleet\nid: 0-1\ndata: ${JSON.stringify({ ...fleet, receiver: health })}\n\n`,
+    });
   });
   await page.goto(receiver.url);
-  await expect(page.locator('[data-state=failing]')).toContainText('Nothing is kept: no space left on device. What comes is shown; 1,234 intervals were not stored.');
+  await expect(page.locator('[data-state=failing]')).toContainText(
+    'Nothing is kept: no space left on device. What comes is shown; 1,234 intervals were not stored.',
+  );
   await expect(page.getByText('56 datagrams refused, 7 dropped by the kernel')).toBeVisible();
   await findsNothing(page);
   await page.setViewportSize({ width: 360, height: 740 });
@@ -64,9 +77,14 @@ test('the table of hosts is a file, as it is searched and sorted, and a command 
   await expect(page.getByRole('row', { name: /sim-/ }).first()).toContainText('sim-00002');
   await page.getByRole('button', { name: 'Data' }).first().click();
   const dialog = page.getByRole('dialog', { name: 'The hosts as a file' });
-  await expect(dialog.locator('code').first()).toHaveText(`cpumon hosts --url=${receiver.url} --search=sim- --sort=name --reverse --format=csv`);
+  await expect(dialog.locator('code').first()).toHaveText(
+    `cpumon hosts --url=${receiver.url} --search=sim- --sort=name --reverse --format=csv`,
+  );
   await findsNothing(page);
-  const [csv] = await Promise.all([page.waitForEvent('download'), dialog.getByRole('link', { name: 'Download' }).click()]);
+  const [csv] = await Promise.all([
+    page.waitForEvent('download'),
+    dialog.getByRole('link', { name: 'Download' }).click(),
+  ]);
   expect(csv.suggestedFilename()).toBe('cpumon-hosts.csv');
   const lines = (await readFile(await csv.path(), 'utf8')).split('\r\n');
   expect(lines[0]).toMatch(/^id,hostname,trust,/);
@@ -76,7 +94,10 @@ test('the table of hosts is a file, as it is searched and sorted, and a command 
   await tops.getByRole('button', { name: 'Data' }).click();
   const busiest = page.getByRole('dialog', { name: 'The busiest processes as a file' });
   await expect(busiest.locator('code').first()).toHaveText(`cpumon hosts --url=${receiver.url} --busiest --format=csv`);
-  const [file] = await Promise.all([page.waitForEvent('download'), busiest.getByRole('link', { name: 'Download' }).click()]);
+  const [file] = await Promise.all([
+    page.waitForEvent('download'),
+    busiest.getByRole('link', { name: 'Download' }).click(),
+  ]);
   expect(file.suggestedFilename()).toBe('cpumon-busiest.csv');
   const rows = (await readFile(await file.path(), 'utf8')).split('\r\n');
   expect(rows[0]).toMatch(/^host_id,hostname,key,name,container,cpu_pct,/);
@@ -90,10 +111,15 @@ test('the sparklines are a chart to save, and a command line that gives the very
   const dialog = page.getByRole('dialog');
   const buttons = page.getByRole('group', { name: 'save the CPU of all hosts' });
   await buttons.getByRole('button', { name: 'SVG' }).click();
-  await expect(dialog.locator('code')).toContainText(/^cpumon export chart fleet --store=\S+ --since=\S+ --until=\S+ --sort=busy /);
+  await expect(dialog.locator('code')).toContainText(
+    /^cpumon export chart fleet --store=\S+ --since=\S+ --until=\S+ --sort=busy /,
+  );
   await expect(dialog.getByRole('link', { name: 'Download cpumon-fleet.svg' })).toBeVisible();
   await findsNothing(page);
-  const [download] = await Promise.all([page.waitForEvent('download'), dialog.getByRole('link', { name: 'Download' }).click()]);
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    dialog.getByRole('link', { name: 'Download' }).click(),
+  ]);
   const saved = await readFile(await download.path(), 'utf8');
   for (const name of ['sim-00000', 'sim-00001', 'sim-00002']) expect(saved).toContain(`>${name}</text>`);
   const env = { ...process.env, PATH: `${dirname(CPUMON)}:${process.env['PATH'] ?? ''}` };
@@ -107,7 +133,10 @@ test('the sparklines are a chart to save, and a command line that gives the very
   await expect(page.getByRole('row', { name: /sim-/ })).toHaveCount(1);
   await buttons.getByRole('button', { name: 'PNG' }).click();
   await expect(dialog.locator('code')).toContainText(/ --host=[0-9a-f]{32} --since=/);
-  const [png] = await Promise.all([page.waitForEvent('download'), dialog.getByRole('link', { name: 'Download cpumon-fleet.png' }).click()]);
+  const [png] = await Promise.all([
+    page.waitForEvent('download'),
+    dialog.getByRole('link', { name: 'Download cpumon-fleet.png' }).click(),
+  ]);
   expect([...(await readFile(await png.path())).subarray(0, 4)]).toEqual([0x89, 0x50, 0x4e, 0x47]);
   await page.keyboard.press('Escape');
   await page.goto(`${receiver.url}/?q=nobody-is-called-so`);

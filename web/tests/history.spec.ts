@@ -68,13 +68,18 @@ test('drag zooms, back returns, keys step, a hole says why', async ({ page, rece
   await page.keyboard.press('[');
   await expect(shownTime(page)).not.toHaveText(instant);
   // Long before anything was recorded.
-  await page.goto(`${receiver.url}/host/${await receiver.local()}/history?since=946684800000&until=946688400000&at=946686600000000000`);
+  await page.goto(
+    `${receiver.url}/host/${await receiver.local()}/history?since=946684800000&until=946688400000&at=946686600000000000`,
+  );
   await expect(page.locator('[data-state=gap]')).toContainText('No data at this moment');
   await page.getByRole('button', { name: /^after: / }).click();
   await expect(rows(page).first()).toBeVisible();
 });
 
-test('the last hour opens at the newest instant, though its last point reaches beyond it', async ({ page, receiver }) => {
+test('the last hour opens at the newest instant, though its last point reaches beyond it', async ({
+  page,
+  receiver,
+}) => {
   await receiver.hasRecorded(2);
   await page.goto(`${receiver.url}/host/${await receiver.local()}/history`);
   await expect(rows(page).first()).toBeVisible();
@@ -94,7 +99,12 @@ test('the numbers of a comparison are in sight at 360 px', async ({ page, receiv
   await page.setViewportSize({ width: 360, height: 740 });
   await receiver.hasRecorded(6);
   const now = Date.now();
-  await openPast(page, receiver, 'history', `&cmp=1&of=process&a=${now - 60_000}-${now - 2000}&b=${now - 30_000}-${now - 2000}`);
+  await openPast(
+    page,
+    receiver,
+    'history',
+    `&cmp=1&of=process&a=${now - 60_000}-${now - 2000}&b=${now - 30_000}-${now - 2000}`,
+  );
   const change = page.getByRole('table').locator('td.change').first();
   await expect(change).toBeVisible();
   const box = await change.boundingBox();
@@ -128,11 +138,21 @@ test('two spans side by side', async ({ page, receiver }) => {
 test('two spans as a file, and the command line of it', async ({ page, receiver }) => {
   await receiver.hasRecorded(4);
   const now = Date.now();
-  await openPast(page, receiver, 'history', `&cmp=1&of=process&a=${now - 60_000}-${now - 2000}&b=${now - 30_000}-${now - 2000}`);
+  await openPast(
+    page,
+    receiver,
+    'history',
+    `&cmp=1&of=process&a=${now - 60_000}-${now - 2000}&b=${now - 30_000}-${now - 2000}`,
+  );
   await page.getByRole('region', { name: 'compare two spans' }).getByRole('button', { name: 'Data' }).click();
   const dialog = page.getByRole('dialog', { name: 'Two spans as a file' });
-  await expect(dialog.locator('code').first()).toContainText(/^cpumon export compare --store=\S+ --host=\S+ --before=\S+Z\.\.\S+Z --after=\S+Z\.\.\S+Z --by=process --format=csv$/);
-  const [csv] = await Promise.all([page.waitForEvent('download'), dialog.getByRole('link', { name: 'Download' }).click()]);
+  await expect(dialog.locator('code').first()).toContainText(
+    /^cpumon export compare --store=\S+ --host=\S+ --before=\S+Z\.\.\S+Z --after=\S+Z\.\.\S+Z --by=process --format=csv$/,
+  );
+  const [csv] = await Promise.all([
+    page.waitForEvent('download'),
+    dialog.getByRole('link', { name: 'Download' }).click(),
+  ]);
   expect(csv.suggestedFilename()).toBe('cpumon-compare.csv');
   const text = await readFile(await csv.path(), 'utf8');
   expect(text).toMatch(/^host,name,pid,start_ns,before_cpu_pct,/);
@@ -156,7 +176,10 @@ test('the rows of each view as a file, and the command line of it', async ({ pag
   await of('time line', /^cpumon export ledger --store=\S+ --host=\S+ --since=\S+ --until=\S+ --format=csv$/);
   await page.keyboard.press('Escape');
   await of('tasks', /^cpumon export processes /);
-  const [csv] = await Promise.all([page.waitForEvent('download'), dialog.getByRole('link', { name: 'Download' }).click()]);
+  const [csv] = await Promise.all([
+    page.waitForEvent('download'),
+    dialog.getByRole('link', { name: 'Download' }).click(),
+  ]);
   const lines = (await readFile(await csv.path(), 'utf8')).trimEnd().split('\r\n');
   // One interval, the one on screen.
   const end = lines[0]!.split(',').indexOf('end_ns');
@@ -180,7 +203,9 @@ test('a process over time: states, threads, what is not measured', async ({ page
   await expect(page.getByRole('region', { name: 'threads over time' }).getByRole('application')).toBeVisible();
   await page.getByRole('application').focus();
   await page.keyboard.press('ArrowLeft');
-  await expect(page.getByRole('region', { name: 'threads over time' }).getByRole('status')).toContainText(/%CPU|no data/);
+  await expect(page.getByRole('region', { name: 'threads over time' }).getByRole('status')).toContainText(
+    /%CPU|no data/,
+  );
 });
 
 /** To the left until a cell has a value, which it gives as it is told: intervals may be longer than a column is wide. */
@@ -292,11 +317,13 @@ test('a link has the camera of the bars, wherever it was put', async ({ page, re
   await page.mouse.move(box.x + box.width / 2 + 90, box.y + box.height / 2 + 40, { steps: 5 });
   await page.mouse.up();
   await expect(page).not.toHaveURL(/camera=26%2C38%2C\d+/);
-  await expect.poll(async () => {
-    const told = page.url();
-    await page.waitForTimeout(700);
-    return page.url() === told;
-  }, 'the camera stands still').toBe(true);
+  await expect
+    .poll(async () => {
+      const told = page.url();
+      await page.waitForTimeout(700);
+      return page.url() === told;
+    }, 'the camera stands still')
+    .toBe(true);
   const told = page.url();
   await page.goto(told);
   await expect(scene.locator('canvas').first()).toBeVisible();
@@ -313,7 +340,10 @@ test('files, with the command that gives the same', async ({ page, receiver }) =
   await openPast(page, receiver, 'export');
   await page.getByRole('radio', { name: /Pivot/ }).check();
   await expect(page.locator('code').first()).toContainText(/cpumon export pivot --store/);
-  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Download' }).click()]);
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('link', { name: 'Download' }).click(),
+  ]);
   const text = await readFile(await download.path(), 'utf8');
   expect(text.split('\r\n')[0]).toMatch(/^host,begin_utc/);
   expect(text.split('\r\n').length).toBeGreaterThan(3);
@@ -325,14 +355,20 @@ test('what is on the live plot is saved too, and 3D bars as they are turned', as
   const dialog = page.getByRole('dialog');
   await page.getByRole('region', { name: 'plot' }).getByRole('button', { name: 'SVG' }).click();
   await expect(dialog.locator('code')).toContainText('cpumon export chart cpu --store=');
-  const [live] = await Promise.all([page.waitForEvent('download'), dialog.getByRole('link', { name: 'Download' }).click()]);
+  const [live] = await Promise.all([
+    page.waitForEvent('download'),
+    dialog.getByRole('link', { name: 'Download' }).click(),
+  ]);
   expect(await readFile(await live.path(), 'utf8')).toMatch(/^<svg .*>user<\/text>/s);
   await page.keyboard.press('Escape');
   await expect(dialog).toHaveCount(0);
   // Each CPU in the very interval that is shown, be it a moment old.
   await page.getByRole('group', { name: 'save the CPU bars' }).getByRole('button', { name: 'SVG' }).click();
   await expect(dialog.locator('code')).toContainText('cpumon export chart cpus --store=');
-  const [bars] = await Promise.all([page.waitForEvent('download'), dialog.getByRole('link', { name: 'Download cpumon-cpus.svg' }).click()]);
+  const [bars] = await Promise.all([
+    page.waitForEvent('download'),
+    dialog.getByRole('link', { name: 'Download cpumon-cpus.svg' }).click(),
+  ]);
   const each = await readFile(await bars.path(), 'utf8');
   expect(each).toMatch(/>CPU 0<\/text>.*>One interval of \d\.\d{3} s\.<\/text>/s);
   await page.keyboard.press('Escape');
@@ -341,7 +377,10 @@ test('what is on the live plot is saved too, and 3D bars as they are turned', as
   await expect(page.locator('.scene canvas').first()).toBeVisible();
   await page.getByRole('button', { name: 'PNG' }).click();
   await expect(dialog).toContainText('as they are turned');
-  const [turned] = await Promise.all([page.waitForEvent('download'), dialog.getByRole('link', { name: 'Download cpumon-landscape-3d.png' }).click()]);
+  const [turned] = await Promise.all([
+    page.waitForEvent('download'),
+    dialog.getByRole('link', { name: 'Download cpumon-landscape-3d.png' }).click(),
+  ]);
   const bytes = await readFile(await turned.path());
   expect([...bytes.subarray(0, 8)]).toEqual([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
 });

@@ -13,9 +13,13 @@ const rows = (page: Page) => grid(page).getByRole('rowgroup').getByRole('row');
 
 test('header, ledger and grid show what the machine does', async ({ page, receiver }) => {
   await openLocal(page, receiver);
-  await expect(page.getByRole('list', { name: 'CPUs' }).getByRole('img').first()).toHaveAttribute('aria-label', /CPU 0: .*idle \d/);
+  await expect(page.getByRole('list', { name: 'CPUs' }).getByRole('img').first()).toHaveAttribute(
+    'aria-label',
+    /CPU 0: .*idle \d/,
+  );
   const ledger = page.getByRole('region', { name: 'ledger' });
-  for (const line of ['capacity', 'threads', 'exited', 'irq', 'softirq', 'steal', 'unattributed', 'idle']) await expect(ledger).toContainText(line);
+  for (const line of ['capacity', 'threads', 'exited', 'irq', 'softirq', 'steal', 'unattributed', 'idle'])
+    await expect(ledger).toContainText(line);
   await expect(ledger).toContainText(/closed|open/);
   await expect(grid(page).getByRole('columnheader', { name: '%CPU' })).toBeVisible();
   await expect(rows(page).first()).toContainText(/\d/);
@@ -37,7 +41,11 @@ test('the keyboard alone: search, move, open threads, plot, unit, pause, step, l
   await page.keyboard.press('ArrowDown');
   await expect(grid(page).locator('[aria-selected=true]')).toHaveCount(1);
   await page.keyboard.press('ArrowRight');
-  await expect(rows(page).filter({ has: page.locator('[role=gridcell]') }).nth(1)).toHaveAttribute('aria-level', '2');
+  await expect(
+    rows(page)
+      .filter({ has: page.locator('[role=gridcell]') })
+      .nth(1),
+  ).toHaveAttribute('aria-level', '2');
   await page.keyboard.press('ArrowDown');
   await expect(grid(page).locator('[aria-selected=true]')).toHaveAttribute('aria-level', '2');
   await page.keyboard.press('m');

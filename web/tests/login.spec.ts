@@ -34,7 +34,10 @@ test('who is taken back is out', async ({ page, locked }) => {
   }).toPass();
 });
 
-test('a login that ended asks for the token again, in views of the past too, and who logs out is out', async ({ page, locked }) => {
+test('a login that ended asks for the token again, in views of the past too, and who logs out is out', async ({
+  page,
+  locked,
+}) => {
   const token = await locked.token('leaver');
   const host = `${locked.url}/host/${await locked.hostId(token)}`;
   const enter = async (): Promise<void> => {

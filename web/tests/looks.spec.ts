@@ -12,7 +12,8 @@ const BEGIN_MS = 1_767_225_600_000;
 const SPAN = `since=${BEGIN_MS}&until=${BEGIN_MS + 600_000}`;
 /** In a wave of the encoder, while the job runs. */
 const AT = `${BEGIN_MS + 500_000}000000`;
-const MAKER = process.env['CPUMON_PICTURE_STORE'] ?? join(import.meta.dirname, '../../target/debug/examples/picture_store');
+const MAKER =
+  process.env['CPUMON_PICTURE_STORE'] ?? join(import.meta.dirname, '../../target/debug/examples/picture_store');
 
 /** A receiver that only has a past. */
 class PastReceiver extends Receiver {
@@ -47,7 +48,12 @@ const test = base.extend<{ complaints: Complaints }, { past: PastReceiver }>({
 const VIEWS = [
   ['history', 'light', 900, `history?${SPAN}&at=${AT}&open=200-42`],
   ['history-narrow', 'dark', 360, `history?${SPAN}&at=${AT}`],
-  ['compare', 'dark', 900, `history?${SPAN}&cmp=1&a=${BEGIN_MS}-${BEGIN_MS + 300_000}&b=${BEGIN_MS + 400_000}-${BEGIN_MS + 600_000}`],
+  [
+    'compare',
+    'dark',
+    900,
+    `history?${SPAN}&cmp=1&a=${BEGIN_MS}-${BEGIN_MS + 300_000}&b=${BEGIN_MS + 400_000}-${BEGIN_MS + 600_000}`,
+  ],
   ['process', 'light', 900, `process/200-42?${SPAN}`],
   ['heatmap', 'dark', 900, `landscape?${SPAN}&as=heatmap`],
 ] as const;
@@ -61,7 +67,10 @@ test('the run queue of the past stands beside the time line, and its hole is one
   await expect(queue).toContainText(/longest of one CPU\s*6\.00/);
 });
 
-test('a click on a point of a day opens its busiest interval, with the mouse and with the keyboard', async ({ page, past }) => {
+test('a click on a point of a day opens its busiest interval, with the mouse and with the keyboard', async ({
+  page,
+  past,
+}) => {
   const day = `since=${BEGIN_MS - 85_800_000}&until=${BEGIN_MS + 600_000}`;
   await page.goto(`${past.url}/host/picture/history?${day}`);
   const line = page.getByRole('region', { name: 'time line' }).getByRole('slider');
@@ -81,9 +90,16 @@ test('a click on a point of a day opens its busiest interval, with the mouse and
   const at = await opened();
   const bucket = await page.evaluate(
     async ([from, ms]) => {
-      const { t_ms, width_ns } = (await (await fetch(`/api/v1/hosts/picture/series?${from}&points=700`)).json()) as { t_ms: number[]; width_ns: number };
+      const { t_ms, width_ns } = (await (await fetch(`/api/v1/hosts/picture/series?${from}&points=700`)).json()) as {
+        t_ms: number[];
+        width_ns: number;
+      };
       const begin = t_ms.findLast((time) => time < ms)!;
-      const of = (await (await fetch(`/api/v1/hosts/picture/series?since=${begin * 1e6}&until=${begin * 1e6 + width_ns}&points=${Math.ceil(width_ns / 1e9) * 4}&columns=busy_ns`)).json()) as { t_ms: number[]; columns: { busy_ns: { max: number[] } } };
+      const of = (await (
+        await fetch(
+          `/api/v1/hosts/picture/series?since=${begin * 1e6}&until=${begin * 1e6 + width_ns}&points=${Math.ceil(width_ns / 1e9) * 4}&columns=busy_ns`,
+        )
+      ).json()) as { t_ms: number[]; columns: { busy_ns: { max: number[] } } };
       const rates = of.columns.busy_ns.max;
       return { most: Math.max(...rates), here: rates[of.t_ms.findLastIndex((time) => time < ms)] };
     },
@@ -94,7 +110,9 @@ test('a click on a point of a day opens its busiest interval, with the mouse and
 
 test('a process says when it began and when it ended', async ({ page, past }) => {
   await page.goto(`${past.url}/host/picture/process/300-42?${SPAN}&tz=utc`);
-  await expect(page.getByRole('region', { name: 'process' })).toContainText(/began .*2026-01-01 .* ended .*2026-01-01 00:0\d/);
+  await expect(page.getByRole('region', { name: 'process' })).toContainText(
+    /began .*2026-01-01 .* ended .*2026-01-01 00:0\d/,
+  );
   await page.goto(`${past.url}/host/picture/process/200-42?${SPAN}&tz=utc`);
   await expect(page.getByRole('region', { name: 'process' })).toContainText('began');
   await expect(page.getByRole('region', { name: 'process' })).not.toContainText('ended');
@@ -103,7 +121,13 @@ test('a process says when it began and when it ended', async ({ page, past }) =>
 /** Each chart that can be saved: where it stands, and what it is called. */
 const CHARTS = [
   ['history', `history?${SPAN}&at=${AT}`, 'time line', 'cpu', 'light'],
-  ['history of a selection', `history?${SPAN}&at=${AT}&plot=200-42~encoder,200-42/201-42~worker-1`, 'time line', 'tasks', 'dark'],
+  [
+    'history of a selection',
+    `history?${SPAN}&at=${AT}&plot=200-42~encoder,200-42/201-42~worker-1`,
+    'time line',
+    'tasks',
+    'dark',
+  ],
   ['run queue', `history?${SPAN}&at=${AT}`, 'run queue', 'run-queue', 'dark'],
   ['CPU bars', `history?${SPAN}&at=${AT}`, 'host', 'cpus', 'light'],
   ['states', `process/200-42?${SPAN}&blocked=1`, 'states over time', 'states', 'light'],
@@ -118,13 +142,23 @@ for (const [nth, [what, path, region, view, theme]] of CHARTS.entries()) {
     await page.emulateMedia({ colorScheme: nth % 2 === 0 ? 'dark' : 'light' });
     await page.goto(`${past.url}/host/picture/${path}`);
     const form = nth % 3 === 0 ? 'png' : 'svg';
-    await page.getByRole('region', { name: region, exact: true }).getByRole('button', { name: form.toUpperCase() }).click();
+    await page
+      .getByRole('region', { name: region, exact: true })
+      .getByRole('button', { name: form.toUpperCase() })
+      .click();
     const dialog = page.getByRole('dialog');
     if (theme === 'dark') await dialog.getByRole('button', { name: 'Dark' }).click();
-    await expect(dialog.locator('code')).toContainText(theme === 'dark' ? '--theme=dark' : `cpumon export chart ${view} `);
+    await expect(dialog.locator('code')).toContainText(
+      theme === 'dark' ? '--theme=dark' : `cpumon export chart ${view} `,
+    );
     await expect(dialog.locator('.seen')).toHaveAttribute('aria-busy', 'false');
-    await expect.poll(() => dialog.locator('img').evaluate((image: HTMLImageElement) => image.complete && image.naturalWidth)).toBeGreaterThan(300);
-    const [download] = await Promise.all([page.waitForEvent('download'), dialog.getByRole('link', { name: 'Download' }).click()]);
+    await expect
+      .poll(() => dialog.locator('img').evaluate((image: HTMLImageElement) => image.complete && image.naturalWidth))
+      .toBeGreaterThan(300);
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      dialog.getByRole('link', { name: 'Download' }).click(),
+    ]);
     expect(download.suggestedFilename()).toBe(`cpumon-${view}.${form}`);
     const saved = await readFile(await download.path());
     // Exactly as shown, where the program is on the path.

@@ -28,7 +28,18 @@ export class Receiver {
   async start(): Promise<void> {
     const http = this.url === '' ? '127.0.0.1:0' : new URL(this.url).host;
     const udp = this.udp === '' ? '127.0.0.1:0' : this.udp;
-    const args = ['serve', '--http', http, '--udp', udp, '--store', join(this.dir, 'store.sqlite'), '--interval', '500ms', ...this.more];
+    const args = [
+      'serve',
+      '--http',
+      http,
+      '--udp',
+      udp,
+      '--store',
+      join(this.dir, 'store.sqlite'),
+      '--interval',
+      '500ms',
+      ...this.more,
+    ];
     // Those who work on the page need not build the receiver anew: CPUMON_WEB_DIR=dist.
     const { CPUMON_WEB_DIR: web } = process.env;
     if (web) args.push('--web-dir', web);
@@ -41,7 +52,9 @@ export class Receiver {
   /** Id of the machine that the receiver itself measures. */
   async local(): Promise<string> {
     for (let turn = 0; turn < 100; turn += 1) {
-      const answer = (await (await fetch(`${this.url}/api/v1/hosts`)).json()) as { hosts: { id: string; trust: string }[] };
+      const answer = (await (await fetch(`${this.url}/api/v1/hosts`)).json()) as {
+        hosts: { id: string; trust: string }[];
+      };
       const local = answer.hosts.find((host) => host.trust === 'local');
       if (local) return local.id;
       await new Promise((resolve) => setTimeout(resolve, 100));
@@ -64,7 +77,9 @@ export class Receiver {
   private async holds(enough: (firstMs: number, lastMs: number) => boolean): Promise<void> {
     const host = await this.local();
     for (let turn = 0; turn < 600; turn += 1) {
-      const { kept } = (await (await fetch(`${this.url}/api/v1/hosts/${host}/series?points=10`)).json()) as { kept: { first_ns: string; last_ns: string } | null };
+      const { kept } = (await (await fetch(`${this.url}/api/v1/hosts/${host}/series?points=10`)).json()) as {
+        kept: { first_ns: string; last_ns: string } | null;
+      };
       if (kept && enough(Number(kept.first_ns) / 1e6, Number(kept.last_ns) / 1e6)) return;
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
@@ -73,7 +88,9 @@ export class Receiver {
 
   /** Key of a process that is at work: the receiver itself. */
   async someProcess(): Promise<string> {
-    const answer = (await (await fetch(`${this.url}/api/v1/hosts/${await this.local()}/at?limit=20000`)).json()) as { processes: { columns: { key: string[]; pid: number[] } } };
+    const answer = (await (await fetch(`${this.url}/api/v1/hosts/${await this.local()}/at?limit=20000`)).json()) as {
+      processes: { columns: { key: string[]; pid: number[] } };
+    };
     const { key, pid } = answer.processes.columns;
     return key[pid.indexOf(this.pid)] ?? '';
   }
@@ -90,7 +107,11 @@ export class Receiver {
 
   /** Three made-up hosts with 40 threads each. */
   simulate(): void {
-    this.fleet = spawn(XTASK, ['simulate', '--hosts', '3', '--threads', '40', '--interval-ms', '500', '--seconds', '3600', '--to', this.udp], { stdio: 'ignore' });
+    this.fleet = spawn(
+      XTASK,
+      ['simulate', '--hosts', '3', '--threads', '40', '--interval-ms', '500', '--seconds', '3600', '--to', this.udp],
+      { stdio: 'ignore' },
+    );
   }
 
   async silence(): Promise<void> {
@@ -103,7 +124,11 @@ export class Receiver {
   hostile(): void {
     const program = join(this.dir, HOSTILE);
     copyFileSync('/bin/bash', program);
-    const child = spawn(program, ['-c', 'while :; do for ((i = 0; i < 20000; i++)); do :; done; read -t 0.02 <> <(:); done'], { stdio: 'ignore' });
+    const child = spawn(
+      program,
+      ['-c', 'while :; do for ((i = 0; i < 20000; i++)); do :; done; read -t 0.02 <> <(:); done'],
+      { stdio: 'ignore' },
+    );
     this.hostilePid = child.pid ?? 0;
     this.others.push(child);
   }
@@ -123,14 +148,18 @@ export class LockedReceiver extends Receiver {
 
   /** Makes a token and gives it. */
   async token(label: string): Promise<string> {
-    const child = spawn(CPUMON, ['login-token', 'add', label, '--login-tokens', this.tokens], { stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(CPUMON, ['login-token', 'add', label, '--login-tokens', this.tokens], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
     return (await firstMatch(child, /^(\S{20,})$/m))[1] ?? '';
   }
 
   /** Id of the machine that it measures, asked with a token. */
   async hostId(token: string): Promise<string> {
     for (let turn = 0; turn < 100; turn += 1) {
-      const answer = (await (await fetch(`${this.url}/api/v1/hosts`, { headers: { authorization: `Bearer ${token}` } })).json()) as { hosts?: { id: string }[] };
+      const answer = (await (
+        await fetch(`${this.url}/api/v1/hosts`, { headers: { authorization: `Bearer ${token}` } })
+      ).json()) as { hosts?: { id: string }[] };
       if (answer.hosts?.[0]) return answer.hosts[0].id;
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
@@ -174,11 +203,13 @@ export class Complaints {
     page.on('pageerror', (error) => this.texts.push(`error: ${error.message}`));
     page.on('console', (message) => {
       // A browser reports each failed request; tests that cause one look at the page's own words for it.
-      if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) this.texts.push(message.text());
+      if (message.type() === 'error' && !message.text().startsWith('Failed to load resource'))
+        this.texts.push(message.text());
     });
     page.on('request', (request) => {
       const url = new URL(request.url());
-      if (url.origin !== origin && url.protocol !== 'blob:' && url.protocol !== 'data:') this.texts.push(`asked elsewhere: ${request.url()}`);
+      if (url.origin !== origin && url.protocol !== 'blob:' && url.protocol !== 'data:')
+        this.texts.push(`asked elsewhere: ${request.url()}`);
     });
   }
 }

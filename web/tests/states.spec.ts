@@ -19,7 +19,9 @@ async function everywhere(page: Page, name: string): Promise<void> {
     await page.setViewportSize({ width, height: width === 360 ? 740 : 900 });
     for (const colorScheme of SCHEMES) {
       await page.emulateMedia({ colorScheme });
-      await base.step(`${colorScheme}, ${width} px`, () => findsNothing(page, colorScheme === 'light' ? 'all' : 'colours'));
+      await base.step(`${colorScheme}, ${width} px`, () =>
+        findsNothing(page, colorScheme === 'light' ? 'all' : 'colours'),
+      );
       if (!PICTURES) continue;
       mkdirSync(PICTURES, { recursive: true });
       await page.screenshot({ path: join(PICTURES, `${name.replaceAll(/\W+/g, '-')}-${width}-${colorScheme}.png`) });
@@ -41,8 +43,15 @@ async function settled(page: Page): Promise<void> {
 
 /** What the receiver says to those it knows under another name. */
 const FORBIDDEN = {
-  status: 403, contentType: 'application/problem+json',
-  body: JSON.stringify({ type: 'about:blank', title: 'Not allowed', status: 403, detail: 'The receiver does not answer to this name.', how: '' }),
+  status: 403,
+  contentType: 'application/problem+json',
+  body: JSON.stringify({
+    type: 'about:blank',
+    title: 'Not allowed',
+    status: 403,
+    detail: 'The receiver does not answer to this name.',
+    how: '',
+  }),
 };
 
 /** A moment and spans, once there is something in them. */
@@ -53,7 +62,9 @@ async function instant(receiver: Receiver): Promise<string> {
 
 /** A screen of a comparison: all of its rows look alike, and a thousand of them take axe most of a minute. */
 async function fewRows(page: Page): Promise<void> {
-  await page.route('**/compare?*', (route) => route.continue({ url: route.request().url().replace('limit=1000', 'limit=60') }));
+  await page.route('**/compare?*', (route) =>
+    route.continue({ url: route.request().url().replace('limit=1000', 'limit=60') }),
+  );
 }
 
 async function spans(receiver: Receiver): Promise<string> {
@@ -202,7 +213,10 @@ test('axe finds nothing: the agent stopped', async ({ page, receiver }) => {
     await everywhere(page, 'fleet, agents stopped');
     // Who comes now is told at once how long nothing came.
     await page.goto(`${receiver.url}/host/sim-00001`);
-    await expect(page.locator('[data-state=stopped]')).toContainText(/Agent silent for (1[5-9] s|[2-9]\d s|\d{3} s|\d+ min)/, { timeout: 10_000 });
+    await expect(page.locator('[data-state=stopped]')).toContainText(
+      /Agent silent for (1[5-9] s|[2-9]\d s|\d{3} s|\d+ min)/,
+      { timeout: 10_000 },
+    );
     await expect(page.getByRole('status').filter({ hasText: /^agent silent$/ })).toBeVisible();
     await everywhere(page, 'agent stopped');
   } finally {

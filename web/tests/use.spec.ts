@@ -64,7 +64,9 @@ test('Esc on a process that a link opened stays in the page', async ({ page, rec
 test('a heatmap is walked in steps and to its ends', async ({ page, receiver }) => {
   await receiver.hasRecorded(6);
   const now = Date.now();
-  await page.goto(`${receiver.url}/host/${await receiver.local()}/landscape?as=heatmap&since=${now - 60_000}&until=${now}`);
+  await page.goto(
+    `${receiver.url}/host/${await receiver.local()}/landscape?as=heatmap&since=${now - 60_000}&until=${now}`,
+  );
   const told = page.getByRole('region', { name: 'landscape' }).getByRole('status');
   const board = page.getByRole('application');
   await board.focus();
@@ -80,7 +82,9 @@ test('a heatmap is walked in steps and to its ends', async ({ page, receiver }) 
 test('a click on a heatmap opens what is under the mouse, whatever came since it moved', async ({ page, receiver }) => {
   await receiver.hasRecorded(6);
   const until = await receiver.hasRecordedNow();
-  await page.goto(`${receiver.url}/host/${await receiver.local()}/landscape?as=heatmap&since=${until - 8_000}&until=${until}`);
+  await page.goto(
+    `${receiver.url}/host/${await receiver.local()}/landscape?as=heatmap&since=${until - 8_000}&until=${until}`,
+  );
   const box = (await page.getByRole('application').boundingBox())!;
   await page.mouse.move(box.x + box.width * 0.25, box.y + 5);
   await expect(page.locator('.cursor')).toHaveAttribute('style', /left: 2[45]/);
@@ -105,7 +109,9 @@ test('the past has its span in the link from the beginning', async ({ page, rece
   await page.goto(`${receiver.url}/host/${await receiver.local()}/history?since=1000&until=61000`);
   await page.getByRole('button', { name: 'now', exact: true }).click();
   await expect.poll(() => Date.now() - Number(new URL(page.url()).searchParams.get('until'))).toBeLessThan(10_000);
-  expect(Number(new URL(page.url()).searchParams.get('until')) - Number(new URL(page.url()).searchParams.get('since'))).toBe(60_000);
+  expect(
+    Number(new URL(page.url()).searchParams.get('until')) - Number(new URL(page.url()).searchParams.get('since')),
+  ).toBe(60_000);
 });
 
 test('a span is typed in the zone that is shown', async ({ page, receiver }) => {
@@ -113,7 +119,8 @@ test('a span is typed in the zone that is shown', async ({ page, receiver }) => 
   const [since, until] = [Date.parse('2026-07-01T10:00:00.250Z'), Date.parse('2026-07-01T11:00:00.750Z')];
   const dialog = page.getByRole('dialog', { name: 'Show the time' });
   const [from, to] = [dialog.getByLabel('From'), dialog.getByLabel('To')];
-  const span = (): string => new URL(page.url()).searchParams.get('since') + '-' + new URL(page.url()).searchParams.get('until');
+  const span = (): string =>
+    new URL(page.url()).searchParams.get('since') + '-' + new URL(page.url()).searchParams.get('until');
   for (const view of ['history', 'landscape?as=heatmap', 'export', `process/${await receiver.someProcess()}`]) {
     await page.goto(`${host}/${view}${view.includes('?') ? '&' : '?'}since=${since}&until=${until}`);
     const button = page.getByRole('button', { name: '2026-07-01 12:00:00 – 13:00:00 · 60 min 01 s' });
@@ -151,7 +158,8 @@ test('a span is typed in the zone that is shown', async ({ page, receiver }) => 
   await findsNothing(page);
   await page.setViewportSize({ width: 360, height: 640 });
   await findsNothing(page);
-  for (const box of [await to.boundingBox(), await dialog.getByRole('button', { name: 'Apply' }).boundingBox()]) expect((box?.x ?? 9e9) + (box?.width ?? 0)).toBeLessThanOrEqual(352);
+  for (const box of [await to.boundingBox(), await dialog.getByRole('button', { name: 'Apply' }).boundingBox()])
+    expect((box?.x ?? 9e9) + (box?.width ?? 0)).toBeLessThanOrEqual(352);
   await dialog.getByRole('button', { name: 'Cancel' }).click();
   await expect(page.getByRole('button', { name: /^2026-07-01 10:00:00/ })).toBeFocused();
 });
@@ -166,7 +174,16 @@ test('the keys of a span are the same in every view of the past', async ({ page,
     await page.goto(`${host}/${view}${view.includes('?') ? '&' : '?'}since=${since}&until=${until}`);
     await expect(page.getByRole('button', { name: 'earlier' })).toBeVisible();
     if (view === 'history') await expect(grid(page)).toBeVisible();
-    for (const [key, by] of [[',', -half], ['.', half], ...(view === 'history' ? [] : [['[', -half], [']', half]] as const)] as const) {
+    for (const [key, by] of [
+      [',', -half],
+      ['.', half],
+      ...(view === 'history'
+        ? []
+        : ([
+            ['[', -half],
+            [']', half],
+          ] as const)),
+    ] as const) {
       const [from = 0, to = 0] = span();
       await page.keyboard.press(key);
       await expect.poll(span).toEqual([from + by, to + by]);
@@ -198,7 +215,12 @@ test('the live view goes to a moment that is typed', async ({ page, receiver }) 
   // Another second than that on screen: what is not changed keeps its milliseconds.
   const shown = await moment.inputValue();
   const wanted = await page.evaluate((local) => new Date(local).getTime() - 3000, shown);
-  await moment.fill(await page.evaluate((ms) => new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 19), wanted));
+  await moment.fill(
+    await page.evaluate(
+      (ms) => new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 19),
+      wanted,
+    ),
+  );
   await moment.press('Enter');
   await expect(page).toHaveURL(new RegExp(`at=${wanted}000000$`));
   await expect(page.getByText('Paused at')).toBeVisible();
@@ -208,7 +230,13 @@ test('the live view goes to a moment that is typed', async ({ page, receiver }) 
 
 test('a link with impossible numbers shows a view', async ({ page, receiver }) => {
   const host = `${receiver.url}/host/${await receiver.local()}`;
-  for (const wrong of ['since=9e99&until=9e100', 'since=1e15&until=-9e15', 'at=abc', 'at=1.5', 'cmp=1&a=9e99-9e100&b=1-2']) {
+  for (const wrong of [
+    'since=9e99&until=9e100',
+    'since=1e15&until=-9e15',
+    'at=abc',
+    'at=1.5',
+    'cmp=1&a=9e99-9e100&b=1-2',
+  ]) {
     for (const view of ['', '/history', '/landscape', '/export', '/process/1-1']) {
       await page.goto(`${host}${view}?${wrong}`);
       await expect(page.locator('main :is(.panel, .view)').first()).toBeVisible();
@@ -225,7 +253,9 @@ test('a link with impossible numbers shows a view', async ({ page, receiver }) =
 
 test('the offset is that of the times on screen', async ({ page, receiver }) => {
   const open = async (since: string, until: string): Promise<void> => {
-    await page.goto(`${receiver.url}/host/${await receiver.local()}/history?since=${Date.parse(since)}&until=${Date.parse(until)}`);
+    await page.goto(
+      `${receiver.url}/host/${await receiver.local()}/history?since=${Date.parse(since)}&until=${Date.parse(until)}`,
+    );
   };
   await open('2026-07-01T10:00:00Z', '2026-07-01T11:00:00Z');
   await expect(page.getByRole('button', { name: 'UTC+02:00', exact: true })).toBeVisible();
@@ -235,26 +265,49 @@ test('the offset is that of the times on screen', async ({ page, receiver }) => 
   await expect(page.getByRole('button', { name: 'UTC', exact: true })).toBeVisible();
 });
 
-test('a long name hides no warning, no name still has a link, and large numbers cover nothing', async ({ page, receiver }) => {
+test('a long name hides no warning, no name still has a link, and large numbers cover nothing', async ({
+  page,
+  receiver,
+}) => {
   const asThey = async (change: (columns: Record<string, unknown>) => void): Promise<void> => {
     await page.unrouteAll();
     await page.route('**/fleet/live*', async (route) => {
-      const fleet = (await (await fetch(`${receiver.url}/api/v1/fleet`)).json()) as { hosts: { columns: Record<string, unknown> }; top: { columns: Record<string, unknown> } };
+      const fleet = (await (await fetch(`${receiver.url}/api/v1/fleet`)).json()) as {
+        hosts: { columns: Record<string, unknown> };
+        top: { columns: Record<string, unknown> };
+      };
       change(fleet.hosts.columns);
       if (fleet.hosts.columns['hostname'] === ' ') fleet.top.columns['hostname'] = ' ';
-      await route.fulfill({ contentType: 'text/event-stream', body: `event: fleet\nid: 0-1\ndata: ${JSON.stringify(fleet)}\n\n` });
+      await route.fulfill({
+        contentType: 'text/event-stream',
+        body: `event: fleet\nid: 0-1\ndata: ${JSON.stringify(fleet)}\n\n`,
+      });
     });
     await page.goto(receiver.url);
   };
-  await asThey((columns) => Object.assign(columns, { hostname: 'H'.repeat(300), trust: 'unauthenticated', top_name: 'worker', top_cpu_pct: 199_199_108 }));
+  await asThey((columns) =>
+    Object.assign(columns, {
+      hostname: 'H'.repeat(300),
+      trust: 'unauthenticated',
+      top_name: 'worker',
+      top_cpu_pct: 199_199_108,
+    }),
+  );
   const row = page.getByRole('row').nth(1);
   await expect(row.locator('.trust')).toBeVisible();
   const [cell, trust] = [await row.locator('.cell.name').boundingBox(), await row.locator('.trust').boundingBox()];
   expect((trust?.x ?? 9e9) + (trust?.width ?? 0)).toBeLessThanOrEqual((cell?.x ?? 0) + (cell?.width ?? 0) + 0.5);
   await expect(row.locator('.cell.top')).toContainText('199 M');
   await asThey((columns) => Object.assign(columns, { hostname: ' ' }));
-  await expect(page.getByRole('row').nth(1).getByRole('link', { name: /^[0-9a-f]{32}$/ })).toBeVisible();
-  await expect(page.getByRole('region', { name: 'busiest processes', exact: true }).locator('.where').first()).toHaveText(/^[0-9a-f]{32}$/);
+  await expect(
+    page
+      .getByRole('row')
+      .nth(1)
+      .getByRole('link', { name: /^[0-9a-f]{32}$/ }),
+  ).toBeVisible();
+  await expect(
+    page.getByRole('region', { name: 'busiest processes', exact: true }).locator('.where').first(),
+  ).toHaveText(/^[0-9a-f]{32}$/);
   await findsNothing(page);
 });
 
@@ -262,12 +315,25 @@ test('of several hosts with one name each has a link, from every view', async ({
   const NAME = '<b>twin</b> & co';
   await page.goto(receiver.url);
   await expect(page.getByRole('row', { name: /sim-/ })).toHaveCount(3);
-  const fleet = (await (await fetch(`${receiver.url}/api/v1/fleet`)).json()) as { hosts: { columns: { id: string[]; hostname: string[] } } };
+  const fleet = (await (await fetch(`${receiver.url}/api/v1/fleet`)).json()) as {
+    hosts: { columns: { id: string[]; hostname: string[] } };
+  };
   const { id: ids, hostname } = fleet.hosts.columns;
   for (const nth of [1, 2]) hostname[nth] = NAME;
   await page.route('**/api/v1/fleet?search=*', (route) => route.fulfill({ json: fleet }));
-  const problem = { type: 'about:blank', status: 409, title: 'Conflict', detail: `Several hosts have this name: ${ids[1]}, ${ids[2]}.`, how: 'Use an id.' };
-  await page.route((url) => url.pathname.startsWith(`/api/v1/hosts/${encodeURIComponent(NAME)}/`) || (url.pathname.includes('/export/') && url.searchParams.get('host') === NAME), (route) => route.fulfill({ status: 409, contentType: 'application/problem+json', json: problem }));
+  const problem = {
+    type: 'about:blank',
+    status: 409,
+    title: 'Conflict',
+    detail: `Several hosts have this name: ${ids[1]}, ${ids[2]}.`,
+    how: 'Use an id.',
+  };
+  await page.route(
+    (url) =>
+      url.pathname.startsWith(`/api/v1/hosts/${encodeURIComponent(NAME)}/`) ||
+      (url.pathname.includes('/export/') && url.searchParams.get('host') === NAME),
+    (route) => route.fulfill({ status: 409, contentType: 'application/problem+json', json: problem }),
+  );
   for (const view of ['', '?at=1800000000000000000', '/history', '/landscape', '/export', '/process/1-1']) {
     await page.goto(`${receiver.url}/host/${encodeURIComponent(NAME)}${view}`);
     const said = page.getByRole('main').getByRole('alert');
@@ -287,7 +353,11 @@ test('of several hosts with one name each has a link, from every view', async ({
 test('what is colour is seen where the system has its own', async ({ page, receiver }) => {
   await page.emulateMedia({ forcedColors: 'active' });
   await openLive(page, receiver);
-  const colour = (selector: string) => page.locator(selector).first().evaluate((one) => getComputedStyle(one).backgroundColor);
+  const colour = (selector: string) =>
+    page
+      .locator(selector)
+      .first()
+      .evaluate((one) => getComputedStyle(one).backgroundColor);
   expect(await colour('.header .legend .swatch')).toBe('rgb(42, 120, 196)');
   expect(await colour('.strip span')).not.toBe('rgb(255, 255, 255)');
   expect(await colour('button[aria-pressed=true]')).not.toBe(await colour('button[aria-pressed=false]'));
@@ -301,17 +371,28 @@ test('on paper a view is as long as it is, dark on white', async ({ page, receiv
   await expect(grid(page)).toBeVisible();
   await page.emulateMedia({ media: 'print', colorScheme: 'dark' });
   expect(await page.evaluate(() => document.documentElement.scrollHeight)).toBeGreaterThan(600);
-  expect(await page.locator('h1').first().evaluate((one) => getComputedStyle(one).color)).toBe('rgb(23, 32, 43)');
+  expect(
+    await page
+      .locator('h1')
+      .first()
+      .evaluate((one) => getComputedStyle(one).color),
+  ).toBe('rgb(23, 32, 43)');
 });
 
 test('who was blocked for reasons that nobody told did not wait for nothing', async ({ page, receiver }) => {
   await receiver.hasRecorded(3);
   await page.route('**/processes/*?*', async (route) => {
-    const answer = (await (await route.fetch()).json()) as { lines: { columns: Record<string, unknown> }[]; t_ms: number[]; waits?: unknown[] };
+    const answer = (await (await route.fetch()).json()) as {
+      lines: { columns: Record<string, unknown> }[];
+      t_ms: number[];
+      waits?: unknown[];
+    };
     answer.waits = [];
     answer.lines[0]!.columns['blocked_ns'] = answer.t_ms.map((_, nth) => (nth === 0 ? 2e9 : 0));
     await route.fulfill({ json: answer });
   });
   await page.goto(`${receiver.url}/host/${await receiver.local()}/process/${await receiver.someProcess()}`);
-  await expect(page.getByRole('region', { name: 'wait reasons' })).toContainText('It was blocked for 2.00 s; why was not told.');
+  await expect(page.getByRole('region', { name: 'wait reasons' })).toContainText(
+    'It was blocked for 2.00 s; why was not told.',
+  );
 });

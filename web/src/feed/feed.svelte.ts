@@ -29,7 +29,12 @@ class Feed {
   /** Page clock when the newest message came; of a host, when its newest interval came to the receiver. */
   arrivedMs = $state(0);
   /** Where a text was found, or how far it was looked for. */
-  private sought: { text: string; of: string[]; place: number; looked: number } = { text: '', of: [], place: -1, looked: 0 };
+  private sought: { text: string; of: string[]; place: number; looked: number } = {
+    text: '',
+    of: [],
+    place: -1,
+    looked: 0,
+  };
   private readonly listeners = new Set<(report: SnapshotReport) => void>();
   private worker: Worker | null = null;
 

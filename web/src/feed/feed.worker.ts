@@ -8,7 +8,17 @@ import { Stream } from './stream';
 import { Tasks, type Task } from './tasks';
 import { Texts, ViewMaker, type Spec, type View } from './view';
 
-const MODES = ['user_ns', 'nice_ns', 'system_ns', 'irq_ns', 'softirq_ns', 'steal_ns', 'iowait_ns', 'idle_ns', 'run_queue_mean'];
+const MODES = [
+  'user_ns',
+  'nice_ns',
+  'system_ns',
+  'irq_ns',
+  'softirq_ns',
+  'steal_ns',
+  'iowait_ns',
+  'idle_ns',
+  'run_queue_mean',
+];
 const MOST_OPEN = 64;
 /** Steps that wait for an answer; a key that is held down makes no more. */
 const MOST_STEPS = 8;
@@ -98,7 +108,10 @@ async function advance(): Promise<void> {
 /** The threads that the rows on screen need. */
 function wanted(): string {
   if (spec.layout === 'threads') return 'all';
-  return spec.open.filter((key) => tasks.processes.has(key)).slice(0, MOST_OPEN).join(',');
+  return spec.open
+    .filter((key) => tasks.processes.has(key))
+    .slice(0, MOST_OPEN)
+    .join(',');
 }
 
 function listen(host: string, carryOn: boolean): void {
@@ -122,7 +135,15 @@ async function moment(host: string, query: Record<string, string>, isStep = fals
   isFetching = false;
   if (!answer) {
     steps = [];
-    post({ is: 'problem', status: 0, title: 'Receiver lost', detail: 'The receiver does not answer.', how: '', beforeNs: null, afterNs: null });
+    post({
+      is: 'problem',
+      status: 0,
+      title: 'Receiver lost',
+      detail: 'The receiver does not answer.',
+      how: '',
+      beforeNs: null,
+      afterNs: null,
+    });
     return;
   }
   if (answer.status !== 200) {
@@ -157,8 +178,13 @@ function problem(status: number, text: string): Report {
   }
   const word = (name: string): string => (typeof body[name] === 'string' ? body[name] : '');
   return {
-    is: 'problem', status, title: word('title') || `HTTP ${status}`, detail: word('detail'), how: word('how'),
-    beforeNs: word('before_ns') || null, afterNs: word('after_ns') || null,
+    is: 'problem',
+    status,
+    title: word('title') || `HTTP ${status}`,
+    detail: word('detail'),
+    how: word('how'),
+    beforeNs: word('before_ns') || null,
+    afterNs: word('after_ns') || null,
   };
 }
 
@@ -179,7 +205,13 @@ function show(snapshot: Snapshot, follows: boolean, bytes: number, stepped = fal
   shownNs = snapshot.end_ns;
   fromNs = snapshot.end_ns;
   durationNs = snapshot.duration_ns;
-  post({ is: 'snapshot', head: headOf(snapshot, bytes), view: view(), watched: watched.map((key) => [key, runOf(key)]), stepped });
+  post({
+    is: 'snapshot',
+    head: headOf(snapshot, bytes),
+    view: view(),
+    watched: watched.map((key) => [key, runOf(key)]),
+    stepped,
+  });
 }
 
 function view(): View {
@@ -224,7 +256,10 @@ function headOf(snapshot: Snapshot, bytes: number): Head {
 function cutOf({ processes, threads = [] }: Snapshot): Head['cut'] {
   const tables = [processes, ...threads].filter((table) => (table.total ?? table.rows) > table.rows);
   if (tables.length === 0) return null;
-  return { shown: tables.reduce((sum, table) => sum + table.rows, 0), total: tables.reduce((sum, table) => sum + (table.total ?? 0), 0) };
+  return {
+    shown: tables.reduce((sum, table) => sum + table.rows, 0),
+    total: tables.reduce((sum, table) => sum + (table.total ?? 0), 0),
+  };
 }
 
 let own = { boot: '', endNs: '', cpuNs: 0 };

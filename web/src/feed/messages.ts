@@ -67,4 +67,12 @@ export type Report =
   /** `stepped`: the answer to a step. */
   | { is: 'snapshot'; head: Head; view: View; watched: [string, number][]; stepped: boolean }
   | { is: 'view'; view: View }
-  | { is: 'problem'; status: number; title: string; detail: string; how: string; beforeNs: string | null; afterNs: string | null };
+  | {
+      is: 'problem';
+      status: number;
+      title: string;
+      detail: string;
+      how: string;
+      beforeNs: string | null;
+      afterNs: string | null;
+    };

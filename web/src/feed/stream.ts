@@ -81,7 +81,9 @@ async function reason(address: string): Promise<Link | 'lost' | 'ended'> {
   try {
     const session = await fetch(PROBE);
     if (session.status === 403 || session.status === 421) return { state: 'forbidden', detail: await detail(session) };
-    const answer = await fetch(address.startsWith('/api/v1/fleet') ? '/api/v1/fleet?limit=1' : address.replace(/\/live.*$/, '/at?limit=1'));
+    const answer = await fetch(
+      address.startsWith('/api/v1/fleet') ? '/api/v1/fleet?limit=1' : address.replace(/\/live.*$/, '/at?limit=1'),
+    );
     if (answer.status === 401) return { state: 'login' };
     if (answer.status === 403) return { state: 'forbidden', detail: await detail(answer) };
     if (answer.status === 404) return { state: 'unknown', detail: await detail(answer) };

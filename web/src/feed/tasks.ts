@@ -128,7 +128,8 @@ export class Tasks {
         continue;
       }
       for (const thread of process.threads.values()) {
-        if (thread.seen !== this.turn && !rest(thread, allThreads ? this.threadMeasured : NOTHING)) process.threads.delete(thread.key);
+        if (thread.seen !== this.turn && !rest(thread, allThreads ? this.threadMeasured : NOTHING))
+          process.threads.delete(thread.key);
       }
     }
   }
@@ -159,7 +160,15 @@ function rest(task: Task, known: Measured): boolean {
 
 function newTask(key: string, id: number): Task {
   return {
-    key, id, name: '', marks: 0, flags: '', counters: new Float64Array(COUNTERS.length).fill(NaN), state: '', waits: [], seen: 0,
+    key,
+    id,
+    name: '',
+    marks: 0,
+    flags: '',
+    counters: new Float64Array(COUNTERS.length).fill(NaN),
+    state: '',
+    waits: [],
+    seen: 0,
   };
 }
 

@@ -10,8 +10,24 @@ const SECOND = 1e9;
 function snapshot(processes: Record<string, Value[]>, more: Partial<Snapshot> = {}): Snapshot {
   const rows = Object.values(processes)[0]?.length ?? 0;
   return {
-    host: 'h', hostname: 'h', trust: 'local', boot: 'b', number: 1, skipped: 0, begin_ns: '0', end_ns: '1', end_ms: 0, wall_shift_ns: 0, duration_ns: SECOND,
-    source: 'bpf', fields: [], flags: [], summary: {}, cpus: { rows: 0, columns: {} }, processes: { rows, columns: processes }, ...more,
+    host: 'h',
+    hostname: 'h',
+    trust: 'local',
+    boot: 'b',
+    number: 1,
+    skipped: 0,
+    begin_ns: '0',
+    end_ns: '1',
+    end_ms: 0,
+    wall_shift_ns: 0,
+    duration_ns: SECOND,
+    source: 'bpf',
+    fields: [],
+    flags: [],
+    summary: {},
+    cpus: { rows: 0, columns: {} },
+    processes: { rows, columns: processes },
+    ...more,
   };
 }
 
@@ -20,16 +36,30 @@ const base: Spec = { layout: 'list', sort: 'cpu', descending: true, filter: '', 
 function names(tasks: Tasks, spec: Partial<Spec> = {}): string[] {
   const texts = new Texts();
   const view = new ViewMaker(tasks, { ...base, ...spec }, SECOND, texts).make();
-  return Array.from({ length: view.rows }, (_, row) => '  '.repeat(view.depths[row]!) + view.fresh[view.texts[row * TEXTS]!]!);
+  return Array.from(
+    { length: view.rows },
+    (_, row) => '  '.repeat(view.depths[row]!) + view.fresh[view.texts[row * TEXTS]!]!,
+  );
 }
 
-const two = snapshot({ key: ['1-5', '2-6'], pid: [1, 2], parent_pid: [0, 1], name: ['init', 'shell'], uid: [0, 1000], run_ns: [1e8, 3e8], thread_rows: [1, 2] });
+const two = snapshot({
+  key: ['1-5', '2-6'],
+  pid: [1, 2],
+  parent_pid: [0, 1],
+  name: ['init', 'shell'],
+  uid: [0, 1000],
+  run_ns: [1e8, 3e8],
+  thread_rows: [1, 2],
+});
 
 describe('tasks', () => {
   it('keeps a process at zero that a message leaves out, until it ended', () => {
     const tasks = new Tasks();
     tasks.apply(two, true);
-    tasks.apply(snapshot({ key: ['1-5'], pid: [1], parent_pid: [0], name: ['init'], run_ns: [5e8], life: ['ended'] }), true);
+    tasks.apply(
+      snapshot({ key: ['1-5'], pid: [1], parent_pid: [0], name: ['init'], run_ns: [5e8], life: ['ended'] }),
+      true,
+    );
     expect(tasks.processes.get('2-6')?.counters[COUNTER.run_ns]).toBe(0);
     expect(tasks.processes.get('2-6')?.counters[COUNTER.blocked_ns]).toBeNaN();
     tasks.apply(snapshot({ key: ['2-6'], pid: [2], parent_pid: [1], name: ['shell'], run_ns: [1] }), true);
@@ -53,7 +83,10 @@ describe('tasks', () => {
 
   it('knows what a task waited for, and forgets it when the task did nothing', () => {
     const tasks = new Tasks();
-    tasks.apply(snapshot({ key: ['1-5'], pid: [1], name: ['a'], run_ns: [1], wait_reason: ['futex'], wait_ns: [9] }), true);
+    tasks.apply(
+      snapshot({ key: ['1-5'], pid: [1], name: ['a'], run_ns: [1], wait_reason: ['futex'], wait_ns: [9] }),
+      true,
+    );
     expect(tasks.processes.get('1-5')?.waits).toEqual([['futex', 9]]);
     tasks.apply(snapshot({ key: ['2-6'], pid: [2], name: ['b'], run_ns: [1], wait_reason: [''], wait_ns: [0] }), true);
     expect(tasks.processes.get('1-5')?.waits).toEqual([]);
@@ -81,19 +114,36 @@ describe('view', () => {
     some.apply({ ...two, threads: [threads] }, true);
     expect(names(some, { layout: 'tree', open: ['1-5'] })).toEqual(['init', '  reaper', '  shell']);
     expect(names(tasks, { layout: 'tree', filter: 'shell' })).toEqual(['init', '  shell']);
-    const found = (spec: Partial<Spec>): number => new ViewMaker(tasks, { ...base, layout: 'tree', ...spec }, SECOND, new Texts()).make().tasks;
+    const found = (spec: Partial<Spec>): number =>
+      new ViewMaker(tasks, { ...base, layout: 'tree', ...spec }, SECOND, new Texts()).make().tasks;
     expect([found({}), found({ filter: 'shell' })]).toEqual([2, 1]);
   });
 
   it('does not hang on parents in a ring', () => {
     const ring = new Tasks();
-    ring.apply(snapshot({ key: ['1-1', '2-2', '3-3'], pid: [1, 2, 3], parent_pid: [2, 1, 3], name: ['a', 'b', 'c'], run_ns: [1, 2, 3] }), true);
-    expect(names(ring, { layout: 'tree' }).map((name) => name.trim()).sort()).toEqual(['a', 'b', 'c']);
+    ring.apply(
+      snapshot({
+        key: ['1-1', '2-2', '3-3'],
+        pid: [1, 2, 3],
+        parent_pid: [2, 1, 3],
+        name: ['a', 'b', 'c'],
+        run_ns: [1, 2, 3],
+      }),
+      true,
+    );
+    expect(
+      names(ring, { layout: 'tree' })
+        .map((name) => name.trim())
+        .sort(),
+    ).toEqual(['a', 'b', 'c']);
   });
 
   it('opens threads with keys of their own', () => {
     const some = new Tasks();
-    const threads = { rows: 2, columns: { key: ['2-6', '3-7'], process: '2-6', tid: [2, 3], name: ['shell', 'helper'], run_ns: [1e8, 2e8] } };
+    const threads = {
+      rows: 2,
+      columns: { key: ['2-6', '3-7'], process: '2-6', tid: [2, 3], name: ['shell', 'helper'], run_ns: [1e8, 2e8] },
+    };
     some.apply({ ...two, threads: [threads] }, true);
     const view = new ViewMaker(some, { ...base, open: ['2-6'] }, SECOND, new Texts()).make();
     const keys = Array.from(view.keys, (place) => view.fresh[place]);
@@ -105,11 +155,23 @@ describe('view', () => {
 
   it('says of each thread whose it is, and sorts and finds by that', () => {
     const some = new Tasks();
-    const threads = { rows: 3, columns: { key: ['2-6', '3-7', '1-5'], process: ['2-6', '2-6', '1-5'], tid: [2, 3, 1], name: ['worker', 'worker', 'worker'], run_ns: [1e8, 2e8, 3e8] } };
+    const threads = {
+      rows: 3,
+      columns: {
+        key: ['2-6', '3-7', '1-5'],
+        process: ['2-6', '2-6', '1-5'],
+        tid: [2, 3, 1],
+        name: ['worker', 'worker', 'worker'],
+        run_ns: [1e8, 2e8, 3e8],
+      },
+    };
     some.apply({ ...two, threads: [threads] }, true);
     const owners = (spec: Partial<Spec>): string[] => {
       const view = new ViewMaker(some, { ...base, layout: 'threads', ...spec }, SECOND, new Texts()).make();
-      return Array.from({ length: view.rows }, (_, row) => view.fresh[view.texts[row * TEXTS + TEXT_AT.get('process')!]!]!);
+      return Array.from(
+        { length: view.rows },
+        (_, row) => view.fresh[view.texts[row * TEXTS + TEXT_AT.get('process')!]!]!,
+      );
     };
     expect(owners({})).toEqual(['init', 'shell', 'shell']);
     expect(owners({ sort: 'process' })).toEqual(['shell', 'shell', 'init']);

@@ -209,7 +209,8 @@ export class ViewMaker {
     const container = process?.container ?? '';
     const wait = task.waits[0]?.[0] ?? '';
     // The order of TEXT_COLUMNS: name, process, wait, state, container, cmdline.
-    for (const text of [task.name, process?.name ?? '', wait, task.state, container, process?.cmdline ?? '']) this.texts.push(place(text));
+    for (const text of [task.name, process?.name ?? '', wait, task.state, container, process?.cmdline ?? ''])
+      this.texts.push(place(text));
   }
 
   private numbersOf(node: Node): Float64Array {
@@ -256,7 +257,10 @@ function isBusy(task: Task): boolean {
 
 /** Words of the filter must all be found; a number finds ids too. */
 function filterOf(filter: string): (task: Task, process: Process) => boolean {
-  const words = filter.toLowerCase().split(/\s+/).filter((word) => word !== '');
+  const words = filter
+    .toLowerCase()
+    .split(/\s+/)
+    .filter((word) => word !== '');
   if (words.length === 0) return () => true;
   return (task, process) =>
     words.every(
@@ -316,9 +320,18 @@ function groups(nodes: Node[], layout: Layout): Node[] {
   return Array.from(byName, ([name, children]) => {
     const counters = sum(children.map((child) => child.task.counters));
     const waits = new Map<string, number>();
-    children.forEach(({ task }) => task.waits.forEach(([reason, ns]) => waits.set(reason, (waits.get(reason) ?? 0) + ns)));
+    children.forEach(({ task }) =>
+      task.waits.forEach(([reason, ns]) => waits.set(reason, (waits.get(reason) ?? 0) + ns)),
+    );
     const task: Task = {
-      key: `group:${layout}:${name}`, id: 0, name, marks: 0, flags: '', counters, state: '', seen: 0,
+      key: `group:${layout}:${name}`,
+      id: 0,
+      name,
+      marks: 0,
+      flags: '',
+      counters,
+      state: '',
+      seen: 0,
       waits: Array.from(waits).sort((a, b) => b[1] - a[1]),
     };
     return { task, process: null, kind: IS_GROUP, children, total: counters };
@@ -326,7 +339,8 @@ function groups(nodes: Node[], layout: Layout): Node[] {
 }
 
 function groupName(process: Process, layout: Layout): string {
-  if (layout === 'user') return Number.isNaN(process.uid) ? 'user not told' : process.uid === 0 ? 'uid 0 (root)' : `uid ${process.uid}`;
+  if (layout === 'user')
+    return Number.isNaN(process.uid) ? 'user not told' : process.uid === 0 ? 'uid 0 (root)' : `uid ${process.uid}`;
   if (layout === 'container') return process.container || 'no container or unit';
   // kworker/0:1 and its family are one program.
   return process.marks & KERNEL ? (process.name.split(/[/:]/)[0] ?? process.name) : process.name;
@@ -362,12 +376,19 @@ function comparer(spec: Spec): (a: Node, b: Node) => number {
 
 function textOf(id: string): ((node: Node) => string) | null {
   switch (id) {
-    case 'name': return (node) => node.task.name.toLowerCase();
-    case 'process': return (node) => node.process?.name.toLowerCase() ?? '';
-    case 'state': return (node) => node.task.state;
-    case 'wait': return (node) => node.task.waits[0]?.[0] ?? '';
-    case 'container': return (node) => node.process?.container ?? '';
-    case 'cmdline': return (node) => node.process?.cmdline ?? '';
-    default: return null;
+    case 'name':
+      return (node) => node.task.name.toLowerCase();
+    case 'process':
+      return (node) => node.process?.name.toLowerCase() ?? '';
+    case 'state':
+      return (node) => node.task.state;
+    case 'wait':
+      return (node) => node.task.waits[0]?.[0] ?? '';
+    case 'container':
+      return (node) => node.process?.container ?? '';
+    case 'cmdline':
+      return (node) => node.process?.cmdline ?? '';
+    default:
+      return null;
   }
 }

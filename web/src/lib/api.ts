@@ -20,7 +20,13 @@ export interface Fleet {
   number: number;
   skipped: number;
   /** What the receiver itself could not take or keep. */
-  receiver: { store: 'ok' | 'failing' | 'none'; store_error: string; store_dropped: number; rejected: number; kernel_dropped: number };
+  receiver: {
+    store: 'ok' | 'failing' | 'none';
+    store_error: string;
+    store_dropped: number;
+    rejected: number;
+    kernel_dropped: number;
+  };
   hosts: Table;
   top: Table;
   spark?: Spark;

@@ -39,6 +39,15 @@ export class Asked<T> {
 }
 
 export function refusalOf(error: unknown): Refusal {
-  if (error instanceof Problem) return { status: error.status, title: error.title, detail: [error.detail, error.how].filter((text) => text !== '').join(' ') };
-  return { status: 0, title: 'Receiver lost', detail: error instanceof Error ? error.message : 'The receiver does not answer.' };
+  if (error instanceof Problem)
+    return {
+      status: error.status,
+      title: error.title,
+      detail: [error.detail, error.how].filter((text) => text !== '').join(' '),
+    };
+  return {
+    status: 0,
+    title: 'Receiver lost',
+    detail: error instanceof Error ? error.message : 'The receiver does not answer.',
+  };
 }

@@ -12,7 +12,18 @@ it('tells a camera in the address and reads it again', () => {
 it('keeps the camera where there is something to see, whatever the address says', () => {
   expect(cameraText(parseCamera('999,725,1')!)).toBe('90,5,80');
   expect(cameraText(parseCamera('-5,-190,9999,-999,0,999')!)).toBe('0,170,600,-300,0,300');
-  for (const text of [undefined, '', '1,2', '1,2,3,4', '1,2,x', '1e3,2,3', '1,2,3,4,5,6,7', ',,', '1,2,Infinity', '1, 2,3']) {
+  for (const text of [
+    undefined,
+    '',
+    '1,2',
+    '1,2,3,4',
+    '1,2,x',
+    '1e3,2,3',
+    '1,2,3,4,5,6,7',
+    ',,',
+    '1,2,Infinity',
+    '1, 2,3',
+  ]) {
     expect(parseCamera(text)).toBeNull();
   }
 });

@@ -8,7 +8,10 @@ export function percentOf(unit: 'cpu' | 'host'): string {
 
 /** Keys of processes, and of threads with their process in front. */
 export function tasksOf(keys: readonly string[]): Query {
-  return { process: keys.filter((key) => !key.includes('/')).join(','), thread: keys.filter((key) => key.includes('/')).join(',') };
+  return {
+    process: keys.filter((key) => !key.includes('/')).join(','),
+    thread: keys.filter((key) => key.includes('/')).join(','),
+  };
 }
 
 /** Which export holds the lines of chosen tasks, and what it is asked for: of one process its own rows, of several those of all. */

@@ -12,16 +12,20 @@ export class Choice {
 
   /** Kept until taken out. */
   get kept(): Chosen[] {
-    return (route.query['plot'] ?? '').split(',').filter((part) => part !== '').map((part) => {
-      const [key = '', ...name] = part.split('~');
-      return { key, name: name.join('~') || key };
-    });
+    return (route.query['plot'] ?? '')
+      .split(',')
+      .filter((part) => part !== '')
+      .map((part) => {
+        const [key = '', ...name] = part.split('~');
+        return { key, name: name.join('~') || key };
+      });
   }
 
   /** What is kept, and the selected row. */
   get all(): Chosen[] {
     const { kept, selected } = this;
-    const isShown = selected !== null && route.query['sel'] !== undefined && !kept.some((one) => one.key === selected.key);
+    const isShown =
+      selected !== null && route.query['sel'] !== undefined && !kept.some((one) => one.key === selected.key);
     return isShown ? [...kept, selected] : kept;
   }
 

@@ -5,7 +5,8 @@ const many = (count: number): HostRow[] => Array.from({ length: count }, (_, nth
 const RANGE = { since: '1800000000000000001', until: '1800000120000000001' };
 
 it('asks for the sparklines in the order that is shown', () => {
-  const of = (sort: string, down: boolean, search = '', count = 3) => chartOf(many(count), sort, down, search, RANGE.until);
+  const of = (sort: string, down: boolean, search = '', count = 3) =>
+    chartOf(many(count), sort, down, search, RANGE.until);
   expect(of('name', false)).toEqual({ ...RANGE, sort: '', reverse: '' });
   expect(of('name', true)).toEqual({ ...RANGE, sort: '', reverse: 'true' });
   expect(of('busy', true)).toEqual({ ...RANGE, sort: 'busy', reverse: '' });
@@ -25,11 +26,21 @@ it('says what a chart of named hosts leaves out', () => {
 it('ends a chart where all hosts that report have told', () => {
   const host = (state: string, endMs: number | null): HostRow => ({ id: state, state, endMs }) as HostRow;
   const untilOf = (...hosts: HostRow[]) => chartOf(hosts, 'name', false, '', RANGE.until)['until'];
-  expect(untilOf(host('reporting', 1_800_000_119_500.75), host('reporting', 1_800_000_118_000.5))).toBe('1800000118000000000');
+  expect(untilOf(host('reporting', 1_800_000_119_500.75), host('reporting', 1_800_000_118_000.5))).toBe(
+    '1800000118000000000',
+  );
   // The silent ones are not waited for, and a clock that is far off sets no end.
-  expect(untilOf(host('silent', 1_800_000_090_000), host('reporting', null), host('reporting', 1_700_000_000_000))).toBe(RANGE.until);
+  expect(
+    untilOf(host('silent', 1_800_000_090_000), host('reporting', null), host('reporting', 1_700_000_000_000)),
+  ).toBe(RANGE.until);
 });
 
 it('shortens the names of our own agents only', () => {
-  expect(['cpumon 0.1.0', 'cpumon', 'cpumonitor 2', 'my cpumon 1', ''].map(shortAgent)).toEqual(['0.1.0', 'cpumon', 'cpumonitor 2', 'my cpumon 1', '']);
+  expect(['cpumon 0.1.0', 'cpumon', 'cpumonitor 2', 'my cpumon 1', ''].map(shortAgent)).toEqual([
+    '0.1.0',
+    'cpumon',
+    'cpumonitor 2',
+    'my cpumon 1',
+    '',
+  ]);
 });

@@ -39,27 +39,67 @@ export function hostsOf(fleet: Fleet): HostRow[] {
     return (row) => (Number.isNaN(get(row)) ? null : get(row));
   };
   const [id, name, trust, source, address, agent, kernel, arch, state, topName] = [
-    text('id'), text('hostname'), text('trust'), text('source'), text('address'), text('agent'), text('kernel'), text('arch'), text('state'), text('top_name'),
+    text('id'),
+    text('hostname'),
+    text('trust'),
+    text('source'),
+    text('address'),
+    text('agent'),
+    text('kernel'),
+    text('arch'),
+    text('state'),
+    text('top_name'),
   ];
   const [age, end, offset, busy, threads, topPct, unattributed, lost] = [
-    number('age_ns'), number('end_ms'), number('clock_offset_ns'), number('busy_ratio'), number('threads'), number('top_cpu_pct'), number('unattributed_ratio'), number('lost'),
+    number('age_ns'),
+    number('end_ms'),
+    number('clock_offset_ns'),
+    number('busy_ratio'),
+    number('threads'),
+    number('top_cpu_pct'),
+    number('unattributed_ratio'),
+    number('lost'),
   ];
   const closed = getter(table, 'ledger_closed');
   const sparks = new Map(fleet.spark?.host_ids.map((host, at) => [host, fleet.spark?.busy_ratio[at] ?? []]));
   return Array.from({ length: table.rows }, (_, row) => {
     const word = closed(row);
     return {
-      id: id(row), name: called(name(row), id(row)), trust: trust(row), source: source(row), address: address(row), agent: agent(row), kernel: kernel(row),
-      arch: arch(row), state: state(row), ageNs: age(row), endMs: end(row), offsetNs: offset(row), busy: busy(row), threads: threads(row), topName: topName(row),
-      topPct: topPct(row), unattributed: unattributed(row), closed: word === null ? null : word === true || word === 1, lost: lost(row),
+      id: id(row),
+      name: called(name(row), id(row)),
+      trust: trust(row),
+      source: source(row),
+      address: address(row),
+      agent: agent(row),
+      kernel: kernel(row),
+      arch: arch(row),
+      state: state(row),
+      ageNs: age(row),
+      endMs: end(row),
+      offsetNs: offset(row),
+      busy: busy(row),
+      threads: threads(row),
+      topName: topName(row),
+      topPct: topPct(row),
+      unattributed: unattributed(row),
+      closed: word === null ? null : word === true || word === 1,
+      lost: lost(row),
       spark: sparks.get(id(row)) ?? [],
     };
   });
 }
 
 export function sortHosts(hosts: readonly HostRow[], sort: string, descending: boolean, filter: string): HostRow[] {
-  const words = filter.toLowerCase().split(/\s+/).filter((word) => word !== '');
-  const passes = (host: HostRow): boolean => words.every((word) => [host.name, host.id, host.agent, host.topName, host.address, host.state, host.trust].some((text) => text.toLowerCase().includes(word)));
+  const words = filter
+    .toLowerCase()
+    .split(/\s+/)
+    .filter((word) => word !== '');
+  const passes = (host: HostRow): boolean =>
+    words.every((word) =>
+      [host.name, host.id, host.agent, host.topName, host.address, host.state, host.trust].some((text) =>
+        text.toLowerCase().includes(word),
+      ),
+    );
   const sign = descending ? -1 : 1;
   const key = keyOf(sort);
   return hosts.filter(passes).sort((a, b) => {
@@ -79,8 +119,15 @@ export function shortAgent(agent: string): string {
 
 /** The receiver's word for a column, and whether it puts its largest first. */
 const SORTS: Record<string, readonly [string, boolean]> = {
-  name: ['name', false], busy: ['busy', true], top: ['top', false], threads: ['threads', true], ledger: ['ledger', true], loss: ['loss', true],
-  offset: ['clock_offset', true], agent: ['agent', false], seen: ['last_seen', true],
+  name: ['name', false],
+  busy: ['busy', true],
+  top: ['top', false],
+  threads: ['threads', true],
+  ledger: ['ledger', true],
+  loss: ['loss', true],
+  offset: ['clock_offset', true],
+  agent: ['agent', false],
+  seen: ['last_seen', true],
 };
 
 /** How the receiver is asked for the table that is shown, as a file. */
@@ -96,17 +143,32 @@ const SPARK_NS = 120_000_000_000n;
 
 /** Up to when all hosts that report have told what they did: what is still on its way would be in one file and not in the next. */
 function come(hosts: readonly HostRow[], now: bigint): bigint {
-  const ends = hosts.filter((host) => host.state === 'reporting' && host.endMs !== null).map((host) => BigInt(Math.floor(host.endMs!)) * 1_000_000n);
+  const ends = hosts
+    .filter((host) => host.state === 'reporting' && host.endMs !== null)
+    .map((host) => BigInt(Math.floor(host.endMs!)) * 1_000_000n);
   return ends.reduce((least, end) => (end < least && end > now - SPARK_NS / 2n ? end : least), now);
 }
 
 /** How the receiver is asked for the sparklines as a chart. What it can order itself by is asked for so, anything else by naming the
  * hosts that are shown. */
-export function chartOf(hosts: readonly HostRow[], sort: string, descending: boolean, search: string, nowNs: string): Query {
+export function chartOf(
+  hosts: readonly HostRow[],
+  sort: string,
+  descending: boolean,
+  search: string,
+  nowNs: string,
+): Query {
   const until = come(hosts, BigInt(nowNs));
   const range = { since: String(until - SPARK_NS), until: String(until) };
   if (search.trim() !== '' || (sort !== 'name' && sort !== 'busy')) {
-    return { ...range, host: hosts.slice(0, MOST_NAMED).map((host) => host.id).join(','), rows: hosts.length > 60 ? MOST_NAMED : '' };
+    return {
+      ...range,
+      host: hosts
+        .slice(0, MOST_NAMED)
+        .map((host) => host.id)
+        .join(','),
+      rows: hosts.length > 60 ? MOST_NAMED : '',
+    };
   }
   const isTurned = descending !== (sort === 'busy');
   return { ...range, sort: sort === 'busy' ? 'busy' : '', reverse: isTurned ? 'true' : '' };
@@ -115,20 +177,31 @@ export function chartOf(hosts: readonly HostRow[], sort: string, descending: boo
 /** What such a chart leaves out without knowing it. */
 export function leftOut(hosts: readonly HostRow[], sort: string, search: string): string {
   const isNamed = search.trim() !== '' || (sort !== 'name' && sort !== 'busy');
-  return isNamed && hosts.length > MOST_NAMED ? `The first ${MOST_NAMED} of the ${hosts.length} hosts that are shown.` : '';
+  return isNamed && hosts.length > MOST_NAMED
+    ? `The first ${MOST_NAMED} of the ${hosts.length} hosts that are shown.`
+    : '';
 }
 
 function keyOf(sort: string): (host: HostRow) => number | string | null {
   switch (sort) {
-    case 'busy': return (host) => host.busy;
-    case 'top': return (host) => host.topName.toLowerCase() || null;
-    case 'threads': return (host) => host.threads;
-    case 'ledger': return (host) => (host.unattributed === null ? null : Math.abs(host.unattributed));
-    case 'loss': return (host) => host.lost;
-    case 'offset': return (host) => (host.offsetNs === null ? null : Math.abs(host.offsetNs));
-    case 'agent': return (host) => host.agent.toLowerCase() || null;
-    case 'seen': return (host) => host.ageNs;
-    default: return (host) => host.name.toLowerCase() || null;
+    case 'busy':
+      return (host) => host.busy;
+    case 'top':
+      return (host) => host.topName.toLowerCase() || null;
+    case 'threads':
+      return (host) => host.threads;
+    case 'ledger':
+      return (host) => (host.unattributed === null ? null : Math.abs(host.unattributed));
+    case 'loss':
+      return (host) => host.lost;
+    case 'offset':
+      return (host) => (host.offsetNs === null ? null : Math.abs(host.offsetNs));
+    case 'agent':
+      return (host) => host.agent.toLowerCase() || null;
+    case 'seen':
+      return (host) => host.ageNs;
+    default:
+      return (host) => host.name.toLowerCase() || null;
   }
 }
 
@@ -144,9 +217,20 @@ export interface TopRow {
 
 export function topOf(fleet: Fleet): TopRow[] {
   const table = fleet.top;
-  const [hostId, hostname, key, name, pct] = [texts(table, 'host_id'), texts(table, 'hostname'), texts(table, 'key'), texts(table, 'name'), numbers(table, 'cpu_pct')];
+  const [hostId, hostname, key, name, pct] = [
+    texts(table, 'host_id'),
+    texts(table, 'hostname'),
+    texts(table, 'key'),
+    texts(table, 'name'),
+    numbers(table, 'cpu_pct'),
+  ];
   const most = Math.max(100, ...Array.from({ length: table.rows }, (_, row) => pct(row) || 0));
   return Array.from({ length: table.rows }, (_, row) => ({
-    hostId: hostId(row), hostname: called(hostname(row), hostId(row)), key: key(row), name: name(row), pct: pct(row), share: (pct(row) || 0) / most,
+    hostId: hostId(row),
+    hostname: called(hostname(row), hostId(row)),
+    key: key(row),
+    name: name(row),
+    pct: pct(row),
+    share: (pct(row) || 0) / most,
   }));
 }

@@ -1,5 +1,21 @@
 import { describe, expect, it } from 'vitest';
-import { age, bytes, clock, count, dateTime, duration, fixed, msOf, NO_DATA, nsOf, percent, rate, share, visible, zoneOf } from './format';
+import {
+  age,
+  bytes,
+  clock,
+  count,
+  dateTime,
+  duration,
+  fixed,
+  msOf,
+  NO_DATA,
+  nsOf,
+  percent,
+  rate,
+  share,
+  visible,
+  zoneOf,
+} from './format';
 
 describe('numbers', () => {
   it('keeps no data and zero apart', () => {
@@ -12,8 +28,19 @@ describe('numbers', () => {
 
   it('groups thousands', () => {
     expect([0, 999, 1000, -12345, 123456].map(count)).toEqual(['0', '999', '1,000', '-12,345', '123,456']);
-    expect([2_500_000, 199_199_108, 5e9, -7.2e13, 2.25e15].map(count)).toEqual(['2.5 M', '199 M', '5.0 G', '-72.0 T', '2.3e+15']);
-    expect([null, 12.34, 99_999, 199_199_108].map((value) => share(value))).toEqual([NO_DATA, '12.3', '99999.0', '199 M']);
+    expect([2_500_000, 199_199_108, 5e9, -7.2e13, 2.25e15].map(count)).toEqual([
+      '2.5 M',
+      '199 M',
+      '5.0 G',
+      '-72.0 T',
+      '2.3e+15',
+    ]);
+    expect([null, 12.34, 99_999, 199_199_108].map((value) => share(value))).toEqual([
+      NO_DATA,
+      '12.3',
+      '99999.0',
+      '199 M',
+    ]);
   });
 
   it('gives a zero no sign', () => {
@@ -23,13 +50,26 @@ describe('numbers', () => {
 
   it('chooses the unit of a length of time', () => {
     expect([830, 12_400, 3_210_000, 999_700_000, 1_500_000_000, 243e9, 90_000e9].map(duration)).toEqual([
-      '830 ns', '12.4 µs', '3.21 ms', '1.00 s', '1.50 s', '4 min 03 s', '25 h 00 min',
+      '830 ns',
+      '12.4 µs',
+      '3.21 ms',
+      '1.00 s',
+      '1.50 s',
+      '4 min 03 s',
+      '25 h 00 min',
     ]);
   });
 });
 
 it('tells ages in whole seconds', () => {
-  expect([null, -5, 999, 6_400, 119_999, 243_000].map(age)).toEqual([NO_DATA, '0 s', '0 s', '6 s', '119 s', '4 min 03 s']);
+  expect([null, -5, 999, 6_400, 119_999, 243_000].map(age)).toEqual([
+    NO_DATA,
+    '0 s',
+    '0 s',
+    '6 s',
+    '119 s',
+    '4 min 03 s',
+  ]);
 });
 
 describe('times', () => {

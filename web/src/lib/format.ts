@@ -28,7 +28,11 @@ export function rate(value: number | null | undefined): string {
   return count(value);
 }
 
-const LARGE = [[1e12, 'T'], [1e9, 'G'], [1e6, 'M']] as const;
+const LARGE = [
+  [1e12, 'T'],
+  [1e9, 'G'],
+  [1e6, 'M'],
+] as const;
 
 /** Percent without the sign: 12.3; what is far beyond any machine is cut short, so that it covers nothing beside it. */
 export function share(value: number | null | undefined, digits = 1): string {
@@ -136,7 +140,11 @@ export function clock(ms: number | null | undefined, zone: Zone, digits = 0): st
 export function day(ms: number, zone: Zone): string {
   // No zone changes the day within a minute.
   return once(told.day, `${zone}${Math.floor(ms / 60_000)}`, () => {
-    const part = Object.fromEntries(formatter(zone, DAY).formatToParts(ms).map((piece) => [piece.type, piece.value]));
+    const part = Object.fromEntries(
+      formatter(zone, DAY)
+        .formatToParts(ms)
+        .map((piece) => [piece.type, piece.value]),
+    );
     return `${part['year']}-${part['month']}-${part['day']}`;
   });
 }
@@ -164,7 +172,9 @@ export function zoneOfPictures(zone: Zone): string {
   if (zone === 'utc') return 'utc';
   const name = Intl.DateTimeFormat().resolvedOptions().timeZone ?? '';
   if (name === 'UTC' || name === 'Etc/UTC') return 'utc';
-  return /^[A-Z]\w*\/\w/.test(name) && !name.startsWith('Etc/') ? name : zoneName(zone).replace('UTC', '').replace('−', '-') || 'utc';
+  return /^[A-Z]\w*\/\w/.test(name) && !name.startsWith('Etc/')
+    ? name
+    : zoneName(zone).replace('UTC', '').replace('−', '-') || 'utc';
 }
 
 function pad(value: number): string {
@@ -187,8 +197,11 @@ export function msOf(ns: string): number {
 /** Control and direction characters of names from other machines, made visible; layout cannot be broken by them. */
 export function visible(text: string): string {
   // eslint-disable-next-line no-control-regex
-  return text.replace(/[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu, (char) => {
-    const code = char.charCodeAt(0);
-    return code < 0x20 ? String.fromCharCode(0x2400 + code) : '\ufffd';
-  });
+  return text.replace(
+    /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu,
+    (char) => {
+      const code = char.charCodeAt(0);
+      return code < 0x20 ? String.fromCharCode(0x2400 + code) : '\ufffd';
+    },
+  );
 }

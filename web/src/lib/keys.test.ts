@@ -1,8 +1,16 @@
 import { expect, test } from 'vitest';
 import { hasModifier } from './keys';
 
-const press = (key: string, held: { altKey?: boolean; ctrlKey?: boolean; metaKey?: boolean; altGraph?: boolean } = {}) => ({
-  key, altKey: false, ctrlKey: false, metaKey: false, ...held, getModifierState: (name: string) => name === 'AltGraph' && held.altGraph === true,
+const press = (
+  key: string,
+  held: { altKey?: boolean; ctrlKey?: boolean; metaKey?: boolean; altGraph?: boolean } = {},
+) => ({
+  key,
+  altKey: false,
+  ctrlKey: false,
+  metaKey: false,
+  ...held,
+  getModifierState: (name: string) => name === 'AltGraph' && held.altGraph === true,
 });
 
 test('signs that are typed with AltGr or Option are keys of the page, shortcuts of the browser are not', () => {

@@ -8,8 +8,11 @@ export function isPlain(event: KeyboardEvent): boolean {
 }
 
 /** AltGr and Option type signs: `[` and `]` on many keyboards. Windows tells AltGr as Ctrl and Alt. */
-export function hasModifier(event: Pick<KeyboardEvent, 'key' | 'altKey' | 'ctrlKey' | 'metaKey' | 'getModifierState'>): boolean {
-  const typesSign = event.getModifierState('AltGraph') || (event.altKey && !event.ctrlKey && /^[^\p{L}\p{N}\s]$/u.test(event.key));
+export function hasModifier(
+  event: Pick<KeyboardEvent, 'key' | 'altKey' | 'ctrlKey' | 'metaKey' | 'getModifierState'>,
+): boolean {
+  const typesSign =
+    event.getModifierState('AltGraph') || (event.altKey && !event.ctrlKey && /^[^\p{L}\p{N}\s]$/u.test(event.key));
   return event.metaKey || ((event.ctrlKey || event.altKey) && !typesSign);
 }
 

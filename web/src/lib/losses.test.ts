@@ -4,7 +4,10 @@ import { lossesOf } from './losses';
 it('names what was lost, and not what was not', () => {
   const summary = { exits_lost: 3, cuts_lost: 1, malformed: 0, permission_denied: null, hidden_left_out: 7, run_ns: 5 };
   expect(lossesOf(summary)).toEqual({
-    counted: [{ label: 'exits lost', count: 3 }, { label: 'thread not cut at the instant', count: 1 }],
+    counted: [
+      { label: 'exits lost', count: 3 },
+      { label: 'thread not cut at the instant', count: 1 },
+    ],
     hidden: 7,
   });
   expect(lossesOf({})).toEqual({ counted: [], hidden: 0 });

@@ -32,6 +32,9 @@ export function lossesOf(summary: Summary): Losses {
     const value = summary[column];
     return typeof value === 'number' ? value : 0;
   };
-  const counted = OF_AGENT.map(([column, one, several]) => ({ label: number(column) === 1 ? one : several, count: number(column) }));
+  const counted = OF_AGENT.map(([column, one, several]) => ({
+    label: number(column) === 1 ? one : several,
+    count: number(column),
+  }));
   return { counted: counted.filter((loss) => loss.count > 0), hidden: number('hidden_left_out') };
 }

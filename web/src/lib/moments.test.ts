@@ -16,7 +16,8 @@ describe('wall time', () => {
     expect(wallOf(MOMENT, 'local')).toBe('2026-11-21T03:12:07');
     expect(wallOf(MOMENT, 'utc')).toBe('2026-11-21T02:12:07');
     for (const zone of ['local', 'utc'] as const) {
-      for (const ms of [0, MOMENT, Date.UTC(2026, 6, 1), LAST_MS - (LAST_MS % 1000)]) expect(momentOf(wallOf(ms, zone), zone)).toBe(ms);
+      for (const ms of [0, MOMENT, Date.UTC(2026, 6, 1), LAST_MS - (LAST_MS % 1000)])
+        expect(momentOf(wallOf(ms, zone), zone)).toBe(ms);
     }
   });
 
@@ -26,7 +27,8 @@ describe('wall time', () => {
   });
 
   it('is no moment where a field is empty or holds something else', () => {
-    for (const wrong of ['', 'yesterday', '2026-11-21', '03:12', '2026-11-21T03:12:07Z', '2026-13-01T00:00']) expect(momentOf(wrong, 'local')).toBe(NaN);
+    for (const wrong of ['', 'yesterday', '2026-11-21', '03:12', '2026-11-21T03:12:07Z', '2026-13-01T00:00'])
+      expect(momentOf(wrong, 'local')).toBe(NaN);
   });
 
   it('of an hour that comes twice is the first, of one that is left out the hour after it', () => {
@@ -36,21 +38,36 @@ describe('wall time', () => {
 });
 
 describe('fields', () => {
-  const span = [{ name: 'From', ms: MOMENT + 250 }, { name: 'To', ms: MOMENT + 60_750 }];
+  const span = [
+    { name: 'From', ms: MOMENT + 250 },
+    { name: 'To', ms: MOMENT + 60_750 },
+  ];
 
   it('that nobody changed stay exact', () => {
-    expect(read(span, ['2026-11-21T03:12:07', '2026-11-21T03:13:07'], 'local')).toEqual([MOMENT + 250, MOMENT + 60_750]);
+    expect(read(span, ['2026-11-21T03:12:07', '2026-11-21T03:13:07'], 'local')).toEqual([
+      MOMENT + 250,
+      MOMENT + 60_750,
+    ]);
     expect(read(span, ['2026-11-21T03:12', '2026-11-21T03:13:07'], 'local')).toEqual([MOMENT - 7000, MOMENT + 60_750]);
     const second = Date.UTC(2026, 9, 25, 1, 30);
     expect(read([{ name: 'Moment', ms: second }], [wallOf(second, 'local')], 'local')).toEqual([second]);
   });
 
   it('say what is wrong, and where', () => {
-    expect(read(span, ['', '2026-11-21T03:13:07'], 'local')).toEqual({ at: 0, error: 'From is not complete: it wants day, month, year, hour, minute and second.' });
+    expect(read(span, ['', '2026-11-21T03:13:07'], 'local')).toEqual({
+      at: 0,
+      error: 'From is not complete: it wants day, month, year, hour, minute and second.',
+    });
     expect(read(span, ['2026-11-21T03:12:07', ''], 'local')).toMatchObject({ at: 1 });
-    expect(read(span, ['2026-11-21T04:00:00', '2026-11-21T03:13:07'], 'local')).toEqual({ at: 1, error: 'To must be later than From.' });
+    expect(read(span, ['2026-11-21T04:00:00', '2026-11-21T03:13:07'], 'local')).toEqual({
+      at: 1,
+      error: 'To must be later than From.',
+    });
     expect(read(span, ['2026-11-21T04:00:00', '2026-11-21T04:00:00'], 'local')).toMatchObject({ at: 1 });
-    expect(read(span, ['1969-01-01T00:00:00', '2026-11-21T04:00:00'], 'local')).toEqual({ at: 0, error: 'From is outside of what can be kept: the years 1970 to 2262.' });
+    expect(read(span, ['1969-01-01T00:00:00', '2026-11-21T04:00:00'], 'local')).toEqual({
+      at: 0,
+      error: 'From is outside of what can be kept: the years 1970 to 2262.',
+    });
     expect(read(span, ['2026-11-21T04:00:00', '2300-01-01T00:00:00'], 'utc')).toMatchObject({ at: 1 });
   });
 });

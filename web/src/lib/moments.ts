@@ -19,18 +19,27 @@ export function wallOf(ms: number, zone: Zone): string {
 
 /** NaN: no moment. An hour that comes twice, when clocks go back, is the first of the two; one that is left out is the hour after it. */
 export function momentOf(wall: string, zone: Zone): number {
-  return /^\d{4,6}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?$/.test(wall) ? Date.parse(zone === 'utc' ? `${wall}Z` : wall) : NaN;
+  return /^\d{4,6}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?$/.test(wall)
+    ? Date.parse(zone === 'utc' ? `${wall}Z` : wall)
+    : NaN;
 }
 
 /** What was typed, or what is wrong and in which field. One that nobody changed keeps its fraction of a second, and its hour of two. */
-export function read(fields: readonly Field[], walls: readonly string[], zone: Zone): number[] | { at: number; error: string } {
+export function read(
+  fields: readonly Field[],
+  walls: readonly string[],
+  zone: Zone,
+): number[] | { at: number; error: string } {
   const moments: number[] = [];
   for (const [at, { name, ms }] of fields.entries()) {
     const wall = walls[at] ?? '';
     const moment = momentOf(wall, zone) === momentOf(wallOf(ms, zone), zone) ? ms : momentOf(wall, zone);
-    if (Number.isNaN(moment)) return { at, error: `${name} is not complete: it wants day, month, year, hour, minute and second.` };
-    if (moment < 0 || moment > LAST_MS) return { at, error: `${name} is outside of what can be kept: the years 1970 to 2262.` };
-    if (at > 0 && moment <= moments[at - 1]!) return { at, error: `${name} must be later than ${fields[at - 1]!.name}.` };
+    if (Number.isNaN(moment))
+      return { at, error: `${name} is not complete: it wants day, month, year, hour, minute and second.` };
+    if (moment < 0 || moment > LAST_MS)
+      return { at, error: `${name} is outside of what can be kept: the years 1970 to 2262.` };
+    if (at > 0 && moment <= moments[at - 1]!)
+      return { at, error: `${name} must be later than ${fields[at - 1]!.name}.` };
     moments.push(moment);
   }
   return moments;

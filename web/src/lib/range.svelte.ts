@@ -4,7 +4,11 @@ import { LAST_MS } from './moments';
 import { route } from './route.svelte';
 
 export const SPANS: readonly [number, string][] = [
-  [600_000, '10 min'], [3_600_000, '1 h'], [21_600_000, '6 h'], [86_400_000, '24 h'], [604_800_000, '7 d'],
+  [600_000, '10 min'],
+  [3_600_000, '1 h'],
+  [21_600_000, '6 h'],
+  [86_400_000, '24 h'],
+  [604_800_000, '7 d'],
 ];
 const SHORTEST_MS = 5_000;
 

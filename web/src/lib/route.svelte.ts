@@ -13,7 +13,10 @@ export interface Place {
 const HOST_VIEWS: readonly string[] = ['live', 'history', 'landscape', 'export'];
 
 export function parse(path: string, search: string): Place {
-  const parts = path.split('/').filter((part) => part !== '').map(safeDecode);
+  const parts = path
+    .split('/')
+    .filter((part) => part !== '')
+    .map(safeDecode);
   const query = Object.fromEntries(new URLSearchParams(search));
   const [kind = '', host = '', view = 'live', process = ''] = parts;
   if (kind !== 'host' || host === '') return { view: 'fleet', host: '', process: '', query };
@@ -29,12 +32,20 @@ function safeDecode(part: string): string {
   }
 }
 
-export function href(place: { view: ViewName; host?: string; process?: string; query?: Record<string, string | undefined> }): string {
+export function href(place: {
+  view: ViewName;
+  host?: string;
+  process?: string;
+  query?: Record<string, string | undefined>;
+}): string {
   const { view, host = '', process = '', query = {} } = place;
   const path =
-    view === 'fleet' ? '/'
-    : `/host/${encodeURIComponent(host)}${view === 'live' ? '' : `/${view}`}${view === 'process' ? `/${encodeURIComponent(process)}` : ''}`;
-  const words = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== undefined && entry[1] !== '');
+    view === 'fleet'
+      ? '/'
+      : `/host/${encodeURIComponent(host)}${view === 'live' ? '' : `/${view}`}${view === 'process' ? `/${encodeURIComponent(process)}` : ''}`;
+  const words = Object.entries(query).filter(
+    (entry): entry is [string, string] => entry[1] !== undefined && entry[1] !== '',
+  );
   const search = new URLSearchParams(words).toString();
   return search ? `${path}?${search}` : path;
 }
@@ -87,7 +98,8 @@ export const route = new Route();
 
 /** Links within the page do not load it anew. */
 export function followLinks(event: MouseEvent): void {
-  if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)
+    return;
   const link = event.target instanceof Element ? event.target.closest('a') : null;
   if (!link || link.origin !== location.origin || link.target || link.hasAttribute('download')) return;
   if (link.pathname.startsWith('/api/')) return;

@@ -15,7 +15,11 @@ class SessionState {
   }
 
   get needsLogin(): boolean {
-    return feed.link.state === 'login' || feed.problem?.status === 401 || (this.known !== null && this.known.login_required && !this.known.logged_in);
+    return (
+      feed.link.state === 'login' ||
+      feed.problem?.status === 401 ||
+      (this.known !== null && this.known.login_required && !this.known.logged_in)
+    );
   }
 
   async look(): Promise<void> {
@@ -30,7 +34,10 @@ class SessionState {
     try {
       await login(token);
     } catch (error) {
-      this.refused = error instanceof Problem ? [error.detail || error.title, error.how].filter((text) => text !== '').join(' ') : 'The receiver does not answer.';
+      this.refused =
+        error instanceof Problem
+          ? [error.detail || error.title, error.how].filter((text) => text !== '').join(' ')
+          : 'The receiver does not answer.';
       return false;
     }
     this.refused = '';

@@ -44,7 +44,8 @@ export function queueOf(series: Pick<Series, 'covered_ns' | 'columns'>): RunQueu
   const longest = series.columns['run_queue_max']?.max;
   const known = (value: (at: number, covered: number) => number | null | undefined): Line =>
     series.covered_ns.map((covered, at) => (covered > 0 ? (value(at, covered) ?? null) : null));
-  const part = (value: number | null | undefined, whole: number): number | null => (value === null || value === undefined ? null : value / whole);
+  const part = (value: number | null | undefined, whole: number): number | null =>
+    value === null || value === undefined ? null : value / whole;
   return {
     mean: known((at, covered) => part(queue.sum?.[at], covered)),
     busiest: known((at) => part(queue.max?.[at], 1e9)),
@@ -61,7 +62,10 @@ export function partsOf(series: Series): Part[] {
 }
 
 /** Holes with reasons: those that the receiver names, and points without data that no hole explains. */
-export function holesOf(buckets: Pick<Buckets, 't_ms' | 'width_ns' | 'covered_ns' | 'gaps'>, kept: { firstMs: number; lastMs: number } | null = null): Gap[] {
+export function holesOf(
+  buckets: Pick<Buckets, 't_ms' | 'width_ns' | 'covered_ns' | 'gaps'>,
+  kept: { firstMs: number; lastMs: number } | null = null,
+): Gap[] {
   const width = buckets.width_ns / 1e6;
   const holes: Gap[] = [...buckets.gaps];
   let open: Gap | null = null;
@@ -70,7 +74,12 @@ export function holesOf(buckets: Pick<Buckets, 't_ms' | 'width_ns' | 'covered_ns
     const isTold = buckets.gaps.some((gap) => gap.begin_ms < end && gap.end_ms > begin);
     if (ns > 0 || isTold) open = null;
     else {
-      const reason = kept && end <= kept.firstMs + width ? 'before the first data' : kept && begin >= kept.lastMs - width ? 'no data yet' : 'no data';
+      const reason =
+        kept && end <= kept.firstMs + width
+          ? 'before the first data'
+          : kept && begin >= kept.lastMs - width
+            ? 'no data yet'
+            : 'no data';
       if (open && open.reason === reason) open.end_ms = end;
       else {
         open = { begin_ms: begin, end_ms: end, intervals: 0, reason };

@@ -16,5 +16,10 @@ it('finds the highest, in the middle of an interval that spans several points', 
   expect(highest(buckets, [1, 9, 2, null])).toEqual({ sinceMs: 1000, untilMs: 2000 });
   expect(highest(buckets, [null, 5, 5, 5])).toEqual({ sinceMs: 2000, untilMs: 3000 });
   expect(highest(buckets, [null, null])).toBeNull();
-  expect(envelope([[1, null, 3], [2, null, 1]])).toEqual([2, null, 3]);
+  expect(
+    envelope([
+      [1, null, 3],
+      [2, null, 1],
+    ]),
+  ).toEqual([2, null, 3]);
 });

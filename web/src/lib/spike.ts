@@ -33,8 +33,10 @@ export function highest(buckets: Pick<Buckets, 't_ms' | 'width_ns'>, values: Lin
 /** The highest of several lines at each point. */
 export function envelope(lines: readonly Line[]): Line {
   const [first = []] = lines;
-  return first.map((_, at) => lines.reduce<number | null>((max, line) => {
-    const value = line[at] ?? null;
-    return value === null ? max : Math.max(max ?? value, value);
-  }, null));
+  return first.map((_, at) =>
+    lines.reduce<number | null>((max, line) => {
+      const value = line[at] ?? null;
+      return value === null ? max : Math.max(max ?? value, value);
+    }, null),
+  );
 }

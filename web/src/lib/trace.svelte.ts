@@ -59,7 +59,14 @@ export class Trace {
     try {
       const [series, lines] = await Promise.all([
         ask<Series>(hostPath(this.host, 'series'), range),
-        this.tasks.length === 0 ? null : ask<Lines>(hostPath(this.host, 'lines'), { ...range, columns: 'run_ns', threads: threads.join(','), processes: processes.join(',') }),
+        this.tasks.length === 0
+          ? null
+          : ask<Lines>(hostPath(this.host, 'lines'), {
+              ...range,
+              columns: 'run_ns',
+              threads: threads.join(','),
+              processes: processes.join(','),
+            }),
       ]);
       if (mine === this.serial) this.put(series, lines);
     } catch {
@@ -78,22 +85,33 @@ export class Trace {
     const width = series.width_ns / 1e6;
     const times = series.t_ms.map((ms) => (ms + width) / 1000);
     const share = (values: readonly (number | null)[] | undefined, covered: readonly number[]): (number | null)[] =>
-      covered.map((ns, at) => (ns > 0 && values?.[at] !== null && values?.[at] !== undefined ? (values[at] * 100) / ns : null));
+      covered.map((ns, at) =>
+        ns > 0 && values?.[at] !== null && values?.[at] !== undefined ? (values[at] * 100) / ns : null,
+      );
     const after = this.times.filter((time) => time > (times.at(-1) ?? 0));
     const kept = this.times.length - after.length;
-    const join = (past: (number | null)[], live: (number | null)[] | undefined): (number | null)[] => [...past, ...(live ?? after.map(() => null)).slice(live ? kept : 0)];
+    const join = (past: (number | null)[], live: (number | null)[] | undefined): (number | null)[] => [
+      ...past,
+      ...(live ?? after.map(() => null)).slice(live ? kept : 0),
+    ];
     const modes: Record<string, (number | null)[]> = {};
-    for (const mode of MODES) modes[mode.name] = join(share(series.columns[mode.name]?.sum, series.covered_ns), this.modes[mode.name]);
+    for (const mode of MODES)
+      modes[mode.name] = join(share(series.columns[mode.name]?.sum, series.covered_ns), this.modes[mode.name]);
     const none = times.map(() => null);
     const queue = queueOf(series) ?? { mean: none, longest: none };
     this.queue = { mean: join(queue.mean, this.queue.mean), longest: join(queue.longest, this.queue.longest) };
-    const pasts = new Map((lines?.lines ?? []).map((line) => [line.key, share(line.columns['run_ns'], lines?.covered_ns ?? [])]));
+    const pasts = new Map(
+      (lines?.lines ?? []).map((line) => [line.key, share(line.columns['run_ns'], lines?.covered_ns ?? [])]),
+    );
     this.lines = this.tasks.map((task) => {
       const past = pasts.get(task.key.split('/').at(-1)!) ?? none;
       return { ...task, values: join(past, this.lines.find((line) => line.key === task.key)?.values) };
     });
     this.modes = modes;
-    this.gaps = holesOf(series, series.kept ? { firstMs: msOf(series.kept.first_ns), lastMs: msOf(series.kept.last_ns) } : null);
+    this.gaps = holesOf(
+      series,
+      series.kept ? { firstMs: msOf(series.kept.first_ns), lastMs: msOf(series.kept.last_ns) } : null,
+    );
     this.times = [...times, ...after];
   }
 
@@ -105,12 +123,20 @@ export class Trace {
     if (drop < 0) drop = this.times.length;
     drop = Math.max(drop, this.times.length + 1 - MOST_LIVE);
     const hole = this.times.length > 0 && time - this.times.at(-1)! > (head.durationNs / 1e9) * 2.5;
-    const push = (values: readonly (number | null)[], value: number | null): (number | null)[] => [...values.slice(drop), ...(hole ? [null] : []), value];
-    const number = (value: unknown): number | null => (typeof value === 'number' && Number.isFinite(value) ? value : null);
+    const push = (values: readonly (number | null)[], value: number | null): (number | null)[] => [
+      ...values.slice(drop),
+      ...(hole ? [null] : []),
+      value,
+    ];
+    const number = (value: unknown): number | null =>
+      typeof value === 'number' && Number.isFinite(value) ? value : null;
     const modes: Record<string, (number | null)[]> = {};
     for (const mode of MODES) {
       const ns = number(head.summary[mode.name]);
-      modes[mode.name] = push(this.modes[mode.name] ?? this.times.map(() => null), ns === null ? null : (ns * 100) / head.durationNs);
+      modes[mode.name] = push(
+        this.modes[mode.name] ?? this.times.map(() => null),
+        ns === null ? null : (ns * 100) / head.durationNs,
+      );
     }
     this.modes = modes;
     const empty = this.times.map(() => null);
@@ -118,11 +144,17 @@ export class Trace {
       mean: push(this.queue.mean.length > 0 ? this.queue.mean : empty, number(head.summary['run_queue_mean'])),
       longest: push(this.queue.longest.length > 0 ? this.queue.longest : empty, number(head.summary['run_queue_max'])),
     };
-    const shown = this.lines.length === this.tasks.length ? this.lines : this.tasks.map((task) => ({ ...task, values: this.times.map(() => null) }));
+    const shown =
+      this.lines.length === this.tasks.length
+        ? this.lines
+        : this.tasks.map((task) => ({ ...task, values: this.times.map(() => null) }));
     this.lines = shown.map((line) => ({ ...line, values: push(line.values, number(watched.get(line.key))) }));
     if (hole) {
       const begin = this.times.at(-1)! * 1000;
-      this.gaps = [...this.gaps.filter((gap) => gap.end_ms / 1000 > oldest), { begin_ms: begin, end_ms: head.endMs - head.durationNs / 1e6, intervals: 0, reason: 'nothing came' }];
+      this.gaps = [
+        ...this.gaps.filter((gap) => gap.end_ms / 1000 > oldest),
+        { begin_ms: begin, end_ms: head.endMs - head.durationNs / 1e6, intervals: 0, reason: 'nothing came' },
+      ];
     }
     this.times = [...this.times.slice(drop), ...(hole ? [time - head.durationNs / 1e9] : []), time];
   }

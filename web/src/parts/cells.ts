@@ -27,7 +27,6 @@ export interface RowText {
   share: number;
 }
 
-
 export function valueAt(view: View, row: number, column: string): number {
   const at = NUMBER_AT.get(column);
   return at === undefined ? NaN : view.numbers[row * NUMBERS + at]!;
@@ -60,7 +59,13 @@ export function isUtilization(column: GridColumn): boolean {
 }
 
 export function rowText(
-  view: View, texts: readonly string[], row: number, columns: readonly GridColumn[], unit: PercentUnit, cpus: number, largest: number,
+  view: View,
+  texts: readonly string[],
+  row: number,
+  columns: readonly GridColumn[],
+  unit: PercentUnit,
+  cpus: number,
+  largest: number,
 ): RowText {
   const marks = view.marks[row]!;
   const run = valueAt(view, row, 'cpu');
@@ -84,7 +89,11 @@ export function rowText(
         return { text, isNone: text === '', isZero: false };
       }
       const value = valueAt(view, row, column.id);
-      return { text: groupId(column, marks) + cellText(column, value, unit, cpus), isNone: Number.isNaN(value), isZero: value === 0 };
+      return {
+        text: groupId(column, marks) + cellText(column, value, unit, cpus),
+        isNone: Number.isNaN(value),
+        isZero: value === 0,
+      };
     }),
   };
 }
@@ -94,11 +103,18 @@ function groupId(column: GridColumn, marks: number): string {
 }
 
 function markOf(marks: number): string {
-  const life = (marks & BORN && marks & ENDED) ? '‡' : marks & ENDED ? '†' : marks & BORN ? '+' : '';
+  const life = marks & BORN && marks & ENDED ? '‡' : marks & ENDED ? '†' : marks & BORN ? '+' : '';
   return marks & ODD ? `${life}!` : life;
 }
 
 function markHelp(marks: number, odd: string): string {
-  const life = (marks & BORN && marks & ENDED) ? 'began and ended in this interval' : marks & ENDED ? 'ended in this interval' : marks & BORN ? 'began in this interval' : '';
+  const life =
+    marks & BORN && marks & ENDED
+      ? 'began and ended in this interval'
+      : marks & ENDED
+        ? 'ended in this interval'
+        : marks & BORN
+          ? 'began in this interval'
+          : '';
   return [life, odd === '' ? '' : `odd: ${visible(odd)}`].filter((text) => text !== '').join('; ');
 }

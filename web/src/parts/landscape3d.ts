@@ -48,7 +48,12 @@ export interface Events {
   turned: (camera: Camera) => void;
 }
 
-export function open(box: HTMLElement, ink: { text: string; line: string; dark: boolean }, from: Camera | null, on: Events): Landscape3d {
+export function open(
+  box: HTMLElement,
+  ink: { text: string; line: string; dark: boolean },
+  from: Camera | null,
+  on: Events,
+): Landscape3d {
   const probe = document.createElement('canvas').getContext('webgl');
   if (!probe) throw new Error('This browser has no WebGL.');
   probe.getExtension('WEBGL_lose_context')?.loseContext();
@@ -96,7 +101,12 @@ export function open(box: HTMLElement, ink: { text: string; line: string; dark: 
       const stands = camera();
       if (!stands) return;
       const { alpha, beta, distance } = stands;
-      const moved = allowed({ ...stands, alpha: alpha + (by.above ?? 0), beta: beta + (by.around ?? 0), distance: distance / (by.closer ?? 1) });
+      const moved = allowed({
+        ...stands,
+        alpha: alpha + (by.above ?? 0),
+        beta: beta + (by.around ?? 0),
+        distance: distance / (by.closer ?? 1),
+      });
       chosen = moved;
       chart.setOption({ grid3D: { viewControl: moved } });
       on.turned(moved);
@@ -150,35 +160,111 @@ function stageOf(box: HTMLElement): Stage {
   const shape = box.clientWidth / Math.max(1, box.clientHeight);
   const isNarrow = shape < 1.2;
   const [width, depth] = isNarrow ? [95, 105] : [230, 120];
-  return { width, depth, alpha: isNarrow ? 40 : 26, distance: Math.min(FARTHEST, Math.max(250, (width + depth) / (0.83 * shape))), ticks: isNarrow ? 3 : 6, letters: isNarrow ? 12 : 24 };
+  return {
+    width,
+    depth,
+    alpha: isNarrow ? 40 : 26,
+    distance: Math.min(FARTHEST, Math.max(250, (width + depth) / (0.83 * shape))),
+    ticks: isNarrow ? 3 : 6,
+    letters: isNarrow ? 12 : 24,
+  };
 }
 
 function short(name: string, letters: number): string {
   return name.length > letters ? `${name.slice(0, letters - 1)}…` : name;
 }
 
-function optionOf({ times, rows, most, zone }: Data, ink: { text: string; line: string; dark: boolean }, stage: Stage, from: Camera | null): Record<string, unknown> {
+function optionOf(
+  { times, rows, most, zone }: Data,
+  ink: { text: string; line: string; dark: boolean },
+  stage: Stage,
+  from: Camera | null,
+): Record<string, unknown> {
   const bars: [number, number, number][] = [];
-  rows.forEach((row, y) => row.values.forEach((value, x) => {
-    if (value !== null && value > 0) bars.push([x, y, value]);
-  }));
+  rows.forEach((row, y) =>
+    row.values.forEach((value, x) => {
+      if (value !== null && value > 0) bars.push([x, y, value]);
+    }),
+  );
   const axis = {
-    axisLine: { lineStyle: { color: ink.line } }, axisLabel: { color: ink.text, fontSize: 12, margin: 12, lineHeight: 18, fontFamily: 'Inter, system-ui, sans-serif' },
-    splitLine: { lineStyle: { color: ink.line } }, axisTick: { show: false }, nameTextStyle: { color: ink.text, fontSize: 12 }, axisPointer: { show: false },
+    axisLine: { lineStyle: { color: ink.line } },
+    axisLabel: {
+      color: ink.text,
+      fontSize: 12,
+      margin: 12,
+      lineHeight: 18,
+      fontFamily: 'Inter, system-ui, sans-serif',
+    },
+    splitLine: { lineStyle: { color: ink.line } },
+    axisTick: { show: false },
+    nameTextStyle: { color: ink.text, fontSize: 12 },
+    axisPointer: { show: false },
   };
   const every = Math.max(1, Math.floor(times.length / stage.ticks));
   return {
     animation: false,
-    visualMap: { show: false, min: 0, max: most, dimension: 2, inRange: { color: [0.02, 0.15, 0.4, 0.7, 1].map((share) => heatColor(share, ink.dark)) } },
-    xAxis3D: { ...axis, type: 'category', name: '', data: times.map((time) => clock(time * 1000, zone)), axisLabel: { ...axis.axisLabel, showMaxLabel: false, interval: (at: number) => at % every === 0 && at < times.length - every / 2 } },
-    yAxis3D: { ...axis, type: 'category', name: '', data: rows.map((row) => short(visible(row.name), stage.letters)), axisLabel: { ...axis.axisLabel, interval: 0 } },
+    visualMap: {
+      show: false,
+      min: 0,
+      max: most,
+      dimension: 2,
+      inRange: { color: [0.02, 0.15, 0.4, 0.7, 1].map((share) => heatColor(share, ink.dark)) },
+    },
+    xAxis3D: {
+      ...axis,
+      type: 'category',
+      name: '',
+      data: times.map((time) => clock(time * 1000, zone)),
+      axisLabel: {
+        ...axis.axisLabel,
+        showMaxLabel: false,
+        interval: (at: number) => at % every === 0 && at < times.length - every / 2,
+      },
+    },
+    yAxis3D: {
+      ...axis,
+      type: 'category',
+      name: '',
+      data: rows.map((row) => short(visible(row.name), stage.letters)),
+      axisLabel: { ...axis.axisLabel, interval: 0 },
+    },
     // The floor's 0 would lie on the first time.
-    zAxis3D: { ...axis, type: 'value', name: '', min: 0, splitNumber: 4, axisLabel: { ...axis.axisLabel, formatter: (value: number) => (value === 0 ? '' : String(value)) } },
+    zAxis3D: {
+      ...axis,
+      type: 'value',
+      name: '',
+      min: 0,
+      splitNumber: 4,
+      axisLabel: { ...axis.axisLabel, formatter: (value: number) => (value === 0 ? '' : String(value)) },
+    },
     grid3D: {
-      boxWidth: stage.width, boxDepth: stage.depth, boxHeight: 62, top: -20, environment: 'none',
-      viewControl: { ...controlOf(stage, from), minDistance: NEAREST, maxDistance: FARTHEST, autoRotate: false, rotateSensitivity: 1.2, animation: false },
+      boxWidth: stage.width,
+      boxDepth: stage.depth,
+      boxHeight: 62,
+      top: -20,
+      environment: 'none',
+      viewControl: {
+        ...controlOf(stage, from),
+        minDistance: NEAREST,
+        maxDistance: FARTHEST,
+        autoRotate: false,
+        rotateSensitivity: 1.2,
+        animation: false,
+      },
       light: { main: { intensity: 0.75, alpha: 40, beta: 30, shadow: false }, ambient: { intensity: 0.38 } },
     },
-    series: [{ type: 'bar3D', shading: 'lambert', bevelSize: 0, barSize: [Math.max(0.6, (stage.width / Math.max(times.length, 1)) * 0.92), Math.max(1, (stage.depth / Math.max(rows.length, 1)) * 0.7)], data: bars, emphasis: { label: { show: false }, itemStyle: { color: ink.dark ? '#fff' : '#e09a10' } } }],
+    series: [
+      {
+        type: 'bar3D',
+        shading: 'lambert',
+        bevelSize: 0,
+        barSize: [
+          Math.max(0.6, (stage.width / Math.max(times.length, 1)) * 0.92),
+          Math.max(1, (stage.depth / Math.max(rows.length, 1)) * 0.7),
+        ],
+        data: bars,
+        emphasis: { label: { show: false }, itemStyle: { color: ink.dark ? '#fff' : '#e09a10' } },
+      },
+    ],
   };
 }

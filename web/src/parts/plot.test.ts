@@ -7,24 +7,39 @@ it('stacks areas, keeps gaps as gaps, leaves lines alone', () => {
     { label: 'system', color: '', values: [1, null, 1], stacked: true },
     { label: 'line', color: '', values: [9, 9, null] },
   ];
-  expect(stack(lines)).toEqual([[1, null, 3], [2, null, 4], [9, 9, null]]);
+  expect(stack(lines)).toEqual([
+    [1, null, 3],
+    [2, null, 4],
+    [9, 9, null],
+  ]);
 });
 
 it('ends an axis a little above the largest value', () => {
-  expect([0, 0.7, 95, 100, 395, 800].map(nice)).toEqual([1, 0.8, 100, 150, 500, 1000].map((value) => expect.closeTo(value, 6) as number));
+  expect([0, 0.7, 95, 100, 395, 800].map(nice)).toEqual(
+    [1, 0.8, 100, 150, 500, 1000].map((value) => expect.closeTo(value, 6) as number),
+  );
 });
 
 it('has its ticks at whole days of the zone that is shown', () => {
   const before = process.env['TZ'];
   process.env['TZ'] = 'Asia/Kolkata';
   try {
-    const setup = { width: 400, height: 100, unit: '', data: () => ({ times: [], lines: [], gaps: [] }), colors: { text: '', grid: '', gap: '', panel: '' } };
+    const setup = {
+      width: 400,
+      height: 100,
+      unit: '',
+      data: () => ({ times: [], lines: [], gaps: [] }),
+      colors: { text: '', grid: '', gap: '', panel: '' },
+    };
     const midnight = Date.UTC(2026, 6, 1) / 1000;
     const at = (zone: 'utc' | 'local'): number[] => {
       const date = options({ ...setup, zone }).tzDate!(midnight);
       return [date.getHours(), date.getMinutes()];
     };
-    expect([at('utc'), at('local')]).toEqual([[0, 0], [5, 30]]);
+    expect([at('utc'), at('local')]).toEqual([
+      [0, 0],
+      [5, 30],
+    ]);
   } finally {
     process.env['TZ'] = before;
   }

@@ -76,13 +76,19 @@ export interface PlotSetup {
 export function options(setup: PlotSetup): uPlot.Options {
   const { colors, zone } = setup;
   const lines = setup.data().lines;
-  const axis = { stroke: colors.text, grid: { stroke: colors.grid, width: 1 }, ticks: { stroke: colors.grid, size: 4 }, font: '11px Inter, system-ui, sans-serif' };
+  const axis = {
+    stroke: colors.text,
+    grid: { stroke: colors.grid, width: 1 },
+    ticks: { stroke: colors.grid, size: 4 },
+    font: '11px Inter, system-ui, sans-serif',
+  };
   return {
     width: setup.width,
     height: setup.height,
     padding: [8, 26, 0, 0],
     // Ticks stand on whole hours and days of the zone that the labels are in.
-    tzDate: (seconds) => (zone === 'utc' ? uPlot.tzDate(new Date(seconds * 1000), 'Etc/UTC') : new Date(seconds * 1000)),
+    tzDate: (seconds) =>
+      zone === 'utc' ? uPlot.tzDate(new Date(seconds * 1000), 'Etc/UTC') : new Date(seconds * 1000),
     legend: { show: false },
     cursor: {
       drag: { x: setup.onbrush !== undefined, y: false, setScale: false },
@@ -96,7 +102,13 @@ export function options(setup: PlotSetup): uPlot.Options {
     },
     axes: [
       { ...axis, size: 26, gap: 4, space: 110, values: (_plot, ticks) => timeLabels(ticks, zone) },
-      { ...axis, size: 44, gap: 4, space: setup.height < 100 ? 16 : 30, values: (_plot, ticks) => ticks.map((tick) => String(tick)) },
+      {
+        ...axis,
+        size: 44,
+        gap: 4,
+        space: setup.height < 100 ? 16 : 30,
+        values: (_plot, ticks) => ticks.map((tick) => String(tick)),
+      },
     ],
     series: [{}, ...lines.map(seriesOf)],
     bands: bandsOf(lines),
@@ -174,7 +186,8 @@ function holesOn(plot: uPlot, setup: PlotSetup): { from: number; to: number; rea
 function drawGaps(plot: uPlot, setup: PlotSetup): void {
   const { ctx, bbox } = plot;
   ctx.save();
-  for (const { from, to } of holesOn(plot, setup)) hatch(ctx, from, bbox.top, Math.max(to - from, 2), bbox.height, setup.colors.gap);
+  for (const { from, to } of holesOn(plot, setup))
+    hatch(ctx, from, bbox.top, Math.max(to - from, 2), bbox.height, setup.colors.gap);
   ctx.restore();
 }
 
@@ -213,7 +226,14 @@ function widthOf(ctx: CanvasRenderingContext2D, text: string): number {
 const hatches = new Map<string, CanvasPattern | null>();
 
 /** A tile of slanted lines, drawn once: line by line, a hole took more time each second than the plot itself. */
-export function hatch(ctx: CanvasRenderingContext2D, x: number, y: number, width: number, height: number, color: string): void {
+export function hatch(
+  ctx: CanvasRenderingContext2D,
+  x: number,
+  y: number,
+  width: number,
+  height: number,
+  color: string,
+): void {
   const key = `${color} ${devicePixelRatio}`;
   if (!hatches.has(key)) hatches.set(key, hatchTile(ctx, color));
   const pattern = hatches.get(key);

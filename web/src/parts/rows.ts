@@ -85,7 +85,11 @@ export class Rows {
         row.name = nameCell();
         row.cells.push(row.name);
       } else {
-        const cell = make('div', `cell ${column.unit === 'text' ? 'text' : 'num'}${column.id === 'cpu' ? ' cpu' : ''}`, 'gridcell');
+        const cell = make(
+          'div',
+          `cell ${column.unit === 'text' ? 'text' : 'num'}${column.id === 'cpu' ? ' cpu' : ''}`,
+          'gridcell',
+        );
         row.cells.push({ element: cell, text: textIn(cell), isDim: false });
       }
       element.append(row.cells.at(-1)!.element);

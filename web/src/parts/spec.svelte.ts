@@ -53,7 +53,14 @@ class GridSpec {
   }
 
   get spec(): Spec {
-    return { layout: this.layout, sort: this.sort, descending: this.descending, filter: this.filter, open: this.open, hideIdle: this.hideIdle };
+    return {
+      layout: this.layout,
+      sort: this.sort,
+      descending: this.descending,
+      filter: this.filter,
+      open: this.open,
+      hideIdle: this.hideIdle,
+    };
   }
 
   setSort(column: string): void {
