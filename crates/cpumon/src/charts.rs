@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use cpumon_export::OutputFile;
-use cpumon_export::chart::{ChartQuery, Look, PictureForm};
+use cpumon_export::chart::{ChartQuery, PictureForm, RenderOptions};
 use cpumon_store::Reader;
 use cpumon_web::{Picture, chart_of_store};
 
@@ -40,7 +40,7 @@ fn query(args: &ChartArgs) -> Result<ChartQuery, Usage> {
         with_blocked: args.blocked,
         is_finest: args.finest,
         percent: args.percent.into(),
-        look: Look {
+        options: RenderOptions {
             width: args.width,
             height: args.height,
             theme: args.theme.into(),

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::frame::{Area, Frame};
 use super::legend::{Legend, Mark};
 use super::svg::{Anchor, Num, Svg, Type};
-use super::{Bar, BarPart, Chart, Look, Stroke, table, text};
+use super::{Bar, BarPart, Chart, RenderOptions, Stroke, table, text};
 
 const SIZE: f64 = 12.0;
 /// From one bar to the next, where there is room.
@@ -134,8 +134,8 @@ fn tracks(
             at = to;
         }
     }
-    let colors = parts.iter().map(|part| table::color(&part.ink, frame.look.theme));
-    let all = std::iter::once((&free, table::color(&rest.ink, frame.look.theme)))
+    let colors = parts.iter().map(|part| table::color(&part.ink, frame.options.theme));
+    let all = std::iter::once((&free, table::color(&rest.ink, frame.options.theme)))
         .chain(std::iter::once((&blank, "url(#hole)")))
         .chain(paths.iter().zip(colors));
     for (d, fill) in all.filter(|(d, _)| !d.is_empty()) {
@@ -148,19 +148,19 @@ pub(super) fn draw(
     chart: &Chart,
     bars: &[Bar],
     (parts, rest): (&[BarPart], &BarPart),
-    look: &Look,
+    options: &RenderOptions,
 ) -> String {
-    let frame = Frame::without_times(chart, look);
+    let frame = Frame::without_times(chart, options);
     let bars = if chart.empty.is_some() { &[] } else { bars };
     let marks: Vec<&BarPart> = parts.iter().chain(std::iter::once(rest)).collect();
     let marks = marks.iter().map(|part| Mark { label: &part.label, ink: &part.ink, stroke: Stroke::Area });
     let legend = Legend::new(marks, frame.width, 4);
     let above = if bars.is_empty() { 0.0 } else { legend.height() + 8.0 };
     let around = frame.around() + above + BELOW;
-    let wanted = look.height.map(|height| f64::from(height) - around);
+    let wanted = options.height.map(|height| f64::from(height) - around);
     let grid = Grid::new(bars, frame.plot_width(), (wanted, HIGHEST - around));
     let area = frame.area(above, wanted.unwrap_or(if bars.is_empty() { 100.0 } else { grid.height() }));
-    let mut svg = frame.begin(look.height.map_or(around + area.height, f64::from));
+    let mut svg = frame.begin(options.height.map_or(around + area.height, f64::from));
     if !bars.is_empty() {
         legend.draw(&mut svg, &frame);
     }

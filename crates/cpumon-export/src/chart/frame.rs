@@ -1,8 +1,8 @@
-//! What every chart has. In: a chart, a look, where the values are to be. Out: title, range, unit, time axis, holes with their
+//! What every chart has. In: a chart, its options, where the values are to be. Out: title, range, unit, time axis, holes with their
 //! reasons, notes. Why: charts look alike, and no chart can leave out why there is no data.
 
 use super::svg::{Anchor, Num, Svg, Type};
-use super::{Chart, Hole, Ink, Look, axis, table, text};
+use super::{Chart, Hole, Ink, RenderOptions, axis, table, text};
 
 pub(super) const PAD: f64 = 16.0;
 const TITLE_SIZE: f64 = 15.0;
@@ -40,7 +40,7 @@ impl Area {
 /// A chart being drawn.
 pub(super) struct Frame<'c> {
     pub(super) chart: &'c Chart,
-    pub(super) look: &'c Look,
+    pub(super) options: &'c RenderOptions,
     pub(super) width: f64,
     left: f64,
     right: f64,
@@ -51,24 +51,28 @@ pub(super) struct Frame<'c> {
 
 impl<'c> Frame<'c> {
     /// `sides`: of a width, the room before and behind the values.
-    pub(super) fn new(chart: &'c Chart, look: &'c Look, sides: impl FnOnce(f64) -> (f64, f64)) -> Self {
-        Self::with(chart, look, sides, true)
+    pub(super) fn new(
+        chart: &'c Chart,
+        options: &'c RenderOptions,
+        sides: impl FnOnce(f64) -> (f64, f64),
+    ) -> Self {
+        Self::with(chart, options, sides, true)
     }
 
     /// Of values that are no line of time.
-    pub(super) fn without_times(chart: &'c Chart, look: &'c Look) -> Self {
-        Self::with(chart, look, |_| (PAD, PAD), false)
+    pub(super) fn without_times(chart: &'c Chart, options: &'c RenderOptions) -> Self {
+        Self::with(chart, options, |_| (PAD, PAD), false)
     }
 
     fn with(
         chart: &'c Chart,
-        look: &'c Look,
+        options: &'c RenderOptions,
         sides: impl FnOnce(f64) -> (f64, f64),
         has_times: bool,
     ) -> Self {
-        let width = f64::from(look.width.unwrap_or(1200));
+        let width = f64::from(options.width.unwrap_or(1200));
         let (left, right) = sides(width);
-        let mut frame = Self { chart, look, width, left, right, has_times, head: HEAD, notes: Vec::new() };
+        let mut frame = Self { chart, options, width, left, right, has_times, head: HEAD, notes: Vec::new() };
         frame.head += (frame.below_title().len() - 1) as f64 * HEAD_LINE;
         frame.notes.extend(frame.holes_without_room());
         frame.notes.extend(chart.notes.iter().cloned());
@@ -76,7 +80,7 @@ impl<'c> Frame<'c> {
     }
 
     pub(super) fn color(&self, name: &'static str) -> &'static str {
-        table::color(&Ink::Named(name), self.look.theme)
+        table::color(&Ink::Named(name), self.options.theme)
     }
 
     pub(super) fn plot_width(&self) -> f64 {
@@ -119,7 +123,7 @@ impl<'c> Frame<'c> {
 
     /// `2026-11-21 14:05:00 – 15:05:00 UTC · %CPU: 100 = one CPU`, in two lines where it is narrow.
     fn below_title(&self) -> Vec<String> {
-        let (zone, chart) = (&self.look.zone, self.chart);
+        let (zone, chart) = (&self.options.zone, self.chart);
         let (since, until) = (zone.moment(chart.since_ms), zone.moment(chart.until_ms));
         let is_same_day = zone.date(chart.since_ms) == zone.date(chart.until_ms);
         let until = if is_same_day { until.get(11..).unwrap_or(&until).to_owned() } else { until };
@@ -163,7 +167,7 @@ impl<'c> Frame<'c> {
     fn holes_without_room(&self) -> Option<String> {
         let seen = self.chart.holes.iter().filter(|hole| self.edges(hole).is_some());
         let small: Vec<&Hole> = seen.filter(|hole| !self.has_room(hole)).collect();
-        let zone = &self.look.zone;
+        let zone = &self.options.zone;
         let named = small.iter().take(MAX_NAMED).map(|hole| {
             let (from, to) = (zone.second(hole.begin_ms), zone.second(hole.end_ms));
             // The note says that there is no data.
@@ -214,7 +218,7 @@ impl<'c> Frame<'c> {
         let range = (self.chart.since_ms, self.chart.until_ms);
         let line = self.color("line");
         svg.line((area.left, area.bottom()), (area.right(), area.bottom()), self.color("dim"));
-        for (at_ms, label) in axis::moments(range, &self.look.zone, (area.width, TICK_ROOM)) {
+        for (at_ms, label) in axis::moments(range, &self.options.zone, (area.width, TICK_ROOM)) {
             let x = self.x(at_ms);
             let half = text::width(&label, SIZE) / 2.0;
             let centre = x.clamp(PAD + half, self.width - PAD / 2.0 - half);

@@ -83,7 +83,7 @@ impl<'a> Legend<'a> {
     }
 
     pub(super) fn draw(&self, svg: &mut Svg, frame: &Frame<'_>) {
-        let theme = frame.look.theme;
+        let theme = frame.options.theme;
         for Entry { mark, x, row, shown } in &self.entries {
             let y = frame.head() + *row as f64 * ROW + 5.0;
             if mark.stroke == Stroke::Area {

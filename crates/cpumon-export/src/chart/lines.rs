@@ -6,7 +6,7 @@ use super::axis;
 use super::frame::{Area, Frame, PAD, point};
 use super::legend::{Legend, Mark, ROW as LEGEND_ROW};
 use super::svg::{Anchor, Num, Svg};
-use super::{Chart, Line, Look, Stroke, Times, text};
+use super::{Chart, Line, RenderOptions, Stroke, Times, text};
 
 const HEIGHT: u32 = 400;
 const SIZE: f64 = 12.0;
@@ -124,7 +124,7 @@ impl Plane<'_, '_> {
         let d: String =
             runs(&line.values).into_iter().map(|run| Self::path(&self.corners(&line.values, run))).collect();
         if !d.is_empty() {
-            svg.raw(&path(&d, &mark(line).stroke(self.frame.look.theme)));
+            svg.raw(&path(&d, &mark(line).stroke(self.frame.options.theme)));
         }
     }
 
@@ -167,7 +167,7 @@ fn largest(lines: &[Line], sums: &[Vec<Option<f64>>]) -> f64 {
 }
 
 /// See the module.
-pub(super) fn draw(chart: &Chart, lines: &[Line], max: Option<f64>, look: &Look) -> String {
+pub(super) fn draw(chart: &Chart, lines: &[Line], max: Option<f64>, options: &RenderOptions) -> String {
     let sums = stack(lines);
     let reached = largest(lines, &sums);
     // A share above the whole is shown, not cut; a little above is how intervals are measured.
@@ -175,8 +175,8 @@ pub(super) fn draw(chart: &Chart, lines: &[Line], max: Option<f64>, look: &Look)
     let max = fixed.map_or_else(|| axis::nice(reached), |max| max.max(reached));
     let widest =
         axis::values(max, 8.0).iter().map(|(_, label)| text::width(label, SIZE)).fold(20.0_f64, f64::max);
-    let frame = Frame::new(chart, look, |_| (PAD + widest + 8.0, PAD));
-    let height = f64::from(look.height.unwrap_or(HEIGHT));
+    let frame = Frame::new(chart, options, |_| (PAD + widest + 8.0, PAD));
+    let height = f64::from(options.height.unwrap_or(HEIGHT));
     let room = height - frame.around() - LEAST_PLOT;
     let shown = if chart.empty.is_some() { &[] } else { lines };
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few rows")]
@@ -191,11 +191,11 @@ pub(super) fn draw(chart: &Chart, lines: &[Line], max: Option<f64>, look: &Look)
     // Areas cover those below them: the top of a stack first; lines stand before them.
     let order = (0..lines.len()).rev();
     for nth in order.clone().filter(|nth| lines[*nth].stroke == Stroke::Area) {
-        plane.area(&mut svg, &sums[nth], mark(&lines[nth]).color(look.theme));
+        plane.area(&mut svg, &sums[nth], mark(&lines[nth]).color(options.theme));
     }
     for nth in order.filter(|nth| lines[*nth].stroke != Stroke::Area) {
         let line = &lines[nth];
-        plane.band(&mut svg, (&line.values, &line.highest), mark(line).color(look.theme));
+        plane.band(&mut svg, (&line.values, &line.highest), mark(line).color(options.theme));
         plane.line(&mut svg, line);
     }
     frame.reasons(&mut svg, &chart.holes, area);

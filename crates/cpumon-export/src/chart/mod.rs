@@ -12,12 +12,12 @@
 mod axis;
 mod bars;
 mod frame;
-mod heat;
+mod heatmap;
 mod legend;
 mod lines;
 mod png;
 mod query;
-mod small;
+mod sparklines;
 mod svg;
 mod table;
 #[cfg(test)]
@@ -43,7 +43,7 @@ pub enum PictureForm {
 
 /// What a picture looks like.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Look {
+pub struct RenderOptions {
     /// Width in pixels; `None`: 1200.
     pub width: Option<u32>,
     /// Height in pixels; `None`: what suits the chart.
@@ -111,7 +111,7 @@ pub struct Line {
 
 /// A row of a heatmap.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Row {
+pub struct HeatmapRow {
     /// Its name; hostile.
     pub name: String,
     /// A value a point; `None`: no data.
@@ -138,7 +138,7 @@ pub struct Bar {
 
 /// A small line with what it comes to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Small {
+pub struct Sparkline {
     /// Its name; hostile.
     pub name: String,
     /// The points: rows may be read in different ones.
@@ -166,9 +166,9 @@ pub enum Body {
         max: Option<f64>,
     },
     /// Rows by time; the colour is the value.
-    Heat {
+    Heatmap {
         /// From the top.
-        rows: Vec<Row>,
+        rows: Vec<HeatmapRow>,
         /// The strongest colour.
         max: f64,
     },
@@ -182,9 +182,9 @@ pub enum Body {
         rest: BarPart,
     },
     /// A small line each, below one another.
-    Small {
+    Sparklines {
         /// From the top.
-        rows: Vec<Small>,
+        rows: Vec<Sparkline>,
         /// The top of each row, if no value is above it.
         max: f64,
     },
@@ -214,12 +214,12 @@ pub struct Chart {
 }
 
 /// Draws a chart.
-pub fn draw(chart: &Chart, look: &Look, form: PictureForm) -> Result<Vec<u8>, ExportError> {
+pub fn draw(chart: &Chart, options: &RenderOptions, form: PictureForm) -> Result<Vec<u8>, ExportError> {
     let document = match &chart.body {
-        Body::Lines { lines, max } => lines::draw(chart, lines, *max, look),
-        Body::Heat { rows, max } => heat::draw(chart, rows, *max, look),
-        Body::Bars { bars, parts, rest } => bars::draw(chart, bars, (parts, rest), look),
-        Body::Small { rows, max } => small::draw(chart, rows, *max, look),
+        Body::Lines { lines, max } => lines::draw(chart, lines, *max, options),
+        Body::Heatmap { rows, max } => heatmap::draw(chart, rows, *max, options),
+        Body::Bars { bars, parts, rest } => bars::draw(chart, bars, (parts, rest), options),
+        Body::Sparklines { rows, max } => sparklines::draw(chart, rows, *max, options),
     };
     match form {
         PictureForm::Svg => Ok(document.into_bytes()),

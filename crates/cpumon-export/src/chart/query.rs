@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::{Look, PictureForm};
+use super::{PictureForm, RenderOptions};
 use crate::ExportError;
 
 /// Least and most pixels of a side.
@@ -180,7 +180,7 @@ pub struct ChartQuery {
     /// What 100 percent are.
     pub percent: Percent,
     /// How it looks.
-    pub look: Look,
+    pub options: RenderOptions,
     /// SVG or PNG.
     pub form: PictureForm,
 }
@@ -205,7 +205,7 @@ impl ChartQuery {
             with_blocked: false,
             is_finest: false,
             percent: Percent::Cpu,
-            look: Look::default(),
+            options: RenderOptions::default(),
             form: PictureForm::Svg,
         }
     }

@@ -59,13 +59,13 @@ fn stacked() -> Chart {
 }
 
 fn heat(rows: usize, columns: u32) -> Chart {
-    let row = |nth: usize| Row {
+    let row = |nth: usize| HeatmapRow {
         name: format!("worker/{nth}"),
         values: (0..columns)
             .map(|at| (at != 3).then(|| f64::from(at * 7 % 50) / (1.0 + nth as f64)))
             .collect(),
     };
-    let mut chart = chart(Body::Heat { rows: (0..rows).map(row).collect(), max: 50.0 }, columns);
+    let mut chart = chart(Body::Heatmap { rows: (0..rows).map(row).collect(), max: 50.0 }, columns);
     chart.holes.push(Hole {
         begin_ms: BEGIN_MS + 180_000.0,
         end_ms: BEGIN_MS + 240_000.0,
@@ -100,7 +100,7 @@ fn fleet(count: usize) -> Chart {
         let value =
             |at: usize| (!nth.is_multiple_of(3) || at != 3).then_some((nth * 13 + at * 7) as f64 % 60.0);
         let values: Vec<Option<f64>> = (0..10).map(value).collect();
-        Small {
+        Sparkline {
             name: format!("host-{nth:02}"),
             times: times(10, 60_000.0),
             highest: values.iter().map(|value| value.map(|value| value * 1.5)).collect(),
@@ -115,7 +115,7 @@ fn fleet(count: usize) -> Chart {
             values,
         }
     };
-    chart(Body::Small { rows: (0..count).map(row).collect(), max: 100.0 }, 10)
+    chart(Body::Sparklines { rows: (0..count).map(row).collect(), max: 100.0 }, 10)
 }
 
 /// Width and height of a document.
@@ -136,15 +136,15 @@ fn texts_of(text: &str) -> Vec<(f64, f64, String)> {
     texts.map(place).collect()
 }
 
-fn svg(chart: &Chart, look: &Look) -> String {
-    let bytes = draw(chart, look, PictureForm::Svg).unwrap();
+fn svg(chart: &Chart, options: &RenderOptions) -> String {
+    let bytes = draw(chart, options, PictureForm::Svg).unwrap();
     let text = String::from_utf8(bytes).unwrap();
     Document::parse(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
     text
 }
 
-fn small(theme: Theme) -> Look {
-    Look { width: Some(480), height: Some(300), theme, ..Look::default() }
+fn small(theme: Theme) -> RenderOptions {
+    RenderOptions { width: Some(480), height: Some(300), theme, ..RenderOptions::default() }
 }
 
 #[test]
@@ -160,8 +160,8 @@ fn lines_read_like_this() {
     let again = line("postgres too", Ink::Nth(8), Stroke::Solid, &values);
     let mut chart = chart(Body::Lines { lines: vec![one, again], max: None }, 6);
     chart.notes.push("Faint: the highest single interval in each point.".into());
-    let look = Look { zone: "Europe/Berlin".parse().unwrap(), ..small(Theme::Dark) };
-    insta::assert_snapshot!(svg(&chart, &look));
+    let options = RenderOptions { zone: "Europe/Berlin".parse().unwrap(), ..small(Theme::Dark) };
+    insta::assert_snapshot!(svg(&chart, &options));
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn small_lines_read_like_this() {
 #[test]
 fn bars_of_a_thousand_cpus_are_a_picture_whose_names_can_be_read() {
     for count in [1, 2, 16, 17, 100, 128, 256, 1024] {
-        let text = svg(&cpus(count), &Look::default());
+        let text = svg(&cpus(count), &RenderOptions::default());
         let ((width, height), texts) = (sides(&text), texts_of(&text));
         assert!(height <= 2700.0, "{count}: {height}");
         let names: Vec<_> = texts
@@ -202,8 +202,8 @@ fn bars_of_a_thousand_cpus_are_a_picture_whose_names_can_be_read() {
     }
     // Where there is no room for all, the picture keeps to what was asked for.
     for (side, count) in [(MIN_PIXELS, 1024), (MAX_PIXELS, 1024), (MIN_PIXELS, 1)] {
-        let look = Look { width: Some(side), height: Some(side), ..Look::default() };
-        let text = svg(&cpus(count), &look);
+        let options = RenderOptions { width: Some(side), height: Some(side), ..RenderOptions::default() };
+        let text = svg(&cpus(count), &options);
         assert_eq!(sides(&text), (f64::from(side), f64::from(side)));
         assert!(texts_of(&text).iter().all(|(_, y, _)| *y <= f64::from(side)), "{side} {count}");
     }
@@ -212,7 +212,7 @@ fn bars_of_a_thousand_cpus_are_a_picture_whose_names_can_be_read() {
 #[test]
 fn small_lines_keep_to_their_rows_and_tell_their_holes() {
     for (count, theme) in [(1, Theme::Light), (40, Theme::Dark), (200, Theme::Light)] {
-        let text = svg(&fleet(count), &Look { theme, ..Look::default() });
+        let text = svg(&fleet(count), &RenderOptions { theme, ..RenderOptions::default() });
         let (_, height) = sides(&text);
         assert!(height <= 2740.0, "{count}: {height}");
         let texts = texts_of(&text);
@@ -225,22 +225,22 @@ fn small_lines_keep_to_their_rows_and_tell_their_holes() {
         assert_eq!(of("30.5"), count);
         assert_eq!(text.matches("url(#hole)").count(), rows);
     }
-    let narrow = svg(&fleet(2), &Look { width: Some(MIN_PIXELS), ..Look::default() });
+    let narrow = svg(&fleet(2), &RenderOptions { width: Some(MIN_PIXELS), ..RenderOptions::default() });
     assert!(!narrow.contains(">mean<") && narrow.contains(">last<") && narrow.contains(">peak<"));
     let mut odd = fleet(3);
-    if let Body::Small { rows, .. } = &mut odd.body {
+    if let Body::Sparklines { rows, .. } = &mut odd.body {
         rows[0].values = vec![Some(f64::NAN), Some(-5.0), Some(1e300), Some(f64::INFINITY), None];
-        rows[1] = Small { values: vec![None; 10], highest: Vec::new(), mean: None, ..rows[1].clone() };
+        rows[1] = Sparkline { values: vec![None; 10], highest: Vec::new(), mean: None, ..rows[1].clone() };
         rows[1].empty = Some("CPU use is not known".into());
     }
-    let text = svg(&odd, &Look::default());
+    let text = svg(&odd, &RenderOptions::default());
     assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
     assert!(text.contains(">CPU use is not known</text>") && text.contains(">–</text>"), "{text}");
 }
 
 #[test]
 fn nothing_runs_through_the_reason_of_a_hole() {
-    let text = svg(&stacked(), &Look::default());
+    let text = svg(&stacked(), &RenderOptions::default());
     let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("no {what} in {text}"));
     let last = |what: &str| text.rfind(what).unwrap();
     // What is written later lies above: the hole over the grid, the reason on a plate over all.
@@ -271,7 +271,7 @@ fn hostile_names_are_only_text() {
     chart.holes.push(Hole { begin_ms: BEGIN_MS, end_ms: BEGIN_MS + 1e6, reason: HOSTILE.into() });
     chart.notes.push(HOSTILE.into());
     let mut rows = heat(3, 8);
-    if let Body::Heat { rows, .. } = &mut rows.body {
+    if let Body::Heatmap { rows, .. } = &mut rows.body {
         rows[0].name = HOSTILE.into();
         rows[1].name = long;
     }
@@ -281,16 +281,17 @@ fn hostile_names_are_only_text() {
         parts[0].label = HOSTILE.into();
     }
     let mut lines = fleet(3);
-    if let Body::Small { rows, .. } = &mut lines.body {
+    if let Body::Sparklines { rows, .. } = &mut lines.body {
         (rows[0].name, rows[1].name) = (HOSTILE.into(), "'; DROP TABLE--".repeat(40));
         rows[0].holes[0].reason = HOSTILE.into();
         rows[2].empty = Some(HOSTILE.into());
     }
     for chart in [chart, rows, bars, lines] {
-        for look in
-            [Look::default(), Look { width: Some(MIN_PIXELS), height: Some(MIN_PIXELS), ..Look::default() }]
-        {
-            let text = svg(&chart, &look);
+        for options in [
+            RenderOptions::default(),
+            RenderOptions { width: Some(MIN_PIXELS), height: Some(MIN_PIXELS), ..RenderOptions::default() },
+        ] {
+            let text = svg(&chart, &options);
             let document = Document::parse(&text).unwrap();
             let known = ["svg", "title", "rect", "line", "text", "path", "defs", "pattern"];
             for node in document.descendants().filter(roxmltree_is_element) {
@@ -304,7 +305,7 @@ fn hostile_names_are_only_text() {
                 !text.contains("<script") && !text.chars().any(|c| c.is_control() && c != '\n'),
                 "{text}"
             );
-            assert!(!draw(&chart, &look, PictureForm::Png).unwrap().is_empty());
+            assert!(!draw(&chart, &options, PictureForm::Png).unwrap().is_empty());
         }
     }
 }
@@ -317,17 +318,17 @@ fn roxmltree_is_element(node: &resvg::usvg::roxmltree::Node<'_, '_>) -> bool {
 fn what_is_empty_says_so() {
     let mut nothing = chart(Body::Lines { lines: Vec::new(), max: None }, 0);
     nothing.empty = Some("No data in this range".into());
-    assert!(svg(&nothing, &Look::default()).contains(">No data in this range</text>"));
-    let mut nothing = chart(Body::Heat { rows: Vec::new(), max: 0.0 }, 0);
+    assert!(svg(&nothing, &RenderOptions::default()).contains(">No data in this range</text>"));
+    let mut nothing = chart(Body::Heatmap { rows: Vec::new(), max: 0.0 }, 0);
     nothing.empty = Some("No data in this range".into());
-    assert!(svg(&nothing, &Look::default()).contains(">No data in this range</text>"));
+    assert!(svg(&nothing, &RenderOptions::default()).contains(">No data in this range</text>"));
 }
 
 #[test]
 fn what_is_empty_has_no_bars_and_no_rows() {
     for mut nothing in [cpus(2), fleet(2)] {
         nothing.empty = Some("No data in this range".into());
-        let text = svg(&nothing, &Look::default());
+        let text = svg(&nothing, &RenderOptions::default());
         assert!(text.contains(">No data in this range</text>"), "{text}");
         assert!(!text.contains("host-") && !text.contains("CPU 0") && !text.contains(">idle<"), "{text}");
     }
@@ -338,14 +339,14 @@ fn extremes_stay_within_the_picture() {
     let odd = [Some(f64::NAN), Some(-5.0), Some(1e300), Some(f64::INFINITY), None, Some(0.0)];
     let lines = (0..64).map(|nth| line(&format!("task {nth}"), Ink::Nth(nth), Stroke::Solid, &odd)).collect();
     let wild = chart(Body::Lines { lines, max: None }, 6);
-    for look in [Look::default(), small(Theme::Light)] {
-        let text = svg(&wild, &look);
+    for options in [RenderOptions::default(), small(Theme::Light)] {
+        let text = svg(&wild, &options);
         // The legend says what it leaves out.
-        assert_eq!(text.contains(" more</text>"), look.width == Some(480), "{text}");
+        assert_eq!(text.contains(" more</text>"), options.width == Some(480), "{text}");
         assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
     }
     // Many rows are lower, not more picture.
-    let text = svg(&heat(1000, 20), &Look::default());
+    let text = svg(&heat(1000, 20), &RenderOptions::default());
     let height: f64 =
         Document::parse(&text).unwrap().root_element().attribute("height").unwrap().parse().unwrap();
     assert!(height <= 2700.0, "{height}");
@@ -353,11 +354,11 @@ fn extremes_stay_within_the_picture() {
 
 #[test]
 fn a_png_has_two_pixels_for_each_and_is_the_same_again() {
-    let look = small(Theme::Light);
-    let png = draw(&stacked(), &look, PictureForm::Png).unwrap();
+    let options = small(Theme::Light);
+    let png = draw(&stacked(), &options, PictureForm::Png).unwrap();
     let side = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().unwrap());
     assert_eq!((&png[1..4], side(16), side(20)), (&b"PNG"[..], 960, 600));
-    assert_eq!(png, draw(&stacked(), &look, PictureForm::Png).unwrap());
+    assert_eq!(png, draw(&stacked(), &options, PictureForm::Png).unwrap());
     let pixels = resvg::tiny_skia::Pixmap::decode_png(&png).unwrap();
     // Text is there: a font that is not found would leave the title's place blank.
     let inked = (32..240).flat_map(|x| (20..52).map(move |y| (x, y)));

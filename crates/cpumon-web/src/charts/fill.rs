@@ -23,9 +23,9 @@ pub(super) struct Draft<'d> {
 fn has_values(body: &Body) -> bool {
     match body {
         Body::Lines { lines, .. } => lines.iter().any(|line| line.values.iter().any(Option::is_some)),
-        Body::Heat { rows, .. } => rows.iter().any(|row| row.values.iter().any(Option::is_some)),
+        Body::Heatmap { rows, .. } => rows.iter().any(|row| row.values.iter().any(Option::is_some)),
         Body::Bars { bars, .. } => bars.iter().any(|bar| !bar.shares.is_empty()),
-        Body::Small { rows, .. } => rows.iter().any(|row| row.values.iter().any(Option::is_some)),
+        Body::Sparklines { rows, .. } => rows.iter().any(|row| row.values.iter().any(Option::is_some)),
     }
 }
 

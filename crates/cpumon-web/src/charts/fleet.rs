@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use axum::http::StatusCode;
-use cpumon_export::chart::{Body, Chart, ChartQuery, Order, Small, points};
+use cpumon_export::chart::{Body, Chart, ChartQuery, Order, Sparkline, points};
 use cpumon_model::HostStatus;
 
 use super::fill::name_of;
@@ -48,14 +48,14 @@ fn shares(series: &HostSeries) -> (Vec<Option<f64>>, Option<f64>, Vec<Option<f64
     (percent(Of::Sum), mean, percent(Of::Max))
 }
 
-fn row(past: &Past, member: &Member, (range, is_finest): (Range, bool)) -> Result<Small, Problem> {
+fn row(past: &Past, member: &Member, (range, is_finest): (Range, bool)) -> Result<Sparkline, Problem> {
     let wanted = ["capacity_ns".to_owned()];
     let series = history::series(past, &member.host, range, (&wanted, is_finest))?;
     let (values, mean, highest) = shares(&series);
     // Never "not yet": a hole at the end of a range has the same reason later, when data go on behind it.
     let kept = past.kept(member.host.info.host)?.map(|(first, _)| (first, i64::MAX));
     let is_covered = series.times.covered_ns.iter().any(|ns| *ns > 0);
-    Ok(Small {
+    Ok(Sparkline {
         name: member.name.clone(),
         times: times(&series.times),
         holes: holes(&series.times, &series.gaps, kept),
@@ -94,7 +94,7 @@ fn by_name(a: &HostStatus, b: &HostStatus, is_reverse: bool) -> Ordering {
 }
 
 /// Busiest first; those that are not known last, whichever way round.
-fn by_mean(a: &Small, b: &Small, is_reverse: bool) -> Ordering {
+fn by_mean(a: &Sparkline, b: &Sparkline, is_reverse: bool) -> Ordering {
     match (a.mean, b.mean) {
         (Some(left), Some(right)) => {
             let order = right.total_cmp(&left);
@@ -183,7 +183,7 @@ pub(super) fn fleet(past: &Past, query: &ChartQuery) -> Result<Chart, Problem> {
         members = members.drain(page).collect();
         past.of_each(&members, read)?
     };
-    let is_covered = |row: &Small| row.empty.is_some() || row.mean.is_some();
+    let is_covered = |row: &Sparkline| row.empty.is_some() || row.mean.is_some();
     let empty = if !rows.iter().any(is_covered) {
         Some("No data in this range".to_owned())
     } else if rows.iter().all(|row| row.mean.is_none()) {
@@ -203,7 +203,7 @@ pub(super) fn fleet(past: &Past, query: &ChartQuery) -> Result<Chart, Problem> {
         until_ms: to_ms(until_ns),
         times: cpumon_export::chart::Times::default(),
         notes: if empty.is_some() { Vec::new() } else { notes(query, rows.len(), total, &without) },
-        body: Body::Small { rows, max: 100.0 },
+        body: Body::Sparklines { rows, max: 100.0 },
         holes: Vec::new(),
         empty,
     })

@@ -1,7 +1,7 @@
 //! Rows by time: the landscape of a host, the threads of a process.
 
 use axum::http::StatusCode;
-use cpumon_export::chart::{self, Body, Cells, Chart, ChartQuery, Row, points};
+use cpumon_export::chart::{self, Body, Cells, Chart, ChartQuery, HeatmapRow, points};
 
 use super::Asked;
 use super::fill::Draft;
@@ -33,12 +33,16 @@ fn shown(cells: Cells, limit: usize) -> Shown {
     Shown { sort, offset: 0, limit }
 }
 
-fn rows(matrix: &Matrix, (cells, divide): (Cells, f64), name: impl Fn(&MatrixRow) -> String) -> Vec<Row> {
+fn rows(
+    matrix: &Matrix,
+    (cells, divide): (Cells, f64),
+    name: impl Fn(&MatrixRow) -> String,
+) -> Vec<HeatmapRow> {
     let values = |row: &MatrixRow| match cells {
         Cells::Mean => shares(Some(&row.values), &matrix.times, divide),
         Cells::Highest => rates(Some(&row.max), &matrix.times, divide),
     };
-    matrix.rows.iter().map(|row| Row { name: name(row), values: values(row) }).collect()
+    matrix.rows.iter().map(|row| HeatmapRow { name: name(row), values: values(row) }).collect()
 }
 
 /// What the picture does not tell by itself.
@@ -58,7 +62,7 @@ fn notes(cells: Cells, matrix: &Matrix, rows: &str) -> Vec<String> {
 }
 
 /// The strongest colour, in percent: of the highest cell, and of 1 % at least, so that next to nothing looks like it.
-fn strongest(rows: &[Row]) -> f64 {
+fn strongest(rows: &[HeatmapRow]) -> f64 {
     rows.iter().flat_map(|row| &row.values).flatten().fold(1.0, |most: f64, value| most.max(*value))
 }
 
@@ -83,7 +87,7 @@ pub(super) fn landscape(asked: &Asked<'_>) -> Result<Chart, Problem> {
     let others = matrix.total.saturating_sub(matrix.rows.len());
     if others > 0 && cells == Cells::Mean {
         let values = shares(Some(&matrix.other), &matrix.times, divide);
-        rows.push(Row { name: format!("{others} others"), values });
+        rows.push(HeatmapRow { name: format!("{others} others"), values });
     }
     let max = strongest(&rows);
     let mut chart = asked.chart(Draft {
@@ -91,7 +95,7 @@ pub(super) fn landscape(asked: &Asked<'_>) -> Result<Chart, Problem> {
         unit,
         times: &matrix.times,
         gaps: &matrix.gaps,
-        body: Body::Heat { rows, max },
+        body: Body::Heatmap { rows, max },
         unmeasured: "No process used a CPU in this range",
     });
     if cells == Cells::Highest && chart.empty.is_none() {
@@ -114,7 +118,7 @@ pub(super) fn threads(asked: &Asked<'_>) -> Result<Chart, Problem> {
         unit: "%CPU: 100 = one CPU",
         times: &matrix.times,
         gaps: &matrix.gaps,
-        body: Body::Heat { rows, max },
+        body: Body::Heatmap { rows, max },
         unmeasured: "No thread of it ran in this range",
     });
     if chart.empty.is_none() {

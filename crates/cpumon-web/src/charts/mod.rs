@@ -143,7 +143,7 @@ fn can_be_finest(query: &ChartQuery, range: (i64, i64)) -> Result<(), Problem> {
 }
 
 fn finish(chart: &Chart, query: &ChartQuery) -> Result<Picture, Problem> {
-    let bytes = draw(chart, &query.look, query.form)
+    let bytes = draw(chart, &query.options, query.form)
         .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
     Ok(Picture { bytes, empty: chart.empty.clone() })
 }

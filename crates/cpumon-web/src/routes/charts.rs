@@ -10,7 +10,8 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use cpumon_export::ExportError;
 use cpumon_export::chart::{
-    By, Cells, ChartQuery, Look, MAX_PIXELS, MIN_PIXELS, Order, Percent, PictureForm, Theme, View, Zone,
+    By, Cells, ChartQuery, MAX_PIXELS, MIN_PIXELS, Order, Percent, PictureForm, RenderOptions, Theme, View,
+    Zone,
 };
 use cpumon_model::Utc;
 use serde::Deserialize;
@@ -139,7 +140,7 @@ impl Drawn {
             since_ns: self.since,
             until_ns: self.until,
             is_finest,
-            look: Look {
+            options: RenderOptions {
                 width: pixels("width", self.width)?,
                 height: pixels("height", self.height)?,
                 theme: word(self.theme.as_deref(), Theme::Light)?,

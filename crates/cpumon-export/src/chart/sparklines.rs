@@ -3,7 +3,7 @@
 use super::frame::{Area, Frame, PAD};
 use super::lines::Plane;
 use super::svg::{Anchor, Svg, Type};
-use super::{Chart, Hole, Look, Small, text};
+use super::{Chart, Hole, RenderOptions, Sparkline, text};
 
 const SIZE: f64 = 12.0;
 /// Height of a row: where nobody says, between these.
@@ -26,16 +26,16 @@ const NARROW: f64 = 560.0;
 const MAX_REASONS: usize = 4;
 
 /// What a row comes to.
-type Figure = (&'static str, fn(&Small) -> Option<f64>);
+type Figure = (&'static str, fn(&Sparkline) -> Option<f64>);
 
 const FIGURES: [Figure; 3] = [("mean", |row| row.mean), ("last", last), ("peak", peak)];
 
-fn last(row: &Small) -> Option<f64> {
+fn last(row: &Sparkline) -> Option<f64> {
     row.values.iter().rev().flatten().next().copied()
 }
 
 /// Of single intervals, where they are known.
-fn peak(row: &Small) -> Option<f64> {
+fn peak(row: &Sparkline) -> Option<f64> {
     row.highest.iter().chain(&row.values).flatten().copied().reduce(f64::max)
 }
 
@@ -59,7 +59,7 @@ fn height_of_row(frame: &Frame<'_>, rows: usize, wanted: Option<u32>) -> f64 {
 }
 
 /// Reasons that find no room in their rows, each once.
-fn reasons_without_room(frame: &Frame<'_>, rows: &[Small], row: f64) -> Option<String> {
+fn reasons_without_room(frame: &Frame<'_>, rows: &[Sparkline], row: f64) -> Option<String> {
     let has_room = |hole: &Hole| row >= REASON_ROOM && frame.has_room(hole);
     let mut reasons: Vec<&str> = Vec::new();
     for hole in rows.iter().flat_map(|one| &one.holes).filter(|hole| !has_room(hole)) {
@@ -87,7 +87,7 @@ fn titles(svg: &mut Svg, frame: &Frame<'_>, area: Area, max: f64) {
 }
 
 /// Everything of a row but its texts.
-fn line(svg: &mut Svg, frame: &Frame<'_>, one: &Small, (area, max): (Area, f64)) {
+fn line(svg: &mut Svg, frame: &Frame<'_>, one: &Sparkline, (area, max): (Area, f64)) {
     let ink = frame.color("user");
     let plane = Plane { frame, times: &one.times, area, max };
     frame.holes(svg, &one.holes, area);
@@ -96,7 +96,7 @@ fn line(svg: &mut Svg, frame: &Frame<'_>, one: &Small, (area, max): (Area, f64))
     svg.line((area.left, area.bottom()), (area.right(), area.bottom()), frame.color("line"));
 }
 
-fn texts(svg: &mut Svg, frame: &Frame<'_>, one: &Small, area: Area) {
+fn texts(svg: &mut Svg, frame: &Frame<'_>, one: &Sparkline, area: Area) {
     let ink = Type { anchor: Anchor::End, color: frame.color("text"), ..Type::default() };
     let y = area.top + area.height / 2.0 + 4.0;
     svg.text((area.left - 8.0, y), &text::fit(&one.name, SIZE, area.left - 8.0 - PAD), ink);
@@ -106,21 +106,21 @@ fn texts(svg: &mut Svg, frame: &Frame<'_>, one: &Small, area: Area) {
 }
 
 /// See the module.
-pub(super) fn draw(chart: &Chart, rows: &[Small], max: f64, look: &Look) -> String {
+pub(super) fn draw(chart: &Chart, rows: &[Sparkline], max: f64, options: &RenderOptions) -> String {
     let rows = if chart.empty.is_some() { &[] } else { rows };
     let widest = rows.iter().map(|row| text::width(&row.name, SIZE)).fold(40.0_f64, f64::max);
-    let mut frame = Frame::new(chart, look, |width| {
+    let mut frame = Frame::new(chart, options, |width| {
         let left = PAD + 8.0 + widest.min(width * 0.26);
         (left, PAD + figures(width).len() as f64 * NUMBER)
     });
-    let first_guess = height_of_row(&frame, rows.len(), look.height);
+    let first_guess = height_of_row(&frame, rows.len(), options.height);
     if let Some(note) = reasons_without_room(&frame, rows, first_guess) {
         frame.note(note);
     }
-    let row = height_of_row(&frame, rows.len(), look.height);
+    let row = height_of_row(&frame, rows.len(), options.height);
     let area = frame.area(TITLES, row * rows.len().max(1) as f64);
     let reached = rows.iter().filter_map(peak).filter(|value| value.is_finite()).fold(max, f64::max);
-    let mut svg = frame.begin(look.height.map_or(frame.around() + TITLES + area.height, f64::from));
+    let mut svg = frame.begin(options.height.map_or(frame.around() + TITLES + area.height, f64::from));
     if !rows.is_empty() {
         titles(&mut svg, &frame, area, reached);
     }

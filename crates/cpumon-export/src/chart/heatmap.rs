@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::frame::{Frame, PAD};
 use super::svg::{Anchor, Num, Svg, Type};
-use super::{Chart, Look, Row, Theme, table, text};
+use super::{Chart, HeatmapRow, RenderOptions, Theme, table, text};
 
 const SIZE: f64 = 12.0;
 /// Colours that are told apart.
@@ -46,7 +46,7 @@ fn heights(frame: &Frame<'_>, rows: usize, wanted: Option<u32>) -> (f64, f64) {
     (row, wanted.map_or(around + row * count, f64::from))
 }
 
-fn names(svg: &mut Svg, frame: &Frame<'_>, rows: &[Row], (left, top, row): (f64, f64, f64)) {
+fn names(svg: &mut Svg, frame: &Frame<'_>, rows: &[HeatmapRow], (left, top, row): (f64, f64, f64)) {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few rows")]
     let every = (NAME_ROOM / row).ceil().max(1.0) as usize;
     let size = if row < SMALL.0 { SMALL.1 } else { 0 };
@@ -58,7 +58,7 @@ fn names(svg: &mut Svg, frame: &Frame<'_>, rows: &[Row], (left, top, row): (f64,
 }
 
 /// One path a colour; cells beside each other that look the same are one.
-fn cells(svg: &mut Svg, frame: &Frame<'_>, rows: &[Row], max: f64, (top, row): (f64, f64)) {
+fn cells(svg: &mut Svg, frame: &Frame<'_>, rows: &[HeatmapRow], max: f64, (top, row): (f64, f64)) {
     let times = &frame.chart.times;
     let edge = |at: usize| {
         frame.x(times
@@ -89,7 +89,7 @@ fn cells(svg: &mut Svg, frame: &Frame<'_>, rows: &[Row], max: f64, (top, row): (
         }
     }
     for (shade, d) in paths.iter().enumerate().filter(|(_, d)| !d.is_empty()) {
-        svg.raw(&format!("<path d=\"{d}\" fill=\"{}\"/>", color_of(shade, frame.look.theme)));
+        svg.raw(&format!("<path d=\"{d}\" fill=\"{}\"/>", color_of(shade, frame.options.theme)));
     }
 }
 
@@ -98,7 +98,7 @@ fn scale(svg: &mut Svg, frame: &Frame<'_>, max: f64) {
     let shares = [0.0, 0.02, 0.06, 0.12, 0.22, 0.36, 0.55, 0.75, 1.0];
     svg.text((PAD, y + 9.0), "0", frame.dim(Anchor::Start));
     for (nth, share) in shares.iter().enumerate() {
-        let fill = format!("fill=\"{}\"", color_of(level(*share, 1.0), frame.look.theme));
+        let fill = format!("fill=\"{}\"", color_of(level(*share, 1.0), frame.options.theme));
         svg.rect((PAD + 14.0 + nth as f64 * 20.0, y), (19.0, 10.0), &fill);
     }
     let most = if max < 10.0 { format!("{max:.1}") } else { format!("{max:.0}") };
@@ -106,10 +106,10 @@ fn scale(svg: &mut Svg, frame: &Frame<'_>, max: f64) {
 }
 
 /// See the module.
-pub(super) fn draw(chart: &Chart, rows: &[Row], max: f64, look: &Look) -> String {
+pub(super) fn draw(chart: &Chart, rows: &[HeatmapRow], max: f64, options: &RenderOptions) -> String {
     let widest = rows.iter().map(|row| text::width(&row.name, SIZE)).fold(40.0_f64, f64::max);
-    let frame = Frame::new(chart, look, |width| (PAD + 8.0 + widest.min(width * 0.26), PAD));
-    let (row, height) = heights(&frame, rows.len(), look.height);
+    let frame = Frame::new(chart, options, |width| (PAD + 8.0 + widest.min(width * 0.26), PAD));
+    let (row, height) = heights(&frame, rows.len(), options.height);
     let area = frame.area(SCALE, row * rows.len().max(1) as f64);
     let mut svg = frame.begin(height);
     scale(&mut svg, &frame, max);
