@@ -9,12 +9,12 @@ use std::time::Duration;
 use cpumon_model::{HostId, HostStatus, Interval};
 
 use crate::cursor::Cursor;
-use crate::feed::{FeedError, HistoryPoint, Play, Seek, Tape, Task};
+use crate::feed::{FeedError, HistoryPoint, Play, Playback, Seek, Task};
+use crate::history::{PlotPoint, Recent, RunHistory, RunTotals};
 use crate::options::Options;
 use crate::rows::Rows;
 use crate::text;
 use crate::theme::Theme;
-use crate::trail::{Recent, Seen, Span, Trail};
 use crate::view::{RowId, View};
 
 /// What the state asks of the loop around it.
@@ -24,7 +24,7 @@ pub enum Request {
     Quit,
     /// Shows another moment: call [`Feed::seek`](crate::Feed::seek), then [`App::on_seek`].
     Seek(Seek),
-    /// Plays a recording, or stops it, or changes its speed: call [`Feed::play`](crate::Feed::play), then [`App::on_tape`].
+    /// Plays a recording, or stops it, or changes its speed: call [`Feed::play`](crate::Feed::play), then [`App::on_playback`].
     Play(Play),
     /// Goes to the moment that this text means: call [`Feed::parse_time`](crate::Feed::parse_time), then [`App::go_to`].
     GoTo(String),
@@ -85,7 +85,7 @@ pub(crate) enum Pane {
 pub(crate) struct History {
     task: Task,
     asked: Range<i64>,
-    spans: Vec<Span>,
+    spans: Vec<PlotPoint>,
 }
 
 /// Minutes that the plot can show.
@@ -105,7 +105,7 @@ pub struct App {
     pub(crate) shown: Option<Arc<Interval>>,
     pub(crate) clock: Clock,
     /// How the recording on screen is played, if it is one.
-    pub(crate) tape: Option<Tape>,
+    pub(crate) playback: Option<Playback>,
     pub(crate) rows: Rows,
     pub(crate) cursor: Cursor,
     pub(crate) mode: Mode,
@@ -114,9 +114,9 @@ pub struct App {
     pub(crate) problem: Option<String>,
     pub(crate) pane: Pane,
     pub(crate) plot_minutes: usize,
-    pub(crate) trail: Trail,
+    pub(crate) seen_history: RunHistory,
     pub(crate) recent: Recent,
-    pub(crate) seen: Seen,
+    pub(crate) seen: RunTotals,
     pub(crate) users: HashMap<u32, Option<String>>,
     clock_text: Option<(i64, String)>,
     history: Option<History>,
@@ -145,7 +145,7 @@ impl App {
             newest: None,
             shown: None,
             clock: Clock::Live,
-            tape: None,
+            playback: None,
             rows: Rows::default(),
             cursor: Cursor::default(),
             mode: Mode::Grid,
@@ -154,9 +154,9 @@ impl App {
             problem: None,
             pane: Pane::Auto,
             plot_minutes: 0,
-            trail: Trail::default(),
+            seen_history: RunHistory::default(),
             recent: Recent::default(),
-            seen: Seen::default(),
+            seen: RunTotals::default(),
             users: HashMap::new(),
             clock_text: None,
             history: None,
@@ -169,7 +169,7 @@ impl App {
     /// Takes in a newer interval of the selected host. While paused or in the past it is kept, not shown.
     pub fn on_interval(&mut self, interval: Arc<Interval>) {
         self.forget_if_rewound(&interval);
-        self.trail.push(&interval);
+        self.seen_history.push(&interval);
         self.seen.push(&interval);
         self.recent.push(Arc::clone(&interval));
         self.newest = Some(Arc::clone(&interval));
@@ -211,22 +211,22 @@ impl App {
     }
 
     /// Takes in how the feed's recording is played.
-    pub fn on_tape(&mut self, tape: Option<Tape>) {
-        self.is_dirty |= self.tape != tape;
-        let is_playing = |tape: Option<Tape>| tape.is_some_and(|tape| tape.is_playing);
-        if is_playing(tape) && !is_playing(self.tape) {
+    pub fn on_playback(&mut self, playback: Option<Playback>) {
+        self.is_dirty |= self.playback != playback;
+        let is_playing = |playback: Option<Playback>| playback.is_some_and(|playback| playback.is_playing);
+        if is_playing(playback) && !is_playing(self.playback) {
             self.clock = Clock::Live;
         }
-        self.tape = tape;
+        self.playback = playback;
     }
 
-    /// A recording that was wound back is seen anew: nothing of it counts twice.
+    /// A recording that was wound back starts over: nothing of it counts twice.
     fn forget_if_rewound(&mut self, interval: &Interval) {
         let is_later = |newest: &Arc<Interval>| newest.end.wall_ns >= interval.end.wall_ns;
-        if self.tape.is_some() && self.newest.as_ref().is_some_and(is_later) {
-            self.trail = Trail::default();
+        if self.playback.is_some() && self.newest.as_ref().is_some_and(is_later) {
+            self.seen_history = RunHistory::default();
             self.recent = Recent::default();
-            self.seen = Seen::default();
+            self.seen = RunTotals::default();
         }
     }
 
@@ -243,7 +243,7 @@ impl App {
             (Ok(None), Seek::At(wall_ns)) => {
                 self.on_notice(format!("no data is kept of {}", text::utc_seconds(wall_ns)));
             }
-            (Ok(None), Seek::After(_)) if self.tape.is_some() => {
+            (Ok(None), Seek::After(_)) if self.playback.is_some() => {
                 self.on_notice("this is the end of the recording".into());
             }
             (Ok(None), Seek::Before(_)) => self.on_notice("no earlier data is kept".into()),
@@ -257,7 +257,7 @@ impl App {
 
     /// Goes to a moment, ns since the UNIX epoch; a request where the intervals at hand do not reach it.
     pub fn go_to(&mut self, wall_ns: i64) -> Option<Request> {
-        match self.recent.at(wall_ns).filter(|_| self.tape.is_none()) {
+        match self.recent.at(wall_ns).filter(|_| self.playback.is_none()) {
             Some(interval) => {
                 self.show_past(interval);
                 None
@@ -329,7 +329,7 @@ impl App {
         let rate = self.shown.as_ref().map_or(0.0, |interval| {
             interval.ledger.capacity_ns as f64 / interval.duration_ns().max(1) as f64
         });
-        let span = |point: &HistoryPoint| Span {
+        let span = |point: &HistoryPoint| PlotPoint {
             begin_wall_ns: point.begin_wall_ns,
             end_wall_ns: point.end_wall_ns,
             duration_ns: point.duration_ns,
@@ -352,9 +352,9 @@ impl App {
     }
 
     /// What the plot draws: the selected row's run time, else the whole host's.
-    pub(crate) fn plot_spans(&self) -> Vec<Span> {
-        let Some(tasks) = self.selected_tasks() else { return self.trail.host() };
-        let seen = self.trail.tasks(&tasks);
+    pub(crate) fn plot_points(&self) -> Vec<PlotPoint> {
+        let Some(tasks) = self.selected_tasks() else { return self.seen_history.host() };
+        let seen = self.seen_history.tasks(&tasks);
         match (&self.history, tasks.as_slice()) {
             (Some(history), [task]) if history.task == *task && !history.spans.is_empty() => {
                 let first = seen.first().map_or(i64::MAX, |span| span.begin_wall_ns);
@@ -442,9 +442,9 @@ impl App {
         self.cursor = Cursor { follow: self.cursor.follow, ..Cursor::default() };
         self.view.open.clear();
         self.view.closed.clear();
-        self.trail = Trail::default();
+        self.seen_history = RunHistory::default();
         self.recent = Recent::default();
-        self.seen = Seen::default();
+        self.seen = RunTotals::default();
         self.users.clear();
         self.history = None;
     }

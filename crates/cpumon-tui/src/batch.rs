@@ -13,11 +13,11 @@ use crate::batch_json::write_json;
 use crate::cells::Cells;
 use crate::columns::Col;
 use crate::feed::Seek;
+use crate::history::RunTotals;
 use crate::options::BatchFormat;
 use crate::rows::{Item, Rows};
 use crate::text::{safe, seconds, width};
 use crate::theme::Theme;
-use crate::trail::Seen;
 use crate::view::View;
 use crate::{BatchOptions, Feed, FeedError, TuiError};
 
@@ -81,7 +81,7 @@ fn wait(feed: &mut dyn Feed, options: &BatchOptions) -> Result<Option<Arc<Interv
     while !options.stop.load(Ordering::Relaxed) {
         match (feed.poll(), failing_since.take()) {
             (Ok(Some(interval)), _) => return Ok(Some(interval)),
-            (Ok(None), _) if feed.tape().is_some_and(|tape| tape.is_at_end) => return Ok(None),
+            (Ok(None), _) if feed.playback().is_some_and(|playback| playback.is_at_end) => return Ok(None),
             (Ok(None), _) => {}
             (Err(error), Some((since, _))) if since.elapsed() > PATIENCE => {
                 return Err(TuiError::Feed(error));
@@ -103,7 +103,7 @@ fn print(
 ) -> io::Result<()> {
     let view =
         View { threads: options.threads, pids: options.pids.iter().copied().collect(), ..View::default() };
-    let rows = Rows::build(interval, &view, &Seen::default());
+    let rows = Rows::build(interval, &view, &RunTotals::default());
     let status = feed.hosts().into_iter().find(|status| status.info.host == interval.host);
     match options.format {
         BatchFormat::Json => write_json(interval, status.as_ref(), &rows, left_out, out)?,

@@ -12,11 +12,11 @@ use cpumon_model::{
 
 use crate::columns::Col;
 use crate::feed::Task;
+use crate::history::RunTotals;
 use crate::order::main_thread;
 use crate::rows::{Group, Item};
 use crate::text::{percent, rate, safe, short, total};
 use crate::theme::Theme;
-use crate::trail::Seen;
 use crate::view::{Unit, View};
 
 /// Columns that a program's processes sum up like those of one process.
@@ -51,7 +51,7 @@ pub(crate) struct Cells<'a> {
     pub theme: Theme,
     values: IntervalView<'a>,
     users: &'a HashMap<u32, Option<String>>,
-    seen: Option<&'a Seen>,
+    seen: Option<&'a RunTotals>,
 }
 
 impl<'a> Cells<'a> {
@@ -61,7 +61,7 @@ impl<'a> Cells<'a> {
         view: &'a View,
         theme: Theme,
         users: &'a HashMap<u32, Option<String>>,
-        seen: Option<&'a Seen>,
+        seen: Option<&'a RunTotals>,
     ) -> Self {
         Self { interval, view, theme, values: IntervalView::new("", interval), users, seen }
     }

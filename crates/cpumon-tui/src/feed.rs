@@ -25,7 +25,7 @@ pub enum Seek {
 
 /// How a recording is played.
 #[derive(Copy, Clone, Debug, PartialEq)]
-pub struct Tape {
+pub struct Playback {
     /// It moves on by itself.
     pub is_playing: bool,
     /// There is nothing behind what was handed out last.
@@ -101,7 +101,7 @@ pub trait Feed {
 
     /// How the feed's recording is played; `None` for a feed that is live. A recording stops at [`Feed::seek`], and
     /// [`Feed::poll`] goes on from there when it plays.
-    fn tape(&self) -> Option<Tape> {
+    fn playback(&self) -> Option<Playback> {
         None
     }
 

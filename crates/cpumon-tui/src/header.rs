@@ -67,9 +67,11 @@ fn duration(interval: &Interval) -> i64 {
 }
 
 fn clock_label(app: &App) -> (String, Style) {
-    match app.tape {
-        Some(tape) if tape.is_at_end => return ("END".into(), app.theme.not_live()),
-        Some(tape) if tape.is_playing => return (format!("PLAYING {}x", tape.speed), app.theme.live()),
+    match app.playback {
+        Some(playback) if playback.is_at_end => return ("END".into(), app.theme.not_live()),
+        Some(playback) if playback.is_playing => {
+            return (format!("PLAYING {}x", playback.speed), app.theme.live());
+        }
         Some(_) => return ("STOPPED".into(), app.theme.not_live()),
         None => {}
     }

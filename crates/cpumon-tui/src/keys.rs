@@ -47,10 +47,12 @@ impl App {
             }
             KeyCode::Char('b') => self.mode = Mode::Prompt(Prompt::GoTo, String::new()),
             KeyCode::Char('e') => return self.export_request(),
-            KeyCode::Char(' ') if self.tape.is_some() => return Some(Request::Play(Play::Toggle)),
-            KeyCode::Char('+') if self.tape.is_some() => return Some(Request::Play(Play::Faster)),
-            KeyCode::Char('-') if self.tape.is_some() => return Some(Request::Play(Play::Slower)),
-            KeyCode::Char('l') if self.tape.is_some() => return Some(Request::Seek(Seek::Before(i64::MAX))),
+            KeyCode::Char(' ') if self.playback.is_some() => return Some(Request::Play(Play::Toggle)),
+            KeyCode::Char('+') if self.playback.is_some() => return Some(Request::Play(Play::Faster)),
+            KeyCode::Char('-') if self.playback.is_some() => return Some(Request::Play(Play::Slower)),
+            KeyCode::Char('l') if self.playback.is_some() => {
+                return Some(Request::Seek(Seek::Before(i64::MAX)));
+            }
             KeyCode::Char(' ') => self.pause(),
             KeyCode::Char('[') => return self.step_back(),
             KeyCode::Char(']') => return self.step_forward(),
@@ -167,7 +169,7 @@ impl App {
         let Some(end) = self.shown_wall_ns() else {
             return Some(Request::Seek(Seek::Before(i64::MAX)));
         };
-        if self.tape.is_some() {
+        if self.playback.is_some() {
             return Some(Request::Seek(Seek::Before(end)));
         }
         match self.recent.before(end) {
@@ -179,7 +181,7 @@ impl App {
 
     fn step_forward(&mut self) -> Option<Request> {
         let end = self.shown_wall_ns()?;
-        if self.tape.is_some() {
+        if self.playback.is_some() {
             return Some(Request::Seek(Seek::After(end)));
         }
         if self.clock == Clock::Live {

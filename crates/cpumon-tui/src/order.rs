@@ -10,14 +10,14 @@ use cpumon_model::{
 use crate::cells::group_delays;
 use crate::columns::Col;
 use crate::feed::Task;
+use crate::history::RunTotals;
 use crate::rows::Group;
-use crate::trail::Seen;
 use crate::view::View;
 
 /// Knows how to sort.
 pub(crate) struct Sorter<'a> {
     interval: &'a Interval,
-    seen: &'a Seen,
+    seen: &'a RunTotals,
     col: Col,
     is_rising: bool,
 }
@@ -31,7 +31,7 @@ enum Value {
 
 impl<'a> Sorter<'a> {
     /// Sorts as the view says.
-    pub(crate) fn new(interval: &'a Interval, view: &View, seen: &'a Seen) -> Self {
+    pub(crate) fn new(interval: &'a Interval, view: &View, seen: &'a RunTotals) -> Self {
         Self { interval, seen, col: view.sort, is_rising: view.is_rising() }
     }
 

@@ -10,9 +10,9 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use crate::app::{App, Clock, PLOT_MINUTES};
+use crate::history::PlotPoint;
 use crate::text::{clip, percent, width};
 use crate::theme::Theme;
-use crate::trail::Span;
 use crate::view::{RowId, Unit};
 
 /// Columns of the labels left of the line.
@@ -29,9 +29,9 @@ pub(crate) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
     if area.height < 3 || area.width < 16 {
         return;
     }
-    let in_window = |span: &&Span| span.end_wall_ns > window.start && span.begin_wall_ns < window.end;
-    let spans: Vec<(Span, f64)> = app
-        .plot_spans()
+    let in_window = |span: &&PlotPoint| span.end_wall_ns > window.start && span.begin_wall_ns < window.end;
+    let spans: Vec<(PlotPoint, f64)> = app
+        .plot_points()
         .iter()
         .filter(in_window)
         .filter_map(|span| Some((*span, value(app.view.unit, span)?)))
@@ -51,7 +51,7 @@ pub(crate) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
     draw_line(app, &spans, top, line, &window, buffer);
 }
 
-fn value(unit: Unit, span: &Span) -> Option<f64> {
+fn value(unit: Unit, span: &PlotPoint) -> Option<f64> {
     let whole = match unit {
         Unit::OneCpu => span.duration_ns as f64,
         Unit::Host => span.capacity_ns as f64,
@@ -71,7 +71,7 @@ fn ceiling(highest: f64) -> f64 {
     ROUND.iter().map(|step| step * power).find(|top| *top >= highest).unwrap_or(power * 10.0)
 }
 
-fn draw_title(app: &App, spans: &[(Span, f64)], area: Rect, buffer: &mut Buffer) {
+fn draw_title(app: &App, spans: &[(PlotPoint, f64)], area: Rect, buffer: &mut Buffer) {
     let fine = app.view.unit == Unit::Host;
     let most = spans.iter().map(|span| span.1).fold(f64::NEG_INFINITY, f64::max);
     let figures = match spans.last() {
@@ -149,7 +149,7 @@ fn column(wall_ns: i64, window: &Range<i64>, columns: usize) -> usize {
 }
 
 /// The extent of the values that touch each column; `None` where nothing was measured.
-fn extents(spans: &[(Span, f64)], window: &Range<i64>, columns: usize) -> Vec<Extent> {
+fn extents(spans: &[(PlotPoint, f64)], window: &Range<i64>, columns: usize) -> Vec<Extent> {
     let mut extents: Vec<Extent> = vec![None; columns];
     for (span, value) in spans {
         let from = column(span.begin_wall_ns, window, columns);
@@ -165,7 +165,7 @@ fn extents(spans: &[(Span, f64)], window: &Range<i64>, columns: usize) -> Vec<Ex
 
 fn draw_line(
     app: &App,
-    spans: &[(Span, f64)],
+    spans: &[(PlotPoint, f64)],
     top: f64,
     line: Rect,
     window: &Range<i64>,
@@ -224,8 +224,8 @@ fn put_cells(app: &App, cells: &[u32], line: Rect, buffer: &mut Buffer) {
 mod tests {
     use super::*;
 
-    fn span(begin: i64, end: i64) -> Span {
-        Span { begin_wall_ns: begin, end_wall_ns: end, ..Span::default() }
+    fn span(begin: i64, end: i64) -> PlotPoint {
+        PlotPoint { begin_wall_ns: begin, end_wall_ns: end, ..PlotPoint::default() }
     }
 
     #[test]

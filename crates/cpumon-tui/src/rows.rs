@@ -3,9 +3,9 @@
 
 use cpumon_model::{Delta, Interval, ProcessInterval, SchedDelta, ThreadInterval};
 
+use crate::history::RunTotals;
 use crate::order::Sorter;
 use crate::text::contains;
-use crate::trail::Seen;
 use crate::view::{Layout, RowId, View};
 use crate::{groups, tree};
 
@@ -136,7 +136,7 @@ impl Item<'_> {
 
 impl Rows {
     /// Arranges an interval.
-    pub(crate) fn build(interval: &Interval, view: &View, seen: &Seen) -> Self {
+    pub(crate) fn build(interval: &Interval, view: &View, seen: &RunTotals) -> Self {
         let input = Input { interval, view, sorter: Sorter::new(interval, view, seen) };
         match view.layout {
             Layout::List if view.threads => input.flat_threads(),

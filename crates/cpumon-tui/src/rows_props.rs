@@ -10,8 +10,8 @@ use cpumon_model::{
 use proptest::prelude::*;
 
 use crate::columns::Col;
+use crate::history::RunTotals;
 use crate::rows::{Item, RowKind, Rows};
-use crate::trail::Seen;
 use crate::view::{Layout, RowId, View};
 
 const NAMES: [&str; 5] = ["bash", "Postgres", "rustc", "", "日本語"];
@@ -93,7 +93,7 @@ proptest! {
     #[test]
     fn each_row_is_there_exactly_once(made in intervals(), view in views()) {
         let view = with_groups_open(view);
-        let rows = Rows::build(&made, &view, &Seen::default());
+        let rows = Rows::build(&made, &view, &RunTotals::default());
         let ids = ids(&rows, &made);
         let unique: HashSet<&RowId> = ids.iter().collect();
         prop_assert_eq!(unique.len(), ids.len());
@@ -107,7 +107,7 @@ proptest! {
 
     #[test]
     fn a_selected_row_is_found_by_its_identity(made in intervals(), view in views()) {
-        let rows = Rows::build(&made, &with_groups_open(view), &Seen::default());
+        let rows = Rows::build(&made, &with_groups_open(view), &RunTotals::default());
         for (at, id) in ids(&rows, &made).iter().enumerate() {
             prop_assert_eq!(rows.position(&made, id), Some(at));
         }
@@ -117,7 +117,7 @@ proptest! {
     fn rows_at_the_left_edge_are_in_order(made in intervals(), view in views()) {
         let layout = if view.layout == Layout::Tree { Layout::List } else { view.layout };
         let view = View { sort: Col::Cpu, layout, ..view };
-        let rows = Rows::build(&made, &view, &Seen::default());
+        let rows = Rows::build(&made, &view, &RunTotals::default());
         let top = rows.rows.iter().filter(|row| row.depth == 0);
         let values: Vec<i64> = top.map(|row| rows.item(&made, row).unwrap().delta().run_ns).collect();
         let is_in_order =
@@ -128,7 +128,7 @@ proptest! {
     #[test]
     fn a_row_stands_below_its_parent(made in intervals(), view in views()) {
         let view = View { layout: Layout::Tree, ..view };
-        let rows = Rows::build(&made, &view, &Seen::default());
+        let rows = Rows::build(&made, &view, &RunTotals::default());
         let mut path: Vec<RowKind> = Vec::new();
         for row in &rows.rows {
             prop_assert!(usize::from(row.depth) <= path.len());
@@ -144,7 +144,7 @@ proptest! {
     #[test]
     fn a_filter_leaves_only_rows_that_hold_it(made in intervals(), threads in any::<bool>()) {
         let view = View { filter: "post".into(), threads, ..View::default() };
-        let rows = Rows::build(&made, &view, &Seen::default());
+        let rows = Rows::build(&made, &view, &RunTotals::default());
         for row in &rows.rows {
             let owner = match rows.item(&made, row).unwrap() {
                 Item::Process(process) => Some(process.key),
@@ -166,7 +166,7 @@ proptest! {
     #[test]
     fn a_group_is_the_sum_of_its_processes(made in intervals()) {
         let view = View { layout: Layout::Groups, ..View::default() };
-        let rows = Rows::build(&made, &view, &Seen::default());
+        let rows = Rows::build(&made, &view, &RunTotals::default());
         let sum: i64 = rows.groups.iter().map(|group| group.delta.run_ns).sum();
         prop_assert_eq!(sum, made.processes.iter().map(|row| row.delta.run_ns).sum::<i64>());
     }
@@ -180,7 +180,7 @@ fn a_busy_process_lifts_its_branch() {
         parts.map(|(pid, parent, run_ns)| process((pid, 0, parent, 0, run_ns, false, false))).to_vec();
     let made = Interval { processes, ..Interval::default() };
     let pids = |view: &View| {
-        let rows = Rows::build(&made, view, &Seen::default());
+        let rows = Rows::build(&made, view, &RunTotals::default());
         ids(&rows, &made)
             .into_iter()
             .map(|id| if let RowId::Process(key) = id { key.pid } else { 0 })
@@ -198,7 +198,7 @@ fn a_chain_of_a_hundred_thousand_parents_is_a_tree() {
     let processes = (1..=100_000).map(|pid| process(parts(pid))).collect();
     let made = Interval { processes, ..Interval::default() };
     let view = View { layout: Layout::Tree, ..View::default() };
-    let rows = Rows::build(&made, &view, &Seen::default());
+    let rows = Rows::build(&made, &view, &RunTotals::default());
     assert_eq!(rows.rows.len(), 100_000);
     assert_eq!(rows.rows[99_999].depth, u16::MAX);
 }

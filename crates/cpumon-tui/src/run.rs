@@ -83,7 +83,7 @@ impl<'a> Screens<'a> {
         }
         while !self.options.stop.load(Ordering::Relaxed) {
             self.take_intervals();
-            self.app.on_tape(self.feed.tape());
+            self.app.on_playback(self.feed.playback());
             self.refresh_hosts();
             self.refresh_names();
             self.refresh_history();
@@ -195,7 +195,7 @@ impl<'a> Screens<'a> {
             Request::Seek(to) => self.seek(to),
             Request::Play(command) => {
                 self.feed.play(command);
-                self.app.on_tape(self.feed.tape());
+                self.app.on_playback(self.feed.playback());
             }
             Request::GoTo(text) => match self.feed.parse_time(&text, self.app.shown_wall_ns()) {
                 Ok(wall_ns) => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cpumon_tui::{App, FeedError, Play, Request, Seek, Tape};
+use cpumon_tui::{App, FeedError, Play, Playback, Request, Seek};
 
 use crate::synthetic::{EPOCH_NS, Kind, interval, status};
 use crate::{app_of, picture, press};
@@ -292,8 +292,8 @@ fn quitting() {
 #[test]
 fn a_recording_is_played_stopped_and_stepped_by_the_feed() {
     let mut app = app_of(Kind::Normal);
-    let tape = |is_playing, is_at_end, speed| Some(Tape { is_playing, is_at_end, speed });
-    app.on_tape(tape(true, false, 4.0));
+    let playback = |is_playing, is_at_end, speed| Some(Playback { is_playing, is_at_end, speed });
+    app.on_playback(playback(true, false, 4.0));
     assert!(screen(&mut app).contains("PLAYING 4x"));
     assert_eq!(press(&mut app, " "), Some(Request::Play(Play::Toggle)));
     assert_eq!(press(&mut app, "+"), Some(Request::Play(Play::Faster)));
@@ -303,16 +303,16 @@ fn a_recording_is_played_stopped_and_stepped_by_the_feed() {
     assert_eq!(press(&mut app, "]"), Some(Request::Seek(Seek::After(end))));
     assert_eq!(press(&mut app, "l"), Some(Request::Seek(Seek::Before(i64::MAX))));
     assert_eq!(app.go_to(end), Some(Request::Seek(Seek::At(end))));
-    app.on_tape(tape(false, false, 4.0));
+    app.on_playback(playback(false, false, 4.0));
     app.on_seek(Seek::Before(end), Ok(Some(Arc::new(interval(Kind::Normal, 60)))));
     assert!(screen(&mut app).contains("STOPPED"));
     let stopped_at = app.shown_wall_ns().unwrap();
     assert!(stopped_at < end);
     // Played again it shows what comes, also where it was before.
-    app.on_tape(tape(true, false, 1.0));
+    app.on_playback(playback(true, false, 1.0));
     app.on_interval(Arc::new(interval(Kind::Normal, 61)));
     assert!(app.shown_wall_ns().unwrap() > stopped_at && app.shown_wall_ns().unwrap() < end);
-    app.on_tape(tape(true, true, 1.0));
+    app.on_playback(playback(true, true, 1.0));
     app.on_seek(Seek::After(end), Ok(None));
     let text = screen(&mut app);
     assert!(text.contains(" END ") && text.contains("this is the end of the recording"), "{text}");

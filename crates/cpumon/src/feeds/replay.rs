@@ -1,4 +1,4 @@
-//! [`ReplayFeed`]: a log that is played like a tape. In: its directory, also while it is written. Out: its intervals at the pace at
+//! [`ReplayFeed`]: plays a recording. In: its directory, also while it is written. Out: its intervals at the pace at
 //! which they were made, faster or slower; any moment of it. Why segment by segment: a log can be larger than memory.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use cpumon_link::spool::{SpoolError, SpoolReader};
 use cpumon_model::{HostId, HostStatus, Interval};
-use cpumon_tui::{Feed, FeedError, HistoryPoint, Play, Seek, Tape, Task};
+use cpumon_tui::{Feed, FeedError, HistoryPoint, Play, Playback, Seek, Task};
 use cpumon_wire::spool::SegmentHeader;
 
 use super::hub::history_point;
@@ -54,7 +54,7 @@ pub struct ReplayFeed {
     due: Instant,
     next_look: Instant,
     is_paced: bool,
-    tape: Tape,
+    playback: Playback,
 }
 
 impl ReplayFeed {
@@ -71,7 +71,7 @@ impl ReplayFeed {
             due: now,
             next_look: now,
             is_paced,
-            tape: Tape { is_playing: true, is_at_end: false, speed: 1.0 },
+            playback: Playback { is_playing: true, is_at_end: false, speed: 1.0 },
         };
         feed.list();
         // The last segment of a host says what it was called in the end.
@@ -223,7 +223,7 @@ impl ReplayFeed {
     fn wait_for(&self, next: &Interval) -> Duration {
         let length = Duration::from_nanos(next.duration_ns());
         let length = if length.is_zero() || length > LONGEST { HOLE } else { length };
-        length.div_f64(self.tape.speed)
+        length.div_f64(self.playback.speed)
     }
 }
 
@@ -244,29 +244,29 @@ impl Feed for ReplayFeed {
         if !self.hosts.contains_key(&host) {
             return Err(FeedError(format!("the log has no host {host}")));
         }
-        (self.selected, self.at, self.tape.is_at_end) = (Some(host), None, false);
+        (self.selected, self.at, self.playback.is_at_end) = (Some(host), None, false);
         Ok(())
     }
 
     fn poll(&mut self) -> Result<Option<Arc<Interval>>, FeedError> {
         let now = Instant::now();
-        if !self.tape.is_playing {
+        if !self.playback.is_playing {
             return Ok(None);
         }
         let from = self.at.map_or((0, 0), |(segment, at)| (segment, at + 1));
         let Some(next) = self.find_forward(from, |_| true) else {
-            self.tape.is_at_end = true;
+            self.playback.is_at_end = true;
             self.look();
             return Ok(None);
         };
         let interval = self.interval(next);
         if let Some(interval) = interval.as_deref().filter(|_| self.is_paced && self.at.is_some()) {
-            if self.tape.is_at_end {
+            if self.playback.is_at_end {
                 // It came while the end was looked at: it is due.
                 self.due = now;
             }
             let due = self.due + self.wait_for(interval);
-            if now < due && !self.tape.is_at_end {
+            if now < due && !self.playback.is_at_end {
                 return Ok(None);
             }
             // Short waits add up exactly; after a long stop nothing is made up for.
@@ -274,7 +274,7 @@ impl Feed for ReplayFeed {
         } else {
             self.due = now;
         }
-        (self.at, self.tape.is_at_end) = (Some(next), false);
+        (self.at, self.playback.is_at_end) = (Some(next), false);
         Ok(interval)
     }
 
@@ -284,7 +284,7 @@ impl Feed for ReplayFeed {
 
     fn seek(&mut self, to: Seek) -> Result<Option<Arc<Interval>>, FeedError> {
         let Some(place) = self.place_of(to) else { return Ok(None) };
-        (self.at, self.tape.is_playing, self.tape.is_at_end) = (Some(place), false, false);
+        (self.at, self.playback.is_playing, self.playback.is_at_end) = (Some(place), false, false);
         Ok(self.interval(place))
     }
 
@@ -305,22 +305,22 @@ impl Feed for ReplayFeed {
         Ok(Some(points))
     }
 
-    fn tape(&self) -> Option<Tape> {
-        Some(self.tape)
+    fn playback(&self) -> Option<Playback> {
+        Some(self.playback)
     }
 
     fn play(&mut self, command: Play) {
         let speed = match command {
             Play::Toggle => {
-                self.tape.is_playing = !self.tape.is_playing;
+                self.playback.is_playing = !self.playback.is_playing;
                 self.due = Instant::now();
                 return;
             }
-            Play::Faster => self.tape.speed * 2.0,
-            Play::Slower => self.tape.speed / 2.0,
+            Play::Faster => self.playback.speed * 2.0,
+            Play::Slower => self.playback.speed / 2.0,
         };
         if SPEEDS.contains(&speed) {
-            self.tape.speed = speed;
+            self.playback.speed = speed;
         }
     }
 

@@ -20,7 +20,7 @@ fn log(snapshots: u64, max_bytes: u64) -> (tempfile::TempDir, std::path::PathBuf
 /// Everything that a feed hands out until its end.
 fn all(feed: &mut ReplayFeed) -> Vec<Arc<Interval>> {
     let mut intervals = Vec::new();
-    while !feed.tape().unwrap().is_at_end {
+    while !feed.playback().unwrap().is_at_end {
         intervals.extend(feed.poll().unwrap());
     }
     intervals
@@ -100,16 +100,16 @@ fn it_plays_in_its_own_time_and_faster() {
     for _ in 0..8 {
         feed.play(Play::Slower);
     }
-    assert!(feed.tape().unwrap().speed >= 0.05);
+    assert!(feed.playback().unwrap().speed >= 0.05);
     assert!(feed.poll().unwrap().is_some(), "the first at once");
     assert_eq!(feed.poll().unwrap(), None, "the next one in its time");
     for _ in 0..30 {
         feed.play(Play::Faster);
     }
-    assert!((1_000.0..2_000.0).contains(&feed.tape().unwrap().speed));
+    assert!((1_000.0..2_000.0).contains(&feed.playback().unwrap().speed));
     let begin = Instant::now();
     let mut count = 1;
-    while !feed.tape().unwrap().is_at_end && begin.elapsed() < Duration::from_secs(10) {
+    while !feed.playback().unwrap().is_at_end && begin.elapsed() < Duration::from_secs(10) {
         count += feed.poll().unwrap().iter().count();
     }
     assert_eq!(count, 39);

@@ -1,5 +1,5 @@
 //! What went by while the screens were open. In: intervals as they come. Out: run time per task over the last minutes
-//! ([`Trail`], for the plot), whole intervals to step back to ([`Recent`]), run time since the start ([`Seen`]).
+//! ([`RunHistory`], for the plot), whole intervals to step back to ([`Recent`]), run time since the start ([`RunTotals`]).
 //! Why: a feed without a store still has a past. All three are bounded; what is forgotten is the oldest.
 
 use std::collections::{HashMap, VecDeque};
@@ -23,7 +23,7 @@ const MAX_SEEN: usize = 200_000;
 /// A span of a plot: an interval and the run time in it.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 #[expect(clippy::struct_field_names, reason = "units are part of names")]
-pub(crate) struct Span {
+pub(crate) struct PlotPoint {
     /// Begin, ns since the UNIX epoch.
     pub begin_wall_ns: i64,
     /// End.
@@ -38,19 +38,19 @@ pub(crate) struct Span {
 
 #[derive(Debug)]
 struct Step {
-    span: Span,
+    span: PlotPoint,
     end_boot_ns: u64,
     points: Vec<(Task, i64)>,
 }
 
 /// Run time of every task that ran, for the last minutes.
 #[derive(Debug, Default)]
-pub(crate) struct Trail {
+pub(crate) struct RunHistory {
     steps: VecDeque<Step>,
     points: usize,
 }
 
-impl Trail {
+impl RunHistory {
     /// Takes in an interval; one without run times leaves a gap.
     pub(crate) fn push(&mut self, interval: &Interval) {
         if !interval.fields.contains(Fields::RUN) {
@@ -64,7 +64,7 @@ impl Trail {
             .collect();
         points.sort_unstable_by_key(|point| point.0);
         self.points += points.len();
-        self.steps.push_back(Step { span: host_span(interval), end_boot_ns: interval.end.boot_ns, points });
+        self.steps.push_back(Step { span: host_point(interval), end_boot_ns: interval.end.boot_ns, points });
         while self.steps.len() > MAX_STEPS || self.points > MAX_POINTS {
             let Some(step) = self.steps.pop_front() else { break };
             self.points -= step.points.len();
@@ -72,12 +72,12 @@ impl Trail {
     }
 
     /// Run time of the whole host.
-    pub(crate) fn host(&self) -> Vec<Span> {
+    pub(crate) fn host(&self) -> Vec<PlotPoint> {
         self.steps.iter().map(|step| step.span).collect()
     }
 
     /// Run time of some tasks together, from when the first of them began. Where a task has no row it was idle: zero.
-    pub(crate) fn tasks(&self, tasks: &[Task]) -> Vec<Span> {
+    pub(crate) fn tasks(&self, tasks: &[Task]) -> Vec<PlotPoint> {
         let start_ns = tasks.iter().map(|task| task.start_ns()).min().unwrap_or(0);
         let sum = |step: &Step| {
             let found =
@@ -85,7 +85,7 @@ impl Trail {
             found.filter_map(|at| step.points.get(at)).fold(0_i64, |sum, point| sum.saturating_add(point.1))
         };
         let lived = self.steps.iter().filter(|step| start_ns == 0 || step.end_boot_ns >= start_ns);
-        lived.map(|step| Span { run_ns: sum(step), ..step.span }).collect()
+        lived.map(|step| PlotPoint { run_ns: sum(step), ..step.span }).collect()
     }
 }
 
@@ -98,8 +98,8 @@ impl Task {
     }
 }
 
-fn host_span(interval: &Interval) -> Span {
-    Span {
+fn host_point(interval: &Interval) -> PlotPoint {
+    PlotPoint {
         begin_wall_ns: interval.begin.wall_ns,
         end_wall_ns: interval.end.wall_ns,
         duration_ns: interval.duration_ns(),
@@ -154,12 +154,12 @@ impl Recent {
 
 /// Run time of each task since the screens opened.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct RunTotals {
     totals: HashMap<Task, (i64, u64)>,
     steps: u64,
 }
 
-impl Seen {
+impl RunTotals {
     /// Adds an interval.
     pub(crate) fn push(&mut self, interval: &Interval) {
         self.steps += 1;
