@@ -31,16 +31,16 @@ flood: ## 200,000 garbage datagrams a second for 10 s on loopback beside devices
 	@scripts/install-deps.sh test
 	FLOOD_DATAGRAMS=$(or $(DATAGRAMS),2000000) FLOOD_RATE=$(or $(RATE),200000) cargo test --release --locked --package cpumon --test it -- flood::devices --nocapture
 
-bench: ## measure what the docs quote, peers in the same run; writes docs/benchmarks.md (CHAPTERS="storm fleet" prints some)
+bench: ## measure what the docs quote, peers in the same run; writes docs/lab/results.md (CHAPTERS="storm fleet" prints some)
 	@scripts/install-deps.sh bench
 	@scripts/build-page.sh
 	@scripts/bench.sh $(CHAPTERS)
 
-bench-accounting: ## measure only how well every nanosecond is accounted for; writes its section of docs/benchmarks.md
+bench-accounting: ## measure only how well every nanosecond is accounted for; writes its section of docs/lab/results.md
 	@scripts/install-deps.sh bench
 	@scripts/bench.sh --section accounting
 
-soak: ## ten minutes of churn beside the agent: does anything grow? Writes its section of docs/benchmarks.md (SECONDS=n)
+soak: ## ten minutes of churn beside the agent: does anything grow? Writes its section of docs/lab/results.md (SECONDS=n)
 	@scripts/install-deps.sh bench
 	@scripts/bench.sh --section soak
 

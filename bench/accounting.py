@@ -1,5 +1,5 @@
 """Chapter: every nanosecond accounted for. Does the ledger close, who gets the CPU time of a fork storm, how far from other
-tools' figures, and what does it cost. Written into docs/benchmarks.md by `make bench-accounting`."""
+tools' figures, and what does it cost. Written into docs/lab/results.md by `make bench-accounting`."""
 
 import concurrent.futures
 import contextlib
@@ -23,7 +23,7 @@ NAME = "stormchild"
 
 @contextlib.contextmanager
 def recording(folder, watching=m.EVERYTHING):
-    """The desk's own machine, recorded into a store at 1 s."""
+    """The receiver's own machine, recorded into a store at 1 s."""
     store = folder / "store.db"
     command = [m.CPUMON, "serve", "--udp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--store", store, *watching]
     with m.running(command):
@@ -129,7 +129,7 @@ def with_cpumon(watching):
 
 def with_peer(command, read, marker=None):
     """The sum of all that a monitor shows, and what it shows under the children's name. The first screen of top and atop is about
-    the time since boot: what stands before the second `marker` is left out."""
+    the time since boot: samples before the second `marker` are left out."""
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, "LC_ALL": "C"})
     time.sleep(1.5)
     before = busy_ticks()
@@ -195,10 +195,10 @@ def attribution():
 
 def chapter():
     out = ["## Every nanosecond accounted for", "",
-           "`make bench-accounting`; the desk records its own machine at 1 s with the BPF source, everything on (`--probes sched,waits,irq`).", "",
+           "`make bench-accounting`; the receiver records its own machine at 1 s with the BPF source, everything on (`--probes sched,waits,irq`).", "",
            "### The ledger closes", "",
            f"abs(unattributed) ÷ capacity of each 1 s interval, {SECONDS} s of each load. Aims: median ≤ 0.1 %, worst ≤ 1 %; the last column leaves out "
-           "what a counted cause explains (time of which no switch event told).", "",
+           "what a counted cause explains (time that no switch event explains).", "",
            "| load | what it was | intervals | median | worst | worst, unexplained |", "|---|---|---:|---:|---:|---:|"]
     out += [f"| {name} | {what} | {count} | {median:.3f} % | {worst:.3f} % | {rest:.3f} % |" for name, what, count, median, worst, rest in ledger()]
     out += ["", "### Who gets the CPU time of a fork storm", "",

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 
-import looking
+import polling
 import measure as m
 
 RUNS = int(os.environ.get("RUNS", "11"))
@@ -71,7 +71,7 @@ def agent_cost(idle, active, watching):
     with m.load(idle, active, 300):
         threads = m.thread_count()
         command = [m.AGENT, "--to", f"127.0.0.1:{sink.getsockname()[1]}", "--interval", "1s", *watching]
-        rows = [looking.measured("agent", command, threads) for _ in range(3)]
+        rows = [polling.measured("agent", command, threads) for _ in range(3)]
     return threads, {key: statistics.median(row[key] for row in rows) for key in ("ms_per_s", "per_thread_us", "rss_mib")}
 
 
@@ -82,9 +82,9 @@ def section():
            "| watcher | median, s | against nothing | least and most of the rounds |", "|---|---:|---:|---:|"]
     out += [f"| {name} | {median:.3f} | {ratio:.3f} | {least:.2f} to {most:.2f} |" for name, median, ratio, least, most in slowdown()]
     out += ["", "### What the agent costs", "",
-            f"Slim `cpumon-agent`, BPF source, 1 s, median of three runs of {looking.SECONDS} s after 3 s; CPU of the process (what the probes add to others stands above). "
+            f"Slim `cpumon-agent`, BPF source, 1 s, median of three runs of {polling.SECONDS} s after 3 s; CPU of the process (what the probes cost the watched programs is in the table above). "
             "Aims: ≤ 1.0 µs per thread at 10,000; ≤ 0.3 % of one CPU and ≤ 15 MB at 2,000 idle threads.", "",
-            "| `--probes` | threads | of them active | CPU, % of one | µs per thread and look | peak RSS, MB |", "|---|---:|---:|---:|---:|---:|"]
+            "| `--probes` | threads | of them active | CPU, % of one | µs per thread and pass | peak RSS, MB |", "|---|---:|---:|---:|---:|---:|"]
     for watching in (m.EVERYTHING, m.WITH_HISTOGRAMS):
         for idle, active in ((10_000, 200), (2_000, 0)):
             threads, row = agent_cost(idle, active, watching)

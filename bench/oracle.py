@@ -1,5 +1,5 @@
 """Sections: run time and run delay of single threads, against `perf sched record` of the same span. Each worker is born and ends
-while both look, so that both measure the same nanoseconds."""
+while both record, so that both measure the same nanoseconds."""
 
 import collections
 import re

@@ -1,18 +1,18 @@
-"""docs/benchmarks.md as sections that are replaced one by one: a section is what stands below its own heading of level 2. What people
+"""docs/lab/results.md as sections that are replaced one by one: a section is the text below a heading of level 2. What people
 wrote at its end, from the heading "Remarks" of level 3 on, stays."""
 
 import re
 
 import measure as m
 
-FILE = m.ROOT / "docs/benchmarks.md"
+FILE = m.ROOT / "docs/lab/results.md"
 
 
 REMARKS = "### Remarks\n"
 
 
 def sections():
-    """What stands in the file, by its headings, and before the first."""
+    """The text before the first heading, then each section."""
     return re.split(r"(?m)^(?=## )", FILE.read_text()) if FILE.exists() else [""]
 
 
@@ -24,7 +24,7 @@ def with_remarks(text):
 
 
 def put(text):
-    """Replaces the section with this heading, or adds it at the end. The machine and the day stand below the heading."""
+    """Replaces the section with this heading, or adds it at the end. The machine and the day come below the heading."""
     heading, body = text.strip().split("\n", 1)
     section = with_remarks(f"{heading}\n\nMeasured on {m.machine()}.\n{body}\n")
     parts = sections()

@@ -1,16 +1,16 @@
-"""Runs the chapters and writes docs/benchmarks.md. Arguments: names of chapters to run alone, which then only print."""
+"""Runs the chapters and writes docs/lab/results.md. Arguments: names of chapters to run alone, which then only print."""
 
 import sys
 
 import fleet
-import keeping
-import looking
+import storage
+import polling
 import measure as m
 import report
 import storm
 import wire
 
-CHAPTERS = {"looking": looking, "storm": storm, "fleet": fleet, "keeping": keeping, "wire": wire}
+CHAPTERS = {"polling": polling, "storm": storm, "fleet": fleet, "storage": storage, "wire": wire}
 
 
 def main(names):

@@ -17,7 +17,7 @@ def storm():
 
 
 def cpumon(source):
-    """The desk's own machine, recorded into a store and asked by SQL."""
+    """The receiver's own machine, recorded into a store and asked by SQL."""
     with m.folder() as folder:
         store = folder / "store.db"
         command = [m.CPUMON, "serve", "--udp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--store", store, "--source", source]

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds what is measured and runs the chapters of bench/. In: names of chapters (none: all, and docs/benchmarks.md is written),
+# Builds what is measured and runs the chapters of bench/. In: names of chapters (none: all, and docs/lab/results.md is written),
 # or `--section NAME`: one that has a section of its own and writes only that.
 # Needs root for the BPF source.
 set -euo pipefail

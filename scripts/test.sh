@@ -12,12 +12,12 @@ step() {
   echo "   $name: $((SECONDS - begin)) s"
 }
 
-# Tests say on standard error that they were skipped (testing/skip.rs).
+# Tests report on standard error that they were skipped (testing/skip.rs).
 tests() {
-  cargo test --workspace --locked --no-fail-fast 2> >(tee "$said" >&2)
+  cargo test --workspace --locked --no-fail-fast 2> >(tee "$messages" >&2)
 }
-said=$(mktemp)
-trap 'rm -f "$said"' EXIT
+messages=$(mktemp)
+trap 'rm -f "$messages"' EXIT
 
 step "format" cargo fmt --all --check
 step "direction" cargo xtask check-direction
@@ -26,7 +26,7 @@ step "docs" env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --loc
 step "tests" tests
 step "extension" scripts/test-extension.sh
 step "page" scripts/test-page.sh
-skipped=$(sed -n 's/^skipped: \([^ ]*\): .*/\1/p' "$said" | sort -u | wc -l)
+skipped=$(sed -n 's/^skipped: \([^ ]*\): .*/\1/p' "$messages" | sort -u | wc -l)
 if [ "$skipped" -gt 0 ]; then
   echo "$skipped tests skipped$([ "$(id -u)" -eq 0 ] || echo ": not root"); lines above that begin with \"skipped:\" say which and why"
 fi

@@ -1,5 +1,5 @@
-//! Holds the architecture: the table in docs/architecture.md says which room may import which; `cargo metadata` says
-//! which does. Also: `cfg(target_os)` and its kin stand in one file only.
+//! Compares the imports between crates, as `cargo metadata` lists them, with the table in docs/architecture.md, and refuses
+//! `#[cfg(target_os)]` outside the one file that picks the platform.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 const TABLE: &str = "docs/architecture.md";
 const PLATFORM_FILE: &str = "crates/cpumon-collect/src/source.rs";
 
-type Rooms = BTreeMap<String, BTreeSet<String>>;
+type Crates = BTreeMap<String, BTreeSet<String>>;
 
 /// Fails with every breach, one a line.
 pub fn check() -> Result<()> {
@@ -21,32 +21,32 @@ pub fn check() -> Result<()> {
     if breaches.is_empty() {
         return Ok(());
     }
-    bail!("the house is out of order:\n  {}", breaches.join("\n  "));
+    bail!("these imports break the architecture:\n  {}", breaches.join("\n  "));
 }
 
-/// Rows of three cells: crate, purpose, imports; `–` means none, `all` means every room.
-fn allowed_imports(text: &str) -> Result<Rooms> {
+/// Rows of three cells: crate, purpose, imports; `–` means none, `all` means every crate.
+fn allowed_imports(text: &str) -> Result<Crates> {
     let mut rows = Vec::new();
     for line in text.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
         let [name, _, imports] = cells[..] else {
-            bail!("{TABLE}: a row of the rooms has no three cells: {line}")
+            bail!("{TABLE}: a row of the table of crates does not have three cells: {line}")
         };
         rows.push((name.trim_matches('`').to_owned(), imports.to_owned()));
     }
     if rows.is_empty() {
-        bail!("{TABLE}: no table of rooms found");
+        bail!("{TABLE}: no table of crates found");
     }
     let everyone: BTreeSet<String> = rows.iter().map(|(name, _)| name.clone()).collect();
     let set = |imports: &str| match imports {
         "–" => BTreeSet::new(),
         "all" => everyone.clone(),
-        list => list.split(',').map(|room| format!("cpumon-{}", room.trim())).collect(),
+        list => list.split(',').map(|name| format!("cpumon-{}", name.trim())).collect(),
     };
     Ok(rows.iter().map(|(name, imports)| (name.clone(), set(imports))).collect())
 }
 
-fn actual_imports(root: &Path) -> Result<Rooms> {
+fn actual_imports(root: &Path) -> Result<Crates> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--format-version", "1"])
         .current_dir(root)
@@ -66,16 +66,16 @@ fn actual_imports(root: &Path) -> Result<Rooms> {
     Ok(packages.iter().map(|package| (text(&package["name"]), imports(package))).collect())
 }
 
-fn import_breaches(allowed: &Rooms, actual: &Rooms) -> Vec<String> {
+fn import_breaches(allowed: &Crates, actual: &Crates) -> Vec<String> {
     let mut breaches = Vec::new();
-    for (room, imports) in actual {
-        let Some(may) = allowed.get(room) else {
-            breaches.push(format!("{room} is not in the table of {TABLE}"));
+    for (name, imports) in actual {
+        let Some(may) = allowed.get(name) else {
+            breaches.push(format!("{name} is not in the table of {TABLE}"));
             continue;
         };
         let wrong = imports
             .difference(may)
-            .map(|other| format!("{room} imports {other}, which {TABLE} does not allow"));
+            .map(|other| format!("{name} imports {other}, which {TABLE} does not allow"));
         breaches.extend(wrong);
     }
     breaches
@@ -116,9 +116,9 @@ mod tests {
     use super::*;
 
     const TABLE_TEXT: &str = "| crate | purpose | may import |\n|---|---|---|\n\
-        | `cpumon-model` | types | – |\n| `cpumon-wire` | bytes | model |\n| `cpumon` | desk | all |\n";
+        | `cpumon-model` | types | – |\n| `cpumon-wire` | bytes | model |\n| `cpumon` | command line | all |\n";
 
-    fn rooms(rows: &[(&str, &[&str])]) -> Rooms {
+    fn crates(rows: &[(&str, &[&str])]) -> Crates {
         let set = |names: &[&str]| names.iter().map(ToString::to_string).collect();
         rows.iter().map(|(name, imports)| ((*name).to_owned(), set(imports))).collect()
     }
@@ -126,16 +126,19 @@ mod tests {
     #[test]
     fn what_the_table_allows_passes() {
         let allowed = allowed_imports(TABLE_TEXT).unwrap();
-        let actual =
-            rooms(&[("cpumon-model", &[]), ("cpumon-wire", &["cpumon-model"]), ("cpumon", &["cpumon-wire"])]);
+        let actual = crates(&[
+            ("cpumon-model", &[]),
+            ("cpumon-wire", &["cpumon-model"]),
+            ("cpumon", &["cpumon-wire"]),
+        ]);
         assert_eq!(import_breaches(&allowed, &actual), Vec::<String>::new());
     }
 
     #[test]
-    fn a_call_upwards_and_an_unknown_room_are_named() {
+    fn a_call_upwards_and_an_unknown_crate_are_named() {
         let allowed = allowed_imports(TABLE_TEXT).unwrap();
         let breaches =
-            import_breaches(&allowed, &rooms(&[("cpumon-model", &["cpumon-wire"]), ("cpumon-new", &[])]));
+            import_breaches(&allowed, &crates(&[("cpumon-model", &["cpumon-wire"]), ("cpumon-new", &[])]));
         assert_eq!(breaches.len(), 2);
         assert!(breaches[0].contains("cpumon-model imports cpumon-wire"), "{breaches:?}");
         assert!(breaches[1].contains("cpumon-new is not in the table"), "{breaches:?}");

@@ -24,7 +24,7 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Check that rooms import only what docs/architecture.md allows, and that platforms live in one place
+    /// Check that crates import only what docs/architecture.md allows, and that platforms are picked in one place
     CheckDirection,
     /// Check that no files of a crate import one another in a cycle
     CheckCycles,
@@ -38,13 +38,13 @@ enum Chore {
     Floor(floor::FloorArgs),
     /// Send the frames of many made-up hosts to a receiver on loopback
     Simulate(simulate::SimulateArgs),
-    /// Start short processes at a rate and tell what CPU they used
+    /// Start short processes at a rate and report the CPU time that they used
     Storm(load::StormArgs),
     /// Send datagrams to itself on loopback
     Flood(churn::FloodArgs),
     /// Threads and processes that come, change, talk and go
     Churn(churn::ChurnArgs),
-    /// One thread that works in one way, and tells its exact CPU time
+    /// One thread that works in one way, and reports its exact CPU time
     Work(work::WorkArgs),
     /// Burn CPU time, µs (a child of the storm)
     #[command(hide = true)]

@@ -1,4 +1,4 @@
-"""Chapter: what looking costs. Every monitor at 1 s beside the same 10,000 idle and 200 active threads."""
+"""Chapter: what polling costs. Every monitor at 1 s beside the same 10,000 idle and 200 active threads."""
 
 import statistics
 
@@ -65,10 +65,10 @@ def summed_up(rounds):
 
 def chapter():
     threads, rounds = run()
-    out = ["## What looking costs", "",
+    out = ["## What polling costs", "",
            f"{threads:,} threads (10,000 idle, 200 working 100 µs five times a second, the rest of the machine), interval 1 s; {ROUNDS} rounds, in each every program once, {SECONDS} s "
            "after 3 s warm-up; medians of the rounds; CPU of the program and its children from schedstat. cpumon's figure is collect + diff + encode + send.", "",
-           "| program | CPU ms per s | µs per thread and look | least and most | against the floor | peak RSS MiB |", "|---|---:|---:|---:|---:|---:|"]
+           "| program | CPU ms per s | µs per thread and pass | least and most | against the floor | peak RSS MiB |", "|---|---:|---:|---:|---:|---:|"]
     for row in summed_up(rounds):
         out.append(f"| {row['name']} | {row['ms_per_s']:.1f} | {row.get('each', '– | –')} | {row.get('ratio', '–')} | {row['rss_mib']:.1f} |")
     return "\n".join(out) + "\n"
