@@ -40,11 +40,11 @@ def bench(package, name, *arguments):
 
 
 def chapter():
-    out = ["## What is kept", "",
+    out = ["## What is stored", "",
            f"Recorded from this machine for {MINUTES} minutes at the default interval of 1 s: 2,000 idle and 200 active threads, 10 short processes a "
            "second, and whatever else ran; everything in the file counted, names, sums and the 262 KB of an empty store included. Aims: 26 bytes per "
-           "active-thread row fresh, 16 sealed.", "",
-           "| the first | thread rows | threads named | fresh, bytes | per row | sealed, bytes | per row |", "|---|---:|---:|---:|---:|---:|---:|",
+           "active-thread row fresh, 16 compacted.", "",
+           "| the first | thread rows | threads named | fresh, bytes | per row | compacted, bytes | per row |", "|---|---:|---:|---:|---:|---:|---:|",
            *(row(minutes, size) for minutes, size in recorded().items()), "",
            "A made-up day of one host (`cargo bench -p cpumon-store --bench store`):", "", "```", bench("cpumon-store", "store", "--hosts"), "```", "",
            "Exports of such a day (`cargo bench -p cpumon-export --bench day`):", "", "```", bench("cpumon-export", "day"), "```"]
