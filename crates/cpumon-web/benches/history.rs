@@ -14,8 +14,10 @@ use cpumon_model::{
     ProcessInfo, ProcessInterval, ProcessKey, SchedDelta, SourceKind, ThreadInterval, ThreadKey, Trust,
     WaitReason,
 };
+use cpumon_query::status::Status;
+use cpumon_query::{Bell, Live, Seek, Shown};
 use cpumon_store::{Reader, StoreOptions, Writer};
-use cpumon_web::{Bell, HttpServer, Live, Seek, Shown, WebOptions, api};
+use cpumon_web::{HttpServer, WebOptions};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -168,8 +170,8 @@ impl Live for Past {
         let found = reader.interval_at(host, ns).map_err(|error| error.to_string())?;
         Ok(found.map(|interval| Shown { serial: 0, number: 0, interval: Arc::new(interval) }))
     }
-    fn status(&self) -> api::Status {
-        api::Status::default()
+    fn status(&self) -> Status {
+        Status::default()
     }
     fn bell(&self) -> &Bell {
         &self.bell

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use cpumon_query::Live;
 use tokio::sync::Semaphore;
-
-use crate::Live;
 
 /// Exports running at once.
 const MAX_EXPORTS: usize = 2;

@@ -12,13 +12,13 @@ use std::time::{Duration, SystemTime};
 use axum::body::Bytes;
 use cpumon_export::{ExportError, Format};
 use cpumon_model::{HostId, HostStatus, Interval, Ledger, ProcessInterval};
+use cpumon_query::Live;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use columns::{Row, host_table, top_table};
 pub use order::HostOrder;
 pub(crate) use order::Wanted;
 
-use crate::Live;
 use crate::api::{Fleet, FleetBase, Nanos, ReceiverHealth, Spark, key_of_process};
 use crate::app::Shared;
 use crate::stream::{HEARTBEAT, Messages, body_of, close, head, heartbeat, number_of, open};

@@ -4,6 +4,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use cpumon_export::ExportError;
+use cpumon_query::QueryError;
 use cpumon_store::StoreError;
 
 use crate::api;
@@ -39,6 +40,24 @@ fn usual_way_out(status: StatusCode) -> &'static str {
         StatusCode::SERVICE_UNAVAILABLE => "Ask again in a moment; /api/v1/status tells how the receiver is.",
         _ => "This is a fault of cpumon: please report it with what the receiver logged.",
     }
+}
+
+impl From<QueryError> for Problem {
+    fn from(error: QueryError) -> Self {
+        let detail = sentence(&error.to_string());
+        match error {
+            QueryError::UnknownHost => Self::new(StatusCode::NOT_FOUND, detail),
+            QueryError::AmbiguousHost { .. } => Self::new(StatusCode::CONFLICT, detail).how("Use an id."),
+            _ => Self::new(StatusCode::INTERNAL_SERVER_ERROR, detail),
+        }
+    }
+}
+
+/// An error's text as a sentence: a capital letter in front, a full stop behind.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().collect::<String>()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str())
 }
 
 impl From<StoreError> for Problem {

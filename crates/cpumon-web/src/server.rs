@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use cpumon_query::Live;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -16,7 +17,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_rustls::TlsAcceptor;
 
 use crate::login::{Peer, network};
-use crate::{Live, WebOptions, router};
+use crate::{WebOptions, router};
 
 /// Connections served at once; further ones wait in the kernel's accept queue.
 const MAX_CONNECTIONS: usize = 256;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cpumon_model::{HostId, HostStatus, Interval};
-use cpumon_web::{LONG_POLL, Seek, api};
+use cpumon_query::Seek;
+use cpumon_web::{LONG_POLL, api};
 use serde::de::DeserializeOwned;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cpumon_model::{HostId, HostStatus, Interval, ProcessInterval, ThreadInterval};
-use cpumon_web::{Bell, Live, Seek, Shown, api};
+use cpumon_query::status::Status;
+use cpumon_query::{Bell, Live, Seek, Shown};
 
 /// How much of the recent past is kept, by the times of intervals.
 const KEEP: Duration = Duration::from_mins(10);
@@ -33,7 +34,7 @@ impl Default for HubOptions {
 pub type Past = Box<dyn Fn(HostId, Seek) -> Result<Option<Interval>, String> + Send + Sync>;
 
 /// Tells the receiver's own state.
-pub type Statuses = Box<dyn Fn() -> api::Status + Send + Sync>;
+pub type Statuses = Box<dyn Fn() -> Status + Send + Sync>;
 
 /// See the module.
 pub struct Hub {
@@ -209,7 +210,7 @@ impl Live for Hub {
         Ok(recent.and_then(|recent| recent.iter().find(|shown| shown.interval.end.wall_ns > ns)).cloned())
     }
 
-    fn status(&self) -> api::Status {
+    fn status(&self) -> Status {
         (self.status)()
     }
 
@@ -231,7 +232,7 @@ mod tests {
             let old = Interval { sequence: 999, ..Interval::default() };
             if ns < 0 { Err("no store".to_owned()) } else { Ok((ns < 500).then_some(old)) }
         });
-        Hub::new(options, past, Box::new(api::Status::default))
+        Hub::new(options, past, Box::new(Status::default))
     }
 
     fn host(id: u8, received_s: i64) -> HostStatus {

@@ -1,8 +1,8 @@
 //! Places in a store's past. In: a moment. Out: the interval there, the one before or the one after.
 
 use cpumon_model::{HostId, Interval};
+use cpumon_query::Seek;
 use cpumon_store::{Reader, StoreError};
-use cpumon_web::Seek;
 
 /// The interval of a host that is asked for; `None` if nothing is kept there.
 pub fn seek(reader: &Reader, host: HostId, to: Seek) -> Result<Option<Interval>, StoreError> {

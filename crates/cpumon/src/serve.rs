@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use cpumon_agent::Manager;
+use cpumon_query::Live;
 use cpumon_tui::Options;
-use cpumon_web::Live;
 
 use crate::cli::{LOOKED_AT, RunArgs, ServeArgs};
 use crate::clock;

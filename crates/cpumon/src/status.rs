@@ -5,7 +5,8 @@ use std::io::Write;
 
 use anyhow::Context;
 use cpumon_model::{Fields, Interval, escape};
-use cpumon_web::{Seek, api};
+use cpumon_query::Seek;
+use cpumon_web::api;
 
 use crate::cli::StatusArgs;
 use crate::client::Client;

@@ -4,7 +4,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::snapshot::Nanos;
-use super::status::{Status, StoreState};
+use super::status::StoreState;
 use super::table::Table;
 
 /// What the receiver itself could not take or keep since it started; `/api/v1/status` says more.
@@ -20,18 +20,6 @@ pub struct ReceiverHealth {
     pub rejected: u64,
     /// Datagrams that the kernel threw away because the socket's buffer was full.
     pub kernel_dropped: u64,
-}
-
-impl From<Status> for ReceiverHealth {
-    fn from(status: Status) -> Self {
-        Self {
-            store: status.store.state,
-            store_error: status.store.error,
-            store_dropped: status.store.dropped,
-            rejected: status.receiver.rejected,
-            kernel_dropped: status.receiver.kernel_dropped,
-        }
-    }
 }
 
 /// All hosts, without what differs from reader to reader.

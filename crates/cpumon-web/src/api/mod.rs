@@ -11,6 +11,7 @@ mod columns;
 mod convert;
 mod delays;
 mod fleet;
+mod from_query;
 mod history;
 mod host;
 mod interval;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use cpumon_export::ExportQuery;
 use cpumon_model::{HostId, HostStatus, Interval, ProcessInfo, ProcessKey};
+use cpumon_query::{Live, QueryError};
 use cpumon_store::{Gap, Grain, HostRecord, Plan, Query, Reader, Span, StoreError, What};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -17,7 +18,6 @@ use tokio::time::timeout;
 use super::Range;
 use crate::app::Shared;
 use crate::problem::Problem;
-use crate::{Live, Lookup};
 
 /// Questions answered at once; further ones wait.
 const MAX_AT_ONCE: usize = 4;
@@ -105,7 +105,7 @@ impl Past {
         Ok(Self { reader: readers.take()?, live: None, readers, nobody_waits: Arc::default() })
     }
 
-    fn recent(&self, host: HostId, since_ns: i64) -> Vec<crate::Shown> {
+    fn recent(&self, host: HostId, since_ns: i64) -> Vec<cpumon_query::Shown> {
         self.live.as_ref().map_or_else(Vec::new, |live| live.recent(host, since_ns))
     }
 
@@ -117,13 +117,13 @@ impl Past {
                 self.reader.as_ref().ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, "No store."))?;
             return reader.find_host(text).map(status_of).map_err(of_store);
         };
-        match crate::routes::find(&**live, text) {
+        match live.find(text) {
             Ok(id) => Ok(live.host(id).unwrap_or_default()),
-            Err(problem) if live.find(text) == Lookup::Unknown => {
-                let Some(reader) = &self.reader else { return Err(problem) };
+            Err(error @ QueryError::UnknownHost) => {
+                let Some(reader) = &self.reader else { return Err(error.into()) };
                 Ok(status_of(reader.find_host(text)?))
             }
-            Err(problem) => Err(problem),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -176,7 +176,7 @@ impl Past {
             return Ok(kept);
         }
         let recent = self.recent(host, i64::MIN);
-        let end = |shown: &crate::Shown| shown.interval.end.wall_ns;
+        let end = |shown: &cpumon_query::Shown| shown.interval.end.wall_ns;
         Ok(recent.first().map(end).zip(recent.last().map(end)))
     }
 

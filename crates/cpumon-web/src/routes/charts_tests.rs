@@ -234,7 +234,7 @@ async fn a_picture_waits_for_what_is_on_its_way_into_the_store() {
     let stored = Stored::new(false);
     let late = super::past_store::interval(301);
     let live = Fake::default();
-    let shown = crate::Shown { serial: 1, number: 1, interval: Arc::new(late.clone()) };
+    let shown = cpumon_query::Shown { serial: 1, number: 1, interval: Arc::new(late.clone()) };
     live.put(shown);
     let options = WebOptions { store: Some(stored.path()), ..WebOptions::default() };
     let router = router(Arc::new(live), "127.0.0.1:1".parse().unwrap(), options);

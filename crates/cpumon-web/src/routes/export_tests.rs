@@ -1,7 +1,7 @@
 //! Exports and comparisons over HTTP: the same file that the command writes, and the command line that writes it.
 
 use cpumon_export::ExportQuery;
-use cpumon_model::{HostInfo, Interval, Trust};
+use cpumon_model::{HostId, HostInfo, Interval, Trust};
 use cpumon_store::{Reader, StoreOptions, Writer};
 use serde_json::Value;
 
@@ -162,7 +162,7 @@ async fn spans_in_memory_are_compared_too() {
     let fake = Fake::with_host("now");
     for second in 1..=20_u64 {
         let interval = Arc::new(interval(second.cast_signed()));
-        fake.put(crate::Shown { serial: second, number: second, interval });
+        fake.put(cpumon_query::Shown { serial: second, number: second, interval });
     }
     let router = router(Arc::new(fake), "127.0.0.1:1".parse().unwrap(), WebOptions::default());
     let at = |second: i64| BEGIN_NS + second * SECOND_NS;

@@ -301,7 +301,7 @@ async fn wrong_ranges_and_lists_are_refused() {
 async fn without_a_store_the_past_is_what_memory_holds() {
     let fake = Fake::with_host("now");
     for second in 1..=20 {
-        fake.put(crate::Shown {
+        fake.put(cpumon_query::Shown {
             serial: second,
             number: second,
             interval: Arc::new(interval(second.cast_signed())),

@@ -5,19 +5,19 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use cpumon_model::{HostStatus, IntervalView};
+use cpumon_query::{Seek, Shown};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use super::HostProblems;
 use super::interval::{seek, seek_place};
 use super::params::{Asked, MAX_ROWS, Named, ThreadPage, limit, list, process_key};
-use super::{HostProblems, find};
 use crate::api::{self, Nanos, SnapshotBase, thread_table};
 use crate::app::Shared;
 use crate::fleet::{age_ns, now_ns};
 use crate::history::Readers;
 use crate::problem::Problem;
 use crate::stream::{self, HostReader, Threads};
-use crate::{Seek, Shown};
 
 /// Processes whose threads one reader can have.
 const MAX_OPEN: usize = 64;
@@ -64,7 +64,7 @@ pub(super) async fn live(
     Asked(threads): Asked<WithThreads>,
     Asked(given): Asked<LastId>,
 ) -> Result<Response, Problem> {
-    let (threads, host) = (threads.wanted()?, find(&*app.live, &host)?);
+    let (threads, host) = (threads.wanted()?, app.live.find(&host)?);
     let reader = HostReader::new(app, host, threads, last_id(&headers, &given));
     Ok(stream::respond(reader))
 }
@@ -111,7 +111,7 @@ pub(super) async fn at(
 ) -> Result<Response, Problem> {
     let rows = (moment.offset.unwrap_or(0), limit("limit", moment.limit, 5000, MAX_ROWS)?);
     let threads = (threads.wanted()?, thread_page.rows()?);
-    let status = match find(&*app.live, &host) {
+    let status = match app.live.find(&host) {
         Ok(id) => app.live.host(id).unwrap_or_default(),
         // It may be one that does not report now.
         Err(_) => Readers::ask(&app, move |past| past.find(&host)).await?,

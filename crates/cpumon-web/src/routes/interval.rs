@@ -7,15 +7,16 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use cpumon_model::HostId;
+use cpumon_query::{Live, Seek, Shown};
 use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 use utoipa::IntoParams;
 
+use super::HostProblems;
 use super::params::{Asked, Named, bad};
-use super::{HostProblems, find};
+use crate::api;
 use crate::app::Shared;
 use crate::problem::Problem;
-use crate::{Live, Seek, Shown, api};
 
 /// How long `?newer_than=N` waits for a newer interval before it answers 204.
 pub const LONG_POLL: Duration = Duration::from_secs(5);
@@ -77,7 +78,7 @@ pub(super) async fn interval(
     Asked(which): Asked<Which>,
 ) -> Result<Response, Problem> {
     let wish = which.wish()?;
-    let id = find(&*app.live, &host)?;
+    let id = app.live.find(&host)?;
     let nothing = || {
         Problem::new(StatusCode::NOT_FOUND, "Nothing is kept of this host at that time.")
             .how("/api/v1/stored tells the first and the last moment that are kept of each host.")

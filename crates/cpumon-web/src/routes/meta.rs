@@ -19,9 +19,8 @@ const MAX_LISTED: usize = 10_000;
 /// The receiver: version, addresses, datagrams, rejects by sender, the store's state, every host.
 #[utoipa::path(get, path = "/api/v1/status", responses((status = 200, body = api::Status)))]
 pub(super) async fn status(State(app): State<Shared>) -> Json<api::Status> {
-    let mut status = app.live.status();
-    status.hosts = app.live.hosts().iter().map(api::Host::from).collect();
-    Json(status)
+    let hosts = app.live.hosts().iter().map(api::Host::from).collect();
+    Json(api::Status { hosts, ..app.live.status().into() })
 }
 
 /// Every host, with its losses and how far to trust it. The receiver keeps 4096 at most.

@@ -37,7 +37,7 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Router, middleware};
-use cpumon_model::HostId;
+use cpumon_query::Live;
 use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as Document;
 use utoipa_axum::router::OpenApiRouter;
@@ -47,7 +47,7 @@ use crate::app::{App, Shared, WebOptions};
 use crate::guard::Door;
 use crate::problem::Problem;
 use crate::stream::body_of;
-use crate::{Live, Lookup, api, guard};
+use crate::{api, guard};
 use known::Known;
 
 pub(crate) use history::thread_wish;
@@ -140,19 +140,6 @@ async fn page_or_nothing(
 async fn only_get() -> Problem {
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "Not with this method.")
         .how("This API is read-only: use GET; only a login is a POST.")
-}
-
-/// The host that a path names.
-pub(crate) fn find(live: &dyn Live, host: &str) -> Result<HostId, Problem> {
-    match live.find(host) {
-        Lookup::Found(id) => Ok(id),
-        Lookup::Unknown => Err(Problem::unknown_host()),
-        Lookup::Ambiguous(ids) => {
-            let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
-            let detail = format!("Several hosts have this name: {}.", ids.join(", "));
-            Err(Problem::new(StatusCode::CONFLICT, detail).how("Use an id."))
-        }
-    }
 }
 
 /// What can go wrong with any route that names a host, for the description.

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use cpumon_model::{
-    CpuInterval, CpuSched, CpuTimes, DelayOf, Delays, Delta, Fields, HostInfo, Interval, Ledger, Life,
-    Moment, ProcessInfo, ProcessInterval, ProcessKey, SchedDelta, ThreadInterval, ThreadKey, Trust,
+    CpuInterval, CpuSched, CpuTimes, DelayOf, Delays, Delta, Fields, HostId, HostInfo, Interval, Ledger,
+    Life, Moment, ProcessInfo, ProcessInterval, ProcessKey, SchedDelta, ThreadInterval, ThreadKey, Trust,
     WaitReason, delay_bucket,
 };
 use cpumon_store::{Query, Reader, StoreOptions, Writer};

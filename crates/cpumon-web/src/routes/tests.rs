@@ -7,13 +7,15 @@ use std::sync::Mutex;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, header};
 use cpumon_model::{
-    Delta, Fields, HostInfo, HostStatus, Interval, Moment, ProcessInfo, ProcessInterval, ProcessKey,
+    Delta, Fields, HostId, HostInfo, HostStatus, Interval, Moment, ProcessInfo, ProcessInterval, ProcessKey,
     SourceKind, ThreadInterval, ThreadKey,
 };
 use tower::ServiceExt;
 
 use super::*;
-use crate::{Bell, HttpServer, Seek, Shown, WebError};
+use crate::{HttpServer, WebError};
+use cpumon_query::status::{Receiver, Status, Store, StoreState};
+use cpumon_query::{Bell, Seek, Shown};
 
 /// A receiver with the same intervals for each of its hosts.
 #[derive(Default)]
@@ -59,12 +61,11 @@ impl Live for Fake {
         let (Seek::At(wall_ns) | Seek::Before(wall_ns) | Seek::After(wall_ns)) = to;
         if wall_ns < 0 { Err("the store is away".into()) } else { Ok(self.newest(host)) }
     }
-    fn status(&self) -> api::Status {
+    fn status(&self) -> Status {
         let error = "no space left".to_owned();
-        let store =
-            api::Store { state: api::StoreState::Failing, error, dropped: 7, ..api::Store::default() };
-        let receiver = api::Receiver { rejected: 5, kernel_dropped: 2, ..api::Receiver::default() };
-        api::Status { version: "1.2.3".into(), store, receiver, ..api::Status::default() }
+        let store = Store { state: StoreState::Failing, error, dropped: 7, ..Store::default() };
+        let receiver = Receiver { rejected: 5, kernel_dropped: 2, ..Receiver::default() };
+        Status { version: "1.2.3".into(), store, receiver, ..Status::default() }
     }
     fn bell(&self) -> &Bell {
         &self.bell

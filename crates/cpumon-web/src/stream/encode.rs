@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use axum::body::Bytes;
 use cpumon_model::{HostId, HostStatus, IntervalView, ProcessKey};
+use cpumon_query::Shown;
 use serde::Serialize;
 
-use crate::Shown;
 use crate::api::{SnapshotBase, thread_table};
 
 /// Process rows in a message; more are counted in `total`.

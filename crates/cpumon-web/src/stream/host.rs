@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use cpumon_model::{HostId, HostStatus};
+use cpumon_query::Shown;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{HEARTBEAT, Messages, Threads, close, head, heartbeat, number_of};
-use crate::Shown;
 use crate::app::Shared;
 use crate::fleet::{age_ns, now_ns};
 

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, bail};
 use cpumon_model::{BootId, ClockLine, HostId, HostInfo, HostStatus, Interval, Trust};
+use cpumon_query::status;
 use cpumon_store::{
     QueueOptions, Reader, Receipt, ReportedGap, StoreOptions, StoreState, WriterHandle, WriterThread,
 };
-use cpumon_web::api;
 
 use crate::hub::Past;
 use crate::past::seek;
@@ -103,15 +103,15 @@ impl Keeper {
     }
 
     /// How storing goes.
-    pub fn status(&self) -> api::Store {
+    pub fn status(&self) -> status::Store {
         let status = self.handle.status();
         let (state, error) = match status.state {
-            StoreState::Ok => (api::StoreState::Ok, String::new()),
+            StoreState::Ok => (status::StoreState::Ok, String::new()),
             StoreState::Full { reason, .. } | StoreState::Failed { reason } => {
-                (api::StoreState::Failing, reason)
+                (status::StoreState::Failing, reason)
             }
         };
-        api::Store {
+        status::Store {
             path: self.path.display().to_string(),
             state,
             error,

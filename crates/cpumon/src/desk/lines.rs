@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use cpumon_model::{HostStatus, Interval, LossCounts, Trust, escape};
-use cpumon_web::{Live, api};
+use cpumon_query::{Live, status};
 use jiff::Timestamp;
 
 use crate::hub::Hub;
@@ -53,11 +53,11 @@ fn lost(loss: &LossCounts) -> u64 {
     loss.snapshots_lost + loss.snapshots_partial
 }
 
-fn store(store: &api::Store) -> String {
+fn store(store: &status::Store) -> String {
     match store.state {
-        api::StoreState::None => "store none".to_owned(),
-        api::StoreState::Ok => format!("stored {} dropped {}", store.written, store.dropped),
-        api::StoreState::Failing => {
+        status::StoreState::None => "store none".to_owned(),
+        status::StoreState::Ok => format!("stored {} dropped {}", store.written, store.dropped),
+        status::StoreState::Failing => {
             format!("NOT STORING ({}) dropped {}", escape(&store.error), store.dropped)
         }
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use cpumon_agent::Pulse;
 use cpumon_link::UdpReceiver;
-use cpumon_web::api;
+use cpumon_query::status;
 use cpumon_wire::{Demux, DemuxOptions, RejectCounts, SourceRate};
 
 use super::sealing::{SealPlan, Sealing};
@@ -102,7 +102,7 @@ pub fn run(
 fn publish(receiver: &mut UdpReceiver, demux: &Demux, sealing: &Sealing, sink: &Sink, state: &State) {
     let (accepts_v1, accepts_plain) = sealing.allowed();
     let totals = demux.totals();
-    state.put_receiver(api::Receiver {
+    state.put_receiver(status::Receiver {
         datagrams: totals.datagrams,
         bytes: totals.bytes,
         kernel_dropped: receiver.kernel_drops(),
@@ -123,20 +123,20 @@ fn by_kind(counts: &RejectCounts) -> BTreeMap<String, u64> {
     counts.iter().map(|(kind, count)| (kind.name().to_owned(), count)).collect()
 }
 
-fn rejects(demux: &Demux, elsewhere: u64) -> Vec<api::Rejects> {
+fn rejects(demux: &Demux, elsewhere: u64) -> Vec<status::Rejects> {
     let mut senders: Vec<_> = demux.rejected_senders().collect();
     senders.sort_by_key(|sender| (std::cmp::Reverse(sender.datagrams), sender.address));
     let others = elsewhere + senders.iter().skip(SHOWN_REJECTS).map(|sender| sender.datagrams).sum::<u64>();
-    let shown = senders.iter().take(SHOWN_REJECTS).map(|sender| api::Rejects {
+    let shown = senders.iter().take(SHOWN_REJECTS).map(|sender| status::Rejects {
         source: sender.address.to_string(),
         count: sender.datagrams,
         by_kind: by_kind(&sender.by_kind),
         reason: sender.last_reason.to_string(),
     });
-    let rest = (others > 0).then(|| api::Rejects {
+    let rest = (others > 0).then(|| status::Rejects {
         source: "others".into(),
         count: others,
-        ..api::Rejects::default()
+        ..status::Rejects::default()
     });
     shown.chain(rest).collect()
 }

@@ -188,16 +188,14 @@ fn other_id(id: HostId, ip: Option<IpAddr>) -> HostId {
 mod tests {
     use super::*;
     use crate::hub::HubOptions;
-    use cpumon_web::{Live, api};
+    use cpumon_query::Live;
+    use cpumon_query::status::Status;
 
     #[test]
     fn a_datagram_cannot_write_into_the_local_host() {
         let local = HostId([3; 16]);
-        let hub = Arc::new(Hub::new(
-            HubOptions::default(),
-            Box::new(|_, _| Ok(None)),
-            Box::new(api::Status::default),
-        ));
+        let hub =
+            Arc::new(Hub::new(HubOptions::default(), Box::new(|_, _| Ok(None)), Box::new(Status::default)));
         let sink = Sink::new(Arc::clone(&hub), None, Some(local), None);
         let info = HostInfo { host: local, hostname: "me".into(), ..HostInfo::default() };
         let interval = Interval { host: local, ..Interval::default() };

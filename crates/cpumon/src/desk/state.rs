@@ -1,9 +1,9 @@
-//! [`State`]: the receiver's own state as faces see it. In: counters of the threads. Out: [`api::Status`].
+//! [`State`]: the receiver's own state as faces see it. In: counters of the threads. Out: [`status::Status`].
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use cpumon_web::api;
+use cpumon_query::status;
 
 use super::keep::Keeper;
 use super::stream::StreamPlace;
@@ -17,7 +17,7 @@ pub struct State {
     http: SocketAddr,
     stream: OnceLock<StreamPlace>,
     keeper: Option<Arc<Keeper>>,
-    receiver: Mutex<api::Receiver>,
+    receiver: Mutex<status::Receiver>,
 }
 
 impl State {
@@ -44,14 +44,14 @@ impl State {
     }
 
     /// Replaces the receiving thread's counters.
-    pub fn put_receiver(&self, counters: api::Receiver) {
+    pub fn put_receiver(&self, counters: status::Receiver) {
         *self.receiver.lock().unwrap_or_else(PoisonError::into_inner) = counters;
     }
 
     /// Everything but the hosts.
-    pub fn status(&self) -> api::Status {
-        let no_store = || api::Store { state: api::StoreState::None, ..api::Store::default() };
-        api::Status {
+    pub fn status(&self) -> status::Status {
+        let no_store = || status::Store { state: status::StoreState::None, ..status::Store::default() };
+        status::Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             started_wall_ns: self.started_wall_ns,
@@ -59,9 +59,8 @@ impl State {
             udp: self.udp.iter().map(ToString::to_string).collect(),
             http: self.http.to_string(),
             receiver: self.receiver.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            stream: self.stream.get().map(StreamPlace::status),
+            connections: self.stream.get().map(StreamPlace::status),
             store: self.keeper.as_ref().map_or_else(no_store, |keeper| keeper.status()),
-            hosts: Vec::new(),
         }
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cpumon_model::{HostId, HostStatus, Interval, Trust};
+use cpumon_query::{Live, status::StoreState};
 use cpumon_tui::{Feed, FeedError, HistoryPoint, Task};
-use cpumon_web::{Live, api};
 
 use crate::clock;
 use crate::hub::Hub;
@@ -64,7 +64,7 @@ impl Feed for HubFeed {
         if lost > 0 {
             let _ = write!(title, ", {lost} datagrams lost in the kernel");
         }
-        if status.store.state == api::StoreState::Failing {
+        if status.store.state == StoreState::Failing {
             let _ = write!(title, ", NOT STORING: {}", status.store.error);
         }
         title

@@ -12,8 +12,8 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use cpumon_query::Seek;
 use cpumon_tui::FeedError;
-use cpumon_web::Seek;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cpumon_model::{HostId, HostStatus, Interval};
+use cpumon_query::Seek;
 use cpumon_store::{HostRecord, ProcessFilter, Query, Reader, StoreError, What};
 use cpumon_tui::{Feed, FeedError, HistoryPoint, Task};
-use cpumon_web::Seek;
 
 use super::hub::history_point;
 use crate::clock;

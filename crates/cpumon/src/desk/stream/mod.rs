@@ -17,7 +17,7 @@ use cpumon_link::tls::{
     Authority, Handler, Peer, ServerLimits, ServerStats, Session, StreamServer, fingerprint,
 };
 use cpumon_model::{BootId, ClockWatch, HostClock, HostId, Interval, LossCounts};
-use cpumon_web::api;
+use cpumon_query::status;
 use cpumon_wire::spool::{Gap, GapReason};
 
 use super::sink::Sink;
@@ -165,22 +165,22 @@ impl StreamPlace {
     }
 
     /// Its counts.
-    pub fn status(&self) -> api::Stream {
+    pub fn status(&self) -> status::Connections {
         let stats = &self.stats;
         let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         let (refusals, others) = stats.refusals(SHOWN_REFUSALS);
-        let shown = refusals.into_iter().map(|one| api::Rejects {
+        let shown = refusals.into_iter().map(|one| status::Rejects {
             source: one.source.to_string(),
             count: one.count,
             reason: one.reason,
-            ..api::Rejects::default()
+            ..status::Rejects::default()
         });
-        let rest = (others > 0).then(|| api::Rejects {
+        let rest = (others > 0).then(|| status::Rejects {
             source: "others".into(),
             count: others,
-            ..api::Rejects::default()
+            ..status::Rejects::default()
         });
-        api::Stream {
+        status::Connections {
             address: self.address.to_string(),
             devices: read(&stats.devices),
             accepted: read(&stats.accepted),
@@ -195,7 +195,7 @@ impl StreamPlace {
             requests_waiting: (self.waiting)() as u64,
             requests_accepted: read(&stats.requests_accepted),
             requests_refused: read(&stats.requests_refused),
-            beacon: self.beacon.as_ref().map(|(key, stats)| api::Beacon {
+            beacon: self.beacon.as_ref().map(|(key, stats)| status::Beacon {
                 key: key.clone(),
                 queries: read(&stats.queries),
                 answered: read(&stats.answered),

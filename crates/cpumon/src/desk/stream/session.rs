@@ -206,14 +206,15 @@ impl Session for StreamSession {
 
 #[cfg(test)]
 mod tests {
-    use cpumon_web::api;
+    use cpumon_query::status;
     use cpumon_wire::spool::push_snapshot;
 
     use super::*;
     use crate::hub::{Hub, HubOptions};
 
     fn session() -> StreamSession {
-        let hub = Hub::new(HubOptions::default(), Box::new(|_, _| Ok(None)), Box::new(api::Status::default));
+        let hub =
+            Hub::new(HubOptions::default(), Box::new(|_, _| Ok(None)), Box::new(status::Status::default));
         let sink = Sink::new(Arc::new(hub), None, None, None);
         let (name, agent) = ("device".to_owned(), String::new());
         let peer = Peer { host: [1; 16], name, address: ([10, 0, 0, 1], 1).into(), agent };

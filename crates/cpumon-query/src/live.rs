@@ -1,12 +1,13 @@
-//! [`Live`]: what a receiver lets a face see. In: nothing. Out: hosts, intervals, the receiver's own state.
-//! Why: the server needs no more than this, so tests can stand in for the desk's hub.
+//! [`Live`]: what a receiver offers to frontends: hosts, intervals, its own state. The receiver's hub implements it; tests
+//! implement it with fixed data.
 
 use std::sync::Arc;
 
 use cpumon_model::{HostId, HostStatus, Interval};
 use tokio::sync::watch;
 
-use crate::api;
+use crate::QueryError;
+use crate::status::Status;
 
 /// An interval with the serial number that the receiver gave it: rising over all hosts, from 1, new at each start.
 #[derive(Clone, Debug)]
@@ -19,7 +20,7 @@ pub struct Shown {
     pub interval: Arc<Interval>,
 }
 
-/// A place in a host's past. Times are ns since the UNIX epoch, as intervals stand.
+/// A place in a host's past. Times are ns since the UNIX epoch, on the time line of the host's intervals.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Seek {
     /// The interval that contains this moment, else the newest one that ends before it.
@@ -30,18 +31,7 @@ pub enum Seek {
     After(i64),
 }
 
-/// What a host's name led to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Lookup {
-    /// One host.
-    Found(HostId),
-    /// No host of this name or id.
-    Unknown,
-    /// Several hosts share the name; their ids.
-    Ambiguous(Vec<HostId>),
-}
-
-/// A receiver, as its faces see it. Calls return at once, except [`Live::seek`], which may read a file.
+/// A receiver, as frontends see it. Calls return at once, except [`Live::seek`], which may read a file.
 pub trait Live: Send + Sync {
     /// Every host that reported, by name.
     fn hosts(&self) -> Vec<HostStatus>;
@@ -57,25 +47,25 @@ pub trait Live: Send + Sync {
     fn recent(&self, host: HostId, since_ns: i64) -> Vec<Shown>;
     /// An interval of a host's past; serial 0 if it comes from the store. The text says why the store could not be read.
     fn seek(&self, host: HostId, to: Seek) -> Result<Option<Shown>, String>;
-    /// The receiver itself; `hosts` may be left empty.
-    fn status(&self) -> api::Status;
+    /// The receiver itself.
+    fn status(&self) -> Status;
     /// Rings whenever an interval arrives.
     fn bell(&self) -> &Bell;
 
     /// The host with this id or, if only one has it, this name.
-    fn find(&self, text: &str) -> Lookup {
+    fn find(&self, text: &str) -> Result<HostId, QueryError> {
         let hosts = self.hosts();
         if let Ok(id) = text.parse::<HostId>()
             && hosts.iter().any(|host| host.info.host == id)
         {
-            return Lookup::Found(id);
+            return Ok(id);
         }
         let named: Vec<HostId> =
             hosts.iter().filter(|host| &*host.info.hostname == text).map(|host| host.info.host).collect();
         match named.as_slice() {
-            [] => Lookup::Unknown,
-            [one] => Lookup::Found(*one),
-            _ => Lookup::Ambiguous(named),
+            [] => Err(QueryError::UnknownHost),
+            [one] => Ok(*one),
+            _ => Err(QueryError::AmbiguousHost { ids: named }),
         }
     }
 }
@@ -91,12 +81,12 @@ impl Default for Bell {
 }
 
 impl Bell {
-    /// Tells that everything up to `serial` can be read.
+    /// Announces that everything up to `serial` can be read.
     pub fn ring(&self, serial: u64) {
         self.0.send_replace(serial);
     }
 
-    /// A new listener; what rang before is heard already.
+    /// A new listener; it counts what rang before as received.
     #[must_use]
     pub fn listen(&self) -> watch::Receiver<u64> {
         self.0.subscribe()
