@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use cpumon_collect::{Calls, Keep, Reach};
+use cpumon_collect::{AllowedPaths, Calls, RetainedCapabilities};
 use cpumon_link::tls::random;
 use cpumon_link::{SenderOptions, UdpSender, group};
 use cpumon_model::{Rows, SourceKind};
@@ -70,7 +70,7 @@ impl Agent {
         let options = SenderOptions { to: settings.to.clone(), pace: settings.pace };
         let has_other = settings.log.is_some() || settings.stream.is_some();
         let opened = (!settings.to.is_empty() || !has_other)
-            .then(|| in_domain(Reach::default(), || UdpSender::open(&options)))
+            .then(|| in_domain(AllowedPaths::default(), || UdpSender::open(&options)))
             .transpose()
             .context("cannot start a thread")?;
         let (sender, names_held) = opened.map_or((None, None), |(sender, held)| (Some(sender), Some(held)));
@@ -107,9 +107,12 @@ impl Agent {
 
     /// The capabilities that what is to come needs: a log's directory may belong to somebody else.
     #[must_use]
-    pub fn rights_to_keep(&self) -> Keep {
+    pub fn rights_to_keep(&self) -> RetainedCapabilities {
         let has_spool = self.settings.stream.as_ref().is_some_and(|stream| stream.spool.is_some());
-        Keep { files: self.recorder.is_some() || has_spool, probes: self.settings.sampler.max_cpu.is_some() }
+        RetainedCapabilities {
+            files: self.recorder.is_some() || has_spool,
+            probes: self.settings.sampler.max_cpu.is_some(),
+        }
     }
 
     /// The system calls that what is to come needs.

@@ -4,16 +4,19 @@
 
 use std::io;
 
-use cpumon_collect::{Calls, Reach, confine_calls, confine_files};
+use cpumon_collect::{AllowedPaths, Calls, confine_calls, confine_files};
 
 /// Port of name servers, for answers that are too long for a datagram.
 const NAME_SERVERS: u16 = 53;
 
 /// Does something in a Landlock domain, where threads that it starts stay. Says how they are held.
-pub fn in_domain<T: Send>(mut reach: Reach, work: impl FnOnce() -> T + Send) -> io::Result<(T, String)> {
-    reach.connect.push(NAME_SERVERS);
+pub fn in_domain<T: Send>(
+    mut allowed: AllowedPaths,
+    work: impl FnOnce() -> T + Send,
+) -> io::Result<(T, String)> {
+    allowed.connect.push(NAME_SERVERS);
     let confined = move || {
-        let said = confine_files(&reach).unwrap_or_else(|error| {
+        let said = confine_files(&allowed).unwrap_or_else(|error| {
             log::warn!("cannot keep network threads from files: {error}");
             "no Landlock".to_owned()
         });

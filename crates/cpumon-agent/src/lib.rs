@@ -30,7 +30,7 @@ mod to;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
-use cpumon_collect::Keep;
+use cpumon_collect::RetainedCapabilities;
 use cpumon_model::SourceKind;
 
 pub use agent::Agent;
@@ -52,7 +52,7 @@ pub use to::{To, parse_stream_address};
 
 /// Gives up the capabilities that only opening needed: for the calling thread and those it starts from now on. A machine
 /// that refuses is measured all the same, and it is said.
-pub fn give_up_rights(kind: SourceKind, keep: Keep) {
+pub fn give_up_rights(kind: SourceKind, keep: RetainedCapabilities) {
     match cpumon_collect::drop_capabilities(kind, keep) {
         Ok(left) => log::debug!("capabilities left: {left}"),
         Err(error) => log::warn!("cannot give up capabilities: {error}"),

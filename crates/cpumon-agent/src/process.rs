@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cpumon_collect::Keep;
+use cpumon_collect::RetainedCapabilities;
 use cpumon_model::SourceKind;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -92,7 +92,9 @@ pub fn wake_on(signals: &[i32]) -> io::Result<()> {
     let sleeper = std::thread::current();
     let wake = move || {
         // It began with the rights of the thread that started it, and needs none of them beyond what all may keep.
-        if let Err(error) = cpumon_collect::drop_capabilities(SourceKind::Unknown, Keep::NAMES) {
+        if let Err(error) =
+            cpumon_collect::drop_capabilities(SourceKind::Unknown, RetainedCapabilities::NAMES)
+        {
             log::debug!("the thread that waits for signals keeps its capabilities: {error}");
         }
         caught.forever().for_each(|_| sleeper.unpark());

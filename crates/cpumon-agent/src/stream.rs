@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use cpumon_collect::Reach;
+use cpumon_collect::AllowedPaths;
 use cpumon_link::spool::{Spool, SpoolOptions};
 use cpumon_link::tls::{
     DEFAULT_TLS_PORT, DeviceIdentity, Receiver, Token, Uplink, UplinkOptions, enroll, random,
@@ -104,7 +104,7 @@ impl StreamTotals {
 struct Ready {
     options: UplinkOptions,
     backlog: Box<dyn Backlog>,
-    reach: Reach,
+    allowed: AllowedPaths,
 }
 
 /// See the module.
@@ -151,7 +151,7 @@ impl Stream {
             None => Box::new(RamBacklog::new(random()?, RAM_BYTES)),
         };
         Ok(Self {
-            ready: Some(Ready { options, backlog, reach: reach(settings, &addresses) }),
+            ready: Some(Ready { options, backlog, allowed: allowed_paths(settings, &addresses) }),
             uplink: None,
             encoder: encoder(stream),
             datagrams: Datagrams::new(),
@@ -180,9 +180,9 @@ impl Stream {
 
     /// Starts the thread that talks to receivers; says how it is held. Does nothing if it runs.
     pub(crate) fn start(&mut self) -> anyhow::Result<String> {
-        let Some(Ready { options, backlog, reach }) = self.ready.take() else { return Ok(String::new()) };
-        let (uplink, held) =
-            in_domain(reach, || Uplink::start(options, backlog)).context("cannot start the secure stream")?;
+        let Some(Ready { options, backlog, allowed }) = self.ready.take() else { return Ok(String::new()) };
+        let (uplink, held) = in_domain(allowed, || Uplink::start(options, backlog))
+            .context("cannot start the secure stream")?;
         self.uplink = Some(uplink.context("cannot start the secure stream")?);
         Ok(held)
     }
@@ -239,10 +239,10 @@ fn clocks() -> (i64, u64) {
 }
 
 /// Its own keys, which are renewed, what waits, and the receivers; one that moved is reached at the usual port too.
-fn reach(settings: &StreamSettings, receivers: &[String]) -> Reach {
+fn allowed_paths(settings: &StreamSettings, receivers: &[String]) -> AllowedPaths {
     let port = |receiver: &String| receiver.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
     let spool = settings.spool.iter().map(|spool| spool.dir.clone());
-    Reach {
+    AllowedPaths {
         read: Vec::new(),
         write: std::iter::once(settings.state.clone()).chain(spool).collect(),
         connect: receivers

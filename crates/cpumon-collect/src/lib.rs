@@ -46,7 +46,8 @@ pub use clocks::ClockReading;
 pub use diagnosis::{Check, CheckState, Diagnosis, DoctorOptions, Topic};
 pub use error::CollectError;
 pub use options::{
-    Calls, Keep, ParseProbesError, ParseSourceError, Reach, SourceChoice, SourceOptions, parse_probes,
+    AllowedPaths, Calls, ParseProbesError, ParseSourceError, RetainedCapabilities, SourceChoice,
+    SourceOptions, parse_probes,
 };
 pub use schedule::{IntervalError, MAX_INTERVAL, MIN_INTERVAL, Schedule, Tick, parse_interval};
 pub use select::{ParseThreadPatternError, ThreadPattern};
@@ -99,16 +100,16 @@ pub fn diagnose(options: &DoctorOptions) -> Diagnosis {
 /// kind is open, and the way to get one back by running another program. Says in words which are left.
 ///
 /// Errors: the kernel refuses (a seccomp filter).
-pub fn drop_capabilities(kind: SourceKind, keep: Keep) -> std::io::Result<String> {
+pub fn drop_capabilities(kind: SourceKind, keep: RetainedCapabilities) -> std::io::Result<String> {
     source::platform::drop_capabilities(kind, keep)
 }
 
-/// Takes every file from the calling thread, and from those it starts later, that `reach` and the system do not have. Says in words
+/// Takes every file from the calling thread, and from those it starts later, that `allowed` and the system do not have. Says in words
 /// what this kernel holds it to. Not for the thread that measures: it would lose the names of programs.
 ///
 /// Errors: the kernel refuses.
-pub fn confine_files(reach: &Reach) -> std::io::Result<String> {
-    source::platform::confine_files(reach)
+pub fn confine_files(allowed: &AllowedPaths) -> std::io::Result<String> {
+    source::platform::confine_files(allowed)
 }
 
 /// Takes every system call from all threads of this process that measuring, sending and `calls` do not need. Says in words what

@@ -53,14 +53,14 @@ impl std::fmt::Display for SourceChoice {
 /// Which capabilities outlive the opening of a source, where there are any. What shows the names of other users' programs
 /// (`CAP_SYS_PTRACE`) always does.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Keep {
+pub struct RetainedCapabilities {
     /// What reads and writes files in other users' directories (`CAP_DAC_OVERRIDE`).
     pub files: bool,
     /// What loads probes again (`CAP_BPF`, `CAP_PERFMON`), for who changes what is watched.
     pub probes: bool,
 }
 
-impl Keep {
+impl RetainedCapabilities {
     /// Names only.
     pub const NAMES: Self = Self { files: false, probes: false };
     /// Names and files.
@@ -69,7 +69,7 @@ impl Keep {
 
 /// Which files and ports a thread needs from now on, beside reading what belongs to the system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reach {
+pub struct AllowedPaths {
     /// Files and directories that it also reads.
     pub read: Vec<PathBuf>,
     /// Files and directories that it reads and writes.

@@ -7,7 +7,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use cpumon_model::{HostInfo, Moment, SourceKind};
 
 use crate::{
-    Check, ClockReading, CollectError, Diagnosis, DoctorOptions, Keep, Opened, SourceOptions, Topic,
+    Check, ClockReading, CollectError, Diagnosis, DoctorOptions, Opened, RetainedCapabilities, SourceOptions,
+    Topic,
 };
 
 /// There is no source here.
@@ -27,7 +28,7 @@ pub(crate) fn diagnose(_options: &DoctorOptions) -> Diagnosis {
 }
 
 /// Nothing was opened with any right.
-pub(crate) fn confine_files(_reach: &crate::Reach) -> std::io::Result<String> {
+pub(crate) fn confine_files(_allowed: &crate::AllowedPaths) -> std::io::Result<String> {
     Ok("nothing holds files back here".to_owned())
 }
 
@@ -35,7 +36,7 @@ pub(crate) fn confine_calls(_calls: crate::Calls) -> std::io::Result<String> {
     Ok("nothing holds system calls back here".to_owned())
 }
 
-pub(crate) fn drop_capabilities(_kind: SourceKind, _keep: Keep) -> std::io::Result<String> {
+pub(crate) fn drop_capabilities(_kind: SourceKind, _keep: RetainedCapabilities) -> std::io::Result<String> {
     Ok("none".to_owned())
 }
 

@@ -33,8 +33,8 @@ pub enum Trust {
     /// Plain datagrams: anyone on the network could have sent them. Every face says so.
     #[default]
     Unauthenticated,
-    /// Sealed datagrams: from somebody who has the group's key. Any device of the group could have sent them.
-    Sealed,
+    /// Encrypted datagrams: from a sender who has the group's key. Any device of the group could have sent them.
+    Encrypted,
     /// Over TLS, from the device that was enrolled under this host: it showed its certificate.
     Authenticated,
     /// Read from a file that the user named.
@@ -48,7 +48,7 @@ impl Trust {
         match self {
             Self::Local => "local",
             Self::Unauthenticated => "unauthenticated",
-            Self::Sealed => "sealed",
+            Self::Encrypted => "sealed",
             Self::Authenticated => "authenticated",
             Self::Imported => "imported",
         }
@@ -59,7 +59,7 @@ impl Trust {
     pub fn from_name(name: &str) -> Self {
         match name {
             "local" => Self::Local,
-            "sealed" => Self::Sealed,
+            "sealed" => Self::Encrypted,
             "authenticated" => Self::Authenticated,
             "imported" => Self::Imported,
             _ => Self::Unauthenticated,

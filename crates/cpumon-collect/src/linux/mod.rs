@@ -4,12 +4,13 @@
 use cpumon_model::{HostInfo, Probes, SourceKind};
 
 pub(crate) use self::bpf::ClockReader;
-pub(crate) use self::cage::{confine_calls, confine_files};
 pub(crate) use self::clock::now;
-use crate::{CollectError, Diagnosis, DoctorOptions, Keep, Opened, SourceChoice, SourceOptions};
+pub(crate) use self::sandbox::{confine_calls, confine_files};
+use crate::{
+    CollectError, Diagnosis, DoctorOptions, Opened, RetainedCapabilities, SourceChoice, SourceOptions,
+};
 
 mod bpf;
-mod cage;
 mod clock;
 mod cpustat;
 mod doctor;
@@ -20,6 +21,7 @@ pub(crate) mod privileges;
 mod procfs;
 mod procinfo;
 mod release;
+mod sandbox;
 mod split;
 mod steps;
 
@@ -56,7 +58,7 @@ pub(crate) fn host_info(options: &SourceOptions) -> Result<HostInfo, CollectErro
 }
 
 /// Gives up the capabilities that nobody needs once a source of this kind is open; says which are left.
-pub(crate) fn drop_capabilities(kind: SourceKind, keep: Keep) -> std::io::Result<String> {
+pub(crate) fn drop_capabilities(kind: SourceKind, keep: RetainedCapabilities) -> std::io::Result<String> {
     privileges::drop_capabilities(kind, keep)
 }
 

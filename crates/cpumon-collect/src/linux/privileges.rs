@@ -12,7 +12,7 @@ use rustix::thread::{
 };
 
 use super::release;
-use crate::Keep;
+use crate::RetainedCapabilities;
 
 /// Names of what may be kept, and what for.
 const KEPT: [(CapabilitySet, &str); 4] = [
@@ -27,7 +27,10 @@ const KEPT: [(CapabilitySet, &str); 4] = [
 const BPF_OBJECTS_ARE_ENOUGH_SINCE: (u32, u32) = (5, 19);
 
 /// Gives up every capability of the calling thread but those that are needed from now on. Says what is left.
-pub(crate) fn drop_capabilities(kind: SourceKind, keep: Keep) -> Result<String, std::io::Error> {
+pub(crate) fn drop_capabilities(
+    kind: SourceKind,
+    keep: RetainedCapabilities,
+) -> Result<String, std::io::Error> {
     let mut wanted = CapabilitySet::SYS_PTRACE;
     if keep.files {
         wanted |= CapabilitySet::DAC_OVERRIDE;
@@ -74,7 +77,7 @@ mod tests {
     fn what_is_given_up_is_gone_and_inherited_so() {
         let (before, left, inherited) = std::thread::spawn(|| {
             let before = capabilities(None).unwrap().permitted;
-            let said = drop_capabilities(SourceKind::Procfs, Keep::NAMES).unwrap();
+            let said = drop_capabilities(SourceKind::Procfs, RetainedCapabilities::NAMES).unwrap();
             let left = capabilities(None).unwrap();
             assert_eq!(said == "none", left.permitted.is_empty(), "{said}: {left:?}");
             let inherited = std::thread::spawn(|| {

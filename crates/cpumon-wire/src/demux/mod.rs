@@ -284,7 +284,7 @@ impl Demux {
                 return Err(error.into());
             }
         }
-        self.take_frame(datagram.len(), Trust::Sealed, from, received, out)
+        self.take_frame(datagram.len(), Trust::Encrypted, from, received, out)
     }
 
     /// Takes the decoded frame.
@@ -296,7 +296,7 @@ impl Demux {
         received: Moment,
         out: &mut dyn FnMut(&HostStatus, &Interval),
     ) -> Result<(), Rejected> {
-        let key = (self.frame.header.host, trust == Trust::Sealed);
+        let key = (self.frame.header.host, trust == Trust::Encrypted);
         if !self.v2_hosts.contains_key(&key) {
             self.check_room()?;
             self.v2_hosts.insert(key, V2Host::new(&self.frame.header, trust));

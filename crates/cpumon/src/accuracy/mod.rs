@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use cpumon_agent::give_up_rights;
-use cpumon_collect::{Check, ClockReader, DoctorOptions, Keep, diagnose};
+use cpumon_collect::{Check, ClockReader, DoctorOptions, RetainedCapabilities, diagnose};
 use cpumon_model::SourceKind;
 
 use self::compare::{Comparer, Comparison, summary};
@@ -28,7 +28,7 @@ pub fn accuracy(args: &AccuracyArgs, out: &mut dyn Write) -> anyhow::Result<Outc
     let signals = Signals::install()?;
     let notes = notes();
     let mut reader = ClockReader::open().context("cannot read the clocks of this machine's threads")?;
-    give_up_rights(SourceKind::Bpf, Keep::FILES);
+    give_up_rights(SourceKind::Bpf, RetainedCapabilities::FILES);
     let findings = compare(args, &mut reader, &signals, notes)?;
     match args.format {
         AccuracyForm::Text => {

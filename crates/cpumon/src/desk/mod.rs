@@ -27,7 +27,7 @@ use std::thread::JoinHandle;
 
 use anyhow::{Context, anyhow};
 use cpumon_agent::{Pulse, Sampler, SamplerOptions, in_domain};
-use cpumon_collect::{Keep, Reach};
+use cpumon_collect::{AllowedPaths, RetainedCapabilities};
 use cpumon_link::tls::Authority;
 use cpumon_link::{DEFAULT_PORT, ReceiverOptions, UdpReceiver};
 use cpumon_model::{HostInfo, Probes, SourceKind};
@@ -155,14 +155,14 @@ impl Desk {
         // Before the first other thread begins: threads inherit what is left.
         cpumon_agent::give_up_rights(
             sampler.as_ref().map_or(SourceKind::Unknown, Sampler::kind),
-            Keep {
+            RetainedCapabilities {
                 files: true,
                 probes: plan.measure.as_ref().is_some_and(|measure| measure.max_cpu.is_some()),
             },
         );
         let info = sampler.as_ref().map(Sampler::info).cloned();
         let listening = Listening { server, receiver, udp, access, http_url_scheme: scheme };
-        let (opened, held) = in_domain(reach(plan)?, || Self::open_all(plan, listening, info))
+        let (opened, held) = in_domain(allowed_paths(plan)?, || Self::open_all(plan, listening, info))
             .context("cannot start a thread")?;
         let (mut desk, sink) = opened?;
         desk.held = held;
@@ -333,7 +333,7 @@ fn hostname() -> String {
 
 /// The files that this receiver keeps, and those that it reads again. A directory that is given is made, so that there is a rule
 /// for it.
-fn reach(plan: &Plan) -> anyhow::Result<Reach> {
+fn allowed_paths(plan: &Plan) -> anyhow::Result<AllowedPaths> {
     let parent = |path: &Path| match path.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => dir.to_owned(),
         _ => PathBuf::from("."),
@@ -349,7 +349,7 @@ fn reach(plan: &Plan) -> anyhow::Result<Reach> {
     let memory = plan.seals.memory.parent().map(Path::to_owned);
     let files = plan.seals.keys.iter().chain(&plan.web.login);
     let read = files.map(|path| parent(path)).chain(plan.web.web_dir.clone());
-    Ok(Reach {
+    Ok(AllowedPaths {
         read: read.collect(),
         write: kept.into_iter().chain(state).chain(memory).collect(),
         connect: Vec::new(),

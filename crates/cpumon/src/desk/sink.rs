@@ -48,7 +48,7 @@ impl Sink {
     /// sealed for one that seals.
     fn is_open(&self, host: HostId, trust: Trust) -> bool {
         let seals = || self.sealed.read().unwrap_or_else(PoisonError::into_inner).contains(&host);
-        if trust != Trust::Sealed && seals() {
+        if trust != Trust::Encrypted && seals() {
             return false;
         }
         // While nobody can tell who is enrolled, nobody is spoken for.
@@ -118,7 +118,7 @@ impl Sink {
     /// the machine's id, shows as what it is).
     pub fn take_received(&self, status: &HostStatus, interval: &Interval) {
         let mut interval = interval.clone();
-        if status.trust == Trust::Sealed {
+        if status.trust == Trust::Encrypted {
             self.note_sealed(interval.host);
         }
         if self.is_open(interval.host, status.trust) {

@@ -45,7 +45,7 @@ impl TimeLines {
             return;
         }
         // What is not sealed anybody can make up: nobody asks the disk for it, or keeps how it was placed.
-        let is_sealed = status.trust == Trust::Sealed;
+        let is_sealed = status.trust == Trust::Encrypted;
         let mut lines = if is_sealed { self.recalled(interval, recall) } else { self.lines() };
         let boot = lines.boot(interval);
         // What comes late, or is sent again by somebody who recorded it, tells nothing of now.
@@ -152,7 +152,7 @@ mod tests {
         let mut one = Interval { end, ..Interval::default() };
         lines.place_received(&status, &mut one, || panic!("it is not sealed"));
         let piece = ClockPiece { from_boot_ns: 0, before_ns: 1_000, anchor_ns: 1_000, tolerance_ns: 0 };
-        status.trust = Trust::Sealed;
+        status.trust = Trust::Encrypted;
         let mut one = Interval { end, ..Interval::default() };
         lines.place_received(&status, &mut one, || ClockLine::recall(vec![piece], Some(7)));
         assert_eq!((one.end.wall_ns, one.clock_piece), (1_007, Some(piece)), "where it was, and kept");

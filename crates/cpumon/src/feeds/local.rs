@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use cpumon_agent::{Sampler, SamplerOptions};
-use cpumon_collect::Keep;
+use cpumon_collect::RetainedCapabilities;
 use cpumon_model::{HostId, HostStatus, Interval, LossCounts, Trust};
 use cpumon_tui::{Feed, FeedError};
 
@@ -40,7 +40,7 @@ impl LocalFeed {
     /// Opens the source and starts measuring.
     pub fn start(options: &SamplerOptions) -> anyhow::Result<Self> {
         let sampler = Sampler::open(options).context("cannot measure this machine")?;
-        cpumon_agent::give_up_rights(sampler.kind(), Keep::FILES);
+        cpumon_agent::give_up_rights(sampler.kind(), RetainedCapabilities::FILES);
         let shared = Arc::new(Shared::<Inner>::default());
         shared.lock().status = HostStatus {
             info: sampler.info().clone(),

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Context;
 use cpumon_agent::{Sampler, SamplerOptions};
-use cpumon_collect::{Keep, SourceOptions};
+use cpumon_collect::{RetainedCapabilities, SourceOptions};
 use cpumon_model::escape;
 use cpumon_store::{Query, Reader, What};
 
@@ -112,7 +112,7 @@ fn measured(args: &LedgerArgs, length: std::time::Duration) -> anyhow::Result<(V
     };
     let options = SamplerOptions { source, ..SamplerOptions::default() };
     let mut sampler = Sampler::open(&options).context("cannot measure this machine")?;
-    cpumon_agent::give_up_rights(sampler.kind(), Keep::NAMES);
+    cpumon_agent::give_up_rights(sampler.kind(), RetainedCapabilities::NAMES);
     let signals = Signals::install()?;
     let mut books = Books::new(&sampler.info().hostname, args.worst);
     let mut left_ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);

@@ -211,26 +211,26 @@ mod tests {
 
     use super::*;
 
-    /// Set in the process that is caged: a filter never comes off.
+    /// Set in the process that is sandboxed: a filter never comes off.
     const CAGED: &str = "CPUMON_TEST_CAGED";
 
     #[test]
-    fn a_caged_process_measures_and_sends_and_does_nothing_else() {
+    fn a_sandboxed_process_measures_and_sends_and_does_nothing_else() {
         if std::env::var_os(CAGED).is_some() {
-            return in_the_cage();
+            return in_the_sandbox();
         }
         let program = std::env::current_exe().unwrap();
         let (_, module) = module_path!().split_once("::").unwrap();
-        let name = format!("{module}::a_caged_process_measures_and_sends_and_does_nothing_else");
-        let caged =
+        let name = format!("{module}::a_sandboxed_process_measures_and_sends_and_does_nothing_else");
+        let sandboxed =
             Command::new(program).args(["--exact", &name, "--test-threads=1"]).env(CAGED, "1").output();
-        let caged = caged.unwrap();
+        let sandboxed = sandboxed.unwrap();
         // A name that no test has would succeed too.
-        let has_run = String::from_utf8_lossy(&caged.stdout).contains("1 passed");
-        assert!(caged.status.success() && has_run, "{caged:?}");
+        let has_run = String::from_utf8_lossy(&sandboxed.stdout).contains("1 passed");
+        assert!(sandboxed.status.success() && has_run, "{sandboxed:?}");
     }
 
-    fn in_the_cage() {
+    fn in_the_sandbox() {
         let dir = tempfile::tempdir().unwrap();
         let (held, file) = (dir.path().join("held"), dir.path().join("file"));
         std::fs::write(&held, "x").unwrap();

@@ -9,7 +9,7 @@ use landlock::{
     RulesetStatus, Scope,
 };
 
-use crate::Reach;
+use crate::AllowedPaths;
 
 /// Where a thread reads that talks to the network: configuration, libraries, time zones, name servers, random bytes.
 const READ: [&str; 9] = ["/etc", "/usr", "/lib", "/lib64", "/run", "/proc", "/sys", "/dev", "/nix/store"];
@@ -17,8 +17,8 @@ const READ: [&str; 9] = ["/etc", "/usr", "/lib", "/lib64", "/run", "/proc", "/sy
 const VERSION: ABI = ABI::V6;
 
 /// See [`crate::confine_files`].
-pub(crate) fn confine_files(reach: &Reach) -> io::Result<String> {
-    let status = restrict(reach).map_err(io::Error::other)?;
+pub(crate) fn confine_files(allowed: &AllowedPaths) -> io::Result<String> {
+    let status = restrict(allowed).map_err(io::Error::other)?;
     Ok(match status {
         RulesetStatus::FullyEnforced => "Landlock".to_owned(),
         RulesetStatus::PartiallyEnforced => "Landlock, as far as this kernel has it".to_owned(),
@@ -26,7 +26,7 @@ pub(crate) fn confine_files(reach: &Reach) -> io::Result<String> {
     })
 }
 
-fn restrict(reach: &Reach) -> Result<RulesetStatus, landlock::RulesetError> {
+fn restrict(allowed: &AllowedPaths) -> Result<RulesetStatus, landlock::RulesetError> {
     let all = AccessFs::from_all(VERSION);
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let write = all & !(AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev);
@@ -37,19 +37,19 @@ fn restrict(reach: &Reach) -> Result<RulesetStatus, landlock::RulesetError> {
         .create()?;
     let fixed = READ.iter().map(PathBuf::from);
     for (path, access) in fixed
-        .chain(reach.read.iter().cloned())
+        .chain(allowed.read.iter().cloned())
         .map(|path| (path, read))
-        .chain(reach.write.iter().cloned().map(|path| (path, write)))
+        .chain(allowed.write.iter().cloned().map(|path| (path, write)))
     {
         // What is not there needs no rule; what cannot be opened gets none.
         let Ok(parent) = PathFd::new(&path) else { continue };
         let access = if path.is_dir() { access } else { access & AccessFs::from_file(VERSION) };
         ruleset = ruleset.add_rule(PathBeneath::new(parent, access))?;
     }
-    for port in &reach.connect {
+    for port in &allowed.connect {
         ruleset = ruleset.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))?;
     }
-    for port in &reach.bind {
+    for port in &allowed.bind {
         ruleset = ruleset.add_rule(NetPort::new(*port, AccessNet::BindTcp))?;
     }
     Ok(ruleset.restrict_self()?.ruleset)
@@ -65,8 +65,8 @@ mod tests {
         let (mine_path, other_path) = (mine.path().to_owned(), other.path().to_owned());
         std::fs::write(other_path.join("secret"), "s").unwrap();
         let tried = std::thread::spawn(move || {
-            let reach = Reach { write: vec![mine_path.clone()], ..Reach::default() };
-            let said = confine_files(&reach).unwrap();
+            let allowed = AllowedPaths { write: vec![mine_path.clone()], ..AllowedPaths::default() };
+            let said = confine_files(&allowed).unwrap();
             let tries = move || {
                 (
                     std::fs::write(mine_path.join("a"), "x").is_ok(),
