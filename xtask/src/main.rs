@@ -1,6 +1,7 @@
 //! Repository chores, run as `cargo xtask NAME`. In: the checkout. Out: an exit status and what is wrong, in words.
 
 mod churn;
+mod columns;
 mod cycles;
 mod direction;
 mod floor;
@@ -32,6 +33,8 @@ enum Chore {
     CheckParameters,
     /// Check that code, docs and user interface use the field's words (xtask/words.toml)
     CheckWords(words::WordsArgs),
+    /// Write the page's columns from the table in cpumon-model
+    GenerateColumns(columns::ColumnsArgs),
     /// Hold many idle threads and a few active ones
     Load(load::LoadArgs),
     /// Read every thread's /proc stat file once a second, the plain way
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Chore::CheckCycles => cycles::check(),
         Chore::CheckParameters => parameters::check(),
         Chore::CheckWords(args) => words::check(&args),
+        Chore::GenerateColumns(args) => columns::generate(&args),
         Chore::Load(args) => load::threads(&args),
         Chore::Floor(args) => floor::poll(&args),
         Chore::Simulate(args) => simulate::simulate(&args),

@@ -1,5 +1,7 @@
-//! The one table of columns. In: nothing. Out: for each column its name, unit, help text and the tables that have it.
-//! Why: CSV and JSON exports, SQL virtual tables, screens and docs read this list, so a name means one thing everywhere.
+//! The table of stored columns: name, type, unit, help text, and the SQL tables and exports that have the column.
+//!
+//! CSV and JSON exports, SQL virtual tables and docs/store.md are made from it, so a name means the same everywhere. What people
+//! see on a screen (rates, shares, short headings) is in `screen_columns`, which refers to this table.
 
 use bitflags::bitflags;
 
@@ -44,11 +46,11 @@ pub enum Kind {
 /// One column.
 #[derive(Copy, Clone, Debug)]
 pub struct Column {
-    /// Which one.
+    /// Key of the column in code.
     pub id: ColumnId,
     /// Name in CSV, JSON and SQL.
     pub name: &'static str,
-    /// What its values are.
+    /// Type of its values.
     pub kind: Kind,
     /// Unit; empty for names, ids and counts without one.
     pub unit: &'static str,
@@ -69,7 +71,7 @@ macro_rules! columns {
             $(#[doc = concat!("The column `", $name, "`.")] $id,)+
         }
 
-        /// Every column. A table's columns stand in the order of this list; new ones are added at its end.
+        /// Every column. A table has its columns in the order of this list; new ones are added at its end.
         pub const COLUMNS: &[Column] = &[
             $(Column {
                 id: ColumnId::$id,
@@ -91,20 +93,20 @@ columns! {
     HostId "host_id" Text "" [HOSTS|PROCESSES|THREADS] NONE "The host's identity over reboots, 32 hexadecimal digits.";
     BootId "boot_id" Text "" [HOSTS|PROCESSES|THREADS|HOST_INTERVAL] NONE "The boot, 32 hexadecimal digits; empty where the sender names none. Pids and start times count within it.";
     BeginUtc "begin_utc" Text "UTC" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "Begin of the interval, ISO 8601 with nanoseconds: on the device's wall clock, or on the receiver's time line where that clock is wrong (device_end_ns).";
-    EndUtc "end_utc" Text "UTC" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "End of the interval, likewise.";
+    EndUtc "end_utc" Text "UTC" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "End of the interval, as begin_utc.";
     Cpu "cpu" Integer "" [CPU_INTERVAL] CPUS "CPU number, from 0.";
     Pid "pid" Integer "" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Process id (thread group id). Reused by the kernel: with start_ns it is unique in a boot.";
-    Tid "tid" Integer "" [THREADS|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Thread id. Reused likewise.";
+    Tid "tid" Integer "" [THREADS|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Thread id. Reused by the kernel: with start_ns it is unique in a boot.";
     Name "name" Text "" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Process: its executable's base name where known, else its comm. Thread: its comm at the interval's end.";
     ProcessName "process_name" Text "" [THREADS|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Name of the process the thread belongs to.";
-    StartNs "start_ns" Integer "ns" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Start of the process or thread since boot (CLOCK_BOOTTIME); empty where the sender does not tell.";
-    BeginNs "begin_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "Begin of the interval, since the UNIX epoch; likewise.";
-    EndNs "end_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "End of the interval, since the UNIX epoch; likewise.";
+    StartNs "start_ns" Integer "ns" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Start of the process or thread since boot (CLOCK_BOOTTIME); empty where the sender does not know it.";
+    BeginNs "begin_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "Begin of the interval, since the UNIX epoch; as begin_utc.";
+    EndNs "end_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "End of the interval, since the UNIX epoch; as begin_utc.";
     DurationNs "duration_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "Measured length of the interval on the monotonic clock; rates divide by it.";
     UserNs "user_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] USER "Run time in user mode within the interval.";
     SystemNs "system_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SYSTEM "Run time in kernel mode within the interval.";
     RunNs "run_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] RUN "Time on a CPU within the interval.";
-    RunDelayNs "run_delay_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] RUN_DELAY "Time runnable but waiting for a CPU within the interval.";
+    RunDelayNs "run_delay_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] RUN_DELAY "Run delay: time runnable but waiting for a CPU within the interval.";
     VoluntarySwitches "voluntary_switches" Integer "" [PROCESS_INTERVAL|THREAD_INTERVAL] SWITCHES "Times it left the CPU to wait.";
     InvoluntarySwitches "involuntary_switches" Integer "" [PROCESS_INTERVAL|THREAD_INTERVAL] SWITCHES "Times it was pushed off the CPU while runnable.";
     CpuPct "cpu_pct" Real "%CPU" [PROCESS_INTERVAL|THREAD_INTERVAL] RUN "Utilization: run_ns / duration_ns x 100; 100 = one CPU.";
@@ -138,9 +140,9 @@ columns! {
     LedgerSoftirqNs "ledger_softirq_ns" Integer "ns" [HOST_INTERVAL] NONE "Ledger: soft interrupts; 0 when inside the threads' run time.";
     LedgerStealNs "ledger_steal_ns" Integer "ns" [HOST_INTERVAL] NONE "Ledger: taken by the hypervisor.";
     LedgerIdleNs "ledger_idle_ns" Integer "ns" [HOST_INTERVAL] NONE "Ledger: idle, iowait included.";
-    UnattributedNs "unattributed_ns" Integer "ns" [HOST_INTERVAL] NONE "Ledger: what is left of the capacity; negative when more was booked than there was.";
+    UnattributedNs "unattributed_ns" Integer "ns" [HOST_INTERVAL] NONE "Ledger: what is left of the capacity; negative when more was accounted than there was.";
     UnattributedRatio "unattributed_ratio" Real "ratio" [HOST_INTERVAL] NONE "unattributed_ns / capacity_ns.";
-    IrqInRunTime "irq_in_run_time" Integer "0/1" [HOST_INTERVAL] NONE "1 if the kernel charges interrupts to whoever was running.";
+    IrqInRunTime "irq_in_run_time" Integer "0/1" [HOST_INTERVAL] NONE "1 if the kernel charges interrupts to the thread that was running.";
     Sequence "sequence" Integer "" [HOST_INTERVAL] NONE "Number of the snapshot that ends the interval, from the agent's start.";
     ThreadCount "thread_count" Integer "" [HOST_INTERVAL] NONE "Threads alive on the host at the end.";
     ProcessCount "process_count" Integer "" [HOST_INTERVAL] NONE "Processes alive on the host at the end.";
@@ -157,14 +159,14 @@ columns! {
     Kernel "kernel" Text "" [HOSTS] NONE "Kernel name and release.";
     Arch "arch" Text "" [HOSTS] NONE "Machine architecture.";
     Agent "agent" Text "" [HOSTS] NONE "Agent name and version.";
-    SourceReason "source_reason" Text "" [HOSTS] NONE "Who measures and why that source was chosen.";
+    SourceReason "source_reason" Text "" [HOSTS] NONE "The source that measures, and why it was chosen.";
     CpuCount "cpu_count" Integer "" [HOSTS] NONE "Online CPUs.";
     IntervalNs "interval_ns" Integer "ns" [HOSTS] NONE "The interval the agent aims at.";
     Trust "trust" Text "" [HOSTS] NONE "How the data came in: local, authenticated, sealed, unauthenticated or imported.";
     FirstNs "first_ns" Integer "ns" [HOSTS] NONE "End of the oldest stored interval, since the UNIX epoch.";
     LastNs "last_ns" Integer "ns" [HOSTS] NONE "End of the newest stored interval, since the UNIX epoch.";
-    Flags "flags" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|HOST_INTERVAL] NONE "What is odd, names joined by |: counter_reset, first_sight, no_final_counters, impossible, spans_loss, partial, restart, summed: exits of one parent's program that found no room, together, unwatched: hidden from the scheduler's events, read from /proc.";
-    Source "source" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "Who measured: procfs, bpf, v1, legacy, simulated.";
+    Flags "flags" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|HOST_INTERVAL] NONE "What is odd, names joined by |: counter_reset, first_sight, no_final_counters, impossible, spans_loss, partial, restart, summed (exits of one parent's program for which there was no space, together), unwatched (hidden from the scheduler's events, read from /proc).";
+    Source "source" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "The source that measured: procfs, bpf, v1, legacy, simulated.";
     BlockedNs "blocked_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED "Time neither running nor runnable within the interval; of a process the sum over its threads that were active.";
     DelayAfterWakeupNs "delay_after_wakeup_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED "The part of run_delay_ns that came after a wakeup; the rest came after preemption.";
     LongestRunDelayNs "longest_run_delay_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED "Longest single run delay; of a process the longest of its threads. Never summed.";
@@ -173,14 +175,14 @@ columns! {
     WaitReason "wait_reason" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL] WAITS "What it was blocked by for most of blocked_ns: a system call, disk, page fault, stopped, traced, kernel, exit, other; empty if it was not blocked.";
     WaitNs "wait_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] WAITS "Time blocked by wait_reason.";
     OpenWait "open_wait" Text "" [THREAD_INTERVAL] WAITS "What it waited for at the interval's end; empty while running or ready.";
-    Reason "reason" Text "" [WAIT_INTERVAL] WAITS "What the thread was blocked by; likewise.";
+    Reason "reason" Text "" [WAIT_INTERVAL] WAITS "What the thread was blocked by, as wait_reason.";
     WaitBlockedNs "blocked_ns" Integer "ns" [WAIT_INTERVAL] WAITS "Time the thread was blocked by that reason within the interval.";
     Irq "irq" Integer "" [IRQ_INTERVAL] IRQ "Number of the interrupt line; from 65536 on: local vectors without a line.";
     IrqName "name" Text "" [IRQ_INTERVAL] IRQ "Name of the line in /proc/interrupts.";
     IrqTimeNs "time_ns" Integer "ns" [IRQ_INTERVAL] IRQ "Time in the line's handlers within the interval, all CPUs.";
     IrqCount "count" Integer "" [IRQ_INTERVAL] IRQ "Times the line was handled.";
-    UnknownNs "unknown_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] SCHED "The part of what is unattributed of which no switch event tells who ran; a CPU's has in it what unwatched threads ran.";
-    CpuUnattributedNs "unattributed_ns" Integer "ns" [CPU_INTERVAL] CPUS "Length of the interval less all modes of this CPU; negative when more was booked than there was.";
+    UnknownNs "unknown_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] SCHED "The part of unattributed_ns during which no switch event says which thread ran; a CPU's includes what unwatched threads ran.";
+    CpuUnattributedNs "unattributed_ns" Integer "ns" [CPU_INTERVAL] CPUS "Length of the interval minus all modes of this CPU; negative when more was accounted than there was.";
     RunQueueMean "run_queue_mean" Real "tasks" [CPU_INTERVAL|HOST_INTERVAL] SCHED "Tasks running or ready, weighted by time; of the host the sum over its CPUs.";
     RunQueueMax "run_queue_max" Integer "tasks" [CPU_INTERVAL|HOST_INTERVAL] SCHED "Longest run queue of the CPU, or of any CPU.";
     Switches "switches" Integer "" [CPU_INTERVAL|HOST_INTERVAL] SCHED "Context switches.";
@@ -194,21 +196,21 @@ columns! {
     SoftirqSchedNs "softirq_sched_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ "Soft interrupts: balancing the run queues; part of softirq_ns.";
     SoftirqHrtimerNs "softirq_hrtimer_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ "Soft interrupts: high-resolution timers; part of softirq_ns.";
     SoftirqRcuNs "softirq_rcu_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ "Soft interrupts: RCU callbacks; part of softirq_ns.";
-    SchedUntracked "sched_untracked" Integer "" [HOST_INTERVAL] SCHED "Threads for which the kernel's own counters stood in, since the agent's start.";
+    SchedUntracked "sched_untracked" Integer "" [HOST_INTERVAL] SCHED "Threads measured by the kernel's own counters instead of by switch events, since the agent's start.";
     SchedMissedSwitches "sched_missed_switches" Integer "" [HOST_INTERVAL] SCHED "Switch events that were missed, since the agent's start.";
     Probes "probes" Text "" [HOST_INTERVAL] NONE "What ran in the kernel for the ending snapshot, names joined by |: exits, sched, waits, irq, histograms.";
-    HistogramDrops "histogram_drops" Integer "" [HOST_INTERVAL] HISTOGRAMS "Run delays that found no room for a histogram of their process or thread, since the agent's start.";
+    HistogramDrops "histogram_drops" Integer "" [HOST_INTERVAL] HISTOGRAMS "Run delays without space for a histogram of their process or thread, since the agent's start.";
     RunDelays "run_delays" Integer "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "Run delays that ended: waits for a CPU, each counted by its length. Of a CPU those that ended on it; of a thread only if it was selected.";
     RunDelayP50Ns "run_delay_p50_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "Half of these run delays were no longer, to within an eighth; empty if none ended.";
-    RunDelayP90Ns "run_delay_p90_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "90 % of them were no longer, likewise.";
-    RunDelayP99Ns "run_delay_p99_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "99 % of them were no longer, likewise.";
-    RunDelayMaxNs "run_delay_max_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "None of them was longer, likewise; longest_run_delay_ns is exact, and has delays that are not over.";
+    RunDelayP90Ns "run_delay_p90_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "90 % of these run delays were no longer, to within an eighth; empty if none ended.";
+    RunDelayP99Ns "run_delay_p99_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "99 % of these run delays were no longer, to within an eighth; empty if none ended.";
+    RunDelayMaxNs "run_delay_max_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "None of these run delays was longer, to within an eighth; longest_run_delay_ns is exact, and includes delays that are not over.";
     RunDelayHistogram "run_delay_histogram" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "These run delays by length, [[up to ns, count], ...], JSON: add up the counts of several rows to merge them.";
-    RingDrops "ring_drops" Integer "" [HOST_INTERVAL] NONE "Events (exits, execs, threads on their way out) that found no room in the kernel's ring buffer or behind it, since the agent's start: exits_lost, execs_lost, endings_lost and cuts_lost together.";
-    DeviceEndNs "device_end_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "End of the interval as the device's own wall clock stood, however wrong, since the UNIX epoch; empty for v1 data, which has v1_ticks.";
-    ExecsLost "execs_lost" Integer "" [HOST_INTERVAL] NONE "Of ring_drops: programs that were called; a process shows under its earlier name until it is looked at.";
+    RingDrops "ring_drops" Integer "" [HOST_INTERVAL] NONE "Events (exits, execs, threads on their way out) that were lost because the kernel's ring buffer or the queue behind it was full, since the agent's start: exits_lost, execs_lost, endings_lost and cuts_lost together.";
+    DeviceEndNs "device_end_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "End of the interval on the device's own wall clock, however wrong, since the UNIX epoch; empty for v1 data, which has v1_ticks.";
+    ExecsLost "execs_lost" Integer "" [HOST_INTERVAL] NONE "Of ring_drops: execs; a process shows under its earlier name until it is read again.";
     EndingsLost "endings_lost" Integer "" [HOST_INTERVAL] NONE "Of ring_drops: threads on their way out; one is missed only if a snapshot falls between that and its last switch.";
-    CutsLost "cuts_lost" Integer "" [HOST_INTERVAL] NONE "Of ring_drops: how threads stood at the instant of a snapshot that ended while it was made; what they ran up to it is in the next interval.";
+    CutsLost "cuts_lost" Integer "" [HOST_INTERVAL] NONE "Of ring_drops: counters at the instant of a snapshot of threads that ended while it was made; what they ran up to that instant is in the next interval.";
     HiddenLeftOut "hidden_left_out" Integer "" [HOST_INTERVAL] NONE "Threads hidden from BPF that are not read from /proc because there are too many, at the interval's end; what they ran is unknown.";
 }
 

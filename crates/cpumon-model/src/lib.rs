@@ -32,6 +32,7 @@ mod name;
 pub mod sched;
 mod sched_times;
 mod sched_values;
+mod screen_columns;
 mod snapshot;
 mod syscalls;
 mod text;
@@ -55,6 +56,7 @@ pub use ledger::Ledger;
 pub use lists::{empty_list, trim_list};
 pub use name::Comm;
 pub use sched_times::{SchedDelta, SchedTimes};
+pub use screen_columns::{Align, Format, Frontends, HOST_COLUMNS, ScreenColumn, TASK_COLUMNS};
 pub use snapshot::{
     ExitSample, Moment, Probes, ProcessInfo, ProcessSample, Snapshot, SourceHealth, SourceKind, TaskState,
     ThreadSample,

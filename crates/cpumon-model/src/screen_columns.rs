@@ -1,0 +1,204 @@
+//! Columns as people see them: headings, formats and help of the table of tasks and the table of hosts.
+//!
+//! The terminal and the page show rates and shares of what [`COLUMNS`](crate::COLUMNS) holds as counts and times, under
+//! headings that fit a screen. Each row here names the stored column that it is computed from, so that its help text and what a
+//! source must measure for it are written once. The page reads `web/src/feed/columns.generated.ts`, which
+//! `cargo xtask generate-columns` writes from these tables. Widths and what to drop first on a narrow screen are up to each
+//! frontend.
+
+use bitflags::bitflags;
+
+use crate::{COLUMNS, Column, ColumnId, Fields};
+
+bitflags! {
+    /// The frontends that show a column.
+    #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+    pub struct Frontends: u8 {
+        /// `cpumon top`.
+        const TERMINAL = 1;
+        /// The web page.
+        const PAGE = 1 << 1;
+    }
+}
+
+/// How a value is shown.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// A time, as a percentage of the interval; 100 = one CPU, or all of them where the user chose so.
+    Share,
+    /// A count, divided by the length of the interval.
+    PerSecond,
+    /// A time with a unit that fits: `3.4 ms`.
+    Duration,
+    /// The number as it is.
+    Number,
+    /// A text.
+    Text,
+}
+
+impl Format {
+    /// The name in the generated TypeScript.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Share => "share",
+            Self::PerSecond => "per_s",
+            Self::Duration => "ns",
+            Self::Number => "plain",
+            Self::Text => "text",
+        }
+    }
+
+    /// Sentence that says how the value of a stored column is shown; empty where it is shown as it is stored.
+    const fn help(self) -> &'static str {
+        match self {
+            Self::Share => " Shown as a percentage of the interval, threads added up.",
+            Self::PerSecond => " Shown per second.",
+            Self::Duration | Self::Number | Self::Text => "",
+        }
+    }
+}
+
+/// The edge of its column at which a value is written.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Align {
+    /// Texts.
+    Left,
+    /// Numbers, so that their digits line up.
+    Right,
+}
+
+/// One column of a table that people read.
+#[derive(Copy, Clone, Debug)]
+pub struct ScreenColumn {
+    /// Stable name, in addresses of the page and in settings.
+    pub id: &'static str,
+    /// The stored column that it is computed from; `None` where a frontend makes the value itself.
+    pub source: Option<ColumnId>,
+    /// Heading on the page.
+    pub title: &'static str,
+    /// Heading in a terminal.
+    pub short: &'static str,
+    /// How its values are shown.
+    pub format: Format,
+    /// Where its values are written.
+    pub align: Align,
+    /// Who shows it.
+    pub frontends: Frontends,
+    /// Its own help text; empty where that of `source` says it all. [`ScreenColumn::help`] gives the text to show.
+    own_help: &'static str,
+}
+
+impl ScreenColumn {
+    /// The stored column that it is computed from.
+    #[must_use]
+    pub fn stored(&self) -> Option<&'static Column> {
+        COLUMNS.iter().find(|column| Some(column.id) == self.source)
+    }
+
+    /// The counters a source must measure for the column to have data.
+    #[must_use]
+    pub fn needs(&self) -> Fields {
+        self.stored().map_or(Fields::empty(), |column| column.needs)
+    }
+
+    /// Meaning, in one or two sentences.
+    #[must_use]
+    pub fn help(&self) -> String {
+        match self.stored() {
+            Some(column) if self.own_help.is_empty() => [column.help, self.format.help()].concat(),
+            _ => self.own_help.to_owned(),
+        }
+    }
+}
+
+macro_rules! screen_columns {
+    ($($id:literal $source:ident $title:literal $short:literal $format:ident $align:ident [$($frontend:ident)|+] $help:literal;)+) => {
+        &[$(ScreenColumn {
+            id: $id,
+            source: screen_columns!(@source $source),
+            title: $title,
+            short: $short,
+            format: Format::$format,
+            align: Align::$align,
+            frontends: Frontends::empty()$(.union(Frontends::$frontend))+,
+            own_help: $help,
+        },)+]
+    };
+    (@source NONE) => { None };
+    (@source $source:ident) => { Some(ColumnId::$source) };
+}
+
+/// Columns of processes and threads, in the order in which the page lists them.
+pub const TASK_COLUMNS: &[ScreenColumn] = screen_columns! {
+    "name" Name "Name" "NAME" Text Left [TERMINAL|PAGE] "";
+    "process" ProcessName "Process" "" Text Left [PAGE] "";
+    "owner" Pid "PID" "PID" Number Right [TERMINAL] "Process id of the process that a thread belongs to.";
+    "pid" Pid "PID" "PID" Number Right [TERMINAL|PAGE] "Process id; thread id of a thread; number of processes of a group.";
+    "cpu" RunNs "%CPU" "%CPU" Share Right [TERMINAL|PAGE] "Time on a CPU. %CPU: 100 = one CPU. %host: 100 = all CPUs.";
+    "user" UserNs "user" "%USR" Share Right [TERMINAL|PAGE] "Run time in user mode, in the unit of utilization.";
+    "system" SystemNs "system" "%SYS" Share Right [TERMINAL|PAGE] "Run time in kernel mode, in the unit of utilization.";
+    "ready" RunDelayNs "ready %" "%RDY" Share Right [TERMINAL|PAGE] "";
+    "blocked" BlockedNs "blocked %" "%BLK" Share Right [TERMINAL|PAGE] "Time neither running nor runnable within the interval. Shown as a percentage of the interval, active threads added up.";
+    "wait" WaitReason "waits for" "WAIT" Text Left [TERMINAL|PAGE] "What it was blocked by most: the system call it slept in, disk, page fault, stopped, traced, kernel, exit, other.";
+    "longest" LongestRunDelayNs "max delay" "RDELAY" Duration Right [TERMINAL|PAGE] "";
+    "p99" RunDelayP99Ns "p99 delay" "RDELAY p99" Duration Right [TERMINAL] "99 % of the run delays were no longer, to within an eighth; of a thread only if it was selected (--histogram-threads).";
+    "csw" NONE "csw/s" "CSW/s" PerSecond Right [TERMINAL] "Context switches per second, voluntary and involuntary.";
+    "vcsw" VoluntarySwitches "vcsw/s" "VCSW/s" PerSecond Right [TERMINAL|PAGE] "";
+    "icsw" InvoluntarySwitches "icsw/s" "ICSW/s" PerSecond Right [TERMINAL|PAGE] "";
+    "wakeups" Wakeups "wakes/s" "WAKE/s" PerSecond Right [PAGE] "";
+    "migrations" Migrations "migr/s" "MIGR/s" PerSecond Right [PAGE] "";
+    "threads" ThreadRows "threads" "THR" Number Right [TERMINAL|PAGE] "";
+    "state" State "S" "S" Text Left [TERMINAL|PAGE] "";
+    "nice" Nice "nice" "NI" Number Right [TERMINAL|PAGE] "";
+    "last_cpu" LastCpu "CPU#" "CPU#" Number Right [TERMINAL|PAGE] "";
+    "uid" Uid "uid" "USER" Number Left [TERMINAL|PAGE] "";
+    "seen" NONE "run time" "SEEN" Duration Right [TERMINAL] "Run time since it is on screen.";
+    "container" Container "container" "CONTAINER" Text Left [TERMINAL|PAGE] "";
+    "marks" NONE "" "" Text Left [TERMINAL] "+ began, x ended, * both, ! something is odd: its details say what.";
+    "cmdline" Cmdline "command line" "COMMAND" Text Left [TERMINAL|PAGE] "";
+};
+
+/// Columns of the page's table of hosts.
+pub const HOST_COLUMNS: &[ScreenColumn] = screen_columns! {
+    "name" NONE "Host" "HOST" Text Left [PAGE] "Name of the machine.";
+    "busy" NONE "CPU" "CPU" Share Right [PAGE] "Busy share of all CPUs in the newest interval, and over the last two minutes.";
+    "top" NONE "busiest process" "BUSIEST" Text Left [PAGE] "The process with the most run time in the newest interval.";
+    "threads" ThreadCount "threads" "THREADS" Number Right [PAGE] "Threads alive at the end of the newest interval.";
+    "ledger" UnattributedRatio "ledger" "LEDGER" Share Right [PAGE] "Unattributed share of the capacity of the newest interval; balanced up to 0.5 %.";
+    "loss" NONE "lost" "LOST" Number Right [PAGE] "Snapshots lost or incomplete since the receiver started.";
+    "offset" NONE "clock offset" "OFFSET" Duration Right [PAGE] "The device's clock minus the receiver's: measured over TLS, else estimated from arrivals, transit time included.";
+    "agent" Agent "agent" "AGENT" Text Left [PAGE] "Version of the agent, and the source that it measures with.";
+    "seen" NONE "last seen" "SEEN" Duration Right [PAGE] "Time since the newest interval arrived.";
+};
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn ids_are_unique_in_each_table_and_every_column_has_a_help() {
+        for table in [TASK_COLUMNS, HOST_COLUMNS] {
+            let mut ids = HashSet::new();
+            for column in table {
+                assert!(ids.insert(column.id), "{} twice", column.id);
+                assert!(column.help().ends_with('.'), "{}: {}", column.id, column.help());
+            }
+        }
+    }
+
+    #[test]
+    fn texts_are_aligned_left_and_shares_say_what_they_are_of() {
+        for column in TASK_COLUMNS.iter().filter(|column| column.format == Format::Text) {
+            assert_eq!(column.align, Align::Left, "{}", column.id);
+        }
+        let ready = TASK_COLUMNS.iter().find(|column| column.id == "ready").unwrap();
+        assert_eq!(
+            ready.help(),
+            "Run delay: time runnable but waiting for a CPU within the interval. Shown as a percentage of the interval, threads added up."
+        );
+        assert_eq!(ready.needs(), Fields::RUN_DELAY);
+    }
+}

@@ -1,0 +1,261 @@
+// Written by `cargo xtask generate-columns` from crates/cpumon-model/src/screen_columns.rs. Do not edit.
+
+/** How a value is shown: share of the interval, count per second, time, number as it is, text. */
+export type Format = 'share' | 'per_s' | 'ns' | 'plain' | 'text';
+
+export interface ScreenColumn {
+  /** Stable name, in addresses and settings. */
+  readonly id: string;
+  /** Column of the receiver's tables from which the value is computed; null: the page makes the value itself. */
+  readonly source: string | null;
+  readonly title: string;
+  readonly format: Format;
+  readonly align: 'left' | 'right';
+  readonly help: string;
+}
+
+export const TASK_COLUMNS = [
+  {
+    id: 'name',
+    source: 'name',
+    title: 'Name',
+    format: 'text',
+    align: 'left',
+    help: 'Process: its executable\'s base name where known, else its comm. Thread: its comm at the interval\'s end.',
+  },
+  {
+    id: 'process',
+    source: 'process_name',
+    title: 'Process',
+    format: 'text',
+    align: 'left',
+    help: 'Name of the process the thread belongs to.',
+  },
+  {
+    id: 'pid',
+    source: 'pid',
+    title: 'PID',
+    format: 'plain',
+    align: 'right',
+    help: 'Process id; thread id of a thread; number of processes of a group.',
+  },
+  {
+    id: 'cpu',
+    source: 'run_ns',
+    title: '%CPU',
+    format: 'share',
+    align: 'right',
+    help: 'Time on a CPU. %CPU: 100 = one CPU. %host: 100 = all CPUs.',
+  },
+  {
+    id: 'user',
+    source: 'user_ns',
+    title: 'user',
+    format: 'share',
+    align: 'right',
+    help: 'Run time in user mode, in the unit of utilization.',
+  },
+  {
+    id: 'system',
+    source: 'system_ns',
+    title: 'system',
+    format: 'share',
+    align: 'right',
+    help: 'Run time in kernel mode, in the unit of utilization.',
+  },
+  {
+    id: 'ready',
+    source: 'run_delay_ns',
+    title: 'ready %',
+    format: 'share',
+    align: 'right',
+    help: 'Run delay: time runnable but waiting for a CPU within the interval. Shown as a percentage of the interval, threads added up.',
+  },
+  {
+    id: 'blocked',
+    source: 'blocked_ns',
+    title: 'blocked %',
+    format: 'share',
+    align: 'right',
+    help: 'Time neither running nor runnable within the interval. Shown as a percentage of the interval, active threads added up.',
+  },
+  {
+    id: 'wait',
+    source: 'wait_reason',
+    title: 'waits for',
+    format: 'text',
+    align: 'left',
+    help: 'What it was blocked by most: the system call it slept in, disk, page fault, stopped, traced, kernel, exit, other.',
+  },
+  {
+    id: 'longest',
+    source: 'longest_run_delay_ns',
+    title: 'max delay',
+    format: 'ns',
+    align: 'right',
+    help: 'Longest single run delay; of a process the longest of its threads. Never summed.',
+  },
+  {
+    id: 'vcsw',
+    source: 'voluntary_switches',
+    title: 'vcsw/s',
+    format: 'per_s',
+    align: 'right',
+    help: 'Times it left the CPU to wait. Shown per second.',
+  },
+  {
+    id: 'icsw',
+    source: 'involuntary_switches',
+    title: 'icsw/s',
+    format: 'per_s',
+    align: 'right',
+    help: 'Times it was pushed off the CPU while runnable. Shown per second.',
+  },
+  {
+    id: 'wakeups',
+    source: 'wakeups',
+    title: 'wakes/s',
+    format: 'per_s',
+    align: 'right',
+    help: 'Times it was woken. Shown per second.',
+  },
+  {
+    id: 'migrations',
+    source: 'migrations',
+    title: 'migr/s',
+    format: 'per_s',
+    align: 'right',
+    help: 'Times it ran on another CPU than before. Shown per second.',
+  },
+  {
+    id: 'threads',
+    source: 'thread_rows',
+    title: 'threads',
+    format: 'plain',
+    align: 'right',
+    help: 'Threads of the process that have a row in this interval, ended ones included.',
+  },
+  {
+    id: 'state',
+    source: 'state',
+    title: 'S',
+    format: 'text',
+    align: 'left',
+    help: 'State at the interval\'s end: a letter of proc(5).',
+  },
+  {
+    id: 'nice',
+    source: 'nice',
+    title: 'nice',
+    format: 'plain',
+    align: 'right',
+    help: 'Nice value, -20 to 19.',
+  },
+  {
+    id: 'last_cpu',
+    source: 'last_cpu',
+    title: 'CPU#',
+    format: 'plain',
+    align: 'right',
+    help: 'CPU it last ran on.',
+  },
+  {
+    id: 'uid',
+    source: 'uid',
+    title: 'uid',
+    format: 'plain',
+    align: 'left',
+    help: 'Real user id of the process.',
+  },
+  {
+    id: 'container',
+    source: 'container',
+    title: 'container',
+    format: 'text',
+    align: 'left',
+    help: 'Container or systemd unit, derived from the cgroup; empty if none.',
+  },
+  {
+    id: 'cmdline',
+    source: 'cmdline',
+    title: 'command line',
+    format: 'text',
+    align: 'left',
+    help: 'Command line, scrubbed of secrets; empty unless the agent runs with --cmdline.',
+  },
+] as const satisfies readonly ScreenColumn[];
+
+export const HOST_COLUMNS = [
+  {
+    id: 'name',
+    source: null,
+    title: 'Host',
+    format: 'text',
+    align: 'left',
+    help: 'Name of the machine.',
+  },
+  {
+    id: 'busy',
+    source: null,
+    title: 'CPU',
+    format: 'share',
+    align: 'right',
+    help: 'Busy share of all CPUs in the newest interval, and over the last two minutes.',
+  },
+  {
+    id: 'top',
+    source: null,
+    title: 'busiest process',
+    format: 'text',
+    align: 'left',
+    help: 'The process with the most run time in the newest interval.',
+  },
+  {
+    id: 'threads',
+    source: 'thread_count',
+    title: 'threads',
+    format: 'plain',
+    align: 'right',
+    help: 'Threads alive at the end of the newest interval.',
+  },
+  {
+    id: 'ledger',
+    source: 'unattributed_ratio',
+    title: 'ledger',
+    format: 'share',
+    align: 'right',
+    help: 'Unattributed share of the capacity of the newest interval; balanced up to 0.5 %.',
+  },
+  {
+    id: 'loss',
+    source: null,
+    title: 'lost',
+    format: 'plain',
+    align: 'right',
+    help: 'Snapshots lost or incomplete since the receiver started.',
+  },
+  {
+    id: 'offset',
+    source: null,
+    title: 'clock offset',
+    format: 'ns',
+    align: 'right',
+    help: 'The device\'s clock minus the receiver\'s: measured over TLS, else estimated from arrivals, transit time included.',
+  },
+  {
+    id: 'agent',
+    source: 'agent',
+    title: 'agent',
+    format: 'text',
+    align: 'left',
+    help: 'Version of the agent, and the source that it measures with.',
+  },
+  {
+    id: 'seen',
+    source: null,
+    title: 'last seen',
+    format: 'ns',
+    align: 'right',
+    help: 'Time since the newest interval arrived.',
+  },
+] as const satisfies readonly ScreenColumn[];
