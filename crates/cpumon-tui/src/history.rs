@@ -3,6 +3,7 @@
 //! Why: a feed without a store still has a past. All three are bounded; what is forgotten is the oldest.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use cpumon_model::{Fields, Interval};
@@ -36,9 +37,17 @@ pub(crate) struct PlotPoint {
     pub run_ns: i64,
 }
 
+/// What a feed knows of a task's past, as it was asked for.
+#[derive(Debug)]
+pub(crate) struct FeedHistory {
+    pub task: Task,
+    pub asked: Range<i64>,
+    pub points: Vec<PlotPoint>,
+}
+
 #[derive(Debug)]
 struct Step {
-    span: PlotPoint,
+    point: PlotPoint,
     end_boot_ns: u64,
     points: Vec<(Task, i64)>,
 }
@@ -64,7 +73,7 @@ impl RunHistory {
             .collect();
         points.sort_unstable_by_key(|point| point.0);
         self.points += points.len();
-        self.steps.push_back(Step { span: host_point(interval), end_boot_ns: interval.end.boot_ns, points });
+        self.steps.push_back(Step { point: host_point(interval), end_boot_ns: interval.end.boot_ns, points });
         while self.steps.len() > MAX_STEPS || self.points > MAX_POINTS {
             let Some(step) = self.steps.pop_front() else { break };
             self.points -= step.points.len();
@@ -73,7 +82,7 @@ impl RunHistory {
 
     /// Run time of the whole host.
     pub(crate) fn host(&self) -> Vec<PlotPoint> {
-        self.steps.iter().map(|step| step.span).collect()
+        self.steps.iter().map(|step| step.point).collect()
     }
 
     /// Run time of some tasks together, from when the first of them began. Where a task has no row it was idle: zero.
@@ -85,7 +94,7 @@ impl RunHistory {
             found.filter_map(|at| step.points.get(at)).fold(0_i64, |sum, point| sum.saturating_add(point.1))
         };
         let lived = self.steps.iter().filter(|step| start_ns == 0 || step.end_boot_ns >= start_ns);
-        lived.map(|step| PlotPoint { run_ns: sum(step), ..step.span }).collect()
+        lived.map(|step| PlotPoint { run_ns: sum(step), ..step.point }).collect()
     }
 }
 

@@ -6,34 +6,18 @@
 //! returns as a [`Request`]; [`run`] carries it out. No threads, no clock but the terminal's own waiting.
 
 mod app;
-mod bars;
 mod batch;
-mod batch_json;
-mod cells;
 mod columns;
-mod cursor;
-mod detail;
-mod export;
+mod csv;
 mod feed;
-mod grid;
-mod groups;
-mod header;
-mod help;
 mod history;
-mod hosts;
-mod keys;
-mod ledger;
+mod input;
 mod options;
-mod order;
-mod plot;
 mod rows;
-#[cfg(test)]
-mod rows_props;
 mod run;
 mod screen;
 mod text;
 mod theme;
-mod tree;
 mod view;
 
 pub use app::{App, Request};

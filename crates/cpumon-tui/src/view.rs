@@ -3,9 +3,10 @@
 
 use std::collections::HashSet;
 
-use cpumon_model::{Fields, Interval, ProcessKey, ThreadKey};
+use cpumon_model::{Fields, Interval, ProcessKey};
 
 use crate::columns::Col;
+use crate::rows::RowId;
 
 /// How rows are arranged.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -45,17 +46,6 @@ impl Unit {
             Self::Host => interval.host_pct(ns),
         }
     }
-}
-
-/// What a row stands for, over all intervals.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum RowId {
-    /// All processes of a program.
-    Group(Box<str>),
-    /// A process.
-    Process(ProcessKey),
-    /// A thread.
-    Thread(ThreadKey),
 }
 
 /// How the user wants to see an interval.

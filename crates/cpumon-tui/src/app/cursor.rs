@@ -1,0 +1,105 @@
+//! The selection and the scroll position. In: rows, moves. Out: which row is selected and which are in view.
+//! Why: the selection is a task, not a line: it stays with the task when rows change places.
+
+use cpumon_model::Interval;
+
+use crate::rows::{RowId, RowList};
+
+/// Selection and scroll position.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cursor {
+    /// The selected task, in this interval's rows or not.
+    pub selected: Option<RowId>,
+    /// Where it stands, or stood last.
+    pub at: usize,
+    /// Whether it is among the rows.
+    pub is_present: bool,
+    /// First row in view.
+    pub top: usize,
+    /// Rows in view, as drawn last.
+    pub height: usize,
+    /// The view follows the selection when rows change places.
+    pub follow: bool,
+}
+
+/// A move of the selection.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Move {
+    Up,
+    Down,
+    PageUp,
+    PageDown,
+    Home,
+    End,
+}
+
+impl Cursor {
+    /// Finds the selection in new rows.
+    pub(crate) fn after_rebuild(&mut self, rows: &RowList, interval: &Interval) {
+        let place = self.selected.as_ref().and_then(|id| rows.position(interval, id));
+        self.is_present = place.is_some();
+        if let Some(place) = place {
+            self.at = place;
+        }
+        self.at = self.at.min(rows.rows.len().saturating_sub(1));
+        if self.follow && self.is_present {
+            self.scroll_to_selection();
+        }
+        self.top = self.top.min(rows.rows.len().saturating_sub(self.height.max(1)));
+    }
+
+    /// Moves the selection. The first move selects the first row in view.
+    pub(crate) fn go(&mut self, step: Move, rows: &RowList, interval: &Interval) {
+        let last = rows.rows.len().saturating_sub(1);
+        let page = self.height.saturating_sub(1).max(1);
+        let at = match (step, self.selected.is_some()) {
+            (Move::Home, _) => 0,
+            (Move::End, _) => last,
+            (Move::Up | Move::Down, false) => self.top,
+            (Move::Up, true) => self.at.saturating_sub(1),
+            (Move::Down, true) => self.at.saturating_add(usize::from(self.is_present)),
+            (Move::PageUp, _) => self.at.saturating_sub(page),
+            (Move::PageDown, _) => self.at.saturating_add(page),
+        };
+        self.select(at.min(last), rows, interval);
+    }
+
+    /// Selects the row at a place and scrolls to it.
+    pub(crate) fn select(&mut self, at: usize, rows: &RowList, interval: &Interval) {
+        if let Some(item) = rows.rows.get(at).and_then(|row| rows.item(interval, row)) {
+            self.selected = Some(item.id());
+            self.is_present = true;
+            self.at = at;
+            self.scroll_to_selection();
+        }
+    }
+
+    /// Selects nothing.
+    pub(crate) fn clear(&mut self) {
+        self.selected = None;
+        self.is_present = false;
+    }
+
+    /// Takes in how many rows are in view now.
+    pub(crate) fn resize(&mut self, height: usize, count: usize) {
+        let was_in_view = self.is_present && (self.top..self.top + self.height.max(1)).contains(&self.at);
+        if self.height == 0 {
+            // Never drawn before: keys scrolled a view that was not there.
+            self.top = 0;
+        }
+        self.height = height;
+        self.top = self.top.min(count.saturating_sub(height.max(1)));
+        if was_in_view {
+            self.scroll_to_selection();
+        }
+    }
+
+    fn scroll_to_selection(&mut self) {
+        let height = self.height.max(1);
+        if self.at < self.top {
+            self.top = self.at;
+        } else if self.at >= self.top + height {
+            self.top = self.at + 1 - height;
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! [`App`]: the state of the screens. In: keys (see `keys`), intervals, facts about the feed. Out: a drawing (see
+//! `screen`), [`Request`]s. Why: pure, so that tests drive it without terminal, clock or feed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cpumon_model::{HostId, HostStatus, Interval};
+
+use crate::app::cursor::Cursor;
+use crate::feed::{FeedError, Play, Playback, Seek};
+use crate::history::{FeedHistory, Recent, RunHistory, RunTotals};
+use crate::options::Options;
+use crate::rows::{RowId, RowList};
+use crate::text;
+use crate::theme::Theme;
+use crate::view::View;
+
+/// What the state asks of the loop around it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Ends the screens.
+    Quit,
+    /// Shows another moment: call [`Feed::seek`](crate::Feed::seek), then [`App::on_seek`].
+    Seek(Seek),
+    /// Plays a recording, or stops it, or changes its speed: call [`Feed::play`](crate::Feed::play), then [`App::on_playback`].
+    Play(Play),
+    /// Goes to the moment that this text means: call [`Feed::parse_time`](crate::Feed::parse_time), then [`App::go_to`].
+    GoTo(String),
+    /// Shows another host: call [`Feed::select`](crate::Feed::select).
+    Select(HostId),
+    /// Writes a file into the current directory, never over another one, then [`App::on_notice`].
+    Export {
+        /// File name without `.csv`; safe for any file system.
+        stem: String,
+        /// The file's text.
+        csv: String,
+    },
+}
+
+/// Which moment is on screen.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Clock {
+    /// The newest interval, whenever one arrives.
+    Live,
+    /// The interval that was the newest when the user stopped.
+    Paused,
+    /// An interval that the user went to.
+    Past,
+}
+
+/// What keys go to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// The grid.
+    Grid,
+    /// The help, scrolled down by some lines.
+    Help(u16),
+    /// The list of hosts, at one of them.
+    Hosts(usize),
+    /// A line of text.
+    Prompt(Prompt, String),
+}
+
+/// What a line of text is for.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Prompt {
+    Search,
+    Filter,
+    GoTo,
+}
+
+/// Whether the plot and the details are shown below the grid.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Pane {
+    /// When there is room.
+    Auto,
+    Shown,
+    Hidden,
+}
+
+/// All of the screens' state.
+#[derive(Debug)]
+pub struct App {
+    pub(crate) theme: Theme,
+    pub(crate) view: View,
+    pub(crate) title: String,
+    pub(crate) hosts: Vec<HostStatus>,
+    pub(crate) host: Option<HostId>,
+    pub(crate) age: Option<Duration>,
+    pub(crate) newest: Option<Arc<Interval>>,
+    pub(crate) shown: Option<Arc<Interval>>,
+    pub(crate) clock: Clock,
+    /// How the recording on screen is played, if it is one.
+    pub(crate) playback: Option<Playback>,
+    pub(crate) rows: RowList,
+    pub(crate) cursor: Cursor,
+    pub(crate) mode: Mode,
+    pub(crate) search: String,
+    pub(crate) notice: Option<String>,
+    pub(crate) problem: Option<String>,
+    pub(crate) pane: Pane,
+    pub(crate) plot_minutes: usize,
+    pub(crate) seen_history: RunHistory,
+    pub(crate) recent: Recent,
+    pub(crate) seen: RunTotals,
+    pub(crate) users: HashMap<u32, Option<String>>,
+    clock_text: Option<(i64, String)>,
+    pub(super) history: Option<FeedHistory>,
+    pub(crate) is_pane_drawn: bool,
+    /// The selected task with the name it had when it was seen last.
+    pub(crate) subject: Option<(RowId, String)>,
+    is_dirty: bool,
+}
+
+impl App {
+    /// A state without data.
+    #[must_use]
+    pub fn new(options: &Options) -> Self {
+        let view = View {
+            threads: options.threads,
+            pids: options.pids.iter().copied().collect(),
+            ..View::default()
+        };
+        Self {
+            theme: Theme { color: !options.no_color, ascii: options.ascii },
+            view,
+            title: String::new(),
+            hosts: Vec::new(),
+            host: None,
+            age: None,
+            newest: None,
+            shown: None,
+            clock: Clock::Live,
+            playback: None,
+            rows: RowList::default(),
+            cursor: Cursor::default(),
+            mode: Mode::Grid,
+            search: String::new(),
+            notice: None,
+            problem: None,
+            pane: Pane::Auto,
+            plot_minutes: 0,
+            seen_history: RunHistory::default(),
+            recent: Recent::default(),
+            seen: RunTotals::default(),
+            users: HashMap::new(),
+            clock_text: None,
+            history: None,
+            is_pane_drawn: false,
+            subject: None,
+            is_dirty: true,
+        }
+    }
+
+    /// Takes in a newer interval of the selected host. While paused or in the past it is kept, not shown.
+    pub fn on_interval(&mut self, interval: Arc<Interval>) {
+        self.forget_if_rewound(&interval);
+        self.seen_history.push(&interval);
+        self.seen.push(&interval);
+        self.recent.push(Arc::clone(&interval));
+        self.newest = Some(Arc::clone(&interval));
+        if self.clock == Clock::Live {
+            self.show(interval);
+        }
+        self.is_dirty = true;
+    }
+
+    /// Takes in what the feed says about itself and its hosts.
+    pub fn on_hosts(&mut self, title: String, hosts: Vec<HostStatus>, host: Option<HostId>) {
+        if host != self.host {
+            self.forget();
+            self.host = host;
+        }
+        self.title = title;
+        self.hosts = hosts;
+        self.is_dirty = true;
+    }
+
+    /// Takes in how long ago the newest interval arrived.
+    pub fn on_age(&mut self, age: Option<Duration>) {
+        let seconds = |age: Option<Duration>| age.map(|age| age.as_secs());
+        self.is_dirty |= self.is_stale() && seconds(age) != seconds(self.age);
+        let was_stale = self.is_stale();
+        self.age = age;
+        self.is_dirty |= was_stale != self.is_stale();
+    }
+
+    /// Takes in a failure of the feed; it stays in the status line until [`App::on_feed_ok`].
+    pub fn on_error(&mut self, error: &FeedError) {
+        self.is_dirty |= self.problem.as_deref() != Some(&error.0);
+        self.problem = Some(error.0.clone());
+    }
+
+    /// The feed works (again).
+    pub fn on_feed_ok(&mut self) {
+        self.is_dirty |= self.problem.take().is_some();
+    }
+
+    /// Takes in how the feed's recording is played.
+    pub fn on_playback(&mut self, playback: Option<Playback>) {
+        self.is_dirty |= self.playback != playback;
+        let is_playing = |playback: Option<Playback>| playback.is_some_and(|playback| playback.is_playing);
+        if is_playing(playback) && !is_playing(self.playback) {
+            self.clock = Clock::Live;
+        }
+        self.playback = playback;
+    }
+
+    /// A recording that was wound back starts over: nothing of it counts twice.
+    fn forget_if_rewound(&mut self, interval: &Interval) {
+        let is_later = |newest: &Arc<Interval>| newest.end.wall_ns >= interval.end.wall_ns;
+        if self.playback.is_some() && self.newest.as_ref().is_some_and(is_later) {
+            self.seen_history = RunHistory::default();
+            self.recent = Recent::default();
+            self.seen = RunTotals::default();
+        }
+    }
+
+    /// Something to tell the user; stays until the next key.
+    pub fn on_notice(&mut self, text: String) {
+        self.notice = Some(text);
+        self.is_dirty = true;
+    }
+
+    /// The answer to [`Request::Seek`].
+    pub fn on_seek(&mut self, to: Seek, answer: Result<Option<Arc<Interval>>, FeedError>) {
+        match (answer, to) {
+            (Ok(Some(interval)), _) => self.show_past(interval),
+            (Ok(None), Seek::At(wall_ns)) => {
+                self.on_notice(format!("no data is kept of {}", text::utc_seconds(wall_ns)));
+            }
+            (Ok(None), Seek::After(_)) if self.playback.is_some() => {
+                self.on_notice("this is the end of the recording".into());
+            }
+            (Ok(None), Seek::Before(_)) => self.on_notice("no earlier data is kept".into()),
+            (Ok(None), Seek::After(_)) => {
+                self.go_live();
+                self.on_notice("no later data is kept: back to live".into());
+            }
+            (Err(error), _) => self.on_notice(error.0),
+        }
+    }
+
+    /// Goes to a moment, ns since the UNIX epoch; a request where the intervals at hand do not reach it.
+    pub fn go_to(&mut self, wall_ns: i64) -> Option<Request> {
+        match self.recent.at(wall_ns).filter(|_| self.playback.is_none()) {
+            Some(interval) => {
+                self.show_past(interval);
+                None
+            }
+            None => Some(Request::Seek(Seek::At(wall_ns))),
+        }
+    }
+
+    /// The uids on screen whose names were not asked for yet.
+    #[must_use]
+    pub fn unknown_users(&self) -> Vec<u32> {
+        let Some(shown) = &self.shown else { return Vec::new() };
+        let mut uids: Vec<u32> = shown.processes.iter().map(|row| row.info.uid).collect();
+        uids.sort_unstable();
+        uids.dedup();
+        uids.retain(|uid| !self.users.contains_key(uid));
+        uids
+    }
+
+    /// A user's name, or that it is not known.
+    pub fn on_user(&mut self, uid: u32, name: Option<String>) {
+        // Uids come from other machines: a sender that makes them up must not fill the memory.
+        if self.users.len() >= 10_000 {
+            self.users.clear();
+        }
+        self.is_dirty |= name.is_some();
+        self.users.insert(uid, name);
+    }
+
+    /// The end of the interval on screen, ns since the UNIX epoch.
+    #[must_use]
+    pub fn shown_wall_ns(&self) -> Option<i64> {
+        self.shown.as_ref().map(|interval| interval.end.wall_ns)
+    }
+
+    /// How the feed writes the moment `wall_ns`.
+    pub fn on_clock(&mut self, wall_ns: i64, text: String) {
+        let clock = Some((wall_ns, text));
+        self.is_dirty |= self.clock_text != clock;
+        self.clock_text = clock;
+    }
+
+    pub(crate) fn clock_text(&self, wall_ns: i64) -> String {
+        match &self.clock_text {
+            Some((at, text)) if *at == wall_ns => text::safe(text),
+            _ => text::utc_seconds(wall_ns),
+        }
+    }
+
+    pub(crate) fn is_pane_shown(&self) -> bool {
+        self.is_pane_drawn
+    }
+
+    /// The selected host's status.
+    pub(crate) fn status(&self) -> Option<&HostStatus> {
+        self.hosts.iter().find(|status| Some(status.info.host) == self.host)
+    }
+
+    /// Whether the newest interval is older than it should be.
+    pub(crate) fn is_stale(&self) -> bool {
+        let length = self.newest.as_ref().map_or(0, |interval| interval.duration_ns());
+        let patience = Duration::from_nanos(length.saturating_mul(3)).max(Duration::from_secs(3));
+        self.age.is_some_and(|age| age > patience)
+    }
+
+    /// Whether something changed since the last call: if not, a drawing would be the same.
+    pub fn take_dirty(&mut self) -> bool {
+        std::mem::take(&mut self.is_dirty)
+    }
+
+    /// The window has another size.
+    pub fn on_resize(&mut self) {
+        self.is_dirty = true;
+    }
+
+    pub(crate) fn mark_dirty(&mut self) {
+        self.is_dirty = true;
+    }
+
+    /// Back to the newest interval.
+    pub(crate) fn go_live(&mut self) {
+        self.clock = Clock::Live;
+        if let Some(newest) = self.newest.clone() {
+            self.show(newest);
+        }
+    }
+
+    pub(crate) fn show_past(&mut self, interval: Arc<Interval>) {
+        self.clock = Clock::Past;
+        self.show(interval);
+    }
+
+    fn show(&mut self, interval: Arc<Interval>) {
+        self.shown = Some(interval);
+        self.rebuild();
+    }
+
+    /// Arranges the rows anew; the selection stays with its task.
+    pub(crate) fn rebuild(&mut self) {
+        self.is_dirty = true;
+        let Some(shown) = &self.shown else { return };
+        self.view.known = shown.fields;
+        self.rows = RowList::build(shown, &self.view, &self.seen);
+        self.cursor.after_rebuild(&self.rows, shown);
+    }
+
+    /// Another host: nothing of the one before is left.
+    fn forget(&mut self) {
+        self.newest = None;
+        self.shown = None;
+        self.clock = Clock::Live;
+        self.rows = RowList::default();
+        self.cursor = Cursor { follow: self.cursor.follow, ..Cursor::default() };
+        self.view.open.clear();
+        self.view.closed.clear();
+        self.seen_history = RunHistory::default();
+        self.recent = Recent::default();
+        self.seen = RunTotals::default();
+        self.users.clear();
+        self.history = None;
+    }
+}

@@ -1,0 +1,135 @@
+//! Batch mode's JSON. In: an interval and its rows. Out: one object on one line; field names are those of exports and SQL.
+//! Why: no data is `null`, which is not `0`; the rows are written one by one, so memory stays small.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use cpumon_model::{ColumnId, IntervalView, Value};
+use serde_json::{Map, Value as Json};
+
+use crate::batch::listing::Listing;
+use crate::columns::Cells;
+use crate::csv::column_name;
+use crate::rows::Item;
+use crate::theme::Theme;
+use crate::view::View;
+
+/// Fields of the host's part.
+const HOST: [ColumnId; 25] = [
+    ColumnId::BeginUtc,
+    ColumnId::EndUtc,
+    ColumnId::BeginNs,
+    ColumnId::EndNs,
+    ColumnId::DurationNs,
+    ColumnId::Sequence,
+    ColumnId::Source,
+    ColumnId::Flags,
+    ColumnId::ProcessCount,
+    ColumnId::ThreadCount,
+    ColumnId::CapacityNs,
+    ColumnId::LedgerThreadsNs,
+    ColumnId::LedgerExitedNs,
+    ColumnId::LedgerIrqNs,
+    ColumnId::LedgerSoftirqNs,
+    ColumnId::LedgerStealNs,
+    ColumnId::LedgerIdleNs,
+    ColumnId::UnattributedNs,
+    ColumnId::IrqInRunTime,
+    ColumnId::PassNs,
+    ColumnId::UnknownNs,
+    ColumnId::RunQueueMean,
+    ColumnId::RunQueueMax,
+    ColumnId::Switches,
+    ColumnId::Probes,
+];
+
+/// Fields of a row of any kind; those that do not apply are left out of it.
+const ROW: [ColumnId; 30] = [
+    ColumnId::Pid,
+    ColumnId::Tid,
+    ColumnId::Name,
+    ColumnId::ProcessName,
+    ColumnId::StartNs,
+    ColumnId::UserNs,
+    ColumnId::SystemNs,
+    ColumnId::RunNs,
+    ColumnId::RunDelayNs,
+    ColumnId::VoluntarySwitches,
+    ColumnId::InvoluntarySwitches,
+    ColumnId::CpuPct,
+    ColumnId::ParentPid,
+    ColumnId::Uid,
+    ColumnId::Container,
+    ColumnId::Cmdline,
+    ColumnId::ThreadRows,
+    ColumnId::State,
+    ColumnId::LastCpu,
+    ColumnId::Nice,
+    ColumnId::Life,
+    ColumnId::Flags,
+    ColumnId::BlockedNs,
+    ColumnId::DelayAfterWakeupNs,
+    ColumnId::LongestRunDelayNs,
+    ColumnId::Wakeups,
+    ColumnId::Migrations,
+    ColumnId::WaitReason,
+    ColumnId::WaitNs,
+    ColumnId::OpenWait,
+];
+
+fn applies(item: &Item<'_>, id: ColumnId) -> bool {
+    let of_threads = matches!(
+        id,
+        ColumnId::Tid
+            | ColumnId::ProcessName
+            | ColumnId::State
+            | ColumnId::LastCpu
+            | ColumnId::Nice
+            | ColumnId::OpenWait
+    );
+    let of_processes = matches!(id, ColumnId::ParentPid | ColumnId::Cmdline | ColumnId::ThreadRows);
+    match item {
+        Item::Thread(_) => !of_processes,
+        Item::Process(_) | Item::Group(_) => !of_threads,
+    }
+}
+
+fn json(value: Value<'_>) -> Json {
+    match value {
+        Value::Null => Json::Null,
+        Value::Int(number) => number.into(),
+        Value::Real(number) => serde_json::Number::from_f64(number).map_or(Json::Null, Json::Number),
+        Value::Text(text) => text.into_owned().into(),
+    }
+}
+
+/// Writes one line.
+pub(super) fn write_json(listing: &Listing<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let Listing { interval, status, rows, left_out, .. } = *listing;
+    let hostname = status.map_or("", |status| &status.info.hostname);
+    let values = IntervalView::new(hostname, interval);
+    let mut head = Map::new();
+    head.insert("host".into(), hostname.into());
+    head.insert("host_id".into(), interval.host.to_string().into());
+    head.insert("trust".into(), status.map_or(Json::Null, |status| status.trust.name().into()));
+    head.insert("intervals_not_printed".into(), left_out.into());
+    for id in HOST {
+        head.insert(column_name(id).into(), json(values.host(id)));
+    }
+    let text = serde_json::to_string(&head)?;
+    out.write_all(text.trim_end_matches('}').as_bytes())?;
+    out.write_all(b",\"rows\":[")?;
+    let (view, users) = (View::default(), HashMap::new());
+    let cells = Cells::new(interval, &view, Theme { color: false, ascii: true }, &users, None);
+    let items = rows.rows.iter().filter_map(|row| rows.item(interval, row));
+    for (nth, item) in items.enumerate() {
+        if nth > 0 {
+            out.write_all(b",")?;
+        }
+        let fields = ROW.into_iter().filter(|id| applies(&item, *id));
+        let row: Map<String, Json> =
+            fields.map(|id| (column_name(id).into(), json(cells.value(&item, id)))).collect();
+        serde_json::to_writer(&mut *out, &row)?;
+    }
+    out.write_all(b"]}\n")
+}

@@ -1,0 +1,142 @@
+//! Batch mode's text: lines with stable columns for people and `awk`.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use cpumon_model::{Fields, Interval, flag_names};
+
+use crate::Feed;
+use crate::batch::listing::Listing;
+use crate::columns::{Cells, Col};
+use crate::rows::Item;
+use crate::text::{safe, seconds, width};
+use crate::theme::Theme;
+use crate::view::View;
+
+/// Columns of a text line with their widths, the name last.
+const COLUMNS: [(Col, usize); 20] = [
+    (Col::Owner, 7),
+    (Col::Id, 7),
+    (Col::User, 8),
+    (Col::State, 1),
+    (Col::Nice, 3),
+    (Col::LastCpu, 4),
+    (Col::Cpu, 6),
+    (Col::User100, 6),
+    (Col::System100, 6),
+    (Col::Ready, 6),
+    (Col::LongestDelay, 6),
+    (Col::DelayP99, 10),
+    (Col::Blocked, 6),
+    (Col::Wait, 12),
+    (Col::Switches, 7),
+    (Col::Voluntary, 7),
+    (Col::Involuntary, 7),
+    (Col::Threads, 5),
+    (Col::Marks, 4),
+    (Col::Name, 0),
+];
+
+pub(super) fn write_text(feed: &dyn Feed, listing: &Listing<'_>, out: &mut dyn Write) -> io::Result<()> {
+    write_head(feed, listing, out)?;
+    let Listing { interval, view, rows, .. } = *listing;
+    let uids: HashMap<u32, Option<String>> = interval
+        .processes
+        .iter()
+        .map(|row| row.info.uid)
+        .collect::<std::collections::HashSet<u32>>()
+        .into_iter()
+        .map(|uid| (uid, feed.user_name(uid).map(|name| name.replace(char::is_whitespace, "_"))))
+        .collect();
+    let cells = Cells::new(interval, view, Theme { color: false, ascii: true }, &uids, None);
+    // One word each, for tools that cut lines at spaces.
+    let titles =
+        |col: Col| if col == Col::Marks { "MARK".to_string() } else { col.title(view).replace(' ', "") };
+    write_line(view, titles, out)?;
+    for item in rows.rows.iter().filter_map(|row| rows.item(interval, row)) {
+        write_line(view, |col| cell(&cells, &item, col), out)?;
+    }
+    writeln!(out)
+}
+
+/// No cell is empty and none but the last has a space, so that `awk` counts right.
+fn cell(cells: &Cells<'_>, item: &Item<'_>, col: Col) -> String {
+    let text = cells.text(item, col);
+    let text = match col {
+        Col::Marks => text.replace(' ', ""),
+        Col::Wait => text.replace(' ', "_"),
+        _ => text,
+    };
+    if text.is_empty() { "-".into() } else { text }
+}
+
+fn write_line(view: &View, text: impl Fn(Col) -> String, out: &mut dyn Write) -> io::Result<()> {
+    let threads = view.is_flat_threads();
+    let shown = COLUMNS.into_iter().filter(|(col, _)| match col {
+        Col::Owner => threads,
+        Col::Threads => !threads,
+        _ => true,
+    });
+    for (nth, (col, room)) in shown.enumerate() {
+        let text = text(col);
+        if nth > 0 {
+            out.write_all(b" ")?;
+        }
+        if col.is_number() {
+            write!(out, "{}{text}", " ".repeat(room.saturating_sub(width(&text))))?;
+        } else {
+            write!(out, "{text}{}", " ".repeat(room.saturating_sub(width(&text))))?;
+        }
+    }
+    writeln!(out)
+}
+
+/// Host, moment, measured length, source, trust, the ledger; each of these lines begins with `#`.
+fn write_head(feed: &dyn Feed, listing: &Listing<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let Listing { interval, status, left_out, .. } = *listing;
+    let host = status.map_or_else(|| "-".to_string(), |status| safe(&status.info.hostname));
+    let trust = status.map_or("-", |status| status.trust.name());
+    let length = seconds(i64::try_from(interval.duration_ns()).unwrap_or(i64::MAX));
+    write!(
+        out,
+        "# host {host}  time {}  interval {length} s  source {}  trust {trust}  processes {}  threads {}",
+        safe(&feed.format_time(interval.end.wall_ns)),
+        interval.source.name(),
+        interval.process_count,
+        interval.thread_count,
+    )?;
+    if !interval.flags.is_empty() {
+        write!(out, "  flags {}", flag_names(interval.flags))?;
+    }
+    if left_out > 0 {
+        write!(out, "  not_printed {left_out}")?;
+    }
+    writeln!(out)?;
+    let ledger = &interval.ledger;
+    if ledger.capacity_ns <= 0 {
+        return writeln!(out, "# ledger no data");
+    }
+    writeln!(
+        out,
+        "# ledger capacity {} s = threads {} + exited {} + irq {} + softirq {} + steal {} + idle {} + unattributed {}{}{}",
+        seconds(ledger.capacity_ns),
+        seconds(ledger.threads_ns),
+        seconds(ledger.exited_ns),
+        seconds(ledger.irq_ns),
+        seconds(ledger.softirq_ns),
+        seconds(ledger.steal_ns),
+        seconds(ledger.idle_ns),
+        seconds(ledger.unattributed_ns()),
+        unknown(interval),
+        if ledger.irq_in_run_time { "  (irq and softirq inside threads)" } else { "" },
+    )
+}
+
+/// The part of what is unattributed that has a counted cause, where it is measured.
+fn unknown(interval: &Interval) -> String {
+    if interval.fields.contains(Fields::SCHED) {
+        format!(" (of it unknown {})", seconds(interval.ledger.unknown_ns))
+    } else {
+        String::new()
+    }
+}

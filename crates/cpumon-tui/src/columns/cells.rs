@@ -1,0 +1,272 @@
+//! One cell's text. In: a row, a column. Out: what stands there; `-` for no data, which is not `0.0`.
+//! Why: the grid and batch mode write the same values, and what counts as no data is decided by
+//! [`cpumon_model::IntervalView`] alone.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use cpumon_model::{
+    ColumnId, Fields, Flags, Interval, IntervalView, Life, ProcessInterval, ThreadInterval, Value,
+    delay_percent,
+};
+
+use crate::columns::column::Col;
+use crate::feed::Task;
+use crate::history::RunTotals;
+use crate::rows::{Group, Item, group_delays, main_thread};
+use crate::text::{percent, rate, safe, short, total};
+use crate::theme::Theme;
+use crate::view::{Unit, View};
+
+/// Columns that a program's processes sum up like those of one process.
+const IS_OF_SCHED: [ColumnId; 7] = [
+    ColumnId::BlockedNs,
+    ColumnId::DelayAfterWakeupNs,
+    ColumnId::LongestRunDelayNs,
+    ColumnId::Wakeups,
+    ColumnId::Migrations,
+    ColumnId::WaitReason,
+    ColumnId::WaitNs,
+];
+
+/// No data.
+pub(crate) const NONE: &str = "-";
+
+/// An interval ready to be written.
+pub(crate) struct Cells<'a> {
+    pub interval: &'a Interval,
+    pub view: &'a View,
+    pub theme: Theme,
+    values: IntervalView<'a>,
+    users: &'a HashMap<u32, Option<String>>,
+    seen: Option<&'a RunTotals>,
+}
+
+impl<'a> Cells<'a> {
+    /// `seen`: running totals, where they belong to this moment.
+    pub(crate) fn new(
+        interval: &'a Interval,
+        view: &'a View,
+        theme: Theme,
+        users: &'a HashMap<u32, Option<String>>,
+        seen: Option<&'a RunTotals>,
+    ) -> Self {
+        Self { interval, view, theme, values: IntervalView::new("", interval), users, seen }
+    }
+
+    /// What stands in a column of a row, but for tree lines and search marks. Safe on a terminal.
+    pub(crate) fn text(&self, item: &Item<'_>, col: Col) -> String {
+        let text = match col {
+            Col::Id => return own_id(item),
+            Col::Owner => self.int(item, ColumnId::Pid).map(|pid| pid.to_string()),
+            Col::User => return self.user(item),
+            Col::State => self.of_thread(item, ColumnId::State),
+            Col::Nice => self.of_thread(item, ColumnId::Nice),
+            Col::LastCpu => self.of_thread(item, ColumnId::LastCpu),
+            Col::Cpu => self.percent(item, ColumnId::RunNs),
+            Col::User100 => self.percent(item, ColumnId::UserNs),
+            Col::System100 => self.percent(item, ColumnId::SystemNs),
+            Col::Ready => self.of_interval(item, ColumnId::RunDelayNs),
+            Col::LongestDelay => self.int(item, ColumnId::LongestRunDelayNs).map(short),
+            Col::DelayP99 => self.int(item, ColumnId::RunDelayP99Ns).map(short),
+            Col::Blocked => self.blocked(item),
+            Col::Wait => self.wait(item),
+            Col::Switches => self.switches(item),
+            Col::Voluntary => self.rate(item, ColumnId::VoluntarySwitches),
+            Col::Involuntary => self.rate(item, ColumnId::InvoluntarySwitches),
+            Col::Threads => return self.threads(item),
+            Col::Seen => self.seen(item),
+            Col::Container => return self.container(item),
+            Col::Marks => return self.marks(item),
+            Col::Name => return self.name(item),
+        };
+        text.unwrap_or_else(|| NONE.into())
+    }
+
+    /// A measured number of a row; `None` is no data.
+    pub(crate) fn int(&self, item: &Item<'_>, id: ColumnId) -> Option<i64> {
+        match self.value(item, id) {
+            Value::Int(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// Any column of the shared table.
+    pub(crate) fn value<'v>(&'v self, item: &Item<'v>, id: ColumnId) -> Value<'v> {
+        match item {
+            Item::Group(group) => self.group_value(group, id),
+            Item::Process(process) => self.values.process(process, id),
+            Item::Thread(thread) => self.values.thread(thread, id),
+        }
+    }
+
+    fn group_value(&self, group: &Group, id: ColumnId) -> Value<'static> {
+        if IS_OF_SCHED.contains(&id) {
+            let sum = ProcessInterval { sched: group.sched, ..ProcessInterval::default() };
+            return match self.values.process(&sum, id) {
+                Value::Int(number) => Value::Int(number),
+                Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
+                _ => Value::Null,
+            };
+        }
+        if let Some(percent) = delay_percent(id) {
+            let ns = group_delays(self.interval, group).percentile_ns(percent);
+            return ns.map_or(Value::Null, |ns| Value::Int(i64::try_from(ns).unwrap_or(i64::MAX)));
+        }
+        let (needs, value) = match id {
+            ColumnId::UserNs => (Fields::USER, group.delta.user_ns),
+            ColumnId::SystemNs => (Fields::SYSTEM, group.delta.system_ns),
+            ColumnId::RunNs => (Fields::RUN, group.delta.run_ns),
+            ColumnId::RunDelayNs => (Fields::RUN_DELAY, group.delta.run_delay_ns),
+            ColumnId::VoluntarySwitches => (Fields::SWITCHES, group.delta.voluntary_switches),
+            ColumnId::InvoluntarySwitches => (Fields::SWITCHES, group.delta.involuntary_switches),
+            ColumnId::ThreadRows => (Fields::empty(), i64::from(group.thread_rows)),
+            _ => return Value::Null,
+        };
+        if self.interval.fields.contains(needs) { Value::Int(value) } else { Value::Null }
+    }
+
+    fn user(&self, item: &Item<'_>) -> String {
+        let uid = match item {
+            Item::Group(_) => return String::new(),
+            _ => self.int(item, ColumnId::Uid),
+        };
+        let Some(uid) = uid else { return NONE.into() };
+        let name = u32::try_from(uid).ok().and_then(|uid| self.users.get(&uid)?.as_deref());
+        name.map_or_else(|| uid.to_string(), safe)
+    }
+
+    /// A process shows its main thread's state, nice value and CPU.
+    fn of_thread(&self, item: &Item<'_>, id: ColumnId) -> Option<String> {
+        let thread = match item {
+            Item::Group(_) => return Some(String::new()),
+            Item::Process(process) => main_thread(self.interval, process)?,
+            Item::Thread(thread) => thread,
+        };
+        match self.values.thread(thread, id) {
+            Value::Int(number) => Some(number.to_string()),
+            Value::Text(text) => Some(text.into_owned()),
+            _ => None,
+        }
+    }
+
+    /// A share of the interval in the unit that the view asks for.
+    fn percent(&self, item: &Item<'_>, id: ColumnId) -> Option<String> {
+        let value = self.view.unit.of(self.interval, self.int(item, id)?)?;
+        Some(percent(value, self.view.unit == Unit::Host))
+    }
+
+    /// Run delay and blocked time are always a share of the interval: time, not CPU time, so there is no host to divide by.
+    fn of_interval(&self, item: &Item<'_>, id: ColumnId) -> Option<String> {
+        Some(percent(self.interval.cpu_pct(self.int(item, id)?)?, false))
+    }
+
+    /// The sum of a process is over its active threads, so it says nothing of one that only slept.
+    fn blocked(&self, item: &Item<'_>) -> Option<String> {
+        let is_asleep = !matches!(item, Item::Thread(_)) && item.delta().is_zero();
+        if is_asleep { None } else { self.of_interval(item, ColumnId::BlockedNs) }
+    }
+
+    /// What it was blocked by most; of a process that only slept, what its main thread waits for.
+    fn wait(&self, item: &Item<'_>) -> Option<String> {
+        if let Value::Text(reason) = self.value(item, ColumnId::WaitReason) {
+            return Some(reason.into_owned());
+        }
+        match item {
+            _ if !self.interval.fields.contains(Fields::WAITS) => None,
+            Item::Process(ProcessInterval { flags, .. }) | Item::Thread(ThreadInterval { flags, .. })
+                if flags.contains(Flags::UNWATCHED) =>
+            {
+                None
+            }
+            Item::Process(process) => {
+                let main = main_thread(self.interval, process);
+                Some(main.map_or_else(String::new, |main| main.sched.open_wait.name().into_owned()))
+            }
+            _ => Some(String::new()),
+        }
+    }
+
+    fn switches(&self, item: &Item<'_>) -> Option<String> {
+        let voluntary = self.int(item, ColumnId::VoluntarySwitches)?;
+        let count = voluntary.saturating_add(self.int(item, ColumnId::InvoluntarySwitches)?);
+        let duration_ns = self.interval.duration_ns();
+        (duration_ns > 0).then(|| rate(count as f64 * 1e9 / duration_ns as f64))
+    }
+
+    fn rate(&self, item: &Item<'_>, id: ColumnId) -> Option<String> {
+        let duration_ns = self.interval.duration_ns();
+        let count = self.int(item, id)?;
+        (duration_ns > 0).then(|| rate(count as f64 * 1e9 / duration_ns as f64))
+    }
+
+    fn threads(&self, item: &Item<'_>) -> String {
+        match item {
+            Item::Thread(_) => String::new(),
+            _ => self.int(item, ColumnId::ThreadRows).map_or_else(|| NONE.into(), |count| count.to_string()),
+        }
+    }
+
+    fn seen(&self, item: &Item<'_>) -> Option<String> {
+        let seen = self.seen.filter(|_| self.interval.fields.contains(Fields::RUN))?;
+        Some(total(match item {
+            Item::Group(group) => {
+                let rows = group.processes.iter().filter_map(|&at| self.interval.processes.get(at as usize));
+                rows.map(|row| seen.run_ns(Task::Process(row.key))).fold(0, i64::saturating_add)
+            }
+            Item::Process(process) => seen.run_ns(Task::Process(process.key)),
+            Item::Thread(thread) => seen.run_ns(Task::Thread(thread.key)),
+        }))
+    }
+
+    fn container(&self, item: &Item<'_>) -> String {
+        let process = match item {
+            Item::Group(_) => None,
+            Item::Process(process) => Some(*process),
+            Item::Thread(thread) => self.interval.process(thread.process),
+        };
+        process.map_or_else(String::new, |process| safe(&process.info.container))
+    }
+
+    fn marks(&self, item: &Item<'_>) -> String {
+        let (life, flags) = match item {
+            Item::Group(_) => return String::new(),
+            Item::Process(process) => (process.life, process.flags),
+            Item::Thread(thread) => (thread.life, thread.flags),
+        };
+        let life = match life {
+            Life::Alive => ' ',
+            Life::Born => '+',
+            Life::Ended => self.theme.ended(),
+            Life::BornEnded => self.theme.born_ended(),
+        };
+        // First sight is normal at the start of every recording: only what is wrong with the figures is marked.
+        let odd = flags & (Flags::COUNTER_RESET | Flags::NO_FINAL_COUNTERS | Flags::IMPOSSIBLE);
+        format!("{life}{}", if odd.is_empty() { ' ' } else { '!' })
+    }
+
+    fn name(&self, item: &Item<'_>) -> String {
+        match item {
+            Item::Group(group) => safe(&group.name),
+            Item::Process(process) => {
+                let info = &process.info;
+                match (self.view.cmdline && !info.cmdline.is_empty(), info.is_kernel) {
+                    (true, _) => safe(&info.cmdline),
+                    (false, true) => format!("[{}]", safe(&info.name)),
+                    (false, false) if info.name.is_empty() => NONE.into(),
+                    (false, false) => safe(&info.name),
+                }
+            }
+            Item::Thread(thread) if thread.comm.is_empty() => NONE.into(),
+            Item::Thread(thread) => safe(&thread.comm.to_str_lossy()),
+        }
+    }
+}
+
+fn own_id(item: &Item<'_>) -> String {
+    match item {
+        Item::Group(group) => format!("x{}", group.processes.len()),
+        Item::Process(process) => process.key.pid.to_string(),
+        Item::Thread(thread) => thread.key.tid.to_string(),
+    }
+}

@@ -1,0 +1,213 @@
+//! The grid's columns. In: a width, what the rows are. Out: which columns fit, their titles and widths.
+//! Why: from 40 to 300 columns the same rows, with id, %CPU and name always there. Meanings and units come from the
+//! shared table ([`cpumon_model::COLUMNS`]); here are only titles short enough for a screen.
+
+use cpumon_model::Fields;
+
+use crate::columns::column::Col;
+use crate::view::{Layout, View};
+
+/// Left to right.
+const ORDER: [Col; 22] = [
+    Col::Id,
+    Col::Owner,
+    Col::User,
+    Col::State,
+    Col::Nice,
+    Col::LastCpu,
+    Col::Cpu,
+    Col::User100,
+    Col::System100,
+    Col::Ready,
+    Col::LongestDelay,
+    Col::DelayP99,
+    Col::Blocked,
+    Col::Wait,
+    Col::Switches,
+    Col::Voluntary,
+    Col::Involuntary,
+    Col::Threads,
+    Col::Seen,
+    Col::Container,
+    Col::Marks,
+    Col::Name,
+];
+
+/// Which come first when there is little room.
+const IMPORTANCE: [Col; 22] = [
+    Col::Id,
+    Col::Cpu,
+    Col::Name,
+    Col::Marks,
+    Col::State,
+    Col::Ready,
+    Col::Wait,
+    Col::User100,
+    Col::System100,
+    Col::DelayP99,
+    Col::LongestDelay,
+    Col::Threads,
+    Col::User,
+    Col::Switches,
+    Col::Blocked,
+    Col::Voluntary,
+    Col::Involuntary,
+    Col::Owner,
+    Col::Seen,
+    Col::LastCpu,
+    Col::Nice,
+    Col::Container,
+];
+
+/// A column on screen.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ColumnPlace {
+    /// Which.
+    pub col: Col,
+    /// First terminal column, from the grid's left edge.
+    pub x: u16,
+    /// Terminal columns.
+    pub width: u16,
+}
+
+impl Col {
+    /// The title above it.
+    pub(crate) fn title(self, view: &View) -> &'static str {
+        match self {
+            Self::Id if view.is_flat_threads() => "TID",
+            Self::Id if view.threads || view.layout == Layout::Groups => "ID",
+            Self::Id | Self::Owner => "PID",
+            Self::User => "USER",
+            Self::State => "S",
+            Self::Nice => "NI",
+            Self::LastCpu => "CPU#",
+            Self::Cpu => view.unit.title(),
+            Self::User100 => "%USR",
+            Self::System100 => "%SYS",
+            Self::Ready => "%RDY",
+            Self::LongestDelay => "RDELAY",
+            Self::DelayP99 => "RDELAY p99",
+            Self::Blocked => "%BLK",
+            Self::Wait => "WAIT",
+            Self::Switches => "CSW/s",
+            Self::Voluntary => "VCSW/s",
+            Self::Involuntary => "ICSW/s",
+            Self::Threads => "THR",
+            Self::Seen => "SEEN",
+            Self::Container => "CONTAINER",
+            Self::Marks => "",
+            Self::Name if view.cmdline => "COMMAND",
+            Self::Name => "NAME",
+        }
+    }
+
+    /// Whether its values stand at the right edge.
+    pub(crate) fn is_number(self) -> bool {
+        !matches!(self, Self::User | Self::State | Self::Wait | Self::Container | Self::Marks | Self::Name)
+    }
+
+    fn width(self, id_width: u16) -> u16 {
+        match self {
+            Self::Id | Self::Owner => id_width,
+            Self::User | Self::Seen => 8,
+            Self::State => 1,
+            Self::Nice => 3,
+            Self::LastCpu | Self::Threads => 5,
+            Self::Cpu
+            | Self::User100
+            | Self::System100
+            | Self::Ready
+            | Self::LongestDelay
+            | Self::Blocked
+            | Self::Switches
+            | Self::Voluntary
+            | Self::Involuntary => 6,
+            Self::Wait => 12,
+            Self::Container => 20,
+            Self::Marks => 2,
+            Self::DelayP99 | Self::Name => 10,
+        }
+    }
+
+    fn is_in(self, view: &View) -> bool {
+        match self {
+            Self::Owner => view.is_flat_threads(),
+            Self::Threads => !view.is_flat_threads(),
+            // Where no source tells them they would take the room of those that it does.
+            Self::LongestDelay | Self::Blocked => view.known.contains(Fields::SCHED),
+            Self::DelayP99 => view.known.contains(Fields::HISTOGRAMS),
+            Self::Wait => view.known.contains(Fields::WAITS),
+            _ => true,
+        }
+    }
+}
+
+/// The columns that fit into `total` terminal columns; `largest_id` sizes the id column.
+pub(crate) fn choose(view: &View, total: u16, largest_id: u32) -> Vec<ColumnPlace> {
+    let id_width = u16::try_from(largest_id.max(1).ilog10() + 1).unwrap_or(10).max(5);
+    // Longer lines leave more to the name, as its column has no other use for the room.
+    let name_room = match total {
+        0..=59 => 12,
+        60..=99 => 20,
+        100..=159 => 26,
+        _ => 40,
+    };
+    let mut chosen: Vec<Col> = Vec::new();
+    let mut used = 0;
+    for col in IMPORTANCE.into_iter().filter(|col| col.is_in(view)) {
+        let is_needed = matches!(col, Col::Id | Col::Cpu | Col::Name);
+        let width = if col == Col::Name { name_room } else { col.width(id_width) };
+        if is_needed || used + width < total {
+            used += width + 1;
+            chosen.push(col);
+        }
+    }
+    place(&chosen, total, id_width)
+}
+
+fn place(chosen: &[Col], total: u16, id_width: u16) -> Vec<ColumnPlace> {
+    let mut x = 0_u16;
+    let mut places = Vec::with_capacity(chosen.len());
+    for col in ORDER.into_iter().filter(|col| chosen.contains(col)) {
+        let width = if col == Col::Name { total.saturating_sub(x) } else { col.width(id_width) };
+        places.push(ColumnPlace { col, x, width });
+        x = x.saturating_add(width + 1);
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_width_keeps_id_cpu_and_a_readable_name_and_nothing_overlaps() {
+        for known in [Fields::FIRST_RELEASE, Fields::all()] {
+            every_width_is_used(&View { known, ..View::default() });
+        }
+        assert_eq!(choose(&View::default(), 300, 99).len(), 17);
+        assert_eq!(choose(&View { known: Fields::all(), ..View::default() }, 300, 99).len(), 21);
+    }
+
+    fn every_width_is_used(view: &View) {
+        for total in 40..=300 {
+            let places = choose(view, total, 4_194_304);
+            let name = places.iter().find(|place| place.col == Col::Name).unwrap();
+            assert!(name.width >= 12, "{total}: name {}", name.width);
+            assert!(places.iter().any(|place| place.col == Col::Id));
+            assert!(places.iter().any(|place| place.col == Col::Cpu));
+            for pair in places.windows(2) {
+                assert_eq!(pair[0].x + pair[0].width + 1, pair[1].x, "{total}");
+            }
+            assert_eq!(name.x + name.width, total);
+        }
+    }
+
+    #[test]
+    fn every_measured_column_has_an_entry_in_the_shared_table() {
+        for col in ORDER {
+            let is_own = matches!(col, Col::Seen | Col::Marks);
+            assert_eq!(col.id().is_none(), is_own, "{col:?}");
+        }
+    }
+}

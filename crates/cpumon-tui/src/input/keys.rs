@@ -1,0 +1,223 @@
+//! Keys. In: key events. Out: changes of [`App`], [`Request`]s. Why: the keys that hands know from top, htop and atop,
+//! in one place; `help` lists them.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use crate::app::{App, Clock, Mode, Move, PLOT_MINUTES, Pane, Prompt, Request};
+use crate::columns::{Col, choose};
+use crate::csv::export;
+use crate::feed::{Play, Seek};
+use crate::view::{Layout, Unit};
+
+impl App {
+    /// Takes in a key.
+    pub fn on_key(&mut self, key: KeyEvent) -> Option<Request> {
+        self.mark_dirty();
+        self.notice = None;
+        if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
+            return Some(Request::Quit);
+        }
+        match self.mode.clone() {
+            Mode::Grid => self.on_grid_key(key),
+            Mode::Help(line) => {
+                self.on_help_key(key.code, line);
+                None
+            }
+            Mode::Hosts(at) => self.on_hosts_key(key.code, at),
+            Mode::Prompt(prompt, text) => self.on_prompt_key(key, prompt, text),
+        }
+    }
+
+    fn on_grid_key(&mut self, key: KeyEvent) -> Option<Request> {
+        match key.code {
+            KeyCode::Char('q') | KeyCode::F(10) => return Some(Request::Quit),
+            KeyCode::Char('?') | KeyCode::F(1) => self.mode = Mode::Help(0),
+            KeyCode::Char('h') => self.open_hosts(),
+            KeyCode::Char('/') | KeyCode::F(3) => {
+                self.mode = Mode::Prompt(Prompt::Search, String::new());
+            }
+            KeyCode::Char('\\') | KeyCode::F(4) => {
+                self.mode = Mode::Prompt(Prompt::Filter, self.view.filter.clone());
+            }
+            KeyCode::Char('b') => self.mode = Mode::Prompt(Prompt::GoTo, String::new()),
+            KeyCode::Char('e') => return self.export_request(),
+            KeyCode::Char(' ') if self.playback.is_some() => return Some(Request::Play(Play::Toggle)),
+            KeyCode::Char('+') if self.playback.is_some() => return Some(Request::Play(Play::Faster)),
+            KeyCode::Char('-') if self.playback.is_some() => return Some(Request::Play(Play::Slower)),
+            KeyCode::Char('l') if self.playback.is_some() => {
+                return Some(Request::Seek(Seek::Before(i64::MAX)));
+            }
+            KeyCode::Char(' ') => self.pause(),
+            KeyCode::Char('[') => return self.step_back(),
+            KeyCode::Char(']') => return self.step_forward(),
+            KeyCode::Char('l') => self.go_live(),
+            KeyCode::Esc => self.escape(),
+            code => {
+                if !self.on_move_key(code) && !self.on_sort_key(code) {
+                    self.on_view_key(code);
+                }
+            }
+        }
+        None
+    }
+
+    fn on_move_key(&mut self, code: KeyCode) -> bool {
+        let step = match code {
+            KeyCode::Up | KeyCode::Char('k') => Move::Up,
+            KeyCode::Down | KeyCode::Char('j') => Move::Down,
+            KeyCode::PageUp => Move::PageUp,
+            KeyCode::PageDown => Move::PageDown,
+            KeyCode::Home => Move::Home,
+            KeyCode::End => Move::End,
+            KeyCode::Enter => return self.fold(None),
+            KeyCode::Right => return self.fold(Some(true)),
+            KeyCode::Left => return self.fold(Some(false)),
+            KeyCode::Char('n') => return self.find_next(true),
+            KeyCode::Char('N') if !self.search.is_empty() => return self.find_next(false),
+            _ => return false,
+        };
+        if let Some(shown) = &self.shown {
+            self.cursor.go(step, &self.rows, shown);
+        }
+        true
+    }
+
+    fn on_sort_key(&mut self, code: KeyCode) -> bool {
+        match code {
+            KeyCode::Char('P') => self.sort_by(Col::Cpu),
+            KeyCode::Char('M') => self.sort_by(Col::Ready),
+            KeyCode::Char('D') => self.sort_by(Col::LongestDelay),
+            KeyCode::Char('L') => self.sort_by(Col::DelayP99),
+            KeyCode::Char('B') => self.sort_by(Col::Blocked),
+            KeyCode::Char('S') => self.sort_by(Col::Switches),
+            KeyCode::Char('W') => self.sort_by(Col::Wait),
+            KeyCode::Char('T') => self.sort_by(Col::Seen),
+            KeyCode::Char('N') => self.sort_by(Col::Id),
+            KeyCode::Char('<') => self.sort_by_neighbour(false),
+            KeyCode::Char('>') | KeyCode::F(6) => self.sort_by_neighbour(true),
+            KeyCode::Char('R') => self.view.reversed = !self.view.reversed,
+            _ => return false,
+        }
+        self.rebuild();
+        true
+    }
+
+    fn on_view_key(&mut self, code: KeyCode) {
+        let view = &mut self.view;
+        match code {
+            KeyCode::Char('H') => view.threads = !view.threads,
+            KeyCode::Char('t') | KeyCode::F(5) => view.layout = toggled(view.layout, Layout::Tree),
+            KeyCode::Char('g') => view.layout = toggled(view.layout, Layout::Groups),
+            KeyCode::Char('I' | '%') => {
+                view.unit = if view.unit == Unit::OneCpu { Unit::Host } else { Unit::OneCpu };
+            }
+            KeyCode::Char('1') => view.per_cpu = !view.per_cpu,
+            KeyCode::Char('c') => view.cmdline = !view.cmdline,
+            KeyCode::Char('i') => view.hide_idle = !view.hide_idle,
+            KeyCode::Char('F') => self.follow(),
+            KeyCode::Char('d') => {
+                self.pane = if self.is_pane_shown() { Pane::Hidden } else { Pane::Shown };
+            }
+            KeyCode::Char('z') => self.plot_minutes = (self.plot_minutes + 1) % PLOT_MINUTES.len(),
+            _ => return,
+        }
+        self.rebuild();
+    }
+
+    fn follow(&mut self) {
+        self.cursor.follow = !self.cursor.follow;
+        let text = match (self.cursor.follow, self.cursor.selected.is_some()) {
+            (true, true) => "following the selected row",
+            (true, false) => "following whatever row you select",
+            (false, _) => "no longer following",
+        };
+        self.on_notice(text.into());
+    }
+
+    fn sort_by(&mut self, col: Col) {
+        self.view.reversed = false;
+        self.view.sort = col;
+    }
+
+    /// Sorts by the column left or right of the one that sorts now, among those on a wide screen.
+    fn sort_by_neighbour(&mut self, is_right: bool) {
+        let places = choose(&self.view, u16::MAX, 1);
+        let cols: Vec<Col> = places.iter().map(|place| place.col).filter(|col| *col != Col::Marks).collect();
+        let at = cols.iter().position(|col| *col == self.view.sort).unwrap_or(0);
+        let next = if is_right { at + 1 } else { at + cols.len() - 1 };
+        if let Some(&col) = cols.get(next % cols.len().max(1)) {
+            self.sort_by(col);
+        }
+        self.on_notice(format!("sorted by {}", self.view.sort.title(&self.view)));
+    }
+
+    fn pause(&mut self) {
+        if self.clock == Clock::Live && self.shown.is_some() {
+            self.clock = Clock::Paused;
+        } else {
+            self.go_live();
+        }
+    }
+
+    fn step_back(&mut self) -> Option<Request> {
+        let Some(end) = self.shown_wall_ns() else {
+            return Some(Request::Seek(Seek::Before(i64::MAX)));
+        };
+        if self.playback.is_some() {
+            return Some(Request::Seek(Seek::Before(end)));
+        }
+        match self.recent.before(end) {
+            Some(interval) => self.show_past(interval),
+            None => return Some(Request::Seek(Seek::Before(end))),
+        }
+        None
+    }
+
+    fn step_forward(&mut self) -> Option<Request> {
+        let end = self.shown_wall_ns()?;
+        if self.playback.is_some() {
+            return Some(Request::Seek(Seek::After(end)));
+        }
+        if self.clock == Clock::Live {
+            self.on_notice("this is the newest interval".into());
+            return None;
+        }
+        match self.recent.after(end) {
+            Some(interval) => self.show_past(interval),
+            None if self.newest.as_ref().is_some_and(|newest| newest.end.wall_ns <= end) => self.go_live(),
+            None => return Some(Request::Seek(Seek::After(end))),
+        }
+        None
+    }
+
+    /// Takes back one thing at a time: the search, the filter, the selection.
+    fn escape(&mut self) {
+        if !self.search.is_empty() {
+            self.search.clear();
+        } else if !self.view.filter.is_empty() {
+            self.view.filter.clear();
+            self.rebuild();
+        } else {
+            self.cursor.clear();
+        }
+    }
+
+    fn export_request(&mut self) -> Option<Request> {
+        let Some(shown) = &self.shown else {
+            self.on_notice("nothing to export yet".into());
+            return None;
+        };
+        let hostname = self.status().map_or("", |status| &status.info.hostname);
+        let (stem, csv) = export(shown, &self.rows, hostname);
+        Some(Request::Export { stem, csv })
+    }
+
+    fn open_hosts(&mut self) {
+        let at = self.hosts.iter().position(|status| Some(status.info.host) == self.host);
+        self.mode = Mode::Hosts(at.unwrap_or(0));
+    }
+}
+
+fn toggled(layout: Layout, wanted: Layout) -> Layout {
+    if layout == wanted { Layout::List } else { wanted }
+}

@@ -1,0 +1,7 @@
+//! What keys do.
+
+mod fold;
+mod keys;
+mod prompt;
+mod search;
+mod windows;

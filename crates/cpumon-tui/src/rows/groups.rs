@@ -1,0 +1,57 @@
+//! Groups. In: the processes that pass the filter. Out: one row a program, its processes below where it is open.
+//! Why: forty workers of one program are one question; same-named processes stay apart below.
+
+use std::collections::HashMap;
+
+use crate::rows::input::Input;
+use crate::rows::types::{Fold, GridRow, Group, RowId, RowKind, RowList, index};
+
+/// The name under which kernel threads come together.
+const KERNEL: &str = "(kernel threads)";
+
+/// Arranges processes by program.
+pub(crate) fn build(input: &Input<'_>) -> RowList {
+    let threads = input.threads_by_process();
+    let mut groups = collect(input, &input.matching(&threads));
+    input.sorter.groups(&mut groups);
+    let mut rows = Vec::with_capacity(groups.len());
+    for (nth, group) in groups.iter().enumerate() {
+        let is_open = input.view.open.contains(&RowId::Group(group.name.clone()));
+        let fold = if is_open { Fold::Open } else { Fold::Closed };
+        let top = GridRow::top(RowKind::Group(index(nth)), fold);
+        rows.push(top);
+        if !is_open {
+            continue;
+        }
+        let mut members = group.processes.clone();
+        input.sorter.processes(&mut members);
+        let count = members.len();
+        for (nth, at) in members.into_iter().enumerate() {
+            let row = top.child(RowKind::Process(at), nth + 1 == count, input.thread_fold(at, &threads));
+            rows.push(row);
+            input.push_threads(&row, at, &threads, &mut rows);
+        }
+    }
+    RowList { rows, groups }
+}
+
+/// Groups by name. Kernel threads are one group: their names count up per CPU and job.
+fn collect(input: &Input<'_>, processes: &[u32]) -> Vec<Group> {
+    let mut by_name: HashMap<&str, usize> = HashMap::new();
+    let mut groups: Vec<Group> = Vec::new();
+    for &at in processes {
+        let Some(process) = input.interval.processes.get(at as usize) else { continue };
+        let name = if process.info.is_kernel { KERNEL } else { &*process.info.name };
+        let place = *by_name.entry(name).or_insert_with(|| {
+            groups.push(Group { name: name.into(), ..Group::default() });
+            groups.len() - 1
+        });
+        if let Some(group) = groups.get_mut(place) {
+            group.processes.push(at);
+            group.thread_rows = group.thread_rows.saturating_add(process.thread_rows);
+            group.delta += &process.delta;
+            group.sched += &process.sched;
+        }
+    }
+    groups
+}

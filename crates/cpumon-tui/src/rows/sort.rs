@@ -1,0 +1,168 @@
+//! Sorting. In: places in an interval's lists and the column to sort by. Out: the same places in order.
+//! Why: each row's sort value is worked out once, equal values keep the order of identity, so nothing flickers.
+
+use std::cmp::Reverse;
+
+use cpumon_model::{DelayHistogram, DelayOf, Delta, Interval, ProcessInterval, SchedDelta, ThreadInterval};
+
+use crate::columns::Col;
+use crate::feed::Task;
+use crate::history::RunTotals;
+use crate::rows::lookup::{group_delays, main_thread};
+use crate::rows::types::Group;
+use crate::view::View;
+
+/// Knows how to sort.
+pub(crate) struct Sorter<'a> {
+    interval: &'a Interval,
+    seen: &'a RunTotals,
+    col: Col,
+    is_rising: bool,
+}
+
+/// What a row sorts by.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Value {
+    Number(i64),
+    Text(String),
+}
+
+impl<'a> Sorter<'a> {
+    /// Sorts as the view says.
+    pub(crate) fn new(interval: &'a Interval, view: &View, seen: &'a RunTotals) -> Self {
+        Self { interval, seen, col: view.sort, is_rising: view.is_rising() }
+    }
+
+    /// Sorts places of processes.
+    pub(crate) fn processes(&self, places: &mut [u32]) {
+        let row = |at: u32| self.interval.processes.get(at as usize);
+        self.sort(places, |at| row(at).map_or(Value::Number(0), |row| self.process(row)));
+    }
+
+    /// What a process measured in the column that sorts; `None` where that column cannot be added up.
+    pub(crate) fn measured_of(&self, place: u32) -> Option<i64> {
+        let row = self.interval.processes.get(place as usize)?;
+        let can_add = matches!(
+            self.col,
+            Col::Cpu
+                | Col::User100
+                | Col::System100
+                | Col::Ready
+                | Col::Blocked
+                | Col::Switches
+                | Col::Voluntary
+                | Col::Involuntary
+        );
+        can_add.then(|| self.measured(&row.delta, &row.sched))
+    }
+
+    /// Sorts places by sums that stand at those places.
+    pub(crate) fn by_sums(&self, places: &mut [u32], sums: &[i64]) {
+        self.sort(places, |at| Value::Number(sums.get(at as usize).copied().unwrap_or(0)));
+    }
+
+    /// Sorts places of threads.
+    pub(crate) fn threads(&self, places: &mut [u32]) {
+        let row = |at: u32| self.interval.threads.get(at as usize);
+        self.sort(places, |at| row(at).map_or(Value::Number(0), |row| self.thread(row)));
+    }
+
+    /// Sorts groups.
+    pub(crate) fn groups(&self, groups: &mut [Group]) {
+        let value = |group: &Group| match self.col {
+            Col::Threads => Value::Number(i64::from(group.thread_rows)),
+            Col::Seen => Value::Number(self.seen_of_group(group)),
+            Col::Name | Col::Container | Col::User => Value::Text(group.name.to_lowercase()),
+            Col::Wait => Value::Text(longest_wait(&group.sched)),
+            Col::DelayP99 => p99(Some(&group_delays(self.interval, group))),
+            _ => Value::Number(self.measured(&group.delta, &group.sched)),
+        };
+        if self.is_rising {
+            groups.sort_by_cached_key(value);
+        } else {
+            groups.sort_by_cached_key(|group| Reverse(value(group)));
+        }
+    }
+
+    /// Most sort values are numbers and cost nothing to compare, so they are kept beside the places.
+    fn sort(&self, places: &mut [u32], value: impl Fn(u32) -> Value) {
+        if self.is_rising {
+            places.sort_by_cached_key(|&at| (value(at), at));
+        } else {
+            places.sort_by_cached_key(|&at| (Reverse(value(at)), at));
+        }
+    }
+
+    fn seen_of_group(&self, group: &Group) -> i64 {
+        let rows = group.processes.iter().filter_map(|&at| self.interval.processes.get(at as usize));
+        rows.map(|row| self.seen.run_ns(Task::Process(row.key))).fold(0, i64::saturating_add)
+    }
+
+    fn measured(&self, delta: &Delta, sched: &SchedDelta) -> i64 {
+        match self.col {
+            Col::User100 => delta.user_ns,
+            Col::System100 => delta.system_ns,
+            Col::Ready => delta.run_delay_ns,
+            Col::LongestDelay => sched.longest_delay_ns,
+            Col::Blocked => sched.blocked_ns,
+            Col::Switches => delta.voluntary_switches.saturating_add(delta.involuntary_switches),
+            Col::Voluntary => delta.voluntary_switches,
+            Col::Involuntary => delta.involuntary_switches,
+            _ => delta.run_ns,
+        }
+    }
+
+    fn process(&self, row: &ProcessInterval) -> Value {
+        Value::Number(match self.col {
+            Col::Id | Col::Owner => i64::from(row.key.pid),
+            Col::User => i64::from(row.info.uid),
+            Col::Threads => i64::from(row.thread_rows),
+            Col::Seen => self.seen.run_ns(Task::Process(row.key)),
+            Col::Container => return Value::Text(row.info.container.to_lowercase()),
+            Col::Name => return Value::Text(row.info.name.to_lowercase()),
+            Col::State | Col::Nice | Col::LastCpu => {
+                return main_thread(self.interval, row)
+                    .map_or(Value::Number(i64::MAX), |row| self.thread(row));
+            }
+            Col::Wait => return Value::Text(longest_wait(&row.sched)),
+            Col::DelayP99 => return p99(self.interval.delays_of(DelayOf::Process(row.key))),
+            _ => self.measured(&row.delta, &row.sched),
+        })
+    }
+
+    fn thread(&self, row: &ThreadInterval) -> Value {
+        let owner = || self.interval.process(row.process);
+        Value::Number(match self.col {
+            Col::Id => i64::from(row.key.tid),
+            Col::Owner => i64::from(row.process.pid),
+            Col::State => i64::from(row.state.0),
+            Col::Nice => i64::from(row.nice),
+            Col::LastCpu => i64::from(row.last_cpu),
+            Col::User => owner().map_or(i64::MAX, |process| i64::from(process.info.uid)),
+            Col::Threads => 1,
+            Col::Seen => self.seen.run_ns(Task::Thread(row.key)),
+            Col::Container => {
+                return Value::Text(
+                    owner().map_or(String::new(), |process| process.info.container.to_lowercase()),
+                );
+            }
+            Col::Name => return Value::Text(row.comm.to_str_lossy().to_lowercase()),
+            Col::Wait => return Value::Text(longest_wait(&row.sched)),
+            Col::DelayP99 => {
+                return p99(self.interval.delays_of(DelayOf::Thread(row.process, row.key)));
+            }
+            _ => self.measured(&row.delta, &row.sched),
+        })
+    }
+}
+
+/// Who has no run delays comes after all who have.
+fn p99(delays: Option<&DelayHistogram>) -> Value {
+    let ns = delays.and_then(|delays| delays.percentile_ns(99));
+    Value::Number(ns.map_or(-1, |ns| i64::try_from(ns).unwrap_or(i64::MAX)))
+}
+
+/// Name of what it was blocked by most; who was not blocked comes last.
+fn longest_wait(sched: &SchedDelta) -> String {
+    sched.waits.longest().map_or("~".into(), |(reason, _)| reason.name().into_owned())
+}

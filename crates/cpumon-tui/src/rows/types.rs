@@ -1,0 +1,160 @@
+//! The grid's rows as data: [`RowList`] has light rows in the order of the screen, which point into an interval's lists.
+
+use cpumon_model::{Delta, Interval, ProcessInterval, ProcessKey, SchedDelta, ThreadInterval, ThreadKey};
+
+/// What a row stands for, over all intervals.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum RowId {
+    /// All processes of a program.
+    Group(Box<str>),
+    /// A process.
+    Process(ProcessKey),
+    /// A thread.
+    Thread(ThreadKey),
+}
+
+/// What a row stands for, as a place in the interval's lists.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RowKind {
+    /// In [`RowList::groups`].
+    Group(u32),
+    /// In [`Interval::processes`].
+    Process(u32),
+    /// In [`Interval::threads`].
+    Thread(u32),
+}
+
+/// Whether something is folded away under a row.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Fold {
+    /// Nothing there.
+    #[default]
+    Leaf,
+    /// Hidden.
+    Closed,
+    /// Shown below.
+    Open,
+}
+
+/// One line of the grid.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GridRow {
+    /// What it stands for.
+    pub kind: RowKind,
+    /// Levels above it.
+    pub depth: u16,
+    /// Bit n: the line of level n goes on below (first 64 levels).
+    pub guides: u64,
+    /// The last of its siblings.
+    pub is_last: bool,
+    /// What is under it.
+    pub fold: Fold,
+}
+
+impl GridRow {
+    /// A row at the left edge.
+    pub(crate) fn top(kind: RowKind, fold: Fold) -> Self {
+        Self { kind, depth: 0, guides: 0, is_last: false, fold }
+    }
+
+    /// A row under this one.
+    pub(crate) fn child(&self, kind: RowKind, is_last: bool, fold: Fold) -> Self {
+        let goes_on = self.depth > 0 && !self.is_last;
+        let guides = if goes_on && self.depth < 64 { self.guides | 1 << self.depth } else { self.guides };
+        Self { kind, depth: self.depth.saturating_add(1), guides, is_last, fold }
+    }
+}
+
+/// All processes of one program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Group {
+    /// The program's name.
+    pub name: Box<str>,
+    /// Its processes, as places in the interval's list.
+    pub processes: Vec<u32>,
+    /// Thread rows of all of them.
+    pub thread_rows: u32,
+    /// What they did together.
+    pub delta: Delta,
+    /// What the scheduler's events tell of them together.
+    pub sched: SchedDelta,
+}
+
+/// An interval's lines.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RowList {
+    /// In order.
+    pub rows: Vec<GridRow>,
+    /// Groups that rows point to.
+    pub groups: Vec<Group>,
+}
+
+/// What a row points to.
+#[derive(Copy, Clone, Debug)]
+pub(crate) enum Item<'a> {
+    /// A group.
+    Group(&'a Group),
+    /// A process.
+    Process(&'a ProcessInterval),
+    /// A thread.
+    Thread(&'a ThreadInterval),
+}
+
+impl Item<'_> {
+    /// What it did.
+    pub(crate) fn delta(&self) -> &Delta {
+        match self {
+            Self::Group(group) => &group.delta,
+            Self::Process(process) => &process.delta,
+            Self::Thread(thread) => &thread.delta,
+        }
+    }
+
+    /// What the scheduler's events tell of it.
+    pub(crate) fn sched(&self) -> &SchedDelta {
+        match self {
+            Self::Group(group) => &group.sched,
+            Self::Process(process) => &process.sched,
+            Self::Thread(thread) => &thread.sched,
+        }
+    }
+
+    /// Its identity.
+    pub(crate) fn id(&self) -> RowId {
+        match self {
+            Self::Group(group) => RowId::Group(group.name.clone()),
+            Self::Process(process) => RowId::Process(process.key),
+            Self::Thread(thread) => RowId::Thread(thread.key),
+        }
+    }
+
+    fn is(&self, id: &RowId) -> bool {
+        match (self, id) {
+            (Self::Group(group), RowId::Group(name)) => group.name == *name,
+            (Self::Process(process), RowId::Process(key)) => process.key == *key,
+            (Self::Thread(thread), RowId::Thread(key)) => thread.key == *key,
+            _ => false,
+        }
+    }
+}
+
+impl RowList {
+    /// What a row points to.
+    pub(crate) fn item<'a>(&'a self, interval: &'a Interval, row: &GridRow) -> Option<Item<'a>> {
+        Some(match row.kind {
+            RowKind::Group(at) => Item::Group(self.groups.get(at as usize)?),
+            RowKind::Process(at) => Item::Process(interval.processes.get(at as usize)?),
+            RowKind::Thread(at) => Item::Thread(interval.threads.get(at as usize)?),
+        })
+    }
+
+    /// Where a row with this identity stands.
+    pub(crate) fn position(&self, interval: &Interval, id: &RowId) -> Option<usize> {
+        self.rows.iter().position(|row| self.item(interval, row).is_some_and(|item| item.is(id)))
+    }
+}
+
+/// An index of a list of the interval; the wire cannot carry 4 billion rows.
+pub(crate) fn index(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,313 @@
+//! Details of the selected row, or of the host when none is. In: the row. Out: lines of labels and values.
+//! Why: what no column has room for: who started it, since when, its container, what is odd about it.
+
+use cpumon_model::{ColumnId, Fields, Flags, Interval, Life, SOFTIRQ_KINDS, Value};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use crate::app::App;
+use crate::columns::{Cells, Col, NONE};
+use crate::rows::{Group, Item};
+use crate::screen::health::{events_per_sec, losses};
+use crate::text::{clip, rate, safe, seconds, short, total, width};
+use crate::theme::Theme;
+
+/// A label and its value.
+type Entry = (&'static str, String);
+
+/// Draws as many lines as there is room for; a long value goes on in the next line.
+pub(crate) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
+    let Some(shown) = &app.shown else { return };
+    let entries = entries(app, shown);
+    let (label_room, columns) = (11, usize::from(area.width));
+    let value_room = columns.saturating_sub(label_room).max(1);
+    let mut y = area.y;
+    for (label, value) in entries {
+        let mut rest = value.as_str();
+        let mut label = label;
+        while y < area.bottom() {
+            buffer.set_stringn(area.x, y, label, label_room - 1, Theme::dim());
+            let taken = clip_plain(rest, value_room);
+            let is_last_line = y + 1 == area.bottom();
+            let text = if is_last_line { clip(rest, value_room, app.theme.cut()) } else { taken.to_string() };
+            let x = area.x + u16::try_from(label_room.min(columns)).unwrap_or(0);
+            buffer.set_stringn(x, y, text, value_room, Style::new());
+            y += 1;
+            label = "";
+            rest = &rest[taken.len()..];
+            if rest.is_empty() || taken.is_empty() {
+                break;
+            }
+        }
+    }
+}
+
+/// The first `columns` columns of a safe text, up to a space if there is one in their second half.
+fn clip_plain(text: &str, columns: usize) -> &str {
+    let (mut used, mut space) = (0, None);
+    for (at, c) in text.char_indices() {
+        used += width(c.encode_utf8(&mut [0; 4]));
+        if used > columns {
+            return &text[..space.unwrap_or(at)];
+        }
+        if c == ' ' && used * 2 > columns {
+            space = Some(at + 1);
+        }
+    }
+    text
+}
+
+fn entries(app: &App, shown: &Interval) -> Vec<Entry> {
+    if app.cursor.selected.is_none() {
+        return host(app, shown);
+    }
+    let row = app.rows.rows.get(app.cursor.at).filter(|_| app.cursor.is_present);
+    let Some(item) = row.and_then(|row| app.rows.item(shown, row)) else {
+        return vec![(
+            "",
+            "The selected task has no row in this interval: it did nothing or has ended.".into(),
+        )];
+    };
+    let cells = Cells::new(shown, &app.view, app.theme, &app.users, None);
+    let mut entries = match item {
+        Item::Group(group) => about_group(group, shown),
+        Item::Process(process) => about_process(&cells, process),
+        Item::Thread(thread) => about_thread(&cells, thread),
+    };
+    entries.splice(1..1, counters(&cells, &item));
+    entries
+}
+
+fn host(app: &App, shown: &Interval) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    if let Some(status) = app.status() {
+        let info = &status.info;
+        entries.push(("kernel", format!("{} {}", safe(&info.kernel), safe(&info.arch))));
+        entries.push(("CPUs", format!("{}", info.cpu_count)));
+        entries.push(("agent", safe(&info.agent)));
+        entries.push(("source", safe(&info.source_reason)));
+    }
+    let health = &shown.health;
+    let own_cpu = total(i64::try_from(health.own_cpu_ns).unwrap_or(i64::MAX));
+    let own_mib = health.own_rss_bytes as f64 / f64::from(1 << 20);
+    entries.push(("own cost", format!("{own_cpu} CPU since its start, {own_mib:.1} MiB")));
+    if let Some(events) = events_per_sec(shown) {
+        let probes: Vec<_> = health.probes.iter_names().map(|(name, _)| name.to_ascii_lowercase()).collect();
+        let probes = if probes.is_empty() { NONE.into() } else { probes.join(", ") };
+        entries.push(("probes", format!("{probes}; {} events/s", rate(events))));
+    }
+    entries.push(("drops", losses(None, health).join(", ")));
+    entries.push(("last pass", format!("{:.2} ms", shown.pass_ns as f64 / 1e6)));
+    entries.extend(interrupts(shown));
+    entries.retain(|entry| !entry.1.trim().is_empty());
+    entries
+}
+
+/// Interrupts by line and soft interrupts by kind, the longest first; those that took no time are not named.
+fn interrupts(shown: &Interval) -> Vec<Entry> {
+    if !shown.fields.contains(Fields::IRQ) {
+        return Vec::new();
+    }
+    let named = |rows: &mut Vec<(u64, String)>| {
+        rows.retain(|row| row.0 > 0);
+        rows.sort_by_key(|row| std::cmp::Reverse(row.0));
+        let texts = rows.iter().map(|(ns, text)| {
+            let ns = i64::try_from(*ns).unwrap_or(i64::MAX);
+            format!("{text} {}", short(ns))
+        });
+        texts.collect::<Vec<_>>().join(", ")
+    };
+    let lines = shown.irqs.iter().map(|irq| (irq.time_ns, format!("{} {}x", safe(&irq.name), irq.count)));
+    let kinds = SOFTIRQ_KINDS.iter().zip(shown.cpu_sched().softirq_ns);
+    let kinds = kinds.map(|(name, ns)| (ns, (*name).to_string()));
+    vec![("irq", named(&mut lines.collect())), ("softirq", named(&mut kinds.collect()))]
+}
+
+/// The figures behind the percentages.
+fn counters(cells: &Cells<'_>, item: &Item<'_>) -> Vec<Entry> {
+    let time = |id| cells.int(item, id).map_or(NONE.to_string(), |ns| format!("{} s", seconds(ns)));
+    let count = |id| cells.int(item, id).map_or(NONE.to_string(), |count: i64| count.to_string());
+    let plain = |id| cells.int(item, id).map_or(NONE.to_string(), seconds);
+    let run = format!(
+        "{} ({} user, {} system)",
+        time(ColumnId::RunNs),
+        plain(ColumnId::UserNs),
+        plain(ColumnId::SystemNs)
+    );
+    let switches = format!(
+        "{} voluntary, {} not",
+        count(ColumnId::VoluntarySwitches),
+        count(ColumnId::InvoluntarySwitches)
+    );
+    let mut entries = vec![("run time", run), ("run delay", run_delay(cells, item)), ("switches", switches)];
+    entries.extend(delays(cells, item).map(|text| ("delays", text)));
+    if cells.interval.fields.contains(Fields::SCHED) {
+        let [wakeups, migrations] = [ColumnId::Wakeups, ColumnId::Migrations].map(count);
+        entries.push(("wakeups", format!("{wakeups}, {migrations} times to another CPU")));
+        let is_known = cells.int(item, ColumnId::BlockedNs).is_some();
+        entries.push(("blocked", if is_known { blocked(cells, item) } else { NONE.into() }));
+    }
+    entries
+}
+
+fn run_delay(cells: &Cells<'_>, item: &Item<'_>) -> String {
+    let Some(delay) = cells.int(item, ColumnId::RunDelayNs) else { return NONE.into() };
+    let parts = [ColumnId::DelayAfterWakeupNs, ColumnId::LongestRunDelayNs].map(|id| cells.int(item, id));
+    match parts {
+        [Some(woken), Some(longest)] => {
+            format!(
+                "{} s, {} s of it after wakeups, longest {}",
+                seconds(delay),
+                seconds(woken),
+                short(longest)
+            )
+        }
+        _ => format!("{} s", seconds(delay)),
+    }
+}
+
+/// Run delays by length, where a histogram is kept.
+fn delays(cells: &Cells<'_>, item: &Item<'_>) -> Option<String> {
+    if !cells.interval.fields.contains(Fields::HISTOGRAMS) {
+        return None;
+    }
+    let parts = [
+        ("p50", ColumnId::RunDelayP50Ns),
+        ("p90", ColumnId::RunDelayP90Ns),
+        ("p99", ColumnId::RunDelayP99Ns),
+        ("max", ColumnId::RunDelayMaxNs),
+    ];
+    let known =
+        parts.iter().filter_map(|(name, id)| Some(format!("{name} {}", short(cells.int(item, *id)?))));
+    let known: Vec<String> = known.collect();
+    Some(match item {
+        _ if !known.is_empty() => known.join(", "),
+        Item::Thread(_) => "no histogram of this thread (--histogram-threads)".into(),
+        _ => "none ended".into(),
+    })
+}
+
+/// Blocked time with its reasons, the longest first.
+fn blocked(cells: &Cells<'_>, item: &Item<'_>) -> String {
+    let sched = item.sched();
+    let mut reasons: Vec<_> =
+        sched.waits.iter().filter(|_| cells.interval.fields.contains(Fields::WAITS)).collect();
+    reasons.sort_unstable_by_key(|(reason, ns)| (std::cmp::Reverse(*ns), *reason));
+    let reasons = reasons
+        .into_iter()
+        .map(|(reason, ns)| format!("{} {}", reason.name(), short(i64::try_from(ns).unwrap_or(i64::MAX))));
+    let reasons: Vec<String> = reasons.collect();
+    let mut text = format!("{} s", seconds(sched.blocked_ns));
+    if !reasons.is_empty() {
+        text = format!("{text}: {}", reasons.join(", "));
+    }
+    if sched.open_wait.is_some() {
+        text = format!("{text}; now {}", sched.open_wait.name());
+    }
+    text
+}
+
+fn about_group(group: &Group, shown: &Interval) -> Vec<Entry> {
+    let pids: Vec<String> = group
+        .processes
+        .iter()
+        .filter_map(|&at| shown.processes.get(at as usize))
+        .take(100)
+        .map(|row| row.key.pid.to_string())
+        .collect();
+    vec![
+        ("program", format!("{}, {} processes", safe(&group.name), group.processes.len())),
+        ("threads", group.thread_rows.to_string()),
+        ("pids", pids.join(" ")),
+    ]
+}
+
+fn about_process(cells: &Cells<'_>, process: &cpumon_model::ProcessInterval) -> Vec<Entry> {
+    let item = Item::Process(process);
+    let info = &process.info;
+    let mut entries = vec![
+        ("process", format!("{} {}", process.key.pid, safe(&info.name))),
+        ("parent", parent(cells, process)),
+        ("user", user(cells, &item)),
+        ("started", started(cells, process.key.start_ns)),
+        ("threads", process.thread_rows.to_string()),
+    ];
+    entries.extend(oddities(process.life, process.flags));
+    for (label, text) in
+        [("container", &info.container), ("cgroup", &info.cgroup), ("command", &info.cmdline)]
+    {
+        if !text.is_empty() {
+            entries.push((label, safe(text)));
+        }
+    }
+    entries
+}
+
+fn about_thread(cells: &Cells<'_>, thread: &cpumon_model::ThreadInterval) -> Vec<Entry> {
+    let item = Item::Thread(thread);
+    let owner = cells.interval.process(thread.process).map_or(String::new(), |row| safe(&row.info.name));
+    let text = |id| match cells.value(&item, id) {
+        Value::Int(number) => number.to_string(),
+        Value::Text(text) => text.into_owned(),
+        _ => NONE.into(),
+    };
+    let mut entries = vec![
+        ("thread", format!("{} {}", thread.key.tid, cells.text(&item, Col::Name))),
+        ("process", format!("{} {owner}", thread.process.pid)),
+        ("started", started(cells, thread.key.start_ns)),
+        ("state", format!("{}, last on CPU {}", text(ColumnId::State), text(ColumnId::LastCpu))),
+        ("priority", format!("{}, nice {}", text(ColumnId::Priority), text(ColumnId::Nice))),
+    ];
+    entries.extend(oddities(thread.life, thread.flags));
+    entries
+}
+
+fn parent(cells: &Cells<'_>, process: &cpumon_model::ProcessInterval) -> String {
+    let mut rows = cells.interval.processes.iter();
+    match rows.find(|row| row.key.pid == process.parent_pid) {
+        _ if process.parent_pid == 0 => NONE.into(),
+        Some(parent) => format!("{} {}", process.parent_pid, safe(&parent.info.name)),
+        None => process.parent_pid.to_string(),
+    }
+}
+
+fn user(cells: &Cells<'_>, item: &Item<'_>) -> String {
+    let name = cells.text(item, Col::User);
+    match cells.int(item, ColumnId::Uid) {
+        Some(uid) if uid.to_string() != name => format!("{name} ({uid})"),
+        _ => name,
+    }
+}
+
+fn started(cells: &Cells<'_>, start_ns: u64) -> String {
+    let end_ns = cells.interval.end.boot_ns;
+    if start_ns == 0 || end_ns == 0 {
+        return NONE.into();
+    }
+    let before = i64::try_from(end_ns.saturating_sub(start_ns)).unwrap_or(i64::MAX);
+    format!("{} before the end of this interval", total(before))
+}
+
+/// Life and flags in words.
+fn oddities(life: Life, flags: Flags) -> Vec<Entry> {
+    let life = match life {
+        Life::Alive => None,
+        Life::Born => Some("began in this interval"),
+        Life::Ended => Some("ended in this interval"),
+        Life::BornEnded => Some("began and ended in this interval"),
+    };
+    let odd = [
+        (Flags::COUNTER_RESET, "a counter fell: counted from there"),
+        (Flags::FIRST_SIGHT, "first sight: what it did before is not known"),
+        (Flags::NO_FINAL_COUNTERS, "ended without final counters: what it did last is not known"),
+        (Flags::IMPOSSIBLE, "a value that cannot be"),
+        (
+            Flags::UNWATCHED,
+            "hidden from the scheduler's events, read from /proc: no wakeups, no blocked time",
+        ),
+        (Flags::SUMMED, "no process: exits of this parent's program that found no room, summed"),
+    ];
+    let odd = odd.into_iter().filter(|row| flags.contains(row.0)).map(|row| ("note", row.1.to_string()));
+    life.map(|text| ("life", text.to_string())).into_iter().chain(odd).collect()
+}

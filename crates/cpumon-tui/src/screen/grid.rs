@@ -1,0 +1,161 @@
+//! The grid. In: rows, columns, the selection. Out: titles and the rows in view on a buffer.
+//! Why: only rows in view are formatted; each cell is written at its column's place, so no name can push another.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use crate::app::{App, Clock};
+use crate::columns::{Cells, Col, ColumnPlace, choose};
+use crate::rows::{Fold, GridRow, Item, RowKind};
+use crate::text::{clip, contains, width};
+use crate::theme::Theme;
+
+/// Tree levels that are drawn; deeper rows stand at the last one.
+const MAX_DEPTH: u16 = 16;
+
+/// A row in view and its line of the screen.
+struct ShownRow<'r> {
+    row: &'r GridRow,
+    item: &'r Item<'r>,
+    line: Rect,
+}
+
+/// Draws titles and rows.
+pub(crate) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
+    let Some(shown) = app.shown.clone() else { return };
+    if area.height == 0 {
+        return;
+    }
+    app.cursor.resize(usize::from(area.height - 1), app.rows.rows.len());
+    let largest = shown.threads.iter().map(|row| row.key.tid);
+    let largest = largest.chain(shown.processes.iter().map(|row| row.key.pid)).max().unwrap_or(1);
+    let places = choose(&app.view, area.width, largest);
+    draw_titles(app, &places, area, buffer);
+    // Totals count up to now: beside a past moment they would mislead.
+    let seen = (app.clock == Clock::Live).then_some(&app.seen);
+    let cells = Cells::new(&shown, &app.view, app.theme, &app.users, seen);
+    let in_view = app.rows.rows.iter().enumerate().skip(app.cursor.top);
+    for (y, (at, row)) in (area.y + 1..area.bottom()).zip(in_view) {
+        let Some(item) = app.rows.item(&shown, row) else { continue };
+        let line = Rect { y, height: 1, ..area };
+        let is_selected = app.cursor.is_present && app.cursor.at == at;
+        let style = if is_selected { app.theme.selected() } else { row_style(&item) };
+        buffer.set_style(line, style);
+        draw_row(app, &cells, &ShownRow { row, item: &item, line }, &places, buffer);
+    }
+    if app.rows.rows.is_empty() && area.height > 2 {
+        let text = if app.view.filter.is_empty() && app.view.pids.is_empty() {
+            "this interval has no rows"
+        } else {
+            "no row passes the filter (Esc takes it back)"
+        };
+        buffer.set_stringn(area.x + 1, area.y + 1, text, usize::from(area.width) - 1, Theme::dim());
+    }
+}
+
+fn row_style(item: &Item<'_>) -> Style {
+    let is_over = match item {
+        Item::Group(_) => false,
+        Item::Process(process) => is_over(process.life),
+        Item::Thread(thread) => is_over(thread.life),
+    };
+    if is_over || item.delta().is_zero() { Theme::dim() } else { Style::new() }
+}
+
+fn is_over(life: cpumon_model::Life) -> bool {
+    matches!(life, cpumon_model::Life::Ended | cpumon_model::Life::BornEnded)
+}
+
+fn draw_titles(app: &App, places: &[ColumnPlace], area: Rect, buffer: &mut Buffer) {
+    buffer.set_style(Rect { height: 1, ..area }, Theme::columns());
+    for place in places {
+        let mut title = place.col.title(&app.view).to_string();
+        let is_sorted = place.col == app.view.sort;
+        if is_sorted && title.len() < usize::from(place.width) {
+            title.push(app.theme.arrow(app.view.is_rising()));
+        }
+        let style = if is_sorted { Theme::sorted() } else { Theme::columns() };
+        put(&title, *place, area.x, area.y, style, app, buffer);
+    }
+}
+
+fn put(text: &str, place: ColumnPlace, left: u16, y: u16, style: Style, app: &App, buffer: &mut Buffer) {
+    let room = usize::from(place.width);
+    let shown = clip(text, room, app.theme.cut());
+    let indent = if place.col.is_number() { room.saturating_sub(width(&shown)) } else { 0 };
+    let x = left + place.x + u16::try_from(indent).unwrap_or(0);
+    if x < buffer.area.right() {
+        buffer.set_stringn(x, y, shown, room, style);
+    }
+}
+
+fn draw_row(app: &App, cells: &Cells<'_>, shown: &ShownRow<'_>, places: &[ColumnPlace], buffer: &mut Buffer) {
+    for place in places {
+        if place.col == Col::Name {
+            draw_name(app, cells, shown, *place, buffer);
+        } else {
+            let ShownRow { item, line, .. } = *shown;
+            put(&cells.text(item, place.col), *place, line.x, line.y, Style::new(), app, buffer);
+        }
+    }
+}
+
+/// The name, behind its tree lines and fold mark; in a flat list of threads its process's name follows.
+fn draw_name(app: &App, cells: &Cells<'_>, shown: &ShownRow<'_>, place: ColumnPlace, buffer: &mut Buffer) {
+    let ShownRow { row, item, line } = *shown;
+    let mut lead = guides(app, row);
+    match row.fold {
+        Fold::Leaf => {}
+        Fold::Closed => lead.push_str(app.theme.fold(false)),
+        Fold::Open => lead.push_str(app.theme.fold(true)),
+    }
+    if row.fold != Fold::Leaf {
+        lead.push(' ');
+    }
+    let room = usize::from(place.width);
+    // However deep, some of the name stays readable.
+    let lead = clip(&lead, room.saturating_sub(8), app.theme.cut());
+    let name = cells.text(item, Col::Name);
+    let is_found = !app.search.is_empty() && contains(&name, &app.search.to_ascii_lowercase());
+    let style = if is_found {
+        Style::new().add_modifier(ratatui::style::Modifier::UNDERLINED | ratatui::style::Modifier::BOLD)
+    } else {
+        Style::new()
+    };
+    let x = line.x + place.x;
+    let (x, _) = buffer.set_stringn(x, line.y, &lead, room, Theme::dim());
+    let left = usize::from((line.x + place.x + place.width).saturating_sub(x));
+    let (x, _) = buffer.set_stringn(x, line.y, clip(&name, left, app.theme.cut()), left, style);
+    let left = usize::from((line.x + place.x + place.width).saturating_sub(x));
+    if let Some(owner) = owner_name(app, cells, item, &name).filter(|_| left > 6) {
+        let text = clip(&format!("  {owner}"), left, app.theme.cut());
+        buffer.set_stringn(x, line.y, text, left, Theme::dim());
+    }
+}
+
+/// The process's name behind a thread that stands alone, unless it says the same.
+fn owner_name(app: &App, cells: &Cells<'_>, item: &Item<'_>, name: &str) -> Option<String> {
+    let Item::Thread(thread) = item else { return None };
+    let process = cells.interval.process(thread.process).filter(|_| app.view.is_flat_threads())?;
+    let owner = cells.text(&Item::Process(process), Col::Name);
+    let is_same = owner == name || (process.info.is_kernel && process.info.name.starts_with(name));
+    (!is_same).then_some(owner)
+}
+
+fn guides(app: &App, row: &GridRow) -> String {
+    if row.depth == 0 {
+        return String::new();
+    }
+    let [on, off, middle, last] = app.theme.guides();
+    let depth = row.depth.min(MAX_DEPTH);
+    let mut text = String::new();
+    for level in 1..depth {
+        text.push_str(if row.guides & (1 << level) != 0 { on } else { off });
+    }
+    text.push_str(if row.is_last { last } else { middle });
+    if matches!(row.kind, RowKind::Thread(_)) {
+        text.push(if app.theme.ascii { ':' } else { '·' });
+    }
+    text
+}

@@ -1,0 +1,163 @@
+//! The screen as a whole. In: [`App`], a frame of any size. Out: header, grid, plot and details, status line, popups.
+//! Why: what goes where, and what goes first when the window is small.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+
+use crate::app::{App, Mode, Pane, Prompt};
+use crate::columns::{Cells, Col};
+use crate::screen::{detail, grid, header, help, hosts, plot};
+use crate::text::{clip, safe, width};
+use crate::theme::Theme;
+
+/// Grid rows (titles included) below which the plot is left out on its own.
+const MIN_GRID: u16 = 10;
+/// Lines of the plot and the details, at least and at most.
+const PANE_LINES: (u16, u16) = (6, 15);
+
+impl App {
+    /// Draws everything.
+    pub fn draw(&mut self, frame: &mut Frame<'_>) {
+        let area = frame.area();
+        if area.width == 0 || area.height == 0 {
+            return;
+        }
+        self.remember_subject();
+        let least = if area.height >= 14 { 6 } else { 1 };
+        let room = usize::from((area.height / 3).clamp(least, 24));
+        let lines =
+            header::lines(self, area.width, if self.view.per_cpu { room * 3 / 2 } else { room.min(7) });
+        let header = u16::try_from(lines.len()).unwrap_or(area.height).min(area.height);
+        for (y, line) in (area.y..area.y + header).zip(&lines) {
+            frame.buffer_mut().set_line(area.x, y, line, area.width);
+        }
+        let rest = area.height.saturating_sub(header + 1);
+        let pane = self.pane_height(rest);
+        let body = Rect { y: area.y + header, height: rest - pane, ..area };
+        if self.shown.is_some() {
+            grid::draw(self, body, frame.buffer_mut());
+            self.draw_pane(Rect { y: body.bottom(), height: pane, ..area }, frame);
+        } else {
+            self.draw_waiting(body, frame);
+        }
+        if area.height > 1 {
+            self.draw_status(Rect { y: area.bottom() - 1, height: 1, ..area }, frame);
+        }
+        match self.mode {
+            Mode::Help(from) => help::draw(self, from, frame),
+            Mode::Hosts(at) => hosts::draw(self, at, frame),
+            Mode::Grid | Mode::Prompt(..) => {}
+        }
+        if self.theme.ascii {
+            keep_ascii(frame);
+        }
+    }
+
+    fn remember_subject(&mut self) {
+        let Some(shown) = self.shown.as_ref().filter(|_| self.cursor.is_present) else { return };
+        let row = self.rows.rows.get(self.cursor.at);
+        if let Some(item) = row.and_then(|row| self.rows.item(shown, row)) {
+            let name = Cells::new(shown, &self.view, self.theme, &self.users, None).text(&item, Col::Name);
+            self.subject = Some((item.id(), name));
+        }
+    }
+
+    /// Lines of the plot and details out of `rest`.
+    fn pane_height(&mut self, rest: u16) -> u16 {
+        let (least, most) = PANE_LINES;
+        let wanted = match self.pane {
+            Pane::Hidden => 0,
+            Pane::Auto if rest < MIN_GRID + least => 0,
+            Pane::Auto => (rest / 3).clamp(least, most),
+            Pane::Shown if rest < 8 => 0,
+            Pane::Shown => (rest / 2).min(most),
+        };
+        self.is_pane_drawn = wanted > 0;
+        wanted
+    }
+
+    /// Plot left, details right; on a narrow screen, the plot while nothing is selected.
+    fn draw_pane(&self, area: Rect, frame: &mut Frame<'_>) {
+        if area.height == 0 {
+            return;
+        }
+        let buffer = frame.buffer_mut();
+        let rule = if self.theme.ascii { "-" } else { "─" };
+        buffer.set_string(area.x, area.y, rule.repeat(usize::from(area.width)), Theme::dim());
+        let inner = Rect { y: area.y + 1, height: area.height - 1, ..area };
+        if area.width < 60 {
+            plot::draw(self, inner, buffer);
+            return;
+        }
+        let right = (area.width * 2 / 5).clamp(28, 80);
+        let left = Rect { width: area.width - right - 1, ..inner };
+        plot::draw(self, left, buffer);
+        detail::draw(self, Rect { x: left.right() + 1, width: right, ..inner }, buffer);
+    }
+
+    fn draw_waiting(&self, area: Rect, frame: &mut Frame<'_>) {
+        let text = match (self.hosts.len(), self.status()) {
+            (_, Some(status)) => {
+                format!("waiting for data of {}", safe(&status.info.hostname))
+            }
+            (0, None) => "waiting: no host has reported yet".to_string(),
+            (count, None) => format!("{count} hosts report: press h to choose one"),
+        };
+        let lines = [text, format!("data comes from: {}", safe(&self.title))];
+        for (line, y) in lines.iter().zip((area.y + area.height / 3)..area.bottom()) {
+            let columns = usize::from(area.width);
+            let shown = clip(line, columns, self.theme.cut());
+            let indent = u16::try_from(columns.saturating_sub(width(&shown)) / 2).unwrap_or(0);
+            frame.buffer_mut().set_stringn(area.x + indent, y, shown, columns, Theme::bold());
+        }
+    }
+
+    /// The prompt, else the notice, else what is wrong with the feed, else a few keys.
+    fn draw_status(&self, area: Rect, frame: &mut Frame<'_>) {
+        let columns = usize::from(area.width);
+        if let Mode::Prompt(prompt, text) = &self.mode {
+            let label = match prompt {
+                Prompt::Search => "search: ",
+                Prompt::Filter => "filter: ",
+                Prompt::GoTo => "go to time (14:05, yesterday 14:05, 3m ago): ",
+            };
+            // The end of a long text is where the user types.
+            let mut shown = safe(text);
+            let label = clip(label, columns / 2, ' ');
+            while width(&shown) + width(&label) + 1 > columns && !shown.is_empty() {
+                shown.remove(0);
+            }
+            let (x, _) = frame.buffer_mut().set_stringn(area.x, area.y, label, columns, Theme::bold());
+            let left = usize::from(area.right().saturating_sub(x));
+            let (x, y) = frame.buffer_mut().set_stringn(x, area.y, shown, left, ratatui::style::Style::new());
+            frame.set_cursor_position((x.min(area.right() - 1), y));
+            return;
+        }
+        let (text, style) = match (&self.notice, &self.problem) {
+            (Some(notice), _) => (safe(notice), Theme::bold()),
+            (None, Some(problem)) => (safe(problem), self.theme.warn()),
+            (None, None) => (hints(columns).to_string(), Theme::dim()),
+        };
+        let text = clip(&text, columns, self.theme.cut());
+        frame.buffer_mut().set_stringn(area.x, area.y, text, columns, style);
+    }
+}
+
+/// A terminal without UTF-8 gets `?` for what it cannot show, names from other machines included.
+fn keep_ascii(frame: &mut Frame<'_>) {
+    for cell in &mut frame.buffer_mut().content {
+        if !cell.symbol().is_ascii() {
+            cell.set_symbol("?");
+        }
+    }
+}
+
+fn hints(columns: usize) -> &'static str {
+    match columns {
+        0..=59 => "? help  q quit  H t g  / \\  [ ] b  h",
+        60..=99 => "? help  q quit  H threads  t tree  g group  / search  \\ filter  [ ] step  h host",
+        _ => {
+            "? help  q quit  H threads  t tree  g group  / search  \\ filter  P M T N sort  % unit  Space pause  [ ] b time  h host  e export"
+        }
+    }
+}

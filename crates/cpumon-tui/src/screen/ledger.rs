@@ -1,0 +1,103 @@
+//! The ledger on screen. In: an interval's books. Out: `capacity = threads + exited + … + unattributed`, as long as there
+//! is room for. Why: whoever reads a percentage can see that the books close, or by how much they do not.
+
+use cpumon_model::{Fields, Interval, Ledger};
+use ratatui::style::Style;
+use ratatui::text::Line;
+
+use crate::app::App;
+use crate::screen::parts::{Part, wrap};
+use crate::text::{percent, seconds};
+use crate::theme::Theme;
+
+/// How many words the ledger may use.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Length {
+    /// Values and percent.
+    Full,
+    /// Percent.
+    Medium,
+    /// Percent, short names.
+    Short,
+}
+
+/// The ledger in at most `room` lines, in the longest form that needs no more than two.
+pub(crate) fn lines(app: &App, interval: &Interval, columns: usize, room: usize) -> Vec<Line<'static>> {
+    if room == 0 {
+        return Vec::new();
+    }
+    let ledger = &interval.ledger;
+    if ledger.capacity_ns <= 0 {
+        let part = ("ledger: no data (this source does not tell the CPUs' times)".to_string(), Theme::dim());
+        return wrap(&[part], " ", columns, 1, app);
+    }
+    for length in [Length::Full, Length::Medium] {
+        let lines = wrap(&parts(app, interval, length), " ", columns, usize::MAX, app);
+        if lines.len() <= room.min(2) {
+            return lines;
+        }
+    }
+    wrap(&parts(app, interval, Length::Short), " ", columns, room.min(3), app)
+}
+
+fn parts(app: &App, interval: &Interval, length: Length) -> Vec<Part> {
+    let ledger = &interval.ledger;
+    let capacity = seconds(ledger.capacity_ns);
+    let mut parts: Vec<Part> = vec![match length {
+        Length::Short => (format!("% of {capacity} s:"), Theme::bold()),
+        _ => (format!("capacity {capacity} s ="), Theme::bold()),
+    }];
+    let entries = entries(ledger, length == Length::Short);
+    for (nth, (name, ns)) in entries.into_iter().enumerate() {
+        let plus = if nth == 0 || length == Length::Short { "" } else { "+ " };
+        let Some(ns) = ns else {
+            parts.push((format!("{plus}{name}"), Theme::dim()));
+            continue;
+        };
+        let share = percent(ns as f64 * 100.0 / ledger.capacity_ns as f64, false);
+        let text = match length {
+            Length::Full => format!("{plus}{name} {} s {share}%", seconds(ns)),
+            Length::Medium => format!("{plus}{name} {share}%"),
+            Length::Short => format!("{name} {share}"),
+        };
+        parts.push((text, style(app, ledger, name)));
+    }
+    if interval.fields.contains(Fields::SCHED) {
+        let ns = ledger.unknown_ns;
+        let share = percent(ns as f64 * 100.0 / ledger.capacity_ns as f64, false);
+        parts.push(match length {
+            Length::Full => (format!("(of it unknown {} s {share}%)", seconds(ns)), Style::new()),
+            Length::Medium => (format!("(of it unknown {share}%)"), Style::new()),
+            Length::Short => (format!("(unk {share})"), Style::new()),
+        });
+    }
+    parts
+}
+
+/// Each line of the books; without a value where it is inside another one.
+fn entries(ledger: &Ledger, is_short: bool) -> Vec<(&'static str, Option<i64>)> {
+    let name = |long, short| if is_short { short } else { long };
+    let mut entries = vec![
+        (name("threads", "thr"), Some(ledger.threads_ns)),
+        (name("exited", "exit"), Some(ledger.exited_ns)),
+    ];
+    if ledger.irq_in_run_time {
+        entries.push((name("(irq and softirq in threads)", "(irq in thr)"), None));
+    } else {
+        entries.push(("irq", Some(ledger.irq_ns)));
+        entries.push((name("softirq", "sirq"), Some(ledger.softirq_ns)));
+    }
+    entries.push(("steal", Some(ledger.steal_ns)));
+    entries.push(("idle", Some(ledger.idle_ns)));
+    entries.push((name("unattributed", "unattr"), Some(ledger.unattributed_ns())));
+    entries
+}
+
+/// More than one percent that nobody owns is worth a look.
+fn style(app: &App, ledger: &Ledger, name: &str) -> Style {
+    if name.starts_with("unattr") && ledger.unattributed_ratio().abs() > 0.01 {
+        app.theme.warn()
+    } else {
+        Style::new()
+    }
+}
