@@ -1,5 +1,5 @@
 //! What the agent costs: CPU per thread and snapshot over collect, diff, encode and send, log or stream (tls; spool: with
-//! what waits on a disk; unheard: the same, and nothing is acknowledged, so that everything goes over TLS and to the disk), with
+//! what waits on a disk; unacked: the same, and nothing is acknowledged, so that everything goes over TLS and to the disk), with
 //! 10,000 idle and 200 active threads. In: nothing, it makes its own load, in processes of its own, for a bounded time. Out: a
 //! table (wire, disk: bytes for each thread sent; names, processes, headers and what TLS adds included), with a plain
 //! open-read-close loop over /proc/PID/task/TID/stat beside it in the same run.
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs, hint, io, thread};
 
-use cpumon_agent::{Agent, LogSettings, SamplerOptions, Settings, StreamSettings, enroll_here};
+use cpumon_agent::{Agent, ConnectionSettings, RecordingSettings, SamplerOptions, Settings, enroll_here};
 use cpumon_collect::{SourceChoice, SourceOptions};
 use cpumon_link::Target;
 use cpumon_link::spool::{SpoolOptions, SyncPolicy};
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     let done = match words.first().map(String::as_str) {
         Some("load") => load(number(1, 0), number(2, 0)),
         Some("receiver") => receive(Path::new(words.get(1).map_or("", String::as_str))),
-        Some(way @ ("agent" | "log" | "tls" | "spool" | "unheard")) => {
+        Some(way @ ("agent" | "log" | "tls" | "spool" | "unacked")) => {
             measure_agent(way, words.get(1).map_or("auto", String::as_str), number(2, 10))
         }
         Some("plain") => measure_plain_loop(number(1, 5)),
@@ -98,8 +98,8 @@ fn compare(idle: usize, active: usize, seconds: usize, ways: &[String]) -> Outco
         ["tls", "procfs"],
         ["spool", "bpf"],
         ["spool", "procfs"],
-        ["unheard", "bpf"],
-        ["unheard", "procfs"],
+        ["unacked", "bpf"],
+        ["unacked", "procfs"],
         ["plain", "5"],
     ] {
         if !ways.is_empty() && !ways.iter().any(|way| way == arguments[0]) {
@@ -157,7 +157,7 @@ fn receive(identity: &Path) -> Outcome<()> {
     let stop = Arc::new(AtomicBool::new(false));
     let ended = Arc::clone(&stop);
     thread::spawn(move || {
-        // It ends with whoever started it.
+        // It ends with the process that started it.
         let _ = io::stdin().read_to_end(&mut Vec::new());
         ended.store(true, Ordering::Relaxed);
     });
@@ -168,12 +168,12 @@ struct Taker;
 
 impl Handler for Taker {
     fn open(&self, peer: &Peer) -> Box<dyn Session> {
-        Box::new(Taken { is_silent: peer.name == UNHEARD, ..Taken::default() })
+        Box::new(Taken { is_silent: peer.name == UNACKED, ..Taken::default() })
     }
 }
 
 /// The device that gets no acknowledgement.
-const UNHEARD: &str = "unheard";
+const UNACKED: &str = "unacked";
 
 #[derive(Default)]
 struct Taken {
@@ -200,27 +200,27 @@ impl Session for Taken {
     }
 
     fn work(&mut self, acks: &mut Acks<'_>) -> Result<bool, Refusal> {
-        for (lane, (last, said)) in self.lanes.iter_mut().filter(|lane| lane.1.0 > lane.1.1) {
+        for (lane, (last, acked)) in self.lanes.iter_mut().filter(|lane| lane.1.0 > lane.1.1) {
             // What is taken in is off the window.
             acks.ack(*lane, *last, if self.is_silent { 0 } else { *last });
-            *said = *last;
+            *acked = *last;
         }
         Ok(false)
     }
 }
 
 /// Enrols with the receiver of this comparison.
-fn stream(way: &str, dir: &Path) -> Outcome<StreamSettings> {
+fn stream(way: &str, dir: &Path) -> Outcome<ConnectionSettings> {
     let (address, state) = (env::var("BENCH_RECEIVER")?, dir.join("keys"));
     let token =
         Authority::open(Path::new(&env::var("BENCH_IDENTITY")?))?.make_token(Duration::from_mins(1))?;
-    enroll_here(&address, &token, &state, (way == UNHEARD).then_some(UNHEARD))?;
+    enroll_here(&address, &token, &state, (way == UNACKED).then_some(UNACKED))?;
     let spool = (way != "tls").then(|| log_settings(dir.join("spool")));
-    Ok(StreamSettings { receivers: vec![address], state, spool, ask: Vec::new() })
+    Ok(ConnectionSettings { receivers: vec![address], state, spool, ask: Vec::new() })
 }
 
-fn log_settings(dir: PathBuf) -> LogSettings {
-    LogSettings {
+fn log_settings(dir: PathBuf) -> RecordingSettings {
+    RecordingSettings {
         dir,
         max_bytes: SpoolOptions::DEFAULT_BYTES,
         sync: SyncPolicy::Every(SpoolOptions::DEFAULT_EVERY),
@@ -232,11 +232,11 @@ fn cpu_time() -> Duration {
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-/// `way`: agent (datagrams), log (a log on the disk, as the agent keeps it unless told otherwise), tls (the secure stream), or
-/// spool and unheard (the same, and what waits lies on the disk).
+/// `way`: agent (datagrams), log (a log on the disk, as the agent keeps it by default), tls (the TLS connection), or
+/// spool and unacked (the same, with the queue on the disk).
 fn measure_agent(way: &str, source: &str, seconds: usize) -> Outcome<()> {
     let dir = tempfile::tempdir()?;
-    let secure = matches!(way, "tls" | "spool" | "unheard").then(|| stream(way, dir.path())).transpose()?;
+    let secure = matches!(way, "tls" | "spool" | "unacked").then(|| stream(way, dir.path())).transpose()?;
     let log = (way == "log").then(|| log_settings(dir.path().join("log")));
     let sink = UdpSocket::bind("127.0.0.1:0")?;
     let options = SourceOptions {
@@ -253,8 +253,8 @@ fn measure_agent(way: &str, source: &str, seconds: usize) -> Outcome<()> {
         max_datagram: None,
         refresh: None,
         count: None,
-        stream: secure,
-        log,
+        connection: secure,
+        recording: log,
     };
     let mut agent = Agent::open(&settings)?;
     let stop = AtomicBool::new(false);
@@ -265,8 +265,8 @@ fn measure_agent(way: &str, source: &str, seconds: usize) -> Outcome<()> {
     let bytes = |agent: &Agent| {
         let totals = agent.totals();
         let (wire, disk) =
-            totals.stream.map_or((0, 0), |one| (one.wire_bytes, one.written_bytes.unwrap_or(0)));
-        (totals.sent.bytes + wire, totals.log.map_or(0, |log| log.bytes) + disk)
+            totals.connection.map_or((0, 0), |one| (one.wire_bytes, one.written_bytes.unwrap_or(0)));
+        (totals.sent.bytes + wire, totals.recording.map_or(0, |log| log.bytes) + disk)
     };
     let (before, bytes_before) = (cpu_time(), bytes(&agent));
     let (mut threads, mut changed, mut repeated, mut pass_us) = (0_u64, 0_u64, 0_u64, 0.0);
@@ -292,8 +292,8 @@ fn measure_agent(way: &str, source: &str, seconds: usize) -> Outcome<()> {
         pass_us / each,
         totals.health.own_rss_bytes as f64 / 1e6,
         totals.sent.errors
-            + totals.log.map_or(0, |log| log.lost)
-            + totals.stream.map_or(0, |stream| stream.lost + stream.failures)
+            + totals.recording.map_or(0, |log| log.lost)
+            + totals.connection.map_or(0, |stream| stream.lost + stream.failures)
             + totals.health.exits_lost
             + totals.health.intervals_skipped,
     );

@@ -1,6 +1,4 @@
-//! [`Agent`]: the whole way from the kernel to the network and the log. In: [`Settings`]; out: datagrams, a secure stream,
-//! segments on the disk, and lines about itself.
-//! Why: [`crate::run`], the benchmark and the tests go this same way.
+//! [`Agent`]: measures, encodes, sends and records. [`crate::run`], the benchmark and the tests all use it.
 
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
@@ -14,25 +12,29 @@ use cpumon_model::{Rows, SourceKind};
 use cpumon_wire::Datagrams;
 use cpumon_wire::sealed::{GroupKey, Sealer};
 
-use crate::args::in_words;
+use crate::args::describe_targets;
+use crate::connection::Connection;
 use crate::encoding::{Encoding, fitting_pace};
-use crate::recorder::{Recorder, describe_log};
+use crate::process::DataMissing;
+use crate::recorder::{Recorder, describe_directory};
 use crate::report::{Reporter, Totals};
-use crate::stream::Stream;
-use crate::{DataMissing, Pulse, Sampler, Settings, Step, in_domain};
+use crate::sampler::{Sampler, Step};
+use crate::sandbox::in_domain;
+use crate::service::Pulse;
+use crate::settings::Settings;
 
-/// So many failed passes one after the other end the agent: it is not a hiccup.
+/// The agent ends after this many failed passes in a row: the error is not temporary.
 const MAX_FAILED_PASSES: u64 = 10;
 
-/// Measures, encodes, sends, logs.
+/// Source, encoders and outputs of one agent.
 pub struct Agent {
     settings: Settings,
-    /// Seals datagrams.
+    /// Encrypts datagrams.
     group: Option<GroupKey>,
     sampler: Sampler,
-    /// None if snapshots are only logged or streamed.
+    /// `None` if no datagrams are sent.
     sender: Option<UdpSender>,
-    stream: Option<Stream>,
+    connection: Option<Connection>,
     recorder: Option<Recorder>,
     encoding: Encoding,
     datagrams: Datagrams,
@@ -40,52 +42,55 @@ pub struct Agent {
     totals: Totals,
     failed_in_a_row: u64,
     pulse: Pulse,
-    /// How threads are held that look names up.
-    names_held: Option<String>,
+    /// The sandbox of the threads that resolve host names, as text.
+    resolver_sandbox: Option<String>,
 }
 
-/// The main loop may be late by so much before a service manager should worry.
+/// How late the main loop may be before the service manager is no longer informed that it is alive.
 const LATE: Duration = Duration::from_secs(30);
 
 impl Agent {
-    /// Opens source, sockets and log. Nothing is measured, sent or logged yet.
+    /// Opens source, sockets and recording. Nothing is measured, sent or recorded yet.
     ///
     /// # Errors
-    /// The source cannot run, there is nothing to send or to seal with, or the log cannot be opened.
+    /// The source, a socket, the group key or the recording cannot be opened.
     pub fn open(settings: &Settings) -> anyhow::Result<Self> {
         let begin = Instant::now();
         let sampler = Sampler::open(&settings.sampler).context("cannot measure this machine")?;
         let agent = Self::with_sampler(sampler, settings)?;
-        // Its cost counts from its start on, what opening the source took with it: so does the time that it is held against.
+        // The cost of the process includes opening the source, so the time it is divided by must start before that too.
         Ok(Self { reporter: Reporter::new(begin), ..agent })
     }
 
-    /// With a sampler of the caller's own (a simulation, a test).
+    /// Opens an agent around the caller's sampler (a simulation, a test).
     ///
     /// # Errors
-    /// There is nothing to send with, this machine is not enrolled, or the log cannot be opened.
+    /// A socket cannot be opened, this machine is not enrolled, or the recording cannot be opened.
     pub fn with_sampler(mut sampler: Sampler, settings: &Settings) -> anyhow::Result<Self> {
-        // v1 tells of idle threads too.
+        // Version 1 sends idle threads too.
         sampler.set_rows(if settings.v1 { Rows::All } else { Rows::Moved });
         let options = SenderOptions { to: settings.to.clone(), pace: settings.pace };
-        let has_other = settings.log.is_some() || settings.stream.is_some();
+        let has_other = settings.recording.is_some() || settings.connection.is_some();
         let opened = (!settings.to.is_empty() || !has_other)
             .then(|| in_domain(AllowedPaths::default(), || UdpSender::open(&options)))
             .transpose()
             .context("cannot start a thread")?;
-        let (sender, names_held) = opened.map_or((None, None), |(sender, held)| (Some(sender), Some(held)));
+        let (sender, resolver_sandbox) =
+            opened.map_or((None, None), |(sender, sandbox)| (Some(sender), Some(sandbox)));
         let sender = sender.transpose().context("cannot send")?;
-        let stream = new_stream();
-        let streaming = |secure| Stream::open(secure, sampler.info(), stream, settings.interval());
-        let secure = settings.stream.as_ref().map(streaming).transpose().context("cannot stream")?;
-        let log = |log| Recorder::open(log, sampler.info(), stream, settings.interval());
-        let recorder = settings.log.as_ref().map(log).transpose().context("cannot log")?;
-        let keys = settings.group_key.as_deref().map(group::read_keys).transpose().context("cannot seal")?;
+        let agent_start = new_agent_start();
+        let connect = |wanted| Connection::open(wanted, sampler.info(), agent_start, settings.interval());
+        let connection = settings.connection.as_ref().map(connect).transpose();
+        let connection = connection.context("cannot prepare the TLS connection")?;
+        let record = |wanted| Recorder::open(wanted, sampler.info(), agent_start, settings.interval());
+        let recorder = settings.recording.as_ref().map(record).transpose().context("cannot record")?;
+        let keys = settings.group_key.as_deref().map(group::read_keys).transpose();
+        let keys = keys.context("cannot encrypt datagrams")?;
         let group = keys.and_then(|keys| keys.into_iter().next());
         Ok(Self {
-            encoding: Encoding::new(settings, stream, sealer(group.as_ref())?),
+            encoding: Encoding::new(settings, agent_start, sealer(group.as_ref())?),
             group,
-            stream: secure,
+            connection,
             recorder,
             settings: settings.clone(),
             sampler,
@@ -95,7 +100,7 @@ impl Agent {
             totals: Totals::default(),
             failed_in_a_row: 0,
             pulse: Pulse::default(),
-            names_held,
+            resolver_sandbox,
         })
     }
 
@@ -105,48 +110,48 @@ impl Agent {
         self.sampler.kind()
     }
 
-    /// The capabilities that what is to come needs: a log's directory may belong to somebody else.
+    /// The capabilities that the main loop needs. The directory of a recording may belong to another user.
     #[must_use]
     pub fn rights_to_keep(&self) -> RetainedCapabilities {
-        let has_spool = self.settings.stream.as_ref().is_some_and(|stream| stream.spool.is_some());
+        let has_spool = self.settings.connection.as_ref().is_some_and(|wanted| wanted.spool.is_some());
         RetainedCapabilities {
             files: self.recorder.is_some() || has_spool,
             probes: self.settings.sampler.max_cpu.is_some(),
         }
     }
 
-    /// The system calls that what is to come needs.
+    /// The system calls that the main loop needs.
     #[must_use]
     pub fn calls_to_keep(&self) -> Calls {
         Calls {
-            writes: self.recorder.is_some() || self.stream.is_some(),
+            writes: self.recorder.is_some() || self.connection.is_some(),
             bpf: self.sampler.kind() == SourceKind::Bpf || self.settings.sampler.max_cpu.is_some(),
         }
     }
 
-    /// Starts the threads that talk to receivers. To be called when rights were given up; else the first step does it. Says how they
-    /// are held.
+    /// Starts the threads that talk to receivers. Call it after rights were given up, else the first step does it. Returns their
+    /// sandbox as text.
     ///
     /// # Errors
     /// They cannot be started.
     pub fn start_threads(&mut self) -> anyhow::Result<String> {
-        let streamed = self.stream.as_mut().map(Stream::start).transpose()?;
-        let held = streamed.or_else(|| self.names_held.clone());
-        Ok(held.map_or_else(|| "no network".to_owned(), |held| format!("threads of the network to {held}")))
+        let connected = self.connection.as_mut().map(Connection::start).transpose()?;
+        let sandbox = connected.or_else(|| self.resolver_sandbox.clone());
+        Ok(sandbox.map_or_else(|| "no network threads".to_owned(), |text| format!("network threads: {text}")))
     }
 
-    /// Beats as long as the main loop does.
+    /// The pulse of the main loop, for the watchdog.
     #[must_use]
     pub fn pulse(&self) -> &Pulse {
         &self.pulse
     }
 
-    /// Who measures and why, how often, to whom: one line.
+    /// Source, interval and targets on one line.
     #[must_use]
     pub fn start_line(&self) -> String {
         let info = self.sampler.info();
         let protocol = match &self.group {
-            Some(group) => format!(" sealed with key {}", group.id()),
+            Some(group) => format!(" encrypted with key {}", group.id()),
             None if self.settings.v1 => " as v1 datagrams".to_owned(),
             None => String::new(),
         };
@@ -158,14 +163,14 @@ impl Agent {
         );
         // Writing to a String cannot fail.
         if let Some(sender) = &self.sender {
-            let to = in_words(&self.settings.to, sender.destinations());
+            let to = describe_targets(&self.settings.to, sender.destinations());
             let _ = write!(line, "; sending{protocol} to {to}");
         }
-        if let Some(stream) = &self.stream {
-            let _ = write!(line, "; sending to {}", stream.describe());
+        if let Some(connection) = &self.connection {
+            let _ = write!(line, "; sending to {}", connection.describe());
         }
-        if let Some(log) = &self.settings.log {
-            let _ = write!(line, "; logging to {}", describe_log(log));
+        if let Some(recording) = &self.settings.recording {
+            let _ = write!(line, "; recording to {}", describe_directory(recording));
         }
         line
     }
@@ -173,25 +178,25 @@ impl Agent {
     /// Runs until `stop` is set or the wanted number of snapshots was made.
     ///
     /// # Errors
-    /// Measuring failed again and again; [`DataMissing`] if some of a wanted number of snapshots did not get out.
+    /// Ten passes in a row failed; [`DataMissing`] if a wanted number of snapshots was not sent or recorded in full.
     pub fn run(&mut self, stop: &AtomicBool) -> anyhow::Result<()> {
         while self.settings.count.is_none_or(|count| self.totals.snapshots < count) {
             if !self.step(stop)? {
                 break;
             }
             if let Some(line) = self.reporter.line_if_due(&self.totals, Instant::now()) {
-                self.say(&line);
+                self.log_line(&line);
             }
         }
-        self.totals.log = self.recorder.take().map(Recorder::finish);
-        self.totals.stream = self.stream.take().map(Stream::finish);
+        self.totals.recording = self.recorder.take().map(Recorder::finish);
+        self.totals.connection = self.connection.take().map(Connection::finish);
         let line = self.reporter.line(&self.totals, Instant::now());
-        self.say(&line);
+        self.log_line(&line);
         let (unsent, failed) = (self.totals.sent.errors, self.totals.failed);
-        let unlogged = self.totals.log.map_or(0, |log| log.lost + log.waiting);
-        let unacknowledged = self.totals.stream.map_or(0, |stream| stream.unsafe_now());
-        if self.settings.count.is_some() && unsent + failed + unlogged + unacknowledged > 0 {
-            return Err(DataMissing { unsent, unlogged, unacknowledged, failed }.into());
+        let unrecorded = self.totals.recording.map_or(0, |totals| totals.lost + totals.waiting);
+        let unacknowledged = self.totals.connection.map_or(0, |totals| totals.unsafe_now());
+        if self.settings.count.is_some() && unsent + failed + unrecorded + unacknowledged > 0 {
+            return Err(DataMissing { unsent, unrecorded, unacknowledged, failed }.into());
         }
         Ok(())
     }
@@ -219,14 +224,14 @@ impl Agent {
         };
         self.failed_in_a_row = 0;
         if step.is_first && self.totals.snapshots > 0 {
-            // What is watched has changed, and with it what the counters count from: for receivers another start.
-            let stream = new_stream();
-            self.encoding = Encoding::new(&self.settings, stream, sealer(self.group.as_ref())?);
-            if let Some(secure) = &mut self.stream {
-                secure.restart(stream);
+            // The source was replaced, so its counters start at another base. For receivers this is another start of the agent.
+            let agent_start = new_agent_start();
+            self.encoding = Encoding::new(&self.settings, agent_start, sealer(self.group.as_ref())?);
+            if let Some(connection) = &mut self.connection {
+                connection.restart(agent_start);
             }
             if let Some(recorder) = &mut self.recorder {
-                recorder.restart(stream);
+                recorder.restart(agent_start);
             }
         }
         if let Some(sender) = &mut self.sender {
@@ -237,11 +242,11 @@ impl Agent {
             sender.send_batch(self.datagrams.as_slice());
             self.totals.sent = *sender.stats();
         }
-        if let Some(stream) = &mut self.stream {
-            self.totals.stream = Some(stream.send(info, &step)?);
+        if let Some(connection) = &mut self.connection {
+            self.totals.connection = Some(connection.send(info, &step)?);
         }
         if let Some(recorder) = &mut self.recorder {
-            self.totals.log = Some(recorder.record(info, &step));
+            self.totals.recording = Some(recorder.record(info, &step));
         }
         self.totals.snapshots += 1;
         self.totals.health = step.snapshot.health;
@@ -252,7 +257,7 @@ impl Agent {
         Ok(true)
     }
 
-    /// What was done so far.
+    /// Counts since the start.
     #[must_use]
     pub fn totals(&self) -> &Totals {
         &self.totals
@@ -270,18 +275,18 @@ impl Agent {
         self.sampler.last_interval().pass_ns
     }
 
-    /// Threads in the last step's frames because they ran, and those that were only repeated (v2); those of the log or
-    /// the stream if no datagrams are sent.
+    /// Threads in the last step's frames because they ran, and threads that were only repeated (version 2). Without datagrams,
+    /// those of the recording or of the TLS connection.
     #[must_use]
     pub fn threads_sent(&self) -> (u64, u64) {
-        match (&self.sender, &self.recorder, &self.stream) {
-            (None, Some(recorder), _) => recorder.threads_kept(),
-            (None, None, Some(stream)) => stream.threads_sent(),
+        match (&self.sender, &self.recorder, &self.connection) {
+            (None, Some(recorder), _) => recorder.threads_recorded(),
+            (None, None, Some(connection)) => connection.threads_sent(),
             _ => self.encoding.threads_sent(),
         }
     }
 
-    fn say(&self, line: &str) {
+    fn log_line(&self, line: &str) {
         match self.encoding.misfits() {
             Some(misfits) => log::info!("{line}; did not fit into datagrams so far: {misfits}"),
             None => log::info!("{line}"),
@@ -289,19 +294,19 @@ impl Agent {
     }
 }
 
-/// A new one for each start: no number of it was used before.
+/// A new encryptor for each start, so that no nonce is used twice.
 fn sealer(group: Option<&GroupKey>) -> anyhow::Result<Option<Sealer>> {
     let new = |group| Ok(Sealer::new(group, cpumon_collect::now().boot_ns, random()?));
     group.map(new).transpose()
 }
 
-/// Tells starts apart.
-fn new_stream() -> u64 {
+/// Identifies a start of the agent: the time of day in ns.
+fn new_agent_start() -> u64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// One snapshot in one line.
+/// One snapshot on one line.
 fn describe(step: &Step<'_>, datagrams: &Datagrams) -> String {
     let changed = step.interval.threads.iter().filter(|row| !row.delta.is_zero()).count();
     format!(

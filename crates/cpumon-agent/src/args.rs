@@ -1,5 +1,5 @@
-//! What the user says: [`AgentArgs`], shared by `cpumon agent` and the slim `cpumon-agent`. Each flag has an environment
-//! variable. [`crate::Settings`] is what the program makes of it.
+//! [`AgentArgs`]: the command line of `cpumon agent` and the slim `cpumon-agent`. Each flag has an environment variable.
+//! [`crate::Settings`] holds the same with every default applied.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,27 +18,27 @@ use cpumon_wire::v2::MIN_DATAGRAM_BYTES;
 
 use crate::To;
 
-/// How long, to whom and by which means to measure and send.
+/// The flags of the agent.
 #[derive(Args, Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[allow(rustdoc::broken_intra_doc_links, reason = "the text is the help: [IPV6] is an address")]
-#[command(next_help_heading = "Where to", group = ArgGroup::new("kept").args(["log", "spool"]).multiple(true))]
+#[command(next_help_heading = "Where to", group = ArgGroup::new("on_disk").args(["record", "spool"]).multiple(true))]
 pub struct AgentArgs {
-    /// Send to this receiver; may be repeated. ADDR, ADDR:PORT, [IPV6]:PORT, HOST or HOST:PORT; the port is 3001 unless given.
-    /// tls://ADDR:PORT is the secure stream to a receiver that this machine is enrolled with (port 3002 unless given); of
-    /// several, the first that answers. enrolled: the receivers that this machine is enrolled with, where it was
+    /// Send to this receiver; may be repeated. ADDR[:PORT], [IPV6]:PORT or HOST[:PORT] sends datagrams (default port 3001).
+    /// `tls://HOST[:PORT]` opens a TLS connection to a receiver that this machine is enrolled with (default port 3002); of several,
+    /// the first that answers is used. `enrolled` means every receiver that this machine is enrolled with
     #[arg(long, value_name = "ADDR:PORT", env = "CPUMON_TO", value_delimiter = ',')]
     pub to: Vec<To>,
 
-    /// Where `enroll` keeps this machine's keys [default: the state directory]
+    /// Directory in which `enroll` stored this machine's keys [default: /var/lib/cpumon-agent/identities for root, else ~/.local/state/cpumon-agent/identities]
     #[arg(long, value_name = "DIR", env = "CPUMON_STATE")]
     pub state: Option<PathBuf>,
 
-    /// Do not ask the subnet for a receiver of tls:// that is not where it should be (its beacon must be signed by the pinned key)
+    /// Do not search the subnet for a tls:// receiver whose address has changed
     #[arg(long, env = "CPUMON_NO_DISCOVERY")]
     pub no_discovery: bool,
 
-    /// Broadcast on every IPv4 subnet of this machine; the default unless another target or --log is given. The port is 3001 unless given
+    /// Broadcast on every IPv4 subnet of this machine [default without another target or --record; default port: 3001]
     #[arg(
         long,
         value_name = "PORT",
@@ -60,64 +60,64 @@ pub struct AgentArgs {
     )]
     pub multicast: Vec<Target>,
 
-    /// Routers that may forward multicast, plus one (time to live); 1 stays on the link
+    /// Time to live of multicast datagrams; 1 keeps them on the link
     #[arg(long, value_name = "HOPS", env = "CPUMON_TTL", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
     pub ttl: u8,
 
-    /// Broadcast and multicast on this interface only; may be repeated. Unless given: all that are up, loopback left out
+    /// Broadcast and multicast on this interface only; may be repeated [default: all that are up, except loopback]
     #[arg(long = "interface", value_name = "NAME", env = "CPUMON_INTERFACE", value_delimiter = ',')]
     pub interfaces: Vec<String>,
 
-    /// Send datagrams that receivers of 2012 and 2013 (cpumonRcv) understand
+    /// Send datagrams in version 1 of the protocol, for receivers of 2012 and 2013 (cpumonRcv)
     #[arg(long, env = "CPUMON_V1")]
     pub v1: bool,
 
-    /// Seal datagrams with the first key in this file (mode 0600), which `cpumon key new` made on the receiver
+    /// Encrypt datagrams with the first group key in this file (mode 0600), made by `cpumon key new` on the receiver
     #[arg(long, value_name = "FILE", env = "CPUMON_GROUP_KEY", conflicts_with = "v1")]
     pub group_key: Option<PathBuf>,
 
-    /// Longest datagram, bytes. Unless given: 1400, which passes common tunnels; with --v1 32768, the most an original takes
+    /// Longest datagram in bytes [default: 1400, which fits common tunnels; with --v1 32768, the most the original accepts]
     #[arg(long, value_name = "BYTES", env = "CPUMON_MAX_DATAGRAM", value_parser = clap::value_parser!(u16).range(768..=65000))]
     pub max_datagram: Option<u16>,
 
-    /// Repeat what does not change (names, idle threads) every N snapshots, for receivers that start later or lost some
+    /// Repeat names and idle threads every N snapshots, for receivers that start later or lost datagrams
     #[arg(long, value_name = "N", env = "CPUMON_REFRESH", value_parser = clap::value_parser!(u32).range(1..))]
     pub refresh: Option<u32>,
 
-    /// Keep what is measured in this directory too; alone, it is only kept. `cpumon import DIR` brings it into a store
-    #[arg(long, value_name = "DIR", env = "CPUMON_LOG", help_heading = "Log")]
-    pub log: Option<PathBuf>,
+    /// Also write all snapshots to this directory; without a target nothing is sent. `cpumon import DIR` reads it into a store
+    #[arg(long, alias = "log", value_name = "DIR", env = "CPUMON_RECORD", help_heading = "Recording")]
+    pub record: Option<PathBuf>,
 
-    /// What no receiver of tls:// has yet waits in this directory instead of in memory: it outlives a restart, and is deleted when
-    /// a receiver has it on its disk
-    #[arg(long, value_name = "DIR", env = "CPUMON_SPOOL", help_heading = "Log")]
+    /// Queue snapshots for tls:// receivers in this directory instead of in memory, so that they survive a restart; a snapshot is
+    /// deleted when a receiver has stored it
+    #[arg(long, value_name = "DIR", env = "CPUMON_SPOOL", help_heading = "Recording")]
     pub spool: Option<PathBuf>,
 
-    /// Most bytes of the log and of the spool, 64KiB or more; the oldest snapshots go first, and are counted
-    #[arg(long, value_name = "SIZE", env = "CPUMON_SPOOL_BYTES", default_value = "256MiB", value_parser = spool_bytes, requires = "kept", help_heading = "Log")]
+    /// Largest size of the recording, and of the spool, 64KiB or more; the oldest snapshots are deleted first, and counted
+    #[arg(long, value_name = "SIZE", env = "CPUMON_SPOOL_BYTES", default_value = "256MiB", value_parser = spool_bytes, requires = "on_disk", help_heading = "Recording")]
     pub spool_bytes: u64,
 
-    /// When log and spool are written to the disk
+    /// When the recording and the spool are written to the disk
     #[arg(
         long,
         value_name = "WHEN",
         env = "CPUMON_SPOOL_SYNC",
         value_enum,
         default_value_t,
-        requires = "kept",
-        help_heading = "Log"
+        requires = "on_disk",
+        help_heading = "Recording"
     )]
     pub spool_sync: SpoolSync,
 
-    /// With --spool-sync interval: how much of them a kill or a power cut may cost; what a receiver has is not written
-    #[arg(long, value_name = "TIME", env = "CPUMON_SPOOL_INTERVAL", default_value = "10s", value_parser = parse_interval, requires = "kept", help_heading = "Log")]
+    /// With --spool-sync interval: the time between two writes, which is what a kill or a power cut may cost
+    #[arg(long, value_name = "TIME", env = "CPUMON_SPOOL_INTERVAL", default_value = "10s", value_parser = parse_interval, requires = "on_disk", help_heading = "Recording")]
     pub spool_interval: Duration,
 
-    /// Time between two snapshots, 100ms to 1h. Unless given: 1s; with --v1 3s, as the original
+    /// Time between two snapshots, 100ms to 1h [default: 1s; with --v1 3s]
     #[arg(long, value_name = "TIME", env = "CPUMON_INTERVAL", value_parser = parse_interval, help_heading = "What")]
     pub interval: Option<Duration>,
 
-    /// How to measure: bpf (needs root or capabilities), procfs (no privileges), or auto: bpf where permitted
+    /// What to measure with: bpf (needs root or capabilities), procfs (no privileges), or auto (bpf where permitted)
     #[arg(
         long,
         value_name = "auto|procfs|bpf",
@@ -127,7 +127,7 @@ pub struct AgentArgs {
     )]
     pub source: SourceChoice,
 
-    /// What BPF watches beside threads and exits: sched (switches), waits (what threads wait for), irq (interrupts), hist (run delays by length), or none
+    /// BPF probes besides threads and exits, separated by commas: sched (context switches), waits (wait reasons), irq (interrupts), hist (histograms of run delay), or none
     #[arg(
         long,
         value_name = "LIST",
@@ -138,7 +138,7 @@ pub struct AgentArgs {
     )]
     pub probes: Probes,
 
-    /// With --probes hist: a histogram of run delays for each thread of this name (* stands for any text) or id too; may be repeated
+    /// With --probes hist: also one histogram for each thread of this name (* matches any text) or id; may be repeated
     #[arg(
         long,
         value_name = "PATTERN",
@@ -148,19 +148,19 @@ pub struct AgentArgs {
     )]
     pub histogram_threads: Vec<ThreadPattern>,
 
-    /// Keep to this share of one CPU, probes included: what costs too much is not watched for a while, which is in the data
+    /// Limit the agent and its probes to this share of one CPU, such as 1%; probes that cost too much are switched off for a while, which the data records
     #[arg(long, value_name = "PERCENT", env = "CPUMON_MAX_CPU", help_heading = "What")]
     pub max_cpu: Option<CpuShare>,
 
-    /// Send full command lines too, with secrets scrubbed; without it only program names leave this machine
+    /// Also send full command lines, with passwords and tokens redacted [default: program names only]
     #[arg(long, env = "CPUMON_CMDLINE", help_heading = "What")]
     pub cmdline: bool,
 
-    /// Report this name instead of the machine's own
+    /// Report this host name instead of the machine's own
     #[arg(long, value_name = "NAME", env = "CPUMON_HOST_NAME", value_parser = parse_host_name, help_heading = "What")]
     pub host_name: Option<String>,
 
-    /// Where procfs is mounted, for containers that see the host's elsewhere
+    /// Directory where procfs is mounted, for containers that see the host's procfs elsewhere
     #[arg(
         long,
         value_name = "DIR",
@@ -174,58 +174,58 @@ pub struct AgentArgs {
     #[arg(long, value_name = "N", env = "CPUMON_COUNT", value_parser = clap::value_parser!(u64).range(1..), help_heading = "What")]
     pub count: Option<u64>,
 
-    /// Say what each snapshot held and cost
+    /// Log the size and cost of each snapshot
     #[arg(short, long, env = "CPUMON_VERBOSE", help_heading = "Messages")]
     pub verbose: bool,
 
-    /// Say only what goes wrong
+    /// Log warnings and errors only
     #[arg(short, long, env = "CPUMON_QUIET", conflicts_with = "verbose", help_heading = "Messages")]
     pub quiet: bool,
 }
 
-/// When a log reaches the disk.
+/// When a recording or a spool reaches the disk.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum SpoolSync {
-    /// Together, each --spool-interval: spares flash
+    /// Every --spool-interval, which spares flash memory
     #[default]
     Interval,
-    /// Each snapshot at once, and the disk has it before the next one
+    /// After each snapshot
     Always,
-    /// When the agent ends: until then the log is in memory, and a kill or a power cut costs all of it
+    /// When the agent ends; until then a kill or a power cut costs everything
     Exit,
 }
 
 impl AgentArgs {
-    /// What the user asked for and cannot have.
+    /// Checks combinations of flags that clap cannot check.
     ///
     /// # Errors
-    /// Says what.
+    /// Names the flags that contradict each other, and what to give instead.
     pub fn check(&self) -> anyhow::Result<()> {
-        let has_stream = self.to.iter().any(|to| matches!(to, To::Stream(_) | To::Enrolled));
+        let has_tls = self.to.iter().any(|to| matches!(to, To::Tls(_) | To::Enrolled));
         ensure!(
-            !self.to.contains(&To::Enrolled) || !self.to.iter().any(|to| matches!(to, To::Stream(_))),
-            "--to enrolled names every receiver already: tls:// beside it would name one twice"
+            !self.to.contains(&To::Enrolled) || !self.to.iter().any(|to| matches!(to, To::Tls(_))),
+            "--to enrolled already includes every receiver: remove the tls:// targets"
         );
         ensure!(
-            has_stream || self.spool.is_none(),
-            "--spool needs a receiver that acknowledges: --to tls://ADDR:PORT; without one, --log DIR keeps a recording"
+            has_tls || self.spool.is_none(),
+            "--spool needs a receiver that acknowledges snapshots: add --to tls://ADDR:PORT, or use --record DIR"
         );
         ensure!(
-            self.spool.is_none() || self.spool != self.log,
-            "--spool and --log need two directories: one is emptied, the other is kept"
+            self.spool.is_none() || self.spool != self.record,
+            "--spool and --record need two different directories: the spool is emptied, the recording is not"
         );
         let has_datagrams = self.broadcast.is_some()
             || !self.multicast.is_empty()
             || self.to.iter().any(|to| matches!(to, To::Udp(_)))
-            || (!has_stream && self.log.is_none());
+            || (!has_tls && self.record.is_none());
         ensure!(
             self.group_key.is_none() || has_datagrams,
-            "--group-key seals datagrams, and none are sent: tls:// has keys of its own, a log has none"
+            "--group-key encrypts datagrams, and none are sent: tls:// uses keys of its own, a recording is not encrypted"
         );
         let least = MIN_DATAGRAM_BYTES + OVERHEAD_BYTES;
         ensure!(
             self.group_key.is_none() || self.max_datagram.is_none_or(|bytes| usize::from(bytes) >= least),
-            "--max-datagram is at least {least} with --group-key: the seal takes {OVERHEAD_BYTES} bytes"
+            "--max-datagram must be at least {least} with --group-key: encryption adds {OVERHEAD_BYTES} bytes"
         );
         Ok(())
     }
@@ -252,23 +252,23 @@ fn parse_group(text: &str) -> Result<Target, String> {
 fn spool_bytes(text: &str) -> Result<u64, String> {
     let least = SpoolOptions::MIN_BYTES;
     let bytes = crate::size(text)?;
-    if bytes < least { Err(format!("a log has at least {} KiB", least >> 10)) } else { Ok(bytes) }
+    if bytes < least { Err(format!("the smallest size is {} KiB", least >> 10)) } else { Ok(bytes) }
 }
 
-/// A host name is a label for people, but it travels: short, and nothing that moves a cursor.
+/// Refuses control characters, because receivers print the name on terminals.
 fn parse_host_name(text: &str) -> Result<String, String> {
     const MAX_BYTES: usize = 255;
     if text.is_empty() || text.len() > MAX_BYTES {
-        return Err(format!("a name has 1 to {MAX_BYTES} bytes"));
+        return Err(format!("a host name has 1 to {MAX_BYTES} bytes"));
     }
     if text.chars().any(char::is_control) {
-        return Err("a name has no control characters".to_owned());
+        return Err("a host name must not contain control characters".to_owned());
     }
     Ok(text.to_owned())
 }
 
-/// The targets in words, for one line.
-pub(crate) fn in_words(targets: &[Target], now: impl Iterator<Item = SocketAddr>) -> String {
+/// The targets and their current addresses, for the start line.
+pub(crate) fn describe_targets(targets: &[Target], now: impl Iterator<Item = SocketAddr>) -> String {
     let named: Vec<String> = targets.iter().map(ToString::to_string).collect();
     let addresses: Vec<String> = now.map(|address| address.to_string()).collect();
     if addresses.is_empty() {
@@ -308,21 +308,25 @@ mod tests {
     }
 
     #[test]
-    fn a_spool_needs_somebody_who_empties_it() {
+    fn a_spool_needs_a_receiver_that_acknowledges() {
         let check = |arguments: &str| parse(arguments).unwrap().check().map_err(|error| error.to_string());
         assert!(check("--spool d").unwrap_err().contains("--to tls://"));
         assert!(check("--spool d --to 10.0.0.1").is_err() && check("--to 10.0.0.1").is_ok());
-        assert!(check("--spool d --to tls://desk --spool-bytes 1MiB").is_ok());
-        assert!(check("--spool d --log d --to tls://desk").unwrap_err().contains("two directories"));
+        assert!(check("--spool d --to tls://receiver --spool-bytes 1MiB").is_ok());
+        assert!(
+            check("--spool d --record d --to tls://receiver")
+                .unwrap_err()
+                .contains("two different directories")
+        );
     }
 
     #[test]
-    fn a_key_needs_datagrams_to_seal() {
+    fn a_group_key_needs_datagrams() {
         let check = |arguments: &str| parse(arguments).unwrap().check().map_err(|error| error.to_string());
-        for good in ["", "--broadcast", "--to 10.0.0.1", "--to tls://d,10.0.0.1", "--log d --broadcast"] {
+        for good in ["", "--broadcast", "--to 10.0.0.1", "--to tls://d,10.0.0.1", "--record d --broadcast"] {
             check(&format!("{good} --group-key k")).unwrap();
         }
-        for bad in ["--to tls://d", "--log d"] {
+        for bad in ["--to tls://d", "--record d"] {
             assert!(check(&format!("{bad} --group-key k")).unwrap_err().contains("none are sent"));
         }
         assert!(check("--group-key k --max-datagram 800").unwrap_err().contains("at least 826"));
@@ -330,8 +334,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
-        for (arguments, said) in [
+    fn errors_name_the_flag_and_the_reason() {
+        for (arguments, expected) in [
             ("--to 10.0.0.1:0", "the port is not a number"),
             ("--multicast 10.0.0.1:5", "not a multicast group"),
             ("--broadcast=0", "0 is not in 1..=65535"),
@@ -340,13 +344,13 @@ mod tests {
             ("--host-name \u{1b}[2J", "control characters"),
             ("--max-datagram 100", "100 is not in"),
             ("--spool-sync always", "required"),
-            ("--log d --spool-bytes 10k", "at least 64 KiB"),
-            ("--log d --spool-sync never", "invalid value"),
-            ("--spool-sync always", "--log"),
+            ("--record d --spool-bytes 10k", "64 KiB"),
+            ("--record d --spool-sync never", "invalid value"),
+            ("--spool-sync always", "--record"),
             ("-q -v", "cannot be used with"),
         ] {
             let error = parse(arguments).unwrap_err();
-            assert!(error.contains(said), "{arguments}: {error}");
+            assert!(error.contains(expected), "{arguments}: {error}");
         }
     }
 
@@ -358,6 +362,11 @@ mod tests {
             let long = argument.get_long().unwrap_or_default();
             assert_eq!(env, format!("CPUMON_{}", long.to_uppercase().replace('-', "_")));
         }
+    }
+
+    #[test]
+    fn the_old_name_of_record_is_understood() {
+        assert_eq!(parse("--log d").unwrap().record, Some(PathBuf::from("d")));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! [`DiscoverArgs`]: `cpumon-agent discover` and `cpumon discover`. In: the subnets of this machine. Out: the receivers there whose
-//! beacons are good, and how many answers were not.
+//! [`DiscoverArgs`]: `cpumon-agent discover` and `cpumon discover`. They list the receivers on the subnet whose beacon has a valid
+//! signature, and count the answers that were ignored.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,47 +11,49 @@ use cpumon_link::discovery::{FoundReceiver, Ignored, Search, SearchOptions, ever
 use cpumon_link::tls::fingerprint;
 use cpumon_model::escape;
 
-/// Where to look, and how long.
+/// The interfaces to ask on, and how long to wait for answers.
 #[derive(Args, Clone, Debug)]
 pub struct DiscoverArgs {
-    /// Ask on this interface only; may be repeated. Unless given: all that are up, loopback left out
+    /// Ask on this interface only; may be repeated [default: all that are up, except loopback]
     #[arg(long = "interface", value_name = "NAME", env = "CPUMON_INTERFACE", value_delimiter = ',')]
     pub interfaces: Vec<String>,
-    /// How long to listen for answers
+    /// How long to wait for answers
     #[arg(long, value_name = "TIME", env = "CPUMON_WAIT", default_value = "1s", value_parser = parse_interval)]
     pub wait: Duration,
 }
 
 impl DiscoverArgs {
-    /// Asks and listens.
+    /// Asks on each subnet and collects the answers.
     ///
     /// # Errors
     /// This machine is on no network, or has no socket left.
-    pub fn look(&self) -> anyhow::Result<Search> {
+    pub fn search(&self) -> anyhow::Result<Search> {
         let options = SearchOptions { to: everybody(&self.interfaces), wanted: None, wait: self.wait };
         let search = search(&options, &|| false).context("cannot ask for receivers")?;
         ensure!(
             search.asked > 0,
-            "there is no interface to ask on: it must be up, with an address, and no loopback; --interface NAME names another"
+            "no interface to ask on: it must be up, have an address and not be loopback; choose one with --interface NAME"
         );
         Ok(search)
     }
 
-    /// Asks, and tells what was found; whether something was.
+    /// Searches, and returns the list as text, and whether a receiver was found.
     ///
     /// # Errors
-    /// As [`DiscoverArgs::look`].
+    /// As [`DiscoverArgs::search`].
     pub fn run(&self) -> anyhow::Result<(String, bool)> {
-        let search = self.look()?;
+        let search = self.search()?;
         Ok((describe(&search), !search.found.is_empty()))
     }
 }
 
-/// A line a receiver, and what was ignored.
+/// One line for each receiver, then the counts of ignored answers.
 pub(crate) fn describe(search: &Search) -> String {
     let mut text = String::new();
     if search.found.is_empty() {
-        text.push_str("no receiver answers: is one started with --tls and --beacon on this subnet?\n");
+        text.push_str(
+            "no receiver answers; start one on this subnet with: cpumon serve --tls 0.0.0.0:3002 --beacon\n",
+        );
     } else {
         let addresses: Vec<String> = search.found.iter().map(address).collect();
         let width = addresses.iter().map(String::len).max().unwrap_or(0).max("ADDRESS".len());
@@ -72,15 +74,15 @@ fn ignored(ignored: &Ignored) -> String {
         (ignored.badly_signed, "badly signed"),
         (ignored.too_many, "too many"),
     ];
-    let said: Vec<String> = counts
+    let shown: Vec<String> = counts
         .iter()
         .filter(|(count, _)| *count > 0)
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
-    if said.is_empty() { String::new() } else { format!("ignored answers: {}\n", said.join(", ")) }
+    if shown.is_empty() { String::new() } else { format!("ignored answers: {}\n", shown.join(", ")) }
 }
 
-/// The best address.
+/// The address that this machine reaches best.
 fn address(found: &FoundReceiver) -> String {
     let best = found.addresses.first().map(ToString::to_string);
     best.unwrap_or_else(|| "none that this machine reaches".to_owned())
@@ -103,11 +105,12 @@ mod tests {
     #[test]
     fn what_was_found_reads_well_and_is_safe_to_print() {
         let ignored = Ignored { badly_signed: 3, other_key: 9, ..Ignored::default() };
-        let search = Search { found: vec![found(0xab, "desk"), found(1, "\u{1b}[2J")], ignored, asked: 1 };
+        let search =
+            Search { found: vec![found(0xab, "receiver"), found(1, "\u{1b}[2J")], ignored, asked: 1 };
         let text = describe(&search);
         assert!(!text.contains('\u{1b}'), "{text}");
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[1], format!("{}  10.0.0.2:3002  desk", "ab".repeat(16)));
+        assert_eq!(lines[1], format!("{}  10.0.0.2:3002  receiver", "ab".repeat(16)));
         assert_eq!(lines[3], "ignored answers: 3 badly signed");
         assert_eq!(lines[0].find("ADDRESS"), lines[1].find("10.0.0.2"));
         assert!(describe(&Search::default()).contains("--beacon"));

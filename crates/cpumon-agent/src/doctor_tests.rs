@@ -28,7 +28,7 @@ fn diagnosis() -> Diagnosis {
                 Topic::Tracepoints,
                 "irq_handler_entry, _exit",
                 CheckState::Unknown,
-                "cannot be told without BTF",
+                "unknown without BTF",
                 "time in hard interrupts, by name",
                 "",
             ),

@@ -1,4 +1,4 @@
-//! [`Encoding`]: a step in, datagrams of the chosen protocol out, and what did not fit said once and counted.
+//! [`Encoding`]: encodes a step as datagrams of the chosen protocol. What does not fit is counted, and logged the first time.
 
 use std::time::Duration;
 
@@ -9,31 +9,32 @@ use cpumon_wire::v2::{EncodeReport, Encoder, EncoderOptions};
 use cpumon_wire::{Datagrams, v1};
 
 use crate::local_time::utc_offset_s;
-use crate::{Settings, Step};
+use crate::sampler::Step;
+use crate::settings::Settings;
 
-/// One of the two protocols with its state.
+/// The encoder of one of the two protocols.
 pub enum Encoding {
-    /// The original's sets.
+    /// Version 1: the original's sets.
     V1 {
-        /// Makes them.
+        /// Encoder of sets.
         encoder: Box<SetEncoder>,
-        /// Everything so far.
+        /// Sums since the start.
         totals: SetReport,
     },
-    /// Frames of cumulative counters.
+    /// Version 2: frames of cumulative counters.
     V2 {
-        /// Makes them.
+        /// Encoder of frames.
         encoder: Box<Encoder>,
-        /// Seals them.
+        /// Encrypts them with the group key.
         sealer: Option<Box<Sealer>>,
-        /// What did not fit so far, and what the last snapshot's frames held.
+        /// Sums of what did not fit, and the thread counts of the last snapshot.
         totals: EncodeReport,
     },
 }
 
 impl Encoding {
-    /// `stream` tells agent starts apart; so does the `sealer`, which must be a new one.
-    pub fn new(settings: &Settings, stream: u64, sealer: Option<Sealer>) -> Self {
+    /// `agent_start` identifies this start of the agent. `sealer` must be a new one at each start, because its nonces start at zero.
+    pub fn new(settings: &Settings, agent_start: u64, sealer: Option<Sealer>) -> Self {
         if settings.v1 {
             let encoder = SetEncoder::new(settings.max_datagram.unwrap_or(v1::MAX_ORIGINAL_DATAGRAM));
             return Self::V1 { encoder: Box::new(encoder), totals: SetReport::default() };
@@ -43,27 +44,27 @@ impl Encoding {
         let options = EncoderOptions {
             max_datagram: settings.max_datagram.unwrap_or(default.max_datagram) - seal,
             refresh_snapshots: settings.refresh.unwrap_or(default.refresh_snapshots),
-            stream,
+            stream: agent_start,
             ..default
         };
         let encoder = Box::new(Encoder::new(options));
         Self::V2 { encoder, sealer: sealer.map(Box::new), totals: EncodeReport::default() }
     }
 
-    /// Replaces `out` by the datagrams of a step. In v1 the first step has none: there is no interval yet.
+    /// Replaces `out` with the datagrams of a step. In version 1 the first step has none, because it ends no interval.
     ///
     /// # Errors
-    /// 2^64 datagrams were sealed: no more may be sent.
+    /// 2^64 datagrams were encrypted with this key: no more may be sent.
     pub fn encode(&mut self, info: &HostInfo, step: &Step<'_>, out: &mut Datagrams) -> Result<(), Exhausted> {
         match self {
             Self::V1 { .. } if step.is_first => out.clear(),
             Self::V1 { encoder, totals } => {
                 let offset = utc_offset_s(step.interval.end.wall_ns);
-                add_and_say(totals, encoder.encode(step.interval, offset, out));
+                add_and_warn(totals, encoder.encode(step.interval, offset, out));
             }
             Self::V2 { encoder, sealer, totals } => {
                 let report = encoder.encode(info, step.snapshot, step.interval, out);
-                say_misfits(totals, &report);
+                warn_of_misfits(totals, &report);
                 *totals = EncodeReport {
                     texts_cut: totals.texts_cut + report.texts_cut,
                     rows_lost: totals.rows_lost + report.rows_lost,
@@ -77,7 +78,7 @@ impl Encoding {
         Ok(())
     }
 
-    /// What did not fit into datagrams so far, in words; `None` if everything did.
+    /// What did not fit into datagrams so far, as text; `None` if everything did.
     pub fn misfits(&self) -> Option<String> {
         let counts = match self {
             Self::V1 { totals, .. } => [
@@ -94,7 +95,7 @@ impl Encoding {
         (!words.is_empty()).then(|| words.join(", "))
     }
 
-    /// Threads in the last frames because they ran, and those that were only repeated; v1 does not tell them apart.
+    /// Threads in the last frames because they ran, and those that were only repeated; version 1 does not distinguish them.
     pub fn threads_sent(&self) -> (u64, u64) {
         match self {
             Self::V1 { .. } => (0, 0),
@@ -103,7 +104,7 @@ impl Encoding {
     }
 }
 
-fn say_misfits(totals: &EncodeReport, now: &EncodeReport) {
+fn warn_of_misfits(totals: &EncodeReport, now: &EncodeReport) {
     if totals.texts_cut == 0 && now.texts_cut > 0 {
         log::warn!("a name or command line is too long for a datagram: it is cut, and counted");
     }
@@ -112,7 +113,7 @@ fn say_misfits(totals: &EncodeReport, now: &EncodeReport) {
     }
 }
 
-fn add_and_say(totals: &mut SetReport, set: SetReport) {
+fn add_and_warn(totals: &mut SetReport, set: SetReport) {
     let first = |before: u64, now: u64| before == 0 && now > 0;
     if first(totals.idle_threads_dropped, set.idle_threads_dropped) {
         log::warn!("a process has too many threads for one v1 datagram: idle ones are left out, and counted");
@@ -132,8 +133,8 @@ fn add_and_say(totals: &mut SetReport, set: SetReport) {
     totals.names_cut += set.names_cut;
 }
 
-/// The pause after each of `count` datagrams: as wanted, but all together at most half of the interval, because a set must
-/// be out before the next one is due.
+/// The pause after each of `count` datagrams: `wanted`, shortened so that all pauses together take at most half of the interval,
+/// because a set must be sent before the next one is due.
 pub fn fitting_pace(wanted: Duration, count: usize, interval: Duration) -> Duration {
     let count = u32::try_from(count.max(1)).unwrap_or(u32::MAX);
     wanted.min(interval / 2 / count)
@@ -154,8 +155,11 @@ mod tests {
     #[test]
     fn what_did_not_fit_adds_up() {
         let mut totals = SetReport::default();
-        add_and_say(&mut totals, SetReport { idle_threads_dropped: 3, ..SetReport::default() });
-        add_and_say(&mut totals, SetReport { idle_threads_dropped: 4, names_cut: 1, ..SetReport::default() });
+        add_and_warn(&mut totals, SetReport { idle_threads_dropped: 3, ..SetReport::default() });
+        add_and_warn(
+            &mut totals,
+            SetReport { idle_threads_dropped: 4, names_cut: 1, ..SetReport::default() },
+        );
         let encoding = Encoding::V1 { encoder: Box::default(), totals };
         assert_eq!(encoding.misfits().unwrap(), "7 idle threads left out, 1 names cut");
     }

@@ -1,30 +1,31 @@
-//! The agent: measures this machine, and sends or logs what it measured. In: the kernel and what the user asked for; out:
-//! datagrams, a secure stream, a log on the disk.
-//! Why a library: the slim `cpumon-agent`, `cpumon agent` and the desk's own agent are the same code.
+//! The agent: measures this machine, and sends or records the snapshots. The slim `cpumon-agent`, `cpumon agent` and the
+//! receiver's own agent use this library.
 //!
 //! # Overview
-//! [`AgentArgs`] is what the user said, [`Settings`] what to do, [`Agent`] does it, [`run`] is all three.
-//! [`Sampler`] measures without sending: `cpumon top` and the desk use it directly.
+//! [`AgentArgs`] is the command line, [`Settings`] the configuration made from it, [`Agent`] does the work, and [`run`] joins the
+//! three. [`Sampler`] only measures: `cpumon top` and the receiver use it directly.
 
 mod agent;
 mod args;
-mod budget;
-mod cage;
+mod budget_policy;
 mod chain;
+mod connection;
+mod cpu_budget;
 mod discover;
 pub mod doctor;
 mod encoding;
-mod enroll_args;
-mod keeper;
+mod enroll;
 mod local_time;
+mod old_variables;
 mod process;
 mod recorder;
 mod report;
 mod sampler;
+mod sandbox;
 mod service;
 mod settings;
 mod size;
-mod stream;
+mod state_dir;
 mod to;
 
 use std::sync::atomic::AtomicBool;
@@ -35,23 +36,25 @@ use cpumon_model::SourceKind;
 
 pub use agent::Agent;
 pub use args::{AgentArgs, SpoolSync};
-pub use budget::{Budget, Change, CpuShare, ParseCpuShareError};
-pub use cage::in_domain;
+pub use budget_policy::{BudgetPolicy, Change, CpuShare, ParseCpuShareError};
 pub use chain::Chain;
+pub use connection::ConnectionTotals;
 pub use discover::DiscoverArgs;
-pub use enroll_args::EnrollArgs;
+pub use enroll::{EnrollArgs, enroll_here};
+pub use old_variables::{variable_of, with_old_variable};
 pub use process::{DataMissing, Signals, log_to_stderr, wake_on};
-pub use recorder::LogTotals;
+pub use recorder::RecordingTotals;
 pub use report::Totals;
 pub use sampler::{Sampler, SamplerOptions, Step};
+pub use sandbox::in_domain;
 pub use service::{Manager, Pulse, Watch};
-pub use settings::{LogSettings, Settings};
+pub use settings::{ConnectionSettings, RecordingSettings, Settings};
 pub use size::size;
-pub use stream::{StreamSettings, StreamTotals, default_state_dir, enroll_here};
-pub use to::{To, parse_stream_address};
+pub use state_dir::default_state_dir;
+pub use to::{To, parse_receiver_address};
 
-/// Gives up the capabilities that only opening needed: for the calling thread and those it starts from now on. A machine
-/// that refuses is measured all the same, and it is said.
+/// Gives up the capabilities that only opening needed, for the calling thread and the threads it starts from now on. A failure is
+/// logged, and measuring continues.
 pub fn give_up_rights(kind: SourceKind, keep: RetainedCapabilities) {
     match cpumon_collect::drop_capabilities(kind, keep) {
         Ok(left) => log::debug!("capabilities left: {left}"),
@@ -59,18 +62,18 @@ pub fn give_up_rights(kind: SourceKind, keep: RetainedCapabilities) {
     }
 }
 
-/// Measures and sends as `args` say, until `stop` is set or the wanted number of snapshots was made. Whoever sets `stop` unparks the
-/// calling thread ([`wake_on`] does for signals).
+/// Measures and sends as `args` say, until `stop` is set or the wanted number of snapshots was made. The caller that sets `stop` must
+/// unpark the calling thread ([`wake_on`] does for signals).
 ///
 /// # Errors
-/// The source cannot run, there is nothing to send with, measuring failed again and again, or [`DataMissing`].
+/// The source or an output cannot be opened, ten passes in a row failed, or [`DataMissing`].
 pub fn run(args: &AgentArgs, stop: &AtomicBool) -> anyhow::Result<()> {
     args.check()?;
     let manager = Manager::find();
     let mut agent = Agent::open(&Settings::from(args))?;
     log::info!("{}", agent.start_line());
     give_up_rights(agent.source_kind(), agent.rights_to_keep());
-    log::info!("held to {}; {}", cage::give_up_calls(agent.calls_to_keep()), agent.start_threads()?);
+    log::info!("sandbox: {}; {}", sandbox::give_up_calls(agent.calls_to_keep()), agent.start_threads()?);
     manager.ready();
     let watch = manager.watch(agent.pulse()).context("cannot start the watchdog's thread")?;
     let result = agent.run(stop);

@@ -2,7 +2,7 @@
 //! a zone. The one file of this crate with unsafe code.
 
 /// Local time less UTC at a moment (ns since the UNIX epoch), seconds, by the system's time zone (`TZ`, /etc/localtime);
-/// 0 if the system cannot tell.
+/// 0 if the system does not know it.
 #[must_use]
 #[expect(unsafe_code, reason = "localtime_r(3) has no safe wrapper in the standard library")]
 pub fn utc_offset_s(wall_ns: i64) -> i32 {

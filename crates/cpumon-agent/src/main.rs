@@ -1,18 +1,45 @@
-//! `cpumon-agent`: the agent alone, small enough for any device.
+//! `cpumon-agent`: the agent as a program of its own, without receiver, store and web page.
 
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use cpumon_agent::doctor::write_text;
-use cpumon_agent::{AgentArgs, Chain, DiscoverArgs, EnrollArgs, Signals, log_to_stderr, run};
+use cpumon_agent::{
+    AgentArgs, Chain, DiscoverArgs, EnrollArgs, Signals, log_to_stderr, run, with_old_variable,
+};
 use cpumon_collect::{DoctorOptions, diagnose};
 
 const PROGRAM: &str = "cpumon-agent";
 
-/// Measures where the CPU time of this machine goes, per process and thread, and sends it to a cpumon receiver.
+const EXAMPLES: &str = "\
+EXAMPLES:
+  Broadcast on the subnet, where `cpumon serve` receives it:
+    cpumon-agent
+  Send to one receiver, with all probes:
+    cpumon-agent --to 10.77.0.1 --probes sched,waits,irq
+  Send over TLS after `cpumon-agent enroll`; queue on disk while the receiver is away:
+    cpumon-agent --to enrolled --spool /var/lib/cpumon-agent/spool
+  Record without a network, at most 1 GB:
+    cpumon-agent --record /var/tmp/cpumon --spool-bytes 1GB";
+const ENROLL_EXAMPLES: &str = "\
+EXAMPLES:
+  Enter the command that `cpumon token` printed on the receiver:
+    cpumon-agent enroll 10.77.0.1:3002 cpumon1.…
+  Find the receiver on the subnet and print a code for its user:
+    cpumon-agent enroll --discover";
+const DISCOVER_EXAMPLES: &str = "\
+EXAMPLES:
+  Ask on one interface and wait 3 seconds:
+    cpumon-agent discover --interface eth0 --wait 3s";
+const DOCTOR_EXAMPLES: &str = "\
+EXAMPLES:
+  Check this machine without loading BPF programs:
+    cpumon-agent doctor --no-load";
+
+/// Measure where the CPU time of this machine goes, per process and thread, and send it to a cpumon receiver
 #[derive(Parser)]
-#[command(name = PROGRAM, version, args_conflicts_with_subcommands = true)]
+#[command(name = PROGRAM, version, args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
 struct Cli {
     #[command(flatten)]
     agent: AgentArgs,
@@ -22,23 +49,26 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Enrol this machine with a receiver: the line that `cpumon token` prints there, or --discover
+    /// Enroll this machine with a receiver, by an enrolment token or by --discover
+    #[command(after_help = ENROLL_EXAMPLES)]
     Enroll(Box<EnrollArgs>),
-    /// List the receivers on the subnet that answer with a signed beacon
+    /// List the receivers on the subnet
+    #[command(after_help = DISCOVER_EXAMPLES)]
     Discover(DiscoverArgs),
-    /// Say what can be measured here: each probe, right and kernel feature, why not, what it gives and how to get it
+    /// Show what can be measured on this machine, and how to get what is missing
+    #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
 }
 
 /// `cpumon-agent doctor`.
 #[derive(Args)]
 struct DoctorArgs {
-    /// Only read files; do not load the probes to see whether they do
+    /// Only read files; do not try to load the probes
     #[arg(long)]
     no_load: bool,
 }
 
-/// Status 3 where something is missing.
+/// Prints the report. Exit code 3 if something is missing.
 fn doctor(args: &DoctorArgs) -> ExitCode {
     const COLUMNS: usize = 80;
     let diagnosis = diagnose(&DoctorOptions { load: !args.no_load, ..DoctorOptions::default() });
@@ -47,18 +77,18 @@ fn doctor(args: &DoctorArgs) -> ExitCode {
         Ok(()) if diagnosis.is_complete() => ExitCode::SUCCESS,
         Ok(()) => ExitCode::from(3),
         Err(error) => {
-            log::error!("cannot write the findings: {error}");
+            log::error!("cannot write the report: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// Says what a command brought; status 3 where it found nothing.
-fn say(result: anyhow::Result<(String, bool)>) -> ExitCode {
+/// Prints the text of a command. Exit code 3 if it found nothing.
+fn print(result: anyhow::Result<(String, bool)>) -> ExitCode {
     match result {
-        Ok((said, is_found)) => {
-            // Nobody may be reading; a key is kept all the same.
-            let _ = write!(std::io::stdout(), "{said}");
+        Ok((text, is_found)) => {
+            // Standard output may be closed; the key is stored all the same.
+            let _ = write!(std::io::stdout(), "{text}");
             if is_found { ExitCode::SUCCESS } else { ExitCode::from(3) }
         }
         Err(error) => {
@@ -69,14 +99,15 @@ fn say(result: anyhow::Result<(String, bool)>) -> ExitCode {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let matches = Cli::command().mut_args(with_old_variable).get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     log_to_stderr(PROGRAM, cli.agent.log_level());
     if let Some(Command::Doctor(args)) = &cli.command {
         return doctor(args);
     }
     match &cli.command {
-        Some(Command::Enroll(args)) => return say(args.run().map(|said| (said + "\n", true))),
-        Some(Command::Discover(args)) => return say(args.run()),
+        Some(Command::Enroll(args)) => return print(args.run().map(|text| (text + "\n", true))),
+        Some(Command::Discover(args)) => return print(args.run()),
         _ => {}
     }
     match Signals::install() {

@@ -1,4 +1,4 @@
-//! The agent as a process: signals, messages on stderr, exit codes. Used by the slim binary and by the desk.
+//! The agent as a process: signals, messages on standard error, exit codes. The slim binary and `cpumon` use it.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -10,23 +10,23 @@ use cpumon_model::SourceKind;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use crate::Chain;
+use crate::chain::Chain;
 
 /// Stack of the thread that waits for signals.
 const SIGNAL_STACK_BYTES: usize = 64 << 10;
 
-/// Finished, but not all that was asked for got out: exit code 3.
+/// The agent finished, but not all data was sent or recorded: exit code 3.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "data is missing: {unsent} datagrams could not be sent, {unlogged} snapshots could not be logged, \
+    "data is missing: {unsent} datagrams could not be sent, {unrecorded} snapshots could not be recorded, \
      {unacknowledged} were not acknowledged by a receiver, {failed} passes failed"
 )]
 pub struct DataMissing {
     /// Datagrams that could not be sent.
     pub unsent: u64,
-    /// Snapshots that could not be logged.
-    pub unlogged: u64,
-    /// Snapshots that went into the secure stream and are on no receiver's disk as far as is known.
+    /// Snapshots that could not be recorded.
+    pub unrecorded: u64,
+    /// Snapshots for a TLS connection that no receiver has acknowledged.
     pub unacknowledged: u64,
     /// Collection passes that failed.
     pub failed: u64,
@@ -64,12 +64,12 @@ impl Signals {
         &self.stop
     }
 
-    /// 0 ok, 1 failed, 3 finished but data is missing, 130 interrupted. An error is said on stderr with its causes.
+    /// 0 ok, 1 failed, 3 finished but data is missing, 130 interrupted. Prints an error with its causes on standard error.
     #[must_use]
     pub fn exit_code(&self, program: &str, result: &anyhow::Result<()>) -> ExitCode {
         let code = match result {
             Err(error) => {
-                // Nobody may be reading any more; the code tells it all the same.
+                // Standard error may be closed; the exit code reports the failure all the same.
                 let _ = writeln!(io::stderr(), "{program}: {}", Chain(error));
                 if error.is::<DataMissing>() { 3 } else { 1 }
             }
@@ -80,10 +80,10 @@ impl Signals {
     }
 }
 
-/// From now on each of these signals unparks the calling thread; flags that the signal is to set are registered before.
+/// From now on each of these signals unparks the calling thread. Register flags that a signal sets before this call.
 ///
-/// A thread sleeps until there is one, so that a [`Sampler`](crate::Sampler) need not wake up to look at its flag. A handler
-/// itself can only set flags: a sleep that is just about to begin would miss it.
+/// A thread of its own waits for the signals, so that a [`Sampler`](crate::Sampler) need not wake up to check its flag. A signal
+/// handler alone is not enough: it can only set a flag, which a sleep that is about to begin would miss.
 ///
 /// # Errors
 /// The system refuses a handler or a thread.
@@ -91,11 +91,11 @@ pub fn wake_on(signals: &[i32]) -> io::Result<()> {
     let mut caught = signal_hook::iterator::Signals::new(signals)?;
     let sleeper = std::thread::current();
     let wake = move || {
-        // It began with the rights of the thread that started it, and needs none of them beyond what all may keep.
+        // The thread inherited the capabilities of its parent, and needs none of them.
         if let Err(error) =
             cpumon_collect::drop_capabilities(SourceKind::Unknown, RetainedCapabilities::NAMES)
         {
-            log::debug!("the thread that waits for signals keeps its capabilities: {error}");
+            log::debug!("the signal thread could not give up its capabilities: {error}");
         }
         caught.forever().for_each(|_| sleeper.unpark());
     };
@@ -103,8 +103,8 @@ pub fn wake_on(signals: &[i32]) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends messages of this level and above to stderr, each with the program's name. Does nothing if messages go somewhere
-/// already.
+/// Logs messages of this level and above to standard error, each with the program's name. Does nothing if a logger is already
+/// installed.
 pub fn log_to_stderr(program: &'static str, level: log::LevelFilter) {
     let format = move |to: &mut env_logger::fmt::Formatter, record: &log::Record<'_>| match record.level() {
         log::Level::Error | log::Level::Warn => {
@@ -113,6 +113,6 @@ pub fn log_to_stderr(program: &'static str, level: log::LevelFilter) {
         }
         _ => writeln!(to, "{program}: {}", record.args()),
     };
-    // Fails only if messages go somewhere already.
+    // Fails only if a logger is already installed.
     let _ = env_logger::Builder::new().filter_level(level).format(format).try_init();
 }

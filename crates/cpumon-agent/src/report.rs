@@ -1,4 +1,4 @@
-//! What the agent says about itself: one line a minute with its own cost and what went wrong, as text for the log.
+//! The agent's line of log every minute: its own cost, what it sent, and what went wrong.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -6,38 +6,39 @@ use std::time::{Duration, Instant};
 use cpumon_link::SendStats;
 use cpumon_model::SourceHealth;
 
-use crate::{LogTotals, StreamTotals};
+use crate::connection::ConnectionTotals;
+use crate::recorder::RecordingTotals;
 
-/// Between two lines.
+/// Time between two lines.
 const EVERY: Duration = Duration::from_mins(1);
 
-/// Everything the line is made of, cumulative since the agent started.
+/// Counts of the agent, cumulative since it started.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Totals {
     /// Snapshots made.
     pub snapshots: u64,
     /// Passes that failed.
     pub failed: u64,
-    /// What was sent, and what was not.
+    /// Datagrams sent, and errors by kind.
     pub sent: SendStats,
-    /// What was streamed, and what waits; `None` without a secure stream.
-    pub stream: Option<StreamTotals>,
-    /// What was logged, and what was not; `None` without a log.
-    pub log: Option<LogTotals>,
-    /// What the source could not do, and its own cost.
+    /// Counts of the TLS connection; `None` without one.
+    pub connection: Option<ConnectionTotals>,
+    /// Counts of the recording; `None` without one.
+    pub recording: Option<RecordingTotals>,
+    /// Losses of the source, and the cost of the agent.
     pub health: SourceHealth,
     /// Threads alive now.
     pub threads: u32,
 }
 
-/// Makes the lines.
+/// Remembers the totals of the last line.
 pub struct Reporter {
     last: Totals,
     at: Instant,
 }
 
 impl Reporter {
-    /// The first line is due in a minute.
+    /// The first line is due one minute after `now`.
     pub fn new(now: Instant) -> Self {
         Self { last: Totals::default(), at: now }
     }
@@ -68,16 +69,16 @@ fn describe(now: &Totals, then: &Totals, length: Duration) -> String {
         now.health.own_rss_bytes as f64 / 1e6,
     );
     let datagrams = now.sent.datagrams - then.sent.datagrams;
-    if datagrams > 0 || (now.log.is_none() && now.stream.is_none()) {
+    if datagrams > 0 || (now.recording.is_none() && now.connection.is_none()) {
         // Writing to a String cannot fail.
         let kilobytes = (now.sent.bytes - then.sent.bytes) as f64 / 1e3;
         let _ = write!(line, "; sent {datagrams} datagrams, {kilobytes:.1} kB");
     }
-    if let Some(stream) = &now.stream {
-        let _ = write!(line, "; {}", stream.line(&then.stream.unwrap_or_default(), length));
+    if let Some(connection) = &now.connection {
+        let _ = write!(line, "; {}", connection.line(&then.connection.unwrap_or_default(), length));
     }
-    if let Some(log) = &now.log {
-        let _ = write!(line, "; {}", log.line(&then.log.unwrap_or_default(), length));
+    if let Some(recording) = &now.recording {
+        let _ = write!(line, "; {}", recording.line(&then.recording.unwrap_or_default(), length));
     }
     for (name, before, count) in troubles(now, then) {
         if count > before {
@@ -91,7 +92,7 @@ fn describe(now: &Totals, then: &Totals, length: Duration) -> String {
     line
 }
 
-/// Counts that are said when they grew; send errors last, their kinds follow.
+/// Counts that are reported when they grew. Send errors come last, because their kinds follow them in the line.
 fn troubles(now: &Totals, then: &Totals) -> [(&'static str, u64, u64); 10] {
     let (health, before) = (&now.health, &then.health);
     [
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_minute_names_no_trouble() {
+    fn a_minute_without_errors_lists_none() {
         let mut reporter = Reporter::new(Instant::now());
         let line = reporter.line(&totals(1, 1, 0), Instant::now());
         assert!(!line.contains("late") && !line.contains("errors"), "{line}");

@@ -1,14 +1,13 @@
-//! [`Sampler`]: a source, its schedule and the differ in one. In: the interval and which source; out: at each step a
-//! snapshot, the one before it, and what happened between them. Why: the agent, the desk's own agent and `cpumon top` all
-//! measure in this one way, in buffers that are kept.
+//! [`Sampler`]: a source, its schedule and the differ. Each step returns a snapshot, the one before it, and the interval between
+//! them, in buffers that are reused. The agent, the receiver's own agent and `cpumon top` measure this machine with it.
 
 use std::sync::atomic::AtomicBool;
 
 use cpumon_collect::{CollectError, Schedule, Source, SourceChoice, SourceOptions};
 use cpumon_model::{HostInfo, Interval, Rows, Snapshot, SourceKind};
 
-use crate::CpuShare;
-use crate::keeper::{Keeper, Opener};
+use crate::budget_policy::CpuShare;
+use crate::cpu_budget::{CpuBudget, Opener};
 
 /// How to measure; the interval is [`SourceOptions::interval`].
 #[derive(Clone, Debug, Default)]
@@ -17,7 +16,7 @@ pub struct SamplerOptions {
     pub source: SourceOptions,
     /// The name to report instead of the machine's own.
     pub hostname: Option<String>,
-    /// The share of one CPU to keep to; beyond it less is watched.
+    /// The share of one CPU that measuring may use; above it probes are switched off.
     pub max_cpu: Option<CpuShare>,
 }
 
@@ -32,8 +31,8 @@ pub struct Sampler {
     interval: Interval,
     rows: Rows,
     snapshots: u64,
-    keeper: Option<Keeper>,
-    /// Watches something else, and is to take over.
+    cpu_budget: Option<CpuBudget>,
+    /// A source with other probes, which replaces the current one at the next step.
     next: Option<Box<dyn Source + Send>>,
 }
 
@@ -58,7 +57,7 @@ impl Sampler {
     /// A forced source that cannot run, or a machine that cannot be measured at all.
     pub fn open(options: &SamplerOptions) -> Result<Self, CollectError> {
         let opened = cpumon_collect::open(&options.source)?;
-        // What does not load here is not to be tried again and again.
+        // Probes that failed to load here are not tried again by the CPU budget.
         let source = SourceOptions { probes: opened.probes, ..options.source.clone() };
         let mut info = cpumon_collect::host_info(&options.source)?;
         info.source_reason = opened.reason.into();
@@ -67,16 +66,16 @@ impl Sampler {
         }
         let mut sampler = Self::from_source(opened.source, opened.kind, info, &options.source);
         if let (Some(limit), SourceKind::Bpf) = (options.max_cpu, opened.kind) {
-            sampler.keep_to(limit, &source, Box::new(open_again));
+            sampler.limit_cpu(limit, &source, Box::new(open_again));
         } else if options.max_cpu.is_some() {
-            log::warn!("this source has nothing to give up for --max-cpu: it watches no events");
+            log::warn!("--max-cpu has no effect with this source: it has no probes to switch off");
         }
         Ok(sampler)
     }
 
-    /// Keeps to a share of one CPU; `open` makes a source that watches something else.
-    pub(crate) fn keep_to(&mut self, limit: CpuShare, source: &SourceOptions, open: Opener) {
-        self.keeper = Some(Keeper::new(limit, source, open));
+    /// Limits the sampler to a share of one CPU; `open` opens a source with other probes.
+    pub(crate) fn limit_cpu(&mut self, limit: CpuShare, source: &SourceOptions, open: Opener) {
+        self.cpu_budget = Some(CpuBudget::new(limit, source, open));
     }
 
     /// With a source of the caller's own (a simulation, a test).
@@ -97,18 +96,18 @@ impl Sampler {
             interval: Interval::default(),
             rows: Rows::All,
             snapshots: 0,
-            keeper: None,
+            cpu_budget: None,
             next: None,
         }
     }
 
-    /// Which threads get a row in the intervals to come; every one unless told otherwise.
+    /// Sets which threads get a row in the following intervals [default: every thread].
     pub fn set_rows(&mut self, rows: Rows) {
         self.rows = rows;
     }
 
-    /// Waits for the next point of the schedule (the first is at once) and measures. `None` once `stop` is set; whoever
-    /// sets it unparks this thread. After a change of what is watched comes a first step again, at once.
+    /// Waits for the next point of the schedule (the first is at once) and measures. `None` once `stop` is set; the
+    /// caller that sets it must unpark this thread. A change of probes is followed by a first step at once.
     ///
     /// # Errors
     /// The pass failed. The snapshot before it stays, so the next step that succeeds covers the gap.
@@ -117,15 +116,15 @@ impl Sampler {
     }
 
     #[cfg(test)]
-    pub(crate) fn keeper_mut(&mut self) -> &mut Keeper {
-        self.keeper.as_mut().unwrap()
+    pub(crate) fn cpu_budget_mut(&mut self) -> &mut CpuBudget {
+        self.cpu_budget.as_mut().unwrap()
     }
 
     fn advance(&mut self, stop: &AtomicBool) -> Result<bool, CollectError> {
         if let Some(source) = self.next.take() {
             self.take_over(source);
-        } else if let Some(source) = self.keeper.as_mut().and_then(Keeper::opened) {
-            // One more look by the old source, now that the new one runs: nothing is missed between the two.
+        } else if let Some(source) = self.cpu_budget.as_mut().and_then(CpuBudget::opened) {
+            // One more snapshot by the old source while the new one already runs, so that no event is missed between them.
             self.next = Some(source);
         } else if self.schedule.wait(stop).stopped {
             return Ok(false);
@@ -136,13 +135,13 @@ impl Sampler {
         std::mem::swap(&mut self.previous, &mut self.current);
         self.interval.fill_rows(&self.previous, &self.current, self.rows);
         self.snapshots += 1;
-        if let (Some(keeper), None) = (&mut self.keeper, &self.next) {
-            keeper.look(&self.current, self.source.probe_cpu_ns());
+        if let (Some(cpu_budget), None) = (&mut self.cpu_budget, &self.next) {
+            cpu_budget.update(&self.current, self.source.probe_cpu_ns());
         }
         Ok(true)
     }
 
-    /// From here on another source measures; its counters count from elsewhere.
+    /// Replaces the source. The snapshots are cleared, because the counters of the new source start at another base.
     fn take_over(&mut self, source: Box<dyn Source + Send>) {
         self.source = source;
         self.previous.clear();

@@ -1,5 +1,7 @@
-//! [`Manager`]: the service manager that started this process, if one did (`sd_notify(3)`). In: `NOTIFY_SOCKET` and `WATCHDOG_USEC`. Out:
-//! datagrams that say: ready, alive, ending. Why by hand: three words on a socket are no library's worth.
+//! [`Manager`]: reports to the service manager that started this process (`sd_notify(3)`): ready, alive, stopping.
+//!
+//! The crate `sd-notify` opens a socket for each message. The sandbox forbids that after the start, so this module opens its
+//! socket once.
 
 use std::ffi::OsStr;
 use std::io;
@@ -13,25 +15,25 @@ use std::time::Duration;
 
 const STACK_BYTES: usize = 64 << 10;
 
-/// Until when silence of a thread is no reason to worry, on the monotonic clock.
+/// The time on the monotonic clock until which a thread counts as alive.
 #[derive(Clone, Debug, Default)]
 pub struct Pulse(Arc<AtomicU64>);
 
 impl Pulse {
-    /// The thread works, and will show up again within this time.
+    /// Marks the thread as alive for this time.
     pub fn beat(&self, within: Duration) {
         let within_ns = u64::try_from(within.as_nanos()).unwrap_or(u64::MAX);
         self.0.store(cpumon_collect::now().mono_ns.saturating_add(within_ns), Ordering::Relaxed);
     }
 
-    /// It has shown up in time.
+    /// Whether the last beat has not expired.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         cpumon_collect::now().mono_ns <= self.0.load(Ordering::Relaxed)
     }
 }
 
-/// See the module.
+/// The socket of the service manager, and the time within which it wants a sign of life.
 #[derive(Debug, Default)]
 pub struct Manager {
     socket: Option<UnixDatagram>,
@@ -39,7 +41,7 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// From this process's environment. Without a manager nothing is said to anybody.
+    /// Reads `NOTIFY_SOCKET` and `WATCHDOG_USEC`. Without a manager every report does nothing.
     #[must_use]
     pub fn find() -> Self {
         let text = |name| std::env::var(name).ok();
@@ -55,25 +57,25 @@ impl Manager {
         Self { watchdog: usec.filter(|_| socket.is_some()).map(Duration::from_micros), socket }
     }
 
-    /// Everything is open: whoever waits for this service may go on.
+    /// Reports that the service is ready, so that units that wait for it start.
     pub fn ready(&self) {
-        self.say("READY=1");
+        self.send("READY=1");
     }
 
-    /// It ends because it was asked to.
+    /// Reports that the service is stopping as requested.
     pub fn stopping(&self) {
-        self.say("STOPPING=1");
+        self.send("STOPPING=1");
     }
 
-    fn say(&self, word: &str) {
+    fn send(&self, word: &str) {
         if let Some(socket) = &self.socket
             && let Err(error) = socket.send(word.as_bytes())
         {
-            log::warn!("cannot tell the service manager {word}: {error}");
+            log::warn!("cannot report {word} to the service manager: {error}");
         }
     }
 
-    /// Tells the manager that this process is alive for as long as `pulse` is, until what is returned is dropped.
+    /// Starts a thread that reports this process as alive while `pulse` is. It ends when the returned value is dropped.
     ///
     /// # Errors
     /// No thread can be started.
@@ -81,22 +83,22 @@ impl Manager {
         let (Some(every), Some(socket)) = (self.watchdog, &self.socket) else { return Ok(Watch::default()) };
         let (socket, pulse, stop) = (socket.try_clone()?, pulse.clone(), Arc::new(AtomicBool::new(false)));
         let is_over = Arc::clone(&stop);
-        let tell = move || {
+        let report = move || {
             while !is_over.load(Ordering::Relaxed) {
                 if pulse.is_alive() {
-                    // A manager that does not listen ends this process by itself.
+                    // If the report fails, the manager ends this process after WatchdogSec.
                     let _ = socket.send(b"WATCHDOG=1");
                 }
                 std::thread::park_timeout(every / 3);
             }
         };
         let thread =
-            std::thread::Builder::new().name("watchdog".to_owned()).stack_size(STACK_BYTES).spawn(tell)?;
+            std::thread::Builder::new().name("watchdog".to_owned()).stack_size(STACK_BYTES).spawn(report)?;
         Ok(Watch { stop, thread: Some(thread) })
     }
 }
 
-/// A thread that says that all is well.
+/// The watchdog thread; dropping it ends the thread.
 #[derive(Debug, Default)]
 pub struct Watch {
     stop: Arc<AtomicBool>,
@@ -108,20 +110,20 @@ impl Drop for Watch {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // It only sends.
+            // A panic of the thread loses only reports.
             let _ = thread.join();
         }
     }
 }
 
-/// A path, or a name in the abstract namespace, which begins with @.
+/// Connects to a path, or to a name in the abstract namespace, which begins with @.
 fn connect(name: &OsStr) -> io::Result<UnixDatagram> {
     let socket = UnixDatagram::unbound()?;
     match name.as_bytes().strip_prefix(b"@") {
         Some(name) => socket.connect_addr(&SocketAddr::from_abstract_name(name)?)?,
         None => socket.connect(name)?,
     }
-    // A manager that does not read must not hold up measuring.
+    // A manager that does not read must not block measuring.
     socket.set_nonblocking(true)?;
     Ok(socket)
 }
@@ -130,14 +132,14 @@ fn connect(name: &OsStr) -> io::Result<UnixDatagram> {
 mod tests {
     use super::*;
 
-    fn heard(socket: &UnixDatagram) -> String {
+    fn received(socket: &UnixDatagram) -> String {
         let mut bytes = [0; 64];
         let length = socket.recv(&mut bytes).unwrap_or(0);
         String::from_utf8_lossy(&bytes[..length]).into_owned()
     }
 
     #[test]
-    fn a_manager_hears_ready_alive_and_ending_and_no_more_of_who_hangs() {
+    fn a_manager_receives_ready_alive_and_stopping_but_no_sign_of_life_from_a_hanging_thread() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("notify");
         let listening = UnixDatagram::bind(&path).unwrap();
@@ -145,28 +147,28 @@ mod tests {
         let watchdog = Some(Duration::from_millis(30));
         let manager = Manager { socket: Some(connect(path.as_os_str()).unwrap()), watchdog };
         manager.ready();
-        assert_eq!(heard(&listening), "READY=1");
+        assert_eq!(received(&listening), "READY=1");
         let pulse = Pulse::default();
         pulse.beat(Duration::from_mins(1));
         let watch = manager.watch(&pulse).unwrap();
-        assert_eq!((heard(&listening), heard(&listening)), ("WATCHDOG=1".into(), "WATCHDOG=1".into()));
+        assert_eq!((received(&listening), received(&listening)), ("WATCHDOG=1".into(), "WATCHDOG=1".into()));
         pulse.beat(Duration::ZERO);
         std::thread::sleep(Duration::from_millis(50));
         listening.set_nonblocking(true).unwrap();
-        while !heard(&listening).is_empty() {}
+        while !received(&listening).is_empty() {}
         std::thread::sleep(Duration::from_millis(100));
-        assert_eq!(heard(&listening), "", "it hangs, and nobody says otherwise");
+        assert_eq!(received(&listening), "", "a hanging thread is not reported as alive");
         drop(watch);
         manager.stopping();
-        assert_eq!(heard(&listening), "STOPPING=1");
+        assert_eq!(received(&listening), "STOPPING=1");
     }
 
     #[test]
-    fn a_name_without_a_path_is_reached_too() {
+    fn a_name_in_the_abstract_namespace_is_reached_too() {
         let name = format!("cpumon-test-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(&name).unwrap();
         let listening = UnixDatagram::bind_addr(&address).unwrap();
         connect(OsStr::new(&format!("@{name}"))).unwrap().send(b"x").unwrap();
-        assert_eq!(heard(&listening), "x");
+        assert_eq!(received(&listening), "x");
     }
 }

@@ -1,4 +1,4 @@
-//! What the program does, from what the user said: [`AgentArgs`] in, [`Settings`] out, every default applied once.
+//! [`Settings`]: the agent's configuration, made from [`AgentArgs`] with every default applied.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,25 +8,27 @@ use cpumon_link::discovery::everybody;
 use cpumon_link::spool::SyncPolicy;
 use cpumon_link::{DEFAULT_PORT, Target};
 
-use crate::stream::default_state_dir;
-use crate::{AgentArgs, SamplerOptions, SpoolSync, StreamSettings, To};
+use crate::args::{AgentArgs, SpoolSync};
+use crate::sampler::SamplerOptions;
+use crate::state_dir::default_state_dir;
+use crate::to::To;
 
 /// The original's interval and its pause after each datagram.
 const V1_INTERVAL: Duration = Duration::from_secs(3);
 const V1_PACE: Duration = Duration::from_millis(2);
 
-/// What one agent does.
+/// The configuration of one agent.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How to measure.
+    /// Source, interval, host name, CPU budget.
     pub sampler: SamplerOptions,
-    /// Where to send.
+    /// Targets of datagrams.
     pub to: Vec<Target>,
-    /// Datagrams of the original's kind.
+    /// Send version 1 of the protocol.
     pub v1: bool,
-    /// The file of keys to seal datagrams with; `None`: they go in the clear.
+    /// File of group keys to encrypt datagrams with; `None`: they are not encrypted.
     pub group_key: Option<PathBuf>,
-    /// Pause after each datagram.
+    /// Pause after each datagram, which slow receivers of version 1 need.
     pub pace: Option<Duration>,
     /// Longest datagram, bytes.
     pub max_datagram: Option<usize>,
@@ -34,20 +36,33 @@ pub struct Settings {
     pub refresh: Option<u32>,
     /// Snapshots to make; `None`: until stopped.
     pub count: Option<u64>,
-    /// To whom to stream; `None`: to nobody.
-    pub stream: Option<StreamSettings>,
-    /// Where to keep them on this machine.
-    pub log: Option<LogSettings>,
+    /// Receivers to connect to by TLS; `None`: no connection.
+    pub connection: Option<ConnectionSettings>,
+    /// The recording on this machine; `None`: no recording.
+    pub recording: Option<RecordingSettings>,
 }
 
-/// How to keep snapshots on this machine.
+/// The TLS connection: receivers, keys, and the place where unacknowledged snapshots wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogSettings {
-    /// The directory.
+pub struct ConnectionSettings {
+    /// `host:port` of receivers, in the order in which to try them; empty: every receiver that this machine is enrolled with.
+    pub receivers: Vec<String>,
+    /// Directory of this machine's identities.
+    pub state: PathBuf,
+    /// Directory in which snapshots wait; `None`: in memory.
+    pub spool: Option<RecordingSettings>,
+    /// Subnets to search for a receiver whose address has changed; empty: no search.
+    pub ask: Vec<Target>,
+}
+
+/// A directory of snapshots: a recording or a spool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordingSettings {
+    /// Directory of the segments.
     pub dir: PathBuf,
-    /// Most bytes.
+    /// Largest size in bytes; the oldest segments are deleted first.
     pub max_bytes: u64,
-    /// When to write.
+    /// When data reaches the disk.
     pub sync: SyncPolicy,
 }
 
@@ -66,25 +81,25 @@ impl From<&AgentArgs> for Settings {
         Self {
             sampler: SamplerOptions { source, hostname: args.host_name.clone(), max_cpu: args.max_cpu },
             to: targets(args),
-            stream: stream(args),
+            connection: connection(args),
             v1: args.v1,
             group_key: args.group_key.clone(),
             pace: args.v1.then_some(V1_PACE),
             max_datagram: args.max_datagram.map(usize::from),
             refresh: args.refresh,
             count: args.count,
-            log: args.log.clone().map(|dir| kept_in(dir, args)),
+            recording: args.record.clone().map(|dir| directory(dir, args)),
         }
     }
 }
 
-fn kept_in(dir: PathBuf, args: &AgentArgs) -> LogSettings {
+fn directory(dir: PathBuf, args: &AgentArgs) -> RecordingSettings {
     let sync = match args.spool_sync {
         SpoolSync::Interval => SyncPolicy::Every(args.spool_interval),
         SpoolSync::Always => SyncPolicy::Always,
         SpoolSync::Exit => SyncPolicy::AtEnd,
     };
-    LogSettings { dir, max_bytes: args.spool_bytes, sync }
+    RecordingSettings { dir, max_bytes: args.spool_bytes, sync }
 }
 
 impl Settings {
@@ -105,32 +120,32 @@ fn targets(args: &AgentArgs) -> Vec<Target> {
     let broadcast = args.broadcast.map(Target::broadcast);
     let single = args.to.iter().filter_map(|to| match to {
         To::Udp(target) => Some(target),
-        To::Stream(_) | To::Enrolled => None,
+        To::Tls(_) | To::Enrolled => None,
     });
-    let has_stream = args.to.iter().any(|to| matches!(to, To::Stream(_) | To::Enrolled));
+    let has_tls = args.to.iter().any(|to| matches!(to, To::Tls(_) | To::Enrolled));
     let given = single.chain(&args.multicast).cloned().chain(broadcast);
     let mut targets: Vec<Target> =
         given.map(|target| with_ttl(target).on_interfaces(&args.interfaces)).collect();
-    if targets.is_empty() && args.log.is_none() && !has_stream {
+    if targets.is_empty() && args.record.is_none() && !has_tls {
         targets.push(Target::broadcast(DEFAULT_PORT).on_interfaces(&args.interfaces));
     }
     targets
 }
 
-fn stream(args: &AgentArgs) -> Option<StreamSettings> {
+fn connection(args: &AgentArgs) -> Option<ConnectionSettings> {
     let receivers: Vec<String> = args
         .to
         .iter()
         .filter_map(|to| match to {
-            To::Stream(address) => Some(address.clone()),
+            To::Tls(address) => Some(address.clone()),
             To::Udp(_) | To::Enrolled => None,
         })
         .collect();
     let state = || args.state.clone().unwrap_or_else(default_state_dir);
-    let spool = args.spool.clone().map(|dir| kept_in(dir, args));
+    let spool = args.spool.clone().map(|dir| directory(dir, args));
     let ask = if args.no_discovery { Vec::new() } else { everybody(&args.interfaces) };
     let is_wanted = !receivers.is_empty() || args.to.contains(&To::Enrolled);
-    is_wanted.then(|| StreamSettings { receivers, state: state(), spool, ask })
+    is_wanted.then(|| ConnectionSettings { receivers, state: state(), spool, ask })
 }
 
 #[cfg(test)]
@@ -160,36 +175,40 @@ mod tests {
     }
 
     #[test]
-    fn a_log_alone_sends_nothing() {
-        assert_eq!(shown("--log d"), [""; 0]);
-        assert_eq!(shown("--log d --to 10.0.0.1"), ["10.0.0.1:3001"]);
-        assert_eq!(shown("--log d --broadcast"), ["broadcast port 3001"]);
-        let log = |arguments: &str| settings(arguments).log.unwrap();
-        let usual = LogSettings {
+    fn a_recording_alone_sends_nothing() {
+        assert_eq!(shown("--record d"), [""; 0]);
+        assert_eq!(shown("--record d --to 10.0.0.1"), ["10.0.0.1:3001"]);
+        assert_eq!(shown("--record d --broadcast"), ["broadcast port 3001"]);
+        let recording = |arguments: &str| settings(arguments).recording.unwrap();
+        let usual = RecordingSettings {
             dir: "d".into(),
             max_bytes: SpoolOptions::DEFAULT_BYTES,
             sync: SyncPolicy::Every(SpoolOptions::DEFAULT_EVERY),
         };
-        assert_eq!(log("--log d"), usual);
-        assert_eq!(log("--log d --spool-sync always --spool-bytes 1MB").sync, SyncPolicy::Always);
-        assert_eq!(log("--log d --spool-sync exit").sync, SyncPolicy::AtEnd);
-        assert_eq!(log("--log d --spool-interval 1m").sync, SyncPolicy::Every(Duration::from_mins(1)));
-        assert!(settings("").log.is_none());
+        assert_eq!(recording("--record d"), usual);
+        assert_eq!(recording("--record d --spool-sync always --spool-bytes 1MB").sync, SyncPolicy::Always);
+        assert_eq!(recording("--record d --spool-sync exit").sync, SyncPolicy::AtEnd);
+        assert_eq!(
+            recording("--record d --spool-interval 1m").sync,
+            SyncPolicy::Every(Duration::from_mins(1))
+        );
+        assert!(settings("").recording.is_none());
     }
 
     #[test]
-    fn a_stream_alone_sends_no_datagrams() {
-        assert_eq!(shown("--to tls://desk"), [""; 0]);
-        assert_eq!(shown("--to tls://desk --to 10.0.0.1"), ["10.0.0.1:3001"]);
-        let stream = settings("--to tls://desk,tls://10.0.0.9:4 --state d").stream.unwrap();
-        assert_eq!(stream.receivers, ["desk:3002", "10.0.0.9:4"]);
-        assert_eq!(stream.state, PathBuf::from("d"));
-        assert!(settings("--to desk").stream.is_none());
-        let enrolled = settings("--to enrolled").stream.unwrap();
+    fn a_tls_connection_alone_sends_no_datagrams() {
+        assert_eq!(shown("--to tls://receiver"), [""; 0]);
+        assert_eq!(shown("--to tls://receiver --to 10.0.0.1"), ["10.0.0.1:3001"]);
+        let connection = settings("--to tls://receiver,tls://10.0.0.9:4 --state d").connection.unwrap();
+        assert_eq!(connection.receivers, ["receiver:3002", "10.0.0.9:4"]);
+        assert_eq!(connection.state, PathBuf::from("d"));
+        assert!(settings("--to receiver").connection.is_none());
+        let enrolled = settings("--to enrolled").connection.unwrap();
         assert!(enrolled.receivers.is_empty() && enrolled.ask.len() == 3, "{enrolled:?}");
-        assert!(settings("--to enrolled --no-discovery").stream.unwrap().ask.is_empty());
+        assert!(settings("--to enrolled --no-discovery").connection.unwrap().ask.is_empty());
         assert_eq!(shown("--to enrolled"), [""; 0]);
-        let spool = settings("--to tls://desk --spool d --spool-sync always").stream.unwrap().spool.unwrap();
+        let spool =
+            settings("--to tls://receiver --spool d --spool-sync always").connection.unwrap().spool.unwrap();
         assert_eq!((spool.dir, spool.sync), (PathBuf::from("d"), SyncPolicy::Always));
     }
 

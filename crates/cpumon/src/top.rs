@@ -50,7 +50,7 @@ fn check(args: &TopArgs) -> Result<(), Usage> {
 fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed + Send>> {
     if let Some(dir) = &args.replay {
         let feed = ReplayFeed::open(dir, !args.batch);
-        return Ok(Box::new(feed.context("cannot play the log, which `cpumon-agent --log DIR` writes")?));
+        return Ok(Box::new(feed.context("cannot play the log, which `cpumon-agent --record DIR` writes")?));
     }
     let host = args.host.as_deref();
     match host {

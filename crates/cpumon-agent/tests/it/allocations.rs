@@ -105,8 +105,8 @@ fn steady_agent(v1: bool, group_key: Option<PathBuf>, to: &UdpSocket) -> Agent {
         max_datagram: None,
         refresh: Some(4),
         count: None,
-        stream: None,
-        log: None,
+        connection: None,
+        recording: None,
     };
     Agent::with_sampler(sampler, &settings).unwrap()
 }
@@ -134,7 +134,7 @@ fn frames_are_made_and_sent_without_allocating() {
 }
 
 #[test]
-fn frames_are_sealed_without_allocating() {
+fn frames_are_encrypted_without_allocating() {
     let dir = tempfile::tempdir().unwrap();
     let keys = dir.path().join("group.keys");
     cpumon_link::group::add_key(&keys).unwrap();

@@ -7,9 +7,9 @@ mod skip;
 
 mod allocations;
 mod budget;
-mod cage;
 mod process;
 mod rights;
+mod sandbox;
 mod scene;
 mod soak;
 mod travel;

@@ -23,9 +23,9 @@ fn words(output: &Output) -> String {
 }
 
 /// Without warnings and refusals: what the source is not permitted to see depends on where the test runs.
-fn plain_lines(said: &str) -> Vec<&str> {
+fn plain_lines(messages: &str) -> Vec<&str> {
     let is_plain = |line: &&str| !line.contains(": warning: ") && !line.contains(" processes do not show ");
-    said.lines().filter(is_plain).collect()
+    messages.lines().filter(is_plain).collect()
 }
 
 fn sink() -> (UdpSocket, String) {
@@ -51,11 +51,11 @@ impl Running {
     /// Sends a signal, waits, and returns exit code and messages.
     fn end_by(mut self, signal: Signal) -> (Option<i32>, String) {
         kill_process(Pid::from_child(&self.0), signal).unwrap();
-        let mut said = String::new();
+        let mut messages = String::new();
         if let Some(mut stderr) = self.0.stderr.take() {
-            stderr.read_to_string(&mut said).unwrap();
+            stderr.read_to_string(&mut messages).unwrap();
         }
-        (self.0.wait().unwrap().code(), said)
+        (self.0.wait().unwrap().code(), messages)
     }
 }
 
@@ -71,14 +71,14 @@ impl Drop for Running {
 fn a_count_ends_well_and_says_what_was_done() {
     let (socket, to) = sink();
     let output = agent(&["--to", &to, "--count", "3", "--host-name", "bench-7"]).output().unwrap();
-    let said = words(&output);
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    let lines = plain_lines(&said);
-    assert_eq!(lines.len(), 3, "{said}");
-    assert!(lines[0].starts_with("cpumon-agent: measuring bench-7 every 100ms with procfs"), "{said}");
-    assert!(lines[0].ends_with(&format!(" to {to}")), "{said}");
-    assert!(lines[1].contains("held to "), "{said}");
-    assert!(lines[2].contains("3 snapshots of ") && lines[2].contains("own cost"), "{said}");
+    let messages = words(&output);
+    assert_eq!(output.status.code(), Some(0), "{messages}");
+    let lines = plain_lines(&messages);
+    assert_eq!(lines.len(), 3, "{messages}");
+    assert!(lines[0].starts_with("cpumon-agent: measuring bench-7 every 100ms with procfs"), "{messages}");
+    assert!(lines[0].ends_with(&format!(" to {to}")), "{messages}");
+    assert!(lines[1].contains("sandbox: "), "{messages}");
+    assert!(lines[2].contains("3 snapshots of ") && lines[2].contains("own cost"), "{messages}");
     hear(&socket);
 }
 
@@ -103,17 +103,20 @@ fn wrong_usage_is_exit_code_2() {
 fn what_cannot_be_measured_is_exit_code_1() {
     let (_socket, to) = sink();
     let output = agent(&["--to", &to, "--proc-root", "/nonexistent"]).output().unwrap();
-    let said = words(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("cannot measure this machine") && said.contains("/nonexistent"), "{said}");
+    let messages = words(&output);
+    assert_eq!(output.status.code(), Some(1), "{messages}");
+    assert!(
+        messages.contains("cannot measure this machine") && messages.contains("/nonexistent"),
+        "{messages}"
+    );
 }
 
 #[test]
 fn data_that_did_not_get_out_is_exit_code_3() {
     let output = agent(&["--broadcast", "--interface", "no-such-if", "--count", "2"]).output().unwrap();
-    let said = words(&output);
-    assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains("no address now") && said.contains("data is missing"), "{said}");
+    let messages = words(&output);
+    assert_eq!(output.status.code(), Some(3), "{messages}");
+    assert!(messages.contains("no address now") && messages.contains("data is missing"), "{messages}");
 }
 
 #[test]
@@ -123,10 +126,10 @@ fn sigint_is_130_and_sigterm_ends_well() {
         let agent = Running::start(&mut agent(&["--to", &to]));
         hear(&socket);
         let start = Instant::now();
-        let (ended, said) = agent.end_by(sent);
-        assert_eq!(ended, Some(code), "{said}");
+        let (ended, messages) = agent.end_by(sent);
+        assert_eq!(ended, Some(code), "{messages}");
         assert!(start.elapsed() < Duration::from_secs(2));
-        assert!(said.contains("snapshots of"), "it says what was done: {said}");
+        assert!(messages.contains("snapshots of"), "it says what was done: {messages}");
     }
 }
 
@@ -152,13 +155,13 @@ fn between_two_snapshots_it_sleeps_and_a_signal_wakes_it() {
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(sleeps(agent.0.id()), before, "it woke up for nothing");
     let start = Instant::now();
-    let (ended, said) = agent.end_by(Signal::TERM);
-    assert_eq!(ended, Some(0), "{said}");
+    let (ended, messages) = agent.end_by(Signal::TERM);
+    assert_eq!(ended, Some(0), "{messages}");
     assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
 }
 
 #[test]
-fn nobody_reading_its_messages_does_not_end_it() {
+fn a_closed_standard_error_does_not_end_it() {
     let (socket, to) = sink();
     let mut agent = Running::start(&mut agent(&["--to", &to, "-v"]));
     drop(agent.0.stderr.take());
@@ -183,13 +186,19 @@ fn a_log_alone_sends_nothing_and_is_complete() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("log").display().to_string();
     for (run, sync) in ["interval", "always", "exit"].into_iter().enumerate() {
-        let output = agent(&["--log", &log, "--spool-sync", sync, "--count", "3"]).output().unwrap();
-        let said = words(&output);
-        assert_eq!(output.status.code(), Some(0), "{said}");
-        let lines = plain_lines(&said);
-        assert!(lines[0].contains(&format!("; logging to {log}, at most 268.4 MB, written ")), "{said}");
-        assert!(!said.contains("sending") && !said.contains("; sent"), "{said}");
-        assert!(lines[2].contains("logged 3 snapshots, wrote ") && lines[2].contains(" MB a day)"), "{said}");
+        let output = agent(&["--record", &log, "--spool-sync", sync, "--count", "3"]).output().unwrap();
+        let messages = words(&output);
+        assert_eq!(output.status.code(), Some(0), "{messages}");
+        let lines = plain_lines(&messages);
+        assert!(
+            lines[0].contains(&format!("; recording to {log}, at most 268.4 MB, written ")),
+            "{messages}"
+        );
+        assert!(!messages.contains("sending") && !messages.contains("; sent"), "{messages}");
+        assert!(
+            lines[2].contains("recorded 3 snapshots, wrote ") && lines[2].contains(" MB a day)"),
+            "{messages}"
+        );
         assert_eq!(logged(&log), (run as u64 + 1) * 3);
     }
 }
@@ -204,16 +213,16 @@ fn logged(dir: &str) -> u64 {
 
 #[test]
 fn a_log_that_cannot_be_written_is_exit_code_1_and_a_second_writer_too() {
-    let said = words(&agent(&["--log", "/proc/nothing/here", "--count", "1"]).output().unwrap());
-    assert!(said.contains("cannot log: cannot make the directory /proc/nothing/here"), "{said}");
+    let messages = words(&agent(&["--record", "/proc/nothing/here", "--count", "1"]).output().unwrap());
+    assert!(messages.contains("cannot record: cannot make the directory /proc/nothing/here"), "{messages}");
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().display().to_string();
-    let first = Running::start(&mut agent(&["--log", &log]));
+    let first = Running::start(&mut agent(&["--record", &log]));
     let begin = Instant::now();
     while !dir.path().join("state").exists() && begin.elapsed() < Duration::from_secs(5) {
         std::thread::sleep(Duration::from_millis(10));
     }
-    let second = agent(&["--log", &log, "--count", "1"]).output().unwrap();
+    let second = agent(&["--record", &log, "--count", "1"]).output().unwrap();
     assert_eq!(second.status.code(), Some(1));
     let who = format!("is being written by pid {}", first.0.id());
     assert!(words(&second).contains(&who), "{}", words(&second));
@@ -225,9 +234,12 @@ fn sending_and_logging_go_together() {
     let (socket, to) = sink();
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().display().to_string();
-    let output = agent(&["--to", &to, "--log", &log, "--count", "3", "--v1"]).output().unwrap();
-    let said = words(&output);
-    assert!(said.contains("; sending as v1 datagrams to ") && said.contains("; logging to "), "{said}");
+    let output = agent(&["--to", &to, "--record", &log, "--count", "3", "--v1"]).output().unwrap();
+    let messages = words(&output);
+    assert!(
+        messages.contains("; sending as v1 datagrams to ") && messages.contains("; recording to "),
+        "{messages}"
+    );
     hear(&socket);
     assert_eq!(logged(&log), 3);
 }
@@ -236,11 +248,14 @@ fn sending_and_logging_go_together() {
 fn the_doctor_lists_each_probe_and_what_it_would_give() {
     let output =
         Command::new(env!("CARGO_BIN_EXE_cpumon-agent")).args(["doctor", "--no-load"]).output().unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
+    let messages = String::from_utf8(output.stdout).unwrap();
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{messages}");
     for probe in ["exits", "sched", "waits", "irq", "hist"] {
         let is_named = |line: &str| line.split_whitespace().nth(1) == Some(probe);
-        assert!(said.lines().any(is_named), "{probe}: {said}");
+        assert!(messages.lines().any(is_named), "{probe}: {messages}");
     }
-    assert!(said.contains("percentiles") && said.lines().all(|line| line.chars().count() <= 80), "{said}");
+    assert!(
+        messages.contains("percentiles") && messages.lines().all(|line| line.chars().count() <= 80),
+        "{messages}"
+    );
 }

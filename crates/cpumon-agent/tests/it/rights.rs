@@ -6,7 +6,7 @@ use std::fs;
 use crate::scene::{Running, Scene};
 
 const CAP_SYS_PTRACE: u64 = 1 << 19;
-const NOBODY: &str = "65534";
+const UNPRIVILEGED_UID: &str = "65534";
 
 /// What every thread of the agent may do: effective, permitted, ambient, inheritable; and whether it could get more.
 fn rights(agent: &Running) -> Vec<(String, [u64; 4], bool)> {
@@ -25,25 +25,25 @@ fn rights(agent: &Running) -> Vec<(String, [u64; 4], bool)> {
         .collect()
 }
 
-fn as_nobody<'a>(inherited: &'a str, ambient: &'a str) -> [&'a str; 7] {
-    ["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", inherited, ambient]
+fn unprivileged<'a>(inherited: &'a str, ambient: &'a str) -> [&'a str; 7] {
+    ["--reuid", UNPRIVILEGED_UID, "--regid", UNPRIVILEGED_UID, "--clear-groups", inherited, ambient]
 }
 
 #[test]
 fn two_capabilities_suffice_and_none_is_left_after_loading() {
     let Some(scene) = Scene::set() else { return };
-    let only = as_nobody("--inh-caps=-all,+bpf,+perfmon", "--ambient-caps=-all,+bpf,+perfmon");
+    let only = unprivileged("--inh-caps=-all,+bpf,+perfmon", "--ambient-caps=-all,+bpf,+perfmon");
     let agent = scene.start(&only, &["--source", "bpf"]);
     // Each snapshot is a datagram at least: measuring goes on after the rights are gone.
-    scene.hear(5);
+    scene.receive(5);
     let rights = rights(&agent);
     assert!(rights.len() >= 2, "a thread waits for signals, another for the ring buffer: {rights:?}");
     for (thread, sets, is_final) in &rights {
         assert_eq!((sets, is_final), (&[0; 4], &true), "{thread} of {rights:?}");
     }
-    scene.hear(5);
-    let said = agent.end();
-    assert!(said.contains("with bpf") && !said.contains("a pass failed"), "{said}");
+    scene.receive(5);
+    let messages = agent.end();
+    assert!(messages.contains("with bpf") && !messages.contains("a pass failed"), "{messages}");
 }
 
 #[test]
@@ -51,28 +51,28 @@ fn root_gives_up_all_but_seeing_names() {
     for source in ["bpf", "procfs"] {
         let Some(scene) = Scene::set() else { return };
         let agent = scene.start(&[], &["--source", source]);
-        scene.hear(5);
+        scene.receive(5);
         for (thread, [effective, permitted, ambient, inheritable], is_final) in rights(&agent) {
             assert_eq!(effective & !CAP_SYS_PTRACE, 0, "{source} {thread}");
             assert_eq!((effective, ambient, inheritable), (permitted, 0, 0), "{source} {thread}");
             assert!(is_final, "{source} {thread}");
         }
-        let said = agent.end();
-        assert!(!said.contains("warning"), "{said}");
+        let messages = agent.end();
+        assert!(!messages.contains("warning"), "{messages}");
     }
 }
 
 #[test]
 fn without_rights_one_line_says_what_is_lost_and_how_to_grant_it() {
     let Some(scene) = Scene::set() else { return };
-    let none = as_nobody("--inh-caps=-all", "--ambient-caps=-all");
+    let none = unprivileged("--inh-caps=-all", "--ambient-caps=-all");
     let agent = scene.start(&none, &[]);
-    scene.hear(3);
-    let said = agent.end();
-    let lines: Vec<&str> = said.lines().filter(|line| line.contains("lost without BPF")).collect();
-    assert_eq!(lines.len(), 1, "{said}");
+    scene.receive(3);
+    let messages = agent.end();
+    let lines: Vec<&str> = messages.lines().filter(|line| line.contains("lost without BPF")).collect();
+    assert_eq!(lines.len(), 1, "{messages}");
     for part in ["with procfs", "setcap cap_bpf,cap_perfmon+ep", "AmbientCapabilities=CAP_BPF CAP_PERFMON"] {
-        assert!(lines[0].contains(part), "{part}: {said}");
+        assert!(lines[0].contains(part), "{part}: {messages}");
     }
 
     let mut refused = scene.start(&none, &["--source", "bpf"]);

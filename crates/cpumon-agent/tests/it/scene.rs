@@ -61,8 +61,8 @@ impl Scene {
         Running(command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
     }
 
-    /// Takes datagrams that many times.
-    pub fn hear(&self, times: u32) {
+    /// Receives this many datagrams.
+    pub fn receive(&self, times: u32) {
         for _ in 0..times {
             assert!(self.socket.recv(&mut vec![0; 65_536]).unwrap() > 0);
         }
@@ -73,15 +73,15 @@ impl Scene {
 pub struct Running(pub Child);
 
 impl Running {
-    /// Ends it; what it said.
+    /// Ends it; what it messages.
     pub fn end(mut self) -> String {
         let pid = rustix::process::Pid::from_child(&self.0);
-        // It may have ended by itself: then its words tell why.
+        // It may have ended by itself: then its messages have the reason.
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        let mut said = String::new();
-        self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        let mut messages = String::new();
+        self.0.stderr.take().unwrap().read_to_string(&mut messages).unwrap();
         self.0.wait().unwrap();
-        said
+        messages
     }
 }
 
@@ -92,7 +92,7 @@ impl Drop for Running {
     }
 }
 
-/// Ends a load, also when the test fails: whoever waits for it would wait for ever.
+/// Ends a load, also when the test fails, because a thread waits for its end.
 pub struct Stop<'a>(pub &'a AtomicBool);
 
 impl Drop for Stop<'_> {

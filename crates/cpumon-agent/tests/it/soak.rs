@@ -64,7 +64,7 @@ fn churn(stop: &AtomicBool) {
 fn churn_leaves_nothing_behind() {
     let Some(scene) = Scene::set() else { return };
     let agent = scene.start(&[], &["--source", "bpf"]);
-    scene.hear(1);
+    scene.receive(1);
     let stop = AtomicBool::new(false);
     let (early, late) = thread::scope(|scope| {
         let _stop = Stop(&stop);
@@ -74,7 +74,7 @@ fn churn_leaves_nothing_behind() {
         thread::sleep(LONG_ENOUGH);
         (early, Held::by(agent.0.id()))
     });
-    let said = agent.end();
+    let messages = agent.end();
     assert!(!early.maps.is_empty(), "{early:?}");
     assert_eq!(early.maps, late.maps, "the kernel's maps");
     assert!(late.descriptors <= early.descriptors + 1, "{early:?} {late:?}");
@@ -82,5 +82,5 @@ fn churn_leaves_nothing_behind() {
     let most_kept = fs::read_dir("/proc/1/task").unwrap().count() * 3 + 1;
     assert!(late.kept <= most_kept, "{late:?}, at most {most_kept}");
     assert!(late.rss_kib <= early.rss_kib + 2048, "{early:?} {late:?}");
-    assert!(!said.contains("exit records lost") && !said.contains("malformed"), "{said}");
+    assert!(!messages.contains("exit records lost") && !messages.contains("malformed"), "{messages}");
 }

@@ -26,15 +26,16 @@ impl Drop for Running {
 /// Threads with this name spin for a few milliseconds now and then.
 const BUSY: &str = "travel-busy";
 
-/// A device and a desk joined by a cable.
-fn device_and_desk(label: &str) -> (Namespace, Namespace) {
-    let (device, desk) = (Namespace::new(&format!("{label}-a")), Namespace::new(&format!("{label}-b")));
-    device.cable(&desk, "veth0");
-    for (namespace, host) in [(&device, 1), (&desk, 2)] {
+/// The network namespaces of a device and of a receiver, joined by a cable.
+fn device_and_receiver(label: &str) -> (Namespace, Namespace) {
+    let (device, receiver_net) =
+        (Namespace::new(&format!("{label}-a")), Namespace::new(&format!("{label}-b")));
+    device.cable(&receiver_net, "veth0");
+    for (namespace, host) in [(&device, 1), (&receiver_net, 2)] {
         namespace.ip(&format!("addr add 10.78.1.{host}/24 brd + dev veth0"));
         namespace.ip(&format!("addr add fd78:1::{host}/64 dev veth0 nodad"));
     }
-    (device, desk)
+    (device, receiver_net)
 }
 
 fn listen(namespace: &Namespace, address: &str, group: Option<&str>) -> UdpReceiver {
@@ -118,12 +119,13 @@ fn holds_busy_thread(interval: &Interval) -> bool {
 }
 
 #[test]
-fn a_broadcast_agent_is_heard_by_both_receivers() {
+fn a_broadcast_reaches_both_receivers() {
     if !available() {
         return;
     }
-    let (device, desk) = device_and_desk("v2");
-    let mut receivers = [listen(&desk, "0.0.0.0:3001", None), listen(&desk, "0.0.0.0:3001", None)];
+    let (device, receiver_net) = device_and_receiver("v2");
+    let mut receivers =
+        [listen(&receiver_net, "0.0.0.0:3001", None), listen(&receiver_net, "0.0.0.0:3001", None)];
     let _busy = busy_thread();
     let _agent = agent_in(&device, &["--broadcast", "--host-name", "device-7"]);
     for receiver in &mut receivers {
@@ -139,16 +141,16 @@ fn a_broadcast_agent_is_heard_by_both_receivers() {
 }
 
 #[test]
-fn a_multicast_agent_is_heard_by_those_who_joined() {
+fn a_multicast_reaches_the_receivers_that_joined() {
     if !available() {
         return;
     }
-    let (device, desk) = device_and_desk("mc");
+    let (device, receiver_net) = device_and_receiver("mc");
     let _busy = busy_thread();
     for (address, group, to) in
         [("0.0.0.0:3001", "239.78.0.1", "239.78.0.1:3001"), ("[::]:3001", "ff02::7801", "[ff02::7801]:3001")]
     {
-        let mut receiver = listen(&desk, address, Some(group));
+        let mut receiver = listen(&receiver_net, address, Some(group));
         let _agent = agent_in(&device, &["--multicast", to]);
         let mut demux = Demux::new(DemuxOptions::default());
         assert!(receive_until(&mut receiver, &mut demux, |_, interval| holds_busy_thread(interval)), "{to}");
@@ -160,8 +162,8 @@ fn a_v1_agent_sends_what_the_original_understands() {
     if !available() {
         return;
     }
-    let (device, desk) = device_and_desk("v1");
-    let mut receiver = listen(&desk, "0.0.0.0:3001", None);
+    let (device, receiver_net) = device_and_receiver("v1");
+    let mut receiver = listen(&receiver_net, "0.0.0.0:3001", None);
     let _busy = busy_thread();
     let _agent = agent_in(&device, &["--v1"]);
     let (own_pid, end) = (std::process::id(), Instant::now() + Duration::from_secs(8));
@@ -190,8 +192,8 @@ fn a_v1_agents_sets_become_intervals() {
     if !available() {
         return;
     }
-    let (device, desk) = device_and_desk("v1i");
-    let mut receiver = listen(&desk, "0.0.0.0:3001", None);
+    let (device, receiver_net) = device_and_receiver("v1i");
+    let mut receiver = listen(&receiver_net, "0.0.0.0:3001", None);
     let _busy = busy_thread();
     let _agent = agent_in(&device, &["--v1", "--to", "10.78.1.2:3001"]);
     let mut demux = Demux::new(DemuxOptions::default());

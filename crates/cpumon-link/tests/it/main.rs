@@ -1,9 +1,9 @@
 //! The link as a whole: over loopback, and between network namespaces that the tests make.
 
-#[path = "../../../../testing/dice.rs"]
-mod dice;
 #[path = "../../../../testing/netns.rs"]
 mod netns;
+#[path = "../../../../testing/seeded_rng.rs"]
+mod seeded_rng;
 #[path = "../../../../testing/skip.rs"]
 mod skip;
 #[path = "../../../../testing/small_disk.rs"]

@@ -8,7 +8,7 @@ use cpumon_link::Backlog;
 use cpumon_link::spool::{Spool, SyncPolicy};
 use cpumon_wire::spool::{Entry, Gap, GapReason, decode_record};
 
-use crate::dice::Dice;
+use crate::seeded_rng::SeededRng;
 use crate::small_disk::SmallDisk;
 use crate::spool_backlog::{append, killed, open, segments};
 
@@ -23,13 +23,13 @@ struct Desk {
 
 impl Desk {
     /// A connection: reads for a while, commits some of it, and perhaps says so.
-    fn connect(&mut self, spool: &mut Spool, dice: &mut Dice, to_the_end: bool) {
+    fn connect(&mut self, spool: &mut Spool, rng: &mut SeededRng, to_the_end: bool) {
         let (mut cursor, mut has_base, mut leading) = (spool.start(), false, None::<Gap>);
-        let rounds = if to_the_end { u64::MAX } else { dice.roll(8) };
+        let rounds = if to_the_end { u64::MAX } else { rng.below(8) };
         let (mut last, mut acked) = (0, 0);
         for _ in 0..rounds {
             let mut out = Vec::new();
-            spool.read(&mut cursor, usize::try_from(1 + dice.roll(60_000)).unwrap(), &mut out);
+            spool.read(&mut cursor, usize::try_from(1 + rng.below(60_000)).unwrap(), &mut out);
             if out.is_empty() {
                 break;
             }
@@ -73,7 +73,7 @@ impl Desk {
                 acked = number;
             }
             // An acknowledgement may come late, or never.
-            if to_the_end || dice.roll(3) > 0 {
+            if to_the_end || rng.below(3) > 0 {
                 spool.ack(acked);
             }
         }
@@ -96,15 +96,15 @@ impl Desk {
 }
 
 /// Flips a bit in a segment.
-fn flip(dir: &Path, dice: &mut Dice) {
+fn flip(dir: &Path, rng: &mut SeededRng) {
     let paths = segments(dir);
     if paths.is_empty() {
         return;
     }
-    let path = &paths[usize::try_from(dice.roll(paths.len() as u64)).unwrap()];
+    let path = &paths[usize::try_from(rng.below(paths.len() as u64)).unwrap()];
     let mut bytes = std::fs::read(path).unwrap();
-    let at = usize::try_from(dice.roll(bytes.len() as u64)).unwrap();
-    bytes[at] ^= 1 << dice.roll(8);
+    let at = usize::try_from(rng.below(bytes.len() as u64)).unwrap();
+    bytes[at] ^= 1 << rng.below(8);
     std::fs::write(path, bytes).unwrap();
 }
 
@@ -121,10 +121,10 @@ struct Course {
 }
 
 /// Leaves the directory as a kill -9 at this moment would.
-fn kill(dir: &Path, spool: Spool, course: Course, dice: &mut Dice) -> Spool {
+fn kill(dir: &Path, spool: Spool, course: Course, rng: &mut SeededRng) -> Spool {
     let copy = killed(dir);
-    if course.flips && dice.roll(2) == 0 {
-        flip(copy.path(), dice);
+    if course.flips && rng.below(2) == 0 {
+        flip(copy.path(), rng);
     }
     drop(spool);
     for entry in std::fs::read_dir(dir).unwrap() {
@@ -140,28 +140,28 @@ fn kill(dir: &Path, spool: Spool, course: Course, dice: &mut Dice) -> Spool {
 /// A run; the reasons of the holes that it made.
 fn run(dir: &Path, course: Course) -> BTreeSet<&'static str> {
     let Course { seed, max_bytes, .. } = course;
-    let (mut dice, mut desk) = (Dice(seed), Desk::default());
+    let (mut rng, mut desk) = (SeededRng(seed), Desk::default());
     let mut spool = open(dir, max_bytes, SyncPolicy::Always);
     let mut is_new_run = true;
     for _ in 0..40 {
-        match dice.roll(9) {
+        match rng.below(9) {
             0..5 => {
-                for _ in 0..=dice.roll(60) {
-                    let bytes = usize::try_from(50 + dice.roll(600)).unwrap();
-                    let (number, _) = append(&mut spool, bytes, dice.roll(40) == 0);
+                for _ in 0..=rng.below(60) {
+                    let bytes = usize::try_from(50 + rng.below(600)).unwrap();
+                    let (number, _) = append(&mut spool, bytes, rng.below(40) == 0);
                     if std::mem::take(&mut is_new_run) {
                         desk.no_interval.insert(number);
                     }
                 }
             }
-            5 | 6 => desk.connect(&mut spool, &mut dice, false),
+            5 | 6 => desk.connect(&mut spool, &mut rng, false),
             7 => {
                 drop(spool);
                 spool = open(dir, max_bytes, SyncPolicy::Always);
                 is_new_run = true;
             }
             _ => {
-                spool = kill(dir, spool, course, &mut dice);
+                spool = kill(dir, spool, course, &mut rng);
                 is_new_run = true;
             }
         }
@@ -171,7 +171,7 @@ fn run(dir: &Path, course: Course) -> BTreeSet<&'static str> {
     if is_new_run {
         desk.no_interval.insert(Backlog::next(&spool) - 2);
     }
-    desk.connect(&mut spool, &mut dice, true);
+    desk.connect(&mut spool, &mut rng, true);
     let missing: Vec<u64> = (1..Backlog::next(&spool))
         .filter(|number| !desk.stored.contains(number) && !desk.no_interval.contains(number))
         .filter(|number| !desk.is_told(*number))

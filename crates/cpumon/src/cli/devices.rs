@@ -27,7 +27,7 @@ pub struct TokenArgs {
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration)]
     pub expires: Duration,
     /// Under which address the device reaches this receiver [default: where it listens]
-    #[arg(long, value_name = "ADDR:PORT", value_parser = cpumon_agent::parse_stream_address)]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = cpumon_agent::parse_receiver_address)]
     pub address: Option<String>,
     /// Which receiver
     #[command(flatten)]

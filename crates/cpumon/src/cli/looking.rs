@@ -34,7 +34,7 @@ pub struct TopArgs {
     /// Show this moment of the store, or of the log with --replay: `yesterday 14:05`, `3m ago`, `2026-11-20 14:05`
     #[arg(long, value_name = "TIME")]
     pub at: Option<When>,
-    /// Play a log (`cpumon-agent --log DIR`) like a tape: Space plays and stops, `[` and `]` step, + and - change the speed
+    /// Play a log (`cpumon-agent --record DIR`) like a tape: Space plays and stops, `[` and `]` step, + and - change the speed
     #[arg(long, value_name = "DIR", conflicts_with_all = ["host", "url", "store"])]
     pub replay: Option<PathBuf>,
     /// Print plain text instead of a screen

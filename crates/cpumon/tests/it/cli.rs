@@ -43,7 +43,7 @@ fn what_is_not_there_ends_with_1_and_says_where() {
         (&["import", "/nowhere/old.sqlite", "--store", "/nowhere/x.db"], "no such file or directory"),
         (&["hosts", "pending", "--state", "/nowhere/state"], "/nowhere/state: `cpumon serve --tls`"),
         (&["hosts", "revoke", "x", "--store", "/nowhere/x.db"], "/nowhere/x.db.identity"),
-        (&["top", "--replay", "/nowhere/log", "-b"], "cpumon-agent --log DIR"),
+        (&["top", "--replay", "/nowhere/log", "-b"], "cpumon-agent --record DIR"),
     ] {
         let output = run(line);
         assert_eq!(output.status.code(), Some(1), "{line:?}: {output:?}");

@@ -253,7 +253,7 @@ fn an_agent_without_an_address_is_let_in_by_its_code_and_finds_its_receiver_agai
     assert!(status["stream"]["beacon"]["answered"].as_u64() > Some(0), "{status}");
     let said = end(agent);
     assert!(said.contains("is at 10.79.3.9:3002 now"), "{said}");
-    assert!(said.contains("false beacons ignored") && said.contains("held to seccomp"), "{said}");
+    assert!(said.contains("false beacons ignored") && said.contains("sandbox: seccomp"), "{said}");
     assert!(!said.contains("10.79.3.66"), "{said}");
     serve.stop();
 }

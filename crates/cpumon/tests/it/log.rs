@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use cpumon_agent::{Agent, LogSettings, Sampler, SamplerOptions, Settings};
+use cpumon_agent::{Agent, RecordingSettings, Sampler, SamplerOptions, Settings};
 use cpumon_collect::SourceOptions;
 use cpumon_link::spool::SyncPolicy;
 use cpumon_model::{BootId, HostInfo, SourceKind};
@@ -45,8 +45,8 @@ fn recorder() {
         max_datagram: None,
         refresh: None,
         count: None,
-        stream: None,
-        log: Some(LogSettings { dir: dir.into(), max_bytes: number("TEST_BYTES"), sync }),
+        connection: None,
+        recording: Some(RecordingSettings { dir: dir.into(), max_bytes: number("TEST_BYTES"), sync }),
     };
     let mut agent = Agent::with_sampler(sampler, &settings).unwrap();
     // It ends when it is killed, and not much later by itself.

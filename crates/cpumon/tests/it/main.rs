@@ -1,9 +1,9 @@
 //! The real binary as a user meets it: over sockets, files, signals and a terminal, on loopback only.
 
-#[path = "../../../../testing/dice.rs"]
-mod dice;
 #[path = "../../../../testing/netns.rs"]
 mod netns;
+#[path = "../../../../testing/seeded_rng.rs"]
+mod seeded_rng;
 #[path = "../../../../testing/skip.rs"]
 mod skip;
 #[path = "../../../../testing/small_disk.rs"]

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use cpumon_agent::{Agent, LogSettings, Sampler, SamplerOptions, Settings, Signals, StreamSettings};
+use cpumon_agent::{
+    Agent, ConnectionSettings, RecordingSettings, Sampler, SamplerOptions, Settings, Signals,
+};
 use cpumon_collect::{CollectError, Source, SourceOptions};
 use cpumon_link::spool::SyncPolicy;
 use cpumon_link::tls::{Authority, enroll};
@@ -84,8 +86,11 @@ fn agent() {
     let info = HostInfo { host, boot, hostname: format!("device-{id}").into(), ..HostInfo::default() };
     let made_ns = Arc::new(AtomicU64::new(0));
     let steady = Box::new(Steady { host, boot, pass: 0, made_ns: Arc::clone(&made_ns) });
-    let spool =
-        LogSettings { dir: dir.join("spool"), max_bytes: number("TEST_BYTES"), sync: SyncPolicy::Always };
+    let spool = RecordingSettings {
+        dir: dir.join("spool"),
+        max_bytes: number("TEST_BYTES"),
+        sync: SyncPolicy::Always,
+    };
     let receivers = vec![std::env::var("TEST_RECEIVER").unwrap()];
     let settings = Settings {
         sampler: SamplerOptions { source: source.clone(), hostname: None, max_cpu: None },
@@ -96,13 +101,13 @@ fn agent() {
         max_datagram: None,
         refresh: None,
         count: None,
-        stream: Some(StreamSettings {
+        connection: Some(ConnectionSettings {
             receivers,
             state: dir.join("keys"),
             spool: Some(spool),
             ask: Vec::new(),
         }),
-        log: None,
+        recording: None,
     };
     let signals = Signals::install().unwrap();
     let mut note = OpenOptions::new().append(true).create(true).open(dir.join("ledger")).unwrap();
@@ -118,7 +123,7 @@ fn agent() {
     }
     signals.stop().store(true, Ordering::Relaxed);
     agent.run(signals.stop()).unwrap();
-    let stream = agent.totals().stream.unwrap();
+    let stream = agent.totals().connection.unwrap();
     note.write_all(format!("ended {} {}\n", stream.waiting, stream.lost).as_bytes()).unwrap();
 }
 

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use cpumon_store::{Query, Reader};
 use cpumon_wire::spool::GapReason;
 
-use crate::dice::Dice;
+use crate::seeded_rng::SeededRng;
 use crate::small_disk::SmallDisk;
 use crate::support::{Serve, cpumon, eventually};
 use device::{Device, run_ns_at, wall_ns_at};
@@ -58,7 +58,7 @@ impl Desk {
 
 /// All that takes part.
 struct Scene {
-    dice: Dice,
+    rng: SeededRng,
     desk: Desk,
     network: Network,
     devices: Vec<Device>,
@@ -69,9 +69,9 @@ struct Scene {
 impl Scene {
     /// One fault, and its end.
     fn hurt(&mut self) -> String {
-        let pause = Duration::from_millis(100 + self.dice.roll(700));
+        let pause = Duration::from_millis(100 + self.rng.below(700));
         let trouble = &self.network.trouble;
-        let (name, victim) = match self.dice.roll(9) {
+        let (name, victim) = match self.rng.below(9) {
             0 => {
                 // Dropping it is a kill -9.
                 self.desk.serve = None;
@@ -116,8 +116,8 @@ impl Scene {
             }
             _ => {
                 self.desk.serve = None;
-                std::thread::sleep(Duration::from_millis(3000 + self.dice.roll(3000)));
-                let victim = (self.dice.roll(2) == 0).then(|| self.kill_agent(pause));
+                std::thread::sleep(Duration::from_millis(3000 + self.rng.below(3000)));
+                let victim = (self.rng.below(2) == 0).then(|| self.kill_agent(pause));
                 self.desk.run();
                 ("receiver long away", victim)
             }
@@ -127,12 +127,12 @@ impl Scene {
 
     /// Kills one of the agents, perhaps damages its spool, and starts it again.
     fn kill_agent(&mut self, pause: Duration) -> usize {
-        let victim = usize::try_from(self.dice.roll(self.devices.len() as u64)).unwrap();
+        let victim = usize::try_from(self.rng.below(self.devices.len() as u64)).unwrap();
         let device = &mut self.devices[victim];
         device.kill();
-        if self.dice.roll(2) == 0 {
-            let dice = &mut self.dice;
-            self.damaged[victim] |= device.flip(&mut |sides| dice.roll(sides));
+        if self.rng.below(2) == 0 {
+            let rng = &mut self.rng;
+            self.damaged[victim] |= device.flip(&mut |sides| rng.below(sides));
         }
         std::thread::sleep(pause);
         device.start();
@@ -231,7 +231,7 @@ impl Drop for Place {
 }
 
 fn run_once(seed: u64) -> Tally {
-    let (dir, dice) = (Place(tempfile::tempdir().unwrap()), Dice(2 * seed + 1));
+    let (dir, rng) = (Place(tempfile::tempdir().unwrap()), SeededRng(2 * seed + 1));
     let dir = &dir.0;
     let desk = Desk::start(dir.path());
     let network = Network::to(desk.address.parse().unwrap());
@@ -245,10 +245,10 @@ fn run_once(seed: u64) -> Tally {
     };
     let mut devices: Vec<Device> = (0..3).map(enroll).collect();
     devices.iter_mut().for_each(Device::start);
-    let mut scene = Scene { dice, desk, network, devices, damaged: [false; 3] };
+    let mut scene = Scene { rng, desk, network, devices, damaged: [false; 3] };
     let (begin, mut faults) = (Instant::now(), Vec::new());
     while begin.elapsed() < FAULTS {
-        let pause = Duration::from_millis(200 + scene.dice.roll(900));
+        let pause = Duration::from_millis(200 + scene.rng.below(900));
         std::thread::sleep(pause);
         faults.push(scene.hurt());
     }

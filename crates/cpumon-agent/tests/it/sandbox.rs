@@ -1,4 +1,4 @@
-//! The cage of a running agent: every thread is held, measuring and sending go on in each way there is, and it says how it is held.
+//! The sandbox of a running agent: every thread has a seccomp filter, and measuring and sending go on with every kind of output.
 //! Needs root, which starts the agent as a service would.
 
 use std::fs;
@@ -22,39 +22,39 @@ fn of_threads(agent: &Running, field: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn every_thread_is_held_and_nothing_that_is_needed_is_missing() {
+fn every_thread_has_a_filter_that_permits_what_it_needs() {
     for more in [
         &["--source", "procfs"][..],
         &["--source", "bpf", "--probes", "sched,waits,irq,hist"],
         &["--source", "bpf", "--max-cpu", "50%"],
-        &["--source", "procfs", "--log", "log"],
+        &["--source", "procfs", "--record", "log"],
     ] {
         let Some(scene) = Scene::set() else { return };
         let log = scene.path("log");
         let more: Vec<&str> =
             more.iter().map(|word| if *word == "log" { log.to_str().unwrap() } else { word }).collect();
         let agent = scene.start(&[], &more);
-        scene.hear(12);
+        scene.receive(12);
         for (thread, mode) in of_threads(&agent, "Seccomp") {
-            assert_eq!(mode, "2", "{more:?} {thread}: a filter");
+            assert_eq!(mode, "2", "{more:?} {thread}: seccomp mode");
         }
-        let said = agent.end();
-        assert!(said.contains("held to seccomp ("), "{said}");
+        let messages = agent.end();
+        assert!(messages.contains("sandbox: seccomp ("), "{messages}");
         for wrong in ["warning", "error", "a pass failed", "Function not implemented", "panicked"] {
-            assert!(!said.contains(wrong), "{more:?}: {said}");
+            assert!(!messages.contains(wrong), "{more:?}: {messages}");
         }
-        assert_eq!(log.exists(), more.contains(&"--log"));
+        assert_eq!(log.exists(), more.contains(&"--record"));
     }
 }
 
 #[test]
-fn programs_keep_their_names_in_the_cage() {
+fn programs_that_start_later_keep_their_names() {
     let Some(scene) = Scene::set() else { return };
-    // Longer than the 15 bytes of a thread's name, and begun when the agent is caged: only /proc/PID/exe tells.
+    // Longer than the 15 bytes of a thread's name, and started after the sandbox: only /proc/PID/exe has the full name.
     let program = scene.path("a-program-with-a-long-name");
     fs::copy("/bin/sleep", &program).unwrap();
     let agent = scene.start(&[], &["--source", "procfs", "--refresh", "1"]);
-    scene.hear(3);
+    scene.receive(3);
     let mut sleeper = std::process::Command::new(&program).arg("30").spawn().unwrap();
     let mut bytes = vec![0; 65_536];
     let mut is_named = false;
@@ -74,24 +74,24 @@ fn programs_keep_their_names_in_the_cage() {
 }
 
 #[test]
-fn a_service_manager_hears_that_it_is_ready_and_alive() {
+fn a_service_manager_receives_ready_alive_and_stopping() {
     let Some(scene) = Scene::set() else { return };
     let path = scene.path("notify");
     let manager = UnixDatagram::bind(&path).unwrap();
     manager.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     let notify = format!("NOTIFY_SOCKET={}", path.display());
     let agent = scene.start_by(&["env", &notify, "WATCHDOG_USEC=150000"], &["--source", "procfs"]);
-    let hear = || {
+    let receive = || {
         let mut bytes = [0; 64];
         let length = manager.recv(&mut bytes).unwrap();
         String::from_utf8_lossy(&bytes[..length]).into_owned()
     };
-    assert_eq!([hear(), hear(), hear()], ["READY=1", "WATCHDOG=1", "WATCHDOG=1"]);
-    scene.hear(3);
+    assert_eq!([receive(), receive(), receive()], ["READY=1", "WATCHDOG=1", "WATCHDOG=1"]);
+    scene.receive(3);
     agent.end();
-    let mut last = hear();
+    let mut last = receive();
     while last == "WATCHDOG=1" {
-        last = hear();
+        last = receive();
     }
     assert_eq!(last, "STOPPING=1");
 }

@@ -1,24 +1,24 @@
-//! [`Budget`]: how much may be measured for how much CPU time. In: what each interval cost. Out: a step down when it is too
-//! much, a step up when there is room. Why pure: when to step is a matter of patience, which tests can have plenty of.
+//! [`BudgetPolicy`]: decides which probes fit a share of a CPU, from the cost of each interval. It is pure, so that tests can let hours
+//! pass.
 //!
-//! Down goes one probe at a time: histograms, wait reasons, interrupts, switch events. Up goes the other way. A step up that
-//! had to be taken back makes the next try wait twice as long, so that a steady load does not make it swing.
+//! Probes are switched off one at a time: histograms, wait reasons, interrupts, switch events. They are switched on again in reverse
+//! order. A step up that had to be undone doubles the wait before the next one, so that a steady load does not make it oscillate.
 
 use std::str::FromStr;
 use std::time::Duration;
 
 use cpumon_model::Probes;
 
-/// In the order in which they are given up. What is left at the end is what every snapshot needs.
+/// In the order in which they are switched off. The remaining probes are needed for every snapshot.
 const STEPS: [Probes; 4] = [Probes::HISTOGRAMS, Probes::WAITS, Probes::IRQ, Probes::SCHED];
 
-/// How long it must cost too much before a step down; a single busy moment is none.
+/// Time above the limit before a step down, so that a single busy moment changes nothing.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long there must be room before a step up, at first and at most.
-const ROOM_AT_FIRST: Duration = Duration::from_secs(10);
-const ROOM_AT_MOST: Duration = Duration::from_mins(5);
-/// There is room when no more than this part of the budget is used: the next probe must fit in too.
-const ROOM_RATIO: f64 = 0.5;
+/// Time below the limit before a step up: the initial and the largest value.
+const SPACE_AT_FIRST: Duration = Duration::from_secs(10);
+const SPACE_AT_MOST: Duration = Duration::from_mins(5);
+/// The budget has space while no more than this part of it is used, because the next probe must fit too.
+const SPACE_RATIO: f64 = 0.5;
 
 /// A part of one CPU.
 #[derive(Copy, Clone, Debug, PartialEq, PartialOrd)]
@@ -38,7 +38,7 @@ impl std::fmt::Display for CpuShare {
     }
 }
 
-/// A text that is no share of a CPU.
+/// The text is not a share of a CPU.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a share of one CPU from 0.01% to 100%, such as 1%")]
 pub struct ParseCpuShareError;
@@ -53,33 +53,33 @@ impl FromStr for CpuShare {
     }
 }
 
-/// What to do now.
+/// A change of the probes.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Change {
-    /// Watch this from now on.
+    /// The probes from now on.
     pub probes: Probes,
-    /// What goes or comes.
+    /// The probe that is switched.
     pub step: Probes,
-    /// It goes; else it comes.
+    /// It is switched off, else on.
     pub is_down: bool,
-    /// The share of one CPU that led to it.
+    /// The used share of one CPU that caused the change.
     pub used_ratio: f64,
 }
 
-/// Keeps to a share of one CPU.
+/// The state of the policy.
 #[derive(Clone, Debug)]
-pub struct Budget {
+pub struct BudgetPolicy {
     limit: CpuShare,
     wanted: Probes,
     now: Probes,
     over: Duration,
-    room: Duration,
-    room_needed: Duration,
+    space: Duration,
+    space_needed: Duration,
     since_up: Option<Duration>,
 }
 
-impl Budget {
-    /// Begins with all that is wanted.
+impl BudgetPolicy {
+    /// Starts with all wanted probes.
     #[must_use]
     pub fn new(limit: CpuShare, wanted: Probes) -> Self {
         Self {
@@ -87,40 +87,40 @@ impl Budget {
             wanted,
             now: wanted,
             over: Duration::ZERO,
-            room: Duration::ZERO,
-            room_needed: ROOM_AT_FIRST,
+            space: Duration::ZERO,
+            space_needed: SPACE_AT_FIRST,
             since_up: None,
         }
     }
 
-    /// Takes in what the last interval cost; says what to do, if anything.
-    pub fn look(&mut self, length: Duration, used: Duration) -> Option<Change> {
+    /// Adds the cost of the last interval. Returns a change when one is due.
+    pub fn update(&mut self, length: Duration, used: Duration) -> Option<Change> {
         if length.is_zero() {
             return None;
         }
         let used_ratio = used.as_secs_f64() / length.as_secs_f64();
         let limit = self.limit.ratio();
         self.over = if used_ratio > limit { self.over + length } else { Duration::ZERO };
-        self.room = if used_ratio < limit * ROOM_RATIO { self.room + length } else { Duration::ZERO };
+        self.space = if used_ratio < limit * SPACE_RATIO { self.space + length } else { Duration::ZERO };
         if let Some(since_up) = &mut self.since_up {
             *since_up += length;
         }
         if self.over >= PATIENCE {
             self.step_down(used_ratio)
-        } else if self.room >= self.room_needed {
+        } else if self.space >= self.space_needed {
             self.step_up(used_ratio)
         } else {
             None
         }
     }
 
-    /// What is watched now.
+    /// The probes that are on.
     #[must_use]
     pub fn probes(&self) -> Probes {
         self.now
     }
 
-    /// The limit.
+    /// The limit as a share of one CPU.
     #[must_use]
     pub fn limit(&self) -> CpuShare {
         self.limit
@@ -128,8 +128,8 @@ impl Budget {
 
     fn step_down(&mut self, used_ratio: f64) -> Option<Change> {
         let step = STEPS.into_iter().find(|step| self.now.intersects(*step))?;
-        if self.since_up.take().is_some_and(|since| since < self.room_needed) {
-            self.room_needed = (self.room_needed * 2).min(ROOM_AT_MOST);
+        if self.since_up.take().is_some_and(|since| since < self.space_needed) {
+            self.space_needed = (self.space_needed * 2).min(SPACE_AT_MOST);
         }
         self.now.remove(step);
         Some(self.changed(step, true, used_ratio))
@@ -139,16 +139,16 @@ impl Budget {
         let missing = self.wanted.difference(self.now);
         let step = STEPS.into_iter().rev().find(|step| missing.intersects(*step))?;
         self.now.insert(step);
-        // The last step up lasted: the next need not wait as long.
-        if self.since_up.is_some_and(|since| since >= self.room_needed) {
-            self.room_needed = ROOM_AT_FIRST;
+        // The last step up was not undone in time: the wait returns to its initial value.
+        if self.since_up.is_some_and(|since| since >= self.space_needed) {
+            self.space_needed = SPACE_AT_FIRST;
         }
         self.since_up = Some(Duration::ZERO);
         Some(self.changed(step, false, used_ratio))
     }
 
     fn changed(&mut self, step: Probes, is_down: bool, used_ratio: f64) -> Change {
-        (self.over, self.room) = (Duration::ZERO, Duration::ZERO);
+        (self.over, self.space) = (Duration::ZERO, Duration::ZERO);
         Change { probes: self.now, step, is_down, used_ratio }
     }
 }
@@ -163,21 +163,23 @@ mod tests {
         Probes::all()
     }
 
-    fn budget() -> Budget {
-        Budget::new("1%".parse().unwrap(), all())
+    fn budget() -> BudgetPolicy {
+        BudgetPolicy::new("1%".parse().unwrap(), all())
     }
 
-    /// Looks each second at a cost in percent of one CPU; the probes after each change.
-    fn looks(budget: &mut Budget, seconds: u32, percent: f64) -> Vec<(u32, Probes)> {
+    /// Updates once a second at a cost in percent of one CPU. Returns the probes after each change.
+    fn updates(budget: &mut BudgetPolicy, seconds: u32, percent: f64) -> Vec<(u32, Probes)> {
         (1..=seconds)
-            .filter_map(|second| Some((second, budget.look(SECOND, SECOND.mul_f64(percent / 100.0))?.probes)))
+            .filter_map(|second| {
+                Some((second, budget.update(SECOND, SECOND.mul_f64(percent / 100.0))?.probes))
+            })
             .collect()
     }
 
     #[test]
-    fn it_steps_down_one_probe_at_a_time_in_order_and_stops_at_what_is_needed() {
+    fn it_steps_down_one_probe_at_a_time_and_stops_at_the_required_ones() {
         let mut budget = budget();
-        let changes = looks(&mut budget, 60, 5.0);
+        let changes = updates(&mut budget, 60, 5.0);
         let expected = [
             (2, all() - Probes::HISTOGRAMS),
             (4, all() - Probes::HISTOGRAMS - Probes::WAITS),
@@ -191,34 +193,37 @@ mod tests {
     fn a_busy_moment_is_no_reason() {
         let mut budget = budget();
         for _ in 0..100 {
-            assert_eq!(budget.look(SECOND, SECOND / 10), None);
-            assert_eq!(budget.look(SECOND, SECOND / 1000), None);
+            assert_eq!(budget.update(SECOND, SECOND / 10), None);
+            assert_eq!(budget.update(SECOND, SECOND / 1000), None);
         }
         assert_eq!(budget.probes(), all());
     }
 
     #[test]
-    fn it_steps_up_again_when_there_is_room() {
+    fn it_steps_up_again_when_the_budget_has_space() {
         let mut budget = budget();
-        looks(&mut budget, 8, 5.0);
+        updates(&mut budget, 8, 5.0);
         assert_eq!(budget.probes(), Probes::EXITS);
-        assert!(looks(&mut budget, 100, 0.9).is_empty(), "below the limit is not yet room for more");
-        let changes = looks(&mut budget, 60, 0.1);
+        assert!(
+            updates(&mut budget, 100, 0.9).is_empty(),
+            "just below the limit there is no space for another probe"
+        );
+        let changes = updates(&mut budget, 60, 0.1);
         let order: Vec<Probes> = changes.iter().map(|change| change.1).collect();
         assert_eq!(order[0], Probes::EXITS | Probes::SCHED);
         assert_eq!(order.len(), 4);
         assert_eq!(budget.probes(), all());
-        assert!(looks(&mut budget, 100, 0.1).is_empty(), "there is nothing more to have");
+        assert!(updates(&mut budget, 100, 0.1).is_empty(), "all probes are on");
     }
 
     #[test]
     fn a_step_up_that_was_taken_back_is_tried_later_and_later() {
         let mut budget = budget();
         let mut tries = Vec::new();
-        // Wait reasons cost too much; without them there is room.
+        // Wait reasons cost too much; without them the budget has space.
         for second in 0..2_000_u32 {
             let percent = if budget.probes().contains(Probes::WAITS) { 2.0 } else { 0.2 };
-            let change = budget.look(SECOND, SECOND.mul_f64(percent / 100.0));
+            let change = budget.update(SECOND, SECOND.mul_f64(percent / 100.0));
             if change.is_some_and(|change| !change.is_down && change.step == Probes::WAITS) {
                 tries.push(second);
             }
@@ -232,20 +237,20 @@ mod tests {
     fn intervals_of_any_length_count_by_their_time() {
         let mut quick = budget();
         let tenth = SECOND / 10;
-        let steps = (0..19).filter_map(|_| quick.look(tenth, tenth)).count();
+        let steps = (0..19).filter_map(|_| quick.update(tenth, tenth)).count();
         assert_eq!(steps, 0, "1.9 s are not 2 s");
-        assert!(quick.look(tenth, tenth).is_some());
+        assert!(quick.update(tenth, tenth).is_some());
         let mut slow = budget();
         let hour = SECOND * 3600;
-        assert!(slow.look(hour, hour / 10).is_some_and(|change| change.is_down));
-        assert_eq!(slow.look(Duration::ZERO, SECOND), None, "nothing can be said about no time");
+        assert!(slow.update(hour, hour / 10).is_some_and(|change| change.is_down));
+        assert_eq!(slow.update(Duration::ZERO, SECOND), None, "an interval without length has no share");
     }
 
     #[test]
     fn only_what_was_wanted_comes_back() {
-        let mut budget = Budget::new("1%".parse().unwrap(), Probes::EXITS | Probes::SCHED);
-        assert_eq!(looks(&mut budget, 30, 5.0), [(2, Probes::EXITS)]);
-        assert_eq!(looks(&mut budget, 60, 0.0), [(10, Probes::EXITS | Probes::SCHED)]);
+        let mut budget = BudgetPolicy::new("1%".parse().unwrap(), Probes::EXITS | Probes::SCHED);
+        assert_eq!(updates(&mut budget, 30, 5.0), [(2, Probes::EXITS)]);
+        assert_eq!(updates(&mut budget, 60, 0.0), [(10, Probes::EXITS | Probes::SCHED)]);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! [`EnrollArgs`]: `cpumon-agent enroll` and `cpumon enroll`. In: the line that `cpumon token` printed, or a receiver on the subnet whose
-//! user lets this machine in. Out: an identity.
+//! [`EnrollArgs`]: `cpumon-agent enroll` and `cpumon enroll`. A device enrolls with the command that `cpumon token` printed, or
+//! asks a receiver on the subnet, whose user accepts it. The result is an identity: keys in the state directory.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -7,24 +7,24 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::Args;
 use cpumon_link::discovery::FoundReceiver;
-use cpumon_link::tls::{Code, Token, ask, fingerprint};
-use cpumon_model::escape;
+use cpumon_link::tls::{Code, Token, ask, enroll, fingerprint};
+use cpumon_model::{HostInfo, escape};
 
 use crate::DiscoverArgs;
 use crate::discover::describe;
-use crate::stream::{default_state_dir, enroll_here};
-use crate::to::parse_stream_address;
+use crate::state_dir::default_state_dir;
+use crate::to::parse_receiver_address;
 
-/// Digits of a fingerprint.
+/// Hexadecimal digits of a fingerprint.
 const KEY_DIGITS: usize = 32;
 
-/// With whom, and where to keep the key.
+/// The receiver to enroll with, and where to store the key.
 #[derive(Args, Clone, Debug)]
 pub struct EnrollArgs {
-    /// The receiver's address; the port is 3002 unless given
-    #[arg(value_name = "ADDR:PORT", value_parser = parse_stream_address, required_unless_present = "discover", conflicts_with = "discover")]
+    /// The receiver's address [default port: 3002]
+    #[arg(value_name = "ADDR:PORT", value_parser = parse_receiver_address, required_unless_present = "discover", conflicts_with = "discover")]
     pub address: Option<String>,
-    /// The token: it tells the receiver's key, and is good once
+    /// The enrolment token from `cpumon token`: it names the receiver's key and works once
     #[arg(
         value_name = "TOKEN",
         env = "CPUMON_TOKEN",
@@ -32,47 +32,46 @@ pub struct EnrollArgs {
         required_unless_present = "discover"
     )]
     pub token: Option<Token>,
-    /// Without address and token: find the receiver on the subnet, show a code, and wait until its user has entered it there
+    /// Find the receiver on the subnet, print a code and wait until the receiver's user enters it (instead of ADDR:PORT and TOKEN)
     #[arg(long, env = "CPUMON_DISCOVER")]
     pub discover: bool,
-    /// With --discover: only the receiver with this key, as it says at its start; needed when several answer
+    /// With --discover: only the receiver with this key, which it prints when it starts; needed when several answer
     #[arg(long, value_name = "KEY", env = "CPUMON_KEY", value_parser = parse_key, requires = "discover", conflicts_with = "address")]
     pub key: Option<String>,
-    /// With --discover: where and how long to look
+    /// With --discover: the interfaces to ask on, and how long to wait.
     #[command(flatten)]
-    pub look: DiscoverArgs,
-    /// Keep this machine's keys here [default: the state directory]
+    pub discovery: DiscoverArgs,
+    /// Store this machine's keys here [default: /var/lib/cpumon-agent/identities for root, else ~/.local/state/cpumon-agent/identities]
     #[arg(long, value_name = "DIR", env = "CPUMON_STATE")]
     pub state: Option<PathBuf>,
-    /// Enrol under this name instead of the machine's own
+    /// Enroll under this name instead of the machine's own
     #[arg(long, value_name = "NAME", env = "CPUMON_HOST_NAME")]
     pub host_name: Option<String>,
 }
 
 impl EnrollArgs {
-    /// Does it. Gives what to say about it.
+    /// Enrolls this machine. Returns the text for the user.
     ///
     /// # Errors
-    /// The receiver cannot be found or reached, does not let this machine in, or the key cannot be kept.
+    /// The receiver cannot be found or reached, rejects this machine, or the key cannot be stored.
     pub fn run(&self) -> anyhow::Result<String> {
         let state = self.state.clone().unwrap_or_else(default_state_dir);
-        let mut said = match (&self.address, &self.token) {
+        let mut message = match (&self.address, &self.token) {
             (Some(address), Some(token)) if !self.discover => {
                 enroll_here(address, token, &state, self.host_name.as_deref())?
             }
             _ => self.ask_on_the_subnet(&state)?,
         };
         if let Some(state) = &self.state {
-            said.push_str(" --state ");
-            said.push_str(&state.display().to_string());
+            message.push_str(" --state ");
+            message.push_str(&state.display().to_string());
         }
-        Ok(said)
+        Ok(message)
     }
 
     fn ask_on_the_subnet(&self, state: &Path) -> anyhow::Result<String> {
         let receiver = self.find()?;
-        let info = cpumon_collect::host_info(&cpumon_collect::SourceOptions::default())
-            .context("cannot tell who this machine is")?;
+        let info = this_machine()?;
         let name = self.host_name.as_deref().unwrap_or(&info.hostname);
         let shown = escape(&receiver.name).to_string();
         let addresses: Vec<String> = receiver.addresses.iter().map(ToString::to_string).collect();
@@ -83,7 +82,7 @@ impl EnrollArgs {
             &mut |code| show(code, &shown, &receiver.pin),
             &mut |code| self.key.is_some() || agrees(code),
         )
-        .context("cannot enrol")?;
+        .context("cannot enroll")?;
         let (address, path) = identity.place();
         Ok(format!(
             "enrolled with {shown} at {address} as {name}; the key is in {}\nnow run: cpumon-agent --to enrolled",
@@ -91,9 +90,9 @@ impl EnrollArgs {
         ))
     }
 
-    /// The receiver that is wanted, or the only one.
+    /// The receiver with the wanted key, or the only one that answers.
     fn find(&self) -> anyhow::Result<FoundReceiver> {
-        let mut search = self.look.look()?;
+        let mut search = self.discovery.search()?;
         if let Some(key) = &self.key {
             search.found.retain(|found| fingerprint(&found.pin) == *key);
             if search.found.is_empty() {
@@ -110,25 +109,50 @@ impl EnrollArgs {
     }
 }
 
+/// Enrols this machine with a receiver by its token. Returns the text for the user.
+///
+/// # Errors
+/// This machine has no host id, or the receiver refuses the token.
+pub fn enroll_here(
+    address: &str,
+    token: &Token,
+    state: &Path,
+    host_name: Option<&str>,
+) -> anyhow::Result<String> {
+    let info = this_machine()?;
+    let name = host_name.unwrap_or(&info.hostname);
+    let identity = enroll(state, address, token, info.host.0, name).context("cannot enroll")?;
+    Ok(format!(
+        "enrolled with {address} as {name}; the key is in {}\nnow run: cpumon-agent --to tls://{address}",
+        identity.place().1.display()
+    ))
+}
+
+fn this_machine() -> anyhow::Result<HostInfo> {
+    cpumon_collect::host_info(&cpumon_collect::SourceOptions::default())
+        .context("cannot identify this machine")
+}
+
 fn show(code: Code, receiver: &str, pin: &[u8; 32]) {
-    let said = format!(
-        "code {code}\nreceiver {receiver}, key {}\nEnter the code there: cpumon hosts accept {code}\nIf it does not wait there \
-         (cpumon hosts pending), somebody else has answered: end this with Ctrl-C.\n",
+    let text = format!(
+        "code {code}\nreceiver {receiver}, key {}\nEnter the code there: cpumon hosts accept {code}\nIf the code is not \
+         listed there (cpumon hosts pending), another machine has answered: press Ctrl-C.\n",
         fingerprint(pin)
     );
     let mut out = std::io::stdout().lock();
-    // Nobody may be reading; then nobody enters the code.
-    let _ = out.write_all(said.as_bytes()).and_then(|()| out.flush());
+    // Standard output may be closed; then no user can enter the code, and the wait ends by its timeout.
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// Somebody else could have said yes. Who sits here knows; where nobody does, the receiver's list of hosts tells.
+/// Asks the user to confirm: another machine on the subnet could have answered as the receiver. Without a terminal there is no user
+/// to ask, and the check is left to the receiver's list of hosts.
 fn agrees(code: Code) -> bool {
     let mut input = std::io::stdin().lock();
     if !std::io::stdin().is_terminal() {
         return true;
     }
     let mut out = std::io::stdout().lock();
-    let _ = write!(out, "It lets this machine in. Was the code {code} entered there? [y/N] ")
+    let _ = write!(out, "The receiver accepts this machine. Was the code {code} entered there? [y/N] ")
         .and_then(|()| out.flush());
     let mut answer = String::new();
     input.read_line(&mut answer).is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
@@ -158,13 +182,13 @@ mod tests {
     }
 
     #[test]
-    fn with_a_token_or_by_discovery_and_nothing_in_between() {
+    fn a_token_or_discovery_but_not_a_mixture() {
         let token = Token { pin: [1; 32], secret: [2; 32] }.to_string();
         assert!(parse(&format!("desk {token}")).unwrap().token.is_some());
         let key = "AB".repeat(16);
         let found = parse(&format!("--discover --key {key} --interface eth0 --wait 3s")).unwrap();
-        assert_eq!((found.key, found.look.interfaces), (Some("ab".repeat(16)), vec!["eth0".to_owned()]));
-        for (line, said) in [
+        assert_eq!((found.key, found.discovery.interfaces), (Some("ab".repeat(16)), vec!["eth0".to_owned()]));
+        for (line, expected) in [
             ("", "required"),
             ("desk", "TOKEN"),
             ("desk --discover", "cannot be used with"),
@@ -173,7 +197,7 @@ mod tests {
             (&format!("--key {key}"), "--discover"),
         ] {
             let error = parse(line).unwrap_err();
-            assert!(error.contains(said), "{line}: {error}");
+            assert!(error.contains(expected), "{line}: {error}");
         }
     }
 }

@@ -1,63 +1,75 @@
-//! [`Keeper`]: holds a sampler to its CPU budget. In: what each snapshot cost, this process and the probes together. Out: a
-//! source that watches less, or more, when it is time. Why apart: [`Budget`] decides, this acts.
+//! [`CpuBudget`]: holds a sampler to its share of a CPU. It adds up the cost of this process and its probes after each snapshot,
+//! and reopens the source with fewer or more probes when [`BudgetPolicy`] decides so.
 
 use std::time::Duration;
 
 use cpumon_collect::{CollectError, Source, SourceOptions};
 use cpumon_model::{Probes, Snapshot};
 
-use crate::{Budget, Change, CpuShare};
+use crate::budget_policy::{BudgetPolicy, Change, CpuShare};
 
 /// Opens a source with other options.
 pub(crate) type Opener =
     Box<dyn FnMut(&SourceOptions) -> Result<Box<dyn Source + Send>, CollectError> + Send>;
 
-/// See the module.
-pub(crate) struct Keeper {
-    budget: Budget,
+/// A policy, and the source options that it varies.
+pub(crate) struct CpuBudget {
+    policy: BudgetPolicy,
     options: SourceOptions,
     open: Opener,
-    /// Cost and time at the last snapshot; none right after a change: opening is not measuring.
-    before: Option<(u64, u64)>,
+    /// Time and cost at the last snapshot. `None` right after a change, so that the cost of opening a source is not charged to it.
+    before: Option<Spent>,
     change: Option<Change>,
-    /// The kernel refused to watch something else.
+    /// The kernel refused another source: no more changes are tried.
     is_stuck: bool,
 }
 
-impl Keeper {
+/// CPU time spent up to a moment.
+#[derive(Copy, Clone)]
+struct Spent {
+    at_mono_ns: u64,
+    cpu_ns: u64,
+}
+
+impl CpuBudget {
     pub(crate) fn new(limit: CpuShare, options: &SourceOptions, open: Opener) -> Self {
-        let budget = Budget::new(limit, options.probes | Probes::EXITS);
-        Self { budget, options: options.clone(), open, before: None, change: None, is_stuck: false }
+        let policy = BudgetPolicy::new(limit, options.probes | Probes::EXITS);
+        Self { policy, options: options.clone(), open, before: None, change: None, is_stuck: false }
     }
 
-    /// Takes in what there was up to this snapshot.
-    pub(crate) fn look(&mut self, snapshot: &Snapshot, probe_cpu_ns: u64) {
-        let now = (snapshot.end.mono_ns, snapshot.health.own_cpu_ns.saturating_add(probe_cpu_ns));
-        let Some((then_ns, spent_ns)) = self.before.replace(now) else { return };
+    /// Charges the cost since the last snapshot.
+    pub(crate) fn update(&mut self, snapshot: &Snapshot, probe_cpu_ns: u64) {
+        let now = Spent {
+            at_mono_ns: snapshot.end.mono_ns,
+            cpu_ns: snapshot.health.own_cpu_ns.saturating_add(probe_cpu_ns),
+        };
+        let Some(before) = self.before.replace(now) else { return };
         if self.is_stuck {
             return;
         }
-        let length = Duration::from_nanos(now.0.saturating_sub(then_ns));
-        self.change = self.budget.look(length, Duration::from_nanos(now.1.saturating_sub(spent_ns)));
+        let length = Duration::from_nanos(now.at_mono_ns.saturating_sub(before.at_mono_ns));
+        let used = Duration::from_nanos(now.cpu_ns.saturating_sub(before.cpu_ns));
+        self.change = self.policy.update(length, used);
     }
 
-    /// A source that watches something else, if it is time for one.
+    /// A source with other probes, if the policy asked for a change.
     pub(crate) fn opened(&mut self) -> Option<Box<dyn Source + Send>> {
         let change = self.change.take()?;
-        let (used, limit) = (change.used_ratio * 100.0, self.budget.limit());
+        let (used, limit) = (change.used_ratio * 100.0, self.policy.limit());
         let options = SourceOptions { probes: change.probes, ..self.options.clone() };
         match (self.open)(&options) {
             Ok(source) => {
-                let (what, how) = (name_of(change.step), if change.is_down { "no longer" } else { "again" });
+                let probes = name_of(change.step);
+                let verb = if change.is_down { "off" } else { "on again" };
                 log::warn!(
-                    "measuring took {used:.2} % of one CPU, the limit is {limit}: {what} {how} watched"
+                    "measuring took {used:.2} % of one CPU, the limit is {limit}: {probes} switched {verb}"
                 );
                 self.before = None;
                 Some(source)
             }
             Err(error) => {
                 log::warn!(
-                    "measuring took {used:.2} % of one CPU, the limit is {limit}, and nothing can be given up: {error}"
+                    "measuring took {used:.2} % of one CPU, the limit is {limit}, and the probes cannot be changed: {error}"
                 );
                 self.is_stuck = true;
                 None
@@ -66,7 +78,7 @@ impl Keeper {
     }
 }
 
-/// A probe in words.
+/// The name of a probe in messages.
 fn name_of(step: Probes) -> &'static str {
     match step {
         Probes::HISTOGRAMS => "run-delay histograms are",
@@ -87,7 +99,7 @@ mod tests {
     use super::*;
     use crate::Sampler;
 
-    /// Costs a tenth of a CPU for each probe beyond exits; time passes as told.
+    /// Costs a tenth of a CPU for each probe beyond exits; each snapshot advances its clock by a second.
     struct Costly {
         probes: Probes,
         clock: Arc<Mutex<(u64, u64)>>,
@@ -126,11 +138,11 @@ mod tests {
             }
             Ok(Box::new(Costly { probes: options.probes, clock: Arc::clone(&clock) }))
         };
-        sampler.keep_to(limit.parse().unwrap(), &options, Box::new(open));
+        sampler.limit_cpu(limit.parse().unwrap(), &options, Box::new(open));
         sampler
     }
 
-    /// What each step was measured with, and whether it began anew.
+    /// The probes of each step, and whether it was the first of a source.
     fn steps(sampler: &mut Sampler, count: usize) -> Vec<(Probes, bool)> {
         let stop = AtomicBool::new(false);
         (0..count)
@@ -142,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn it_watches_less_until_it_fits_and_the_old_source_looks_once_more() {
+    fn probes_are_switched_off_until_the_rest_fits_the_budget() {
         // 0.3 of a CPU by the probes; one of them alone fits.
         let mut sampler = sampler("15%", true);
         let seen = steps(&mut sampler, 16);
@@ -154,26 +166,27 @@ mod tests {
             .filter(|(_, (_, is_first))| *is_first)
             .map(|(at, (probes, _))| (at, *probes))
             .collect();
-        // Two intervals too dear, one more look, then the other source.
+        // Two intervals above the limit, one more snapshot of the old source, then the new source.
         assert_eq!(firsts, [(0, all), (4, all - Probes::WAITS), (8, Probes::EXITS | Probes::SCHED)]);
-        assert_eq!(seen[3], (all, false), "the old one sees it out");
+        assert_eq!(seen[3], (all, false), "the old source ends the interval");
         assert_eq!(seen[15].0, Probes::EXITS | Probes::SCHED);
     }
 
     #[test]
-    fn it_watches_more_again_when_there_is_room() {
-        // First too much, until switches are left; then a limit that all fits below, and one moment above it.
+    fn probes_are_switched_on_again_when_the_budget_allows() {
+        // First above the limit, until only switches are left; then a limit that all probes fit, and one interval above it.
         let mut sampler = sampler("15%", true);
         steps(&mut sampler, 10);
-        let keeper = sampler.keeper_mut();
-        keeper.budget = Budget::new("100%".parse().unwrap(), Probes::EXITS | Probes::SCHED | Probes::IRQ);
-        keeper.budget.look(Duration::from_secs(3), Duration::from_secs(6));
+        let cpu_budget = sampler.cpu_budget_mut();
+        cpu_budget.policy =
+            BudgetPolicy::new("100%".parse().unwrap(), Probes::EXITS | Probes::SCHED | Probes::IRQ);
+        cpu_budget.policy.update(Duration::from_secs(3), Duration::from_secs(6));
         let seen = steps(&mut sampler, 20);
         assert_eq!(seen.last(), Some(&(Probes::EXITS | Probes::SCHED | Probes::IRQ, false)));
     }
 
     #[test]
-    fn a_kernel_that_refuses_is_measured_on_as_before() {
+    fn a_kernel_that_refuses_another_source_keeps_the_old_one() {
         let mut sampler = sampler("1%", false);
         let seen = steps(&mut sampler, 8);
         assert!(seen.iter().skip(1).all(|(probes, is_first)| probes.contains(Probes::WAITS) && !is_first));

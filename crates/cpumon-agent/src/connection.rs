@@ -1,59 +1,45 @@
-//! [`Stream`]: the secure stream of an agent. In: steps. Out: full and changed snapshots into the backlog, which the uplink's
-//! thread brings to a receiver; counts for people. Also how a device is enrolled.
+//! [`Connection`]: the TLS connection of an agent. It encodes each step into the backlog, from which the uplink thread of
+//! `cpumon-link` sends it to a receiver and removes what the receiver has acknowledged.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
 use cpumon_collect::AllowedPaths;
 use cpumon_link::spool::{Spool, SpoolOptions};
-use cpumon_link::tls::{
-    DEFAULT_TLS_PORT, DeviceIdentity, Receiver, Token, Uplink, UplinkOptions, enroll, random,
-};
-use cpumon_link::{Backlog, RamBacklog, Target};
+use cpumon_link::tls::{DEFAULT_TLS_PORT, DeviceIdentity, Receiver, Uplink, UplinkOptions, random};
+use cpumon_link::{Backlog, RamBacklog};
 use cpumon_model::HostInfo;
 use cpumon_wire::Datagrams;
 use cpumon_wire::spool::Origin;
 use cpumon_wire::v2::Encoder;
 
-use crate::recorder::{DAY, describe_log, encoder};
-use crate::{LogSettings, Step, in_domain};
+use crate::recorder::{DAY, describe_directory, encoder};
+use crate::sampler::Step;
+use crate::sandbox::in_domain;
+use crate::settings::{ConnectionSettings, RecordingSettings};
 
 /// Memory for snapshots that wait for a receiver, bytes.
 pub(crate) const RAM_BYTES: usize = 4 << 20;
 /// How long an agent that ends waits for the last acknowledgements.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
-/// To whom to stream.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StreamSettings {
-    /// `host:port` of receivers, in the order in which to try them; none: all that this machine is enrolled with.
-    pub receivers: Vec<String>,
-    /// Where identities are kept.
-    pub state: PathBuf,
-    /// Where snapshots wait; `None`: in memory.
-    pub spool: Option<LogSettings>,
-    /// Whom to ask for a receiver that is not where it should be; empty: nobody.
-    pub ask: Vec<Target>,
-}
-
-/// Counts of a stream, cumulative since the agent started.
+/// Counts of the TLS connection, cumulative since the agent started.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct StreamTotals {
+pub struct ConnectionTotals {
     /// A receiver is connected.
     pub is_connected: bool,
     /// Snapshots on a receiver's disk.
     pub acked: u64,
     /// Snapshots that no receiver has acknowledged yet.
     pub waiting: u64,
-    /// Snapshots that found no room to wait; the receiver is told.
+    /// Snapshots dropped because the backlog was full; the receiver is informed by a gap record.
     pub lost: u64,
     /// Connections that failed or broke.
     pub failures: u64,
     /// Bytes on the wire, with what TLS adds.
     pub wire_bytes: u64,
-    /// Beacons that somebody made up.
+    /// Beacons without a valid signature.
     pub false_beacons: u64,
     /// Texts cut and rows left out because they fit no frame.
     pub misfits: u64,
@@ -61,13 +47,13 @@ pub struct StreamTotals {
     pub written_bytes: Option<u64>,
 }
 
-impl StreamTotals {
-    /// Snapshots that are gone if the agent ends now.
+impl ConnectionTotals {
+    /// Snapshots that would be lost if the agent ended now.
     pub(crate) fn unsafe_now(&self) -> u64 {
         self.lost + if self.written_bytes.is_some() { 0 } else { self.waiting }
     }
 
-    /// What happened since `then`, in words; bytes also as they would be in a day at this rate: flash wears out.
+    /// The changes since `then` as text. Written bytes are also given per day, because flash memory wears out.
     pub(crate) fn line(&self, then: &Self, length: Duration) -> String {
         let mut line = format!(
             "{} snapshots acknowledged, {:.1} kB over TLS",
@@ -79,7 +65,7 @@ impl StreamTotals {
         }
         // Writing to a String cannot fail.
         if self.waiting > 2 {
-            let _ = write!(line, "; {} wait", self.waiting);
+            let _ = write!(line, "; {} waiting", self.waiting);
         }
         if let Some(written_bytes) = self.written_bytes {
             let written = written_bytes.saturating_sub(then.written_bytes.unwrap_or(0)) as f64;
@@ -87,7 +73,7 @@ impl StreamTotals {
             let _ = write!(line, "; wrote {:.1} kB ({:.1} MB a day)", written / 1e3, a_day / 1e6);
         }
         for (count, before, what) in [
-            (self.lost, then.lost, "lost, no room to wait"),
+            (self.lost, then.lost, "lost, the backlog is full"),
             (self.failures, then.failures, "connections failed or broke"),
             (self.false_beacons, then.false_beacons, "false beacons ignored"),
             (self.misfits, then.misfits, "texts or rows did not fit into frames"),
@@ -100,15 +86,15 @@ impl StreamTotals {
     }
 }
 
-/// What is needed to begin; the thread is started with the first step, when rights were given up.
+/// What the uplink needs to start. Its thread starts after the agent has given up its rights, so that it inherits fewer.
 struct Ready {
     options: UplinkOptions,
     backlog: Box<dyn Backlog>,
     allowed: AllowedPaths,
 }
 
-/// See the module.
-pub(crate) struct Stream {
+/// The encoder and the uplink of one agent.
+pub(crate) struct Connection {
     ready: Option<Ready>,
     uplink: Option<Uplink>,
     encoder: Encoder,
@@ -117,15 +103,15 @@ pub(crate) struct Stream {
     /// In the last snapshot's frames because they ran, and for another reason.
     threads: (u64, u64),
     receivers: String,
-    spool: Option<LogSettings>,
+    spool: Option<RecordingSettings>,
 }
 
-impl Stream {
-    /// Reads the identities, opens what snapshots wait in. `stream` tells agent starts apart.
+impl Connection {
+    /// Reads the identities and opens the backlog. `agent_start` identifies this start of the agent.
     pub(crate) fn open(
-        settings: &StreamSettings,
+        settings: &ConnectionSettings,
         info: &HostInfo,
-        stream: u64,
+        agent_start: u64,
         interval: Duration,
     ) -> anyhow::Result<Self> {
         let receiver = |address: &String| {
@@ -153,7 +139,7 @@ impl Stream {
         Ok(Self {
             ready: Some(Ready { options, backlog, allowed: allowed_paths(settings, &addresses) }),
             uplink: None,
-            encoder: encoder(stream),
+            encoder: encoder(agent_start),
             datagrams: Datagrams::new(),
             misfits: 0,
             threads: (0, 0),
@@ -162,35 +148,38 @@ impl Stream {
         })
     }
 
-    /// To whom, in words.
+    /// The receivers and the backlog, for the start line.
     pub(crate) fn describe(&self) -> String {
         let receivers = &self.receivers;
         match &self.spool {
             Some(spool) => {
-                format!("{receivers} over TLS; what they do not have waits in {}", describe_log(spool))
+                format!(
+                    "{receivers} over TLS; unacknowledged snapshots wait in {}",
+                    describe_directory(spool)
+                )
             }
-            None => format!("{receivers} over TLS; what they do not have waits in memory"),
+            None => format!("{receivers} over TLS; unacknowledged snapshots wait in memory"),
         }
     }
 
-    /// From here on counters count from elsewhere, as after a start of the agent.
-    pub(crate) fn restart(&mut self, stream: u64) {
-        self.encoder = encoder(stream);
+    /// Starts a new encoding: after a change of source, counters restart from another base.
+    pub(crate) fn restart(&mut self, agent_start: u64) {
+        self.encoder = encoder(agent_start);
     }
 
-    /// Starts the thread that talks to receivers; says how it is held. Does nothing if it runs.
+    /// Starts the uplink thread if it does not run yet. Returns the sandbox of the thread as text.
     pub(crate) fn start(&mut self) -> anyhow::Result<String> {
         let Some(Ready { options, backlog, allowed }) = self.ready.take() else { return Ok(String::new()) };
-        let (uplink, held) = in_domain(allowed, || Uplink::start(options, backlog))
-            .context("cannot start the secure stream")?;
-        self.uplink = Some(uplink.context("cannot start the secure stream")?);
-        Ok(held)
+        let (uplink, sandbox) = in_domain(allowed, || Uplink::start(options, backlog))
+            .context("cannot start the TLS connection")?;
+        self.uplink = Some(uplink.context("cannot start the TLS connection")?);
+        Ok(sandbox)
     }
 
-    /// Takes a step.
-    pub(crate) fn send(&mut self, info: &HostInfo, step: &Step<'_>) -> anyhow::Result<StreamTotals> {
+    /// Encodes a step and appends it to the backlog.
+    pub(crate) fn send(&mut self, info: &HostInfo, step: &Step<'_>) -> anyhow::Result<ConnectionTotals> {
         self.start()?;
-        let Some(uplink) = &self.uplink else { return Ok(StreamTotals::default()) };
+        let Some(uplink) = &self.uplink else { return Ok(ConnectionTotals::default()) };
         if uplink.wants_full() {
             self.encoder.begin_anew();
         }
@@ -202,24 +191,24 @@ impl Stream {
         Ok(self.totals(uplink))
     }
 
-    /// Threads in the last snapshot's frames because they ran, and those that were told for another reason.
+    /// Threads in the last snapshot's frames because they ran, and threads in them for another reason.
     pub(crate) fn threads_sent(&self) -> (u64, u64) {
         self.threads
     }
 
-    /// Waits a little for the last acknowledgements.
-    pub(crate) fn finish(self) -> StreamTotals {
-        let Some(uplink) = &self.uplink else { return StreamTotals::default() };
+    /// Waits up to five seconds for the last acknowledgements.
+    pub(crate) fn finish(self) -> ConnectionTotals {
+        let Some(uplink) = &self.uplink else { return ConnectionTotals::default() };
         if uplink.status().connected_to.is_some() {
-            // What is not acknowledged by then is in the counts.
+            // Snapshots that stay unacknowledged are in the totals.
             let _ = uplink.drain(LAST_WAIT);
         }
         self.totals(uplink)
     }
 
-    fn totals(&self, uplink: &Uplink) -> StreamTotals {
+    fn totals(&self, uplink: &Uplink) -> ConnectionTotals {
         let status = uplink.status();
-        StreamTotals {
+        ConnectionTotals {
             is_connected: status.connected_to.is_some(),
             acked: status.acked,
             waiting: status.waiting,
@@ -238,8 +227,9 @@ fn clocks() -> (i64, u64) {
     (now.wall_ns, now.boot_ns)
 }
 
-/// Its own keys, which are renewed, what waits, and the receivers; one that moved is reached at the usual port too.
-fn allowed_paths(settings: &StreamSettings, receivers: &[String]) -> AllowedPaths {
+/// The paths and ports that the uplink thread needs: the identities (certificates are renewed in place), the spool, the receivers'
+/// ports, and the default port for a receiver found by discovery.
+fn allowed_paths(settings: &ConnectionSettings, receivers: &[String]) -> AllowedPaths {
     let port = |receiver: &String| receiver.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
     let spool = settings.spool.iter().map(|spool| spool.dir.clone());
     AllowedPaths {
@@ -254,7 +244,7 @@ fn allowed_paths(settings: &StreamSettings, receivers: &[String]) -> AllowedPath
     }
 }
 
-fn open_spool(settings: &LogSettings, info: &HostInfo, interval: Duration) -> anyhow::Result<Spool> {
+fn open_spool(settings: &RecordingSettings, info: &HostInfo, interval: Duration) -> anyhow::Result<Spool> {
     let options = SpoolOptions {
         dir: settings.dir.clone(),
         max_bytes: settings.max_bytes,
@@ -264,47 +254,9 @@ fn open_spool(settings: &LogSettings, info: &HostInfo, interval: Duration) -> an
     let spool = Spool::open_backlog(&options, Origin { host: info.host, boot: info.boot })?;
     let waiting = Backlog::waiting(&spool).0;
     if waiting > 0 {
-        log::info!("{waiting} snapshots of before wait in {}", settings.dir.display());
+        log::info!("{waiting} snapshots of an earlier run wait in {}", settings.dir.display());
     }
     Ok(spool)
-}
-
-/// Enrols this machine with a receiver. Gives what to say about it.
-///
-/// # Errors
-/// This machine cannot tell who it is, or the receiver does not take the token.
-pub fn enroll_here(
-    address: &str,
-    token: &Token,
-    state: &Path,
-    host_name: Option<&str>,
-) -> anyhow::Result<String> {
-    let info = cpumon_collect::host_info(&cpumon_collect::SourceOptions::default())
-        .context("cannot tell who this machine is")?;
-    let name = host_name.unwrap_or(&info.hostname);
-    let identity = enroll(state, address, token, info.host.0, name).context("cannot enrol")?;
-    Ok(format!(
-        "enrolled with {address} as {name}; the key is in {}\nnow run: cpumon-agent --to tls://{address}",
-        identity.place().1.display()
-    ))
-}
-
-/// Where identities are unless the user says: the service's state directory for root, else the user's.
-#[must_use]
-pub fn default_state_dir() -> PathBuf {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(listed) = variable("STATE_DIRECTORY") {
-        // systemd.exec(5): several directories are separated by colons.
-        return std::env::split_paths(&listed).next().unwrap_or_default().join("identities");
-    }
-    let is_root =
-        std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
-    if is_root {
-        return PathBuf::from("/var/lib/cpumon-agent/identities");
-    }
-    let xdg = variable("XDG_STATE_HOME").filter(|dir| dir.is_absolute());
-    let home = || variable("HOME").map(|home| home.join(".local/state"));
-    xdg.or_else(home).map_or_else(|| PathBuf::from("identities"), |dir| dir.join("cpumon-agent/identities"))
 }
 
 #[cfg(test)]
@@ -312,24 +264,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_says_what_is_wrong_and_only_that() {
-        let good = StreamTotals { is_connected: true, acked: 60, wire_bytes: 12_300, ..Default::default() };
+    fn the_line_lists_only_problems_that_occurred() {
+        let good =
+            ConnectionTotals { is_connected: true, acked: 60, wire_bytes: 12_300, ..Default::default() };
         let minute = Duration::from_mins(1);
         assert_eq!(
-            good.line(&StreamTotals::default(), minute),
+            good.line(&ConnectionTotals::default(), minute),
             "60 snapshots acknowledged, 12.3 kB over TLS"
         );
-        let bad = StreamTotals { is_connected: false, waiting: 9, lost: 3, failures: 2, ..good };
+        let bad = ConnectionTotals { is_connected: false, waiting: 9, lost: 3, failures: 2, ..good };
         assert_eq!(
             bad.line(&good, minute),
-            "0 snapshots acknowledged, 0.0 kB over TLS; NO RECEIVER; 9 wait; 3 lost, no room to wait; \
+            "0 snapshots acknowledged, 0.0 kB over TLS; NO RECEIVER; 9 waiting; 3 lost, the backlog is full; \
              2 connections failed or broke"
         );
-        let on_disk = StreamTotals { written_bytes: Some(5_000), waiting: 7, ..good };
+        let on_disk = ConnectionTotals { written_bytes: Some(5_000), waiting: 7, ..good };
         assert_eq!(
             on_disk.line(&good, minute),
-            "0 snapshots acknowledged, 0.0 kB over TLS; 7 wait; wrote 5.0 kB (7.2 MB a day)"
+            "0 snapshots acknowledged, 0.0 kB over TLS; 7 waiting; wrote 5.0 kB (7.2 MB a day)"
         );
-        assert_eq!((on_disk.unsafe_now(), bad.unsafe_now()), (0, 12), "what is on the disk is not missing");
+        assert_eq!(
+            (on_disk.unsafe_now(), bad.unsafe_now()),
+            (0, 12),
+            "snapshots on the disk are not missing"
+        );
     }
 }
