@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use cpumon_model::{Delta, Fields, Interval, ProcessKey, Value};
-use cpumon_store::{Grain, Plan, Query, Reader, What};
+use cpumon_store::{Plan, Query, Reader, Resolution, What};
 use foldhash::fast::RandomState;
 
 use crate::group::{OTHERS, group_name};
@@ -37,7 +37,7 @@ pub const COMPARE_COLUMNS: [&str; 17] = [
     "after_run_delay_ns",
     "before_duration_ns",
     "after_duration_ns",
-    "grain",
+    "resolution",
 ];
 
 /// Which of the two spans.
@@ -55,12 +55,12 @@ struct Covered {
     measured_ns: u64,
     /// Counters that every interval has.
     fields: Fields,
-    grain: Option<Grain>,
+    resolution: Option<Resolution>,
 }
 
 impl Default for Covered {
     fn default() -> Self {
-        Self { measured_ns: 0, fields: Fields::all(), grain: None }
+        Self { measured_ns: 0, fields: Fields::all(), resolution: None }
     }
 }
 
@@ -111,8 +111,8 @@ impl Comparison {
     }
 
     /// Says what a side is read from.
-    pub fn read_from(&mut self, side: Side, grain: Option<Grain>) {
-        self.covered[side as usize].grain = grain;
+    pub fn read_from(&mut self, side: Side, resolution: Option<Resolution>) {
+        self.covered[side as usize].resolution = resolution;
     }
 
     /// Adds an interval, or a sum of some, to one side.
@@ -182,9 +182,10 @@ impl Comparison {
 
 /// `interval`, `minute`, `hour`; of sides that differ the coarser one.
 fn coarser(covered: &[Covered; 2]) -> &'static str {
-    let grains =
-        covered.map(|side| side.grain.map_or((0, "interval"), |grain| (grain.length_ns(), grain.name())));
-    grains.into_iter().max_by_key(|grain| grain.0).map_or("interval", |grain| grain.1)
+    let grains = covered.map(|side| {
+        side.resolution.map_or((0, "interval"), |resolution| (resolution.length_ns(), resolution.name()))
+    });
+    grains.into_iter().max_by_key(|resolution| resolution.0).map_or("interval", |resolution| resolution.1)
 }
 
 impl<'c> Change<'c> {
@@ -278,12 +279,13 @@ fn add_span(
     (side, span): (Side, Span),
     comparison: &mut Comparison,
 ) -> Result<u64, ExportError> {
-    let Some(Plan { since_ns, until_ns, grain, .. }) = reader.plan(query.host, span, COMPARE_POINTS)? else {
+    let Some(Plan { since_ns, until_ns, resolution, .. }) = reader.plan(query.host, span, COMPARE_POINTS)?
+    else {
         return Ok(0);
     };
-    comparison.read_from(side, grain);
+    comparison.read_from(side, resolution);
     let mut intervals = 0;
-    reader.for_each_span(&query.clone().range(since_ns, until_ns), grain, &mut |span| {
+    reader.for_each_segment(&query.clone().range(since_ns, until_ns), resolution, &mut |span| {
         comparison.add(side, span.interval);
         intervals += 1;
         ControlFlow::Continue(())

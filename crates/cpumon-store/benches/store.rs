@@ -330,7 +330,7 @@ fn many_hosts(dir: &Path) {
     report("  share, blobs only", 100.0 * blobs.as_secs_f64() / mean.as_secs_f64(), "%", ">= 60");
     report("  share, all columns", 100.0 * rows.as_secs_f64() / mean.as_secs_f64(), "%", "");
     let begin = Instant::now();
-    writer.seal_all().expect("room");
+    writer.compact_all().expect("room");
     report(
         "sealing them, rows a second",
         f64::from(SECONDS) * 200_000.0 / begin.elapsed().as_secs_f64(),
@@ -412,7 +412,7 @@ fn main() {
     }
     let mut writer = Writer::open(&path, &StoreOptions::default()).expect("the store");
     let begin = cpu_now();
-    writer.seal_all().expect("room");
+    writer.compact_all().expect("room");
     report("sealing", rows as f64 / cpu_since(begin).as_secs_f64(), "rows/s", "");
     drop(writer);
     report("sealed, everything in the file", file_bytes(&path) as f64 / rows as f64, "B/row", "<= 16");

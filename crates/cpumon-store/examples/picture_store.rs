@@ -149,6 +149,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         };
         writer.put_received(&info, Trust::Local, None, &one, one.end.wall_ns)?;
     }
-    writer.seal_all()?;
+    writer.compact_all()?;
     Ok(())
 }

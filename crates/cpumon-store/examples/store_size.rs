@@ -49,20 +49,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     let minutes: i64 = std::env::args().nth(2).map_or(Ok(i64::MAX), |text| text.parse())?;
     let never = Duration::from_hours(1000 * 24);
     let options = StoreOptions {
-        seal_after: never,
-        seal_partial_after: never,
+        compact_after: never,
+        compact_partial_after: never,
         max_age: None,
         ..StoreOptions::default()
     };
     let mut writer = Writer::open(&copy, &options)?;
     put_again(&from, minutes, &mut writer)?;
     let fresh = statistics(&copy)?;
-    writer.seal_all()?;
+    writer.compact_all()?;
     let sealed = statistics(&copy)?;
     println!(
         "{{\"intervals\":{},\"thread_rows\":{},\"processes\":{},\"threads\":{},\"fresh_bytes\":{},\"sealed_bytes\":{}}}",
-        sealed.sealed_intervals,
-        sealed.sealed_thread_rows,
+        sealed.compacted_intervals,
+        sealed.compacted_thread_rows,
         sealed.process_names,
         sealed.thread_names,
         fresh.file_bytes - fresh.free_bytes,

@@ -123,7 +123,7 @@ impl StoreError {
     /// Whether there is no room: the disk is full, a quota or `max_page_count` is reached, or it cannot be written
     /// (an I/O error). Such an error passes when room is made.
     #[must_use]
-    pub fn is_no_room(&self) -> bool {
+    pub fn is_no_space(&self) -> bool {
         match self {
             Self::Sqlite { source, .. } => matches!(
                 source.sqlite_error_code(),

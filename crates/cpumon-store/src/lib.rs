@@ -46,8 +46,8 @@ mod writer;
 pub use error::{Result, StoreError};
 pub use options::{QueueOptions, StoreOptions};
 pub use reader::{
-    Gap, GapFinder, Grain, HostRecord, Plan, Point, ProcessFilter, Query, Reader, RunQueue, Span,
+    Gap, GapFinder, HostRecord, Plan, Point, ProcessFilter, Query, Reader, Resolution, RunQueue, Segment,
     StoreStatistics, StoredInterval, What,
 };
 pub use thread::{Receipt, StoreState, StoreStatus, WriterHandle, WriterThread};
-pub use writer::{Place, Put, ReportedGap, Writer};
+pub use writer::{Put, ReportedGap, SourcePosition, Writer};

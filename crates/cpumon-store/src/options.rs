@@ -14,11 +14,11 @@ pub struct StoreOptions {
     /// How large the file may grow, bytes; the oldest samples go first. `None`: no limit.
     pub max_bytes: Option<u64>,
     /// Age at which an interval may be folded into a chunk, counted from its receipt.
-    pub seal_after: Duration,
+    pub compact_after: Duration,
     /// Intervals in a full chunk.
-    pub seal_intervals: u32,
+    pub compact_intervals: u32,
     /// Age at which intervals are folded although they do not fill a chunk.
-    pub seal_partial_after: Duration,
+    pub compact_partial_after: Duration,
     /// zstd level of chunks.
     pub zstd_level: i32,
     /// Each commit waits for the disk (fsync). Otherwise a power cut can cost what came after the last checkpoint;
@@ -35,9 +35,9 @@ impl Default for StoreOptions {
             minute_max_age: Some(Duration::from_hours(366 * 24)),
             hour_max_age: None,
             max_bytes: Some(20 << 30),
-            seal_after: Duration::from_mins(3),
-            seal_intervals: 100,
-            seal_partial_after: Duration::from_hours(1),
+            compact_after: Duration::from_mins(3),
+            compact_intervals: 100,
+            compact_partial_after: Duration::from_hours(1),
             zstd_level: 3,
             sync_each_commit: false,
             max_page_count: None,

@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use cpumon_link::spool::SpoolReader;
 use cpumon_model::{HostId, HostStatus, Interval, Trust, escape};
-use cpumon_store::{Gap, Place, Put, Writer};
+use cpumon_store::{Gap, Put, SourcePosition, Writer};
 use cpumon_wire::spool::{self, SegmentHeader};
 
 use crate::exit::Outcome;
@@ -43,8 +43,8 @@ struct Import<'a> {
     source: String,
     host: HostId,
     /// How far it was read before.
-    before: Place,
-    place: Place,
+    before: SourcePosition,
+    place: SourcePosition,
     uncommitted: u64,
     stored: u64,
     known: u64,
@@ -59,8 +59,8 @@ impl<'a> Import<'a> {
             writer,
             source: String::new(),
             host: HostId::default(),
-            before: Place::default(),
-            place: Place::default(),
+            before: SourcePosition::default(),
+            place: SourcePosition::default(),
             uncommitted: 0,
             stored: 0,
             known: 0,
@@ -76,7 +76,7 @@ impl<'a> Import<'a> {
             Told::Interval(status, interval) => self.put(status, interval),
             Told::Gap(gap) => self.put_gap(gap),
             Told::Snapshot { number, wall_ns } => {
-                self.place = Place { number, wall_ns };
+                self.place = SourcePosition { number, wall_ns };
                 self.uncommitted += 1;
                 if self.uncommitted >= COMMIT_EVERY { self.commit() } else { Ok(()) }
             }
@@ -93,8 +93,8 @@ impl<'a> Import<'a> {
             return Ok(());
         }
         self.commit()?;
-        self.before = self.writer.place(&source)?;
-        (self.source, self.host, self.place) = (source, header.origin.host, Place::default());
+        self.before = self.writer.source_position(&source)?;
+        (self.source, self.host, self.place) = (source, header.origin.host, SourcePosition::default());
         Ok(())
     }
 
@@ -127,13 +127,13 @@ impl<'a> Import<'a> {
             ..Gap::default()
         };
         self.writer.put_gap(self.host, &row)?;
-        self.place = Place { number: gap.last, wall_ns: gap.end_wall_ns };
+        self.place = SourcePosition { number: gap.last, wall_ns: gap.end_wall_ns };
         Ok(())
     }
 
     fn commit(&mut self) -> Result<()> {
         if self.place.number > self.before.number {
-            self.writer.put_place(&self.source, self.place)?;
+            self.writer.put_source_position(&self.source, self.place)?;
         }
         self.writer.commit()?;
         self.uncommitted = 0;
@@ -144,7 +144,7 @@ impl<'a> Import<'a> {
         self.commit()?;
         for (host, _) in &self.hosts {
             // Nothing is added to the past: it takes half the room at once.
-            self.writer.seal_host(*host)?;
+            self.writer.compact_host(*host)?;
         }
         Ok(())
     }

@@ -88,8 +88,8 @@ fn sealing_and_a_second_import_change_nothing() {
     let fresh = imported(&database);
     let options = StoreOptions {
         max_age: None,
-        seal_after: Duration::ZERO,
-        seal_partial_after: Duration::ZERO,
+        compact_after: Duration::ZERO,
+        compact_partial_after: Duration::ZERO,
         ..StoreOptions::default()
     };
     let sealed = Store::with(|writer| {

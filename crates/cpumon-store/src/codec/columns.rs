@@ -3,7 +3,7 @@
 
 use cpumon_model::Delta;
 
-use super::meta::{COLUMNS, COUNT, Coding as MetaCoding, MetaRow, SEALED, SHIFT};
+use super::meta::{COLUMNS, COUNT, Coding as MetaCoding, IN_EVERY_CHUNK, MetaRow, SHIFT};
 use super::values::{Coding, PARTS};
 use super::varint::{self, Cursor, Malformed, write_section};
 
@@ -79,7 +79,7 @@ fn expected(coding: MetaCoding, at: usize, row: &MetaRow, before: &MetaRow) -> i
 /// Writes the numbers of all intervals, column by column.
 pub(crate) fn write_meta(rows: &[MetaRow], out: &mut Vec<u8>) {
     let mut column = Vec::new();
-    for (at, (_, coding)) in COLUMNS.iter().take(SEALED).enumerate() {
+    for (at, (_, coding)) in COLUMNS.iter().take(IN_EVERY_CHUNK).enumerate() {
         column.clear();
         let mut before = &[0; COUNT];
         for row in rows {
@@ -92,7 +92,7 @@ pub(crate) fn write_meta(rows: &[MetaRow], out: &mut Vec<u8>) {
 
 /// Reads what [`write_meta`] wrote into `rows`, which has the right length.
 pub(crate) fn read_meta(cursor: &mut Cursor<'_>, rows: &mut [MetaRow]) -> Result<(), Malformed> {
-    for (at, (_, coding)) in COLUMNS.iter().take(SEALED).enumerate() {
+    for (at, (_, coding)) in COLUMNS.iter().take(IN_EVERY_CHUNK).enumerate() {
         let mut column = cursor.section()?;
         let mut before = [0; COUNT];
         for row in rows.iter_mut() {

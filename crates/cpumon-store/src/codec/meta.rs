@@ -24,7 +24,7 @@ pub(crate) enum Coding {
 /// Number of columns.
 pub(crate) const COUNT: usize = 41;
 /// So many are written in each chunk; those behind them only where they are not zero. In table `interval` they stand last.
-pub(crate) const SEALED: usize = 40;
+pub(crate) const IN_EVERY_CHUNK: usize = 40;
 /// Position of `wall_shift_ns`.
 pub(crate) const SHIFT: usize = 40;
 
@@ -247,7 +247,7 @@ mod tests {
         apply(&row, HostId([1; 16]), BootId([2; 16]), &mut interval);
         assert_eq!(row_of(&interval, row[RECEIVED], loss_of(&row).as_ref()), row);
         (interval.v1_ticks, row[11]) = (None, NONE);
-        assert_eq!(row_of(&interval, row[RECEIVED], None)[31..SEALED], [NONE; 9]);
+        assert_eq!(row_of(&interval, row[RECEIVED], None)[31..IN_EVERY_CHUNK], [NONE; 9]);
         assert_eq!(row_of(&interval, row[RECEIVED], None)[11], NONE);
     }
 

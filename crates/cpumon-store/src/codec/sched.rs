@@ -108,7 +108,7 @@ fn whole_us(ns: u64) -> u64 {
     ns.saturating_add(500) / 1_000
 }
 
-/// A blob's rows, found by id. Kept and reused.
+/// A blob's rows, found by id. Reused.
 #[derive(Debug, Default)]
 pub(crate) struct SchedRows {
     processes: Vec<(u64, SchedDelta)>,

@@ -20,15 +20,15 @@ pub struct OddRows {
     pub threads_of_left_out: u64,
     /// Left out: the same row twice.
     pub duplicates: u64,
-    /// Kept: a second row of the same id and name in the same set, with other times; both were added up.
+    /// Stored: a second row of the same id and name in the same set, with other times; both were added up.
     pub merged: u64,
-    /// Kept and flagged *impossible*: negative times, or times beyond 292 years.
+    /// Stored and flagged *impossible*: negative times, or times beyond 292 years.
     pub impossible: u64,
-    /// Kept: the duration is not that of the set; the set's longest is used.
+    /// Stored: the duration is not that of the set; the set's longest is used.
     pub other_duration: u64,
-    /// Kept: the process has no name.
+    /// Stored: the process has no name.
     pub nameless: u64,
-    /// Kept: the local time occurs twice or never in the zone (clock change); the first, or the later, was taken.
+    /// Stored: the local time occurs twice or never in the zone (clock change); the first, or the later, was taken.
     pub ambiguous_time: u64,
 }
 

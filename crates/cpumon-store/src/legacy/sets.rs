@@ -183,8 +183,8 @@ impl<'a> Sets<'a> {
 /// A name for the device of a file that names none: the file's own, without its ending.
 fn guess_host(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let is_told = !stem.is_empty() && !stem.eq_ignore_ascii_case(ORIGINAL_STEM);
-    if is_told { stem.into_owned() } else { NAMELESS_HOST.to_owned() }
+    let is_usable = !stem.is_empty() && !stem.eq_ignore_ascii_case(ORIGINAL_STEM);
+    if is_usable { stem.into_owned() } else { NAMELESS_HOST.to_owned() }
 }
 
 /// A device's id derived from its name (FNV-1a, 128 bits): the same name is the same host at each import.

@@ -264,7 +264,7 @@ fn into_a_store_and_out_again_nothing_is_lost() {
     let (_, imported) = import_all(&path, &ImportOptions::default()).unwrap();
     let reader = crate::Reader::open(&store).unwrap();
     let statistics = reader.statistics().unwrap();
-    assert_eq!((statistics.sealed_intervals, statistics.fresh_intervals), (117, 0));
+    assert_eq!((statistics.compacted_intervals, statistics.fresh_intervals), (117, 0));
     let host = reader.find_host("device").unwrap();
     assert_eq!(host.trust, Trust::Imported);
     let mut stored = Vec::new();

@@ -5,7 +5,7 @@ use cpumon_model::{HostId, ProcessKey, Tables};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Reader;
-use super::stream::StreamError;
+use super::cursor::ReadError;
 use super::tasks::Task;
 use crate::codec::chunk::Chunk;
 use crate::codec::meta::{END_BOOT, END_WALL};
@@ -40,7 +40,7 @@ impl Reader {
         self.for_each_task(host, Tables::PROCESSES, Some(key.pid), 0, usize::MAX, &mut visit)?;
         let Some(boot_id) = boot_id.filter(|_| start_ns > 0) else { return Ok(None) };
         let nearest = nearest(&self.connection, (host_id, boot_id), start_ns);
-        let nearest = nearest.map_err(|error| self.stream_error(error))?;
+        let nearest = nearest.map_err(|error| self.read_error(error))?;
         Ok(nearest.map(|pair| pair.wall_of(start_ns)))
     }
 }
@@ -50,7 +50,7 @@ fn nearest(
     connection: &Connection,
     boot: (i64, i64),
     boot_ns: i64,
-) -> std::result::Result<Option<Pair>, StreamError> {
+) -> std::result::Result<Option<Pair>, ReadError> {
     let fresh = connection
         .prepare_cached(
             "SELECT end_boot_ns, end_wall_ns FROM interval WHERE host_id = ?1 AND boot_id = ?2 AND end_boot_ns > 0
@@ -74,7 +74,7 @@ fn chunk_after(
     connection: &Connection,
     (host_id, boot_id): (i64, i64),
     (wall_ns, boot_ns): (i64, i64),
-) -> std::result::Result<Option<Pair>, StreamError> {
+) -> std::result::Result<Option<Pair>, ReadError> {
     let meta: Option<Vec<u8>> = connection
         .prepare_cached(
             "SELECT meta FROM chunk WHERE host_id = ?1 AND boot_id = ?2 AND last_end_wall_ns >= ?3

@@ -5,7 +5,7 @@ use cpumon_model::{BootId, ClockLine, ClockPiece, HostId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::Reader;
-use super::stream::StreamError;
+use super::cursor::ReadError;
 use crate::codec::chunk::Chunk;
 use crate::codec::meta::END_BOOT;
 use crate::error::Result;
@@ -14,7 +14,7 @@ impl Reader {
     /// How a boot's intervals were placed, and up to where. Empty for a boot that is not known.
     pub fn clock_line(&self, host: HostId, boot: BootId) -> Result<ClockLine> {
         let Some(host_id) = self.host_row(host)? else { return Ok(ClockLine::default()) };
-        read_line(&self.connection, host_id, boot).map_err(|error| self.stream_error(error))
+        read_line(&self.connection, host_id, boot).map_err(|error| self.read_error(error))
     }
 }
 
@@ -22,7 +22,7 @@ fn read_line(
     connection: &Connection,
     host_id: i64,
     boot: BootId,
-) -> std::result::Result<ClockLine, StreamError> {
+) -> std::result::Result<ClockLine, ReadError> {
     let found: Option<i64> = connection
         .prepare_cached("SELECT id FROM boot WHERE host_id = ?1 AND key = ?2")?
         .query_row(params![host_id, boot.0], |row| row.get(0))
@@ -48,7 +48,7 @@ fn newest_boot_ns(
     connection: &Connection,
     host_id: i64,
     boot_id: i64,
-) -> std::result::Result<Option<i64>, StreamError> {
+) -> std::result::Result<Option<i64>, ReadError> {
     let fresh: Option<i64> = connection
         .prepare_cached("SELECT max(end_boot_ns) FROM interval WHERE host_id = ?1 AND boot_id = ?2")?
         .query_row([host_id, boot_id], |row| row.get(0))?;

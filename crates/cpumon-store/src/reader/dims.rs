@@ -34,7 +34,7 @@ pub(crate) struct ThreadThen {
     pub(crate) priority: i16,
 }
 
-/// Kept look-ups.
+/// Cache of look-ups.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     boots: HashMap<i64, BootId>,

@@ -7,11 +7,11 @@ use std::ops::ControlFlow;
 use cpumon_model::{Delta, Fields, Flags, HostId, Interval};
 use rusqlite::params;
 
+use super::cursor::{IntervalCursor, ReadError};
 use super::query::{ProcessFilter, Query, What};
-use super::stream::{Stream, StreamError};
 use super::{Reader, dims};
 use crate::error::{At, Result};
-use crate::writer::{Grain, PER_SECOND, rate};
+use crate::writer::{PER_SECOND, Resolution, rate};
 
 /// What happened between two points of a picture.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -82,28 +82,28 @@ impl Points {
     }
 }
 
-/// The coarsest grain that is fine enough for points `wanted_ns` apart; a coarser one where finer data no longer reaches back
+/// The coarsest resolution that is fine enough for points `wanted_ns` apart; a coarser one where finer data no longer reaches back
 /// to `since`. `None`: the samples themselves. Given are the end of the oldest sample and the begin of the oldest sums.
-pub(super) fn choose_grain(
+pub(super) fn choose_resolution(
     wanted_ns: i64,
     since: i64,
     first: Option<i64>,
     minutes: Option<i64>,
     hours: Option<i64>,
-) -> Option<Grain> {
+) -> Option<Resolution> {
     // Within the hour of the oldest sum, all data reaches equally far.
-    let oldest = hours.unwrap_or(i64::MAX).saturating_add(Grain::Hour.length_ns()).max(since);
+    let oldest = hours.unwrap_or(i64::MAX).saturating_add(Resolution::Hour.length_ns()).max(since);
     let reaches = |begin: Option<i64>| begin.is_some_and(|begin| begin <= oldest);
-    if hours.is_some() && wanted_ns >= Grain::Hour.length_ns() {
-        Some(Grain::Hour)
-    } else if wanted_ns >= Grain::Minute.length_ns() && reaches(minutes) {
-        Some(Grain::Minute)
+    if hours.is_some() && wanted_ns >= Resolution::Hour.length_ns() {
+        Some(Resolution::Hour)
+    } else if wanted_ns >= Resolution::Minute.length_ns() && reaches(minutes) {
+        Some(Resolution::Minute)
     } else if hours.is_none() || reaches(first) {
         None
     } else if reaches(minutes) {
-        Some(Grain::Minute)
+        Some(Resolution::Minute)
     } else {
-        Some(Grain::Hour)
+        Some(Resolution::Hour)
     }
 }
 
@@ -119,23 +119,23 @@ impl Reader {
         max_points: usize,
     ) -> Result<Vec<Point>> {
         let Some(host_id) = self.host_row(host)? else { return Ok(Vec::new()) };
-        let (minutes, _) = self.sum_span(host_id, Grain::Minute)?;
-        let (hours, last_hour) = self.sum_span(host_id, Grain::Hour)?;
+        let (minutes, _) = self.sum_span(host_id, Resolution::Minute)?;
+        let (hours, last_hour) = self.sum_span(host_id, Resolution::Hour)?;
         let (first, last) = self.host_span(host_id).at("find the time range", &self.path)?;
         let oldest = first.into_iter().chain(minutes).chain(hours).min();
         let Some((oldest, last)) = oldest.zip(last.or(last_hour)) else { return Ok(Vec::new()) };
         let (since, until) = (since_ns.max(oldest - 1), until_ns.min(last.max(oldest)));
         let points = i64::try_from(max_points).unwrap_or(i64::MAX).max(1);
         let wanted_ns = (until.saturating_sub(since) / points).max(1);
-        let grain = choose_grain(wanted_ns, since, first, minutes, hours);
+        let resolution = choose_resolution(wanted_ns, since, first, minutes, hours);
         let query = Query::new(host).range(since, until).what(What::Processes).filter(filter.clone());
-        let width_ns = match grain {
-            Some(grain) => wanted_ns.div_euclid(grain.length_ns()).max(1) * grain.length_ns(),
+        let width_ns = match resolution {
+            Some(resolution) => wanted_ns.div_euclid(resolution.length_ns()).max(1) * resolution.length_ns(),
             None => wanted_ns,
         };
         let mut points = Points { width_ns, by_bucket: BTreeMap::new() };
-        match grain {
-            Some(grain) => self.add_sums(host_id, &query, grain, &mut points)?,
+        match resolution {
+            Some(resolution) => self.add_sums(host_id, &query, resolution, &mut points)?,
             None => self.for_each_interval(&query, &mut |interval| {
                 points.add(interval);
                 ControlFlow::Continue(())
@@ -145,38 +145,51 @@ impl Reader {
     }
 
     /// Begin of the oldest sum of a host and end of the newest, ns.
-    pub(super) fn sum_span(&self, host_id: i64, grain: Grain) -> Result<(Option<i64>, Option<i64>)> {
-        let name = grain.name();
+    pub(super) fn sum_span(
+        &self,
+        host_id: i64,
+        resolution: Resolution,
+    ) -> Result<(Option<i64>, Option<i64>)> {
+        let name = resolution.name();
         let text = format!("SELECT min({name}), max({name}) + 1 FROM host_{name} WHERE host_id = ?1");
         let span: (Option<i64>, Option<i64>) = self
             .connection
             .prepare_cached(&text)
             .and_then(|mut select| select.query_row([host_id], |row| Ok((row.get(0)?, row.get(1)?))))
             .at("find sums", &self.path)?;
-        let ns = |bucket: i64| bucket.saturating_mul(grain.length_ns());
+        let ns = |bucket: i64| bucket.saturating_mul(resolution.length_ns());
         Ok((span.0.map(ns), span.1.map(ns)))
     }
 
     /// Sums of sealed intervals and, in the same transaction, fresh intervals.
-    fn add_sums(&self, host_id: i64, query: &Query, grain: Grain, points: &mut Points) -> Result<()> {
-        let mut stream = self.stream.take();
-        let done = self.try_add_sums(&mut stream, host_id, query, grain, points);
-        self.stream.replace(stream);
-        done.map_err(|error| self.stream_error(error))
+    fn add_sums(
+        &self,
+        host_id: i64,
+        query: &Query,
+        resolution: Resolution,
+        points: &mut Points,
+    ) -> Result<()> {
+        let mut cursor = self.cursor.take();
+        let done = self.try_add_sums(&mut cursor, host_id, query, resolution, points);
+        self.cursor.replace(cursor);
+        done.map_err(|error| self.read_error(error))
     }
 
     fn try_add_sums(
         &self,
-        stream: &mut Stream,
+        cursor: &mut IntervalCursor,
         host_id: i64,
         query: &Query,
-        grain: Grain,
+        resolution: Resolution,
         points: &mut Points,
-    ) -> Result<(), StreamError> {
+    ) -> Result<(), ReadError> {
         let transaction = self.connection.unchecked_transaction()?;
-        let (name, length_ns) = (grain.name(), grain.length_ns());
-        let range =
-            params![host_id, grain.bucket(query.since_ns.saturating_add(1)), grain.bucket(query.until_ns)];
+        let (name, length_ns) = (resolution.name(), resolution.length_ns());
+        let range = params![
+            host_id,
+            resolution.bucket(query.since_ns.saturating_add(1)),
+            resolution.bucket(query.until_ns)
+        ];
         let text = format!(
             "SELECT {name}, covered_ns FROM host_{name} WHERE host_id = ?1 AND {name} BETWEEN ?2 AND ?3"
         );
@@ -195,7 +208,7 @@ impl Reader {
         let mut select = self.connection.prepare_cached(&text)?;
         let mut rows = select.query(range)?;
         while let Some(row) = rows.next()? {
-            let process = stream.names.process(&self.connection, dims::unsigned(row, 1)?)?;
+            let process = cursor.names.process(&self.connection, dims::unsigned(row, 1)?)?;
             if !query.filter.matches(process.key, &process.info) {
                 continue;
             }
@@ -214,7 +227,7 @@ impl Reader {
                 point.add_blocked(ns);
             }
         }
-        stream.run_fresh(&self.connection, host_id, query, &mut |interval| points.add(interval))?;
+        cursor.run_fresh(&self.connection, host_id, query, &mut |interval| points.add(interval))?;
         transaction.commit()?;
         Ok(())
     }

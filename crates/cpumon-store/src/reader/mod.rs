@@ -3,7 +3,9 @@
 
 mod begin;
 mod build;
+mod chunks;
 mod clock;
+mod cursor;
 mod dims;
 mod fresh;
 mod hosts;
@@ -12,10 +14,8 @@ mod legacy;
 mod line;
 mod open;
 mod query;
-mod sealed;
 mod span;
 mod stats;
-mod stream;
 mod tasks;
 
 use std::cell::RefCell;
@@ -25,13 +25,13 @@ use std::path::{Path, PathBuf};
 use cpumon_model::{HostId, Interval};
 use rusqlite::Connection;
 
+pub(crate) use self::chunks::MAX_CHUNK_SPAN_NS;
+use self::cursor::{IntervalCursor, ReadError};
 pub(crate) use self::fresh::{FreshRow, columns as fresh_columns, read as read_fresh};
 pub use self::line::Point;
 pub use self::query::{HostRecord, ProcessFilter, Query, StoredInterval, What};
-pub(crate) use self::sealed::MAX_CHUNK_SPAN_NS;
-pub use self::span::{Grain, Plan, RunQueue, Span};
+pub use self::span::{Plan, Resolution, RunQueue, Segment};
 pub use self::stats::{Gap, GapFinder, StoreStatistics};
-use self::stream::{Stream, StreamError};
 use crate::error::{At, Result, StoreError};
 
 /// A store opened for reading.
@@ -39,8 +39,8 @@ use crate::error::{At, Result, StoreError};
 pub struct Reader {
     path: PathBuf,
     connection: Connection,
-    /// Kept buffers and names; taken out while a stream runs, so that a callback may ask too.
-    stream: RefCell<Stream>,
+    /// Reused buffers and names; taken out while a query runs, so that a callback may ask too.
+    cursor: RefCell<IntervalCursor>,
 }
 
 impl Reader {
@@ -70,10 +70,10 @@ impl Reader {
         visit: &mut dyn FnMut(&StoredInterval) -> ControlFlow<()>,
     ) -> Result<()> {
         let Some(host_id) = self.host_row(query.host)? else { return Ok(()) };
-        let mut stream = self.stream.take();
-        let done = stream.run(&self.connection, host_id, query, visit);
-        self.stream.replace(stream);
-        done.map_err(|error| self.stream_error(error))
+        let mut cursor = self.cursor.take();
+        let done = cursor.run(&self.connection, host_id, query, visit);
+        self.cursor.replace(cursor);
+        done.map_err(|error| self.read_error(error))
     }
 
     /// The interval of a host that covers `wall_ns` (begin < `wall_ns` ≤ end); `None` in a gap.
@@ -96,7 +96,7 @@ impl Reader {
     pub fn previous_interval(&self, host: HostId, wall_ns: i64) -> Result<Option<Interval>> {
         let Some(host_id) = self.host_row(host)? else { return Ok(None) };
         let end =
-            stream::last_end_before(&self.connection, host_id, wall_ns).map_err(|e| self.stream_error(e))?;
+            cursor::last_end_before(&self.connection, host_id, wall_ns).map_err(|e| self.read_error(e))?;
         let Some(end) = end else { return Ok(None) };
         Ok(self.first_in(&Query::new(host).range(end.saturating_sub(1), end))?.map(|stored| stored.interval))
     }
@@ -115,10 +115,10 @@ impl Reader {
         dims::host_id(&self.connection, host).at("find a host", &self.path)
     }
 
-    fn stream_error(&self, error: StreamError) -> StoreError {
+    fn read_error(&self, error: ReadError) -> StoreError {
         match error {
-            StreamError::Sql(source) => StoreError::sqlite("read intervals", &self.path, source),
-            StreamError::Malformed(malformed) => {
+            ReadError::Sql(source) => StoreError::sqlite("read intervals", &self.path, source),
+            ReadError::Malformed(malformed) => {
                 StoreError::Corrupt { path: self.path.clone(), detail: malformed.to_string() }
             }
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 use super::Reader;
-use super::stream::Stream;
+use super::cursor::IntervalCursor;
 use crate::error::{At, Result, StoreError, check_is_no_directory};
 use crate::schema;
 
@@ -23,7 +23,7 @@ impl Reader {
         check_is_no_directory(path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         match Self::open_with(path, path, flags) {
-            Err(error) if error.is_no_room() && is_log_empty(path) => {
+            Err(error) if error.is_no_space() && is_log_empty(path) => {
                 let uri = format!("file:{}?immutable=1", escaped(path));
                 Self::open_with(path, Path::new(&uri), flags | OpenFlags::SQLITE_OPEN_URI)
             }
@@ -36,7 +36,7 @@ impl Reader {
         connection.set_prepared_statement_cache_capacity(64);
         connection.busy_timeout(Duration::from_secs(5)).at("set up", path)?;
         schema::prepare_reader(&connection, path)?;
-        Ok(Self { path: path.into(), connection, stream: RefCell::new(Stream::default()) })
+        Ok(Self { path: path.into(), connection, cursor: RefCell::new(IntervalCursor::default()) })
     }
 }
 

@@ -1,4 +1,4 @@
-//! A long range in few steps. In: a query, how many points a picture has. Out: [`Span`]s: intervals as they are, or the sums of
+//! A long range in few steps. In: a query, how many points a picture has. Out: [`Segment`]s: intervals as they are, or the sums of
 //! a minute or an hour as if each were one interval. Why: a picture of a day must not read a day of samples, and whoever draws
 //! it need not know which of the two it reads.
 
@@ -10,18 +10,18 @@ use cpumon_model::{
 };
 use rusqlite::{Connection, params};
 
-use super::line::choose_grain;
+use super::cursor::{IntervalCursor, ReadError};
+use super::line::choose_resolution;
 use super::query::{Query, What};
-use super::stream::{Stream, StreamError};
 use super::{Reader, dims};
 use crate::codec::delays;
 use crate::codec::varint::Cursor;
 use crate::error::{At, Result};
-pub use crate::writer::{Grain, RunQueue};
+pub use crate::writer::{Resolution, RunQueue};
 
 /// What one step of a walk tells.
 #[derive(Copy, Clone, Debug)]
-pub struct Span<'a> {
+pub struct Segment<'a> {
     /// What happened. Of sums: their bucket on the wall clock, measured time as length; no threads, no CPUs, no oddities; the
     /// run delays of all CPUs stand as those of the first.
     pub interval: &'a Interval,
@@ -41,13 +41,13 @@ pub struct Plan {
     /// And not after this; not after what the store holds.
     pub until_ns: i64,
     /// Sums of this length; `None`: the intervals themselves.
-    pub grain: Option<Grain>,
+    pub resolution: Option<Resolution>,
     /// Width of a point, ns; of sums a multiple of theirs.
     pub width_ns: i64,
 }
 
 /// Takes a span, says whether to go on.
-type Visit<'a> = &'a mut dyn FnMut(&Span<'_>) -> ControlFlow<()>;
+type Visit<'a> = &'a mut dyn FnMut(&Segment<'_>) -> ControlFlow<()>;
 
 /// Sums of one bucket over a host.
 #[derive(Clone, Debug, Default)]
@@ -68,9 +68,9 @@ struct Bucket {
 }
 
 impl Bucket {
-    fn new(host: HostId, fields: Fields, grain: Grain) -> Self {
+    fn new(host: HostId, fields: Fields, resolution: Resolution) -> Self {
         let interval = Interval { host, fields, ..Interval::default() };
-        Self { length_ns: grain.length_ns(), interval, peaks: Vec::new() }
+        Self { length_ns: resolution.length_ns(), interval, peaks: Vec::new() }
     }
 
     fn begin(&mut self, row: &HostRow) {
@@ -107,8 +107,8 @@ impl Reader {
         points: usize,
     ) -> Result<Option<Plan>> {
         let Some(host_id) = self.host_row(host)? else { return Ok(None) };
-        let (minutes, _) = self.sum_span(host_id, Grain::Minute)?;
-        let (hours, last_hour) = self.sum_span(host_id, Grain::Hour)?;
+        let (minutes, _) = self.sum_span(host_id, Resolution::Minute)?;
+        let (hours, last_hour) = self.sum_span(host_id, Resolution::Hour)?;
         let (first, last) = self.host_span(host_id).at("find the time range", &self.path)?;
         let oldest = first.into_iter().chain(minutes).chain(hours).min();
         let Some((oldest, last)) = oldest.zip(last.or(last_hour)) else { return Ok(None) };
@@ -117,26 +117,31 @@ impl Reader {
         let points = i64::try_from(points).unwrap_or(i64::MAX).max(1);
         // The points are those of the range that was asked for: it is what the picture shows.
         let wanted_ns = (until_ns.saturating_sub(since_ns) / points).max(1);
-        let grain = choose_grain(wanted_ns, since, first, minutes, hours);
-        let width_ns = grain.map_or(wanted_ns, |grain| {
-            let length_ns = grain.length_ns();
+        let resolution = choose_resolution(wanted_ns, since, first, minutes, hours);
+        let width_ns = resolution.map_or(wanted_ns, |resolution| {
+            let length_ns = resolution.length_ns();
             (wanted_ns.saturating_add(length_ns - 1) / length_ns).max(1).saturating_mul(length_ns)
         });
-        Ok(Some(Plan { since_ns: since, until_ns: until, grain, width_ns }))
+        Ok(Some(Plan { since_ns: since, until_ns: until, resolution, width_ns }))
     }
 
     /// Calls `visit` for each span of the query until it breaks off. Of sums, those come first that are sealed, then the
     /// intervals that are not: their times can overlap by a bucket. Short-lived processes are in sums under one of them.
-    pub fn for_each_span(&self, query: &Query, grain: Option<Grain>, visit: Visit<'_>) -> Result<()> {
-        let Some(grain) = grain else {
-            return self.for_each_interval(query, &mut |interval| visit(&Span::of(interval)));
+    pub fn for_each_segment(
+        &self,
+        query: &Query,
+        resolution: Option<Resolution>,
+        visit: Visit<'_>,
+    ) -> Result<()> {
+        let Some(resolution) = resolution else {
+            return self.for_each_interval(query, &mut |interval| visit(&Segment::of(interval)));
         };
         let Some(host_id) = self.host_row(query.host)? else { return Ok(()) };
         let fields = self.last_fields(query)?;
-        let mut stream = self.stream.take();
-        let done = walk_sums(&self.connection, &mut stream, host_id, query, (grain, fields), visit);
-        self.stream.replace(stream);
-        done.map_err(|error| self.stream_error(error))
+        let mut cursor = self.cursor.take();
+        let done = walk_sums(&self.connection, &mut cursor, host_id, query, (resolution, fields), visit);
+        self.cursor.replace(cursor);
+        done.map_err(|error| self.read_error(error))
     }
 
     /// Sums do not tell which counters were measured: those of the newest interval before the range's end are taken.
@@ -168,7 +173,7 @@ impl Reader {
     }
 }
 
-impl<'a> Span<'a> {
+impl<'a> Segment<'a> {
     /// An interval as it is.
     #[must_use]
     pub fn of(interval: &'a Interval) -> Self {
@@ -179,16 +184,16 @@ impl<'a> Span<'a> {
 /// In one transaction, so that sealing at the same time neither hides nor doubles an interval.
 fn walk_sums(
     connection: &Connection,
-    stream: &mut Stream,
+    cursor: &mut IntervalCursor,
     host_id: i64,
     query: &Query,
-    (grain, fields): (Grain, Fields),
+    (resolution, fields): (Resolution, Fields),
     visit: Visit<'_>,
-) -> std::result::Result<(), StreamError> {
+) -> std::result::Result<(), ReadError> {
     let transaction = connection.unchecked_transaction()?;
-    let range = (grain.bucket(query.since_ns.saturating_add(1)), grain.bucket(query.until_ns));
-    let hosts = host_rows(connection, host_id, grain, range)?;
-    let mut bucket = Bucket::new(query.host, fields, grain);
+    let range = (resolution.bucket(query.since_ns.saturating_add(1)), resolution.bucket(query.until_ns));
+    let hosts = host_rows(connection, host_id, resolution, range)?;
+    let mut bucket = Bucket::new(query.host, fields, resolution);
     let mut flow = ControlFlow::Continue(());
     if query.what == What::Meta {
         for row in &hosts {
@@ -199,15 +204,22 @@ fn walk_sums(
             }
         }
     } else {
-        flow =
-            walk_processes(connection, stream, (host_id, &hosts), query, (grain, range), &mut bucket, visit)?;
+        flow = walk_processes(
+            connection,
+            cursor,
+            (host_id, &hosts),
+            query,
+            (resolution, range),
+            &mut bucket,
+            visit,
+        )?;
     }
     if flow.is_continue() {
         let query = Query { what: query.what.min(What::Processes), ..query.clone() };
         let mut flow = flow;
-        stream.run_fresh(connection, host_id, &query, &mut |interval| {
+        cursor.run_fresh(connection, host_id, &query, &mut |interval| {
             if flow.is_continue() {
-                flow = visit(&Span::of(interval));
+                flow = visit(&Segment::of(interval));
             }
         })?;
     }
@@ -251,8 +263,8 @@ impl Bucket {
         });
     }
 
-    fn span(&self, row: &HostRow) -> Span<'_> {
-        Span {
+    fn span(&self, row: &HostRow) -> Segment<'_> {
+        Segment {
             interval: &self.interval,
             max_busy_ppm: Some(row.max_busy_ppm),
             run_queue: row.run_queue,
@@ -264,10 +276,10 @@ impl Bucket {
 fn host_rows(
     connection: &Connection,
     host_id: i64,
-    grain: Grain,
+    resolution: Resolution,
     (first, last): (i64, i64),
 ) -> rusqlite::Result<Vec<HostRow>> {
-    let name = grain.name();
+    let name = resolution.name();
     let text = format!(
         "SELECT {name}, covered_ns, capacity_ns, threads_ns, exited_ns, irq_ns, softirq_ns, steal_ns, idle_ns, max_busy_ppm,
                 run_delays, run_queue_ns, max_run_queue_ns_per_s, run_queue_max
@@ -298,14 +310,14 @@ fn host_rows(
 
 fn walk_processes(
     connection: &Connection,
-    stream: &mut Stream,
+    cursor: &mut IntervalCursor,
     (host_id, hosts): (i64, &[HostRow]),
     query: &Query,
-    (grain, (first, last)): (Grain, (i64, i64)),
+    (resolution, (first, last)): (Resolution, (i64, i64)),
     bucket: &mut Bucket,
     visit: Visit<'_>,
-) -> std::result::Result<ControlFlow<()>, StreamError> {
-    let name = grain.name();
+) -> std::result::Result<ControlFlow<()>, ReadError> {
+    let name = resolution.name();
     let text = format!(
         "SELECT {name}, process_id, user_ns, system_ns, run_ns, run_delay_ns, voluntary_switches, involuntary_switches,
                 max_run_ns_per_s, run_delays
@@ -321,7 +333,7 @@ fn walk_processes(
             if at > host.bucket {
                 break;
             }
-            let process = stream.names.process(connection, dims::unsigned(row, 1)?)?;
+            let process = cursor.names.process(connection, dims::unsigned(row, 1)?)?;
             if at == host.bucket && query.filter.matches(process.key, &process.info) {
                 bucket.interval.processes.push(ProcessInterval {
                     key: process.key,

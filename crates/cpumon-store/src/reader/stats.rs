@@ -10,7 +10,7 @@ use super::Reader;
 use super::query::{Query, What};
 use crate::error::{At, Result};
 use crate::schema;
-use crate::writer::PLACES;
+use crate::writer::POSITIONS;
 
 /// Sizes and counts of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,9 +28,9 @@ pub struct StoreStatistics {
     /// Intervals that are not sealed yet.
     pub fresh_intervals: u64,
     /// Intervals in chunks.
-    pub sealed_intervals: u64,
+    pub compacted_intervals: u64,
     /// Thread rows in chunks.
-    pub sealed_thread_rows: u64,
+    pub compacted_thread_rows: u64,
     /// Chunks.
     pub chunks: u64,
     /// Processes as they were, rows and those in blocks; one that outlived its block by an hour counts twice.
@@ -96,7 +96,7 @@ impl GapFinder {
             is_restart: interval.flags.contains(Flags::RESTART),
         };
         self.first.get_or_insert(begin);
-        self.look_before(begin);
+        self.check_before(begin);
         self.last_end_ns = self.last_end_ns.max(Some(interval.end.wall_ns));
     }
 
@@ -104,13 +104,13 @@ impl GapFinder {
     pub fn append(&mut self, later: Self) {
         let Some(first) = later.first else { return };
         self.first.get_or_insert(first);
-        self.look_before(first);
+        self.check_before(first);
         let room = self.limit.saturating_sub(self.recorded.len() + self.found.len());
         self.found.extend(later.found.into_iter().take(room));
         self.last_end_ns = self.last_end_ns.max(later.last_end_ns);
     }
 
-    fn look_before(&mut self, next: Begin) {
+    fn check_before(&mut self, next: Begin) {
         let Some(begin_wall_ns) = self.last_end_ns else { return };
         let end_wall_ns = next.wall_ns;
         if end_wall_ns <= begin_wall_ns.saturating_add(next.slack_ns) || self.is_full() {
@@ -151,8 +151,8 @@ impl Reader {
         let mut counters = self.connection.prepare_cached(
             "SELECT name, value FROM counter WHERE substr(name, 1, length(?1)) <> ?1 ORDER BY name",
         )?;
-        let counters =
-            counters.query_map([PLACES], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))?;
+        let counters = counters
+            .query_map([POSITIONS], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))?;
         let mut log = self.path.as_os_str().to_owned();
         log.push("-wal");
         Ok(StoreStatistics {
@@ -162,8 +162,8 @@ impl Reader {
             log_bytes: std::fs::metadata(log).map_or(0, |log| log.len()),
             hosts: number("SELECT count(*) FROM host")?,
             fresh_intervals: number("SELECT count(*) FROM interval")?,
-            sealed_intervals: number("SELECT sum(intervals) FROM chunk")?,
-            sealed_thread_rows: number("SELECT sum(thread_rows) FROM chunk")?,
+            compacted_intervals: number("SELECT sum(intervals) FROM chunk")?,
+            compacted_thread_rows: number("SELECT sum(thread_rows) FROM chunk")?,
             chunks: number("SELECT count(*) FROM chunk")?,
             process_names: number(
                 "SELECT (SELECT count(*) FROM process) + (SELECT coalesce(sum(count), 0) FROM process_block)",

@@ -56,10 +56,10 @@ impl Reader {
         visit: &mut dyn FnMut(&Task<'_>),
     ) -> Result<()> {
         let Some(host_id) = self.host_row(host)? else { return Ok(()) };
-        let mut stream = self.stream.take();
+        let mut cursor = self.cursor.take();
         let mut walk_all = || -> Sql<()> {
             let boots = boots_of(&self.connection, host_id)?;
-            let mut walk = Walk { connection: &self.connection, names: &mut stream.names, boots, pid };
+            let mut walk = Walk { connection: &self.connection, names: &mut cursor.names, boots, pid };
             let after_id = after_id.cast_unsigned();
             if table == Tables::THREADS {
                 walk.threads(after_id, limit, visit)
@@ -68,7 +68,7 @@ impl Reader {
             }
         };
         let done = walk_all();
-        self.stream.replace(stream);
+        self.cursor.replace(cursor);
         done.at("read tasks", self.path())
     }
 }

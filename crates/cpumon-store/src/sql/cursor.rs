@@ -25,7 +25,7 @@ pub(super) struct TableCursor<'vtab> {
     rows: Rows,
     /// The current row in `rows`.
     at: usize,
-    /// Place in a row of `rows` by column number; `None` for columns that the query does not want.
+    /// Position in a row of `rows` by column number; `None` for columns that the query does not want.
     places: Vec<Option<usize>>,
     row_id: i64,
     table_lives: PhantomData<&'vtab StoreTable>,

@@ -262,9 +262,9 @@ fn nothing_can_be_written_attached_or_loaded() {
     ];
     for sql in attempts {
         let error = store.try_ask(sql).expect_err(sql).to_string();
-        let is_said =
+        let is_reported =
             error.ends_with("; a query may only read the store") || error.contains("may not be modified");
-        assert!(is_said, "{sql}: {error}");
+        assert!(is_reported, "{sql}: {error}");
     }
     assert!(!other.exists());
     let said = |sql: &str| store.try_ask(sql).unwrap_err().to_string();

@@ -99,7 +99,7 @@ impl WriterHandle {
     /// [`WriterHandle::try_put`] of an interval that its sender keeps: `receipt` is told with `number` what became of it.
     /// `false`: no room now; nothing is counted, and nobody is told.
     #[must_use]
-    pub fn try_put_kept(
+    pub fn try_put_with_receipt(
         &self,
         info: &HostInfo,
         trust: Trust,
@@ -125,8 +125,8 @@ impl WriterHandle {
 
     /// Whether the queue is less than half full: then old data may be taken in beside new.
     #[must_use]
-    pub fn has_ample_room(&self) -> bool {
-        self.queue.has_ample_room()
+    pub fn has_ample_space(&self) -> bool {
+        self.queue.has_ample_space()
     }
 
     /// Counts as they are now.
@@ -153,7 +153,7 @@ impl WriterHandle {
             if left.is_zero() {
                 return false;
             }
-            let waited = self.queue.settled.wait_timeout(inner, left);
+            let waited = self.queue.batch_ended.wait_timeout(inner, left);
             inner = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         true
@@ -196,8 +196,8 @@ impl Worker {
 
     fn run(&mut self) {
         /// Tells the other side, whichever way the thread ends.
-        struct Farewell(Arc<Queue>);
-        impl Drop for Farewell {
+        struct EndNotice(Arc<Queue>);
+        impl Drop for EndNotice {
             fn drop(&mut self) {
                 let mut inner = self.0.lock();
                 inner.has_ended = true;
@@ -206,10 +206,10 @@ impl Worker {
                         StoreState::Failed { reason: "the writer thread panicked".to_owned() };
                 }
                 drop(inner);
-                self.0.settled.notify_all();
+                self.0.batch_ended.notify_all();
             }
         }
-        let _farewell = Farewell(Arc::clone(&self.queue));
+        let _end_notice = EndNotice(Arc::clone(&self.queue));
         let mut batch = Vec::with_capacity(BATCH);
         loop {
             let now = Instant::now();
@@ -223,7 +223,7 @@ impl Worker {
             }
             self.queue.lock().recycle(&mut batch);
             if is_last || is_flush || Instant::now() >= self.next_commit {
-                self.settle(is_last);
+                self.end_batch(is_last);
             }
             if is_last {
                 return;
@@ -236,7 +236,7 @@ impl Worker {
         self.next_commit = self.next_commit.min(entry.received + self.options.commit_every);
         if self.retry_at.is_some() {
             if let Some((receipt, number)) = &entry.wanted {
-                receipt.settle(*number, false);
+                receipt.notify(*number, false);
                 return;
             }
             self.writer.note_dropped(&entry.copy.interval, "store full");
@@ -251,7 +251,7 @@ impl Worker {
             }
             Ok(Some(Put::Duplicate)) => self.queue.lock().status.duplicate_intervals += 1,
             Ok(None) => {}
-            Err(error) => self.stumble(&error),
+            Err(error) => self.note_failure(&error),
         }
     }
 
@@ -262,7 +262,7 @@ impl Worker {
         }
         let (loss, received_wall_ns) = (entry.loss.as_ref(), entry.received_wall_ns);
         let put = if entry.wanted.is_some() {
-            self.writer.put_kept(info, trust, loss, interval, received_wall_ns)
+            self.writer.put_resendable(info, trust, loss, interval, received_wall_ns)
         } else {
             self.writer.put_received(info, trust, loss, interval, received_wall_ns)
         };
@@ -270,7 +270,7 @@ impl Worker {
     }
 
     /// Commits, keeps the store in shape, tells the counts.
-    fn settle(&mut self, is_last: bool) {
+    fn end_batch(&mut self, is_last: bool) {
         self.next_commit = Instant::now() + self.options.commit_every;
         let lost = std::mem::take(&mut self.queue.lock().lost);
         self.writer.add_losses(lost);
@@ -281,13 +281,13 @@ impl Worker {
                     self.recover();
                     self.maintain(is_last);
                 }
-                Err(error) => self.stumble(&error),
+                Err(error) => self.note_failure(&error),
             }
         }
         let mut inner = self.queue.lock();
         inner.flush_wanted = false;
         drop(inner);
-        self.queue.settled.notify_all();
+        self.queue.batch_ended.notify_all();
     }
 
     /// Keeps the store in shape, at most once in the time between two commits: what is late is not kept waiting by it.
@@ -299,7 +299,7 @@ impl Worker {
         self.next_maintenance = now + self.options.commit_every;
         let budget = if is_last { Duration::ZERO } else { self.options.maintain_budget };
         if let Err(error) = self.writer.maintain(budget) {
-            self.stumble(&error);
+            self.note_failure(&error);
         }
     }
 
@@ -309,7 +309,7 @@ impl Worker {
             log::warn!("storing to {} again", self.writer.path().display());
         }
         (self.state, self.retry_at) = (StoreState::Ok, None);
-        self.receipts.settle(true);
+        self.receipts.notify(true);
         let (intervals, rows) = std::mem::take(&mut self.open);
         let mut inner = self.queue.lock();
         inner.status.state = StoreState::Ok;
@@ -319,16 +319,16 @@ impl Worker {
     }
 
     /// After an error: what the transaction held is lost, and nothing is tried for a while.
-    fn stumble(&mut self, error: &StoreError) {
+    fn note_failure(&mut self, error: &StoreError) {
         self.open = (0, 0);
-        self.receipts.settle(false);
+        self.receipts.notify(false);
         self.retry_at = Some(Instant::now() + self.options.retry_every);
         let reason = error.to_string();
         let state = match &self.state {
-            StoreState::Full { since_wall_ns, .. } if error.is_no_room() => {
+            StoreState::Full { since_wall_ns, .. } if error.is_no_space() => {
                 StoreState::Full { since_wall_ns: *since_wall_ns, reason }
             }
-            _ if error.is_no_room() => StoreState::Full { since_wall_ns: wall_now_ns(), reason },
+            _ if error.is_no_space() => StoreState::Full { since_wall_ns: wall_now_ns(), reason },
             _ => StoreState::Failed { reason },
         };
         if self.state.name() != state.name() {
@@ -367,7 +367,7 @@ mod tests {
         }
         assert_eq!(worker.next_commit, batch[0].received + Duration::from_mins(1));
         assert_eq!(worker.open.0, 3);
-        worker.settle(false);
+        worker.end_batch(false);
         assert!(worker.next_commit > batch[2].received + Duration::from_mins(1), "nothing is open");
     }
 }

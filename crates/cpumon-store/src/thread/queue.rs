@@ -60,7 +60,7 @@ pub(super) struct Queue {
     /// The writer has something to do.
     filled: Condvar,
     /// The writer has committed or failed.
-    pub(super) settled: Condvar,
+    pub(super) batch_ended: Condvar,
 }
 
 impl Inner {
@@ -110,7 +110,7 @@ impl Queue {
             options: options.clone(),
             inner: Mutex::default(),
             filled: Condvar::new(),
-            settled: Condvar::new(),
+            batch_ended: Condvar::new(),
         }
     }
 
@@ -137,13 +137,13 @@ impl Queue {
             + rows.processes.len() * (size_of_val_of(&rows.processes) + NAMES_BYTES)
             + rows.cpus.len() * size_of_val_of(&rows.cpus);
         let mut inner = self.lock();
-        let has_room = inner.entries.len() < self.options.max_intervals
+        let has_space = inner.entries.len() < self.options.max_intervals
             && inner.bytes + bytes <= self.options.max_bytes
             && !inner.has_ended;
-        if !has_room && wanted.is_some() {
+        if !has_space && wanted.is_some() {
             return false;
         }
-        if !has_room {
+        if !has_space {
             inner.count_dropped(interval.host, 1);
             merge_lost(&mut inner.lost, interval.host, Lost::of(interval, "queue full"));
             return false;
@@ -168,7 +168,7 @@ impl Queue {
     }
 
     /// Whether the queue is less than half full.
-    pub(super) fn has_ample_room(&self) -> bool {
+    pub(super) fn has_ample_space(&self) -> bool {
         let inner = self.lock();
         inner.entries.len() < self.options.max_intervals / 2
             && inner.bytes < self.options.max_bytes / 2

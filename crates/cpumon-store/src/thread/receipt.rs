@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Told by the writer thread; must not wait.
 pub trait Receipt: Debug + Send + Sync {
     /// The interval or gap put with this number is committed (or was there already), or it failed.
-    fn settle(&self, number: u64, is_stored: bool);
+    fn notify(&self, number: u64, is_stored: bool);
 }
 
 /// A receipt and the number it is for.
@@ -24,9 +24,9 @@ impl Receipts {
     }
 
     /// The transaction has ended.
-    pub(super) fn settle(&mut self, is_stored: bool) {
+    pub(super) fn notify(&mut self, is_stored: bool) {
         for (receipt, number) in self.0.drain(..) {
-            receipt.settle(number, is_stored);
+            receipt.notify(number, is_stored);
         }
     }
 }

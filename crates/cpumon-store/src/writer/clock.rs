@@ -6,12 +6,12 @@ use cpumon_model::{ClockPiece, MAX_CLOCK_PIECES};
 use rusqlite::{Connection, params};
 
 /// The piece that was written last, and of which row of `boot`.
-pub(super) type Kept = Option<(i64, ClockPiece)>;
+pub(super) type LastPiece = Option<(i64, ClockPiece)>;
 
 /// Writes a piece, unless it was the last one that was written.
 pub(super) fn keep(
     connection: &Connection,
-    kept: &mut Kept,
+    kept: &mut LastPiece,
     boot_id: i64,
     piece: Option<ClockPiece>,
 ) -> rusqlite::Result<()> {

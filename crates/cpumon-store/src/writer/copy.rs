@@ -3,7 +3,7 @@
 
 use cpumon_model::{Interval, ProcessKey};
 
-use super::pack::{is_active_process, is_kept_thread, keeps_idle, process_of};
+use super::pack::{is_active_process, is_stored_thread, process_of, stores_idle};
 
 /// A copy and the memory that making it takes; both are used again.
 #[derive(Debug, Default)]
@@ -25,16 +25,16 @@ impl ActiveCopy {
         delays.clear();
         delays.extend_from_slice(&from.delays);
         threads.clear();
-        let keeps_all = keeps_idle(from);
-        threads.extend(from.threads.iter().filter(|row| keeps_all || is_kept_thread(from, row)).copied());
+        let stores_all = stores_idle(from);
+        threads.extend(from.threads.iter().filter(|row| stores_all || is_stored_thread(from, row)).copied());
         self.keys.clear();
         self.keys.extend(threads.iter().map(|row| row.process));
         self.keys.extend(delays.iter().filter_map(|row| process_of(row.of)));
         self.keys.sort_unstable();
         processes.clear();
-        let is_kept =
-            |row: &&_| keeps_all || is_active_process(row) || self.keys.binary_search(&row.key).is_ok();
-        processes.extend(from.processes.iter().filter(is_kept).cloned());
+        let is_stored =
+            |row: &&_| stores_all || is_active_process(row) || self.keys.binary_search(&row.key).is_ok();
+        processes.extend(from.processes.iter().filter(is_stored).cloned());
         self.interval = Interval {
             host: from.host,
             boot: from.boot,

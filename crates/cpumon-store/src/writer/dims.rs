@@ -74,7 +74,7 @@ impl Dims {
     }
 
     /// The process that stands in sums for all short-lived ones described like `process_id`.
-    pub(crate) fn stand_in(&mut self, connection: &Connection, process_id: u64) -> Sql<u64> {
+    pub(crate) fn short_lived_id(&mut self, connection: &Connection, process_id: u64) -> Sql<u64> {
         let found: Option<ProcessName> = names::find(connection, process_id, &mut self.block)?;
         let Some(info_id) = found.map(|name| name.info_id) else { return Ok(process_id) };
         let known: Option<i64> = connection
@@ -221,8 +221,8 @@ fn load_newest(connection: &Connection, host_id: i64, boot_id: i64) -> Sql<Optio
             "SELECT max(end_wall_ns) FROM interval INDEXED BY interval_time WHERE host_id = ?1 AND boot_id = ?2",
         )?
         .query_row(params![host_id, boot_id], |row| row.get(0))?;
-    let sealed: Option<i64> = connection
+    let compacted: Option<i64> = connection
         .prepare_cached("SELECT max(last_end_wall_ns) FROM chunk WHERE host_id = ?1")?
         .query_row(params![host_id], |row| row.get(0))?;
-    Ok(fresh.max(sealed))
+    Ok(fresh.max(compacted))
 }

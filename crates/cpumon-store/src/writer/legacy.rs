@@ -39,7 +39,7 @@ impl Writer {
         })?;
         self.commit().map_err(|error| ImportError::Sink(error.into()))?;
         for host in hosts {
-            self.seal_host(host).map_err(|error| ImportError::Sink(error.into()))?;
+            self.compact_host(host).map_err(|error| ImportError::Sink(error.into()))?;
         }
         report.sets_known = known;
         Ok(report)

@@ -2,6 +2,7 @@
 //! inserts; everything that can go wrong with a disk goes wrong here, and what was lost by it is remembered.
 
 mod clock;
+mod compact;
 mod copy;
 mod dims;
 mod fold;
@@ -15,7 +16,6 @@ mod naming;
 mod pack;
 mod retain;
 mod rollup;
-mod seal;
 mod source;
 
 use std::collections::HashMap;
@@ -27,6 +27,7 @@ use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Trust};
 use rusqlite::types::Null;
 use rusqlite::{Connection, OpenFlags, params};
 
+use self::compact::{CompactedKeys, FreshCounts};
 pub(crate) use self::copy::ActiveCopy;
 use self::dims::Dims;
 use self::fold::FoldedTo;
@@ -38,11 +39,10 @@ use self::naming::Seeded;
 use self::pack::Packer;
 use self::retain::Sweep;
 use self::rollup::Rollup;
-pub use self::rollup::{Grain, RunQueue};
 pub(crate) use self::rollup::{PER_SECOND, rate};
-use self::seal::{FreshCounts, SealedKeys};
-pub(crate) use self::source::PLACES;
-pub use self::source::Place;
+pub use self::rollup::{Resolution, RunQueue};
+pub(crate) use self::source::POSITIONS;
+pub use self::source::SourcePosition;
 use crate::codec::meta::{self, MetaRow};
 use crate::codec::{cpus, host_sched};
 use crate::error::{At, Result, StoreError, check_is_no_directory};
@@ -70,12 +70,12 @@ pub struct Writer {
     dims: Dims,
     fresh: FreshCounts,
     rollup: Rollup,
-    sealed_keys: SealedKeys,
+    compacted_keys: CompactedKeys,
     sweep: Sweep,
     folded: FoldedTo,
     packer: Packer,
     cpus: Vec<u8>,
-    clock: clock::Kept,
+    clock: clock::LastPiece,
     in_transaction: bool,
     /// What the open transaction holds, per host: it is lost if the transaction fails.
     pending: HashMap<HostId, Lost, Seeded>,
@@ -110,7 +110,7 @@ impl Writer {
             connection.query_row(&set, [], |_| Ok(())).at("set up", path)?;
         }
         let dims = Dims::load(&connection).at("read ids", path)?;
-        let fresh = seal::load_counts(&connection).at("count fresh intervals", path)?;
+        let fresh = compact::load_counts(&connection).at("count fresh intervals", path)?;
         let folded = fold::load_folded(&connection).at("read ids", path)?;
         Ok(Self {
             path: path.into(),
@@ -119,12 +119,12 @@ impl Writer {
             dims,
             fresh,
             rollup: Rollup::default(),
-            sealed_keys: SealedKeys::default(),
+            compacted_keys: CompactedKeys::default(),
             sweep: Sweep::default(),
             folded,
             packer: Packer::default(),
             cpus: Vec::new(),
-            clock: clock::Kept::default(),
+            clock: clock::LastPiece::default(),
             in_transaction: false,
             pending: HashMap::default(),
             rolled_back: Vec::new(),
@@ -171,7 +171,7 @@ impl Writer {
 
     /// [`Writer::put_received`] of an interval that its sender keeps until it is committed: if it fails, no gap is recorded,
     /// because it will come again.
-    pub fn put_kept(
+    pub fn put_resendable(
         &mut self,
         info: &HostInfo,
         trust: Trust,
@@ -208,7 +208,7 @@ impl Writer {
         if is_newest {
             host.newest_end_wall_ns = Some(interval.end.wall_ns);
         } else if is_fresh(&self.connection, host_id, boot_id, interval)?
-            || self.is_sealed(host_id, boot_id, interval)?
+            || self.is_compacted(host_id, boot_id, interval)?
         {
             return Ok(Put::Duplicate);
         }
@@ -264,7 +264,7 @@ impl Writer {
             self.dims.forget_tasks();
         }
         self.commit()?;
-        while begin.elapsed() < budget && self.seal_step(now_wall_ns)? {}
+        while begin.elapsed() < budget && self.compact_step(now_wall_ns)? {}
         while begin.elapsed() < budget && self.fold_step()? {}
         retain::retain_for(self, begin, budget, now_wall_ns)
     }
@@ -315,10 +315,10 @@ impl Writer {
             merge_lost(&mut self.lost, host, lost);
         }
         self.dims.forget_all();
-        self.clock = clock::Kept::default();
-        self.sealed_keys = SealedKeys::default();
+        self.clock = clock::LastPiece::default();
+        self.compacted_keys = CompactedKeys::default();
         self.rollup = Rollup::default();
-        match seal::load_counts(&self.connection) {
+        match compact::load_counts(&self.connection) {
             Ok(fresh) => self.fresh = fresh,
             Err(again) => log::warn!("cannot count fresh intervals of {}: {again}", self.path.display()),
         }
@@ -348,7 +348,7 @@ fn insert(
     let mut statement = connection.prepare_cached(&INSERT_INTERVAL)?;
     statement.raw_bind_parameter(1, host_id)?;
     statement.raw_bind_parameter(2, boot_id)?;
-    for (at, &value) in row.iter().take(meta::SEALED).enumerate() {
+    for (at, &value) in row.iter().take(meta::IN_EVERY_CHUNK).enumerate() {
         if value == meta::NONE {
             statement.raw_bind_parameter(at + 3, Null)?;
         } else {
@@ -356,7 +356,7 @@ fn insert(
         }
     }
     for (at, blob) in blobs.into_iter().enumerate() {
-        statement.raw_bind_parameter(meta::SEALED + 3 + at, blob)?;
+        statement.raw_bind_parameter(meta::IN_EVERY_CHUNK + 3 + at, blob)?;
     }
     statement.raw_bind_parameter(meta::SHIFT + 6, row[meta::SHIFT])?;
     statement.raw_execute()?;

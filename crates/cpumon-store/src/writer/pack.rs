@@ -15,7 +15,7 @@ use crate::codec::values::{Coding, sum};
 use crate::codec::{PackedProcess, PackedThread};
 
 /// A v1 device lists some processes and not others: a row of zeros there means *known to be idle*, no row means *no data*.
-pub(crate) fn keeps_idle(interval: &Interval) -> bool {
+pub(crate) fn stores_idle(interval: &Interval) -> bool {
     matches!(interval.source, SourceKind::V1 | SourceKind::Legacy)
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn is_active_thread(row: &ThreadInterval) -> bool {
 
 /// Whether the thread gets a row: something happened to it, or a run delay of it ended that its counters do not show yet.
 #[inline]
-pub(crate) fn is_kept_thread(interval: &Interval, row: &ThreadInterval) -> bool {
+pub(crate) fn is_stored_thread(interval: &Interval, row: &ThreadInterval) -> bool {
     is_active_thread(row)
         || (matches!(interval.delays.last(), Some(Delays { of: DelayOf::Thread(..), .. }))
             && interval.delays_of(DelayOf::Thread(row.process, row.key)).is_some())
@@ -94,7 +94,7 @@ struct Active {
     slot: u32,
 }
 
-/// Kept memory of packing.
+/// Reused memory of packing.
 #[derive(Debug, Default)]
 pub(crate) struct Packer {
     /// Rows picked for being active.
@@ -163,8 +163,8 @@ impl Packer {
         self.absent.clear();
         self.slot_of.clear();
         self.slot_of.resize(interval.processes.len(), NONE);
-        let keeps_all = keeps_idle(interval);
-        pick(&interval.processes, |row| keeps_all || is_active_process(row), &mut self.picked);
+        let stores_all = stores_idle(interval);
+        pick(&interval.processes, |row| stores_all || is_active_process(row), &mut self.picked);
         for picked in 0..self.picked.len() {
             let at = self.picked[picked] as usize;
             self.add_row_slot(naming, interval, at)?;
@@ -178,8 +178,8 @@ impl Packer {
     /// Looks up the active threads and sums them up by process.
     fn name_threads(&mut self, naming: &mut Naming<'_>, interval: &Interval) -> rusqlite::Result<()> {
         self.active.clear();
-        let keeps_all = keeps_idle(interval);
-        pick(&interval.threads, |row| keeps_all || is_kept_thread(interval, row), &mut self.picked);
+        let stores_all = stores_idle(interval);
+        pick(&interval.threads, |row| stores_all || is_stored_thread(interval, row), &mut self.picked);
         let mut near = 0;
         for picked in 0..self.picked.len() {
             let at = self.picked[picked];

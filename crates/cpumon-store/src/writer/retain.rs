@@ -74,13 +74,19 @@ impl Writer {
         if drop_chunks(&self.connection, i64::MAX)? > 0 {
             return Ok(true);
         }
-        for grain in ["minute", "hour"] {
-            let oldest: Option<i64> =
-                self.connection
-                    .query_row(&format!("SELECT min({grain}) FROM host_{grain}"), [], |row| row.get(0))?;
+        for resolution in ["minute", "hour"] {
+            let oldest: Option<i64> = self.connection.query_row(
+                &format!("SELECT min({resolution}) FROM host_{resolution}"),
+                [],
+                |row| row.get(0),
+            )?;
             if let Some(oldest) = oldest {
                 // A day's worth, so that this ends soon.
-                drop_sums(&self.connection, grain, oldest + if grain == "minute" { 1440 } else { 24 })?;
+                drop_sums(
+                    &self.connection,
+                    resolution,
+                    oldest + if resolution == "minute" { 1440 } else { 24 },
+                )?;
                 return Ok(true);
             }
         }
@@ -95,12 +101,12 @@ impl Writer {
             }
             let pruned_processes = self.sweep.pruned_processes;
             self.sweep = Sweep { is_running: true, pruned_processes, ..Sweep::default() };
-            for (grain, age, length_ns) in [
+            for (resolution, age, length_ns) in [
                 ("minute", self.options.minute_max_age, 60_000_000_000),
                 ("hour", self.options.hour_max_age, 3_600_000_000_000),
             ] {
                 if let Some(age) = age {
-                    drop_sums(&self.connection, grain, before(now_ns, age).div_euclid(length_ns))?;
+                    drop_sums(&self.connection, resolution, before(now_ns, age).div_euclid(length_ns))?;
                 }
             }
         }
@@ -199,12 +205,12 @@ fn drop_chunks(connection: &Connection, limit_ns: i64) -> rusqlite::Result<usize
 }
 
 /// Deletes sums of buckets below `limit`.
-fn drop_sums(connection: &Connection, grain: &str, limit: i64) -> rusqlite::Result<()> {
+fn drop_sums(connection: &Connection, resolution: &str, limit: i64) -> rusqlite::Result<()> {
     let mut hosts = connection.prepare_cached("SELECT id FROM host")?;
     let ids: Vec<i64> = hosts.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-    for table in [format!("host_{grain}"), format!("process_{grain}")] {
-        let mut delete =
-            connection.prepare_cached(&format!("DELETE FROM {table} WHERE host_id = ?1 AND {grain} < ?2"))?;
+    for table in [format!("host_{resolution}"), format!("process_{resolution}")] {
+        let mut delete = connection
+            .prepare_cached(&format!("DELETE FROM {table} WHERE host_id = ?1 AND {resolution} < ?2"))?;
         let mut gone = 0;
         for id in &ids {
             gone += delete.execute(params![id, limit])?;
@@ -220,10 +226,10 @@ fn drop_sums(connection: &Connection, grain: &str, limit: i64) -> rusqlite::Resu
 fn oldest_sample_s(connection: &Connection, now_ns: i64) -> rusqlite::Result<i64> {
     // A chunk's last receipt can be this much after its first: the time it took to fill, bounded by the age of partial ones.
     const CHUNK_SLACK_NS: i64 = 24 * 3_600_000_000_000;
-    let sealed: Option<i64> = connection
+    let compacted: Option<i64> = connection
         .prepare_cached("SELECT min(last_received_wall_ns) FROM chunk")?
         .query_row([], |row| row.get(0))?;
-    Ok(sealed.map_or(now_ns, |oldest| oldest.min(now_ns)).saturating_sub(CHUNK_SLACK_NS) / 1_000_000_000)
+    Ok(compacted.map_or(now_ns, |oldest| oldest.min(now_ns)).saturating_sub(CHUNK_SLACK_NS) / 1_000_000_000)
 }
 
 /// Begin of the oldest sum that is kept, s since the epoch on its host's clock; `None` if there is none.

@@ -8,21 +8,21 @@ use cpumon_model::{CpuSched, DelayHistogram, Delta, Fields, Flags, Interval, Lif
 use rusqlite::{Connection, params};
 
 use super::merge::{self, MERGED};
-use crate::codec::chunk::Unsealed;
+use crate::codec::chunk::FreshInterval;
 use crate::codec::cpus;
 use crate::codec::meta::{BEGIN_MONO, CAPACITY, END_MONO, END_WALL, MetaRow, fields_of};
 use crate::codec::sched::SchedRows;
 
 /// Length of the buckets in which sealed intervals are summed.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Grain {
+pub enum Resolution {
     /// 60 s.
     Minute,
     /// 3600 s.
     Hour,
 }
 
-impl Grain {
+impl Resolution {
     /// ns.
     #[must_use]
     pub fn length_ns(self) -> i64 {
@@ -123,7 +123,7 @@ pub(crate) struct Rollup {
     cpus: Interval,
 }
 
-const GRAINS: [Grain; 2] = [Grain::Minute, Grain::Hour];
+const RESOLUTIONS: [Resolution; 2] = [Resolution::Minute, Resolution::Hour];
 
 /// Measured length of an interval, ns.
 pub(crate) fn length_ns(row: &MetaRow) -> i64 {
@@ -142,12 +142,12 @@ pub(crate) fn rate(part: i64, whole: i64, unit: i64) -> i64 {
 pub(crate) const PER_SECOND: i64 = 1_000_000_000;
 
 impl Rollup {
-    /// Adds intervals of one host. `stand_in` names the process under which short-lived ones are summed: a row for each of
+    /// Adds intervals of one host. `short_lived_id` names the process under which short-lived ones are summed: a row for each of
     /// them would outgrow the samples.
     pub(crate) fn add(
         &mut self,
-        intervals: &[Unsealed],
-        mut stand_in: impl FnMut(u64) -> rusqlite::Result<u64>,
+        intervals: &[FreshInterval],
+        mut short_lived_id: impl FnMut(u64) -> rusqlite::Result<u64>,
     ) -> rusqlite::Result<()> {
         for interval in intervals {
             let row = &interval.meta;
@@ -163,10 +163,10 @@ impl Rollup {
             let covered_ns = length_ns(row);
             let ledger: [i64; 7] = std::array::from_fn(|at| row[CAPACITY + at]);
             let busy_ns = ledger[1..5].iter().fold(0_i64, |sum, line| sum.saturating_add(*line));
-            for (grain, (hosts, processes)) in
-                GRAINS.iter().zip(self.hosts.iter_mut().zip(&mut self.processes))
+            for (resolution, (hosts, processes)) in
+                RESOLUTIONS.iter().zip(self.hosts.iter_mut().zip(&mut self.processes))
             {
-                let bucket = grain.bucket(row[END_WALL]);
+                let bucket = resolution.bucket(row[END_WALL]);
                 let host = hosts.entry(bucket).or_default();
                 host.intervals += 1;
                 host.covered_ns = host.covered_ns.saturating_add(covered_ns);
@@ -181,7 +181,7 @@ impl Rollup {
                 host.max_busy_ppm = host.max_busy_ppm.max(rate(busy_ns, ledger[0], 1_000_000));
                 for process in &interval.rows.processes {
                     let is_short = process.life == Life::BornEnded;
-                    let id = if is_short { stand_in(process.id)? } else { process.id };
+                    let id = if is_short { short_lived_id(process.id)? } else { process.id };
                     let sum = processes.entry((bucket, id)).or_default();
                     sum.delta += &process.delta;
                     if !process.flags.contains(Flags::UNWATCHED) {
@@ -202,7 +202,7 @@ impl Rollup {
     }
 
     /// Reads what the scheduler's events tell of an interval. Returns what is known; of a damaged blob nothing is.
-    fn read_sched(&mut self, interval: &Unsealed) -> Fields {
+    fn read_sched(&mut self, interval: &FreshInterval) -> Fields {
         let known = fields_of(&interval.meta);
         let mut read = self.sched.read(&interval.sched);
         if read.is_ok() && known.intersects(Fields::SCHED | Fields::HISTOGRAMS) {
@@ -219,11 +219,11 @@ impl Rollup {
 
     /// Adds the sums to the tables and empties itself.
     pub(crate) fn write(&mut self, connection: &Connection, host_id: i64) -> rusqlite::Result<()> {
-        for (at, grain) in GRAINS.iter().enumerate() {
+        for (at, resolution) in RESOLUTIONS.iter().enumerate() {
             let hosts = std::mem::take(&mut self.hosts[at]);
             let processes = std::mem::take(&mut self.processes[at]);
-            write_hosts(connection, grain.name(), host_id, &hosts)?;
-            write_processes(connection, grain.name(), host_id, &processes)?;
+            write_hosts(connection, resolution.name(), host_id, &hosts)?;
+            write_processes(connection, resolution.name(), host_id, &processes)?;
         }
         Ok(())
     }
@@ -262,12 +262,12 @@ fn known_max(column: &str) -> String {
 
 fn write_hosts(
     connection: &Connection,
-    grain: &str,
+    resolution: &str,
     host_id: i64,
     sums: &BTreeMap<i64, HostSum>,
 ) -> rusqlite::Result<()> {
     let text = format!(
-        "INSERT INTO host_{grain} VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
+        "INSERT INTO host_{resolution} VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
            ?18)
          ON CONFLICT DO UPDATE SET intervals = intervals + excluded.intervals,
            covered_ns = covered_ns + excluded.covered_ns, capacity_ns = capacity_ns + excluded.capacity_ns,
@@ -311,12 +311,12 @@ fn write_hosts(
 
 fn write_processes(
     connection: &Connection,
-    grain: &str,
+    resolution: &str,
     host_id: i64,
     sums: &BTreeMap<(i64, u64), ProcessSum>,
 ) -> rusqlite::Result<()> {
     let text = format!(
-        "INSERT INTO process_{grain} VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+        "INSERT INTO process_{resolution} VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
          ON CONFLICT DO UPDATE SET user_ns = user_ns + excluded.user_ns, system_ns = system_ns + excluded.system_ns,
            run_ns = run_ns + excluded.run_ns, run_delay_ns = run_delay_ns + excluded.run_delay_ns,
            voluntary_switches = voluntary_switches + excluded.voluntary_switches,

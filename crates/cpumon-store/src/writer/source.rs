@@ -12,7 +12,7 @@ use crate::error::{At, Result};
 
 /// A place in a source.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct SourcePosition {
     /// Number of the last snapshot that was read; 0: none.
     pub number: u64,
     /// When it was made, ns since the UNIX epoch on the device's clock.
@@ -21,7 +21,7 @@ pub struct Place {
 
 impl Writer {
     /// Where the reading of `source` ended; the begin if it never was read.
-    pub fn place(&self, source: &str) -> Result<Place> {
+    pub fn source_position(&self, source: &str) -> Result<SourcePosition> {
         let read = |part: &str| -> rusqlite::Result<i64> {
             let value = self
                 .connection
@@ -30,13 +30,14 @@ impl Writer {
                 .optional()?;
             Ok(value.unwrap_or(0))
         };
-        let place = read("number")
-            .and_then(|number| Ok(Place { number: number.cast_unsigned(), wall_ns: read("wall_ns")? }));
+        let place = read("number").and_then(|number| {
+            Ok(SourcePosition { number: number.cast_unsigned(), wall_ns: read("wall_ns")? })
+        });
         place.at("read a place", &self.path)
     }
 
     /// Notes where the reading of `source` ended, in the open transaction.
-    pub fn put_place(&mut self, source: &str, place: Place) -> Result<()> {
+    pub fn put_source_position(&mut self, source: &str, place: SourcePosition) -> Result<()> {
         self.begin()?;
         let put = |part: &str, value: i64| {
             self.connection
@@ -55,10 +56,10 @@ impl Writer {
 }
 
 /// Names of places begin like this; they are no counts for people.
-pub(crate) const PLACES: &str = "place ";
+pub(crate) const POSITIONS: &str = "place ";
 
 fn name_of(source: &str, part: &str) -> String {
-    format!("{PLACES}{part} {source}")
+    format!("{POSITIONS}{part} {source}")
 }
 
 fn insert_gap(connection: &Connection, host: HostId, gap: &Gap) -> rusqlite::Result<()> {

@@ -66,7 +66,7 @@ fn a_device_in_2003_is_found_today_and_its_own_stamps_stay() {
         }
     };
     check();
-    writer.seal_all().unwrap();
+    writer.compact_all().unwrap();
     check();
     let mut sealed = reader.clock_line(info.host, info.boot).unwrap();
     let mut placed = day[3].clone();

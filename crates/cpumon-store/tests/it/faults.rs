@@ -94,7 +94,7 @@ fn small_store(path: &Path) {
     for interval in data::day(&info, 1, 120, 8) {
         writer.put(&info, Trust::Local, None, &interval).unwrap();
     }
-    writer.seal_all().unwrap();
+    writer.compact_all().unwrap();
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn damaged_fresh_samples_go_as_a_gap_and_the_rest_is_sealed() {
         .unwrap()
         .execute("UPDATE interval SET samples = x'ff00' WHERE id = 5", [])
         .unwrap();
-    writer.seal_all().unwrap();
+    writer.compact_all().unwrap();
     let reader = Reader::open(&path).unwrap();
     assert_eq!(read_all(&reader, &Query::new(info.host)).len(), 29);
     let gaps = reader.gaps(info.host, (i64::MIN, i64::MAX), 10).unwrap();
@@ -220,7 +220,7 @@ fn hostile_names_are_values() {
     let reader = Reader::open(&path).unwrap();
     let expected = data::active(&interval);
     assert_eq!(read_all(&reader, &Query::new(info.host)), std::slice::from_ref(&expected));
-    writer.seal_all().unwrap();
+    writer.compact_all().unwrap();
     assert_eq!(read_all(&reader, &Query::new(info.host)), [expected]);
     assert_eq!(reader.find_host(&info.hostname).unwrap().info, info);
     let error = reader.find_host("'").unwrap_err().to_string();
@@ -233,7 +233,8 @@ fn a_reader_sees_every_interval_once_while_the_writer_writes_and_seals() {
     let path = dir.path().join("s.sqlite");
     let info = data::host(1);
     let day = data::day(&info, 1, 1500, 8);
-    let options = StoreOptions { seal_after: Duration::ZERO, seal_intervals: 20, ..StoreOptions::default() };
+    let options =
+        StoreOptions { compact_after: Duration::ZERO, compact_intervals: 20, ..StoreOptions::default() };
     let mut writer = Writer::open(&path, &options).unwrap();
     writer.put(&info, Trust::Local, None, &day[0]).unwrap();
     writer.commit().unwrap();

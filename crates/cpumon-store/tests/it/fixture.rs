@@ -54,7 +54,7 @@ fn write_fixture(version: i32) {
             .put_received(&info, Trust::Local, Some(&data::loss(2)), interval, interval.end.wall_ns + 5)
             .unwrap();
         if at + 1 == sealed {
-            writer.seal_all().unwrap();
+            writer.compact_all().unwrap();
         }
     }
     writer.commit().unwrap();
@@ -85,7 +85,7 @@ fn stores_of_every_version_are_brought_up_to_date_and_read() {
         let reader = Reader::open(&path).unwrap();
         assert_eq!(read_all(&reader, &Query::new(data::host(1).host)), expected, "version {version}");
         let statistics = reader.statistics().unwrap();
-        let counts = (statistics.sealed_intervals, statistics.fresh_intervals);
+        let counts = (statistics.compacted_intervals, statistics.fresh_intervals);
         assert_eq!(counts, (sealed as u64, (day.len() - sealed) as u64));
         let blocks: i64 =
             connection.query_row("SELECT count(*) FROM thread_block", [], |row| row.get(0)).unwrap();

@@ -7,7 +7,7 @@ use cpumon_model::{
     DelayHistogram, DelayOf, Delta, Fields, Flags, Interval, Life, ProcessKey, SchedDelta, Trust,
 };
 use cpumon_store::sql::Sql;
-use cpumon_store::{Grain, ProcessFilter, Query, Reader, RunQueue, Span, StoreOptions, What, Writer};
+use cpumon_store::{ProcessFilter, Query, Reader, Resolution, RunQueue, Segment, StoreOptions, What, Writer};
 
 use crate::data;
 
@@ -85,7 +85,7 @@ fn short_lived_processes_are_summed_under_their_name() {
     for interval in &day {
         writer.put(&info, Trust::Local, None, interval).unwrap();
     }
-    writer.seal_all().unwrap();
+    writer.compact_all().unwrap();
     let reader = Reader::open(&path).unwrap();
     let filter = ProcessFilter::Name(wanted.info.name.clone());
     let points = reader.process_line(info.host, &filter, (i64::MIN, i64::MAX), 4).unwrap();
@@ -117,10 +117,10 @@ fn spans_add_up_to_the_same_whatever_their_grain() {
     assert!(reader.statistics().unwrap().fresh_intervals > 100, "some of it must be fresh for this test");
     let wanted = day[0].processes[1].key;
     let query = Query::new(info.host).what(What::Processes);
-    let walk = |grain| {
+    let walk = |resolution| {
         let (mut sum, mut covered_ns, mut threads_ns, mut peak, mut ends) = (Delta::default(), 0, 0, 0, 0);
         reader
-            .for_each_span(&query, grain, &mut |span| {
+            .for_each_segment(&query, resolution, &mut |span| {
                 covered_ns += span.interval.duration_ns();
                 threads_ns += span.interval.ledger.threads_ns;
                 ends = ends.max(span.interval.end.wall_ns);
@@ -138,15 +138,15 @@ fn spans_add_up_to_the_same_whatever_their_grain() {
     let exact = walk(None);
     assert_eq!(exact.0, sum_of(day.iter(), wanted.pid));
     assert_eq!(exact.1, day.len() as u64 * data::SECOND_NS.unsigned_abs());
-    for grain in [Grain::Minute, Grain::Hour] {
-        assert_eq!(walk(Some(grain)), exact, "{grain:?}");
+    for resolution in [Resolution::Minute, Resolution::Hour] {
+        assert_eq!(walk(Some(resolution)), exact, "{resolution:?}");
     }
     let mut spans = 0;
-    let stop_at_once = &mut |_: &Span<'_>| {
+    let stop_at_once = &mut |_: &Segment<'_>| {
         spans += 1;
         ControlFlow::Break(())
     };
-    reader.for_each_span(&query, Some(Grain::Minute), stop_at_once).unwrap();
+    reader.for_each_segment(&query, Some(Resolution::Minute), stop_at_once).unwrap();
     assert_eq!(spans, 1);
 }
 
@@ -159,14 +159,14 @@ fn a_plan_is_as_coarse_as_the_picture_allows() {
     for interval in &data::day(&info, 1, 600, 3) {
         writer.put(&info, Trust::Local, None, interval).unwrap();
     }
-    writer.seal_all().unwrap();
+    writer.compact_all().unwrap();
     let reader = Reader::open(&path).unwrap();
     let range = |minutes| (data::START_NS, data::START_NS + minutes * MINUTE_NS);
     let plan = |minutes, points| reader.plan(info.host, range(minutes), points).unwrap().unwrap();
-    assert_eq!((plan(10, 100).grain, plan(10, 100).width_ns), (None, 6 * data::SECOND_NS));
-    assert_eq!((plan(10, 10).grain, plan(10, 10).width_ns), (Some(Grain::Minute), MINUTE_NS));
+    assert_eq!((plan(10, 100).resolution, plan(10, 100).width_ns), (None, 6 * data::SECOND_NS));
+    assert_eq!((plan(10, 10).resolution, plan(10, 10).width_ns), (Some(Resolution::Minute), MINUTE_NS));
     assert_eq!(plan(10, 4).width_ns, 3 * MINUTE_NS, "whole minutes");
-    assert_eq!(plan(60 * 24, 4).grain, Some(Grain::Hour));
+    assert_eq!(plan(60 * 24, 4).resolution, Some(Resolution::Hour));
     assert!(plan(60 * 24, 4).until_ns <= data::START_NS + 11 * MINUTE_NS, "no further than what is kept");
     assert_eq!(reader.plan(data::host(9).host, range(1), 5).unwrap(), None);
 }
@@ -196,7 +196,7 @@ fn blocked_time_and_run_delay_are_in_the_sums_where_they_are_known() {
     for interval in &day {
         writer.put_received(&info, Trust::Local, None, interval, interval.end.wall_ns).unwrap();
     }
-    writer.seal_all().unwrap();
+    writer.compact_all().unwrap();
     let wanted = &day[0].processes[1];
     let expected: i64 = day.iter().map(|interval| interval.processes[1].sched.blocked_ns).sum();
     assert!(expected > 0);
@@ -268,11 +268,11 @@ fn run_delays_are_merged_over_any_range_in_samples_sums_and_sql() {
     let key = day[0].processes[1].key;
     let (of_process, of_host) = (merged(&day, Some(key)), merged(&day, None));
     assert!(of_process.total() > 100 && of_host.total() > 100);
-    for grain in [None, Some(Grain::Minute), Some(Grain::Hour)] {
+    for resolution in [None, Some(Resolution::Minute), Some(Resolution::Hour)] {
         let (mut process, mut host, mut unknown) = (DelayHistogram::default(), DelayHistogram::default(), 0);
         let query = Query::new(info.host).what(What::Processes);
         reader
-            .for_each_span(&query, grain, &mut |span| {
+            .for_each_segment(&query, resolution, &mut |span| {
                 if let Some(more) = span.interval.delays_of(DelayOf::Process(key)) {
                     process += more;
                 }
@@ -281,15 +281,15 @@ fn run_delays_are_merged_over_any_range_in_samples_sums_and_sql() {
                 ControlFlow::Continue(())
             })
             .unwrap();
-        assert_eq!((&process, &host), (&of_process, &of_host), "{grain:?}");
-        let without = match grain {
+        assert_eq!((&process, &host), (&of_process, &of_host), "{resolution:?}");
+        let without = match resolution {
             None => 300,
-            Some(Grain::Minute) => 5,
-            Some(Grain::Hour) => 0,
+            Some(Resolution::Minute) => 5,
+            Some(Resolution::Hour) => 0,
         };
-        assert_eq!(unknown, without, "where none are measured there is no data: {grain:?}");
+        assert_eq!(unknown, without, "where none are measured there is no data: {resolution:?}");
     }
-    writer.seal_all().unwrap();
+    writer.compact_all().unwrap();
     let from = format!("FROM process_interval WHERE pid = {} AND start_ns = {}", key.pid, key.start_ns);
     assert_eq!(
         ask(&path, &format!("SELECT merge_run_delays(run_delay_histogram) {from}")),
@@ -326,7 +326,7 @@ fn what_is_no_histogram_is_refused_and_a_damaged_sum_stops_nothing() {
         for interval in intervals {
             writer.put(&info, Trust::Local, None, interval).unwrap();
         }
-        writer.seal_all().unwrap();
+        writer.compact_all().unwrap();
     };
     put(first);
     let connection = rusqlite::Connection::open(&path).unwrap();
@@ -368,11 +368,11 @@ fn sums_keep_the_run_queue_of_what_was_watched() {
     }
     writer.commit().unwrap();
     let reader = Reader::open(&path).unwrap();
-    let sums = |grain| {
+    let sums = |resolution| {
         let (mut total, mut known, mut unknown) = (RunQueue::default(), 0, 0);
         let query = Query::new(info.host).what(What::Meta);
         reader
-            .for_each_span(&query, grain, &mut |span| {
+            .for_each_segment(&query, resolution, &mut |span| {
                 match span.run_queue {
                     Some(queue) => {
                         known += 1;
@@ -391,12 +391,15 @@ fn sums_keep_the_run_queue_of_what_was_watched() {
     let (expected, known, unknown) = sums(None);
     assert_eq!((known, unknown), (120, 80));
     assert!(expected.run_queue_ns > 0 && (1..=7).contains(&expected.run_queue_max));
-    assert_eq!(sums(Some(Grain::Minute)).0, expected, "fresh");
-    writer.seal_all().unwrap();
-    for grain in [Grain::Minute, Grain::Hour] {
-        let (found, known, unknown) = sums(Some(grain));
-        assert_eq!(found, expected, "{grain:?}");
-        assert!(known > 0 && (grain == Grain::Hour || unknown > 0), "{grain:?}: {known}, {unknown}");
+    assert_eq!(sums(Some(Resolution::Minute)).0, expected, "fresh");
+    writer.compact_all().unwrap();
+    for resolution in [Resolution::Minute, Resolution::Hour] {
+        let (found, known, unknown) = sums(Some(resolution));
+        assert_eq!(found, expected, "{resolution:?}");
+        assert!(
+            known > 0 && (resolution == Resolution::Hour || unknown > 0),
+            "{resolution:?}: {known}, {unknown}"
+        );
     }
 }
 
@@ -437,6 +440,6 @@ fn a_begin_is_told_by_the_interval_nearest_to_it() {
     let found = reader.statistics().unwrap();
     assert!(found.fresh_intervals > 0 && found.chunks > 1, "{found:?}");
     check("both");
-    writer.seal_all().unwrap();
+    writer.compact_all().unwrap();
     check("sealed");
 }

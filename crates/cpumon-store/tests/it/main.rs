@@ -6,6 +6,7 @@ mod skip;
 mod small_disk;
 
 mod clock;
+mod compact;
 mod data;
 mod faults;
 mod fixture;
@@ -15,6 +16,5 @@ mod names;
 mod retain;
 mod round_trip;
 mod sched;
-mod seal;
 mod source;
 mod thread;

@@ -20,7 +20,7 @@ fn filled(path: &Path, options: &StoreOptions, count: u32) -> (Writer, Vec<Inter
     data::add_short_lived(&mut day);
     let mut writer = Writer::open(path, options).unwrap();
     put(&mut writer, &day);
-    writer.seal_all().unwrap();
+    writer.compact_all().unwrap();
     (writer, day.iter().map(data::active).collect())
 }
 
@@ -88,7 +88,7 @@ fn folded_names_are_read_as_rows_were() {
     let mut later = data::day(&data::host(1), 3, 1200, 24).split_off(1100);
     data::add_short_lived(&mut later);
     put(&mut writer, &later);
-    writer.seal_all().unwrap();
+    writer.compact_all().unwrap();
     expected.extend(later.iter().map(data::active));
     assert_eq!(read_all(&Reader::open(&path).unwrap(), &Query::new(data::host(1).host)), expected);
 }
@@ -108,7 +108,7 @@ fn a_task_that_is_still_seen_after_an_hour_gets_its_row_back() {
         interval.sequence += 1;
     }
     put(&mut writer, &later);
-    writer.seal_all().unwrap();
+    writer.compact_all().unwrap();
     assert_eq!(count(&path, long_lived), 24);
     assert_eq!(count(&path, "SELECT count(*) FROM thread"), rows + 24);
     assert_eq!(count(&path, "SELECT count(*) FROM thread_block"), 2, "blocks stay as they are");

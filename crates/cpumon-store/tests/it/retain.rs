@@ -18,7 +18,7 @@ fn fill(path: &Path, options: &StoreOptions, count: u32) -> (Writer, Vec<Interva
     for interval in &day {
         writer.put_received(&info, Trust::Local, None, interval, interval.end.wall_ns).unwrap();
     }
-    writer.seal_all().unwrap();
+    writer.compact_all().unwrap();
     (writer, day)
 }
 

@@ -64,7 +64,7 @@ fn rows_in_an_odd_order_come_back_whole_fresh_and_sealed() {
     }
     writer.commit().unwrap();
     assert_eq!(read_all(&Reader::open(&path).unwrap(), &Query::new(info.host)), day);
-    writer.seal_all().unwrap();
+    writer.compact_all().unwrap();
     assert_eq!(read_all(&Reader::open(&path).unwrap(), &Query::new(info.host)), day);
 }
 

@@ -34,12 +34,12 @@ fn scheduler_events_come_back_fresh_and_sealed_at_every_depth() {
     writer.commit().unwrap();
     let expected: Vec<Interval> = day.iter().map(data::active).collect();
     assert!(expected.iter().flat_map(|one| &one.processes).any(|row| row.sched.blocked_ns > 1_000_000_000));
-    for is_sealed in [false, true] {
-        if is_sealed {
-            writer.seal_all().unwrap();
+    for is_compacted in [false, true] {
+        if is_compacted {
+            writer.compact_all().unwrap();
         }
         let reader = Reader::open(&path).unwrap();
-        assert_eq!(read_all(&reader, &query(What::Threads)), expected, "sealed: {is_sealed}");
+        assert_eq!(read_all(&reader, &query(What::Threads)), expected, "sealed: {is_compacted}");
         let processes = read_all(&reader, &query(What::Processes));
         let hosts = read_all(&reader, &query(What::Meta));
         for ((processes, host), expected) in processes.iter().zip(&hosts).zip(&expected) {
@@ -83,17 +83,17 @@ fn one_process_has_its_scheduler_events_and_without_them_its_counters() {
     };
     let expected: Vec<Interval> = day.iter().map(data::active).map(only).collect();
     assert!(expected.iter().any(|one| !one.threads.is_empty() && !one.delays.is_empty()));
-    for is_sealed in [false, true] {
-        if is_sealed {
-            writer.seal_all().unwrap();
+    for is_compacted in [false, true] {
+        if is_compacted {
+            writer.compact_all().unwrap();
         }
         let reader = Reader::open(&path).unwrap();
         let of_one = query(What::Threads).filter(ProcessFilter::Key(wanted));
         // Each of these finds the chunks that the one before took apart, and must not be content with less than it asks for.
         let plain = read_all(&reader, &of_one.clone().without_sched());
-        assert_eq!(read_all(&reader, &of_one), expected, "sealed: {is_sealed}");
+        assert_eq!(read_all(&reader, &of_one), expected, "sealed: {is_compacted}");
         let all: Vec<Interval> = day.iter().map(data::active).collect();
-        assert_eq!(read_all(&reader, &query(What::Threads)), all, "sealed: {is_sealed}");
+        assert_eq!(read_all(&reader, &query(What::Threads)), all, "sealed: {is_compacted}");
         for (plain, expected) in plain.iter().zip(&expected) {
             assert_eq!(plain.fields, expected.fields - Fields::SCHED - Fields::WAITS - Fields::HISTOGRAMS);
             assert!(plain.threads.iter().all(|row| row.sched == SchedDelta::default()));
@@ -117,7 +117,7 @@ fn where_no_events_are_measured_they_take_no_byte() {
     for (at, interval) in day.iter().enumerate() {
         writer.put(&data::host(1), Trust::Local, None, interval).unwrap();
         if at == 100 {
-            writer.seal_all().unwrap();
+            writer.compact_all().unwrap();
         }
     }
     writer.commit().unwrap();

@@ -110,12 +110,12 @@ fn a_full_store_stops_storing_says_so_and_resumes() {
     assert_eq!(status.stored_intervals + status.dropped_intervals, 401);
 }
 
-/// Remembers what it is told.
+/// Remembers what it is notices.
 #[derive(Debug, Default)]
-struct Told(Mutex<Vec<(u64, bool)>>);
+struct Notices(Mutex<Vec<(u64, bool)>>);
 
-impl Receipt for Told {
-    fn settle(&self, number: u64, is_stored: bool) {
+impl Receipt for Notices {
+    fn notify(&self, number: u64, is_stored: bool) {
         self.0.lock().unwrap().push((number, is_stored));
     }
 }
@@ -128,10 +128,10 @@ fn a_receipt_comes_after_the_commit_also_for_what_was_there_already() {
     let day = data::day(&info, 1, 3, 4);
     let slow = QueueOptions { commit_every: Duration::from_hours(1), ..QueueOptions::default() };
     let thread = WriterThread::spawn(&path, &StoreOptions::default(), &slow).unwrap();
-    let (handle, told) = (thread.handle(), Arc::new(Told::default()));
+    let (handle, notices) = (thread.handle(), Arc::new(Notices::default()));
     let put = |interval: &Interval, number: u64| {
-        let receipt: Arc<dyn Receipt> = told.clone();
-        assert!(handle.try_put_kept(
+        let receipt: Arc<dyn Receipt> = notices.clone();
+        assert!(handle.try_put_with_receipt(
             &info,
             Trust::Local,
             &LossCounts::default(),
@@ -150,13 +150,13 @@ fn a_receipt_comes_after_the_commit_also_for_what_was_there_already() {
             intervals: 4,
             reason: "lost there",
         };
-        let receipt: Arc<dyn Receipt> = told.clone();
+        let receipt: Arc<dyn Receipt> = notices.clone();
         assert!(handle.try_put_gap(&info, Trust::Local, gap, (receipt, 4)));
     }
     std::thread::sleep(Duration::from_millis(50));
-    assert!(told.0.lock().unwrap().is_empty(), "nothing is committed yet");
+    assert!(notices.0.lock().unwrap().is_empty(), "nothing is committed yet");
     assert!(handle.flush(LONG));
-    assert_eq!(*told.0.lock().unwrap(), [(1, true), (2, true), (3, true), (4, true), (4, true)]);
+    assert_eq!(*notices.0.lock().unwrap(), [(1, true), (2, true), (3, true), (4, true), (4, true)]);
     assert_eq!(thread.stop().duplicate_intervals, 1);
     let gaps = Reader::open(&path).unwrap().gaps(info.host, (0, 100), 10).unwrap();
     assert_eq!(gaps.iter().map(|gap| gap.intervals).collect::<Vec<_>>(), [4], "the same gap once");
@@ -171,18 +171,23 @@ fn what_fails_and_has_a_receipt_is_no_loss_because_it_comes_again() {
     let small = StoreOptions { max_page_count: Some(80), ..StoreOptions::default() };
     let often = QueueOptions { commit_every: Duration::from_millis(10), ..QueueOptions::default() };
     let thread = WriterThread::spawn(&path, &small, &often).unwrap();
-    let (handle, told) = (thread.handle(), Arc::new(Told::default()));
+    let (handle, notices) = (thread.handle(), Arc::new(Notices::default()));
     for (number, interval) in (0..).zip(&day) {
-        let receipt: Arc<dyn Receipt> = told.clone();
-        let taken =
-            handle.try_put_kept(&info, Trust::Local, &LossCounts::default(), interval, (receipt, number));
+        let receipt: Arc<dyn Receipt> = notices.clone();
+        let taken = handle.try_put_with_receipt(
+            &info,
+            Trust::Local,
+            &LossCounts::default(),
+            interval,
+            (receipt, number),
+        );
         assert!(taken);
     }
     assert!(handle.flush(LONG));
     let status = thread.stop();
-    let told = told.0.lock().unwrap().clone();
-    assert_eq!(told.len(), day.len(), "each is told once");
-    let stored = told.iter().filter(|one| one.1).count() as u64;
+    let notices = notices.0.lock().unwrap().clone();
+    assert_eq!(notices.len(), day.len(), "each is notices once");
+    let stored = notices.iter().filter(|one| one.1).count() as u64;
     assert!(stored < 400, "{status:?}");
     assert_eq!((status.stored_intervals, status.dropped_intervals), (stored, 0));
     let reader = Reader::open(&path).unwrap();

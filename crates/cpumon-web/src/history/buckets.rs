@@ -1,7 +1,7 @@
 //! Points of a picture. In: spans of time with values. Out: a value a point; a point of which nothing is known has none.
 
 use cpumon_model::{Column, ColumnId, IntervalView, Kind, delay_percent};
-use cpumon_store::{Grain, Plan, Span};
+use cpumon_store::{Plan, Resolution, Segment};
 
 use super::Range;
 use crate::api::{BucketTimes, to_ms};
@@ -12,7 +12,7 @@ pub(crate) struct Buckets {
     begin_ns: i64,
     width_ns: i64,
     count: usize,
-    grain: Option<Grain>,
+    grain: Option<Resolution>,
     covered_ns: Vec<f64>,
 }
 
@@ -89,13 +89,13 @@ pub(crate) fn whole(value: f64) -> Option<i64> {
 
 impl Buckets {
     pub(crate) fn new(range: Range, plan: &Plan) -> Self {
-        let length_ns = plan.grain.map_or(1, Grain::length_ns);
+        let length_ns = plan.resolution.map_or(1, Resolution::length_ns);
         let begin_ns = range.since_ns.div_euclid(length_ns).saturating_mul(length_ns);
         let whole_ns = range.until_ns.saturating_sub(begin_ns);
         let count = (whole_ns.saturating_add(plan.width_ns - 1) / plan.width_ns).max(1);
         let count = usize::try_from(count).unwrap_or(1).min(range.points.saturating_add(1));
         let covered_ns = vec![0.0; count];
-        Self { begin_ns, width_ns: plan.width_ns, count, grain: plan.grain, covered_ns }
+        Self { begin_ns, width_ns: plan.width_ns, count, grain: plan.resolution, covered_ns }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -129,14 +129,14 @@ impl Buckets {
     }
 
     /// The points that a span lies in, with their shares, in `into`.
-    pub(crate) fn place_of(&self, span: &Span<'_>, into: &mut Vec<(usize, f64)>) {
+    pub(crate) fn place_of(&self, span: &Segment<'_>, into: &mut Vec<(usize, f64)>) {
         into.clear();
         let (begin, end) = (span.interval.begin, span.interval.end);
         self.shares((begin.wall_ns, end.wall_ns), &mut |at, share| into.push((at, share)));
     }
 
     /// Notes that a span was measured, and gives the points it lies in with their shares, in `into`.
-    pub(crate) fn cover(&mut self, span: &Span<'_>, into: &mut Vec<(usize, f64)>) {
+    pub(crate) fn cover(&mut self, span: &Segment<'_>, into: &mut Vec<(usize, f64)>) {
         self.place_of(span, into);
         let length_ns = span.interval.duration_ns() as f64;
         for (at, share) in into {
@@ -155,7 +155,7 @@ impl Buckets {
     pub(crate) fn times(&self) -> BucketTimes {
         let begin_ns = |at: i64| self.begin_ns.saturating_add(at.saturating_mul(self.width_ns));
         BucketTimes {
-            grain: self.grain.map_or("interval", Grain::name),
+            grain: self.grain.map_or("interval", Resolution::name),
             width_ns: self.width_ns,
             t_ms: (0_i64..).take(self.count).map(|at| to_ms(begin_ns(at))).collect(),
             covered_ns: self.covered_ns.iter().map(|ns| whole(*ns).unwrap_or(0)).collect(),
@@ -203,7 +203,7 @@ pub(crate) fn number(value: &cpumon_model::Value<'_>) -> Option<f64> {
 }
 
 /// A view of a span; names of hosts are told elsewhere.
-pub(crate) fn view_of<'a>(span: &Span<'a>) -> IntervalView<'a> {
+pub(crate) fn view_of<'a>(span: &Segment<'a>) -> IntervalView<'a> {
     IntervalView::new("", span.interval)
 }
 
@@ -224,11 +224,11 @@ mod tests {
             begin in 0_i64..2_000, length in 1_i64..700, width in 1_i64..900, points in 1_usize..50,
         ) {
             let range = Range { since_ns: 0, until_ns: width * i64::try_from(points).unwrap(), points };
-            let plan = Plan { since_ns: 0, until_ns: range.until_ns, grain: None, width_ns: width };
+            let plan = Plan { since_ns: 0, until_ns: range.until_ns, resolution: None, width_ns: width };
             let mut buckets = Buckets::new(range, &plan);
             prop_assert_eq!(buckets.count(), points);
             let (one, mut shares) = (interval(begin, begin + length), Vec::new());
-            buckets.cover(&Span::of(&one), &mut shares);
+            buckets.cover(&Segment::of(&one), &mut shares);
             let inside = (range.until_ns.min(begin + length) - begin).max(0);
             let covered: f64 = buckets.covered_ns.iter().sum();
             prop_assert!((covered - inside as f64).abs() < 1e-6 * length as f64, "{} {}", covered, inside);
@@ -238,11 +238,11 @@ mod tests {
     #[test]
     fn a_gap_is_null_and_idle_is_zero() {
         let range = Range { since_ns: 0, until_ns: 40, points: 4 };
-        let plan = Plan { since_ns: 0, until_ns: 40, grain: None, width_ns: 10 };
+        let plan = Plan { since_ns: 0, until_ns: 40, resolution: None, width_ns: 10 };
         let mut buckets = Buckets::new(range, &plan);
         let mut shares = Vec::new();
         for (begin, end) in [(0, 10), (20, 40)] {
-            buckets.cover(&Span::of(&interval(begin, end)), &mut shares);
+            buckets.cover(&Segment::of(&interval(begin, end)), &mut shares);
         }
         assert_eq!(buckets.zero_where_covered([(2, 5.0), (2, 1.0)]), [Some(0), None, Some(6), Some(0)]);
         assert_eq!(buckets.highest_where_covered([(2, 5.0), (2, 1.0)]), [Some(0), None, Some(5), Some(0)]);

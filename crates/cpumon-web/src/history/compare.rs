@@ -19,9 +19,9 @@ pub(crate) fn compare(
     let mut comparison = Comparison::new(by);
     for (side, (since_ns, until_ns)) in [Side::Before, Side::After].into_iter().zip(spans) {
         let plan = past.plan(host.info.host, Range { since_ns, until_ns, points: COMPARE_POINTS })?;
-        comparison.read_from(side, plan.grain);
+        comparison.read_from(side, plan.resolution);
         let query = Query::new(host.info.host).range(plan.since_ns, plan.until_ns).what(What::Processes);
-        past.for_each(&query, plan.grain, &mut |span| comparison.add(side, span.interval))?;
+        past.for_each(&query, plan.resolution, &mut |span| comparison.add(side, span.interval))?;
     }
     comparison.sort();
     let total = comparison.rows().len();

@@ -55,7 +55,7 @@ pub(crate) fn cpus(
     let id = host.info.host;
     let range = Range { since_ns, until_ns, points: 1 };
     let mut plan = past.plan(id, range)?;
-    let has_sums = plan.grain.take().is_some();
+    let has_sums = plan.resolution.take().is_some();
     // One point, whatever sums would have made of it.
     plan.width_ns = until_ns.saturating_sub(since_ns).max(1);
     let mut buckets = Buckets::new(range, &plan);

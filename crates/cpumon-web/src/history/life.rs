@@ -2,7 +2,7 @@
 //! Why: sums tell neither, and do not name who did something in one interval only. Little is read: the minute of its last row.
 
 use cpumon_model::{HostId, ProcessKey};
-use cpumon_store::{Grain, ProcessFilter, Query, What};
+use cpumon_store::{ProcessFilter, Query, Resolution, What};
 
 use super::buckets::{Buckets, view_of};
 use super::lines::{Building, Wish};
@@ -17,7 +17,7 @@ pub(super) struct Lives<'a> {
     pub(super) past: &'a Past,
     pub(super) host: HostId,
     pub(super) range: Range,
-    pub(super) grain: Grain,
+    pub(super) grain: Resolution,
 }
 
 impl Lives<'_> {
@@ -44,9 +44,9 @@ impl Lives<'_> {
     /// Reads the intervals of the last minute in which it did something: there is its end, if it ended.
     fn tell_end(&self, line: &mut Building, key: ProcessKey, bucket: (i64, i64)) -> Result<(), Problem> {
         let mut minute = bucket;
-        if self.grain == Grain::Hour {
+        if self.grain == Resolution::Hour {
             let query = self.query(key, bucket).without_sched();
-            self.past.for_each(&query, Some(Grain::Minute), &mut |span| {
+            self.past.for_each(&query, Some(Resolution::Minute), &mut |span| {
                 if !span.interval.processes.is_empty() {
                     minute = (span.interval.begin.wall_ns, span.interval.end.wall_ns);
                 }

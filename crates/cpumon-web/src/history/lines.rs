@@ -5,7 +5,7 @@ use cpumon_model::{
     Column, ColumnId, DelayHistogram, DelayOf, Fields, HostStatus, IntervalView, Kind, Life, Moment,
     ProcessInterval, ProcessKey, Tables, ThreadInterval, ThreadKey, delay_percent,
 };
-use cpumon_store::{GapFinder, ProcessFilter, Query, Span, What};
+use cpumon_store::{GapFinder, ProcessFilter, Query, Segment, What};
 
 use super::buckets::{Points, number, view_of};
 use super::life::Lives;
@@ -110,7 +110,7 @@ impl Building {
 
     fn add(
         &mut self,
-        span: &Span<'_>,
+        span: &Segment<'_>,
         shares: &[(usize, f64)],
         of: DelayOf,
         cell: impl Fn(ColumnId) -> Option<f64>,
@@ -151,7 +151,7 @@ impl Building {
         }
     }
 
-    pub(super) fn see(&mut self, span: &Span<'_>, view: &IntervalView<'_>, shares: &[(usize, f64)]) {
+    pub(super) fn see(&mut self, span: &Segment<'_>, view: &IntervalView<'_>, shares: &[(usize, f64)]) {
         self.touch(shares, view);
         let wish = self.wish.clone();
         let (mut run_ns, mut peak) = (0_i64, 0.0_f64);
@@ -279,8 +279,8 @@ fn walk(
     let id = host.info.host;
     let mut plan = past.plan(id, range)?;
     let with_threads = wishes.iter().any(Wish::is_thread);
-    if with_threads && plan.grain.is_some() {
-        plan.grain = None;
+    if with_threads && plan.resolution.is_some() {
+        plan.resolution = None;
     }
     let mut buckets = Buckets::new(range, &plan);
     let mut gaps = GapFinder::new(past.losses(id, (range.since_ns, range.until_ns))?, MAX_GAPS);
@@ -292,7 +292,7 @@ fn walk(
         query = query.without_sched();
     }
     let mut shares = Vec::new();
-    past.for_each(&query, plan.grain, &mut |span| {
+    past.for_each(&query, plan.resolution, &mut |span| {
         buckets.cover(span, &mut shares);
         gaps.see(span.interval);
         let view = view_of(span);
@@ -303,7 +303,7 @@ fn walk(
             waits.see(span, &shares);
         }
     })?;
-    if let Some(grain) = plan.grain {
+    if let Some(grain) = plan.resolution {
         let lives = Lives { past, host: id, range, grain };
         for line in &mut building {
             lives.tell(line, &buckets)?;

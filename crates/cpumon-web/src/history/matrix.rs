@@ -4,7 +4,7 @@
 use std::hash::Hash;
 
 use cpumon_model::{HostStatus, ProcessInterval, ProcessKey, ThreadKey};
-use cpumon_store::{GapFinder, ProcessFilter, Query, Span, What};
+use cpumon_store::{GapFinder, ProcessFilter, Query, Segment, What};
 
 use super::past::MAX_GAPS;
 use super::rows::{Ran, Rows, Shown};
@@ -44,12 +44,12 @@ fn build<K: Hash + Eq + Ord + Send>(
     past: &Past,
     (query, range): (Query, Range),
     (shown, parts): (Shown, Option<usize>),
-    (key, add): (impl Fn(&K) -> Option<String>, impl Fn(&mut Rows<K>, &Span<'_>, &[(usize, f64)]) + Sync),
+    (key, add): (impl Fn(&K) -> Option<String>, impl Fn(&mut Rows<K>, &Segment<'_>, &[(usize, f64)]) + Sync),
 ) -> Result<Matrix, Problem> {
     let mut plan = past.plan(query.host, range)?;
     if query.what == What::Threads {
         // No sums are kept of threads.
-        plan.grain = None;
+        plan.resolution = None;
     }
     let (buckets, all) = (Buckets::new(range, &plan), (plan.since_ns, plan.until_ns));
     let gaps = GapFinder::new(past.losses(query.host, (range.since_ns, range.until_ns))?, MAX_GAPS);
@@ -57,7 +57,7 @@ fn build<K: Hash + Eq + Ord + Send>(
         let mut part = Part { buckets: buckets.clone(), gaps: gaps.clone(), rows: Rows::new() };
         let query = query.clone().range(span.0, span.1).without_sched();
         let mut shares = Vec::new();
-        past.for_each(&query, plan.grain, &mut |span| {
+        past.for_each(&query, plan.resolution, &mut |span| {
             part.buckets.cover(span, &mut shares);
             part.gaps.see(span.interval);
             add(&mut part.rows, span, &shares);
@@ -66,7 +66,7 @@ fn build<K: Hash + Eq + Ord + Send>(
         Ok(part)
     };
     // Sums are read in a moment, and one of them may lie on an edge.
-    let parts = if plan.grain.is_none() { parts.unwrap_or_else(|| past.parts(all)) } else { 1 };
+    let parts = if plan.resolution.is_none() { parts.unwrap_or_else(|| past.parts(all)) } else { 1 };
     let whole = past.in_parts(all, parts, read)?.into_iter().reduce(Part::append);
     let Part { buckets, gaps, rows } = whole.unwrap_or(Part { buckets, gaps, rows: Rows::new() });
     let (total, rows, other) = rows.finish(&buckets, shown, key);
@@ -99,21 +99,21 @@ pub(crate) fn landscape(
 }
 
 /// The rows of a span that tell processes.
-fn ran<'a>(span: &'a Span<'_>) -> impl Iterator<Item = (&'a ProcessInterval, Ran)> {
+fn ran<'a>(span: &'a Segment<'_>) -> impl Iterator<Item = (&'a ProcessInterval, Ran)> {
     let most = |at: usize| span.max_run_ns_per_s.get(at).copied();
     span.interval.processes.iter().enumerate().map(move |(at, row)| {
         (row, Ran { run_ns: row.delta.run_ns, most_ns_per_s: most(at), life: row.life })
     })
 }
 
-fn add_names(rows: &mut Rows<String>, span: &Span<'_>, shares: &[(usize, f64)]) {
+fn add_names(rows: &mut Rows<String>, span: &Segment<'_>, shares: &[(usize, f64)]) {
     for (row, ran) in ran(span) {
         let name = row.info.name.to_string();
         rows.add(name.clone(), || name, span, shares, ran);
     }
 }
 
-fn add_processes(rows: &mut Rows<ProcessKey>, span: &Span<'_>, shares: &[(usize, f64)]) {
+fn add_processes(rows: &mut Rows<ProcessKey>, span: &Segment<'_>, shares: &[(usize, f64)]) {
     for (row, ran) in ran(span) {
         rows.add(row.key, || row.info.name.to_string(), span, shares, ran);
     }
@@ -128,7 +128,7 @@ pub(crate) fn threads(
     (shown, parts): (Shown, Option<usize>),
 ) -> Result<Matrix, Problem> {
     let query = Query::new(host.info.host).what(What::Threads).filter(ProcessFilter::Key(process));
-    let add = |rows: &mut Rows<ThreadKey>, span: &Span<'_>, shares: &[(usize, f64)]| {
+    let add = |rows: &mut Rows<ThreadKey>, span: &Segment<'_>, shares: &[(usize, f64)]| {
         for row in span.interval.threads.iter().filter(|row| row.process == process) {
             let name = || row.comm.to_str_lossy().into_owned();
             let ran = Ran { run_ns: row.delta.run_ns, most_ns_per_s: None, life: row.life };

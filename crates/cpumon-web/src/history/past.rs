@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use cpumon_export::ExportQuery;
 use cpumon_model::{HostId, HostStatus, Interval, ProcessInfo, ProcessKey};
 use cpumon_query::{Live, QueryError};
-use cpumon_store::{Gap, Grain, HostRecord, Plan, Query, Reader, Span, StoreError, What};
+use cpumon_store::{Gap, HostRecord, Plan, Query, Reader, Resolution, Segment, StoreError, What};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -188,11 +188,11 @@ impl Past {
         let points = i64::try_from(points).unwrap_or(i64::MAX).max(1);
         let width_ns = (length_ns.saturating_add(points - 1) / points).max(1);
         Ok(match plan {
-            Some(Plan { grain: None, since_ns, until_ns, .. }) => {
-                Plan { since_ns, until_ns, grain: None, width_ns }
+            Some(Plan { resolution: None, since_ns, until_ns, .. }) => {
+                Plan { since_ns, until_ns, resolution: None, width_ns }
             }
             Some(plan) => plan,
-            None => Plan { since_ns, until_ns, grain: None, width_ns },
+            None => Plan { since_ns, until_ns, resolution: None, width_ns },
         })
     }
 
@@ -200,10 +200,10 @@ impl Past {
     pub(crate) fn for_each(
         &self,
         query: &Query,
-        grain: Option<Grain>,
-        visit: &mut dyn FnMut(&Span<'_>),
+        grain: Option<Resolution>,
+        visit: &mut dyn FnMut(&Segment<'_>),
     ) -> Result<(), Problem> {
-        let mut visit = |span: &Span<'_>| {
+        let mut visit = |span: &Segment<'_>| {
             visit(span);
             if self.nobody_waits.load(Ordering::Relaxed) {
                 ControlFlow::Break(())
@@ -211,11 +211,12 @@ impl Past {
                 ControlFlow::Continue(())
             }
         };
-        if self.ask_reader(|reader| reader.for_each_span(query, grain, &mut visit))?.is_some() {
+        if self.ask_reader(|reader| reader.for_each_segment(query, grain, &mut visit))?.is_some() {
             return Ok(());
         }
         for shown in self.recent(query.host, query.since_ns) {
-            if shown.interval.end.wall_ns <= query.until_ns && visit(&Span::of(&shown.interval)).is_break() {
+            if shown.interval.end.wall_ns <= query.until_ns && visit(&Segment::of(&shown.interval)).is_break()
+            {
                 break;
             }
         }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use cpumon_model::{Life, Moment};
-use cpumon_store::Span;
+use cpumon_store::Segment;
 
 use super::Buckets;
 use crate::api::{MatrixRow, to_ms};
@@ -71,7 +71,7 @@ struct RowSum {
 }
 
 impl RowSum {
-    fn add(&mut self, span: &Span<'_>, shares: &[(usize, f64)], ran: Ran) {
+    fn add(&mut self, span: &Segment<'_>, shares: &[(usize, f64)], ran: Ran) {
         let end = span.interval.end;
         self.total_ns = self.total_ns.saturating_add(ran.run_ns);
         self.last_run_ns = ran.run_ns.saturating_add(if self.last == end { self.last_run_ns } else { 0 });
@@ -130,7 +130,7 @@ impl<K: Hash + Eq + Ord> Rows<K> {
         &mut self,
         key: K,
         name: impl FnOnce() -> String,
-        span: &Span<'_>,
+        span: &Segment<'_>,
         shares: &[(usize, f64)],
         ran: Ran,
     ) {

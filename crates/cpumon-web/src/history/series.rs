@@ -2,7 +2,7 @@
 //! highest and lowest single interval in it, and the holes with their reasons.
 
 use cpumon_model::{Column, ColumnId, HostStatus, Interval, Tables};
-use cpumon_store::{GapFinder, Query, RunQueue, Span, What};
+use cpumon_store::{GapFinder, Query, RunQueue, Segment, What};
 
 use super::buckets::{Points, number, view_of};
 use super::past::MAX_GAPS;
@@ -121,7 +121,7 @@ impl Building {
         }
     }
 
-    fn add(&mut self, span: &Span<'_>) {
+    fn add(&mut self, span: &Segment<'_>) {
         self.buckets.cover(span, &mut self.shares);
         self.gaps.see(span.interval);
         let (view, length_ns) = (view_of(span), span.interval.duration_ns() as f64);
@@ -177,12 +177,12 @@ pub(crate) fn series(
     let id = host.info.host;
     let mut plan = past.plan(id, range)?;
     if is_finest {
-        plan.grain = None;
+        plan.resolution = None;
     }
     let gaps = GapFinder::new(past.losses(id, (range.since_ns, range.until_ns))?, MAX_GAPS);
     let mut building = Building::new(Buckets::new(range, &plan), gaps, wanted);
     let query = Query::new(id).range(plan.since_ns, plan.until_ns).what(What::Meta);
-    past.for_each(&query, plan.grain, &mut |span| building.add(span))?;
+    past.for_each(&query, plan.resolution, &mut |span| building.add(span))?;
     let (buckets, columns, gaps) = building.finish();
     let kept = past.kept(id)?;
     Ok(HostSeries {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use cpumon_export::{Sum, add_process};
 use cpumon_model::{HostStatus, Interval, IntervalView, ProcessInterval, ProcessKey};
-use cpumon_store::{Grain, Query, What};
+use cpumon_store::{Query, Resolution, What};
 
 use super::{By, Past, Range};
 use crate::api::{Cell, Nanos, SumJson, Table, process_columns, process_table, summary, thread_table};
@@ -52,7 +52,7 @@ pub(crate) fn sum(
     (threads, shown): (&[ProcessKey], (usize, usize)),
 ) -> Result<SumJson, Problem> {
     let plan = past.plan(host.info.host, range)?;
-    let grain = if threads.is_empty() { plan.grain } else { None };
+    let grain = if threads.is_empty() { plan.resolution } else { None };
     let what = if threads.is_empty() { What::Processes } else { What::Threads };
     let query = Query::new(host.info.host).range(plan.since_ns, plan.until_ns).what(what);
     let mut sum: Option<Sum> = None;
@@ -65,7 +65,7 @@ pub(crate) fn sum(
     Ok(SumJson {
         since_ns: Nanos(range.since_ns),
         until_ns: Nanos(range.until_ns),
-        grain: grain.map_or("interval", Grain::name),
+        grain: grain.map_or("interval", Resolution::name),
         covered_ns: interval.duration_ns(),
         summary: summary(&view),
         processes: match by {

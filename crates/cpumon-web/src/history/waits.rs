@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use cpumon_model::{Fields, ProcessKey, WaitReason};
-use cpumon_store::Span;
+use cpumon_store::Segment;
 
 use super::buckets::{Points, whole};
 use crate::api::WaitLine;
@@ -28,7 +28,7 @@ impl WaitLines {
         Self { process, count, known: Points::new(count), by_reason: HashMap::new() }
     }
 
-    pub(crate) fn see(&mut self, span: &Span<'_>, shares: &[(usize, f64)]) {
+    pub(crate) fn see(&mut self, span: &Segment<'_>, shares: &[(usize, f64)]) {
         if !span.interval.fields.contains(Fields::WAITS) {
             return;
         }
@@ -89,9 +89,9 @@ mod tests {
             let mut row = ProcessInterval { key, ..ProcessInterval::default() };
             row.sched.waits.add(WaitReason::syscall(nth), u64::from(nth) * 10);
             let interval = Interval { fields: Fields::WAITS, processes: vec![row], ..Interval::default() };
-            lines.see(&Span::of(&interval), &[(usize::from(nth % 2), 1.0)]);
+            lines.see(&Segment::of(&interval), &[(usize::from(nth % 2), 1.0)]);
         }
-        lines.see(&Span::of(&Interval::default()), &[(2, 1.0)]);
+        lines.see(&Segment::of(&Interval::default()), &[(2, 1.0)]);
         let lines = lines.finish(3);
         assert_eq!(lines.len(), MAX_LINES + 1);
         assert_eq!((lines[0].total_ns, &lines[0].values), (400, &vec![Some(400), Some(0), None]));

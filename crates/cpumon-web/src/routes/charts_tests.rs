@@ -194,7 +194,7 @@ async fn a_fleet_is_served_as_the_command_line_writes_it() {
     let stored = a_fleet(&[("'; rm -rf ~", 12), ("=cmd()", 13)]);
     for (form, sealed) in [(PictureForm::Svg, false), (PictureForm::Png, true)] {
         if sealed {
-            Writer::open(&stored.path(), &StoreOptions::default()).unwrap().seal_all().unwrap();
+            Writer::open(&stored.path(), &StoreOptions::default()).unwrap().compact_all().unwrap();
         }
         // Points of a minute: sums, where they are made.
         let since = BEGIN_NS - 5 * 3600 * SECOND_NS;

@@ -116,7 +116,7 @@ impl Stored {
         }
         writer.commit().unwrap();
         if sealed {
-            writer.seal_all().unwrap();
+            writer.compact_all().unwrap();
         }
         Self { dir, intervals }
     }

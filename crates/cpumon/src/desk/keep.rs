@@ -56,13 +56,13 @@ impl Keeper {
     }
 
     /// Queues an interval that its sender keeps until `receipt` is told; false: no room now.
-    pub fn put_kept(
+    pub fn put_with_receipt(
         &self,
         status: &HostStatus,
         interval: &Interval,
         receipt: (Arc<dyn Receipt>, u64),
     ) -> bool {
-        self.handle.try_put_kept(&status.info, status.trust, &status.loss, interval, receipt)
+        self.handle.try_put_with_receipt(&status.info, status.trust, &status.loss, interval, receipt)
     }
 
     /// Queues a hole that a device reports, likewise.
@@ -88,8 +88,8 @@ impl Keeper {
     }
 
     /// Whether the queue is less than half full.
-    pub fn has_ample_room(&self) -> bool {
-        self.handle.has_ample_room()
+    pub fn has_ample_space(&self) -> bool {
+        self.handle.has_ample_space()
     }
 
     /// Whether intervals reach the file.

@@ -73,7 +73,7 @@ impl Sink {
         let recall = self.recall(&interval);
         self.lines.place_compared(&mut interval, estimate, recall);
         let is_put = match (&self.keeper, receipt) {
-            (Some(keeper), Some(receipt)) => keeper.put_kept(&status, &interval, receipt),
+            (Some(keeper), Some(receipt)) => keeper.put_with_receipt(&status, &interval, receipt),
             _ => false,
         };
         if is_live {
@@ -99,8 +99,8 @@ impl Sink {
     }
 
     /// Whether old records may be taken in beside new ones.
-    pub fn has_ample_room(&self) -> bool {
-        self.keeper.as_ref().is_none_or(|keeper| keeper.has_ample_room())
+    pub fn has_ample_space(&self) -> bool {
+        self.keeper.as_ref().is_none_or(|keeper| keeper.has_ample_space())
     }
 
     /// Whether the store takes what it is given.

@@ -7,7 +7,7 @@ mod read;
 mod write;
 
 pub(crate) use self::read::Chunk;
-pub(crate) use self::write::{Unsealed, encode};
+pub(crate) use self::write::{FreshInterval, encode};
 
 /// First byte of each section.
 const FORMAT: u8 = 1;
@@ -26,7 +26,7 @@ mod tests {
     use crate::codec::zip::{unzip, zip};
     use crate::codec::{PackedInterval, PackedThread};
 
-    fn any_unsealed() -> impl Strategy<Value = Unsealed> {
+    fn any_fresh() -> impl Strategy<Value = FreshInterval> {
         let cpus = proptest::collection::vec(any::<u8>(), 0..9);
         let sched = proptest::collection::vec(any::<u8>(), 0..5);
         (any_packed(), any::<[i64; 8]>(), cpus, sched).prop_map(|(mut rows, some, cpus, sched)| {
@@ -40,7 +40,7 @@ mod tests {
                 }
             }
             let meta = std::array::from_fn(|at| some[at % 8]);
-            Unsealed { meta, cpus, sched, rows }
+            FreshInterval { meta, cpus, sched, rows }
         })
     }
 
@@ -58,7 +58,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn intervals_come_back(intervals in proptest::collection::vec(any_unsealed(), 0..7)) {
+        fn intervals_come_back(intervals in proptest::collection::vec(any_fresh(), 0..7)) {
             let sections = encode(&intervals, 3).unwrap();
             let mut chunk = Chunk::default();
             chunk.read_meta(&sections.meta).unwrap();
@@ -78,7 +78,7 @@ mod tests {
 
         #[test]
         fn wanted_processes_come_back_alone(
-            intervals in proptest::collection::vec(any_unsealed(), 0..7),
+            intervals in proptest::collection::vec(any_fresh(), 0..7),
             wanted in any::<u64>(),
         ) {
             let sections = encode(&intervals, 3).unwrap();
@@ -108,7 +108,7 @@ mod tests {
 
         #[test]
         fn damaged_chunks_do_not_panic(
-            intervals in proptest::collection::vec(any_unsealed(), 1..4),
+            intervals in proptest::collection::vec(any_fresh(), 1..4),
             flips in proptest::collection::vec((any::<usize>(), any::<u8>()), 1..6),
         ) {
             let sections = encode(&intervals, 3).unwrap();
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn damaged_compression_is_an_error() {
         let sections = encode(
-            &[Unsealed {
+            &[FreshInterval {
                 meta: [0; COUNT],
                 cpus: Vec::new(),
                 sched: Vec::new(),

@@ -6,7 +6,7 @@ use cpumon_model::{Delta, Flags};
 
 use super::FORMAT;
 use crate::codec::columns::{Values, read_meta, read_shifts};
-use crate::codec::meta::{COUNT, MetaRow, SEALED};
+use crate::codec::meta::{COUNT, IN_EVERY_CHUNK, MetaRow};
 use crate::codec::values::difference;
 use crate::codec::varint::{Cursor, Malformed};
 use crate::codec::zip::unzip;
@@ -76,7 +76,7 @@ impl Chunk {
         let mut plain = std::mem::take(&mut self.plain);
         unzip(section, &mut plain)?;
         let mut cursor = opened(&plain)?;
-        let count = cursor.count(SEALED)?.min(MAX_INTERVALS);
+        let count = cursor.count(IN_EVERY_CHUNK)?.min(MAX_INTERVALS);
         self.metas.resize(count, [0; COUNT]);
         read_meta(&mut cursor, &mut self.metas)?;
         for _ in 0..count {

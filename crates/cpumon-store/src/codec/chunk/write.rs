@@ -13,7 +13,7 @@ use crate::codec::{PackedInterval, PackedProcess, PackedThread, life_code, place
 
 /// One interval to be sealed.
 #[derive(Clone, Debug)]
-pub(crate) struct Unsealed {
+pub(crate) struct FreshInterval {
     pub(crate) meta: MetaRow,
     pub(crate) cpus: Vec<u8>,
     /// Scheduler events ([`crate::codec::sched`]); empty where none were measured.
@@ -34,7 +34,7 @@ pub(crate) struct Sections {
 }
 
 /// Seals intervals, given in order of time.
-pub(crate) fn encode(intervals: &[Unsealed], level: i32) -> std::io::Result<Sections> {
+pub(crate) fn encode(intervals: &[FreshInterval], level: i32) -> std::io::Result<Sections> {
     let mut meta = vec![FORMAT];
     varint::write(&mut meta, intervals.len() as u64);
     let numbers: Vec<MetaRow> = intervals.iter().map(|interval| interval.meta).collect();
@@ -55,7 +55,7 @@ pub(crate) fn encode(intervals: &[Unsealed], level: i32) -> std::io::Result<Sect
     })
 }
 
-fn encode_sched(intervals: &[Unsealed], level: i32) -> std::io::Result<Vec<u8>> {
+fn encode_sched(intervals: &[FreshInterval], level: i32) -> std::io::Result<Vec<u8>> {
     if intervals.iter().all(|interval| interval.sched.is_empty()) {
         return Ok(Vec::new());
     }
@@ -86,7 +86,7 @@ struct ThreadAt {
     is_rest: bool,
 }
 
-fn sorted_processes(intervals: &[Unsealed]) -> Vec<ProcessAt> {
+fn sorted_processes(intervals: &[FreshInterval]) -> Vec<ProcessAt> {
     let mut all = Vec::new();
     for (interval, unsealed) in intervals.iter().enumerate() {
         let mut rest = unsealed.rows.threads.as_slice();
@@ -101,7 +101,7 @@ fn sorted_processes(intervals: &[Unsealed]) -> Vec<ProcessAt> {
     all
 }
 
-fn sorted_threads(intervals: &[Unsealed], processes: &[ProcessAt]) -> Vec<ThreadAt> {
+fn sorted_threads(intervals: &[FreshInterval], processes: &[ProcessAt]) -> Vec<ThreadAt> {
     let mut ids: Vec<u64> = processes.iter().map(|at| at.row.id).collect();
     ids.dedup();
     let owns: std::collections::HashSet<(u64, usize)> =

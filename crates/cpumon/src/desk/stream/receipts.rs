@@ -29,7 +29,7 @@ impl Receipts {
 }
 
 impl Receipt for Receipts {
-    fn settle(&self, number: u64, is_stored: bool) {
+    fn notify(&self, number: u64, is_stored: bool) {
         let mut progress = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if is_stored {
             progress.stored = progress.stored.max(number);
@@ -46,11 +46,11 @@ mod tests {
     #[test]
     fn what_comes_after_a_failure_is_not_acknowledged() {
         let receipts = Receipts::default();
-        receipts.settle(1, true);
-        receipts.settle(2, true);
+        receipts.notify(1, true);
+        receipts.notify(2, true);
         assert_eq!((receipts.stored(), receipts.has_failed()), (2, false));
-        receipts.settle(3, false);
-        receipts.settle(4, true);
+        receipts.notify(3, false);
+        receipts.notify(4, true);
         assert_eq!((receipts.stored(), receipts.has_failed()), (2, true));
     }
 }

@@ -126,7 +126,7 @@ impl StreamSession {
     fn catch_up(&mut self) -> Result<(), Refusal> {
         let end = Instant::now() + WORK_TIME;
         for at in 0..self.lanes.len() {
-            while self.sink.has_ample_room() && Instant::now() < end {
+            while self.sink.has_ample_space() && Instant::now() < end {
                 let Some(record) = self.lanes.get_mut(at).and_then(|lane| lane.waiting.pop_front()) else {
                     break;
                 };

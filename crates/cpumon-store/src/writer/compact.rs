@@ -10,7 +10,7 @@ use super::PER_SECOND;
 use super::Writer;
 use super::fold::note_seen;
 use super::gaps::record_damage;
-use crate::codec::chunk::{self, Chunk, Unsealed};
+use crate::codec::chunk::{self, Chunk, FreshInterval};
 use crate::codec::meta::{END_WALL, RECEIVED, SEQUENCE};
 use crate::codec::names::{ProcessName, ThreadName};
 use crate::codec::{PackedInterval, blob};
@@ -47,7 +47,7 @@ pub(crate) fn load_counts(connection: &Connection) -> rusqlite::Result<FreshCoun
 
 /// Which of the sealed intervals the writer looked up last.
 #[derive(Debug, Default)]
-pub(crate) struct SealedKeys {
+pub(crate) struct CompactedKeys {
     chunk_id: i64,
     ends: Vec<(i64, i64)>,
 }
@@ -70,14 +70,14 @@ impl Due {
 
 impl Writer {
     /// Folds everything fresh into chunks at once, whatever its age.
-    pub fn seal_all(&mut self) -> Result<()> {
+    pub fn compact_all(&mut self) -> Result<()> {
         self.commit()?;
-        while self.seal_one(Due::AT_ONCE)? {}
+        while self.compact_one(Due::AT_ONCE)? {}
         Ok(())
     }
 
     /// Folds everything fresh of one host into chunks at once: after an import.
-    pub fn seal_host(&mut self, host: cpumon_model::HostId) -> Result<()> {
+    pub fn compact_host(&mut self, host: cpumon_model::HostId) -> Result<()> {
         self.commit()?;
         let found = self
             .connection
@@ -85,26 +85,26 @@ impl Writer {
             .optional();
         let host_id = found.map_err(|error| self.fail("find a host", error))?;
         if host_id.is_some() {
-            while self.seal_one(Due { host_id, ..Due::AT_ONCE })? {}
+            while self.compact_one(Due { host_id, ..Due::AT_ONCE })? {}
         }
         Ok(())
     }
 
     /// Folds one chunk, if one is due at `now_ns`.
-    pub(super) fn seal_step(&mut self, now_ns: i64) -> Result<bool> {
+    pub(super) fn compact_step(&mut self, now_ns: i64) -> Result<bool> {
         let before = |age: std::time::Duration| {
             now_ns.saturating_sub(i64::try_from(age.as_nanos()).unwrap_or(i64::MAX))
         };
         let due = Due {
-            full_ns: before(self.options.seal_after),
-            partial_ns: before(self.options.seal_partial_after),
+            full_ns: before(self.options.compact_after),
+            partial_ns: before(self.options.compact_partial_after),
             host_id: None,
         };
-        self.seal_one(due)
+        self.compact_one(due)
     }
 
-    fn seal_one(&mut self, due: Due) -> Result<bool> {
-        let full = self.options.seal_intervals;
+    fn compact_one(&mut self, due: Due) -> Result<bool> {
+        let full = self.options.compact_intervals;
         let found = self.fresh.iter().find(|(key, count)| {
             let is_meant = due.host_id.is_none_or(|host_id| host_id == key.0);
             let is_full = count.intervals >= full && count.oldest_received_ns <= due.full_ns;
@@ -114,16 +114,16 @@ impl Writer {
         });
         let Some((&key, _)) = found else { return Ok(false) };
         self.begin()?;
-        self.seal_boot(key, due).map_err(|error| self.fail("seal intervals", error))?;
+        self.compact_boot(key, due).map_err(|error| self.fail("seal intervals", error))?;
         self.commit()?;
         Ok(true)
     }
 
-    fn seal_boot(&mut self, key: (i64, i64), due: Due) -> rusqlite::Result<()> {
-        let mut rows = load_oldest(&self.connection, key, self.options.seal_intervals)?;
+    fn compact_boot(&mut self, key: (i64, i64), due: Due) -> rusqlite::Result<()> {
+        let mut rows = load_oldest(&self.connection, key, self.options.compact_intervals)?;
         let ready = rows.iter().take_while(|(_, row)| row.meta[RECEIVED] <= due.full_ns).count();
         let is_old = rows.first().is_some_and(|(_, row)| row.meta[RECEIVED] <= due.partial_ns);
-        rows.truncate(if is_old || ready >= self.options.seal_intervals as usize { ready } else { 0 });
+        rows.truncate(if is_old || ready >= self.options.compact_intervals as usize { ready } else { 0 });
         let (ids, intervals) = self.unpack(key.0, rows)?;
         if !intervals.is_empty() {
             self.write_chunk(key, &intervals)?;
@@ -161,8 +161,8 @@ impl Writer {
         &self,
         host_id: i64,
         rows: Vec<(i64, FreshRow)>,
-    ) -> rusqlite::Result<(Vec<i64>, Vec<Unsealed>)> {
-        let (mut ids, mut intervals) = (Vec::new(), Vec::<Unsealed>::new());
+    ) -> rusqlite::Result<(Vec<i64>, Vec<FreshInterval>)> {
+        let (mut ids, mut intervals) = (Vec::new(), Vec::<FreshInterval>::new());
         let mut thread_rows = 0;
         for (id, row) in rows {
             let mut packed = PackedInterval::default();
@@ -179,12 +179,12 @@ impl Writer {
                 break;
             }
             ids.push(id);
-            intervals.push(Unsealed { meta: row.meta, cpus: row.cpus, sched: row.sched, rows: packed });
+            intervals.push(FreshInterval { meta: row.meta, cpus: row.cpus, sched: row.sched, rows: packed });
         }
         Ok((ids, intervals))
     }
 
-    fn write_chunk(&mut self, key: (i64, i64), intervals: &[Unsealed]) -> rusqlite::Result<()> {
+    fn write_chunk(&mut self, key: (i64, i64), intervals: &[FreshInterval]) -> rusqlite::Result<()> {
         let sections = chunk::encode(intervals, self.options.zstd_level)
             .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
         let count = |rows: usize| i64::try_from(rows).unwrap_or(i64::MAX);
@@ -211,7 +211,7 @@ impl Writer {
                 sections.sched
             ])?;
         let (dims, connection) = (&mut self.dims, &self.connection);
-        self.rollup.add(intervals, |id| dims.stand_in(connection, id))?;
+        self.rollup.add(intervals, |id| dims.short_lived_id(connection, id))?;
         self.rollup.write(&self.connection, key.0)?;
         let rows = || intervals.iter().map(|interval| &interval.rows);
         let mut threads = rows().flat_map(|rows| rows.threads.iter().map(|row| row.id)).collect();
@@ -221,7 +221,7 @@ impl Writer {
     }
 
     /// Whether a chunk holds this interval.
-    pub(super) fn is_sealed(
+    pub(super) fn is_compacted(
         &mut self,
         host_id: i64,
         boot_id: i64,
@@ -239,10 +239,10 @@ impl Writer {
             })?;
         let ids: Vec<i64> = ids.collect::<rusqlite::Result<_>>()?;
         for id in ids {
-            if self.sealed_keys.chunk_id != id {
-                self.sealed_keys = sealed_keys(&self.connection, id)?;
+            if self.compacted_keys.chunk_id != id {
+                self.compacted_keys = compacted_keys(&self.connection, id)?;
             }
-            if self.sealed_keys.ends.contains(&wanted) {
+            if self.compacted_keys.ends.contains(&wanted) {
                 return Ok(true);
             }
         }
@@ -250,7 +250,7 @@ impl Writer {
     }
 }
 
-fn sealed_keys(connection: &Connection, chunk_id: i64) -> rusqlite::Result<SealedKeys> {
+fn compacted_keys(connection: &Connection, chunk_id: i64) -> rusqlite::Result<CompactedKeys> {
     let meta: Vec<u8> = connection
         .prepare_cached("SELECT meta FROM chunk WHERE id = ?1")?
         .query_row([chunk_id], |row| row.get(0))?;
@@ -260,7 +260,7 @@ fn sealed_keys(connection: &Connection, chunk_id: i64) -> rusqlite::Result<Seale
         chunk = Chunk::default();
     }
     let ends = chunk.metas.iter().map(|row| (row[END_WALL], row[SEQUENCE])).collect();
-    Ok(SealedKeys { chunk_id, ends })
+    Ok(CompactedKeys { chunk_id, ends })
 }
 
 /// The oldest fresh intervals of a boot with their row ids, in order of time.

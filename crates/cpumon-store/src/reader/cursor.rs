@@ -8,10 +8,10 @@ use cpumon_model::{HostId, Interval};
 use rusqlite::Connection;
 
 use super::build::{self, Rows};
+use super::chunks::{self, Chunks, Loaded};
 use super::dims::Names;
 use super::fresh::{self, FreshRow};
 use super::query::{ProcessFilter, Query, StoredInterval, What};
-use super::sealed::{self, Chunks, Loaded};
 use crate::codec::meta::{self, MetaRow};
 use crate::codec::sched::SchedRows;
 use crate::codec::varint::Malformed;
@@ -22,7 +22,7 @@ const WINDOW_INTERVALS: u32 = 64;
 
 /// Why a stream ended early.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum StreamError {
+pub(crate) enum ReadError {
     #[error(transparent)]
     Sql(#[from] rusqlite::Error),
     #[error("{0}")]
@@ -40,20 +40,20 @@ pub(crate) fn last_end_before(
     connection: &Connection,
     host_id: i64,
     wall_ns: i64,
-) -> Result<Option<i64>, StreamError> {
+) -> Result<Option<i64>, ReadError> {
     let mut last: Option<i64> = connection
         .prepare_cached("SELECT max(end_wall_ns) FROM interval WHERE host_id = ?1 AND end_wall_ns < ?2")?
         .query_row([host_id, wall_ns], |row| row.get(0))?;
-    let sealed: Option<i64> = connection
+    let compacted: Option<i64> = connection
         .prepare_cached(
             "SELECT max(last_end_wall_ns) FROM chunk WHERE host_id = ?1 AND last_end_wall_ns < ?2",
         )?
         .query_row([host_id, wall_ns], |row| row.get(0))?;
-    last = last.max(sealed);
+    last = last.max(compacted);
     let (mut ids, mut chunks, mut names) = (Vec::new(), Chunks::default(), Names::default());
     let query = Query::new(HostId::default()).what(What::Meta);
     // Chunks that reach beyond: their last end before the moment is inside.
-    sealed::in_span(connection, host_id, (wall_ns.saturating_sub(1), wall_ns.saturating_sub(1)), &mut ids)?;
+    chunks::in_span(connection, host_id, (wall_ns.saturating_sub(1), wall_ns.saturating_sub(1)), &mut ids)?;
     for id in ids {
         let loaded = chunks.load(connection, &mut names, id, &query)?;
         let ends = loaded.chunk.metas.iter().map(|row| row[meta::END_WALL]);
@@ -64,7 +64,7 @@ pub(crate) fn last_end_before(
 
 /// Where an interval of a window stands.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct SourcePosition {
     end_wall_ns: i64,
     sequence: u64,
     /// Id of its chunk; `None`: fresh.
@@ -73,20 +73,20 @@ struct Place {
     at: usize,
 }
 
-/// Kept buffers of a stream.
+/// Reused buffers of a walk over intervals.
 #[derive(Debug, Default)]
-pub(crate) struct Stream {
+pub(crate) struct IntervalCursor {
     pub(crate) names: Names,
     chunks: Chunks,
     fresh: Vec<FreshRow>,
     chunk_ids: Vec<i64>,
-    places: Vec<Place>,
+    places: Vec<SourcePosition>,
     packed: PackedInterval,
     sched: SchedRows,
     stored: StoredInterval,
 }
 
-impl Stream {
+impl IntervalCursor {
     /// Calls `visit` for each interval of the query, in order of its end.
     pub(crate) fn run(
         &mut self,
@@ -94,7 +94,7 @@ impl Stream {
         host_id: i64,
         query: &Query,
         visit: Visit<'_>,
-    ) -> Result<(), StreamError> {
+    ) -> Result<(), ReadError> {
         let mut after_ns = query.since_ns;
         while let Some(window_end) = self.load_window(connection, host_id, query, after_ns)? {
             let span = (after_ns, window_end);
@@ -117,7 +117,7 @@ impl Stream {
         host_id: i64,
         query: &Query,
         visit: &mut dyn FnMut(&Interval),
-    ) -> Result<(), StreamError> {
+    ) -> Result<(), ReadError> {
         let mut after_ns = query.since_ns;
         self.chunk_ids.clear();
         while let Some(end) = fresh::end_of_some(connection, host_id, after_ns, WINDOW_INTERVALS)? {
@@ -144,18 +144,18 @@ impl Stream {
         host_id: i64,
         query: &Query,
         after_ns: i64,
-    ) -> Result<Option<i64>, StreamError> {
+    ) -> Result<Option<i64>, ReadError> {
         let transaction = connection.unchecked_transaction()?;
         let fresh_end = fresh::end_of_some(connection, host_id, after_ns, WINDOW_INTERVALS)?;
-        let sealed_end = sealed::end_of_next(connection, host_id, after_ns)?;
-        let nearest = fresh_end.into_iter().chain(sealed_end).min();
+        let chunk_end = chunks::end_of_next(connection, host_id, after_ns)?;
+        let nearest = fresh_end.into_iter().chain(chunk_end).min();
         let Some(window_end) = nearest.map(|end| end.min(query.until_ns)).filter(|&end| end > after_ns)
         else {
             return Ok(None);
         };
         let span = (after_ns, window_end);
         fresh::in_span(connection, host_id, span, query.what > What::Meta, &mut self.fresh)?;
-        sealed::in_span(connection, host_id, span, &mut self.chunk_ids)?;
+        chunks::in_span(connection, host_id, span, &mut self.chunk_ids)?;
         // Chunks are never changed: with the first ones read here, only retention can take a later one away.
         for &id in self.chunk_ids.iter().take(MAX_MERGED) {
             self.chunks.load(connection, &mut self.names, id, query)?;
@@ -171,9 +171,9 @@ impl Stream {
         query: &Query,
         (after_ns, until_ns): (i64, i64),
         chunks: std::ops::Range<usize>,
-    ) -> Result<(), StreamError> {
+    ) -> Result<(), ReadError> {
         self.places.clear();
-        let place = |row: &MetaRow, chunk, at| Place {
+        let place = |row: &MetaRow, chunk, at| SourcePosition {
             end_wall_ns: row[meta::END_WALL],
             sequence: row[meta::SEQUENCE].cast_unsigned(),
             chunk,
@@ -198,7 +198,7 @@ impl Stream {
         connection: &Connection,
         query: &Query,
         visit: Visit<'_>,
-    ) -> Result<ControlFlow<()>, StreamError> {
+    ) -> Result<ControlFlow<()>, ReadError> {
         for place in &self.places {
             let (names, stored) = (&mut self.names, &mut self.stored);
             if let Some(id) = place.chunk {

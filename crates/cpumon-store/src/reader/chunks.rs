@@ -3,15 +3,15 @@
 
 use rusqlite::{Connection, params};
 
+use super::cursor::ReadError;
 use super::dims::Names;
 use super::query::{ProcessFilter, Query, What};
-use super::stream::StreamError;
 use crate::codec::chunk::Chunk;
 
 /// Longest span between the first and the last end in a chunk. The sealer keeps to it; the reader looks no further.
 pub(crate) const MAX_CHUNK_SPAN_NS: i64 = 6 * 3_600_000_000_000;
 /// Chunks kept taken apart.
-const MAX_KEPT: usize = 8;
+const MAX_LOADED: usize = 8;
 
 /// A chunk, taken apart as deep as was asked for.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Loaded {
     }
 }
 
-/// Kept chunks.
+/// Cache of decoded chunks.
 #[derive(Debug, Default)]
 pub(crate) struct Chunks {
     loaded: Vec<Loaded>,
@@ -84,7 +84,7 @@ impl Chunks {
         names: &mut Names,
         id: i64,
         query: &Query,
-    ) -> Result<&Loaded, StreamError> {
+    ) -> Result<&Loaded, ReadError> {
         self.clock += 1;
         let known = self.loaded.iter().position(|loaded| loaded.serves(id, query));
         let at = if let Some(at) = known { at } else { self.read(connection, names, id, query)? };
@@ -99,7 +99,7 @@ impl Chunks {
         names: &mut Names,
         id: i64,
         query: &Query,
-    ) -> Result<usize, StreamError> {
+    ) -> Result<usize, ReadError> {
         let at = self.slot();
         let loaded = &mut self.loaded[at];
         loaded.id = -1;
@@ -118,7 +118,7 @@ impl Chunks {
         loaded.boot_id = row.get(0)?;
         loaded.chunk.read_meta(blob(1)?)?;
         if what > What::Meta {
-            let mut pick = |id| -> Result<bool, StreamError> {
+            let mut pick = |id| -> Result<bool, ReadError> {
                 if query.filter == ProcessFilter::All {
                     return Ok(true);
                 }
@@ -138,7 +138,7 @@ impl Chunks {
 
     /// A place for another chunk: a new one, or that of the chunk not used for longest.
     fn slot(&mut self) -> usize {
-        if self.loaded.len() < MAX_KEPT {
+        if self.loaded.len() < MAX_LOADED {
             let empty = Loaded {
                 id: -1,
                 boot_id: 0,

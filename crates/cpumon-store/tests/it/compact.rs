@@ -78,7 +78,7 @@ fn a_resend_of_sealed_intervals_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.sqlite");
     let (mut writer, day) = filled(&path, 250);
-    writer.seal_all().unwrap();
+    writer.compact_all().unwrap();
     assert_eq!(counts(&path), (0, 3));
     for interval in &day {
         assert_eq!(writer.put(&data::host(1), Trust::Local, None, interval).unwrap(), Put::Duplicate);
@@ -101,7 +101,7 @@ fn intervals_that_come_late_are_sealed_beside_their_neighbours_and_read_in_order
         for interval in day.iter().skip(third).step_by(3) {
             assert_eq!(writer.put(&info, Trust::Local, None, interval).unwrap(), Put::Stored);
         }
-        writer.seal_all().unwrap();
+        writer.compact_all().unwrap();
     }
     assert_eq!(counts(&path), (0, 3));
     let expected: Vec<Interval> = day.iter().map(data::active).collect();
@@ -121,7 +121,7 @@ fn a_clock_set_back_again_and_again_hides_nothing() {
             interval.begin.mono_ns += round * 10_000_000_000;
             assert_eq!(writer.put(&info, Trust::Local, None, &interval).unwrap(), Put::Stored);
         }
-        writer.seal_all().unwrap();
+        writer.compact_all().unwrap();
     }
     let mut sequences: Vec<u64> =
         read_all(&Reader::open(&path).unwrap(), &Query::new(info.host)).iter().map(|i| i.sequence).collect();
