@@ -65,7 +65,7 @@ fn watched(probes: Option<Probes>, load: impl FnOnce() -> Result<f64, Failure>) 
     let mut source = open(&options)?.source;
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let looking = scope.spawn(|| {
+        let reader = scope.spawn(|| {
             let mut snapshot = Snapshot::default();
             while !stop.load(Ordering::Relaxed) {
                 if source.snapshot(&mut snapshot).is_err() {
@@ -77,8 +77,8 @@ fn watched(probes: Option<Probes>, load: impl FnOnce() -> Result<f64, Failure>) 
         });
         let result = load();
         stop.store(true, Ordering::Relaxed);
-        looking.thread().unpark();
-        match looking.join() {
+        reader.thread().unpark();
+        match reader.join() {
             Ok(true) => result,
             _ => Err("a snapshot failed".into()),
         }

@@ -205,8 +205,8 @@ pub fn parse_cgroup(bytes: &[u8]) -> Option<&[u8]> {
         };
         found[rank].get_or_insert(path);
     }
-    let telling = found.iter().flatten().find(|path| path.len() > 1);
-    telling.or_else(|| found.iter().flatten().next()).copied()
+    let revealing = found.iter().flatten().find(|path| path.len() > 1);
+    revealing.or_else(|| found.iter().flatten().next()).copied()
 }
 
 /// The container or systemd unit that a cgroup path names; empty if none. Containers come as their id's first 12 digits,
@@ -313,12 +313,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parsers_stand_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        fn parsers_survive_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             exercise(&bytes);
         }
 
         #[test]
-        fn parsers_stand_mangled_files(bytes in mangled()) {
+        fn parsers_survive_mangled_files(bytes in mangled()) {
             exercise(&bytes);
         }
     }
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn the_telling_cgroup_line_wins() {
+    fn the_cgroup_line_with_a_path_wins() {
         let v2 = b"0::/system.slice/ssh.service\n";
         assert_eq!(parse_cgroup(v2), Some(&b"/system.slice/ssh.service"[..]));
         let hybrid = b"9:name=systemd:/s\n2:cpuacct:/x\n1:cpu,cpuacct:/c\n0::/\n";

@@ -169,21 +169,21 @@ mod tests {
 
     #[test]
     fn what_is_no_interval_says_why() {
-        let said = |text: &str| parse_interval(text).unwrap_err().to_string();
-        assert_eq!(said("99ms"), "\"99ms\" is out of range: an interval is 100ms to 1h");
-        assert_eq!(said("61m"), "\"61m\" is out of range: an interval is 100ms to 1h");
+        let message = |text: &str| parse_interval(text).unwrap_err().to_string();
+        assert_eq!(message("99ms"), "\"99ms\" is out of range: an interval is 100ms to 1h");
+        assert_eq!(message("61m"), "\"61m\" is out of range: an interval is 100ms to 1h");
         assert_eq!(
-            said("99999999999999999999999h"),
+            message("99999999999999999999999h"),
             "\"99999999999999999999999h\" is out of range: an interval is 100ms to 1h"
         );
-        assert_eq!(said("1d"), "\"d\" is not a unit of time: expected ms, s, m or h");
+        assert_eq!(message("1d"), "\"d\" is not a unit of time: expected ms, s, m or h");
         for text in ["", "s", "fast", "1.2.3s", ".", "-1s", "1.0000000001s"] {
-            assert!(said(text).contains("is not an interval"), "{text}: {}", said(text));
+            assert!(message(text).contains("is not an interval"), "{text}: {}", message(text));
         }
     }
 
     #[test]
-    fn ticks_stand_on_one_grid() {
+    fn ticks_are_on_one_grid() {
         let stop = AtomicBool::new(false);
         let mut schedule = Schedule::new(MIN_INTERVAL);
         let start = Instant::now();

@@ -5,7 +5,7 @@
 /// What stands where a secret was.
 const MASK: &str = "***";
 /// A name that holds one of these anywhere is a secret's name.
-const TELLING: [&str; 12] = [
+const SECRET_PARTS: [&str; 12] = [
     "password",
     "passwd",
     "passphrase",
@@ -20,11 +20,11 @@ const TELLING: [&str; 12] = [
     "accesskey",
 ];
 /// A name with one of these as a word of its own (`--key`, `API_KEY`, `db.pwd`) is one too.
-const TELLING_WORDS: [&str; 7] = ["key", "pwd", "pass", "pw", "auth", "pin", "bearer"];
+const SECRET_WORDS: [&str; 7] = ["key", "pwd", "pass", "pw", "auth", "pin", "bearer"];
 
 /// Programs, by how their names begin, whose option of one letter is a secret: its value stands behind it (`-pVALUE`) or is the next
 /// argument.
-const TELLING_LETTERS: [(&str, char); 9] = [
+const SECRET_LETTERS: [(&str, char); 9] = [
     ("mysql", 'p'),
     ("mariadb", 'p'),
     ("sshpass", 'p'),
@@ -38,7 +38,7 @@ const TELLING_LETTERS: [(&str, char); 9] = [
 /// Options whose value is `USER:PASSWORD` in curl and its like.
 const OF_USER: [&str; 4] = ["-u", "-U", "--user", "--proxy-user"];
 /// What well-known secrets begin with, and how long they are at least: such a word is one wherever it stands.
-const TELLING_BEGINS: [(&str, usize); 12] = [
+const SECRET_BEGINS: [(&str, usize); 12] = [
     ("AKIA", 20),
     ("ASIA", 20),
     ("ghp_", 30),
@@ -87,7 +87,7 @@ pub fn scrub_cmdline(raw: &[u8], into: &mut String) {
 
 /// The option of one letter that is a secret to this program.
 fn letter_of(program: &str) -> Option<char> {
-    TELLING_LETTERS.iter().find(|(begin, _)| program.starts_with(begin)).map(|(_, letter)| *letter)
+    SECRET_LETTERS.iter().find(|(begin, _)| program.starts_with(begin)).map(|(_, letter)| *letter)
 }
 
 /// The value behind `-L` in this argument, empty if it is the next one.
@@ -109,14 +109,15 @@ fn scrub_argument(argument: &str, into: &mut String) -> bool {
         } else {
             push_without_url_password(word, into);
         }
-        let names_secret = (word.starts_with('-') && is_telling(word)) || word.eq_ignore_ascii_case("bearer");
+        let names_secret =
+            (word.starts_with('-') && names_a_secret(word)) || word.eq_ignore_ascii_case("bearer");
         if words.peek().is_some() {
             into.push(' ');
-            if names_secret || (word.ends_with(':') && is_telling(word)) {
+            if names_secret || (word.ends_with(':') && names_a_secret(word)) {
                 into.push_str(MASK);
                 return false;
             }
-        } else if names_secret || (word.ends_with([':', '=']) && is_telling(word)) {
+        } else if names_secret || (word.ends_with([':', '=']) && names_a_secret(word)) {
             return true;
         }
     }
@@ -127,7 +128,7 @@ fn scrub_argument(argument: &str, into: &mut String) -> bool {
 fn is_secret(word: &str) -> bool {
     let word = word.trim_matches(['"', '\'', ',']);
     let is_one = |(begin, least): &(&str, usize)| word.len() >= *least && word.starts_with(begin);
-    TELLING_BEGINS.iter().any(is_one)
+    SECRET_BEGINS.iter().any(is_one)
         && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
@@ -137,7 +138,7 @@ fn before_secret(word: &str) -> Option<&str> {
     for (at, separator) in word.char_indices().filter(|(_, c)| matches!(c, '=' | ':' | '&' | ',' | ';' | '?'))
     {
         let after = at + 1;
-        if matches!(separator, '=' | ':') && after < word.len() && is_telling(&word[from..at]) {
+        if matches!(separator, '=' | ':') && after < word.len() && names_a_secret(&word[from..at]) {
             return Some(&word[..after]);
         }
         from = after;
@@ -164,7 +165,7 @@ fn push_without_url_password(word: &str, into: &mut String) {
 }
 
 /// Whether a name is that of a secret.
-fn is_telling(name: &str) -> bool {
+fn names_a_secret(name: &str) -> bool {
     let mut letters = [0_u8; 64];
     let mut count = 0;
     // Separators out: api-key, api_key and apikey are one.
@@ -175,10 +176,10 @@ fn is_telling(name: &str) -> bool {
         }
     }
     let squeezed = std::str::from_utf8(&letters[..count]).unwrap_or_default();
-    TELLING.iter().any(|telling| squeezed.contains(telling))
+    SECRET_PARTS.iter().any(|part| squeezed.contains(part))
         || name
             .split(|c: char| !c.is_ascii_alphanumeric())
-            .any(|word| TELLING_WORDS.iter().any(|telling| word.eq_ignore_ascii_case(telling)))
+            .any(|word| SECRET_WORDS.iter().any(|part| word.eq_ignore_ascii_case(part)))
 }
 
 #[cfg(test)]

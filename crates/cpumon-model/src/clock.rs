@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_round_trip_tells_the_offset() {
+    fn the_shortest_round_trip_gives_the_offset() {
         let mut watch = ClockWatch::default();
         watch.take(exchange(0, 5_000_000, 12_000_000));
         watch.take(exchange(10, 1_000_000, 400_000));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_in_2003_that_drifts_is_told_by_both_numbers() {
+    fn a_clock_in_2003_that_drifts_shows_in_both_numbers() {
         let (mut watch, mut known) = (ClockWatch::default(), HostClock::default());
         let offset_2003 = -700_000_000 * SECOND;
         for nth in 0..60 {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_begins_anew() {
+    fn a_clock_that_is_set_starts_over() {
         let mut watch = ClockWatch::default();
         for nth in 0..20 {
             watch.take(exchange(nth * 10, 50, 300_000));

@@ -43,7 +43,7 @@ fn a_right_clock_sees_no_change() {
 }
 
 #[test]
-fn a_clock_in_2003_stands_on_the_receivers_line() {
+fn a_clock_in_2003_is_moved_to_the_receivers_line() {
     let mut line = ClockLine::default();
     for second in 1..50 {
         let placed = place(&mut line, interval(second, (IN_2003, IN_2003)), Some(measured(100_000)));
@@ -99,7 +99,7 @@ fn a_line_that_was_late_goes_back_without_folding() {
 }
 
 #[test]
-fn arrivals_tell_a_wrong_clock_and_delays_do_not_make_a_right_one_wrong() {
+fn arrivals_reveal_a_wrong_clock_and_delays_do_not_make_a_right_one_wrong() {
     for (off, is_moved) in [(0, false), (-3 * SECOND, false), (IN_2003, true), (8 * SECOND, true)] {
         let (mut line, mut arrivals) = (ClockLine::default(), Arrivals::default());
         for second in 1..2_000 {

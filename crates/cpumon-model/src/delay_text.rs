@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_tells_lengths() {
+    fn a_text_gives_lengths() {
         let histogram: DelayHistogram =
             [(delay_bucket(5_000), 3), (delay_bucket(11_000), 1)].into_iter().collect();
         assert_eq!(histogram.to_string(), "[[5119,3],[11263,1]]");

@@ -8,11 +8,11 @@
 //! A task of the earlier snapshot that is neither alive nor among the exits of a complete later one ended unseen:
 //! its row says so ([`Flags::NO_FINAL_COUNTERS`]).
 
-mod look;
+mod row_builder;
 
 use std::sync::Arc;
 
-use self::look::{Look, common_fields, find_process, find_thread, pass_ns, signed};
+use self::row_builder::{RowBuilder, common_fields, find_process, find_thread, pass_ns, signed};
 use crate::finder::Finder;
 use crate::{
     Counters, CpuInterval, CpuSched, Delta, Fields, Flags, Interval, IrqInterval, Ledger, Life,
@@ -56,16 +56,16 @@ impl Interval {
         }
         self.cpus.extend(matching_cpus(prev, cur));
         self.irqs.extend(matching_irqs(prev, cur));
-        let look = Look::new(prev, cur, self.duration_ns());
-        self.delays.extend(look.delays());
-        self.fill_live_threads(&look, rows);
-        self.fill_exits(&look);
+        let builder = RowBuilder::new(prev, cur, self.duration_ns());
+        self.delays.extend(builder.delays());
+        self.fill_live_threads(&builder, rows);
+        self.fill_exits(&builder);
         self.threads.sort_unstable_by_key(|row| row.key);
-        self.list_processes(&look);
+        self.list_processes(&builder);
         self.sum_threads_into_processes();
-        let unseen_ns = self.charge_ended_threads(&look);
+        let unseen_ns = self.charge_ended_threads(&builder);
         // Summed exits are rows, and in the cumulative total of all exits as well.
-        let rest_ns = self.lost_exits_ns(&look).saturating_sub(unseen_ns).max(0);
+        let rest_ns = self.lost_exits_ns(&builder).saturating_sub(unseen_ns).max(0);
         self.ledger = self.balance(cur, unseen_ns.saturating_add(rest_ns));
     }
 
@@ -98,50 +98,50 @@ impl Interval {
         *self = empty;
     }
 
-    fn fill_live_threads(&mut self, look: &Look<'_>, rows: Rows) {
-        let mut before = Finder::new(&look.prev.threads);
-        for thread in &look.cur.threads {
-            let earlier = if look.cur.is_complete {
-                before.merge(thread.key, |row| row.key, |gone| self.threads.extend(look.vanished(gone)))
+    fn fill_live_threads(&mut self, builder: &RowBuilder<'_>, rows: Rows) {
+        let mut before = Finder::new(&builder.prev.threads);
+        for thread in &builder.cur.threads {
+            let earlier = if builder.cur.is_complete {
+                before.merge(thread.key, |row| row.key, |gone| self.threads.extend(builder.vanished(gone)))
             } else {
                 before.search(thread.key, |row| row.key)
             };
             let rested = |earlier: &ThreadSample| earlier.counters == thread.counters;
             if rows == Rows::All || !earlier.is_some_and(rested) {
-                self.threads.push(look.row(thread, earlier, false));
+                self.threads.push(builder.row(thread, earlier, false));
             }
         }
-        if look.cur.is_complete {
-            before.rest(|gone| self.threads.extend(look.vanished(gone)));
+        if builder.cur.is_complete {
+            before.rest(|gone| self.threads.extend(builder.vanished(gone)));
             return;
         }
-        let mut before = Finder::new(&look.prev.threads);
-        for &key in &look.cur.gone {
+        let mut before = Finder::new(&builder.prev.threads);
+        for &key in &builder.cur.gone {
             if let Some(gone) = before.search(key, |row| row.key) {
-                self.threads.extend(look.vanished(gone));
+                self.threads.extend(builder.vanished(gone));
             }
         }
     }
 
-    fn fill_exits(&mut self, look: &Look<'_>) {
-        let mut before = Finder::new(&look.prev.threads);
-        for exit in &look.cur.exits {
+    fn fill_exits(&mut self, builder: &RowBuilder<'_>) {
+        let mut before = Finder::new(&builder.prev.threads);
+        for exit in &builder.cur.exits {
             let earlier = before.search(exit.thread.key, |row| row.key);
-            self.threads.push(look.row(&exit.thread, earlier, true));
+            self.threads.push(builder.row(&exit.thread, earlier, true));
         }
     }
 
     /// One row for each process of the later snapshot and for each that a thread row names, ascending, without doubles.
-    fn list_processes(&mut self, look: &Look<'_>) {
-        self.processes.extend(look.cur.processes.iter().map(|process| look.process_row(process)));
+    fn list_processes(&mut self, builder: &RowBuilder<'_>) {
+        self.processes.extend(builder.cur.processes.iter().map(|process| builder.process_row(process)));
         let known = self.processes.len();
-        for exit in look
+        for exit in builder
             .cur
             .exits
             .iter()
-            .filter(|exit| find_process(&look.cur.processes, exit.thread.process).is_none())
+            .filter(|exit| find_process(&builder.cur.processes, exit.thread.process).is_none())
         {
-            self.processes.push(look.exited_process_row(exit));
+            self.processes.push(builder.exited_process_row(exit));
         }
         if self.processes.len() > known {
             merge_same_processes(&mut self.processes);
@@ -157,7 +157,7 @@ impl Interval {
                 continue;
             }
             last = Some(thread.process);
-            self.processes.push(look.unlisted_process_row(thread));
+            self.processes.push(builder.unlisted_process_row(thread));
         }
         if self.processes.len() > known {
             merge_same_processes(&mut self.processes);
@@ -186,15 +186,15 @@ impl Interval {
 
     /// Adds what threads without an exit row ran: growth of `ended_threads` less what was charged to them while they
     /// lived. /proc gives that total in ticks, so it may come out below zero; then it adds nothing. Returns the sum, ns.
-    fn charge_ended_threads(&mut self, look: &Look<'_>) -> i64 {
+    fn charge_ended_threads(&mut self, builder: &RowBuilder<'_>) -> i64 {
         let mut sum_ns = 0_i64;
-        for process in &look.cur.processes {
+        for process in &builder.cur.processes {
             if process.ended_threads == Counters::default() {
                 continue;
             }
-            let before = match find_process(&look.prev.processes, process.key) {
+            let before = match find_process(&builder.prev.processes, process.key) {
                 Some(before) => before.ended_threads,
-                None if look.is_born(process.key.start_ns) => Counters::default(),
+                None if builder.is_born(process.key.start_ns) => Counters::default(),
                 // Older and seen for the first time: what its threads ran before is not known.
                 None => continue,
             };
@@ -202,7 +202,7 @@ impl Interval {
             if extra.is_zero() {
                 continue;
             }
-            for gone in look.vanished_threads_of(process.key, &self.threads) {
+            for gone in builder.vanished_threads_of(process.key, &self.threads) {
                 subtract(&mut extra, gone);
             }
             at_least_zero(&mut extra);
@@ -216,8 +216,8 @@ impl Interval {
 
     /// Run time of exits whose rows were lost: growth of the cumulative total less the rows that did arrive, less what
     /// the vanished threads had been charged before. Only complete snapshots can tell.
-    fn lost_exits_ns(&self, look: &Look<'_>) -> i64 {
-        let (prev, cur) = (look.prev, look.cur);
+    fn lost_exits_ns(&self, builder: &RowBuilder<'_>) -> i64 {
+        let (prev, cur) = (builder.prev, builder.cur);
         if !cur.is_complete
             || !cur.fields.contains(Fields::EXITS)
             || cur.health.exits_lost == prev.health.exits_lost
@@ -239,10 +239,10 @@ impl Interval {
 
     /// Time of which no switch event tells who ran, less what threads ran of which none ever tells: whose it is, is known.
     fn unknown_ns(&self) -> i64 {
-        let untold = self.cpus.iter().map(|cpu| cpu.sched.unknown_ns).fold(0, u64::saturating_add);
+        let unknown = self.cpus.iter().map(|cpu| cpu.sched.unknown_ns).fold(0, u64::saturating_add);
         let unwatched = self.processes.iter().filter(|row| row.flags.contains(Flags::UNWATCHED));
         let ran = unwatched.map(|row| row.delta.run_ns).fold(0, i64::saturating_add);
-        signed(untold).saturating_sub(ran)
+        signed(unknown).saturating_sub(ran)
     }
 
     fn balance(&self, cur: &Snapshot, exited_without_row_ns: i64) -> Ledger {

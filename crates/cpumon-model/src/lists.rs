@@ -20,8 +20,8 @@ pub fn empty_list<T>(list: &mut Vec<T>) {
 }
 
 fn trim<T>(list: &mut Vec<T>, used: usize) {
-    let room = list.capacity();
-    if room.saturating_mul(size_of::<T>()) > SMALL_BYTES && used < room / PLACES_FOR_ONE {
+    let space = list.capacity();
+    if space.saturating_mul(size_of::<T>()) > SMALL_BYTES && used < space / PLACES_FOR_ONE {
         list.shrink_to(used * 2);
     }
 }
@@ -33,12 +33,12 @@ mod tests {
     #[test]
     fn what_only_a_storm_needed_is_given_back_and_what_is_used_is_kept() {
         let mut list: Vec<u64> = (0..100_000).collect();
-        let room = list.capacity();
+        let space = list.capacity();
         empty_list(&mut list);
-        assert_eq!((list.len(), list.capacity()), (0, room), "it was used");
+        assert_eq!((list.len(), list.capacity()), (0, space), "it was used");
         list.extend(0..20_000);
         empty_list(&mut list);
-        assert_eq!(list.capacity(), room, "a fifth of it");
+        assert_eq!(list.capacity(), space, "a fifth of it");
         list.extend(0..5_000);
         trim_list(&mut list);
         assert_eq!((list.len(), list.capacity()), (5_000, 10_000));

@@ -77,7 +77,7 @@ pub enum State {
 
 /// The times of one thread, ns, up to `at_ns`.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct ThreadBook {
+pub struct ThreadAccount {
     /// Begin of the open state.
     pub at_ns: u64,
     /// Woken at.
@@ -108,7 +108,7 @@ pub struct ThreadBook {
 
 /// The times of one CPU.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct CpuBook {
+pub struct CpuAccount {
     modes: [u64; MODES],
     since_ns: u64,
     task: Option<Task>,
@@ -125,12 +125,12 @@ pub struct CpuBook {
 
 /// All books.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Books {
-    cpus: BTreeMap<u32, CpuBook>,
-    threads: BTreeMap<Task, ThreadBook>,
+pub struct Accounts {
+    cpus: BTreeMap<u32, CpuAccount>,
+    threads: BTreeMap<Task, ThreadAccount>,
 }
 
-impl CpuBook {
+impl CpuAccount {
     /// Time in a mode since the CPU was first seen, ns.
     #[must_use]
     pub fn mode_ns(&self, mode: Mode) -> u64 {
@@ -194,7 +194,7 @@ fn mode_of(task: Task) -> Mode {
     if task == IDLE { Mode::Idle } else { Mode::Run }
 }
 
-impl ThreadBook {
+impl ThreadAccount {
     fn new(now: u64, state: State, reason: WaitReason) -> Self {
         Self { at_ns: now, state, reason, ..Self::default() }
     }
@@ -247,10 +247,10 @@ impl ThreadBook {
     }
 }
 
-impl Books {
+impl Accounts {
     /// A task begins; it runs when it is woken and switched to.
     pub fn born(&mut self, now: u64, task: Task) {
-        self.threads.insert(task, ThreadBook::new(now, State::Blocked, WaitReason::OTHER));
+        self.threads.insert(task, ThreadAccount::new(now, State::Blocked, WaitReason::OTHER));
     }
 
     /// A task becomes runnable. Of one that runs, or is runnable already, it tells nothing.
@@ -263,14 +263,14 @@ impl Books {
     /// A CPU switches.
     pub fn switch(&mut self, now: u64, cpu: u32, switch: &Switch) {
         let Switch { prev, leaves, next, .. } = *switch;
-        let book = self.cpu(now, cpu);
-        let (own, came) = book.close_slice(now, prev, switch.steal_ns, switch.lost_run_ns);
-        book.open_slice(next);
+        let account = self.cpu(now, cpu);
+        let (own, came) = account.close_slice(now, prev, switch.steal_ns, switch.lost_run_ns);
+        account.open_slice(next);
         if prev != IDLE {
             self.leave(now, prev, own, came, leaves);
         }
         if next != IDLE {
-            let fresh = || ThreadBook::new(now, State::Blocked, WaitReason::NONE);
+            let fresh = || ThreadAccount::new(now, State::Blocked, WaitReason::NONE);
             self.threads.entry(next).or_insert_with(fresh).come(now);
         }
     }
@@ -287,41 +287,41 @@ impl Books {
             Leaves::Ready => (State::Ready, WaitReason::NONE),
             Leaves::Asleep(reason) => (State::Blocked, reason),
         };
-        self.threads.insert(task, ThreadBook::new(now, state, reason));
+        self.threads.insert(task, ThreadAccount::new(now, state, reason));
     }
 
     /// A hard interrupt begins or ends.
     pub fn irq(&mut self, now: u64, cpu: u32, begins: bool) {
-        let book = self.cpu(now, cpu);
-        book.advance(now);
-        book.irq_depth = if begins { book.irq_depth + 1 } else { book.irq_depth.saturating_sub(1) };
-        book.set_mode();
+        let account = self.cpu(now, cpu);
+        account.advance(now);
+        account.irq_depth = if begins { account.irq_depth + 1 } else { account.irq_depth.saturating_sub(1) };
+        account.set_mode();
     }
 
     /// A soft interrupt begins or ends.
     pub fn softirq(&mut self, now: u64, cpu: u32, begins: bool) {
-        let book = self.cpu(now, cpu);
-        book.advance(now);
-        book.in_softirq = begins;
-        book.set_mode();
+        let account = self.cpu(now, cpu);
+        account.advance(now);
+        account.in_softirq = begins;
+        account.set_mode();
     }
 
     /// A task has made its last switch; its book is closed and handed out.
-    pub fn ended(&mut self, task: Task) -> Option<ThreadBook> {
+    pub fn ended(&mut self, task: Task) -> Option<ThreadAccount> {
         self.threads.remove(&task)
     }
 
-    fn cpu(&mut self, now: u64, cpu: u32) -> &mut CpuBook {
-        self.cpus.entry(cpu).or_insert_with(|| CpuBook { since_ns: now, ..CpuBook::default() })
+    fn cpu(&mut self, now: u64, cpu: u32) -> &mut CpuAccount {
+        self.cpus.entry(cpu).or_insert_with(|| CpuAccount { since_ns: now, ..CpuAccount::default() })
     }
 
     /// How all stands at an instant, open slices, delays and waits counted up to it.
     #[must_use]
     pub fn as_of(&self, now: u64) -> Self {
         let mut at = self.clone();
-        for book in at.cpus.values_mut() {
-            let (steal_ns, current) = (book.steal_ns, book.task.unwrap_or(IDLE));
-            let (own, _) = book.close_slice(now, current, steal_ns, None);
+        for account in at.cpus.values_mut() {
+            let (steal_ns, current) = (account.steal_ns, account.task.unwrap_or(IDLE));
+            let (own, _) = account.close_slice(now, current, steal_ns, None);
             if let Some(thread) = at.threads.get_mut(&current) {
                 thread.run_ns += own;
             }
@@ -333,12 +333,12 @@ impl Books {
     }
 
     /// Every CPU, ascending.
-    pub fn cpus(&self) -> impl Iterator<Item = (u32, &CpuBook)> {
-        self.cpus.iter().map(|(&cpu, book)| (cpu, book))
+    pub fn cpus(&self) -> impl Iterator<Item = (u32, &CpuAccount)> {
+        self.cpus.iter().map(|(&cpu, account)| (cpu, account))
     }
 
     /// Every task, ascending.
-    pub fn threads(&self) -> impl Iterator<Item = (Task, &ThreadBook)> {
-        self.threads.iter().map(|(&task, book)| (task, book))
+    pub fn threads(&self) -> impl Iterator<Item = (Task, &ThreadAccount)> {
+        self.threads.iter().map(|(&task, account)| (task, account))
     }
 }

@@ -20,11 +20,11 @@ pub(crate) fn read_start(file: impl AsFd, buffer: &mut [u8]) -> Result<&[u8], Er
     let mut filled = 0;
     loop {
         let free = buffer.get_mut(filled..).unwrap_or_default();
-        let room = free.len();
+        let space = free.len();
         let count = rustix::io::retry_on_intr(|| rustix::io::pread(&file, &mut *free, filled as u64))?;
         filled += count;
         // /proc hands out whole records: a short read is the end, which spares the read that would say so.
-        if count == 0 || count < room {
+        if count == 0 || count < space {
             return Ok(&buffer[..filled]);
         }
     }
@@ -70,15 +70,15 @@ pub(crate) fn with_path<R>(
     then(CStr::from_bytes_until_nul(&bytes).map_err(|_| Errno::NAMETOOLONG)?)
 }
 
-/// Replaces `into` by the numbers that name entries of a kept directory, ascending. `room` is for the kernel's answers.
+/// Replaces `into` by the numbers that name entries of a kept directory, ascending. `space` is for the kernel's answers.
 pub(crate) fn list_numbers(
     dir: &OwnedFd,
-    room: &mut [MaybeUninit<u8>],
+    space: &mut [MaybeUninit<u8>],
     into: &mut Vec<u32>,
 ) -> Result<(), Errno> {
     into.clear();
     rustix::fs::seek(dir, SeekFrom::Start(0))?;
-    let mut entries = RawDir::new(dir, room);
+    let mut entries = RawDir::new(dir, space);
     while let Some(entry) = entries.next() {
         let number = parse::parse_u64(entry?.file_name().to_bytes()).and_then(|n| u32::try_from(n).ok());
         into.extend(number);

@@ -107,8 +107,8 @@ mod tests {
             if opened.kind == SourceKind::Procfs {
                 return crate::skip::skip(format!("needs root for BPF: {}", opened.reason));
             }
-            let is_told = opened.reason.contains("interrupts are not watched");
-            assert_eq!((opened.probes, is_told), (expected, !missing.is_empty()), "{}", opened.reason);
+            let is_reported = opened.reason.contains("interrupts are not watched");
+            assert_eq!((opened.probes, is_reported), (expected, !missing.is_empty()), "{}", opened.reason);
             assert!(opened.reason.len() < 256 && !opened.reason.contains('\n'), "{}", opened.reason);
             let mut snapshot = Snapshot::default();
             opened.source.snapshot(&mut snapshot).unwrap();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_after_a_wakeup_are_told_by_the_run_queue_and_without_it_by_the_wakeup() {
+    fn waits_after_a_wakeup_come_from_the_run_queue_and_without_it_from_the_wakeup() {
         const NAPS: u32 = 60;
         for watches_wakeups in [false, true] {
             let _wakeups = watches_wakeups.then(bpf::watch_wakeups);

@@ -77,9 +77,9 @@ mod tests {
     fn what_is_given_up_is_gone_and_inherited_so() {
         let (before, left, inherited) = std::thread::spawn(|| {
             let before = capabilities(None).unwrap().permitted;
-            let said = drop_capabilities(SourceKind::Procfs, RetainedCapabilities::NAMES).unwrap();
+            let message = drop_capabilities(SourceKind::Procfs, RetainedCapabilities::NAMES).unwrap();
             let left = capabilities(None).unwrap();
-            assert_eq!(said == "none", left.permitted.is_empty(), "{said}: {left:?}");
+            assert_eq!(message == "none", left.permitted.is_empty(), "{message}: {left:?}");
             let inherited = std::thread::spawn(|| {
                 let inherited = capabilities(None).unwrap();
                 drop_all();

@@ -18,12 +18,12 @@ use crate::{CollectError, parse, scrub};
 /// Longest command line, cgroup path and executable path that are read.
 const MAX_BYTES: usize = 4096;
 /// Processes for which there may always be room.
-const ROOM: usize = 4096;
+const MANY_ENTRIES: usize = 4096;
 /// Passes after which a fresh entry is read again: a process is often moved to its cgroup after it began.
-const SECOND_LOOK: u64 = 2;
+const SECOND_READ: u64 = 2;
 /// Passes between later looks.
-const NEXT_LOOK: u64 = 64;
-/// Nobody: what the uid of an unreadable process is shown as (`nobody`, the overflow id of `user_namespaces(7)`).
+const NEXT_READ: u64 = 64;
+/// Nobody: what the uid of an unreadable process is shown as (`unprivileged`, the overflow id of `user_namespaces(7)`).
 const UNKNOWN_UID: u32 = 65_534;
 
 /// What a source knows about a process without asking.
@@ -43,7 +43,7 @@ struct Entry {
     info: Arc<ProcessInfo>,
     comm: Comm,
     seen: u64,
-    look_again: u64,
+    read_again_at: u64,
     /// Files that were refused at a look, already counted.
     denied: u64,
 }
@@ -89,21 +89,21 @@ impl InfoCache {
             Some(entry) => {
                 entry.seen = self.pass;
                 let is_same = entry.comm == about.comm && about.uid.is_none_or(|uid| uid == entry.info.uid);
-                if is_same && entry.look_again > self.pass {
+                if is_same && entry.read_again_at > self.pass {
                     return Arc::clone(&entry.info);
                 }
-                NEXT_LOOK
+                NEXT_READ
             }
-            None => SECOND_LOOK,
+            None => SECOND_READ,
         };
         let (denied, others_denied) = self.read(about, program);
-        let (pass, look_again) = (self.pass, self.pass + due);
+        let (pass, read_again_at) = (self.pass, self.pass + due);
         let scratch = &self.scratch;
         let entry = self.entries.entry(about.key).or_insert_with(|| Entry {
             info: Arc::new(scratch.to_info()),
             comm: about.comm,
             seen: pass,
-            look_again,
+            read_again_at,
             denied: 0,
         });
         if denied > entry.denied {
@@ -113,7 +113,7 @@ impl InfoCache {
         }
         let renamed = entry.comm != about.comm;
         entry.comm = about.comm;
-        entry.look_again = if renamed { pass + SECOND_LOOK } else { look_again };
+        entry.read_again_at = if renamed { pass + SECOND_READ } else { read_again_at };
         // A process that just ended has no files left: what was known stays.
         if !scratch.is_gone && !scratch.says(&entry.info) {
             entry.info = Arc::new(scratch.to_info());
@@ -129,13 +129,13 @@ impl InfoCache {
     /// Makes the next [`InfoCache::resolve`] of this process read it again: it is known to have changed.
     pub(crate) fn expire(&mut self, key: ProcessKey) {
         if let Some(entry) = self.entries.get_mut(&key) {
-            entry.look_again = 0;
+            entry.read_again_at = 0;
         }
     }
 
     /// [`InfoCache::expire`] for all of them.
     pub(crate) fn expire_all(&mut self) {
-        self.entries.values_mut().for_each(|entry| entry.look_again = 0);
+        self.entries.values_mut().for_each(|entry| entry.read_again_at = 0);
     }
 
     /// Ends a pass: forgets every process that was not resolved in it.
@@ -143,7 +143,7 @@ impl InfoCache {
         let pass = self.pass;
         self.entries.retain(|_, entry| entry.seen == pass);
         // A crowd of processes is gone.
-        if self.entries.capacity() > ROOM.max(self.entries.len() * 8) {
+        if self.entries.capacity() > MANY_ENTRIES.max(self.entries.len() * 8) {
             self.entries.shrink_to(self.entries.len() * 2);
         }
         if let Some((level, text)) = self.refused.message(self.entries.len()) {
@@ -211,7 +211,7 @@ struct Refused {
     files: u64,
     /// One of them, of the worse kind if there is any.
     example: u32,
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Refused {
@@ -232,10 +232,10 @@ impl Refused {
 
     /// What to say of it, once. `processes`: how many there are.
     fn message(&mut self, processes: usize) -> Option<(log::Level, String)> {
-        if self.is_told || self.links + self.files == 0 {
+        if self.is_reported || self.links + self.files == 0 {
             return None;
         }
-        self.is_told = true;
+        self.is_reported = true;
         let Self { links, files, example, .. } = *self;
         Some(if files > 0 {
             let all = links + files;
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_name_and_a_second_look_are_read_and_the_gone_keep_theirs() {
+    fn a_new_name_and_a_second_read_count_and_ended_processes_retain_theirs() {
         let root = tree(5, "/opt/old", "0::/\n");
         let mut cache = InfoCache::open(root.path(), false).unwrap();
         let first = cache.resolve(&about(5, "old"));
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_is_told_once_with_numbers() {
+    fn what_is_refused_is_logged_once_with_numbers() {
         let mut few = Refused::default();
         assert_eq!(few.message(90), None);
         few.note(1, 0);

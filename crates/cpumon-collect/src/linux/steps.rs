@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_on_the_switches_goes_with_them() {
+    fn what_needs_the_switches_goes_with_them() {
         let (loads, tried) = where_missing(Probes::SCHED, Probes::IRQ | Probes::WAITS);
         assert_eq!((loads.probes, tried.len()), (Probes::EXITS, 2));
         let text = "switches are not watched, interrupts are not watched, wait reasons are not watched: no such tracepoint";
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_loads_there_is_an_error_and_where_all_does_nothing_is_said() {
+    fn where_nothing_loads_there_is_an_error_and_where_all_loads_no_text() {
         assert!(find(Probes::IRQ, |_| Err(refused("EPERM"))).is_err());
         let (loads, _) = where_missing(Probes::empty(), Probes::WAITS);
         assert_eq!(

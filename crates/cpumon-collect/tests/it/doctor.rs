@@ -14,7 +14,7 @@ const BTF: &str = "sys/kernel/btf/vmlinux";
 /// `CAP_BPF` and `CAP_PERFMON`.
 const BOTH: &str = "000000c000000000";
 
-fn look(tree: &Tree) -> Diagnosis {
+fn diagnose_tree(tree: &Tree) -> Diagnosis {
     let root = tree.path();
     diagnose(&DoctorOptions {
         proc_root: root.into(),
@@ -48,7 +48,7 @@ fn link_btf(tree: &Tree, to: &Path) {
 
 #[test]
 fn nothing_to_read_is_not_nothing_to_say() {
-    let found = look(&Tree::new());
+    let found = diagnose_tree(&Tree::new());
     assert!(!found.is_complete());
     assert_eq!(state(&found, "BTF"), CheckState::Missing);
     assert_eq!(state(&found, "sched_switch"), CheckState::Unknown);
@@ -61,7 +61,7 @@ fn nothing_to_read_is_not_nothing_to_say() {
 #[test]
 fn missing_rights_come_with_a_remedy() {
     let tree = with_rights("0000000000000000");
-    let found = look(&tree);
+    let found = diagnose_tree(&tree);
     for name in ["CAP_BPF", "CAP_PERFMON", "CAP_SYS_PTRACE"] {
         assert_eq!(state(&found, name), CheckState::Missing, "{name}");
         let help = &find(&found, name).help;
@@ -79,22 +79,22 @@ fn missing_rights_come_with_a_remedy() {
 
     let status = b"CapPrm:\t0\nCapEff:\t0\nCapBnd:\t0\n";
     tree.write("self/status", status);
-    assert!(find(&look(&tree), "CAP_BPF").help.contains("--cap-add BPF"), "setcap cannot help here");
+    assert!(find(&diagnose_tree(&tree), "CAP_BPF").help.contains("--cap-add BPF"), "setcap cannot help here");
 }
 
 #[test]
 fn two_capabilities_are_enough_and_the_great_one_includes_them() {
-    for (set, said) in [(BOTH, "granted"), ("0000000000200000", "CAP_SYS_ADMIN")] {
-        let found = look(&with_rights(set));
+    for (set, message) in [(BOTH, "granted"), ("0000000000200000", "CAP_SYS_ADMIN")] {
+        let found = diagnose_tree(&with_rights(set));
         for name in ["CAP_BPF", "CAP_PERFMON"] {
             assert_eq!(state(&found, name), CheckState::Available);
-            assert!(find(&found, name).finding.contains(said), "{:?}", find(&found, name));
+            assert!(find(&found, name).finding.contains(message), "{:?}", find(&found, name));
         }
         assert_eq!(state(&found, "sched"), CheckState::Note, "the rights are there, nothing was loaded");
     }
     let tree = with_rights(BOTH);
     tree.write("self/uid_map", b"         0       1000          1\n");
-    let found = look(&tree);
+    let found = diagnose_tree(&tree);
     assert_eq!(state(&found, "user namespace"), CheckState::Missing);
     assert_eq!(state(&found, "sched"), CheckState::Missing, "capabilities of a user namespace do not count");
 }
@@ -103,7 +103,7 @@ fn two_capabilities_are_enough_and_the_great_one_includes_them() {
 fn what_a_kernel_lacks_is_named() {
     let tree = Tree::new();
     link_btf(&tree, Path::new(OTHER_BTF));
-    let found = look(&tree);
+    let found = diagnose_tree(&tree);
     assert_eq!(state(&found, "BTF"), CheckState::Available);
     for name in ["iter/task", "ring buffer", "task storage", "tp_btf", "sched_switch", "softirq_entry, _exit"]
     {
@@ -118,7 +118,7 @@ fn what_a_kernel_lacks_is_named() {
 fn damaged_type_information_is_refused_in_words() {
     let tree = Tree::new();
     tree.write(BTF, &[0xa5; 4096]);
-    let found = look(&tree);
+    let found = diagnose_tree(&tree);
     assert_eq!(state(&found, "BTF"), CheckState::Missing);
     assert!(find(&found, "BTF").finding.contains("unusable"), "{:?}", find(&found, "BTF"));
 }
@@ -136,8 +136,8 @@ fn old_locked_and_hidden_is_seen() {
         format!("21 20 0:19 / {} rw,relatime - proc proc rw,hidepid=invisible\n", tree.path().display());
     tree.write("self/mountinfo", mount.as_bytes());
     tree.write("self/schedstat", b"0 0 0\n");
-    let found = look(&tree);
-    for (name, said) in [
+    let found = diagnose_tree(&tree);
+    for (name, message) in [
         ("version", "older than 5.8"),
         ("lockdown", "confidentiality"),
         ("RLIMIT_MEMLOCK", "65536"),
@@ -145,11 +145,11 @@ fn old_locked_and_hidden_is_seen() {
         ("sched_info", "zeros"),
     ] {
         assert_eq!(state(&found, name), CheckState::Missing, "{name}");
-        assert!(find(&found, name).finding.contains(said), "{:?}", find(&found, name));
+        assert!(find(&found, name).finding.contains(message), "{:?}", find(&found, name));
     }
     tree.write("sys/kernel/osrelease", b"6.1.0-18-amd64\n");
     tree.write("sys/kernel/security/lockdown", b"[none] integrity confidentiality\n");
-    let found = look(&tree);
+    let found = diagnose_tree(&tree);
     assert_eq!(state(&found, "RLIMIT_MEMLOCK"), CheckState::Available, "memory is charged to the cgroup now");
     assert_eq!(state(&found, "lockdown"), CheckState::Available);
 }
@@ -161,12 +161,12 @@ fn surroundings_are_named() {
     tree.write("sys/class/dmi/id/sys_vendor", b"QEMU\n");
     tree.write("stat", b"cpu  10 0 10 70 0 0 0 10 0 0\n");
     tree.write("self/cgroup", b"0::/kubepods/burstable/pod1\n");
-    let found = look(&tree);
+    let found = diagnose_tree(&tree);
     assert!(find(&found, "hypervisor").finding.contains("QEMU"));
     assert!(find(&found, "steal").finding.starts_with("10.000 %"), "{:?}", find(&found, "steal"));
     assert!(find(&found, "container").finding.contains("kubepods"));
     tree.write(".dockerenv", b"");
-    assert!(find(&look(&tree), "container").finding.contains("docker"));
+    assert!(find(&diagnose_tree(&tree), "container").finding.contains("docker"));
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn hostile_files_break_nothing() {
         for file in files {
             tree.write(file, bytes);
         }
-        assert!(!look(&tree).is_complete());
+        assert!(!diagnose_tree(&tree).is_complete());
     }
 }
 

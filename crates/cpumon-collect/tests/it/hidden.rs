@@ -39,7 +39,7 @@ fn of_init(snapshot: &Snapshot) -> impl Iterator<Item = &ThreadSample> {
 }
 
 #[test]
-fn hidden_threads_have_rows_whose_run_time_is_that_of_proc_and_the_books_close() {
+fn hidden_threads_have_rows_with_the_run_time_of_proc_and_the_ledger_balances() {
     when_calm(|| {
         for probes in [ALL, Probes::empty()] {
             let Some((mut opened, _turn)) = bpf(probes) else { return };
@@ -78,24 +78,27 @@ fn hidden_threads_have_rows_whose_run_time_is_that_of_proc_and_the_books_close()
                 }
                 let row = interval.processes.iter().find(|row| row.key.pid == 1).unwrap();
                 assert_eq!(row.flags.contains(Flags::UNWATCHED), !probes.is_empty(), "{row:?}");
-                let untold: u64 = interval.cpus.iter().map(|cpu| cpu.sched.unknown_ns).sum();
+                let unknown: u64 = interval.cpus.iter().map(|cpu| cpu.sched.unknown_ns).sum();
                 let ledger = &interval.ledger;
                 println!(
-                    "process 1 ran {}, untold {untold}, unattributed {}, unknown {} of {}",
+                    "process 1 ran {}, untold {unknown}, unattributed {}, unknown {} of {}",
                     row.delta.run_ns,
                     ledger.unattributed_ns(),
                     ledger.unknown_ns,
                     ledger.capacity_ns
                 );
                 sum.0 += row.delta.run_ns;
-                sum.1 += untold.cast_signed();
+                sum.1 += unknown.cast_signed();
                 sum.2 += ledger.unattributed_ns();
             }
             if is_hidden && !probes.is_empty() {
-                let (ran, untold, open) = sum;
+                let (ran, unknown, open) = sum;
                 assert!(ran > 0, "process 1 of this machine never rests for seconds");
                 // Without its rows all of it would be open.
-                assert!((untold - ran).abs() < untold / 2 && open.abs() < (open + ran).abs() / 2, "{sum:?}");
+                assert!(
+                    (unknown - ran).abs() < unknown / 2 && open.abs() < (open + ran).abs() / 2,
+                    "{sum:?}"
+                );
             }
         }
     });

@@ -24,7 +24,7 @@ const ATTEMPTS: usize = 4;
 
 /// What perf says of a thread.
 #[derive(Copy, Clone, Debug, Default)]
-pub struct Told {
+pub struct PerfThread {
     pub run_ns: u64,
     pub delay_ns: u64,
     pub slices: u64,
@@ -54,23 +54,23 @@ pub fn record(dir: &Path, data: &Path, work: &str) -> Option<u32> {
 }
 
 /// By tid. Lines of `perf sched timehist --state`: time [cpu] name[tid/pid] wait delay run state, in ms.
-pub fn timehist(data: &Path) -> HashMap<u32, Told> {
+pub fn timehist(data: &Path) -> HashMap<u32, PerfThread> {
     let output = Command::new("perf")
         .args(["sched", "timehist", "--state", "-i"])
         .arg(data)
         .stderr(Stdio::null())
         .output()
         .unwrap();
-    let mut threads = HashMap::<u32, Told>::new();
+    let mut threads = HashMap::<u32, PerfThread>::new();
     for line in String::from_utf8_lossy(&output.stdout).lines() {
         let Some((tid, wait, delay, run, state)) = parse(line) else { continue };
-        let told = threads.entry(tid).or_default();
-        told.run_ns += run;
+        let reported = threads.entry(tid).or_default();
+        reported.run_ns += run;
         // What passed since it was pushed off was all delay.
-        told.delay_ns += if told.was_pushed_off { wait } else { delay };
-        told.slices += 1;
+        reported.delay_ns += if reported.was_pushed_off { wait } else { delay };
+        reported.slices += 1;
         // Some versions of perf print W for who was preempted in the kernel (R+ in the event).
-        told.was_pushed_off = state.starts_with(['R', 'W']);
+        reported.was_pushed_off = state.starts_with(['R', 'W']);
     }
     threads
 }
@@ -117,7 +117,7 @@ fn run_time_and_run_delay_agree_with_perf_sched() {
 }
 
 /// How many threads agree, how many of them fought for the CPU, and during how many the machine stood still.
-fn compare(before: &Snapshot, after: &Snapshot, told: &HashMap<u32, Told>) -> [usize; 3] {
+fn compare(before: &Snapshot, after: &Snapshot, reported: &HashMap<u32, PerfThread>) -> [usize; 3] {
     let interval = Interval::between(before, after);
     // Perf has it inside the threads.
     let steal_ns = interval.ledger.steal_ns.unsigned_abs();
@@ -125,7 +125,7 @@ fn compare(before: &Snapshot, after: &Snapshot, told: &HashMap<u32, Told>) -> [u
     for exit in &after.exits {
         let tid = exit.thread.key.tid;
         let is_ours = NAMES.iter().any(|name| exit.thread.comm.as_bytes() == name.as_bytes());
-        let Some(perf) = told.get(&tid).filter(|_| is_ours) else { continue };
+        let Some(perf) = reported.get(&tid).filter(|_| is_ours) else { continue };
         let ours = exit.thread.counters;
         // Where both saw every switch. (The first shell is there before perf looks.)
         if ours.voluntary_switches + ours.involuntary_switches != perf.slices {

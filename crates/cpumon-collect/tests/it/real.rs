@@ -16,7 +16,7 @@ fn procfs() -> Opened {
     open(&SourceOptions { choice: SourceChoice::Procfs, ..SourceOptions::default() }).unwrap()
 }
 
-fn look(source: &mut Opened) -> Snapshot {
+fn pass(source: &mut Opened) -> Snapshot {
     let mut snapshot = Snapshot::default();
     source.source.snapshot(&mut snapshot).unwrap();
     snapshot
@@ -45,27 +45,27 @@ fn a_spinner_runs_under_its_name() {
         let _turn = crate::bpf::turn();
         let mut source = procfs();
         let stop = AtomicBool::new(false);
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
             let stopper = StopOnDrop(&stop);
             let spinner = std::thread::Builder::new().name("it-spinner".into());
             spinner
                 .spawn_scoped(scope, || {
-                    tell.send(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()).unwrap();
+                    sender.send(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()).unwrap();
                     while !stop.load(Ordering::Relaxed) {
                         std::hint::spin_loop();
                     }
                 })
                 .unwrap();
-            let tid: u32 = told.recv().unwrap();
+            let tid: u32 = receiver.recv().unwrap();
             let spinner = format!("self/task/{tid}");
             // The kernel's own figure read around each look: what the row says lies between, however busy the machine is.
             let first_ns = run_ns_of(&spinner);
-            let before = look(&mut source);
+            let before = pass(&mut source);
             let second_ns = run_ns_of(&spinner);
             std::thread::sleep(Duration::from_millis(500));
             let third_ns = run_ns_of(&spinner);
-            let after = look(&mut source);
+            let after = pass(&mut source);
             let fourth_ns = run_ns_of(&spinner);
             drop(stopper);
             let interval = Interval::between(&before, &after);
@@ -82,11 +82,11 @@ fn a_spinner_runs_under_its_name() {
 }
 
 #[test]
-fn threads_that_nobody_saw_are_counted_in_their_process() {
+fn threads_never_seen_are_counted_in_their_process() {
     when_calm(|| {
         let _turn = crate::bpf::turn();
         let mut source = procfs();
-        let before = look(&mut source);
+        let before = pass(&mut source);
         let burnt_ns: u64 = (0..5)
             .map(|_| {
                 let worker = std::thread::spawn(|| {
@@ -98,7 +98,7 @@ fn threads_that_nobody_saw_are_counted_in_their_process() {
             .sum();
         // What a thread of this process runs while it is looked at may hide as much of theirs, until a later look.
         let grown_ns = |after: &Snapshot| own(after).ended_threads.run_ns - own(&before).ended_threads.run_ns;
-        let after = (0..100).map(|_| look(&mut source)).find(|after| grown_ns(after) >= burnt_ns).unwrap();
+        let after = (0..100).map(|_| pass(&mut source)).find(|after| grown_ns(after) >= burnt_ns).unwrap();
         let grown = grown_ns(&after);
         assert!(after.exited_total.run_ns - before.exited_total.run_ns >= grown);
     });
@@ -108,13 +108,13 @@ fn threads_that_nobody_saw_are_counted_in_their_process() {
 fn processes_come_and_go_between_full_listings() {
     let mut source = procfs();
     for _ in 0..4 {
-        look(&mut source);
+        pass(&mut source);
     }
     for round in 0..3 {
         let mut child = Command::new("sleep").arg("30").stdin(Stdio::null()).spawn().unwrap();
         let deadline = Instant::now() + Duration::from_secs(3);
         let name = loop {
-            let snapshot = look(&mut source);
+            let snapshot = pass(&mut source);
             let found = snapshot.processes.iter().find(|process| process.key.pid == child.id());
             if let Some(process) = found.filter(|process| &*process.info.comm == "sleep") {
                 assert_eq!(process.parent_pid, std::process::id());
@@ -125,7 +125,7 @@ fn processes_come_and_go_between_full_listings() {
         assert!(matches!(&*name, "sleep" | "busybox" | "coreutils" | "uutils"), "{name}");
         child.kill().unwrap();
         child.wait().unwrap();
-        let after = look(&mut source);
+        let after = pass(&mut source);
         assert!(
             after.processes.iter().all(|process| process.key.pid != child.id()),
             "round {round}: still there"
@@ -136,10 +136,10 @@ fn processes_come_and_go_between_full_listings() {
 #[test]
 fn every_thread_of_the_machine_is_there_and_counts_up() {
     let mut source = procfs();
-    let mut last = look(&mut source);
+    let mut last = pass(&mut source);
     assert_eq!(last.source, SourceKind::Procfs);
     for _ in 0..20 {
-        let next = look(&mut source);
+        let next = pass(&mut source);
         assert!(next.end.mono_ns >= next.begin.mono_ns && next.begin.mono_ns >= last.end.mono_ns);
         assert_eq!(next.sequence, last.sequence + 1);
         assert!(next.threads.is_sorted_by_key(|thread| thread.key));
@@ -174,7 +174,7 @@ fn every_thread_of_the_machine_is_there_and_counts_up() {
 #[test]
 fn kernel_threads_are_marked() {
     let mut source = procfs();
-    let snapshot = look(&mut source);
+    let snapshot = pass(&mut source);
     let Some(kthreadd) = snapshot.processes.iter().find(|process| &*process.info.comm == "kthreadd") else {
         return say_skipped("this pid namespace shows no kernel threads");
     };
@@ -206,11 +206,11 @@ fn with_bursty_threads(count: usize, during: impl FnOnce(&[u32]), after: impl Fn
     std::thread::scope(|scope| {
         let held = gate.lock();
         let stopper = StopOnDrop(&stop);
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         for nth in 0..count {
-            let (tell, stop, gate) = (tell.clone(), &stop, &gate);
+            let (sender, stop, gate) = (sender.clone(), &stop, &gate);
             scope.spawn(move || {
-                tell.send(u32::try_from(rustix::thread::gettid().as_raw_nonzero().get()).unwrap()).unwrap();
+                sender.send(u32::try_from(rustix::thread::gettid().as_raw_nonzero().get()).unwrap()).unwrap();
                 while !stop.load(Ordering::Relaxed) {
                     burn(Duration::from_micros(nth as u64 * 3));
                     std::thread::sleep(Duration::from_millis(1 + nth as u64 % 40));
@@ -219,7 +219,7 @@ fn with_bursty_threads(count: usize, during: impl FnOnce(&[u32]), after: impl Fn
                 drop(gate.lock());
             });
         }
-        let tids: Vec<u32> = told.iter().take(count).collect();
+        let tids: Vec<u32> = receiver.iter().take(count).collect();
         during(&tids);
         drop(stopper);
         std::thread::sleep(Duration::from_millis(120));
@@ -237,12 +237,12 @@ fn nothing_that_ran_is_left_out() {
             60,
             |_| {
                 for _ in 0..60 {
-                    look(&mut source.borrow_mut());
+                    pass(&mut source.borrow_mut());
                     std::thread::sleep(Duration::from_millis(7));
                 }
             },
             |tids| {
-                let snapshot = look(&mut source.borrow_mut());
+                let snapshot = pass(&mut source.borrow_mut());
                 for tid in tids {
                     let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).unwrap();
                     let truth: Vec<u64> = text.split_whitespace().map(|n| n.parse().unwrap()).collect();
@@ -267,8 +267,8 @@ fn without_descriptors_to_keep_everything_is_still_read() {
         "ulimit -n 900 && exec \"$0\" --exact real::without_descriptors_to_keep_everything_is_still_read";
     let child =
         Command::new("sh").args(["-c", script]).arg(this).env("CPUMON_IT_STARVED", "1").output().unwrap();
-    let said = String::from_utf8_lossy(&child.stdout).into_owned();
-    assert!(child.status.success() && said.contains("1 passed"), "{said}");
+    let message = String::from_utf8_lossy(&child.stdout).into_owned();
+    assert!(child.status.success() && message.contains("1 passed"), "{message}");
 }
 
 fn starve() {
@@ -277,9 +277,9 @@ fn starve() {
     with_bursty_threads(
         60,
         |_| {
-            for pass in 0..40 {
-                look(&mut source.borrow_mut());
-                if pass == 0 {
+            for nth in 0..40 {
+                pass(&mut source.borrow_mut());
+                if nth == 0 {
                     let mut held = held.borrow_mut();
                     held.extend(std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()));
                     assert!(held.len() > 300, "{}", held.len());
@@ -290,8 +290,8 @@ fn starve() {
             }
         },
         |tids| {
-            look(&mut source.borrow_mut());
-            let snapshot = look(&mut source.borrow_mut());
+            pass(&mut source.borrow_mut());
+            let snapshot = pass(&mut source.borrow_mut());
             held.borrow_mut().clear();
             for tid in tids {
                 let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).unwrap();

@@ -20,9 +20,9 @@ struct Rester {
 impl Rester {
     fn spawn() -> Self {
         let (wake, woken) = mpsc::channel::<Duration>();
-        let (told, tid) = mpsc::channel();
+        let (sender, tid) = mpsc::channel();
         std::thread::spawn(move || {
-            told.send(gettid()).unwrap();
+            sender.send(gettid()).unwrap();
             for time in woken {
                 let begin = Instant::now();
                 while begin.elapsed() < time {
@@ -53,27 +53,27 @@ struct Pair {
 }
 
 impl Pair {
-    fn look(&mut self) -> &Snapshot {
+    fn pass(&mut self) -> &Snapshot {
         std::mem::swap(&mut self.now, &mut self.before);
         self.source.source.snapshot(&mut self.now).unwrap();
         &self.now
     }
 }
 
-fn who_rests_is_told_as_it_is(probes: Probes) {
+fn a_resting_thread_is_reported_unchanged(probes: Probes) {
     let Some((source, _turn)) = bpf(probes) else { return };
     let rester = Rester::spawn();
     let mut pair = Pair { source, now: Snapshot::default(), before: Snapshot::default() };
-    let first = *rester.of(pair.look());
+    let first = *rester.of(pair.pass());
     for _ in 0..5 {
-        let still = rester.of(pair.look());
+        let still = rester.of(pair.pass());
         assert_eq!((still.counters, still.comm), (first.counters, first.comm));
     }
     fs::write(format!("/proc/self/task/{}/comm", rester.number()), "by-another").unwrap();
-    assert_eq!(rester.of(pair.look()).comm, Comm::new(b"by-another"));
-    assert_eq!(rester.of(pair.look()).comm, Comm::new(b"by-another"));
+    assert_eq!(rester.of(pair.pass()).comm, Comm::new(b"by-another"));
+    assert_eq!(rester.of(pair.pass()).comm, Comm::new(b"by-another"));
     setpriority_process(Some(rester.tid), 7).unwrap();
-    let nice = rester.of(pair.look());
+    let nice = rester.of(pair.pass());
     assert_eq!((nice.nice, nice.priority, nice.counters), (7, 27, first.counters));
     rester.wake.send(Duration::from_millis(20)).unwrap();
     // However long it has to wait for a CPU.
@@ -82,21 +82,21 @@ fn who_rests_is_told_as_it_is(probes: Probes) {
     };
     let ran = (0..300).find_map(|_| {
         std::thread::sleep(Duration::from_millis(100));
-        Some(*rester.of(pair.look())).filter(rests_again)
+        Some(*rester.of(pair.pass())).filter(rests_again)
     });
     let ran = ran.unwrap().counters;
     assert!(ran.run_ns > first.counters.run_ns, "{ran:?}");
-    assert_eq!(rester.of(pair.look()).counters, ran);
+    assert_eq!(rester.of(pair.pass()).counters, ran);
 }
 
 #[test]
-fn who_rests_is_told_as_it_is_by_clocks() {
-    who_rests_is_told_as_it_is(Probes::empty());
+fn a_resting_thread_is_reported_unchanged_by_clocks() {
+    a_resting_thread_is_reported_unchanged(Probes::empty());
 }
 
 #[test]
-fn who_rests_is_told_as_it_is_by_switches() {
-    who_rests_is_told_as_it_is(ALL);
+fn a_resting_thread_is_reported_unchanged_by_switches() {
+    a_resting_thread_is_reported_unchanged(ALL);
 }
 
 /// What two sources must agree on for a thread that did not run. Each splits user and system time for itself.
@@ -114,7 +114,7 @@ fn outside(thread: &ThreadSample) -> impl PartialEq + std::fmt::Debug + use<> {
 }
 
 #[test]
-fn a_source_that_has_looked_often_tells_what_a_new_one_tells() {
+fn a_source_after_many_passes_reports_what_a_new_one_reports() {
     let Some((source, _turn)) = bpf(Probes::empty()) else { return };
     let mut pair = Pair { source, now: Snapshot::default(), before: Snapshot::default() };
     let mut threads: Vec<Rester> = (0..50).map(|_| Rester::spawn()).collect();
@@ -126,12 +126,12 @@ fn a_source_that_has_looked_often_tells_what_a_new_one_tells() {
         }
         threads[round].wake.send(Duration::from_millis(1)).unwrap();
         std::thread::sleep(Duration::from_millis(20));
-        pair.look();
+        pair.pass();
     }
     let mut new = open(&SourceOptions { choice: SourceChoice::Bpf, ..SourceOptions::default() }).unwrap();
     let mut fresh = Snapshot::default();
     new.source.snapshot(&mut fresh).unwrap();
-    let seen = pair.look();
+    let seen = pair.pass();
     let key = |thread: &ThreadSample| -> ThreadKey { thread.key };
     let mut resting = 0;
     for thread in &fresh.threads {

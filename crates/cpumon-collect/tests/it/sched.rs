@@ -127,7 +127,7 @@ fn open_part(interval: &Interval) -> f64 {
 }
 
 #[test]
-fn the_books_of_real_loads_close() {
+fn the_ledger_of_real_loads_balances() {
     when_calm(|| {
         for (name, load) in LOADS {
             let (mut parts, mut exact, mut missed) = (Vec::new(), 0, 0);

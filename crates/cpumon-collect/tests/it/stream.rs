@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use cpumon_model::{Probes, Snapshot};
 
 use crate::bpf::bpf;
-use crate::perf::{NAMES, Told, record, timehist};
+use crate::perf::{NAMES, PerfThread, record, timehist};
 
 /// Two programs that fight for one CPU, and naps in between: a second or so.
 const WORK: &str = "
@@ -23,7 +23,7 @@ const WORK: &str = "
 const ATTEMPTS: usize = 12;
 
 /// The events of one CPU and its threads in the order of their time, ns.
-fn events(data: &Path, cpu: u32, tids: &HashMap<u32, Told>) -> Vec<(u64, String)> {
+fn events(data: &Path, cpu: u32, tids: &HashMap<u32, PerfThread>) -> Vec<(u64, String)> {
     let output = Command::new("perf")
         .args(["script", "--ns", "-F", "cpu,time,event,trace", "-i"])
         .arg(data)
@@ -37,14 +37,14 @@ fn events(data: &Path, cpu: u32, tids: &HashMap<u32, Told>) -> Vec<(u64, String)
 }
 
 /// `[001]  123.456789012: sched:sched_switch: prev_comm=NAME prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=NAME next_pid=8 next_prio=120`
-fn event(line: &str, cpu: u32, tids: &HashMap<u32, Told>) -> Option<(u64, String)> {
+fn event(line: &str, cpu: u32, tids: &HashMap<u32, PerfThread>) -> Option<(u64, String)> {
     let (on, rest) = line.trim_start().strip_prefix('[')?.split_once(']')?;
     let (time, rest) = rest.trim_start().split_once(": ")?;
     let (seconds, nanos) = time.split_once('.')?;
     let at: u64 = seconds.parse::<u64>().ok()? * 1_000_000_000 + nanos.parse::<u64>().ok()?;
     let (name, what) = rest.trim_start().strip_prefix("sched:")?.split_once(": ")?;
     let is_here = on.parse::<u32>().ok()? == cpu;
-    let told = match name {
+    let reported = match name {
         "sched_switch" if is_here => {
             let (prev, next) = what.rsplit_once(" ==> ")?;
             let state = field(prev, "prev_state=")?;
@@ -59,7 +59,7 @@ fn event(line: &str, cpu: u32, tids: &HashMap<u32, Told>) -> Option<(u64, String
         }
         _ => return None,
     };
-    Some((at, told))
+    Some((at, reported))
 }
 
 /// The last field of this name: a task's name, which may hold anything, stands before its numbers.
@@ -82,7 +82,11 @@ fn exit_after(events: &[(u64, String)], tid: u32, born: u64) -> u64 {
 }
 
 /// The fixture's text, and how many threads it tells of: those that both saw whole.
-fn fixture(after: &Snapshot, told: &HashMap<u32, Told>, events: &[(u64, String)]) -> (String, usize) {
+fn fixture(
+    after: &Snapshot,
+    reported: &HashMap<u32, PerfThread>,
+    events: &[(u64, String)],
+) -> (String, usize) {
     let mut text = String::from(
         "# Recorded by cpumon-collect/tests/it/stream.rs; read by cpumon-model/tests/it/replay.rs.\n",
     );
@@ -94,7 +98,7 @@ fn fixture(after: &Snapshot, told: &HashMap<u32, Told>, events: &[(u64, String)]
     for exit in &after.exits {
         let sample = &exit.thread;
         let is_ours = NAMES.iter().any(|name| sample.comm.as_bytes() == name.as_bytes());
-        let Some(perf) = told.get(&sample.key.tid).filter(|_| is_ours) else { continue };
+        let Some(perf) = reported.get(&sample.key.tid).filter(|_| is_ours) else { continue };
         let ours = &sample.counters;
         let born = format!("born {}", sample.key.tid);
         let is_whole = ours.voluntary_switches + ours.involuntary_switches == perf.slices;
@@ -127,9 +131,9 @@ fn a_stream_of_real_events_can_be_recorded_for_the_model() {
         opened.source.snapshot(&mut before).unwrap();
         let Some(cpu) = record(dir.path(), &data, WORK) else { return };
         opened.source.snapshot(&mut after).unwrap();
-        let told = timehist(&data);
-        let events = events(&data, cpu, &told);
-        let (text, count) = fixture(&after, &told, &events);
+        let reported = timehist(&data);
+        let events = events(&data, cpu, &reported);
+        let (text, count) = fixture(&after, &reported, &events);
         // On a calm machine 12 to 19 threads and 420 to 470 events.
         if count >= 8 && events.len() >= 300 {
             if std::env::var_os("CPUMON_WRITE_FIXTURES").is_some() {

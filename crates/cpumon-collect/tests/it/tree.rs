@@ -12,7 +12,7 @@ fn opened(tree: &Tree) -> Opened {
     open(&tree.options()).unwrap()
 }
 
-fn look(source: &mut Opened) -> Snapshot {
+fn pass(source: &mut Opened) -> Snapshot {
     let mut snapshot = Snapshot::default();
     source.source.snapshot(&mut snapshot).unwrap();
     let mut sorted = snapshot.clone();
@@ -36,7 +36,7 @@ fn a_tree_comes_out_as_written() {
     tree.put(&second);
     let mut source = opened(&tree);
     assert_eq!((source.kind, source.reason.as_str()), (SourceKind::Procfs, "procfs: asked for"));
-    let snapshot = look(&mut source);
+    let snapshot = pass(&mut source);
     assert_eq!((snapshot.sequence, snapshot.source, snapshot.is_complete), (0, SourceKind::Procfs, true));
     assert_eq!((snapshot.thread_count, snapshot.process_count), (2, 1));
     assert_eq!(snapshot.boot.to_string(), "3b2c7a9e0f1d4c5b8a69778899aabbcc");
@@ -65,7 +65,7 @@ fn a_tree_comes_out_as_written() {
     let all =
         Fields::USER | Fields::SYSTEM | Fields::RUN | Fields::RUN_DELAY | Fields::SWITCHES | Fields::CPUS;
     assert_eq!(snapshot.fields, all);
-    assert_eq!(look(&mut source).threads, snapshot.threads, "nothing ran");
+    assert_eq!(pass(&mut source).threads, snapshot.threads, "nothing ran");
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn hostile_names_are_only_names() {
         tree.put(&Task { comm: name.to_vec(), ..Task::new(pid, pid) });
     }
     let mut source = opened(&tree);
-    let snapshot = look(&mut source);
+    let snapshot = pass(&mut source);
     let seen: Vec<&[u8]> = snapshot.threads.iter().map(|thread| thread.comm.as_bytes()).collect();
     assert_eq!(seen, names);
     assert_eq!(snapshot.health.malformed, 0);
@@ -96,13 +96,13 @@ fn senseless_and_missing_files_lose_one_task_and_are_counted() {
     tree.write("15/notask", b"");
     tree.write("99999999999999999999/task/1/stat", b"");
     let mut source = opened(&tree);
-    let snapshot = look(&mut source);
+    let snapshot = pass(&mut source);
     assert_eq!(snapshot.threads.iter().map(|thread| thread.key.tid).collect::<Vec<_>>(), [10]);
     assert_eq!(snapshot.health.malformed, 3);
     assert!(snapshot.health.tasks_vanished >= 2, "{:?}", snapshot.health);
     // Repaired files bring the tasks in.
     tree.put(&Task::new(11, 11));
-    assert!(thread(&look(&mut source), 11).is_some());
+    assert!(thread(&pass(&mut source), 11).is_some());
 }
 
 #[test]
@@ -111,13 +111,13 @@ fn a_known_task_survives_a_senseless_moment() {
     let task = Task { run_ns: 5, ..Task::new(10, 10) };
     tree.put(&task);
     let mut source = opened(&tree);
-    let before = look(&mut source);
+    let before = pass(&mut source);
     tree.write("10/task/10/schedstat", b"garbage\n");
-    let during = look(&mut source);
+    let during = pass(&mut source);
     assert_eq!(during.threads, before.threads, "what was known stays");
     assert_eq!(during.health.malformed, 1);
     tree.put(&Task { run_ns: 9, ..task });
-    let after = look(&mut source);
+    let after = pass(&mut source);
     assert_eq!(thread(&after, 10).unwrap().counters.run_ns, 9);
     assert!(Interval::between(&during, &after).threads.iter().all(|row| row.flags.is_empty()));
 }
@@ -128,11 +128,11 @@ fn a_reused_pid_is_another_task() {
     let old = Task { run_ns: 70_000_000, ..Task::new(10, 10) };
     tree.put(&old);
     let mut source = opened(&tree);
-    let before = look(&mut source);
+    let before = pass(&mut source);
     tree.end(&old);
     let new = Task { start: 900, run_ns: 80_000_000, comm: b"new".to_vec(), ..Task::new(10, 10) };
     tree.put(&new);
-    let mut after = look(&mut source);
+    let mut after = pass(&mut source);
     // The made-up tasks begin inside of the interval.
     after.begin.boot_ns = 9_100_000_000;
     assert_eq!(after.threads.len(), 1);
@@ -143,7 +143,7 @@ fn a_reused_pid_is_another_task() {
     assert_eq!(after.processes[0].key.start_ns, 9_000_000_000);
     assert_ne!(after.threads[0].key, before.threads[0].key);
     assert_eq!(after.exited_total.run_ns, 70_000_000);
-    let reused_tid = look(&mut source);
+    let reused_tid = pass(&mut source);
     assert_eq!(reused_tid.threads, after.threads);
 }
 
@@ -153,9 +153,9 @@ fn a_reused_tid_inside_a_process_is_another_thread() {
     tree.put(&Task::new(10, 10));
     tree.put(&Task { run_ns: 500, ..Task::new(10, 11) });
     let mut source = opened(&tree);
-    look(&mut source);
+    pass(&mut source);
     tree.put(&Task { run_ns: 7, start: 333, ..Task::new(10, 11) });
-    let after = look(&mut source);
+    let after = pass(&mut source);
     assert_eq!(thread(&after, 11).unwrap().key.start_ns, 3_330_000_000);
     assert_eq!(thread(&after, 11).unwrap().counters.run_ns, 7);
     assert_eq!(after.processes[0].ended_threads.run_ns, 500);
@@ -170,12 +170,12 @@ fn ended_threads_stay_in_their_process_and_never_fall() {
     tree.put(&worker);
     tree.put_total(&Task { user: 30, system: 10, ..main.clone() });
     let mut source = opened(&tree);
-    let before = look(&mut source);
+    let before = pass(&mut source);
     assert_eq!(before.processes[0].ended_threads.run_ns, 0);
     // The worker runs another 50 ms and ends, unseen.
     tree.end(&worker);
     tree.put_total(&Task { user: 35, system: 10, ..main.clone() });
-    let after = look(&mut source);
+    let after = pass(&mut source);
     assert!(thread(&after, 11).is_none());
     let ended = after.processes[0].ended_threads;
     assert_eq!(ended.run_ns, 350_000_000);
@@ -187,7 +187,7 @@ fn ended_threads_stay_in_their_process_and_never_fall() {
     // A total that falls behind (ticks are cut) changes nothing.
     tree.put(&Task::new(10, 12));
     tree.put_total(&Task { user: 1, ..main });
-    assert_eq!(look(&mut source).processes[0].ended_threads, ended);
+    assert_eq!(pass(&mut source).processes[0].ended_threads, ended);
 }
 
 #[test]
@@ -197,9 +197,9 @@ fn a_process_that_ends_is_gone_and_counted() {
     tree.put(&stays);
     tree.put(&goes);
     let mut source = opened(&tree);
-    assert_eq!(look(&mut source).process_count, 2);
+    assert_eq!(pass(&mut source).process_count, 2);
     tree.end(&goes);
-    let after = look(&mut source);
+    let after = pass(&mut source);
     assert_eq!((after.process_count, after.thread_count, after.exited_total.run_ns), (1, 1, 33));
 }
 
@@ -210,19 +210,19 @@ fn without_schedstat_ticks_count_and_run_delay_is_no_data() {
     tree.put(&task);
     fs::remove_file(tree.task_dir(&task).join("schedstat")).unwrap();
     let mut source = opened(&tree);
-    let before = look(&mut source);
+    let before = pass(&mut source);
     assert!(!before.fields.contains(Fields::RUN_DELAY));
     let counters = before.threads[0].counters;
     assert_eq!((counters.run_ns, counters.user_ns, counters.system_ns), (60_000_000, 40_000_000, 20_000_000));
     tree.put(&Task { user: 5, ..task });
-    assert_eq!(look(&mut source).threads[0].counters.run_ns, 70_000_000);
+    assert_eq!(pass(&mut source).threads[0].counters.run_ns, 70_000_000);
 }
 
 #[test]
 fn a_schedstat_of_zeros_is_none() {
     let tree = Tree::new();
     tree.put(&Task { user: 4, ..Task::new(10, 10) });
-    let snapshot = look(&mut opened(&tree));
+    let snapshot = pass(&mut opened(&tree));
     assert!(!snapshot.fields.contains(Fields::RUN_DELAY));
     assert_eq!(snapshot.threads[0].counters.run_ns, 40_000_000);
 }
@@ -232,7 +232,7 @@ fn a_refused_process_is_counted_once_and_the_rest_is_measured() {
     refused("11/task", |tree| {
         let mut source = opened(tree);
         for _ in 0..3 {
-            let snapshot = look(&mut source);
+            let snapshot = pass(&mut source);
             assert_eq!(snapshot.threads.iter().map(|thread| thread.key.tid).collect::<Vec<_>>(), [10]);
             assert_eq!(snapshot.health.permission_denied, 1);
         }
@@ -240,11 +240,11 @@ fn a_refused_process_is_counted_once_and_the_rest_is_measured() {
 }
 
 #[test]
-fn a_refused_file_was_counted_again_at_each_later_look() {
+fn a_refused_file_was_counted_again_at_each_later_pass() {
     refused("11/cgroup", |tree| {
         let mut source = opened(tree);
         for _ in 0..70 {
-            let snapshot = look(&mut source);
+            let snapshot = pass(&mut source);
             assert_eq!((snapshot.threads.len(), snapshot.health.permission_denied), (2, 1));
         }
     });
@@ -264,8 +264,8 @@ fn refused(path: &str, check: impl Fn(&Tree) + Sync) {
     std::thread::scope(|scope| {
         let checked = scope.spawn(|| {
             if rustix::process::geteuid().is_root() {
-                let nobody = rustix::process::Uid::from_raw(65_534);
-                rustix::thread::set_thread_uid(nobody).unwrap();
+                let unprivileged = rustix::process::Uid::from_raw(65_534);
+                rustix::thread::set_thread_uid(unprivileged).unwrap();
             }
             check(&tree);
         });

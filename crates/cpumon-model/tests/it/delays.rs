@@ -64,13 +64,13 @@ fn an_interval_has_what_was_added() {
 fn a_lost_frame_costs_resolution_and_no_delay() {
     let of = DelayOf::Process(OLD);
     let [first, second, third] = [5, 7, 12].map(|count| at(50 + count, false, &[(of, &[(9, count)])]));
-    let told = [Interval::between(&first, &second), Interval::between(&second, &third)];
-    let merged: u64 = told.iter().map(|interval| interval.delays_of(of).unwrap().total()).sum();
+    let reported = [Interval::between(&first, &second), Interval::between(&second, &third)];
+    let merged: u64 = reported.iter().map(|interval| interval.delays_of(of).unwrap().total()).sum();
     assert_eq!(merged, Interval::between(&first, &third).delays_of(of).unwrap().total());
 }
 
 #[test]
-fn who_is_first_heard_of_in_a_partial_snapshot_is_charged_only_what_is_known() {
+fn a_thread_first_seen_in_a_partial_snapshot_is_charged_only_what_is_known() {
     let before = at(50, false, &[]);
     let after = at(
         61,

@@ -35,7 +35,7 @@ fn sample(life: &LifeOfTask, nth: usize, run_ns: u64) -> ThreadSample {
 
 /// The snapshots at the end of each step, exits included.
 fn snapshots(lives: &[LifeOfTask]) -> Vec<Snapshot> {
-    let look = |step: usize| {
+    let snapshot_at = |step: usize| {
         let at_ns = 1_000 * STEP_NS + step as u64 * STEP_NS;
         let at = Moment { mono_ns: at_ns, boot_ns: at_ns, wall_ns: 0 };
         let fields = Fields::RUN | Fields::EXITS;
@@ -53,7 +53,7 @@ fn snapshots(lives: &[LifeOfTask]) -> Vec<Snapshot> {
         snapshot.sort();
         snapshot
     };
-    (0..=2 * STEPS).map(look).collect()
+    (0..=2 * STEPS).map(snapshot_at).collect()
 }
 
 fn total_run_ns(lives: &[LifeOfTask]) -> i64 {

@@ -9,15 +9,15 @@
 use std::collections::BTreeMap;
 
 use cpumon_model::WaitReason;
-use cpumon_model::sched::{Books, IDLE, Leaves, Mode, Switch, Task, ThreadBook};
+use cpumon_model::sched::{Accounts, IDLE, Leaves, Mode, Switch, Task, ThreadAccount};
 
 const STREAM: &str = include_str!("../fixtures/sched-stream.txt");
 
 /// The stream, read.
 #[derive(Default)]
 struct Replay {
-    books: Books,
-    ended: BTreeMap<u32, ThreadBook>,
+    accounts: Accounts,
+    ended: BTreeMap<u32, ThreadAccount>,
     bpf: BTreeMap<u32, [u64; 5]>,
     perf: BTreeMap<u32, [u64; 3]>,
     events: usize,
@@ -49,10 +49,10 @@ impl Replay {
 
     fn event(&mut self, now: u64, event: &[&str]) {
         match *event {
-            ["wake", who] => self.books.wake(now, Task(tid(who))),
+            ["wake", who] => self.accounts.wake(now, Task(tid(who))),
             ["born", who] => {
-                self.books.born(now, Task(tid(who)));
-                self.books.wake(now, Task(tid(who)));
+                self.accounts.born(now, Task(tid(who)));
+                self.accounts.wake(now, Task(tid(who)));
             }
             ["switch", cpu, prev, state, next] => {
                 let prev = Task(tid(prev));
@@ -61,11 +61,11 @@ impl Replay {
                     _ => Leaves::Asleep(WaitReason::OTHER),
                 };
                 let switch = Switch { prev, leaves, next: Task(tid(next)), steal_ns: 0, lost_run_ns: None };
-                self.books.switch(now, tid(cpu), &switch);
+                self.accounts.switch(now, tid(cpu), &switch);
                 // The last switch of a thread.
                 if matches!(state, "X" | "Z") && prev != IDLE {
-                    let book = self.books.ended(prev).expect("who leaves has a book");
-                    self.ended.insert(prev.0, book);
+                    let account = self.accounts.ended(prev).expect("who leaves has a book");
+                    self.ended.insert(prev.0, account);
                 }
             }
             _ => panic!("cannot read {event:?}"),
@@ -80,25 +80,25 @@ fn replay() -> Replay {
 }
 
 #[test]
-fn the_model_books_what_bpf_booked_for_the_same_events() {
+fn the_model_accounts_as_bpf_did_for_the_same_events() {
     let replay = replay();
     assert!(replay.events > 500 && replay.bpf.len() > 20, "{} events", replay.events);
     for (tid, [run, delay, blocked, voluntary, involuntary]) in &replay.bpf {
-        let book = replay.ended.get(tid).unwrap_or_else(|| panic!("{tid} never ended"));
-        let what = format!("{tid}: {book:?}, bpf run {run} delay {delay} blocked {blocked}");
+        let account = replay.ended.get(tid).unwrap_or_else(|| panic!("{tid} never ended"));
+        let what = format!("{tid}: {account:?}, bpf run {run} delay {delay} blocked {blocked}");
         assert_eq!(
-            (book.voluntary_switches, book.involuntary_switches),
+            (account.voluntary_switches, account.involuntary_switches),
             (*voluntary, *involuntary),
             "{what}"
         );
         let slices = voluntary + involuntary;
         // The two clocks are read one after the other at each end of a slice.
         let allowed = (run / 500).max(12_000 * slices);
-        assert!(book.run_ns.abs_diff(*run) <= allowed, "{what}");
-        let told = book.delay_wakeup_ns + book.delay_preempt_ns;
-        assert!(told.abs_diff(*delay) <= (delay / 50).max(12_000 * slices), "{what}");
-        assert!(book.blocked_ns.abs_diff(*blocked) <= (blocked / 50).max(12_000 * slices), "{what}");
-        assert!(!book.is_broken, "{what}");
+        assert!(account.run_ns.abs_diff(*run) <= allowed, "{what}");
+        let reported = account.delay_wakeup_ns + account.delay_preempt_ns;
+        assert!(reported.abs_diff(*delay) <= (delay / 50).max(12_000 * slices), "{what}");
+        assert!(account.blocked_ns.abs_diff(*blocked) <= (blocked / 50).max(12_000 * slices), "{what}");
+        assert!(!account.is_broken, "{what}");
     }
 }
 
@@ -107,13 +107,13 @@ fn the_model_agrees_with_perf_sched_timehist_to_the_microsecond() {
     let replay = replay();
     assert!(replay.perf.len() > 20);
     for (tid, [run, delay, slices]) in &replay.perf {
-        let book = &replay.ended[tid];
-        let told = book.delay_wakeup_ns + book.delay_preempt_ns;
-        let what = format!("{tid}: {book:?}, perf run {run} delay {delay} slices {slices}");
-        assert_eq!(book.voluntary_switches + book.involuntary_switches, *slices, "{what}");
+        let account = &replay.ended[tid];
+        let reported = account.delay_wakeup_ns + account.delay_preempt_ns;
+        let what = format!("{tid}: {account:?}, perf run {run} delay {delay} slices {slices}");
+        assert_eq!(account.voluntary_switches + account.involuntary_switches, *slices, "{what}");
         // Both have the same events; perf cuts each slice to the microsecond.
-        assert!(book.run_ns.abs_diff(*run) <= 1_000 * slices, "{what}");
-        assert!(told.abs_diff(*delay) <= 1_000 * slices, "{what}");
+        assert!(account.run_ns.abs_diff(*run) <= 1_000 * slices, "{what}");
+        assert!(reported.abs_diff(*delay) <= 1_000 * slices, "{what}");
     }
 }
 
@@ -126,14 +126,14 @@ fn no_time_of_the_cpu_is_missing_or_there_twice() {
             Some(line.strip_suffix(line.split_once(" switch ")?.1)?.split(' ').next()?.parse().unwrap())
         })
         .unwrap();
-    let books = replay.books.as_of(replay.last_ns);
-    let cpus: Vec<_> = books.cpus().collect();
+    let accounts = replay.accounts.as_of(replay.last_ns);
+    let cpus: Vec<_> = accounts.cpus().collect();
     let [(_, cpu)] = cpus[..] else { panic!("one CPU was recorded: {cpus:?}") };
     let modes = [Mode::Run, Mode::Idle, Mode::Irq, Mode::Softirq, Mode::Steal, Mode::Unknown];
     let sum: u64 = modes.iter().map(|mode| cpu.mode_ns(*mode)).sum();
     assert_eq!(sum, replay.last_ns - first_ns);
-    let threads = books.threads().map(|(_, book)| book.run_ns).sum::<u64>();
-    let ended = replay.ended.values().map(|book| book.run_ns).sum::<u64>();
+    let threads = accounts.threads().map(|(_, account)| account.run_ns).sum::<u64>();
+    let ended = replay.ended.values().map(|account| account.run_ns).sum::<u64>();
     // What a missed switch leaves is unknown, and is nobody's.
     assert!(threads + ended <= cpu.mode_ns(Mode::Run), "{threads} {ended} {cpu:?}");
 }

@@ -19,15 +19,15 @@ const MS: u64 = 1_000_000;
 struct Scenario {
     /// What the scenario shows; printed when it fails.
     why: String,
-    prev: Look,
-    cur: Look,
+    prev: Side,
+    cur: Side,
     /// The expected text, as `render` writes it.
     expect: String,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Look {
+struct Side {
     at_ms: u64,
     #[serde(default = "yes")]
     complete: bool,
@@ -149,8 +149,8 @@ fn exit(text: &str) -> ExitSample {
     ExitSample { thread: sample, info, ends_process: text.ends_with('!'), ..ExitSample::default() }
 }
 
-fn snapshot(look: &Look) -> Snapshot {
-    let at_ns = look.at_ms * MS;
+fn snapshot(side: &Side) -> Snapshot {
+    let at_ns = side.at_ms * MS;
     let moment = Moment { mono_ns: at_ns, boot_ns: at_ns, wall_ns: 0 };
     let cpu = |(cpu, [idle, steal, irq, softirq]): (usize, &[u64; 4])| CpuSample {
         cpu: u32::try_from(cpu).expect("few CPUs"),
@@ -161,7 +161,7 @@ fn snapshot(look: &Look) -> Snapshot {
             softirq_ns: softirq * MS,
             ..CpuTimes::default()
         },
-        sched: look.queues.get(cpu).map_or(CpuSched::default(), |[unknown, queue, max, switches]| CpuSched {
+        sched: side.queues.get(cpu).map_or(CpuSched::default(), |[unknown, queue, max, switches]| CpuSched {
             unknown_ns: unknown * MS,
             run_queue_ns: queue * MS,
             run_queue_max: u32::try_from(*max).expect("small"),
@@ -170,25 +170,25 @@ fn snapshot(look: &Look) -> Snapshot {
         }),
     };
     let mut snapshot = Snapshot {
-        boot: BootId([look.boot; 16]),
-        fields: if look.without_sched {
+        boot: BootId([side.boot; 16]),
+        fields: if side.without_sched {
             Fields::all() - Fields::SCHED - Fields::WAITS - Fields::IRQ
         } else {
             Fields::all()
         },
-        is_complete: look.complete,
-        irq_in_run_time: look.irq_in_run_time,
+        is_complete: side.complete,
+        irq_in_run_time: side.irq_in_run_time,
         begin: moment,
         end: moment,
-        cpus: look.cpus.iter().enumerate().map(cpu).collect(),
-        processes: look.processes.iter().map(|text| process(text)).collect(),
-        threads: look.threads.iter().map(|text| thread(text)).collect(),
-        exits: look.exits.iter().map(|text| exit(text)).collect(),
-        irqs: look.irqs.iter().map(|text| irq(text)).collect(),
-        exited_total: Counters { run_ns: look.exited_total_run * MS, ..Counters::default() },
+        cpus: side.cpus.iter().enumerate().map(cpu).collect(),
+        processes: side.processes.iter().map(|text| process(text)).collect(),
+        threads: side.threads.iter().map(|text| thread(text)).collect(),
+        exits: side.exits.iter().map(|text| exit(text)).collect(),
+        irqs: side.irqs.iter().map(|text| irq(text)).collect(),
+        exited_total: Counters { run_ns: side.exited_total_run * MS, ..Counters::default() },
         ..Snapshot::default()
     };
-    snapshot.health.exits_lost = look.exits_lost;
+    snapshot.health.exits_lost = side.exits_lost;
     snapshot.sort();
     snapshot
 }

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use cpumon_model::sched::{Books, Leaves, Mode, Switch, Task, ThreadBook};
+use cpumon_model::sched::{Accounts, Leaves, Mode, Switch, Task, ThreadAccount};
 use cpumon_model::{WaitReason, syscall_number};
 use serde::Deserialize;
 
@@ -43,18 +43,18 @@ fn reason(name: &str) -> WaitReason {
     }
 }
 
-fn apply(books: &mut Books, out: &mut String, event: &str) {
+fn apply(accounts: &mut Accounts, out: &mut String, event: &str) {
     let words: Vec<&str> = event.split_whitespace().collect();
     let now = number(words[0]) * US;
     match words[1..] {
-        ["wake", who] => books.wake(now, task(who)),
-        ["born", who] => books.born(now, task(who)),
+        ["wake", who] => accounts.wake(now, task(who)),
+        ["born", who] => accounts.born(now, task(who)),
         ["end", who] => {
-            let book = books.ended(task(who)).expect("a task that began");
-            write_thread(out, &format!("ended {who}"), &book);
+            let account = accounts.ended(task(who)).expect("a task that began");
+            write_thread(out, &format!("ended {who}"), &account);
         }
-        [on, "irq", what] => books.irq(now, cpu(on), what == "begin"),
-        [on, "softirq", what] => books.softirq(now, cpu(on), what == "begin"),
+        [on, "irq", what] => accounts.irq(now, cpu(on), what == "begin"),
+        [on, "softirq", what] => accounts.softirq(now, cpu(on), what == "begin"),
         [on, switch, ..] => {
             let (prev, next) = switch.split_once('>').expect("PREV>NEXT");
             let option =
@@ -67,14 +67,14 @@ fn apply(books: &mut Books, out: &mut String, event: &str) {
                 steal_ns: option("steal=").unwrap_or(0),
                 lost_run_ns: option("lost="),
             };
-            books.switch(now, cpu(on), &switch);
+            accounts.switch(now, cpu(on), &switch);
         }
         _ => panic!("cannot read {event}"),
     }
 }
 
-fn write_thread(out: &mut String, name: &str, book: &ThreadBook) {
-    let ThreadBook { run_ns, delay_wakeup_ns, delay_preempt_ns, blocked_ns, .. } = book;
+fn write_thread(out: &mut String, name: &str, account: &ThreadAccount) {
+    let ThreadAccount { run_ns, delay_wakeup_ns, delay_preempt_ns, blocked_ns, .. } = account;
     let us = |ns: u64| ns / US;
     write!(
         out,
@@ -85,19 +85,19 @@ fn write_thread(out: &mut String, name: &str, book: &ThreadBook) {
         us(*blocked_ns)
     )
     .unwrap();
-    for (reason, ns) in book.waits.iter() {
+    for (reason, ns) in account.waits.iter() {
         write!(out, " {}={}", reason.name(), us(ns)).unwrap();
     }
-    write!(out, " switches={}/{}", book.voluntary_switches, book.involuntary_switches).unwrap();
-    write!(out, " longest={}", us(book.longest_delay_ns)).unwrap();
-    out.push_str(if book.is_broken { " broken\n" } else { "\n" });
+    write!(out, " switches={}/{}", account.voluntary_switches, account.involuntary_switches).unwrap();
+    write!(out, " longest={}", us(account.longest_delay_ns)).unwrap();
+    out.push_str(if account.is_broken { " broken\n" } else { "\n" });
 }
 
-fn render(books: &Books, out: &mut String) {
-    for (task, book) in books.threads() {
-        write_thread(out, &task.0.to_string(), book);
+fn render(accounts: &Accounts, out: &mut String) {
+    for (task, account) in accounts.threads() {
+        write_thread(out, &task.0.to_string(), account);
     }
-    for (cpu, book) in books.cpus() {
+    for (cpu, account) in accounts.cpus() {
         write!(out, "cpu{cpu}:").unwrap();
         let modes = [
             ("run", Mode::Run),
@@ -108,12 +108,12 @@ fn render(books: &Books, out: &mut String) {
             ("unknown", Mode::Unknown),
         ];
         for (name, mode) in modes {
-            let ns = book.mode_ns(mode);
+            let ns = account.mode_ns(mode);
             if ns > 0 {
                 write!(out, " {name}={}", ns / US).unwrap();
             }
         }
-        writeln!(out, " missed={}", book.missed).unwrap();
+        writeln!(out, " missed={}", account.missed).unwrap();
     }
 }
 
@@ -125,15 +125,15 @@ fn sched_scenarios() {
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         let scenario: Scenario = toml::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-        let (mut books, mut out) = (Books::default(), String::new());
+        let (mut accounts, mut out) = (Accounts::default(), String::new());
         for event in &scenario.events {
-            apply(&mut books, &mut out, event);
+            apply(&mut accounts, &mut out, event);
         }
         let first = number(scenario.events[0].split(' ').next().unwrap());
-        let at = books.as_of(scenario.at * US);
-        for (_, book) in at.cpus() {
+        let at = accounts.as_of(scenario.at * US);
+        for (_, account) in at.cpus() {
             let modes = [Mode::Run, Mode::Idle, Mode::Irq, Mode::Softirq, Mode::Steal, Mode::Unknown];
-            let sum: u64 = modes.iter().map(|mode| book.mode_ns(*mode)).sum();
+            let sum: u64 = modes.iter().map(|mode| account.mode_ns(*mode)).sum();
             assert!(
                 sum <= (scenario.at - first) * US,
                 "{}: a CPU has more time than there was",

@@ -11,7 +11,7 @@ const MS: u64 = 1_000_000;
 const INIT: ProcessKey = ProcessKey { pid: 1, start_ns: 100 * MS };
 
 /// One CPU at this second: how much of it nobody told, and what the two threads of process 1 and one that ended there ran.
-fn at(second: u64, untold_ms: u64, runs_ms: [u64; 2], ended_ms: u64, fields: Fields) -> Snapshot {
+fn at(second: u64, unknown_ms: u64, runs_ms: [u64; 2], ended_ms: u64, fields: Fields) -> Snapshot {
     let ns = second * 1_000 * MS;
     let moment = Moment { mono_ns: ns, boot_ns: ns, wall_ns: 0 };
     let run = |ms: u64| Counters { run_ns: ms * MS, user_ns: ms * MS, ..Counters::default() };
@@ -29,8 +29,8 @@ fn at(second: u64, untold_ms: u64, runs_ms: [u64; 2], ended_ms: u64, fields: Fie
         info: Arc::default(),
         ended_threads: run(ended_ms),
     };
-    let times = CpuTimes { idle_ns: (second * 900 - untold_ms) * MS, ..CpuTimes::default() };
-    let sched = CpuSched { unknown_ns: untold_ms * MS, ..CpuSched::default() };
+    let times = CpuTimes { idle_ns: (second * 900 - unknown_ms) * MS, ..CpuTimes::default() };
+    let sched = CpuSched { unknown_ns: unknown_ms * MS, ..CpuSched::default() };
     Snapshot {
         fields,
         is_complete: true,
@@ -69,7 +69,7 @@ fn what_unwatched_threads_ran_is_theirs_and_unknown_no_more() {
 }
 
 #[test]
-fn what_only_events_tell_is_no_data_for_them_and_their_counters_are() {
+fn what_only_events_measure_is_no_data_for_unwatched_threads() {
     let (first, second) = (at(10, 50, [500, 40], 0, Fields::all()), at(11, 90, [520, 45], 0, Fields::all()));
     let interval = Interval::between(&first, &second);
     let view = IntervalView::new("host", &interval);

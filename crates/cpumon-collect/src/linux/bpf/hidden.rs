@@ -28,9 +28,9 @@ const LONGEST_WAIT: u32 = 512;
 /// Processes that are read at one look, to see what they are; the others' turn comes at the next.
 const MAX_TRIES: usize = 512;
 /// Time that nobody is known to have run, since the look before, for which another one is worth its cost.
-const WORTH_A_LOOK_NS: u64 = 20_000_000;
+const WORTH_A_RESCAN_NS: u64 = 20_000_000;
 /// Start times in /proc are cut to this.
-const START_GRAIN_NS: u64 = 10_000_000;
+const START_RESOLUTION_NS: u64 = 10_000_000;
 /// Nobody, as the kernel calls him.
 const UNKNOWN_UID: u32 = 65_534;
 
@@ -40,7 +40,7 @@ pub(crate) struct Hidden {
     chosen: Option<Chosen>,
     /// Ascending by id.
     threads: Vec<TaskRecord>,
-    hunt: Hunt,
+    rescan: Rescan,
     listing: Vec<u32>,
     /// Where the next look begins.
     next_pid: u32,
@@ -50,14 +50,14 @@ pub(crate) struct Hidden {
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 struct Sums {
     /// Of which no event tells; `None` where the switches are not watched.
-    untold_ns: Option<u64>,
+    unknown_ns: Option<u64>,
     /// What the hidden threads ran.
     ran_ns: u64,
 }
 
 /// When to look for hidden processes again.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-struct Hunt {
+struct Rescan {
     /// Passes until the next look.
     left: u32,
     /// Passes between the last two.
@@ -66,24 +66,24 @@ struct Hunt {
     then: Option<Sums>,
 }
 
-impl Hunt {
+impl Rescan {
     const NEW: Self = Self { left: FIRST_WAIT, wait: FIRST_WAIT, then: None };
 
     /// Whether it is time, after one more pass.
     fn is_due(&mut self, now: Sums) -> bool {
         self.left = self.left.saturating_sub(1);
         let then = *self.then.get_or_insert(now);
-        let is_worth = match (now.untold_ns, then.untold_ns) {
+        let is_worth = match (now.unknown_ns, then.unknown_ns) {
             (Some(now_ns), Some(then_ns)) => {
                 let ran_ns = now.ran_ns.saturating_sub(then.ran_ns);
-                now_ns.saturating_sub(then_ns).saturating_sub(ran_ns) >= WORTH_A_LOOK_NS
+                now_ns.saturating_sub(then_ns).saturating_sub(ran_ns) >= WORTH_A_RESCAN_NS
             }
             _ => true,
         };
         self.left == 0 && is_worth
     }
 
-    fn looked(&mut self, has_found: bool, now: Sums) {
+    fn finish(&mut self, has_found: bool, now: Sums) {
         let wait = if has_found { FIRST_WAIT } else { LONGEST_WAIT.min(self.wait.saturating_mul(2)) };
         *self = Self { left: wait, wait, then: Some(now) };
     }
@@ -106,7 +106,7 @@ impl Hidden {
     }
 
     fn with(chosen: Option<Chosen>) -> Self {
-        Self { chosen, threads: Vec::new(), hunt: Hunt::NEW, listing: Vec::new(), next_pid: 0 }
+        Self { chosen, threads: Vec::new(), rescan: Rescan::NEW, listing: Vec::new(), next_pid: 0 }
     }
 
     /// Whether it can be told who is hidden.
@@ -120,9 +120,9 @@ impl Hidden {
     }
 
     /// Reads them.
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn read(&mut self) {
         let Some(chosen) = &mut self.chosen else { return };
-        chosen.look();
+        chosen.read_all();
         self.threads.clear();
         self.threads.extend(chosen.threads().map(|(thread, leader)| record(thread, leader)));
         // Ids of threads that began after another process did lie behind that one's.
@@ -131,15 +131,15 @@ impl Hidden {
         }
     }
 
-    /// Looks who is hidden: the processes that /proc shows, that began before `looked_from_ns` (since boot), when the iterator
-    /// set out, and that are not among the `told`, which it came back with, ascending.
-    pub(crate) fn find(&mut self, told: &[TaskRecord], looked_from_ns: u64) -> bool {
+    /// Looks who is hidden: the processes that /proc shows, that began before `observed_from_ns` (since boot), when the iterator
+    /// set out, and that are not among the `shown`, which it came back with, ascending.
+    pub(crate) fn find(&mut self, shown: &[TaskRecord], observed_from_ns: u64) -> bool {
         let Some(chosen) = &mut self.chosen else { return false };
         chosen.list(&mut self.listing);
         let (mut has_found, mut tries) = (false, 0);
         let from = std::mem::take(&mut self.next_pid);
         for &pid in self.listing.iter().filter(|pid| **pid >= from) {
-            if chosen.has(pid) || is_told(told, pid) {
+            if chosen.has(pid) || is_shown(shown, pid) {
                 continue;
             }
             tries += 1;
@@ -150,7 +150,7 @@ impl Hidden {
             let Some((start_ns, state)) = chosen.begin_and_state(pid) else { continue };
             // One that has ended and waits for its parent has no thread that could be told of.
             let is_over = matches!(state.0, b'Z' | b'X');
-            if start_ns.saturating_add(START_GRAIN_NS) < looked_from_ns && !is_over {
+            if start_ns.saturating_add(START_RESOLUTION_NS) < observed_from_ns && !is_over {
                 chosen.choose(pid);
                 has_found |= chosen.has(pid);
             }
@@ -158,27 +158,27 @@ impl Hidden {
         has_found
     }
 
-    /// After a pass, whose records are `told`: looks again, if it is time. `shown`: threads were told that were thought to be
-    /// hidden.
+    /// Rescans after a pass, if it is time. `shown`: the records of the pass. `no_longer_hidden`: how many threads the iterator
+    /// reported that were thought to be hidden.
     pub(crate) fn find_again(
         &mut self,
-        told: &[TaskRecord],
-        looked_from_ns: u64,
-        shown: usize,
+        shown: &[TaskRecord],
+        observed_from_ns: u64,
+        no_longer_hidden: usize,
         into: &Snapshot,
     ) {
         let Some(chosen) = &mut self.chosen else { return };
-        if shown > 0 {
-            chosen.keep(|pid| !is_told(told, pid));
+        if no_longer_hidden > 0 {
+            chosen.keep(|pid| !is_shown(shown, pid));
         }
-        let untold_ns = into.cpus.iter().map(|cpu| cpu.sched.unknown_ns).fold(0, u64::saturating_add);
+        let unknown_ns = into.cpus.iter().map(|cpu| cpu.sched.unknown_ns).fold(0, u64::saturating_add);
         let is_watched = into.fields.contains(Fields::SCHED);
         let live = self.threads.iter().map(|task| task.run_ns);
         let ran_ns = live.fold(chosen.exited().run_ns, u64::saturating_add);
-        let now = Sums { untold_ns: is_watched.then_some(untold_ns), ran_ns };
-        if self.hunt.is_due(now) {
-            let has_found = self.find(told, looked_from_ns);
-            self.hunt.looked(has_found, now);
+        let now = Sums { unknown_ns: is_watched.then_some(unknown_ns), ran_ns };
+        if self.rescan.is_due(now) {
+            let has_found = self.find(shown, observed_from_ns);
+            self.rescan.finish(has_found, now);
         }
     }
 
@@ -215,12 +215,12 @@ impl Hidden {
 }
 
 /// Whether any of its threads is.
-fn is_told(told: &[TaskRecord], pid: u32) -> bool {
+fn is_shown(shown: &[TaskRecord], pid: u32) -> bool {
     let is_own = |task: &TaskRecord| task.pid == pid && !task.has(HIDDEN);
-    let at = told.partition_point(|task| task.tid < pid);
-    let main = told.get(at..).unwrap_or_default().iter().take_while(|task| task.tid == pid);
+    let at = shown.partition_point(|task| task.tid < pid);
+    let main = shown.get(at..).unwrap_or_default().iter().take_while(|task| task.tid == pid);
     // A main thread may have ended before the others.
-    main.copied().any(|task| is_own(&task)) || told.iter().any(is_own)
+    main.copied().any(|task| is_own(&task)) || shown.iter().any(is_own)
 }
 
 fn record(thread: &ThreadSample, leader: &Leader) -> TaskRecord {

@@ -30,7 +30,7 @@ const MAX_RING_BYTES: usize = 16 << 20;
 const MAX_WAITING: usize = 1 << 15;
 
 /// Events for which the lists have room from the start.
-pub(super) const ROOM: usize = 256;
+pub(super) const INITIAL_EVENTS: usize = 256;
 
 /// How far back an exit looks for its ending. Between the two lie some microseconds.
 const NEWEST: usize = 8;
@@ -165,7 +165,7 @@ impl Lifecycle {
 
     /// Without the helper thread: a full ring buffer loses events, and counts them.
     pub(crate) fn open_alone(programs: &Programs) -> Result<Self, CollectError> {
-        let waiting = Waiting { events: Vec::with_capacity(ROOM), ..Waiting::default() };
+        let waiting = Waiting { events: Vec::with_capacity(INITIAL_EVENTS), ..Waiting::default() };
         let waiting = Arc::new(Mutex::new(waiting));
         let ring = open_ring(programs, &waiting)?;
         let lost = Shared::map(programs, "lost", false)?;
@@ -201,8 +201,8 @@ impl Lifecycle {
 
 impl Drop for Lifecycle {
     fn drop(&mut self) {
-        let told = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
-        if let (Ok(_), Some(helper)) = (told, self.helper.take())
+        let written = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
+        if let (Ok(_), Some(helper)) = (written, self.helper.take())
             && helper.join().is_err()
         {
             log::warn!("the thread that empties the BPF ring buffer had failed");

@@ -49,7 +49,7 @@ use self::events::Event;
 use self::hidden::Hidden;
 use self::lifecycle::Lifecycle;
 use self::pass::Pass;
-use self::sched::{Control, DelayBooks, Programs};
+use self::sched::{Control, DelayAccounts, Programs};
 use self::summed::SummedExits;
 use self::tasks::{Oddities, TaskIterator};
 use self::tracker::Tracker;
@@ -138,7 +138,7 @@ pub(crate) struct BpfSource {
     /// Where the switches are watched.
     watch: Option<Watch>,
     /// Where run delays are counted by length.
-    delays: Option<DelayBooks>,
+    delays: Option<DelayAccounts>,
     /// Exits that fit no buffer.
     summed: SummedExits,
     overflow: Vec<(u32, records::LostExits)>,
@@ -173,7 +173,7 @@ impl BpfSource {
         let watch = Watch::open(&programs, options)?;
         let has_histograms = programs.probes.contains(Probes::HISTOGRAMS);
         let delays =
-            has_histograms.then(|| DelayBooks::open(&programs, &options.histogram_threads)).transpose()?;
+            has_histograms.then(|| DelayAccounts::open(&programs, &options.histogram_threads)).transpose()?;
         let mut source = Self {
             control: Control::open(&programs)?,
             host: host::host_id(options, boot),
@@ -193,7 +193,7 @@ impl BpfSource {
             infos: InfoCache::open(&options.proc_root, options.cmdline)?,
             tracker: Tracker::new(),
             records: Pass::default(),
-            events: Vec::with_capacity(lifecycle::ROOM),
+            events: Vec::with_capacity(lifecycle::INITIAL_EVENTS),
             malformed: 0,
             cost: ProbeCost::open(&programs),
             programs,
@@ -237,7 +237,7 @@ impl BpfSource {
         self.control.end();
         self.records.sort();
         self.hidden.find(&self.records, begin_ns);
-        self.hidden.look();
+        self.hidden.read();
         Ok(())
     }
 
@@ -277,7 +277,7 @@ impl BpfSource {
     }
 
     /// Reads threads, CPUs and events, and fills `begin` and `end`.
-    fn look(&mut self, into: &mut Snapshot) -> Result<Looked, CollectError> {
+    fn observe(&mut self, into: &mut Snapshot) -> Result<Observed, CollectError> {
         let begin = clock::now();
         let cut = if self.watch.is_some() {
             self.control.begin_cut()
@@ -286,7 +286,7 @@ impl BpfSource {
             begin
         };
         // They have no cut: the nearer to its instant, the better.
-        self.hidden.look();
+        self.hidden.read();
         let oddities = self.iterator.read(self.tracker.before(), self.hidden.threads(), &mut self.records)?;
         self.cpus.read(&mut into.cpus)?;
         self.control.end();
@@ -310,12 +310,12 @@ impl BpfSource {
         } else {
             (into.begin, into.end) = (begin, end);
         }
-        Ok(Looked { from_ns: cut.boot_ns, lost: drained.lost, oddities })
+        Ok(Observed { from_ns: cut.boot_ns, lost: drained.lost, oddities })
     }
 }
 
 /// A look at everything.
-struct Looked {
+struct Observed {
     /// When it began, ns since boot.
     from_ns: u64,
     lost: records::LostExits,
@@ -344,21 +344,21 @@ impl Source for BpfSource {
             None => self.irq_in_run_time,
         };
         into.sequence = self.sequence;
-        let Looked { from_ns: looked_from_ns, lost, oddities } = self.look(into)?;
+        let Observed { from_ns: observed_from_ns, lost, oddities } = self.observe(into)?;
         into.threads = left;
-        self.tracker.track(&mut self.records, &self.events, looked_from_ns, lost, &mut self.infos, into);
+        self.tracker.track(&mut self.records, &self.events, observed_from_ns, lost, &mut self.infos, into);
         self.infos.end_pass();
         self.lifecycle.take_overflow(&mut self.overflow);
         // The tracker left the last pass in `records`.
         let (vanished, live) = (self.tracker.lost_threads(), self.tracker.before());
         self.summed.fill(&lost, &self.overflow, vanished, live, &self.records, into);
         if let Some(delays) = &mut self.delays {
-            delays.read(looked_from_ns, self.tracker.before(), into)?;
+            delays.read(observed_from_ns, self.tracker.before(), into)?;
         }
         into.health.permission_denied = self.infos.denied();
         self.hidden.complete(into);
         if oddities.malformed == 0 {
-            self.hidden.find_again(self.tracker.before(), looked_from_ns, oddities.shown, into);
+            self.hidden.find_again(self.tracker.before(), observed_from_ns, oddities.shown, into);
         }
         into.health.probes = self.programs.probes;
         self.own.fill(&mut into.health);

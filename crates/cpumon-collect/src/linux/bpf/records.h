@@ -107,18 +107,18 @@ ASSERT_AT(thread_times, longest_cut, 92);
 ASSERT_AT(thread_times, wait_ns, 96);
 
 // What the iterator writes: a head, and behind it what it announces.
-#define TOLD_SAME 1 // nothing: the thread did not move since it was told last
-#define TOLD_TASK 2 // a task_record
-#define TOLD_TIMES 3 // a task_record and its thread_times
-#define TOLD_TORN 4 // a task_record; its times changed at every attempt to read them
+#define SENT_SAME 1 // nothing: the thread did not move since it was told last
+#define SENT_TASK 2 // a task_record
+#define SENT_TIMES 3 // a task_record and its thread_times
+#define SENT_TORN 4 // a task_record; its times changed at every attempt to read them
 
-struct told {
+struct sent {
 	__u32 kind;
 	__u32 tid;
 };
-ASSERT_SIZE(told, 8);
-ASSERT_AT(told, kind, 0);
-ASSERT_AT(told, tid, 4);
+ASSERT_SIZE(sent, 8);
+ASSERT_AT(sent, kind, 0);
+ASSERT_AT(sent, tid, 4);
 
 #define EVENT_EXIT 1
 #define EVENT_EXEC 2

@@ -79,7 +79,7 @@ pub(crate) struct ThreadTimes {
 /// What the iterator says before it tells of a thread.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub(crate) struct ToldHead {
+pub(crate) struct SentHeader {
     pub(crate) kind: u32,
     pub(crate) tid: u32,
 }
@@ -156,7 +156,7 @@ impl RingDrops {
 /// How a CPU stood at the cut.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub(crate) struct CpuBook {
+pub(crate) struct CpuAccount {
     pub(crate) since_ns: u64,
     /// By [`Mode`](super::sched::Mode).
     pub(crate) mode_ns: [u64; 8],
@@ -196,9 +196,9 @@ pub(crate) struct CpuEntry {
     pub(crate) is_torn: u32,
     pub(crate) reserved: u32,
     pub(crate) addresses: [u64; 3],
-    pub(crate) now: CpuBook,
-    pub(crate) cut: CpuBook,
-    pub(crate) shown: CpuBook,
+    pub(crate) now: CpuAccount,
+    pub(crate) cut: CpuAccount,
+    pub(crate) shown: CpuAccount,
     pub(crate) padding: [u64; 12],
 }
 
@@ -209,7 +209,7 @@ pub(crate) struct ControlPage {
     pub(crate) cut_ns: u64,
     pub(crate) is_reading: u32,
     pub(crate) refresh: u32,
-    pub(crate) tell_all: u32,
+    pub(crate) send_all: u32,
     /// CPUs to show.
     pub(crate) cpus: u32,
     /// Slots of `rests` less one.
@@ -264,14 +264,14 @@ macro_rules! assert_layout {
 
 assert_layout!(TaskRecord: 256, start_ns: 0, process_start_ns: 8, run_ns: 16, utime_ns: 24, stime_ns: 32, run_delay_ns: 40, voluntary_switches: 48, involuntary_switches: 56, tid: 64, pid: 68, parent_pid: 72, uid: 76, comm: 80, state: 96, cpu: 100, priority: 102, nice: 104, flags: 105, missed: 106, migrations: 108, times: 112);
 assert_layout!(ThreadTimes: 144, at_ns: 0, ready_ns: 8, run_ns: 16, voluntary_switches: 24, involuntary_switches: 32, delay_wakeup_ns: 40, delay_preempt_ns: 48, blocked_ns: 56, longest_delay_ns: 64, cpu: 72, reason: 74, state: 76, flags: 77, reserved: 78, reasons: 80, longest_cut: 92, wait_ns: 96);
-assert_layout!(ToldHead: 8, kind: 0, tid: 4);
+assert_layout!(SentHeader: 8, kind: 0, tid: 4);
 assert_layout!(ExitEvent: 280, kind: 0, threads_left: 4, end_ns: 8, cut_ns: 16, task: 24);
 assert_layout!(ExecEvent: 400, kind: 0, old_tid: 4, at_ns: 8, cut_ns: 16, task: 24, name: 280);
 assert_layout!(LostExits: 64, count: 0, run_ns: 8, utime_ns: 16, stime_ns: 24, run_delay_ns: 32, voluntary_switches: 40, involuntary_switches: 48, execs: 56);
 assert_layout!(RingDrops: 32, exits: 0, execs: 8, endings: 16, cuts: 24);
-assert_layout!(CpuBook: 288, since_ns: 0, mode_ns: 8, slice_ns: 72, slice_base_ns: 80, slice_run_ns: 88, steal_clock_ns: 96, slice_exec_ns: 104, queue_ns: 112, switches: 120, breaks: 128, softirq_ns: 136, queue_cut_ns: 264, queue_max: 272, tid: 276, base: 280, mode: 281, irq_depth: 282, softirq: 283, came_unseen: 284);
+assert_layout!(CpuAccount: 288, since_ns: 0, mode_ns: 8, slice_ns: 72, slice_base_ns: 80, slice_run_ns: 88, steal_clock_ns: 96, slice_exec_ns: 104, queue_ns: 112, switches: 120, breaks: 128, softirq_ns: 136, queue_cut_ns: 264, queue_max: 272, tid: 276, base: 280, mode: 281, irq_depth: 282, softirq: 283, came_unseen: 284);
 assert_layout!(CpuEntry: 1024, changes: 0, cut_ns: 8, pulled_ns: 24, is_torn: 32, shown: 640);
-assert_layout!(ControlPage: 32, cut_ns: 0, is_reading: 8, refresh: 12, tell_all: 16, cpus: 20, rest_mask: 24);
+assert_layout!(ControlPage: 32, cut_ns: 0, is_reading: 8, refresh: 12, send_all: 16, cpus: 20, rest_mask: 24);
 assert_layout!(IrqEntry: 16, time_ns: 0, count: 8);
 assert_layout!(DelayEntry: 1040, kind: 0, owner: 4, start_ns: 8, counts: 16);
 assert_layout!(DelayPage: 16, round: 0, drops: 8);
@@ -299,12 +299,12 @@ macro_rules! plain {
 plain!(
     TaskRecord,
     ThreadTimes,
-    ToldHead,
+    SentHeader,
     ExitEvent,
     ExecEvent,
     LostExits,
     RingDrops,
-    CpuBook,
+    CpuAccount,
     CpuEntry,
     ControlPage,
     IrqEntry,

@@ -126,8 +126,8 @@ impl SummedExits {
 
 /// The row of a parent, or that of all others if there are too many.
 fn row_of(rows: &mut BTreeMap<[u8; 16], Row>, name: [u8; 16]) -> &mut Row {
-    let has_room = rows.contains_key(&name) || rows.len() < MAX_ROWS;
-    rows.entry(if has_room { name } else { [0; 16] }).or_default()
+    let has_space = rows.contains_key(&name) || rows.len() < MAX_ROWS;
+    rows.entry(if has_space { name } else { [0; 16] }).or_default()
 }
 
 impl Row {

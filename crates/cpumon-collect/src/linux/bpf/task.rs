@@ -68,8 +68,8 @@ impl TaskRecord {
     /// at the cut, where that is known. It never falls behind what was told before: what the hypervisor took of an open slice
     /// shows later.
     pub(crate) fn bring_to_cut(&mut self, at_cut_ns: Option<u64>, earlier: Option<&Self>) {
-        let told_ns = earlier.map_or(0, |earlier| earlier.run_ns);
-        self.run_ns = at_cut_ns.unwrap_or(self.run_ns).max(told_ns);
+        let reported_ns = earlier.map_or(0, |earlier| earlier.run_ns);
+        self.run_ns = at_cut_ns.unwrap_or(self.run_ns).max(reported_ns);
     }
 
     /// Turns the times sampled at the tick into a split of the run time, not behind that of the `earlier`, settled record

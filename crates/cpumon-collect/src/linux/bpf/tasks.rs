@@ -7,8 +7,8 @@ use cpumon_model::trim_list;
 use libbpf_rs::{Iter, Link};
 
 use super::pass::{Pass, Place};
-use super::records::{PLAIN_RECORD_BYTES, TaskRecord, ToldHead, read_plain};
-use super::sched::Told;
+use super::records::{PLAIN_RECORD_BYTES, SentHeader, TaskRecord, read_plain};
+use super::sched::SentKind;
 use crate::CollectError;
 
 /// Bytes asked for in one read. The kernel hands out at most what fits its own buffer of 8 pages (`bpf_seq_read`), so
@@ -183,29 +183,29 @@ impl<'a> Take<'a> {
 
     /// Returns how many bytes it took.
     fn one(&mut self, bytes: &[u8]) -> Option<usize> {
-        let head: ToldHead = read_plain(bytes)?;
-        let rest = bytes.get(size_of::<ToldHead>()..)?;
+        let head: SentHeader = read_plain(bytes)?;
+        let rest = bytes.get(size_of::<SentHeader>()..)?;
         self.push_hidden_before(head.tid);
-        let length = match Told::from_code(head.kind)? {
-            Told::Same => {
+        let length = match SentKind::from_code(head.kind)? {
+            SentKind::Same => {
                 self.push_same(head.tid);
                 0
             }
-            Told::Times => {
+            SentKind::Times => {
                 self.push(read_plain(rest)?);
                 size_of::<TaskRecord>()
             }
-            told @ (Told::Task | Told::Torn) => {
+            kind @ (SentKind::Task | SentKind::Torn) => {
                 let mut task = TaskRecord::from_plain_bytes(rest)?;
-                if told == Told::Torn {
+                if kind == SentKind::Torn {
                     self.oddities.torn += 1;
-                    self.stand_in(head.tid, &mut task);
+                    self.take_last_known(head.tid, &mut task);
                 }
                 self.push_fresh(task);
                 PLAIN_RECORD_BYTES
             }
         };
-        Some(size_of::<ToldHead>() + length)
+        Some(size_of::<SentHeader>() + length)
     }
 
     /// Where the thread is in the last pass.
@@ -222,7 +222,7 @@ impl<'a> Take<'a> {
     }
 
     /// A thread whose times changed at every look keeps those of the last pass.
-    fn stand_in(&mut self, tid: u32, task: &mut TaskRecord) {
+    fn take_last_known(&mut self, tid: u32, task: &mut TaskRecord) {
         let known = self.known(tid).map(|at| &self.before[at]);
         if let Some(known) = known.filter(|known| known.start_ns == task.start_ns) {
             task.times = known.times;
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn hidden_threads_come_between_those_that_the_iterator_tells_and_make_way_for_them() {
+    fn hidden_threads_are_merged_with_those_of_the_iterator_which_win() {
         let hidden = [known(2, 0), known(4, 0), known(9, 0)];
         let (before, mut into) = (Pass::default(), Pass::default());
         let mut take = Take::new(&before, &hidden, true, &mut into);
@@ -272,8 +272,8 @@ mod tests {
         take.all(&bytes[..8 + PLAIN_RECORD_BYTES]);
         take.all(&bytes[8 + PLAIN_RECORD_BYTES..]);
         let oddities = take.end();
-        let told: Vec<(u32, u64)> = into.iter().map(|task| (task.tid, task.run_ns)).collect();
-        assert_eq!((told, oddities.shown), (vec![(2, 7), (3, 0), (4, 0), (9, 7)], 1));
+        let kind: Vec<(u32, u64)> = into.iter().map(|task| (task.tid, task.run_ns)).collect();
+        assert_eq!((kind, oddities.shown), (vec![(2, 7), (3, 0), (4, 0), (9, 7)], 1));
     }
 
     #[test]

@@ -42,8 +42,8 @@ pub(crate) struct Tracker {
 impl Tracker {
     /// Knows nothing yet. The lists of what happens now and then have room from the start.
     pub(crate) fn new() -> Self {
-        let room = || Vec::with_capacity(64);
-        Self { leaving: room(), ended_leaders: room(), endings: room(), ..Self::default() }
+        let space = || Vec::with_capacity(64);
+        Self { leaving: space(), ended_leaders: space(), endings: space(), ..Self::default() }
     }
 
     /// The live threads of the last pass, settled, ascending by key.
@@ -58,12 +58,12 @@ impl Tracker {
 
     /// Fills the lists, counts and health of `into`, whose threads may be those of the snapshot before the last one, without
     /// times: what changed is written over. `records` comes back with those of the pass before, and is the
-    /// buffer for the next. The iterator ran from `looked_from_ns` (since boot) on. `lost` is cumulative.
+    /// buffer for the next. The iterator ran from `observed_from_ns` (since boot) on. `lost` is cumulative.
     pub(crate) fn track(
         &mut self,
         records: &mut Pass,
         events: &[Event],
-        looked_from_ns: u64,
+        observed_from_ns: u64,
         lost: LostExits,
         infos: &mut InfoCache,
         into: &mut Snapshot,
@@ -78,7 +78,7 @@ impl Tracker {
             match event {
                 Event::Exit(exit) => self.note_exit(exit),
                 Event::Ending(exit) => self.note_ending(exit),
-                Event::Exec(exec) => self.note_exec(exec, looked_from_ns, records, infos),
+                Event::Exec(exec) => self.note_exec(exec, observed_from_ns, records, infos),
                 Event::Cut(_) => {}
             }
         }

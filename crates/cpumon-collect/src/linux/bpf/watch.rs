@@ -4,15 +4,15 @@
 use cpumon_model::{Moment, Probes, Snapshot, ThreadKey, empty_list, trim_list};
 
 use super::events::Event;
-use super::lifecycle::ROOM;
+use super::lifecycle::INITIAL_EVENTS;
 use super::records::{ENDED_LEADER, ExitEvent, HIDDEN, TaskRecord};
-use super::sched::{CpuBooks, IrqTimes, Programs, TimesState};
+use super::sched::{CpuAccounts, IrqTimes, Programs, TimesState};
 use super::tasks::Oddities;
 use crate::{CollectError, SourceOptions};
 
 /// The state between passes.
 pub(crate) struct Watch {
-    cpus: CpuBooks,
+    cpus: CpuAccounts,
     irqs: Option<IrqTimes>,
     /// Events after the last cut.
     later: Vec<Event>,
@@ -48,11 +48,11 @@ impl Watch {
         }
         let has_irq = programs.probes.contains(Probes::IRQ);
         let watch = Self {
-            cpus: CpuBooks::open(programs)?,
+            cpus: CpuAccounts::open(programs)?,
             irqs: has_irq.then(|| IrqTimes::open(programs, &options.proc_root)).transpose()?,
-            later: Vec::with_capacity(ROOM),
-            spare: Vec::with_capacity(ROOM),
-            done: Vec::with_capacity(ROOM),
+            later: Vec::with_capacity(INITIAL_EVENTS),
+            spare: Vec::with_capacity(INITIAL_EVENTS),
+            done: Vec::with_capacity(INITIAL_EVENTS),
             untracked: Untracked::default(),
         };
         super::sched::visit_cpus();
@@ -192,8 +192,8 @@ fn each_open_ending(
     for event in events.iter_mut().rev() {
         let Event::Ending(ending) = event else { continue };
         let key = ending.task.key();
-        let (ended, told) = done.split_at(exits);
-        let is_done = ended.binary_search(&key).is_ok() || told.contains(&key);
+        let (ended, reported) = done.split_at(exits);
+        let is_done = ended.binary_search(&key).is_ok() || reported.contains(&key);
         if !is_done && records.binary_search_by_key(&key, TaskRecord::key).is_err() {
             act(ending);
             done.push(key);
@@ -218,8 +218,8 @@ mod tests {
         let cut = Moment { mono_ns: 77, ..Moment::default() };
         let events = [ended(5, 3), ended(6, 4), ended(7, 5), ended(7, 5)];
         Watch::add_ended(cut, &mut records, &events);
-        let told: Vec<_> = records.iter().map(|task| (task.tid, task.flags, task.run_ns)).collect();
-        assert_eq!(told, [(5, 0, 3), (6, 0, 9), (7, 0, 5)]);
+        let reported: Vec<_> = records.iter().map(|task| (task.tid, task.flags, task.run_ns)).collect();
+        assert_eq!(reported, [(5, 0, 3), (6, 0, 9), (7, 0, 5)]);
     }
 
     #[test]
@@ -246,16 +246,16 @@ mod tests {
     }
 
     #[test]
-    fn a_hidden_thread_that_runs_is_told_up_to_the_cut_and_never_falls() {
+    fn a_hidden_thread_that_runs_is_counted_up_to_the_cut_and_never_falls() {
         let at = |run_ns| TaskRecord { run_ns, ..TaskRecord::default() };
-        let told = |proc_ns, at_cut_ns, earlier: Option<u64>| {
+        let reported = |proc_ns, at_cut_ns, earlier: Option<u64>| {
             let mut task = at(proc_ns);
             task.bring_to_cut(at_cut_ns, earlier.map(at).as_ref());
             task.run_ns
         };
-        assert_eq!(told(500, None, None), 500, "off its CPU /proc is right");
-        assert_eq!(told(500, Some(3_500), Some(400)), 3_500, "/proc is a tick old");
-        assert_eq!(told(4_000, Some(3_500), Some(400)), 3_500, "it was read after the cut");
-        assert_eq!(told(3_400, None, Some(3_500)), 3_500, "what it ran less was stolen");
+        assert_eq!(reported(500, None, None), 500, "off its CPU /proc is right");
+        assert_eq!(reported(500, Some(3_500), Some(400)), 3_500, "/proc is a tick old");
+        assert_eq!(reported(4_000, Some(3_500), Some(400)), 3_500, "it was read after the cut");
+        assert_eq!(reported(3_400, None, Some(3_500)), 3_500, "what it ran less was stolen");
     }
 }

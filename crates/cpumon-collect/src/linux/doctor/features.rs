@@ -140,7 +140,7 @@ fn accounting(btf: &Btf<'_>) -> Vec<Check> {
 }
 
 fn tracepoints(btf: &Btf<'_>) -> Vec<Check> {
-    let look = |(name, events, gives): &(&str, &[&str], &str)| {
+    let check = |(name, events, gives): &(&str, &[&str], &str)| {
         let check = Check::new(Topic::Tracepoints, *name, *gives);
         let is_missing = |event: &&&str| !has(btf, &format!("btf_trace_{event}"));
         let missing: Vec<&str> = events.iter().filter(is_missing).copied().collect();
@@ -153,7 +153,7 @@ fn tracepoints(btf: &Btf<'_>) -> Vec<Check> {
             _ => check.missing(format!("this kernel lacks {}", missing.join(", ")), "another kernel"),
         }
     };
-    TRACEPOINTS.iter().map(look).collect()
+    TRACEPOINTS.iter().map(check).collect()
 }
 
 fn has(btf: &Btf<'_>, name: &str) -> bool {

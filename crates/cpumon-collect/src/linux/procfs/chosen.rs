@@ -8,7 +8,7 @@ use std::path::Path;
 use cpumon_model::{Counters, ProcessKey, TaskState, ThreadSample};
 
 use super::super::clock;
-use super::process::{Look, Process};
+use super::process::{Outcome, Process};
 use super::reader::Reader;
 use super::thread::Leader;
 use crate::{CollectError, parse};
@@ -83,7 +83,7 @@ impl Chosen {
     }
 
     /// Brings all up to date.
-    pub(in super::super) fn look(&mut self) {
+    pub(in super::super) fn read_all(&mut self) {
         self.reader.pass += 1;
         let mut processes = mem::take(&mut self.processes);
         let mut others = processes.iter().map(|process| process.threads.len()).sum::<usize>();
@@ -91,15 +91,15 @@ impl Chosen {
             others -= process.threads.len();
             self.reader.most_threads = MAX_THREADS.saturating_sub(others);
             self.reader.crowd = None;
-            let look = process.look(&self.proc_dir, self.has_clock, &mut self.reader);
+            let outcome = process.read(&self.proc_dir, self.has_clock, &mut self.reader);
             note_crowd(&mut self.left_out, process.key.pid, self.reader.crowd);
             others += process.threads.len();
-            if look == Look::Gone {
+            if outcome == Outcome::Gone {
                 self.exited += &process.live();
                 self.exited += &process.ended.since_opened();
                 process.close(&mut self.reader);
             }
-            look != Look::Gone
+            outcome != Outcome::Gone
         });
         self.processes = processes;
         if self.reader.is_starved {

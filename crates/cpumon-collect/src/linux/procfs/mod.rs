@@ -54,7 +54,7 @@ pub(super) use chosen::Chosen;
 pub(super) use chosen::MAX_THREADS as MAX_CHOSEN_THREADS;
 pub(super) use cpu_clock::fits as shows_own_pids;
 use pids::{NewestPid, Search};
-use process::{Look, Process};
+use process::{Outcome, Process};
 use reader::{Miss, Reader};
 pub(super) use thread::Leader;
 
@@ -129,18 +129,18 @@ impl ProcfsSource {
     }
 
     /// Brings every known process up to date; says whether threads began or ended.
-    fn look_at_known(&mut self) -> bool {
+    fn read_known(&mut self) -> bool {
         let Self { processes, reader, proc_dir, has_clock, exited, listing, .. } = self;
         let mut changed = false;
         let gone = listing;
         gone.clear();
-        processes.retain_mut(|process| match process.look(proc_dir, *has_clock, reader) {
-            Look::Same => true,
-            Look::Changed => {
+        processes.retain_mut(|process| match process.read(proc_dir, *has_clock, reader) {
+            Outcome::Same => true,
+            Outcome::Changed => {
                 changed = true;
                 true
             }
-            Look::Gone => {
+            Outcome::Gone => {
                 *exited += &process.live();
                 *exited += &process.ended.since_opened();
                 process.close(reader);
@@ -276,7 +276,7 @@ impl Source for ProcfsSource {
         into.begin = clock::now();
         // The newest pid is read first: who begins during the pass is found in the next one.
         let newest = self.loadavg.as_ref().and_then(NewestPid::read);
-        let changed = self.look_at_known();
+        let changed = self.read_known();
         let search = self.newest.search(newest, self.reader.pass, self.processes.len());
         let grown = self.find_new(search)?;
         if self.reader.is_starved {

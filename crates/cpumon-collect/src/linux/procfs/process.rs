@@ -38,7 +38,7 @@ pub(super) struct Process {
 
 /// What a look at a process found.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum Outcome {
     /// The same threads as before.
     Same,
     /// Threads began or ended.
@@ -102,25 +102,25 @@ impl Process {
     }
 
     /// Brings it up to date, as cheaply as it can be told that nothing ran.
-    pub(super) fn look(&mut self, proc_dir: &OwnedFd, has_clock: bool, reader: &mut Reader) -> Look {
+    pub(super) fn read(&mut self, proc_dir: &OwnedFd, has_clock: bool, reader: &mut Reader) -> Outcome {
         let mut clock_ns = None;
         if has_clock {
             clock_ns = cpu_clock::process_ns(self.key.pid);
-            let Some(now_ns) = clock_ns else { return Look::Gone };
+            let Some(now_ns) = clock_ns else { return Outcome::Gone };
             if self.clock_ns == Some(now_ns) {
                 return self.rest(proc_dir, reader);
             }
         }
         if self.threads.is_empty() {
-            return Look::Same;
+            return Outcome::Same;
         }
         (self.scan_pass, self.changed) = (reader.pass, false);
         match self.open_dir(proc_dir, reader).and_then(|()| self.scan(proc_dir, clock_ns, reader)) {
-            Err(Miss::Gone) => Look::Gone,
-            _ if self.threads.is_empty() => Look::Gone,
-            _ if self.changed => Look::Changed,
+            Err(Miss::Gone) => Outcome::Gone,
+            _ if self.threads.is_empty() => Outcome::Gone,
+            _ if self.changed => Outcome::Changed,
             // What could not be read stays as it was; nobody becomes "new" later because of it.
-            Ok(()) | Err(_) => Look::Same,
+            Ok(()) | Err(_) => Outcome::Same,
         }
     }
 
@@ -138,7 +138,7 @@ impl Process {
     }
 
     /// Nothing ran: closes what was kept for long, and refreshes the threads whose turn it is.
-    fn rest(&mut self, proc_dir: &OwnedFd, reader: &mut Reader) -> Look {
+    fn rest(&mut self, proc_dir: &OwnedFd, reader: &mut Reader) -> Outcome {
         let pass = reader.pass;
         if self.is_orphaned || self.threads.iter().any(|thread| thread.is_due(pass)) {
             let had_dir = self.dir.is_some();
@@ -152,7 +152,7 @@ impl Process {
         if self.dir.is_some() && pass - self.scan_pass > CLOSE_AFTER {
             self.close(reader);
         }
-        Look::Same
+        Outcome::Same
     }
 
     fn refresh(&mut self, reader: &mut Reader) {

@@ -41,7 +41,7 @@ pub(super) struct Reader {
     /// Descriptors ran out in this pass.
     pub(super) is_starved: bool,
     /// A process had too many threads; that was told.
-    has_told_crowd: bool,
+    has_reported_crowd: bool,
     /// Threads of the process that was not read last, because it had too many.
     pub(super) crowd: Option<usize>,
     /// How many more descriptors may be kept.
@@ -72,7 +72,7 @@ impl Reader {
             ns_per_tick: super::super::clock::ns_per_tick(),
             has_schedstat: None,
             is_starved: false,
-            has_told_crowd: false,
+            has_reported_crowd: false,
             crowd: None,
             fds_left,
             most_threads,
@@ -141,7 +141,7 @@ impl Reader {
     /// A process has more threads than are read; the first one is told.
     pub(super) fn crowded(&mut self, pid: u32, threads: usize) -> Miss {
         self.crowd = Some(threads);
-        if !std::mem::replace(&mut self.has_told_crowd, true) {
+        if !std::mem::replace(&mut self.has_reported_crowd, true) {
             log::warn!(
                 "process {pid} has {threads} threads, more than are read: what they run is unattributed"
             );

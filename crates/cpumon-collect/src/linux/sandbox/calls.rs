@@ -212,18 +212,18 @@ mod tests {
     use super::*;
 
     /// Set in the process that is sandboxed: a filter never comes off.
-    const CAGED: &str = "CPUMON_TEST_CAGED";
+    const SANDBOXED: &str = "CPUMON_TEST_CAGED";
 
     #[test]
     fn a_sandboxed_process_measures_and_sends_and_does_nothing_else() {
-        if std::env::var_os(CAGED).is_some() {
+        if std::env::var_os(SANDBOXED).is_some() {
             return in_the_sandbox();
         }
         let program = std::env::current_exe().unwrap();
         let (_, module) = module_path!().split_once("::").unwrap();
         let name = format!("{module}::a_sandboxed_process_measures_and_sends_and_does_nothing_else");
         let sandboxed =
-            Command::new(program).args(["--exact", &name, "--test-threads=1"]).env(CAGED, "1").output();
+            Command::new(program).args(["--exact", &name, "--test-threads=1"]).env(SANDBOXED, "1").output();
         let sandboxed = sandboxed.unwrap();
         // A name that no test has would succeed too.
         let has_run = String::from_utf8_lossy(&sandboxed.stdout).contains("1 passed");
@@ -234,8 +234,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (held, file) = (dir.path().join("held"), dir.path().join("file"));
         std::fs::write(&held, "x").unwrap();
-        let said = confine_calls(Calls::default()).unwrap();
-        assert!(said.starts_with("seccomp ("), "{said}");
+        let message = confine_calls(Calls::default()).unwrap();
+        assert!(message.starts_with("seccomp ("), "{message}");
         assert_eq!(std::fs::read(&held).unwrap(), b"x");
         assert!(std::fs::read_to_string("/proc/self/stat").is_ok());
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();

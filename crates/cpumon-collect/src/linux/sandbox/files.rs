@@ -66,7 +66,7 @@ mod tests {
         std::fs::write(other_path.join("secret"), "s").unwrap();
         let tried = std::thread::spawn(move || {
             let allowed = AllowedPaths { write: vec![mine_path.clone()], ..AllowedPaths::default() };
-            let said = confine_files(&allowed).unwrap();
+            let message = confine_files(&allowed).unwrap();
             let tries = move || {
                 (
                     std::fs::write(mine_path.join("a"), "x").is_ok(),
@@ -78,13 +78,13 @@ mod tests {
                     std::net::TcpListener::bind("127.0.0.1:0").is_ok(),
                 )
             };
-            (said, std::thread::spawn(tries).join().unwrap())
+            (message, std::thread::spawn(tries).join().unwrap())
         });
-        let (said, tried) = tried.join().unwrap();
-        if said.starts_with("no Landlock") {
+        let (message, tried) = tried.join().unwrap();
+        if message.starts_with("no Landlock") {
             return crate::skip::skip("needs a kernel with Landlock");
         }
-        assert_eq!(tried, (true, true, false, false, true, false, false), "{said}");
+        assert_eq!(tried, (true, true, false, false, true, false, false), "{message}");
         assert!(std::fs::write(other.path().join("b"), "x").is_ok(), "others are free");
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use cpumon_model::{Interval, Life, Probes, Snapshot};
 
 use super::bpf;
-use super::support::{BURNER, LAST_SWITCH, burn, burner, look, ns, taken_out_ns, wait_with_usage, watch};
+use super::support::{BURNER, LAST_SWITCH, burn, burner, ns, pass, taken_out_ns, wait_with_usage, watch};
 
 super::twice! {
     a_reused_pid_is_another_process
@@ -24,7 +24,7 @@ fn ask_for_pid(pid: u32) -> bool {
 
 fn a_reused_pid_is_another_process(probes: Probes) {
     let Some((mut source, _turn)) = bpf(probes) else { return };
-    let before = look(&mut source);
+    let before = pass(&mut source);
     let mut pids = Vec::new();
     let mut child = Command::new("/bin/true").spawn().unwrap();
     wait_with_usage(&mut child);
@@ -40,7 +40,7 @@ fn a_reused_pid_is_another_process(probes: Probes) {
     }
     assert_eq!(pids.len(), 2, "nobody gave the pid back");
     std::thread::sleep(LAST_SWITCH);
-    let after = look(&mut source);
+    let after = pass(&mut source);
     let mut names: Vec<_> = after
         .exits
         .iter()
@@ -68,16 +68,16 @@ fn an_exec_renames_the_process(probes: Probes) {
         process.map(|process| (process.key, process.info.name.to_string(), process.info.comm.to_string()))
     };
     std::thread::sleep(Duration::from_millis(100));
-    let (key, shell, _) = name_of(&look(&mut source)).unwrap();
+    let (key, shell, _) = name_of(&pass(&mut source)).unwrap();
     assert_ne!(shell, BURNER);
     std::io::Write::write_all(&mut input, b"\n").unwrap();
     std::thread::sleep(Duration::from_millis(100));
-    let renamed = name_of(&look(&mut source)).unwrap();
+    let renamed = name_of(&pass(&mut source)).unwrap();
     assert_eq!(renamed, (key, BURNER.to_owned(), BURNER[..15].to_owned()));
     drop(input);
     wait_with_usage(&mut child);
     std::thread::sleep(LAST_SWITCH);
-    let last = look(&mut source);
+    let last = pass(&mut source);
     let exit = last.exits.iter().find(|exit| exit.thread.process == key).unwrap();
     assert_eq!((&*exit.info.name, exit.ends_process), (BURNER, true));
     assert_eq!(name_of(&last), None);
@@ -107,7 +107,7 @@ fn an_exec_by_another_thread_counts_nothing_twice(probes: Probes) {
     let Some((mut source, _turn)) = bpf(probes) else { return };
     let dir = tempfile::tempdir().unwrap();
     let program = burner(dir.path());
-    let (stop, before) = (AtomicBool::new(false), look(&mut source));
+    let (stop, before) = (AtomicBool::new(false), pass(&mut source));
     let (mut rows, mut interrupts_ns) = (Vec::new(), 0);
     let (pid, truth_ns) = std::thread::scope(|scope| {
         let watcher = scope.spawn(|| {

@@ -10,7 +10,7 @@ use crate::alloc::allocations;
 super::twice! {
     many_passes_do_not_grow
     a_quiet_pass_allocates_nothing
-    a_storm_leaves_no_room_behind
+    a_storm_leaves_no_capacity_behind
 }
 
 /// Memory of this process that is not a mapped file, KiB. (The ring buffer's pages count as they are used, once.)
@@ -70,7 +70,7 @@ fn a_quiet_pass_allocates_nothing(probes: Probes) {
     assert!(quiet > 10 && grown <= 1 + quiet / 50, "{grown} of {quiet} quiet passes allocated");
 }
 
-fn a_storm_leaves_no_room_behind(probes: Probes) {
+fn a_storm_leaves_no_capacity_behind(probes: Probes) {
     let Some((mut source, _turn)) = bpf(probes) else { return };
     let mut snapshots = [Snapshot::default(), Snapshot::default()];
     for snapshot in &mut snapshots {
@@ -84,7 +84,7 @@ fn a_storm_leaves_no_room_behind(probes: Probes) {
     for at in 0..20 {
         source.source.snapshot(&mut snapshots[at % 2]).unwrap();
     }
-    let rooms = snapshots.each_ref().map(|snapshot| snapshot.exits.capacity());
-    assert!(rooms.iter().all(|room| *room < 5_000), "{rooms:?}");
+    let capacities = snapshots.each_ref().map(|snapshot| snapshot.exits.capacity());
+    assert!(capacities.iter().all(|space| *space < 5_000), "{capacities:?}");
     println!("{stormy_kib} KiB in the storm, {} KiB after it", anonymous_kib());
 }

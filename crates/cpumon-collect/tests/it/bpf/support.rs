@@ -16,7 +16,7 @@ pub const BURNER: &str = "short-lived-burner-program";
 /// between the two.
 pub const LAST_SWITCH: Duration = Duration::from_millis(60);
 
-pub fn look(source: &mut Opened) -> Snapshot {
+pub fn pass(source: &mut Opened) -> Snapshot {
     let mut snapshot = Snapshot::default();
     source.source.snapshot(&mut snapshot).unwrap();
     check_shape(&snapshot);
@@ -45,13 +45,13 @@ fn check_shape(snapshot: &Snapshot) {
 }
 
 /// Nothing is there twice: exits add up to their total, and all threads together ran no longer than the CPUs.
-fn check_books(before: &Snapshot, after: &Snapshot, interval: &Interval) {
+fn check_accounts(before: &Snapshot, after: &Snapshot, interval: &Interval) {
     assert_eq!(after.health.exits_lost, 0);
     let ended_ns: u64 = after.exits.iter().map(|exit| exit.thread.counters.run_ns).sum();
     assert_eq!(after.exited_total.run_ns - before.exited_total.run_ns, ended_ns);
     let booked_ns = interval.ledger.threads_ns + interval.ledger.exited_ns;
     // Counters move in steps of a tick (10 ms at worst), and were read at some time during each pass.
-    let pass_ns = |look: &Snapshot| i64::try_from(look.end.mono_ns - look.begin.mono_ns).unwrap();
+    let pass_ns = |pass: &Snapshot| i64::try_from(pass.end.mono_ns - pass.begin.mono_ns).unwrap();
     let slack_ns = (10_000_000 + pass_ns(before) + pass_ns(after)) * i64::try_from(after.cpus.len()).unwrap();
     assert!(booked_ns <= interval.ledger.capacity_ns + slack_ns, "{:?}", interval.ledger);
 }
@@ -66,9 +66,9 @@ pub fn watch(
 ) {
     loop {
         let is_last = stop.load(Ordering::SeqCst);
-        let after = look(source);
+        let after = pass(source);
         let interval = Interval::between(&before, &after);
-        check_books(&before, &after, &interval);
+        check_accounts(&before, &after, &interval);
         each(&interval);
         before = after;
         if is_last {

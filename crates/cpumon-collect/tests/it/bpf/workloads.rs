@@ -9,7 +9,7 @@ use cpumon_model::{Interval, Life, Probes, ProcessKey, SourceKind, ThreadInterva
 
 use super::bpf;
 use super::support::{
-    BURNER, LAST_SWITCH, burn, burner, look, ns, taken_out_ns, thread_cpu_ns, wait_with_usage, watch,
+    BURNER, LAST_SWITCH, burn, burner, ns, pass, taken_out_ns, thread_cpu_ns, wait_with_usage, watch,
 };
 
 super::twice! {
@@ -34,9 +34,9 @@ fn a_spinner_gets_its_cpu_time(probes: Probes) {
             })
             .unwrap();
         std::thread::sleep(Duration::from_millis(50));
-        let (cpu_before, before) = (cpu_ns.load(Ordering::Relaxed), look(&mut source));
+        let (cpu_before, before) = (cpu_ns.load(Ordering::Relaxed), pass(&mut source));
         std::thread::sleep(Duration::from_millis(700));
-        let (cpu_after, after) = (cpu_ns.load(Ordering::Relaxed), look(&mut source));
+        let (cpu_after, after) = (cpu_ns.load(Ordering::Relaxed), pass(&mut source));
         stop.store(true, Ordering::Relaxed);
         let interval = Interval::between(&before, &after);
         let row = interval.threads.iter().find(|row| row.comm.as_bytes() == b"bpf-spinner").unwrap();
@@ -52,7 +52,7 @@ fn a_fork_storm_is_charged_to_its_program(probes: Probes) {
     let Some((mut source, _turn)) = bpf(probes) else { return };
     let dir = tempfile::tempdir().unwrap();
     let program = burner(dir.path());
-    let (stop, before) = (AtomicBool::new(false), look(&mut source));
+    let (stop, before) = (AtomicBool::new(false), pass(&mut source));
     let storm = || {
         let end = Instant::now() + Duration::from_secs(2);
         let mut children = Vec::new();
@@ -101,7 +101,7 @@ fn a_fork_storm_is_charged_to_its_program(probes: Probes) {
 
 fn threads_that_come_and_go_leave_their_time(probes: Probes) {
     let Some((mut source, _turn)) = bpf(probes) else { return };
-    let (stop, before) = (AtomicBool::new(false), look(&mut source));
+    let (stop, before) = (AtomicBool::new(false), pass(&mut source));
     let (mut charged_ns, mut interrupts_ns, mut ended) = (0, 0, 0);
     let truth_ns = std::thread::scope(|scope| {
         let watcher = scope.spawn(|| {

@@ -10,7 +10,7 @@ use super::*;
 
 const SECOND: u64 = 1_000_000_000;
 /// The iterator set out then; threads of the tree began in second 1.
-const LOOKED_NS: u64 = 10 * SECOND;
+const OBSERVED_NS: u64 = 10 * SECOND;
 
 struct Tree(tempfile::TempDir);
 
@@ -51,7 +51,7 @@ impl Tree {
 }
 
 /// What the iterator tells.
-fn told(threads: &[(u32, u32)]) -> Vec<TaskRecord> {
+fn shown_records(threads: &[(u32, u32)]) -> Vec<TaskRecord> {
     threads.iter().map(|&(pid, tid)| TaskRecord { tid, pid, ..TaskRecord::default() }).collect()
 }
 
@@ -60,7 +60,7 @@ fn tids(hidden: &Hidden) -> Vec<u32> {
 }
 
 #[test]
-fn who_is_in_proc_and_not_among_those_told_is_hidden() {
+fn a_process_in_proc_that_the_iterator_does_not_report_is_hidden() {
     let tree = Tree::new();
     tree.put((1, 1), 'S', 100, 9_000);
     tree.put((1, 6), 'R', 110, 400);
@@ -71,8 +71,8 @@ fn who_is_in_proc_and_not_among_those_told_is_hidden() {
     tree.put((8, 8), 'Z', 100, 1);
     tree.put((9, 9), 'R', 999, 1);
     let mut hidden = tree.hidden();
-    assert!(hidden.find(&told(&[(4, 4), (5, 7)]), LOOKED_NS));
-    hidden.look();
+    assert!(hidden.find(&shown_records(&[(4, 4), (5, 7)]), OBSERVED_NS));
+    hidden.read();
     assert_eq!(tids(&hidden), [1, 6]);
     assert_eq!(hidden.describe(), "2 threads of init (1)");
     let task = hidden.threads()[1];
@@ -85,7 +85,7 @@ fn who_is_in_proc_and_not_among_those_told_is_hidden() {
     assert_eq!((task.utime_ns, task.stime_ns), (300, 100), "three ticks of four were in user mode");
     assert_eq!((task.parent_pid, task.uid, task.cpu, task.priority, task.nice), (7, 5, 3, 19, -1));
     assert_eq!((shown.comm.to_str_lossy().as_ref(), shown.state.letter()), ("init", 'R'));
-    assert!(!hidden.find(&told(&[(4, 4), (5, 7)]), LOOKED_NS), "nobody new");
+    assert!(!hidden.find(&shown_records(&[(4, 4), (5, 7)]), OBSERVED_NS), "nobody new");
 }
 
 #[test]
@@ -94,15 +94,15 @@ fn threads_that_begin_run_and_end_are_followed_and_what_the_ended_ran_stays_with
     tree.put((1, 1), 'S', 100, 9_000);
     tree.put((1, 6), 'S', 110, 400);
     let mut hidden = tree.hidden();
-    hidden.find(&[], LOOKED_NS);
-    hidden.look();
+    hidden.find(&[], OBSERVED_NS);
+    hidden.read();
     tree.put((1, 6), 'S', 110, 700);
     tree.put((1, 12), 'S', 500, 50);
-    hidden.look();
+    hidden.read();
     let runs: Vec<u64> = hidden.threads().iter().map(|task| task.run_ns).collect();
     assert_eq!((tids(&hidden), runs), (vec![1, 6, 12], vec![9_000, 700, 50]));
     tree.end(1, 6);
-    hidden.look();
+    hidden.read();
     assert_eq!(tids(&hidden), [1, 12]);
     let key = ProcessKey { pid: 1, start_ns: SECOND };
     let mut snapshot = Snapshot {
@@ -114,27 +114,27 @@ fn threads_that_begin_run_and_end_are_followed_and_what_the_ended_ran_stays_with
     // The same id begins anew.
     tree.end(1, 1);
     tree.put((1, 1), 'S', 2_000, 3);
-    hidden.look();
+    hidden.read();
     assert_eq!(tids(&hidden), [] as [u32; 0]);
     assert!(hidden.find(&[], 30 * SECOND));
-    hidden.look();
+    hidden.read();
     assert_eq!((tids(&hidden), hidden.threads()[0].start_ns), (vec![1], 20 * SECOND));
 }
 
 #[test]
-fn who_is_told_after_all_is_hidden_no_more() {
+fn a_process_that_the_iterator_reports_later_is_hidden_no_more() {
     let tree = Tree::new();
     tree.put((1, 1), 'S', 100, 9_000);
     tree.put((3, 3), 'S', 100, 9_000);
     let mut hidden = tree.hidden();
-    hidden.find(&[], LOOKED_NS);
-    hidden.look();
+    hidden.find(&[], OBSERVED_NS);
+    hidden.read();
     assert_eq!((tids(&hidden), hidden.describe().as_str()), (vec![1, 3], "2 threads of init (1) and 1 more"));
     // The records of a pass have the hidden ones as well.
     let mut records = hidden.threads().to_vec();
     records[1].flags = 0;
-    hidden.find_again(&records, LOOKED_NS, 1, &Snapshot::default());
-    hidden.look();
+    hidden.find_again(&records, OBSERVED_NS, 1, &Snapshot::default());
+    hidden.read();
     assert_eq!((tids(&hidden), hidden.describe().as_str()), (vec![1], "1 thread of init (1)"));
 }
 
@@ -147,8 +147,8 @@ fn a_process_with_too_many_threads_is_left_out() {
     }
     tree.put((3, 3), 'S', 100, 9_000);
     let mut hidden = tree.hidden();
-    hidden.find(&[], LOOKED_NS);
-    hidden.look();
+    hidden.find(&[], OBSERVED_NS);
+    hidden.read();
     assert_eq!(tids(&hidden), [1], "{MAX_CHOSEN_THREADS} fit beside nobody");
     let left_out = |hidden: &Hidden| {
         let mut snapshot = Snapshot::default();
@@ -156,14 +156,14 @@ fn a_process_with_too_many_threads_is_left_out() {
         usize::try_from(snapshot.health.hidden_left_out).unwrap()
     };
     assert_eq!(left_out(&hidden), MAX_CHOSEN_THREADS);
-    hidden.find(&[], LOOKED_NS);
+    hidden.find(&[], OBSERVED_NS);
     assert_eq!(left_out(&hidden), MAX_CHOSEN_THREADS, "counted once, however often they are looked for");
     // One that grows beyond stands still.
     for tid in 0..MAX_CHOSEN_THREADS {
         fs::create_dir_all(tree.dir(1, 100_000 + u32::try_from(tid).unwrap())).unwrap();
     }
     tree.put((1, 1), 'S', 100, 9_500);
-    hidden.look();
+    hidden.read();
     assert_eq!((tids(&hidden), hidden.threads()[0].run_ns), (vec![1], 9_000));
     assert_eq!(left_out(&hidden), 2 * MAX_CHOSEN_THREADS + 1);
     // One goes, the other one shrinks.
@@ -172,8 +172,8 @@ fn a_process_with_too_many_threads_is_left_out() {
         tree.end(1, 100_000 + u32::try_from(tid).unwrap());
     }
     tree.put((1, 1), 'S', 100, 9_700);
-    hidden.find(&[], LOOKED_NS);
-    hidden.look();
+    hidden.find(&[], OBSERVED_NS);
+    hidden.read();
     assert_eq!((tids(&hidden), hidden.threads()[0].run_ns, left_out(&hidden)), (vec![1], 9_700, 0));
 }
 
@@ -184,8 +184,8 @@ fn files_that_make_no_sense_are_counted_and_refused_ones_leave_the_others_alone(
     tree.put((2, 2), 'S', 100, 9_000);
     fs::write(tree.dir(2, 2).join("stat"), "2 (no end").unwrap();
     let mut hidden = tree.hidden();
-    hidden.find(&[], LOOKED_NS);
-    hidden.look();
+    hidden.find(&[], OBSERVED_NS);
+    hidden.read();
     assert_eq!(tids(&hidden), [1]);
     let mut snapshot = Snapshot::default();
     hidden.complete(&mut snapshot);
@@ -193,58 +193,58 @@ fn files_that_make_no_sense_are_counted_and_refused_ones_leave_the_others_alone(
 }
 
 #[test]
-fn where_ids_may_mean_others_nobody_is_called_hidden() {
+fn where_ids_may_mean_other_processes_none_is_called_hidden() {
     let tree = Tree::new();
     tree.put((1, 1), 'S', 100, 9_000);
     let mut hidden = Hidden::open(tree.0.path()).unwrap();
-    assert!(!hidden.is_known() && !hidden.find(&[], LOOKED_NS));
-    hidden.look();
+    assert!(!hidden.is_known() && !hidden.find(&[], OBSERVED_NS));
+    hidden.read();
     assert_eq!(tids(&hidden), [] as [u32; 0]);
 }
 
 #[test]
-fn it_is_looked_again_only_for_time_that_nobody_ran_and_ever_more_rarely() {
-    let sums = |untold_ns: u64, ran_ns| Sums { untold_ns: Some(untold_ns), ran_ns };
-    let passes_until = |hunt: &mut Hunt, now: Sums| (1..2_000).find(|_| hunt.is_due(now));
-    let mut hunt = Hunt::NEW;
+fn rescans_need_unexplained_time_and_become_rarer() {
+    let sums = |unknown_ns: u64, ran_ns| Sums { unknown_ns: Some(unknown_ns), ran_ns };
+    let passes_until = |rescan: &mut Rescan, now: Sums| (1..2_000).find(|_| rescan.is_due(now));
+    let mut rescan = Rescan::NEW;
     // What was known before the first pass is no reason.
-    assert!(!hunt.is_due(sums(0, 50 * SECOND)));
-    assert_eq!(passes_until(&mut hunt, sums(SECOND, 51 * SECOND)), None, "they ran it all");
-    let unknown = sums(SECOND + WORTH_A_LOOK_NS, 51 * SECOND);
-    assert_eq!(passes_until(&mut hunt, unknown), Some(1));
+    assert!(!rescan.is_due(sums(0, 50 * SECOND)));
+    assert_eq!(passes_until(&mut rescan, sums(SECOND, 51 * SECOND)), None, "they ran it all");
+    let unknown = sums(SECOND + WORTH_A_RESCAN_NS, 51 * SECOND);
+    assert_eq!(passes_until(&mut rescan, unknown), Some(1));
     let mut waits = Vec::new();
     for nth in 1..9 {
         let now = sums(nth * SECOND * 2, 51 * SECOND);
-        hunt.looked(false, now);
-        waits.push(passes_until(&mut hunt, sums((nth * 2 + 1) * SECOND, 51 * SECOND)).unwrap());
+        rescan.finish(false, now);
+        waits.push(passes_until(&mut rescan, sums((nth * 2 + 1) * SECOND, 51 * SECOND)).unwrap());
     }
     assert_eq!(waits, [16, 32, 64, 128, 256, 512, 512, 512]);
-    hunt.looked(true, unknown);
-    assert_eq!(hunt.wait, FIRST_WAIT);
+    rescan.finish(true, unknown);
+    assert_eq!(rescan.wait, FIRST_WAIT);
     // Where no switch is watched nothing else can tell.
     let blind = Sums::default();
-    let mut hunt = Hunt::NEW;
-    assert_eq!(passes_until(&mut hunt, blind), Some(8));
+    let mut rescan = Rescan::NEW;
+    assert_eq!(passes_until(&mut rescan, blind), Some(8));
 }
 
 #[test]
-fn unknown_time_makes_it_look_and_find_who_came_later() {
+fn unknown_time_causes_a_rescan_that_finds_a_later_process() {
     let tree = Tree::new();
     tree.put((1, 1), 'S', 100, 9_000);
     let mut hidden = tree.hidden();
-    hidden.find(&[], LOOKED_NS);
-    hidden.look();
+    hidden.find(&[], OBSERVED_NS);
+    hidden.read();
     tree.put((33, 33), 'S', 1_100, 5_000);
     let mut snapshot =
         Snapshot { fields: Fields::all(), cpus: vec![CpuSample::default()], ..Snapshot::default() };
     for _ in 0..20 {
         hidden.find_again(&[], 20 * SECOND, 0, &snapshot);
-        hidden.look();
+        hidden.read();
     }
     assert_eq!(tids(&hidden), [1], "no reason to look");
-    snapshot.cpus[0].sched.unknown_ns = WORTH_A_LOOK_NS;
+    snapshot.cpus[0].sched.unknown_ns = WORTH_A_RESCAN_NS;
     hidden.find_again(&[], 20 * SECOND, 0, &snapshot);
-    hidden.look();
+    hidden.read();
     assert_eq!(tids(&hidden), [1, 33]);
     assert_eq!(snapshot.exited_total, Counters::default());
 }
@@ -256,8 +256,8 @@ fn a_hostile_name_stays_on_its_line() {
     let stat = fs::read_to_string(tree.dir(1, 1).join("stat")).unwrap().replace("(init)", "(a\n\x1b[2J)");
     fs::write(tree.dir(1, 1).join("stat"), stat).unwrap();
     let mut hidden = tree.hidden();
-    hidden.find(&[], LOOKED_NS);
-    hidden.look();
-    let said = hidden.describe();
-    assert!(said.starts_with("1 thread of a") && !said.contains(['\n', '\x1b']), "{said:?}");
+    hidden.find(&[], OBSERVED_NS);
+    hidden.read();
+    let message = hidden.describe();
+    assert!(message.starts_with("1 thread of a") && !message.contains(['\n', '\x1b']), "{message:?}");
 }

@@ -25,7 +25,7 @@ const REFRESH_PASSES: u32 = 16;
 pub(crate) struct Control {
     page: Shared<ControlPage>,
     pass: u32,
-    tell_all: bool,
+    send_all: bool,
     /// CPUs to show.
     cpus: u32,
     rest_mask: u32,
@@ -36,7 +36,7 @@ impl Control {
     pub(crate) fn open(programs: &Programs) -> Result<Self, CollectError> {
         let page = Shared::map(programs, ".bss.control", true)?;
         let rest_mask = programs.map("rests")?.max_entries().saturating_sub(1);
-        Ok(Self { page, pass: 0, tell_all: true, cpus: possible_cpus(), rest_mask })
+        Ok(Self { page, pass: 0, send_all: true, cpus: possible_cpus(), rest_mask })
     }
 
     /// Begins a pass without a cut.
@@ -49,14 +49,14 @@ impl Control {
         let page = ControlPage {
             is_reading: is_cut.into(),
             refresh: self.pass % REFRESH_PASSES,
-            tell_all: self.tell_all.into(),
+            send_all: self.send_all.into(),
             cpus: self.cpus,
             rest_mask: self.rest_mask,
             ..ControlPage::default()
         };
         self.page.write_rest(&page);
         // Until the pass has succeeded.
-        self.tell_all = true;
+        self.send_all = true;
     }
 
     /// Makes a cut, and waits until it is past. From here to [`Control::end`] threads that end leave a copy.
@@ -90,6 +90,6 @@ impl Control {
 
     /// The pass has succeeded: what it told need not be told again.
     pub(crate) fn keep(&mut self) {
-        self.tell_all = false;
+        self.send_all = false;
     }
 }

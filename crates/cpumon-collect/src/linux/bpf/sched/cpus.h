@@ -162,7 +162,7 @@ static __always_inline __s64 run_of_lost(const struct cpu *cpu, __u32 tid)
 // The chain is broken: the CPU is found to run another task than the one that was switched to. What that one ran, the
 // kernel has counted, but no event tells of it: unknown. The rest of the slice belongs to `current_tid`, which must have
 // come unseen; where it leaves just now, all that it ran is in this slice. Returns what is the current one's.
-static __noinline __u64 book_break(struct cpu_times *times, struct cpu *cpu, __u32 current_tid)
+static __noinline __u64 account_break(struct cpu_times *times, struct cpu *cpu, __u32 current_tid)
 {
 	__u8 base = times->base & (MODES - 1);
 	__u64 lost = since(times->mode_ns[base], times->slice_base_ns), rest = 0;
@@ -198,7 +198,7 @@ static __always_inline __u64 close_slice(struct cpu_times *times, struct cpu *cp
 	if (times->tid != 0)
 		times->queue_ns += since(now, times->slice_ns);
 	if (!is_known)
-		return book_break(times, cpu, current_tid);
+		return account_break(times, cpu, current_tid);
 	return base == MODE_RUN ? own : 0;
 }
 

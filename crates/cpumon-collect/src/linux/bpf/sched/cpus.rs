@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use cpumon_model::{CpuSample, CpuSched, CpuTimes, Probes};
 
 use super::super::super::split::Split;
-use super::super::records::{CpuBook, CpuEntry};
+use super::super::records::{CpuAccount, CpuEntry};
 use super::{Programs, Shared};
 use crate::CollectError;
 
-/// Modes of [`CpuBook`]; cpus.h: `MODE_*`.
+/// Modes of [`CpuAccount`]; cpus.h: `MODE_*`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Run,
@@ -30,9 +30,9 @@ struct Kept {
     base: CpuTimes,
     /// The cut then.
     first_cut_ns: u64,
-    first: CpuBook,
+    first: CpuAccount,
     /// Its book at the last cut.
-    last: CpuBook,
+    last: CpuAccount,
     /// Since it was first seen; each mode only grows.
     modes: [u64; 7],
     user_system: Split,
@@ -47,7 +47,7 @@ struct Kept {
 }
 
 /// The books of all CPUs.
-pub(crate) struct CpuBooks {
+pub(crate) struct CpuAccounts {
     entries: Shared<CpuEntry>,
     kept: BTreeMap<u32, Kept>,
     probes: Probes,
@@ -59,7 +59,7 @@ pub(crate) struct CpuBooks {
     missed: u64,
 }
 
-impl CpuBooks {
+impl CpuAccounts {
     /// Maps them.
     pub(crate) fn open(programs: &Programs) -> Result<Self, CollectError> {
         Ok(Self {
@@ -74,7 +74,7 @@ impl CpuBooks {
     }
 
     /// How the CPU stood at the cut.
-    pub(crate) fn book(&self, cpu: u32) -> Option<CpuBook> {
+    pub(crate) fn account(&self, cpu: u32) -> Option<CpuAccount> {
         let entry = self.entries.read(cpu as usize)?;
         if entry.is_torn != 0 {
             return self.kept.get(&cpu).map(|kept| kept.last);
@@ -84,14 +84,14 @@ impl CpuBooks {
 
     /// What of the open slice is the thread's, if it was running at the cut.
     pub(crate) fn open_slice_ns(&mut self, cpu: u16, tid: u32) -> Option<u64> {
-        let book = self.book(cpu.into())?;
-        if book.tid != tid {
+        let account = self.account(cpu.into())?;
+        if account.tid != tid {
             return None;
         }
         if let Some(kept) = self.kept.get_mut(&cpu.into()) {
             kept.is_claimed = true;
         }
-        Some(book.slice_run_ns)
+        Some(account.slice_run_ns)
     }
 
     /// Adds a delay that is open at the cut to the queue it is spent in.
@@ -135,22 +135,22 @@ impl CpuBooks {
         let mut breaks = 0_u64;
         for sample in cpus {
             let Some(entry) = self.entries.read(sample.cpu as usize) else { continue };
-            let book = self.book(sample.cpu).unwrap_or(entry.shown);
-            breaks = breaks.saturating_add(book.breaks);
+            let account = self.account(sample.cpu).unwrap_or(entry.shown);
+            breaks = breaks.saturating_add(account.breaks);
             let kept = self.kept.entry(sample.cpu).or_insert_with(|| Kept {
                 base: sample.times,
                 first_cut_ns: cut_ns,
-                first: book,
-                last: book,
+                first: account,
+                last: account,
                 ..Kept::default()
             });
-            kept.last = book;
-            if book.tid != 0 && !kept.is_claimed {
+            kept.last = account;
+            if account.tid != 0 && !kept.is_claimed {
                 // A thread that is hidden from the iterator: no event will tell when it leaves.
                 let run = &mut kept.last.mode_ns[Mode::Run as usize];
-                *run = run.saturating_sub(book.slice_run_ns);
+                *run = run.saturating_sub(account.slice_run_ns);
             }
-            let queue_ns = book.queue_ns.saturating_add(entry.pulled_ns).saturating_add(kept.queue_ns);
+            let queue_ns = account.queue_ns.saturating_add(entry.pulled_ns).saturating_add(kept.queue_ns);
             kept.grow(cut_ns, &sample.times, self.probes.contains(Probes::IRQ));
             // A thread that waits in one queue may be pulled over to another: what was shown of it stays.
             kept.queue_shown_ns = kept.queue_shown_ns.max(queue_ns);
@@ -158,11 +158,15 @@ impl CpuBooks {
             sample.sched = CpuSched {
                 unknown_ns: kept.modes[Mode::Unknown as usize],
                 run_queue_ns: kept.queue_shown_ns,
-                run_queue_max: if book.queue_cut_ns == self.previous_cut_ns { book.queue_max } else { 0 },
-                switches: book.switches,
-                softirq_ns: std::array::from_fn(|kind| book.softirq_ns[kind]),
+                run_queue_max: if account.queue_cut_ns == self.previous_cut_ns {
+                    account.queue_max
+                } else {
+                    0
+                },
+                switches: account.switches,
+                softirq_ns: std::array::from_fn(|kind| account.softirq_ns[kind]),
             };
-            if book.tid != 0 {
+            if account.tid != 0 {
                 sample.sched.run_queue_max = sample.sched.run_queue_max.max(1);
             }
         }
@@ -233,18 +237,18 @@ impl Kept {
 mod tests {
     use super::*;
 
-    fn kept(first: &CpuBook) -> Kept {
+    fn kept(first: &CpuAccount) -> Kept {
         Kept { first_cut_ns: 1_000, first: *first, last: *first, ..Kept::default() }
     }
 
-    fn book(run: u64, idle: u64, irq: u64) -> CpuBook {
-        CpuBook { mode_ns: [run, idle, 0, irq, 0, 0, 0, 0], ..CpuBook::default() }
+    fn account(run: u64, idle: u64, irq: u64) -> CpuAccount {
+        CpuAccount { mode_ns: [run, idle, 0, irq, 0, 0, 0, 0], ..CpuAccount::default() }
     }
 
     #[test]
     fn modes_add_up_to_the_time_between_cuts() {
-        let mut kept = kept(&book(100, 50, 5));
-        kept.last = book(700, 80, 15);
+        let mut kept = kept(&account(100, 50, 5));
+        kept.last = account(700, 80, 15);
         let sampled = CpuTimes { user_ns: 30, system_ns: 10, ..CpuTimes::default() };
         kept.grow(1_700, &sampled, true);
         let times = kept.times();
@@ -254,10 +258,10 @@ mod tests {
 
     #[test]
     fn a_span_that_turned_out_to_be_unknown_takes_nothing_back() {
-        let mut kept = kept(&book(0, 0, 0));
-        kept.last = book(600, 400, 0);
+        let mut kept = kept(&account(0, 0, 0));
+        kept.last = account(600, 400, 0);
         kept.grow(2_000, &CpuTimes::default(), true);
-        kept.last = book(100, 900, 0);
+        kept.last = account(100, 900, 0);
         kept.grow(3_000, &CpuTimes::default(), true);
         assert_eq!((kept.modes[0], kept.modes[1]), (600, 900));
         assert_eq!(kept.modes[Mode::Unknown as usize], 500);
@@ -265,8 +269,8 @@ mod tests {
 
     #[test]
     fn without_events_of_interrupts_their_sampled_time_is_shown_out_of_the_run_time() {
-        let mut kept = kept(&book(0, 0, 0));
-        kept.last = book(600, 400, 0);
+        let mut kept = kept(&account(0, 0, 0));
+        kept.last = account(600, 400, 0);
         let sampled = CpuTimes { user_ns: 1, irq_ns: 10, softirq_ns: 90, ..CpuTimes::default() };
         kept.grow(2_000, &sampled, false);
         let times = kept.times();

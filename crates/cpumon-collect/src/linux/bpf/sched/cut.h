@@ -12,7 +12,7 @@ struct control {
 	__u64 cut_ns; // T, CLOCK_MONOTONIC; also the cut's name
 	__u32 is_reading; // a pass is on: who ends now leaves a copy of how it stood at T
 	__u32 refresh; // threads whose tid is this modulo REFRESH_PASSES are told in full
-	__u32 tell_all; // every thread is told in full
+	__u32 send_all; // every thread is told in full
 	__u32 cpus; // that the pass shows
 	__u32 rest_mask; // slots of `rests` less one
 	__u32 reserved;
@@ -21,7 +21,7 @@ ASSERT_SIZE(control, 32);
 ASSERT_AT(control, cut_ns, 0);
 ASSERT_AT(control, is_reading, 8);
 ASSERT_AT(control, refresh, 12);
-ASSERT_AT(control, tell_all, 16);
+ASSERT_AT(control, send_all, 16);
 ASSERT_AT(control, cpus, 20);
 ASSERT_AT(control, rest_mask, 24);
 

@@ -47,7 +47,7 @@ impl Kept {
 }
 
 /// The histograms.
-pub(crate) struct DelayBooks {
+pub(crate) struct DelayAccounts {
     slots: Shared<DelayEntry>,
     cpus: Shared<DelayEntry>,
     page: Shared<DelayPage>,
@@ -68,7 +68,7 @@ pub(crate) struct DelayBooks {
     has_warned: bool,
 }
 
-impl DelayBooks {
+impl DelayAccounts {
     /// Fills the queue of free slots; from here on processes take them.
     pub(crate) fn open(programs: &Programs, patterns: &[ThreadPattern]) -> Result<Self, CollectError> {
         let handle = |name| {
@@ -77,7 +77,7 @@ impl DelayBooks {
         };
         let slots: Shared<DelayEntry> = Shared::map(programs, "delays", true)?;
         let cpus: Shared<DelayEntry> = Shared::map(programs, "cpu_delays", false)?;
-        let mut books = Self {
+        let mut accounts = Self {
             kept: (0..slots.len()).map(|_| None).collect(),
             kept_cpus: vec![Arc::default(); cpus.len()],
             slots,
@@ -92,20 +92,20 @@ impl DelayBooks {
             first_drops: 0,
             has_warned: false,
         };
-        for slot in 1..books.slots.len() {
-            books.give_back(slot)?;
+        for slot in 1..accounts.slots.len() {
+            accounts.give_back(slot)?;
         }
-        books.begin_round();
-        books.first_drops = books.drops();
-        books.drops_before = books.first_drops;
-        Ok(books)
+        accounts.begin_round();
+        accounts.first_drops = accounts.drops();
+        accounts.drops_before = accounts.first_drops;
+        Ok(accounts)
     }
 
     /// Fills `into.delays`. `into` has its processes already; `live`: the live threads, ascending. Slots of those who are not
-    /// among them and began before `looked_from_ns` are given back.
+    /// among them and began before `observed_from_ns` are given back.
     pub(crate) fn read(
         &mut self,
-        looked_from_ns: u64,
+        observed_from_ns: u64,
         live: &[TaskRecord],
         into: &mut Snapshot,
     ) -> Result<(), CollectError> {
@@ -116,7 +116,7 @@ impl DelayBooks {
             let kept = self.kept[at].get_or_insert_with(|| Kept::process(&entry));
             count_up(&mut kept.histogram, &entry.counts);
             into.delays.push(Delays { of: kept.of, histogram: Arc::clone(&kept.histogram) });
-            if entry.start_ns < looked_from_ns && !is_alive(kept.of, live, into) {
+            if entry.start_ns < observed_from_ns && !is_alive(kept.of, live, into) {
                 self.free(at, &entry)?;
                 has_freed = true;
             }

@@ -111,7 +111,7 @@ static __always_inline void send_cut(struct task_struct *task, struct thread *th
 }
 
 // Who has begun to end may be out of every list, and still has some way to go.
-static __always_inline void tell_ending(struct task_struct *task, struct thread *thread, __u64 cut)
+static __always_inline void send_ending(struct task_struct *task, struct thread *thread, __u64 cut)
 {
 	if (!thread || !(thread->now.flags & TIMES_ENDING) || state_of(task) == TASK_DEAD)
 		return;

@@ -17,13 +17,13 @@ use libbpf_rs::btf::types::{Struct, Typedef};
 use libbpf_rs::{Link, MapCore, Object, OpenObject};
 
 pub(crate) use self::control::Control;
-pub(crate) use self::cpus::CpuBooks;
-pub(crate) use self::delays::DelayBooks;
+pub(crate) use self::cpus::CpuAccounts;
+pub(crate) use self::delays::DelayAccounts;
 pub(crate) use self::irqs::IrqTimes;
 #[cfg(test)]
 pub(crate) use self::refusal::{refuse_loading, watch_wakeups};
 pub(crate) use self::shared::Shared;
-pub(crate) use self::times::{TimesState, Told};
+pub(crate) use self::times::{SentKind, TimesState};
 use super::load::{self, Embedded};
 use crate::CollectError;
 

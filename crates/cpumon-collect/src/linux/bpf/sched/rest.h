@@ -48,5 +48,5 @@ static __always_inline __u32 others_of(struct task_struct *task)
 static __always_inline bool has_rested(struct task_struct *task, const struct rest *rest)
 {
 	return rest->start_ns == task->start_boottime && rest->switches == switches_of(task) && is_off_cpu(task) &&
-	       rest->others == others_of(task) && !control.tell_all && (__u32)task->pid % REFRESH_PASSES != control.refresh;
+	       rest->others == others_of(task) && !control.send_all && (__u32)task->pid % REFRESH_PASSES != control.refresh;
 }

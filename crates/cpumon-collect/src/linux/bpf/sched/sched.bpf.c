@@ -45,8 +45,8 @@ static __always_inline int on_switch(bool preempt, struct task_struct *prev, str
 			switch_in(other, next, cpu, now, cut, number);
 		if (now <= cut)
 			cut = 0;
-		tell_ending(prev, thread, cut);
-		tell_ending(next, other, cut);
+		send_ending(prev, thread, cut);
+		send_ending(next, other, cut);
 	}
 	// Only now are the counters final: at sched_process_exit the run time is up to a tick old.
 	if (state_of(prev) == TASK_DEAD) {

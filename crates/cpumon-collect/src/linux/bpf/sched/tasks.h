@@ -10,8 +10,8 @@
 #define CPU_ATTEMPTS 64
 #define CPUS_A_TASK 64
 
-struct told_task {
-	struct told told;
+struct sent_task {
+	struct sent sent;
 	struct task_record task;
 	struct thread_times times;
 };
@@ -47,7 +47,7 @@ static __always_inline bool read_thread(struct thread *thread, struct task_struc
 				// A switch to it that comes now finds what is told here; it counts only while the thread sleeps since `at_ns`.
 				into->ready_ns = later(into->ready_ns, into->at_ns);
 				into->cpu = number;
-				thread->told_ready_ns = into->ready_ns;
+				thread->sent_ready_ns = into->ready_ns;
 			}
 			FENCE();
 			if (*cut_ns != cut && !(before & 1) && *changes == before && !is_between)
@@ -100,36 +100,36 @@ static __always_inline bool missed_a_switch(struct task_struct *task, const stru
 }
 
 // Notes how the thread was when this was told. `switches`: those it had made before.
-static __always_inline void note_rest(struct rest *rest, struct task_struct *task, const struct told_task *out, __u32 switches)
+static __always_inline void note_rest(struct rest *rest, struct task_struct *task, const struct sent_task *out, __u32 switches)
 {
 	const struct thread_times *times = &out->times;
-	bool rests = out->told.kind == TOLD_TASK;
+	bool rests = out->sent.kind == SENT_TASK;
 
-	if (out->told.kind == TOLD_TIMES) {
+	if (out->sent.kind == SENT_TIMES) {
 		rests = times->state == STATE_BLOCKED && !times->ready_ns;
 		switches = times->voluntary_switches + times->involuntary_switches;
 	}
 	// One that has ended, or has another id to user space, is told in full until that is over.
-	rests = rests && !(out->task.flags & RECORD_ENDED_LEADER) && out->task.tid == out->told.tid;
+	rests = rests && !(out->task.flags & RECORD_ENDED_LEADER) && out->task.tid == out->sent.tid;
 	rest->start_ns = rests ? out->task.start_ns : 0;
 	rest->switches = switches;
 	rest->others = others_of(task);
 }
 
-static __always_inline int tell(struct bpf_iter__task *ctx, struct task_struct *task, __u8 flags)
+static __always_inline int send_task(struct bpf_iter__task *ctx, struct task_struct *task, __u8 flags)
 {
-	struct told_task out;
+	struct sent_task out;
 	__u32 length = sizeof(out) - sizeof(out.times), switches = switches_of(task);
 	struct rest *rest = rest_of(task);
 	struct thread *thread = NULL;
 
-	out.told.kind = TOLD_SAME;
-	out.told.tid = task->pid;
+	out.sent.kind = SENT_SAME;
+	out.sent.tid = task->pid;
 	if (rest && !flags && has_rested(task, rest)) {
-		bpf_seq_write(ctx->meta->seq, &out.told, sizeof(out.told));
+		bpf_seq_write(ctx->meta->seq, &out.sent, sizeof(out.sent));
 		return 0;
 	}
-	out.told.kind = TOLD_TASK;
+	out.sent.kind = SENT_TASK;
 	if (probes & PROBE_SCHED) {
 		__u64 cut = control.cut_ns;
 
@@ -137,15 +137,15 @@ static __always_inline int tell(struct bpf_iter__task *ctx, struct task_struct *
 		if (!thread)
 			thread = adopt(task, cut);
 		if (thread && read_thread(thread, task, &out.times, cut)) {
-			out.told.kind = TOLD_TIMES;
+			out.sent.kind = SENT_TIMES;
 			length = sizeof(out);
 			if (thread->cut_ns != cut && missed_a_switch(task, &out.times, cut))
 				out.times.flags |= TIMES_BROKEN;
 		} else if (thread) {
-			out.told.kind = TOLD_TORN;
+			out.sent.kind = SENT_TORN;
 		}
 	}
-	if (out.told.kind != TOLD_TIMES)
+	if (out.sent.kind != SENT_TIMES)
 		__builtin_memset(&out.times, 0, sizeof(out.times));
 	fill_record(&out.task, task);
 	if (thread)
@@ -230,5 +230,5 @@ int each_task(struct bpf_iter__task *ctx)
 			return 0;
 		flags = RECORD_ENDED_LEADER;
 	}
-	return tell(ctx, task, flags);
+	return send_task(ctx, task, flags);
 }

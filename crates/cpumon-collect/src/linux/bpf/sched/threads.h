@@ -23,7 +23,7 @@ struct thread {
 	__u32 tid;
 	__u32 old_tid;
 	__u64 run_delay_ns; // by the kernel's count, when it fell asleep
-	__u64 told_ready_ns; // when the iterator told that it was woken
+	__u64 sent_ready_ns; // when the iterator told that it was woken
 	struct delay_slots delays;
 };
 
@@ -93,8 +93,8 @@ static __always_inline __u64 woken_at(struct thread *thread, struct task_struct 
 
 	if (probes & OWN_WAKEUPS)
 		return thread->now.ready_ns;
-	if (thread->told_ready_ns >= thread->now.at_ns)
-		return thread->told_ready_ns;
+	if (thread->sent_ready_ns >= thread->now.at_ns)
+		return thread->sent_ready_ns;
 	// It may have waited in another CPU's queue before.
 	return queued ? queued + ahead - since(task->sched_info.run_delay, thread->run_delay_ns) : 0;
 }
@@ -160,7 +160,7 @@ static __always_inline void switch_out(struct thread *thread, struct task_struct
 }
 
 // It was runnable for so long, `elsewhere` of it not in this CPU's queue but, as far as is known, in that of the CPU it left.
-static __always_inline void book_delay(struct thread_times *times, struct cpu *here, __u64 delay, __u64 elsewhere, __u64 cut)
+static __always_inline void account_delay(struct thread_times *times, struct cpu *here, __u64 delay, __u64 elsewhere, __u64 cut)
 {
 	if (times->longest_cut != (__u32)cut) {
 		times->longest_cut = cut;
@@ -208,16 +208,16 @@ static __always_inline void switch_in(struct thread *thread, struct task_struct 
 
 		times->blocked_ns += blocked;
 		if (probes & PROBE_WAITS)
-			book_wait(times, blocked);
+			add_wait(times, blocked);
 		times->delay_wakeup_ns += delay;
-		book_delay(times, here, delay, waited_elsewhere(thread, task, delay, cpu), cut);
+		account_delay(times, here, delay, waited_elsewhere(thread, task, delay, cpu), cut);
 		has_waited = times->ready_ns;
 		waited = delay;
 	} else if (times->state == STATE_READY) {
 		__u64 delay = since(now, times->at_ns);
 
 		times->delay_preempt_ns += delay;
-		book_delay(times, here, delay, times->cpu == cpu ? 0 : delay, cut);
+		account_delay(times, here, delay, times->cpu == cpu ? 0 : delay, cut);
 		has_waited = true;
 		waited = delay;
 	} else {

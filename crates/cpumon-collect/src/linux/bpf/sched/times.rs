@@ -18,7 +18,7 @@ pub(crate) enum TimesState {
 
 /// What the iterator says of a thread; records.h: `TOLD_*`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum SentKind {
     /// It did not move since it was told last.
     Same,
     /// A record without times.
@@ -29,7 +29,7 @@ pub(crate) enum Told {
     Torn,
 }
 
-impl Told {
+impl SentKind {
     pub(crate) fn from_code(code: u32) -> Option<Self> {
         [Self::Same, Self::Task, Self::Times, Self::Torn].get((code as usize).checked_sub(1)?).copied()
     }
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_watched_or_broken_tells_nothing() {
+    fn what_is_not_watched_or_broken_reports_nothing() {
         let mut broken = asleep(100, 0x1000);
         broken.give_up();
         broken.close(50, 150);

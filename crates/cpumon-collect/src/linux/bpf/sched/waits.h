@@ -64,7 +64,7 @@ static __always_inline __u16 wait_reason(struct task_struct *task, __u32 state)
 #define NAMED_SLOTS (WAIT_SLOTS - 1)
 
 // Not in the table. When that is full, the shortest makes room and goes to "other", unless the new one is shorter still.
-static __noinline int book_new_wait(struct thread_times *times, __u16 reason, __u64 ns)
+static __noinline int add_new_wait(struct thread_times *times, __u16 reason, __u64 ns)
 {
 	__u32 shortest = 0;
 
@@ -90,7 +90,7 @@ static __noinline int book_new_wait(struct thread_times *times, __u16 reason, __
 	return 0;
 }
 
-static __always_inline void book_wait(struct thread_times *times, __u64 ns)
+static __always_inline void add_wait(struct thread_times *times, __u64 ns)
 {
 	__u16 reason = times->reason;
 
@@ -105,5 +105,5 @@ static __always_inline void book_wait(struct thread_times *times, __u64 ns)
 	else if (times->reasons[4] == reason)
 		times->wait_ns[4] += ns;
 	else
-		book_new_wait(times, reason, ns);
+		add_new_wait(times, reason, ns);
 }

@@ -117,7 +117,7 @@ impl Host {
     }
 
     /// What the iterator tells: in full, or by one word of those that rested.
-    fn tell(&mut self, all: bool) -> Vec<u8> {
+    fn send_pass(&mut self, all: bool) -> Vec<u8> {
         let mut bytes = Vec::new();
         for task in self.threads.clone().into_iter().filter(|task| !is_hidden(task)) {
             if !all && !self.one_in(16) && self.rested.contains(&task.tid) {
@@ -198,13 +198,13 @@ fn one_word_for_who_rests_makes_the_same_snapshots() {
         let events = host.go_on();
         if host.one_in(20) {
             // A pass that fails half way.
-            let bytes = host.tell(has_failed);
+            let bytes = host.send_pass(has_failed);
             let half = host.threads.len() / 2;
             Take::new(words.tracker.before(), &host.hidden(), false, &mut words.records).all(&bytes);
             words.records.parts_mut().0.truncate(half);
             has_failed = true;
         }
-        let bytes = host.tell(has_failed);
+        let bytes = host.send_pass(has_failed);
         has_failed = false;
         words.take(&bytes, &host.hidden());
         let is_settled = |place: &&Place| place.age == Place::SETTLED;

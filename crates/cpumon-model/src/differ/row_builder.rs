@@ -1,4 +1,4 @@
-//! Rows of one interval. In: the two snapshots. Out: [`Look`], which makes the row of a thread or process by the rules of the
+//! Rows of one interval. In: the two snapshots. Out: [`RowBuilder`], which makes the row of a thread or process by the rules of the
 //! differ. Why: who gets a row and what the sums are is one question, what a row says another.
 
 use std::sync::{Arc, OnceLock};
@@ -9,13 +9,13 @@ use crate::{
 };
 
 /// Start times in /proc are cut to `1/USER_HZ` = 10 ms, so a task may seem to have begun that much too early.
-const START_GRAIN_NS: u64 = 10_000_000;
+const START_RESOLUTION_NS: u64 = 10_000_000;
 
 /// Slack for "more run time than time": `sum_exec_runtime` moves in steps of a tick (10 ms at HZ=100) at either end.
 const TICK_SLACK_NS: u64 = 20_000_000;
 
 /// The two snapshots and what every row needs to know of them.
-pub(super) struct Look<'a> {
+pub(super) struct RowBuilder<'a> {
     pub(super) prev: &'a Snapshot,
     pub(super) cur: &'a Snapshot,
     /// Tasks that began at or after this are charged from their start, ns since boot.
@@ -26,7 +26,7 @@ pub(super) struct Look<'a> {
     pub(super) has_sched: bool,
 }
 
-impl<'a> Look<'a> {
+impl<'a> RowBuilder<'a> {
     pub(super) fn new(prev: &'a Snapshot, cur: &'a Snapshot, duration_ns: u64) -> Self {
         let most = duration_ns
             .saturating_add(pass_ns(prev))
@@ -229,7 +229,7 @@ pub(super) fn find_thread<'a>(rows: &'a [ThreadSample], row: &ThreadInterval) ->
 }
 
 fn born_from_ns(begin: Moment) -> u64 {
-    begin.boot_ns.saturating_sub(START_GRAIN_NS)
+    begin.boot_ns.saturating_sub(START_RESOLUTION_NS)
 }
 
 pub(super) fn pass_ns(snapshot: &Snapshot) -> u64 {
