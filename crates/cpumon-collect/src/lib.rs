@@ -25,11 +25,12 @@
 //!
 //! [`Snapshot`]: cpumon_model::Snapshot
 
-use cpumon_model::{HostInfo, Moment, Probes, SourceKind};
+use cpumon_model::{HostInfo, Moment, SourceKind};
 
 mod clocks;
 mod diagnosis;
 mod error;
+mod opened;
 mod options;
 #[doc(hidden)]
 pub mod parse;
@@ -45,6 +46,7 @@ mod source;
 pub use clocks::ClockReading;
 pub use diagnosis::{Check, CheckState, Diagnosis, DoctorOptions, Topic};
 pub use error::CollectError;
+pub use opened::Opened;
 pub use options::{
     AllowedPaths, Calls, ParseProbesError, ParseSourceError, RetainedCapabilities, SourceChoice,
     SourceOptions, parse_probes,
@@ -52,28 +54,6 @@ pub use options::{
 pub use schedule::{IntervalError, MAX_INTERVAL, MIN_INTERVAL, Schedule, Tick, parse_interval};
 pub use select::{ParseThreadPatternError, ThreadPattern};
 pub use source::Source;
-
-/// An opened source.
-pub struct Opened {
-    /// Measures.
-    pub source: Box<dyn Source + Send>,
-    /// Which one it is.
-    pub kind: SourceKind,
-    /// Why this one, one line: `procfs: BPF needs CAP_BPF and CAP_PERFMON (EPERM on bpf())`; and what it goes without.
-    pub reason: String,
-    /// What it watches; less than what was asked for where a probe does not load.
-    pub probes: Probes,
-}
-
-impl std::fmt::Debug for Opened {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Opened")
-            .field("kind", &self.kind)
-            .field("reason", &self.reason)
-            .field("probes", &self.probes)
-            .finish_non_exhaustive()
-    }
-}
 
 /// Opens the source that `options` ask for; with [`SourceChoice::Auto`] BPF where it is permitted, else /proc.
 ///

@@ -2,7 +2,8 @@
 //! with the receiver's time, and by how much they were moved. Why: a device's wall clock may stand in 2003 or be set at any moment;
 //! the time since its boot runs on, so within one boot that alone says what came first. Decided in docs/adr/0007-time-line.md.
 
-use crate::{HostClock, Interval, Moment};
+use crate::clock_piece::distance;
+use crate::{ClockPiece, HostClock, Interval, Moment};
 
 /// Beyond this a device's clock is wrong where exchanges tell it, ns.
 pub const WRONG_BEYOND_NS: i64 = 1_000_000_000;
@@ -86,39 +87,6 @@ impl Arrivals {
             follow_beyond_ns: FOLLOW_BEYOND_NS,
             is_measured: true,
         }
-    }
-}
-
-/// From a moment of a boot on: how the time since boot (which runs on while the device is suspended) becomes the receiver's time.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct ClockPiece {
-    /// Holds for what ends after this time since boot, ns.
-    pub from_boot_ns: i64,
-    /// Anchor before it, ns. If that is greater, time goes back to the new one at half of its pace, so that order stays.
-    pub before_ns: i64,
-    /// Time is the time since boot and this, ns,
-    pub anchor_ns: i64,
-    /// unless the device's own wall clock is within this of it, ns: then it is the device's, as it stands.
-    pub tolerance_ns: i64,
-}
-
-impl ClockPiece {
-    /// The anchor at a moment at which the device's own is `own_ns`.
-    fn anchor_at(&self, boot_ns: i64, own_ns: i64) -> i64 {
-        let passed_ns = boot_ns.saturating_sub(self.from_boot_ns).max(0);
-        let slewed_ns = self.before_ns.saturating_sub(passed_ns / 2);
-        if slewed_ns > self.anchor_ns {
-            slewed_ns
-        } else if self.trusts(own_ns) {
-            own_ns
-        } else {
-            self.anchor_ns
-        }
-    }
-
-    /// Whether it takes the device's own stamps as they are.
-    fn trusts(&self, own_ns: i64) -> bool {
-        distance(own_ns, self.anchor_ns) <= self.tolerance_ns
     }
 }
 
@@ -229,10 +197,6 @@ fn boot_of(moment: &Moment) -> i64 {
 /// The device's wall clock less its time since boot: it changes when the clock is set, and at no other time.
 fn anchor_of(moment: &Moment) -> i64 {
     moment.wall_ns.saturating_sub(boot_of(moment))
-}
-
-fn distance(a: i64, b: i64) -> i64 {
-    a.saturating_sub(b).saturating_abs()
 }
 
 #[cfg(test)]

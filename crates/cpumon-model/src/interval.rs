@@ -208,3 +208,29 @@ impl Interval {
         self.processes.binary_search_by_key(&key, |row| row.key).ok().and_then(|at| self.processes.get(at))
     }
 }
+
+/// Names of [`Flags`] joined by `|`; empty if none.
+#[must_use]
+pub fn flag_names(flags: Flags) -> String {
+    let mut names = String::new();
+    for (name, _) in flags.iter_names() {
+        if !names.is_empty() {
+            names.push('|');
+        }
+        names.extend(name.chars().map(|c| c.to_ascii_lowercase()));
+    }
+    names
+}
+
+impl Life {
+    /// The name in exports and SQL.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Alive => "alive",
+            Self::Born => "born",
+            Self::Ended => "ended",
+            Self::BornEnded => "born_ended",
+        }
+    }
+}

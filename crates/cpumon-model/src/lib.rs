@@ -14,6 +14,7 @@
 
 mod clock;
 mod clock_line;
+mod clock_piece;
 mod columns;
 mod counters;
 mod cpu;
@@ -25,6 +26,7 @@ mod finder;
 mod host;
 mod ids;
 mod interval;
+mod interval_view;
 mod irq;
 mod ledger;
 mod lists;
@@ -36,11 +38,13 @@ mod screen_columns;
 mod snapshot;
 mod syscalls;
 mod text;
+mod value;
 mod values;
 mod wait;
 
 pub use clock::{ClockExchange, ClockWatch, HostClock};
-pub use clock_line::{Arrivals, ClockEstimate, ClockLine, ClockPiece, MAX_CLOCK_PIECES, WRONG_BEYOND_NS};
+pub use clock_line::{Arrivals, ClockEstimate, ClockLine, MAX_CLOCK_PIECES, WRONG_BEYOND_NS};
+pub use clock_piece::ClockPiece;
 pub use columns::{COLUMNS, Column, ColumnId, Kind, Tables, column, columns};
 pub use counters::{Counters, Delta, Fields};
 pub use cpu::{CpuInterval, CpuSample, CpuSched, CpuTimes, SOFTIRQ_KINDS};
@@ -50,7 +54,8 @@ pub use delays::{DELAY_BUCKETS, DelayHistogram, DelayOf, Delays, delay_bucket, d
 pub use differ::Rows;
 pub use host::{HostInfo, HostStatus, LossCounts, Trust};
 pub use ids::{BootId, HostId, ParseIdError, ProcessKey, ThreadKey};
-pub use interval::{Flags, Interval, Life, ProcessInterval, ThreadInterval};
+pub use interval::{Flags, Interval, Life, ProcessInterval, ThreadInterval, flag_names};
+pub use interval_view::IntervalView;
 pub use irq::{IrqInterval, IrqSample, LOCAL_IRQ_FROM};
 pub use ledger::Ledger;
 pub use lists::{empty_list, trim_list};
@@ -63,5 +68,5 @@ pub use snapshot::{
 };
 pub use syscalls::{syscall_name, syscall_number};
 pub use text::{Escaped, escape};
-pub use values::{IntervalView, Utc, Value, flag_names};
+pub use value::{Utc, Value};
 pub use wait::{WAIT_SLOTS, WaitReason, Waits};

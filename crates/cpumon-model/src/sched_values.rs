@@ -45,7 +45,8 @@ impl IntervalView<'_> {
     pub fn wait<'v>(
         &'v self,
         row: &'v ThreadInterval,
-        (reason, ns): (WaitReason, u64),
+        reason: WaitReason,
+        ns: u64,
         id: ColumnId,
     ) -> Value<'v> {
         match id {

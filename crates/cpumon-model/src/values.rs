@@ -1,155 +1,15 @@
-//! One cell at a time. In: an [`Interval`] and one of its rows. Out: the [`Value`] of any column of
-//! [`COLUMNS`](crate::COLUMNS). Why: exports and SQL tables give the same value for the same name, and *no data* is
-//! decided in one place.
+//! Cells of an interval's rows: the [`Value`] of any column of [`COLUMNS`](crate::COLUMNS). Exports and SQL tables both read
+//! them, so that a name gives the same value everywhere.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use crate::delay_values::delay_cell;
 use crate::{
-    BootId, ColumnId, CpuInterval, CpuTimes, DelayOf, Delta, Fields, Flags, Interval, Life, ProcessInfo,
-    ProcessInterval, SourceKind, ThreadInterval,
+    ColumnId, CpuInterval, CpuTimes, DelayOf, Delta, Fields, IntervalView, ProcessInfo, ProcessInterval,
+    ThreadInterval, Value, flag_names,
 };
 
-/// One cell.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Value<'a> {
-    /// No data, which is not zero.
-    Null,
-    /// A whole number.
-    Int(i64),
-    /// A fraction.
-    Real(f64),
-    /// A text; hostile where it is a name.
-    Text(Cow<'a, str>),
-}
-
-impl<'a> Value<'a> {
-    /// A text; empty is no data.
-    fn text_or_null(text: &'a str) -> Self {
-        if text.is_empty() { Self::Null } else { Self::Text(Cow::Borrowed(text)) }
-    }
-
-    /// A count; beyond `i64` it sticks at the top.
-    #[must_use]
-    pub fn count(value: u64) -> Self {
-        Self::Int(i64::try_from(value).unwrap_or(i64::MAX))
-    }
-}
-
-/// An instant since the UNIX epoch as ISO 8601 in UTC with nanoseconds: `2014-04-10T09:38:16.966668000Z`.
-#[derive(Copy, Clone, Debug)]
-pub struct Utc(pub i64);
-
-impl fmt::Display for Utc {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (seconds, nanos) = (self.0.div_euclid(1_000_000_000), self.0.rem_euclid(1_000_000_000));
-        let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-        let (year, month, day) = civil_date(days);
-        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{nanos:09}Z")
-    }
-}
-
-/// Year, month and day of a day counted from 1970-01-01, proleptic Gregorian calendar. The year is taken to begin in
-/// March, so that the leap day is its last one; 400 years are 146,097 days.
-fn civil_date(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
-}
-
-/// One interval of one host, ready to give cells.
-#[derive(Clone, Debug)]
-pub struct IntervalView<'a> {
-    host: &'a str,
-    interval: &'a Interval,
-    begin_utc: String,
-    end_utc: String,
-    flags: String,
-    boot: String,
-}
-
-/// Names of [`Flags`] joined by `|`; empty if none.
-#[must_use]
-pub fn flag_names(flags: Flags) -> String {
-    let mut names = String::new();
-    for (name, _) in flags.iter_names() {
-        if !names.is_empty() {
-            names.push('|');
-        }
-        names.extend(name.chars().map(|c| c.to_ascii_lowercase()));
-    }
-    names
-}
-
-impl Life {
-    /// The name in exports and SQL.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Alive => "alive",
-            Self::Born => "born",
-            Self::Ended => "ended",
-            Self::BornEnded => "born_ended",
-        }
-    }
-}
-
 impl<'a> IntervalView<'a> {
-    /// `host`: the host's name.
-    #[must_use]
-    pub fn new(host: &'a str, interval: &'a Interval) -> Self {
-        let boot = if interval.boot == BootId::default() { String::new() } else { interval.boot.to_string() };
-        Self {
-            host,
-            interval,
-            begin_utc: Utc(interval.begin.wall_ns).to_string(),
-            end_utc: Utc(interval.end.wall_ns).to_string(),
-            flags: flag_names(interval.flags),
-            boot,
-        }
-    }
-
-    /// The interval.
-    #[must_use]
-    pub fn interval(&self) -> &'a Interval {
-        self.interval
-    }
-
-    /// v1 devices tell neither start times nor anything about a task but name, ids and times.
-    fn knows_tasks(&self) -> bool {
-        !matches!(self.interval.source, SourceKind::V1 | SourceKind::Legacy)
-    }
-
-    fn known(&self, value: Value<'a>) -> Value<'a> {
-        if self.knows_tasks() { value } else { Value::Null }
-    }
-
-    pub(crate) fn measured(&self, needs: Fields, value: i64) -> Value<'a> {
-        if self.interval.fields.contains(needs) { Value::Int(value) } else { Value::Null }
-    }
-
-    pub(crate) fn shared(&self, id: ColumnId) -> Value<'_> {
-        match id {
-            ColumnId::Host => Value::Text(Cow::Borrowed(self.host)),
-            ColumnId::BeginUtc => Value::Text(Cow::Borrowed(&self.begin_utc)),
-            ColumnId::EndUtc => Value::Text(Cow::Borrowed(&self.end_utc)),
-            ColumnId::BeginNs => Value::Int(self.interval.begin.wall_ns),
-            ColumnId::EndNs => Value::Int(self.interval.end.wall_ns),
-            ColumnId::DeviceEndNs if self.interval.source == SourceKind::V1 => Value::Null,
-            ColumnId::DeviceEndNs => Value::Int(self.interval.device_end_wall_ns()),
-            ColumnId::DurationNs => Value::count(self.interval.duration_ns()),
-            ColumnId::Source => Value::Text(Cow::Borrowed(self.interval.source.name())),
-            _ => Value::Null,
-        }
-    }
-
     fn delta(&self, id: ColumnId, delta: &Delta) -> Option<Value<'_>> {
         Some(match id {
             ColumnId::UserNs => self.measured(Fields::USER, delta.user_ns),
@@ -346,7 +206,9 @@ impl CpuTimes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{IrqInterval, Ledger, SchedDelta, Tables, WaitReason, columns};
+    use crate::{
+        BootId, Interval, IrqInterval, Ledger, SchedDelta, SourceKind, Tables, Utc, WaitReason, columns,
+    };
 
     #[test]
     fn instants_as_utc() {
@@ -422,7 +284,7 @@ mod tests {
             assert_ne!(view.thread(&thread, column.id), Value::Null, "{}", column.name);
         }
         for column in columns(Tables::WAIT_INTERVAL) {
-            let cell = view.wait(&thread, (WaitReason::DISK, 1), column.id);
+            let cell = view.wait(&thread, WaitReason::DISK, 1, column.id);
             assert_ne!(cell, Value::Null, "{}", column.name);
         }
         for column in columns(Tables::IRQ_INTERVAL) {

@@ -11,7 +11,7 @@ use rustix::thread::{
     set_no_new_privs,
 };
 
-use super::release;
+use super::release::{self, Version};
 use crate::RetainedCapabilities;
 
 /// Names of what may be kept, and what for.
@@ -24,7 +24,7 @@ const KEPT: [(CapabilitySet, &str); 4] = [
 
 /// First version in which loaded programs work on without `CAP_BPF` where unprivileged BPF is disabled (bpf(2);
 /// before, every command was refused).
-const BPF_OBJECTS_ARE_ENOUGH_SINCE: (u32, u32) = (5, 19);
+const BPF_OBJECTS_ARE_ENOUGH_SINCE: Version = Version::new(5, 19);
 
 /// Gives up every capability of the calling thread but those that are needed from now on. Says what is left.
 pub(crate) fn drop_capabilities(

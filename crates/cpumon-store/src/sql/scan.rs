@@ -197,7 +197,10 @@ fn take_rows(
         Tables::CPU_INTERVAL => interval.cpus.iter().for_each(|row| take(&|id| view.cpu(row, id).into())),
         Tables::WAIT_INTERVAL => {
             for row in &interval.threads {
-                row.sched.waits.iter().for_each(|wait| take(&|id| view.wait(row, wait, id).into()));
+                row.sched
+                    .waits
+                    .iter()
+                    .for_each(|(reason, ns)| take(&|id| view.wait(row, reason, ns, id).into()));
             }
         }
         Tables::IRQ_INTERVAL => interval.irqs.iter().for_each(|row| take(&|id| view.irq(row, id).into())),

@@ -7,11 +7,11 @@ use cpumon_model::{Comm, Probes, ThreadKey};
 use rustix::time::{ClockId, clock_getres};
 
 use super::super::cpustat::CpuStat;
-use super::lifecycle;
 use super::pass::Pass;
+use super::pass::iterator::TaskIterator;
 use super::records::TaskRecord;
+use super::ring;
 use super::sched::{Control, Programs, TimesState};
-use super::tasks::TaskIterator;
 use crate::{ClockReading, CollectError};
 
 /// Reads the clocks of all threads.
@@ -27,7 +27,7 @@ impl ClockReader {
     /// Interrupts are not taken out of the threads: the other two clocks have them inside as well.
     pub(crate) fn open() -> Result<Self, CollectError> {
         super::load::check_kernel()?;
-        let mut programs = Programs::open(Probes::SCHED, lifecycle::ring_bytes())?;
+        let mut programs = Programs::open(Probes::SCHED, ring::ring_bytes())?;
         let mut reader = Self {
             iterator: TaskIterator::new(programs.take_iterator()?, true),
             control: Control::open(&programs)?,

@@ -16,26 +16,18 @@
 
 mod clocks;
 mod cost;
-mod events;
-mod exits;
 mod hidden;
 mod lifecycle;
 mod load;
-mod lost;
-mod names;
 mod pass;
 mod records;
-mod renames;
+mod ring;
 mod sched;
-mod summed;
-mod task;
-mod tasks;
 mod tracker;
-mod watch;
 
 pub(crate) use clocks::ClockReader;
-pub(super) use lifecycle::ring_bytes;
 pub(super) use load::route_messages;
+pub(super) use ring::ring_bytes;
 pub(super) use sched::wanted;
 #[cfg(test)]
 pub(super) use sched::{refuse_loading, watch_wakeups};
@@ -45,15 +37,15 @@ use std::path::Path;
 use cpumon_model::{BootId, Fields, HostId, Moment, Probes, Snapshot, SourceKind, ThreadSample, empty_list};
 
 use self::cost::ProbeCost;
-use self::events::Event;
 use self::hidden::Hidden;
-use self::lifecycle::Lifecycle;
+use self::lifecycle::summed::SummedExits;
 use self::pass::Pass;
+use self::pass::iterator::{Oddities, TaskIterator};
+use self::pass::watch::Watch;
+use self::ring::EventRing;
+use self::ring::events::Event;
 use self::sched::{Control, DelayAccounts, Programs};
-use self::summed::SummedExits;
-use self::tasks::{Oddities, TaskIterator};
 use self::tracker::Tracker;
-use self::watch::Watch;
 use super::cpustat::CpuStat;
 use super::own::OwnUsage;
 use super::procinfo::InfoCache;
@@ -134,7 +126,7 @@ pub(crate) struct BpfSource {
     iterator: TaskIterator,
     /// Threads that the iterator does not show.
     hidden: Hidden,
-    lifecycle: Lifecycle,
+    ring: EventRing,
     /// Where the switches are watched.
     watch: Option<Watch>,
     /// Where run delays are counted by length.
@@ -158,14 +150,14 @@ impl BpfSource {
     ///
     /// Errors: [`CollectError::BpfUnavailable`] says which step was refused and what to grant.
     pub(crate) fn open(options: &SourceOptions) -> Result<Self, CollectError> {
-        Self::open_with(options, ring_bytes(), Lifecycle::open)
+        Self::open_with(options, ring_bytes(), EventRing::open)
     }
 
     /// With a buffer of this size for events.
     fn open_with(
         options: &SourceOptions,
         ring_bytes: u32,
-        open_lifecycle: fn(&Programs) -> Result<Lifecycle, CollectError>,
+        open_ring: fn(&Programs) -> Result<EventRing, CollectError>,
     ) -> Result<Self, CollectError> {
         load::check_kernel()?;
         let boot = host::boot_id(&options.proc_root)?;
@@ -183,7 +175,7 @@ impl BpfSource {
             ends: [Moment::default(); 2],
             iterator: TaskIterator::new(programs.take_iterator()?, watch.is_some()),
             hidden: Hidden::open(&options.proc_root)?,
-            lifecycle: open_lifecycle(&programs)?,
+            ring: open_ring(&programs)?,
             watch,
             delays,
             summed: SummedExits::open(&programs)?,
@@ -193,7 +185,7 @@ impl BpfSource {
             infos: InfoCache::open(&options.proc_root, options.cmdline)?,
             tracker: Tracker::new(),
             records: Pass::default(),
-            events: Vec::with_capacity(lifecycle::INITIAL_EVENTS),
+            events: Vec::with_capacity(ring::INITIAL_EVENTS),
             malformed: 0,
             cost: ProbeCost::open(&programs),
             programs,
@@ -291,7 +283,7 @@ impl BpfSource {
         self.cpus.read(&mut into.cpus)?;
         self.control.end();
         // Last, because it cannot be repeated: a pass that fails must not take events with it.
-        let drained = self.lifecycle.drain(&mut self.events)?;
+        let drained = self.ring.drain(&mut self.events)?;
         let end = clock::now();
         if oddities.malformed == 0 {
             self.control.keep();
@@ -348,7 +340,7 @@ impl Source for BpfSource {
         into.threads = left;
         self.tracker.track(&mut self.records, &self.events, observed_from_ns, lost, &mut self.infos, into);
         self.infos.end_pass();
-        self.lifecycle.take_overflow(&mut self.overflow);
+        self.ring.take_overflow(&mut self.overflow);
         // The tracker left the last pass in `records`.
         let (vanished, live) = (self.tracker.lost_threads(), self.tracker.before());
         self.summed.fill(&lost, &self.overflow, vanished, live, &self.records, into);
@@ -386,7 +378,7 @@ mod tests {
         const STORM: &str = "i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done";
         for probes in [Probes::EXITS, Probes::SCHED] {
             let options = SourceOptions { probes, ..SourceOptions::default() };
-            let mut source = match BpfSource::open_with(&options, 4096, Lifecycle::open_alone) {
+            let mut source = match BpfSource::open_with(&options, 4096, EventRing::open_alone) {
                 Ok(source) => source,
                 Err(error) => return crate::skip::skip(format!("needs root for BPF: {error}")),
             };

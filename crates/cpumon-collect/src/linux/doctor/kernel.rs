@@ -1,17 +1,17 @@
 //! The kernel's version, configuration and lockdown. In: /proc, /sys. Out: checks of the kernel.
 
-use super::super::release::version_of;
-use super::text;
+use super::super::release::{Version, version_of};
+use super::files::text;
 use crate::{Check, DoctorOptions, Topic};
 
 /// First version with ring buffer, task iterator and `CAP_BPF`.
-const NEEDED: (u32, u32) = (5, 8);
+const NEEDED: Version = Version::new(5, 8);
 
 /// Version of the running kernel.
 #[derive(Clone, Debug)]
 pub(super) struct Release {
     text: String,
-    version: (u32, u32),
+    version: Version,
 }
 
 impl Release {
@@ -22,7 +22,7 @@ impl Release {
         Some(Self { text, version })
     }
 
-    pub(super) fn is_at_least(&self, version: (u32, u32)) -> bool {
+    pub(super) fn is_at_least(&self, version: Version) -> bool {
         self.version >= version
     }
 }

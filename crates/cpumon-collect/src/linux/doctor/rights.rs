@@ -1,7 +1,8 @@
 //! What this process may do. In: /proc/self/status, sysctl files, the mount of /proc, limits. Out: checks of rights.
 
+use super::super::release::Version;
+use super::files::{text, value_of};
 use super::kernel::Release;
-use super::{text, value_of};
 use crate::{Check, DoctorOptions, Topic};
 
 /// Numbers of capabilities (linux/capability.h).
@@ -14,7 +15,7 @@ const CAP_BPF: u32 = 39;
 const WHOLE_ID_MAP: [&str; 3] = ["0", "0", "4294967295"];
 
 /// Since when BPF memory is charged to the control group instead of `RLIMIT_MEMLOCK`.
-const MEMLOCK_UNUSED_SINCE: (u32, u32) = (5, 11);
+const MEMLOCK_UNUSED_SINCE: Version = Version::new(5, 11);
 /// What two ring buffers and their programs take on a small machine.
 const MEMLOCK_NEEDED_BYTES: u64 = 32 << 20;
 
@@ -160,7 +161,7 @@ fn memlock(options: &DoctorOptions, release: Option<&Release>) -> Check {
     let limits = text(&options.proc_root, "self/limits").unwrap_or_default();
     let limit = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"));
     let limit = limit.and_then(|rest| rest.split_whitespace().next()).unwrap_or("unknown");
-    let (major, minor) = MEMLOCK_UNUSED_SINCE;
+    let Version { major, minor } = MEMLOCK_UNUSED_SINCE;
     if release.is_some_and(|release| release.is_at_least(MEMLOCK_UNUSED_SINCE)) {
         return check
             .available(format!("{limit}: not used, BPF memory counts for the cgroup since {major}.{minor}"));

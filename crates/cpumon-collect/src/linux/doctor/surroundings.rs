@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use super::text;
+use super::files::text;
 use crate::{Check, DoctorOptions, Topic};
 
 /// The inode of the host's own pid namespace (`PROC_PID_INIT_INO`, `linux/proc_ns.h`).

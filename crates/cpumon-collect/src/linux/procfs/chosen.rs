@@ -8,9 +8,10 @@ use std::path::Path;
 use cpumon_model::{Counters, ProcessKey, TaskState, ThreadSample};
 
 use super::super::clock;
-use super::process::{Outcome, Process};
+use super::process::Process;
 use super::reader::Reader;
 use super::thread::Leader;
+use super::visit::Outcome;
 use crate::{CollectError, parse};
 
 /// Descriptors that are kept at most.

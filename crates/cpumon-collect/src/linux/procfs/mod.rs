@@ -48,15 +48,17 @@ mod process;
 mod reader;
 mod scan;
 mod thread;
+mod visit;
 
 pub(super) use chosen::Chosen;
 #[cfg(test)]
 pub(super) use chosen::MAX_THREADS as MAX_CHOSEN_THREADS;
 pub(super) use cpu_clock::fits as shows_own_pids;
 use pids::{NewestPid, Search};
-use process::{Outcome, Process};
+use process::Process;
 use reader::{Miss, Reader};
 pub(super) use thread::Leader;
+use visit::Outcome;
 
 /// Measures with /proc.
 pub(crate) struct ProcfsSource {

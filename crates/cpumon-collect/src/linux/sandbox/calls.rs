@@ -178,31 +178,30 @@ fn rules(calls: Calls) -> Result<Rules, seccompiler::BackendError> {
         allow(WRITING_HERE);
         allow(&[libc::SYS_openat]);
     } else {
-        rules.insert(libc::SYS_openat, vec![when(2, masked(WRITES, 0))?]);
+        rules.insert(libc::SYS_openat, vec![when_masked(2, WRITES, 0)?]);
     }
     // Threads only; clone3 hides its flags, so glibc is told that there is none.
-    rules.insert(libc::SYS_clone, vec![when(0, masked(libc::CLONE_THREAD, libc::CLONE_THREAD))?]);
-    let equals = |value: &u64| when(1, (SeccompCmpOp::Eq, *value));
+    rules.insert(libc::SYS_clone, vec![when_masked(0, libc::CLONE_THREAD, libc::CLONE_THREAD)?]);
+    let equals = |value: &u64| when(1, SeccompCmpOp::Eq, *value);
     rules.insert(libc::SYS_ioctl, IOCTLS.iter().map(equals).collect::<Result<_, _>>()?);
-    let families = SOCKETS.iter().map(|family| when(0, (SeccompCmpOp::Eq, u64::from(family.unsigned_abs()))));
+    let families = SOCKETS.iter().map(|family| when(0, SeccompCmpOp::Eq, u64::from(family.unsigned_abs())));
     rules.insert(libc::SYS_socket, families.collect::<Result<_, _>>()?);
     // Only to itself: an abort. Signals of others need no call here.
     let own = u64::from(std::process::id());
-    rules.insert(libc::SYS_tgkill, vec![when(0, (SeccompCmpOp::Eq, own))?]);
+    rules.insert(libc::SYS_tgkill, vec![when(0, SeccompCmpOp::Eq, own)?]);
     Ok(rules)
 }
 
 /// A call is allowed when its argument meets a condition.
-fn when(
-    argument: u8,
-    (operator, value): (SeccompCmpOp, u64),
-) -> Result<SeccompRule, seccompiler::BackendError> {
+fn when(argument: u8, operator: SeccompCmpOp, value: u64) -> Result<SeccompRule, seccompiler::BackendError> {
     let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)?;
     SeccompRule::new(vec![condition])
 }
 
-fn masked(mask: i32, value: i32) -> (SeccompCmpOp, u64) {
-    (SeccompCmpOp::MaskedEq(u64::from(mask.unsigned_abs())), u64::from(value.unsigned_abs()))
+/// A call is allowed when these bits of its argument have this value.
+fn when_masked(argument: u8, mask: i32, value: i32) -> Result<SeccompRule, seccompiler::BackendError> {
+    let operator = SeccompCmpOp::MaskedEq(u64::from(mask.unsigned_abs()));
+    when(argument, operator, u64::from(value.unsigned_abs()))
 }
 
 #[cfg(test)]

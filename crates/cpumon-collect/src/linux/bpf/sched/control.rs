@@ -9,7 +9,8 @@ use libbpf_rs::MapCore;
 
 use super::super::super::clock;
 use super::super::records::ControlPage;
-use super::{Programs, Shared, possible_cpus};
+use super::programs::possible_cpus;
+use super::{Programs, Shared};
 use crate::CollectError;
 
 /// How far ahead T lies: twenty times what it takes to write it.

@@ -6,7 +6,7 @@
 // and T was still to come then: it belongs before the cut, however long its CPU was held up in between.
 #pragma once
 
-#include "../records.h"
+#include "../records/records.h"
 
 struct control {
 	__u64 cut_ns; // T, CLOCK_MONOTONIC; also the cut's name

@@ -3,7 +3,7 @@
 // never dropped.
 #pragma once
 
-#include "../records.h"
+#include "../records/records.h"
 
 // Parents that are told apart.
 #define MAX_LOST_PARENTS 64

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use cpumon_model::Moment;
 
-use super::super::tasks::{Oddities, Take};
+use super::super::pass::iterator::{Oddities, Take};
 use super::*;
 
 const SECOND: u64 = 1_000_000_000;

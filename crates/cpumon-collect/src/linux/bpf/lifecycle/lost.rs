@@ -1,6 +1,6 @@
 //! The probe's count of lost exits: sums in which no thread's CPU time is missing.
 
-use super::records::{LostExits, TaskRecord};
+use super::super::records::{LostExits, TaskRecord};
 
 impl LostExits {
     /// Counts a thread in.

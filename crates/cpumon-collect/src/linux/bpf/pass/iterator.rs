@@ -6,9 +6,9 @@ use std::io::{ErrorKind, Read};
 use cpumon_model::trim_list;
 use libbpf_rs::{Iter, Link};
 
-use super::pass::{Pass, Place};
-use super::records::{PLAIN_RECORD_BYTES, SentHeader, TaskRecord, read_plain};
-use super::sched::SentKind;
+use super::super::records::{PLAIN_RECORD_BYTES, SentHeader, TaskRecord, read_plain};
+use super::super::sched::SentKind;
+use super::{Pass, Place};
 use crate::CollectError;
 
 /// Bytes asked for in one read. The kernel hands out at most what fits its own buffer of 8 pages (`bpf_seq_read`), so

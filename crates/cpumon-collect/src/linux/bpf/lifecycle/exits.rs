@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use cpumon_model::{Counters, ExitSample, ProcessInfo, ProcessKey, Snapshot, ThreadKey, empty_list};
 
-use super::super::procinfo::InfoCache;
+use super::super::super::procinfo::InfoCache;
+use super::super::records::{KERNEL_THREAD, TaskRecord};
 use super::names::ExecNames;
-use super::records::TaskRecord;
-use super::tracker::unseen_process;
 
 #[derive(Copy, Clone, Debug)]
 struct Exit {
@@ -116,4 +115,15 @@ fn name_process<'a>(
     let comm = leader.comm();
     let name = program.unwrap_or_else(|| comm.to_str_lossy());
     Arc::new(unseen_process(&name, leader))
+}
+
+/// A process that was never looked up in /proc.
+fn unseen_process(name: &str, leader: &TaskRecord) -> ProcessInfo {
+    ProcessInfo {
+        name: name.into(),
+        comm: leader.comm().to_str_lossy().as_ref().into(),
+        uid: leader.uid,
+        is_kernel: leader.has(KERNEL_THREAD),
+        ..ProcessInfo::default()
+    }
 }

@@ -15,8 +15,8 @@ use std::path::Path;
 use cpumon_model::{Fields, Snapshot, ThreadSample, escape};
 
 use super::super::procfs::{Chosen, Leader, shows_own_pids};
+use super::records::task::state_of;
 use super::records::{HIDDEN, KERNEL_THREAD, TaskRecord};
-use super::task::state_of;
 use crate::CollectError;
 
 /// The inode of the first pid namespace (`PROC_PID_INIT_INO`, `linux/proc_ns.h`).

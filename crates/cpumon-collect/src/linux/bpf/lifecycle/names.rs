@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use cpumon_model::{ProcessKey, trim_list};
 
-use super::records::{EXEC_NAME_BYTES, ExecEvent};
+use super::super::records::{EXEC_NAME_BYTES, ExecEvent};
 
 /// Passes for which a name is kept: the one that learned of the exec, and the next, in case the process began after the
 /// iterator had passed by.

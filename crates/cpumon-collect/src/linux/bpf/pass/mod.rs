@@ -2,6 +2,9 @@
 //! it. Why: of thousands of threads most rest; where one rests at the same place of the list for some passes, its record and
 //! its sample in a snapshot are there already, and need be neither written nor read.
 
+pub(crate) mod iterator;
+pub(crate) mod watch;
+
 use std::ops::Deref;
 
 use super::records::TaskRecord;

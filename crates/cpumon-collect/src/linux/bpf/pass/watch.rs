@@ -3,11 +3,11 @@
 
 use cpumon_model::{Moment, Probes, Snapshot, ThreadKey, empty_list, trim_list};
 
-use super::events::Event;
-use super::lifecycle::INITIAL_EVENTS;
-use super::records::{ENDED_LEADER, ExitEvent, HIDDEN, TaskRecord};
-use super::sched::{CpuAccounts, IrqTimes, Programs, TimesState};
-use super::tasks::Oddities;
+use super::super::records::{ENDED_LEADER, ExitEvent, HIDDEN, TaskRecord};
+use super::super::ring::INITIAL_EVENTS;
+use super::super::ring::events::Event;
+use super::super::sched::{CpuAccounts, IrqTimes, Programs, TimesState};
+use super::iterator::Oddities;
 use crate::{CollectError, SourceOptions};
 
 /// The state between passes.
@@ -55,7 +55,7 @@ impl Watch {
             done: Vec::with_capacity(INITIAL_EVENTS),
             untracked: Untracked::default(),
         };
-        super::sched::visit_cpus();
+        super::super::sched::visit_cpus();
         Ok(Some(watch))
     }
 

@@ -8,8 +8,8 @@
 
 use cpumon_model::{Counters, ThreadKey};
 
-use super::records::{ExecEvent, TAKEN_OVER, TaskRecord, ThreadTimes};
-use super::task::whole_us;
+use super::super::records::task::whole_us;
+use super::super::records::{ExecEvent, TAKEN_OVER, TaskRecord, ThreadTimes};
 
 /// One such thread.
 #[derive(Copy, Clone, Debug)]

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use cpumon_model::{Comm, Counters, ProcessInfo, ProcessKey, ProcessSample, Snapshot};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
-use super::records::{LostExits, TaskRecord, ThreadTimes, read_plain};
-use super::sched::Programs;
-use super::task::whole_us;
+use super::super::records::task::whole_us;
+use super::super::records::{LostExits, TaskRecord, ThreadTimes, read_plain};
+use super::super::sched::Programs;
 use crate::CollectError;
 
 /// Passes after which a row that does not grow goes, until it grows again.

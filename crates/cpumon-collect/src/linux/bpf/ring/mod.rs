@@ -4,6 +4,8 @@
 //! Nobody is woken for an event. A snapshot empties the ring buffer; only when it is half full before that does a helper
 //! thread wake and empty it into memory, so that a storm or a long interval loses nothing.
 
+pub(crate) mod events;
+
 use std::num::NonZeroUsize;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,11 +15,11 @@ use cpumon_model::empty_list;
 use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
-use super::events::Event;
+use self::events::Event;
+use super::lifecycle::summed::MAX_PARENTS;
 use super::load;
 use super::records::{ExitEvent, LostExits, RingDrops, TaskRecord};
 use super::sched::{PROBE, Programs, Shared};
-use super::summed::MAX_PARENTS;
 use crate::CollectError;
 use crate::source::platform::privileges;
 
@@ -131,7 +133,7 @@ impl Waiting {
 }
 
 /// Empties the ring buffer.
-pub(crate) struct Lifecycle {
+pub(crate) struct EventRing {
     ring: Arc<Ring>,
     lost: Shared<LostExits>,
     drops: Shared<RingDrops>,
@@ -152,15 +154,14 @@ pub(crate) fn ring_bytes() -> u32 {
     u32::try_from(bytes.clamp(MIN_RING_BYTES, MAX_RING_BYTES)).unwrap_or(u32::MAX)
 }
 
-impl Lifecycle {
+impl EventRing {
     /// With a thread that empties the buffer when it is half full.
     pub(crate) fn open(programs: &Programs) -> Result<Self, CollectError> {
-        let mut lifecycle = Self::open_alone(programs)?;
-        lifecycle.helper = Some(
-            spawn_helper(&lifecycle.ring, &lifecycle.stop)
-                .map_err(|error| refused("start a thread", &error))?,
+        let mut events = Self::open_alone(programs)?;
+        events.helper = Some(
+            spawn_helper(&events.ring, &events.stop).map_err(|error| refused("start a thread", &error))?,
         );
-        Ok(lifecycle)
+        Ok(events)
     }
 
     /// Without the helper thread: a full ring buffer loses events, and counts them.
@@ -199,7 +200,7 @@ impl Lifecycle {
     }
 }
 
-impl Drop for Lifecycle {
+impl Drop for EventRing {
     fn drop(&mut self) {
         let written = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
         if let (Ok(_), Some(helper)) = (written, self.helper.take())
@@ -310,8 +311,8 @@ mod tests {
     #[test]
     fn a_full_ring_buffer_counts_what_it_loses() {
         let opened = Programs::open(Probes::EXITS, 4096)
-            .and_then(|programs| Ok((Lifecycle::open_alone(&programs)?, programs)));
-        let (lifecycle, _probe) = match opened {
+            .and_then(|programs| Ok((EventRing::open_alone(&programs)?, programs)));
+        let (ring, _probe) = match opened {
             Ok(opened) => opened,
             Err(error) => return crate::skip::skip(format!("needs root for BPF: {error}")),
         };
@@ -319,7 +320,7 @@ mod tests {
             std::thread::spawn(|| ()).join().unwrap();
         }
         let mut events = Vec::new();
-        let Drained { malformed, lost, ring, list } = lifecycle.drain(&mut events).unwrap();
+        let Drained { malformed, lost, ring, list } = ring.drain(&mut events).unwrap();
         assert_eq!((malformed, list), (0, RingDrops::default()));
         assert_eq!((ring.exits, ring.execs), (lost.count, lost.execs), "exits and execs are summed besides");
         assert!(ring.endings > 0 && ring.total() >= ring.exits + ring.endings, "{ring:?}");
@@ -348,8 +349,8 @@ mod tests {
     #[test]
     fn a_storm_longer_than_the_ring_buffer_is_drained_while_it_runs() {
         let opened = Programs::open(Probes::EXITS, ring_bytes())
-            .and_then(|programs| Ok((Lifecycle::open(&programs)?, programs)));
-        let (lifecycle, _probe) = match opened {
+            .and_then(|programs| Ok((EventRing::open(&programs)?, programs)));
+        let (ring, _probe) = match opened {
             Ok(opened) => opened,
             Err(error) => return crate::skip::skip(format!("needs root for BPF: {error}")),
         };
@@ -359,7 +360,7 @@ mod tests {
             std::thread::spawn(|| ()).join().unwrap();
         }
         let mut events = Vec::new();
-        let lost = lifecycle.drain(&mut events).unwrap().lost;
+        let lost = ring.drain(&mut events).unwrap().lost;
         let is_ours =
             |event: &&Event| matches!(event, Event::Exit(exit) if exit.task.pid == std::process::id());
         let reported = events.iter().filter(is_ours).count();

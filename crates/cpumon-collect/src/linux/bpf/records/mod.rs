@@ -2,6 +2,8 @@
 //! [`ExecEvent`], [`LostExits`]. Why: records.h defines these layouts, this is their mirror; both sides assert the
 //! same size and the same place of every field.
 
+pub(crate) mod task;
+
 use std::mem::offset_of;
 
 use cpumon_model::DELAY_BUCKETS;

@@ -2,15 +2,15 @@
 //! iterator saw and what the events tell overlap in time; here each thread ends up in exactly one place. Pure but for the
 //! names of new processes.
 
-use cpumon_model::{Counters, ProcessInfo, ProcessSample, Snapshot, ThreadSample, empty_list};
+use cpumon_model::{Counters, ProcessSample, Snapshot, ThreadSample, empty_list};
 
 use super::super::procinfo::{About, InfoCache};
-use super::events::Event;
-use super::exits::Exits;
-use super::names::ExecNames;
+use super::lifecycle::exits::Exits;
+use super::lifecycle::names::ExecNames;
+use super::lifecycle::renames::{Rename, Renames};
 use super::pass::{Pass, Place};
 use super::records::{ENDED_LEADER, ExecEvent, ExitEvent, HIDDEN, KERNEL_THREAD, LostExits, TaskRecord};
-use super::renames::{Rename, Renames};
+use super::ring::events::Event;
 
 /// Passes for which a thread that is neither seen nor reported as ended is kept. It is on its way out: between leaving
 /// the task list and its last switch lie some microseconds, unless it is preempted there.
@@ -307,17 +307,6 @@ fn find<'a>(sorted: &'a [TaskRecord], task: &TaskRecord) -> Option<&'a TaskRecor
 
 fn contains(sorted: &[ProcessSample], task: &TaskRecord) -> bool {
     sorted.binary_search_by_key(&task.process_key(), |process| process.key).is_ok()
-}
-
-/// A process that was never looked up in /proc.
-pub(super) fn unseen_process(name: &str, leader: &TaskRecord) -> ProcessInfo {
-    ProcessInfo {
-        name: name.into(),
-        comm: leader.comm().to_str_lossy().as_ref().into(),
-        uid: leader.uid,
-        is_kernel: leader.has(KERNEL_THREAD),
-        ..ProcessInfo::default()
-    }
 }
 
 #[cfg(test)]

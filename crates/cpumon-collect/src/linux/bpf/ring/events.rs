@@ -1,7 +1,7 @@
 //! What the ring buffer tells. In: its records as bytes. Out: [`Event`]s. Why apart from the layouts: what an event is to the
 //! collector is one thing, where its bytes lie another.
 
-use super::records::{ExecEvent, ExitEvent, TaskRecord, read_plain};
+use super::super::records::{ExecEvent, ExitEvent, TaskRecord, read_plain};
 
 /// A record of the ring buffer.
 #[derive(Clone, Debug)]

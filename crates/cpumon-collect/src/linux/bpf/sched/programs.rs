@@ -1,0 +1,261 @@
+//! The programs. In: sched.bpf.c, compiled, and which probes are wanted. Out: they run; their maps and the iterator. Why one
+//! object for all: the iterator reads the task storage that the switches write.
+
+use std::num::NonZeroUsize;
+
+use cpumon_model::Probes;
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::{Struct, Typedef};
+use libbpf_rs::{Link, MapCore, Object, OpenObject};
+
+#[cfg(test)]
+pub(crate) use self::refusal::{refuse_loading, watch_wakeups};
+use super::super::load::{self, Embedded};
+use super::delay_slots;
+use crate::CollectError;
+
+static OBJECT: &Embedded<[u8]> = &Embedded(*include_bytes!(concat!(env!("OUT_DIR"), "/sched.bpf.o")));
+
+/// What the kernel calls it.
+pub(crate) const PROBE: &str = "sched";
+
+/// More CPUs than that are not watched (`NR_CPUS` of the largest distribution kernels).
+const MAX_CPUS: u32 = 8192;
+
+/// Programs of sched.bpf.c, and what wants them. Those that nothing wants are not loaded.
+const PROGRAMS: [(&str, Probes); 10] = [
+    ("on_switch_4", Probes::EXITS),
+    ("on_ending", Probes::EXITS),
+    ("on_exec", Probes::EXITS),
+    ("on_rename", Probes::EXITS),
+    ("each_task", Probes::EXITS),
+    ("on_birth", Probes::SCHED),
+    ("on_irq_entry", Probes::IRQ),
+    ("on_irq_exit", Probes::IRQ),
+    ("on_softirq_entry", Probes::IRQ),
+    ("on_softirq_exit", Probes::IRQ),
+];
+
+/// Wakeups tell when a thread became runnable, where the run queues cannot be asked; cut.h: `OWN_WAKEUPS`.
+const WAKEUPS: [&str; 2] = ["on_wakeup", "on_wakeup_new"];
+const OWN_WAKEUPS: u32 = 0x1_0000;
+
+/// Interrupts with tracepoints of their own, which not every kernel has: `on_NAME_entry` and `on_NAME_exit`.
+const VECTORS: [&str; 6] =
+    ["local_timer", "reschedule", "call_function", "call_function_single", "irq_work", "ipi"];
+
+/// The loaded and attached probe.
+pub(crate) struct Programs {
+    pub(crate) object: Object,
+    /// What runs.
+    pub(crate) probes: Probes,
+    /// Of the iterator.
+    iterator: Option<Link>,
+    /// Detaches when dropped.
+    _links: Vec<Link>,
+}
+
+impl Programs {
+    /// Loads and attaches what `probes` need. `size_ring` is the size of the ring buffer of events.
+    ///
+    /// Errors: [`CollectError::BpfUnavailable`] says which step was refused and what to grant.
+    pub(crate) fn open(probes: Probes, ring_bytes: u32) -> Result<Self, CollectError> {
+        let probes = wanted(probes);
+        #[cfg(test)]
+        refusal::check(probes)?;
+        // Before Linux 5.18 a switch has one argument less, and the verifier refuses to read it.
+        let object = load_with(probes, ring_bytes, "on_switch_4")
+            .or_else(|refused| load_with(probes, ring_bytes, "on_switch_3").map_err(|_| refused))?;
+        let mut links = Vec::new();
+        let mut iterator = None;
+        for program in object.progs_mut().filter(|program| program.autoload()) {
+            let link = program.attach().map_err(|error| load::refused(PROBE, "attach the probe", &error))?;
+            if program.name() == "each_task" {
+                iterator = Some(link);
+            } else {
+                links.push(link);
+            }
+        }
+        Ok(Self { object, probes, iterator, _links: links })
+    }
+
+    /// The iterator's link; once.
+    pub(crate) fn take_iterator(&mut self) -> Result<Link, CollectError> {
+        self.iterator.take().ok_or_else(|| CollectError::BpfUnavailable {
+            reason: format!("the probe `{PROBE}` holds no iterator"),
+        })
+    }
+
+    /// A map by its name.
+    pub(crate) fn map(&self, name: &str) -> Result<libbpf_rs::Map<'_>, CollectError> {
+        self.object.maps().find(|map| map.name() == name).ok_or_else(|| CollectError::BpfUnavailable {
+            reason: format!("the probe `{PROBE}` holds no map `{name}`"),
+        })
+    }
+}
+
+/// Wait reasons, interrupts and histograms are taken out of what the switches tell, so they need them.
+pub(crate) fn wanted(probes: Probes) -> Probes {
+    let needs_switches = Probes::SCHED | Probes::WAITS | Probes::IRQ | Probes::HISTOGRAMS;
+    let switches = if probes.intersects(needs_switches) { Probes::SCHED } else { Probes::empty() };
+    Probes::EXITS | switches | (probes & needs_switches)
+}
+
+fn load_with(probes: Probes, ring_bytes: u32, on_switch: &str) -> Result<Object, CollectError> {
+    let mut object = load::open(PROBE, &OBJECT.0)?;
+    let refused = |step| move |error: libbpf_rs::Error| load::refused(PROBE, step, &error);
+    let (mut vectors, mut constant) = (Vec::new(), u32::from(probes.bits()));
+    if probes.contains(Probes::SCHED) {
+        let btf = Btf::from_vmlinux()
+            .map_err(|error| load::refused(PROBE, "read the kernel's types for", &error))?;
+        if probes.contains(Probes::IRQ) {
+            vectors = vectors_in(&btf);
+        }
+        if !has_reachable_queues(&btf) {
+            constant |= OWN_WAKEUPS;
+        }
+    }
+    for mut program in object.progs_mut() {
+        let Some(name) = program.name().to_str() else { continue };
+        let is_wanted = match name.strip_prefix("on_switch_") {
+            Some(_) => name == on_switch,
+            None if WAKEUPS.contains(&name) => constant & OWN_WAKEUPS != 0,
+            None => PROGRAMS.iter().find(|(known, _)| *known == name).map_or_else(
+                || vectors.iter().any(|vector| vector == name),
+                |(_, needs)| probes.contains(*needs),
+            ),
+        };
+        program.set_autoload(is_wanted);
+    }
+    set_up(&mut object, probes, constant, ring_bytes).map_err(refused("size the maps of"))?;
+    load::load(PROBE, object)
+}
+
+fn set_up(
+    object: &mut OpenObject,
+    probes: Probes,
+    constant: u32,
+    ring_bytes: u32,
+) -> Result<(), libbpf_rs::Error> {
+    let has_histograms = probes.contains(Probes::HISTOGRAMS);
+    let slots = if has_histograms { delay_slots::slots_for(delay_slots::count_processes()) } else { 1 };
+    for mut map in object.maps_mut() {
+        match map.name().to_str() {
+            Some("events") => map.set_max_entries(ring_bytes)?,
+            Some("rests") => map.set_max_entries(rest_slots())?,
+            Some("cpus") => map.set_max_entries(possible_cpus())?,
+            Some("cpu_delays") if has_histograms => map.set_max_entries(possible_cpus())?,
+            Some("delays" | "delay_owners" | "free_delays") => map.set_max_entries(slots)?,
+            Some("sched.rodata") => {
+                if let Some(start) = map.initial_value_mut().and_then(|value| value.first_chunk_mut()) {
+                    *start = constant.to_ne_bytes();
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether a task leads to its run queue, whose clock then tells when the task was queued: with group scheduling.
+fn has_reachable_queues(btf: &Btf<'_>) -> bool {
+    #[cfg(test)]
+    if refusal::watches_wakeups() {
+        return false;
+    }
+    let Some(queue) = btf.type_by_name::<Struct<'_>>("cfs_rq") else { return false };
+    queue.iter().any(|member| member.name.is_some_and(|name| name == "rq"))
+}
+
+/// Names of the programs for interrupts that this kernel has tracepoints for.
+fn vectors_in(btf: &Btf<'_>) -> Vec<String> {
+    let has = |event: &str| btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{event}")).is_some();
+    let events = VECTORS.iter().filter(|name| has(&format!("{name}_entry")) && has(&format!("{name}_exit")));
+    events.flat_map(|name| [format!("on_{name}_entry"), format!("on_{name}_exit")]).collect()
+}
+
+/// Runs on each CPU for a moment, so that each has switched once and the probe knows who runs there. Where that is not
+/// allowed it happens by itself, at the CPU's next switch.
+pub(crate) fn visit_cpus() {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    let Ok(allowed) = sched_getaffinity(None) else { return };
+    for cpu in 0..possible_cpus() as usize {
+        let mut one = CpuSet::new();
+        if cpu >= CpuSet::MAX_CPU {
+            break;
+        }
+        one.set(cpu);
+        if sched_setaffinity(None, &one).is_ok() {
+            std::thread::yield_now();
+        }
+    }
+    if let Err(error) = sched_setaffinity(None, &allowed) {
+        log::warn!("cannot return to the CPUs this thread may run on: {error}");
+    }
+}
+
+/// Slots for threads that rest: four for each thread there is, so that few share one. They take 16 bytes each in the kernel.
+fn rest_slots() -> u32 {
+    // proc_loadavg(5): the fourth field is RUNNABLE/ALL threads.
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let all = load.split(' ').nth(3).and_then(|threads| threads.split_once('/'));
+    let threads = all.and_then(|(_, all)| all.parse::<u32>().ok()).unwrap_or(0);
+    threads.saturating_mul(4).clamp(1 << 14, 1 << 20).next_power_of_two()
+}
+
+/// CPUs that may ever come online.
+pub(super) fn possible_cpus() -> u32 {
+    let listed = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    let last = listed.trim_end().rsplit(['-', ',']).next().and_then(|last| last.parse::<u32>().ok());
+    let online = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    last.map_or_else(|| u32::try_from(online()).unwrap_or(MAX_CPUS), |last| last.saturating_add(1))
+        .clamp(1, MAX_CPUS)
+}
+
+/// Failures that tests force, on their own thread.
+#[cfg(test)]
+mod refusal {
+    use std::cell::Cell;
+
+    use cpumon_model::Probes;
+
+    use crate::CollectError;
+
+    thread_local! {
+        static REFUSED: Cell<Probes> = const { Cell::new(Probes::empty()) };
+        static WAKEUPS: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// Ends with it.
+    pub(crate) struct Refusing;
+
+    impl Drop for Refusing {
+        fn drop(&mut self) {
+            REFUSED.set(Probes::empty());
+            WAKEUPS.set(false);
+        }
+    }
+
+    /// From here on none of these loads.
+    pub(crate) fn refuse_loading(probes: Probes) -> Refusing {
+        REFUSED.set(probes);
+        Refusing
+    }
+
+    /// From here on the run queues cannot be asked.
+    pub(crate) fn watch_wakeups() -> Refusing {
+        WAKEUPS.set(true);
+        Refusing
+    }
+
+    pub(super) fn watches_wakeups() -> bool {
+        WAKEUPS.get()
+    }
+
+    pub(super) fn check(probes: Probes) -> Result<(), CollectError> {
+        if probes.intersects(REFUSED.get()) {
+            return Err(CollectError::BpfUnavailable { reason: "a test refuses it".to_owned() });
+        }
+        Ok(())
+    }
+}

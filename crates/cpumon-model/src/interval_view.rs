@@ -1,0 +1,66 @@
+//! [`IntervalView`]: an interval of one host, and the rules of *no data* that all its cells share.
+
+use std::borrow::Cow;
+
+use crate::{BootId, ColumnId, Fields, Interval, SourceKind, Utc, Value, flag_names};
+
+/// One interval of one host, ready to give cells.
+#[derive(Clone, Debug)]
+pub struct IntervalView<'a> {
+    host: &'a str,
+    pub(crate) interval: &'a Interval,
+    begin_utc: String,
+    end_utc: String,
+    pub(crate) flags: String,
+    pub(crate) boot: String,
+}
+
+impl<'a> IntervalView<'a> {
+    /// `host`: the host's name.
+    #[must_use]
+    pub fn new(host: &'a str, interval: &'a Interval) -> Self {
+        let boot = if interval.boot == BootId::default() { String::new() } else { interval.boot.to_string() };
+        Self {
+            host,
+            interval,
+            begin_utc: Utc(interval.begin.wall_ns).to_string(),
+            end_utc: Utc(interval.end.wall_ns).to_string(),
+            flags: flag_names(interval.flags),
+            boot,
+        }
+    }
+
+    /// The interval.
+    #[must_use]
+    pub fn interval(&self) -> &'a Interval {
+        self.interval
+    }
+
+    /// v1 devices tell neither start times nor anything about a task but name, ids and times.
+    fn knows_tasks(&self) -> bool {
+        !matches!(self.interval.source, SourceKind::V1 | SourceKind::Legacy)
+    }
+
+    pub(crate) fn known(&self, value: Value<'a>) -> Value<'a> {
+        if self.knows_tasks() { value } else { Value::Null }
+    }
+
+    pub(crate) fn measured(&self, needs: Fields, value: i64) -> Value<'a> {
+        if self.interval.fields.contains(needs) { Value::Int(value) } else { Value::Null }
+    }
+
+    pub(crate) fn shared(&self, id: ColumnId) -> Value<'_> {
+        match id {
+            ColumnId::Host => Value::Text(Cow::Borrowed(self.host)),
+            ColumnId::BeginUtc => Value::Text(Cow::Borrowed(&self.begin_utc)),
+            ColumnId::EndUtc => Value::Text(Cow::Borrowed(&self.end_utc)),
+            ColumnId::BeginNs => Value::Int(self.interval.begin.wall_ns),
+            ColumnId::EndNs => Value::Int(self.interval.end.wall_ns),
+            ColumnId::DeviceEndNs if self.interval.source == SourceKind::V1 => Value::Null,
+            ColumnId::DeviceEndNs => Value::Int(self.interval.device_end_wall_ns()),
+            ColumnId::DurationNs => Value::count(self.interval.duration_ns()),
+            ColumnId::Source => Value::Text(Cow::Borrowed(self.interval.source.name())),
+            _ => Value::Null,
+        }
+    }
+}
