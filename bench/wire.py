@@ -8,8 +8,10 @@ def chapter():
     size = m.AGENT.stat().st_size
     out = ["## On the wire, and the agent's size", "",
            f"Slim `cpumon-agent` (`make agent`), stripped, BPF programs included: {size / 1e6:.2f} MB.", "",
-           "Encoding, decoding, and the receiver's way from datagram to interval (`cargo bench -p cpumon-wire --bench wire`):", "",
+           "Encoding and decoding (`cargo bench -p cpumon-wire --bench wire`):", "",
            "```", bench("cpumon-wire", "wire"), "```", "",
+           "The receiver's way from datagram to interval (`cargo bench -p cpumon-receiver --bench demux`):", "",
+           "```", bench("cpumon-receiver", "demux"), "```", "",
            "The agent's whole way, by the thread (`cargo bench -p cpumon-agent --bench agent_cost`):", "",
            "```", bench("cpumon-agent", "agent_cost"), "```", "",
            "What TLS and the spool cost beside that (`cargo bench -p cpumon-agent --bench agent_cost -- 0 200 20 agent tls spool unacknowledged`; `unacknowledged`: a receiver that "

@@ -4,8 +4,8 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use cpumon_model::Moment;
+use cpumon_receiver::{Demux, DemuxOptions};
 use cpumon_wire::v2::{HEADER_BYTES, MAGIC, VERSION};
-use cpumon_wire::{Demux, DemuxOptions};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

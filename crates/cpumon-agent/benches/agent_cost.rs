@@ -20,7 +20,8 @@ use cpumon_agent::{Agent, ConnectionSettings, RecordingSettings, SamplerOptions,
 use cpumon_collect::{SourceChoice, SourceOptions};
 use cpumon_link::Target;
 use cpumon_link::spool::{SpoolOptions, SyncPolicy};
-use cpumon_link::tls::{Acks, Authority, Handler, Peer, Refusal, ServerLimits, Session, StreamServer};
+use cpumon_receiver::enrollment::Authority;
+use cpumon_receiver::tls::{Acks, Handler, Peer, Refusal, ServerLimits, Session, StreamServer};
 use cpumon_wire::spool::{Entry, decode_record};
 use cpumon_wire::stream::{ClockReport, LaneKind};
 use rustix::time::{ClockId, clock_gettime};

@@ -31,7 +31,6 @@ mod to;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
-use cpumon_collect::RetainedCapabilities;
 use cpumon_model::SourceKind;
 
 pub use agent::Agent;
@@ -39,6 +38,7 @@ pub use args::{AgentArgs, SpoolSync};
 pub use budget_policy::{BudgetPolicy, Change, CpuShare, ParseCpuShareError};
 pub use chain::Chain;
 pub use connection::ConnectionTotals;
+pub use cpumon_collect::{AllowedPaths, RetainedCapabilities, now};
 pub use discover::DiscoverArgs;
 pub use enroll::{EnrollArgs, enroll_here};
 pub use old_variables::{variable_of, with_old_variable};

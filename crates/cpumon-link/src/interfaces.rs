@@ -67,6 +67,16 @@ impl InterfaceAddress {
     }
 }
 
+/// The addresses of this machine's interfaces, loopback and link-local ones included.
+///
+/// # Errors
+/// The system does not list them.
+pub fn local_ips() -> io::Result<Vec<IpAddr>> {
+    let mut addresses = Vec::new();
+    list(&mut addresses)?;
+    Ok(addresses.iter().map(|one| one.address).collect())
+}
+
 /// Reads the list into a kept buffer.
 pub fn list(into: &mut Vec<InterfaceAddress>) -> io::Result<()> {
     into.clear();

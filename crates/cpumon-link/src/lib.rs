@@ -44,6 +44,7 @@ pub mod tls;
 
 pub use backlog::{Backlog, NumberedRecord, RamBacklog};
 pub use error::LinkError;
+pub use interfaces::local_ips;
 pub use receiver::{ReceiverOptions, UdpReceiver};
 pub use sender::{SenderOptions, UdpSender};
 pub use stats::SendStats;

@@ -159,8 +159,7 @@ impl UdpReceiver {
     ///
     /// # Errors
     /// The system does not take it.
-    #[cfg(feature = "desk")]
-    pub(crate) fn send_to(&self, datagram: &[u8], to: SocketAddr) -> io::Result<()> {
+    pub fn send_to(&self, datagram: &[u8], to: SocketAddr) -> io::Result<()> {
         let of_family = |listening: &&Listening| listening.address.is_ipv4() == to.is_ipv4();
         let socket = self.sockets.iter().find(of_family).ok_or(io::ErrorKind::AddrNotAvailable)?;
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;

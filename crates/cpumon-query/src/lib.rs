@@ -6,6 +6,8 @@
 mod error;
 mod live;
 pub mod status;
+mod stored;
 
 pub use error::QueryError;
 pub use live::{Bell, Live, Seek, Shown};
+pub use stored::seek;

@@ -3,7 +3,7 @@
 //!
 //! # Overview
 //! [`v1`] speaks the original's protocol both ways. [`v2`] carries cumulative counters, so that a lost frame costs
-//! resolution and never CPU time. [`Demux`] takes whatever arrives, tells them apart, and gives out intervals per host.
+//! resolution and never CPU time. What a receiver makes of both is in the crate `cpumon-receiver`.
 //! [`sealed`] puts v2 frames under a key that a group shares. [`spool`] is how snapshots lie on a device's disk until somebody has them.
 //! [`stream`] is what agent and receiver say to each other over TLS (docs/stream-format.md). [`beacon`] is how they find each other
 //! (docs/discovery.md).
@@ -11,7 +11,6 @@
 
 pub mod beacon;
 mod datagrams;
-mod demux;
 mod error;
 pub mod packed;
 pub mod sealed;
@@ -21,7 +20,4 @@ pub mod v1;
 pub mod v2;
 
 pub use datagrams::Datagrams;
-pub use demux::{
-    Demux, DemuxOptions, DemuxTotals, RejectCounts, RejectKind, Rejected, RejectedSender, SourceRate,
-};
 pub use error::{DecodeError, Reason};

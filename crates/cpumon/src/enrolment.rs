@@ -7,8 +7,9 @@ use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 use cpumon_agent::{DiscoverArgs, EnrollArgs};
-use cpumon_link::tls::{Authority, DEFAULT_TLS_PORT, Decision, EnrolledHost};
+use cpumon_link::tls::DEFAULT_TLS_PORT;
 use cpumon_model::{HostId, escape};
+use cpumon_receiver::enrollment::{Authority, Decision, EnrolledHost};
 
 use crate::cli::{AcceptArgs, EnrolledArgs, RejectArgs, RevokeArgs, StateArgs, TokenArgs};
 use crate::exit::Outcome;

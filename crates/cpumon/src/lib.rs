@@ -1,8 +1,7 @@
 //! The desk: `cpumon`. In: a command line. Out: an exit status. Why a library: so that tests can reach the parts.
 //!
 //! # Overview
-//! [`cli`] is the command line's one definition; [`dispatch`] carries a command out; [`hub`] is what faces see of a running
-//! receiver; the other modules are one command or one kind of input each.
+//! [`cli`] is the command line's one definition; [`dispatch`] carries a command out; the other modules are one command or one kind of input each.
 
 mod accuracy;
 mod charts;
@@ -10,24 +9,23 @@ pub mod cli;
 pub mod client;
 mod clock;
 mod data;
-pub mod desk;
 mod doctor;
 mod enrolment;
 pub mod exit;
 pub mod feeds;
 mod hosts;
-pub mod hub;
 mod import_log;
 mod json;
 mod key;
 mod ledger;
 mod login;
 mod man;
-mod past;
 pub mod paths;
 mod recording;
 mod screen;
+mod second_lines;
 mod serve;
+mod serving;
 mod signals;
 mod status;
 mod table;

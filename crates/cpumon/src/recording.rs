@@ -6,8 +6,8 @@ use std::ops::{ControlFlow, Range};
 use anyhow::Result;
 use cpumon_link::spool::{ReadReport, SpoolEvent, SpoolReader};
 use cpumon_model::{HostStatus, Interval, Moment, Trust};
+use cpumon_receiver::{Demux, DemuxOptions};
 use cpumon_wire::spool::{Gap, SegmentHeader, SnapshotRecord};
-use cpumon_wire::{Demux, DemuxOptions};
 
 /// Where frames of a log seem to come from.
 const FROM: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);

@@ -8,20 +8,21 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use cpumon_agent::Manager;
+use cpumon_model::Probes;
 use cpumon_query::Live;
+use cpumon_receiver::{Plan, SealPlan, SourceRate};
 use cpumon_tui::Options;
 
 use crate::cli::{LOOKED_AT, RunArgs, ServeArgs};
 use crate::clock;
-use crate::desk::{Desk, Plan, SealPlan, SecondLines, sampler_options, store_options};
 use crate::exit::{Outcome, Usage};
 use crate::feeds::HubFeed;
 use crate::login::web_options;
 use crate::paths::{key_file, state_dir, store_for_writing};
 use crate::screen;
+use crate::second_lines::SecondLines;
+use crate::serving::{Serving, sampler_options, store_options};
 use crate::signals::Signals;
-use cpumon_model::Probes;
-use cpumon_wire::SourceRate;
 
 /// How often a waiting command looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);
@@ -52,23 +53,22 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
             bytes_per_s: args.source_bytes,
         }),
         multicast: args.multicast.clone(),
-        http: args.http,
-        web: web_options(&args.web, args.http)?,
         store: (!args.no_store).then(|| (store, store_options(&args.keep))),
         stream: args.tls.map(|address| (address, state)),
         beacon: args.beacon,
         measure: (!args.no_agent).then(|| sampler_options(&args.measure, Probes::empty())),
     };
+    let web = web_options(&args.web, args.http)?;
     let signals = Signals::install()?;
     let manager = Manager::find();
-    let desk = Desk::start(&plan)?;
-    say_start(&desk)?;
+    let serving = Serving::start(&plan, args.http, web)?;
+    say_start(&serving)?;
     manager.ready();
-    let watch = manager.watch(desk.pulse()).context("cannot start the watchdog's thread")?;
-    let ended = wait(&desk, &signals, args.log_each_second, None);
+    let watch = manager.watch(serving.receiver().pulse()).context("cannot start the watchdog's thread")?;
+    let ended = wait(&serving, &signals, args.log_each_second, None);
     drop(watch);
     manager.stopping();
-    desk.finish()?;
+    serving.finish()?;
     ended?;
     Ok(signals.outcome())
 }
@@ -101,47 +101,47 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
         seals: SealPlan::default(),
         source_rate: None,
         multicast: Vec::new(),
-        http: args.http,
-        web: web_options(&args.web, args.http)?,
         store: Some((store_for_writing(args.store.as_deref()), store_options(&args.keep))),
         stream: None,
         beacon: false,
         measure: Some(sampler_options(&args.measure, LOOKED_AT)),
     };
+    let web = web_options(&args.web, args.http)?;
     let signals = Signals::install()?;
-    let desk = Desk::start(&plan)?;
+    let serving = Serving::start(&plan, args.http, web)?;
     let ended = if has_screen {
-        let feed = Box::new(HubFeed::new(Arc::clone(desk.hub())));
+        let feed = Box::new(HubFeed::new(Arc::clone(serving.receiver().hub())));
         let options = Options { stop: Arc::clone(signals.stop()), ..Options::default() };
         screen::show(feed, options)
     } else {
-        say_start(&desk).and_then(|()| wait(&desk, &signals, true, args.iterations))
+        say_start(&serving).and_then(|()| wait(&serving, &signals, true, args.iterations))
     };
-    desk.finish()?;
+    serving.finish()?;
     ended?;
     Ok(Outcome::Done)
 }
 
-fn say_start(desk: &Desk) -> anyhow::Result<()> {
+fn say_start(serving: &Serving) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
-    for line in desk.start_lines() {
+    for line in serving.start_lines() {
         writeln!(out, "{line}").context("cannot write to standard output")?;
     }
-    writeln!(out, "{}", desk.ready_line())
+    writeln!(out, "{}", serving.ready_line())
         .and_then(|()| out.flush())
         .context("cannot write to standard output")
 }
 
 /// Waits for a signal, a thread that failed, or enough intervals of the local host; logs a line a second if wanted.
-fn wait(desk: &Desk, signals: &Signals, logs: bool, intervals: Option<u64>) -> anyhow::Result<()> {
-    let lines = SecondLines::new(Arc::clone(desk.hub()));
+fn wait(serving: &Serving, signals: &Signals, logs: bool, intervals: Option<u64>) -> anyhow::Result<()> {
+    let lines = SecondLines::new(Arc::clone(serving.receiver().hub()));
     let mut next_line = Instant::now() + Duration::from_secs(1);
     while !signals.stop().load(Ordering::Relaxed) {
-        if desk.has_failed() {
+        if serving.receiver().has_failed() {
             bail!("a part of the receiver ended by itself");
         }
         std::thread::sleep(LOOK);
-        let count = || desk.hub().hosts().iter().map(|host| host.loss.snapshots).max().unwrap_or(0);
+        let count =
+            || serving.receiver().hub().hosts().iter().map(|host| host.loss.snapshots).max().unwrap_or(0);
         // The first snapshot ends no interval.
         let is_enough = intervals.is_some_and(|wanted| count() > wanted);
         if (logs && Instant::now() >= next_line) || is_enough {
@@ -149,7 +149,7 @@ fn wait(desk: &Desk, signals: &Signals, logs: bool, intervals: Option<u64>) -> a
             let mut out = io::stdout().lock();
             if writeln!(out, "{}", lines.line(clock::wall_ns())).and_then(|()| out.flush()).is_err() {
                 // Nobody reads the lines any more; receiving goes on for those who read the store.
-                return wait(desk, signals, false, intervals);
+                return wait(serving, signals, false, intervals);
             }
         }
         if is_enough {

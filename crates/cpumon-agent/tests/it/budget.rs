@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cpumon_model::{Fields, Moment, Probes};
-use cpumon_wire::{Demux, DemuxOptions};
+use cpumon_receiver::{Demux, DemuxOptions};
 
 use crate::scene::{Scene, Stop};
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use cpumon_link::{ReceiverOptions, UdpReceiver};
 use cpumon_model::{HostStatus, Interval, Moment, SourceKind};
+use cpumon_receiver::{Demux, DemuxOptions};
 use cpumon_wire::v1::{self, Datagram};
-use cpumon_wire::{Demux, DemuxOptions};
 
 use crate::netns::{Namespace, available};
 

@@ -1,22 +1,16 @@
 //! Discovery: a device without an address, or whose receiver moved, asks its subnets; receivers that were told to answer with a signed
 //! beacon. In: a query. Out: receivers whose beacons are good. Layout and rules: docs/discovery.md.
 //!
-//! [`search`] is the device's side, `BeaconServer` (feature `desk`) the receiver's. A beacon is only a hint where to connect: who is there
+//! [`search`] is the device's side; the receiver's is in the crate `cpumon-receiver`. A beacon is only a hint where to connect: who is there
 //! must show the same key in TLS.
 
 mod search;
-#[cfg(feature = "desk")]
-mod server;
-#[cfg(all(test, feature = "desk"))]
-mod tests;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::Target;
 
 pub use search::{FoundReceiver, Ignored, Search, SearchOptions, search};
-#[cfg(feature = "desk")]
-pub use server::{BeaconServer, BeaconStats};
 
 /// UDP port of queries.
 pub const BEACON_PORT: u16 = 3003;

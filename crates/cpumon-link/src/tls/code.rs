@@ -32,15 +32,17 @@ impl FromStr for Code {
     }
 }
 
-/// Who talks to whom.
+/// What the code is made from: who talks to whom.
 #[derive(Clone, Debug)]
-pub(super) struct Transcript<'a> {
+pub struct Transcript<'a> {
     /// Hash of the device's key.
-    pub(super) device: [u8; 32],
+    pub device: [u8; 32],
     /// The receiver's pin.
-    pub(super) pin: [u8; 32],
-    pub(super) host: [u8; 16],
-    pub(super) name: &'a str,
+    pub pin: [u8; 32],
+    /// The device's host id.
+    pub host: [u8; 16],
+    /// The name that the device gives.
+    pub name: &'a str,
 }
 
 impl Transcript<'_> {
@@ -52,12 +54,15 @@ impl Transcript<'_> {
         sha256(&bytes)
     }
 
-    /// What binds the device to its nonce.
-    pub(super) fn commitment(&self, device_nonce: &[u8; 32]) -> [u8; 32] {
+    /// The hash by which the device is bound to its nonce before it knows the receiver's.
+    #[must_use]
+    pub fn commitment(&self, device_nonce: &[u8; 32]) -> [u8; 32] {
         self.hash(b"cpumon commitment 1\0", &[device_nonce])
     }
 
-    pub(super) fn code(&self, device_nonce: &[u8; 32], receiver_nonce: &[u8; 32]) -> Code {
+    /// The code that both sides show.
+    #[must_use]
+    pub fn code(&self, device_nonce: &[u8; 32], receiver_nonce: &[u8; 32]) -> Code {
         let hash = self.hash(b"cpumon code 1\0", &[device_nonce, receiver_nonce]);
         let number = hash.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
         Code(u32::try_from(number % CODES).unwrap_or(0))

@@ -14,8 +14,11 @@ use super::pipe::Pipe;
 /// How long connecting and the handshake may take.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Connects; the handshake is done when this returns.
-pub(super) fn connect(address: &str, config: ClientConfig) -> Result<Pipe, TlsError> {
+/// Connects to a receiver; the handshake is done when this returns.
+///
+/// # Errors
+/// The receiver cannot be reached within 5 s, or its key is not the pinned one.
+pub fn connect(address: &str, config: ClientConfig) -> Result<Pipe, TlsError> {
     let failed = |source| TlsError::Connect { address: address.to_owned(), source };
     let deadline = Instant::now() + LIMIT;
     let mut last = std::io::Error::from(std::io::ErrorKind::AddrNotAvailable);
@@ -43,8 +46,11 @@ pub(super) fn connect(address: &str, config: ClientConfig) -> Result<Pipe, TlsEr
     Ok(pipe)
 }
 
-/// Works until the handshake is done.
-pub(super) fn shake_hands(pipe: &mut Pipe, deadline: Instant) -> Result<(), TlsError> {
+/// Reads and writes until the handshake is done.
+///
+/// # Errors
+/// The connection breaks, TLS refuses the other side, or `deadline` has passed.
+pub fn shake_hands(pipe: &mut Pipe, deadline: Instant) -> Result<(), TlsError> {
     pipe.pump(true)?;
     while pipe.tls.is_handshaking() || pipe.tls.wants_write() {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -57,8 +63,11 @@ pub(super) fn shake_hands(pipe: &mut Pipe, deadline: Instant) -> Result<(), TlsE
     Ok(())
 }
 
-/// Waits for the next message and gives it to `take`.
-pub(super) fn await_message<T>(
+/// Waits for a message of at most `most` bytes from which `take` makes something.
+///
+/// # Errors
+/// The connection breaks, `take` fails, or `deadline` has passed.
+pub fn await_message<T>(
     pipe: &mut Pipe,
     deadline: Instant,
     most: usize,

@@ -15,15 +15,17 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, Sign
 use super::TlsError;
 
 /// The name in every receiver's certificate: receivers are told apart by their keys.
-pub(super) const RECEIVER_NAME: &str = "receiver.cpumon.internal";
+pub const RECEIVER_NAME: &str = "receiver.cpumon.internal";
 
-/// The algorithms.
-pub(super) fn provider() -> Arc<CryptoProvider> {
+/// The algorithms of both sides.
+#[must_use]
+pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// SHA-256.
-pub(super) fn sha256(bytes: &[u8]) -> [u8; 32] {
+/// SHA-256 of some bytes.
+#[must_use]
+pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     let mut hash = [0; 32];
     hash.copy_from_slice(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref());
     hash
@@ -43,7 +45,10 @@ pub fn random<const N: usize>() -> Result<[u8; N], TlsError> {
 }
 
 /// SHA-256 of a certificate's public key (`SubjectPublicKeyInfo`, DER).
-pub(super) fn key_hash(certificate: &CertificateDer<'_>) -> Result<[u8; 32], TlsError> {
+///
+/// # Errors
+/// The certificate cannot be read.
+pub fn key_hash(certificate: &CertificateDer<'_>) -> Result<[u8; 32], TlsError> {
     let parsed = webpki::EndEntityCert::try_from(certificate)
         .map_err(|error| TlsError::Crypto { operation: "read a certificate", reason: error.to_string() })?;
     Ok(sha256(parsed.subject_public_key_info().as_ref()))
@@ -55,56 +60,15 @@ const P256_KEY_INFO: [u8; 26] = [
     0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
 
-/// The pin of a key on P-256.
-pub(crate) fn pin_of_point(point: &[u8; KEY_BYTES]) -> [u8; 32] {
+/// The pin of a key on P-256, from its uncompressed point.
+#[must_use]
+pub fn pin_of_point(point: &[u8; KEY_BYTES]) -> [u8; 32] {
     sha256(&[&P256_KEY_INFO[..], point].concat())
 }
 
 /// Whether a beacon's signature is good for its key.
 pub(crate) fn is_signed(point: &[u8; KEY_BYTES], message: &[u8], signature: &[u8; SIGNATURE_BYTES]) -> bool {
     UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(message, signature).is_ok()
-}
-
-/// Signs a receiver's beacons with its identity.
-#[cfg(feature = "desk")]
-pub struct BeaconSigner {
-    key: ring::signature::EcdsaKeyPair,
-    random: ring::rand::SystemRandom,
-    point: [u8; KEY_BYTES],
-}
-
-#[cfg(feature = "desk")]
-impl std::fmt::Debug for BeaconSigner {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("BeaconSigner").finish_non_exhaustive()
-    }
-}
-
-#[cfg(feature = "desk")]
-impl BeaconSigner {
-    pub(super) fn new(pkcs8: &[u8]) -> Result<Self, TlsError> {
-        use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
-        let failed =
-            |reason: String| TlsError::Crypto { operation: "sign beacons with the identity", reason };
-        let random = ring::rand::SystemRandom::new();
-        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8, &random)
-            .map_err(|error| failed(error.to_string()))?;
-        let point = key.public_key().as_ref().try_into();
-        let point = point.map_err(|_| failed("its key is not on P-256".to_owned()))?;
-        Ok(Self { key, random, point })
-    }
-
-    /// The public key.
-    #[must_use]
-    pub fn point(&self) -> [u8; KEY_BYTES] {
-        self.point
-    }
-
-    /// Signs what [`Beacon::to_sign`](cpumon_wire::beacon::Beacon::to_sign) gives. `None`: the system has no random bytes.
-    #[must_use]
-    pub fn sign(&self, message: &[u8]) -> Option<[u8; SIGNATURE_BYTES]> {
-        self.key.sign(&self.random, message).ok()?.as_ref().try_into().ok()
-    }
 }
 
 /// Believes a receiver whose certificate was signed by the key with this hash, and nobody else.

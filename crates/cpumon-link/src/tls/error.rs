@@ -133,7 +133,8 @@ pub enum TlsError {
 }
 
 impl TlsError {
-    pub(super) fn crypto(operation: &'static str) -> impl Fn(rcgen::Error) -> Self {
+    /// Makes the error for `operation` with a key or certificate.
+    pub fn crypto(operation: &'static str) -> impl Fn(rcgen::Error) -> Self {
         move |error| Self::Crypto { operation, reason: error.to_string() }
     }
 }

@@ -10,18 +10,25 @@ use super::TlsError;
 /// Longest file that is read, bytes.
 const MAX_BYTES: u64 = 64 << 10;
 
-pub(crate) fn failed(operation: &'static str, path: &Path) -> impl Fn(std::io::Error) -> TlsError {
+/// Makes the error for `operation` on this file.
+pub fn failed(operation: &'static str, path: &Path) -> impl Fn(std::io::Error) -> TlsError {
     let path = path.to_owned();
     move |source| TlsError::File { operation, path: path.clone(), source }
 }
 
 /// Makes a directory and those above it.
-pub(crate) fn make_dir(dir: &Path) -> Result<(), TlsError> {
+///
+/// # Errors
+/// The directory cannot be made.
+pub fn make_dir(dir: &Path) -> Result<(), TlsError> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed("create", dir))
 }
 
 /// Writes a file that replaces what was there, or, with `is_new`, that must not be there yet (false: it was).
-pub(crate) fn write(path: &Path, bytes: &[u8], is_new: bool) -> Result<bool, TlsError> {
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write(path: &Path, bytes: &[u8], is_new: bool) -> Result<bool, TlsError> {
     let suffix = hex(&super::random::<8>()?);
     let temporary: PathBuf = path.with_extension(format!("tmp-{suffix}"));
     let written = write_then_name(path, &temporary, bytes, is_new);
@@ -53,8 +60,11 @@ fn write_then_name(path: &Path, temporary: &Path, bytes: &[u8], is_new: bool) ->
     Ok(true)
 }
 
-/// Reads a file; `None` if there is none.
-pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, TlsError> {
+/// Reads at most 64 KiB of a file; `None` if there is none.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn read(path: &Path) -> Result<Option<Vec<u8>>, TlsError> {
     use std::io::Read;
     let file = match File::open(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -66,18 +76,21 @@ pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, TlsError> {
 }
 
 /// The value of `name: value` in a text of such lines.
-pub(crate) fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+#[must_use]
+pub fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
 }
 
 /// Bytes as hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
     let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or('0');
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// The way back.
-pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+/// Bytes from hexadecimal digits; `None` if they are not `N` bytes.
+#[must_use]
+pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     if text.len() != 2 * N || !text.is_ascii() {
         return None;
     }

@@ -14,15 +14,20 @@ use super::crypto::{Pinned, provider, sha256};
 use super::files::{self, field, hex, unhex};
 
 /// A key that was made, and the request to sign it.
-pub(super) struct NewKey {
+pub struct NewKey {
     pub(super) key_pem: String,
-    pub(super) request_der: Vec<u8>,
+    /// The certificate request, DER.
+    pub request_der: Vec<u8>,
     /// SHA-256 of the public key, as in a pin.
-    pub(super) hash: [u8; 32],
+    pub hash: [u8; 32],
 }
 
 impl NewKey {
-    pub(super) fn make() -> Result<Self, TlsError> {
+    /// Makes a key on P-256.
+    ///
+    /// # Errors
+    /// The system has no random bytes.
+    pub fn make() -> Result<Self, TlsError> {
         let key = KeyPair::generate().map_err(TlsError::crypto("make a key"))?;
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
@@ -53,8 +58,11 @@ impl std::fmt::Debug for DeviceIdentity {
 }
 
 impl DeviceIdentity {
-    /// Keeps a new identity; one for the same address is replaced.
-    pub(super) fn create(
+    /// Stores a new identity in `dir`; one for the same address is replaced.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn create(
         dir: &Path,
         address: &str,
         pin: [u8; 32],
@@ -160,8 +168,11 @@ impl DeviceIdentity {
         Ok(())
     }
 
-    /// How to connect with it.
-    pub(super) fn client_config(&self) -> Result<ClientConfig, TlsError> {
+    /// The TLS settings of a connection with this identity.
+    ///
+    /// # Errors
+    /// Key or certificate cannot be used.
+    pub fn client_config(&self) -> Result<ClientConfig, TlsError> {
         let damaged = |reason: String| TlsError::Damaged { path: self.path.clone(), reason };
         let key = PrivateKeyDer::from_pem_slice(self.key_pem.as_bytes())
             .map_err(|error| damaged(format!("its key cannot be read: {error:?}")))?;
@@ -171,11 +182,6 @@ impl DeviceIdentity {
         Ok(config)
     }
 
-    #[cfg(all(test, feature = "desk"))]
-    pub(super) fn key_for_test(&self) -> String {
-        self.key_pem.trim_end().to_owned()
-    }
-
     /// Where the receiver was when it enrolled this device, and the file.
     #[must_use]
     pub fn place(&self) -> (&str, &Path) {
@@ -183,8 +189,11 @@ impl DeviceIdentity {
     }
 }
 
-/// TLS 1.3, the receiver under this pin.
-pub(super) fn pinned_builder(
+/// TLS 1.3 settings that accept the receiver with this pin and no other.
+///
+/// # Errors
+/// TLS 1.3 is not available.
+pub fn pinned_builder(
     pin: [u8; 32],
 ) -> Result<rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert>, TlsError> {
     Ok(ClientConfig::builder_with_provider(provider())

@@ -19,24 +19,29 @@ const WRITE_AT_ONCE: usize = 16 << 10;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Pipe {
+pub struct Pipe {
     socket: TcpStream,
-    pub(super) tls: Connection,
+    /// The state of TLS: certificates of the other side, the protocol that was agreed on.
+    pub tls: Connection,
     inbox: Vec<u8>,
     /// Bytes of the inbox that were read as messages.
     taken: usize,
     /// What is to be sent.
-    pub(super) outbox: Vec<u8>,
+    pub outbox: Vec<u8>,
     /// The other side will send nothing more.
     has_ended: bool,
     /// Bytes that came in, of messages.
-    pub(super) received_bytes: u64,
+    pub received_bytes: u64,
     /// Bytes that went out on the wire, with everything that TLS adds.
-    pub(super) wire_bytes: u64,
+    pub wire_bytes: u64,
 }
 
 impl Pipe {
-    pub(super) fn new(socket: TcpStream, tls: Connection) -> io::Result<Self> {
+    /// Takes over a connected socket.
+    ///
+    /// # Errors
+    /// The socket does not take the options.
+    pub fn new(socket: TcpStream, tls: Connection) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
         Ok(Self {
@@ -53,12 +58,10 @@ impl Pipe {
 
     /// Waits until the socket can do something, `wake` can be read, or `timeout` has passed. Without `reads` only for
     /// writing.
-    pub(super) fn wait(
-        &self,
-        timeout: Duration,
-        reads: bool,
-        wake: Option<BorrowedFd<'_>>,
-    ) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The socket cannot be waited for.
+    pub fn wait(&self, timeout: Duration, reads: bool, wake: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let wants_write = self.tls.wants_write() || !self.outbox.is_empty();
         let events = if reads { libc::POLLIN } else { 0 } | if wants_write { libc::POLLOUT } else { 0 };
         let mut polls = [
@@ -72,7 +75,10 @@ impl Pipe {
     }
 
     /// Reads what is there and writes what the socket takes.
-    pub(super) fn pump(&mut self, reads: bool) -> Result<(), TlsError> {
+    ///
+    /// # Errors
+    /// The connection broke or ended, or TLS refuses what came.
+    pub fn pump(&mut self, reads: bool) -> Result<(), TlsError> {
         if reads {
             self.read()?;
         }
@@ -136,7 +142,10 @@ impl Pipe {
     }
 
     /// The next whole message, if there is one; no longer than `most`.
-    pub(super) fn next_message(&mut self, most: usize) -> Result<Option<&[u8]>, TlsError> {
+    ///
+    /// # Errors
+    /// The message is longer, or the other side ended the connection inside it.
+    pub fn next_message(&mut self, most: usize) -> Result<Option<&[u8]>, TlsError> {
         let rest = self.inbox.get(self.taken..).unwrap_or_default();
         match Message::length(rest, most)? {
             Some(length) => {
@@ -157,7 +166,7 @@ impl Pipe {
     }
 
     /// Says goodbye as far as the socket takes it at once.
-    pub(super) fn close(&mut self) {
+    pub fn close(&mut self) {
         self.tls.send_close_notify();
         // The connection ends either way.
         let _ = self.write();

@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
+use cpumon_wire::Reason;
 use cpumon_wire::beacon::{
     Beacon, KEY_BYTES, MAX_ADDRESSES, MAX_NAME_BYTES, QUERY_BYTES, Query, SIGNATURE_BYTES, Unverified, seal,
 };
-use cpumon_wire::{Demux, DemuxOptions, Reason};
 use proptest::prelude::*;
 
 const SIGNATURE: [u8; SIGNATURE_BYTES] = [0xee; SIGNATURE_BYTES];
@@ -122,16 +122,6 @@ fn fields_of_a_later_version_are_signed_and_skipped() {
     let bytes = seal(&to_sign, &SIGNATURE);
     let read = Unverified::decode(&bytes).unwrap();
     assert_eq!((read.beacon.clone(), read.signed_message()), (example(), to_sign));
-}
-
-#[test]
-fn a_receiver_of_measurements_takes_neither() {
-    let mut demux = Demux::new(DemuxOptions::default());
-    for bytes in [datagram(&example()), Query { nonce: [1; 16], wanted: None }.encode().to_vec()] {
-        let from = "10.0.0.1:3001".parse().unwrap();
-        demux.accept(&bytes, from, cpumon_model::Moment::default(), &mut |_, _| {}).unwrap_err();
-    }
-    assert_eq!(demux.hosts().count(), 0);
 }
 
 /// The hexadecimal lines of the block that follows a heading.

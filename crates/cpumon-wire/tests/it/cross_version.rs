@@ -92,7 +92,7 @@ fn real_frame() -> Vec<u8> {
     let mut machine = Machine::new(4, 3, 8, 4);
     machine.run();
     machine.churn(1, 2);
-    crate::delays::wait_for_cpus(&mut machine, 3);
+    crate::carried::wait_for_cpus(&mut machine, 3);
     let mut out = Datagrams::new();
     Encoder::new(EncoderOptions { max_datagram: 9_000, ..EncoderOptions::default() }).encode(
         &machine.host,

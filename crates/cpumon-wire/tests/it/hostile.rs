@@ -1,98 +1,15 @@
-//! Any bytes: decoders and demux refuse or take them, but never panic and never hoard memory.
+//! Any bytes: decoders refuse or take them, but never panic and never hoard memory.
 
-use std::net::{Ipv4Addr, SocketAddr};
-
-use cpumon_model::{Interval, Moment};
+use cpumon_model::Interval;
 use cpumon_wire::beacon::{Query, Unverified};
-use cpumon_wire::sealed::GroupKey;
 use cpumon_wire::spool::{Entry, Records, Step, decode_record, push_snapshot};
 use cpumon_wire::stream::{LaneKind, MAX_MESSAGE_BYTES, Message};
-use cpumon_wire::v1::{self, ProcessDatagram, ThreadEntry};
-use cpumon_wire::v2::{self, Encoder, EncoderOptions};
-use cpumon_wire::{Datagrams, Demux, DemuxOptions, Reason};
+use cpumon_wire::v2::{Encoder, EncoderOptions};
+use cpumon_wire::{Datagrams, Reason, v1, v2};
 use proptest::prelude::*;
 
+use crate::damage::{damage, seeds};
 use crate::machine::{Machine, Random};
-
-/// Datagrams of both protocols to damage.
-fn seeds() -> Vec<Vec<u8>> {
-    let mut list = Vec::new();
-    for seed in 0..4 {
-        let mut machine = Machine::new(seed, 6, 30, 20);
-        let mut encoder = Encoder::new(EncoderOptions { max_datagram: 700, ..EncoderOptions::default() });
-        let mut out = Datagrams::new();
-        for _ in 0..4 {
-            let before = machine.snapshot.clone();
-            machine.run();
-            machine.churn(1, 2);
-            let interval = Interval::between(&before, &machine.snapshot);
-            encoder.encode(&machine.host, &machine.snapshot, &interval, &mut out);
-            list.extend(out.iter().cloned());
-        }
-    }
-    list.push(v1::END_OF_TRANSFER.to_vec());
-    for threads in [0, 1, 5] {
-        let process = ProcessDatagram {
-            name: "device.exe".into(),
-            process_id: 4,
-            threads: vec![ThreadEntry::default(); threads],
-            ..ProcessDatagram::default()
-        };
-        let mut bytes = Vec::new();
-        v1::encode(&v1::Datagram::Process(process), &mut bytes).unwrap();
-        list.push(bytes);
-    }
-    list
-}
-
-/// Flips, sets, cuts, repeats and joins bytes.
-fn damage(seeds: &[Vec<u8>], random: &mut Random, bytes: &mut Vec<u8>) {
-    let pick = |random: &mut Random, limit: usize| usize::try_from(random.below(limit as u64)).unwrap();
-    bytes.clone_from(&seeds[pick(random, seeds.len())]);
-    for _ in 0..=random.below(6) {
-        if bytes.is_empty() {
-            break;
-        }
-        let at = pick(random, bytes.len());
-        match random.below(6) {
-            0 => bytes[at] ^= 1 << random.below(8),
-            1 => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][pick(random, 5)],
-            2 => bytes[at] = random.next().to_le_bytes()[0],
-            3 => bytes.truncate(at),
-            4 => bytes.extend_from_within(at..),
-            // Behind the header, where the tables describe themselves.
-            _ => {
-                let at = v2::HEADER_BYTES + pick(random, 40);
-                if let Some(byte) = bytes.get_mut(at) {
-                    *byte = random.next().to_le_bytes()[0];
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn two_hundred_thousand_damaged_datagrams_never_panic() {
-    let seeds = seeds();
-    let mut random = Random(20_261_121);
-    let mut demux = Demux::new(DemuxOptions { max_hosts: 50, ..DemuxOptions::default() });
-    let mut bytes = Vec::new();
-    let mut taken = 0_u32;
-    let rounds = if cfg!(debug_assertions) { 60_000 } else { 200_000 };
-    for round in 0..rounds {
-        damage(&seeds, &mut random, &mut bytes);
-        let from = SocketAddr::new(Ipv4Addr::from_bits(round % 80).into(), 3001);
-        let now = Moment { mono_ns: u64::from(round) * 1_000_000, ..Moment::default() };
-        taken += u32::from(demux.accept(&bytes, from, now, &mut |_, _| {}).is_ok());
-        if round % 100 == 0 {
-            demux.flush(now, &mut |_, _| {});
-        }
-    }
-    let totals = demux.totals();
-    assert_eq!((totals.datagrams, totals.rejected), (u64::from(rounds), u64::from(rounds - taken)));
-    assert!(taken > rounds / 20 && totals.rejected > u64::from(rounds / 20));
-    assert!(demux.hosts().count() <= 50);
-}
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
@@ -110,9 +27,6 @@ proptest! {
 #[test]
 fn what_fuzzers_kept_is_read_without_a_panic() {
     let corpora = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus"));
-    let from = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 3001);
-    let mut demux = Demux::new(DemuxOptions { max_hosts: 8, ..DemuxOptions::default() });
-    demux.set_keys(&[GroupKey::new([7; 32])]);
     for target in ["beacon", "sealed", "spool", "stream", "v1", "v2"] {
         let files = std::fs::read_dir(corpora.join(target)).unwrap();
         let inputs: Vec<Vec<u8>> = files.map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect();
@@ -126,7 +40,6 @@ fn what_fuzzers_kept_is_read_without_a_panic() {
             }
             let _ =
                 Records::new(bytes).map(|mut records| while !matches!(records.step(), Step::End { .. }) {});
-            let _ = demux.accept(bytes, from, Moment::default(), &mut |_, _| {});
         }
     }
 }

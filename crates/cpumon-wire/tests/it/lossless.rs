@@ -12,8 +12,9 @@ use cpumon_wire::Datagrams;
 use cpumon_wire::v2::{Encoder, EncoderOptions};
 use proptest::prelude::*;
 
+use crate::carried::as_told;
 use crate::machine::CARRIED;
-use crate::v2_frames::{as_told, gather};
+use crate::v2_frames::gather;
 
 /// Small, round, huge: the shapes that choose different codings.
 fn number() -> impl Strategy<Value = u64> {

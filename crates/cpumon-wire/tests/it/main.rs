@@ -4,19 +4,17 @@
 mod skip;
 
 mod beacon;
+mod carried;
 mod cross_version;
-mod delays;
-mod demux;
+mod damage;
 mod documented;
 mod hostile;
 mod lossless;
 mod machine;
 mod packed;
 mod sealed;
+mod sealed_agent;
 mod spool;
-mod spool_snapshots;
-mod summed;
-mod unwatched;
 mod v1_sets;
 mod v1_vectors;
 mod v2_frames;

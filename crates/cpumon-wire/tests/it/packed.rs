@@ -19,7 +19,7 @@ fn records(machine: &mut Machine, count: u64, has_churn: bool) -> Vec<(Vec<u8>, 
         machine.run();
         if has_churn {
             machine.churn(2, 3);
-            crate::delays::wait_for_cpus(machine, 3);
+            crate::carried::wait_for_cpus(machine, 3);
         }
         if number % 16 == 1 {
             encoder.begin_anew();

@@ -1,50 +1,10 @@
 //! Sealed datagrams against everybody who has no key, or an old recording: what is let in was sealed by the group, once.
 
-use std::net::{Ipv4Addr, SocketAddr};
-
-use cpumon_model::{BootId, HostId, HostInfo, Interval, Moment, Snapshot, Trust};
+use cpumon_model::HostId;
+use cpumon_wire::Datagrams;
 use cpumon_wire::sealed::{GroupKey, HEADER_BYTES, MAX_KEYS, OVERHEAD_BYTES, Opener, SealError, Sealer};
-use cpumon_wire::v2::{Encoder, EncoderOptions};
-use cpumon_wire::{Datagrams, Demux, DemuxOptions, RejectKind, Rejected, v1};
 
-use crate::machine::Machine;
-
-const FROM: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)), 40_000);
-
-fn key(of: u8) -> GroupKey {
-    GroupKey::new([of; 32])
-}
-
-/// A frame of this host and boot, with nothing in it.
-fn frame(host: u8, boot: u8, sequence: u64) -> Vec<u8> {
-    let info = HostInfo { host: HostId([host; 16]), boot: BootId([boot; 16]), ..HostInfo::default() };
-    let snapshot = Snapshot { host: info.host, boot: info.boot, sequence, ..Snapshot::default() };
-    let mut datagrams = Datagrams::new();
-    Encoder::new(EncoderOptions::default()).encode(&info, &snapshot, &Interval::default(), &mut datagrams);
-    datagrams.as_slice()[0].clone()
-}
-
-/// One agent start.
-struct Agent {
-    sealer: Sealer,
-    host: u8,
-    boot: u8,
-    sequence: u64,
-}
-
-impl Agent {
-    fn start(group: &GroupKey, host: u8, boot: u8, started: u64) -> Self {
-        let random = (u128::from(started) << 16 | u128::from(host) << 8 | u128::from(boot)).to_be_bytes();
-        Self { sealer: Sealer::new(group, started, random), host, boot, sequence: 0 }
-    }
-
-    fn datagram(&mut self) -> Vec<u8> {
-        self.sequence += 1;
-        let mut one = Datagrams::from(vec![frame(self.host, self.boot, self.sequence)]);
-        self.sealer.seal(&mut one).unwrap();
-        one.as_slice()[0].clone()
-    }
-}
+use crate::sealed_agent::{Agent, frame, key};
 
 fn opener(keys: &[GroupKey]) -> Opener {
     let mut opener = Opener::default();
@@ -204,98 +164,4 @@ fn a_later_version_is_refused_by_name_and_a_longer_header_is_read() {
     longer[5] += 2;
     longer.splice(HEADER_BYTES..HEADER_BYTES, [1, 2]);
     assert!(matches!(opener(&[key(1)]).open(&longer), Err(SealError::BadSeal(_))));
-}
-
-#[test]
-fn damaged_seals_and_sealed_damage_never_panic() {
-    let mut random = crate::machine::Random(20_261_122);
-    let mut demux = Demux::new(DemuxOptions { max_hosts: 20, ..DemuxOptions::default() });
-    demux.set_keys(&[key(1)]);
-    let mut agent = Agent::start(&key(1), 5, 6, 100);
-    let rounds = if cfg!(debug_assertions) { 8_000 } else { 60_000 };
-    for round in 0..rounds {
-        let bytes = if round % 2 == 0 { agent.datagram() } else { frame(5, 6, round) };
-        let mut damaged = bytes;
-        for _ in 0..=random.below(4) {
-            let at = usize::try_from(random.below(damaged.len() as u64)).unwrap();
-            match random.below(3) {
-                0 => damaged[at] ^= 1 << random.below(8),
-                1 => damaged[at] = random.next().to_le_bytes()[0],
-                _ => damaged.truncate(at + 1),
-            }
-        }
-        let mut one = Datagrams::from(vec![damaged]);
-        if round % 2 == 1 {
-            agent.sealer.seal(&mut one).unwrap();
-        }
-        for datagram in &one {
-            let _ = demux.accept(datagram, FROM, Moment::default(), &mut |_, _| {});
-        }
-    }
-    let totals = demux.totals();
-    assert!(totals.opened > 100 && totals.rejected_by_kind.of(RejectKind::BadSeal) > 100, "{totals:?}");
-}
-
-/// A receiver that has a key.
-fn demux(v1: bool, v2: bool) -> Demux {
-    let mut demux = Demux::new(DemuxOptions { accept_v1: v1, accept_v2: v2, ..DemuxOptions::default() });
-    demux.set_keys(&[key(1)]);
-    demux
-}
-
-#[test]
-fn hosts_of_sealed_and_of_plain_datagrams_are_kept_apart() {
-    let mut machine = Machine::new(3, 5, 20, 20);
-    let (mut encoder, mut plain) = (Encoder::new(EncoderOptions::default()), Datagrams::new());
-    let mut sealer = Sealer::new(&key(1), 1, [7; 16]);
-    let mut demux = demux(true, true);
-    let (mut trusts, mut run_ns) = (Vec::new(), 0_u64);
-    for second in 1..=3 {
-        let before = machine.snapshot.clone();
-        machine.run();
-        let interval = Interval::between(&before, &machine.snapshot);
-        encoder.encode(&machine.host, &machine.snapshot, &interval, &mut plain);
-        let mut sealed = plain.clone();
-        sealer.seal(&mut sealed).unwrap();
-        let now = Moment { mono_ns: second * 1_000_000_000, ..Moment::default() };
-        for datagram in plain.iter().chain(&sealed) {
-            let take = |status: &cpumon_model::HostStatus, interval: &Interval| {
-                trusts.push(status.trust);
-                run_ns += interval.threads.iter().map(|row| row.delta.run_ns.unsigned_abs()).sum::<u64>();
-            };
-            demux.accept(datagram, FROM, now, &mut { take }).unwrap();
-        }
-    }
-    trusts.sort_by_key(|trust| trust.name());
-    assert_eq!(trusts, [Trust::Encrypted, Trust::Encrypted, Trust::Unauthenticated, Trust::Unauthenticated]);
-    assert_eq!(demux.hosts().count(), 2);
-    assert!(demux.sealed_hosts().eq([machine.host.host]) && demux.snapshot(machine.host.host).is_some());
-    assert!(run_ns > 0);
-}
-
-#[test]
-fn what_is_refused_is_counted_by_kind_and_by_sender() {
-    let mut demux = demux(false, false);
-    let mut agent = Agent::start(&key(1), 5, 6, 100);
-    let good = agent.datagram();
-    let mut bad = agent.datagram();
-    bad[60] ^= 1;
-    let foreign = Agent::start(&key(2), 5, 6, 100).datagram();
-    let plain = frame(5, 6, 9);
-    let v1 = v1::END_OF_TRANSFER;
-    let mut take = |datagram: &[u8]| demux.accept(datagram, FROM, Moment::default(), &mut |_, _| {});
-    assert_eq!(take(&good), Ok(()));
-    assert!(matches!(take(&good), Err(Rejected::Seal(SealError::Replayed))));
-    for refused in [&bad[..], &foreign, &plain, &v1, b"cpu", &[0x63, 0xb5, 0x6d, 0x73, 1]] {
-        assert!(take(refused).is_err());
-    }
-    let counts: Vec<(&str, u64)> =
-        demux.totals().rejected_by_kind.iter().map(|(kind, count)| (kind.name(), count)).collect();
-    let expected =
-        [("malformed", 1), ("plain", 1), ("v1", 2), ("unknown_key", 1), ("bad_seal", 1), ("replayed", 1)];
-    assert_eq!(counts, expected, "three bytes of another kind are v1 as well");
-    let sender = demux.rejected_senders().next().unwrap();
-    assert_eq!((sender.datagrams, sender.by_kind.of(RejectKind::BadSeal)), (7, 1));
-    let loss = demux.hosts().next().unwrap().loss;
-    assert_eq!((loss.duplicates, loss.rejected), (1, 1));
 }

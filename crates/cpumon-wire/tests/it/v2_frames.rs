@@ -4,6 +4,7 @@ use cpumon_model::{Interval, Snapshot};
 use cpumon_wire::Datagrams;
 use cpumon_wire::v2::{Encoder, EncoderOptions, Frame, decode};
 
+use crate::carried::as_told;
 use crate::machine::Machine;
 
 /// Puts all datagrams of a snapshot together as a receiver without history would.
@@ -63,29 +64,6 @@ fn add(frame: &Frame, snapshot: &mut Snapshot) {
         end_ns: row.end_ns,
         ends_process: row.ends_process,
     }));
-}
-
-/// A snapshot as frames tell it: the times of the scheduler's events in whole µs, the sum of waits for blocked time.
-pub fn as_told(snapshot: &Snapshot) -> Snapshot {
-    let mut told = snapshot.clone();
-    let cut = |ns: &mut u64| *ns -= *ns % 1_000;
-    let exits = told.exits.iter_mut().map(|exit| &mut exit.thread);
-    for thread in told.threads.iter_mut().chain(exits) {
-        let sched = &mut thread.sched;
-        sched.blocked_ns -= sched.waits.total_ns().min(sched.blocked_ns);
-        cut(&mut sched.blocked_ns);
-        cut(&mut sched.delay_after_wakeup_ns);
-        cut(&mut sched.longest_delay_ns);
-        sched.waits = sched.waits.iter().map(|(reason, ns)| (reason, ns - ns % 1_000)).collect();
-        sched.blocked_ns += sched.waits.total_ns();
-    }
-    for cpu in &mut told.cpus {
-        cut(&mut cpu.sched.unknown_ns);
-        cut(&mut cpu.sched.run_queue_ns);
-        cpu.sched.softirq_ns.iter_mut().for_each(cut);
-    }
-    told.irqs.iter_mut().for_each(|irq| cut(&mut irq.time_ns));
-    told
 }
 
 #[test]

@@ -9,7 +9,7 @@ use clap::{ArgAction, Args, Subcommand};
 use cpumon_agent::CpuShare;
 use cpumon_collect::{SourceChoice, SourceOptions, ThreadPattern, parse_interval, parse_probes};
 use cpumon_model::Probes;
-use cpumon_wire::SourceRate;
+use cpumon_receiver::SourceRate;
 
 use super::HTTP_ADDRESS;
 use crate::units::size;

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use cpumon_model::{HostId, HostStatus, Interval, Trust};
 use cpumon_query::{Live, status::StoreState};
+use cpumon_receiver::hub::Hub;
 use cpumon_tui::{Feed, FeedError, HistoryPoint, Task};
 
 use crate::clock;
-use crate::hub::Hub;
 
 /// See the module.
 #[derive(Debug)]

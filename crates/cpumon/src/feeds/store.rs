@@ -7,13 +7,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cpumon_model::{HostId, HostStatus, Interval};
-use cpumon_query::Seek;
+use cpumon_query::{Seek, seek};
 use cpumon_store::{HostRecord, ProcessFilter, Query, Reader, StoreError, What};
 use cpumon_tui::{Feed, FeedError, HistoryPoint, Task};
 
 use super::hub::history_point;
 use crate::clock;
-use crate::past::seek;
 
 /// The file is asked for something new this often.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use cpumon_link::tls::Authority;
+use cpumon_receiver::enrollment::Authority;
 use cpumon_wire::beacon::{QUERY_BYTES, Query};
 
 use crate::netns::{Namespace, available};

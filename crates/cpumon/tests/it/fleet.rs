@@ -7,11 +7,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cpumon_link::Backlog;
 use cpumon_link::spool::{Spool, SpoolOptions, SyncPolicy};
-use cpumon_link::tls::{Authority, DeviceIdentity, Receiver, Uplink, UplinkOptions, UplinkStatus, enroll};
+use cpumon_link::tls::{DeviceIdentity, Receiver, Uplink, UplinkOptions, UplinkStatus, enroll};
 use cpumon_model::{
     BootId, Counters, HostId, HostInfo, Interval, Moment, ProcessKey, ProcessSample, Snapshot, SourceKind,
     ThreadKey, ThreadSample,
 };
+use cpumon_receiver::enrollment::Authority;
 use cpumon_store::{Query, Reader};
 use cpumon_wire::Datagrams;
 use cpumon_wire::spool::Origin;

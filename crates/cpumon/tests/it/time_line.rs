@@ -6,11 +6,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use cpumon_link::RamBacklog;
-use cpumon_link::tls::{Authority, DeviceIdentity, Receiver, Uplink, UplinkOptions, enroll};
+use cpumon_link::tls::{DeviceIdentity, Receiver, Uplink, UplinkOptions, enroll};
 use cpumon_model::{
     BootId, Counters, HostId, HostInfo, Interval, Moment, ProcessInfo, ProcessKey, ProcessSample, Snapshot,
     SourceKind, ThreadKey, ThreadSample,
 };
+use cpumon_receiver::enrollment::Authority;
 use cpumon_wire::Datagrams;
 use cpumon_wire::v2::{Encoder, EncoderOptions};
 

@@ -14,11 +14,12 @@ use cpumon_agent::{
 };
 use cpumon_collect::{CollectError, Source, SourceOptions};
 use cpumon_link::spool::SyncPolicy;
-use cpumon_link::tls::{Authority, enroll};
+use cpumon_link::tls::enroll;
 use cpumon_model::{
     BootId, Counters, HostId, HostInfo, Moment, ProcessKey, ProcessSample, Snapshot, SourceKind, ThreadKey,
     ThreadSample,
 };
+use cpumon_receiver::enrollment::Authority;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::support::{clean, wait};

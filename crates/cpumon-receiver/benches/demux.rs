@@ -1,0 +1,57 @@
+//! What a snapshot costs from datagram to interval. `cargo bench -p cpumon-receiver`.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use cpumon_model::Moment;
+use cpumon_receiver::{Demux, DemuxOptions};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use frames::stream;
+
+#[path = "../../cpumon-wire/benches/support/frames.rs"]
+mod frames;
+#[path = "../../cpumon-wire/tests/it/machine.rs"]
+mod machine;
+
+fn receive(criterion: &mut Criterion) {
+    let from = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 3001);
+    for (threads, has_sched) in [(200, true), (200, false), (2_000, true), (10_000, true)] {
+        let (first, rest, rows) = stream(threads, has_sched);
+        let mut group = criterion.benchmark_group(if has_sched {
+            format!("200 changed of {threads}")
+        } else {
+            format!("200 changed of {threads}, without the scheduler's events")
+        });
+        group.throughput(Throughput::Elements(rows));
+        group.bench_function("demux", |bencher| {
+            bencher.iter_batched_ref(
+                || {
+                    let mut demux = Demux::new(DemuxOptions::default());
+                    for datagram in &first {
+                        assert!(demux.accept(datagram, from, Moment::default(), &mut |_, _| {}).is_ok());
+                    }
+                    demux
+                },
+                |demux| {
+                    let mut threads = 0;
+                    for datagram in &rest {
+                        let accepted = demux.accept(datagram, from, Moment::default(), &mut |_, interval| {
+                            threads += interval.threads.len();
+                        });
+                        assert!(accepted.is_ok());
+                    }
+                    threads
+                },
+                criterion::BatchSize::LargeInput,
+            );
+        });
+        group.finish();
+    }
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default().sample_size(20).warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2));
+    targets = receive
+}
+criterion_main!(benches);

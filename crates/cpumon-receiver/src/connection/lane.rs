@@ -1,0 +1,177 @@
+//! [`Lane`]: one run of records in order. In: records. Out: intervals and holes, and up to which record everything is stored.
+//! Why lanes: the present and the past of a device come side by side, and each has its own last known snapshot.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use cpumon_model::{HostId, HostStatus, Interval, Moment};
+use cpumon_wire::spool::{Entry, Gap, GapReason, decode_record};
+use cpumon_wire::stream::LaneKind;
+use cpumon_wire::v2::host_of;
+
+use crate::demux::{Demux, DemuxOptions};
+
+/// What a record turned into.
+pub enum Outcome<'a> {
+    /// What happened between two snapshots.
+    Interval(&'a HostStatus, &'a Interval),
+    /// Snapshots that are missing.
+    Gap(Gap),
+}
+
+/// Why a record cannot be used; the connection ends.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LaneError {
+    /// It is damaged, although TLS brought it whole.
+    #[error("a record is damaged")]
+    Damaged,
+    /// Its number is not above the one before.
+    #[error("a record's number is not above the one before")]
+    Order,
+    /// It speaks for a host other than the one that showed its certificate.
+    #[error("a record speaks for another host")]
+    Host,
+}
+
+/// See the module.
+pub struct Lane {
+    /// Its number on this connection.
+    pub id: u32,
+    /// What it carries.
+    pub kind: LaneKind,
+    /// Records that wait to be taken in; of the past only.
+    pub waiting: VecDeque<Vec<u8>>,
+    demux: Demux,
+    last: u64,
+    /// A hole before the first snapshot: that one's interval is missing too.
+    leading: Option<Gap>,
+    has_base: bool,
+    /// For records that were taken in: the number of the put that must be committed first.
+    taken: VecDeque<(u64, u64)>,
+    committed: u64,
+    /// What was acknowledged last.
+    said: (u64, u64),
+}
+
+impl Lane {
+    /// Nothing known yet.
+    pub fn new(id: u32, kind: LaneKind) -> Self {
+        Self {
+            id,
+            kind,
+            waiting: VecDeque::new(),
+            demux: demux(),
+            last: 0,
+            leading: None,
+            has_base: false,
+            taken: VecDeque::new(),
+            committed: 0,
+            said: (0, 0),
+        }
+    }
+
+    /// Takes a record in. `puts` gives the number of the last put so far.
+    pub fn take(
+        &mut self,
+        record: &[u8],
+        (host, from, now): (HostId, SocketAddr, Moment),
+        out: &mut dyn FnMut(Outcome<'_>) -> u64,
+    ) -> Result<(), LaneError> {
+        let mut put = self.taken.back().map_or(0, |taken| taken.0);
+        let mut out = |outcome: Outcome<'_>| put = put.max(out(outcome));
+        match decode_record(record).ok_or(LaneError::Damaged)? {
+            Entry::Snapshot(snapshot) => {
+                if self.has_base && snapshot.number > self.last.saturating_add(1) {
+                    let (number, wall_ns) = (snapshot.number, snapshot.wall_ns);
+                    self.forget_base();
+                    self.leading = Some(Gap {
+                        first: number,
+                        last: number,
+                        begin_wall_ns: wall_ns,
+                        end_wall_ns: wall_ns,
+                        reason: GapReason::Damaged,
+                    });
+                }
+                self.advance(snapshot.number)?;
+                if let Some(gap) = self.leading.take() {
+                    let gap = Gap { last: snapshot.number, end_wall_ns: snapshot.wall_ns, ..gap };
+                    out(Outcome::Gap(gap));
+                }
+                self.has_base = true;
+                let mut is_refused = false;
+                for frame in snapshot.frames() {
+                    if host_of(frame).is_some_and(|named| named != host) {
+                        return Err(LaneError::Host);
+                    }
+                    let taken = self.demux.accept(frame, from, now, &mut |status, interval| {
+                        out(Outcome::Interval(status, interval));
+                    });
+                    is_refused |= taken.is_err();
+                }
+                if is_refused {
+                    let (number, wall_ns) = (snapshot.number, snapshot.wall_ns);
+                    let reason = GapReason::Damaged;
+                    out(Outcome::Gap(Gap {
+                        first: number,
+                        last: number,
+                        begin_wall_ns: wall_ns,
+                        end_wall_ns: wall_ns,
+                        reason,
+                    }));
+                }
+            }
+            Entry::Gap(gap) => {
+                if gap.reason == GapReason::Damaged || gap.first > self.last.saturating_add(1) {
+                    self.forget_base();
+                }
+                self.advance(gap.last)?;
+                if !self.has_base {
+                    self.leading = Some(gap);
+                }
+                if gap.count() > 0 {
+                    out(Outcome::Gap(gap));
+                }
+            }
+            // A kind that is not known here has a number all the same.
+            Entry::Unknown(number) => self.advance(number)?,
+        }
+        self.taken.push_back((put, self.last));
+        Ok(())
+    }
+
+    /// What comes is not compared with what was: between them lies what may be stored already.
+    fn forget_base(&mut self) {
+        if self.has_base {
+            self.demux = demux();
+            self.has_base = false;
+        }
+    }
+
+    fn advance(&mut self, number: u64) -> Result<(), LaneError> {
+        if number <= self.last {
+            return Err(LaneError::Order);
+        }
+        self.last = number;
+        Ok(())
+    }
+
+    /// Up to which records are taken in and committed, given the last put that is; `None`: no news.
+    pub fn news(&mut self, stored: u64) -> Option<(u64, u64)> {
+        while let Some(&(put, number)) = self.taken.front().filter(|taken| taken.0 <= stored) {
+            debug_assert!(put <= stored);
+            self.committed = number;
+            self.taken.pop_front();
+        }
+        let now = (self.last, self.committed);
+        (std::mem::replace(&mut self.said, now) != now).then_some(now)
+    }
+
+    /// Whether something is not committed yet.
+    pub fn is_waiting(&self) -> bool {
+        !self.taken.is_empty() || !self.waiting.is_empty()
+    }
+}
+
+fn demux() -> Demux {
+    Demux::new(DemuxOptions { accept_v1: false, max_hosts: 1, ..DemuxOptions::default() })
+}

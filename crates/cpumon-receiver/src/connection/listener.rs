@@ -1,0 +1,165 @@
+//! The secure stream's end. In: records of enrolled devices. Out: intervals to the store and the hub; acknowledgements of what
+//! the store has committed. Why here: what a record means is decided beside the store, the link only carries it.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Context;
+use cpumon_link::tls::fingerprint;
+use cpumon_model::HostId;
+use cpumon_query::status;
+
+use super::memory::Shared;
+use super::session::StreamSession;
+use crate::discovery::{BeaconServer, BeaconStats};
+use crate::enrollment::Authority;
+use crate::status::other_sources;
+use crate::storing::Sink;
+use crate::tls::{Handler, Peer, ServerLimits, ServerStats, Session, StreamServer};
+
+/// Sources of refused connections that faces see, most first.
+const SHOWN_REFUSALS: usize = 64;
+
+/// Makes sessions.
+struct Sessions {
+    sink: Sink,
+    hosts: Mutex<HashMap<HostId, Shared>>,
+}
+
+impl Handler for Sessions {
+    fn open(&self, peer: &Peer) -> Box<dyn Session> {
+        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        let memory = Arc::clone(hosts.entry(HostId(peer.host)).or_default());
+        log::info!(
+            "{} is connected from {} ({})",
+            cpumon_model::escape(&peer.name),
+            peer.address,
+            peer.agent
+        );
+        Box::new(StreamSession::new(peer, self.sink.clone(), memory))
+    }
+}
+
+/// A listener that is bound, not yet running.
+pub struct StreamListener {
+    server: StreamServer,
+    beacon: Option<BeaconServer>,
+    place: StreamPlace,
+}
+
+impl StreamListener {
+    /// Listens for the devices enrolled in `authority`.
+    ///
+    /// With a beacon it is found on its subnets under this name, and devices may ask to be let in.
+    pub fn bind(
+        address: SocketAddr,
+        authority: &Arc<Authority>,
+        sink: Sink,
+        (has_beacon, name): (bool, String),
+    ) -> anyhow::Result<Self> {
+        let handler = Arc::new(Sessions { sink, hosts: Mutex::default() });
+        let limits = ServerLimits { takes_requests: has_beacon, ..ServerLimits::default() };
+        let server = StreamServer::bind(address, Arc::clone(authority), handler, limits)
+            .context("cannot receive the secure stream; choose another address with --tls")?;
+        let address = server.local_addr();
+        let beacon = has_beacon.then(|| BeaconServer::bind(authority, address, &name)).transpose();
+        let beacon = beacon.context("cannot answer devices that look for a receiver")?;
+        let place = StreamPlace {
+            address,
+            stats: server.stats(),
+            beacon: beacon.as_ref().map(|beacon| (fingerprint(&beacon.pin()), beacon.stats())),
+            waiting: Arc::new(server.waiting_requests()),
+        };
+        Ok(Self { server, beacon, place })
+    }
+
+    /// What answers devices that look for this receiver; it runs on a thread of its own.
+    pub fn take_beacon(&mut self) -> Option<BeaconServer> {
+        self.beacon.take()
+    }
+
+    /// Where, and what it counts.
+    pub fn place(&self) -> StreamPlace {
+        self.place.clone()
+    }
+
+    /// Lets devices in until `stop` is set.
+    pub fn run(&self, stop: &AtomicBool) -> anyhow::Result<()> {
+        Ok(self.server.run(stop)?)
+    }
+}
+
+/// A listener as faces see it.
+#[derive(Clone)]
+pub struct StreamPlace {
+    /// Where it listens.
+    pub address: SocketAddr,
+    stats: Arc<ServerStats>,
+    /// The key's fingerprint, and what the beacon counts.
+    beacon: Option<(String, Arc<BeaconStats>)>,
+    waiting: Arc<dyn Fn() -> usize + Send + Sync>,
+}
+
+impl std::fmt::Debug for StreamPlace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StreamPlace").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl StreamPlace {
+    /// What people compare of this receiver's key, if it has a beacon.
+    pub fn beacon_key(&self) -> Option<String> {
+        self.beacon.as_ref().map(|beacon| beacon.0.clone())
+    }
+
+    /// Its counts.
+    pub fn status(&self) -> status::Connections {
+        let stats = &self.stats;
+        let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        let (refusals, others) = stats.refusals(SHOWN_REFUSALS);
+        let shown = refusals.into_iter().map(|one| status::Rejects {
+            source: one.source.to_string(),
+            count: one.count,
+            reason: one.reason,
+            ..status::Rejects::default()
+        });
+        status::Connections {
+            address: self.address.to_string(),
+            devices: read(&stats.devices),
+            accepted: read(&stats.accepted),
+            refused_early: read(&stats.refused_early),
+            handshakes_failed: read(&stats.handshakes_failed),
+            refused_devices: read(&stats.refused_devices),
+            protocol_errors: read(&stats.protocol_errors),
+            enrolled: read(&stats.enrolled),
+            refused_tokens: read(&stats.refused_tokens),
+            renewed: read(&stats.renewed),
+            requests: read(&stats.requests),
+            requests_waiting: (self.waiting)() as u64,
+            requests_accepted: read(&stats.requests_accepted),
+            requests_refused: read(&stats.requests_refused),
+            beacon: self.beacon.as_ref().map(|(key, stats)| status::Beacon {
+                key: key.clone(),
+                queries: read(&stats.queries),
+                answered: read(&stats.answered),
+                for_others: read(&stats.for_others),
+                too_many: read(&stats.too_many),
+                malformed: read(&stats.malformed),
+                failed: read(&stats.failed),
+            }),
+            bytes: read(&stats.bytes),
+            refused_by: shown.chain(other_sources(others)).collect(),
+        }
+    }
+}
+
+/// Leaves word in the state directory where this receiver listens, so that `cpumon token` can say it.
+pub fn leave_address(state: &Path, address: SocketAddr) {
+    let path = state.join("listening");
+    if let Err(error) = std::fs::write(&path, format!("{address}\n")) {
+        log::warn!("cannot write {}: {error}; `cpumon token` needs --address", path.display());
+    }
+}

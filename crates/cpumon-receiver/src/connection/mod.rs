@@ -1,0 +1,9 @@
+//! Connections of enrolled devices: their records become intervals, and what is stored is acknowledged.
+
+mod lane;
+mod listener;
+mod memory;
+mod receipts;
+mod session;
+
+pub use listener::{StreamListener, StreamPlace, leave_address};

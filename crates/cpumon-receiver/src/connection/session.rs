@@ -1,0 +1,260 @@
+//! [`StreamSession`]: one connection of an enrolled device. In: its lanes. Out: the present to the hub and the store, the past
+//! to the store when that has room; acknowledgements.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use cpumon_model::{
+    BootId, ClockEstimate, ClockExchange, ClockWatch, HostId, HostStatus, Trust, WRONG_BEYOND_NS,
+};
+use cpumon_store::ReportedGap;
+use cpumon_wire::stream::{ByeReason, ClockReport, LaneKind};
+
+use super::lane::{Lane, Outcome};
+use super::memory::Shared;
+use super::receipts::Receipts;
+use crate::clock;
+use crate::storing::Sink;
+use crate::tls::{Acks, Peer, Refusal, Session};
+
+/// Lanes that a device may have open; an older one gives way.
+const MAX_LANES: usize = 4;
+/// Bytes of old records that may wait to be taken in. A device that keeps to the window has less, one record more.
+const MAX_WAITING_BYTES: usize = 2 << 20;
+/// How long old records may be worked on before new ones are looked for.
+const WORK_TIME: Duration = Duration::from_millis(20);
+/// A store that failed is asked after this long whether it works again.
+const RETRY_AFTER: Duration = Duration::from_secs(2);
+
+/// See the module.
+pub struct StreamSession {
+    host: HostId,
+    address: SocketAddr,
+    sink: Sink,
+    memory: Shared,
+    lanes: Vec<Lane>,
+    receipts: Arc<Receipts>,
+    /// Number of the last put into the store's queue.
+    puts: u64,
+    /// Since when records are shown but not stored: they must come again.
+    unstored_since: Option<Instant>,
+    status: HostStatus,
+    /// Comparisons of the device's time since boot with this receiver's clock, and what they tell of that boot.
+    watch: ClockWatch,
+    estimate: Option<(BootId, ClockEstimate)>,
+}
+
+impl StreamSession {
+    /// Nothing received yet.
+    pub fn new(peer: &Peer, sink: Sink, memory: Shared) -> Self {
+        Self {
+            host: HostId(peer.host),
+            address: peer.address,
+            sink,
+            memory,
+            lanes: Vec::new(),
+            receipts: Arc::default(),
+            puts: 0,
+            unstored_since: None,
+            status: HostStatus::default(),
+            watch: ClockWatch::default(),
+            estimate: None,
+        }
+    }
+
+    /// Takes one record in, of the lane at this place.
+    fn take(&mut self, at: usize, record: &[u8]) -> Result<(), Refusal> {
+        let Some(lane) = self.lanes.get_mut(at) else { return Ok(()) };
+        let kind = lane.kind;
+        let (sink, receipts, status) = (&self.sink, &self.receipts, &mut self.status);
+        let (puts, unstored_since, estimate) = (&mut self.puts, &mut self.unstored_since, self.estimate);
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        memory.loss.datagrams += 1;
+        memory.loss.bytes += record.len() as u64;
+        let mut out = |outcome: Outcome<'_>| {
+            let put = *puts + 1;
+            let receipt = (Arc::clone(receipts) as _, put);
+            let is_taken = match outcome {
+                Outcome::Interval(seen, interval) => {
+                    // What was shown before comes again after a cut: the store knows it, and nobody sees it twice.
+                    let is_live = kind == LaneKind::Live && memory.shows(interval);
+                    memory.loss.snapshots += 1;
+                    status.clone_from(seen);
+                    status.trust = Trust::Authenticated;
+                    status.loss = memory.loss;
+                    status.clock = memory.clock;
+                    // Of another boot than the one that is connected only the wall clock is known.
+                    let estimate = match estimate {
+                        Some((boot, estimate)) if boot == interval.boot => Some(estimate),
+                        _ => memory.clock.and_then(|clock| ClockEstimate::as_off_now(&clock, &interval.end)),
+                    };
+                    let receipt = unstored_since.is_none().then_some(receipt);
+                    sink.take_stream(status, (interval, estimate), is_live, receipt)
+                }
+                Outcome::Gap(gap) => {
+                    memory.count_gap(&gap);
+                    let offset_ns = memory.clock.map(|clock| clock.offset_ns);
+                    let gap = ReportedGap {
+                        begin_wall_ns: gap.begin_wall_ns,
+                        end_wall_ns: gap.end_wall_ns,
+                        wall_shift_ns: offset_ns
+                            .filter(|offset| offset.saturating_abs() > WRONG_BEYOND_NS)
+                            .unwrap_or(0),
+                        intervals: gap.count(),
+                        reason: gap.reason.words(),
+                    };
+                    unstored_since.is_none() && sink.take_gap(self.host, gap, receipt)
+                }
+            };
+            if is_taken {
+                *puts = put;
+            } else if unstored_since.is_none() {
+                *unstored_since = Some(Instant::now());
+            }
+            // What was not put is never committed.
+            if is_taken { put } else { u64::MAX }
+        };
+        let taken = lane.take(record, (self.host, self.address, clock::now()), &mut out);
+        taken.map_err(|error| {
+            memory.loss.rejected += 1;
+            Refusal { reason: ByeReason::Protocol, text: error.to_string() }
+        })
+    }
+
+    /// Takes records of the past in, as long as the store has room and there is time.
+    fn catch_up(&mut self) -> Result<(), Refusal> {
+        let end = Instant::now() + WORK_TIME;
+        for at in 0..self.lanes.len() {
+            while self.sink.has_ample_space() && Instant::now() < end {
+                let Some(record) = self.lanes.get_mut(at).and_then(|lane| lane.waiting.pop_front()) else {
+                    break;
+                };
+                self.take(at, &record)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Session for StreamSession {
+    fn begin(&mut self, lane: u32, kind: LaneKind) -> Result<(), Refusal> {
+        if self.lanes.last().is_some_and(|last| last.id >= lane) {
+            return Err(Refusal {
+                reason: ByeReason::Protocol,
+                text: "a lane begins a second time".to_owned(),
+            });
+        }
+        if self.lanes.len() >= MAX_LANES {
+            self.lanes.remove(0);
+        }
+        self.lanes.push(Lane::new(lane, kind));
+        Ok(())
+    }
+
+    fn record(&mut self, lane: u32, record: &[u8]) -> Result<(), Refusal> {
+        let Some(at) = self.lanes.iter().position(|known| known.id == lane) else {
+            return Err(Refusal { reason: ByeReason::Protocol, text: "a record of no lane".to_owned() });
+        };
+        match self.lanes.get_mut(at) {
+            Some(lane) if lane.kind == LaneKind::Backfill => {
+                // Off the window only when it is taken in; who sends more all the same does not fill this memory.
+                if lane.waiting.iter().map(Vec::len).sum::<usize>() >= MAX_WAITING_BYTES {
+                    let text = "more records of the past than the window allows".to_owned();
+                    return Err(Refusal { reason: ByeReason::Protocol, text });
+                }
+                lane.waiting.push_back(record.to_vec());
+                Ok(())
+            }
+            _ => self.take(at, record),
+        }
+    }
+
+    fn clock(&mut self, report: ClockReport, wall_ns: i64) {
+        let ClockReport { offset_ns, round_trip_ns, boot } = report;
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = memory.watch.take(ClockExchange { wall_ns, offset_ns, round_trip_ns });
+        memory.clock = Some(known);
+        if let Some(report) = boot {
+            let boot = BootId(report.boot);
+            if self.estimate.is_some_and(|known| known.0 != boot) {
+                self.watch = ClockWatch::default();
+            }
+            let exchange = ClockExchange { wall_ns, offset_ns: report.offset_ns, round_trip_ns };
+            self.estimate = Some((boot, ClockEstimate::measured(&self.watch.take(exchange))));
+        }
+    }
+
+    fn work(&mut self, acks: &mut Acks<'_>) -> Result<bool, Refusal> {
+        self.catch_up()?;
+        let stored = self.receipts.stored();
+        for lane in &mut self.lanes {
+            if let Some((received, committed)) = lane.news(stored) {
+                acks.ack(lane.id, received, committed);
+            }
+        }
+        if self.receipts.has_failed() && self.unstored_since.is_none() {
+            self.unstored_since = Some(Instant::now());
+        }
+        if self.unstored_since.is_some_and(|since| since.elapsed() >= RETRY_AFTER) && self.sink.is_storing() {
+            let text = "the store takes records again: send what is not acknowledged".to_owned();
+            return Err(Refusal { reason: ByeReason::Resume, text });
+        }
+        Ok(self.lanes.iter().any(Lane::is_waiting))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_query::status;
+    use cpumon_wire::spool::push_snapshot;
+
+    use super::*;
+    use crate::hub::{Hub, HubOptions};
+
+    fn session() -> StreamSession {
+        let hub =
+            Hub::new(HubOptions::default(), Box::new(|_, _| Ok(None)), Box::new(status::Status::default));
+        let sink = Sink::new(Arc::new(hub), None, None, None);
+        let (name, agent) = ("device".to_owned(), String::new());
+        let peer = Peer { host: [1; 16], name, address: ([10, 0, 0, 1], 1).into(), agent };
+        StreamSession::new(&peer, sink, Shared::default())
+    }
+
+    #[test]
+    fn a_damaged_record_ends_the_connection_and_is_counted() {
+        let mut sound = Vec::new();
+        assert!(push_snapshot(&mut sound, 7, 1, true, &[b"no frame".as_slice()]));
+        for at in 0..sound.len() {
+            let (mut session, mut record) = (session(), sound.clone());
+            record[at] ^= 0x10;
+            session.begin(1, LaneKind::Live).unwrap();
+            assert_eq!(session.record(1, &record).unwrap_err().reason, ByeReason::Protocol);
+            assert_eq!(session.memory.lock().unwrap().loss.rejected, 1);
+        }
+        let mut session = session();
+        assert!(session.record(1, &sound).is_err(), "of no lane");
+        session.begin(1, LaneKind::Live).unwrap();
+        assert!(session.begin(1, LaneKind::Live).is_err(), "a lane begins once");
+        session.record(1, &sound).unwrap();
+        assert!(session.record(1, &sound).is_err(), "numbers ascend");
+        for lane in 2..50 {
+            session.begin(lane, LaneKind::Backfill).unwrap();
+        }
+        assert_eq!(session.lanes.len(), MAX_LANES);
+    }
+
+    #[test]
+    fn who_does_not_keep_to_the_window_is_cut_off() {
+        let (mut session, mut bytes) = (session(), 0);
+        session.begin(1, LaneKind::Backfill).unwrap();
+        let refused = (1..).find_map(|number| {
+            let mut record = Vec::new();
+            assert!(push_snapshot(&mut record, number, 1, true, &[vec![0; 10_000]]));
+            bytes += record.len();
+            session.record(1, &record).err()
+        });
+        assert_eq!(refused.unwrap().reason, ByeReason::Protocol);
+        assert!((MAX_WAITING_BYTES..MAX_WAITING_BYTES + 30_000).contains(&bytes));
+    }
+}

@@ -1,0 +1,180 @@
+//! [`Sealing`]: the group's keys and what was heard under them, on the receiving thread. In: the key file, looked at each second.
+//! Out: a demux that opens and refuses as it should; a file that remembers what was taken, so that a recording of yesterday
+//! is refused today.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use cpumon_link::group::{GroupError, read_keys, read_memory, write_memory};
+use cpumon_wire::sealed::GroupKey;
+
+use crate::demux::Demux;
+
+/// How often files are looked at and written.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// What a receiver takes by datagram.
+#[derive(Clone, Debug, Default)]
+pub struct SealPlan {
+    /// The key file.
+    pub keys: Option<PathBuf>,
+    /// It must be there at the start: the user named it.
+    pub needs_keys: bool,
+    /// What was heard is remembered here.
+    pub memory: PathBuf,
+    /// Whether to take v2 without a seal; `None`: while there is no key.
+    pub allow_plain: Option<bool>,
+    /// Whether to take v1; `None`: while there is no key.
+    pub allow_v1: Option<bool>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Sealing {
+    plan: SealPlan,
+    /// `None`: there is no key file.
+    keys: Option<Vec<GroupKey>>,
+    /// The key file cannot be used, and it was said.
+    has_failed: bool,
+    next_look: Instant,
+    written: u64,
+    writer: Option<Writer>,
+}
+
+impl Sealing {
+    /// Reads keys and memory into the demux.
+    ///
+    /// # Errors
+    /// The key file that the user named cannot be used.
+    pub fn open(plan: SealPlan, demux: &mut Demux) -> anyhow::Result<Self> {
+        let mut sealing = Self {
+            plan,
+            keys: None,
+            has_failed: false,
+            next_look: Instant::now() + LOOK_EVERY,
+            written: 0,
+            writer: None,
+        };
+        if sealing.plan.needs_keys
+            && let Some(path) = &sealing.plan.keys
+        {
+            read_keys(path).context("cannot open sealed datagrams")?;
+        }
+        sealing.look(demux);
+        match read_memory(&sealing.plan.memory) {
+            Ok(Some(text)) => {
+                let bad = demux.recall(&text);
+                if bad > 0 {
+                    log::warn!("{bad} lines of {} cannot be read", sealing.plan.memory.display());
+                }
+            }
+            Ok(None) => {}
+            Err(error) => log::warn!("{error}: what was sealed before may be sent again"),
+        }
+        Ok(sealing)
+    }
+
+    /// Looks at the key file now and then, and keeps what was heard.
+    pub fn work(&mut self, demux: &mut Demux) {
+        if Instant::now() < self.next_look {
+            return;
+        }
+        self.next_look = Instant::now() + LOOK_EVERY;
+        self.look(demux);
+        let opened = demux.totals().opened;
+        if opened > self.written && self.put(demux.memory()) {
+            self.written = opened;
+        }
+    }
+
+    /// Writes what was heard since, and waits for it.
+    pub fn finish(mut self, demux: &Demux) {
+        // The writer has its last text on the disk before this one goes there.
+        drop(self.writer.take());
+        if demux.totals().opened > 0
+            && let Err(error) = write_memory(&self.plan.memory, &demux.memory())
+        {
+            log::warn!("{error}: what was sealed before may be sent again to the next receiver");
+        }
+    }
+
+    fn look(&mut self, demux: &mut Demux) {
+        match self.plan.keys.as_deref().map(read_keys) {
+            None | Some(Err(GroupError::Missing(_))) => self.keys = None,
+            Some(Ok(keys)) => (self.keys, self.has_failed) = (Some(keys), false),
+            Some(Err(error)) => {
+                if !std::mem::replace(&mut self.has_failed, true) {
+                    log::warn!("{error}; the keys before it stay in use");
+                }
+                // A file that cannot be used is no reason to take what is not sealed.
+                self.keys.get_or_insert_default();
+            }
+        }
+        let keys = self.keys.as_deref().unwrap_or_default();
+        if !keys.iter().map(GroupKey::id).eq(demux.key_ids()) {
+            demux.set_keys(keys);
+        }
+        let (v1, plain) = self.allowed();
+        demux.accept_unsealed(v1, plain);
+    }
+
+    /// Whether v1 and plain v2 are taken, in this order.
+    pub fn allowed(&self) -> (bool, bool) {
+        let allows = |given: Option<bool>| given.unwrap_or(self.keys.is_none());
+        (allows(self.plan.allow_v1), allows(self.plan.allow_plain))
+    }
+
+    /// Hands a text to the writer; false: it is busy, or there is none.
+    fn put(&mut self, text: String) -> bool {
+        if self.writer.is_none() {
+            self.writer =
+                Writer::start(self.plan.memory.clone()).inspect_err(|error| log::warn!("{error:#}")).ok();
+        }
+        self.writer.as_ref().is_some_and(|writer| writer.put(text))
+    }
+}
+
+/// Writes on a thread of its own: receiving waits for no disk.
+#[derive(Debug)]
+struct Writer {
+    texts: Option<SyncSender<String>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    fn start(path: PathBuf) -> anyhow::Result<Self> {
+        let (texts, to_write) = sync_channel::<String>(1);
+        let write = move || {
+            let mut has_failed = false;
+            for text in to_write {
+                let failed = write_memory(&path, &text);
+                if let Err(error) = &failed
+                    && !has_failed
+                {
+                    log::warn!("{error}: what was sealed before may be sent again to the next receiver");
+                }
+                has_failed = failed.is_err();
+            }
+        };
+        let thread = std::thread::Builder::new().name("seals".to_owned()).spawn(write);
+        Ok(Self { texts: Some(texts), thread: Some(thread.context("cannot start the seals thread")?) })
+    }
+
+    fn put(&self, text: String) -> bool {
+        self.texts.as_ref().is_some_and(|texts| !matches!(texts.try_send(text), Err(TrySendError::Full(_))))
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.texts = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            log::error!("the seals thread panicked");
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Datagrams: the receiving thread, and the group's keys that open them.
+
+mod group_keys;
+mod receive;
+
+pub use group_keys::SealPlan;
+pub use receive::{Receiving, run};

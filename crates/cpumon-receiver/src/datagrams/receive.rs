@@ -1,0 +1,137 @@
+//! The receiving thread. In: datagrams. Out: intervals to the [`Sink`], counts to the [`State`]. It waits for nothing but the
+//! network.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use cpumon_agent::Pulse;
+use cpumon_link::UdpReceiver;
+use cpumon_query::status;
+
+use super::group_keys::{SealPlan, Sealing};
+use crate::clock;
+use crate::demux::{Demux, DemuxOptions, RejectCounts, SourceRate};
+use crate::status::{State, other_sources};
+use crate::storing::Sink;
+
+/// How long one wait for datagrams lasts: the time after which an incomplete set is looked at again.
+const WAIT: Duration = Duration::from_millis(100);
+/// Counters and host states are handed to the faces this often.
+const PUBLISH_EVERY: Duration = Duration::from_millis(250);
+/// A round that takes longer than this hangs.
+const HANGS: Duration = Duration::from_secs(20);
+/// Senders of rejected datagrams that faces see, most rejects first.
+const SHOWN_REJECTS: usize = 64;
+
+/// A receiving thread that is ready to run.
+pub struct Receiving {
+    receiver: UdpReceiver,
+    demux: Demux,
+    sealing: Sealing,
+}
+
+impl Receiving {
+    /// With the keys of the plan; each source may send at `source_rate`.
+    ///
+    /// # Errors
+    /// The keys that the user named cannot be used.
+    pub fn open(
+        receiver: UdpReceiver,
+        plan: &SealPlan,
+        source_rate: Option<SourceRate>,
+    ) -> anyhow::Result<Self> {
+        let mut demux = Demux::new(DemuxOptions { source_rate, ..DemuxOptions::default() });
+        let sealing = Sealing::open(plan.clone(), &mut demux)?;
+        Ok(Self { receiver, demux, sealing })
+    }
+
+    /// What it takes, in words.
+    pub fn describe(&self) -> String {
+        let keys: Vec<String> = self.demux.key_ids().map(|id| id.to_string()).collect();
+        let open = match self.sealing.allowed() {
+            (true, true) => "hosts that report there are unauthenticated unless they seal",
+            (true, false) => "v1 is taken, v2 only if it is sealed",
+            (false, true) => "v2 is taken without a seal too, v1 is refused",
+            (false, false) => "what is not sealed is refused",
+        };
+        match keys.is_empty() {
+            true if self.sealing.allowed() == (true, true) => {
+                "hosts that report there are unauthenticated".to_owned()
+            }
+            true => format!("no key to open seals with; {open}"),
+            false => format!("opening seals of key {}; {open}", keys.join(", ")),
+        }
+    }
+}
+
+/// Receives until `stop` is set.
+pub fn run(
+    receiving: Receiving,
+    sink: &Sink,
+    state: &State,
+    pulse: &Pulse,
+    stop: &AtomicBool,
+) -> anyhow::Result<()> {
+    let Receiving { mut receiver, mut demux, mut sealing } = receiving;
+    demux.sealed_hosts().for_each(|host| sink.note_sealed(host));
+    let mut next_publish = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        pulse.beat(HANGS);
+        let mut received = None;
+        receiver.recv_batch(WAIT, &mut |datagram, from| {
+            // One look at the clocks for a batch: it is taken from the kernel in one call.
+            let now = *received.get_or_insert_with(clock::now);
+            // A rejected datagram is counted by the demux, with its sender and the reason.
+            let _ = demux.accept(datagram, from, now, &mut |status, interval| {
+                sink.take_received(status, interval);
+            });
+        })?;
+        demux.flush(clock::now(), &mut |status, interval| sink.take_received(status, interval));
+        sealing.work(&mut demux);
+        if Instant::now() >= next_publish {
+            publish(&mut receiver, &demux, &sealing, sink, state);
+            next_publish = Instant::now() + PUBLISH_EVERY;
+        }
+    }
+    publish(&mut receiver, &demux, &sealing, sink, state);
+    sealing.finish(&demux);
+    Ok(())
+}
+
+fn publish(receiver: &mut UdpReceiver, demux: &Demux, sealing: &Sealing, sink: &Sink, state: &State) {
+    let (accepts_v1, accepts_plain) = sealing.allowed();
+    let totals = demux.totals();
+    state.put_receiver(status::Receiver {
+        datagrams: totals.datagrams,
+        bytes: totals.bytes,
+        kernel_dropped: receiver.kernel_drops(),
+        rejected: totals.rejected,
+        receive_errors: receiver.receive_errors(),
+        rejected_by: rejects(demux, totals.rejected_elsewhere),
+        rejected_for: by_kind(&totals.rejected_by_kind),
+        opened: totals.opened,
+        keys: demux.key_ids().map(|id| id.to_string()).collect(),
+        accepts_plain,
+        accepts_v1,
+        intervals: totals.intervals,
+    });
+    demux.hosts().for_each(|status| sink.note(status));
+}
+
+fn by_kind(counts: &RejectCounts) -> BTreeMap<String, u64> {
+    counts.iter().map(|(kind, count)| (kind.name().to_owned(), count)).collect()
+}
+
+fn rejects(demux: &Demux, elsewhere: u64) -> Vec<status::Rejects> {
+    let mut senders: Vec<_> = demux.rejected_senders().collect();
+    senders.sort_by_key(|sender| (std::cmp::Reverse(sender.datagrams), sender.address));
+    let others = elsewhere + senders.iter().skip(SHOWN_REJECTS).map(|sender| sender.datagrams).sum::<u64>();
+    let shown = senders.iter().take(SHOWN_REJECTS).map(|sender| status::Rejects {
+        source: sender.address.to_string(),
+        count: sender.datagrams,
+        by_kind: by_kind(&sender.by_kind),
+        reason: sender.last_reason.to_string(),
+    });
+    shown.chain(other_sources(others)).collect()
+}

@@ -1,0 +1,384 @@
+//! [`Demux`]: datagrams of many senders become intervals of many hosts. In: datagrams, where from and when. Out: for each
+//! finished interval the host's status and the interval. Why: loss, order, restarts and limits are handled in one place, so
+//! that nothing behind it ever sees a datagram.
+
+mod delays;
+mod gather;
+mod known;
+mod rates;
+mod rejects;
+mod senders;
+mod v1_host;
+mod v2_host;
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+
+use cpumon_model::{HostId, HostStatus, Interval, LossCounts, Moment, Snapshot, Trust};
+
+use cpumon_wire::sealed::{self, GroupKey, KeyId, Opener};
+use cpumon_wire::v1::AssemblerLimits;
+use cpumon_wire::{v1, v2};
+
+use rates::Rates;
+pub use rates::SourceRate;
+pub use rejects::{RejectCounts, RejectKind, Rejected};
+pub use senders::RejectedSender;
+use senders::Senders;
+use v1_host::V1Host;
+use v2_host::V2Host;
+
+/// Limits and choices of a [`Demux`].
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct DemuxOptions {
+    /// Take v1 datagrams.
+    pub accept_v1: bool,
+    /// Take v2 frames that are not sealed.
+    pub accept_v2: bool,
+    /// Most hosts, v1 and v2 together; datagrams of further ones are refused and counted.
+    pub max_hosts: usize,
+    /// Most live threads kept per host; further ones are counted and left out.
+    pub max_threads_per_host: usize,
+    /// Most live threads kept in all; as above.
+    pub max_threads: usize,
+    /// Most bytes of process names, command lines and groups kept per host; processes beyond stay nameless, counted.
+    pub max_text_bytes_per_host: usize,
+    /// Most bytes of such texts kept in all.
+    pub max_text_bytes: usize,
+    /// A snapshot with missing fragments is given out as partial this long after its first fragment, ns.
+    pub reassembly_timeout_ns: u64,
+    /// Tasks that were not heard of for this many refresh rotations ended unseen.
+    pub stale_rotations: u32,
+    /// Limits of one v1 set.
+    pub v1: AssemblerLimits,
+    /// What one source address may send; `None`: any amount.
+    pub source_rate: Option<SourceRate>,
+}
+
+impl Default for DemuxOptions {
+    fn default() -> Self {
+        Self {
+            accept_v1: true,
+            accept_v2: true,
+            max_hosts: 4_096,
+            max_threads_per_host: 262_144,
+            max_threads: 8_000_000,
+            max_text_bytes_per_host: 16 << 20,
+            max_text_bytes: 1 << 30,
+            reassembly_timeout_ns: 500_000_000,
+            stale_rotations: 3,
+            v1: AssemblerLimits::default(),
+            source_rate: None,
+        }
+    }
+}
+
+/// Counts over all senders, cumulative.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct DemuxTotals {
+    /// Datagrams that arrived.
+    pub datagrams: u64,
+    /// Bytes of those datagrams.
+    pub bytes: u64,
+    /// Datagrams refused, for whatever reason.
+    pub rejected: u64,
+    /// Of these, how many for which reason.
+    pub rejected_by_kind: RejectCounts,
+    /// Of these, datagrams whose sender had no room in the table of refused senders.
+    pub rejected_elsewhere: u64,
+    /// Sealed datagrams that were opened.
+    pub opened: u64,
+    /// Intervals given out.
+    pub intervals: u64,
+    /// Rows of v2 frames left out because a host had too many.
+    pub rows_over_limit: u64,
+    /// Threads of v2 hosts that were not heard of any more and whose end no frame told.
+    pub ended_unseen: u64,
+}
+
+/// Tells v1 from v2, keeps the hosts apart, puts snapshots together and makes intervals of them.
+#[derive(Debug)]
+pub struct Demux {
+    options: DemuxOptions,
+    v1_hosts: HashMap<IpAddr, V1Host>,
+    /// By id, and whether its frames were sealed: what is not sealed writes into no books of what is.
+    v2_hosts: HashMap<(HostId, bool), V2Host>,
+    opener: Opener,
+    frame: v2::Frame,
+    /// What all v2 hosts hold together.
+    held: Held,
+    senders: Senders,
+    rates: Rates,
+    totals: DemuxTotals,
+}
+
+impl Demux {
+    /// Nothing heard yet.
+    #[must_use]
+    pub fn new(options: DemuxOptions) -> Self {
+        Self {
+            options,
+            v1_hosts: HashMap::new(),
+            v2_hosts: HashMap::new(),
+            opener: Opener::default(),
+            frame: v2::Frame::default(),
+            held: Held::default(),
+            senders: Senders::default(),
+            rates: Rates::default(),
+            totals: DemuxTotals::default(),
+        }
+    }
+
+    /// Takes one datagram and gives out every interval that it completes.
+    ///
+    /// # Errors
+    /// When the datagram is unusable; it has then been counted, per sender.
+    pub fn accept(
+        &mut self,
+        datagram: &[u8],
+        from: SocketAddr,
+        received: Moment,
+        out: &mut dyn FnMut(&HostStatus, &Interval),
+    ) -> Result<(), Rejected> {
+        self.totals.datagrams += 1;
+        self.totals.bytes += datagram.len() as u64;
+        let mut given = 0;
+        let mut count = |status: &HostStatus, interval: &Interval| {
+            given += 1;
+            out(status, interval);
+        };
+        let result = if !self.is_within_rate(datagram.len(), from, received) {
+            Err(Rejected::TooFast)
+        } else if datagram.starts_with(&sealed::MAGIC) {
+            self.take_sealed(datagram, from, received, &mut count)
+        } else if datagram.starts_with(&v2::MAGIC) {
+            self.take_plain(datagram, from, received, &mut count)
+        } else {
+            self.take_v1(datagram, from, received, &mut count)
+        };
+        self.totals.intervals += given;
+        if let Err(rejected) = result {
+            self.totals.rejected += 1;
+            self.totals.rejected_by_kind.count(rejected.kind());
+            self.senders.count(from.ip().to_canonical(), rejected, received);
+        }
+        result
+    }
+
+    /// Gives out what has been waiting for missing datagrams for too long. Call it now and then, e.g. every 100 ms.
+    pub fn flush(&mut self, now: Moment, out: &mut dyn FnMut(&HostStatus, &Interval)) {
+        let mut given = 0;
+        let mut count = |status: &HostStatus, interval: &Interval| {
+            given += 1;
+            out(status, interval);
+        };
+        for host in self.v1_hosts.values_mut() {
+            host.flush(now, &mut count);
+        }
+        for host in self.v2_hosts.values_mut() {
+            with_room(host, &self.options, &mut self.held, |host, options| {
+                host.flush(now, options, &mut count);
+            });
+        }
+        self.totals.intervals += given;
+    }
+
+    /// Every host heard of, in no particular order.
+    pub fn hosts(&self) -> impl Iterator<Item = &HostStatus> {
+        self.v2_hosts.values().map(V2Host::status).chain(self.v1_hosts.values().map(V1Host::status))
+    }
+
+    /// The full last known state of a v2 host: live threads with cumulative counters. `None` for v1 hosts.
+    #[must_use]
+    pub fn snapshot(&self, host: HostId) -> Option<&Snapshot> {
+        let of = |is_sealed| self.v2_hosts.get(&(host, is_sealed)).and_then(V2Host::snapshot);
+        of(true).or_else(|| of(false))
+    }
+
+    /// Counts over all senders.
+    #[must_use]
+    pub fn totals(&self) -> DemuxTotals {
+        let over = |host: &V2Host| host.rows_over_limit;
+        DemuxTotals {
+            rejected_elsewhere: self.senders.elsewhere(),
+            opened: self.opener.opened(),
+            rows_over_limit: self.v2_hosts.values().map(over).fold(0, u64::saturating_add),
+            ended_unseen: self.v2_hosts.values().map(|host| host.ended_unseen).fold(0, u64::saturating_add),
+            ..self.totals
+        }
+    }
+
+    /// Senders whose datagrams were refused, in no particular order. A bounded table.
+    pub fn rejected_senders(&self) -> impl Iterator<Item = &RejectedSender> {
+        self.senders.iter()
+    }
+
+    fn take_v1(
+        &mut self,
+        datagram: &[u8],
+        from: SocketAddr,
+        received: Moment,
+        out: &mut dyn FnMut(&HostStatus, &Interval),
+    ) -> Result<(), Rejected> {
+        let address = from.ip().to_canonical();
+        if !self.options.accept_v1 {
+            return Err(Rejected::NotAllowed { version: 1 });
+        }
+        let decoded = v1::decode(datagram).inspect_err(|_| {
+            if let Some(host) = self.v1_hosts.get_mut(&address) {
+                host.count_rejected(datagram.len());
+            }
+        })?;
+        if !self.v1_hosts.contains_key(&address) {
+            self.check_room()?;
+            self.v1_hosts.insert(address, V1Host::new(address, self.options.v1));
+        }
+        if let Some(host) = self.v1_hosts.get_mut(&address) {
+            host.accept(&decoded, datagram.len(), from, received, out);
+        }
+        Ok(())
+    }
+}
+
+impl Demux {
+    /// Whether a datagram is within what its source may send.
+    fn is_within_rate(&mut self, bytes: usize, from: SocketAddr, received: Moment) -> bool {
+        let Some(rate) = self.options.source_rate else { return true };
+        self.rates.admits(from.ip().to_canonical(), bytes, received.mono_ns, &rate)
+    }
+
+    fn check_room(&self) -> Result<(), Rejected> {
+        let max_hosts = self.options.max_hosts;
+        let has_room = self.v1_hosts.len() + self.v2_hosts.len() < max_hosts;
+        if has_room { Ok(()) } else { Err(Rejected::TooManyHosts { max_hosts }) }
+    }
+
+    fn take_plain(
+        &mut self,
+        datagram: &[u8],
+        from: SocketAddr,
+        received: Moment,
+        out: &mut dyn FnMut(&HostStatus, &Interval),
+    ) -> Result<(), Rejected> {
+        if !self.options.accept_v2 {
+            return Err(Rejected::NotAllowed { version: 2 });
+        }
+        self.frame.decode(datagram)?;
+        self.take_frame(datagram.len(), Trust::Unauthenticated, from, received, out)
+    }
+
+    fn take_sealed(
+        &mut self,
+        datagram: &[u8],
+        from: SocketAddr,
+        received: Moment,
+        out: &mut dyn FnMut(&HostStatus, &Interval),
+    ) -> Result<(), Rejected> {
+        match self.opener.open(datagram) {
+            Ok(frame) => self.frame.decode(frame)?,
+            Err(error) => {
+                if let Some(host) = self.opener.speaker(datagram)
+                    && let Some(host) = self.v2_hosts.get_mut(&(host, true))
+                {
+                    host.count_refused(error);
+                }
+                return Err(error.into());
+            }
+        }
+        self.take_frame(datagram.len(), Trust::Encrypted, from, received, out)
+    }
+
+    /// Takes the decoded frame.
+    fn take_frame(
+        &mut self,
+        bytes: usize,
+        trust: Trust,
+        from: SocketAddr,
+        received: Moment,
+        out: &mut dyn FnMut(&HostStatus, &Interval),
+    ) -> Result<(), Rejected> {
+        let key = (self.frame.header.host, trust == Trust::Encrypted);
+        if !self.v2_hosts.contains_key(&key) {
+            self.check_room()?;
+            self.v2_hosts.insert(key, V2Host::new(&self.frame.header, trust));
+        }
+        let Self { v2_hosts, frame, options, held, .. } = self;
+        let Some(host) = v2_hosts.get_mut(&key) else { return Ok(()) };
+        with_room(host, options, held, |host, options| {
+            host.accept(frame, bytes, from, received, options, out)
+        })
+    }
+
+    /// Opens sealed datagrams with these keys from now on.
+    pub fn set_keys(&mut self, keys: &[GroupKey]) {
+        self.opener.set_keys(keys);
+    }
+
+    /// Names of the keys in use.
+    pub fn key_ids(&self) -> impl Iterator<Item = KeyId> {
+        self.opener.key_ids()
+    }
+
+    /// From now on takes what is not sealed: v1 datagrams, v2 frames.
+    pub fn accept_unsealed(&mut self, v1: bool, v2: bool) {
+        (self.options.accept_v1, self.options.accept_v2) = (v1, v2);
+    }
+
+    /// Hosts that sealed datagrams ever spoke for: nothing else should speak for them.
+    pub fn sealed_hosts(&self) -> impl Iterator<Item = HostId> {
+        self.opener.hosts()
+    }
+
+    /// What to keep so that a receiver that begins again takes nothing twice.
+    #[must_use]
+    pub fn memory(&self) -> String {
+        self.opener.memory()
+    }
+
+    /// Takes up what was kept, once the keys are set. Gives the number of lines that cannot be read.
+    pub fn recall(&mut self, memory: &str) -> usize {
+        self.opener.recall(memory)
+    }
+}
+
+/// What is kept of v2 hosts.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+struct Held {
+    threads: usize,
+    text_bytes: usize,
+}
+
+/// Works on one host within what the others leave it, and books what it holds afterwards.
+fn with_room<T>(
+    host: &mut V2Host,
+    options: &DemuxOptions,
+    held: &mut Held,
+    work: impl FnOnce(&mut V2Host, &DemuxOptions) -> T,
+) -> T {
+    let before = host.held();
+    let others =
+        Held { threads: held.threads - before.threads, text_bytes: held.text_bytes - before.text_bytes };
+    let room = |per_host: usize, in_all: usize, others: usize| per_host.min(in_all.saturating_sub(others));
+    let result = work(
+        host,
+        &DemuxOptions {
+            max_threads_per_host: room(options.max_threads_per_host, options.max_threads, others.threads),
+            max_text_bytes_per_host: room(
+                options.max_text_bytes_per_host,
+                options.max_text_bytes,
+                others.text_bytes,
+            ),
+            ..*options
+        },
+    );
+    let after = host.held();
+    *held =
+        Held { threads: others.threads + after.threads, text_bytes: others.text_bytes + after.text_bytes };
+    result
+}
+
+/// Adds what a datagram counts for.
+fn count_datagram(loss: &mut LossCounts, bytes: usize) {
+    loss.datagrams += 1;
+    loss.bytes += bytes as u64;
+}

@@ -1,0 +1,141 @@
+//! [`Rejected`]: why a datagram was refused, and [`RejectCounts`]: how often for which kind of reason. In: refusals. Out: numbers of
+//! a fixed size, for all senders together and for each.
+
+use cpumon_wire::DecodeError;
+use cpumon_wire::sealed::SealError;
+
+/// Why a datagram was refused. It has been counted already.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejected {
+    /// It is no datagram of ours.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// It speaks for a host too many.
+    #[error("taking a datagram of a new host: there are {max_hosts} already")]
+    TooManyHosts {
+        /// The limit.
+        max_hosts: usize,
+    },
+    /// It is not sealed, and what is not sealed is not taken.
+    #[error("taking a datagram of protocol v{version} without a seal: it is not allowed here ({})", flag(*version))]
+    NotAllowed {
+        /// 1 or 2.
+        version: u8,
+    },
+    /// It is sealed, and the seal does not hold.
+    #[error(transparent)]
+    Seal(#[from] SealError),
+    /// Its source sends more than one may; nothing of it was read.
+    #[error("taking a datagram: its source sends more than --source-datagrams or --source-bytes allow")]
+    TooFast,
+}
+
+/// What would allow it.
+fn flag(version: u8) -> &'static str {
+    if version == 1 { "--allow-v1" } else { "--allow-plain" }
+}
+
+/// Kinds of reasons, told apart in counts.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum RejectKind {
+    /// Bytes that are no datagram of ours.
+    Malformed,
+    /// A host beyond the limit.
+    Host,
+    /// v2 without a seal, where that is not allowed.
+    Plain,
+    /// v1, where that is not allowed.
+    V1,
+    /// A seal of a key that is not in use here.
+    UnknownKey,
+    /// A broken seal.
+    BadSeal,
+    /// A sealed datagram that came before, or is of an agent start that is over.
+    Replayed,
+    /// More than one source may send.
+    Rate,
+}
+
+impl RejectKind {
+    /// Every kind, in the order in which they are shown.
+    pub const ALL: [Self; 8] = [
+        Self::Malformed,
+        Self::Host,
+        Self::Plain,
+        Self::V1,
+        Self::UnknownKey,
+        Self::BadSeal,
+        Self::Replayed,
+        Self::Rate,
+    ];
+
+    /// The stable name (API).
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Malformed => "malformed",
+            Self::Host => "host_limit",
+            Self::Plain => "plain",
+            Self::V1 => "v1",
+            Self::UnknownKey => "unknown_key",
+            Self::BadSeal => "bad_seal",
+            Self::Replayed => "replayed",
+            Self::Rate => "rate_limit",
+        }
+    }
+}
+
+impl Rejected {
+    /// Which kind of reason it is.
+    #[must_use]
+    pub fn kind(&self) -> RejectKind {
+        match self {
+            Self::Decode(_) | Self::Seal(SealError::Malformed(_)) => RejectKind::Malformed,
+            Self::TooManyHosts { .. } | Self::Seal(SealError::TooManyHosts) => RejectKind::Host,
+            Self::NotAllowed { version: 1 } => RejectKind::V1,
+            Self::NotAllowed { .. } => RejectKind::Plain,
+            Self::Seal(SealError::UnknownKey(_)) => RejectKind::UnknownKey,
+            Self::Seal(SealError::BadSeal(_) | SealError::OtherHost) => RejectKind::BadSeal,
+            Self::Seal(SealError::Replayed | SealError::Earlier) => RejectKind::Replayed,
+            Self::TooFast => RejectKind::Rate,
+        }
+    }
+}
+
+/// Refusals by kind.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct RejectCounts([u64; RejectKind::ALL.len()]);
+
+impl RejectCounts {
+    /// How many of this kind.
+    #[must_use]
+    pub fn of(&self, kind: RejectKind) -> u64 {
+        self.0[kind as usize]
+    }
+
+    /// Every kind that occurred, with its number.
+    pub fn iter(&self) -> impl Iterator<Item = (RejectKind, u64)> {
+        RejectKind::ALL.into_iter().zip(self.0).filter(|row| row.1 > 0)
+    }
+
+    pub(super) fn count(&mut self, kind: RejectKind) {
+        self.0[kind as usize] += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_its_own_place_and_name() {
+        let mut counts = RejectCounts::default();
+        for (at, kind) in RejectKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, at);
+            (0..=at).for_each(|_| counts.count(kind));
+        }
+        let shown: Vec<(&str, u64)> = counts.iter().map(|(kind, count)| (kind.name(), count)).collect();
+        assert_eq!(shown[0], ("malformed", 1));
+        assert_eq!(shown[6], ("replayed", 7));
+    }
+}

@@ -1,0 +1,307 @@
+//! [`Authority`]: who a receiver is and whom it lets in. In: a state directory. Out: its key (the pin in every token), tokens,
+//! signed certificates. Why files: `cpumon token` and `cpumon hosts revoke` work beside a running receiver.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SerialNumber,
+};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, CertificateSigningRequestDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+
+use cpumon_link::tls::crypto::{RECEIVER_NAME, key_hash, provider, sha256};
+use cpumon_link::tls::files::{self, field, hex};
+use cpumon_link::tls::{TlsError, Token, random};
+
+use super::registry::{DEVICE_VALID_FOR, EnrolledHost, Registry};
+use super::requests::{Decision, PendingRequest, Requests};
+use crate::clock::wall_s;
+use crate::discovery::BeaconSigner;
+
+/// Certificates begin to be good a little earlier, for clocks that were set back.
+const BACKDATED: Duration = Duration::from_hours(24);
+/// Tokens that may wait to be used.
+const MAX_TOKENS: usize = 1000;
+
+/// See the module.
+pub struct Authority {
+    dir: PathBuf,
+    issuer: Issuer<'static, KeyPair>,
+    certificate: CertificateDer<'static>,
+    registry: Registry,
+    requests: Requests,
+}
+
+impl std::fmt::Debug for Authority {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Authority").field("dir", &self.dir).finish_non_exhaustive()
+    }
+}
+
+impl Authority {
+    /// Opens the receiver's identity in `dir`; makes one if there is none.
+    ///
+    /// # Errors
+    /// Files cannot be read or written, or are damaged.
+    pub fn open(dir: &Path) -> Result<Self, TlsError> {
+        for dir in [dir, &dir.join("tokens"), &dir.join("hosts"), &dir.join("requests")] {
+            files::make_dir(dir)?;
+        }
+        let path = dir.join("receiver.identity");
+        let text = if let Some(text) = files::read(&path)? {
+            text
+        } else {
+            // Of two processes that come here at once one makes the identity, both read it.
+            files::write(&path, make_identity()?.as_bytes(), true)?;
+            files::read(&path)?.unwrap_or_default()
+        };
+        let damaged = |reason: String| TlsError::Damaged { path: path.clone(), reason };
+        let key =
+            KeyPair::from_pem(std::str::from_utf8(&text).map_err(|_| damaged("it is no text".to_owned()))?)
+                .map_err(|error| damaged(format!("its key cannot be read: {error}")))?;
+        let certificate = CertificateDer::from_pem_slice(&text)
+            .map_err(|error| damaged(format!("its certificate cannot be read: {error:?}")))?;
+        let issuer = Issuer::from_ca_cert_der(&certificate, key)
+            .map_err(|error| damaged(format!("its certificate cannot be used: {error}")))?;
+        let (registry, requests) =
+            (Registry::open(&dir.join("hosts"))?, Requests::open(&dir.join("requests")));
+        Ok(Self { dir: dir.to_owned(), issuer, certificate, registry, requests })
+    }
+
+    /// Signs this receiver's beacons.
+    ///
+    /// # Errors
+    /// Its key is of another kind than the one that is made here.
+    pub fn beacon_signer(&self) -> Result<BeaconSigner, TlsError> {
+        BeaconSigner::new(self.issuer.key().serialized_der())
+    }
+
+    /// The devices that wait to be let in.
+    #[must_use]
+    pub fn requests(&self) -> &Requests {
+        &self.requests
+    }
+
+    /// Lets a device in that waits, by the code that it shows, or does not; beside a running receiver.
+    ///
+    /// # Errors
+    /// Nobody waits like this, or the device has gone meanwhile.
+    pub fn decide(&self, wanted: &str, decision: Decision) -> Result<PendingRequest, TlsError> {
+        let request = self.requests.decide(wanted, decision)?;
+        if decision == Decision::Accept && !self.registry.has_key_now(&request.key)? {
+            return Err(TlsError::NobodyWaits(wanted.chars().take(80).collect()));
+        }
+        Ok(request)
+    }
+
+    /// Hash of the key that signs: the pin.
+    ///
+    /// # Errors
+    /// The certificate cannot be read.
+    pub fn pin(&self) -> Result<[u8; 32], TlsError> {
+        key_hash(&self.certificate)
+    }
+
+    /// The enrolled hosts.
+    #[must_use]
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Makes a token that is good once, for this long. Only a hash of its secret is kept.
+    ///
+    /// # Errors
+    /// It cannot be kept, or too many wait already.
+    pub fn make_token(&self, valid_for: Duration) -> Result<Token, TlsError> {
+        drop_expired_tokens(&self.dir.join("tokens"))?;
+        let token = Token { pin: self.pin()?, secret: random()? };
+        let until = wall_s().saturating_add(valid_for.as_secs());
+        files::write(&self.token_path(&token.secret), format!("expires: {until}\n").as_bytes(), true)?;
+        Ok(token)
+    }
+
+    /// The name of a token's file. The secret is 256 random bits, so that a plain hash cannot be searched; a slow one would
+    /// only let strangers keep the receiver busy.
+    fn token_path(&self, secret: &[u8; 32]) -> PathBuf {
+        self.dir.join("tokens").join(hex(&sha256(secret)))
+    }
+
+    /// Uses a token up.
+    fn use_token(&self, secret: &[u8; 32]) -> Result<(), TlsError> {
+        let path = self.token_path(secret);
+        let expires_s =
+            token_expiry(&path)?.ok_or(TlsError::TokenRefused("is not known here or was used"))?;
+        // Of two that come at once only one removes the file.
+        std::fs::remove_file(&path).map_err(|_| TlsError::TokenRefused("is not known here or was used"))?;
+        if expires_s <= wall_s() {
+            return Err(TlsError::TokenRefused("has expired"));
+        }
+        Ok(())
+    }
+
+    /// Enrols a device: uses the token up, signs its key, remembers it. A host that was enrolled before gets the new key only.
+    ///
+    /// # Errors
+    /// The token or the request is no good.
+    pub fn enroll(
+        &self,
+        secret: &[u8; 32],
+        host: [u8; 16],
+        name: &str,
+        request: &[u8],
+    ) -> Result<Vec<u8>, TlsError> {
+        let signed = self.sign(request, host, DEVICE_VALID_FOR)?;
+        self.use_token(secret)?;
+        self.keep(host, name, signed)
+    }
+
+    /// Enrols a device that the user lets in.
+    ///
+    /// # Errors
+    /// The request is no good, or the host cannot be kept.
+    pub(super) fn let_in(&self, host: [u8; 16], name: &str, request: &[u8]) -> Result<Vec<u8>, TlsError> {
+        self.keep(host, name, self.sign(request, host, DEVICE_VALID_FOR)?)
+    }
+
+    fn keep(
+        &self,
+        host: [u8; 16],
+        name: &str,
+        (certificate, key): (Vec<u8>, [u8; 32]),
+    ) -> Result<Vec<u8>, TlsError> {
+        let now = wall_s();
+        self.registry.put(&EnrolledHost {
+            host,
+            name: name.chars().filter(|c| !c.is_control()).collect(),
+            keys: vec![key],
+            enrolled_s: now,
+            expires_s: now + DEVICE_VALID_FOR.as_secs(),
+            revoked_s: 0,
+        })?;
+        Ok(certificate)
+    }
+
+    /// Signs a new key of an enrolled device. The old one stays good until the new one is used.
+    ///
+    /// # Errors
+    /// The request is no good, or the host is not enrolled.
+    pub fn renew(&self, host: [u8; 16], used: [u8; 32], request: &[u8]) -> Result<Vec<u8>, TlsError> {
+        let (certificate, key) = self.sign(request, host, DEVICE_VALID_FOR)?;
+        let renewed = self.registry.update(host, |known| {
+            let is_let_in = known.revoked_s == 0 && known.keys.contains(&used);
+            let expires_s = wall_s() + DEVICE_VALID_FOR.as_secs();
+            is_let_in.then(|| EnrolledHost { keys: vec![used, key], expires_s, ..known })
+        })?;
+        renewed.map(|_| certificate).ok_or(TlsError::Protocol("not enrolled"))
+    }
+
+    /// Signs a device's key; gives the certificate and the key's hash.
+    pub(crate) fn sign(
+        &self,
+        request: &[u8],
+        host: [u8; 16],
+        valid_for: Duration,
+    ) -> Result<(Vec<u8>, [u8; 32]), TlsError> {
+        let request = CertificateSigningRequestParams::from_der(&CertificateSigningRequestDer::from(request))
+            .map_err(TlsError::crypto("read a certificate request"))?;
+        let mut params = CertificateParams::default();
+        params.distinguished_name = named(&hex(&host));
+        params.serial_number = Some(SerialNumber::from_slice(&random::<16>()?));
+        let now = SystemTime::now();
+        params.not_before = (now - BACKDATED.min(valid_for)).into();
+        params.not_after = (now + valid_for).into();
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let certificate = params
+            .signed_by(&request.public_key, &self.issuer)
+            .map_err(TlsError::crypto("sign a certificate"))?;
+        let key = key_hash(certificate.der())?;
+        Ok((certificate.der().to_vec(), key))
+    }
+
+    /// How to listen: TLS 1.3, a key made just now and signed by the pinned one, devices by certificates of this receiver.
+    pub(crate) fn server_config(&self) -> Result<ServerConfig, TlsError> {
+        let key = KeyPair::generate().map_err(TlsError::crypto("make a key"))?;
+        let mut params = CertificateParams::new(vec![RECEIVER_NAME.to_owned()])
+            .map_err(TlsError::crypto("make a certificate"))?;
+        params.distinguished_name = named("cpumon receiver");
+        params.serial_number = Some(SerialNumber::from_slice(&random::<16>()?));
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let own = params.signed_by(&key, &self.issuer).map_err(TlsError::crypto("sign a certificate"))?;
+        let mut roots = RootCertStore::empty();
+        roots.add(self.certificate.clone())?;
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider())
+            // For those who come to enrol; whoever has no certificate can do nothing else.
+            .allow_unauthenticated()
+            .build()
+            .map_err(|error| TlsError::Crypto {
+                operation: "check certificates",
+                reason: error.to_string(),
+            })?;
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let mut config = ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(vec![own.der().clone(), self.certificate.clone()], key)?;
+        config.alpn_protocols =
+            vec![cpumon_wire::stream::ALPN_STREAM.to_vec(), cpumon_wire::stream::ALPN_ENROL.to_vec()];
+        // A resumed connection would skip the look at the certificate.
+        config.send_tls13_tickets = 0;
+        config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+        Ok(config)
+    }
+}
+
+/// Hash of the key that a certificate is requested for; the request is signed by it.
+pub(super) fn key_of_request(request: &[u8]) -> Result<[u8; 32], TlsError> {
+    let request = CertificateSigningRequestParams::from_der(&CertificateSigningRequestDer::from(request))
+        .map_err(TlsError::crypto("read a certificate request"))?;
+    Ok(sha256(&request.public_key.subject_public_key_info()))
+}
+
+fn named(name: &str) -> DistinguishedName {
+    let mut distinguished = DistinguishedName::new();
+    distinguished.push(DnType::CommonName, name);
+    distinguished
+}
+
+/// A key and a certificate that it signed itself. It does not end: devices pin the key, and their clocks lie.
+fn make_identity() -> Result<String, TlsError> {
+    let key = KeyPair::generate().map_err(TlsError::crypto("make a key"))?;
+    let mut params = CertificateParams::default();
+    params.distinguished_name = named("cpumon receiver identity");
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    let certificate = params.self_signed(&key).map_err(TlsError::crypto("make a certificate"))?;
+    Ok(format!("{}{}", key.serialize_pem(), certificate.pem()))
+}
+
+/// Tokens that have expired go; what is left is bounded.
+fn drop_expired_tokens(tokens: &Path) -> Result<(), TlsError> {
+    let entries = std::fs::read_dir(tokens).map_err(files::failed("read", tokens))?;
+    let mut count = 0;
+    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+        if token_expiry(&path)?.is_none_or(|expires_s| expires_s <= wall_s()) {
+            std::fs::remove_file(&path).map_err(files::failed("remove", &path))?;
+        } else {
+            count += 1;
+        }
+    }
+    if count >= MAX_TOKENS {
+        return Err(TlsError::Protocol("1000 tokens wait to be used already: use some, or let them expire"));
+    }
+    Ok(())
+}
+
+/// When a token ends, s since the epoch; `None`: no such token.
+fn token_expiry(path: &Path) -> Result<Option<u64>, TlsError> {
+    let Some(bytes) = files::read(path)? else { return Ok(None) };
+    let text = String::from_utf8_lossy(&bytes);
+    // One that cannot be read has expired.
+    Ok(Some(field(&text, "expires").and_then(|expires| expires.parse().ok()).unwrap_or(0)))
+}

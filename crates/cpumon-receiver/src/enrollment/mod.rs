@@ -1,0 +1,10 @@
+//! Who is let in: the receiver's identity and the certificates that it signs, tokens, enrolled hosts, and devices that ask the user.
+
+mod authority;
+pub(crate) mod consent;
+mod registry;
+mod requests;
+
+pub use authority::Authority;
+pub use registry::{DEVICE_VALID_FOR, EnrolledHost, Registry};
+pub use requests::{Decision, PendingRequest, REQUEST_WAITS, Requests};

@@ -1,0 +1,205 @@
+//! [`Registry`]: the enrolled hosts. In: a directory with a file each. Out: whether a key is let in. Why files that are read
+//! anew: whoever is revoked by another process is refused at once.
+
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use cpumon_link::tls::TlsError;
+use cpumon_link::tls::files::{self, field, hex, unhex};
+
+use crate::clock::wall_s;
+
+/// How long a device's certificate is good, on the receiver's clock. It is renewed when a third of this is left.
+pub const DEVICE_VALID_FOR: Duration = Duration::from_hours(365 * 24);
+/// The directory is looked at again after this long.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// A host that was enrolled.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EnrolledHost {
+    /// The machine.
+    pub host: [u8; 16],
+    /// Its name when it was enrolled.
+    pub name: String,
+    /// Hashes of its public keys: the one in use, and a newer one that was signed but not used yet.
+    pub keys: Vec<[u8; 32]>,
+    /// When it was enrolled, s since the epoch.
+    pub enrolled_s: u64,
+    /// When its certificate ends.
+    pub expires_s: u64,
+    /// When it was revoked; 0: it was not.
+    pub revoked_s: u64,
+}
+
+impl EnrolledHost {
+    fn text(&self) -> String {
+        let keys: Vec<String> = self.keys.iter().map(|key| hex(key)).collect();
+        format!(
+            "name: {}\nkeys: {}\nenrolled: {}\nexpires: {}\nrevoked: {}\n",
+            self.name,
+            keys.join(" "),
+            self.enrolled_s,
+            self.expires_s,
+            self.revoked_s
+        )
+    }
+
+    fn parse(host: [u8; 16], text: &str) -> Option<Self> {
+        Some(Self {
+            host,
+            name: field(text, "name")?.to_owned(),
+            keys: field(text, "keys")?.split(' ').map(unhex).collect::<Option<_>>()?,
+            enrolled_s: field(text, "enrolled")?.parse().ok()?,
+            expires_s: field(text, "expires")?.parse().ok()?,
+            revoked_s: field(text, "revoked")?.parse().ok()?,
+        })
+    }
+
+    /// A third of its certificate's time or less is left.
+    #[must_use]
+    pub fn is_renewal_due(&self) -> bool {
+        self.expires_s.saturating_sub(wall_s()) < DEVICE_VALID_FOR.as_secs() / 3
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Registry {
+    dir: PathBuf,
+    cache: Mutex<Cache>,
+}
+
+#[derive(Debug, Default)]
+struct Cache {
+    hosts: Vec<EnrolledHost>,
+    modified: Option<SystemTime>,
+    looked: Option<Instant>,
+}
+
+impl Registry {
+    pub(super) fn open(dir: &Path) -> Result<Self, TlsError> {
+        let registry = Self { dir: dir.to_owned(), cache: Mutex::default() };
+        registry.hosts()?;
+        Ok(registry)
+    }
+
+    /// Every host that was ever enrolled, revoked ones included.
+    ///
+    /// # Errors
+    /// The files cannot be read.
+    pub fn hosts(&self) -> Result<Vec<EnrolledHost>, TlsError> {
+        self.with(<[EnrolledHost]>::to_vec)
+    }
+
+    fn with<T>(&self, look: impl FnOnce(&[EnrolledHost]) -> T) -> Result<T, TlsError> {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if cache.looked.is_none_or(|looked| looked.elapsed() >= LOOK_EVERY) {
+            let modified = std::fs::metadata(&self.dir).and_then(|meta| meta.modified());
+            let modified = modified.map_err(files::failed("read", &self.dir))?;
+            // A file that was replaced within the clock's grain of the last look would be missed: so look twice.
+            let is_settled = modified.elapsed().is_ok_and(|age| age > LOOK_EVERY * 2);
+            if cache.modified != Some(modified) || !is_settled {
+                cache.hosts = self.load()?;
+                cache.modified = Some(modified);
+            }
+            cache.looked = Some(Instant::now());
+        }
+        Ok(look(&cache.hosts))
+    }
+
+    fn load(&self) -> Result<Vec<EnrolledHost>, TlsError> {
+        let mut hosts = Vec::new();
+        for entry in std::fs::read_dir(&self.dir).map_err(files::failed("read", &self.dir))? {
+            let path = entry.map_err(files::failed("read", &self.dir))?.path();
+            let Some(host) = path.file_name().and_then(|name| unhex(name.to_str()?)) else { continue };
+            let Some(bytes) = files::read(&path)? else { continue };
+            let damaged = || TlsError::Damaged { path: path.clone(), reason: "a line is missing".to_owned() };
+            hosts.push(EnrolledHost::parse(host, &String::from_utf8_lossy(&bytes)).ok_or_else(damaged)?);
+        }
+        hosts.sort_by(|a, b| (&a.name, a.host).cmp(&(&b.name, b.host)));
+        Ok(hosts)
+    }
+
+    /// Keeps a host's entry.
+    pub(crate) fn put(&self, host: &EnrolledHost) -> Result<(), TlsError> {
+        files::write(&self.dir.join(hex(&host.host)), host.text().as_bytes(), false)?;
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner).looked = None;
+        Ok(())
+    }
+
+    /// The host with this key, if it is let in.
+    ///
+    /// # Errors
+    /// The files cannot be read: then nobody is let in.
+    pub fn find_key(&self, key: &[u8; 32]) -> Result<Option<EnrolledHost>, TlsError> {
+        self.with(|hosts| {
+            let is_it = |host: &&EnrolledHost| host.revoked_s == 0 && host.keys.contains(key);
+            hosts.iter().find(is_it).cloned()
+        })
+    }
+
+    /// Whether a key is let in by what the files say now.
+    pub(super) fn has_key_now(&self, key: &[u8; 32]) -> Result<bool, TlsError> {
+        Ok(self.load()?.iter().any(|host| host.revoked_s == 0 && host.keys.contains(key)))
+    }
+
+    /// Whether a host was ever enrolled: then nobody else may speak for it.
+    ///
+    /// # Errors
+    /// The files cannot be read.
+    pub fn has(&self, host: [u8; 16]) -> Result<bool, TlsError> {
+        self.with(|hosts| hosts.iter().any(|known| known.host == host))
+    }
+
+    /// Changes a host's entry as it is in its file now: of two processes that do so at once, one waits for the other.
+    /// `None` from `change`, or no such host: nothing is written.
+    pub(super) fn update(
+        &self,
+        host: [u8; 16],
+        change: impl FnOnce(EnrolledHost) -> Option<EnrolledHost>,
+    ) -> Result<Option<EnrolledHost>, TlsError> {
+        let path = self.dir.join("lock");
+        let lock = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
+        let lock = lock.map_err(files::failed("open", &path))?;
+        lock.lock().map_err(files::failed("lock", &path))?;
+        let known = self.load()?.into_iter().find(|known| known.host == host);
+        let changed = known.and_then(change);
+        if let Some(changed) = &changed {
+            self.put(changed)?;
+        }
+        Ok(changed)
+    }
+
+    /// A device came with this key: keys before it are good no longer.
+    pub(crate) fn settle_key(&self, host: [u8; 16], key: &[u8; 32]) -> Result<(), TlsError> {
+        let is_newer = |known: &EnrolledHost| known.keys.len() > 1 && known.keys.last() == Some(key);
+        if !self.find_key(key)?.is_some_and(|known| is_newer(&known)) {
+            return Ok(());
+        }
+        let settled =
+            |known: EnrolledHost| is_newer(&known).then(|| EnrolledHost { keys: vec![*key], ..known });
+        self.update(host, settled).map(|_| ())
+    }
+
+    /// Refuses a host from now on, by name or id.
+    ///
+    /// # Errors
+    /// There is no such host, or several have the name.
+    pub fn revoke(&self, name_or_id: &str) -> Result<EnrolledHost, TlsError> {
+        let hosts = self.hosts()?;
+        let id: Option<[u8; 16]> = unhex(&name_or_id.replace('-', ""));
+        let is_it = |host: &&EnrolledHost| Some(host.host) == id || host.name == name_or_id;
+        let mut found = hosts.iter().filter(is_it);
+        let (Some(host), other) = (found.next(), found.next()) else {
+            return Err(TlsError::UnknownHost(name_or_id.to_owned()));
+        };
+        if other.is_some() {
+            return Err(TlsError::AmbiguousHost(name_or_id.to_owned()));
+        }
+        let revoked =
+            self.update(host.host, |known| Some(EnrolledHost { revoked_s: wall_s().max(1), ..known }))?;
+        revoked.ok_or_else(|| TlsError::UnknownHost(name_or_id.to_owned()))
+    }
+}

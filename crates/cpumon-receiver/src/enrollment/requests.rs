@@ -1,0 +1,188 @@
+//! [`Requests`]: devices that wait to be let in by the user. In: a directory with a file each. Out: who waits, and what the user
+//! decided. Why files: `cpumon hosts accept` works beside a running receiver, which looks at them.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use cpumon_link::tls::files::{self, field, hex, unhex};
+use cpumon_link::tls::{Code, TlsError, random};
+
+use crate::clock::wall_s;
+
+/// How long a request may wait.
+pub const REQUEST_WAITS: Duration = Duration::from_mins(10);
+
+/// A device that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingRequest {
+    /// What the device shows, too.
+    pub code: Code,
+    /// The machine, as it says.
+    pub host: [u8; 16],
+    /// Its name, as it says.
+    pub name: String,
+    /// Where it connects from.
+    pub source: String,
+    /// When it ends, s since the epoch.
+    pub until_s: u64,
+    /// Hash of its key.
+    pub key: [u8; 32],
+    id: [u8; 16],
+}
+
+/// What the user said.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Let it in.
+    Accept,
+    /// Do not.
+    Reject,
+}
+
+impl Decision {
+    fn ending(self) -> &'static str {
+        match self {
+            Self::Accept => "accept",
+            Self::Reject => "reject",
+        }
+    }
+}
+
+impl PendingRequest {
+    pub(crate) fn new(
+        code: Code,
+        host: [u8; 16],
+        name: &str,
+        source: String,
+        key: [u8; 32],
+    ) -> Result<Self, TlsError> {
+        let name = name.chars().filter(|c| !c.is_control()).collect();
+        let until_s = wall_s() + REQUEST_WAITS.as_secs();
+        Ok(Self { code, host, name, source, until_s, key, id: random()? })
+    }
+
+    fn text(&self) -> String {
+        let Self { code, name, source, until_s, .. } = self;
+        let (host, key) = (hex(&self.host), hex(&self.key));
+        format!("code: {code}\nhost: {host}\nname: {name}\nsource: {source}\nuntil: {until_s}\nkey: {key}\n")
+    }
+
+    fn parse(id: [u8; 16], text: &str) -> Option<Self> {
+        Some(Self {
+            code: field(text, "code")?.parse().ok()?,
+            host: unhex(field(text, "host")?)?,
+            name: field(text, "name")?.to_owned(),
+            source: field(text, "source")?.to_owned(),
+            until_s: field(text, "until")?.parse().ok()?,
+            key: unhex(field(text, "key")?)?,
+            id,
+        })
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Requests {
+    dir: PathBuf,
+}
+
+impl Requests {
+    pub(super) fn open(dir: &Path) -> Self {
+        Self { dir: dir.to_owned() }
+    }
+
+    /// Those that wait now, the oldest first. What a receiver that was killed left behind goes when its time is over.
+    ///
+    /// # Errors
+    /// The files cannot be read.
+    pub fn list(&self) -> Result<Vec<PendingRequest>, TlsError> {
+        let mut all = Vec::new();
+        for entry in std::fs::read_dir(&self.dir).map_err(files::failed("read", &self.dir))? {
+            let path = entry.map_err(files::failed("read", &self.dir))?.path();
+            let Some(id) = path.file_name().and_then(|name| unhex(name.to_str()?)) else { continue };
+            let Some(bytes) = files::read(&path)? else { continue };
+            all.extend(PendingRequest::parse(id, &String::from_utf8_lossy(&bytes)));
+        }
+        let now = wall_s();
+        all.retain(|request| request.until_s > now);
+        all.sort_by_key(|request| (request.until_s, request.id));
+        Ok(all)
+    }
+
+    /// Decides about the one that waits with this code. To say no its name or id will do: to say yes the user must have seen the
+    /// code on the device. Waits until the receiver has acted.
+    ///
+    /// # Errors
+    /// Nobody waits like this, several do, or no receiver is there to act.
+    pub fn decide(&self, wanted: &str, decision: Decision) -> Result<PendingRequest, TlsError> {
+        let code = match (wanted.parse::<Code>(), decision) {
+            (Err(error), Decision::Accept) => return Err(error),
+            (code, _) => code.ok(),
+        };
+        let id: Option<[u8; 16]> = unhex(&wanted.replace('-', ""));
+        let named = decision == Decision::Reject;
+        let is_it = |one: &PendingRequest| {
+            Some(one.code) == code || (named && (one.name == wanted || Some(one.host) == id))
+        };
+        let mut found = self.list()?.into_iter().filter(is_it);
+        let (Some(request), other) = (found.next(), found.next()) else {
+            return Err(TlsError::NobodyWaits(wanted.chars().take(80).collect()));
+        };
+        if other.is_some() {
+            return Err(TlsError::SeveralWait(wanted.chars().take(80).collect()));
+        }
+        files::write(&self.path(&request, decision.ending()), b"", true)?;
+        let end = Instant::now() + Duration::from_secs(5);
+        while self.path(&request, "").exists() {
+            if Instant::now() >= end {
+                return Err(TlsError::NoReceiver);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(request)
+    }
+
+    fn path(&self, request: &PendingRequest, ending: &str) -> PathBuf {
+        let path = self.dir.join(hex(&request.id));
+        if ending.is_empty() { path } else { path.with_extension(ending) }
+    }
+
+    /// Shows a request to the user for as long as what is returned lives.
+    pub(crate) fn put(&self, request: PendingRequest) -> Result<Shown<'_>, TlsError> {
+        files::write(&self.path(&request, ""), request.text().as_bytes(), true)?;
+        Ok(Shown { requests: self, request })
+    }
+
+    /// What the receiver before this one left behind: nobody waits there any more.
+    pub(crate) fn clear(&self) -> Result<(), TlsError> {
+        for entry in std::fs::read_dir(&self.dir).map_err(files::failed("read", &self.dir))? {
+            let path = entry.map_err(files::failed("read", &self.dir))?.path();
+            std::fs::remove_file(&path).map_err(files::failed("remove", &path))?;
+        }
+        Ok(())
+    }
+}
+
+/// A request that the user can see.
+#[derive(Debug)]
+pub(crate) struct Shown<'a> {
+    requests: &'a Requests,
+    pub(super) request: PendingRequest,
+}
+
+impl Shown<'_> {
+    /// What the user said, if he did. Of a yes and a no the no counts.
+    pub(super) fn decision(&self) -> Option<Decision> {
+        let said = |decision: &Decision| self.requests.path(&self.request, decision.ending()).exists();
+        [Decision::Reject, Decision::Accept].into_iter().find(said)
+    }
+}
+
+impl Drop for Shown<'_> {
+    fn drop(&mut self) {
+        // The decision last: who made it waits for the request to go. What stays goes with the next start.
+        for ending in ["", Decision::Accept.ending(), Decision::Reject.ending()] {
+            let _ = std::fs::remove_file(self.requests.path(&self.request, ending));
+        }
+    }
+}

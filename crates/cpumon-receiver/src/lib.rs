@@ -1,0 +1,32 @@
+//! The receiver: takes in what devices send and this machine measures. In: datagrams, TLS connections, a local sampler. Out:
+//! intervals of hosts in a live [`hub`] and in the store, and counts of everything that was lost or refused.
+//!
+//! # Overview
+//! [`Receiver`] runs everything by a [`Plan`]. [`demux`] makes intervals of datagrams, per host. `datagrams` is the thread that
+//! receives them, [`tls`] the listener for enrolled devices, `connection` what is done with their records. [`enrollment`] decides
+//! who is let in, [`discovery`] answers devices that search. `storing` hands intervals to the store and to the [`hub`].
+//!
+//! ```text
+//! receiving thread ─┐                  ┌─▶ store's writer thread (bounded queue)
+//! devices' threads ─┼─▶ Sink ──────────┤
+//! measuring thread ─┘  (never waits)   └─▶ hub ─▶ HTTP thread, terminal
+//! ```
+
+mod clock;
+mod connection;
+mod datagrams;
+pub mod demux;
+pub mod discovery;
+pub mod enrollment;
+pub mod hub;
+mod measure;
+mod receiver;
+pub mod status;
+mod storing;
+pub mod tls;
+
+pub use datagrams::SealPlan;
+pub use demux::{
+    Demux, DemuxOptions, DemuxTotals, RejectCounts, RejectKind, Rejected, RejectedSender, SourceRate,
+};
+pub use receiver::{Frontend, Plan, Receiver};

@@ -1,0 +1,344 @@
+//! [`Receiver`]: everything that runs. In: a [`Plan`] and a [`Frontend`]. Out: threads that receive, measure this machine, store
+//! and show, around one [`Hub`].
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use anyhow::{Context, anyhow};
+use cpumon_agent::{AllowedPaths, Pulse, RetainedCapabilities, Sampler, SamplerOptions, in_domain};
+use cpumon_link::{DEFAULT_PORT, ReceiverOptions, UdpReceiver};
+use cpumon_model::{HostInfo, SourceKind};
+use cpumon_store::StoreOptions;
+
+use crate::connection::{StreamListener, leave_address};
+use crate::datagrams::{self, Receiving, SealPlan};
+use crate::demux::SourceRate;
+use crate::enrollment::Authority;
+use crate::hub::{Hub, HubOptions};
+use crate::measure;
+use crate::status::State;
+use crate::storing::{Sink, StoreHandle, past_of_store};
+
+/// What a receiver does, every default applied.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// UDP addresses; empty: every interface, port 3001, IPv4 and, if there is any, IPv6.
+    pub udp: Vec<SocketAddr>,
+    /// Multicast groups to join.
+    pub multicast: Vec<IpAddr>,
+    /// Keys for sealed datagrams, and what is taken without.
+    pub seals: SealPlan,
+    /// What one source of datagrams may send; `None`: any amount.
+    pub source_rate: Option<SourceRate>,
+    /// Store and how long to keep; `None`: keep nothing.
+    pub store: Option<(PathBuf, StoreOptions)>,
+    /// Address and state directory of the secure stream; `None`: no stream.
+    pub stream: Option<(SocketAddr, PathBuf)>,
+    /// Answer devices that look for this receiver, and let them ask to be let in; needs a stream.
+    pub beacon: bool,
+    /// How to measure this machine; `None`: do not.
+    pub measure: Option<SamplerOptions>,
+}
+
+/// Serves what the hub has, until it is stopped.
+pub type RunFrontend = Box<dyn FnOnce(Arc<Hub>) -> anyhow::Result<()> + Send>;
+
+/// What shows intervals to people: a server that runs on a thread of the receiver, inside its sandbox.
+pub struct Frontend {
+    /// Directories that it reads while it runs.
+    pub reads: Vec<PathBuf>,
+    /// Where it answers.
+    pub address: SocketAddr,
+    /// Serves until it is stopped.
+    pub run: RunFrontend,
+    /// Makes `run` return; may be called more than once.
+    pub stop: Box<dyn Fn() + Send + Sync>,
+}
+
+/// A receiver at work. Dropping it stops it.
+pub struct Receiver {
+    hub: Arc<Hub>,
+    state: Arc<State>,
+    stop: Arc<AtomicBool>,
+    stop_frontend: Box<dyn Fn() + Send + Sync>,
+    threads: Vec<(&'static str, JoinHandle<anyhow::Result<()>>)>,
+    store: Option<Arc<StoreHandle>>,
+    measured_by: Option<String>,
+    /// Which datagrams are taken, in words.
+    taken: String,
+    /// How threads are held that read bytes of others, in words.
+    held: String,
+    /// Beats as long as datagrams are taken.
+    pulse: Pulse,
+}
+
+/// What is bound already.
+struct Listening {
+    receiver: Receiving,
+    udp: Vec<SocketAddr>,
+}
+
+impl Receiver {
+    /// Opens everything, then starts the threads: either all of it runs, or the error says what does not.
+    ///
+    /// # Errors
+    /// An address cannot be listened on, this machine cannot be measured, the store or the identity cannot be opened.
+    pub fn start(plan: &Plan, frontend: Frontend) -> anyhow::Result<Self> {
+        let receiver = bind_udp(plan)?;
+        for address in receiver.shared_addresses() {
+            log::warn!(
+                "another program receives on udp {address} too: broadcast and multicast reach both, any other datagram only \
+                 the program that was started last; choose another port with --udp, or end the other one"
+            );
+        }
+        let udp = receiver.local_addresses().context("cannot tell the UDP address")?;
+        let receiver = Receiving::open(receiver, &plan.seals, plan.source_rate)?;
+        let sampler =
+            plan.measure.as_ref().map(Sampler::open).transpose().context("cannot measure this machine")?;
+        // Before the first other thread begins: threads inherit what is left.
+        cpumon_agent::give_up_rights(
+            sampler.as_ref().map_or(SourceKind::Unknown, Sampler::kind),
+            RetainedCapabilities {
+                files: true,
+                probes: plan.measure.as_ref().is_some_and(|measure| measure.max_cpu.is_some()),
+            },
+        );
+        let info = sampler.as_ref().map(Sampler::info).cloned();
+        let listening = Listening { receiver, udp };
+        let paths = allowed_paths(plan, &frontend.reads)?;
+        let (opened, held) = in_domain(paths, || Self::open_all(plan, listening, frontend, info))
+            .context("cannot start a thread")?;
+        let (mut running, sink) = opened?;
+        running.held = held;
+        if let Some(sampler) = sampler {
+            // Outside: in a domain the names of other programs cannot be read.
+            let stop = Arc::clone(&running.stop);
+            running.spawn("measure", move || {
+                measure::run(sampler, &sink, &stop);
+                Ok(())
+            })?;
+        }
+        Ok(running)
+    }
+
+    /// Everything but measuring: what reads bytes of others, and the store. It stays in the domain of the thread that calls it.
+    fn open_all(
+        plan: &Plan,
+        listening: Listening,
+        frontend: Frontend,
+        info: Option<HostInfo>,
+    ) -> anyhow::Result<(Self, Sink)> {
+        let Listening { receiver, udp } = listening;
+        let store = start_store(plan)?;
+        let authority = plan.stream.as_ref().map(|(_, dir)| Authority::open(dir)).transpose()?.map(Arc::new);
+
+        let state = Arc::new(State::new(udp, frontend.address, store.clone()));
+        let past = past_of_store(plan.store.as_ref().map(|(path, _)| path.clone()));
+        let for_status = Arc::clone(&state);
+        let hub = Arc::new(Hub::new(HubOptions::default(), past, Box::new(move || for_status.status())));
+        let local = info.as_ref().map(|info| info.host);
+        let measured_by = info.map(|info| info.source_reason.to_string());
+        let sinks = Sink::new(Arc::clone(&hub), store.clone(), local, authority.clone());
+        let stream = match (&plan.stream, authority) {
+            (Some((address, dir)), Some(authority)) => {
+                let listener =
+                    StreamListener::bind(*address, &authority, sinks.clone(), (plan.beacon, hostname()))?;
+                leave_address(dir, listener.place().address);
+                state.put_stream(listener.place());
+                Some(listener)
+            }
+            _ => None,
+        };
+        let mut running = Self {
+            stop: Arc::default(),
+            stop_frontend: frontend.stop,
+            threads: Vec::new(),
+            hub,
+            state,
+            store,
+            measured_by,
+            taken: receiver.describe(),
+            held: String::new(),
+            pulse: Pulse::default(),
+        };
+        running.spawn_all(frontend.run, receiver, stream, &sinks)?;
+        Ok((running, sinks))
+    }
+
+    fn spawn_all(
+        &mut self,
+        show: RunFrontend,
+        receiver: Receiving,
+        stream: Option<StreamListener>,
+        sink: &Sink,
+    ) -> anyhow::Result<()> {
+        let (for_udp, pulse) = (sink.clone(), self.pulse.clone());
+        let (stop, state) = (Arc::clone(&self.stop), Arc::clone(&self.state));
+        self.spawn("receive", move || datagrams::run(receiver, &for_udp, &state, &pulse, &stop))?;
+        if let Some(mut stream) = stream {
+            if let Some(mut beacon) = stream.take_beacon() {
+                let stop = Arc::clone(&self.stop);
+                self.spawn("beacon", move || Ok(beacon.run(&stop)?))?;
+            }
+            let stop = Arc::clone(&self.stop);
+            self.spawn("stream", move || stream.run(&stop))?;
+        }
+        let hub = Arc::clone(&self.hub);
+        self.spawn("http", move || show(hub))
+    }
+
+    fn spawn(
+        &mut self,
+        name: &'static str,
+        work: impl FnOnce() -> anyhow::Result<()> + Send + 'static,
+    ) -> anyhow::Result<()> {
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+        self.threads.push((name, thread.with_context(|| format!("cannot start the {name} thread"))?));
+        Ok(())
+    }
+
+    /// What faces see.
+    #[must_use]
+    pub fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+
+    /// Its own state.
+    #[must_use]
+    pub fn state(&self) -> &Arc<State> {
+        &self.state
+    }
+
+    /// The store's file, if there is a store.
+    #[must_use]
+    pub fn store_path(&self) -> Option<&Path> {
+        self.store.as_ref().map(|store| store.path())
+    }
+
+    /// How this machine is measured, in words; `None`: it is not.
+    #[must_use]
+    pub fn measured_by(&self) -> Option<&str> {
+        self.measured_by.as_deref()
+    }
+
+    /// Which datagrams are taken, in words.
+    #[must_use]
+    pub fn taken(&self) -> &str {
+        &self.taken
+    }
+
+    /// How threads are held that read bytes of others, in words.
+    #[must_use]
+    pub fn held(&self) -> &str {
+        &self.held
+    }
+
+    /// Beats as long as datagrams are taken.
+    #[must_use]
+    pub fn pulse(&self) -> &Pulse {
+        &self.pulse
+    }
+
+    /// Whether some thread ended on its own: a receiver that is half dead must not look alive.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.threads.iter().any(|(_, thread)| thread.is_finished())
+    }
+
+    /// Stops every thread and writes what waits to the store.
+    ///
+    /// # Errors
+    /// What went wrong first.
+    pub fn finish(mut self) -> anyhow::Result<()> {
+        self.stop_all()
+    }
+
+    fn stop_all(&mut self) -> anyhow::Result<()> {
+        self.stop.store(true, Ordering::Relaxed);
+        (self.stop_frontend)();
+        let mut result = Ok(());
+        for (name, thread) in self.threads.drain(..) {
+            thread.thread().unpark();
+            let ended = thread.join().unwrap_or_else(|_| Err(anyhow!("it panicked")));
+            result = result.and(ended.with_context(|| format!("the {name} thread failed")));
+        }
+        if let Some(store) = self.store.take() {
+            result = result.and(store.finish());
+        }
+        result
+    }
+}
+
+/// What this receiver calls itself.
+fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// The files that this receiver keeps, and those that it reads again. A directory that is given is made, so that there is a rule
+/// for it.
+fn allowed_paths(plan: &Plan, reads: &[PathBuf]) -> anyhow::Result<AllowedPaths> {
+    let parent = |path: &Path| match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    let kept = plan.store.as_ref().map(|(path, _)| parent(path));
+    let state = plan.stream.as_ref().map(|(_, dir)| dir.clone());
+    for (dir, mode) in kept.iter().map(|dir| (dir, 0o777)).chain(state.iter().map(|dir| (dir, 0o700))) {
+        let mut make = std::fs::DirBuilder::new();
+        make.recursive(true).mode(mode);
+        let made = make.create(dir);
+        made.with_context(|| format!("cannot create {}; choose a file with --store", dir.display()))?;
+    }
+    let memory = plan.seals.memory.parent().map(Path::to_owned);
+    let read = plan.seals.keys.iter().map(|path| parent(path)).chain(reads.iter().cloned());
+    Ok(AllowedPaths {
+        read: read.collect(),
+        write: kept.into_iter().chain(state).chain(memory).collect(),
+        connect: Vec::new(),
+        bind: plan.stream.iter().map(|(address, _)| address.port()).collect(),
+    })
+}
+
+/// The store's writer. With a secure stream each commit waits for the disk: acknowledged means on the disk.
+fn start_store(plan: &Plan) -> anyhow::Result<Option<Arc<StoreHandle>>> {
+    let start = |(path, options): &(PathBuf, StoreOptions)| {
+        let sync_each_commit = options.sync_each_commit || plan.stream.is_some();
+        StoreHandle::start(path, &StoreOptions { sync_each_commit, ..options.clone() })
+    };
+    Ok(plan.store.as_ref().map(start).transpose()?.map(Arc::new))
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        if let Err(error) = self.stop_all() {
+            log::error!("{error:#}");
+        }
+    }
+}
+
+fn bind_udp(plan: &Plan) -> anyhow::Result<UdpReceiver> {
+    let bind = |listen: Vec<SocketAddr>| {
+        UdpReceiver::bind(&ReceiverOptions {
+            listen,
+            multicast: plan.multicast.clone(),
+            ..ReceiverOptions::default()
+        })
+    };
+    if !plan.udp.is_empty() {
+        return bind(plan.udp.clone()).context("cannot receive datagrams");
+    }
+    let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT));
+    let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT));
+    // A machine without IPv6 is no error as long as nobody asked for it.
+    bind(vec![v4, v6])
+        .or_else(|error| {
+            let only_v4 = bind(vec![v4])?;
+            log::warn!("receiving over IPv4 only: {error}");
+            Ok::<_, cpumon_link::LinkError>(only_v4)
+        })
+        .context("cannot receive datagrams")
+}

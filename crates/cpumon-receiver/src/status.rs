@@ -1,0 +1,74 @@
+//! [`State`]: the receiver's own state as frontends see it. In: counters of the threads. Out: [`status::Status`].
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use cpumon_query::status;
+
+use crate::clock;
+use crate::connection::StreamPlace;
+use crate::storing::StoreHandle;
+
+/// The row of all sources that are not listed by themselves; `None` if they sent nothing.
+pub(crate) fn other_sources(count: u64) -> Option<status::Rejects> {
+    (count > 0).then(|| status::Rejects { source: "others".to_owned(), count, ..status::Rejects::default() })
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct State {
+    started_wall_ns: i64,
+    udp: Vec<SocketAddr>,
+    http: SocketAddr,
+    stream: OnceLock<StreamPlace>,
+    store: Option<Arc<StoreHandle>>,
+    receiver: Mutex<status::Receiver>,
+}
+
+impl State {
+    /// Nothing received yet.
+    pub(crate) fn new(udp: Vec<SocketAddr>, http: SocketAddr, store: Option<Arc<StoreHandle>>) -> Self {
+        let (stream, receiver) = (OnceLock::new(), Mutex::default());
+        Self { started_wall_ns: clock::wall_ns(), udp, http, stream, store, receiver }
+    }
+
+    /// There is a secure stream.
+    pub(crate) fn put_stream(&self, place: StreamPlace) {
+        // Set once, at the start.
+        let _ = self.stream.set(place);
+    }
+
+    /// The secure stream's address, if there is one.
+    #[must_use]
+    pub fn stream_address(&self) -> Option<SocketAddr> {
+        self.stream.get().map(|place| place.address)
+    }
+
+    /// What people compare of this receiver's key, if it has a beacon.
+    #[must_use]
+    pub fn beacon_key(&self) -> Option<String> {
+        self.stream.get().and_then(StreamPlace::beacon_key)
+    }
+
+    /// Replaces the receiving thread's counters.
+    pub(crate) fn put_receiver(&self, counters: status::Receiver) {
+        *self.receiver.lock().unwrap_or_else(PoisonError::into_inner) = counters;
+    }
+
+    /// Everything but the hosts.
+    #[must_use]
+    pub fn status(&self) -> status::Status {
+        let no_store = || status::Store { state: status::StoreState::None, ..status::Store::default() };
+        status::Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            started_wall_ns: self.started_wall_ns,
+            now_wall_ns: clock::wall_ns(),
+            udp: self.udp.iter().map(ToString::to_string).collect(),
+            http: self.http.to_string(),
+            receiver: self.receiver.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            connections: self.stream.get().map(StreamPlace::status),
+            store: self.store.as_ref().map_or_else(no_store, |store| store.status()),
+        }
+    }
+}

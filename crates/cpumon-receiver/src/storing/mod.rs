@@ -1,0 +1,8 @@
+//! Where intervals go: to the store's queue and to the hub, each at its place on the receiver's time line.
+
+mod sink;
+mod store_handle;
+mod time_line;
+
+pub use sink::Sink;
+pub use store_handle::{StoreHandle, past_of_store};

@@ -1,0 +1,217 @@
+//! [`Sink`]: where intervals go. In: intervals of the receiving or the measuring thread. Out: the store's queue and the hub,
+//! the same shared interval in both. Never waits.
+
+use std::collections::HashSet;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use cpumon_model::{ClockEstimate, ClockLine, HostId, HostInfo, HostStatus, Interval, Trust};
+use cpumon_store::{Receipt, ReportedGap};
+
+use super::store_handle::StoreHandle;
+use super::time_line::TimeLines;
+use crate::enrollment::Authority;
+use crate::hub::Hub;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Sink {
+    hub: Arc<Hub>,
+    store: Option<Arc<StoreHandle>>,
+    local: Option<HostId>,
+    authority: Option<Arc<Authority>>,
+    /// Hosts that seal: what is not sealed does not speak for them. As many as the demux knows.
+    sealed: Arc<RwLock<HashSet<HostId>>>,
+    lines: Arc<TimeLines>,
+}
+
+impl Sink {
+    /// `local`: the id of this machine, if this process measures it; `authority`: knows whose id belongs to an enrolled host.
+    pub fn new(
+        hub: Arc<Hub>,
+        store: Option<Arc<StoreHandle>>,
+        local: Option<HostId>,
+        authority: Option<Arc<Authority>>,
+    ) -> Self {
+        Self { hub, store, local, authority, sealed: Arc::default(), lines: Arc::default() }
+    }
+
+    /// Sealed datagrams speak for this host.
+    pub fn note_sealed(&self, host: HostId) {
+        let is_known = self.sealed.read().unwrap_or_else(PoisonError::into_inner).contains(&host);
+        if !is_known {
+            self.sealed.write().unwrap_or_else(PoisonError::into_inner).insert(host);
+        }
+    }
+
+    /// Whether a datagram may speak for this host: not for this machine, nor for one that was enrolled, and only if it was
+    /// sealed for one that seals.
+    fn is_open(&self, host: HostId, trust: Trust) -> bool {
+        let seals = || self.sealed.read().unwrap_or_else(PoisonError::into_inner).contains(&host);
+        if trust != Trust::Encrypted && seals() {
+            return false;
+        }
+        // While nobody can tell who is enrolled, nobody is spoken for.
+        let is_enrolled =
+            || self.authority.as_ref().is_some_and(|one| one.registry().has(host.0).unwrap_or(true));
+        self.local != Some(host) && !is_enrolled()
+    }
+
+    /// Takes an interval of an enrolled device. `estimate`: how its clock stands; `receipt`: who wants to know that it is stored;
+    /// without one it is only shown. False: it is not in the store's queue.
+    pub fn take_stream(
+        &self,
+        status: &HostStatus,
+        (interval, estimate): (&Interval, Option<ClockEstimate>),
+        is_live: bool,
+        receipt: Option<(Arc<dyn Receipt>, u64)>,
+    ) -> bool {
+        let (mut status, mut interval) = (status.clone(), interval.clone());
+        if self.local == Some(interval.host) {
+            claim(&mut status, &mut interval);
+        }
+        let recall = self.recall(&interval);
+        self.lines.place_compared(&mut interval, estimate, recall);
+        let is_put = match (&self.store, receipt) {
+            (Some(store), Some(receipt)) => store.put_with_receipt(&status, &interval, receipt),
+            _ => false,
+        };
+        if is_live {
+            self.hub.put(&status, Arc::new(interval));
+        }
+        is_put
+    }
+
+    /// Takes a hole that an enrolled device reports, on its clock: it is moved as the intervals beside it. Its `wall_shift_ns` counts
+    /// where none is known. False: it is not in the store's queue.
+    pub fn take_gap(&self, host: HostId, mut gap: ReportedGap, receipt: (Arc<dyn Receipt>, u64)) -> bool {
+        gap.wall_shift_ns = self.lines.shift_ns(host).unwrap_or(gap.wall_shift_ns);
+        gap.begin_wall_ns = gap.begin_wall_ns.saturating_sub(gap.wall_shift_ns);
+        gap.end_wall_ns = gap.end_wall_ns.saturating_sub(gap.wall_shift_ns);
+        let info = HostInfo { host, ..HostInfo::default() };
+        self.store.as_ref().is_some_and(|store| store.put_gap(&info, Trust::Authenticated, gap, receipt))
+    }
+
+    /// Asks the store how the intervals of a boot were placed before this start.
+    fn recall(&self, interval: &Interval) -> impl FnOnce() -> ClockLine + use<'_> {
+        let (host, boot) = (interval.host, interval.boot);
+        move || self.store.as_ref().map_or_else(ClockLine::default, |one| one.clock_line(host, boot))
+    }
+
+    /// Whether old records may be taken in beside new ones.
+    pub fn has_ample_space(&self) -> bool {
+        self.store.as_ref().is_none_or(|store| store.has_ample_space())
+    }
+
+    /// Whether the store takes what it is given.
+    pub fn is_storing(&self) -> bool {
+        self.store.as_ref().is_some_and(|store| store.is_storing())
+    }
+
+    /// Takes an interval that this process measured.
+    pub fn take_local(&self, status: &HostStatus, interval: &Interval) {
+        self.put(status, interval.clone());
+    }
+
+    /// Takes an interval that came by datagram. One that claims to be this machine, or one that was enrolled, becomes a host of
+    /// its own, so that nobody on the network can write into their books (and so that an agent in a container, which shares
+    /// the machine's id, shows as what it is).
+    pub fn take_received(&self, status: &HostStatus, interval: &Interval) {
+        let mut interval = interval.clone();
+        if status.trust == Trust::Encrypted {
+            self.note_sealed(interval.host);
+        }
+        if self.is_open(interval.host, status.trust) {
+            let recall = self.recall(&interval);
+            self.lines.place_received(status, &mut interval, recall);
+            self.put(status, interval);
+            return;
+        }
+        let mut status = status.clone();
+        claim(&mut status, &mut interval);
+        let recall = self.recall(&interval);
+        self.lines.place_received(&status, &mut interval, recall);
+        self.put(&status, interval);
+    }
+
+    /// Updates what is known about a host that came by datagram.
+    pub fn note(&self, status: &HostStatus) {
+        if !self.is_open(status.info.host, status.trust) {
+            return;
+        }
+        let mut status = status.clone();
+        status.loss.store_dropped = self.store.as_ref().map_or(0, |store| store.dropped(status.info.host));
+        self.hub.put_status(&status);
+    }
+
+    fn put(&self, status: &HostStatus, interval: Interval) {
+        let Some(store) = &self.store else {
+            self.hub.put(status, Arc::new(interval));
+            return;
+        };
+        store.put(status, &interval);
+        let mut status = status.clone();
+        status.loss.store_dropped = store.dropped(interval.host);
+        self.hub.put(&status, Arc::new(interval));
+    }
+}
+
+/// Turns a host into the one that its address claims to be.
+fn claim(status: &mut HostStatus, interval: &mut Interval) {
+    let ip = ip_of(&status.address);
+    let id = other_id(interval.host, ip);
+    interval.host = id;
+    status.info.host = id;
+    status.info.hostname = format!("{}@{}", status.info.hostname, shown(ip)).into();
+}
+
+fn ip_of(address: &str) -> Option<IpAddr> {
+    address.parse::<SocketAddr>().ok().map(|address| address.ip().to_canonical())
+}
+
+fn shown(ip: Option<IpAddr>) -> String {
+    ip.map_or_else(|| "unknown".to_owned(), |ip| ip.to_string())
+}
+
+/// An id that is the same for the same claim from the same address, and not `id`.
+fn other_id(id: HostId, ip: Option<IpAddr>) -> HostId {
+    let address = match ip {
+        Some(IpAddr::V4(ip)) => ip.to_ipv6_mapped().octets(),
+        Some(IpAddr::V6(ip)) => ip.octets(),
+        None => [0; 16],
+    };
+    let mark = *b"claimed-by-udp-\0";
+    HostId(std::array::from_fn(|at| id.0[at] ^ address[at].rotate_left(4) ^ mark[at]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hub::HubOptions;
+    use cpumon_query::Live;
+    use cpumon_query::status::Status;
+
+    #[test]
+    fn a_datagram_cannot_write_into_the_local_host() {
+        let local = HostId([3; 16]);
+        let hub =
+            Arc::new(Hub::new(HubOptions::default(), Box::new(|_, _| Ok(None)), Box::new(Status::default)));
+        let sink = Sink::new(Arc::clone(&hub), None, Some(local), None);
+        let info = HostInfo { host: local, hostname: "me".into(), ..HostInfo::default() };
+        let interval = Interval { host: local, ..Interval::default() };
+        let mine = HostStatus { info, trust: Trust::Local, ..HostStatus::default() };
+        sink.take_local(&mine, &interval);
+        for address in ["10.0.0.2:4000", "10.0.0.2:4001", "[::ffff:10.0.0.2]:9", "10.0.0.3:4000"] {
+            let claimed =
+                HostStatus { address: address.into(), trust: Trust::Unauthenticated, ..mine.clone() };
+            sink.take_received(&claimed, &Interval { sequence: 666, ..interval.clone() });
+        }
+        let names: Vec<String> = hub.hosts().iter().map(|host| host.info.hostname.to_string()).collect();
+        assert_eq!(names, ["me", "me@10.0.0.2", "me@10.0.0.3"]);
+        assert_eq!(hub.newest(local).unwrap().interval.sequence, 0);
+        for host in &hub.hosts()[1..] {
+            assert_eq!(host.trust, Trust::Unauthenticated);
+            assert_eq!(hub.newest(host.info.host).unwrap().interval.host, host.info.host);
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! The receiver's side of TLS: the listener, its limits, and what a connection calls.
+
+mod handler;
+pub(crate) mod limits;
+pub(crate) mod server;
+#[cfg(test)]
+mod tests;
+
+pub use handler::{Acks, Handler, Peer, Refusal, Session};
+pub use limits::{ServerLimits, ServerStats, SourceRefusals};
+pub use server::StreamServer;

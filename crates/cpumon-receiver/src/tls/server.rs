@@ -1,0 +1,480 @@
+//! [`StreamServer`]: a receiver's listener. In: connections of anybody. Out: a [`Session`] for each enrolled device, whose
+//! records it is given and whose acknowledgements it sends. A thread a connection; what strangers cost is bounded.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use cpumon_link::tls::TlsError;
+use cpumon_link::tls::connect::{await_message, shake_hands};
+use cpumon_link::tls::crypto::key_hash;
+use cpumon_link::tls::pipe::Pipe;
+use cpumon_wire::packed::Unpacker;
+use cpumon_wire::stream::{
+    ALPN_ENROL, ALPN_STREAM, ByeReason, MAX_MESSAGE_BYTES, MAX_SMALL_MESSAGE_BYTES, Message, VERSION,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustls::{ServerConfig, ServerConnection};
+
+use super::handler::{Acks, Handler, Peer, Refusal, Session};
+use super::limits::{Bucket, Gate, ServerLimits, ServerStats};
+use crate::clock::wall_ns;
+use crate::enrollment::consent::{Applicant, WaitingRoom};
+use crate::enrollment::{Authority, EnrolledHost};
+
+const STACK_BYTES: usize = 1 << 20;
+/// How often an idle thread looks whether it is to end, or its device was revoked.
+pub(crate) const LOOK: Duration = Duration::from_millis(250);
+/// How often a session with work of its own is called.
+const WORK: Duration = Duration::from_millis(25);
+/// How long a goodbye may take.
+const GOODBYE: Duration = Duration::from_millis(250);
+/// A buffer for records keeps so many bytes.
+const KEPT_BYTES: usize = 256 << 10;
+/// Lanes of one connection that may come packed, the past and the present; an older one gives way.
+const MAX_PACKED_LANES: usize = 2;
+/// So much time's worth of bytes may come at once.
+const BURST_S: f64 = 4.0;
+
+/// What all threads share.
+pub(crate) struct Shared {
+    config: Arc<ServerConfig>,
+    pub(crate) authority: Arc<Authority>,
+    handler: Arc<dyn Handler>,
+    pub(crate) limits: ServerLimits,
+    pub(crate) stats: Arc<ServerStats>,
+    pub(crate) stop: Arc<AtomicBool>,
+    pub(crate) room: WaitingRoom,
+    strangers: AtomicUsize,
+    serial: AtomicU64,
+    /// The newest connection of each device.
+    newest: Mutex<HashMap<[u8; 16], u64>>,
+}
+
+/// See the module.
+pub struct StreamServer {
+    listener: TcpListener,
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+impl StreamServer {
+    /// Listens. Nobody is let in before [`StreamServer::run`].
+    ///
+    /// # Errors
+    /// The address cannot be listened on, or the identity cannot be used.
+    pub fn bind(
+        address: SocketAddr,
+        authority: Arc<Authority>,
+        handler: Arc<dyn Handler>,
+        limits: ServerLimits,
+    ) -> Result<Self, TlsError> {
+        let config = Arc::new(authority.server_config()?);
+        authority.requests().clear()?;
+        let bind = || {
+            let listener = TcpListener::bind(address)?;
+            listener.set_nonblocking(true)?;
+            let address = listener.local_addr()?;
+            Ok((listener, address))
+        };
+        let (listener, address) = bind().map_err(|source| TlsError::Bind { address, source })?;
+        let shared = Arc::new(Shared {
+            config,
+            authority,
+            handler,
+            limits,
+            stats: Arc::default(),
+            stop: Arc::default(),
+            room: WaitingRoom::new(),
+            strangers: AtomicUsize::new(0),
+            serial: AtomicU64::new(0),
+            newest: Mutex::default(),
+        });
+        Ok(Self { listener, address, shared })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its counts.
+    #[must_use]
+    pub fn stats(&self) -> Arc<ServerStats> {
+        Arc::clone(&self.shared.stats)
+    }
+
+    /// How many devices wait for the user now.
+    pub fn waiting_requests(&self) -> impl Fn() -> usize + Send + Sync + 'static + use<> {
+        let shared = Arc::clone(&self.shared);
+        move || shared.room.count()
+    }
+
+    /// Lets devices in until `stop` is set, then says goodbye to all.
+    ///
+    /// # Errors
+    /// Waiting for connections fails for good.
+    pub fn run(&self, stop: &AtomicBool) -> Result<(), TlsError> {
+        let mut threads: Vec<JoinHandle<()>> = Vec::new();
+        let mut gate = Gate::of_handshakes(&self.shared.limits);
+        let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK.subsec_nanos()) };
+        while !stop.load(Ordering::Relaxed) {
+            // A signal that ends the wait early does no harm: `stop` is checked again.
+            let _ = poll(&mut [PollFd::new(&self.listener, PollFlags::IN)], Some(&wait));
+            while let Ok((socket, address)) = self.listener.accept() {
+                self.shared.stats.accepted.fetch_add(1, Ordering::Relaxed);
+                if let Some(thread) = self.admit(socket, address, &mut gate) {
+                    threads.push(thread);
+                }
+            }
+            threads.retain(|thread| !thread.is_finished());
+        }
+        self.shared.stop.store(true, Ordering::Relaxed);
+        for thread in threads {
+            if thread.join().is_err() {
+                log::error!("a connection's thread ended by a panic");
+            }
+        }
+        Ok(())
+    }
+
+    fn admit(&self, socket: TcpStream, address: SocketAddr, gate: &mut Gate) -> Option<JoinHandle<()>> {
+        let (shared, source) = (Arc::clone(&self.shared), address.ip().to_canonical());
+        let is_full = shared.strangers.load(Ordering::Relaxed) >= shared.limits.max_strangers;
+        if is_full || !gate.lets_in(source) {
+            let reason = if is_full { "too many strangers at once" } else { "too many handshakes a second" };
+            shared.stats.refuse(&shared.stats.refused_early, source, reason.to_owned());
+            return None;
+        }
+        shared.strangers.fetch_add(1, Ordering::Relaxed);
+        let stranger = Counted(Arc::clone(&self.shared));
+        let work = move || {
+            let stranger = stranger;
+            shared.serve(socket, address, stranger);
+        };
+        let thread =
+            std::thread::Builder::new().name("device".to_owned()).stack_size(STACK_BYTES).spawn(work);
+        thread.inspect_err(|error| log::warn!("cannot start a thread for {address}: {error}")).ok()
+    }
+}
+
+/// A connection without a certificate is counted as long as this lives.
+pub(crate) struct Counted(Arc<Shared>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.strangers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What somebody without a certificate comes with.
+enum First {
+    /// A token; the certificate for it.
+    Enrolled(Vec<u8>),
+    /// Nothing.
+    Asks(Applicant),
+}
+
+/// How a connection ended.
+pub(crate) enum End {
+    /// The device closed it, or the network did.
+    Gone,
+    /// This side ended it.
+    Bye(Refusal),
+}
+
+impl From<TlsError> for End {
+    fn from(error: TlsError) -> Self {
+        match error {
+            // A request for a certificate that cannot be read is one of the last kind.
+            TlsError::Message(_) | TlsError::Protocol(_) | TlsError::Crypto { .. } => {
+                Self::Bye(Refusal { reason: ByeReason::Protocol, text: error.to_string() })
+            }
+            TlsError::File { .. } => {
+                log::warn!("cannot enrol: {error}");
+                bye(ByeReason::Busy, "the receiver cannot keep the enrolment")
+            }
+            _ => Self::Gone,
+        }
+    }
+}
+
+pub(crate) fn bye(reason: ByeReason, text: &str) -> End {
+    End::Bye(Refusal { reason, text: text.to_owned() })
+}
+
+impl Shared {
+    fn serve(self: Arc<Self>, socket: TcpStream, address: SocketAddr, stranger: Counted) {
+        let (source, deadline) = (address.ip().to_canonical(), Instant::now() + self.limits.handshake_time);
+        let hello = ServerConnection::new(Arc::clone(&self.config))
+            .map_err(TlsError::from)
+            .and_then(|tls| Ok(Pipe::new(socket, tls.into())?))
+            .and_then(|mut pipe| shake_hands(&mut pipe, deadline).map(|()| pipe));
+        let mut pipe = match hello {
+            Ok(pipe) => pipe,
+            Err(error) => {
+                self.stats.refuse(&self.stats.handshakes_failed, source, error.to_string());
+                return;
+            }
+        };
+        let end = match pipe.tls.alpn_protocol() {
+            Some(ALPN_ENROL) => self
+                .enroll(&mut pipe, source, stranger, deadline)
+                .map_err(|refusal| (refusal, &self.stats.refused_tokens)),
+            Some(ALPN_STREAM) => match self.greet(&mut pipe, address, deadline) {
+                Ok((peer, key)) => {
+                    drop(stranger);
+                    self.attend(&mut pipe, &peer, &key).map_err(|end| (end, &self.stats.protocol_errors))
+                }
+                Err(end) => Err((end, &self.stats.refused_devices)),
+            },
+            _ => Err((
+                bye(ByeReason::Protocol, "it names no protocol that is spoken here"),
+                &self.stats.protocol_errors,
+            )),
+        };
+        if let Err((End::Bye(refusal), counter)) = end {
+            let is_fault =
+                !matches!(refusal.reason, ByeReason::Stopping | ByeReason::Resume | ByeReason::Replaced);
+            // One that was let in and then revoked has sent nothing wrong.
+            let is_revoked = refusal.reason == ByeReason::Revoked;
+            let counter = match refusal.reason {
+                ByeReason::NotLetIn => &self.stats.requests_refused,
+                _ if is_revoked => &self.stats.refused_devices,
+                _ => counter,
+            };
+            if is_fault {
+                self.stats.refuse(counter, source, refusal.text.clone());
+            }
+            say_goodbye(&mut pipe, &refusal);
+        }
+        pipe.close();
+    }
+
+    /// Somebody with a token, perhaps, or one who asks the user.
+    fn enroll(
+        &self,
+        pipe: &mut Pipe,
+        source: IpAddr,
+        stranger: Counted,
+        deadline: Instant,
+    ) -> Result<(), End> {
+        let first =
+            await_message(pipe, deadline, MAX_SMALL_MESSAGE_BYTES, |bytes| match Message::decode(bytes)? {
+                Some(Message::Enrol { secret, host, name, request }) => {
+                    self.authority.enroll(&secret, host, name, request).map(|der| Some(First::Enrolled(der)))
+                }
+                Some(Message::Ask { commitment, host, name, request }) => {
+                    Ok(Some(First::Asks(Applicant::new(commitment, host, name, request))))
+                }
+                _ => Err(TlsError::Protocol("expected a token")),
+            });
+        match first {
+            Ok(First::Enrolled(der)) => {
+                self.stats.enrolled.fetch_add(1, Ordering::Relaxed);
+                Message::Certificate { der: &der }.push(&mut pipe.outbox);
+                flush(pipe);
+                Ok(())
+            }
+            Ok(First::Asks(applicant)) => self.interview(pipe, &applicant, source, stranger, deadline),
+            Err(error @ (TlsError::TokenRefused(_) | TlsError::Crypto { .. })) => {
+                Err(bye(ByeReason::Token, &error.to_string()))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Who is it, and is it still let in?
+    fn greet(
+        &self,
+        pipe: &mut Pipe,
+        address: SocketAddr,
+        deadline: Instant,
+    ) -> Result<(Peer, [u8; 32]), End> {
+        let no_certificate = || bye(ByeReason::Protocol, "it shows no certificate");
+        let certificate =
+            pipe.tls.peer_certificates().and_then(|chain| chain.first()).ok_or_else(no_certificate)?;
+        let key = key_hash(certificate)?;
+        let known = self.enrolled(&key)?;
+        let (version, host, agent) = await_message(pipe, deadline, MAX_SMALL_MESSAGE_BYTES, |bytes| {
+            let Some(Message::Hello { version, host, agent, .. }) = Message::decode(bytes)? else {
+                return Err(TlsError::Protocol("expected a hello"));
+            };
+            Ok(Some((version, host, agent.to_owned())))
+        })?;
+        if host != known.host {
+            return Err(bye(ByeReason::Protocol, "it says that it is another host than the one enrolled"));
+        }
+        if self.stats.devices.load(Ordering::Relaxed) >= self.limits.max_devices as u64 {
+            return Err(bye(ByeReason::Busy, "too many devices are connected"));
+        }
+        if let Err(error) = self.authority.registry().settle_key(host, &key) {
+            log::warn!("cannot forget the old key of {}: {error}", known.name);
+        }
+        Message::Welcome {
+            version: version.min(VERSION),
+            window_bytes: self.limits.window_bytes,
+            is_renewal_due: known.is_renewal_due(),
+        }
+        .push(&mut pipe.outbox);
+        Ok((Peer { host, name: known.name, address, agent }, key))
+    }
+
+    fn enrolled(&self, key: &[u8; 32]) -> Result<EnrolledHost, End> {
+        let known = self.authority.registry().find_key(key).map_err(|error| {
+            log::warn!("cannot read who is enrolled, so nobody is let in: {error}");
+            bye(ByeReason::Busy, "the receiver cannot read who is enrolled")
+        })?;
+        known.ok_or_else(|| bye(ByeReason::Revoked, "this device was revoked, or enrolled again elsewhere"))
+    }
+
+    /// A device's connection, to its end.
+    fn attend(&self, pipe: &mut Pipe, peer: &Peer, key: &[u8; 32]) -> Result<(), End> {
+        /// A connected device, counted.
+        struct Connected<'a>(&'a ServerStats);
+        impl Drop for Connected<'_> {
+            fn drop(&mut self) {
+                self.0.devices.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        self.stats.devices.fetch_add(1, Ordering::Relaxed);
+        let _connected = Connected(&self.stats);
+        let serial = self.serial.fetch_add(1, Ordering::Relaxed) + 1;
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner).insert(peer.host, serial);
+        let mut device = Device {
+            session: self.handler.open(peer),
+            bucket: Bucket::new(
+                self.limits.bytes_per_second as f64,
+                self.limits.bytes_per_second as f64 * BURST_S,
+            ),
+            counted_bytes: 0,
+            heard: Instant::now(),
+            unpackers: Vec::new(),
+            record: Vec::new(),
+        };
+        let mut next_look = Instant::now();
+        loop {
+            if Instant::now() >= next_look {
+                next_look = Instant::now() + LOOK;
+                self.look(peer, key, serial)?;
+            }
+            let is_busy = self.turn(pipe, &mut device, key, peer)?;
+            if device.heard.elapsed() >= self.limits.silence {
+                return Err(End::Gone);
+            }
+            pipe.wait(if is_busy { WORK } else { LOOK }, device.bucket.has_left(), None)
+                .map_err(TlsError::from)?;
+        }
+    }
+
+    /// Whether the connection may go on.
+    fn look(&self, peer: &Peer, key: &[u8; 32], serial: u64) -> Result<(), End> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(bye(ByeReason::Stopping, "it stops"));
+        }
+        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        if newest.get(&peer.host).is_some_and(|&newest| newest > serial) {
+            return Err(bye(ByeReason::Replaced, "this device has connected again"));
+        }
+        drop(newest);
+        self.enrolled(key).map(|_| ())
+    }
+
+    /// Takes what came, lets the session work, sends what there is to say. True: the session has work left.
+    fn turn(&self, pipe: &mut Pipe, device: &mut Device, key: &[u8; 32], peer: &Peer) -> Result<bool, End> {
+        pipe.pump(device.bucket.has_left())?;
+        let new_bytes = pipe.received_bytes - device.counted_bytes;
+        if new_bytes > 0 {
+            device.counted_bytes = pipe.received_bytes;
+            device.heard = Instant::now();
+            device.bucket.spend(new_bytes);
+            self.stats.bytes.fetch_add(new_bytes, Ordering::Relaxed);
+        }
+        let mut answers = Vec::new();
+        while let Some(bytes) = pipe.next_message(MAX_MESSAGE_BYTES)? {
+            match Message::decode(bytes).map_err(TlsError::from)? {
+                Some(Message::Begin { lane, kind }) => {
+                    device.session.begin(lane, kind).map_err(End::Bye)?;
+                    device.begin(lane);
+                }
+                Some(Message::Record { lane, record }) => {
+                    device.session.record(lane, record).map_err(End::Bye)?;
+                }
+                Some(Message::Packed { lane, packed }) => device.unpack(lane, packed)?,
+                Some(Message::Ping { token, clock }) => {
+                    let received_ns = wall_ns();
+                    if let Some(clock) = clock {
+                        device.session.clock(clock, received_ns);
+                    }
+                    Message::Pong { token, times: Some((received_ns, wall_ns())) }.push(&mut answers);
+                }
+                Some(Message::Renew { request }) => {
+                    let der = self.authority.renew(peer.host, *key, request)?;
+                    self.stats.renewed.fetch_add(1, Ordering::Relaxed);
+                    Message::Certificate { der: &der }.push(&mut answers);
+                }
+                _ => {}
+            }
+        }
+        let is_busy = device.session.work(&mut Acks { out: &mut answers }).map_err(End::Bye)?;
+        pipe.outbox.append(&mut answers);
+        pipe.pump(false)?;
+        Ok(is_busy)
+    }
+}
+
+/// One connected device.
+struct Device {
+    session: Box<dyn Session>,
+    bucket: Bucket,
+    counted_bytes: u64,
+    heard: Instant,
+    /// Of lanes whose records come packed, what came before; begun with the lane.
+    unpackers: Vec<(u32, Box<Unpacker>)>,
+    record: Vec<u8>,
+}
+
+impl Device {
+    fn begin(&mut self, lane: u32) {
+        if self.unpackers.len() >= MAX_PACKED_LANES {
+            self.unpackers.remove(0);
+        }
+        self.unpackers.push((lane, Box::default()));
+    }
+
+    /// A packed record. It costs the device as much as if it came as it is.
+    fn unpack(&mut self, lane: u32, packed: &[u8]) -> Result<(), End> {
+        let Some((_, unpacker)) = self.unpackers.iter_mut().find(|known| known.0 == lane) else {
+            return Err(bye(ByeReason::Protocol, "a record of no lane"));
+        };
+        let cost = unpacker
+            .unpack(packed, &mut self.record)
+            .map_err(|error| bye(ByeReason::Protocol, &error.to_string()))?;
+        self.bucket.spend(cost.saturating_sub(packed.len() as u64));
+        let taken = self.session.record(lane, &self.record).map_err(End::Bye);
+        // A full snapshot comes seldom.
+        self.record.clear();
+        self.record.shrink_to(KEPT_BYTES);
+        taken
+    }
+}
+
+fn say_goodbye(pipe: &mut Pipe, refusal: &Refusal) {
+    Message::Bye { reason: refusal.reason, text: &refusal.text }.push(&mut pipe.outbox);
+    flush(pipe);
+}
+
+/// Sends what there is, as far as the other side takes it in a moment.
+pub(crate) fn flush(pipe: &mut Pipe) {
+    let end = Instant::now() + GOODBYE;
+    while pipe.pump(false).is_ok() && (pipe.tls.wants_write() || !pipe.outbox.is_empty()) {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() || pipe.wait(left, false, None).is_err() {
+            return;
+        }
+    }
+}

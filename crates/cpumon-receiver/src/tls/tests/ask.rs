@@ -1,0 +1,153 @@
+//! Devices without a token: who is let in, what the codes show, what strangers cost.
+
+use std::sync::mpsc;
+
+use cpumon_link::tls::{Code, Transcript};
+
+use super::*;
+use crate::enrollment::{Decision, PendingRequest};
+
+/// A device that asks on a thread of its own; the code that it shows.
+struct Asking {
+    code: mpsc::Receiver<Code>,
+    thread: JoinHandle<Result<DeviceIdentity, TlsError>>,
+    dir: TempDir,
+}
+
+fn ask_at(address: &str, pin: [u8; 32], host: [u8; 16], agrees: bool) -> Asking {
+    let dir = tempfile::tempdir().unwrap();
+    let (say, code) = mpsc::channel();
+    let (addresses, path) = ([address.to_owned()], dir.path().to_owned());
+    let thread = std::thread::spawn(move || {
+        ask(&path, (&addresses, pin), (host, "device"), &mut |code| say.send(code).unwrap(), &mut |_| agrees)
+    });
+    Asking { code, thread, dir }
+}
+
+impl Asking {
+    fn code(&self) -> Code {
+        self.code.recv_timeout(Duration::from_secs(30)).unwrap()
+    }
+}
+
+fn ask_desk(desk: &Desk) -> Asking {
+    ask_at(&desk.address.to_string(), desk.authority.pin().unwrap(), HOST, true)
+}
+
+fn waiting(desk: &Desk) -> PendingRequest {
+    until("it waits", || desk.authority.requests().list().unwrap().pop())
+}
+
+#[test]
+fn a_device_gets_its_certificate_when_the_user_enters_its_code() {
+    let desk = Desk::start();
+    let device = ask_desk(&desk);
+    let (code, request) = (device.code(), waiting(&desk));
+    assert_eq!((request.code, request.name.as_str(), request.host), (code, "device", HOST));
+    assert_eq!(request.source, "127.0.0.1");
+    // Another process, as `cpumon hosts accept` is.
+    let by_user = Authority::open(desk.dir.path()).unwrap();
+    let other = if code.to_string() == "1111-1111" { "2222-2222" } else { "1111-1111" };
+    assert!(matches!(by_user.decide(other, Decision::Accept), Err(TlsError::NobodyWaits(_))));
+    assert!(
+        matches!(by_user.decide("device", Decision::Accept), Err(TlsError::Code(_))),
+        "a name is no code"
+    );
+    by_user.decide(&code.to_string(), Decision::Accept).unwrap();
+    let identity = device.thread.join().unwrap().unwrap();
+    assert_eq!(identity.pin(), desk.authority.pin().unwrap());
+    assert!(desk.authority.requests().list().unwrap().is_empty());
+    assert_eq!((read(&desk.stats.requests), read(&desk.stats.requests_accepted)), (1, 1));
+    // What it got is good for the stream.
+    desk.sends(identity);
+}
+
+#[test]
+fn a_device_that_the_user_rejects_or_that_goes_away_leaves_nothing() {
+    let desk = Desk::start();
+    let device = ask_desk(&desk);
+    device.code();
+    waiting(&desk);
+    desk.authority.decide("device", Decision::Reject).unwrap();
+    let said = device.thread.join().unwrap().unwrap_err().to_string();
+    assert!(said.contains("does not let this device in"), "{said}");
+    until("it is counted", || (read(&desk.stats.requests_refused) == 1).then_some(()));
+    assert!(desk.authority.registry().hosts().unwrap().is_empty());
+    // The device does not agree: it keeps no key, whatever the receiver thinks.
+    let device = ask_at(&desk.address.to_string(), desk.authority.pin().unwrap(), HOST, false);
+    let code = device.code().to_string();
+    waiting(&desk);
+    desk.authority.decide(&code, Decision::Accept).unwrap();
+    assert!(matches!(device.thread.join().unwrap(), Err(TlsError::NotAgreed)));
+    assert_eq!(std::fs::read_dir(device.dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn whoever_stands_between_shows_two_codes() {
+    // The device believes the one between, who asks the receiver in its name, with a key of his own.
+    let (desk, between) = (Desk::start(), Desk::start());
+    let device = ask_desk(&between);
+    let forwarded = ask_desk(&desk);
+    assert_ne!(device.code(), forwarded.code());
+    // Nor does the receiver let anybody change his nonce when he has seen the other's.
+    let who = Transcript { device: [1; 32], pin: [2; 32], host: HOST, name: "device" };
+    assert_ne!(who.commitment(&[3; 32]), who.commitment(&[4; 32]));
+    waiting(&desk);
+    waiting(&between);
+    desk.authority.decide("device", Decision::Reject).unwrap();
+    between.authority.decide("device", Decision::Reject).unwrap();
+    assert!(device.thread.join().unwrap().is_err() && forwarded.thread.join().unwrap().is_err());
+}
+
+#[test]
+fn a_nonce_other_than_the_one_it_was_bound_to_is_refused() {
+    use cpumon_wire::stream::{ALPN_ENROL, ByeReason, MAX_SMALL_MESSAGE_BYTES, Message};
+    let desk = Desk::start();
+    let mut config = pinned_builder(desk.authority.pin().unwrap()).unwrap().with_no_client_auth();
+    config.alpn_protocols = vec![ALPN_ENROL.to_vec()];
+    let mut pipe = connect(&desk.address.to_string(), config).unwrap();
+    let key = NewKey::make().unwrap();
+    let (commitment, request) = ([1; 32], key.request_der.as_slice());
+    Message::Ask { commitment, host: HOST, name: "device", request }.push(&mut pipe.outbox);
+    Message::Reveal { nonce: [9; 32] }.push(&mut pipe.outbox);
+    pipe.pump(true).unwrap();
+    let end = Instant::now() + Duration::from_secs(10);
+    let reason = await_message(&mut pipe, end, MAX_SMALL_MESSAGE_BYTES, |bytes| {
+        Ok(match Message::decode(bytes)? {
+            Some(Message::Bye { reason, .. }) => Some(reason),
+            _ => None,
+        })
+    });
+    assert_eq!(reason.unwrap(), ByeReason::Protocol);
+    assert!(desk.authority.requests().list().unwrap().is_empty());
+}
+
+#[test]
+fn of_one_address_four_wait_and_without_requests_nobody_does() {
+    let desk = Desk::start();
+    let devices: Vec<Asking> = (0..7)
+        .map(|n| ask_at(&desk.address.to_string(), desk.authority.pin().unwrap(), [n; 16], true))
+        .collect();
+    until("three are refused", || (read(&desk.stats.requests_refused) == 3).then_some(()));
+    until("four wait", || (desk.authority.requests().list().unwrap().len() == 4).then_some(()));
+    assert!(matches!(desk.authority.decide("device", Decision::Reject), Err(TlsError::SeveralWait(_))));
+    for request in desk.authority.requests().list().unwrap() {
+        desk.authority.decide(&request.code.to_string(), Decision::Reject).unwrap();
+    }
+    assert!(devices.into_iter().all(|device| device.thread.join().unwrap().is_err()));
+    let closed = Desk::start_with(|limits| limits.takes_requests = false);
+    let said = ask_desk(&closed).thread.join().unwrap().unwrap_err().to_string();
+    assert!(said.contains("cpumon token"), "{said}");
+}
+
+#[test]
+fn what_a_killed_receiver_left_behind_is_gone_and_nobody_acts_on_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::open(dir.path()).unwrap();
+    let code: Code = "1234-5678".parse().unwrap();
+    let request = PendingRequest::new(code, HOST, "device", "10.0.0.1".to_owned(), [1; 32]).unwrap();
+    std::mem::forget(authority.requests().put(request).unwrap());
+    assert_eq!(authority.requests().list().unwrap().len(), 1);
+    let desk = Desk::start_in(dir, "127.0.0.1:0".parse().unwrap());
+    assert!(desk.authority.requests().list().unwrap().is_empty());
+}

@@ -1,0 +1,425 @@
+//! Both ends of the stream over loopback: who is let in, who is not, what arrives.
+
+mod ask;
+mod certificates;
+mod packed;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use cpumon_link::tls::connect::{await_message, connect};
+use cpumon_link::tls::identity::{NewKey, pinned_builder};
+use cpumon_link::tls::pipe::Pipe;
+use cpumon_link::tls::{DeviceIdentity, Receiver, TlsError, Token, Uplink, UplinkOptions, ask, enroll};
+use cpumon_link::{Backlog, RamBacklog};
+use cpumon_wire::Datagrams;
+use cpumon_wire::spool::{Entry, decode_record};
+use cpumon_wire::stream::{ByeReason, ClockReport, LaneKind, MAX_SMALL_MESSAGE_BYTES, Message, VERSION};
+use tempfile::TempDir;
+
+use super::*;
+use crate::enrollment::Authority;
+
+pub(super) const HOST: [u8; 16] = [7; 16];
+
+/// What a receiver got: numbers of snapshots, by lane kind; comparisons of clocks.
+#[derive(Clone, Default)]
+pub(super) struct Got(Arc<Mutex<Vec<(u64, LaneKind)>>>, Arc<Mutex<Vec<ClockReport>>>);
+
+impl Got {
+    pub(super) fn numbers(&self) -> Vec<u64> {
+        self.0.lock().unwrap().iter().map(|one| one.0).collect()
+    }
+}
+
+struct Taker {
+    got: Got,
+    lanes: Vec<(u32, LaneKind, u64)>,
+}
+
+impl Handler for Got {
+    fn open(&self, _: &Peer) -> Box<dyn Session> {
+        Box::new(Taker { got: self.clone(), lanes: Vec::new() })
+    }
+}
+
+impl Session for Taker {
+    fn begin(&mut self, lane: u32, kind: LaneKind) -> Result<(), Refusal> {
+        self.lanes.push((lane, kind, 0));
+        Ok(())
+    }
+
+    fn clock(&mut self, report: ClockReport, wall_ns: i64) {
+        assert!(wall_ns > 0);
+        self.got.1.lock().unwrap().push(report);
+    }
+
+    fn record(&mut self, lane: u32, record: &[u8]) -> Result<(), Refusal> {
+        let lane = self.lanes.iter_mut().find(|known| known.0 == lane).unwrap();
+        match decode_record(record) {
+            Some(Entry::Snapshot(snapshot)) => {
+                lane.2 = snapshot.number;
+                self.got.0.lock().unwrap().push((snapshot.number, lane.1));
+            }
+            Some(Entry::Gap(gap)) => lane.2 = gap.last,
+            other => panic!("{other:?}"),
+        }
+        Ok(())
+    }
+
+    fn work(&mut self, acks: &mut Acks<'_>) -> Result<bool, Refusal> {
+        for lane in &self.lanes {
+            acks.ack(lane.0, lane.2, lane.2);
+        }
+        Ok(false)
+    }
+}
+
+/// A running receiver.
+pub(super) struct Desk {
+    pub(super) dir: TempDir,
+    pub(super) authority: Arc<Authority>,
+    pub(super) address: SocketAddr,
+    pub(super) got: Got,
+    pub(super) stats: Arc<ServerStats>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Desk {
+    pub(super) fn start() -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), "127.0.0.1:0".parse().unwrap())
+    }
+
+    pub(super) fn start_in(dir: TempDir, address: SocketAddr) -> Self {
+        Self::start_at(dir, address, |_| ())
+    }
+
+    pub(super) fn start_with(change: impl Fn(&mut ServerLimits)) -> Self {
+        Self::start_at(tempfile::tempdir().unwrap(), "127.0.0.1:0".parse().unwrap(), change)
+    }
+
+    fn start_at(dir: TempDir, address: SocketAddr, change: impl Fn(&mut ServerLimits)) -> Self {
+        let authority = Arc::new(Authority::open(dir.path()).unwrap());
+        let (got, stop) = (Got::default(), Arc::new(AtomicBool::new(false)));
+        let handshake_time = Duration::from_millis(700);
+        let mut limits = ServerLimits { handshake_time, takes_requests: true, ..ServerLimits::default() };
+        change(&mut limits);
+        let bind = || StreamServer::bind(address, Arc::clone(&authority), Arc::new(got.clone()), limits);
+        let server = until("the port is free", || bind().ok());
+        let (address, stats, stopped) = (server.local_addr(), server.stats(), Arc::clone(&stop));
+        let thread = std::thread::spawn(move || server.run(&stopped).unwrap());
+        Self { dir, authority, address, got, stats, stop, thread: Some(thread) }
+    }
+
+    pub(super) fn stop(mut self) -> (TempDir, SocketAddr, Got) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+        (self.dir, self.address, self.got)
+    }
+
+    /// A device with this identity brings a snapshot here.
+    pub(super) fn sends(&self, identity: DeviceIdentity) {
+        let uplink = uplink(&self.address.to_string(), identity, ram());
+        append(&uplink, 1);
+        assert!(uplink.drain(Duration::from_secs(30)));
+        assert_eq!(self.got.numbers(), [1]);
+    }
+
+    fn token(&self) -> Token {
+        self.authority.make_token(Duration::from_mins(1)).unwrap()
+    }
+
+    pub(super) fn enroll(&self, device: &TempDir) -> Result<DeviceIdentity, TlsError> {
+        enroll(device.path(), &self.address.to_string(), &self.token(), HOST, "device")
+    }
+
+    fn count(&self, counter: impl Fn(&ServerStats) -> u64, wanted: u64) {
+        until("it is counted", || (counter(&self.stats) >= wanted).then_some(()));
+    }
+}
+
+pub(super) fn read(counter: &std::sync::atomic::AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+/// Waits for something that must happen, however slow the machine is.
+pub(super) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < end, "waited too long: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+pub(super) fn uplink(address: &str, identity: DeviceIdentity, backlog: RamBacklog) -> Uplink {
+    let receivers = vec![Receiver { address: address.to_owned(), identity }];
+    let options = UplinkOptions {
+        receivers,
+        host: HOST,
+        agent: "test".to_owned(),
+        boot: [9; 16],
+        clocks: in_2003,
+        ask: Vec::new(),
+    };
+    Uplink::start(options, Box::new(backlog)).unwrap()
+}
+
+/// How far the devices of these tests are behind, ns.
+const BEHIND_NS: i64 = 700_000_000_000_000_000;
+
+/// How long they run already, as seen from the time at which they stand, ns.
+const BOOTED_NS: i64 = 1_000_000_000_000_000_000;
+
+/// A device's clocks, the wall clock as the original's stood.
+fn in_2003() -> (i64, u64) {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let wall_ns = i64::try_from(since.as_nanos()).unwrap() - BEHIND_NS;
+    (wall_ns, (wall_ns - BOOTED_NS).unsigned_abs())
+}
+
+#[test]
+fn a_device_whose_clock_stands_in_2003_tells_by_how_much() {
+    let (desk, device) = (Desk::start(), tempfile::tempdir().unwrap());
+    let uplink = uplink(&desk.address.to_string(), desk.enroll(&device).unwrap(), ram());
+    append(&uplink, 1);
+    let reports = until("some comparisons", || {
+        let reports = desk.got.1.lock().unwrap().clone();
+        (reports.len() >= 3).then_some(reports)
+    });
+    for report in reports {
+        let off_ns = (report.offset_ns + BEHIND_NS).unsigned_abs();
+        // Known to half of the round trip; a millisecond for what lies between two looks at a clock.
+        assert!(off_ns <= report.round_trip_ns / 2 + 1_000_000, "{report:?}");
+        let boot = report.boot.unwrap();
+        assert_eq!((boot.boot, boot.offset_ns), ([9; 16], report.offset_ns - BOOTED_NS));
+    }
+    drop(uplink);
+}
+
+/// A frame of zeros that a record can be packed with: a header, and one section of so many bytes.
+pub(super) fn frame(bytes: u16) -> Vec<u8> {
+    let mut frame = vec![0; 87];
+    frame[5] = 87;
+    let [low, high] = bytes.to_le_bytes();
+    frame.extend([200, low, high]);
+    frame.resize(90 + usize::from(bytes), 0);
+    frame
+}
+
+pub(super) fn append(uplink: &Uplink, count: u64) {
+    for wall_ns in 0..count {
+        let frames = Datagrams::from(vec![frame(100)]);
+        uplink.append(uplink.wants_full(), i64::try_from(wall_ns).unwrap(), &frames);
+    }
+}
+
+pub(super) fn ram() -> RamBacklog {
+    RamBacklog::new([1; 16], 8 << 20)
+}
+
+#[test]
+fn what_is_appended_arrives_and_is_acknowledged() {
+    let (desk, device) = (Desk::start(), tempfile::tempdir().unwrap());
+    let identity = desk.enroll(&device).unwrap();
+    let mode = |path: &std::path::Path| {
+        std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(path).unwrap()) & 0o777
+    };
+    assert_eq!(mode(identity.place().1), 0o600);
+    assert_eq!(mode(&desk.dir.path().join("receiver.identity")), 0o600);
+    let uplink = uplink(&desk.address.to_string(), identity, ram());
+    append(&uplink, 3);
+    assert!(uplink.drain(Duration::from_secs(30)));
+    assert_eq!(desk.got.numbers(), [1, 2, 3]);
+    let status = uplink.status();
+    assert_eq!((status.acked, status.waiting, status.failures), (3, 0, 0));
+    assert_eq!(read(&desk.stats.devices), 1);
+}
+
+#[test]
+fn the_present_overtakes_the_past_and_nothing_is_missing() {
+    let (desk, device) = (Desk::start(), tempfile::tempdir().unwrap());
+    let identity = desk.enroll(&device).unwrap();
+    let mut backlog = ram();
+    for number in 1..=2000 {
+        let is_full = backlog.wants_full();
+        backlog.append(is_full, number, &Datagrams::from(vec![frame(2000)]));
+    }
+    let uplink = uplink(&desk.address.to_string(), identity, backlog);
+    until("the device asks for a full snapshot", || uplink.wants_full().then_some(()));
+    append(&uplink, 5);
+    assert!(uplink.drain(Duration::from_mins(1)));
+    let got = desk.got.0.lock().unwrap().clone();
+    let past: Vec<u64> = got.iter().filter(|one| one.1 == LaneKind::Backfill).map(|one| one.0).collect();
+    assert_eq!(past, (1..=*past.last().unwrap()).collect::<Vec<_>>());
+    let live: Vec<u64> = got.iter().filter(|one| one.1 == LaneKind::Live).map(|one| one.0).collect();
+    assert_eq!(live.last(), Some(&2005));
+    assert_eq!(live.first(), past.last(), "the first of the present belongs to both");
+}
+
+#[test]
+fn a_receiver_that_comes_back_gets_what_is_not_acknowledged() {
+    let (desk, device) = (Desk::start(), tempfile::tempdir().unwrap());
+    let identity = desk.enroll(&device).unwrap();
+    let uplink = uplink(&desk.address.to_string(), identity, ram());
+    append(&uplink, 70);
+    assert!(uplink.drain(Duration::from_secs(30)));
+    let (dir, address, _) = desk.stop();
+    append(&uplink, 30);
+    let desk = Desk::start_in(dir, address);
+    append(&uplink, 1);
+    assert!(uplink.drain(Duration::from_secs(30)));
+    let mut got = desk.got.numbers();
+    assert_eq!(got.first(), Some(&65), "what comes before begins at a full snapshot");
+    got.sort_unstable();
+    got.dedup();
+    assert_eq!(got, (65..=101).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_next_receiver_of_the_list_takes_over() {
+    let (first, second) = (Desk::start(), Desk::start());
+    let devices = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let receivers = vec![
+        Receiver { address: first.address.to_string(), identity: first.enroll(&devices[0]).unwrap() },
+        Receiver { address: second.address.to_string(), identity: second.enroll(&devices[1]).unwrap() },
+    ];
+    let options = UplinkOptions {
+        receivers,
+        host: HOST,
+        agent: String::new(),
+        boot: [9; 16],
+        clocks: in_2003,
+        ask: Vec::new(),
+    };
+    let uplink = Uplink::start(options, Box::new(ram())).unwrap();
+    append(&uplink, 3);
+    assert!(uplink.drain(Duration::from_secs(30)));
+    assert_eq!(first.got.numbers(), [1, 2, 3]);
+    first.stop();
+    append(&uplink, 3);
+    assert!(uplink.drain(Duration::from_secs(30)));
+    assert!(second.got.numbers().ends_with(&[4, 5, 6]));
+}
+
+pub(super) fn goodbye(pipe: &mut Pipe) -> ByeReason {
+    await_message(pipe, Instant::now() + Duration::from_secs(10), MAX_SMALL_MESSAGE_BYTES, |bytes| {
+        match Message::decode(bytes)? {
+            Some(Message::Bye { reason, .. }) => Ok(Some(reason)),
+            _ => Ok(None),
+        }
+    })
+    .unwrap()
+}
+
+#[test]
+fn a_device_can_speak_for_itself_only_and_in_messages_of_bounded_length() {
+    let (desk, device) = (Desk::start(), tempfile::tempdir().unwrap());
+    let identity = desk.enroll(&device).unwrap();
+    let open = |host: [u8; 16]| {
+        let mut pipe = connect(&desk.address.to_string(), identity.client_config().unwrap()).unwrap();
+        Message::Hello { version: VERSION, host, spool: HOST, agent: "" }.push(&mut pipe.outbox);
+        pipe
+    };
+    let mut pipe = open([8; 16]);
+    pipe.pump(true).unwrap();
+    assert_eq!(goodbye(&mut pipe), ByeReason::Protocol);
+    for oversize in [&[0xff; 8][..], &[0; 8]] {
+        let mut pipe = open(HOST);
+        pipe.outbox.extend_from_slice(oversize);
+        pipe.pump(true).unwrap();
+        assert_eq!(goodbye(&mut pipe), ByeReason::Protocol);
+    }
+    desk.count(|stats| read(&stats.protocol_errors), 2);
+}
+
+#[test]
+fn nothing_that_an_enrolled_device_sends_breaks_the_receiver() {
+    let (desk, device) = (Desk::start(), tempfile::tempdir().unwrap());
+    let identity = desk.enroll(&device).unwrap();
+    let mut sound = Vec::new();
+    Message::Begin { lane: 1, kind: LaneKind::Live }.push(&mut sound);
+    Message::Ping { token: 1, clock: None }.push(&mut sound);
+    Message::Renew { request: &[1; 40] }.push(&mut sound);
+    Message::Ack { lane: 1, received: 2, committed: 3 }.push(&mut sound);
+    let mut dice = 7_u64;
+    let mut roll = |sides: usize| {
+        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(dice >> 33).unwrap() % sides
+    };
+    for _ in 0..8 {
+        // A receiver takes ten handshakes a second of one address.
+        std::thread::sleep(Duration::from_millis(120));
+        let mut pipe = connect(&desk.address.to_string(), identity.client_config().unwrap()).unwrap();
+        Message::Hello { version: VERSION, host: HOST, spool: HOST, agent: "" }.push(&mut pipe.outbox);
+        for _ in 0..50 {
+            let mut bytes = sound.clone();
+            let at = roll(bytes.len());
+            bytes[at] ^= u8::try_from(1 + roll(255)).unwrap();
+            bytes.truncate(bytes.len() - roll(3) * roll(20));
+            pipe.outbox.extend_from_slice(&bytes);
+        }
+        // The receiver may end it at any moment.
+        let _ = pipe.pump(true);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    desk.count(|stats| read(&stats.protocol_errors), 1);
+    let uplink = uplink(&desk.address.to_string(), desk.enroll(&device).unwrap(), ram());
+    append(&uplink, 3);
+    assert!(uplink.drain(Duration::from_secs(30)), "others are served as before");
+}
+
+/// The beginning of a TLS 1.2 client: no `supported_versions`.
+fn tls12_hello() -> Vec<u8> {
+    let mut body = vec![3, 3];
+    body.extend_from_slice(&[5; 32]);
+    body.extend_from_slice(&[0, 0, 4, 0xc0, 0x2b, 0xc0, 0x2f, 1, 0]);
+    // signature_algorithms and supported_groups, as every client of that time sends them.
+    body.extend_from_slice(&[0, 16, 0, 13, 0, 4, 0, 2, 4, 3, 0, 10, 0, 4, 0, 2, 0, 23]);
+    let mut hello = vec![22, 3, 1, 0, u8::try_from(body.len() + 4).unwrap(), 1, 0, 0];
+    hello.push(u8::try_from(body.len()).unwrap());
+    hello.extend(body);
+    hello
+}
+
+#[test]
+fn strangers_with_garbage_old_tls_or_much_time_are_cut_off_and_counted() {
+    let desk = Desk::start();
+    let ends = |mut socket: TcpStream| {
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut answer = Vec::new();
+        // A reset is an end as well.
+        let _ = socket.read_to_end(&mut answer);
+        answer
+    };
+    let mut garbage = TcpStream::connect(desk.address).unwrap();
+    garbage.write_all(&[0x5a; 600]).unwrap();
+    ends(garbage);
+    desk.count(|stats| read(&stats.handshakes_failed), 1);
+    let mut old = TcpStream::connect(desk.address).unwrap();
+    old.write_all(&tls12_hello()).unwrap();
+    let alert = ends(old);
+    assert_eq!((alert[0], alert[alert.len() - 1]), (21, 70), "an alert: protocol_version");
+    // One byte of a good beginning, and then nothing.
+    let mut slow = TcpStream::connect(desk.address).unwrap();
+    slow.write_all(&[22]).unwrap();
+    assert!(ends(slow).is_empty());
+    desk.count(|stats| read(&stats.handshakes_failed), 3);
+    let (refusals, others) = desk.stats.refusals(8);
+    assert_eq!((refusals.len(), refusals[0].count, others), (1, 3, 0));
+}
+
+#[test]
+fn one_source_cannot_open_connections_without_end() {
+    let desk = Desk::start();
+    let sockets: Vec<_> = (0..60).map(|_| TcpStream::connect(desk.address).unwrap()).collect();
+    desk.count(|stats| read(&stats.refused_early), 30);
+    drop(sockets);
+}

@@ -1,0 +1,164 @@
+//! Packed records over loopback: old and new versions together, and what nobody should send.
+
+use std::net::TcpListener;
+
+use cpumon_link::tls::connect::shake_hands;
+use cpumon_wire::spool::push_snapshot;
+use cpumon_wire::stream::MAX_MESSAGE_BYTES;
+use rustls::ServerConnection;
+
+use super::*;
+
+/// A pipe of an enrolled device by hand, behind the welcome, which says the version to speak.
+fn device(desk: &Desk, identity: &DeviceIdentity, version: u16) -> (Pipe, u16) {
+    let mut pipe = connect(&desk.address.to_string(), identity.client_config().unwrap()).unwrap();
+    Message::Hello { version, host: HOST, spool: HOST, agent: "" }.push(&mut pipe.outbox);
+    pipe.pump(true).unwrap();
+    let end = Instant::now() + Duration::from_secs(30);
+    let version = await_message(&mut pipe, end, MAX_SMALL_MESSAGE_BYTES, |bytes| {
+        let Some(Message::Welcome { version, .. }) = Message::decode(bytes)? else { panic!("no welcome") };
+        Ok(Some(version))
+    });
+    (pipe, version.unwrap())
+}
+
+/// What a receiver was sent, connection by connection: the version of the hello, and types of records.
+type Heard = Arc<Mutex<Vec<(u16, Vec<char>)>>>;
+
+/// A receiver that speaks `version` and, if it cannot use packed records, says so.
+fn receiver(desk: &Desk, version: u16, takes_packed: bool) -> (SocketAddr, Heard) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, heard) = (listener.local_addr().unwrap(), Heard::default());
+    let (config, said) = (Arc::new(desk.authority.server_config().unwrap()), Arc::clone(&heard));
+    std::thread::spawn(move || {
+        for socket in listener.incoming() {
+            let tls = ServerConnection::new(Arc::clone(&config)).unwrap();
+            let mut pipe = Pipe::new(socket.unwrap(), tls.into()).unwrap();
+            // The device of a test that is over is gone at any moment.
+            let _ = attend(&mut pipe, version, takes_packed, &said);
+        }
+    });
+    (address, heard)
+}
+
+fn attend(pipe: &mut Pipe, version: u16, takes_packed: bool, heard: &Heard) -> Result<(), TlsError> {
+    let end = Instant::now() + Duration::from_secs(30);
+    shake_hands(pipe, end)?;
+    let offered = await_message(pipe, end, MAX_SMALL_MESSAGE_BYTES, |bytes| {
+        let Some(Message::Hello { version, .. }) = Message::decode(bytes)? else { panic!("no hello") };
+        Ok(Some(version))
+    })?;
+    heard.lock().unwrap().push((offered, Vec::new()));
+    let version = version.min(offered);
+    Message::Welcome { version, window_bytes: 1 << 20, is_renewal_due: false }.push(&mut pipe.outbox);
+    let mut number = 0;
+    loop {
+        pipe.pump(true)?;
+        let mut answers = Vec::new();
+        while let Some(bytes) = pipe.next_message(MAX_MESSAGE_BYTES)? {
+            let kind = match Message::decode(bytes)? {
+                Some(Message::Record { .. }) => 'r',
+                Some(Message::Packed { .. }) => 'p',
+                _ => continue,
+            };
+            heard.lock().unwrap().last_mut().unwrap().1.push(kind);
+            if kind == 'p' && !takes_packed {
+                Message::Bye { reason: ByeReason::Protocol, text: "what is this?" }.push(&mut answers);
+                break;
+            }
+            number += 1;
+            Message::Ack { lane: 1, received: number, committed: number }.push(&mut answers);
+        }
+        pipe.outbox.append(&mut answers);
+        pipe.pump(false)?;
+        pipe.wait(Duration::from_millis(50), true, None)?;
+    }
+}
+
+#[test]
+fn records_go_packed_and_arrive_as_they_were_also_behind_a_cut() {
+    let (desk, dir) = (Desk::start(), tempfile::tempdir().unwrap());
+    let identity = desk.enroll(&dir).unwrap();
+    let uplink = uplink(&desk.address.to_string(), identity, ram());
+    append(&uplink, 70);
+    assert!(uplink.drain(Duration::from_secs(30)));
+    // 70 records of 226 bytes; the handshake alone takes some 2,000.
+    assert!(uplink.status().wire_bytes < 12_000, "{}", uplink.status().wire_bytes);
+    let (dir, address, got) = desk.stop();
+    assert_eq!(got.numbers(), (1..=70).collect::<Vec<_>>());
+    append(&uplink, 30);
+    let desk = Desk::start_in(dir, address);
+    append(&uplink, 1);
+    assert!(
+        uplink.drain(Duration::from_secs(30)),
+        "what the receiver knew of the lane is gone, and the device knows that"
+    );
+    let mut got = desk.got.numbers();
+    got.sort_unstable();
+    got.dedup();
+    assert_eq!(got, (65..=101).collect::<Vec<_>>());
+    assert_eq!(uplink.status().lost, 0);
+}
+
+#[test]
+fn a_receiver_of_the_first_release_gets_records_as_they_are() {
+    let (desk, dir) = (Desk::start(), tempfile::tempdir().unwrap());
+    let (address, heard) = receiver(&desk, 1, false);
+    let uplink = uplink(&address.to_string(), desk.enroll(&dir).unwrap(), ram());
+    append(&uplink, 5);
+    assert!(uplink.drain(Duration::from_secs(30)));
+    assert_eq!(*heard.lock().unwrap(), [(VERSION, vec!['r'; 5])]);
+}
+
+#[test]
+fn a_device_of_the_first_release_is_taken_as_before() {
+    let (desk, dir) = (Desk::start(), tempfile::tempdir().unwrap());
+    let identity = desk.enroll(&dir).unwrap();
+    let (mut pipe, version) = device(&desk, &identity, 1);
+    assert_eq!(version, 1, "nobody speaks what the other does not know");
+    let mut record = Vec::new();
+    assert!(push_snapshot(&mut record, 1, 5, true, &[frame(10)]));
+    Message::Begin { lane: 1, kind: LaneKind::Live }.push(&mut pipe.outbox);
+    Message::Record { lane: 1, record: &record }.push(&mut pipe.outbox);
+    pipe.pump(true).unwrap();
+    until("the record arrives", || (desk.got.numbers() == [1]).then_some(()));
+    assert_eq!(device(&desk, &identity, u16::MAX).1, VERSION, "a device of the future speaks as we do");
+}
+
+#[test]
+fn a_receiver_that_cannot_use_what_is_packed_gets_it_as_it_is() {
+    let (desk, dir) = (Desk::start(), tempfile::tempdir().unwrap());
+    let (address, heard) = receiver(&desk, VERSION, false);
+    let uplink = uplink(&address.to_string(), desk.enroll(&dir).unwrap(), ram());
+    append(&uplink, 3);
+    assert!(uplink.drain(Duration::from_secs(30)));
+    let heard = heard.lock().unwrap().clone();
+    assert_eq!((heard[0].0, heard[0].1[0]), (VERSION, 'p'));
+    assert_eq!(heard[1], (1, vec!['r'; 3]));
+}
+
+#[test]
+fn what_is_packed_wrongly_ends_the_connection_and_is_counted() {
+    let (desk, dir) = (Desk::start(), tempfile::tempdir().unwrap());
+    let identity = desk.enroll(&dir).unwrap();
+    let mut record = Vec::new();
+    assert!(push_snapshot(&mut record, 1, 5, true, &[frame(10)]));
+    let mut packed = Vec::new();
+    assert!(cpumon_wire::packed::Packer::new().pack(&record, &mut packed));
+    let mut damaged = packed.clone();
+    damaged[0] ^= 1;
+    for (lane, bytes) in [(1, &b""[..]), (1, &[0xff; 300]), (1, &damaged), (2, &packed)] {
+        let (mut pipe, version) = device(&desk, &identity, VERSION);
+        assert_eq!(version, VERSION);
+        Message::Begin { lane: 1, kind: LaneKind::Live }.push(&mut pipe.outbox);
+        Message::Packed { lane, packed: bytes }.push(&mut pipe.outbox);
+        pipe.pump(true).unwrap();
+        assert_eq!(goodbye(&mut pipe), ByeReason::Protocol);
+    }
+    assert!(desk.got.numbers().is_empty());
+    let (mut pipe, _) = device(&desk, &identity, VERSION);
+    Message::Begin { lane: 1, kind: LaneKind::Live }.push(&mut pipe.outbox);
+    Message::Packed { lane: 1, packed: &packed }.push(&mut pipe.outbox);
+    pipe.pump(true).unwrap();
+    until("a sound one arrives", || (desk.got.numbers() == [1]).then_some(()));
+}

@@ -1,0 +1,58 @@
+//! Any bytes: the demux refuses or takes them, but never panics and never hoards memory.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use cpumon_model::Moment;
+use cpumon_receiver::{Demux, DemuxOptions};
+use cpumon_wire::beacon::Query;
+use cpumon_wire::sealed::GroupKey;
+
+use crate::damage::{damage, seeds};
+use crate::machine::Random;
+
+#[test]
+fn two_hundred_thousand_damaged_datagrams_never_panic() {
+    let seeds = seeds();
+    let mut random = Random(20_261_121);
+    let mut demux = Demux::new(DemuxOptions { max_hosts: 50, ..DemuxOptions::default() });
+    let mut bytes = Vec::new();
+    let mut taken = 0_u32;
+    let rounds = if cfg!(debug_assertions) { 60_000 } else { 200_000 };
+    for round in 0..rounds {
+        damage(&seeds, &mut random, &mut bytes);
+        let from = SocketAddr::new(Ipv4Addr::from_bits(round % 80).into(), 3001);
+        let now = Moment { mono_ns: u64::from(round) * 1_000_000, ..Moment::default() };
+        taken += u32::from(demux.accept(&bytes, from, now, &mut |_, _| {}).is_ok());
+        if round % 100 == 0 {
+            demux.flush(now, &mut |_, _| {});
+        }
+    }
+    let totals = demux.totals();
+    assert_eq!((totals.datagrams, totals.rejected), (u64::from(rounds), u64::from(rounds - taken)));
+    assert!(taken > rounds / 20 && totals.rejected > u64::from(rounds / 20));
+    assert!(demux.hosts().count() <= 50);
+}
+
+/// Whatever a fuzzer found worth keeping is taken as a datagram.
+#[test]
+fn what_fuzzers_kept_is_taken_without_a_panic() {
+    let corpora = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus"));
+    let from = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 3001);
+    let mut demux = Demux::new(DemuxOptions { max_hosts: 8, ..DemuxOptions::default() });
+    demux.set_keys(&[GroupKey::new([7; 32])]);
+    for target in ["beacon", "sealed", "spool", "stream", "v1", "v2"] {
+        for file in std::fs::read_dir(corpora.join(target)).unwrap() {
+            let bytes = std::fs::read(file.unwrap().path()).unwrap();
+            let _ = demux.accept(&bytes, from, Moment::default(), &mut |_, _| {});
+        }
+    }
+}
+
+#[test]
+fn a_query_for_receivers_is_no_measurement() {
+    let mut demux = Demux::new(DemuxOptions::default());
+    let bytes = Query { nonce: [1; 16], wanted: None }.encode();
+    let from = "10.0.0.1:3001".parse().unwrap();
+    demux.accept(&bytes, from, Moment::default(), &mut |_, _| {}).unwrap_err();
+    assert_eq!(demux.hosts().count(), 0);
+}

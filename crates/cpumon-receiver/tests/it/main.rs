@@ -1,0 +1,19 @@
+//! One binary for this crate's integration tests: the demux against made-up machines.
+
+#[path = "../../../cpumon-wire/tests/it/carried.rs"]
+mod carried;
+#[path = "../../../cpumon-wire/tests/it/damage.rs"]
+mod damage;
+#[path = "../../../cpumon-wire/tests/it/machine.rs"]
+#[expect(dead_code, reason = "the wire's tests use all of it")]
+mod machine;
+#[path = "../../../cpumon-wire/tests/it/sealed_agent.rs"]
+mod sealed_agent;
+
+mod delays;
+mod demux;
+mod hostile;
+mod sealed;
+mod spool_snapshots;
+mod summed;
+mod unwatched;

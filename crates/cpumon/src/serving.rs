@@ -1,0 +1,136 @@
+//! [`Serving`]: a running receiver with its HTTP server. In: plans of both. Out: the receiver, and lines that say what it does.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::anyhow;
+use cpumon_agent::SamplerOptions;
+use cpumon_model::Probes;
+use cpumon_receiver::{Frontend, Plan, Receiver};
+use cpumon_store::StoreOptions;
+use cpumon_web::{HttpServer, WebError, WebOptions};
+
+use crate::cli::{KeepArgs, MeasureArgs};
+use crate::login;
+
+/// The store's options that the user's wishes make.
+#[must_use]
+pub fn store_options(keep: &KeepArgs) -> StoreOptions {
+    let day = Duration::from_hours(24);
+    StoreOptions {
+        max_age: (keep.retain_days > 0).then(|| day.saturating_mul(keep.retain_days)),
+        max_bytes: (keep.retain_bytes > 0).then_some(keep.retain_bytes),
+        ..StoreOptions::default()
+    }
+}
+
+/// The sampler's options that the user's wishes make; `probes` unless others were chosen.
+#[must_use]
+pub fn sampler_options(measure: &MeasureArgs, probes: Probes) -> SamplerOptions {
+    let source = measure.look.source_options(measure.interval, probes);
+    SamplerOptions { source, max_cpu: measure.max_cpu, ..SamplerOptions::default() }
+}
+
+/// See the module. Dropping it stops it.
+pub struct Serving {
+    receiver: Receiver,
+    /// Where HTTP is answered, `https` with TLS.
+    http_url: String,
+    /// What people must know to log in.
+    access: Vec<String>,
+}
+
+impl Serving {
+    /// Starts the receiver, and HTTP at `http`; the store of HTTP is that of the plan.
+    pub fn start(plan: &Plan, http: SocketAddr, web: WebOptions) -> anyhow::Result<Self> {
+        let store = plan.store.as_ref().map(|(path, _)| path.clone());
+        let web = WebOptions { store, ..web };
+        let (scheme, access) = (if web.tls.is_some() { "https" } else { "http" }, login::start_lines(&web));
+        let reads = web.login.iter().map(|path| directory_of(path)).chain(web.web_dir.clone()).collect();
+        let server = HttpServer::bind(http, web).map_err(|error| anyhow!("{error}{}", bind_hint(&error)))?;
+        let (address, shutdown) = (server.local_addr(), server.shutdown());
+        let frontend = Frontend {
+            address,
+            reads,
+            run: Box::new(move |hub| Ok(server.run(hub)?)),
+            stop: Box::new(move || shutdown.stop()),
+        };
+        let receiver = Receiver::start(plan, frontend)?;
+        Ok(Self { receiver, http_url: format!("{scheme}://{address}"), access })
+    }
+
+    /// The receiver itself.
+    #[must_use]
+    pub fn receiver(&self) -> &Receiver {
+        &self.receiver
+    }
+
+    /// What it does, for people: a line each.
+    #[must_use]
+    pub fn start_lines(&self) -> Vec<String> {
+        let state = self.receiver.state();
+        let status = state.status();
+        let store = match self.receiver.store_path() {
+            Some(path) => format!("store {}", path.display()),
+            None => "store none: nothing is kept".to_owned(),
+        };
+        let measured = match self.receiver.measured_by() {
+            Some(reason) => format!("measuring this machine by {reason}"),
+            None => "not measuring this machine".to_owned(),
+        };
+        let stream = state.stream_address().map(|address| {
+            format!("receiving on tls {address}; hosts that report there are authenticated: `cpumon token` lets one in")
+        });
+        let mut lines = vec![
+            format!("cpumon {}, pid {}", status.version, status.pid),
+            format!("receiving on udp {}; {}", status.udp.join(", "), self.receiver.taken()),
+        ];
+        lines.extend(stream);
+        lines.extend(state.beacon_key().map(|key| {
+            format!("answering devices that look for a receiver on udp 3003; this one's key is {key}")
+        }));
+        lines.push(format!("answering on {}", self.http_url));
+        lines.extend(self.access.iter().cloned());
+        lines.extend([
+            store,
+            measured,
+            format!("threads of the network are held to {}", self.receiver.held()),
+        ]);
+        lines
+    }
+
+    /// One line for programs: where it listens.
+    #[must_use]
+    pub fn ready_line(&self) -> String {
+        let state = self.receiver.state();
+        let (status, stream) = (state.status(), state.stream_address());
+        let stream = stream.map_or_else(String::new, |address| format!(" tls={address}"));
+        format!("ready udp={} http={}{stream} pid={}", status.udp.join(","), status.http, status.pid)
+    }
+
+    /// Stops every thread, writes what waits to the store, and tells what went wrong.
+    pub fn finish(self) -> anyhow::Result<()> {
+        self.receiver.finish()
+    }
+}
+
+fn directory_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// What to do about an address that cannot be listened on.
+fn bind_hint(error: &WebError) -> &'static str {
+    let WebError::Bind { error, .. } = error else { return "" };
+    match error.kind() {
+        ErrorKind::AddrInUse => "; another receiver may be running: choose another port with --http",
+        ErrorKind::PermissionDenied => {
+            "; ports below 1024 need CAP_NET_BIND_SERVICE: choose another port with --http"
+        }
+        _ => "; choose another address with --http",
+    }
+}
