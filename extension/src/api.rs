@@ -1,6 +1,5 @@
-//! SQLite's API table across versions. In: the table of the host program's SQLite. Out: one that rusqlite accepts.
-//! Why: rusqlite refuses a SQLite older than its bindings (3.45.3), and Debian 12 has 3.40. All functions that are used here
-//! but one, for which a stand-in is given, were in the table by 3.40; the table only ever grew at its end (sqlite3ext.h), so its older part can be taken over.
+//! Makes the API table of the host program's SQLite acceptable to rusqlite, across versions. rusqlite refuses a SQLite older than its bindings (3.45.3), and Debian 12 has 3.40. All functions that are used here
+//! but one, for which a replacement is given, were in the table by 3.40; the table only ever grew at its end (sqlite3ext.h), so its older part can be taken over.
 #![expect(unsafe_code, reason = "SQLite's extension interface")]
 
 use std::ffi::{c_char, c_int, c_void};
@@ -16,7 +15,7 @@ extern "C" fn version_of_bindings() -> c_int {
     SQLITE_VERSION_NUMBER
 }
 
-/// Stands in for `sqlite3_set_clientdata` (3.44). rusqlite keeps a closure there so that SQLite frees it with the connection;
+/// Replaces `sqlite3_set_clientdata` (3.44). rusqlite stores a closure there so that SQLite frees it with the connection;
 /// only its pointer is used meanwhile. Not freeing it costs its few bytes once a connection.
 unsafe extern "C" fn keep_forever(
     _db: *mut sqlite3,
@@ -59,7 +58,7 @@ pub(crate) unsafe fn usable(routines: *const sqlite3_api_routines) -> Option<sql
     Some(table)
 }
 
-/// Tells SQLite why loading fails.
+/// Gives SQLite the reason why loading fails.
 ///
 /// # Safety
 /// As for [`usable`]; `message` is null or where SQLite wants a text from its own allocator.
@@ -70,7 +69,7 @@ pub(crate) unsafe fn complain(routines: *const sqlite3_api_routines, message: *m
     let Ok(length) = c_int::try_from(TOO_OLD.len()) else { return };
     // SAFETY: the field is in every table; the pointer is SQLite's own function.
     let Some(allocate) = (unsafe { (&raw const (*routines).malloc).read() }) else { return };
-    // SAFETY: SQLite's allocator gives null or room for the text, which SQLite frees.
+    // SAFETY: SQLite's allocator returns null or memory for the text, which SQLite frees.
     unsafe {
         let text = allocate(length).cast::<u8>();
         if !text.is_null() {

@@ -1,6 +1,5 @@
-//! The store's virtual tables inside another program's SQLite. In: a connection whose main database is a cpumon store. Out:
-//! tables `hosts`, `processes`, `threads`, `process_interval`, `thread_interval`, `cpu_interval`, `host_interval` on it.
-//! Why: the sqlite3 shell, Python or `DBeaver` can read a store without cpumon.
+//! The store's virtual tables (`hosts`, `processes`, `threads` and the `*_interval` ones) inside another program's SQLite: the
+//! sqlite3 shell, Python or `DBeaver` can read a store without cpumon. The connection's main database must be a store.
 //!
 //! ```text
 //! sqlite3 cpumon.sqlite ".load ./libcpumon_sqlite" "SELECT * FROM process_interval LIMIT 3"
@@ -34,7 +33,7 @@ pub unsafe extern "C" fn sqlite3_extension_init(
     unsafe { Connection::extension_init2(db, message, &raw mut usable, init) }
 }
 
-/// Gives `true`: the library stays loaded, because closing it while its threads' storage lives is not safe.
+/// Returns `true`: the library stays loaded, because closing it while its threads' storage lives is not safe.
 #[expect(clippy::needless_pass_by_value, reason = "the signature that rusqlite calls")]
 fn init(connection: Connection) -> Result<bool> {
     let path = connection.path().filter(|path| !path.is_empty()).map(str::to_owned);

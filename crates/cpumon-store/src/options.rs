@@ -1,23 +1,23 @@
-//! What a user can decide about a store. In: settings of the receiver. Out: [`StoreOptions`], checked nowhere else.
+//! Settings of a store that is written, and of the queue in front of it.
 
 use std::time::Duration;
 
 /// Settings of a store that is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// How long samples are kept, counted from their receipt; `None`: no limit by age.
+    /// How long samples are stored, counted from their receipt; `None`: no limit by age.
     pub max_age: Option<Duration>,
-    /// How long minute sums per process are kept; `None`: no limit.
+    /// How long sums per minute are stored; `None`: no limit.
     pub minute_max_age: Option<Duration>,
-    /// How long hour sums per process are kept; `None`: no limit.
+    /// How long sums per hour are stored; `None`: no limit.
     pub hour_max_age: Option<Duration>,
     /// How large the file may grow, bytes; the oldest samples go first. `None`: no limit.
     pub max_bytes: Option<u64>,
-    /// Age at which an interval may be folded into a chunk, counted from its receipt.
+    /// Age at which an interval may be compacted into a chunk, counted from its receipt.
     pub compact_after: Duration,
     /// Intervals in a full chunk.
     pub compact_intervals: u32,
-    /// Age at which intervals are folded although they do not fill a chunk.
+    /// Age at which intervals are compacted although they do not fill a chunk.
     pub compact_partial_after: Duration,
     /// zstd level of chunks.
     pub zstd_level: i32,
@@ -52,11 +52,11 @@ pub struct QueueOptions {
     pub max_intervals: usize,
     /// Bytes of memory that waiting intervals may take.
     pub max_bytes: usize,
-    /// Longest time from the receipt of an interval to the commit that puts it into the file, while the disk keeps up.
+    /// Longest time from the receipt of an interval to the commit that puts it into the file, while the disk is fast enough.
     pub commit_every: Duration,
-    /// Time between attempts to store while there is no room.
+    /// Time between attempts to store while there is no space.
     pub retry_every: Duration,
-    /// Time that maintenance (sealing, retention) may take between two commits.
+    /// Time that maintenance (compaction, retention) may take between two commits.
     pub maintain_budget: Duration,
 }
 

@@ -1,6 +1,5 @@
-//! The active rows of one fresh interval as one blob. In: a [`PackedInterval`]. Out: bytes, and back.
-//! Why: one blob per host and interval is written several times faster than a row per thread, and takes a fifth of the room.
-//! Layout: docs/store.md, "Samples of a fresh interval".
+//! The active rows of one fresh interval as one blob. One blob per host and interval is written several times faster than a row
+//! per thread, and takes a fifth of the space. Layout: docs/store.md, "Samples of a fresh interval".
 
 use cpumon_model::{Delta, Flags};
 
@@ -18,7 +17,7 @@ mod process_bit {
     pub(super) const ABSENT: u8 = 1 << 5;
 }
 
-/// Bits of a row's mask; the six low bits tell which parts follow.
+/// Bits of a row's mask; the six low bits are which parts follow.
 const SIGNED: u8 = 1 << 6;
 const ODD: u8 = 1 << 7;
 
@@ -89,7 +88,7 @@ impl Encoder {
         });
     }
 
-    /// The blob.
+    /// The finished blob.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.out.as_bytes()
     }

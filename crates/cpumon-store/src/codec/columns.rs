@@ -1,5 +1,4 @@
-//! Columns of a chunk. In: numbers of one kind. Out: a section of varints, and back. Why: numbers of one kind side by side
-//! compress twice as well as rows do.
+//! Columns of a chunk as sections of varints. Numbers of one kind side by side compress twice as well as rows do.
 
 use cpumon_model::Delta;
 
@@ -7,7 +6,7 @@ use super::meta::{COLUMNS, COUNT, Coding as MetaCoding, IN_EVERY_CHUNK, MetaRow,
 use super::values::{Coding, PARTS};
 use super::varint::{self, Cursor, Malformed, write_section};
 
-/// Writes the six parts of `rows` as six sections, after a byte that tells the coding and one that tells which are signed.
+/// Writes the six parts of `rows` as six sections, after a byte for the coding and one for which are signed.
 pub(crate) fn write_values(rows: &[Delta], coding: Coding, out: &mut Vec<u8>) {
     let mut columns: [Vec<u8>; PARTS] = Default::default();
     let mut signed = 0_u8;

@@ -1,6 +1,5 @@
-//! The per-CPU modes of one interval as a small blob. In: [`CpuInterval`]s. Out: bytes, and back.
-//! Why: a host with two CPUs needs a dozen bytes, and a row per CPU would cost more than the threads.
-//! Layout: docs/store.md, "Modes per CPU".
+//! The per-CPU modes of one interval as a small blob: a host with two CPUs takes a dozen bytes, and a row per CPU would cost
+//! more than its threads. Layout: docs/store.md, "Modes per CPU".
 
 use cpumon_model::{CpuInterval, CpuTimes, Interval};
 

@@ -1,11 +1,11 @@
-//! A run-delay histogram as bytes. In: a [`DelayHistogram`]. Out: bytes, and back. Why: most of its 256 buckets are empty, and
-//! those that are not lie close together. Layout: docs/store.md, "Run-delay histograms".
+//! A run-delay histogram as bytes. Most of its 256 buckets are empty, and those that are not are close together. Layout:
+//! docs/store.md, "Run-delay histograms".
 
 use cpumon_model::DelayHistogram;
 
 use super::varint::{self, Cursor, Malformed};
 
-/// Appends it.
+/// Appends a histogram to `out`.
 pub(crate) fn write(out: &mut Vec<u8>, histogram: &DelayHistogram) {
     varint::write(out, histogram.iter().count() as u64);
     let mut before = 0;

@@ -1,6 +1,5 @@
-//! What the scheduler's and interrupts' events tell of a host in one interval. In: an [`Interval`]. Out: bytes that follow the
-//! modes per CPU, and back. Why there: they go with the CPUs wherever those go, and cost nothing where they are not known.
-//! Layout: docs/store.md, "Scheduler's events".
+//! Scheduler and interrupt events of a host in one interval. Their bytes follow the modes per CPU, so they are read and written
+//! wherever those are, and take no space where they are not measured. Layout: docs/store.md, "Scheduler's events".
 
 use std::sync::Arc;
 
@@ -19,7 +18,7 @@ pub(crate) fn encode(interval: &Interval, out: &mut Vec<u8>) {
         return;
     }
     if interval.cpus.is_empty() {
-        // In place of the modes: those of no CPU. What the host tells stands apart from its CPUs.
+        // In place of the modes: those of no CPU. The modes of the host are not the sum of those of its CPUs.
         out.extend([0, 0]);
     }
     out.push(FORMAT);
@@ -56,7 +55,7 @@ pub(crate) fn encode(interval: &Interval, out: &mut Vec<u8>) {
     }
 }
 
-/// What stands last, and only where something of it is not 0.
+/// The last part, written only where something in it is not 0.
 fn drops_of(health: &SourceHealth) -> [u64; 5] {
     [health.ring_drops, health.execs_lost, health.endings_lost, health.cuts_lost, health.hidden_left_out]
 }
@@ -84,7 +83,7 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, interval: &mut Interval) -> Result
         return Ok(());
     }
     if cursor.u8()? != FORMAT {
-        // What a later version wrote here is not known; the modes before it are.
+        // A later version may have another layout here. The modes before it are read all the same.
         return Ok(());
     }
     interval.ledger.unknown_ns = cursor.i64()?;

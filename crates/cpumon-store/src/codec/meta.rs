@@ -1,6 +1,5 @@
-//! What is known about an interval as a whole, as a fixed row of numbers. In: an [`Interval`] without its lists, receipt
-//! time, loss. Out: [`MetaRow`], and back. Why: the columns of table `interval`, the order of binding and reading them
-//! and the columns of a sealed chunk are one list, [`COLUMNS`].
+//! What is known about an interval as a whole, as a fixed row of numbers. The columns of table `interval`, the order of binding
+//! and reading them, and the columns of a chunk are one list, [`COLUMNS`].
 
 use cpumon_model::{
     BootId, Fields, Flags, HostId, Interval, Ledger, LossCounts, Moment, SourceHealth, SourceKind,
@@ -9,7 +8,7 @@ use cpumon_model::{
 /// How a column is written in a chunk. Every way wraps, so that any numbers come back.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Coding {
-    /// As it is.
+    /// The value itself.
     Plain,
     /// Less the value before.
     Delta,
@@ -23,12 +22,13 @@ pub(crate) enum Coding {
 
 /// Number of columns.
 pub(crate) const COUNT: usize = 41;
-/// So many are written in each chunk; those behind them only where they are not zero. In table `interval` they stand last.
+/// Number of columns that each chunk has; those behind them are written only where they are not zero, and are the last ones
+/// of table `interval`.
 pub(crate) const IN_EVERY_CHUNK: usize = 40;
 /// Position of `wall_shift_ns`.
 pub(crate) const SHIFT: usize = 40;
 
-/// What the store keeps; the rest of what a source measures is no data here.
+/// The fields that the store has columns for. The rest of what a source measures reads as no data.
 const CARRIED: Fields = Fields::FIRST_RELEASE
     .union(Fields::SCHED)
     .union(Fields::WAITS)
@@ -38,7 +38,7 @@ const CARRIED: Fields = Fields::FIRST_RELEASE
 /// A value that is not there; NULL in SQL.
 pub(crate) const NONE: i64 = i64::MIN;
 
-/// One interval's numbers, in the order of [`COLUMNS`]. Unsigned values are kept bit for bit.
+/// One interval's numbers, in the order of [`COLUMNS`]. Unsigned values are stored as signed ones of the same bits.
 pub(crate) type MetaRow = [i64; COUNT];
 
 /// Position of `end_mono_ns`.
@@ -171,7 +171,7 @@ fn loss_row(loss: Option<&LossCounts>) -> [i64; 9] {
     })
 }
 
-/// Everything of an interval but its lists, into kept buffers: the lists stay as they are.
+/// Sets everything of an interval but its lists, which are filled elsewhere into the same buffers.
 pub(crate) fn apply(row: &MetaRow, host: HostId, boot: BootId, interval: &mut Interval) {
     let unsigned = |at: usize| row[at].cast_unsigned();
     let small = |at: usize| u32::try_from(row[at]).unwrap_or(0);

@@ -1,7 +1,6 @@
-//! Bytes of the store: packed samples of one interval ([`blob`]), sealed chunks ([`chunk`]), per-CPU modes ([`cpus`]), scheduler events ([`sched`], [`host_sched`]), blocks
-//! of names ([`names`]).
-//! In: rows with integer ids. Out: bytes, and back. Why: SQL sees rows, the disk sees a few bytes a row.
-//! The layouts are documented in docs/store.md.
+//! Bytes of the store: packed samples of one interval ([`blob`]), chunks ([`chunk`]), per-CPU modes ([`cpus`]), scheduler events
+//! ([`sched`], [`host_sched`]), blocks of names ([`names`]). Rows have integer ids here; keys and names are in tables. The
+//! layouts are documented in docs/store.md.
 
 pub(crate) mod blob;
 pub(crate) mod chunk;
@@ -55,7 +54,7 @@ pub(crate) struct PackedInterval {
 }
 
 impl PackedInterval {
-    /// Empties both lists, keeping their memory.
+    /// Empties both lists but not their memory.
     pub(crate) fn clear(&mut self) {
         self.processes.clear();
         self.threads.clear();

@@ -1,6 +1,5 @@
-//! Names of tasks, a thousand at a time. In: rows of table `thread` or `process`. Out: one blob, and back. Why: a compiler's
-//! threads live for a second and name more than they do; side by side and compressed a name takes a quarter of its row.
-//! Layout: docs/store.md, "Blocks of names".
+//! Names of tasks, a thousand in one blob. A compiler's threads live for a second, and their names take more space than their
+//! samples; side by side and compressed a name takes a quarter of its row. Layout: docs/store.md, "Blocks of names".
 
 use cpumon_model::Comm;
 
@@ -39,12 +38,12 @@ pub(crate) struct ProcessName {
 /// Most columns of numbers.
 pub(crate) const MOST_NUMBERS: usize = 7;
 
-/// What can stand in a block.
+/// A row that can be packed into a block.
 pub(crate) trait Name: Copy + Default {
     /// Columns of numbers, at most [`MOST_NUMBERS`]; text follows them.
     const NUMBERS: usize;
 
-    /// Its row id.
+    /// Row id in its table.
     fn id(&self) -> u64;
 
     /// Its numbers; `before` is the row before.
@@ -53,7 +52,7 @@ pub(crate) trait Name: Copy + Default {
     /// The reverse of [`Name::numbers`]; `None` for numbers that it never gives.
     fn from_numbers(numbers: &[i64; MOST_NUMBERS], before: &Self) -> Option<Self>;
 
-    /// Its text.
+    /// Its text; empty if it has none.
     fn text(&self) -> &[u8] {
         &[]
     }

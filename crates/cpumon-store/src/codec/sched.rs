@@ -1,6 +1,6 @@
-//! What the scheduler's events tell of one interval's tasks, as a blob beside its samples. In: [`SchedDelta`]s by ids. Out:
-//! bytes, and back. Why beside: a store of a source without such events holds not a byte more, and a reader of an old store
-//! finds an empty blob. Times are rounded to whole µs. Layout: docs/store.md, "Scheduler's events".
+//! Scheduler events of one interval's tasks, as a blob beside its samples. It is a blob of its own so that a store without such
+//! events holds not a byte more, and an older store reads as one with empty blobs. Times are rounded to whole µs. Layout:
+//! docs/store.md, "Scheduler's events".
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::varint::{self, Cursor, Malformed};
 
 /// First byte of a blob.
 const FORMAT: u8 = 1;
-/// Bits of a row's head; the number of waits stands in the three bits above.
+/// Bits of a row's head; the three bits above are the number of waits.
 mod bit {
     pub(super) const AFTER_WAKEUP: u64 = 1;
     pub(super) const WAKEUPS: u64 = 1 << 1;
@@ -34,7 +34,7 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    /// Empty: nothing is known.
+    /// Empties it: nothing is known of the interval.
     pub(crate) fn clear(&mut self) {
         self.out.clear();
     }
@@ -61,7 +61,7 @@ impl Encoder {
         let mut waits = row.waits.iter().map(|(reason, ns)| (reason, whole_us(ns))).filter(|(_, us)| *us > 0);
         let known: Waits = waits.by_ref().collect();
         let blocked_us = whole_us(row.blocked_ns.max(0).unsigned_abs());
-        // Rounding apart, blocked time is the sum of its reasons; without reasons it stands alone.
+        // Rounding apart, blocked time is the sum of its reasons; it is written only where that does not hold.
         let rest_us = if known.is_empty() { blocked_us } else { 0 };
         let numbers = [
             (bit::AFTER_WAKEUP, whole_us(row.delay_after_wakeup_ns.max(0).unsigned_abs())),
@@ -97,7 +97,7 @@ impl Encoder {
         }
     }
 
-    /// The blob.
+    /// The finished blob.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.out
     }
@@ -108,7 +108,7 @@ fn whole_us(ns: u64) -> u64 {
     ns.saturating_add(500) / 1_000
 }
 
-/// A blob's rows, found by id. Reused.
+/// Rows of a blob by id, in reused memory.
 #[derive(Debug, Default)]
 pub(crate) struct SchedRows {
     processes: Vec<(u64, SchedDelta)>,
@@ -175,7 +175,7 @@ impl SchedRows {
         Ok(())
     }
 
-    /// Of a row of table `process`.
+    /// Events of a row of table `process`; zeros if it has none.
     pub(crate) fn process(&self, id: u64) -> SchedDelta {
         find(&self.processes, id)
     }
@@ -185,12 +185,12 @@ impl SchedRows {
         find_delays(&self.process_delays, id)
     }
 
-    /// Likewise of table `thread`.
+    /// The run delays of a row of table `thread`, if any ended.
     pub(crate) fn thread_delays(&self, id: u64) -> Option<&Arc<DelayHistogram>> {
         find_delays(&self.thread_delays, id)
     }
 
-    /// Of a row of table `thread`.
+    /// Events of a row of table `thread`; zeros if it has none.
     pub(crate) fn thread(&self, id: u64) -> SchedDelta {
         find(&self.threads, id)
     }
@@ -314,14 +314,14 @@ mod tests {
             }
             prop_assert_eq!((back.process(77).blocked_ns, back.process(77).wakeups), (sum.blocked_ns, sum.wakeups));
             prop_assert_eq!(back.process(77).longest_delay_ns, sum.longest_delay_ns);
-            let told = rows.keys().next().map(|_| &delays);
-            prop_assert_eq!(back.process_delays(77).map(|delays| &**delays), told);
-            prop_assert_eq!(back.thread_delays(rows.keys().next().copied().unwrap_or(0)).map(|delays| &**delays), told);
+            let expected = rows.keys().next().map(|_| &delays);
+            prop_assert_eq!(back.process_delays(77).map(|delays| &**delays), expected);
+            prop_assert_eq!(back.thread_delays(rows.keys().next().copied().unwrap_or(0)).map(|delays| &**delays), expected);
             prop_assert_eq!(back.process_delays(6), None);
             let mut part = SchedRows::default();
             part.read_of(encoder.as_bytes(), &mut |id| id == 5).unwrap();
             prop_assert_eq!((part.processes.len(), part.threads.len(), part.process_delays(77)), (1, 0, None));
-            prop_assert_eq!(part.process_delays(5).map(|delays| &**delays), told);
+            prop_assert_eq!(part.process_delays(5).map(|delays| &**delays), expected);
             part.read_of(encoder.as_bytes(), &mut |id| id == 77).unwrap();
             prop_assert_eq!((&part.threads, part.process(77)), (&back.threads, back.process(77)));
             prop_assert_eq!((back.process(5), back.thread(0)), (SchedDelta::default(), SchedDelta::default()));

@@ -1,6 +1,5 @@
-//! The six counters of a row as six small numbers. In: a [`Delta`]. Out: its parts, and back. Why: run time is the sum of
-//! user and system time where the source scales them (the usual case), so only the difference is stored, mostly 0.
-//! All arithmetic wraps: any six numbers come back as they were.
+//! The six counters of a row as six small numbers. Run time is the sum of user and system time where the source scales them (the
+//! usual case), so only the difference is stored, which is mostly 0. All arithmetic wraps: any six numbers come back as they were.
 
 use cpumon_model::Delta;
 

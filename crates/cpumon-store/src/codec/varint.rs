@@ -1,13 +1,13 @@
-//! Integers of variable length (LEB128, 7 bits a byte, low bits first) and zigzag. In: numbers or bytes. Out: the other.
-//! Why: most counters of one second fit in one to four bytes.
+//! Integers of variable length (LEB128, 7 bits a byte, low bits first) and zigzag. Most counters of one second fit in one to
+//! four bytes.
 
-/// Bytes ended, or made no sense, at this offset.
+/// Bytes that ended too early or are invalid.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed at byte {offset}: {what}")]
 pub(crate) struct Malformed {
-    /// Where in the section.
+    /// Offset in the section, bytes.
     pub(crate) offset: usize,
-    /// What did not fit.
+    /// What is wrong there.
     pub(crate) what: &'static str,
 }
 
@@ -45,14 +45,14 @@ const FOUR_BYTES: u64 = 1 << 28;
 /// Most bytes of a row: what a [`Row`] may hold.
 const ROW_BYTES: usize = 128;
 
-/// Writes rows of varints, fast. The memory is kept and never shrinks.
+/// Writes rows of varints into memory that is reused and never shrinks.
 #[derive(Debug, Default)]
 pub(crate) struct Packer {
     bytes: Vec<u8>,
     at: usize,
 }
 
-/// One row being written, in room made beforehand. At most 11 numbers and a few bytes; what is beyond [`ROW_BYTES`] is cut off.
+/// One row being written, in space reserved beforehand. At most 11 numbers and a few bytes; what is beyond [`ROW_BYTES`] is cut off.
 #[derive(Debug)]
 pub(crate) struct Row<'a> {
     bytes: &'a mut [u8; ROW_BYTES],
@@ -60,12 +60,12 @@ pub(crate) struct Row<'a> {
 }
 
 impl Packer {
-    /// Starts anew.
+    /// Empties it.
     pub(crate) fn clear(&mut self) {
         self.at = 0;
     }
 
-    /// What was written.
+    /// The rows so far.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.at).unwrap_or_default()
     }
@@ -85,7 +85,7 @@ impl Packer {
 }
 
 impl Row<'_> {
-    /// Appends `value`. The branches are told apart well by the processor: a field's numbers are of one size.
+    /// Appends `value`. The processor predicts the branches well: a field's numbers are mostly of one size.
     #[inline]
     pub(crate) fn put(&mut self, value: u64) {
         if value < 0x80 {
@@ -103,7 +103,7 @@ impl Row<'_> {
         self.put(zigzag(value));
     }
 
-    /// Appends one byte and tells where it stands.
+    /// Appends one byte and returns its position.
     #[inline]
     pub(crate) fn put_byte(&mut self, byte: u8) -> usize {
         let at = self.at;
@@ -112,7 +112,7 @@ impl Row<'_> {
         at
     }
 
-    /// Sets a byte.
+    /// Overwrites the byte at a position.
     #[inline]
     pub(crate) fn set_byte(&mut self, at: usize, byte: u8) {
         if let Some(place) = self.bytes.get_mut(at) {
@@ -142,7 +142,7 @@ impl Row<'_> {
     }
 }
 
-/// Reads numbers off a byte slice.
+/// Reads numbers from a byte slice.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -164,7 +164,7 @@ impl<'a> Cursor<'a> {
         self.bytes.len() - self.at
     }
 
-    /// One byte.
+    /// Reads one byte.
     #[inline]
     pub(crate) fn u8(&mut self) -> Result<u8, Malformed> {
         let byte = *self.bytes.get(self.at).ok_or_else(|| self.malformed("ends early"))?;
@@ -172,7 +172,7 @@ impl<'a> Cursor<'a> {
         Ok(byte)
     }
 
-    /// One varint.
+    /// Reads one varint.
     #[inline]
     pub(crate) fn u64(&mut self) -> Result<u64, Malformed> {
         let first = self.u8()?;
@@ -194,7 +194,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// One zigzag varint.
+    /// Reads one zigzag varint.
     #[inline]
     pub(crate) fn i64(&mut self) -> Result<i64, Malformed> {
         self.u64().map(unzigzag)
@@ -206,12 +206,12 @@ impl<'a> Cursor<'a> {
         T::try_from(value).map_err(|_| self.malformed("number out of range"))
     }
 
-    /// Steps over `count` numbers: bytes that end one are counted, eight at a time. What a number is is not looked at.
+    /// Steps over `count` numbers: bytes that end one are counted, eight at a time. The numbers themselves are not decoded.
     pub(crate) fn skip(&mut self, mut count: usize) -> Result<(), Malformed> {
         const MORE: u64 = 0x8080_8080_8080_8080;
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         for word in rest.chunks_exact(8).filter_map(|word| word.try_into().ok().map(u64::from_le_bytes)) {
-            // One bit for each byte that ends a number; their sum stands in the highest byte of the product.
+            // One bit for each byte that ends a number; the highest byte of the product is their sum.
             let ends = (!word & MORE) >> 7;
             let ended = (ends.wrapping_mul(0x0101_0101_0101_0101) >> 56) as usize;
             if ended >= count {

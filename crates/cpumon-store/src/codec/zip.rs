@@ -1,5 +1,5 @@
-//! zstd around a section, with its plain length in front. In: bytes. Out: fewer bytes, and back within bounds.
-//! Why: one place knows how large a section may become.
+//! zstd around a section, with its plain length in front. The largest length is checked here, so damaged bytes reserve no
+//! memory.
 
 use std::cell::RefCell;
 

@@ -1,5 +1,5 @@
-//! The legacy file itself. In: a path. Out: an open database whose schema is one of the two that are known.
-//! Why: a file that somebody hands over may be anything; it is checked before a row is read.
+//! Opens a legacy file whose schema is one of the two known ones. The file may be anything, so it is checked before a row is
+//! read.
 
 use std::fmt::Write as _;
 use std::io::Read;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
-use super::ImportError;
+use super::error::ImportError;
 
 /// First bytes of every SQLite database (file format, section 1.3).
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
@@ -23,7 +23,7 @@ const THREAD_COLUMNS: [&str; 7] = ["ThreadID", "ProcID", "user", "kernel", "dura
 pub enum Schema {
     /// Without a device's address.
     Y2012,
-    /// `Processes.RemoteIP` tells devices apart.
+    /// `Processes.RemoteIP` names the device.
     Y2013,
 }
 
@@ -123,7 +123,7 @@ impl LegacyFile {
         columns.map_err(&read)?.collect::<Result<_, _>>().map_err(&read)
     }
 
-    /// SQLite tells an encrypted or overwritten file from a damaged one only by this code.
+    /// Only this code distinguishes an encrypted or overwritten file from a damaged one.
     fn schema_or_read(&self, error: rusqlite::Error) -> ImportError {
         match error.sqlite_error_code() {
             Some(rusqlite::ErrorCode::NotADatabase) => ImportError::NotADatabase { path: self.path.clone() },

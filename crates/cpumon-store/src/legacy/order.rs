@@ -1,5 +1,5 @@
-//! [`SetOrder`]: in which order the original stored the rows of one set. In: row numbers. Out: a few bytes, and back.
-//! Why: intervals are sorted by id, but the original's exports show `Idx` and keep the order of arrival.
+//! [`SetOrder`]: in which order the original stored the rows of one set. Intervals are sorted by id, but the original's exports
+//! show `Idx` and have the order of arrival.
 
 /// The original's row numbers for one interval, in the order of the interval's (sorted) rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,11 +1,10 @@
-//! What an import did. In: counts. Out: [`ImportReport`] and its lines for people. Why: every row of the file is
-//! accounted for, and every guess is said.
+//! What an import did: a count for every kind of odd row, every guess, and lines for people.
 
 use cpumon_model::{HostId, Utc, escape};
 
-use super::Schema;
+use super::file::Schema;
 
-/// Rows that are not as the original receiver writes them. The first group was left out, the second was kept.
+/// Rows that are not as the original receiver writes them. The first group was left out, the second was stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OddRows {
     /// Left out: a value is of the wrong type.
@@ -41,11 +40,11 @@ impl OddRows {
             (self.orphan_threads, "left out: threads without a process row"),
             (self.threads_of_left_out, "left out: threads of process rows that were left out"),
             (self.duplicates, "left out: the same row twice"),
-            (self.merged, "kept: same id twice in a set, added up"),
-            (self.impossible, "kept, flagged impossible: negative or absurd times"),
-            (self.other_duration, "kept: duration differs from that of the set"),
-            (self.nameless, "kept: the process has no name"),
-            (self.ambiguous_time, "kept: local time is ambiguous in the zone"),
+            (self.merged, "stored: same id twice in a set, added up"),
+            (self.impossible, "stored, flagged impossible: negative or absurd times"),
+            (self.other_duration, "stored: duration differs from that of the set"),
+            (self.nameless, "stored: the process has no name"),
+            (self.ambiguous_time, "stored: local time is ambiguous in the zone"),
         ]
     }
 }
@@ -64,7 +63,7 @@ pub struct ImportedHost {
 /// What was read and what came out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportReport {
-    /// Which schema the file has.
+    /// Schema of the file.
     pub schema: Schema,
     /// The devices, in the order of their addresses.
     pub hosts: Vec<ImportedHost>,
@@ -86,7 +85,7 @@ pub struct ImportReport {
     pub span: Option<(i64, i64)>,
     /// Rows that were odd.
     pub odd: OddRows,
-    /// What was guessed.
+    /// Guesses about host and zone, for people.
     pub guesses: Vec<String>,
 }
 

@@ -1,10 +1,9 @@
-//! Rows of the two legacy tables as checked values. In: SQLite rows of any type. Out: rows in range, or a count.
-//! Why: SQLite lets any value into any column, and the file may be hostile.
+//! Rows of the two legacy tables as checked values. SQLite lets any value into any column, and the file may be hostile.
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Row, Rows, Statement};
 
-use super::ImportError;
+use super::error::ImportError;
 use super::file::{LegacyFile, Schema};
 use super::report::OddRows;
 
@@ -112,7 +111,7 @@ pub(super) struct ThreadCursor<'s> {
 }
 
 impl<'s> ThreadCursor<'s> {
-    /// In the order of [`ProcessRow::query`], then as stored. The join makes SQLite look each process up by its key.
+    /// In the order of [`ProcessRow::query`], then as stored. The join makes SQLite find each process by its key.
     pub fn query(schema: Schema) -> String {
         let order = match schema {
             Schema::Y2012 => "",

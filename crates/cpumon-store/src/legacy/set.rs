@@ -1,5 +1,5 @@
-//! One set: what one device sent with one time stamp. In: its rows in order of arrival. Out: an [`Interval`] with its
-//! rows sorted, and the order they came in. Why: same ids in one set must meet, same names must not.
+//! One set: the rows that one device sent with one time stamp, as an [`Interval`] with sorted rows and the order in which they
+//! came.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -66,7 +66,7 @@ impl Set {
         self.processes.len() + self.threads.len()
     }
 
-    /// Adds a process row; gives its place for [`Set::add_thread`].
+    /// Adds a process row; returns its index for [`Set::add_thread`].
     pub fn add_process(&mut self, row: &ProcessRow, odd: &mut OddRows) -> usize {
         let (delta, flags) = delta(row.user_ms, row.kernel_ms);
         odd.impossible += u64::from(!flags.is_empty());
@@ -76,18 +76,18 @@ impl Set {
         let same_pid = self.by_pid.entry(row.pid).or_default();
         let same = same_pid.iter().copied().find(|at| *self.processes[*at].0.info.name == *row.name);
         if let Some(at) = same {
-            let (kept, _) = &mut self.processes[at];
-            if kept.delta == delta {
+            let (first, _) = &mut self.processes[at];
+            if first.delta == delta {
                 odd.duplicates += 1;
             } else {
                 odd.merged += 1;
-                kept.delta += &delta;
-                kept.flags |= flags;
+                first.delta += &delta;
+                first.flags |= flags;
             }
             return at;
         }
         let at = self.processes.len();
-        // Two names under one id stay apart, as in sets that arrive live: no start time is known to tell them by.
+        // Two names under one id stay apart, as in sets that arrive live: no start time is known to separate them by.
         let key = ProcessKey { pid: row.pid, start_ns: same_pid.len() as u64 };
         same_pid.push(at);
         let info = Arc::new(ProcessInfo { name: row.name.as_str().into(), ..ProcessInfo::default() });
@@ -104,13 +104,13 @@ impl Set {
         owner.flags |= flags;
         match self.by_tid.entry(row.tid) {
             Entry::Occupied(at) => {
-                let kept = &mut self.threads[*at.get()];
-                if kept.delta == delta && kept.process == owner.key {
+                let first = &mut self.threads[*at.get()];
+                if first.delta == delta && first.process == owner.key {
                     odd.duplicates += 1;
                 } else {
                     odd.merged += 1;
-                    kept.delta += &delta;
-                    kept.flags |= flags;
+                    first.delta += &delta;
+                    first.flags |= flags;
                 }
             }
             Entry::Vacant(at) => {

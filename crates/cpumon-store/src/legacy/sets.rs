@@ -1,25 +1,39 @@
-//! Rows of the legacy file to intervals. In: an open file. Out: one interval for each (device, time), in that order.
-//! Why: the original stored loose rows; ours are the sets that arrived together.
+//! Groups the rows of a legacy file into one interval for each device and time, in that order: the original stored loose rows.
 
 use std::path::Path;
 
-use cpumon_model::{HostId, HostInfo, escape};
+use cpumon_model::{HostId, HostInfo, Interval, escape};
 
+use super::error::ImportError;
 use super::file::{LegacyFile, Schema};
+use super::order::SetOrder;
 use super::report::{ImportReport, ImportedHost, OddRows};
 use super::rows::{ProcessRow, ThreadCursor, odd_or};
 use super::set::Set;
-use super::zone::Resolved;
-use super::{ImportError, ImportOptions, SetSink};
+use super::zone::{Resolved, Zone};
 
-/// Rows of one set kept in memory at most. The original's datagrams hold at most 1,818 threads each.
+/// Most rows of one set in memory. The original's datagrams hold at most 1,818 threads each.
 const MAX_SET_ROWS: usize = 1 << 20;
 /// Devices in one file at most.
 const MAX_HOSTS: usize = 1 << 16;
-/// Name of the device when neither the user nor the file nor its name tells one.
+/// Name of the device when neither the user nor the file nor its name gives one.
 const NAMELESS_HOST: &str = "device";
-/// What the original receiver called each of its files: tells nothing.
+/// The original receiver gave all of its files this name, so it names no device.
 const ORIGINAL_STEM: &str = "ProcessUsage";
+
+/// What the user knows about the file.
+#[derive(Clone, Debug, Default)]
+pub struct ImportOptions {
+    /// Name for the device; in 2013 it replaces the address if there is only one. The 2012 schema names none: without this it
+    /// is the file's name without its ending, or `device` if the file has the name the original gave it.
+    pub host: Option<String>,
+    /// The zone of the file's local times.
+    pub zone: Zone,
+}
+
+/// Called for each interval; an error ends the import.
+pub type SetSink<'a> =
+    dyn FnMut(&HostInfo, &Interval, &SetOrder) -> Result<(), Box<dyn std::error::Error + Send + Sync>> + 'a;
 
 /// The import at work.
 pub(super) struct Sets<'a> {
@@ -56,7 +70,7 @@ impl<'a> Sets<'a> {
         let guessed_host = guess_host(&file.path);
         let mut sets = Self { file, zone, given_host, guessed_host, report, host: HostInfo::default() };
         sets.check_host_count()?;
-        sets.say_guesses();
+        sets.report_guesses();
         Ok(sets)
     }
 
@@ -76,7 +90,7 @@ impl<'a> Sets<'a> {
         ImportError::TooMany { path: self.file.path.clone(), what, limit }
     }
 
-    fn say_guesses(&mut self) {
+    fn report_guesses(&mut self) {
         if self.file.schema == Schema::Y2012 && self.given_host.is_none() {
             let after = if self.guessed_host == NAMELESS_HOST { "" } else { " after the file" };
             self.report.guesses.push(format!(

@@ -1,12 +1,11 @@
-//! Local time stamps of the original to instants. In: ticks and a zone. Out: ns since the UNIX epoch.
-//! Why: v1 stamps carry no zone; somebody has to say which one it was.
+//! Local time stamps of the original as instants. Its stamps carry no zone, so the user gives one, or UTC is assumed.
 
 use std::str::FromStr;
 
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
 
-use super::ImportError;
+use super::error::ImportError;
 
 /// Seconds from 0001-01-01 to 1970-01-01.
 const EPOCH_SECONDS: i128 = 62_135_596_800;
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hour_that_occurs_twice_is_told() {
+    fn the_hour_that_occurs_twice_is_ambiguous() {
         // 2014-10-26 02:30:00 in Berlin.
         let ticks = (1_414_290_600 + 62_135_596_800) * 10_000_000;
         assert!(wall("Europe/Berlin", ticks).unwrap().is_ambiguous);

@@ -1,5 +1,4 @@
-//! The store's tables and how an older store becomes a newer one. In: an open database. Out: one with the present schema,
-//! or a clear error. Why: old files keep working, newer ones are refused instead of misread.
+//! The store's tables, and how an older store becomes a newer one. A store of a newer version is refused rather than misread.
 
 use std::path::Path;
 

@@ -14,7 +14,7 @@ CREATE TABLE boot (
     UNIQUE (host_id, key)
 ) STRICT;
 
--- What a host said about itself, one row for each change.
+-- How a host described itself, one row for each change.
 CREATE TABLE host_change (
     host_id INTEGER NOT NULL,
     since_wall_ns INTEGER NOT NULL,
@@ -56,7 +56,7 @@ CREATE TABLE process (
     last_s INTEGER NOT NULL
 ) STRICT;
 
--- Which row of `process` stands in sums for all short-lived processes of a description.
+-- Which row of `process` represents all short-lived processes of a description in sums.
 CREATE TABLE short_lived (
     info_id INTEGER PRIMARY KEY,
     process_id INTEGER NOT NULL
@@ -74,7 +74,7 @@ CREATE TABLE thread (
     last_s INTEGER NOT NULL
 ) STRICT;
 
--- Fresh intervals; sealing moves them into `chunk`.
+-- Fresh intervals; compaction moves them into `chunk`.
 CREATE TABLE interval (
     id INTEGER PRIMARY KEY,
     host_id INTEGER NOT NULL,
@@ -124,7 +124,7 @@ CREATE TABLE interval (
 ) STRICT;
 CREATE UNIQUE INDEX interval_time ON interval (host_id, end_wall_ns, boot_id, sequence);
 
--- Sealed intervals, up to a hundred of one boot in a row.
+-- Compacted intervals, up to a hundred of one boot in a row.
 CREATE TABLE chunk (
     id INTEGER PRIMARY KEY,
     host_id INTEGER NOT NULL,
@@ -142,7 +142,7 @@ CREATE TABLE chunk (
 CREATE INDEX chunk_time ON chunk (host_id, last_end_wall_ns, first_end_wall_ns);
 CREATE INDEX chunk_received ON chunk (last_received_wall_ns);
 
--- Sums over sealed intervals, by the minute or hour in which the interval ended.
+-- Sums over compacted intervals, by the minute or hour in which the interval ended.
 CREATE TABLE host_minute (
     host_id INTEGER NOT NULL,
     minute INTEGER NOT NULL,

@@ -1,4 +1,4 @@
--- Schema version 3: what the scheduler's events tell of tasks. Meaning of each column: docs/store.md.
+-- Schema version 3: scheduler events of tasks. Meaning of each column: docs/store.md.
 
 ALTER TABLE interval ADD COLUMN sched BLOB NOT NULL DEFAULT x'';
 ALTER TABLE chunk ADD COLUMN sched BLOB NOT NULL DEFAULT x'';

@@ -1,16 +1,14 @@
-//! Sealed chunks: up to a hundred intervals of one boot, sorted by task, in columns, compressed. In: packed intervals.
-//! Out: three sections (meta, processes, threads), and back, interval by interval. Why: half the room of fresh rows, and a
-//! question about processes never touches the threads.
-//! Layout: docs/store.md, "Sealed chunks".
+//! Chunks: up to a hundred intervals of one boot, sorted by task, in columns, compressed. They take half the space of fresh
+//! rows. Each of the three sections (meta, processes, threads) is read on its own, so a query about processes reads no
+//! threads. Layout: docs/store.md, "Chunks".
 
+mod format;
 mod read;
 mod write;
 
+pub(crate) use self::format::MAX_CHUNK_SPAN_NS;
 pub(crate) use self::read::Chunk;
 pub(crate) use self::write::{FreshInterval, encode};
-
-/// First byte of each section.
-const FORMAT: u8 = 1;
 
 #[cfg(test)]
 mod tests {

@@ -1,10 +1,9 @@
-//! Takes a chunk apart again, interval by interval. In: its sections, which processes are wanted. Out: packed rows in the order
-//! they had. Why: whoever asks sees intervals, sealed or not, and who asks for one process does not wait for the rows of others:
-//! they are stepped over, not read.
+//! Decodes chunks, interval by interval. A query for one process does not wait for the rows of others: they are stepped over,
+//! not decoded.
 
 use cpumon_model::{Delta, Flags};
 
-use super::FORMAT;
+use super::format::FORMAT;
 use crate::codec::columns::{Values, read_meta, read_shifts};
 use crate::codec::meta::{COUNT, IN_EVERY_CHUNK, MetaRow};
 use crate::codec::values::difference;
@@ -35,7 +34,7 @@ fn read_directory(cursor: &mut Cursor<'_>, intervals: usize) -> Result<Vec<(u64,
     Ok(rows)
 }
 
-/// A chunk taken apart again, interval by interval.
+/// A decoded chunk.
 #[derive(Debug, Default)]
 pub(crate) struct Chunk {
     pub(crate) metas: Vec<MetaRow>,
@@ -121,7 +120,7 @@ impl Chunk {
         Ok(())
     }
 
-    /// Notes where the rows of each process begin, and asks for each whether it is wanted.
+    /// Finds where the rows of each process begin, and asks `pick` whether it is wanted.
     fn group<E>(
         &mut self,
         directory: &[(u64, usize, usize)],
@@ -260,7 +259,7 @@ impl Chunk {
         Ok(())
     }
 
-    /// The place in `order` of a process's row of an interval that still lacks threads. `hint`: the place after the one found last.
+    /// Index in `order` of a process's row of an interval that still lacks threads. `hint`: the index after the one found last.
     /// Rows of a thread come in order of intervals, so it is nearly always that one.
     #[inline]
     fn owner(&self, group: i64, interval: usize, hint: usize) -> Option<usize> {
@@ -276,7 +275,7 @@ impl Chunk {
         (self.order[at].rows_left > 0).then_some(at)
     }
 
-    /// Gives each process row the place of its first thread. `None` if there are fewer `rows` than the processes say.
+    /// Gives each process row the index of its first thread. `None` if there are fewer `rows` than the processes say.
     fn place_threads(&mut self, rows: usize) -> Option<()> {
         let mut first = Vec::with_capacity(self.processes.len());
         let (mut begin, mut next) = (0, 0_usize);

@@ -1,9 +1,8 @@
-//! Seals intervals. In: packed intervals in order of time. Out: three sections (meta, processes, threads).
-//! Why: half the room of fresh rows, and a question about processes never touches the threads.
+//! Encodes chunks: intervals in order of time become three sections (meta, processes, threads) that are compressed one by one.
 
 use cpumon_model::Delta;
 
-use super::FORMAT;
+use super::format::FORMAT;
 use crate::codec::columns::{write_meta, write_shifts, write_values};
 use crate::codec::meta::MetaRow;
 use crate::codec::values::{Coding, sum};
@@ -11,7 +10,7 @@ use crate::codec::varint::{self, write_section};
 use crate::codec::zip::zip;
 use crate::codec::{PackedInterval, PackedProcess, PackedThread, life_code, place_code};
 
-/// One interval to be sealed.
+/// One interval that is not in a chunk yet.
 #[derive(Clone, Debug)]
 pub(crate) struct FreshInterval {
     pub(crate) meta: MetaRow,
@@ -21,7 +20,7 @@ pub(crate) struct FreshInterval {
     pub(crate) rows: PackedInterval,
 }
 
-/// The three sections as they are kept.
+/// Compressed sections of a chunk.
 #[derive(Debug)]
 pub(crate) struct Sections {
     pub(crate) meta: Vec<u8>,
@@ -33,7 +32,7 @@ pub(crate) struct Sections {
     pub(crate) thread_rows: usize,
 }
 
-/// Seals intervals, given in order of time.
+/// Encodes intervals that are in order of time.
 pub(crate) fn encode(intervals: &[FreshInterval], level: i32) -> std::io::Result<Sections> {
     let mut meta = vec![FORMAT];
     varint::write(&mut meta, intervals.len() as u64);
@@ -66,7 +65,7 @@ fn encode_sched(intervals: &[FreshInterval], level: i32) -> std::io::Result<Vec<
     zip(&plain, level)
 }
 
-/// A process's row with what sealing needs to know.
+/// A process row with its position.
 #[derive(Copy, Clone, Debug)]
 struct ProcessAt {
     interval: usize,
@@ -75,7 +74,7 @@ struct ProcessAt {
     has_own: bool,
 }
 
-/// A thread's row with what sealing needs to know.
+/// A thread row with its position.
 #[derive(Copy, Clone, Debug)]
 struct ThreadAt {
     interval: usize,
@@ -88,9 +87,9 @@ struct ThreadAt {
 
 fn sorted_processes(intervals: &[FreshInterval]) -> Vec<ProcessAt> {
     let mut all = Vec::new();
-    for (interval, unsealed) in intervals.iter().enumerate() {
-        let mut rest = unsealed.rows.threads.as_slice();
-        for row in &unsealed.rows.processes {
+    for (interval, fresh) in intervals.iter().enumerate() {
+        let mut rest = fresh.rows.threads.as_slice();
+        for row in &fresh.rows.processes {
             let (own, later) = rest.split_at(rest.len().min(row.stored_rows as usize));
             rest = later;
             let threads = own.iter().fold(Delta::default(), |total, thread| sum(&total, &thread.delta));
@@ -107,9 +106,9 @@ fn sorted_threads(intervals: &[FreshInterval], processes: &[ProcessAt]) -> Vec<T
     let owns: std::collections::HashSet<(u64, usize)> =
         processes.iter().filter(|at| at.has_own).map(|at| (at.row.id, at.interval)).collect();
     let mut all = Vec::new();
-    for (interval, unsealed) in intervals.iter().enumerate() {
-        let mut rest = unsealed.rows.threads.as_slice();
-        for process_row in &unsealed.rows.processes {
+    for (interval, fresh) in intervals.iter().enumerate() {
+        let mut rest = fresh.rows.threads.as_slice();
+        for process_row in &fresh.rows.processes {
             let (own, later) = rest.split_at(rest.len().min(process_row.stored_rows as usize));
             rest = later;
             let process = ids.binary_search(&process_row.id).unwrap_or(0);
