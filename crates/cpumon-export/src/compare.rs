@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use cpumon_model::{Delta, Fields, Interval, ProcessKey, Value};
-use cpumon_store::{Plan, Query, Reader, Resolution, What};
+use cpumon_store::{Plan, Query, Reader, Resolution, TimeRange, What};
 use foldhash::fast::RandomState;
 
 use crate::group::{OTHERS, group_name};
@@ -37,7 +37,7 @@ pub const COMPARE_COLUMNS: [&str; 17] = [
     "after_run_delay_ns",
     "before_duration_ns",
     "after_duration_ns",
-    "resolution",
+    "grain",
 ];
 
 /// Which of the two spans.
@@ -279,7 +279,8 @@ fn add_span(
     (side, span): (Side, Span),
     comparison: &mut Comparison,
 ) -> Result<u64, ExportError> {
-    let Some(Plan { since_ns, until_ns, resolution, .. }) = reader.plan(query.host, span, COMPARE_POINTS)?
+    let Some(Plan { since_ns, until_ns, resolution, .. }) =
+        reader.plan(query.host, TimeRange::new(span.0, span.1), COMPARE_POINTS)?
     else {
         return Ok(0);
     };

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use cpumon_model::{Delta, HostInfo, Interval, Trust};
-use cpumon_store::{ProcessFilter, Query, Reader, StoreOptions, What, Writer};
+use cpumon_store::{ProcessFilter, Query, Reader, StoreOptions, TimeRange, What, Writer};
 use data::{Random, SECOND_NS, START_NS};
 
 const THREADS: u32 = 200;
@@ -167,9 +167,9 @@ fn write_fresh(path: &Path, info: &HostInfo, plan: Plan, active_only: bool) -> (
         let begin = cpu_now();
         for transaction in made.chunks(plan.commit_every) {
             for interval in transaction {
-                writer.put(info, Trust::Local, None, interval).expect("room");
+                writer.put(info, Trust::Local, None, interval).expect("space");
             }
-            writer.commit().expect("room");
+            writer.commit().expect("space");
         }
         spent += cpu_since(begin);
     }
@@ -213,7 +213,7 @@ fn insert_bare(path: &Path, tables: &str, insert: &str, rows: &[StoredRow], plan
             for (at, value) in row.iter().enumerate() {
                 insert.raw_bind_parameter(at + 1, value).expect("a value");
             }
-            insert.raw_execute().expect("room");
+            insert.raw_execute().expect("space");
         }
         bare.execute_batch("COMMIT").expect("commit");
     }
@@ -248,15 +248,25 @@ fn report(what: &str, value: f64, unit: &str, target: &str) {
 fn read_back(path: &Path, info: &HostInfo, count: u32) {
     let reader = Reader::open(path).expect("a store");
     let filter = ProcessFilter::Name("program-7".into());
-    let all = (i64::MIN, i64::MAX);
-    let line = |points: usize| {
+    let chart = |points: usize| {
         median(5, || {
-            let points = reader.process_line(info.host, &filter, all, points).expect("a line");
-            assert!(!points.is_empty());
+            let plan = reader.plan(info.host, TimeRange::ALL, points).expect("a plan").expect("data");
+            let query = Query::new(info.host)
+                .range(plan.since_ns, plan.until_ns)
+                .what(What::Processes)
+                .filter(filter.clone());
+            let mut segments = 0;
+            reader
+                .for_each_segment(&query, plan.resolution, &mut |_| {
+                    segments += 1;
+                    ControlFlow::Continue(())
+                })
+                .expect("segments");
+            assert!(segments > 0);
         })
     };
-    report("a process's line over it, 600 points", ms(line(600)), "ms", "<= 300");
-    report("the same, 5,000 points (from samples)", ms(line(5_000)), "ms", "");
+    report("a process over it, 600 points", ms(chart(600)), "ms", "<= 300");
+    report("the same, 5,000 points (from samples)", ms(chart(5_000)), "ms", "");
     let scan = |what: What| {
         median(3, || {
             let mut rows = 0_usize;
@@ -281,7 +291,7 @@ fn read_back(path: &Path, info: &HostInfo, count: u32) {
             fresh.interval_at(info.host, START_NS + second * SECOND_NS + 500_000_000).expect("an interval");
         assert!(found.is_some_and(|interval| !interval.threads.is_empty()));
     });
-    report("threads at an instant, store opened anew", ms(at), "ms", "<= 10");
+    report("threads at an instant, store just opened", ms(at), "ms", "<= 10");
 }
 
 /// A thousand hosts with 200 active threads each, one interval a second and two commits: the writer's share of a core.
@@ -309,9 +319,9 @@ fn many_hosts(dir: &Path) {
         let begin = cpu_now();
         for batch in hosts.chunks(COMMIT) {
             for (info, interval) in batch {
-                writer.put(info, Trust::Unauthenticated, None, interval).expect("room");
+                writer.put(info, Trust::Unauthenticated, None, interval).expect("space");
             }
-            writer.commit().expect("room");
+            writer.commit().expect("space");
         }
         spent.push(cpu_since(begin));
     }
@@ -330,9 +340,9 @@ fn many_hosts(dir: &Path) {
     report("  share, blobs only", 100.0 * blobs.as_secs_f64() / mean.as_secs_f64(), "%", ">= 60");
     report("  share, all columns", 100.0 * rows.as_secs_f64() / mean.as_secs_f64(), "%", "");
     let begin = Instant::now();
-    writer.compact_all().expect("room");
+    data::compact_all(&mut writer);
     report(
-        "sealing them, rows a second",
+        "compacting them, rows a second",
         f64::from(SECONDS) * 200_000.0 / begin.elapsed().as_secs_f64(),
         "rows/s",
         "",
@@ -412,9 +422,9 @@ fn main() {
     }
     let mut writer = Writer::open(&path, &StoreOptions::default()).expect("the store");
     let begin = cpu_now();
-    writer.compact_all().expect("room");
-    report("sealing", rows as f64 / cpu_since(begin).as_secs_f64(), "rows/s", "");
+    data::compact_all(&mut writer);
+    report("compacting", rows as f64 / cpu_since(begin).as_secs_f64(), "rows/s", "");
     drop(writer);
-    report("sealed, everything in the file", file_bytes(&path) as f64 / rows as f64, "B/row", "<= 16");
+    report("compacted, everything in the file", file_bytes(&path) as f64 / rows as f64, "B/row", "<= 16");
     read_back(&path, &info, count);
 }

@@ -1,4 +1,4 @@
-//! Makes a store that looks the same each time, for pictures of the page that are compared: `cargo run -p cpumon-store --example
+//! Makes a store that is the same each time, for pictures of the page that are compared: `cargo run -p cpumon-store --example
 //! picture_store -- FILE`. One host `picture`, two CPUs, ten minutes at 1 s with a hole of one; `encoder` works in waves, `database`
 //! steadily with four threads, `nightly <job>` for two minutes. Nothing in it depends on this machine or this day.
 
@@ -149,6 +149,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         };
         writer.put_received(&info, Trust::Local, None, &one, one.end.wall_ns)?;
     }
-    writer.compact_all()?;
+    writer.compact_host(interval(1).host)?;
     Ok(())
 }

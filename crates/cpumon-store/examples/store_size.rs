@@ -1,17 +1,17 @@
-//! What a recording takes on disk, fresh and sealed: `cargo run --release -p cpumon-store --example store_size -- FILE [MINUTES]`.
-//! In: a store; it is only read. MINUTES: how much of each host's beginning to take, else all. Out: one line of JSON with rows
-//! and bytes, everything in the file counted. Why: bytes per row are quoted from real recorded data, and a recording of an hour is mostly
-//! sealed already: so its intervals are put again into a store of their own, one commit each, measured, then sealed and
-//! measured again.
+//! What a recording takes on disk, fresh and compacted:
+//! `cargo run --release -p cpumon-store --example store_size -- FILE [MINUTES]`. FILE is a store and is only read; MINUTES is
+//! how much of each host's beginning to take (default: all). Prints one line of JSON with rows and bytes, everything in the
+//! file counted. A recording of an hour is mostly compacted already, so its intervals are put again into a new store, one
+//! commit each, measured, then compacted and measured again.
 
 use std::error::Error;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-use cpumon_store::{Query, Reader, StoreOptions, StoreStatistics, Writer};
+use cpumon_store::{Query, Reader, StoreOptions, Writer};
 
-/// Puts the intervals of all hosts again; names are folded as they come, nothing is sealed.
+/// Puts the intervals of all hosts again; names are merged as they come, nothing is compacted.
 fn put_again(from: &Reader, minutes: i64, into: &mut Writer) -> Result<(), Box<dyn Error>> {
     for host in from.hosts()? {
         let mut failed = None;
@@ -37,8 +37,20 @@ fn put_again(from: &Reader, minutes: i64, into: &mut Writer) -> Result<(), Box<d
     Ok(())
 }
 
-fn statistics(path: &Path) -> Result<StoreStatistics, cpumon_store::StoreError> {
-    Reader::open(path)?.statistics()
+fn number(path: &Path, text: &str) -> rusqlite::Result<i64> {
+    rusqlite::Connection::open(path)?.query_row(text, [], |row| row.get(0))
+}
+
+/// Bytes of the file that are in use.
+fn used_bytes(path: &Path) -> rusqlite::Result<i64> {
+    let pages = number(path, "PRAGMA page_count")? - number(path, "PRAGMA freelist_count")?;
+    Ok(pages * number(path, "PRAGMA page_size")?)
+}
+
+/// Names of tasks, rows and those in blocks.
+fn names(path: &Path, table: &str) -> rusqlite::Result<i64> {
+    let rows = number(path, &format!("SELECT count(*) FROM {table}"))?;
+    Ok(rows + number(path, &format!("SELECT coalesce(sum(count), 0) FROM {table}_block"))?)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -56,17 +68,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let mut writer = Writer::open(&copy, &options)?;
     put_again(&from, minutes, &mut writer)?;
-    let fresh = statistics(&copy)?;
-    writer.compact_all()?;
-    let sealed = statistics(&copy)?;
+    let fresh_bytes = used_bytes(&copy)?;
+    for host in from.hosts()? {
+        writer.compact_host(host.info.host)?;
+    }
     println!(
-        "{{\"intervals\":{},\"thread_rows\":{},\"processes\":{},\"threads\":{},\"fresh_bytes\":{},\"sealed_bytes\":{}}}",
-        sealed.compacted_intervals,
-        sealed.compacted_thread_rows,
-        sealed.process_names,
-        sealed.thread_names,
-        fresh.file_bytes - fresh.free_bytes,
-        sealed.file_bytes - sealed.free_bytes,
+        "{{\"intervals\":{},\"thread_rows\":{},\"processes\":{},\"threads\":{},\"fresh_bytes\":{fresh_bytes},\"compacted_bytes\":{}}}",
+        number(&copy, "SELECT coalesce(sum(intervals), 0) FROM chunk")?,
+        number(&copy, "SELECT coalesce(sum(thread_rows), 0) FROM chunk")?,
+        names(&copy, "process")?,
+        names(&copy, "thread")?,
+        used_bytes(&copy)?,
     );
     Ok(())
 }

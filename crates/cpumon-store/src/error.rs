@@ -1,5 +1,5 @@
-//! What can go wrong with a store: each variant says which operation on which file. In: SQLite and I/O errors. Out:
-//! [`StoreError`]. Why: callers tell a full disk from a broken file without reading texts.
+//! Errors of a store, each with the operation and the file. Callers distinguish a full disk from a damaged file by variant, not
+//! by text.
 
 use std::path::{Path, PathBuf};
 
@@ -8,23 +8,23 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum StoreError {
     /// SQLite refused an operation.
-    #[error("cannot {operation} in store {}: {source}", path.display())]
+    #[error("cannot {operation} in store {}", path.display())]
     Sqlite {
-        /// What was tried.
+        /// What failed, as in "cannot …".
         operation: &'static str,
         /// The store file.
         path: PathBuf,
-        /// SQLite's answer.
+        /// SQLite's error.
         source: rusqlite::Error,
     },
     /// The file system refused an operation.
-    #[error("cannot {operation} {}: {source}", path.display())]
+    #[error("cannot {operation} {}", path.display())]
     Io {
-        /// What was tried.
+        /// What failed, as in "cannot …".
         operation: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: std::io::Error,
     },
     /// Another process (or another writer in this one) holds the store.
@@ -86,13 +86,13 @@ pub enum StoreError {
     /// No file there.
     #[error("there is no store at {}", path.display())]
     Missing {
-        /// Where it was looked for.
+        /// The path that was given.
         path: PathBuf,
     },
     /// No host of that name or id.
     #[error("no host {wanted:?} in the store; it has: {}", if known.is_empty() { "none" } else { known })]
     UnknownHost {
-        /// What was asked for.
+        /// The name or id that was given.
         wanted: String,
         /// The names there are, comma separated.
         known: String,
@@ -100,7 +100,7 @@ pub enum StoreError {
     /// Several hosts of that name.
     #[error("{wanted:?} means more than one host, name one by its id: {known}")]
     AmbiguousHost {
-        /// What was asked for.
+        /// The name or id that was given.
         wanted: String,
         /// Name and id of each.
         known: String,
@@ -120,8 +120,8 @@ pub enum StoreError {
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 impl StoreError {
-    /// Whether there is no room: the disk is full, a quota or `max_page_count` is reached, or it cannot be written
-    /// (an I/O error). Such an error passes when room is made.
+    /// Whether there is no space: the disk is full, a quota or `max_page_count` is reached, or it cannot be written (an I/O
+    /// error). Such an error ends when space is freed.
     #[must_use]
     pub fn is_no_space(&self) -> bool {
         match self {
@@ -139,7 +139,19 @@ impl StoreError {
         }
     }
 
-    /// Wraps SQLite's answer; a damaged file becomes [`StoreError::Corrupt`].
+    /// The error and its causes on one line, for logs and for texts that are stored.
+    #[must_use]
+    pub fn with_causes(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            text = format!("{text}: {error}");
+            cause = error.source();
+        }
+        text
+    }
+
+    /// Wraps SQLite's error; a damaged file becomes [`StoreError::Corrupt`].
     pub(crate) fn sqlite(operation: &'static str, path: &Path, source: rusqlite::Error) -> Self {
         match source.sqlite_error_code() {
             Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => {
@@ -150,14 +162,14 @@ impl StoreError {
     }
 }
 
-/// SQLite tells of a directory only that it cannot be read.
+/// SQLite reports a directory only as a file that cannot be opened.
 pub(crate) fn check_is_no_directory(path: &Path) -> Result<()> {
     if path.is_dir() { Err(StoreError::Directory { path: path.into() }) } else { Ok(()) }
 }
 
 /// Adds operation and path to an SQLite result.
 pub(crate) trait At<T> {
-    /// Names what was tried, on which store.
+    /// Adds what failed, and on which store.
     fn at(self, operation: &'static str, path: &Path) -> Result<T>;
 }
 

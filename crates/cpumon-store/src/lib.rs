@@ -1,10 +1,10 @@
-//! How it is kept: one SQLite file. In: `Interval`s of any number of hosts. Out: the same `Interval`s (their active rows),
-//! sums per minute and hour, gaps. Why: the past must answer the same questions as the present. The only room that knows SQL.
+//! The store: one SQLite file with the intervals of any number of hosts, sums per minute and hour, and known gaps. Live and
+//! stored intervals are the same type, so the past answers the same questions as the present. Only this crate knows SQL.
 //!
 //! # Overview
 //! [`Writer`] puts intervals into the file: ids and names in ordinary tables, the active rows of an interval as one packed
-//! blob. [`WriterThread`] runs a writer behind a bounded queue. [`Writer::maintain`] folds old intervals into compressed
-//! chunks, sums them per minute and hour, and lets go of the oldest. [`Reader`] reads while a writer writes.
+//! blob. [`WriterThread`] runs a writer behind a bounded queue. [`Writer::maintain`] compacts old intervals into
+//! compressed chunks, sums them per minute and hour, and deletes the oldest. [`Reader`] reads while a writer writes.
 //! Layouts and columns: docs/store.md.
 //!
 //! ```
@@ -33,21 +33,26 @@
 
 mod codec;
 mod error;
+mod fresh;
+mod gap;
 #[cfg(feature = "import")]
 pub mod legacy;
 mod names;
 mod options;
 mod reader;
+mod rows;
 mod schema;
 pub mod sql;
+mod sums;
 mod thread;
+mod time;
 mod writer;
 
 pub use error::{Result, StoreError};
+pub use gap::{Gap, GapFinder};
 pub use options::{QueueOptions, StoreOptions};
-pub use reader::{
-    Gap, GapFinder, HostRecord, Plan, Point, ProcessFilter, Query, Reader, Resolution, RunQueue, Segment,
-    StoreStatistics, StoredInterval, What,
-};
-pub use thread::{Receipt, StoreState, StoreStatus, WriterHandle, WriterThread};
+pub use reader::{HostRecord, Plan, ProcessFilter, Query, Reader, Segment, StoredInterval, What};
+pub use sums::{Resolution, RunQueue};
+pub use thread::{Receipt, ReceiptRequest, StoreState, StoreStatus, WriterHandle, WriterThread};
+pub use time::TimeRange;
 pub use writer::{Put, ReportedGap, SourcePosition, Writer};

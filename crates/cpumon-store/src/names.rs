@@ -1,5 +1,4 @@
-//! Tables `thread` and `process` and the blocks that their rows are folded into. In: the id of a task. Out: its name as it was
-//! stored, a row or part of a block. Why: the writer and the reader look names up in the same way.
+//! Tables `thread` and `process`, and the blocks that their rows are merged into. Both the writer and the reader find names here.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +24,7 @@ pub(crate) trait Stored: Name {
     fn insert(&self, connection: &Connection, last_s: i64) -> Sql<()>;
 }
 
-/// Unsigned numbers are kept bit for bit.
+/// An unsigned number, which SQLite stores as a signed one of the same bits.
 fn unsigned(row: &Row<'_>, at: usize) -> Sql<u64> {
     row.get::<_, i64>(at).map(i64::cast_unsigned)
 }
@@ -74,7 +73,7 @@ impl Stored for ThreadName {
 impl Stored for ProcessName {
     const TABLE: &'static str = "process";
     const COLUMNS: &'static str = "id, boot_id, pid, start_ns, parent_pid, info_id, is_short";
-    /// Boot 0 are the stand-ins for short-lived processes in sums.
+    /// Boot 0 marks rows that represent short-lived processes in sums; they are no tasks.
     const IS_TASK: &'static str = "boot_id <> 0";
 
     fn from_row(row: &Row<'_>) -> Sql<Self> {
@@ -173,25 +172,25 @@ fn load_block<N: Stored>(connection: &Connection, which: &str, id: u64) -> Sql<O
         .optional()
 }
 
-/// The name of a task. The block it was found in stays in `kept`: neighbours are mostly asked for next.
+/// The name of a task. The block it was found in stays in `cached`: the next one is mostly a neighbour.
 pub(crate) fn find<N: Stored>(
     connection: &Connection,
     id: u64,
-    kept: &mut Option<Block<N>>,
+    cached: &mut Option<Block<N>>,
 ) -> Sql<Option<N>> {
     if let Some(row) = row_of(connection, id)? {
         return Ok(Some(row));
     }
-    if kept.as_ref().is_none_or(|block| !block.covers(id)) {
-        *kept = block_around(connection, id)?;
+    if cached.as_ref().is_none_or(|block| !block.covers(id)) {
+        *cached = block_around(connection, id)?;
     }
-    Ok(kept.as_ref().and_then(|block| block.get(id)).copied())
+    Ok(cached.as_ref().and_then(|block| block.get(id)).copied())
 }
 
-/// Names of a walk's next step.
+/// Names read at once.
 const STEP: usize = 1024;
 
-/// The next names above an id, in order, and the id up to which they are all there are; `None` for the latter: to the end.
+/// The next names above an id, in order, and the id up to which they are complete; `None`: to the end.
 pub(crate) fn next_names<N: Stored>(connection: &Connection, after: u64) -> Sql<(Vec<N>, Option<u64>)> {
     let text = format!(
         "SELECT {} FROM {} WHERE id > ?1 AND {} ORDER BY id LIMIT {STEP}",
@@ -209,9 +208,9 @@ pub(crate) fn next_names<N: Stored>(connection: &Connection, after: u64) -> Sql<
     let rows_end = rows.last().filter(|_| rows.len() == STEP).map(Name::id);
     let end = rows_end.into_iter().chain(block.as_ref().map(|block| block.last_id)).min();
     let is_in = |name: &N| name.id() > after && end.is_none_or(|end| name.id() <= end);
-    let folded = block.map(|block| block.names).unwrap_or_default();
+    let in_block = block.map(|block| block.names).unwrap_or_default();
     // A task that outlived its block has a row too: the same name.
     let names: BTreeMap<u64, N> =
-        folded.into_iter().chain(rows).filter(is_in).map(|name| (name.id(), name)).collect();
+        in_block.into_iter().chain(rows).filter(is_in).map(|name| (name.id(), name)).collect();
     Ok((names.into_values().collect(), end))
 }

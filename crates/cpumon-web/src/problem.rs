@@ -67,7 +67,7 @@ impl From<StoreError> for Problem {
             StoreError::AmbiguousHost { .. } => {
                 Self::new(StatusCode::CONFLICT, error.to_string()).how("Use an id.")
             }
-            _ => Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+            _ => Self::new(StatusCode::SERVICE_UNAVAILABLE, error.with_causes()),
         }
     }
 }

@@ -8,7 +8,7 @@ use anyhow::Context;
 use cpumon_export::{ExportError, ExportQuery, Format, Kind, OutputFile, Progress, Report, Span, SqlFormat};
 use cpumon_model::{Utc, Value, escape};
 use cpumon_store::sql::Sql;
-use cpumon_store::{HostRecord, Reader, StoreOptions, Writer, legacy};
+use cpumon_store::{HostRecord, Reader, StoreOptions, TimeRange, Writer, legacy};
 
 use crate::charts;
 use crate::cli::{
@@ -172,7 +172,7 @@ fn losses(reader: &Reader, query: &ExportQuery) -> anyhow::Result<Vec<String>> {
     let ranges = query.spans.map_or_else(|| vec![whole], |(before, after)| vec![before, after]);
     let mut lines = Vec::new();
     for (host, range) in hosts.iter().flat_map(|host| ranges.iter().map(move |range| (host, *range))) {
-        let gaps = reader.losses(host.info.host, range, MAX_GAPS)?;
+        let gaps = reader.losses(host.info.host, TimeRange::new(range.0, range.1), MAX_GAPS)?;
         let intervals: u64 = gaps.iter().map(|gap| gap.intervals).sum();
         if let (Some(first), 1..) = (gaps.iter().find(|gap| gap.intervals > 0), intervals) {
             let (name, reason) = (escape(&host.info.hostname), escape(&first.reason));

@@ -7,7 +7,8 @@ use anyhow::{Context, bail};
 use cpumon_model::{BootId, ClockLine, HostId, HostInfo, HostStatus, Interval, Trust};
 use cpumon_query::{seek, status};
 use cpumon_store::{
-    QueueOptions, Reader, Receipt, ReportedGap, StoreOptions, StoreState, WriterHandle, WriterThread,
+    QueueOptions, Reader, Receipt, ReceiptRequest, ReportedGap, StoreOptions, StoreState, WriterHandle,
+    WriterThread,
 };
 
 use crate::hub::Past;
@@ -61,7 +62,7 @@ impl StoreHandle {
         interval: &Interval,
         receipt: (Arc<dyn Receipt>, u64),
     ) -> bool {
-        self.handle.try_put_with_receipt(&status.info, status.trust, &status.loss, interval, receipt)
+        self.handle.try_put_with_receipt(&status.info, status.trust, &status.loss, interval, request(receipt))
     }
 
     /// Queues a hole that a device reports, likewise.
@@ -72,7 +73,7 @@ impl StoreHandle {
         gap: ReportedGap,
         receipt: (Arc<dyn Receipt>, u64),
     ) -> bool {
-        self.handle.try_put_gap(info, trust, gap, receipt)
+        self.handle.try_put_gap(info, trust, gap, request(receipt))
     }
 
     /// How the intervals of a boot were placed before this start. What cannot be read is said, and counts as nothing.
@@ -155,4 +156,8 @@ pub fn past_of_store(path: Option<PathBuf>) -> Past {
         let Some(reader) = reader.as_ref() else { return Ok(None) };
         seek(reader, host, to).map_err(|error| error.to_string())
     })
+}
+
+fn request((receipt, number): (Arc<dyn Receipt>, u64)) -> ReceiptRequest {
+    ReceiptRequest { receipt, number }
 }

@@ -1,15 +1,15 @@
-//! When a process began, on the wall clock. In: its key, which tells it since boot; intervals of that boot. Out: a time.
-//! Why: sums tell no begin, and who did something in one interval only is not named in them.
+//! When a process began, on the wall clock. Its key has the time since boot only, and sums have no begin at all.
 
 use cpumon_model::{HostId, ProcessKey, Tables};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::Reader;
-use super::cursor::ReadError;
+use super::error::ReadError;
+use super::open::Reader;
 use super::tasks::Task;
 use crate::codec::chunk::Chunk;
 use crate::codec::meta::{END_BOOT, END_WALL};
 use crate::error::Result;
+use crate::rows::BootKey;
 
 /// The same moment on two clocks, ns.
 #[derive(Copy, Clone, Debug)]
@@ -25,21 +25,21 @@ impl Pair {
 }
 
 impl Reader {
-    /// When a process began, ns since the epoch on the host's time line: its key tells the time since boot, the interval of
-    /// that boot that ends nearest to it what the wall clock was. `None` if the process was never stored, its source tells no
-    /// start times, or no interval of its boot is kept.
+    /// When a process began, ns since the epoch on the host's time line: its key has the time since boot, and the interval of
+    /// that boot that ends nearest to it has both clocks. `None` if the process was never stored, its source has no start
+    /// times, or no interval of its boot is stored.
     pub fn began(&self, host: HostId, key: ProcessKey) -> Result<Option<i64>> {
-        let Some(host_id) = self.host_row(host)? else { return Ok(None) };
+        let Some(host_row) = self.host_row(host)? else { return Ok(None) };
         let start_ns = key.start_ns.cast_signed();
-        let mut boot_id = None;
+        let mut boot = None;
         let mut visit = |task: &Task<'_>| {
             if task.process().key == key {
-                boot_id = Some(task.process().boot_id);
+                boot = Some(task.process().boot);
             }
         };
         self.for_each_task(host, Tables::PROCESSES, Some(key.pid), 0, usize::MAX, &mut visit)?;
-        let Some(boot_id) = boot_id.filter(|_| start_ns > 0) else { return Ok(None) };
-        let nearest = nearest(&self.connection, (host_id, boot_id), start_ns);
+        let Some(boot) = boot.filter(|_| start_ns > 0) else { return Ok(None) };
+        let nearest = nearest(&self.connection, BootKey { host: host_row, boot }, start_ns);
         let nearest = nearest.map_err(|error| self.read_error(error))?;
         Ok(nearest.map(|pair| pair.wall_of(start_ns)))
     }
@@ -48,7 +48,7 @@ impl Reader {
 /// The end of an interval of a boot that is nearest to a time since boot.
 fn nearest(
     connection: &Connection,
-    boot: (i64, i64),
+    key: BootKey,
     boot_ns: i64,
 ) -> std::result::Result<Option<Pair>, ReadError> {
     let fresh = connection
@@ -56,36 +56,40 @@ fn nearest(
             "SELECT end_boot_ns, end_wall_ns FROM interval WHERE host_id = ?1 AND boot_id = ?2 AND end_boot_ns > 0
              ORDER BY abs(end_boot_ns - ?3) LIMIT 1",
         )?
-        .query_row(params![boot.0, boot.1, boot_ns], |row| {
+        .query_row(params![key.host, key.boot, boot_ns], |row| {
             Ok(Pair { boot_ns: row.get(0)?, wall_ns: row.get(1)? })
         })
         .optional()?;
-    // Any chunk of the boot tells about when it was, and so the chunk in which it was.
-    let first = chunk_after(connection, boot, (i64::MIN, boot_ns))?;
+    // Chunks are found by wall time, which is what is sought. Any chunk of the boot gives it to within the steps of the clock,
+    // and so the chunk in which the process began.
+    let first = chunk_after(connection, key, Pair { boot_ns, wall_ns: i64::MIN })?;
     let about_ns = first.or(fresh).map_or(i64::MIN, |pair| pair.wall_of(boot_ns));
-    let sealed =
-        if about_ns == i64::MIN { None } else { chunk_after(connection, boot, (about_ns, boot_ns))? };
+    let compacted = if about_ns == i64::MIN {
+        None
+    } else {
+        chunk_after(connection, key, Pair { boot_ns, wall_ns: about_ns })?
+    };
     let distance = |pair: &Pair| pair.boot_ns.abs_diff(boot_ns);
-    Ok([fresh, first, sealed].into_iter().flatten().min_by_key(distance))
+    Ok([fresh, first, compacted].into_iter().flatten().min_by_key(distance))
 }
 
-/// Of the first chunk of a boot that ends at `wall_ns` or later, what is nearest to `boot_ns`.
+/// Of the first chunk of a boot that ends at `sought.wall_ns` or later, the interval's end nearest to `sought.boot_ns`.
 fn chunk_after(
     connection: &Connection,
-    (host_id, boot_id): (i64, i64),
-    (wall_ns, boot_ns): (i64, i64),
+    key: BootKey,
+    sought: Pair,
 ) -> std::result::Result<Option<Pair>, ReadError> {
     let meta: Option<Vec<u8>> = connection
         .prepare_cached(
             "SELECT meta FROM chunk WHERE host_id = ?1 AND boot_id = ?2 AND last_end_wall_ns >= ?3
              ORDER BY last_end_wall_ns LIMIT 1",
         )?
-        .query_row(params![host_id, boot_id, wall_ns], |row| row.get(0))
+        .query_row(params![key.host, key.boot, sought.wall_ns], |row| row.get(0))
         .optional()?;
     let mut chunk = Chunk::default();
     if let Some(meta) = meta {
         chunk.read_meta(&meta)?;
     }
     let pairs = chunk.metas.iter().map(|row| Pair { boot_ns: row[END_BOOT], wall_ns: row[END_WALL] });
-    Ok(pairs.filter(|pair| pair.boot_ns > 0).min_by_key(|pair| pair.boot_ns.abs_diff(boot_ns)))
+    Ok(pairs.filter(|pair| pair.boot_ns > 0).min_by_key(|pair| pair.boot_ns.abs_diff(sought.boot_ns)))
 }

@@ -1,5 +1,5 @@
-//! Packed rows to an `Interval`. In: rows with ids. Out: the interval with keys and names, in kept buffers.
-//! Why: live and stored intervals are the same type, so no face knows the difference.
+//! Turns packed rows into an `Interval` with keys and names, in reused buffers. Live and stored intervals are the same type, so
+//! no frontend knows the difference.
 
 use std::sync::Arc;
 
@@ -12,27 +12,34 @@ use crate::codec::meta::{self, MetaRow};
 use crate::codec::sched::SchedRows;
 use crate::codec::{PackedProcess, PackedThread};
 
-/// Rows of one interval where they stand.
+/// Packed rows of one interval, borrowed from where they were decoded.
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct Rows<'a> {
-    pub(crate) processes: &'a [PackedProcess],
+pub(super) struct PackedRows<'a> {
+    pub(super) processes: &'a [PackedProcess],
     /// Grouped by process; empty if threads were not read.
-    pub(crate) threads: &'a [PackedThread],
-    /// What the scheduler's events tell of them.
-    pub(crate) sched: &'a SchedRows,
+    pub(super) threads: &'a [PackedThread],
+    /// Scheduler events of these rows.
+    pub(super) sched: &'a SchedRows,
+}
+
+/// Which host and boot an interval is of.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct HostKey {
+    pub(super) host: HostId,
+    pub(super) boot: BootId,
 }
 
 /// Fills everything but the CPUs.
-pub(crate) fn fill(
+pub(super) fn fill(
     connection: &Connection,
     names: &mut Names,
     query: &Query,
-    (host, boot): (HostId, BootId),
+    key: HostKey,
     row: &MetaRow,
-    rows: Rows<'_>,
+    rows: PackedRows<'_>,
     into: &mut StoredInterval,
 ) -> rusqlite::Result<()> {
-    meta::apply(row, host, boot, &mut into.interval);
+    meta::apply(row, key.host, key.boot, &mut into.interval);
     if !query.sched {
         into.interval.fields -= Fields::SCHED | Fields::WAITS | Fields::HISTOGRAMS;
     }

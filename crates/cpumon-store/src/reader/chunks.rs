@@ -1,25 +1,25 @@
-//! Sealed chunks off table `chunk`. In: a span of one host's time. Out: chunks, taken apart and kept while they are needed.
-//! Why: all but the last minutes lies in chunks, and neighbouring questions meet the same one.
+//! Reads table `chunk`, in which everything but the last minutes is. Decoded chunks are cached, because neighbouring queries
+//! read the same ones.
 
 use rusqlite::{Connection, params};
 
-use super::cursor::ReadError;
 use super::dims::Names;
+use super::error::ReadError;
 use super::query::{ProcessFilter, Query, What};
-use crate::codec::chunk::Chunk;
+use crate::codec::chunk::{Chunk, MAX_CHUNK_SPAN_NS};
+use crate::rows::{BootRow, HostRow};
+use crate::time::TimeRange;
 
-/// Longest span between the first and the last end in a chunk. The sealer keeps to it; the reader looks no further.
-pub(crate) const MAX_CHUNK_SPAN_NS: i64 = 6 * 3_600_000_000_000;
-/// Chunks kept taken apart.
+/// Decoded chunks in memory.
 const MAX_LOADED: usize = 8;
 
-/// A chunk, taken apart as deep as was asked for.
+/// A chunk, decoded as deep as it was needed.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     id: i64,
-    pub(crate) boot_id: i64,
+    pub(super) boot: BootRow,
     what: What,
-    /// Of which processes the rows are there.
+    /// Whose rows were decoded.
     filter: ProcessFilter,
     has_sched: bool,
     pub(crate) chunk: Chunk,
@@ -43,11 +43,11 @@ pub(crate) struct Chunks {
     clock: u64,
 }
 
-/// Ids of the chunks of a host with ends in (`after_ns`, `until_ns`], the earliest first.
-pub(crate) fn in_span(
+/// Lists the chunks of a host that may have intervals in a range, the earliest first.
+pub(crate) fn in_range(
     connection: &Connection,
-    host_id: i64,
-    (after_ns, until_ns): (i64, i64),
+    host: HostRow,
+    range: TimeRange,
     out: &mut Vec<i64>,
 ) -> rusqlite::Result<()> {
     out.clear();
@@ -55,8 +55,9 @@ pub(crate) fn in_span(
         "SELECT id FROM chunk WHERE host_id = ?1 AND last_end_wall_ns > ?2 AND last_end_wall_ns <= ?4
          AND first_end_wall_ns <= ?3 ORDER BY last_end_wall_ns",
     )?;
-    let latest = until_ns.saturating_add(MAX_CHUNK_SPAN_NS);
-    let mut rows = statement.query(params![host_id, after_ns, until_ns, latest])?;
+    // A chunk is found by its last end, so its first may be this much earlier.
+    let latest = range.until_ns.saturating_add(MAX_CHUNK_SPAN_NS);
+    let mut rows = statement.query(params![host, range.since_ns, range.until_ns, latest])?;
     while let Some(row) = rows.next()? {
         out.push(row.get(0)?);
     }
@@ -66,14 +67,14 @@ pub(crate) fn in_span(
 /// The last end in the first chunk of a host that has one after `after_ns`.
 pub(crate) fn end_of_next(
     connection: &Connection,
-    host_id: i64,
+    host: HostRow,
     after_ns: i64,
 ) -> rusqlite::Result<Option<i64>> {
     connection
         .prepare_cached(
             "SELECT min(last_end_wall_ns) FROM chunk WHERE host_id = ?1 AND last_end_wall_ns > ?2",
         )?
-        .query_row(params![host_id, after_ns], |row| row.get(0))
+        .query_row(params![host, after_ns], |row| row.get(0))
 }
 
 impl Chunks {
@@ -102,6 +103,7 @@ impl Chunks {
     ) -> Result<usize, ReadError> {
         let at = self.slot();
         let loaded = &mut self.loaded[at];
+        // Not valid until it is read whole: an error below leaves it half decoded.
         loaded.id = -1;
         let what = query.what;
         let mut statement = connection.prepare_cached(
@@ -115,7 +117,7 @@ impl Chunks {
         let blob = |at: usize| {
             row.get_ref(at).map(|value| value.as_blob_or_null().ok().flatten().unwrap_or_default())
         };
-        loaded.boot_id = row.get(0)?;
+        loaded.boot = row.get(0)?;
         loaded.chunk.read_meta(blob(1)?)?;
         if what > What::Meta {
             let mut pick = |id| -> Result<bool, ReadError> {
@@ -136,12 +138,12 @@ impl Chunks {
         Ok(at)
     }
 
-    /// A place for another chunk: a new one, or that of the chunk not used for longest.
+    /// Index for another chunk: a new one, or that of the chunk not used for longest.
     fn slot(&mut self) -> usize {
         if self.loaded.len() < MAX_LOADED {
             let empty = Loaded {
                 id: -1,
-                boot_id: 0,
+                boot: BootRow(0),
                 what: What::Meta,
                 filter: ProcessFilter::All,
                 has_sched: false,

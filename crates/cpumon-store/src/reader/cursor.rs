@@ -1,35 +1,28 @@
-//! Intervals of a host in order of time. In: a [`Query`]. Out: each interval, in one kept buffer. Why: any range is read with
-//! bounded memory. The range is walked in windows; each window is read in one short transaction, so that sealing at the same
-//! time neither hides nor doubles an interval, and a slow reader does not keep the writer's log from being reused.
+//! Reads the intervals of a host in order of time, in any range with bounded memory. The range is read in windows, each in
+//! one short transaction. So compaction in between neither hides nor doubles an interval, and a slow callback does not keep
+//! the write-ahead log from being reused.
 
 use std::ops::ControlFlow;
 
 use cpumon_model::{HostId, Interval};
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 
-use super::build::{self, Rows};
+use super::build::{self, HostKey, PackedRows};
 use super::chunks::{self, Chunks, Loaded};
 use super::dims::Names;
-use super::fresh::{self, FreshRow};
+use super::error::ReadError;
 use super::query::{ProcessFilter, Query, StoredInterval, What};
 use crate::codec::meta::{self, MetaRow};
 use crate::codec::sched::SchedRows;
-use crate::codec::varint::Malformed;
 use crate::codec::{PackedInterval, blob, cpus};
+use crate::fresh::{self, FreshRow};
+use crate::rows::HostRow;
+use crate::time::TimeRange;
 
 /// Fresh intervals in one window.
 const WINDOW_INTERVALS: u32 = 64;
 
-/// Why a stream ended early.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ReadError {
-    #[error(transparent)]
-    Sql(#[from] rusqlite::Error),
-    #[error("{0}")]
-    Malformed(#[from] Malformed),
-}
-
-/// Takes an interval, says whether to go on.
+/// Takes an interval; `Break` ends the walk.
 pub(crate) type Visit<'a> = &'a mut dyn FnMut(&StoredInterval) -> ControlFlow<()>;
 
 /// Chunks of one window that are merged by time; more (a clock set back again and again) are given one after the other.
@@ -38,22 +31,23 @@ const MAX_MERGED: usize = 8;
 /// End of the last interval that ends before `wall_ns`.
 pub(crate) fn last_end_before(
     connection: &Connection,
-    host_id: i64,
+    host: HostRow,
     wall_ns: i64,
 ) -> Result<Option<i64>, ReadError> {
     let mut last: Option<i64> = connection
         .prepare_cached("SELECT max(end_wall_ns) FROM interval WHERE host_id = ?1 AND end_wall_ns < ?2")?
-        .query_row([host_id, wall_ns], |row| row.get(0))?;
+        .query_row(params![host, wall_ns], |row| row.get(0))?;
     let compacted: Option<i64> = connection
         .prepare_cached(
             "SELECT max(last_end_wall_ns) FROM chunk WHERE host_id = ?1 AND last_end_wall_ns < ?2",
         )?
-        .query_row([host_id, wall_ns], |row| row.get(0))?;
+        .query_row(params![host, wall_ns], |row| row.get(0))?;
     last = last.max(compacted);
     let (mut ids, mut chunks, mut names) = (Vec::new(), Chunks::default(), Names::default());
     let query = Query::new(HostId::default()).what(What::Meta);
-    // Chunks that reach beyond: their last end before the moment is inside.
-    chunks::in_span(connection, host_id, (wall_ns.saturating_sub(1), wall_ns.saturating_sub(1)), &mut ids)?;
+    // A chunk that reaches beyond the moment can have an end before it that is later than those found above.
+    let just_before = wall_ns.saturating_sub(1);
+    chunks::in_range(connection, host, TimeRange::new(just_before, just_before), &mut ids)?;
     for id in ids {
         let loaded = chunks.load(connection, &mut names, id, &query)?;
         let ends = loaded.chunk.metas.iter().map(|row| row[meta::END_WALL]);
@@ -62,9 +56,9 @@ pub(crate) fn last_end_before(
     Ok(last)
 }
 
-/// Where an interval of a window stands.
+/// Position of an interval of a window.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct SourcePosition {
+struct Position {
     end_wall_ns: i64,
     sequence: u64,
     /// Id of its chunk; `None`: fresh.
@@ -80,7 +74,7 @@ pub(crate) struct IntervalCursor {
     chunks: Chunks,
     fresh: Vec<FreshRow>,
     chunk_ids: Vec<i64>,
-    places: Vec<SourcePosition>,
+    positions: Vec<Position>,
     packed: PackedInterval,
     sched: SchedRows,
     stored: StoredInterval,
@@ -91,16 +85,16 @@ impl IntervalCursor {
     pub(crate) fn run(
         &mut self,
         connection: &Connection,
-        host_id: i64,
+        host: HostRow,
         query: &Query,
         visit: Visit<'_>,
     ) -> Result<(), ReadError> {
         let mut after_ns = query.since_ns;
-        while let Some(window_end) = self.load_window(connection, host_id, query, after_ns)? {
-            let span = (after_ns, window_end);
+        while let Some(window_end) = self.load_window(connection, host, query, after_ns)? {
+            let range = TimeRange::new(after_ns, window_end);
             for begin in (0..self.chunk_ids.len().max(1)).step_by(MAX_MERGED) {
                 let end = self.chunk_ids.len().min(begin + MAX_MERGED);
-                self.find_places(connection, query, span, begin..end)?;
+                self.find_positions(connection, query, range, begin..end)?;
                 if self.emit(connection, query, visit)?.is_break() {
                     return Ok(());
                 }
@@ -114,25 +108,25 @@ impl IntervalCursor {
     pub(crate) fn run_fresh(
         &mut self,
         connection: &Connection,
-        host_id: i64,
+        host: HostRow,
         query: &Query,
         visit: &mut dyn FnMut(&Interval),
     ) -> Result<(), ReadError> {
         let mut after_ns = query.since_ns;
         self.chunk_ids.clear();
-        while let Some(end) = fresh::end_of_some(connection, host_id, after_ns, WINDOW_INTERVALS)? {
-            let span = (after_ns, end.min(query.until_ns));
-            if span.1 <= span.0 {
+        while let Some(end) = fresh::end_of_some(connection, host, after_ns, WINDOW_INTERVALS)? {
+            let range = TimeRange::new(after_ns, end.min(query.until_ns));
+            if range.until_ns <= range.since_ns {
                 break;
             }
-            fresh::in_span(connection, host_id, span, true, &mut self.fresh)?;
-            self.find_places(connection, query, span, 0..0)?;
+            fresh::in_range(connection, host, range, true, &mut self.fresh)?;
+            self.find_positions(connection, query, range, 0..0)?;
             let mut visit_one = |stored: &StoredInterval| {
                 visit(&stored.interval);
                 ControlFlow::Continue(())
             };
             let _ = self.emit(connection, query, &mut visit_one)?;
-            after_ns = span.1;
+            after_ns = range.until_ns;
         }
         Ok(())
     }
@@ -141,21 +135,21 @@ impl IntervalCursor {
     fn load_window(
         &mut self,
         connection: &Connection,
-        host_id: i64,
+        host: HostRow,
         query: &Query,
         after_ns: i64,
     ) -> Result<Option<i64>, ReadError> {
         let transaction = connection.unchecked_transaction()?;
-        let fresh_end = fresh::end_of_some(connection, host_id, after_ns, WINDOW_INTERVALS)?;
-        let chunk_end = chunks::end_of_next(connection, host_id, after_ns)?;
+        let fresh_end = fresh::end_of_some(connection, host, after_ns, WINDOW_INTERVALS)?;
+        let chunk_end = chunks::end_of_next(connection, host, after_ns)?;
         let nearest = fresh_end.into_iter().chain(chunk_end).min();
         let Some(window_end) = nearest.map(|end| end.min(query.until_ns)).filter(|&end| end > after_ns)
         else {
             return Ok(None);
         };
-        let span = (after_ns, window_end);
-        fresh::in_span(connection, host_id, span, query.what > What::Meta, &mut self.fresh)?;
-        chunks::in_span(connection, host_id, span, &mut self.chunk_ids)?;
+        let range = TimeRange::new(after_ns, window_end);
+        fresh::in_range(connection, host, range, query.what > What::Meta, &mut self.fresh)?;
+        chunks::in_range(connection, host, range, &mut self.chunk_ids)?;
         // Chunks are never changed: with the first ones read here, only retention can take a later one away.
         for &id in self.chunk_ids.iter().take(MAX_MERGED) {
             self.chunks.load(connection, &mut self.names, id, query)?;
@@ -165,31 +159,31 @@ impl IntervalCursor {
     }
 
     /// Lists the intervals of a window in order: those of some of its chunks, and with the first of them the fresh ones.
-    fn find_places(
+    fn find_positions(
         &mut self,
         connection: &Connection,
         query: &Query,
-        (after_ns, until_ns): (i64, i64),
+        range: TimeRange,
         chunks: std::ops::Range<usize>,
     ) -> Result<(), ReadError> {
-        self.places.clear();
-        let place = |row: &MetaRow, chunk, at| SourcePosition {
+        self.positions.clear();
+        let position = |row: &MetaRow, chunk, at| Position {
             end_wall_ns: row[meta::END_WALL],
             sequence: row[meta::SEQUENCE].cast_unsigned(),
             chunk,
             at,
         };
         if chunks.start == 0 {
-            self.places.extend(self.fresh.iter().enumerate().map(|(at, row)| place(&row.meta, None, at)));
+            self.positions
+                .extend(self.fresh.iter().enumerate().map(|(at, row)| position(&row.meta, None, at)));
         }
         for &id in self.chunk_ids.get(chunks).unwrap_or_default() {
             let loaded = self.chunks.load(connection, &mut self.names, id, query)?;
             let rows = loaded.chunk.metas.iter().enumerate();
-            let inside =
-                rows.filter(|(_, row)| row[meta::END_WALL] > after_ns && row[meta::END_WALL] <= until_ns);
-            self.places.extend(inside.map(|(at, row)| place(row, Some(id), at)));
+            let inside = rows.filter(|(_, row)| range.contains(row[meta::END_WALL]));
+            self.positions.extend(inside.map(|(at, row)| position(row, Some(id), at)));
         }
-        self.places.sort_unstable();
+        self.positions.sort_unstable();
         Ok(())
     }
 
@@ -199,37 +193,45 @@ impl IntervalCursor {
         query: &Query,
         visit: Visit<'_>,
     ) -> Result<ControlFlow<()>, ReadError> {
-        for place in &self.places {
+        for position in &self.positions {
             let (names, stored) = (&mut self.names, &mut self.stored);
-            if let Some(id) = place.chunk {
-                let Loaded { boot_id, chunk, .. } = self.chunks.load(connection, names, id, query)?;
-                let boot = names.boot(connection, *boot_id)?;
-                let rows = chunk.processes(place.at);
+            if let Some(id) = position.chunk {
+                let Loaded { boot, chunk, .. } = self.chunks.load(connection, names, id, query)?;
+                let boot = names.boot(connection, *boot)?;
+                let rows = chunk.processes(position.at);
                 let mut wants = |id: u64| {
                     query.filter == ProcessFilter::All || rows.binary_search_by_key(&id, |row| row.id).is_ok()
                 };
                 let with_sched = query.what > What::Meta && query.sched;
-                self.sched.read_of(if with_sched { chunk.sched(place.at) } else { &[] }, &mut wants)?;
-                let rows = Rows {
-                    processes: chunk.processes(place.at),
-                    threads: chunk.threads(place.at),
+                self.sched.read_of(if with_sched { chunk.sched(position.at) } else { &[] }, &mut wants)?;
+                let rows = PackedRows {
+                    processes: chunk.processes(position.at),
+                    threads: chunk.threads(position.at),
                     sched: &self.sched,
                 };
-                let row = chunk.metas.get(place.at).unwrap_or(&[0; meta::COUNT]);
-                build::fill(connection, names, query, (query.host, boot), row, rows, stored)?;
-                cpus::decode(chunk.cpus(place.at), &mut stored.interval)?;
-            } else if let Some(row) = self.fresh.get(place.at) {
+                let row = chunk.metas.get(position.at).unwrap_or(&[0; meta::COUNT]);
+                build::fill(connection, names, query, HostKey { host: query.host, boot }, row, rows, stored)?;
+                cpus::decode(chunk.cpus(position.at), &mut stored.interval)?;
+            } else if let Some(row) = self.fresh.get(position.at) {
                 if query.what > What::Meta {
                     blob::decode(&row.samples, &mut self.packed)?;
                 }
                 self.sched.read(if query.sched { &row.sched } else { &[] })?;
-                let boot = names.boot(connection, row.boot_id)?;
-                let rows = Rows {
+                let boot = names.boot(connection, row.boot)?;
+                let rows = PackedRows {
                     processes: &self.packed.processes,
                     threads: &self.packed.threads,
                     sched: &self.sched,
                 };
-                build::fill(connection, names, query, (query.host, boot), &row.meta, rows, stored)?;
+                build::fill(
+                    connection,
+                    names,
+                    query,
+                    HostKey { host: query.host, boot },
+                    &row.meta,
+                    rows,
+                    stored,
+                )?;
                 cpus::decode(&row.cpus, &mut stored.interval)?;
             }
             if visit(stored).is_break() {

@@ -1,5 +1,4 @@
-//! What ids stand for. In: ids of boots, processes and threads. Out: keys and names, kept in memory. Why: each id is looked
-//! up once, then a row costs no SQL.
+//! Keys and names by row id, cached: each id is looked up once, then a row costs no SQL.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,20 +8,28 @@ use rusqlite::{Connection, OptionalExtension};
 
 use crate::codec::names::{ProcessName, ThreadName};
 use crate::names::{self, Block};
+use crate::rows::{BootRow, HostRow};
 
-/// Entries of a kind kept in memory; beyond it they are looked up again.
+/// Cached entries of a kind; beyond it they are looked up again.
 const MAX_ENTRIES: usize = 1 << 18;
 
 type Sql<T> = rusqlite::Result<T>;
 
 /// A process as it was.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ProcessThen {
+#[derive(Clone, Debug)]
+pub(super) struct ProcessThen {
     /// Row of table `boot`; 0 if the process is not known.
-    pub(crate) boot_id: i64,
+    pub(super) boot: BootRow,
     pub(crate) key: ProcessKey,
     pub(crate) parent_pid: u32,
     pub(crate) info: Arc<ProcessInfo>,
+}
+
+impl ProcessThen {
+    /// A process whose name is gone.
+    fn unknown() -> Self {
+        Self { boot: BootRow(0), key: ProcessKey::default(), parent_pid: 0, info: Arc::default() }
+    }
 }
 
 /// A thread as it was.
@@ -37,7 +44,7 @@ pub(crate) struct ThreadThen {
 /// Cache of look-ups.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    boots: HashMap<i64, BootId>,
+    boots: HashMap<BootRow, BootId>,
     processes: HashMap<u64, ProcessThen, foldhash::fast::RandomState>,
     threads: HashMap<u64, ThreadThen, foldhash::fast::RandomState>,
     infos: HashMap<i64, Arc<ProcessInfo>>,
@@ -52,21 +59,21 @@ pub(crate) fn key_of(bytes: &[u8]) -> [u8; 16] {
 }
 
 /// The row of table `host`.
-pub(crate) fn host_id(connection: &Connection, host: HostId) -> Sql<Option<i64>> {
+pub(super) fn host_row(connection: &Connection, host: HostId) -> Sql<Option<HostRow>> {
     connection
         .prepare_cached("SELECT id FROM host WHERE key = ?1")?
         .query_row([host.0], |row| row.get(0))
         .optional()
 }
 
-/// Unsigned numbers are kept bit for bit.
+/// An unsigned number, which SQLite stores as a signed one of the same bits.
 pub(crate) fn unsigned(row: &rusqlite::Row<'_>, at: usize) -> Sql<u64> {
     row.get::<_, i64>(at).map(i64::cast_unsigned)
 }
 
 impl Names {
     /// The boot of a row of table `boot`; all zero if it is gone.
-    pub(crate) fn boot(&mut self, connection: &Connection, id: i64) -> Sql<BootId> {
+    pub(crate) fn boot(&mut self, connection: &Connection, id: BootRow) -> Sql<BootId> {
         if let Some(&boot) = self.boots.get(&id) {
             return Ok(boot);
         }
@@ -88,14 +95,14 @@ impl Names {
             }
             self.processes.insert(id, found);
         }
-        // It was found or made just above.
+        // It was found or inserted just above.
         self.processes.get(&id).ok_or(rusqlite::Error::QueryReturnedNoRows)
     }
 
     fn load_process(&mut self, connection: &Connection, id: u64) -> Sql<ProcessThen> {
         match names::find(connection, id, &mut self.process_block)? {
             Some(name) => self.process_then(connection, &name),
-            None => Ok(ProcessThen::default()),
+            None => Ok(ProcessThen::unknown()),
         }
     }
 
@@ -103,7 +110,7 @@ impl Names {
     pub(crate) fn process_then(&mut self, connection: &Connection, name: &ProcessName) -> Sql<ProcessThen> {
         let key = ProcessKey { pid: name.pid, start_ns: name.start_ns };
         let info = self.info(connection, name.info_id)?;
-        Ok(ProcessThen { boot_id: name.boot_id, key, parent_pid: name.parent_pid, info })
+        Ok(ProcessThen { boot: BootRow(name.boot_id), key, parent_pid: name.parent_pid, info })
     }
 
     /// A description of processes; empty if its row is gone.

@@ -1,17 +1,18 @@
-//! Which hosts a store knows. In: tables `host`, `host_change`, times of intervals. Out: [`HostRecord`]s, by name or id.
-//! Why: everything else is asked about one host.
+//! Hosts of a store, by name or id, with the time range of their data.
 
 use cpumon_model::{BootId, HostId, HostInfo, Trust};
 use rusqlite::params;
 
 use super::dims::{key_of, unsigned};
-use super::{HostRecord, Reader};
+use super::open::Reader;
+use super::query::HostRecord;
 use crate::error::{At, Result, StoreError};
+use crate::rows::HostRow;
 
 impl Reader {
     /// All hosts, by name. Their number is the receiver's to bound.
     pub fn hosts(&self) -> Result<Vec<HostRecord>> {
-        self.read_hosts().at("list hosts", &self.path)
+        self.read_hosts().at("list hosts", self.path())
     }
 
     fn read_hosts(&self) -> rusqlite::Result<Vec<HostRecord>> {
@@ -51,7 +52,7 @@ impl Reader {
     }
 
     /// End of the first and of the last interval of a host.
-    pub(super) fn host_span(&self, host_id: i64) -> rusqlite::Result<(Option<i64>, Option<i64>)> {
+    pub(super) fn host_span(&self, host: HostRow) -> rusqlite::Result<(Option<i64>, Option<i64>)> {
         self.connection
             .prepare_cached(
                 "SELECT
@@ -63,13 +64,13 @@ impl Reader {
                      SELECT max(end_wall_ns) AS e FROM interval WHERE host_id = ?1
                      UNION ALL SELECT max(last_end_wall_ns) FROM chunk WHERE host_id = ?1))",
             )?
-            .query_row(params![host_id], |row| Ok((row.get(0)?, row.get(1)?)))
+            .query_row(params![host], |row| Ok((row.get(0)?, row.get(1)?)))
     }
 
     /// End of the first and of the last interval of a host; `None` if it has none.
     pub fn time_range(&self, host: HostId) -> Result<Option<(i64, i64)>> {
-        let Some(host_id) = self.host_row(host)? else { return Ok(None) };
-        let (first, last) = self.host_span(host_id).at("find the time range", &self.path)?;
+        let Some(host) = self.host_row(host)? else { return Ok(None) };
+        let (first, last) = self.host_span(host).at("find the time range", self.path())?;
         Ok(first.zip(last))
     }
 

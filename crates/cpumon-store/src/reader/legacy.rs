@@ -1,10 +1,9 @@
-//! The order of imported rows. In: a host and an interval's end. Out: the original's row numbers. Why: exports in the
-//! original's layout show them.
+//! The order of imported rows: exports in the layout of 2012 show the original's row numbers.
 
 use cpumon_model::HostId;
 use rusqlite::{OptionalExtension, params};
 
-use super::Reader;
+use super::open::Reader;
 use crate::error::{At, Result};
 use crate::legacy::SetOrder;
 

@@ -1,21 +1,38 @@
-//! Opens a store for reading. In: a path. Out: a [`Reader`], or what is wrong with the file. Why: reading must work beside a
-//! writer, and on a file or medium that cannot be written at all.
+//! Opens a store for reading: beside a writer, and also on a file or medium that cannot be written at all.
 
 use std::cell::RefCell;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use cpumon_model::HostId;
 use rusqlite::{Connection, OpenFlags};
 
-use super::Reader;
 use super::cursor::IntervalCursor;
+use super::dims;
+use super::error::ReadError;
 use crate::error::{At, Result, StoreError, check_is_no_directory};
+use crate::rows::HostRow;
 use crate::schema;
 
+/// A store opened for reading.
+#[derive(Debug)]
+pub struct Reader {
+    path: PathBuf,
+    pub(super) connection: Connection,
+    /// Reused buffers and names; taken out while a query runs, so that its callback may start another query.
+    pub(super) cursor: RefCell<IntervalCursor>,
+}
+
 impl Reader {
+    /// The store's file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Opens the store at `path` for reading only; a writer may run at the same time. Where the file's directory cannot be
-    /// written (SQLite keeps a file for readers' locks there) and no writer left a log, it is read as it stands.
+    /// written (SQLite needs a file for readers' locks there) and no writer left a log, it is read without locks.
     pub fn open(path: &Path) -> Result<Self> {
         if !path.exists() {
             return Err(StoreError::Missing { path: path.into() });
@@ -38,9 +55,23 @@ impl Reader {
         schema::prepare_reader(&connection, path)?;
         Ok(Self { path: path.into(), connection, cursor: RefCell::new(IntervalCursor::default()) })
     }
+
+    pub(super) fn host_row(&self, host: HostId) -> Result<Option<HostRow>> {
+        dims::host_row(&self.connection, host).at("find a host", &self.path)
+    }
+
+    /// Adds the store's path.
+    pub(super) fn read_error(&self, error: ReadError) -> StoreError {
+        match error {
+            ReadError::Sql(source) => StoreError::sqlite("read intervals", &self.path, source),
+            ReadError::Malformed(malformed) => {
+                StoreError::Corrupt { path: self.path.clone(), detail: malformed.to_string() }
+            }
+        }
+    }
 }
 
-/// Whether nothing stands in the write-ahead log: then the database file alone is all there is.
+/// Whether the write-ahead log is empty: then the database file alone has all data, and may be opened as immutable.
 fn is_log_empty(path: &Path) -> bool {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");

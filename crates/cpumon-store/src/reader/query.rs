@@ -1,4 +1,4 @@
-//! What is asked of a store. In: a user's wishes, resolved. Out: [`Query`]. Why: one way to say host, range, depth, filter.
+//! [`Query`]: which intervals of a host to read, how deep, and of which processes. And what comes back.
 
 use cpumon_model::{HostId, HostInfo, Interval, LossCounts, ProcessInfo, ProcessKey, Trust};
 
@@ -17,7 +17,7 @@ pub enum What {
 /// Which processes an answer holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ProcessFilter {
-    /// All.
+    /// Every process.
     #[default]
     All,
     /// The one with this key.
@@ -47,18 +47,18 @@ impl ProcessFilter {
 /// A question about one host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// The host.
+    /// The host whose intervals are read.
     pub host: HostId,
-    /// Intervals that end after this, ns since the epoch, as intervals stand.
+    /// Intervals that end after this, ns since the epoch on the host's time line.
     pub since_ns: i64,
-    /// And not after this.
+    /// And not after this, ns.
     pub until_ns: i64,
-    /// How deep.
+    /// How deep the answer goes.
     pub what: What,
     /// Which processes (and their threads). Intervals without any such row are given too, with empty lists.
     pub filter: ProcessFilter,
-    /// Whether what the scheduler's events tell is read too: waits, wakeups, run delays, run queues. Without, intervals do not have
-    /// it among their fields.
+    /// Whether scheduler events are read too: waits, wakeups, run delays, run queues. Without, intervals do not have them among
+    /// their fields.
     pub sched: bool,
 }
 
@@ -88,7 +88,7 @@ impl Query {
         Self { what, ..self }
     }
 
-    /// Without what the scheduler's events tell: faster.
+    /// Without scheduler events: faster.
     #[must_use]
     pub fn without_sched(self) -> Self {
         Self { sched: false, ..self }
@@ -101,21 +101,21 @@ impl Query {
     }
 }
 
-/// An interval as it is kept.
+/// An interval as it is stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredInterval {
     /// The interval, active rows only.
     pub interval: Interval,
     /// When the receiver got it, ns since the epoch on the receiver's clock.
     pub received_wall_ns: i64,
-    /// The host's losses at that time, cumulative since that receiver started; `None` where nothing travelled.
+    /// The host's losses at that time, cumulative since that receiver started; `None` where nothing travelled over a network.
     pub loss: Option<LossCounts>,
 }
 
 /// A host of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostRecord {
-    /// What it last said of itself.
+    /// What its newest interval was sent with.
     pub info: HostInfo,
     /// How its data came in.
     pub trust: Trust,

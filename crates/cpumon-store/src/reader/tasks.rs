@@ -1,5 +1,5 @@
-//! Processes and threads that were ever stored. In: a host, a place to go on from. Out: [`Task`]s. Why: the virtual tables
-//! `processes` and `threads` list them without reading a sample.
+//! Processes and threads that were ever stored. The virtual tables `processes` and `threads` list them without reading a
+//! sample.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,10 +8,12 @@ use cpumon_model::{BootId, ColumnId, Comm, HostId, ProcessInfo, ProcessKey, Tabl
 use rusqlite::{Connection, Result as Sql};
 
 use super::dims::{Names, ProcessThen, key_of};
-use super::{HostRecord, Reader};
+use super::open::Reader;
+use super::query::HostRecord;
 use crate::codec::names::{ProcessName, ThreadName};
 use crate::error::{At, Result};
 use crate::names::next_names;
+use crate::rows::{BootRow, HostRow};
 use crate::sql::Cell;
 
 /// A process as it was, or a thread with its process.
@@ -28,7 +30,7 @@ struct Walk<'a> {
     connection: &'a Connection,
     names: &'a mut Names,
     /// Boots of the host by row.
-    boots: HashMap<i64, BootId>,
+    boots: HashMap<BootRow, BootId>,
     pid: Option<u32>,
 }
 
@@ -55,10 +57,10 @@ impl Reader {
         limit: usize,
         visit: &mut dyn FnMut(&Task<'_>),
     ) -> Result<()> {
-        let Some(host_id) = self.host_row(host)? else { return Ok(()) };
+        let Some(host) = self.host_row(host)? else { return Ok(()) };
         let mut cursor = self.cursor.take();
         let mut walk_all = || -> Sql<()> {
-            let boots = boots_of(&self.connection, host_id)?;
+            let boots = boots_of(&self.connection, host)?;
             let mut walk = Walk { connection: &self.connection, names: &mut cursor.names, boots, pid };
             let after_id = after_id.cast_unsigned();
             if table == Tables::THREADS {
@@ -73,10 +75,10 @@ impl Reader {
     }
 }
 
-fn boots_of(connection: &Connection, host_id: i64) -> Sql<HashMap<i64, BootId>> {
+fn boots_of(connection: &Connection, host: HostRow) -> Sql<HashMap<BootRow, BootId>> {
     let mut select = connection.prepare_cached("SELECT id, key FROM boot WHERE host_id = ?1")?;
     let boots =
-        select.query_map([host_id], |row| Ok((row.get(0)?, BootId(key_of(row.get_ref(1)?.as_blob()?)))))?;
+        select.query_map([host], |row| Ok((row.get(0)?, BootId(key_of(row.get_ref(1)?.as_blob()?)))))?;
     boots.collect()
 }
 
@@ -86,7 +88,7 @@ impl Walk<'_> {
         loop {
             let (found, end) = next_names::<ProcessName>(self.connection, after)?;
             for name in found {
-                let Some(&boot) = self.boots.get(&name.boot_id) else { continue };
+                let Some(&boot) = self.boots.get(&BootRow(name.boot_id)) else { continue };
                 if self.pid.is_some_and(|pid| pid != name.pid) {
                     continue;
                 }
@@ -108,7 +110,7 @@ impl Walk<'_> {
             let (found, end) = next_names::<ThreadName>(self.connection, after)?;
             for name in found {
                 let process = self.names.process(self.connection, name.process_id)?;
-                let Some(&boot) = self.boots.get(&process.boot_id) else { continue };
+                let Some(&boot) = self.boots.get(&process.boot) else { continue };
                 if self.pid.is_some_and(|pid| pid != process.key.pid) {
                     continue;
                 }
@@ -160,7 +162,7 @@ impl Task<'_> {
         }
     }
 
-    /// v1 devices tell neither start times nor anything about a process but its name and id.
+    /// v1 devices send neither start times nor anything about a process but its name and id.
     fn is_v1(&self) -> bool {
         self.boot == BootId::default()
     }

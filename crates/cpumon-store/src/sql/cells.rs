@@ -1,5 +1,4 @@
-//! Cells of rows at rest. In: [`Value`]s that borrow. Out: [`Cell`]s that do not, shared where rows repeat them. Why: SQLite
-//! asks for a row's cells later, one by one.
+//! Cells that own what they show: SQLite asks for the cells of a row later, one by one. Cells that repeat in each row are shared.
 
 use std::rc::Rc;
 
@@ -37,9 +36,9 @@ impl Cell {
     }
 }
 
-/// Rows in a row: only the wanted columns, one after the other.
+/// The wanted columns of several rows, one after the other.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
+pub(super) struct CellRows {
     pub cells: Vec<Cell>,
     pub count: usize,
 }

@@ -1,4 +1,4 @@
-//! A cursor as SQLite sees it. In: SQLite's calls. Out: cells of a [`Scan`]. Why: see [`super::table`].
+//! A cursor over a virtual table, as SQLite calls it: rows come in batches from a [`Scan`], cells one by one.
 
 use std::ffi::c_int;
 use std::marker::PhantomData;
@@ -8,11 +8,15 @@ use cpumon_model::{Tables, columns};
 use rusqlite::Result;
 use rusqlite::vtab::{Context, Filters, VTabCursor, sqlite3_vtab_cursor};
 
-use super::cells::{Cell, Rows};
+use super::cells::{Cell, CellRows};
 use super::plan::Plan;
 use super::scan::Scan;
-use super::table::{StoreTable, module_error};
 use crate::reader::Reader;
+
+/// An error of the store as SQLite passes it on.
+pub(super) fn module_error(error: &crate::StoreError) -> rusqlite::Error {
+    rusqlite::Error::ModuleError(error.with_causes())
+}
 
 /// A walk over one virtual table.
 #[repr(C)]
@@ -22,13 +26,14 @@ pub(super) struct TableCursor<'vtab> {
     reader: Rc<Reader>,
     table: Tables,
     scan: Option<Scan>,
-    rows: Rows,
+    rows: CellRows,
     /// The current row in `rows`.
     at: usize,
     /// Position in a row of `rows` by column number; `None` for columns that the query does not want.
     places: Vec<Option<usize>>,
     row_id: i64,
-    table_lives: PhantomData<&'vtab StoreTable>,
+    /// The table outlives its cursors.
+    lifetime: PhantomData<&'vtab ()>,
 }
 
 impl TableCursor<'_> {
@@ -38,11 +43,11 @@ impl TableCursor<'_> {
             reader,
             table,
             scan: None,
-            rows: Rows::default(),
+            rows: CellRows::default(),
             at: 0,
             places: Vec::new(),
             row_id: 0,
-            table_lives: PhantomData,
+            lifetime: PhantomData,
         }
     }
 
@@ -50,7 +55,7 @@ impl TableCursor<'_> {
         self.at = 0;
         self.rows = match &mut self.scan {
             Some(scan) => scan.next_batch().map_err(|error| module_error(&error))?,
-            None => Rows::default(),
+            None => CellRows::default(),
         };
         Ok(())
     }

@@ -1,7 +1,6 @@
-//! Run-delay histograms in questions. In: a connection. Out: the functions `merge_run_delays(histogram)` and
-//! `run_delay_percentile_ns(histogram, percent)`, both over all rows of a group. Why: percentiles of a range, or of many
-//! processes, cannot be had from percentiles; they can from histograms. A histogram is the text of a virtual table, or the blob
-//! of a row of sums.
+//! SQL functions over run-delay histograms: `merge_run_delays(histogram)` and `run_delay_percentile_ns(histogram, percent)`, both
+//! over all rows of a group. Percentiles of a range, or of many processes, cannot be computed from percentiles, but from
+//! histograms they can. A histogram is the text of a virtual table, or the blob of a row of sums.
 
 use cpumon_model::DelayHistogram;
 use rusqlite::functions::{Aggregate, Context, FunctionFlags};
@@ -11,7 +10,7 @@ use rusqlite::{Connection, Error, Result};
 use crate::codec::delays;
 use crate::codec::varint::Cursor;
 
-/// Puts the functions on a connection.
+/// Adds the functions to a connection.
 pub(super) fn register(connection: &Connection) -> Result<()> {
     let flags =
         FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
@@ -19,7 +18,7 @@ pub(super) fn register(connection: &Connection) -> Result<()> {
     connection.create_aggregate_function("run_delay_percentile_ns", 2, flags, Percentile)
 }
 
-/// Reads what a cell holds; `None`: no data.
+/// The histogram in a cell; `None`: no data.
 fn read(context: &Context<'_>) -> Result<Option<DelayHistogram>> {
     let refused = |error: &dyn std::fmt::Display| Error::UserFunctionError(error.to_string().into());
     match context.get_raw(0) {
@@ -55,24 +54,31 @@ impl Aggregate<Option<DelayHistogram>, Option<String>> for Merge {
 
 struct Percentile;
 
-impl Aggregate<(DelayHistogram, u32), Option<i64>> for Percentile {
-    fn init(&self, _: &mut Context<'_>) -> Result<(DelayHistogram, u32)> {
-        Ok((DelayHistogram::default(), 0))
+/// The histograms of a group so far, and the wanted percentile.
+#[derive(Default)]
+struct PercentileOf {
+    sum: DelayHistogram,
+    percent: u32,
+}
+
+impl Aggregate<PercentileOf, Option<i64>> for Percentile {
+    fn init(&self, _: &mut Context<'_>) -> Result<PercentileOf> {
+        Ok(PercentileOf::default())
     }
 
-    fn step(&self, context: &mut Context<'_>, sum: &mut (DelayHistogram, u32)) -> Result<()> {
-        sum.1 = context.get(1)?;
-        if sum.1 > 100 {
+    fn step(&self, context: &mut Context<'_>, group: &mut PercentileOf) -> Result<()> {
+        group.percent = context.get(1)?;
+        if group.percent > 100 {
             return Err(Error::UserFunctionError("a percentile is 0 to 100".into()));
         }
         if let Some(more) = read(context)? {
-            sum.0 += &more;
+            group.sum += &more;
         }
         Ok(())
     }
 
-    fn finalize(&self, _: &mut Context<'_>, sum: Option<(DelayHistogram, u32)>) -> Result<Option<i64>> {
-        let ns = sum.and_then(|(histogram, percent)| histogram.percentile_ns(percent));
+    fn finalize(&self, _: &mut Context<'_>, group: Option<PercentileOf>) -> Result<Option<i64>> {
+        let ns = group.and_then(|group| group.sum.percentile_ns(group.percent));
         Ok(ns.map(|ns| i64::try_from(ns).unwrap_or(i64::MAX)))
     }
 }

@@ -1,7 +1,7 @@
-//! Plain SQL over a store. In: a connection and a store's path. Out: read-only virtual tables `hosts`, `processes`, `threads`,
-//! `process_interval`, `thread_interval`, `cpu_interval`, `host_interval`, `wait_interval` and `irq_interval`. Why: samples are
-//! packed blobs, but a question in SQL should not have to know. [`Sql`] is a connection on which nothing can be written; the loadable extension puts
-//! the same tables into any SQLite shell. Columns: `cpumon_model::COLUMNS`, documented in docs/store.md.
+//! Plain SQL over a store: read-only virtual tables `hosts`, `processes`, `threads`, `process_interval`, `thread_interval`,
+//! `cpu_interval`, `host_interval`, `wait_interval` and `irq_interval`. Samples are packed blobs; a query need not know that.
+//! [`Sql`] is a connection on which nothing can be written; the loadable extension adds the same tables to any SQLite shell.
+//! Columns: `cpumon_model::COLUMNS`, documented in docs/store.md.
 
 mod cells;
 mod cursor;
@@ -39,8 +39,8 @@ pub const TABLES: [(&str, Tables); 9] = [
     ("irq_interval", Tables::IRQ_INTERVAL),
 ];
 
-/// Puts the virtual tables, and the functions for run-delay histograms, on `connection`; the tables read the store at `path` through a connection of their own, opened at the
-/// first use.
+/// Adds the virtual tables, and the functions for run-delay histograms, to `connection`. The tables read the store at `path`
+/// through a connection of their own, which is opened at the first use.
 pub fn register(connection: &Connection, path: &Path) -> rusqlite::Result<()> {
     const MODULE: &Module<'_, StoreTable> = &Module::eponymous_only_module();
     delays::register(connection)?;

@@ -1,5 +1,5 @@
-//! What a query lets us skip. In: SQLite's constraints. Out: a [`Plan`] that survives as text, and the [`Bounds`] it makes of
-//! the values. Why: "one host, last hour" must not read the whole store. SQLite checks each constraint again, so a bound
+//! What a query lets us skip: a [`Plan`] of SQLite's constraints that survives as text, and the [`Bounds`] it makes of the
+//! values. "One host, last hour" must not read the whole store. SQLite checks each constraint again, so a bound
 //! may be too wide, never too narrow.
 
 use cpumon_model::{Column, ColumnId};
@@ -63,12 +63,12 @@ impl Use {
 pub(super) struct Plan {
     /// For each value handed over, its uses.
     values: Vec<Vec<Use>>,
-    /// Bit of each wanted column; the last bit stands for all columns from there on.
+    /// Bit of each wanted column; the last bit is for all columns from there on.
     pub used: u64,
 }
 
 impl Plan {
-    /// Tells SQLite which constraints are of use. `names_processes`: the table's `name` is a process name.
+    /// Chooses the constraints that SQLite shall hand over. `names_processes`: the table's `name` is a process name.
     pub fn choose(info: &mut IndexInfo, columns: &[&'static Column], rows: f64) -> Self {
         let mut values = Vec::new();
         let mut chosen = Vec::new();

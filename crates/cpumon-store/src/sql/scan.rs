@@ -1,12 +1,12 @@
-//! A walk over a virtual table. In: a reader, bounds, the wanted columns. Out: rows in small batches. Why: SQLite pulls rows,
-//! the reader pushes intervals; a batch lies between, so memory is bounded and `LIMIT 3` reads little.
+//! Reads a virtual table in batches. SQLite pulls rows and the reader pushes intervals; batches between the two bound the memory,
+//! and `LIMIT 3` reads little.
 
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use cpumon_model::{Column, ColumnId, Interval, IntervalView, Tables, Value};
 
-use super::cells::{Cell, Rows};
+use super::cells::{Cell, CellRows};
 use super::plan::{Bounds, Plan};
 use crate::error::Result;
 use crate::reader::{HostRecord, ProcessFilter, Query, Reader, What};
@@ -17,7 +17,7 @@ const LARGEST_BATCH: usize = 256;
 /// A batch ends early when it holds this many cells.
 const MAX_BATCH_CELLS: usize = 1 << 18;
 
-/// Where a walk stands.
+/// Progress of a scan.
 pub(super) struct Scan {
     reader: Rc<Reader>,
     table: Tables,
@@ -51,8 +51,8 @@ impl Scan {
     }
 
     /// The next rows; none at the end.
-    pub fn next_batch(&mut self) -> Result<Rows> {
-        let mut rows = Rows::default();
+    pub fn next_batch(&mut self) -> Result<CellRows> {
+        let mut rows = CellRows::default();
         while rows.count == 0 {
             let Some(host) = self.hosts.last().cloned() else { break };
             let is_more = match self.table {
@@ -73,7 +73,7 @@ impl Scan {
         Ok(rows)
     }
 
-    fn host_row(&self, host: &HostRecord, rows: &mut Rows) {
+    fn host_row(&self, host: &HostRecord, rows: &mut CellRows) {
         rows.cells.extend(self.columns.iter().map(|column| host_cell(host, column.id)));
         rows.count += 1;
     }
@@ -87,7 +87,7 @@ impl Scan {
     }
 
     /// Whether there may be more of this host.
-    fn interval_rows(&mut self, host: &HostRecord, rows: &mut Rows) -> Result<bool> {
+    fn interval_rows(&mut self, host: &HostRecord, rows: &mut CellRows) -> Result<bool> {
         let what = match self.table {
             Tables::THREAD_INTERVAL | Tables::WAIT_INTERVAL => What::Threads,
             Tables::PROCESS_INTERVAL => What::Processes,
@@ -114,7 +114,7 @@ impl Scan {
         Ok(is_more)
     }
 
-    fn task_rows(&mut self, host: &HostRecord, rows: &mut Rows) -> Result<bool> {
+    fn task_rows(&mut self, host: &HostRecord, rows: &mut CellRows) -> Result<bool> {
         let before = rows.count;
         let (reader, limit) = (Rc::clone(&self.reader), self.batch * 16);
         let columns = &self.columns;
@@ -168,7 +168,7 @@ fn take_rows(
     columns: &[&'static Column],
     host: &Rc<str>,
     interval: &Interval,
-    rows: &mut Rows,
+    rows: &mut CellRows,
 ) {
     let view = IntervalView::new(host, interval);
     let shared: Vec<Option<Cell>> = columns

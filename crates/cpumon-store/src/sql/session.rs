@@ -1,5 +1,4 @@
-//! A connection for questions. In: a store's path, SQL text. Out: the answer's rows. Why: `cpumon sql` takes any text; whatever
-//! it says, nothing is written, attached or loaded.
+//! A connection for queries. `cpumon sql` runs any text it is given; nothing can be written, attached or loaded with it.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -16,7 +15,7 @@ use rusqlite::{Batch, Connection, OpenFlags, Row};
 use crate::error::{At, Result, StoreError};
 use crate::reader::Reader;
 
-/// Belt and braces beside the read-only file and the authorizer.
+/// A second line of defence behind the read-only file and the authorizer.
 const QUERY_ONLY: &str = "PRAGMA query_only = ON; PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;";
 /// Pragmas that only describe.
 const HARMLESS_PRAGMAS: [&str; 6] =
@@ -73,7 +72,7 @@ fn describe(action: &AuthAction<'_>) -> String {
 /// What was refused last.
 type Refusal = Arc<Mutex<Option<String>>>;
 
-/// Reading is allowed, everything else is not, and is noted.
+/// Allows reading and refuses everything else, with a record of what was refused.
 fn authorizer(refusal: Refusal) -> impl FnMut(AuthContext<'_>) -> Authorization {
     move |context| {
         if is_allowed(&context.action) {

@@ -1,5 +1,5 @@
-//! A virtual table as SQLite sees it. In: SQLite's calls. Out: its declaration, a plan, cursors. Why: the one place where
-//! SQLite's module interface is met, together with [`super::cursor`].
+//! A virtual table as SQLite calls it: its declaration, a plan, cursors. This file and [`super::cursor`] are the only ones that
+//! implement SQLite's module interface.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -11,7 +11,7 @@ use cpumon_model::{Column, Kind, Tables, columns};
 use rusqlite::vtab::{IndexInfo, VTab, VTabConfig, VTabConnection, sqlite3_vtab};
 use rusqlite::{Error, Result};
 
-use super::cursor::TableCursor;
+use super::cursor::{TableCursor, module_error};
 use super::plan::Plan;
 use crate::reader::Reader;
 
@@ -30,11 +30,6 @@ pub(super) struct StoreTable {
     path: PathBuf,
     /// Opened at the first use, so that declaring the tables costs nothing.
     reader: OnceCell<Rc<Reader>>,
-}
-
-/// An error of the store as SQLite passes it on.
-pub(super) fn module_error(error: &crate::StoreError) -> Error {
-    Error::ModuleError(error.to_string())
 }
 
 fn declaration(table: Tables) -> Result<CString> {
@@ -78,7 +73,7 @@ unsafe impl<'vtab> VTab<'vtab> for StoreTable {
         _arguments: &[&[u8]],
     ) -> Result<(Cow<'static, CStr>, Self)> {
         let aux = aux.ok_or_else(|| Error::ModuleError("the table has no store".to_owned()))?;
-        // A view or trigger in somebody's file cannot use the table behind the user's back.
+        // A view or trigger in a file from elsewhere cannot use the table behind the user's back.
         connection.config(VTabConfig::DirectOnly)?;
         let table = Self {
             base: sqlite3_vtab::default(),
@@ -99,7 +94,7 @@ unsafe impl<'vtab> VTab<'vtab> for StoreTable {
     fn open(&'vtab mut self) -> Result<TableCursor<'vtab>> {
         if self.reader.get().is_none() {
             let reader = Reader::open(&self.path).map_err(|error| module_error(&error))?;
-            // Empty a line ago, and nobody else has a reference.
+            // It was empty a line ago, and no one else has a reference.
             let _is_set = self.reader.set(Rc::new(reader));
         }
         let reader =

@@ -261,13 +261,13 @@ fn nothing_can_be_written_attached_or_loaded() {
         &format!("VACUUM INTO '{}'", other.display()),
     ];
     for sql in attempts {
-        let error = store.try_ask(sql).expect_err(sql).to_string();
+        let error = store.try_ask(sql).expect_err(sql).with_causes();
         let is_reported =
             error.ends_with("; a query may only read the store") || error.contains("may not be modified");
         assert!(is_reported, "{sql}: {error}");
     }
     assert!(!other.exists());
-    let said = |sql: &str| store.try_ask(sql).unwrap_err().to_string();
+    let refusal = |sql: &str| store.try_ask(sql).unwrap_err().to_string();
     for (sql, what) in [
         ("DELETE FROM interval", "DELETE FROM interval"),
         ("UPDATE host SET name = 'x'", "UPDATE host"),
@@ -277,9 +277,9 @@ fn nothing_can_be_written_attached_or_loaded() {
         ("CREATE TABLE t (a)", "a change of the schema"),
         ("BEGIN", "a transaction"),
     ] {
-        assert_eq!(said(sql), format!("refused: {what}; a query may only read the store"));
+        assert_eq!(refusal(sql), format!("refused: {what}; a query may only read the store"));
     }
-    let two = said("SELECT 1; DELETE FROM host");
+    let two = refusal("SELECT 1; DELETE FROM host");
     assert!(two.starts_with("one statement at a time") || two.starts_with("refused: DELETE"), "{two}");
     assert_eq!(store.one("SELECT count(*) FROM process_interval"), "4");
     assert_eq!(store.one("PRAGMA table_info(host)").lines().count(), 4);
@@ -288,7 +288,7 @@ fn nothing_can_be_written_attached_or_loaded() {
 }
 
 #[test]
-fn a_file_that_is_no_store_is_told() {
+fn a_file_that_is_no_store_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.sqlite");
     assert!(matches!(Sql::open(&path), Err(StoreError::Missing { .. })));

@@ -1,5 +1,5 @@
-//! The bounded queue in front of the writer. In: intervals by reference. Out: copies of their active rows in recycled memory,
-//! or a count of what did not fit. Why: receiving never waits for storing.
+//! The bounded queue in front of the writer thread. It copies the active rows of an interval into recycled memory, or counts
+//! the interval as lost: receiving never waits for storing.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,15 +7,29 @@ use std::time::{Duration, Instant};
 
 use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Trust};
 
-use super::receipt::Wanted;
+use super::receipt::ReceiptRequest;
 use super::status::StoreStatus;
 use crate::options::QueueOptions;
-use crate::writer::{ActiveCopy, Lost, ReportedGap, merge_lost, wall_now_ns};
+use crate::time::wall_now_ns;
+use crate::writer::{ActiveCopy, LostByHost, ReportedGap};
 
-/// Copies kept for reuse.
+/// Copies in the pool for reuse.
 const MAX_POOLED: usize = 64;
 /// Memory of a process row beside its own size: its share of names.
 const NAMES_BYTES: usize = 128;
+
+/// What is put into the queue.
+#[derive(Debug)]
+pub(super) struct Offer<'a> {
+    pub(super) info: &'a HostInfo,
+    pub(super) trust: Trust,
+    /// Losses of the host so far; `None` where nothing travelled over a network.
+    pub(super) loss: Option<&'a LossCounts>,
+    pub(super) interval: &'a Interval,
+    /// In place of the interval: a hole that the device reports.
+    pub(super) gap: Option<ReportedGap>,
+    pub(super) receipt: Option<ReceiptRequest>,
+}
 
 /// A waiting interval.
 #[derive(Debug)]
@@ -24,10 +38,9 @@ pub(super) struct Entry {
     pub(super) trust: Trust,
     pub(super) loss: Option<LossCounts>,
     pub(super) copy: ActiveCopy,
-    /// Instead of the interval: a hole that the device reports.
+    /// In place of the interval: a hole that the device reports.
     pub(super) gap: Option<ReportedGap>,
-    /// Who is to be told. What failed comes again from there.
-    pub(super) wanted: Option<Wanted>,
+    pub(super) receipt: Option<ReceiptRequest>,
     pub(super) received_wall_ns: i64,
     pub(super) received: Instant,
     bytes: usize,
@@ -43,7 +56,7 @@ pub(super) struct Inner {
     /// Dropped intervals per host, cumulative.
     dropped: HashMap<HostId, u64>,
     /// What did not fit since the writer last asked.
-    pub(super) lost: HashMap<HostId, Lost>,
+    pub(super) lost: LostByHost,
     pub(super) status: StoreStatus,
     pub(super) is_stopping: bool,
     /// Someone waits for a commit of all that waits.
@@ -52,7 +65,7 @@ pub(super) struct Inner {
     pub(super) has_ended: bool,
 }
 
-/// The queue.
+/// The queue and the two conditions on which its ends wait.
 #[derive(Debug)]
 pub(super) struct Queue {
     options: QueueOptions,
@@ -119,16 +132,12 @@ impl Queue {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Copies the active rows of `interval` into the queue; `false`: no room, counted unless somebody `wanted` to know.
-    pub(super) fn try_put(
-        &self,
-        info: &HostInfo,
-        trust: Trust,
-        loss: Option<&LossCounts>,
-        interval: &Interval,
-        (gap, wanted): (Option<ReportedGap>, Option<Wanted>),
-    ) -> bool {
+    /// Copies the active rows of an interval into the queue. `false`: there is no space, which is counted unless the offer has
+    /// a receipt.
+    pub(super) fn try_put(&self, offer: &Offer<'_>) -> bool {
+        let Offer { info, trust, loss, interval, gap, ref receipt } = *offer;
         let (received, received_wall_ns) = (Instant::now(), wall_now_ns());
+        // Copied outside of the lock: the writer thread takes the lock for each batch.
         let mut copy = self.lock().pool.pop().unwrap_or_default();
         copy.fill(interval);
         let rows = &copy.interval;
@@ -140,12 +149,12 @@ impl Queue {
         let has_space = inner.entries.len() < self.options.max_intervals
             && inner.bytes + bytes <= self.options.max_bytes
             && !inner.has_ended;
-        if !has_space && wanted.is_some() {
+        if !has_space && receipt.is_some() {
             return false;
         }
         if !has_space {
             inner.count_dropped(interval.host, 1);
-            merge_lost(&mut inner.lost, interval.host, Lost::of(interval, "queue full"));
+            inner.lost.add(interval, "queue full");
             return false;
         }
         let info = inner.info(interval.host, info);
@@ -157,7 +166,7 @@ impl Queue {
             loss,
             copy,
             gap,
-            wanted,
+            receipt: receipt.clone(),
             received_wall_ns,
             received,
             bytes,
@@ -189,13 +198,13 @@ impl Queue {
         self.filled.notify_all();
     }
 
-    /// Tells the writer to store what waits, and end.
+    /// Makes the writer store what waits, and end.
     pub(super) fn stop(&self) {
         self.lock().is_stopping = true;
         self.filled.notify_all();
     }
 
-    /// Counts as they are now.
+    /// Current counts.
     pub(super) fn status(&self) -> StoreStatus {
         let inner = self.lock();
         StoreStatus {

@@ -1,32 +1,43 @@
-//! [`Receipt`]: who wants to know what became of an interval. In: a number of the caller's. Out: whether it is in the file.
-//! Why: a sender that keeps what it sent may forget it only then, and sends it again otherwise: so what has a receipt and
-//! fails is no loss here, and no gap is recorded for it.
+//! Receipts: a sender that stores what it sent until it is acknowledged learns here what became of it. What has a receipt and
+//! fails is no loss, and no gap is recorded for it, because it is sent again.
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// Told by the writer thread; must not wait.
+/// Called by the writer thread when a transaction has ended; must not block.
 pub trait Receipt: Debug + Send + Sync {
-    /// The interval or gap put with this number is committed (or was there already), or it failed.
+    /// The interval or gap that was put with this number is committed (or was in the store already), or it failed.
     fn notify(&self, number: u64, is_stored: bool);
 }
 
-/// A receipt and the number it is for.
-pub(super) type Wanted = (Arc<dyn Receipt>, u64);
+/// Which receipt to notify, and with which number.
+#[derive(Clone, Debug)]
+pub struct ReceiptRequest {
+    /// Notified once.
+    pub receipt: Arc<dyn Receipt>,
+    /// The caller's number of the interval or gap.
+    pub number: u64,
+}
+
+impl ReceiptRequest {
+    pub(super) fn notify(&self, is_stored: bool) {
+        self.receipt.notify(self.number, is_stored);
+    }
+}
 
 /// Receipts of the open transaction.
 #[derive(Debug, Default)]
-pub(super) struct Receipts(Vec<Wanted>);
+pub(super) struct Receipts(Vec<ReceiptRequest>);
 
 impl Receipts {
-    pub(super) fn push(&mut self, wanted: Option<&Wanted>) {
-        self.0.extend(wanted.cloned());
+    pub(super) fn push(&mut self, request: Option<&ReceiptRequest>) {
+        self.0.extend(request.cloned());
     }
 
     /// The transaction has ended.
     pub(super) fn notify(&mut self, is_stored: bool) {
-        for (receipt, number) in self.0.drain(..) {
-            receipt.notify(number, is_stored);
+        for request in self.0.drain(..) {
+            request.notify(is_stored);
         }
     }
 }

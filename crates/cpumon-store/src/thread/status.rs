@@ -1,22 +1,21 @@
-//! How the store is doing, for people. In: what the queue and the writer count. Out: [`StoreStatus`]. Why: a full disk stops
-//! storing, not showing, and says so.
+//! Health of a store for people: a full disk stops storing but not showing, so the user must see it.
 
 /// Whether intervals reach the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum StoreState {
-    /// They do.
+    /// They reach it.
     #[default]
     Ok,
-    /// No room: the disk is full, a quota is reached, or it cannot be written. Tried again every few seconds.
+    /// No space: the disk is full, a quota is reached, or it cannot be written. Tried again every few seconds.
     Full {
         /// Since when, ns since the epoch on this machine's clock.
         since_wall_ns: i64,
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
     /// Another error. Tried again every few seconds.
     Failed {
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
 }

@@ -1,204 +1,207 @@
-//! Folds old fresh intervals into chunks. In: rows of table `interval`. Out: one row of table `chunk` for each hundred, sums
-//! per minute and hour; the folded rows are gone, all in one transaction. Why: half the room, and fewer, larger reads.
+//! Compaction: fresh intervals become chunks. Up to a hundred rows of `interval` of one boot become one row of `chunk` and are
+//! added to the sums per minute and hour, all in one transaction. That halves their space, and makes reads fewer and larger.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use cpumon_model::Interval;
-use rusqlite::{Connection, OptionalExtension, params};
+use cpumon_model::{HostId, Interval};
+use rusqlite::{Connection, OptionalExtension, Result as Sql, params};
 
-use super::PER_SECOND;
-use super::Writer;
-use super::fold::note_seen;
+use super::dims::Dims;
 use super::gaps::record_damage;
-use crate::codec::chunk::{self, Chunk, FreshInterval};
+use super::merge_names::mark_seen;
+use super::rollup::Rollup;
+use super::transaction::Transaction;
+use crate::codec::chunk::{self, Chunk, FreshInterval, MAX_CHUNK_SPAN_NS};
 use crate::codec::meta::{END_WALL, RECEIVED, SEQUENCE};
 use crate::codec::names::{ProcessName, ThreadName};
 use crate::codec::{PackedInterval, blob};
-use crate::error::Result;
-use crate::reader::{FreshRow, MAX_CHUNK_SPAN_NS, fresh_columns, read_fresh};
+use crate::fresh::{self, FreshRow};
+use crate::options::StoreOptions;
+use crate::rows::{BootKey, HostRow};
+use crate::sums::PER_SECOND;
 
-/// Thread rows in a chunk, unless one interval alone has more: bounds the memory of sealing and of reading.
+/// Thread rows in a chunk, unless one interval alone has more: bounds the memory of compaction and of reading.
 const MAX_THREAD_ROWS: usize = 200_000;
+/// A boot that was due but had nothing ready is not tried again before.
+const RETRY_AFTER_NS: i64 = 10 * PER_SECOND;
 
 /// Fresh intervals of one boot.
 #[derive(Copy, Clone, Debug, Default)]
-pub(crate) struct FreshCount {
-    pub(crate) intervals: u32,
+struct FreshCount {
+    intervals: u32,
     /// Receipt of the first one; ns since the epoch on this machine's clock.
-    pub(crate) oldest_received_ns: i64,
-    /// Nothing to seal before this.
+    oldest_received_ns: i64,
+    /// Nothing to compact before this.
     not_before_ns: i64,
 }
 
-/// Fresh intervals by rows of `host` and `boot`.
-pub(crate) type FreshCounts = BTreeMap<(i64, i64), FreshCount>;
-
-/// Reads what is fresh.
-pub(crate) fn load_counts(connection: &Connection) -> rusqlite::Result<FreshCounts> {
-    let mut statement = connection.prepare(
-        "SELECT host_id, boot_id, count(*), min(received_wall_ns) FROM interval GROUP BY host_id, boot_id",
-    )?;
-    let rows = statement.query_map([], |row| {
-        let count = FreshCount { intervals: row.get(2)?, oldest_received_ns: row.get(3)?, not_before_ns: 0 };
-        Ok(((row.get(0)?, row.get(1)?), count))
-    })?;
-    rows.collect()
-}
-
-/// Which of the sealed intervals the writer looked up last.
+/// Keys of the intervals in one chunk.
 #[derive(Debug, Default)]
-pub(crate) struct CompactedKeys {
+struct ChunkKeys {
     chunk_id: i64,
-    ends: Vec<(i64, i64)>,
+    /// End and sequence number of each interval.
+    keys: Vec<(i64, i64)>,
 }
 
-/// When intervals may be sealed.
+/// When intervals may be compacted.
 #[derive(Copy, Clone, Debug)]
-struct Due {
+pub(super) struct Due {
     /// Received before this.
     full_ns: i64,
     /// Received before this although they fill no chunk.
     partial_ns: i64,
-    /// Only those of this row of `host`.
-    host_id: Option<i64>,
+    /// Only those of this host.
+    host: Option<HostRow>,
 }
 
 impl Due {
-    /// Whatever the age.
-    const AT_ONCE: Self = Self { full_ns: i64::MAX, partial_ns: i64::MAX, host_id: None };
-}
-
-impl Writer {
-    /// Folds everything fresh into chunks at once, whatever its age.
-    pub fn compact_all(&mut self) -> Result<()> {
-        self.commit()?;
-        while self.compact_one(Due::AT_ONCE)? {}
-        Ok(())
-    }
-
-    /// Folds everything fresh of one host into chunks at once: after an import.
-    pub fn compact_host(&mut self, host: cpumon_model::HostId) -> Result<()> {
-        self.commit()?;
-        let found = self
-            .connection
-            .query_row("SELECT id FROM host WHERE key = ?1", [host.0], |row| row.get(0))
-            .optional();
-        let host_id = found.map_err(|error| self.fail("find a host", error))?;
-        if host_id.is_some() {
-            while self.compact_one(Due { host_id, ..Due::AT_ONCE })? {}
-        }
-        Ok(())
-    }
-
-    /// Folds one chunk, if one is due at `now_ns`.
-    pub(super) fn compact_step(&mut self, now_ns: i64) -> Result<bool> {
+    /// What is old enough at `now_ns`.
+    pub(super) fn by_age(now_ns: i64, options: &StoreOptions) -> Self {
         let before = |age: std::time::Duration| {
             now_ns.saturating_sub(i64::try_from(age.as_nanos()).unwrap_or(i64::MAX))
         };
-        let due = Due {
-            full_ns: before(self.options.compact_after),
-            partial_ns: before(self.options.compact_partial_after),
-            host_id: None,
-        };
-        self.compact_one(due)
+        Self {
+            full_ns: before(options.compact_after),
+            partial_ns: before(options.compact_partial_after),
+            host: None,
+        }
     }
 
-    fn compact_one(&mut self, due: Due) -> Result<bool> {
-        let full = self.options.compact_intervals;
-        let found = self.fresh.iter().find(|(key, count)| {
-            let is_meant = due.host_id.is_none_or(|host_id| host_id == key.0);
-            let is_full = count.intervals >= full && count.oldest_received_ns <= due.full_ns;
-            is_meant
+    /// Everything of one host, whatever its age.
+    pub(super) fn all_of(host: HostRow) -> Self {
+        Self { full_ns: i64::MAX, partial_ns: i64::MAX, host: Some(host) }
+    }
+}
+
+/// Makes chunks of fresh intervals.
+#[derive(Debug, Default)]
+pub(super) struct Compactor {
+    /// So that nothing is read until there is something to do.
+    fresh: BTreeMap<BootKey, FreshCount>,
+    rollup: Rollup,
+    /// Of the chunk that a duplicate was looked up in last.
+    last_keys: ChunkKeys,
+    /// Intervals in a full chunk.
+    full: u32,
+    zstd_level: i32,
+}
+
+impl Compactor {
+    /// Counts what is fresh in a store.
+    pub(super) fn load(connection: &Connection, options: &StoreOptions) -> Sql<Self> {
+        Ok(Self {
+            fresh: count_fresh(connection)?,
+            full: options.compact_intervals,
+            zstd_level: options.zstd_level,
+            ..Self::default()
+        })
+    }
+
+    /// After a rollback: counts again what is fresh, and forgets sums and keys of what is not in the file.
+    pub(super) fn reload(&mut self, connection: &Connection, store: &Path) {
+        self.rollup = Rollup::default();
+        self.last_keys = ChunkKeys::default();
+        match count_fresh(connection) {
+            Ok(fresh) => self.fresh = fresh,
+            // The old counts are about right, and a boot of which nothing is left is skipped.
+            Err(error) => log::warn!("cannot count fresh intervals of {}: {error}", store.display()),
+        }
+    }
+
+    /// A fresh interval was inserted.
+    pub(super) fn count_fresh(&mut self, key: BootKey, received_wall_ns: i64) {
+        let fresh = self.fresh.entry(key).or_default();
+        if fresh.intervals == 0 {
+            fresh.oldest_received_ns = received_wall_ns;
+        }
+        fresh.intervals += 1;
+    }
+
+    /// The first boot of which a chunk is due.
+    pub(super) fn next_due(&self, due: &Due) -> Option<BootKey> {
+        let is_due = |(key, count): &(&BootKey, &FreshCount)| {
+            let is_wanted = due.host.is_none_or(|host| host == key.host);
+            let is_full = count.intervals >= self.full && count.oldest_received_ns <= due.full_ns;
+            is_wanted
                 && (is_full || count.oldest_received_ns <= due.partial_ns)
                 && count.not_before_ns <= due.full_ns
-        });
-        let Some((&key, _)) = found else { return Ok(false) };
-        self.begin()?;
-        self.compact_boot(key, due).map_err(|error| self.fail("seal intervals", error))?;
-        self.commit()?;
-        Ok(true)
+        };
+        self.fresh.iter().find(is_due).map(|(key, _)| *key)
     }
 
-    fn compact_boot(&mut self, key: (i64, i64), due: Due) -> rusqlite::Result<()> {
-        let mut rows = load_oldest(&self.connection, key, self.options.compact_intervals)?;
+    /// Makes one chunk of a boot's oldest fresh intervals.
+    pub(super) fn compact(
+        &mut self,
+        transaction: &Transaction<'_>,
+        dims: &mut Dims,
+        key: BootKey,
+        due: &Due,
+    ) -> Sql<()> {
+        let mut rows = load_oldest(transaction, key, self.full)?;
         let ready = rows.iter().take_while(|(_, row)| row.meta[RECEIVED] <= due.full_ns).count();
         let is_old = rows.first().is_some_and(|(_, row)| row.meta[RECEIVED] <= due.partial_ns);
-        rows.truncate(if is_old || ready >= self.options.compact_intervals as usize { ready } else { 0 });
-        let (ids, intervals) = self.unpack(key.0, rows)?;
+        rows.truncate(if is_old || ready >= self.full as usize { ready } else { 0 });
+        let Unpacked { ids, intervals } = unpack(transaction, key.host, rows)?;
         if !intervals.is_empty() {
-            self.write_chunk(key, &intervals)?;
+            self.write_chunk(transaction, dims, key, &intervals)?;
         }
-        let mut delete = self.connection.prepare_cached("DELETE FROM interval WHERE id = ?1")?;
+        let mut delete = transaction.prepare_cached("DELETE FROM interval WHERE id = ?1")?;
         for id in &ids {
             delete.execute([id])?;
         }
-        drop(delete);
-        let left = self.fresh.get(&key).copied().unwrap_or_default();
-        let sealed = u32::try_from(ids.len()).unwrap_or(u32::MAX);
-        let oldest: Option<i64> = self
-            .connection
+        self.recount(transaction, key, due, ids.len())
+    }
+
+    /// Updates the count of a boot after `compacted` of its fresh intervals went.
+    fn recount(
+        &mut self,
+        transaction: &Transaction<'_>,
+        key: BootKey,
+        due: &Due,
+        compacted: usize,
+    ) -> Sql<()> {
+        let oldest: Option<i64> = transaction
             .prepare_cached(
                 "SELECT received_wall_ns FROM interval WHERE host_id = ?1 AND boot_id = ?2
                  ORDER BY end_wall_ns, sequence LIMIT 1",
             )?
-            .query_row(params![key.0, key.1], |row| row.get(0))
+            .query_row(params![key.host, key.boot], |row| row.get(0))
             .optional()?;
-        let not_before_ns = if ids.is_empty() { due.full_ns.saturating_add(10_000_000_000) } else { 0 };
-        match oldest {
-            Some(oldest_received_ns) => {
-                let intervals = left.intervals.saturating_sub(sealed);
-                self.fresh.insert(key, FreshCount { intervals, oldest_received_ns, not_before_ns });
-            }
-            None => {
-                self.fresh.remove(&key);
-            }
-        }
+        let Some(oldest_received_ns) = oldest else {
+            self.fresh.remove(&key);
+            return Ok(());
+        };
+        // The boot was due by its count and its oldest receipt, but not enough of its rows were old enough: some came late. Without
+        // a pause it would be found again at once, and the boots behind it would never be.
+        let not_before_ns = if compacted == 0 { due.full_ns.saturating_add(RETRY_AFTER_NS) } else { 0 };
+        let before = self.fresh.get(&key).map_or(0, |count| count.intervals);
+        let intervals = before.saturating_sub(u32::try_from(compacted).unwrap_or(u32::MAX));
+        self.fresh.insert(key, FreshCount { intervals, oldest_received_ns, not_before_ns });
         Ok(())
     }
 
-    /// Unpacks as many intervals as one chunk takes. Damaged ones go, as a gap.
-    fn unpack(
-        &self,
-        host_id: i64,
-        rows: Vec<(i64, FreshRow)>,
-    ) -> rusqlite::Result<(Vec<i64>, Vec<FreshInterval>)> {
-        let (mut ids, mut intervals) = (Vec::new(), Vec::<FreshInterval>::new());
-        let mut thread_rows = 0;
-        for (id, row) in rows {
-            let mut packed = PackedInterval::default();
-            if let Err(malformed) = blob::decode(&row.samples, &mut packed) {
-                log::warn!("interval {id} of {} is damaged and goes: {malformed}", self.path.display());
-                record_damage(&self.connection, host_id, &row.meta)?;
-                ids.push(id);
-                continue;
-            }
-            let first_end = intervals.first().map_or(row.meta[END_WALL], |first| first.meta[END_WALL]);
-            let is_too_long = row.meta[END_WALL].saturating_sub(first_end) > MAX_CHUNK_SPAN_NS;
-            thread_rows += packed.threads.len();
-            if !intervals.is_empty() && (is_too_long || thread_rows > MAX_THREAD_ROWS) {
-                break;
-            }
-            ids.push(id);
-            intervals.push(FreshInterval { meta: row.meta, cpus: row.cpus, sched: row.sched, rows: packed });
-        }
-        Ok((ids, intervals))
-    }
-
-    fn write_chunk(&mut self, key: (i64, i64), intervals: &[FreshInterval]) -> rusqlite::Result<()> {
-        let sections = chunk::encode(intervals, self.options.zstd_level)
+    fn write_chunk(
+        &mut self,
+        transaction: &Transaction<'_>,
+        dims: &mut Dims,
+        key: BootKey,
+        intervals: &[FreshInterval],
+    ) -> Sql<()> {
+        let sections = chunk::encode(intervals, self.zstd_level)
             .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
         let count = |rows: usize| i64::try_from(rows).unwrap_or(i64::MAX);
         let ends = || intervals.iter().map(|interval| interval.meta[END_WALL]);
         let received = intervals.iter().map(|interval| interval.meta[RECEIVED]).max().unwrap_or(0);
-        self.connection
+        transaction
             .prepare_cached(
                 "INSERT INTO chunk (host_id, boot_id, first_end_wall_ns, last_end_wall_ns, last_received_wall_ns,
                                     intervals, process_rows, thread_rows, meta, processes, threads, sched)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
             )?
             .execute(params![
-                key.0,
-                key.1,
+                key.host,
+                key.boot,
                 ends().min().unwrap_or(0),
                 ends().max().unwrap_or(0),
                 received,
@@ -210,39 +213,38 @@ impl Writer {
                 sections.threads,
                 sections.sched
             ])?;
-        let (dims, connection) = (&mut self.dims, &self.connection);
-        self.rollup.add(intervals, |id| dims.short_lived_id(connection, id))?;
-        self.rollup.write(&self.connection, key.0)?;
+        // In the same transaction as the chunk: a crash between the two would leave sums that lack an interval or have it twice.
+        self.rollup.add(intervals, |id| dims.summed_process(transaction, id))?;
+        self.rollup.write(transaction, key.host)?;
         let rows = || intervals.iter().map(|interval| &interval.rows);
         let mut threads = rows().flat_map(|rows| rows.threads.iter().map(|row| row.id)).collect();
         let mut processes = rows().flat_map(|rows| rows.processes.iter().map(|row| row.id)).collect();
-        note_seen::<ThreadName>(&self.connection, &mut threads, received / PER_SECOND)?;
-        note_seen::<ProcessName>(&self.connection, &mut processes, received / PER_SECOND)
+        mark_seen::<ThreadName>(transaction, &mut threads, received / PER_SECOND)?;
+        mark_seen::<ProcessName>(transaction, &mut processes, received / PER_SECOND)
     }
 
     /// Whether a chunk holds this interval.
-    pub(super) fn is_compacted(
+    pub(super) fn holds(
         &mut self,
-        host_id: i64,
-        boot_id: i64,
+        transaction: &Transaction<'_>,
+        key: BootKey,
         interval: &Interval,
-    ) -> rusqlite::Result<bool> {
+    ) -> Sql<bool> {
         let end = interval.end.wall_ns;
         let wanted = (end, interval.sequence.cast_signed());
-        let mut statement = self.connection.prepare_cached(
+        let mut statement = transaction.prepare_cached(
             "SELECT id FROM chunk WHERE host_id = ?1 AND boot_id = ?2 AND first_end_wall_ns <= ?3
              AND last_end_wall_ns BETWEEN ?3 AND ?4",
         )?;
-        let ids = statement
-            .query_map(params![host_id, boot_id, end, end.saturating_add(MAX_CHUNK_SPAN_NS)], |row| {
-                row.get(0)
-            })?;
-        let ids: Vec<i64> = ids.collect::<rusqlite::Result<_>>()?;
+        let latest = end.saturating_add(MAX_CHUNK_SPAN_NS);
+        let ids = statement.query_map(params![key.host, key.boot, end, latest], |row| row.get(0))?;
+        let ids: Vec<i64> = ids.collect::<Sql<_>>()?;
         for id in ids {
-            if self.compacted_keys.chunk_id != id {
-                self.compacted_keys = compacted_keys(&self.connection, id)?;
+            // A device that sends its spool again sends a hundred intervals in a row of the same chunk.
+            if self.last_keys.chunk_id != id {
+                self.last_keys = read_keys(transaction, id)?;
             }
-            if self.compacted_keys.ends.contains(&wanted) {
+            if self.last_keys.keys.contains(&wanted) {
                 return Ok(true);
             }
         }
@@ -250,31 +252,76 @@ impl Writer {
     }
 }
 
-fn compacted_keys(connection: &Connection, chunk_id: i64) -> rusqlite::Result<CompactedKeys> {
+/// The row of a host; `None` if nothing of it was stored.
+pub(super) fn find_host(connection: &Connection, host: HostId) -> Sql<Option<HostRow>> {
+    connection.query_row("SELECT id FROM host WHERE key = ?1", [host.0], |row| row.get(0)).optional()
+}
+
+fn count_fresh(connection: &Connection) -> Sql<BTreeMap<BootKey, FreshCount>> {
+    let mut statement = connection.prepare(
+        "SELECT host_id, boot_id, count(*), min(received_wall_ns) FROM interval GROUP BY host_id, boot_id",
+    )?;
+    let rows = statement.query_map([], |row| {
+        let key = BootKey { host: row.get(0)?, boot: row.get(1)? };
+        Ok((key, FreshCount { intervals: row.get(2)?, oldest_received_ns: row.get(3)?, not_before_ns: 0 }))
+    })?;
+    rows.collect()
+}
+
+fn read_keys(connection: &Connection, chunk_id: i64) -> Sql<ChunkKeys> {
     let meta: Vec<u8> = connection
         .prepare_cached("SELECT meta FROM chunk WHERE id = ?1")?
         .query_row([chunk_id], |row| row.get(0))?;
     let mut chunk = Chunk::default();
     if let Err(malformed) = chunk.read_meta(&meta) {
+        // What a damaged chunk holds is not known: an interval of it that comes again is stored again.
         log::warn!("chunk {chunk_id} is damaged: {malformed}");
         chunk = Chunk::default();
     }
-    let ends = chunk.metas.iter().map(|row| (row[END_WALL], row[SEQUENCE])).collect();
-    Ok(CompactedKeys { chunk_id, ends })
+    let keys = chunk.metas.iter().map(|row| (row[END_WALL], row[SEQUENCE])).collect();
+    Ok(ChunkKeys { chunk_id, keys })
 }
 
 /// The oldest fresh intervals of a boot with their row ids, in order of time.
-fn load_oldest(
-    connection: &Connection,
-    (host_id, boot_id): (i64, i64),
-    count: u32,
-) -> rusqlite::Result<Vec<(i64, FreshRow)>> {
+fn load_oldest(connection: &Connection, key: BootKey, count: u32) -> Sql<Vec<(i64, FreshRow)>> {
     let text = format!(
         "SELECT {}, id FROM interval WHERE host_id = ?2 AND boot_id = ?3 ORDER BY end_wall_ns, sequence LIMIT ?4",
-        fresh_columns()
+        fresh::columns()
     );
     let mut statement = connection.prepare_cached(&text)?;
     let rows = statement
-        .query_map(params![true, host_id, boot_id, count], |row| Ok((row.get("id")?, read_fresh(row)?)))?;
+        .query_map(params![true, key.host, key.boot, count], |row| Ok((row.get("id")?, fresh::read(row)?)))?;
     rows.collect()
+}
+
+/// Intervals of one chunk.
+struct Unpacked {
+    /// Rows of `interval` that go, damaged ones included.
+    ids: Vec<i64>,
+    intervals: Vec<FreshInterval>,
+}
+
+/// Unpacks as many intervals as one chunk takes. A damaged one becomes a gap: it would stop compaction at each attempt.
+fn unpack(connection: &Connection, host: HostRow, rows: Vec<(i64, FreshRow)>) -> Sql<Unpacked> {
+    let (mut ids, mut intervals) = (Vec::new(), Vec::<FreshInterval>::new());
+    let mut thread_rows = 0;
+    for (id, row) in rows {
+        let mut packed = PackedInterval::default();
+        if let Err(malformed) = blob::decode(&row.samples, &mut packed) {
+            log::warn!("interval {id} is damaged and becomes a gap: {malformed}");
+            record_damage(connection, host, &row.meta)?;
+            ids.push(id);
+            continue;
+        }
+        // Readers find chunks by their last end only, and rely on no chunk being longer than this.
+        let first_end = intervals.first().map_or(row.meta[END_WALL], |first| first.meta[END_WALL]);
+        let is_too_long = row.meta[END_WALL].saturating_sub(first_end) > MAX_CHUNK_SPAN_NS;
+        thread_rows += packed.threads.len();
+        if !intervals.is_empty() && (is_too_long || thread_rows > MAX_THREAD_ROWS) {
+            break;
+        }
+        ids.push(id);
+        intervals.push(FreshInterval { meta: row.meta, cpus: row.cpus, sched: row.sched, rows: packed });
+    }
+    Ok(Unpacked { ids, intervals })
 }

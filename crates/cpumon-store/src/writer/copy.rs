@@ -1,11 +1,11 @@
-//! Copies what will be stored of an interval. In: an [`Interval`]. Out: another with its active rows only, in kept memory.
-//! Why: what waits in the queue takes the room of the active rows, not of every thread of a host.
+//! Copies the active rows of an interval into reused memory. What waits in the queue takes the memory of active rows, not of
+//! every thread of a host.
 
 use cpumon_model::{Interval, ProcessKey};
 
 use super::pack::{is_active_process, is_stored_thread, process_of, stores_idle};
 
-/// A copy and the memory that making it takes; both are used again.
+/// A copy, and buffers for making it.
 #[derive(Debug, Default)]
 pub(crate) struct ActiveCopy {
     pub(crate) interval: Interval,

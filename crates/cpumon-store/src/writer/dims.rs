@@ -1,5 +1,5 @@
-//! Ids of hosts, boots, processes, threads and what is known of them. In: keys and names of an interval. Out: integer ids,
-//! new rows where something is new. Why: samples name a task by one small number.
+//! Row ids of hosts, boots, processes and threads: found by key, or inserted where something is new. Samples name a task by
+//! one small number in place of its key and names.
 
 use std::collections::HashMap;
 
@@ -10,26 +10,32 @@ use super::infos::Infos;
 use super::naming::{KnownTasks, LastIds, Naming, Seeded};
 use crate::codec::names::ProcessName;
 use crate::names::{self, Block};
+use crate::rows::{BootKey, BootRow, HostRow};
 
 type Sql<T> = rusqlite::Result<T>;
 
-/// What the writer keeps in memory of a host.
+/// A host whose rows are known.
 #[derive(Debug)]
-pub(crate) struct KnownHost {
-    /// Row of table `host`.
-    pub(crate) id: i64,
+pub(super) struct KnownHost {
+    /// Its row, and that of the boot that reports now.
+    key: BootKey,
     info: HostInfo,
     trust: Trust,
-    /// Row of table `boot` of the boot that reports now.
-    pub(crate) boot_id: i64,
     /// The newest end of an interval of this boot; `None` if there is none yet.
-    pub(crate) newest_end_wall_ns: Option<i64>,
+    pub(super) newest_end_wall_ns: Option<i64>,
     tasks: KnownTasks,
 }
 
-/// All ids that the writer keeps in memory.
+impl KnownHost {
+    /// Rows of the host and of the boot that reports now.
+    pub(super) fn boot_key(&self) -> BootKey {
+        self.key
+    }
+}
+
+/// Caches of row ids.
 #[derive(Debug, Default)]
-pub(crate) struct Dims {
+pub(super) struct Dims {
     hosts: HashMap<HostId, KnownHost, Seeded>,
     infos: Infos,
     last: LastIds,
@@ -39,7 +45,7 @@ pub(crate) struct Dims {
 
 impl Dims {
     /// Starts from what a store holds.
-    pub(crate) fn load(connection: &Connection) -> Sql<Self> {
+    pub(super) fn load(connection: &Connection) -> Sql<Self> {
         let highest = |table: &str| -> Sql<u64> {
             let text = format!(
                 "SELECT max(coalesce((SELECT max(id) FROM {table}), 0), coalesce((SELECT max(last_id) FROM {table}_block), 0))"
@@ -56,26 +62,28 @@ impl Dims {
     }
 
     /// Tasks in memory.
-    pub(crate) fn task_count(&self) -> usize {
+    pub(super) fn task_count(&self) -> usize {
         self.hosts.values().map(|host| host.tasks.count()).sum()
     }
 
-    /// Forgets all tasks and descriptions; the next interval that names them gives them new rows.
-    pub(crate) fn forget_tasks(&mut self) {
+    /// Forgets all tasks and descriptions: tasks get new rows, descriptions are found again by content.
+    pub(super) fn forget_tasks(&mut self) {
         self.infos.forget();
         for host in self.hosts.values_mut() {
             host.tasks = KnownTasks::default();
         }
     }
 
-    /// Forgets descriptions; they are looked up again.
-    pub(crate) fn forget_infos(&mut self) {
+    /// Forgets descriptions: some of their rows are gone.
+    pub(super) fn forget_infos(&mut self) {
         self.infos.forget();
     }
 
-    /// The process that stands in sums for all short-lived ones described like `process_id`.
-    pub(crate) fn short_lived_id(&mut self, connection: &Connection, process_id: u64) -> Sql<u64> {
+    /// The process under which a short-lived one is summed: one for all that have its description. A row of sums for each
+    /// of them would outgrow the samples on a machine that runs scripts.
+    pub(super) fn summed_process(&mut self, connection: &Connection, process_id: u64) -> Sql<u64> {
         let found: Option<ProcessName> = names::find(connection, process_id, &mut self.block)?;
+        // Without a name (its block is damaged) it is summed under its own id.
         let Some(info_id) = found.map(|name| name.info_id) else { return Ok(process_id) };
         let known: Option<i64> = connection
             .prepare_cached("SELECT process_id FROM short_lived WHERE info_id = ?1")?
@@ -86,6 +94,7 @@ impl Dims {
         }
         self.last.process += 1;
         let id = self.last.process.cast_signed();
+        // Boot 0 marks it: name blocks and lists of processes leave it out.
         connection
             .prepare_cached("INSERT INTO process VALUES (?1, 0, 0, 0, 0, ?2, 0, 0)")?
             .execute(params![id, info_id])?;
@@ -95,15 +104,16 @@ impl Dims {
         Ok(self.last.process)
     }
 
-    /// Forgets everything but which ids are used up: some of it may have been rolled back.
-    pub(crate) fn forget_all(&mut self) {
+    /// After a rollback: forgets all rows, but not which ids were given out. An id that is never used twice cannot name two
+    /// tasks.
+    pub(super) fn forget_all(&mut self) {
         self.infos.forget();
         self.hosts = HashMap::default();
         self.block = None;
     }
 
     /// The host of an interval, written if new or changed.
-    pub(crate) fn host(
+    pub(super) fn host(
         &mut self,
         connection: &Connection,
         info: &HostInfo,
@@ -123,12 +133,12 @@ impl Dims {
             };
             self.hosts.insert(key, host);
         }
-        // The entry was found or made just above.
+        // It was found or inserted just above.
         self.hosts.get_mut(&key).ok_or(rusqlite::Error::QueryReturnedNoRows)
     }
 
-    /// What names the tasks of a host that [`Dims::host`] gave before.
-    pub(crate) fn naming<'a>(
+    /// Row ids of the tasks of a host that [`Dims::host`] returned before.
+    pub(super) fn naming<'a>(
         &'a mut self,
         connection: &'a Connection,
         host: HostId,
@@ -136,11 +146,11 @@ impl Dims {
     ) -> Sql<Naming<'a>> {
         let Self { hosts, infos, last, .. } = self;
         let host = hosts.get_mut(&host).ok_or(rusqlite::Error::QueryReturnedNoRows)?;
-        Ok(Naming { connection, boot_id: host.boot_id, tasks: &mut host.tasks, infos, last, now_s })
+        Ok(Naming { connection, boot: host.key.boot, tasks: &mut host.tasks, infos, last, now_s })
     }
 }
 
-/// Whether two descriptions say the same of the machine; the boot is compared where it is known better.
+/// Whether two descriptions of a machine are equal; the boot is that of the interval, and compared by the caller.
 fn is_same_host(a: &HostInfo, b: &HostInfo) -> bool {
     a.hostname == b.hostname
         && a.kernel == b.kernel
@@ -151,41 +161,39 @@ fn is_same_host(a: &HostInfo, b: &HostInfo) -> bool {
         && a.interval_ns == b.interval_ns
 }
 
-/// Finds or writes a host and its boot, and notes a change of its description.
+/// Finds or inserts a host and its boot, and records a change of its description.
 fn load_host(connection: &Connection, info: &HostInfo, trust: Trust, interval: &Interval) -> Sql<KnownHost> {
-    let id: i64 = connection
+    let host: HostRow = connection
         .prepare_cached(
             "INSERT INTO host (key, name, trust) VALUES (?1, ?2, ?3)
              ON CONFLICT (key) DO UPDATE SET name = excluded.name, trust = excluded.trust RETURNING id",
         )?
         .query_row(params![interval.host.0, info.hostname, trust.name()], |row| row.get(0))?;
-    let boot_id = load_boot(connection, id, interval.boot)?;
-    note_change(connection, id, boot_id, info, trust, interval.end.wall_ns)?;
-    let newest_end_wall_ns = load_newest(connection, id, boot_id)?;
+    let key = BootKey { host, boot: load_boot(connection, host, interval.boot)? };
+    record_change(connection, key, info, trust, interval.end.wall_ns)?;
+    let newest_end_wall_ns = load_newest(connection, key)?;
     Ok(KnownHost {
-        id,
+        key,
         info: HostInfo { host: interval.host, boot: interval.boot, ..info.clone() },
         trust,
-        boot_id,
         newest_end_wall_ns,
         tasks: KnownTasks::default(),
     })
 }
 
-fn load_boot(connection: &Connection, host_id: i64, boot: BootId) -> Sql<i64> {
+fn load_boot(connection: &Connection, host: HostRow, boot: BootId) -> Sql<BootRow> {
     connection
         .prepare_cached(
             "INSERT INTO boot (host_id, key) VALUES (?1, ?2)
              ON CONFLICT (host_id, key) DO UPDATE SET key = excluded.key RETURNING id",
         )?
-        .query_row(params![host_id, boot.0], |row| row.get(0))
+        .query_row(params![host, boot.0], |row| row.get(0))
 }
 
 /// Writes a row of `host_change` unless the newest one says the same.
-fn note_change(
+fn record_change(
     connection: &Connection,
-    host_id: i64,
-    boot_id: i64,
+    key: BootKey,
     info: &HostInfo,
     trust: Trust,
     since_wall_ns: i64,
@@ -199,9 +207,9 @@ fn note_change(
                   FROM host_change WHERE host_id = ?1 ORDER BY rowid DESC LIMIT 1)",
         )?
         .execute(params![
-            host_id,
+            key.host,
             since_wall_ns,
-            boot_id,
+            key.boot,
             info.hostname,
             info.kernel,
             info.arch,
@@ -214,15 +222,16 @@ fn note_change(
     Ok(())
 }
 
-/// Newest end of an interval of a boot: of its fresh ones, and of all sealed ones of the host.
-fn load_newest(connection: &Connection, host_id: i64, boot_id: i64) -> Sql<Option<i64>> {
+/// Newest end of an interval of a boot. Of compacted ones that of any boot of the host: an earlier end than this only costs
+/// the look-up for duplicates.
+fn load_newest(connection: &Connection, key: BootKey) -> Sql<Option<i64>> {
     let fresh: Option<i64> = connection
         .prepare_cached(
             "SELECT max(end_wall_ns) FROM interval INDEXED BY interval_time WHERE host_id = ?1 AND boot_id = ?2",
         )?
-        .query_row(params![host_id, boot_id], |row| row.get(0))?;
+        .query_row(params![key.host, key.boot], |row| row.get(0))?;
     let compacted: Option<i64> = connection
         .prepare_cached("SELECT max(last_end_wall_ns) FROM chunk WHERE host_id = ?1")?
-        .query_row(params![host_id], |row| row.get(0))?;
+        .query_row(params![key.host], |row| row.get(0))?;
     Ok(fresh.max(compacted))
 }

@@ -1,28 +1,26 @@
-//! What was not stored, as rows. In: spans of lost intervals. Out: rows of table `gap`. Why: a hole that is known is shown
-//! with its reason.
-
-use std::collections::HashMap;
-use std::hash::BuildHasher;
+//! Rows of table `gap`: time of a host that is known to be missing, with the reason.
 
 use cpumon_model::{HostId, Interval};
 use rusqlite::{Connection, params};
 
+use crate::Gap;
 use crate::codec::meta::{self, MetaRow};
+use crate::rows::HostRow;
 
-/// A span of a host's time that was not stored.
+/// Time of one host that was not stored.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Lost {
+pub(super) struct LostRange {
     begin_wall_ns: i64,
     end_wall_ns: i64,
     /// The device's own clock less that, ns.
     wall_shift_ns: i64,
-    pub(crate) intervals: u64,
+    pub(super) intervals: u64,
     reason: &'static str,
 }
 
-impl Lost {
-    /// One interval.
-    pub(crate) fn of(interval: &Interval, reason: &'static str) -> Self {
+impl LostRange {
+    /// The time of one interval.
+    pub(super) fn of(interval: &Interval, reason: &'static str) -> Self {
         Self {
             begin_wall_ns: interval.begin.wall_ns,
             end_wall_ns: interval.end.wall_ns,
@@ -31,23 +29,20 @@ impl Lost {
             reason,
         }
     }
+
+    /// Extends the range over `more`, which is newer.
+    pub(super) fn extend(&mut self, more: &Self) {
+        *self = Self {
+            begin_wall_ns: self.begin_wall_ns.min(more.begin_wall_ns),
+            end_wall_ns: self.end_wall_ns.max(more.end_wall_ns),
+            intervals: self.intervals + more.intervals,
+            ..*more
+        };
+    }
 }
 
-/// Adds `lost` to what is known of that host: one span from the first to the last, with the newest reason.
-pub(crate) fn merge_lost<S: BuildHasher>(into: &mut HashMap<HostId, Lost, S>, host: HostId, lost: Lost) {
-    into.entry(host)
-        .and_modify(|known| {
-            known.begin_wall_ns = known.begin_wall_ns.min(lost.begin_wall_ns);
-            known.end_wall_ns = known.end_wall_ns.max(lost.end_wall_ns);
-            known.wall_shift_ns = lost.wall_shift_ns;
-            known.intervals += lost.intervals;
-            known.reason = lost.reason;
-        })
-        .or_insert(lost);
-}
-
-/// The row of a host, made if there is none yet.
-pub(crate) fn host_row(connection: &Connection, host: HostId) -> rusqlite::Result<i64> {
+/// The row of a host, inserted if there is none yet: what is lost first may be all that ever came from it.
+fn host_row(connection: &Connection, host: HostId) -> rusqlite::Result<HostRow> {
     connection
         .prepare_cached(
             "INSERT INTO host (key, name, trust) VALUES (?1, ?2, 'unauthenticated')
@@ -56,40 +51,19 @@ pub(crate) fn host_row(connection: &Connection, host: HostId) -> rusqlite::Resul
         .query_row(params![host.0, host.to_string()], |row| row.get(0))
 }
 
-/// Writes what was lost as rows of `gap`. A host that never got a row of its own gets one.
-pub(crate) fn record_gaps<S: BuildHasher>(
-    connection: &Connection,
-    lost: &HashMap<HostId, Lost, S>,
-) -> rusqlite::Result<()> {
-    for (host, lost) in lost {
-        let host_id = host_row(connection, *host)?;
-        let intervals = i64::try_from(lost.intervals).unwrap_or(i64::MAX);
-        connection
-            .prepare_cached(
-                "INSERT INTO gap (host_id, begin_wall_ns, end_wall_ns, intervals, reason, wall_shift_ns)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            )?
-            .execute(params![
-                host_id,
-                lost.begin_wall_ns,
-                lost.end_wall_ns,
-                intervals,
-                lost.reason,
-                lost.wall_shift_ns
-            ])?;
-    }
-    Ok(())
+/// Inserts lost time as a row of `gap`.
+pub(super) fn record_lost(connection: &Connection, host: HostId, lost: &LostRange) -> rusqlite::Result<()> {
+    let host_row = host_row(connection, host)?;
+    let LostRange { begin_wall_ns, end_wall_ns, wall_shift_ns, intervals, reason } = *lost;
+    insert(connection, params![host_row, begin_wall_ns, end_wall_ns, count(intervals), reason, wall_shift_ns])
 }
 
-/// Writes one damaged interval as a row of `gap`.
-pub(crate) fn record_damage(connection: &Connection, host_id: i64, row: &MetaRow) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "INSERT INTO gap (host_id, begin_wall_ns, end_wall_ns, intervals, reason, wall_shift_ns)
-             VALUES (?1, ?2, ?3, 1, 'damaged', ?4)",
-        )?
-        .execute(params![host_id, row[meta::BEGIN_WALL], row[meta::END_WALL], row[meta::SHIFT]])?;
-    Ok(())
+/// Inserts one damaged interval as a row of `gap`.
+pub(super) fn record_damage(connection: &Connection, host: HostRow, row: &MetaRow) -> rusqlite::Result<()> {
+    insert(
+        connection,
+        params![host, row[meta::BEGIN_WALL], row[meta::END_WALL], 1, "damaged", row[meta::SHIFT]],
+    )
 }
 
 /// A hole that a device itself reports.
@@ -103,34 +77,53 @@ pub struct ReportedGap {
     pub wall_shift_ns: i64,
     /// Intervals that are missing.
     pub intervals: u64,
-    /// Why.
+    /// Why they are missing, as exports name it.
     pub reason: &'static str,
 }
 
-/// Writes a reported hole as a row of `gap`. One with the same begin (on the device's clock) and reason is the same: the larger one
-/// stays.
+/// Inserts a reported hole, or extends the row it was reported with before.
 pub(super) fn record_reported(
     connection: &Connection,
     host: HostId,
     gap: &ReportedGap,
 ) -> rusqlite::Result<()> {
-    let host_id = host_row(connection, host)?;
-    let intervals = i64::try_from(gap.intervals).unwrap_or(i64::MAX);
-    let shift_ns = gap.wall_shift_ns;
-    let values = params![host_id, gap.begin_wall_ns, gap.end_wall_ns, intervals, gap.reason, shift_ns];
+    let host_row = host_row(connection, host)?;
+    let ReportedGap { begin_wall_ns, end_wall_ns, wall_shift_ns, reason, .. } = *gap;
+    let values = params![host_row, begin_wall_ns, end_wall_ns, count(gap.intervals), reason, wall_shift_ns];
+    // A device reports a hole again after each connection that broke before the acknowledgement, and by then the hole may be
+    // larger. It is recognised by its begin on the device's own clock: the receiver may place it elsewhere after a restart.
     let known = connection
         .prepare_cached(
             "UPDATE gap SET end_wall_ns = max(end_wall_ns, ?3 + ?6 - wall_shift_ns), intervals = max(intervals, ?4)
              WHERE host_id = ?1 AND begin_wall_ns + wall_shift_ns = ?2 + ?6 AND reason = ?5",
         )?
         .execute(values)?;
-    if known == 0 {
-        connection
-            .prepare_cached(
-                "INSERT INTO gap (host_id, begin_wall_ns, end_wall_ns, intervals, reason, wall_shift_ns)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            )?
-            .execute(values)?;
-    }
+    if known == 0 { insert(connection, values) } else { Ok(()) }
+}
+
+fn insert(connection: &Connection, values: &[&dyn rusqlite::ToSql]) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO gap (host_id, begin_wall_ns, end_wall_ns, intervals, reason, wall_shift_ns)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?
+        .execute(values)?;
     Ok(())
+}
+
+/// Inserts a hole of an imported recording unless the same one is there: a recording may be imported again.
+pub(super) fn record_imported(connection: &Connection, host: HostId, gap: &Gap) -> rusqlite::Result<()> {
+    let host_row = host_row(connection, host)?;
+    connection
+        .prepare_cached(
+            "INSERT INTO gap (host_id, begin_wall_ns, end_wall_ns, intervals, reason)
+             SELECT ?1, ?2, ?3, ?4, ?5 WHERE NOT EXISTS
+                 (SELECT 1 FROM gap WHERE (host_id, begin_wall_ns, end_wall_ns, intervals, reason) = (?1, ?2, ?3, ?4, ?5))",
+        )?
+        .execute(params![host_row, gap.begin_wall_ns, gap.end_wall_ns, count(gap.intervals), gap.reason])?;
+    Ok(())
+}
+
+fn count(intervals: u64) -> i64 {
+    i64::try_from(intervals).unwrap_or(i64::MAX)
 }

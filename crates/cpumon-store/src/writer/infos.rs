@@ -1,5 +1,5 @@
-//! Rows of table `process_info`. In: what a process is. Out: the row that says so, found by content or written.
-//! Why: a thousand processes of one program share one description.
+//! Rows of table `process_info`: descriptions of processes, found by content or inserted. A thousand processes of one program
+//! share one description.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cpumon_model::ProcessInfo;
 use rusqlite::{Connection, OptionalExtension, Result as Sql, params};
 
-/// Descriptions kept in memory.
+/// Descriptions in memory; beyond it they are looked up again.
 const MAX_INFOS: usize = 1 << 16;
 
 /// Descriptions whose rows are known.
@@ -85,8 +85,7 @@ impl Infos {
     }
 }
 
-/// FNV-1a over the content, the same in every build: it is kept in the file. Only an index into equal rows, which are
-/// compared in full.
+/// FNV-1a over the content, the same in every build because it is stored in the file. Rows of equal hash are compared in full.
 fn stable_hash(info: &ProcessInfo) -> i64 {
     struct Fnv(u64);
     impl Hasher for Fnv {

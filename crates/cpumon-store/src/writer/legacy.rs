@@ -1,5 +1,5 @@
-//! Imported sets into the store. In: a legacy database. Out: its intervals and the order of their rows in the store.
-//! Why: the original's exports show row numbers, which intervals do not have.
+//! Imports a database of the original receiver of 2012, with the order of its rows: the original's exports show row numbers,
+//! which intervals do not have.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,9 +15,8 @@ use crate::legacy::{ImportError, ImportOptions, ImportReport, SetOrder, import_s
 const COMMIT_EVERY: u64 = 256;
 
 impl Writer {
-    /// Imports the original receiver's database at `path`. A second import of the same file under the same host name and
-    /// zone changes nothing; the report counts what was there already. What was imported is sealed at once: nothing is added
-    /// to the past, and a store that no receiver opens again stays small and quick to read.
+    /// Imports the original receiver's database at `path` and compacts it at once. A second import of the same file under the
+    /// same host name and zone changes nothing; the report counts what was there already.
     pub fn import_legacy(
         &mut self,
         path: &Path,
@@ -38,6 +37,8 @@ impl Writer {
             Ok(())
         })?;
         self.commit().map_err(|error| ImportError::Sink(error.into()))?;
+        // Nothing is added to the past later, and perhaps no receiver opens this store again: left to maintenance, it could stay
+        // twice as large as necessary.
         for host in hosts {
             self.compact_host(host).map_err(|error| ImportError::Sink(error.into()))?;
         }
@@ -46,12 +47,13 @@ impl Writer {
     }
 
     fn put_legacy_order(&mut self, host: HostId, end_wall_ns: i64, order: &SetOrder) -> Result<()> {
-        self.begin()?;
-        let put = self.connection.prepare_cached(
-            "INSERT OR REPLACE INTO legacy_order (host_id, end_wall_ns, idx)
-             SELECT id, ?2, ?3 FROM host WHERE key = ?1",
-        );
-        let put = put.and_then(|mut insert| insert.execute(params![host.0, end_wall_ns, order.encode()]));
-        put.map(|_| ()).map_err(|error| self.fail("store the order of imported rows", error))
+        self.write("store the order of imported rows", |transaction| {
+            let mut insert = transaction.prepare_cached(
+                "INSERT OR REPLACE INTO legacy_order (host_id, end_wall_ns, idx)
+                 SELECT id, ?2, ?3 FROM host WHERE key = ?1",
+            )?;
+            insert.execute(params![host.0, end_wall_ns, order.encode()])?;
+            Ok(())
+        })
     }
 }

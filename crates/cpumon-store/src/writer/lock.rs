@@ -1,5 +1,4 @@
-//! One writer per store. In: the store's path. Out: a held lock, or who holds it. Why: two receivers on one file would
-//! give out the same ids.
+//! The lock of a store's single writer. Two receivers on one file would give different tasks the same ids.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -7,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{At, Result, StoreError};
 
-/// Held as long as it lives; the system lets go of it when the process ends, however it ends.
+/// An exclusive lock (flock(2)); the system releases it when the process ends, however it ends.
 #[derive(Debug)]
 pub(crate) struct WriterLock {
     file: File,
 }
 
-/// The lock stands beside the store: closing any handle of the database file itself would drop SQLite's own locks on it
+/// The lock file is beside the store: closing any handle of the database file itself would drop SQLite's own locks on it
 /// (fcntl(2), "Record locks").
 fn lock_path(store: &Path) -> PathBuf {
     let mut name = store.as_os_str().to_owned();
@@ -22,7 +21,7 @@ fn lock_path(store: &Path) -> PathBuf {
 }
 
 impl WriterLock {
-    /// Takes the lock of `store`, and writes this process's number into it.
+    /// Takes the lock of `store` and writes this process's id into it.
     pub(crate) fn take(store: &Path) -> Result<Self> {
         let path = lock_path(store);
         let mut file = OpenOptions::new()
@@ -39,10 +38,10 @@ impl WriterLock {
             }
             Err(TryLockError::Error(error)) => return Err(error).at("lock", &path),
         }
-        // Only for the message: on a full disk the lock holds without it.
-        let noted = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-        if let Err(error) = noted {
-            log::debug!("cannot note the process id in {}: {error}", path.display());
+        // Only for the message of a second writer: on a full disk the lock holds without it.
+        let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+        if let Err(error) = written {
+            log::debug!("cannot write the process id in {}: {error}", path.display());
         }
         Ok(Self { file })
     }
@@ -69,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_writer_is_told_who_the_first_is() {
+    fn the_second_writer_learns_the_pid_of_the_first() {
         let dir = tempfile::tempdir().unwrap();
         let store = dir.path().join("s.sqlite");
         let first = WriterLock::take(&store).unwrap();

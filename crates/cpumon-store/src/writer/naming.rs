@@ -1,5 +1,5 @@
-//! Rows of tables `process` and `thread`. In: a task's key and what it is now. Out: its id; a new row where something is new.
-//! Why: a task whose name or other attribute changes gets a new row, so a sample's id also says what held *then*.
+//! Rows of tables `process` and `thread`. A task whose name or other attribute changes gets a new row, so the id in a sample
+//! also gives the attributes at that time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,11 +10,12 @@ use rusqlite::{Connection, Result as Sql};
 use super::infos::Infos;
 use crate::codec::names::{ProcessName, ThreadName};
 use crate::names::Stored;
+use crate::rows::BootRow;
 
-/// Tasks of one host whose ids are kept in memory; beyond it they are forgotten and named anew.
+/// Tasks of one host in memory; beyond it they are forgotten and get new rows.
 const MAX_TASKS_OF_A_HOST: usize = 1 << 18;
 
-/// Keys come from other machines: the hash is seeded anew in each process, so that none of them can make keys collide.
+/// Keys come from other machines: the hash has a new seed in each process, so that none of them can make keys collide.
 pub(super) type Seeded = foldhash::quality::RandomState;
 
 /// The highest ids in use.
@@ -55,11 +56,11 @@ impl KnownTasks {
     }
 }
 
-/// Gives the tasks of one host their ids.
+/// Looks up the row ids of one host's tasks.
 #[derive(Debug)]
 pub(crate) struct Naming<'a> {
     pub(super) connection: &'a Connection,
-    pub(super) boot_id: i64,
+    pub(super) boot: BootRow,
     pub(super) tasks: &'a mut KnownTasks,
     pub(super) infos: &'a mut Infos,
     pub(super) last: &'a mut LastIds,
@@ -68,7 +69,7 @@ pub(crate) struct Naming<'a> {
 }
 
 impl Naming<'_> {
-    /// The row of a process; `None` for a process of which only threads were told.
+    /// The row of a process. `row` is `None` where the interval has threads of it, but not the process itself.
     #[inline]
     pub(super) fn process(&mut self, key: ProcessKey, row: Option<&ProcessInterval>) -> Sql<u64> {
         match (self.tasks.processes.get(&key), row) {
@@ -92,7 +93,7 @@ impl Naming<'_> {
         let id = self.last.process;
         let name = ProcessName {
             id,
-            boot_id: self.boot_id,
+            boot_id: self.boot.0,
             pid: key.pid,
             start_ns: key.start_ns,
             parent_pid,
@@ -108,7 +109,7 @@ impl Naming<'_> {
         Ok(id)
     }
 
-    /// The row of a thread.
+    /// The row of a thread; a new one if its name or priority changed.
     #[inline]
     pub(super) fn thread(&mut self, process_id: u64, row: &ThreadInterval) -> Sql<u64> {
         match self.tasks.threads.get(&row.key) {

@@ -1,6 +1,5 @@
-//! An interval's active rows as a blob with ids in place of keys. In: an [`Interval`]. Out: the bytes to store.
-//! Why: idle rows are not kept, and rows are grouped by process so that a thread need not name its own. Each row is looked at
-//! once, and nothing is sorted: both lists come in order.
+//! Packs an interval's active rows into a blob, with row ids in place of keys. Idle rows are left out, and rows are grouped by
+//! process so that a thread need not name its own. Each row is read once and nothing is sorted: both lists come in order.
 
 use std::collections::HashMap;
 
@@ -38,7 +37,7 @@ pub(crate) fn process_of(of: DelayOf) -> Option<ProcessKey> {
     if let DelayOf::Process(key) = of { Some(key) } else { None }
 }
 
-/// Whether something happened to the process itself; one with an active thread is kept too.
+/// Whether something happened to the process itself; one with an active thread is stored too.
 #[inline]
 pub(crate) fn is_active_process(row: &ProcessInterval) -> bool {
     is_any(&row.delta) || row.life != Life::Alive || !row.flags.is_empty()
@@ -57,7 +56,7 @@ fn is_any(delta: &Delta) -> bool {
 }
 
 /// Numbers of the rows that `wanted` picks. Which ones it picks changes from second to second, so that a branch would mostly
-/// be foretold wrong.
+/// be mispredicted.
 fn pick<T>(rows: &[T], wanted: impl Fn(&T) -> bool, into: &mut Vec<u32>) {
     into.resize(rows.len(), 0);
     let mut count = 0;
@@ -175,7 +174,7 @@ impl Packer {
         Ok(())
     }
 
-    /// Looks up the active threads and sums them up by process.
+    /// Finds the ids of the active threads and sums them up by process.
     fn name_threads(&mut self, naming: &mut Naming<'_>, interval: &Interval) -> rusqlite::Result<()> {
         self.active.clear();
         let stores_all = stores_idle(interval);

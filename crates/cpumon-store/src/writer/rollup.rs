@@ -1,51 +1,19 @@
-//! Sums per minute and hour. In: intervals that are sealed. Out: rows of `host_minute`, `process_minute` and their hours.
-//! Why: a line over weeks reads thousands of rows, not millions. They are exactly the sums over sealed intervals; fresh ones
-//! are added by the reader.
+//! Sums per minute and hour over compacted intervals: rows of `host_minute`, `process_minute` and their hours. A chart of
+//! weeks reads thousands of rows instead of millions. Fresh intervals are not in the sums; the reader adds them.
 
 use std::collections::BTreeMap;
 
-use cpumon_model::{CpuSched, DelayHistogram, Delta, Fields, Flags, Interval, Life};
+use cpumon_model::{DelayHistogram, Delta, Fields, Flags, Interval, Life};
 use rusqlite::{Connection, params};
 
-use super::merge::{self, MERGED};
+use super::run_delays::{self, MERGED};
+use crate::codec::PackedProcess;
 use crate::codec::chunk::FreshInterval;
 use crate::codec::cpus;
 use crate::codec::meta::{BEGIN_MONO, CAPACITY, END_MONO, END_WALL, MetaRow, fields_of};
 use crate::codec::sched::SchedRows;
-
-/// Length of the buckets in which sealed intervals are summed.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Resolution {
-    /// 60 s.
-    Minute,
-    /// 3600 s.
-    Hour,
-}
-
-impl Resolution {
-    /// ns.
-    #[must_use]
-    pub fn length_ns(self) -> i64 {
-        match self {
-            Self::Minute => 60_000_000_000,
-            Self::Hour => 3_600_000_000_000,
-        }
-    }
-
-    /// `minute` or `hour`: name of the column and end of the tables' names.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Minute => "minute",
-            Self::Hour => "hour",
-        }
-    }
-
-    /// The bucket in which an interval ends: it covers (n × length, (n + 1) × length].
-    pub(crate) fn bucket(self, end_wall_ns: i64) -> i64 {
-        end_wall_ns.saturating_sub(1).div_euclid(self.length_ns())
-    }
-}
+use crate::rows::HostRow;
+use crate::sums::{PER_SECOND, Resolution, RunQueue, rate};
 
 /// Sums over a host.
 #[derive(Clone, Debug, Default)]
@@ -63,45 +31,6 @@ struct HostSum {
     run_queue: Option<RunQueue>,
 }
 
-/// Run queues of all CPUs over a time.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct RunQueue {
-    /// Tasks running or ready, integrated over time; divided by the measured time it is their mean number.
-    pub run_queue_ns: i64,
-    /// The highest mean of a single interval, ns per second: 1e9 is one task.
-    pub max_run_queue_ns_per_s: i64,
-    /// The longest queue of any one CPU, tasks.
-    pub run_queue_max: i64,
-}
-
-impl RunQueue {
-    /// Of one interval; `None` where no switch was watched.
-    #[must_use]
-    pub fn of(interval: &Interval) -> Option<Self> {
-        if !interval.fields.contains(Fields::SCHED) || interval.cpus.is_empty() {
-            return None;
-        }
-        let sched = interval.cpu_sched();
-        let length_ns = i64::try_from(interval.duration_ns()).unwrap_or(i64::MAX);
-        Some(Self::new(&sched, length_ns))
-    }
-
-    fn new(sched: &CpuSched, length_ns: i64) -> Self {
-        let run_queue_ns = i64::try_from(sched.run_queue_ns).unwrap_or(i64::MAX);
-        Self {
-            run_queue_ns,
-            max_run_queue_ns_per_s: rate(run_queue_ns, length_ns, PER_SECOND),
-            run_queue_max: sched.run_queue_max.into(),
-        }
-    }
-
-    fn add(&mut self, more: &Self) {
-        self.run_queue_ns = self.run_queue_ns.saturating_add(more.run_queue_ns);
-        self.max_run_queue_ns_per_s = self.max_run_queue_ns_per_s.max(more.max_run_queue_ns_per_s);
-        self.run_queue_max = self.run_queue_max.max(more.run_queue_max);
-    }
-}
-
 /// Sums over a process.
 #[derive(Clone, Debug, Default)]
 struct ProcessSum {
@@ -113,95 +42,128 @@ struct ProcessSum {
     run_delays: Option<DelayHistogram>,
 }
 
+/// Sums of one resolution.
+#[derive(Debug, Default)]
+struct Sums {
+    /// By bucket.
+    hosts: BTreeMap<i64, HostSum>,
+    /// By bucket and process.
+    processes: BTreeMap<(i64, u64), ProcessSum>,
+}
+
 /// Sums of the intervals that were added since the last write.
 #[derive(Debug, Default)]
-pub(crate) struct Rollup {
-    hosts: [BTreeMap<i64, HostSum>; 2],
-    processes: [BTreeMap<(i64, u64), ProcessSum>; 2],
+pub(super) struct Rollup {
+    /// In the order of [`Resolution::ALL`].
+    sums: [Sums; 2],
     sched: SchedRows,
-    /// Holds what the blob of an interval's CPUs tells.
+    /// Decoded CPUs of one interval.
     cpus: Interval,
 }
 
-const RESOLUTIONS: [Resolution; 2] = [Resolution::Minute, Resolution::Hour];
+/// What is added to the sums of a host for one interval.
+struct HostPart<'a> {
+    end_wall_ns: i64,
+    covered_ns: i64,
+    ledger: [i64; 7],
+    run_delay_ns: Option<i64>,
+    run_delays: Option<&'a DelayHistogram>,
+    run_queue: Option<&'a RunQueue>,
+}
+
+impl HostSum {
+    fn add(&mut self, part: &HostPart<'_>) {
+        self.intervals += 1;
+        self.covered_ns = self.covered_ns.saturating_add(part.covered_ns);
+        for (sum, line) in self.ledger.iter_mut().zip(part.ledger) {
+            *sum = sum.saturating_add(line);
+        }
+        add_known(&mut self.run_delay_ns, part.run_delay_ns);
+        add_delays(&mut self.run_delays, part.run_delays);
+        if let Some(more) = part.run_queue {
+            self.run_queue.get_or_insert_default().add(more);
+        }
+        // The highest share in one interval, because a mean over an hour hides a second in which all CPUs were busy.
+        let busy_ns = part.ledger[1..5].iter().fold(0_i64, |sum, line| sum.saturating_add(*line));
+        self.max_busy_ppm = self.max_busy_ppm.max(rate(busy_ns, part.ledger[0], 1_000_000));
+    }
+}
 
 /// Measured length of an interval, ns.
-pub(crate) fn length_ns(row: &MetaRow) -> i64 {
+fn length_ns(row: &MetaRow) -> i64 {
     row[END_MONO].saturating_sub(row[BEGIN_MONO]).max(0)
 }
 
-/// `part` per second (or million) of `whole`; 0 without a whole.
-pub(crate) fn rate(part: i64, whole: i64, unit: i64) -> i64 {
-    if whole <= 0 {
-        return 0;
-    }
-    i64::try_from(i128::from(part) * i128::from(unit) / i128::from(whole)).unwrap_or(i64::MAX)
-}
-
-/// ns of run time per second.
-pub(crate) const PER_SECOND: i64 = 1_000_000_000;
-
 impl Rollup {
-    /// Adds intervals of one host. `short_lived_id` names the process under which short-lived ones are summed: a row for each of
-    /// them would outgrow the samples.
-    pub(crate) fn add(
+    /// Adds intervals. `summed_process` gives the process under which short-lived ones are summed: a row for each of them
+    /// would outgrow the samples.
+    pub(super) fn add(
         &mut self,
         intervals: &[FreshInterval],
-        mut short_lived_id: impl FnMut(u64) -> rusqlite::Result<u64>,
+        mut summed_process: impl FnMut(u64) -> rusqlite::Result<u64>,
     ) -> rusqlite::Result<()> {
         for interval in intervals {
-            let row = &interval.meta;
             let known = self.read_sched(interval);
-            let cpu_delays = known.contains(Fields::HISTOGRAMS).then(|| self.cpus.cpu_delays());
-            let has_queue = known.contains(Fields::SCHED) && !self.cpus.cpus.is_empty();
-            let run_queue = has_queue.then(|| RunQueue::new(&self.cpus.cpu_sched(), length_ns(row)));
-            let sched = &self.sched;
-            let processes_of = || interval.rows.processes.iter();
-            let delay_ns = || processes_of().map(|row| row.delta.run_delay_ns).fold(0, i64::saturating_add);
-            let run_delay_ns = known.contains(Fields::RUN_DELAY).then(delay_ns);
-            let blocked = |id| known.contains(Fields::SCHED).then(|| sched.process(id).blocked_ns);
-            let covered_ns = length_ns(row);
-            let ledger: [i64; 7] = std::array::from_fn(|at| row[CAPACITY + at]);
-            let busy_ns = ledger[1..5].iter().fold(0_i64, |sum, line| sum.saturating_add(*line));
-            for (resolution, (hosts, processes)) in
-                RESOLUTIONS.iter().zip(self.hosts.iter_mut().zip(&mut self.processes))
-            {
-                let bucket = resolution.bucket(row[END_WALL]);
-                let host = hosts.entry(bucket).or_default();
-                host.intervals += 1;
-                host.covered_ns = host.covered_ns.saturating_add(covered_ns);
-                for (sum, line) in host.ledger.iter_mut().zip(ledger) {
-                    *sum = sum.saturating_add(line);
-                }
-                add_known(&mut host.run_delay_ns, run_delay_ns);
-                add_delays(&mut host.run_delays, cpu_delays.as_ref());
-                if let Some(more) = &run_queue {
-                    host.run_queue.get_or_insert_default().add(more);
-                }
-                host.max_busy_ppm = host.max_busy_ppm.max(rate(busy_ns, ledger[0], 1_000_000));
-                for process in &interval.rows.processes {
-                    let is_short = process.life == Life::BornEnded;
-                    let id = if is_short { short_lived_id(process.id)? } else { process.id };
-                    let sum = processes.entry((bucket, id)).or_default();
-                    sum.delta += &process.delta;
-                    if !process.flags.contains(Flags::UNWATCHED) {
-                        add_known(&mut sum.blocked_ns, blocked(process.id));
-                        add_known(&mut host.blocked_ns, blocked(process.id));
-                    }
-                    if known.contains(Fields::HISTOGRAMS) {
-                        let none = DelayHistogram::default();
-                        let delays = sched.process_delays(process.id);
-                        add_delays(&mut sum.run_delays, Some(delays.map_or(&none, |delays| delays)));
-                    }
-                    let run = rate(process.delta.run_ns, covered_ns, PER_SECOND);
-                    sum.max_run_ns_per_s = sum.max_run_ns_per_s.max(run);
-                }
+            self.add_host(interval, known);
+            for process in &interval.rows.processes {
+                let is_short = process.life == Life::BornEnded;
+                let id = if is_short { summed_process(process.id)? } else { process.id };
+                self.add_process(interval, known, process, id);
             }
         }
         Ok(())
     }
 
-    /// Reads what the scheduler's events tell of an interval. Returns what is known; of a damaged blob nothing is.
+    fn add_host(&mut self, interval: &FreshInterval, known: Fields) {
+        let row = &interval.meta;
+        let covered_ns = length_ns(row);
+        let cpu_delays = known.contains(Fields::HISTOGRAMS).then(|| self.cpus.cpu_delays());
+        // Without CPUs (a source that does not list them) a queue of 0 would read as "nothing waited".
+        let has_queue = known.contains(Fields::SCHED) && !self.cpus.cpus.is_empty();
+        let run_queue = has_queue.then(|| RunQueue::new(&self.cpus.cpu_sched(), covered_ns));
+        let delays = interval.rows.processes.iter().map(|row| row.delta.run_delay_ns);
+        let part = HostPart {
+            end_wall_ns: row[END_WALL],
+            covered_ns,
+            ledger: std::array::from_fn(|at| row[CAPACITY + at]),
+            run_delay_ns: known.contains(Fields::RUN_DELAY).then(|| delays.fold(0, i64::saturating_add)),
+            run_delays: cpu_delays.as_ref(),
+            run_queue: run_queue.as_ref(),
+        };
+        for (resolution, sums) in Resolution::ALL.iter().zip(&mut self.sums) {
+            sums.hosts.entry(resolution.bucket(part.end_wall_ns)).or_default().add(&part);
+        }
+    }
+
+    fn add_process(&mut self, interval: &FreshInterval, known: Fields, process: &PackedProcess, id: u64) {
+        // The events do not cover a process that is hidden from them: its blocked time is unknown, not 0.
+        let is_watched = known.contains(Fields::SCHED) && !process.flags.contains(Flags::UNWATCHED);
+        let blocked_ns = is_watched.then(|| self.sched.process(process.id).blocked_ns);
+        // Where histograms were measured, a process without one had no run delay that ended: that is an empty histogram.
+        let none;
+        let run_delays = match self.sched.process_delays(process.id) {
+            _ if !known.contains(Fields::HISTOGRAMS) => None,
+            Some(delays) => Some(&**delays),
+            None => {
+                none = DelayHistogram::default();
+                Some(&none)
+            }
+        };
+        let run = rate(process.delta.run_ns, length_ns(&interval.meta), PER_SECOND);
+        for (resolution, sums) in Resolution::ALL.iter().zip(&mut self.sums) {
+            let bucket = resolution.bucket(interval.meta[END_WALL]);
+            if blocked_ns.is_some() {
+                add_known(&mut sums.hosts.entry(bucket).or_default().blocked_ns, blocked_ns);
+            }
+            let sum = sums.processes.entry((bucket, id)).or_default();
+            sum.delta += &process.delta;
+            add_known(&mut sum.blocked_ns, blocked_ns);
+            add_delays(&mut sum.run_delays, run_delays);
+            sum.max_run_ns_per_s = sum.max_run_ns_per_s.max(run);
+        }
+    }
+
+    /// Decodes the scheduler's events of an interval. Returns which fields are known: a damaged blob must not become zeros.
     fn read_sched(&mut self, interval: &FreshInterval) -> Fields {
         let known = fields_of(&interval.meta);
         let mut read = self.sched.read(&interval.sched);
@@ -211,51 +173,51 @@ impl Rollup {
         match read {
             Ok(()) => known,
             Err(malformed) => {
-                log::warn!("what the scheduler's events tell of an interval is damaged: {malformed}");
+                log::warn!("the scheduler's events of an interval are damaged: {malformed}");
                 known - Fields::SCHED - Fields::HISTOGRAMS
             }
         }
     }
 
-    /// Adds the sums to the tables and empties itself.
-    pub(crate) fn write(&mut self, connection: &Connection, host_id: i64) -> rusqlite::Result<()> {
-        for (at, resolution) in RESOLUTIONS.iter().enumerate() {
-            let hosts = std::mem::take(&mut self.hosts[at]);
-            let processes = std::mem::take(&mut self.processes[at]);
-            write_hosts(connection, resolution.name(), host_id, &hosts)?;
-            write_processes(connection, resolution.name(), host_id, &processes)?;
+    /// Adds the sums to the tables and empties itself. A bucket gets its sums in many steps: a chunk is a hundred seconds, an
+    /// hour 36 of them, and late intervals come still later.
+    pub(super) fn write(&mut self, connection: &Connection, host: HostRow) -> rusqlite::Result<()> {
+        for (resolution, sums) in Resolution::ALL.iter().zip(&mut self.sums) {
+            let sums = std::mem::take(sums);
+            write_hosts(connection, resolution.name(), host, &sums.hosts)?;
+            write_processes(connection, resolution.name(), host, &sums.processes)?;
         }
         Ok(())
     }
 }
 
-/// No data and a number are that number.
+/// Adds where something is known: unknown + 5 = 5, and a sum of nothing stays unknown.
 fn add_known(sum: &mut Option<i64>, more: Option<i64>) {
     if let Some(more) = more {
         *sum = Some(sum.unwrap_or(0).saturating_add(more));
     }
 }
 
-/// Likewise of histograms.
+/// [`add_known`] for histograms.
 fn add_delays(sum: &mut Option<DelayHistogram>, more: Option<&DelayHistogram>) {
     if let Some(more) = more {
         *sum.get_or_insert_with(DelayHistogram::default) += more;
     }
 }
 
-/// The sum of a column of histograms.
+/// SQL: the sum of a column of histograms.
 fn merged_delays() -> String {
     format!("run_delays = {MERGED}(run_delays, excluded.run_delays)")
 }
 
-/// The sum of a column that may be NULL, which is no data.
+/// SQL: the sum of a column in which NULL is no data.
 fn known_sum(column: &str) -> String {
     format!(
         "{column} = CASE WHEN excluded.{column} IS NULL THEN {column} ELSE coalesce({column}, 0) + excluded.{column} END"
     )
 }
 
-/// The highest of a column that may be NULL, likewise.
+/// SQL: the highest of a column in which NULL is no data; `max(NULL, 5)` would be NULL.
 fn known_max(column: &str) -> String {
     format!("{column} = max(coalesce({column}, excluded.{column}), coalesce(excluded.{column}, {column}))")
 }
@@ -263,7 +225,7 @@ fn known_max(column: &str) -> String {
 fn write_hosts(
     connection: &Connection,
     resolution: &str,
-    host_id: i64,
+    host: HostRow,
     sums: &BTreeMap<i64, HostSum>,
 ) -> rusqlite::Result<()> {
     let text = format!(
@@ -286,7 +248,7 @@ fn write_hosts(
     for (bucket, sum) in sums {
         let [capacity, threads, exited, irq, softirq, steal, idle] = sum.ledger;
         upsert.execute(params![
-            host_id,
+            host,
             bucket,
             sum.intervals,
             sum.covered_ns,
@@ -300,7 +262,7 @@ fn write_hosts(
             sum.max_busy_ppm,
             sum.run_delay_ns,
             sum.blocked_ns,
-            sum.run_delays.as_ref().map(merge::to_bytes),
+            sum.run_delays.as_ref().map(run_delays::to_bytes),
             sum.run_queue.map(|queue| queue.run_queue_ns),
             sum.run_queue.map(|queue| queue.max_run_queue_ns_per_s),
             sum.run_queue.map(|queue| queue.run_queue_max)
@@ -312,7 +274,7 @@ fn write_hosts(
 fn write_processes(
     connection: &Connection,
     resolution: &str,
-    host_id: i64,
+    host: HostRow,
     sums: &BTreeMap<(i64, u64), ProcessSum>,
 ) -> rusqlite::Result<()> {
     let text = format!(
@@ -328,7 +290,7 @@ fn write_processes(
     let mut upsert = connection.prepare_cached(&text)?;
     for ((bucket, process_id), sum) in sums {
         upsert.execute(params![
-            host_id,
+            host,
             bucket,
             process_id.cast_signed(),
             sum.delta.user_ns,
@@ -339,7 +301,7 @@ fn write_processes(
             sum.delta.involuntary_switches,
             sum.max_run_ns_per_s,
             sum.blocked_ns,
-            sum.run_delays.as_ref().map(merge::to_bytes)
+            sum.run_delays.as_ref().map(run_delays::to_bytes)
         ])?;
     }
     Ok(())

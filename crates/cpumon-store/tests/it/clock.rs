@@ -1,7 +1,7 @@
-//! Intervals that stand on the receiver's time line keep the device's own stamps, and are known again.
+//! Intervals on the receiver's time line have the device's own stamps too, and are recognised as duplicates.
 
 use cpumon_model::{ClockEstimate, ClockLine, HostClock, Interval, Trust};
-use cpumon_store::{Put, Query, Reader, ReportedGap, StoreOptions, Writer};
+use cpumon_store::{Put, Query, Reader, ReportedGap, StoreOptions, TimeRange, Writer};
 
 use crate::data;
 use crate::round_trip::read_all;
@@ -66,13 +66,13 @@ fn a_device_in_2003_is_found_today_and_its_own_stamps_stay() {
         }
     };
     check();
-    writer.compact_all().unwrap();
+    data::compact_all(&mut writer);
     check();
-    let mut sealed = reader.clock_line(info.host, info.boot).unwrap();
+    let mut stored = reader.clock_line(info.host, info.boot).unwrap();
     let mut placed = day[3].clone();
-    sealed.place(&mut placed, None);
+    stored.place(&mut placed, None);
     let known = writer.put_received(&info, Trust::Authenticated, None, &placed, placed.end.wall_ns);
-    assert_eq!(known.unwrap(), Put::Duplicate, "sealed");
+    assert_eq!(known.unwrap(), Put::Duplicate, "compacted");
 }
 
 #[test]
@@ -92,7 +92,8 @@ fn a_hole_is_known_again_by_the_devices_own_stamp() {
         writer.put_reported(host, &gap).unwrap();
     }
     writer.commit().unwrap();
-    let gaps = Reader::open(&path).unwrap().gaps(host, (0, i64::MAX), 9).unwrap();
-    let told: Vec<_> = gaps.iter().map(|gap| (gap.begin_wall_ns, gap.wall_shift_ns, gap.intervals)).collect();
-    assert_eq!(told, [(data::START_NS, IN_2003, 6)]);
+    let gaps = Reader::open(&path).unwrap().gaps(host, TimeRange::new(0, i64::MAX), 9).unwrap();
+    let found: Vec<_> =
+        gaps.iter().map(|gap| (gap.begin_wall_ns, gap.wall_shift_ns, gap.intervals)).collect();
+    assert_eq!(found, [(data::START_NS, IN_2003, 6)]);
 }

@@ -1,4 +1,4 @@
-//! Sealing changes where intervals stand, not what is read.
+//! Compaction changes where intervals are stored, not what is read.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const HOUR_NS: i64 = 3600 * data::SECOND_NS;
 fn filled(path: &std::path::Path, count: u32) -> (Writer, Vec<Interval>) {
     let info = data::host(1);
     let mut day = data::day(&info, 1, count, 24);
-    // A task that begins and ends inside, and one that ends with time that no thread row tells.
+    // A task that begins and ends inside, and one that ends with time that no thread row has.
     day[7].threads[3].life = Life::BornEnded;
     day[9].processes[2].delta.run_ns += 77;
     let mut writer = Writer::open(path, &StoreOptions::default()).unwrap();
@@ -33,7 +33,7 @@ fn counts(path: &std::path::Path) -> (i64, i64) {
 }
 
 #[test]
-fn sealed_and_fresh_intervals_are_read_as_one() {
+fn compacted_and_fresh_intervals_are_read_as_one() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.sqlite");
     let (mut writer, day) = filled(&path, 530);
@@ -41,7 +41,7 @@ fn sealed_and_fresh_intervals_are_read_as_one() {
     let expected: Vec<Interval> = day.iter().map(data::active).collect();
     let reader = Reader::open(&path).unwrap();
     assert_eq!(read_all(&reader, &Query::new(host)), expected);
-    // 350 s after the start: only what is older than three minutes is sealed.
+    // 350 s after the start: only what is older than three minutes is compacted.
     writer.maintain_at(Duration::from_mins(1), data::START_NS + 350 * data::SECOND_NS).unwrap();
     assert_eq!(counts(&path), (430, 1));
     assert_eq!(read_all(&reader, &Query::new(host)), expected);
@@ -74,11 +74,11 @@ fn sealed_and_fresh_intervals_are_read_as_one() {
 }
 
 #[test]
-fn a_resend_of_sealed_intervals_changes_nothing() {
+fn a_resend_of_compacted_intervals_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.sqlite");
     let (mut writer, day) = filled(&path, 250);
-    writer.compact_all().unwrap();
+    data::compact_all(&mut writer);
     assert_eq!(counts(&path), (0, 3));
     for interval in &day {
         assert_eq!(writer.put(&data::host(1), Trust::Local, None, interval).unwrap(), Put::Duplicate);
@@ -91,7 +91,7 @@ fn a_resend_of_sealed_intervals_changes_nothing() {
 }
 
 #[test]
-fn intervals_that_come_late_are_sealed_beside_their_neighbours_and_read_in_order() {
+fn intervals_that_come_late_are_compacted_beside_their_neighbours_and_read_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.sqlite");
     let info = data::host(1);
@@ -101,7 +101,7 @@ fn intervals_that_come_late_are_sealed_beside_their_neighbours_and_read_in_order
         for interval in day.iter().skip(third).step_by(3) {
             assert_eq!(writer.put(&info, Trust::Local, None, interval).unwrap(), Put::Stored);
         }
-        writer.compact_all().unwrap();
+        data::compact_all(&mut writer);
     }
     assert_eq!(counts(&path), (0, 3));
     let expected: Vec<Interval> = day.iter().map(data::active).collect();
@@ -121,7 +121,7 @@ fn a_clock_set_back_again_and_again_hides_nothing() {
             interval.begin.mono_ns += round * 10_000_000_000;
             assert_eq!(writer.put(&info, Trust::Local, None, &interval).unwrap(), Put::Stored);
         }
-        writer.compact_all().unwrap();
+        data::compact_all(&mut writer);
     }
     let mut sequences: Vec<u64> =
         read_all(&Reader::open(&path).unwrap(), &Query::new(info.host)).iter().map(|i| i.sequence).collect();

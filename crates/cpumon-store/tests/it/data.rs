@@ -1,5 +1,6 @@
 //! Intervals for tests: made, not recorded, the same for the same seed.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use cpumon_model::{
@@ -7,6 +8,20 @@ use cpumon_model::{
     Interval, IrqInterval, Ledger, Life, LossCounts, Moment, Probes, ProcessInfo, ProcessInterval,
     ProcessKey, SchedDelta, SourceKind, TaskState, ThreadInterval, ThreadKey, WaitReason,
 };
+use cpumon_store::{Reader, Writer};
+
+/// Compacts everything fresh, whatever its age.
+pub fn compact_all(writer: &mut Writer) {
+    writer.commit().unwrap();
+    for host in Reader::open(writer.path()).unwrap().hosts().unwrap() {
+        writer.compact_host(host.info.host).unwrap();
+    }
+}
+
+/// The number that a query over the store's own tables returns.
+pub fn number(path: &Path, text: &str) -> i64 {
+    rusqlite::Connection::open(path).unwrap().query_row(text, [], |row| row.get(0)).unwrap()
+}
 
 /// 2026-11-21 00:00:00 UTC.
 pub const START_NS: i64 = 1_795_219_200_000_000_000;
@@ -149,7 +164,7 @@ fn thread_row(random: &mut Random, process: ProcessKey, index: u32, thread: u32)
     }
 }
 
-/// Adds what the scheduler's and interrupts' events tell, in whole µs.
+/// Adds scheduler and interrupt events, in whole µs.
 pub fn add_sched(day: &mut [Interval]) {
     let mut random = Random::new(77);
     for interval in day {
@@ -217,7 +232,7 @@ pub fn add_delays(day: &mut [Interval]) {
     }
 }
 
-/// Events that found no room.
+/// Events that found no space.
 pub fn add_drops(day: &mut [Interval]) {
     for interval in day {
         interval.health.ring_drops = 6;

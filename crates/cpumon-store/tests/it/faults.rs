@@ -1,4 +1,4 @@
-//! What must not break a store, and what must be told clearly: kill -9, wrong files, read-only media, hostile names.
+//! What must not break a store, and what must be reported clearly: kill -9, wrong files, read-only media, hostile names.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cpumon_model::{Comm, ProcessInfo, Trust};
-use cpumon_store::{Query, QueueOptions, Reader, StoreError, StoreOptions, Writer, WriterThread};
+use cpumon_store::{Query, QueueOptions, Reader, StoreError, StoreOptions, TimeRange, Writer, WriterThread};
 use rusqlite::Connection;
 
 use crate::data;
@@ -34,7 +34,7 @@ fn child_writer() {
     std::thread::sleep(Duration::from_secs(30));
 }
 
-/// How long the writer's thread of a process was kept waiting for a CPU, ms: other programs take turns with it.
+/// How long the writer's thread of a process waited for a CPU, ms: other programs take turns with it.
 fn writer_delay_ms(pid: u32) -> u64 {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().map(|task| task.unwrap().path());
     let is_writer = |task: &Path| {
@@ -94,11 +94,11 @@ fn small_store(path: &Path) {
     for interval in data::day(&info, 1, 120, 8) {
         writer.put(&info, Trust::Local, None, &interval).unwrap();
     }
-    writer.compact_all().unwrap();
+    data::compact_all(&mut writer);
 }
 
 #[test]
-fn wrong_files_are_told_apart() {
+fn wrong_files_are_distinguished() {
     let dir = tempfile::tempdir().unwrap();
     let missing = dir.path().join("none.sqlite");
     assert!(matches!(Reader::open(&missing), Err(StoreError::Missing { .. })));
@@ -142,7 +142,7 @@ fn damaged_chunks_are_an_error_that_names_the_file() {
 }
 
 #[test]
-fn damaged_fresh_samples_go_as_a_gap_and_the_rest_is_sealed() {
+fn damaged_fresh_samples_go_as_a_gap_and_the_rest_is_compacted() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.sqlite");
     let info = data::host(1);
@@ -155,10 +155,10 @@ fn damaged_fresh_samples_go_as_a_gap_and_the_rest_is_sealed() {
         .unwrap()
         .execute("UPDATE interval SET samples = x'ff00' WHERE id = 5", [])
         .unwrap();
-    writer.compact_all().unwrap();
+    data::compact_all(&mut writer);
     let reader = Reader::open(&path).unwrap();
     assert_eq!(read_all(&reader, &Query::new(info.host)).len(), 29);
-    let gaps = reader.gaps(info.host, (i64::MIN, i64::MAX), 10).unwrap();
+    let gaps = reader.gaps(info.host, TimeRange::ALL, 10).unwrap();
     assert_eq!(gaps.len(), 1, "{gaps:?}");
     assert_eq!((gaps[0].intervals, gaps[0].reason.as_str()), (1, "damaged"));
 }
@@ -220,7 +220,7 @@ fn hostile_names_are_values() {
     let reader = Reader::open(&path).unwrap();
     let expected = data::active(&interval);
     assert_eq!(read_all(&reader, &Query::new(info.host)), std::slice::from_ref(&expected));
-    writer.compact_all().unwrap();
+    data::compact_all(&mut writer);
     assert_eq!(read_all(&reader, &Query::new(info.host)), [expected]);
     assert_eq!(reader.find_host(&info.hostname).unwrap().info, info);
     let error = reader.find_host("'").unwrap_err().to_string();
@@ -228,7 +228,7 @@ fn hostile_names_are_values() {
 }
 
 #[test]
-fn a_reader_sees_every_interval_once_while_the_writer_writes_and_seals() {
+fn a_reader_sees_every_interval_once_while_the_writer_writes_and_compacts() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.sqlite");
     let info = data::host(1);

@@ -18,7 +18,7 @@ fn fixture(version: i32) -> PathBuf {
 /// The newest schema version.
 const NEWEST: i32 = 7;
 
-/// What each fixture holds: intervals of one host, and how many of them are sealed. From version 2 on names are folded, from
+/// What each fixture holds: intervals of one host, and how many of them are compacted. From version 2 on names are in blocks, from
 /// version 3 on it has scheduler events, from version 4 on run-delay histograms, from
 /// version 5 on those are in the sums, from version 6 on run queues too, from version 7 on
 /// clocks that are off.
@@ -48,13 +48,13 @@ fn write_fixture(version: i32) {
     let path = dir.path().join("s.sqlite");
     let info = data::host(1);
     let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
-    let (day, sealed) = content(version);
+    let (day, compacted) = content(version);
     for (at, interval) in day.iter().enumerate() {
         writer
             .put_received(&info, Trust::Local, Some(&data::loss(2)), interval, interval.end.wall_ns + 5)
             .unwrap();
-        if at + 1 == sealed {
-            writer.compact_all().unwrap();
+        if at + 1 == compacted {
+            data::compact_all(&mut writer);
         }
     }
     writer.commit().unwrap();
@@ -80,13 +80,14 @@ fn stores_of_every_version_are_brought_up_to_date_and_read() {
         assert_eq!(found(), version);
         drop(Writer::open(&path, &StoreOptions::default()).unwrap());
         assert_eq!(found(), NEWEST);
-        let (day, sealed) = content(version);
+        let (day, compacted) = content(version);
         let expected: Vec<Interval> = day.iter().map(data::active).collect();
         let reader = Reader::open(&path).unwrap();
         assert_eq!(read_all(&reader, &Query::new(data::host(1).host)), expected, "version {version}");
-        let statistics = reader.statistics().unwrap();
-        let counts = (statistics.compacted_intervals, statistics.fresh_intervals);
-        assert_eq!(counts, (sealed as u64, (day.len() - sealed) as u64));
+        let in_chunks = data::number(&path, "SELECT sum(intervals) FROM chunk");
+        let fresh = data::number(&path, "SELECT count(*) FROM interval");
+        let counts = (in_chunks.cast_unsigned(), fresh.cast_unsigned());
+        assert_eq!(counts, (compacted as u64, (day.len() - compacted) as u64));
         let blocks: i64 =
             connection.query_row("SELECT count(*) FROM thread_block", [], |row| row.get(0)).unwrap();
         assert_eq!(blocks, i64::from(version > 1), "names of version {version} in blocks");

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use cpumon_model::Trust;
-use cpumon_store::{Query, QueueOptions, Reader, StoreOptions, StoreState, WriterHandle, WriterThread};
+use cpumon_store::{
+    Query, QueueOptions, Reader, StoreOptions, StoreState, TimeRange, WriterHandle, WriterThread,
+};
 
 use crate::data;
 use crate::round_trip::read_all;
@@ -18,7 +20,7 @@ fn wait_for(handle: &WriterHandle, what: impl Fn(&StoreState) -> bool) -> StoreS
 }
 
 #[test]
-fn a_full_disk_stops_storing_and_storing_resumes_when_there_is_room() {
+fn a_full_disk_stops_storing_and_storing_resumes_when_there_is_space() {
     let dir = tempfile::tempdir().unwrap();
     let Some(_disk) = SmallDisk::mount(dir.path(), "6m") else { return };
     let path = dir.path().join("s.sqlite");
@@ -57,6 +59,6 @@ fn a_full_disk_stops_storing_and_storing_resumes_when_there_is_room() {
     assert_eq!(stored.last(), day.last().map(data::active).as_ref());
     assert_eq!(stored.len() as u64, status.stored_intervals);
     assert_eq!(status.stored_intervals + status.dropped_intervals, 3000);
-    let gaps = reader.gaps(info.host, (i64::MIN, i64::MAX), 1000).unwrap();
+    let gaps = reader.gaps(info.host, TimeRange::ALL, 1000).unwrap();
     assert_eq!(gaps.iter().map(|gap| gap.intervals).sum::<u64>(), status.dropped_intervals, "{gaps:?}");
 }

@@ -1,10 +1,11 @@
-//! Names in blocks: a task is called what it was called, whether its name is a row, folded, or both.
+//! Names in blocks: a task is called what it was called, whether its name is a row, in a block, or both.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
 use cpumon_model::{Interval, Trust};
-use cpumon_store::{ProcessFilter, Query, Reader, StoreOptions, Writer, sql};
+use cpumon_store::{ProcessFilter, Query, Reader, Resolution, StoreOptions, What, Writer, sql};
 use rusqlite::Connection;
 
 use crate::data;
@@ -13,14 +14,14 @@ use crate::round_trip::read_all;
 const MINUTE: Duration = Duration::from_mins(1);
 const HOUR_NS: i64 = 3600 * data::SECOND_NS;
 
-/// A day of long-lived and short-lived tasks, put and sealed; names are not folded yet.
+/// A day of long-lived and short-lived tasks, put and compacted; names are rows still.
 fn filled(path: &Path, options: &StoreOptions, count: u32) -> (Writer, Vec<Interval>) {
     let info = data::host(1);
     let mut day = data::day(&info, 3, count, 24);
     data::add_short_lived(&mut day);
     let mut writer = Writer::open(path, options).unwrap();
     put(&mut writer, &day);
-    writer.compact_all().unwrap();
+    data::compact_all(&mut writer);
     (writer, day.iter().map(data::active).collect())
 }
 
@@ -60,7 +61,7 @@ fn listed(path: &Path) -> Vec<String> {
 }
 
 #[test]
-fn folded_names_are_read_as_rows_were() {
+fn names_in_blocks_are_read_as_rows_were() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.sqlite");
     let (mut writer, mut expected) = filled(&path, &StoreOptions::default(), 1100);
@@ -74,21 +75,21 @@ fn folded_names_are_read_as_rows_were() {
     assert_eq!(
         count(&path, "SELECT count(*) FROM process WHERE boot_id = 0"),
         5,
-        "sums name stand-ins by row"
+        "one row for each description of short-lived ones"
     );
     let reader = Reader::open(&path).unwrap();
     assert_eq!(read_all(&reader, &Query::new(data::host(1).host)), expected);
     assert_eq!(listed(&path), before);
-    let statistics = reader.statistics().unwrap();
-    assert_eq!(statistics.thread_names, rows.cast_unsigned());
+    let in_blocks = count(&path, "SELECT sum(count) FROM thread_block");
+    assert_eq!(count(&path, "SELECT count(*) FROM thread") + in_blocks, rows);
 
-    // A writer that starts anew gives new ids, also where the highest ones are folded.
+    // A writer that starts again gives new ids, also where the highest ones are in blocks.
     drop(writer);
     let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
     let mut later = data::day(&data::host(1), 3, 1200, 24).split_off(1100);
     data::add_short_lived(&mut later);
     put(&mut writer, &later);
-    writer.compact_all().unwrap();
+    data::compact_all(&mut writer);
     expected.extend(later.iter().map(data::active));
     assert_eq!(read_all(&Reader::open(&path).unwrap(), &Query::new(data::host(1).host)), expected);
 }
@@ -102,13 +103,13 @@ fn a_task_that_is_still_seen_after_an_hour_gets_its_row_back() {
     writer.maintain_at(MINUTE, end).unwrap();
     let (before, rows) = (listed(&path), count(&path, "SELECT count(*) FROM thread"));
     let long_lived = "SELECT count(*) FROM thread WHERE comm LIKE 't%-%'";
-    assert_eq!(count(&path, long_lived), 0, "they came first and are folded");
+    assert_eq!(count(&path, long_lived), 0, "they came first and are in blocks");
     let mut later = data::day(&data::host(1), 3, 5100, 24).split_off(5000);
     for interval in &mut later {
         interval.sequence += 1;
     }
     put(&mut writer, &later);
-    writer.compact_all().unwrap();
+    data::compact_all(&mut writer);
     assert_eq!(count(&path, long_lived), 24);
     assert_eq!(count(&path, "SELECT count(*) FROM thread"), rows + 24);
     assert_eq!(count(&path, "SELECT count(*) FROM thread_block"), 2, "blocks stay as they are");
@@ -128,15 +129,22 @@ fn blocks_go_when_nothing_can_name_them() {
         ..StoreOptions::default()
     };
     let (mut writer, _) = filled(&path, &options, 1100);
-    let line = || {
+    let run_ns = || {
         let reader = Reader::open(&path).unwrap();
-        let filter = ProcessFilter::Name("program-3".into());
-        let points = reader.process_line(data::host(1).host, &filter, (i64::MIN, i64::MAX), 3).unwrap();
-        points.iter().map(|point| point.delta.run_ns).sum::<i64>()
+        let name = ProcessFilter::Name("program-3".into());
+        let query = Query::new(data::host(1).host).what(What::Processes).filter(name);
+        let mut sum = 0;
+        reader
+            .for_each_segment(&query, Some(Resolution::Hour), &mut |segment| {
+                sum += segment.interval.processes.iter().map(|row| row.delta.run_ns).sum::<i64>();
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        sum
     };
     let mut maintain = |hours: i64| writer.maintain_at(MINUTE, data::START_NS + hours * HOUR_NS).unwrap();
     maintain(1);
-    let whole = line();
+    let whole = run_ns();
     assert!(whole > 0);
     let names = |path: &Path| count(path, "SELECT sum(count) FROM process_block");
     let long_lived = count(&path, "SELECT count(*) FROM process WHERE NOT is_short AND boot_id <> 0");
@@ -144,9 +152,9 @@ fn blocks_go_when_nothing_can_name_them() {
     maintain(60);
     assert_eq!(count(&path, "SELECT count(*) FROM chunk"), 0);
     assert_eq!(count(&path, "SELECT count(*) FROM thread_block"), 0, "threads are named by samples only");
-    let kept = names(&path);
-    assert!(kept > 0 && kept < 400, "sums name {kept} processes that lived longer, beside {long_lived} rows");
-    assert_eq!(line(), whole);
+    let left = names(&path);
+    assert!(left > 0 && left < 400, "sums name {left} processes that lived longer, beside {long_lived} rows");
+    assert_eq!(run_ns(), whole);
     maintain(130);
     assert_eq!(count(&path, "SELECT count(*) FROM process_block"), 0);
     assert_eq!(count(&path, "SELECT count(*) FROM process_block_info"), 0);

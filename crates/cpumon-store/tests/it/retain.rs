@@ -1,10 +1,11 @@
 //! Retention: the oldest goes, the file gets smaller, what went is counted.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
 use cpumon_model::{Interval, Trust};
-use cpumon_store::{ProcessFilter, Query, Reader, StoreOptions, Writer};
+use cpumon_store::{Query, Reader, StoreOptions, TimeRange, What, Writer};
 
 use crate::data;
 use crate::round_trip::read_all;
@@ -18,8 +19,24 @@ fn fill(path: &Path, options: &StoreOptions, count: u32) -> (Writer, Vec<Interva
     for interval in &day {
         writer.put_received(&info, Trust::Local, None, interval, interval.end.wall_ns).unwrap();
     }
-    writer.compact_all().unwrap();
+    data::compact_all(&mut writer);
     (writer, day)
+}
+
+/// Measured time in a chart of everything, ns.
+fn covered_ns(path: &Path, points: usize) -> i64 {
+    let reader = Reader::open(path).unwrap();
+    let host = data::host(1).host;
+    let plan = reader.plan(host, TimeRange::ALL, points).unwrap().unwrap();
+    let mut sum = 0;
+    let query = Query::new(host).range(plan.since_ns, plan.until_ns).what(What::Processes);
+    reader
+        .for_each_segment(&query, plan.resolution, &mut |segment| {
+            sum += segment.interval.duration_ns().cast_signed();
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    sum
 }
 
 fn file_bytes(path: &Path) -> u64 {
@@ -45,16 +62,13 @@ fn the_file_shrinks_to_its_limit_and_the_newest_stays() {
     // 256 free pages may stay for what comes next.
     assert!(after <= limit + 256 * 8192, "{after}");
     let reader = Reader::open(&path).unwrap();
-    let kept = read_all(&reader, &Query::new(data::host(1).host));
-    assert!(!kept.is_empty() && kept.len() < day.len());
-    assert_eq!(kept.last(), day.last().map(data::active).as_ref());
-    let statistics = reader.statistics().unwrap();
-    let retired = statistics.counters.iter().find(|(name, _)| name == "retired_intervals").unwrap().1;
-    assert_eq!(retired, (day.len() - kept.len()) as u64);
-    // The long line is still there: sums outlive samples.
-    let hours =
-        reader.process_line(data::host(1).host, &ProcessFilter::All, (i64::MIN, i64::MAX), 3).unwrap();
-    let covered: i64 = hours.iter().map(|point| point.covered_ns).sum();
+    let left = read_all(&reader, &Query::new(data::host(1).host));
+    assert!(!left.is_empty() && left.len() < day.len());
+    assert_eq!(left.last(), day.last().map(data::active).as_ref());
+    let retired = data::number(&path, "SELECT value FROM counter WHERE name = 'retired_intervals'");
+    assert_eq!(retired.cast_unsigned(), (day.len() - left.len()) as u64);
+    // Sums outlive samples.
+    let covered = covered_ns(&path, 3);
     assert_eq!(covered, 6_000 * data::SECOND_NS);
 }
 
@@ -91,18 +105,15 @@ fn what_is_too_old_goes_with_its_names() {
 }
 
 #[test]
-fn a_line_of_which_only_sums_are_left_is_not_empty() {
+fn a_chart_of_which_only_sums_are_left_is_not_empty() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.sqlite");
     let options = StoreOptions { max_age: Some(Duration::from_hours(1)), ..StoreOptions::default() };
     let (mut writer, _) = fill(&path, &options, 500);
-    let line = |points: usize| {
-        let reader = Reader::open(&path).unwrap();
-        let all = (i64::MIN, i64::MAX);
-        let points = reader.process_line(data::host(1).host, &ProcessFilter::All, all, points).unwrap();
-        points.iter().map(|point| point.covered_ns).sum::<i64>()
-    };
     writer.maintain_at(Duration::from_mins(1), data::START_NS + 30 * HOUR_NS).unwrap();
     let rows = read_all(&Reader::open(&path).unwrap(), &Query::new(data::host(1).host));
-    assert_eq!((rows.len(), line(3), line(1000)), (0, 500 * data::SECOND_NS, 500 * data::SECOND_NS));
+    assert_eq!(
+        (rows.len(), covered_ns(&path, 3), covered_ns(&path, 1000)),
+        (0, 500 * data::SECOND_NS, 500 * data::SECOND_NS)
+    );
 }

@@ -42,10 +42,10 @@ fn fresh_intervals_come_back_in_order_with_their_active_rows() {
     assert_eq!(hosts[0].last_wall_ns, Some(days[0][149].end.wall_ns));
 }
 
-/// Threads in the order of their ids and not of their processes, a process without a row, a process told twice and out of
+/// Threads in the order of their ids and not of their processes, a process without a row, a process listed twice and out of
 /// order: what a hostile or damaged sender could bring.
 #[test]
-fn rows_in_an_odd_order_come_back_whole_fresh_and_sealed() {
+fn rows_in_an_odd_order_come_back_whole_fresh_and_compacted() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.sqlite");
     let info = data::host(1);
@@ -64,7 +64,7 @@ fn rows_in_an_odd_order_come_back_whole_fresh_and_sealed() {
     }
     writer.commit().unwrap();
     assert_eq!(read_all(&Reader::open(&path).unwrap(), &Query::new(info.host)), day);
-    writer.compact_all().unwrap();
+    data::compact_all(&mut writer);
     assert_eq!(read_all(&Reader::open(&path).unwrap(), &Query::new(info.host)), day);
 }
 

@@ -1,4 +1,4 @@
-//! What the scheduler's and interrupts' events tell is kept beside the samples, and costs nothing where it is not measured.
+//! Scheduler and interrupt events are stored beside the samples, and take no space where they are not measured.
 
 use cpumon_model::{DelayOf, Delays, Fields, Interval, SchedDelta, Trust};
 use cpumon_store::{ProcessFilter, Query, Reader, StoreOptions, What, Writer};
@@ -13,7 +13,7 @@ fn query(what: What) -> Query {
 /// 130 intervals, every third without scheduler events, as after a step down.
 fn mixed_day() -> Vec<Interval> {
     let mut day = data::day(&data::host(1), 6, 130, 12);
-    // What was dropped is told whatever is measured.
+    // Drops are counted whatever is measured.
     data::add_drops(&mut day[60..]);
     let plain = day.clone();
     data::add_sched(&mut day);
@@ -23,7 +23,7 @@ fn mixed_day() -> Vec<Interval> {
 }
 
 #[test]
-fn scheduler_events_come_back_fresh_and_sealed_at_every_depth() {
+fn scheduler_events_come_back_fresh_and_compacted_at_every_depth() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.sqlite");
     let day = mixed_day();
@@ -36,10 +36,10 @@ fn scheduler_events_come_back_fresh_and_sealed_at_every_depth() {
     assert!(expected.iter().flat_map(|one| &one.processes).any(|row| row.sched.blocked_ns > 1_000_000_000));
     for is_compacted in [false, true] {
         if is_compacted {
-            writer.compact_all().unwrap();
+            data::compact_all(&mut writer);
         }
         let reader = Reader::open(&path).unwrap();
-        assert_eq!(read_all(&reader, &query(What::Threads)), expected, "sealed: {is_compacted}");
+        assert_eq!(read_all(&reader, &query(What::Threads)), expected, "compacted: {is_compacted}");
         let processes = read_all(&reader, &query(What::Processes));
         let hosts = read_all(&reader, &query(What::Meta));
         for ((processes, host), expected) in processes.iter().zip(&hosts).zip(&expected) {
@@ -85,15 +85,15 @@ fn one_process_has_its_scheduler_events_and_without_them_its_counters() {
     assert!(expected.iter().any(|one| !one.threads.is_empty() && !one.delays.is_empty()));
     for is_compacted in [false, true] {
         if is_compacted {
-            writer.compact_all().unwrap();
+            data::compact_all(&mut writer);
         }
         let reader = Reader::open(&path).unwrap();
         let of_one = query(What::Threads).filter(ProcessFilter::Key(wanted));
         // Each of these finds the chunks that the one before took apart, and must not be content with less than it asks for.
         let plain = read_all(&reader, &of_one.clone().without_sched());
-        assert_eq!(read_all(&reader, &of_one), expected, "sealed: {is_compacted}");
+        assert_eq!(read_all(&reader, &of_one), expected, "compacted: {is_compacted}");
         let all: Vec<Interval> = day.iter().map(data::active).collect();
-        assert_eq!(read_all(&reader, &query(What::Threads)), all, "sealed: {is_compacted}");
+        assert_eq!(read_all(&reader, &query(What::Threads)), all, "compacted: {is_compacted}");
         for (plain, expected) in plain.iter().zip(&expected) {
             assert_eq!(plain.fields, expected.fields - Fields::SCHED - Fields::WAITS - Fields::HISTOGRAMS);
             assert!(plain.threads.iter().all(|row| row.sched == SchedDelta::default()));
@@ -109,7 +109,7 @@ fn where_no_events_are_measured_they_take_no_byte() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.sqlite");
     let mut day = data::day(&data::host(1), 6, 120, 12);
-    // Values that nobody measured are not kept.
+    // Values that were not measured are not stored.
     for row in day.iter_mut().flat_map(|interval| &mut interval.threads) {
         row.sched = SchedDelta { blocked_ns: 5, ..SchedDelta::default() };
     }
@@ -117,7 +117,7 @@ fn where_no_events_are_measured_they_take_no_byte() {
     for (at, interval) in day.iter().enumerate() {
         writer.put(&data::host(1), Trust::Local, None, interval).unwrap();
         if at == 100 {
-            writer.compact_all().unwrap();
+            data::compact_all(&mut writer);
         }
     }
     writer.commit().unwrap();

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use cpumon_model::{Interval, LossCounts, Trust};
 use cpumon_store::{
-    Query, QueueOptions, Reader, Receipt, ReportedGap, StoreOptions, StoreState, WriterThread,
+    Query, QueueOptions, Reader, Receipt, ReceiptRequest, ReportedGap, StoreOptions, StoreState, TimeRange,
+    WriterThread,
 };
 use rusqlite::Connection;
 
@@ -89,7 +90,7 @@ fn a_full_store_stops_storing_says_so_and_resumes() {
     }
     let full = handle.status();
     assert!(full.dropped_intervals > 0, "{full:?}");
-    // Room is made: some rows go, and a few intervals fit again.
+    // Space is freed: some rows go, and a few intervals fit again.
     let other = Connection::open(&path).unwrap();
     other.busy_timeout(LONG).unwrap();
     other.execute_batch("DELETE FROM interval WHERE id % 2 = 0").unwrap();
@@ -102,15 +103,15 @@ fn a_full_store_stops_storing_says_so_and_resumes() {
     handle.try_put(&info, Trust::Local, None, &later);
     assert!(handle.flush(LONG));
     let status = thread.stop();
-    let kept: i64 =
+    let stored: i64 =
         other.query_row("SELECT count(*) FROM interval WHERE sequence = 400", [], |row| row.get(0)).unwrap();
-    assert_eq!(kept, 1, "{status:?}");
+    assert_eq!(stored, 1, "{status:?}");
     let gaps: i64 = other.query_row("SELECT sum(intervals) FROM gap", [], |row| row.get(0)).unwrap();
     assert_eq!(gaps.cast_unsigned(), status.dropped_intervals);
     assert_eq!(status.stored_intervals + status.dropped_intervals, 401);
 }
 
-/// Remembers what it is notices.
+/// Remembers each call.
 #[derive(Debug, Default)]
 struct Notices(Mutex<Vec<(u64, bool)>>);
 
@@ -136,7 +137,7 @@ fn a_receipt_comes_after_the_commit_also_for_what_was_there_already() {
             Trust::Local,
             &LossCounts::default(),
             interval,
-            (receipt, number)
+            ReceiptRequest { receipt, number }
         ));
     };
     put(&day[0], 1);
@@ -151,14 +152,14 @@ fn a_receipt_comes_after_the_commit_also_for_what_was_there_already() {
             reason: "lost there",
         };
         let receipt: Arc<dyn Receipt> = notices.clone();
-        assert!(handle.try_put_gap(&info, Trust::Local, gap, (receipt, 4)));
+        assert!(handle.try_put_gap(&info, Trust::Local, gap, ReceiptRequest { receipt, number: 4 }));
     }
     std::thread::sleep(Duration::from_millis(50));
     assert!(notices.0.lock().unwrap().is_empty(), "nothing is committed yet");
     assert!(handle.flush(LONG));
     assert_eq!(*notices.0.lock().unwrap(), [(1, true), (2, true), (3, true), (4, true), (4, true)]);
     assert_eq!(thread.stop().duplicate_intervals, 1);
-    let gaps = Reader::open(&path).unwrap().gaps(info.host, (0, 100), 10).unwrap();
+    let gaps = Reader::open(&path).unwrap().gaps(info.host, TimeRange::new(0, 100), 10).unwrap();
     assert_eq!(gaps.iter().map(|gap| gap.intervals).collect::<Vec<_>>(), [4], "the same gap once");
 }
 
@@ -179,19 +180,19 @@ fn what_fails_and_has_a_receipt_is_no_loss_because_it_comes_again() {
             Trust::Local,
             &LossCounts::default(),
             interval,
-            (receipt, number),
+            ReceiptRequest { receipt, number },
         );
         assert!(taken);
     }
     assert!(handle.flush(LONG));
     let status = thread.stop();
     let notices = notices.0.lock().unwrap().clone();
-    assert_eq!(notices.len(), day.len(), "each is notices once");
+    assert_eq!(notices.len(), day.len(), "each is notified once");
     let stored = notices.iter().filter(|one| one.1).count() as u64;
     assert!(stored < 400, "{status:?}");
     assert_eq!((status.stored_intervals, status.dropped_intervals), (stored, 0));
     let reader = Reader::open(&path).unwrap();
     assert_eq!(read_all(&reader, &Query::new(info.host)).len() as u64, stored);
-    let all = (i64::MIN, i64::MAX);
+    let all = TimeRange::ALL;
     assert!(reader.gaps(info.host, all, 10).unwrap().iter().all(|gap| gap.intervals == 0));
 }

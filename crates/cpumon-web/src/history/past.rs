@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use cpumon_export::ExportQuery;
 use cpumon_model::{HostId, HostStatus, Interval, ProcessInfo, ProcessKey};
 use cpumon_query::{Live, QueryError};
-use cpumon_store::{Gap, HostRecord, Plan, Query, Reader, Resolution, Segment, StoreError, What};
+use cpumon_store::{Gap, HostRecord, Plan, Query, Reader, Resolution, Segment, StoreError, TimeRange, What};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -148,7 +148,7 @@ impl Past {
 
     /// Whether anything of a range can be there: intervals or sums begin before its end, and end after its begin.
     pub(crate) fn reaches(&self, host: HostId, (since_ns, until_ns): (i64, i64)) -> Result<bool, Problem> {
-        match self.ask_reader(|reader| reader.plan(host, (since_ns, until_ns), 1))? {
+        match self.ask_reader(|reader| reader.plan(host, TimeRange::new(since_ns, until_ns), 1))? {
             Some(plan) => Ok(plan.is_some_and(|plan| plan.since_ns < plan.until_ns)),
             None => {
                 Ok(self.recent(host, since_ns).iter().any(|shown| shown.interval.begin.wall_ns < until_ns))
@@ -183,7 +183,9 @@ impl Past {
     /// How to walk a range; without a store or without data, over intervals.
     pub(crate) fn plan(&self, host: HostId, range: Range) -> Result<Plan, Problem> {
         let Range { since_ns, until_ns, points } = range;
-        let plan = self.ask_reader(|reader| reader.plan(host, (since_ns, until_ns), points))?.flatten();
+        let plan = self
+            .ask_reader(|reader| reader.plan(host, TimeRange::new(since_ns, until_ns), points))?
+            .flatten();
         let length_ns = until_ns.saturating_sub(since_ns);
         let points = i64::try_from(points).unwrap_or(i64::MAX).max(1);
         let width_ns = (length_ns.saturating_add(points - 1) / points).max(1);
@@ -294,12 +296,15 @@ impl Past {
 
     /// Holes that were recorded in a range.
     pub(crate) fn losses(&self, host: HostId, range: (i64, i64)) -> Result<Vec<Gap>, Problem> {
-        self.ask_reader(|reader| reader.losses(host, range, MAX_GAPS)).map(Option::unwrap_or_default)
+        self.ask_reader(|reader| reader.losses(host, TimeRange::new(range.0, range.1), MAX_GAPS))
+            .map(Option::unwrap_or_default)
     }
 
     /// Holes of a range, recorded or found, at most `limit`.
     pub(crate) fn gaps(&self, host: HostId, range: (i64, i64), limit: usize) -> Result<Vec<Gap>, Problem> {
-        if let Some(gaps) = self.ask_reader(|reader| reader.gaps(host, range, limit))? {
+        if let Some(gaps) =
+            self.ask_reader(|reader| reader.gaps(host, TimeRange::new(range.0, range.1), limit))?
+        {
             return Ok(gaps);
         }
         let mut finder = cpumon_store::GapFinder::new(Vec::new(), limit);

@@ -116,7 +116,7 @@ impl Stored {
         }
         writer.commit().unwrap();
         if sealed {
-            writer.compact_all().unwrap();
+            writer.compact_host(info.host).unwrap();
         }
         Self { dir, intervals }
     }

@@ -29,7 +29,7 @@ pub struct StoreFeed {
 }
 
 fn failed(error: &StoreError) -> FeedError {
-    FeedError(error.to_string())
+    FeedError(error.with_causes())
 }
 
 fn status_of(record: HostRecord) -> HostStatus {

@@ -176,7 +176,7 @@ impl Device {
         let share = |wall_ns: i64| wall_ns / SHARE.cast_signed();
         let own_ns = (share(*ends.last().unwrap()) - share(self.first_wall_ns)) * i64::from(self.threads);
         assert_eq!(run_ns, own_ns, "{}: CPU time", self.name);
-        let gaps = reader.gaps(self.host, (i64::MIN, i64::MAX), 10_000).unwrap();
+        let gaps = reader.gaps(self.host, cpumon_store::TimeRange::ALL, 10_000).unwrap();
         assert!(gaps.iter().all(|gap| gap.intervals == 0), "{}: {gaps:?}", self.name);
     }
 }

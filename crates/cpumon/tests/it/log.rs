@@ -188,7 +188,7 @@ fn what_a_full_log_dropped_is_a_hole_in_the_store_noted_once() {
         assert_eq!(code, 3, "{said}");
         assert!(said.contains("dropped, the device's log was full"), "{said}");
         all = stored(&store, boot);
-        let gaps = Reader::open(&store).unwrap().losses(HOST, (i64::MIN, i64::MAX), 10).unwrap();
+        let gaps = Reader::open(&store).unwrap().losses(HOST, cpumon_store::TimeRange::ALL, 10).unwrap();
         missing = gaps.iter().map(|gap| gap.intervals).collect();
         assert_eq!(missing.len(), 1, "round {round}: {gaps:?}");
     }
@@ -200,7 +200,7 @@ fn what_a_full_log_dropped_is_a_hole_in_the_store_noted_once() {
     let mut recorder = Recorder::start(&log, 2, false, 64 << 10);
     recorder.kill_after(40);
     import(&log, &store);
-    let gaps = Reader::open(&store).unwrap().losses(HOST, (i64::MIN, i64::MAX), 10).unwrap();
+    let gaps = Reader::open(&store).unwrap().losses(HOST, cpumon_store::TimeRange::ALL, 10).unwrap();
     let missing: u64 = gaps.iter().map(|gap| gap.intervals).sum();
     let second = stored(&store, BootId([2; 16]));
     let accepted = last + 1 + second.last_key_value().unwrap().0 + 1;

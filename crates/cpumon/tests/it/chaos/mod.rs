@@ -181,7 +181,7 @@ fn check(store: &Path, device: &Device, is_damaged: bool, seed: u64) -> Tally {
         let own_ns = run_ns_at(*end_ns) - run_ns_at(*begin_ns);
         assert_eq!(u64::try_from(*run_ns), Ok(own_ns), "{what}: CPU time of the interval up to {end_ns}");
     }
-    let gaps = reader.gaps(device.host, (i64::MIN, i64::MAX), 10_000).unwrap();
+    let gaps = reader.gaps(device.host, cpumon_store::TimeRange::ALL, 10_000).unwrap();
     let told: u64 = gaps.iter().map(|gap| gap.intervals).sum();
     let is_told = |mono_ns: u64| {
         let wall_ns = wall_ns_at(mono_ns);

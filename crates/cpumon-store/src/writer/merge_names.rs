@@ -1,70 +1,75 @@
-//! Folds names into blocks. In: the oldest rows of tables `thread` and `process`. Out: blocks of them; the rows are gone, in
-//! the same transaction. Why: on a machine that starts forty threads a second, names took as much room as samples do.
+//! Merges names into blocks: the oldest thousand rows of `thread` and `process` become one compressed row. On a machine that
+//! starts forty threads a second, names took as much space as samples do.
 //!
-//! A block stays as it is. A task that is still seen an hour later gets its row back, and that row stays: so a block holds
-//! what is gone, and goes itself when no sample can name it any more.
+//! A block stays as it is. A task that is still seen an hour later gets a row again, and that row stays. So a block holds
+//! tasks that are gone, and goes itself when no sample can name them any more.
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Result as Sql, params};
 
-use super::Writer;
+use super::naming::LastIds;
+use super::transaction::Transaction;
 use crate::codec::names::{Name, ProcessName, ThreadName, encode};
-use crate::error::Result;
 use crate::names::{Block, Stored, block_around};
 
 /// Ids in a block.
 const BLOCK_IDS: u64 = 1024;
-/// An id's `last_s` is moved on when it is older than this, so that few rows are written again.
+/// An id's `last_s` is moved on when it is older than this: written at each sighting, it would be most of what is written.
 const LAST_SEEN_STEP_S: i64 = 3600;
 
-/// Up to which ids names are folded.
+/// Up to which ids names are in blocks.
 #[derive(Copy, Clone, Debug, Default)]
-pub(crate) struct FoldedTo {
+pub(super) struct MergedTo {
     thread: u64,
     process: u64,
 }
 
-/// Reads up to where names are folded.
-pub(crate) fn load_folded(connection: &Connection) -> rusqlite::Result<FoldedTo> {
-    let last = |text: &str| connection.query_row(text, [], |row| row.get::<_, i64>(0));
-    Ok(FoldedTo {
-        thread: last("SELECT coalesce(max(last_id), 0) FROM thread_block")?.cast_unsigned(),
-        process: last("SELECT coalesce(max(last_id), 0) FROM process_block")?.cast_unsigned(),
-    })
+/// Makes blocks of names.
+#[derive(Debug)]
+pub(super) struct NameMerger {
+    merged: MergedTo,
+    zstd_level: i32,
 }
 
-impl Writer {
-    /// Folds one block, if there are enough new names.
-    pub(super) fn fold_step(&mut self) -> Result<bool> {
-        let last = self.dims.last_ids();
-        let is_due =
-            last.thread >= self.folded.thread + BLOCK_IDS || last.process >= self.folded.process + BLOCK_IDS;
-        if !is_due {
-            return Ok(false);
-        }
-        self.begin()?;
-        let (folded, level) = (self.folded, self.options.zstd_level);
-        let fold_both = |connection: &Connection| -> rusqlite::Result<FoldedTo> {
-            Ok(FoldedTo {
-                thread: fold::<ThreadName>(connection, folded.thread, last.thread, level)?,
-                process: fold::<ProcessName>(connection, folded.process, last.process, level)?,
-            })
+impl NameMerger {
+    /// Reads up to where names are in blocks.
+    pub(super) fn load(connection: &Connection, zstd_level: i32) -> Sql<Self> {
+        let last = |text: &str| connection.query_row(text, [], |row| row.get::<_, i64>(0));
+        let merged = MergedTo {
+            thread: last("SELECT coalesce(max(last_id), 0) FROM thread_block")?.cast_unsigned(),
+            process: last("SELECT coalesce(max(last_id), 0) FROM process_block")?.cast_unsigned(),
         };
-        let folded = fold_both(&self.connection).map_err(|error| self.fail("fold names", error))?;
-        self.commit()?;
-        let is_more = folded.thread > self.folded.thread || folded.process > self.folded.process;
-        self.folded = folded;
-        Ok(is_more)
+        Ok(Self { merged, zstd_level })
+    }
+
+    /// Whether there are enough new names for a block.
+    pub(super) fn is_due(&self, last: LastIds) -> bool {
+        last.thread >= self.merged.thread + BLOCK_IDS || last.process >= self.merged.process + BLOCK_IDS
+    }
+
+    /// Makes at most one block of threads and one of processes.
+    pub(super) fn merge(&self, transaction: &Transaction<'_>, last: LastIds) -> Sql<MergedTo> {
+        let (merged, level) = (self.merged, self.zstd_level);
+        Ok(MergedTo {
+            thread: merge_oldest::<ThreadName>(transaction, merged.thread, last.thread, level)?,
+            process: merge_oldest::<ProcessName>(transaction, merged.process, last.process, level)?,
+        })
+    }
+
+    /// What [`NameMerger::merge`] made is committed; whether it was anything. Before the commit it could be rolled back.
+    pub(super) fn committed(&mut self, to: MergedTo) -> bool {
+        let before = std::mem::replace(&mut self.merged, to);
+        to.thread > before.thread || to.process > before.process
     }
 }
 
-/// Names whose block says more than the names.
-trait Folds: Stored {
-    /// Writes a block of `names`.
-    fn write_block(connection: &Connection, block: &Block<Self>, level: i32) -> rusqlite::Result<()>;
+/// Names whose blocks have columns of their own.
+trait StoredInBlocks: Stored {
+    /// Inserts a block.
+    fn write_block(connection: &Connection, block: &Block<Self>, level: i32) -> Sql<()>;
 }
 
-impl Folds for ThreadName {
-    fn write_block(connection: &Connection, block: &Block<Self>, level: i32) -> rusqlite::Result<()> {
+impl StoredInBlocks for ThreadName {
+    fn write_block(connection: &Connection, block: &Block<Self>, level: i32) -> Sql<()> {
         connection
             .prepare_cached("INSERT INTO thread_block (first_id, last_id, last_s, count, names) VALUES (?1, ?2, ?3, ?4, ?5)")?
             .execute(params![
@@ -78,8 +83,9 @@ impl Folds for ThreadName {
     }
 }
 
-impl Folds for ProcessName {
-    fn write_block(connection: &Connection, block: &Block<Self>, level: i32) -> rusqlite::Result<()> {
+impl StoredInBlocks for ProcessName {
+    /// Retention finds unused descriptions without unpacking a block: `process_block_info` lists those in it.
+    fn write_block(connection: &Connection, block: &Block<Self>, level: i32) -> Sql<()> {
         let first_id = block.first_id.cast_signed();
         connection
             .prepare_cached(
@@ -112,20 +118,21 @@ fn count<N>(names: &[N]) -> i64 {
     i64::try_from(names.len()).unwrap_or(i64::MAX)
 }
 
-fn packed<N: Name>(names: &[N], level: i32) -> rusqlite::Result<Vec<u8>> {
+fn packed<N: Name>(names: &[N], level: i32) -> Sql<Vec<u8>> {
     encode(names, level).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }
 
-/// Folds the oldest rows above `folded` if the ids reach far enough; up to where they are folded then.
-fn fold<N: Folds>(connection: &Connection, folded: u64, last: u64, level: i32) -> rusqlite::Result<u64> {
+/// Merges the oldest rows above `merged` if the ids reach far enough. Returns up to which id names are in blocks then.
+fn merge_oldest<N: StoredInBlocks>(connection: &Connection, merged: u64, last: u64, level: i32) -> Sql<u64> {
     let (table, is_task) = (N::TABLE, N::IS_TASK);
+    // Not `merged` + 1: retention may have deleted rows above it.
     let oldest: Option<i64> = connection
         .prepare_cached(&format!("SELECT min(id) FROM {table} WHERE id > ?1 AND {is_task}"))?
-        .query_row([folded.cast_signed()], |row| row.get(0))?;
-    let Some(first_id) = oldest.map(i64::cast_unsigned) else { return Ok(folded) };
+        .query_row([merged.cast_signed()], |row| row.get(0))?;
+    let Some(first_id) = oldest.map(i64::cast_unsigned) else { return Ok(merged) };
     let last_id = first_id + (BLOCK_IDS - 1);
     if last_id > last {
-        return Ok(folded);
+        return Ok(merged);
     }
     let range = params![first_id.cast_signed(), last_id.cast_signed()];
     let mut last_s = i64::MIN;
@@ -147,12 +154,9 @@ fn fold<N: Folds>(connection: &Connection, folded: u64, last: u64, level: i32) -
     Ok(last_id)
 }
 
-/// Notes that tasks are in samples received at `now_s`: retention lets go of names that no sample uses. Ids may repeat.
-pub(super) fn note_seen<N: Stored>(
-    connection: &Connection,
-    ids: &mut Vec<u64>,
-    now_s: i64,
-) -> rusqlite::Result<()> {
+/// Records that tasks are in samples received at `now_s`, so that retention keeps their names. Ids may repeat.
+pub(super) fn mark_seen<N: Stored>(connection: &Connection, ids: &mut Vec<u64>, now_s: i64) -> Sql<()> {
+    // In order of id, the names of one block follow each other, and each block is unpacked once.
     ids.sort_unstable();
     ids.dedup();
     let limit_s = now_s - LAST_SEEN_STEP_S;
@@ -171,6 +175,7 @@ pub(super) fn note_seen<N: Stored>(
         if block.as_ref().is_none_or(|block| !block.covers(id)) {
             block = block_around(connection, id)?;
         }
+        // Blocks are not rewritten: the task gets a row beside its block, which is found first and carries the newer `last_s`.
         let name = block.as_ref().filter(|block| block.last_s < limit_s).and_then(|block| block.get(id));
         if let Some(name) = name {
             name.insert(connection, now_s)?;
@@ -179,8 +184,8 @@ pub(super) fn note_seen<N: Stored>(
     Ok(())
 }
 
-/// Takes the short-lived processes out of a block: sums name them by their stand-ins. How many went.
-pub(super) fn drop_short(connection: &Connection, first_id: u64, level: i32) -> rusqlite::Result<i64> {
+/// Takes the short-lived processes out of a block: sums name others in their place. Returns how many went.
+pub(super) fn drop_short_lived(connection: &Connection, first_id: u64, level: i32) -> Sql<i64> {
     let Some(mut block) = block_around::<ProcessName>(connection, first_id)? else { return Ok(0) };
     let before = count(&block.names);
     block.names.retain(|name| !name.is_short);

@@ -1,21 +1,22 @@
-//! Fresh intervals off table `interval`. In: a span of one host's time. Out: their numbers and packed rows, in order of end.
-//! Why: what the last minutes brought is not sealed yet.
+//! Reads table `interval`: what was received in the last minutes and is not compacted yet.
 
 use rusqlite::{Connection, Row, params};
 
 use crate::codec::meta::{self, MetaRow};
+use crate::rows::{BootRow, HostRow};
+use crate::time::TimeRange;
 
 /// A row of table `interval`.
 #[derive(Clone, Debug)]
 pub(crate) struct FreshRow {
-    pub(crate) boot_id: i64,
+    pub(crate) boot: BootRow,
     pub(crate) meta: MetaRow,
     pub(crate) cpus: Vec<u8>,
     pub(crate) samples: Vec<u8>,
     pub(crate) sched: Vec<u8>,
 }
 
-/// Columns in the order that [`read`] takes them; `?1` tells whether samples are wanted.
+/// Columns in the order of [`read`]; `?1` is whether samples are wanted.
 pub(crate) fn columns() -> String {
     let names: Vec<&str> = meta::COLUMNS.iter().map(|column| column.0).collect();
     format!(
@@ -31,7 +32,7 @@ pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<FreshRow> {
         *value = row.get::<_, Option<i64>>(at + 1)?.unwrap_or(meta::NONE);
     }
     Ok(FreshRow {
-        boot_id: row.get(0)?,
+        boot: row.get(0)?,
         meta,
         cpus: row.get(meta::COUNT + 1)?,
         samples: row.get(meta::COUNT + 2)?,
@@ -39,11 +40,11 @@ pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<FreshRow> {
     })
 }
 
-/// The fresh intervals of a host that end in (`after_ns`, `until_ns`], in order of end.
-pub(crate) fn in_span(
+/// Reads the fresh intervals of a host that end in a range into `out`, in order of end.
+pub(crate) fn in_range(
     connection: &Connection,
-    host_id: i64,
-    (after_ns, until_ns): (i64, i64),
+    host: HostRow,
+    range: TimeRange,
     with_samples: bool,
     out: &mut Vec<FreshRow>,
 ) -> rusqlite::Result<()> {
@@ -54,7 +55,7 @@ pub(crate) fn in_span(
         columns()
     );
     let mut statement = connection.prepare_cached(&text)?;
-    let mut rows = statement.query(params![with_samples, host_id, after_ns, until_ns])?;
+    let mut rows = statement.query(params![with_samples, host, range.since_ns, range.until_ns])?;
     while let Some(row) = rows.next()? {
         out.push(read(row)?);
     }
@@ -64,7 +65,7 @@ pub(crate) fn in_span(
 /// The end of the `count`-th fresh interval of a host that ends after `after_ns`, or of the last one.
 pub(crate) fn end_of_some(
     connection: &Connection,
-    host_id: i64,
+    host: HostRow,
     after_ns: i64,
     count: u32,
 ) -> rusqlite::Result<Option<i64>> {
@@ -73,5 +74,5 @@ pub(crate) fn end_of_some(
             "SELECT max(end_wall_ns) FROM (SELECT end_wall_ns FROM interval
              WHERE host_id = ?1 AND end_wall_ns > ?2 ORDER BY end_wall_ns LIMIT ?3)",
         )?
-        .query_row(params![host_id, after_ns, count], |row| row.get(0))
+        .query_row(params![host, after_ns, count], |row| row.get(0))
 }

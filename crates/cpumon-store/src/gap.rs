@@ -1,0 +1,100 @@
+//! Holes in a host's time: the recorded ones, and those between intervals that nothing explains.
+
+use cpumon_model::{Flags, Interval};
+
+/// A known hole in a host's time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gap {
+    /// Begin, ns since the epoch, on the time line of the host's intervals.
+    pub begin_wall_ns: i64,
+    /// End.
+    pub end_wall_ns: i64,
+    /// The device's own clock less that, ns.
+    pub wall_shift_ns: i64,
+    /// Intervals that are known to be missing; 0 if they were not counted.
+    pub intervals: u64,
+    /// Why: `queue full`, `store full`, `not stored`, `damaged`; of an imported log what its device says; `restart` for another boot or agent start; `no data`.
+    pub reason: String,
+}
+
+/// Finds holes between intervals while they are read for another purpose. It is given the recorded holes, then intervals in
+/// order.
+#[derive(Clone, Debug)]
+pub struct GapFinder {
+    recorded: Vec<Gap>,
+    found: Vec<Gap>,
+    limit: usize,
+    first: Option<Begin>,
+    last_end_ns: Option<i64>,
+}
+
+/// Where an interval begins, and what a hole before it would be.
+#[derive(Copy, Clone, Debug)]
+struct Begin {
+    wall_ns: i64,
+    slack_ns: i64,
+    is_restart: bool,
+}
+
+impl GapFinder {
+    /// `recorded`: what [`Reader::losses`](crate::Reader::losses) returns for the same range. At most `limit` holes are returned.
+    #[must_use]
+    pub fn new(recorded: Vec<Gap>, limit: usize) -> Self {
+        Self { recorded, found: Vec::new(), limit, first: None, last_end_ns: None }
+    }
+
+    /// Whether as many holes were found as are returned.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.recorded.len() + self.found.len() >= self.limit
+    }
+
+    /// Takes the next interval.
+    pub fn see(&mut self, interval: &Interval) {
+        // Neighbours share a moment. Half an interval between them is a clock that was corrected, not one that was missed.
+        let begin = Begin {
+            wall_ns: interval.begin.wall_ns,
+            slack_ns: i64::try_from(interval.duration_ns() / 2).unwrap_or(i64::MAX),
+            is_restart: interval.flags.contains(Flags::RESTART),
+        };
+        self.first.get_or_insert(begin);
+        self.check_before(begin);
+        self.last_end_ns = self.last_end_ns.max(Some(interval.end.wall_ns));
+    }
+
+    /// Adds what another finder found in the time behind this one's.
+    pub fn append(&mut self, later: Self) {
+        let Some(first) = later.first else { return };
+        self.first.get_or_insert(first);
+        self.check_before(first);
+        let space = self.limit.saturating_sub(self.recorded.len() + self.found.len());
+        self.found.extend(later.found.into_iter().take(space));
+        self.last_end_ns = self.last_end_ns.max(later.last_end_ns);
+    }
+
+    /// Adds a hole if the next interval begins later than the last one ended.
+    fn check_before(&mut self, next: Begin) {
+        let Some(begin_wall_ns) = self.last_end_ns else { return };
+        let end_wall_ns = next.wall_ns;
+        if end_wall_ns <= begin_wall_ns.saturating_add(next.slack_ns) || self.is_full() {
+            return;
+        }
+        // The recorded hole has the better reason.
+        let mut recorded = self.recorded.iter();
+        if recorded.any(|gap| gap.begin_wall_ns < end_wall_ns && gap.end_wall_ns > begin_wall_ns) {
+            return;
+        }
+        let reason = if next.is_restart { "restart" } else { "no data" }.to_owned();
+        self.found.push(Gap { begin_wall_ns, end_wall_ns, reason, ..Gap::default() });
+    }
+
+    /// All holes, in order.
+    #[must_use]
+    pub fn finish(self) -> Vec<Gap> {
+        let mut gaps = self.recorded;
+        gaps.extend(self.found);
+        gaps.sort_by_key(|gap| gap.begin_wall_ns);
+        gaps.truncate(self.limit);
+        gaps
+    }
+}

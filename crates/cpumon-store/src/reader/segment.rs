@@ -1,0 +1,331 @@
+//! A long range in few steps: [`Segment`]s are intervals as they are, or the sums of a minute or an hour as if each were one
+//! interval. The code that draws a chart of a day need not know which of the two it reads.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use cpumon_model::{
+    DelayHistogram, DelayOf, Delays, Delta, Fields, HostId, Interval, Ledger, Moment, ProcessInterval,
+};
+use rusqlite::{Connection, params};
+
+use super::cursor::IntervalCursor;
+use super::dims::{self, ProcessThen};
+use super::error::ReadError;
+use super::open::Reader;
+use super::query::{Query, What};
+use crate::codec::delays;
+use crate::codec::varint::Cursor;
+use crate::error::Result;
+use crate::rows::HostRow;
+use crate::sums::{BucketRange, Resolution, RunQueue};
+use crate::time::TimeRange;
+
+/// One interval, or the sums of one bucket of a minute or an hour.
+#[derive(Copy, Clone, Debug)]
+pub struct Segment<'a> {
+    /// What happened. Of sums: their bucket on the wall clock, measured time as length; no threads, no CPUs, no flags; the run
+    /// delays of all CPUs are those of CPU 0.
+    pub interval: &'a Interval,
+    /// Of sums: the largest busy share of the capacity in one interval, millionths.
+    pub max_busy_ppm: Option<i64>,
+    /// Run queues of all CPUs; `None` where context switches were not measured.
+    pub run_queue: Option<RunQueue>,
+    /// Of sums: the largest run time of each process row in one interval, ns per second. Empty for an interval as it is.
+    pub max_run_ns_per_s: &'a [i64],
+}
+
+/// Takes a segment; `Break` ends the walk.
+type Visit<'a> = &'a mut dyn FnMut(&Segment<'_>) -> ControlFlow<()>;
+
+/// Sums of one bucket over a host.
+#[derive(Clone, Debug, Default)]
+struct HostSums {
+    bucket: i64,
+    covered_ns: i64,
+    ledger: Ledger,
+    max_busy_ppm: i64,
+    run_queue: Option<RunQueue>,
+    run_delays: Option<DelayHistogram>,
+}
+
+/// A bucket as an interval, its rows being collected.
+struct Bucket {
+    length_ns: i64,
+    interval: Interval,
+    peaks: Vec<i64>,
+}
+
+impl Bucket {
+    fn new(host: HostId, fields: Fields, resolution: Resolution) -> Self {
+        let interval = Interval { host, fields, ..Interval::default() };
+        Self { length_ns: resolution.length_ns(), interval, peaks: Vec::new() }
+    }
+
+    fn begin(&mut self, row: &HostSums) {
+        let begin_ns = row.bucket.saturating_mul(self.length_ns);
+        self.interval.begin = Moment { wall_ns: begin_ns, ..Moment::default() };
+        self.interval.end = Moment {
+            wall_ns: begin_ns.saturating_add(self.length_ns),
+            mono_ns: row.covered_ns.max(0).unsigned_abs(),
+            ..Moment::default()
+        };
+        self.interval.ledger = row.ledger;
+        self.interval.processes.clear();
+        self.interval.delays.clear();
+        self.interval.fields.set(Fields::HISTOGRAMS, row.run_delays.is_some());
+        self.add_delays(DelayOf::Cpu(0), row.run_delays.as_ref());
+        self.peaks.clear();
+    }
+
+    fn add_delays(&mut self, of: DelayOf, histogram: Option<&DelayHistogram>) {
+        let known = histogram.filter(|histogram| !histogram.is_empty());
+        self.interval
+            .delays
+            .extend(known.map(|histogram| Delays { of, histogram: Arc::new(histogram.clone()) }));
+    }
+}
+
+impl Reader {
+    /// Calls `visit` for each segment of the query until it breaks. Sums come first, then the intervals that are not compacted
+    /// yet and so are in no sum: their times can overlap by a bucket. Short-lived processes are summed under one of them.
+    pub fn for_each_segment(
+        &self,
+        query: &Query,
+        resolution: Option<Resolution>,
+        visit: Visit<'_>,
+    ) -> Result<()> {
+        let Some(resolution) = resolution else {
+            return self.for_each_interval(query, &mut |interval| visit(&Segment::of(interval)));
+        };
+        let Some(host) = self.host_row(query.host)? else { return Ok(()) };
+        let fields = self.last_fields(query)?;
+        let mut cursor = self.cursor.take();
+        let done = BucketReader { connection: &self.connection, cursor: &mut cursor, host, resolution }
+            .visit_segments(query, fields, visit);
+        self.cursor.replace(cursor);
+        done.map_err(|error| self.read_error(error))
+    }
+
+    /// Sums do not record which counters were measured. Taken are those of the next interval behind the range, else of the
+    /// newest one there is: a host rarely loses a source of data.
+    fn last_fields(&self, query: &Query) -> Result<Fields> {
+        let mut fields = self.fields_in(&Query {
+            what: What::Meta,
+            since_ns: query.until_ns - 1,
+            until_ns: i64::MAX,
+            ..query.clone()
+        })?;
+        if fields.is_none()
+            && let Some((_, last_ns)) = self.time_range(query.host)?
+        {
+            fields = self.fields_in(&Query::new(query.host).range(last_ns - 1, last_ns).what(What::Meta))?;
+        }
+        // Scheduler and interrupt events are not summed: without these fields they read as no data, not as zero. Whether run
+        // delays were measured is recorded for each bucket.
+        let without = Fields::SCHED | Fields::WAITS | Fields::IRQ | Fields::HISTOGRAMS;
+        Ok(fields.unwrap_or(Fields::all()).difference(without))
+    }
+
+    fn fields_in(&self, query: &Query) -> Result<Option<Fields>> {
+        let mut fields = None;
+        self.for_each_interval(query, &mut |interval| {
+            fields = Some(interval.fields);
+            ControlFlow::Break(())
+        })?;
+        Ok(fields)
+    }
+}
+
+impl<'a> Segment<'a> {
+    /// An interval as it is.
+    #[must_use]
+    pub fn of(interval: &'a Interval) -> Self {
+        Self { interval, max_busy_ppm: None, run_queue: RunQueue::of(interval), max_run_ns_per_s: &[] }
+    }
+}
+
+/// Reads the sums of one host.
+struct BucketReader<'a> {
+    connection: &'a Connection,
+    cursor: &'a mut IntervalCursor,
+    host: HostRow,
+    resolution: Resolution,
+}
+
+impl BucketReader<'_> {
+    /// Visits sums, then fresh intervals.
+    fn visit_segments(&mut self, query: &Query, fields: Fields, visit: Visit<'_>) -> Result<(), ReadError> {
+        // In one transaction: an interval that is compacted in between would be in neither, or in both.
+        let transaction = self.connection.unchecked_transaction()?;
+        let range = TimeRange::new(query.since_ns, query.until_ns);
+        let buckets = self.resolution.buckets(range);
+        let hosts = host_sums(self.connection, self.host, self.resolution, buckets)?;
+        let mut bucket = Bucket::new(query.host, fields, self.resolution);
+        let mut flow = if query.what == What::Meta {
+            visit_hosts(&hosts, &mut bucket, visit)
+        } else {
+            self.visit_process_buckets(&hosts, query, buckets, &mut bucket, visit)?
+        };
+        if flow.is_continue() {
+            let query = Query { what: query.what.min(What::Processes), ..query.clone() };
+            self.cursor.run_fresh(self.connection, self.host, &query, &mut |interval| {
+                if flow.is_continue() {
+                    flow = visit(&Segment::of(interval));
+                }
+            })?;
+        }
+        transaction.commit()?;
+        Ok(())
+    }
+
+    /// Visits one bucket at a time; processes without a row in a bucket are left out of it.
+    fn visit_process_buckets(
+        &mut self,
+        hosts: &[HostSums],
+        query: &Query,
+        buckets: BucketRange,
+        bucket: &mut Bucket,
+        visit: Visit<'_>,
+    ) -> Result<ControlFlow<()>, ReadError> {
+        let name = self.resolution.name();
+        let text = format!(
+            "SELECT {name}, process_id, user_ns, system_ns, run_ns, run_delay_ns, voluntary_switches, involuntary_switches,
+                    max_run_ns_per_s, run_delays
+             FROM process_{name} WHERE host_id = ?1 AND {name} BETWEEN ?2 AND ?3 ORDER BY {name}, process_id"
+        );
+        let mut select = self.connection.prepare_cached(&text)?;
+        let mut rows = select.query(params![self.host, buckets.first, buckets.last])?;
+        // Both lists are in order of buckets: the row that ends one bucket is the first of a later one.
+        let mut pending = rows.next()?;
+        for host in hosts {
+            bucket.begin(host);
+            while let Some(row) = pending {
+                let at: i64 = row.get(0)?;
+                if at > host.bucket {
+                    break;
+                }
+                let process = self.cursor.names.process(self.connection, dims::unsigned(row, 1)?)?;
+                if at == host.bucket && query.filter.matches(process.key, &process.info) {
+                    bucket.add_process(process, row)?;
+                }
+                pending = rows.next()?;
+            }
+            bucket.sort_delays();
+            if visit(&bucket.segment(host)).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// Visits the sums of the host alone.
+fn visit_hosts(hosts: &[HostSums], bucket: &mut Bucket, visit: Visit<'_>) -> ControlFlow<()> {
+    hosts.iter().try_for_each(|host| {
+        bucket.begin(host);
+        visit(&bucket.segment(host))
+    })
+}
+
+/// Run delays by length; `None` where they are not known, or damaged.
+fn read_delays(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<Option<DelayHistogram>> {
+    let Some(bytes) = row.get_ref(at)?.as_blob_or_null()? else { return Ok(None) };
+    match delays::read(&mut Cursor::new(bytes)) {
+        Ok(histogram) => Ok(Some(histogram)),
+        Err(malformed) => {
+            log::warn!("a sum of run delays is damaged: {malformed}");
+            Ok(None)
+        }
+    }
+}
+
+fn read_run_queue(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<RunQueue>> {
+    let Some(run_queue_ns) = row.get("run_queue_ns")? else { return Ok(None) };
+    let known = |name: &str| row.get::<_, Option<i64>>(name).map(Option::unwrap_or_default);
+    Ok(Some(RunQueue {
+        run_queue_ns,
+        max_run_queue_ns_per_s: known("max_run_queue_ns_per_s")?,
+        run_queue_max: known("run_queue_max")?,
+    }))
+}
+
+impl Bucket {
+    /// Makes the list ascending with one histogram for each owner: a process that was renamed has several rows.
+    fn sort_delays(&mut self) {
+        let list = &mut self.interval.delays;
+        list.sort_by_key(|row| row.of);
+        list.dedup_by(|next, first| {
+            let is_same = next.of == first.of;
+            if is_same {
+                *Arc::make_mut(&mut first.histogram) += &next.histogram;
+            }
+            is_same
+        });
+    }
+
+    /// Adds a row of `process_minute` or `process_hour`.
+    fn add_process(&mut self, process: &ProcessThen, row: &rusqlite::Row<'_>) -> rusqlite::Result<()> {
+        self.interval.processes.push(ProcessInterval {
+            key: process.key,
+            parent_pid: process.parent_pid,
+            info: Arc::clone(&process.info),
+            delta: Delta {
+                user_ns: row.get(2)?,
+                system_ns: row.get(3)?,
+                run_ns: row.get(4)?,
+                run_delay_ns: row.get(5)?,
+                voluntary_switches: row.get(6)?,
+                involuntary_switches: row.get(7)?,
+            },
+            ..ProcessInterval::default()
+        });
+        self.peaks.push(row.get(8)?);
+        self.add_delays(DelayOf::Process(process.key), read_delays(row, 9)?.as_ref());
+        Ok(())
+    }
+
+    fn segment(&self, row: &HostSums) -> Segment<'_> {
+        Segment {
+            interval: &self.interval,
+            max_busy_ppm: Some(row.max_busy_ppm),
+            run_queue: row.run_queue,
+            max_run_ns_per_s: &self.peaks,
+        }
+    }
+}
+
+fn host_sums(
+    connection: &Connection,
+    host: HostRow,
+    resolution: Resolution,
+    buckets: BucketRange,
+) -> rusqlite::Result<Vec<HostSums>> {
+    let name = resolution.name();
+    let text = format!(
+        "SELECT {name}, covered_ns, capacity_ns, threads_ns, exited_ns, irq_ns, softirq_ns, steal_ns, idle_ns, max_busy_ppm,
+                run_delays, run_queue_ns, max_run_queue_ns_per_s, run_queue_max
+         FROM host_{name} WHERE host_id = ?1 AND {name} BETWEEN ?2 AND ?3 ORDER BY {name}"
+    );
+    let mut select = connection.prepare_cached(&text)?;
+    let rows = select.query_map(params![host, buckets.first, buckets.last], |row| {
+        Ok(HostSums {
+            bucket: row.get(0)?,
+            covered_ns: row.get(1)?,
+            ledger: Ledger {
+                capacity_ns: row.get(2)?,
+                threads_ns: row.get(3)?,
+                exited_ns: row.get(4)?,
+                irq_ns: row.get(5)?,
+                softirq_ns: row.get(6)?,
+                steal_ns: row.get(7)?,
+                idle_ns: row.get(8)?,
+                ..Ledger::default()
+            },
+            max_busy_ppm: row.get(9)?,
+            run_delays: read_delays(row, 10)?,
+            run_queue: read_run_queue(row)?,
+        })
+    })?;
+    rows.collect()
+}

@@ -1,0 +1,256 @@
+//! The writer thread: takes intervals from the queue, puts them, commits twice a second, and does maintenance between commits.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::queue::{Entry, Queue};
+use super::receipt::Receipts;
+use super::status::StoreState;
+use crate::error::{Result, StoreError};
+use crate::options::QueueOptions;
+use crate::time::wall_now_ns;
+use crate::writer::{Put, Writer};
+
+/// Intervals handled between two readings of the clock.
+const BATCH: usize = 256;
+
+/// Marks the queue as ended, also after a panic: otherwise a flush would wait for ever, and the queue would fill.
+struct EndNotice(Arc<Queue>);
+
+impl Drop for EndNotice {
+    fn drop(&mut self) {
+        let mut inner = self.0.lock();
+        inner.has_ended = true;
+        if std::thread::panicking() {
+            inner.status.state = StoreState::Failed { reason: "the writer thread panicked".to_owned() };
+        }
+        drop(inner);
+        self.0.batch_ended.notify_all();
+    }
+}
+
+/// What is put and not committed.
+#[derive(Copy, Clone, Debug, Default)]
+struct OpenCounts {
+    intervals: u64,
+    thread_rows: u64,
+}
+
+/// The writer thread. It is in one of two states: storing, or (with `retry_at`) waiting after an error.
+#[derive(Debug)]
+pub(super) struct Worker {
+    writer: Writer,
+    queue: Arc<Queue>,
+    options: QueueOptions,
+    state: StoreState,
+    /// After an error, nothing is written before this: each attempt on a full disk costs a rollback of all that is open.
+    retry_at: Option<Instant>,
+    /// When the open transaction must end, by the receipt of the oldest interval in it: what a kill can cost is bounded by
+    /// that, not by how long the queue was.
+    next_commit: Instant,
+    next_maintenance: Instant,
+    open: OpenCounts,
+    receipts: Receipts,
+}
+
+impl Worker {
+    pub(super) fn new(writer: Writer, queue: Arc<Queue>, options: QueueOptions) -> Self {
+        let now = Instant::now();
+        let next_commit = now + options.commit_every;
+        let state = StoreState::Ok;
+        Self {
+            writer,
+            queue,
+            options,
+            state,
+            retry_at: None,
+            next_commit,
+            next_maintenance: now,
+            open: OpenCounts::default(),
+            receipts: Receipts::default(),
+        }
+    }
+
+    /// Runs until the queue is stopped.
+    pub(super) fn run(&mut self) {
+        let _end_notice = EndNotice(Arc::clone(&self.queue));
+        let mut batch = Vec::with_capacity(BATCH);
+        loop {
+            let now = Instant::now();
+            let mut inner = self.queue.wait(self.next_commit.saturating_duration_since(now));
+            inner.take(BATCH, &mut batch);
+            let is_last = inner.is_stopping && inner.is_empty();
+            let is_flush = inner.flush_wanted && inner.is_empty();
+            drop(inner);
+            for entry in &batch {
+                self.handle(entry);
+            }
+            self.queue.lock().recycle(&mut batch);
+            if is_last || is_flush || Instant::now() >= self.next_commit {
+                self.end_batch(is_last);
+            }
+            if is_last {
+                return;
+            }
+        }
+    }
+
+    /// Puts one interval, or counts it as dropped while nothing can be written.
+    fn handle(&mut self, entry: &Entry) {
+        self.next_commit = self.next_commit.min(entry.received + self.options.commit_every);
+        if self.retry_at.is_some() {
+            if let Some(receipt) = &entry.receipt {
+                // Not lost: its sender still has it, and sends it again.
+                receipt.notify(false);
+                return;
+            }
+            self.writer.note_dropped(&entry.copy.interval, "store full");
+            self.queue.lock().count_dropped(entry.copy.interval.host, 1);
+            return;
+        }
+        self.receipts.push(entry.receipt.as_ref());
+        match self.put(entry) {
+            Ok(Some(Put::Stored)) => {
+                let rows = entry.copy.interval.threads.len();
+                self.open.intervals += 1;
+                self.open.thread_rows += rows as u64;
+            }
+            Ok(Some(Put::Duplicate)) => self.queue.lock().status.duplicate_intervals += 1,
+            Ok(None) => {}
+            Err(error) => self.note_failure(&error),
+        }
+    }
+
+    fn put(&mut self, entry: &Entry) -> Result<Option<Put>> {
+        let (info, trust, interval) = (&entry.info, entry.trust, &entry.copy.interval);
+        if let Some(gap) = &entry.gap {
+            return self.writer.put_reported(info.host, gap).map(|()| None);
+        }
+        let (loss, received_wall_ns) = (entry.loss.as_ref(), entry.received_wall_ns);
+        let put = if entry.receipt.is_some() {
+            self.writer.put_resendable(info, trust, loss, interval, received_wall_ns)
+        } else {
+            self.writer.put_received(info, trust, loss, interval, received_wall_ns)
+        };
+        put.map(Some)
+    }
+
+    /// Ends the transaction, does some maintenance, and wakes those who wait for a flush.
+    fn end_batch(&mut self, is_last: bool) {
+        self.next_commit = Instant::now() + self.options.commit_every;
+        let lost = std::mem::take(&mut self.queue.lock().lost);
+        self.writer.add_losses(lost);
+        // The last attempt is made at once: there will be no later one.
+        let is_due = self.retry_at.is_none_or(|retry_at| is_last || Instant::now() >= retry_at);
+        if is_due {
+            match self.writer.commit() {
+                Ok(()) => {
+                    self.recover();
+                    self.maintain(is_last);
+                }
+                Err(error) => self.note_failure(&error),
+            }
+        }
+        let mut inner = self.queue.lock();
+        inner.flush_wanted = false;
+        drop(inner);
+        self.queue.batch_ended.notify_all();
+    }
+
+    /// Compaction and retention, at most once between two commits: with a long queue, commits follow each other without a
+    /// pause, and maintenance after each would keep the queue long.
+    fn maintain(&mut self, is_last: bool) {
+        let now = Instant::now();
+        if now < self.next_maintenance {
+            return;
+        }
+        self.next_maintenance = now + self.options.commit_every;
+        // Stopping the receiver must not wait for compaction.
+        let budget = if is_last { Duration::ZERO } else { self.options.maintain_budget };
+        if let Err(error) = self.writer.maintain(budget) {
+            self.note_failure(&error);
+        }
+    }
+
+    /// After a commit that worked.
+    fn recover(&mut self) {
+        if self.state != StoreState::Ok {
+            log::warn!("storing to {} again", self.writer.path().display());
+        }
+        (self.state, self.retry_at) = (StoreState::Ok, None);
+        self.receipts.notify(true);
+        let open = std::mem::take(&mut self.open);
+        let mut inner = self.queue.lock();
+        inner.status.state = StoreState::Ok;
+        inner.status.stored_intervals += open.intervals;
+        inner.status.stored_thread_rows += open.thread_rows;
+        inner.status.last_commit_wall_ns = Some(wall_now_ns());
+    }
+
+    /// After an error: what the transaction held is rolled back, and the next attempt is made later.
+    fn note_failure(&mut self, error: &StoreError) {
+        self.open = OpenCounts::default();
+        self.receipts.notify(false);
+        self.retry_at = Some(Instant::now() + self.options.retry_every);
+        let reason = error.with_causes();
+        let state = match &self.state {
+            _ if !error.is_no_space() => StoreState::Failed { reason: reason.clone() },
+            // Another failed attempt: it has been full since the first.
+            StoreState::Full { since_wall_ns, .. } => {
+                StoreState::Full { since_wall_ns: *since_wall_ns, reason: reason.clone() }
+            }
+            _ => StoreState::Full { since_wall_ns: wall_now_ns(), reason: reason.clone() },
+        };
+        // Once a change of state, not once an attempt: a disk can be full for days.
+        if self.state.name() != state.name() {
+            log::warn!("storing stops, tried again every {:?}: {reason}", self.options.retry_every);
+        }
+        self.state = state;
+        let mut inner = self.queue.lock();
+        inner.status.state = self.state.clone();
+        // Only those without a receipt: the others come again.
+        for (host, intervals) in self.writer.take_rolled_back() {
+            inner.count_dropped(host, intervals);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_model::{HostInfo, Interval, Trust};
+
+    use super::*;
+    use crate::options::StoreOptions;
+    use crate::thread::queue::Offer;
+
+    #[test]
+    fn a_transaction_ends_by_the_receipt_of_its_oldest_interval() {
+        let dir = tempfile::tempdir().unwrap();
+        let writer = Writer::open(&dir.path().join("s.sqlite"), &StoreOptions::default()).unwrap();
+        let options = QueueOptions { commit_every: Duration::from_mins(1), ..QueueOptions::default() };
+        let queue = Arc::new(Queue::new(&options));
+        let mut worker = Worker::new(writer, Arc::clone(&queue), options);
+        for sequence in 1..=3_u8 {
+            let interval = Interval { sequence: sequence.into(), ..Interval::default() };
+            assert!(queue.try_put(&Offer {
+                info: &HostInfo::default(),
+                trust: Trust::Local,
+                loss: None,
+                interval: &interval,
+                gap: None,
+                receipt: None
+            }));
+        }
+        let mut batch = Vec::new();
+        queue.lock().take(BATCH, &mut batch);
+        let late = Instant::now() + Duration::from_secs(30);
+        worker.next_commit = late + Duration::from_mins(1);
+        for entry in &batch {
+            worker.handle(entry);
+        }
+        assert_eq!(worker.next_commit, batch[0].received + Duration::from_mins(1));
+        assert_eq!(worker.open.intervals, 3);
+        worker.end_batch(false);
+        assert!(worker.next_commit > batch[2].received + Duration::from_mins(1), "nothing is open");
+    }
+}

@@ -1,0 +1,37 @@
+//! Ranges of wall-clock time, and the wall clock of this machine.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A range of time, ns since the UNIX epoch: after `since_ns`, up to and including `until_ns`.
+///
+/// Intervals are placed by their end, so neighbouring ranges share no interval.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct TimeRange {
+    /// Exclusive begin.
+    pub since_ns: i64,
+    /// Inclusive end.
+    pub until_ns: i64,
+}
+
+impl TimeRange {
+    /// All of time.
+    pub const ALL: Self = Self { since_ns: i64::MIN, until_ns: i64::MAX };
+
+    /// From `since_ns` (exclusive) to `until_ns` (inclusive).
+    #[must_use]
+    pub const fn new(since_ns: i64, until_ns: i64) -> Self {
+        Self { since_ns, until_ns }
+    }
+
+    /// Whether an interval that ends at `end_ns` is in the range.
+    #[must_use]
+    pub const fn contains(&self, end_ns: i64) -> bool {
+        end_ns > self.since_ns && end_ns <= self.until_ns
+    }
+}
+
+/// Nanoseconds since the UNIX epoch on this machine's clock.
+pub(crate) fn wall_now_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,122 @@
+//! Puts intervals into table `interval`: metadata in ordinary columns, the active rows as one packed blob with row ids in
+//! place of keys.
+
+use std::sync::LazyLock;
+
+use cpumon_model::{HostInfo, Interval, LossCounts, Trust};
+use rusqlite::types::Null;
+use rusqlite::{Connection, Result as Sql, params};
+
+use super::clock::ClockPieces;
+use super::compact::Compactor;
+use super::dims::Dims;
+use super::pack::Packer;
+use super::transaction::Transaction;
+use crate::codec::meta::{self, MetaRow};
+use crate::codec::{cpus, host_sched};
+use crate::rows::BootKey;
+
+/// What became of an interval.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// It is in the open transaction.
+    Stored,
+    /// The store has it already: same host, boot, end and sequence number.
+    Duplicate,
+}
+
+/// An interval and how it came in.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Arrival<'a> {
+    pub(super) info: &'a HostInfo,
+    pub(super) trust: Trust,
+    /// Losses of the host so far; `None` where nothing travelled over a network.
+    pub(super) loss: Option<&'a LossCounts>,
+    pub(super) interval: &'a Interval,
+    /// When the receiver got it, ns since the epoch on its own clock.
+    pub(super) received_wall_ns: i64,
+}
+
+/// Packs and inserts intervals, with buffers that are used again.
+#[derive(Debug, Default)]
+pub(super) struct Inserter {
+    packer: Packer,
+    cpus: Vec<u8>,
+    clock_pieces: ClockPieces,
+}
+
+impl Inserter {
+    /// Inserts an interval unless the store has it.
+    pub(super) fn insert(
+        &mut self,
+        transaction: &Transaction<'_>,
+        dims: &mut Dims,
+        compactor: &mut Compactor,
+        arrival: &Arrival<'_>,
+    ) -> Sql<Put> {
+        let Arrival { info, trust, loss, interval, received_wall_ns } = *arrival;
+        let host = dims.host(transaction, info, trust, interval)?;
+        let key = host.boot_key();
+        // Nearly all intervals are newer than all before of their boot; only the others can be duplicates, and cost a look-up.
+        let is_newest = host.newest_end_wall_ns.is_none_or(|newest| interval.end.wall_ns > newest);
+        if is_newest {
+            host.newest_end_wall_ns = Some(interval.end.wall_ns);
+        } else if is_fresh(transaction, key, interval)? || compactor.holds(transaction, key, interval)? {
+            return Ok(Put::Duplicate);
+        }
+        compactor.count_fresh(key, received_wall_ns);
+        self.cpus.clear();
+        cpus::encode(&interval.cpus, &mut self.cpus);
+        host_sched::encode(interval, &mut self.cpus);
+        let row = meta::row_of(interval, received_wall_ns, loss);
+        let now_s = received_wall_ns / 1_000_000_000;
+        let mut naming = dims.naming(transaction, interval.host, now_s)?;
+        self.packer.pack(&mut naming, interval)?;
+        self.clock_pieces.write(transaction, key.boot, interval.clock_piece)?;
+        let blobs = [&self.cpus, self.packer.samples(), self.packer.sched()];
+        insert_row(transaction, key, &row, blobs)?;
+        Ok(Put::Stored)
+    }
+
+    /// After a rollback: rows that were written in the transaction are gone.
+    pub(super) fn forget_written(&mut self) {
+        self.clock_pieces = ClockPieces::default();
+    }
+}
+
+/// Text of the insert into `interval`; the columns behind the blobs are those that a chunk may leave out. It names no
+/// columns, because SQLite's statement cache hashes the text at each use.
+static INSERT_INTERVAL: LazyLock<String> =
+    LazyLock::new(|| format!("INSERT INTO interval VALUES (NULL{})", ",?".repeat(meta::COUNT + 5)));
+
+fn insert_row(connection: &Connection, key: BootKey, row: &MetaRow, blobs: [&[u8]; 3]) -> Sql<()> {
+    let mut statement = connection.prepare_cached(&INSERT_INTERVAL)?;
+    statement.raw_bind_parameter(1, key.host)?;
+    statement.raw_bind_parameter(2, key.boot)?;
+    for (at, &value) in row.iter().take(meta::IN_EVERY_CHUNK).enumerate() {
+        if value == meta::NONE {
+            statement.raw_bind_parameter(at + 3, Null)?;
+        } else {
+            statement.raw_bind_parameter(at + 3, value)?;
+        }
+    }
+    for (at, blob) in blobs.into_iter().enumerate() {
+        statement.raw_bind_parameter(meta::IN_EVERY_CHUNK + 3 + at, blob)?;
+    }
+    statement.raw_bind_parameter(meta::SHIFT + 6, row[meta::SHIFT])?;
+    statement.raw_execute()?;
+    Ok(())
+}
+
+/// Whether an interval is in the store and not yet compacted.
+fn is_fresh(connection: &Connection, key: BootKey, interval: &Interval) -> Sql<bool> {
+    connection
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM interval
+             WHERE host_id = ?1 AND end_wall_ns = ?2 AND boot_id = ?3 AND sequence = ?4)",
+        )?
+        .query_row(
+            params![key.host, interval.end.wall_ns, key.boot, interval.sequence.cast_signed()],
+            |row| row.get(0),
+        )
+}

@@ -1,0 +1,281 @@
+//! The single writer of a store: one transaction that the caller ends, and the parts that write in it. When anything fails,
+//! the transaction is rolled back, and what it held is remembered as lost until it is recorded as a gap.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Trust};
+
+use super::compact::{Compactor, Due, find_host};
+use super::dims::Dims;
+use super::gaps::{self, ReportedGap};
+use super::insert::{Arrival, Inserter, Put};
+use super::lock::WriterLock;
+use super::losses::{Losses, LostByHost};
+use super::merge_names::NameMerger;
+use super::retain::{Retention, Step};
+use super::source::{self, SourcePosition};
+use super::transaction::{Session, Transaction};
+use crate::Gap;
+use crate::error::{At, Result, StoreError, check_is_no_directory};
+use crate::options::StoreOptions;
+use crate::time::wall_now_ns;
+
+/// Tasks in memory over all hosts (about 100 bytes each); beyond it all are forgotten and get new rows.
+const MAX_TASKS: usize = 4 << 20;
+
+/// The single writer of a store.
+#[derive(Debug)]
+pub struct Writer {
+    session: Session,
+    options: StoreOptions,
+    dims: Dims,
+    inserter: Inserter,
+    compactor: Compactor,
+    name_merger: NameMerger,
+    retention: Retention,
+    losses: Losses,
+    // Last, so that the database is closed when the lock is released.
+    _lock: WriterLock,
+}
+
+impl Writer {
+    /// Opens or creates the store at `path` and takes its writer lock. An older schema is brought up to date.
+    pub fn open(path: &Path, options: &StoreOptions) -> Result<Self> {
+        check_is_no_directory(path)?;
+        let lock = WriterLock::take(path)?;
+        let session = Session::open(path, options)?;
+        let connection = session.connection();
+        let dims = Dims::load(connection).at("read ids", path)?;
+        let compactor = Compactor::load(connection, options).at("count fresh intervals", path)?;
+        let name_merger = NameMerger::load(connection, options.zstd_level).at("read ids", path)?;
+        Ok(Self {
+            session,
+            options: options.clone(),
+            dims,
+            inserter: Inserter::default(),
+            compactor,
+            name_merger,
+            retention: Retention::new(options),
+            losses: Losses::default(),
+            _lock: lock,
+        })
+    }
+
+    /// The store's file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.session.path()
+    }
+
+    /// Stores the active rows of `interval`, received now. Putting the same interval again changes nothing.
+    ///
+    /// # Errors
+    /// SQLite's errors; then the open transaction is rolled back, and what it held is recorded as a gap by the next
+    /// [`Writer::commit`] that succeeds.
+    pub fn put(
+        &mut self,
+        info: &HostInfo,
+        trust: Trust,
+        loss: Option<&LossCounts>,
+        interval: &Interval,
+    ) -> Result<Put> {
+        self.put_received(info, trust, loss, interval, wall_now_ns())
+    }
+
+    /// [`Writer::put`] of an interval that was received at `received_wall_ns`.
+    pub fn put_received(
+        &mut self,
+        info: &HostInfo,
+        trust: Trust,
+        loss: Option<&LossCounts>,
+        interval: &Interval,
+        received_wall_ns: i64,
+    ) -> Result<Put> {
+        self.losses.put_at_risk(interval);
+        self.insert(&Arrival { info, trust, loss, interval, received_wall_ns })
+    }
+
+    /// [`Writer::put_received`] of an interval that its sender stores until it is committed here. If it fails, no gap is
+    /// recorded, because the sender sends it again.
+    pub fn put_resendable(
+        &mut self,
+        info: &HostInfo,
+        trust: Trust,
+        loss: Option<&LossCounts>,
+        interval: &Interval,
+        received_wall_ns: i64,
+    ) -> Result<Put> {
+        self.insert(&Arrival { info, trust, loss, interval, received_wall_ns })
+    }
+
+    fn insert(&mut self, arrival: &Arrival<'_>) -> Result<Put> {
+        let put = self.session.transaction().and_then(|transaction| {
+            self.inserter.insert(&transaction, &mut self.dims, &mut self.compactor, arrival)
+        });
+        put.map_err(|error| self.fail("store an interval", error))
+    }
+
+    /// Records a hole that a device reports. Reporting it again changes nothing; when it is reported longer than before, it
+    /// grows.
+    ///
+    /// # Errors
+    /// As for [`Writer::put`].
+    pub fn put_reported(&mut self, host: HostId, gap: &ReportedGap) -> Result<()> {
+        self.write("record a gap", |transaction| gaps::record_reported(transaction, host, gap))
+    }
+
+    /// Records a hole of an imported recording. The same hole again changes nothing.
+    ///
+    /// # Errors
+    /// As for [`Writer::put`].
+    pub fn put_gap(&mut self, host: HostId, gap: &Gap) -> Result<()> {
+        self.write("record a gap", |transaction| gaps::record_imported(transaction, host, gap))
+    }
+
+    /// How far `source` was read; [`SourcePosition::default`] if it never was.
+    pub fn source_position(&self, source: &str) -> Result<SourcePosition> {
+        source::load(self.session.connection(), source).at("read a source's position", self.path())
+    }
+
+    /// Records in the open transaction how far `source` was read.
+    ///
+    /// # Errors
+    /// As for [`Writer::put`].
+    pub fn put_source_position(&mut self, source: &str, position: SourcePosition) -> Result<()> {
+        self.write("record a source's position", |transaction| source::save(transaction, source, position))
+    }
+
+    /// Writes in the open transaction; begins one if there is none.
+    pub(super) fn write<T>(
+        &mut self,
+        operation: &'static str,
+        write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T> {
+        let written = self.session.transaction().and_then(|transaction| write(&transaction));
+        written.map_err(|error| self.fail(operation, error))
+    }
+
+    /// Ends the open transaction: what was put is in the file.
+    ///
+    /// # Errors
+    /// As for [`Writer::put`].
+    pub fn commit(&mut self) -> Result<()> {
+        if !self.session.is_open() && !self.losses.has_unrecorded() {
+            return Ok(());
+        }
+        let done = self
+            .session
+            .transaction()
+            .and_then(|transaction| self.losses.record(&transaction))
+            .and_then(|()| self.session.commit());
+        done.map_err(|error| self.fail("commit", error))?;
+        self.losses.committed();
+        Ok(())
+    }
+
+    /// Compacts, merges names and applies the limits of age and size, for about `budget`. Called often, it does a little each
+    /// time.
+    pub fn maintain(&mut self, budget: Duration) -> Result<()> {
+        self.maintain_at(budget, wall_now_ns())
+    }
+
+    /// [`Writer::maintain`] as if it were `now_wall_ns`.
+    pub fn maintain_at(&mut self, budget: Duration, now_wall_ns: i64) -> Result<()> {
+        let begin = Instant::now();
+        if self.dims.task_count() > MAX_TASKS {
+            self.dims.forget_tasks();
+        }
+        // Each step below is a transaction of its own: a failed one must not take intervals with it.
+        self.commit()?;
+        let due = Due::by_age(now_wall_ns, &self.options);
+        while begin.elapsed() < budget && self.compact_one(&due)? {}
+        while begin.elapsed() < budget && self.merge_names()? {}
+        while begin.elapsed() < budget && self.retain(now_wall_ns)? {}
+        Ok(())
+    }
+
+    /// Compacts everything fresh of one host at once, whatever its age: after an import.
+    pub fn compact_host(&mut self, host: HostId) -> Result<()> {
+        self.commit()?;
+        let found = find_host(self.session.connection(), host).at("find a host", self.session.path())?;
+        if let Some(host) = found {
+            while self.compact_one(&Due::all_of(host))? {}
+        }
+        Ok(())
+    }
+
+    /// Makes one chunk, if one is due.
+    fn compact_one(&mut self, due: &Due) -> Result<bool> {
+        let Some(key) = self.compactor.next_due(due) else { return Ok(false) };
+        let done = self
+            .session
+            .transaction()
+            .and_then(|transaction| self.compactor.compact(&transaction, &mut self.dims, key, due));
+        done.map_err(|error| self.fail("compact intervals", error))?;
+        self.commit()?;
+        Ok(true)
+    }
+
+    /// Makes blocks of names, if there are enough new ones.
+    fn merge_names(&mut self) -> Result<bool> {
+        let last = self.dims.last_ids();
+        if !self.name_merger.is_due(last) {
+            return Ok(false);
+        }
+        let merged =
+            self.session.transaction().and_then(|transaction| self.name_merger.merge(&transaction, last));
+        let merged = merged.map_err(|error| self.fail("merge names", error))?;
+        self.commit()?;
+        Ok(self.name_merger.committed(merged))
+    }
+
+    /// One step of retention; `false` if there is nothing to do.
+    fn retain(&mut self, now_ns: i64) -> Result<bool> {
+        let last = self.dims.last_ids();
+        let step = self
+            .session
+            .transaction()
+            .and_then(|transaction| self.retention.step(&transaction, last, now_ns));
+        let step = step.map_err(|error| self.fail("delete old data", error))?;
+        self.commit()?;
+        if step == Step::DoneInfosGone {
+            self.dims.forget_infos();
+        }
+        Ok(step == Step::Continue)
+    }
+
+    /// Counts an interval of a host that was not put at all (`reason`: why); the next commit records it as a gap.
+    pub fn note_dropped(&mut self, interval: &Interval, reason: &'static str) {
+        self.losses.add(interval, reason);
+    }
+
+    /// [`Writer::note_dropped`] for what a queue counted.
+    pub(crate) fn add_losses(&mut self, lost: LostByHost) {
+        self.losses.add_all(lost);
+    }
+
+    /// Intervals per host that were put, then rolled back because of an error, since the last call.
+    pub fn take_rolled_back(&mut self) -> Vec<(HostId, u64)> {
+        self.losses.take_rolled_back()
+    }
+
+    /// Rolls back after an error: what the transaction held becomes a loss, and row ids from it are forgotten.
+    fn fail(&mut self, operation: &'static str, error: rusqlite::Error) -> StoreError {
+        self.session.roll_back();
+        self.losses.rolled_back();
+        // Rows that these caches name may have been in the transaction.
+        self.dims.forget_all();
+        self.inserter.forget_written();
+        self.compactor.reload(self.session.connection(), self.session.path());
+        StoreError::sqlite(operation, self.session.path(), error)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if let Err(error) = self.commit() {
+            log::warn!("the last intervals were not stored: {}", error.with_causes());
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The writer's connection and the transaction that is open on it. The parts of the writer take a [`Transaction`], so none of
+//! them can write outside of one.
+
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, Result as Sql};
+
+use super::run_delays;
+use crate::error::{At, Result};
+use crate::options::StoreOptions;
+use crate::schema;
+
+/// The only connection that writes to a store.
+#[derive(Debug)]
+pub(super) struct Session {
+    path: PathBuf,
+    connection: Connection,
+    is_open: bool,
+}
+
+/// The open transaction of a [`Session`].
+#[derive(Debug)]
+pub(super) struct Transaction<'a> {
+    connection: &'a Connection,
+}
+
+impl Deref for Transaction<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.connection
+    }
+}
+
+impl Session {
+    /// Opens or creates the database file and brings its schema up to date.
+    pub(super) fn open(path: &Path, options: &StoreOptions) -> Result<Self> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut connection = Connection::open_with_flags(path, flags).at("open", path)?;
+        connection.set_prepared_statement_cache_capacity(64);
+        // A reader that recovers the log of a killed writer holds a lock for a moment.
+        connection.busy_timeout(Duration::from_secs(5)).at("set up", path)?;
+        schema::prepare_writer(&mut connection, path, options.sync_each_commit)?;
+        run_delays::register(&connection).at("set up", path)?;
+        if let Some(pages) = options.max_page_count {
+            let set = format!("PRAGMA max_page_count = {pages}");
+            connection.query_row(&set, [], |_| Ok(())).at("set up", path)?;
+        }
+        Ok(Self { path: path.into(), connection, is_open: false })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// For reading outside of a transaction.
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// The open transaction; begins one if there is none.
+    pub(super) fn transaction(&mut self) -> Sql<Transaction<'_>> {
+        if !self.is_open {
+            // IMMEDIATE takes the write lock now: a deferred transaction could fail at its first write instead, after reads
+            // that it has already acted upon.
+            self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+            self.is_open = true;
+        }
+        Ok(Transaction { connection: &self.connection })
+    }
+
+    pub(super) fn commit(&mut self) -> Sql<()> {
+        self.connection.prepare_cached("COMMIT")?.execute([])?;
+        self.is_open = false;
+        Ok(())
+    }
+
+    pub(super) fn roll_back(&mut self) {
+        // After some errors, a full disk among them, SQLite has rolled back by itself; a second ROLLBACK would be an error.
+        if !self.connection.is_autocommit()
+            && let Err(again) = self.connection.execute_batch("ROLLBACK")
+        {
+            log::warn!("cannot roll back in store {}: {again}", self.path.display());
+        }
+        self.is_open = false;
+    }
+}
