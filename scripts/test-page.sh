@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The page: types, unit tests, weight, and the browser tests against the real receiver. In: nothing. Out: exit 0 when all hold.
+# The page: form, lint, types, unit tests, weight, and the browser tests against the real receiver. In: nothing. Out: exit 0 when all hold.
 # Debian's Chromium (or $CHROMIUM) runs headless; nothing leaves loopback.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,6 +13,20 @@ fi
 cargo build --quiet --locked --package cpumon --package xtask
 cargo build --quiet --locked --package cpumon-store --example picture_store
 cd web
+npm run --silent lint
+if long=$(git ls-files -z . ':!:package-lock.json' ':!:openapi.json' ':!:public' ':!:*.png' | xargs -0 awk 'length > 140 { print FILENAME ":" FNR }') && [ -n "$long" ]; then
+  printf 'test-page: lines over 140 columns:\n%s\n' "$long" >&2
+  exit 1
+fi
+# Signatures of the installed packages, checked with the registry's keys: that needs the network.
+if signatures=$(npm audit signatures 2>&1); then
+  echo "test-page: $(printf '%s' "$signatures" | tail -1)"
+else
+  case $signatures in
+    *ENOTFOUND* | *EAI_AGAIN* | *ECONNREFUSED* | *ETIMEDOUT* | *ENETUNREACH*) echo "test-page: SKIPPED the signatures of packages, no network" ;;
+    *) printf 'test-page: WARNING, signatures of packages:\n%s\n' "$signatures" >&2 ;;
+  esac
+fi
 npm run --silent check
 npm run --silent test
 chromium=${CHROMIUM:-$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)}

@@ -12,7 +12,14 @@ const program = process.env['FIREFOX'] ?? 'firefox-esr';
 const profile = mkdtempSync(join(tmpdir(), 'cpumon-firefox-'));
 writeFileSync(
   join(profile, 'user.js'),
-  'user_pref("browser.shell.checkDefaultBrowser", false);\nuser_pref("datareporting.policy.dataSubmissionEnabled", false);\nuser_pref("app.update.enabled", false);\nuser_pref("network.captive-portal-service.enabled", false);\n',
+  [
+    'browser.shell.checkDefaultBrowser',
+    'datareporting.policy.dataSubmissionEnabled',
+    'app.update.enabled',
+    'network.captive-portal-service.enabled',
+  ]
+    .map((name) => `user_pref("${name}", false);\n`)
+    .join(''),
 );
 const firefox = spawn(
   program,
@@ -68,7 +75,8 @@ try {
     [
       'host',
       `/host/${host}`,
-      "document.querySelectorAll('[role=treegrid] [role=rowgroup] [role=row]').length > 3 && document.querySelector('.plot canvas') !== null",
+      "document.querySelectorAll('[role=treegrid] [role=rowgroup] [role=row]').length > 3" +
+        " && document.querySelector('.plot canvas') !== null",
     ],
     [
       'history',

@@ -47,5 +47,6 @@ const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.
 console.log(
   `receiver without pages ${figures.without.map((value) => value.toFixed(1)).join(', ')} % of one CPU; with ${pages} ` +
     `${figures.with.map((value) => value.toFixed(1)).join(', ')} %; added ${(mean(figures.with) - mean(figures.without)).toFixed(1)} %; ` +
-    `${(read.messages / Number(length) / Number(pages)).toFixed(2)} messages a second and page, ${(read.bytes / Math.max(read.messages, 1) / 1000).toFixed(0)} kB each`,
+    `${(read.messages / Number(length) / Number(pages)).toFixed(2)} messages a second and page, ` +
+    `${(read.bytes / Math.max(read.messages, 1) / 1000).toFixed(0)} kB each`,
 );

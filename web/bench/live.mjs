@@ -1,6 +1,7 @@
 // What a live view costs the browser. In: a receiver's address, a path, seconds. Out: main-thread time a second, which is a
-// snapshot (median, worst), and the heap over time. Why: "10,000 threads at 1 s in at most 16 ms" is a figure, not a feeling. Run: npm run bench -- URL PATH SECONDS
-// The receiver must send one snapshot a second (the usual interval). Counted is the CPU time of the main thread, so a busy machine adds nothing.
+// snapshot (median, worst), and the heap over time. Run: npm run bench -- URL PATH SECONDS
+// The receiver must send one snapshot a second (the usual interval). The CPU time of the main thread is counted, so a busy
+// machine adds nothing.
 import { openPage, quantiles } from './browser.mjs';
 
 const [url = 'http://127.0.0.1:3080', path = '/', length = '60'] = process.argv.slice(2);
@@ -42,7 +43,8 @@ const long = await page.evaluate(() => globalThis.long);
 const at = quantiles(costs);
 console.log(
   `${costs.length} s, ${rows} rows: main thread ${at(0.5)} ms median, ${at(0.95)} ms p95, ${at(1)} ms worst a second; ` +
-    `${long.length} tasks above 50 ms${long.length > 0 ? ` (longest ${Math.max(...long).toFixed(0)} ms)` : ''}; heap ${heaps.map((mb) => mb.toFixed(2)).join(', ')} MB`,
+    `${long.length} tasks above 50 ms${long.length > 0 ? ` (longest ${Math.max(...long).toFixed(0)} ms)` : ''}; ` +
+    `heap ${heaps.map((mb) => mb.toFixed(2)).join(', ')} MB`,
 );
 const last = await metrics();
 const part = (name) => `${name} ${(((last[name] - first[name]) * 1000) / costs.length).toFixed(1)}`;

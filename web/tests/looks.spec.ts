@@ -97,7 +97,8 @@ test('a click on a point of a day opens its busiest interval, with the mouse and
       const begin = t_ms.findLast((time) => time < ms)!;
       const of = (await (
         await fetch(
-          `/api/v1/hosts/picture/series?since=${begin * 1e6}&until=${begin * 1e6 + width_ns}&points=${Math.ceil(width_ns / 1e9) * 4}&columns=busy_ns`,
+          `/api/v1/hosts/picture/series?since=${begin * 1e6}&until=${begin * 1e6 + width_ns}` +
+            `&points=${Math.ceil(width_ns / 1e9) * 4}&columns=busy_ns`,
         )
       ).json()) as { t_ms: number[]; columns: { busy_ns: { max: number[] } } };
       const rates = of.columns.busy_ns.max;

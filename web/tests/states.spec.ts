@@ -1,5 +1,6 @@
-// Every view in every state, in both colour schemes, on a wide and a narrow window: axe finds nothing, and nothing is wider than the window.
-// With CPUMON_PICTURES=DIR each is kept as a picture, to be looked at.
+// Every view in every state, in both colour schemes, on a wide and a narrow window: axe finds nothing, and nothing is wider than
+// the window.
+// With CPUMON_PICTURES=DIR each is saved as a picture for review.
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test as base, type Page } from '@playwright/test';

