@@ -15,7 +15,7 @@ function withoutEval(): Plugin {
     transform(code, id) {
       if (!id.includes('claygl/src/createCompositor.js')) return null;
       if (!line.test(code))
-        throw new Error('claygl: createCompositor.js has changed; look at how it evaluates expressions');
+        throw new Error('claygl: createCompositor.js has changed; check how it evaluates expressions');
       const from = fileURLToPath(new URL('./src/lib/expression.ts', import.meta.url));
       return {
         code: `import { expression } from ${JSON.stringify(from)};\n${code.replace(line, 'expression(exprRes[1])')}`,

@@ -17,7 +17,7 @@ export function launch(more = []) {
   return chromium.launch({ executablePath: process.env['CHROMIUM'] ?? '/usr/bin/chromium', args: [...ARGS, ...more] });
 }
 
-/** A page that has shown itself for `settleMs`; `metrics` tells what Chromium counted so far, times as CPU time of the main thread. */
+/** A page that has shown itself for `settleMs`; `metrics` returns Chromium's counters so far, times as CPU time of the main thread. */
 export async function openPage(address, settleMs) {
   const browser = await launch();
   const page = await browser.newPage({ viewport: { width: 1440, height: 900 } });
@@ -30,7 +30,7 @@ export async function openPage(address, settleMs) {
   return { browser, page, client, metrics };
 }
 
-/** Sorts values, and tells the one at a share of them with one digit. */
+/** Sorts values; returns the quantile at a share of them, with one digit. */
 export function quantiles(values) {
   values.sort((a, b) => a - b);
   return (share) => (values[Math.min(values.length - 1, Math.floor(values.length * share))] ?? NaN).toFixed(1);

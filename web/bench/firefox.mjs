@@ -1,5 +1,5 @@
 // The page in Firefox. In: a receiver's address. Out: exit 0 when each view shows its data there and Firefox complains of nothing.
-// Why: the tests run in Chromium; this is the look into the other browser. Firefox is driven over WebDriver BiDi, which it speaks itself,
+// Why: the tests run in Chromium; this checks the other browser. Firefox is driven over WebDriver BiDi, which it speaks itself,
 // so nothing is installed for it. Run: npm run firefox -- URL [PICTURE.png]
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';

@@ -1,6 +1,6 @@
-// What axe finds on a page. In: a page. Out: a failure that names rule and place. Why: every view is held to the same rules (WCAG 2.2 AA
-// and axe's best practices), none may be wider than the window or begin left of it, where nobody can scroll to, and no panel may be lower
-// than what is in it.
+// What axe finds on a page. In: a page. Out: a failure that names rule and element. Every view follows the same rules: WCAG 2.2 AA
+// and axe's best practices; nothing is wider than the window or begins left of it, where no scrolling reaches it; and no panel is
+// lower than its content.
 import axe, { type RunOnly } from 'axe-core';
 import { expect, type Page } from '@playwright/test';
 
@@ -11,7 +11,7 @@ const COLOURS = ['color-contrast', 'link-in-text-block'];
 /** A table of hundreds of rows says no more than its first ones, and takes most of a minute. */
 const REPEATED = 'tbody tr:nth-child(n + 25)';
 
-/** Put into the page once, however often it is looked at; only what is wrong is told, for the rest would take longer than to look. */
+/** Put into the page once for all checks; only violations are returned, as the rest would take longer than the check. */
 async function violationsOf(page: Page, rules: 'all' | 'colours'): Promise<string[]> {
   if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(axe.source);
   const runOnly: RunOnly = rules === 'colours' ? { type: 'rule', values: COLOURS } : { type: 'tag', values: RULES };

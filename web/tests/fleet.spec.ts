@@ -47,7 +47,7 @@ test('a host that stops reporting is silent, not zero', async ({ page, receiver 
   }
 });
 
-test('what the receiver cannot take or keep is told', async ({ page, receiver }) => {
+test('what the receiver cannot accept or store is shown', async ({ page, receiver }) => {
   const health = {
     store: 'failing',
     store_error: 'no space left on device',
@@ -64,7 +64,7 @@ test('what the receiver cannot take or keep is told', async ({ page, receiver })
   });
   await page.goto(receiver.url);
   await expect(page.locator('[data-state=failing]')).toContainText(
-    'Nothing is kept: no space left on device. What comes is shown; 1,234 intervals were not stored.',
+    'Nothing is being stored: no space left on device. New data is shown; 1,234 intervals were not stored.',
   );
   await expect(page.getByText('56 datagrams refused, 7 dropped by the kernel')).toBeVisible();
   await findsNothing(page);
@@ -139,6 +139,6 @@ test('the sparklines are a chart to save, and a command line that gives the very
   ]);
   expect([...(await readFile(await png.path())).subarray(0, 4)]).toEqual([0x89, 0x50, 0x4e, 0x47]);
   await page.keyboard.press('Escape');
-  await page.goto(`${receiver.url}/?q=nobody-is-called-so`);
+  await page.goto(`${receiver.url}/?q=no-host-has-this-name`);
   await expect(buttons.getByRole('button', { name: 'PNG' })).toBeDisabled();
 });

@@ -91,7 +91,7 @@ test('a span without data says where there is some', async ({ page, receiver }) 
   await page.goto(`${receiver.url}/host/${await receiver.local()}/history?since=1000&until=2000000`);
   await expect(page.locator('[data-state=gap]')).toContainText('No data in this span');
   await findsNothing(page);
-  await page.getByRole('button', { name: 'all that is kept' }).click();
+  await page.getByRole('button', { name: 'show all data' }).click();
   await expect(rows(page).first()).toBeVisible();
 });
 
@@ -115,15 +115,15 @@ test('the numbers of a comparison are in sight at 360 px', async ({ page, receiv
 test('a view that does not come says so', async ({ page, receiver }) => {
   await page.route('**/assets/History-*.js', (route) => route.abort());
   await page.goto(`${receiver.url}/host/${await receiver.local()}/history`);
-  await expect(page.locator('[data-state=lost]')).toContainText('This view did not come');
+  await expect(page.locator('[data-state=lost]')).toContainText('This view failed to load');
   await findsNothing(page);
 });
 
 test('two spans side by side', async ({ page, receiver }) => {
   await openPast(page, receiver, 'history');
   await page.getByRole('button', { name: 'Compare' }).click();
-  await page.getByRole('button', { name: 'Before = time line' }).click();
-  await page.getByRole('button', { name: 'After = time line' }).click();
+  await page.getByRole('button', { name: 'Use range as “before”' }).click();
+  await page.getByRole('button', { name: 'Use range as “after”' }).click();
   const table = page.getByRole('table');
   await expect(table.getByRole('row').nth(1)).toContainText(/0\.00/);
   await expect(page).toHaveURL(/a=\d+-\d+&b=\d+-\d+/);
@@ -208,14 +208,14 @@ test('a process over time: states, threads, what is not measured', async ({ page
   );
 });
 
-/** To the left until a cell has a value, which it gives as it is told: intervals may be longer than a column is wide. */
+/** To the left until a cell has a value, which it returns as shown: intervals may be longer than a column is wide. */
 async function walkToData(page: Page): Promise<string> {
-  const told = page.getByRole('region', { name: 'landscape' }).getByRole('status');
+  const readout = page.getByRole('region', { name: 'landscape' }).getByRole('status');
   let text = '';
   await page.getByRole('application').focus();
   await expect(async () => {
     await page.keyboard.press('ArrowLeft');
-    text = (await told.textContent()) ?? '';
+    text = (await readout.textContent()) ?? '';
     expect(text).toMatch(/%CPU, highest interval \d/);
   }).toPass({ intervals: [50] });
   return text;
@@ -306,11 +306,11 @@ test('a link has the camera of the bars, wherever it was put', async ({ page, re
   await openPast(page, receiver, 'landscape');
   const scene = page.locator('.scene');
   await expect(scene.locator('canvas').first()).toBeVisible();
-  const home = page.getByRole('button', { name: 'As at first' });
+  const home = page.getByRole('button', { name: 'Reset view' });
   await expect(home).toBeDisabled();
   await page.getByRole('button', { name: 'Turn to the left' }).click();
   await expect(page).toHaveURL(/camera=26%2C38%2C\d+/);
-  // A drag tells its end.
+  // A drag reports its end.
   const box = (await scene.boundingBox())!;
   await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
   await page.mouse.down();
@@ -319,16 +319,16 @@ test('a link has the camera of the bars, wherever it was put', async ({ page, re
   await expect(page).not.toHaveURL(/camera=26%2C38%2C\d+/);
   await expect
     .poll(async () => {
-      const told = page.url();
+      const address = page.url();
       await page.waitForTimeout(700);
-      return page.url() === told;
-    }, 'the camera stands still')
+      return page.url() === address;
+    }, 'the camera has stopped')
     .toBe(true);
-  const told = page.url();
-  await page.goto(told);
+  const address = page.url();
+  await page.goto(address);
   await expect(scene.locator('canvas').first()).toBeVisible();
   await page.waitForTimeout(1000);
-  expect(page.url(), 'what the link says is not told anew').toBe(told);
+  expect(page.url(), 'the link is not rewritten').toBe(address);
   await home.click();
   await expect(page).not.toHaveURL(/camera=/);
   await expect(home).toBeDisabled();

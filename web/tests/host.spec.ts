@@ -20,7 +20,7 @@ test('header, ledger and grid show what the machine does', async ({ page, receiv
   const ledger = page.getByRole('region', { name: 'ledger' });
   for (const line of ['capacity', 'threads', 'exited', 'irq', 'softirq', 'steal', 'unattributed', 'idle'])
     await expect(ledger).toContainText(line);
-  await expect(ledger).toContainText(/closed|open/);
+  await expect(ledger).toContainText(/balanced/);
   await expect(grid(page).getByRole('columnheader', { name: '%CPU' })).toBeVisible();
   await expect(rows(page).first()).toContainText(/\d/);
 });
@@ -63,7 +63,7 @@ test('the keyboard alone: search, move, open threads, plot, unit, pause, step, l
   await expect(page.getByText('Paused')).toHaveCount(0);
   await page.keyboard.press('Escape');
   await page.keyboard.press('?');
-  await expect(page.getByRole('dialog')).toContainText('Keys and words');
+  await expect(page.getByRole('dialog')).toContainText('Keys and terms');
   await page.keyboard.press('Escape');
   await expect(page.getByRole('dialog')).toHaveCount(0);
 });
@@ -126,7 +126,7 @@ test('the run queue in place of CPU use, by key and by link', async ({ page, rec
   const plot = page.getByRole('region', { name: 'plot' });
   await page.keyboard.press('r');
   await expect(plot.getByRole('heading')).toHaveText('Run queue');
-  await expect(plot).toContainText(/longest of one CPU/);
+  await expect(plot).toContainText(/longest queue of one CPU/);
   await expect(page).toHaveURL(/chart=queue/);
   await page.reload();
   await expect(plot.getByRole('button', { name: 'Run queue' })).toHaveAttribute('aria-pressed', 'true');
@@ -145,7 +145,7 @@ test('what is not in sight is not in the document', async ({ page, receiver }) =
   await expect(grid(page).locator('[aria-rowindex="41"]')).toBeVisible();
 });
 
-test('a host that nobody knows', async ({ page, receiver }) => {
+test('an unknown host', async ({ page, receiver }) => {
   await page.goto(`${receiver.url}/host/no-such-host`);
   await expect(page.getByRole('alert')).toContainText('No such host');
 });

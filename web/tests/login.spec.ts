@@ -15,7 +15,7 @@ test('a wrong token is refused, the right one opens, and the browser stays logge
   await expect(page.getByRole('table').getByRole('link').first()).toBeVisible();
   await page.reload();
   await expect(page.getByRole('heading', { name: 'Hosts', exact: true })).toBeVisible();
-  // No script can read the session, and it is told to no other site.
+  // No script can read the session, and it is sent to no other site.
   expect(await page.evaluate(() => document.cookie)).toBe('');
   const [cookie] = await page.context().cookies();
   expect([cookie?.httpOnly, cookie?.sameSite]).toEqual([true, 'Strict']);

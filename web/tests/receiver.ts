@@ -40,7 +40,7 @@ export class Receiver {
       '500ms',
       ...this.more,
     ];
-    // Those who work on the page need not build the receiver anew: CPUMON_WEB_DIR=dist.
+    // Changes of the page need no build of the receiver: CPUMON_WEB_DIR=dist.
     const { CPUMON_WEB_DIR: web } = process.env;
     if (web) args.push('--web-dir', web);
     this.serve = spawn(CPUMON, args, { stdio: ['ignore', 'pipe', 'pipe'] });
@@ -175,13 +175,13 @@ export class LockedReceiver extends Receiver {
 function firstMatch(child: ChildProcess, pattern: RegExp): Promise<RegExpMatchArray> {
   return new Promise((resolve, reject) => {
     let seen = '';
-    const look = (chunk: Buffer): void => {
+    const search = (chunk: Buffer): void => {
       seen += chunk.toString();
       const match = seen.match(pattern);
       if (match) resolve(match);
     };
-    child.stdout?.on('data', look);
-    child.stderr?.on('data', look);
+    child.stdout?.on('data', search);
+    child.stderr?.on('data', search);
     child.on('error', reject);
     child.on('exit', (code) => reject(new Error(`ended with ${code}: ${seen}`)));
   });
@@ -195,14 +195,14 @@ function ended(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
   });
 }
 
-/** What the browser complained about: a page without faults says nothing, and asks nobody else. */
+/** What the browser complained about: a page without faults logs nothing, and sends requests to no other site. */
 export class Complaints {
   readonly texts: string[] = [];
 
   constructor(page: Page, origin: string) {
     page.on('pageerror', (error) => this.texts.push(`error: ${error.message}`));
     page.on('console', (message) => {
-      // A browser reports each failed request; tests that cause one look at the page's own words for it.
+      // A browser reports each failed request; tests that cause one check the page's own message.
       if (message.type() === 'error' && !message.text().startsWith('Failed to load resource'))
         this.texts.push(message.text());
     });
@@ -236,7 +236,7 @@ export const test = base.extend<{ complaints: Complaints }, { receiver: Receiver
   ],
 });
 
-/** With a receiver that wants a login, and nobody logged in. */
+/** With a receiver that wants a login, and no session. */
 export const lockedTest = base.extend<{ complaints: Complaints }, { locked: LockedReceiver }>({
   locked: [
     async ({}, use) => {

@@ -14,7 +14,7 @@ const { CPUMON_PICTURES: PICTURES } = process.env;
 const SCHEMES = ['light', 'dark'] as const;
 const WIDTHS = [1440, 360] as const;
 
-/** The page as it stands, in each scheme and width. */
+/** The page as it is, in each scheme and width. */
 async function everywhere(page: Page, name: string): Promise<void> {
   for (const width of WIDTHS) {
     await page.setViewportSize({ width, height: width === 360 ? 740 : 900 });
@@ -61,7 +61,7 @@ async function instant(receiver: Receiver): Promise<string> {
   return `&at=${Date.now() - 2000}000000`;
 }
 
-/** A screen of a comparison: all of its rows look alike, and a thousand of them take axe most of a minute. */
+/** A screen of a comparison: all of its rows are alike, and a thousand of them take axe most of a minute. */
 async function fewRows(page: Page): Promise<void> {
   await page.route('**/compare?*', (route) =>
     route.continue({ url: route.request().url().replace('limit=1000', 'limit=60') }),
@@ -138,7 +138,7 @@ const STATES: Record<string, (page: Page, receiver: Receiver) => Promise<void>> 
     await open(page, receiver, '');
     await expect(page.getByRole('treegrid')).toBeVisible();
     await page.keyboard.press('?');
-    await expect(page.getByRole('dialog')).toContainText('Keys and words');
+    await expect(page.getByRole('dialog')).toContainText('Keys and terms');
   },
   process: async (page, receiver) => open(page, receiver, `/process/${await receiver.someProcess()}`),
   history: async (page, receiver) => open(page, receiver, '/history'),
@@ -212,7 +212,7 @@ test('axe finds nothing: the agent stopped', async ({ page, receiver }) => {
     await page.goto(receiver.url);
     await expect(page.locator('[data-state=stopped]').first()).toContainText('silent');
     await everywhere(page, 'fleet, agents stopped');
-    // Who comes now is told at once how long nothing came.
+    // A page opened now shows at once for how long no data has come.
     await page.goto(`${receiver.url}/host/sim-00001`);
     await expect(page.locator('[data-state=stopped]')).toContainText(
       /Agent silent for (1[5-9] s|[2-9]\d s|\d{3} s|\d+ min)/,
@@ -239,7 +239,7 @@ test('axe finds nothing: the receiver is lost', async ({ page, receiver }) => {
     await everywhere(fleet, 'fleet, receiver lost');
     // A view that was not open before cannot come.
     await page.getByRole('link', { name: 'Landscape' }).click();
-    await expect(page.locator('[data-state=lost]')).toContainText('This view did not come');
+    await expect(page.locator('[data-state=lost]')).toContainText('This view failed to load');
     await everywhere(page, 'view lost');
   } finally {
     await receiver.start();

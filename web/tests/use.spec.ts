@@ -67,15 +67,15 @@ test('a heatmap is walked in steps and to its ends', async ({ page, receiver }) 
   await page.goto(
     `${receiver.url}/host/${await receiver.local()}/landscape?as=heatmap&since=${now - 60_000}&until=${now}`,
   );
-  const told = page.getByRole('region', { name: 'landscape' }).getByRole('status');
+  const readout = page.getByRole('region', { name: 'landscape' }).getByRole('status');
   const board = page.getByRole('application');
   await board.focus();
   await page.keyboard.press('End');
-  const last = await told.innerText();
+  const last = await readout.innerText();
   await page.keyboard.press('PageUp');
-  await expect(told).not.toHaveText(last);
+  await expect(readout).not.toHaveText(last);
   await page.keyboard.press('Home');
-  await expect(told).toContainText(/no data|%CPU/);
+  await expect(readout).toContainText(/no data|%CPU/);
   await expect(page.locator('.cursor')).toHaveAttribute('style', /left: 0%/);
 });
 
@@ -336,9 +336,9 @@ test('of several hosts with one name each has a link, from every view', async ({
   );
   for (const view of ['', '?at=1800000000000000000', '/history', '/landscape', '/export', '/process/1-1']) {
     await page.goto(`${receiver.url}/host/${encodeURIComponent(NAME)}${view}`);
-    const said = page.getByRole('main').getByRole('alert');
-    await expect(said).toContainText(`Several hosts have the name ${NAME}`);
-    await expect(said.getByRole('link', { name: /^[0-9a-f]{32}$/ })).toHaveText([ids[1]!, ids[2]!]);
+    const message = page.getByRole('main').getByRole('alert');
+    await expect(message).toContainText(`Several hosts have the name ${NAME}`);
+    await expect(message.getByRole('link', { name: /^[0-9a-f]{32}$/ })).toHaveText([ids[1]!, ids[2]!]);
     await expect(page.getByText('No such host')).toHaveCount(0);
   }
   await page.setViewportSize({ width: 360, height: 640 });
@@ -379,7 +379,7 @@ test('on paper a view is as long as it is, dark on white', async ({ page, receiv
   ).toBe('rgb(23, 32, 43)');
 });
 
-test('who was blocked for reasons that nobody told did not wait for nothing', async ({ page, receiver }) => {
+test('a process blocked for unmeasured reasons still shows its blocked time', async ({ page, receiver }) => {
   await receiver.hasRecorded(3);
   await page.route('**/processes/*?*', async (route) => {
     const answer = (await (await route.fetch()).json()) as {
@@ -393,6 +393,6 @@ test('who was blocked for reasons that nobody told did not wait for nothing', as
   });
   await page.goto(`${receiver.url}/host/${await receiver.local()}/process/${await receiver.someProcess()}`);
   await expect(page.getByRole('region', { name: 'wait reasons' })).toContainText(
-    'It was blocked for 2.00 s; why was not told.',
+    'It was blocked for 2.00 s; the reasons were not measured.',
   );
 });

@@ -32,7 +32,7 @@ export interface GridColumn {
   unit: Unit;
   /** px. */
   width: number;
-  /** Smaller comes first where room is short. */
+  /** Smaller comes first where space is short. */
   rank: number;
   help: string;
 }

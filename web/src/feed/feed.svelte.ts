@@ -1,7 +1,7 @@
 // The page's side of the worker. In: orders of the views. Out: the newest reports as state. Why: one worker, one stream.
 import type { Fleet } from '../lib/api';
 import { aliveOf, type Alive } from '../lib/alive';
-import { tick } from '../lib/now.svelte';
+import { tick } from '../lib/page-clock.svelte';
 import type { Head, Link, Order, Report } from './messages';
 import type { Spec, View } from './view';
 
@@ -19,7 +19,7 @@ class Feed {
     return Math.max(0, tick.nowMs - this.arrivedMs);
   }
 
-  /** Whether its agent reports; of the receiver `link` tells. */
+  /** Whether its agent reports; the receiver's state is in `link`. */
   get alive(): Alive {
     return aliveOf(this.ageMs, (this.head?.durationNs ?? 0) / 1e6);
   }
@@ -28,12 +28,12 @@ class Feed {
   texts: string[] = [];
   /** Page clock when the newest message came; of a host, when its newest interval came to the receiver. */
   arrivedMs = $state(0);
-  /** Where a text was found, or how far it was looked for. */
-  private sought: { text: string; of: string[]; place: number; looked: number } = {
+  /** Where a text was found, or how far the search went. */
+  private sought: { text: string; of: string[]; place: number; searched: number } = {
     text: '',
     of: [],
     place: -1,
-    looked: 0,
+    searched: 0,
   };
   private readonly listeners = new Set<(report: SnapshotReport) => void>();
   private worker: Worker | null = null;
@@ -83,10 +83,10 @@ class Feed {
 
   private placeOf(text: string): number {
     const { texts, sought } = this;
-    if (sought.text !== text || sought.of !== texts) this.sought = { text, of: texts, place: -1, looked: 0 };
+    if (sought.text !== text || sought.of !== texts) this.sought = { text, of: texts, place: -1, searched: 0 };
     const now = this.sought;
-    if (now.place < 0) now.place = texts.indexOf(text, now.looked);
-    now.looked = texts.length;
+    if (now.place < 0) now.place = texts.indexOf(text, now.searched);
+    now.searched = texts.length;
     return now.place;
   }
 

@@ -1,5 +1,5 @@
 // One live stream at a time. In: an address. Out: its messages, and honest words about the connection.
-// Why: EventSource hides why it failed; the page must tell "log in", "no such host" and "receiver lost" apart.
+// Why: EventSource hides why it failed; the page must distinguish "log in", "no such host" and "receiver lost".
 import type { Link } from './messages';
 
 const FIRST_RETRY_MS = 1_000;

@@ -74,7 +74,7 @@ describe('tasks', () => {
     expect(tasks.processes.get('2-6')?.counters[COUNTER.run_ns]).toBeNaN();
   });
 
-  it('begins anew after a gap or another boot', () => {
+  it('starts again after a gap or another boot', () => {
     const tasks = new Tasks();
     tasks.apply(two, true);
     tasks.apply(snapshot({ key: ['9-9'], pid: [9], name: ['x'], run_ns: [1] }, { boot: 'other' }), true);

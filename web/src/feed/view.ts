@@ -35,7 +35,7 @@ export interface View {
   numbers: Float64Array;
   texts: Int32Array;
   flags: Int32Array;
-  /** Texts to append to the page's list; `restart`: to begin it anew. */
+  /** Texts to append to the page's list; `restart`: to start it again. */
   fresh: string[];
   restart: boolean;
 }
@@ -340,7 +340,7 @@ function groups(nodes: Node[], layout: Layout): Node[] {
 
 function groupName(process: Process, layout: Layout): string {
   if (layout === 'user')
-    return Number.isNaN(process.uid) ? 'user not told' : process.uid === 0 ? 'uid 0 (root)' : `uid ${process.uid}`;
+    return Number.isNaN(process.uid) ? 'user unknown' : process.uid === 0 ? 'uid 0 (root)' : `uid ${process.uid}`;
   if (layout === 'container') return process.container || 'no container or unit';
   // kworker/0:1 and its family are one program.
   return process.marks & KERNEL ? (process.name.split(/[/:]/)[0] ?? process.name) : process.name;
@@ -356,7 +356,7 @@ function comparer(spec: Spec): (a: Node, b: Node) => number {
       const left = a.total[at]!;
       const right = b.total[at]!;
       if (left === right) return byId(a, b);
-      // No data stands last in both orders.
+      // No data sorts last in both orders.
       if (Number.isNaN(left)) return Number.isNaN(right) ? byId(a, b) : 1;
       if (Number.isNaN(right)) return -1;
       return (left - right) * sign;

@@ -163,9 +163,9 @@ export const hostPath = (host: string, rest: string): string => `hosts/${encodeU
 
 let loginWanted: () => void = () => undefined;
 
-/** Who is told that an answer asks for a login. */
-export function onLoginWanted(tell: () => void): void {
-  loginWanted = tell;
+/** Called when an answer asks for a login. */
+export function onLoginWanted(listener: () => void): void {
+  loginWanted = listener;
 }
 
 async function answerOf(url: string, accept: string, signal?: AbortSignal): Promise<Response> {

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { cameraText, parseCamera } from './camera';
 
-it('tells a camera in the address and reads it again', () => {
+it('writes a camera to the address and reads it back', () => {
   for (const text of ['26,28,250', '0,-180,80', '90,0,600', '26,28,250,8,-12,0']) {
     expect(cameraText(parseCamera(text)!)).toBe(text);
   }

@@ -1,6 +1,6 @@
-// Where the camera of the 3D picture stands, as the address tells it. In: text from outside. Out: a place, or none.
+// The position of the 3D picture's camera, as text in the address. In: text from outside. Out: a position, or none.
 
-/** Degrees above the floor and around the bars, how far away, and what it looks at: the picture's middle if nothing else is told. */
+/** Degrees above the floor and around the bars, how far away, and the point in its centre; absent: the picture's middle. */
 export interface Camera {
   alpha: number;
   beta: number;

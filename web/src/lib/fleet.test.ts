@@ -23,7 +23,7 @@ it('says what a chart of named hosts leaves out', () => {
   expect(leftOut(many(201), 'loss', '')).toBe('The first 200 of the 201 hosts that are shown.');
 });
 
-it('ends a chart where all hosts that report have told', () => {
+it('ends a chart where all reporting hosts have data', () => {
   const host = (state: string, endMs: number | null): HostRow => ({ id: state, state, endMs }) as HostRow;
   const untilOf = (...hosts: HostRow[]) => chartOf(hosts, 'name', false, '', RANGE.until)['until'];
   expect(untilOf(host('reporting', 1_800_000_119_500.75), host('reporting', 1_800_000_118_000.5))).toBe(

@@ -26,7 +26,7 @@ export interface HostRow {
   spark: readonly (number | null)[];
 }
 
-/** A host that tells no name goes by its id. */
+/** A host without a name is shown by its id. */
 function called(name: string, id: string): string {
   return name.trim() === '' ? id : name;
 }
@@ -112,7 +112,7 @@ export function sortHosts(hosts: readonly HostRow[], sort: string, descending: b
   });
 }
 
-/** Of our own agents the version alone: there is not much room. */
+/** Of our own agents the version alone: space is short. */
 export function shortAgent(agent: string): string {
   return agent.replace(/^cpumon (?=\d)/, '');
 }
@@ -141,8 +141,8 @@ const MOST_NAMED = 200;
 /** Length of the sparklines. */
 const SPARK_NS = 120_000_000_000n;
 
-/** Up to when all hosts that report have told what they did: what is still on its way would be in one file and not in the next. */
-function come(hosts: readonly HostRow[], now: bigint): bigint {
+/** Up to when all reporting hosts have data: what is still on its way would be in one file and not in the next. */
+function reportedUntil(hosts: readonly HostRow[], now: bigint): bigint {
   const ends = hosts
     .filter((host) => host.state === 'reporting' && host.endMs !== null)
     .map((host) => BigInt(Math.floor(host.endMs!)) * 1_000_000n);
@@ -158,7 +158,7 @@ export function chartOf(
   search: string,
   nowNs: string,
 ): Query {
-  const until = come(hosts, BigInt(nowNs));
+  const until = reportedUntil(hosts, BigInt(nowNs));
   const range = { since: String(until - SPARK_NS), until: String(until) };
   if (search.trim() !== '' || (sort !== 'name' && sort !== 'busy')) {
     return {

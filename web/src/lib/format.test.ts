@@ -61,7 +61,7 @@ describe('numbers', () => {
   });
 });
 
-it('tells ages in whole seconds', () => {
+it('shows ages in whole seconds', () => {
   expect([null, -5, 999, 6_400, 119_999, 243_000].map(age)).toEqual([
     NO_DATA,
     '0 s',

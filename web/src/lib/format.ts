@@ -1,7 +1,7 @@
-// Numbers and times as text. In: plain numbers, or none. Out: short text with a unit. Why: one number looks the same in every
-// view, and "no data" never looks like zero.
+// Numbers and times as text. In: plain numbers, or none. Out: short text with a unit. Why: one number display the same in every
+// view, and "no data" never display like zero.
 
-/** What stands where nothing was measured. */
+/** Shown where nothing was measured. */
 export const NO_DATA = '–';
 
 export function isNumber(value: number | null | undefined): value is number {
@@ -109,20 +109,20 @@ function formatter(zone: Zone, options: Intl.DateTimeFormatOptions): Intl.DateTi
 const CLOCK: Intl.DateTimeFormatOptions = { hour: '2-digit', minute: '2-digit', second: '2-digit', hour12: false };
 const DAY: Intl.DateTimeFormatOptions = { year: 'numeric', month: '2-digit', day: '2-digit' };
 
-/** Texts of moments that were told before. Why: Intl takes 20 µs for each, and a plot tells the same ticks every second. */
-const told = { clock: new Map<string, string>(), day: new Map<string, string>() };
-const MOST_TOLD = 400;
+/** Texts of moments that were formatted before. Why: Intl takes 20 µs for each, and a plot has the same ticks every second. */
+const formatted = { clock: new Map<string, string>(), day: new Map<string, string>() };
+const MOST_FORMATTED = 400;
 
 function once(texts: Map<string, string>, key: string, make: () => string): string {
   const known = texts.get(key);
   if (known !== undefined) return known;
-  if (texts.size >= MOST_TOLD) texts.clear();
+  if (texts.size >= MOST_FORMATTED) texts.clear();
   const made = make();
   texts.set(key, made);
   return made;
 }
 
-/** What a date can tell; a link may hold any number. */
+/** Within the range of a date; a link may hold any number. */
 function isMoment(ms: number | null | undefined): ms is number {
   return isNumber(ms) && Math.abs(ms) <= 8.64e15;
 }
@@ -130,7 +130,7 @@ function isMoment(ms: number | null | undefined): ms is number {
 /** 14:05:03, with `digits` of the second's fraction. */
 export function clock(ms: number | null | undefined, zone: Zone, digits = 0): string {
   if (!isMoment(ms)) return NO_DATA;
-  const text = once(told.clock, `${zone}${Math.floor(ms / 1000)}`, () => formatter(zone, CLOCK).format(ms));
+  const text = once(formatted.clock, `${zone}${Math.floor(ms / 1000)}`, () => formatter(zone, CLOCK).format(ms));
   if (digits === 0) return text;
   const fraction = Math.floor(((ms % 1000) + 1000) % 1000);
   return `${text}.${String(fraction).padStart(3, '0').slice(0, digits)}`;
@@ -139,7 +139,7 @@ export function clock(ms: number | null | undefined, zone: Zone, digits = 0): st
 /** 2026-11-21. */
 export function day(ms: number, zone: Zone): string {
   // No zone changes the day within a minute.
-  return once(told.day, `${zone}${Math.floor(ms / 60_000)}`, () => {
+  return once(formatted.day, `${zone}${Math.floor(ms / 60_000)}`, () => {
     const part = Object.fromEntries(
       formatter(zone, DAY)
         .formatToParts(ms)
@@ -167,7 +167,7 @@ export function zoneOf(zone: Zone, sinceMs: number, untilMs: number): string {
   return first === last ? first : `${first} → ${last}`;
 }
 
-/** The zone by a name that the receiver knows too; its offset of now where the browser does not tell. */
+/** The zone by a name that the receiver knows too; its present offset where the browser does not name it. */
 export function zoneOfPictures(zone: Zone): string {
   if (zone === 'utc') return 'utc';
   const name = Intl.DateTimeFormat().resolvedOptions().timeZone ?? '';

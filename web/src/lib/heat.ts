@@ -3,7 +3,7 @@
 
 import charts from '../charts.json';
 
-/** What a cell tells: the mean of its time, or the highest single interval in it. */
+/** What a cell shows: the mean of its time, or the highest single interval in it. */
 export type Cells = 'mean' | 'highest';
 
 const [LIGHT, DARK] = charts.heat as [number[][], number[][]];

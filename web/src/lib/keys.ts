@@ -7,7 +7,7 @@ export function isPlain(event: KeyboardEvent): boolean {
   return !hasModifier(event);
 }
 
-/** AltGr and Option type signs: `[` and `]` on many keyboards. Windows tells AltGr as Ctrl and Alt. */
+/** AltGr and Option type signs: `[` and `]` on many keyboards. Windows reports AltGr as Ctrl and Alt. */
 export function hasModifier(
   event: Pick<KeyboardEvent, 'key' | 'altKey' | 'ctrlKey' | 'metaKey' | 'getModifierState'>,
 ): boolean {
@@ -16,7 +16,7 @@ export function hasModifier(
   return event.metaKey || ((event.ctrlKey || event.altKey) && !typesSign);
 }
 
-/** Whether somebody writes or chooses in a field: the key is theirs. */
+/** Whether the user is in a field: the key belongs to the field. */
 export function isTyping(event: KeyboardEvent): boolean {
   return event.target instanceof HTMLElement && event.target.closest('input, select, textarea') !== null;
 }

@@ -6,7 +6,7 @@ it('names what was lost, and not what was not', () => {
   expect(lossesOf(summary)).toEqual({
     counted: [
       { label: 'exits lost', count: 3 },
-      { label: 'thread not cut at the instant', count: 1 },
+      { label: 'running thread not split at the interval end', count: 1 },
     ],
     hidden: 7,
   });

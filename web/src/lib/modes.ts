@@ -47,8 +47,8 @@ export function lineColor(nth: number): string {
 
 const resolved = new Map<string, string>();
 
-/** What a CSS variable means now. Canvas needs plain colours; `light-dark()` resolves only in a property. Asked once for each
- * scheme: each look makes the browser work out all styles. */
+/** What a CSS variable means now. Canvas needs plain colours; `light-dark()` resolves only in a property. LatestAnswer once for each
+ * scheme: each read makes the browser work out all styles. */
 export function cssColor(name: string): string {
   const key = `${name} ${isDark()}`;
   const known = resolved.get(key);

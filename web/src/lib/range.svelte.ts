@@ -1,6 +1,6 @@
 // The span of time that a view of the past shows. In: the address. Out: since and until, and how to move them.
 import { untrack } from 'svelte';
-import { LAST_MS } from './moments';
+import { LAST_MS } from './typed-moments';
 import { route } from './route.svelte';
 
 export const SPANS: readonly [number, string][] = [

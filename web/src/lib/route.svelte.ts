@@ -71,7 +71,7 @@ class Route {
     return { depth: this.depth + 1 };
   }
 
-  /** Where the user came from; who came by a link from elsewhere stays here, and gets `otherwise`. */
+  /** Where the user came from; after a link from elsewhere the page stays and opens `otherwise`. */
   back(otherwise: string): void {
     if (this.depth > 0) history.back();
     else this.go(otherwise);
@@ -94,7 +94,7 @@ class Route {
 
 export const route = new Route();
 
-/** Links within the page do not load it anew. */
+/** Links within the page do not reload it. */
 export function followLinks(event: MouseEvent): void {
   if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)
     return;

@@ -1,4 +1,4 @@
-// Who may look. In: the receiver's answer. Out: whether a login is needed. Why: off loopback the receiver asks for a token.
+// Whether the user is logged in. In: the receiver's answer. Out: whether a login is needed. Why: beyond loopback it asks for a token.
 import { feed } from '../feed/feed.svelte';
 import { ask, login, logout, onLoginWanted, Problem, type Session } from './api';
 
@@ -11,7 +11,7 @@ class SessionState {
   constructor() {
     // A session ends by the clock, or with its token; any answer may be the one that says so.
     onLoginWanted(() => (this.known = LOGGED_OUT));
-    void this.look();
+    void this.check();
   }
 
   get needsLogin(): boolean {
@@ -22,7 +22,7 @@ class SessionState {
     );
   }
 
-  async look(): Promise<void> {
+  async check(): Promise<void> {
     try {
       this.known = await ask<Session>('session');
     } catch (error) {
@@ -45,7 +45,7 @@ class SessionState {
     return true;
   }
 
-  /** The page begins anew: what was shown is not for who comes next. */
+  /** The page reloads: what was on screen is not for the next user. */
   async logout(): Promise<void> {
     await logout().catch(() => undefined);
     location.reload();

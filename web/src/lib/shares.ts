@@ -71,8 +71,8 @@ export function holesOf(
   let open: Gap | null = null;
   buckets.covered_ns.forEach((ns, at) => {
     const [begin, end] = [buckets.t_ms[at]!, buckets.t_ms[at]! + width];
-    const isTold = buckets.gaps.some((gap) => gap.begin_ms < end && gap.end_ms > begin);
-    if (ns > 0 || isTold) open = null;
+    const isExplained = buckets.gaps.some((gap) => gap.begin_ms < end && gap.end_ms > begin);
+    if (ns > 0 || isExplained) open = null;
     else {
       const reason =
         kept && end <= kept.firstMs + width

@@ -1,5 +1,5 @@
 // The instant of a spike. In: the points of a time line, a place on it. Out: the moment within that point at which most happened.
-// Why: a point of a day is minutes long, and who clicks its peak wants the second that made it, not any second beside it.
+// Why: a point of a day is minutes long, and a click on its peak asks for the second that made it.
 import type { Buckets, Line } from './api';
 
 export interface Piece {
@@ -12,13 +12,13 @@ export function pieceAt(buckets: Pick<Buckets, 't_ms' | 'width_ns' | 'covered_ns
   const width = buckets.width_ns / 1e6;
   const first = buckets.t_ms[0];
   if (first === undefined || width <= 0) return null;
-  // A point stands where its time ends.
+  // A point is drawn where its time ends.
   const nth = Math.max(0, Math.min(buckets.t_ms.length - 1, Math.round((ms - first) / width) - 1));
   const sinceMs = buckets.t_ms[nth]!;
   return (buckets.covered_ns[nth] ?? 0) > 0 ? { sinceMs, untilMs: sinceMs + width } : null;
 }
 
-/** Where the values are highest: an interval longer than a point gives several the same, and stands in the middle of them. */
+/** Where the values are highest: an interval longer than a point gives several the same value, and the middle of them is returned. */
 export function highest(buckets: Pick<Buckets, 't_ms' | 'width_ns'>, values: Line): Piece | null {
   const most = values.reduce<number>((max, value) => Math.max(max, value ?? -1), -1);
   if (most < 0) return null;

@@ -12,7 +12,7 @@ it('reads each form of a column', () => {
   expect([0, 1, 2].map(texts(table, 'words'))).toEqual(['', 'docker', 'docker']);
 });
 
-it('tells no data from zero', () => {
+it('distinguishes no data from zero', () => {
   expect(numbers(table, 'list')(1)).toBeNaN();
   expect(numbers(table, 'absent')(0)).toBeNaN();
   expect(numbers(table, 'all')(0)).toBe(0);

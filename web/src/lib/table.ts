@@ -1,5 +1,5 @@
 // The API's column tables. In: parsed JSON. Out: one value of one row, whatever form its column has.
-// Why: a column is an array, one value for all rows, or a dictionary with an index; nobody else needs to know.
+// Why: a column is an array, one value for all rows, or a dictionary with an index; only this file needs to know.
 
 export type Value = string | number | boolean | null;
 export type Column = Value | Value[] | { values: Value[]; index: number[] };

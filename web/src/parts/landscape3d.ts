@@ -10,7 +10,7 @@ import { heatColor } from '../lib/heat';
 
 use([Bar3DChart, Grid3DComponent, VisualMapContinuousComponent, CanvasRenderer]);
 
-/** A drag tells many places; the last one counts. */
+/** A drag reports many positions; the last one counts. */
 const STILL_MS = 300;
 
 export interface Pointed {
@@ -37,14 +37,14 @@ export interface Landscape3d {
   draw: (data: Data) => void;
   turn: (by: Turn) => void;
   /** Puts the camera somewhere; null: where it stood at first. */
-  look: (from: Camera | null) => void;
+  moveTo: (from: Camera | null) => void;
   canvas: () => HTMLCanvasElement | null;
   close: () => void;
 }
 
 export interface Events {
   point: (what: Pointed | null) => void;
-  /** The user moved the camera, and it stands still now. */
+  /** The user moved the camera, and it has stopped. */
   turned: (camera: Camera) => void;
 }
 
@@ -80,11 +80,11 @@ export function open(
   chart.on('grid3dcamerachanged', () => {
     clearTimeout(still);
     still = setTimeout(() => {
-      const stands = camera();
-      // The chart tells what it was given, too.
-      if (!stands || cameraText(stands) === cameraText(controlled())) return;
-      chosen = stands;
-      on.turned(stands);
+      const position = camera();
+      // The chart also reports positions that it was given.
+      if (!position || cameraText(position) === cameraText(controlled())) return;
+      chosen = position;
+      on.turned(position);
     }, STILL_MS);
   });
   return {
@@ -92,17 +92,17 @@ export function open(
       shown = data;
       const stage = stageOf(box);
       const option = optionOf(data, ink, stage, chosen);
-      // What was turned and not told yet stays; a window of another shape gets another stage.
+      // A turn that is not reported yet stays; a window of another shape gets another stage.
       if (staged === JSON.stringify(stage)) Object.assign(option, { grid3D: {} });
       staged = JSON.stringify(stage);
       chart.setOption(option);
     },
     turn: (by) => {
-      const stands = camera();
-      if (!stands) return;
-      const { alpha, beta, distance } = stands;
+      const position = camera();
+      if (!position) return;
+      const { alpha, beta, distance } = position;
       const moved = allowed({
-        ...stands,
+        ...position,
         alpha: alpha + (by.above ?? 0),
         beta: beta + (by.around ?? 0),
         distance: distance / (by.closer ?? 1),
@@ -111,7 +111,7 @@ export function open(
       chart.setOption({ grid3D: { viewControl: moved } });
       on.turned(moved);
     },
-    look: (where) => {
+    moveTo: (where) => {
       chosen = where;
       if (shown) chart.setOption({ grid3D: { viewControl: controlOf(stageOf(box), chosen) } });
     },
@@ -125,7 +125,7 @@ export function open(
   };
 }
 
-/** A camera as the chart tells it. */
+/** A camera as the chart reports it. */
 type Placed = Camera & { center: [number, number, number] };
 
 const BETA = 28;
@@ -145,10 +145,10 @@ function controlOf(stage: Stage, from: Camera | null): Placed {
 interface Stage {
   width: number;
   depth: number;
-  /** Where the camera stands: degrees above the floor, and how far away. */
+  /** The position of the camera: degrees above the floor, and how far away. */
   alpha: number;
   distance: number;
-  /** Moments that are told. */
+  /** Moments with a label. */
   ticks: number;
   /** Letters of a name. */
   letters: number;

@@ -1,5 +1,5 @@
 // uPlot with our rules. In: lines, gaps, colours. Out: options and data. Why: gaps are holes with a reason, never a line
-// across; times are in the zone that the user chose; every chart looks alike.
+// across; times are in the zone that the user chose; every chart display alike.
 import type { Gap } from '../lib/api';
 import { clock, day, type Zone } from '../lib/format';
 import uPlot from 'uplot';

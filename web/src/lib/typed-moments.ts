@@ -2,7 +2,7 @@
 // Why: a view of the past goes to "yesterday 03:12" in the zone that is shown.
 import { clock, day, type Zone } from './format';
 
-/** The last that the receiver's ns can tell: in 2262. */
+/** The last moment that the receiver's nanoseconds can hold, in 2262. */
 export const LAST_MS = 9_223_372_036_854;
 
 export interface Field {
@@ -24,8 +24,8 @@ export function momentOf(wall: string, zone: Zone): number {
     : NaN;
 }
 
-/** What was typed, or what is wrong and in which field. One that nobody changed keeps its fraction of a second, and its hour of two. */
-export function read(
+/** What was typed, or what is wrong and in which field. An unchanged field keeps its fraction of a second, and its hour of two. */
+export function readMoments(
   fields: readonly Field[],
   walls: readonly string[],
   zone: Zone,
@@ -35,9 +35,8 @@ export function read(
     const wall = walls[at] ?? '';
     const moment = momentOf(wall, zone) === momentOf(wallOf(ms, zone), zone) ? ms : momentOf(wall, zone);
     if (Number.isNaN(moment))
-      return { at, error: `${name} is not complete: it wants day, month, year, hour, minute and second.` };
-    if (moment < 0 || moment > LAST_MS)
-      return { at, error: `${name} is outside of what can be kept: the years 1970 to 2262.` };
+      return { at, error: `${name} is incomplete: enter day, month, year, hour, minute and second.` };
+    if (moment < 0 || moment > LAST_MS) return { at, error: `${name} must be between 1970 and 2262.` };
     if (at > 0 && moment <= moments[at - 1]!)
       return { at, error: `${name} must be later than ${fields[at - 1]!.name}.` };
     moments.push(moment);

@@ -13,19 +13,19 @@ const MOST_POINTS = 720;
 const MOST_LIVE = 3_700;
 export const MOST_LINES = 8;
 
-export interface TraceLine {
+export interface LiveLine {
   key: string;
   name: string;
   values: (number | null)[];
 }
 
-export class Trace {
+export class LiveLines {
   times = $state.raw<number[]>([]);
   /** By mode, in percent of one CPU. */
   modes = $state.raw<Record<string, (number | null)[]>>({});
   /** Tasks running or ready: the mean of all CPUs together, and the longest queue of one; null where it is not measured. */
   queue = $state.raw<{ mean: (number | null)[]; longest: (number | null)[] }>({ mean: [], longest: [] });
-  lines = $state.raw<TraceLine[]>([]);
+  lines = $state.raw<LiveLine[]>([]);
   gaps = $state.raw<Gap[]>([]);
   private serial = 0;
   private stop: () => void = () => undefined;

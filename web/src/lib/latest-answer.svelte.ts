@@ -1,5 +1,5 @@
-// An answer that is on its way. In: a question that may change. Out: loading, the answer, or why there is none.
-// Why: every view of the past has the same three states, and only the newest question may be answered.
+// The answer to the newest of several requests. In: requests. Out: loading, the answer, or why there is none.
+// Why: every view of the past has the same three states, and an older answer must never replace a newer one.
 import { Problem } from './api';
 
 export interface Refusal {
@@ -8,7 +8,7 @@ export interface Refusal {
   detail: string;
 }
 
-export class Asked<T> {
+export class LatestAnswer<T> {
   answer = $state.raw<T | null>(null);
   refusal = $state.raw<Refusal | null>(null);
   busy = $state(false);

@@ -1,6 +1,6 @@
-// How the views look. In: a store that is made here and is the same each time. Out: small pictures, compared with those that are kept
+// Pictures of the views. In: a store that is made here and is the same each time. Out: small pictures, compared with those that are kept
 // beside this file. Why: what a test of words does not see, a lost colour or a chart that moved, a picture does. New ones after a change
-// that is meant: npm run browser -- looks.spec.ts --update-snapshots, and look at them.
+// that is meant: npm run browser -- pictures.spec.ts --update-snapshots, and check them.
 import { execFileSync } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -58,13 +58,13 @@ const VIEWS = [
   ['heatmap', 'dark', 900, `landscape?${SPAN}&as=heatmap`],
 ] as const;
 
-test('the run queue of the past stands beside the time line, and its hole is one', async ({ page, past }) => {
+test('the run queue of the past is beside the time line, and its hole is one', async ({ page, past }) => {
   await page.goto(`${past.url}/host/picture/history?${SPAN}`);
   const queue = page.getByRole('region', { name: 'run queue' });
   await expect(queue).toContainText(/mean of all CPUs\s*0\.31/);
   // A day is read from sums of a minute.
   await page.goto(`${past.url}/host/picture/history?since=${BEGIN_MS - 80_000_000}&until=${BEGIN_MS + 600_000}`);
-  await expect(queue).toContainText(/longest of one CPU\s*6\.00/);
+  await expect(queue).toContainText(/longest queue of one CPU\s*6\.00/);
 });
 
 test('a click on a point of a day opens its busiest interval, with the mouse and with the keyboard', async ({
@@ -84,7 +84,7 @@ test('a click on a point of a day opens its busiest interval, with the mouse and
   await line.focus();
   await page.keyboard.press('End');
   for (let turn = 0; turn < 2; turn += 1) await page.keyboard.press('ArrowLeft');
-  await expect(line).toHaveAttribute('aria-valuetext', /\d\d:\d\d:\d\d, .*largest/);
+  await expect(line).toHaveAttribute('aria-valuetext', /\d\d:\d\d:\d\d, .*peak interval/);
   await page.keyboard.press('Enter');
   await expect.poll(opened).not.toBe(newest);
   const at = await opened();
@@ -119,7 +119,7 @@ test('a process says when it began and when it ended', async ({ page, past }) =>
   await expect(page.getByRole('region', { name: 'process' })).not.toContainText('ended');
 });
 
-/** Each chart that can be saved: where it stands, and what it is called. */
+/** Each chart that can be saved: where it is, and its name. */
 const CHARTS = [
   ['history', `history?${SPAN}&at=${AT}`, 'time line', 'cpu', 'light'],
   [
@@ -174,7 +174,7 @@ for (const [nth, [what, path, region, view, theme]] of CHARTS.entries()) {
 }
 
 for (const [name, colorScheme, width, path] of VIEWS) {
-  test(`looks as it did: ${name}, ${colorScheme}, ${width} px`, async ({ page, past }) => {
+  test(`display as it did: ${name}, ${colorScheme}, ${width} px`, async ({ page, past }) => {
     await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
     await page.setViewportSize({ width, height: 640 });
     await page.goto(`${past.url}/host/picture/${path}`);

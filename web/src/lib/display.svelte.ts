@@ -1,8 +1,8 @@
-// What the user's system and address say about the look. In: media queries, the address. Out: scheme, width and time zone.
+// How the page is shown: colour scheme and width from media queries, time zone from the address.
 import { route } from './route.svelte';
 import type { Zone } from './format';
 
-class Looks {
+class Display {
   isDark = $state(matchMedia('(prefers-color-scheme: dark)').matches);
 
   /** As wide as the styles' own turn from one column to more. */
@@ -18,4 +18,4 @@ class Looks {
   }
 }
 
-export const looks = new Looks();
+export const display = new Display();

@@ -1,10 +1,10 @@
 // The rows of a grid in the document. In: the texts of the rows in sight. Out: elements, changed only where a text changed.
-// Why: forty rows of fifteen cells come anew each second; writing what differs costs half of what a component a cell does.
+// Why: forty rows of fifteen cells change each second; writing what differs costs half of what a component a cell does.
 import type { GridColumn } from '../feed/columns';
-import type { RowText } from './cells';
+import type { RowText } from './grid-cells';
 
-/** How the rows look beside their texts. */
-export interface Look {
+/** How rows are shown apart from their texts. */
+export interface RowStyle {
   columns: readonly GridColumn[];
   selected: string;
   marked: readonly string[];
@@ -42,21 +42,21 @@ function textIn(element: HTMLElement): Text {
   return element.appendChild(document.createTextNode(''));
 }
 
-export class Rows {
+export class GridRows {
   private rows: Row[] = [];
   private columns: readonly GridColumn[] = [];
   private built = '';
 
   constructor(private readonly into: HTMLElement) {}
 
-  show(texts: readonly RowText[], look: Look): void {
-    const wanted = look.columns.map((column) => column.id).join();
+  show(texts: readonly RowText[], style: RowStyle): void {
+    const wanted = style.columns.map((column) => column.id).join();
     if (wanted !== this.built) this.clear();
     this.built = wanted;
-    this.columns = look.columns;
+    this.columns = style.columns;
     while (this.rows.length > texts.length) this.rows.pop()?.element.remove();
     while (this.rows.length < texts.length) this.rows.push(this.append());
-    texts.forEach((text, nth) => write(this.rows[nth]!, text, look));
+    texts.forEach((text, nth) => write(this.rows[nth]!, text, style));
   }
 
   /** The row that an event happened in, and whether on its button. */
@@ -66,7 +66,7 @@ export class Rows {
     return found ? { row: found, isToggle: element?.closest('.toggle') !== null && found.isOpen !== null } : null;
   }
 
-  /** A text that is cut off is told in full where the pointer rests; only there. */
+  /** A text that is cut off gets a tooltip with all of it under the pointer; only there. */
   explain(target: EventTarget | null): void {
     const cell = target instanceof HTMLElement ? target.closest<HTMLElement>('.label, .cell.text') : null;
     if (cell) cell.title = cell.scrollWidth > cell.clientWidth ? (cell.textContent ?? '') : '';
@@ -110,18 +110,18 @@ function nameCell(): NameCell {
   return { element, text: textIn(label), isDim: false, toggle, mark, plotted };
 }
 
-function write(row: Row, text: RowText, look: Look): void {
+function write(row: Row, text: RowText, style: RowStyle): void {
   const { element, shown } = row;
   if (shown?.at !== text.at) {
     element.id = `row-${text.at}`;
     element.setAttribute('aria-rowindex', String(text.at + 2));
   }
   if (shown?.depth !== text.depth) element.setAttribute('aria-level', String(text.depth + 1));
-  const isSelected = text.key === look.selected ? 'true' : 'false';
+  const isSelected = text.key === style.selected ? 'true' : 'false';
   if (element.getAttribute('aria-selected') !== isSelected) element.setAttribute('aria-selected', isSelected);
   if (shown?.isThread !== text.isThread) element.classList.toggle('thread', text.isThread);
   if (shown?.ended !== text.ended) element.classList.toggle('ended', text.ended);
-  if (row.name) writeName(row.name, row, text, look);
+  if (row.name) writeName(row.name, row, text, style);
   text.cells.forEach((cell, nth) => {
     const place = row.cells[nth];
     if (!place) return;
@@ -129,7 +129,7 @@ function write(row: Row, text: RowText, look: Look): void {
     const isDim = place !== row.name && (cell.isNone || cell.isZero);
     if (place.isDim !== isDim) place.element.classList.toggle('none', isDim);
     place.isDim = isDim;
-    if (look.columns[nth]?.id === 'cpu') bar(row, place.element, text.share);
+    if (style.columns[nth]?.id === 'cpu') bar(row, place.element, text.share);
   });
   row.shown = text;
 }
@@ -141,7 +141,7 @@ function bar(row: Row, element: HTMLElement, share: number): void {
   row.share = percent;
 }
 
-function writeName(name: NameCell, { element, shown }: Row, text: RowText, look: Look): void {
+function writeName(name: NameCell, { element, shown }: Row, text: RowText, style: RowStyle): void {
   if (shown?.depth !== text.depth) name.element.style.paddingLeft = `${4 + Math.min(text.depth, 12) * 16}px`;
   if (shown === null || shown.isOpen !== text.isOpen) {
     // The row itself says aria-expanded, and the arrow keys open it: for the pointer this is one more place to press.
@@ -154,6 +154,6 @@ function writeName(name: NameCell, { element, shown }: Row, text: RowText, look:
     name.mark.textContent = text.mark;
     name.mark.title = text.markHelp;
   }
-  const dot = look.marked.includes(text.key) ? '●' : '';
+  const dot = style.marked.includes(text.key) ? '●' : '';
   if (name.plotted.textContent !== dot) name.plotted.textContent = dot;
 }

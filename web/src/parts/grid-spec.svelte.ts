@@ -4,7 +4,7 @@ import { COLUMN_BY_ID, isMeasured, usualColumns, type GridColumn } from '../feed
 import { feed } from '../feed/feed.svelte';
 import type { Layout, Spec } from '../feed/view';
 import { route } from '../lib/route.svelte';
-import type { PercentUnit } from './cells';
+import type { PercentUnit } from './grid-cells';
 
 const LAYOUTS: readonly string[] = ['list', 'tree', 'program', 'user', 'container', 'threads'];
 

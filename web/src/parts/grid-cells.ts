@@ -84,8 +84,8 @@ export function rowText(
     share: run > 0 && largest > 0 ? Math.min(run / largest, 1) : 0,
     cells: columns.map((column) => {
       if (column.unit === 'text') {
-        const told = visible(textAt(view, texts, row, column.id));
-        const text = column.id === 'name' ? told.trim() || NO_NAME : told;
+        const cellValue = visible(textAt(view, texts, row, column.id));
+        const text = column.id === 'name' ? cellValue.trim() || NO_NAME : cellValue;
         return { text, isNone: text === '', isZero: false };
       }
       const value = valueAt(view, row, column.id);

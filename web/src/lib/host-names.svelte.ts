@@ -13,7 +13,7 @@ class HostNames {
     return this.known[host] ?? host;
   }
 
-  look(host: string): void {
+  request(host: string): void {
     if (host === '' || this.asked.has(host)) return;
     this.asked.add(host);
     void ask<{ hostname: string }>(hostPath(host, 'at'), { limit: 1 }).then(
