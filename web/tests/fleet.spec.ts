@@ -75,7 +75,7 @@ test('what the receiver cannot accept or store is shown', async ({ page, receive
 test('the table of hosts is a file, as it is searched and sorted, and a command line', async ({ page, receiver }) => {
   await page.goto(`${receiver.url}/?q=sim-&sort=-name`);
   await expect(page.getByRole('row', { name: /sim-/ }).first()).toContainText('sim-00002');
-  await page.getByRole('button', { name: 'Data' }).first().click();
+  await page.getByRole('button', { name: 'Data', exact: true }).first().click();
   const dialog = page.getByRole('dialog', { name: 'The hosts as a file' });
   await expect(dialog.locator('code').first()).toHaveText(
     `cpumon hosts --url=${receiver.url} --search=sim- --sort=name --reverse --format=csv`,
@@ -91,7 +91,7 @@ test('the table of hosts is a file, as it is searched and sorted, and a command 
   expect(lines.slice(1, 4).map((line) => line.split(',')[1])).toEqual(['sim-00002', 'sim-00001', 'sim-00000']);
   await page.keyboard.press('Escape');
   const tops = page.getByRole('region', { name: 'busiest processes over all hosts' });
-  await tops.getByRole('button', { name: 'Data' }).click();
+  await tops.getByRole('button', { name: 'Data', exact: true }).click();
   const busiest = page.getByRole('dialog', { name: 'The busiest processes as a file' });
   await expect(busiest.locator('code').first()).toHaveText(`cpumon hosts --url=${receiver.url} --busiest --format=csv`);
   const [file] = await Promise.all([

@@ -144,7 +144,10 @@ test('two spans as a file, and the command line of it', async ({ page, receiver 
     'history',
     `&cmp=1&of=process&a=${now - 60_000}-${now - 2000}&b=${now - 30_000}-${now - 2000}`,
   );
-  await page.getByRole('region', { name: 'compare two spans' }).getByRole('button', { name: 'Data' }).click();
+  await page
+    .getByRole('region', { name: 'compare two spans' })
+    .getByRole('button', { name: 'Data', exact: true })
+    .click();
   const dialog = page.getByRole('dialog', { name: 'Two spans as a file' });
   await expect(dialog.locator('code').first()).toContainText(
     /^cpumon export compare --store=\S+ --host=\S+ --before=\S+Z\.\.\S+Z --after=\S+Z\.\.\S+Z --by=process --format=csv$/,
@@ -167,7 +170,10 @@ test('two spans as a file, and the command line of it', async ({ page, receiver 
 test('the rows of each view as a file, and the command line of it', async ({ page, receiver }) => {
   const dialog = page.getByRole('dialog', { name: /as a file/ });
   const of = async (region: string, command: RegExp): Promise<void> => {
-    await page.getByRole('region', { name: region, exact: true }).getByRole('button', { name: 'Data' }).click();
+    await page
+      .getByRole('region', { name: region, exact: true })
+      .getByRole('button', { name: 'Data', exact: true })
+      .click();
     await expect(dialog.locator('code').first()).toContainText(command);
   };
   await receiver.hasRecorded(6);

@@ -86,7 +86,7 @@ const STATES: Record<string, (page: Page, receiver: Receiver) => Promise<void>> 
   },
   'fleet, data dialog': async (page, receiver) => {
     await page.goto(receiver.url);
-    await page.getByRole('button', { name: 'Data' }).first().click();
+    await page.getByRole('button', { name: 'Data', exact: true }).first().click();
     await expect(page.getByRole('dialog').locator('code').first()).toContainText('cpumon hosts');
   },
   'fleet, no permission': async (page, receiver) => {
@@ -169,7 +169,11 @@ const STATES: Record<string, (page: Page, receiver: Receiver) => Promise<void>> 
   'compare, data dialog': async (page, receiver) => {
     await fewRows(page);
     await open(page, receiver, '/history', await spans(receiver));
-    await page.getByRole('region', { name: 'compare two spans' }).getByRole('button', { name: 'Data' }).first().click();
+    await page
+      .getByRole('region', { name: 'compare two spans' })
+      .getByRole('button', { name: 'Data', exact: true })
+      .first()
+      .click();
     await expect(page.getByRole('dialog').locator('code').first()).toContainText('cpumon export compare');
   },
   heatmap: async (page, receiver) => open(page, receiver, '/landscape', '&as=heatmap'),

@@ -154,7 +154,7 @@ test('a span is typed in the zone that is shown', async ({ page, receiver }) => 
   await from.fill('');
   await from.press('Enter');
   await expect(from).toBeFocused();
-  await expect(dialog.getByRole('alert')).toHaveText(/^From is not complete/);
+  await expect(dialog.getByRole('alert')).toHaveText(/^From is incomplete/);
   await findsNothing(page);
   await page.setViewportSize({ width: 360, height: 640 });
   await findsNothing(page);

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { envelope, highest, pieceAt } from './spike';
+import { envelope, highest, pieceAt, findPeak, newestMoment, tasksQuery } from './spike';
 
 const buckets = { t_ms: [0, 1000, 2000, 3000], width_ns: 1e9, covered_ns: [1, 1, 0, 1] };
 
@@ -22,4 +22,32 @@ it('finds the highest, in the middle of an interval that spans several points', 
       [2, null, 1],
     ]),
   ).toEqual([2, null, 3]);
+});
+
+it('finds the interval of a peak by zooming in', async () => {
+  const peakMs = 61_234;
+  const spans: number[] = [];
+  const found = await findPeak({ sinceMs: 0, untilMs: 3_600_000 }, 1000, ({ sinceMs, untilMs }, points) => {
+    spans.push(untilMs - sinceMs);
+    const width = Math.max((untilMs - sinceMs) / points, 500);
+    const first = sinceMs + Math.floor((peakMs - sinceMs) / width) * width;
+    return Promise.resolve({ sinceMs: first, untilMs: first + width });
+  });
+  expect(Math.abs(found - peakMs)).toBeLessThan(1000);
+  expect(spans.length).toBeLessThanOrEqual(4);
+});
+
+it('stays with the last piece where nothing more is known', async () => {
+  expect(await findPeak({ sinceMs: 1000, untilMs: 9000 }, 1000, () => Promise.resolve(null))).toBe(5000);
+});
+
+it('begins with the newest moment that has data', () => {
+  const series = { t_ms: [0, 1000, 2000], width_ns: 1e9, covered_ns: [1e9, 1e9, 0] };
+  expect(newestMoment({ ...series, kept: null })).toBe('1999000000');
+  expect(newestMoment({ ...series, kept: { first_ns: '0', last_ns: '1500000000' } })).toBe('1499999999');
+  expect(newestMoment({ ...series, covered_ns: [0, 0, 0], kept: null })).toBeNull();
+});
+
+it('sorts keys into processes and threads', () => {
+  expect(tasksQuery('1-2,3-4/5-6')).toEqual({ processes: '1-2', threads: '3-4/5-6' });
 });

@@ -1,6 +1,8 @@
 // The instant of a spike. In: the points of a time line, a place on it. Out: the moment within that point at which most happened.
 // Why: a point of a day is minutes long, and a click on its peak asks for the second that made it.
-import type { Buckets, Line } from './api';
+import { ask, hostPath, type Buckets, type Line, type Lines, type Query, type Series } from './api';
+import { msOf, nsOf } from './format';
+import { timesOf } from './shares';
 
 export interface Piece {
   sinceMs: number;
@@ -39,4 +41,62 @@ export function envelope(lines: readonly Line[]): Line {
       return value === null ? max : Math.max(max ?? value, value);
     }, null),
   );
+}
+
+/** Rounds of zooming in: two are enough for a year. */
+const MOST_ROUNDS = 4;
+const MOST_POINTS = 4000;
+
+/** The middle of the interval with the highest use within a piece. `read` returns the highest of so many points of a piece. */
+export async function findPeak(
+  piece: Piece,
+  intervalMs: number,
+  read: (piece: Piece, points: number) => Promise<Piece | null>,
+): Promise<number> {
+  let { sinceMs, untilMs } = piece;
+  for (let round = 0; round < MOST_ROUNDS && untilMs - sinceMs > intervalMs; round += 1) {
+    // Two points an interval: with fewer, two intervals could share one and the wrong one be returned.
+    const points = Math.max(2, Math.min(MOST_POINTS, Math.ceil(((untilMs - sinceMs) / intervalMs) * 2)));
+    const found = await read({ sinceMs, untilMs }, points);
+    if (!found) break;
+    ({ sinceMs, untilMs } = found);
+  }
+  return (sinceMs + untilMs) / 2;
+}
+
+/** The highest point of a piece: of the tasks whose keys are given, separated by commas, or of all CPUs. */
+export async function peakIn(
+  host: string,
+  keys: string,
+  piece: Piece,
+  points: number,
+  signal: AbortSignal,
+): Promise<Piece | null> {
+  const question = { since: nsOf(piece.sinceMs), until: nsOf(piece.untilMs), points };
+  if (keys === '') {
+    const found = await ask<Series>(hostPath(host, 'series'), { ...question, columns: 'busy_ns' }, signal);
+    return highest(found, found.columns['busy_ns']?.max ?? []);
+  }
+  const query = { ...question, columns: 'run_ns', ...tasksQuery(keys) };
+  const found = await ask<Lines>(hostPath(host, 'lines'), query, signal);
+  return highest(found, envelope(found.lines.map((line) => line.max_run_ns_per_s ?? [])));
+}
+
+/** Keys of processes and threads, separated by commas, as the receiver takes them. */
+export function tasksQuery(keys: string): Query {
+  const all = keys.split(',');
+  return {
+    threads: all.filter((key) => key.includes('/')).join(','),
+    processes: all.filter((key) => !key.includes('/')).join(','),
+  };
+}
+
+/** The newest moment with data in a series; null: it has none. */
+export function newestMoment(series: Pick<Series, 't_ms' | 'width_ns' | 'covered_ns' | 'kept'>): string | null {
+  const last = series.covered_ns.findLastIndex((ns) => ns > 0);
+  if (last < 0) return null;
+  const endMs = timesOf(series)[last]! * 1000;
+  const storedNs = series.kept?.last_ns;
+  // The last point may reach beyond the stored data.
+  return storedNs && msOf(storedNs) < endMs ? (BigInt(storedNs) - 1n).toString() : nsOf(endMs - 1);
 }
