@@ -1,6 +1,6 @@
 // The rows that a grid shows. In: tasks, and how the user wants to see them. Out: flat arrays, ready to be sent to the page.
 // Why: sorting and filtering 20,000 rows happens beside the page, and the page gets numbers it can draw without thinking.
-import { COLUMN_BY_ID, COUNTER, COUNTERS, NUMBERS, NUMBER_COLUMNS, TEXTS } from './columns';
+import { COLUMN_BY_ID, COUNTER, COUNTERS, NUMBERS, NUMBER_COLUMNS, TEXT_COLUMNS, TEXTS } from './columns';
 import { BORN, ENDED, KERNEL, ODD, type Process, type Task, type Tasks, type Thread } from './tasks';
 
 export type Layout = 'list' | 'tree' | 'program' | 'user' | 'container' | 'threads';
@@ -85,6 +85,17 @@ interface Node {
 
 const PID = NUMBER_COLUMNS.findIndex((column) => column.id === 'pid');
 const UID = NUMBER_COLUMNS.findIndex((column) => column.id === 'uid');
+/** The text of each text column. */
+const TEXT_OF: Record<string, (task: Task, process: Process | null) => string> = {
+  name: (task) => task.name,
+  process: (_, process) => process?.name ?? '',
+  wait: (task) => task.waits[0]?.[0] ?? '',
+  state: (task) => task.state,
+  container: (_, process) => process?.container ?? '',
+  cmdline: (_, process) => process?.cmdline ?? '',
+};
+/** In the order in which a view carries them. */
+const TEXT_READERS = TEXT_COLUMNS.map(({ id }) => TEXT_OF[id] ?? (() => ''));
 const MOST_DEPTH = 200;
 
 export class ViewMaker {
@@ -206,11 +217,7 @@ export class ViewMaker {
     this.owners.push(place(node.kind & IS_THREAD ? (process?.key ?? '') : ''));
     this.flags.push(place(task.flags));
     this.rowsOf.push(this.numbersOf(node));
-    const container = process?.container ?? '';
-    const wait = task.waits[0]?.[0] ?? '';
-    // The order of TEXT_COLUMNS: name, process, wait, state, container, cmdline.
-    for (const text of [task.name, process?.name ?? '', wait, task.state, container, process?.cmdline ?? ''])
-      this.texts.push(place(text));
+    for (const read of TEXT_READERS) this.texts.push(place(read(task, process)));
   }
 
   private numbersOf(node: Node): Float64Array {
@@ -374,21 +381,12 @@ function comparer(spec: Spec): (a: Node, b: Node) => number {
   return (a, b) => byId(a, b) * sign;
 }
 
+/** Names sort without regard to case. */
+const IGNORES_CASE = ['name', 'process'];
+
 function textOf(id: string): ((node: Node) => string) | null {
-  switch (id) {
-    case 'name':
-      return (node) => node.task.name.toLowerCase();
-    case 'process':
-      return (node) => node.process?.name.toLowerCase() ?? '';
-    case 'state':
-      return (node) => node.task.state;
-    case 'wait':
-      return (node) => node.task.waits[0]?.[0] ?? '';
-    case 'container':
-      return (node) => node.process?.container ?? '';
-    case 'cmdline':
-      return (node) => node.process?.cmdline ?? '';
-    default:
-      return null;
-  }
+  const read = TEXT_OF[id];
+  if (!read) return null;
+  if (!IGNORES_CASE.includes(id)) return (node) => read(node.task, node.process);
+  return (node) => read(node.task, node.process).toLowerCase();
 }
