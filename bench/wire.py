@@ -12,6 +12,9 @@ def chapter():
            "```", bench("cpumon-wire", "wire"), "```", "",
            "The receiver's way from datagram to interval (`cargo bench -p cpumon-receiver --bench demux`):", "",
            "```", bench("cpumon-receiver", "demux"), "```", "",
+           "Packed records on the simulated machine, beside zstd alone (`cargo bench -p cpumon-wire --bench packing`; recordings of real machines: "
+           "docs/adr/0011-connection-packing.md):", "",
+           "```", bench("cpumon-wire", "packing"), "```", "",
            "The agent's whole way, by the thread (`cargo bench -p cpumon-agent --bench agent_cost`):", "",
            "```", bench("cpumon-agent", "agent_cost"), "```", "",
            "What TLS and the spool cost beside that (`cargo bench -p cpumon-agent --bench agent_cost -- 0 200 20 agent tls spool unacknowledged`; `unacknowledged`: a receiver that "

@@ -16,7 +16,7 @@ fn read_record(record: &[u8]) {
     }
 }
 
-/// A lane: any packed bytes are refused or stand for a record of bounded length.
+/// A channel: any packed bytes are refused or give a record of bounded length.
 fn read_packed(unpacker: &mut Unpacker, packed: &[u8]) {
     let mut record = Vec::new();
     if unpacker.unpack(packed, &mut record).is_ok() {
@@ -26,7 +26,7 @@ fn read_packed(unpacker: &mut Unpacker, packed: &[u8]) {
     assert!(record.len() <= MAX_MESSAGE_BYTES);
 }
 
-/// The fuzzer cannot guess a checksum: past it, by a packer that packed any frames. What comes back is what went in.
+/// The fuzzer cannot guess a checksum, so any frames are packed and must come back.
 fn both_ways(frame: &[u8]) {
     let (mut packer, mut unpacker) = (Packer::new(), Unpacker::new());
     // Behind a sound header, and in pieces of the fuzzer's choice.

@@ -7,9 +7,27 @@
 mod codec;
 
 /// The highest version that this program speaks.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// From this version on records may come packed ([`crate::packed`]).
-pub const PACKED_VERSION: u16 = 2;
+pub const PACKED_VERSION: u16 = 3;
+/// The version of the first release: all records come as they are.
+pub const PLAIN_VERSION: u16 = 1;
+/// Packed records of another layout, which no release had.
+const DROPPED_VERSION: u16 = 2;
+
+/// The version to speak when the other side speaks `offered` and we speak up to `highest`.
+///
+/// # Errors
+/// Both would speak version 2, which is not spoken any more; the text says so to people.
+pub fn agree_on_version(offered: u16, highest: u16) -> Result<u16, &'static str> {
+    match offered.min(highest) {
+        DROPPED_VERSION => {
+            Err("it speaks version 2 of the connection, which only development builds spoke: update it")
+        }
+        version => Ok(version),
+    }
+}
+
 /// ALPN of a connection that carries snapshots; the device has shown its certificate.
 pub const ALPN_STREAM: &[u8] = b"cpumon-stream/1";
 /// ALPN of a connection that asks for a certificate; the device has none yet.

@@ -11,7 +11,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cpumon_wire::Datagrams;
-use cpumon_wire::stream::{ByeReason, MAX_SMALL_MESSAGE_BYTES, Message, PACKED_VERSION, VERSION};
+use cpumon_wire::stream::{
+    ByeReason, MAX_SMALL_MESSAGE_BYTES, Message, PACKED_VERSION, PLAIN_VERSION, VERSION, agree_on_version,
+};
 
 use self::comparing::{Comparing, PING_AFTER};
 use super::connect::{await_message, connect};
@@ -273,7 +275,7 @@ impl Worker {
                 && matches!(&error, TlsError::Bye { reason: ByeReason::Protocol, .. })
             {
                 log::warn!("the receiver could not use what was sent; from now on records go as they are");
-                self.most = PACKED_VERSION - 1;
+                self.most = PLAIN_VERSION;
             }
             if let Some(moved) = self.moved.get_mut(self.next) {
                 moved.is_turn = !moved.is_turn;
@@ -392,8 +394,8 @@ impl Worker {
                     _ => Ok(None),
                 }
             })?;
+        self.version = agree_on_version(version, self.most).map_err(TlsError::Protocol)?;
         log::info!("connected to receiver {address}");
-        self.version = version.min(self.most);
         {
             let mut status = self.shared.status();
             status.connected_to = Some(address);

@@ -15,6 +15,7 @@ use cpumon_link::tls::pipe::Pipe;
 use cpumon_wire::packed::Unpacker;
 use cpumon_wire::stream::{
     ALPN_ENROL, ALPN_STREAM, ByeReason, MAX_MESSAGE_BYTES, MAX_SMALL_MESSAGE_BYTES, Message, VERSION,
+    agree_on_version,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::{ServerConfig, ServerConnection};
@@ -306,6 +307,7 @@ impl Shared {
             };
             Ok(Some((version, host, agent.to_owned())))
         })?;
+        let version = agree_on_version(version, VERSION).map_err(|text| bye(ByeReason::Protocol, text))?;
         if host != known.host {
             return Err(bye(ByeReason::Protocol, "it says that it is another host than the one enrolled"));
         }
@@ -316,7 +318,7 @@ impl Shared {
             log::warn!("cannot forget the old key of {}: {error}", known.name);
         }
         Message::Welcome {
-            version: version.min(VERSION),
+            version,
             window_bytes: self.limits.window_bytes,
             is_renewal_due: known.is_renewal_due(),
         }

@@ -1,7 +1,7 @@
 //! [`Grid`]: a section of a frame as columns and absolute values. In: the section's bytes. Out: the same bytes again.
-//! Why not the decoder's types: those leave out columns that are not known; here every bit must come back.
+//! The frame decoder's types cannot do this: they leave out columns that this program does not know.
 
-use super::store::{KEY_COLUMNS, Key};
+use super::memory::KEY_COLUMNS;
 use crate::v2::bits::{BitReader, BitWriter, bit_len, unzigzag, zigzag};
 use crate::v2::columns::{Column, Kind, Relative, UNITS, relative};
 
@@ -9,12 +9,14 @@ use crate::v2::columns::{Column, Kind, Relative, UNITS, relative};
 pub(super) const MAX_COLUMNS: usize = 64;
 /// Most values of a table: 4 MiB while it is taken apart.
 pub(super) const MAX_VALUES: usize = 1 << 19;
-/// Where a table's key columns stand, for each of the kind's key columns.
+/// Index of each of the kind's key columns among a table's columns.
 pub(super) type KeySlots = [Option<usize>; KEY_COLUMNS];
+/// Values that stay allotted between records: a record of 200,000 values comes seldom.
+const BUFFER_VALUES: usize = 1 << 14;
 /// Longest section, bytes, its type and length not counted.
 pub(super) const MAX_BODY: usize = 0xffff;
 
-/// A table. Kept and reused.
+/// A table, reused from section to section.
 #[derive(Debug, Default)]
 pub(super) struct Grid {
     pub(super) columns: Vec<Column>,
@@ -33,6 +35,12 @@ impl Grid {
         self.texts.clear();
     }
 
+    /// Gives back memory that only few records need.
+    pub(super) fn trim(&mut self) {
+        self.clear();
+        self.values.shrink_to(BUFFER_VALUES);
+    }
+
     pub(super) fn rows(&self) -> usize {
         self.values.len() / self.columns.len().max(1)
     }
@@ -46,17 +54,6 @@ impl Grid {
         let begin = usize::try_from(value >> 32).unwrap_or(usize::MAX);
         let len = usize::try_from(value & 0xffff_ffff).unwrap_or(usize::MAX);
         begin.checked_add(len).and_then(|end| self.texts.get(begin..end)).unwrap_or_default()
-    }
-
-    /// Adds a row of zeros with this key.
-    pub(super) fn add_row(&mut self, slots: &KeySlots, key: &Key) {
-        let begin = self.values.len();
-        self.values.resize(begin + self.columns.len(), 0);
-        for (slot, &value) in slots.iter().zip(key) {
-            if let Some(place) = slot.and_then(|slot| self.values.get_mut(begin + slot)) {
-                *place = value;
-            }
-        }
     }
 
     pub(super) fn set(&mut self, at: usize, slot: usize, value: u64) {

@@ -1,376 +1,296 @@
-//! [`Tables`]: what was told on a lane, by kind of table. In: a table to code, or room for one to read. Out: its bits, by what
-//! is remembered. Why one path for both: what is coded stands once, so the two ends cannot come apart.
+//! [`Tables`]: tables by what the channel sent before. In: a table to code, or space for one to read. Out: its symbols and bits,
+//! first which rows it has, then column by column: zstd finds more in values of one kind than in rows.
 
-use super::coder::{Chance, Coder, Number};
+use super::coder::Coder;
 use super::grid::{Grid, KeySlots, MAX_COLUMNS, MAX_VALUES};
-use super::names::Names;
-use super::store::{KEY_COLUMNS, Key, NOWHERE, Next, Store, key_columns};
-use super::texts::UNKNOWN;
+use super::memory::{KEY_COLUMNS, Key, RowMemory, key_columns};
 use crate::v2::columns::{Column, Kind, UNITS, is_text, section};
 
-/// Kinds of tables, and one more.
+/// Kinds of tables, and one more because they count from 1.
 const KINDS: usize = section::DELAYS as usize + 1;
-/// Descriptions are compared with those of the table that had the same place among those of its kind in the snapshot before.
-const LAYOUTS: usize = 3;
+/// Descriptions of a column that are remembered: of tables with texts, and of those without.
+const LAYOUTS: usize = 2;
 
-/// The bytes are none that a packer makes, or what they stand for is too long.
-#[derive(Debug)]
-pub(super) struct Malformed;
-
-/// How descriptions of columns change.
-#[derive(Debug, Default)]
-struct Shape {
-    is_next: Chance,
-    is_same: Chance,
-    is_same_kind: Chance,
-    prefix: Number,
-    min: Number,
-    count: Number,
-    groups: Number,
-}
-
-/// See the module.
+/// What a channel remembers of tables.
 #[derive(Debug)]
 pub(super) struct Tables {
-    stores: [Store; KINDS],
-    layouts: [[Vec<Column>; LAYOUTS]; KINDS],
-    /// Tables of each kind in this snapshot so far.
-    seen: [usize; KINDS],
-    shape: Shape,
-    names: Names,
-    /// Number of the snapshot on the lane.
-    now: u32,
-    is_full: bool,
-    places: Vec<usize>,
-    over: Vec<Key>,
+    memories: [RowMemory; KINDS],
+    /// The description of each column as the channel sent it last.
+    described: Box<[[[u16; 256]; LAYOUTS]; KINDS]>,
+    /// Number of the record on the channel.
+    record: u32,
+    /// Of each row of the table at hand: its index among the remembered ones, if its key is not sent.
+    known: Vec<Option<usize>>,
+    /// and the place of its cells.
+    places: Vec<Option<usize>>,
+    text: Vec<u8>,
+}
+
+/// A table on its way.
+struct Job<'a> {
+    kind: u8,
+    grid: &'a mut Grid,
+    memory: &'a mut RowMemory,
+    slots: KeySlots,
+    rows: usize,
 }
 
 impl Default for Tables {
     fn default() -> Self {
         Self {
-            stores: std::array::from_fn(Store::new),
-            layouts: Default::default(),
-            seen: [0; KINDS],
-            shape: Shape::default(),
-            names: Names::default(),
-            now: 0,
-            is_full: false,
+            memories: std::array::from_fn(RowMemory::new),
+            described: Box::new([[[0; 256]; LAYOUTS]; KINDS]),
+            record: 0,
+            known: Vec::new(),
             places: Vec::new(),
-            over: Vec::new(),
+            text: Vec::new(),
         }
     }
 }
 
 impl Tables {
-    /// The next snapshot.
-    pub(super) fn begin(&mut self, is_full: bool) {
-        self.now = self.now.wrapping_add(1);
-        self.is_full = is_full;
-        self.seen = [0; KINDS];
+    pub(super) fn begin_record(&mut self) {
+        self.record = self.record.wrapping_add(1);
     }
 
-    /// The snapshot is over. A full one told everything that lives.
-    pub(super) fn end(&mut self) {
-        if !self.is_full {
-            return;
-        }
-        let now = self.now;
-        for kind in [section::PROCESSES, section::THREADS, section::DELAYS] {
-            self.stores[usize::from(kind)].forget_rows(|row| row.told != now);
-        }
-        let texts = &mut self.names.texts;
-        if texts.is_half_full() {
-            let mut used = vec![false; texts.len()];
-            self.stores.iter_mut().for_each(|store| {
-                store.change(is_text, |number| {
-                    if let Some(used) = place(&mut used, *number) {
-                        *used = true;
-                    }
-                });
-            });
-            let mut moved = texts.retain(&used);
-            self.stores.iter_mut().for_each(|store| {
-                store.change(is_text, |number| {
-                    *number = place(&mut moved, *number).map_or(UNKNOWN, |new| *new);
-                });
-            });
+    /// A full record has every task that lives: the others are forgotten.
+    pub(super) fn end_record(&mut self, is_full: bool) {
+        let record = self.record;
+        for (kind, memory) in (0..).zip(&mut self.memories) {
+            let tells_all =
+                is_full && matches!(kind, section::PROCESSES | section::THREADS | section::DELAYS);
+            memory.end_record(|row| row.has_ended || (tells_all && row.record != record));
         }
     }
 
     /// Rows that are remembered.
     #[cfg(test)]
     pub(super) fn remembered(&self) -> usize {
-        self.stores.iter().map(|store| store.rows.len()).sum()
+        self.memories.iter().map(|memory| memory.rows.len()).sum()
     }
 
-    /// Codes a table. A reader passes an empty one.
-    pub(super) fn code(
-        &mut self,
-        coder: &mut impl Coder,
-        kind: u8,
-        grid: &mut Grid,
-    ) -> Result<(), Malformed> {
-        let at = usize::from(kind);
-        self.code_shape(coder, at, grid)?;
-        let mut store = std::mem::take(&mut self.stores[at]);
-        let keys = key_columns(kind);
+    /// Codes a table; a reader passes an empty one. `None`: the packed bytes are malformed.
+    pub(super) fn code<C: Coder>(&mut self, coder: &mut C, kind: u8, grid: &mut Grid) -> Option<()> {
+        let rows = code_shape(coder, grid, self.described.get_mut(usize::from(kind))?)?;
+        if C::READS {
+            grid.values.resize(rows * grid.columns.len(), 0);
+        }
         let mut slots: KeySlots = [None; KEY_COLUMNS];
-        for (slot, id) in slots.iter_mut().zip(keys) {
+        for (slot, id) in slots.iter_mut().zip(key_columns(kind)) {
             *slot = grid.columns.iter().position(|column| column.id == *id && column.kind != Kind::Text);
         }
-        let others = grid.columns.iter().enumerate().filter(|(slot, _)| !slots.contains(&Some(*slot)));
-        store.place_columns(others.map(|(_, column)| column.id), &mut self.places);
-        let coded = self.code_rows(coder, kind, grid, &mut store, &slots);
-        store.take_fresh();
-        self.stores[at] = store;
-        if !self.over.is_empty() {
-            self.over.sort_unstable();
-            let over = &self.over;
-            self.stores[usize::from(section::THREADS)]
-                .forget_rows(|row| over.binary_search(&row.key).is_ok());
-        }
+        // The last counters of a thread that ended are close to those that the thread had before.
+        let memory_kind = usize::from(if is_end(kind) { section::THREADS } else { kind });
+        let mut memory = std::mem::replace(self.memories.get_mut(memory_kind)?, RowMemory::new(memory_kind));
+        let coded = self.code_table(coder, Job { kind, grid, memory: &mut memory, slots, rows });
+        self.memories[memory_kind] = memory;
         coded
     }
 
-    /// Columns and their descriptions.
-    fn code_shape(&mut self, coder: &mut impl Coder, kind: usize, grid: &mut Grid) -> Result<(), Malformed> {
-        let (shape, seen) = (&mut self.shape, &mut self.seen[kind]);
-        let layout = &mut self.layouts[kind][(*seen).min(LAYOUTS - 1)];
-        *seen += 1;
-        let count = i64::try_from(grid.columns.len()).unwrap_or(0) - i64::try_from(layout.len()).unwrap_or(0);
-        let count =
-            shape.count.code_signed(coder, count).wrapping_add(i64::try_from(layout.len()).unwrap_or(0));
-        let count = usize::try_from(count).ok().filter(|count| (1..=MAX_COLUMNS).contains(count));
-        let count = count.ok_or(Malformed)?;
-        let groups = shape.groups.code(coder, grid.groups as u64);
-        grid.groups = usize::try_from(groups).ok().filter(|&groups| groups <= count).ok_or(Malformed)?;
-        let mut next = 0;
-        let mut columns: Vec<Column> = Vec::with_capacity(count);
-        for at in 0..count {
-            let wanted = grid.columns.get(at).copied();
-            let column = shape.code_column(coder, wanted, layout, &mut next).ok_or(Malformed)?;
-            if columns.iter().any(|known| known.id == column.id) {
-                return Err(Malformed);
-            }
-            columns.push(column);
+    fn code_table<C: Coder>(&mut self, coder: &mut C, mut job: Job<'_>) -> Option<()> {
+        let slots = job.slots;
+        let is_value =
+            |slot: usize, column: &Column| column.kind != Kind::Text && !slots.contains(&Some(slot));
+        if !is_end(job.kind) {
+            let columns = job.grid.columns.iter().enumerate();
+            let values = columns.filter(|(slot, column)| is_value(*slot, column));
+            job.memory.add_columns(values.map(|(_, column)| column.id));
         }
-        grid.columns.clone_from(&columns);
-        *layout = columns;
-        Ok(())
+        self.code_rows(coder, &mut job)?;
+        for slot in 0..job.grid.columns.len() {
+            let column = job.grid.columns[slot];
+            if column.kind == Kind::Text {
+                self.code_texts(coder, &mut job, slot)?;
+            } else if is_value(slot, &column) {
+                self.code_column(coder, &mut job, slot)?;
+            }
+        }
+        Some(())
     }
 
-    fn code_rows<C: Coder>(
-        &mut self,
-        coder: &mut C,
-        kind: u8,
-        grid: &mut Grid,
-        store: &mut Store,
-        slots: &KeySlots,
-    ) -> Result<(), Malformed> {
-        self.over.clear();
-        let is_over = matches!(kind, section::EXITS | section::GONE);
-        let rows = grid.rows();
-        let (mut cursor, mut last, mut before): (usize, usize, Key) = (0, 0, Key::default());
-        for at in 0.. {
-            let key = if at < rows { row_key(grid, at, slots, kind) } else { Key::default() };
-            let next = match at < rows {
-                true if is_over => Next::New,
-                true => store.next_of(&key, cursor, self.now),
-                false => Next::End,
+    /// Which rows these are. First for each row how many remembered rows are skipped since the one before, or that its key follows;
+    /// then those keys.
+    fn code_rows<C: Coder>(&mut self, coder: &mut C, job: &mut Job<'_>) -> Option<()> {
+        self.known.clear();
+        let mut cursor = 0;
+        for at in 0..job.rows {
+            let found = if C::READS { None } else { job.memory.find(&job.key(at)) };
+            let skipped = found.and_then(|found| found.checked_sub(cursor));
+            let symbol = coder.number(skipped.map_or(0, |skipped| skipped as u64 + 1))?;
+            let found = match symbol.checked_sub(1) {
+                Some(skipped) => Some(cursor.checked_add(usize::try_from(skipped).ok()?)?),
+                None => None,
             };
-            let next = store.code_next(coder, next, &mut last, cursor, self.now).ok_or(Malformed)?;
-            let (known, key) = match next {
-                Next::End => break,
-                Next::Lively(row) | Next::Known(row) => {
-                    cursor = row + 1;
-                    (Some(row), store.rows.get(row).ok_or(Malformed)?.key)
-                }
-                Next::New => {
-                    let key = code_key(coder, store, grid, slots, (kind, at), (&key, &before));
-                    (store.rows.binary_search_by_key(&key, |row| row.key).ok().filter(|_| !is_over), key)
-                }
-            };
-            if (at + 1) * grid.columns.len() > MAX_VALUES || at >= usize::from(u16::MAX) {
-                return Err(Malformed);
+            if let Some(found) = found.filter(|&found| found < job.memory.rows.len()) {
+                cursor = found + 1;
+            } else if found.is_some() {
+                return None;
             }
-            before = key;
-            self.code_row(coder, grid, store, slots, (at, known, &key, is_over))?;
+            self.known.push(found);
         }
-        Ok(())
-    }
-
-    /// One row, whose key is known by now.
-    fn code_row<C: Coder>(
-        &mut self,
-        coder: &mut C,
-        grid: &mut Grid,
-        store: &mut Store,
-        slots: &KeySlots,
-        (at, known, key, is_over): (usize, Option<usize>, &Key, bool),
-    ) -> Result<(), Malformed> {
-        if C::READS {
-            grid.add_row(slots, key);
-        }
-        let place = match known {
-            Some(row) => store.rows.get(row).ok_or(Malformed)?.place,
-            None if is_over => NOWHERE,
-            None => store.remember(key, self.now),
-        };
-        if is_over {
-            self.over.push(*key);
-        }
-        if let Some(row) = known {
-            let is_same = self.code_same(coder, grid, store, slots, (at, place))?;
-            store.rows.get_mut(row).ok_or(Malformed)?.tell(self.now, !is_same);
-            if is_same {
-                return Ok(());
-            }
-        }
-        let (cells, columns) = store.cells(place);
-        if is_over {
-            // A thread that ended went on as it did.
-            self.stores[usize::from(section::THREADS)].recall(key, cells, columns);
-        }
-        let mut places = self.places.iter();
-        for slot in (0..grid.columns.len()).filter(|slot| !slots.contains(&Some(*slot))) {
-            let place = places.next().copied().ok_or(Malformed)?;
-            let (cell, model) = cells.get_mut(place).zip(columns.get_mut(place)).ok_or(Malformed)?;
-            let column = grid.columns[slot];
-            let value = grid.row(at)[slot];
-            let value = if column.kind == Kind::Text {
-                self.names.code(coder, grid, cell, (at, slot))?
+        self.places.clear();
+        let mut before = Key::default();
+        for at in 0..job.rows {
+            let row = if let Some(row) = self.known[at] {
+                Some(row)
             } else {
-                model.1.code(coder, cell, value, UNITS[column.unit])
+                before = code_key(coder, job, at, &before)?;
+                // Rows out of order are remembered too.
+                job.memory.find(&before)
             };
-            grid.set(at, slot, value);
-        }
-        Ok(())
-    }
-
-    /// Whether a row that is remembered is told again as it was.
-    fn code_same<C: Coder>(
-        &mut self,
-        coder: &mut C,
-        grid: &mut Grid,
-        store: &mut Store,
-        slots: &KeySlots,
-        (at, place): (usize, usize),
-    ) -> Result<bool, Malformed> {
-        let has_names = grid.columns.iter().any(|column| column.kind == Kind::Text);
-        let mut chance = store.is_same[usize::from(has_names)][usize::from(self.is_full)];
-        let (cells, _) = store.cells(place);
-        let others = (0..grid.columns.len()).filter(|slot| !slots.contains(&Some(*slot)));
-        let is_same = !C::READS
-            && others.clone().zip(&self.places).all(|(slot, &place)| {
-                let value = grid.row(at)[slot];
-                cells.get(place).is_some_and(|cell| match grid.columns[slot].kind {
-                    _ if cell.is_new() => false,
-                    Kind::Text => self.names.texts.get(cell.value) == grid.text(value),
-                    _ => cell.value == value,
-                })
-            });
-        let is_same = coder.bit(&mut chance, is_same);
-        if C::READS && is_same {
-            for (slot, &place) in others.zip(&self.places) {
-                let told = cells.get(place).map_or(0, |cell| cell.value);
-                let value = match grid.columns[slot].kind {
-                    Kind::Text => grid.put_text(self.names.texts.get(told), (at, slot)).ok_or(Malformed)?,
-                    _ => told,
-                };
-                grid.set(at, slot, value);
+            let place = if let Some(row) = row.and_then(|row| job.memory.rows.get_mut(row)) {
+                row.record = self.record;
+                row.has_ended |= is_end(job.kind);
+                before = row.key;
+                Some(row.place)
+            } else if is_end(job.kind) {
+                None
+            } else {
+                job.memory.insert(&before, self.record)
+            };
+            self.places.push(place);
+            if C::READS {
+                job.set_key(at, &before);
             }
         }
-        store.is_same[usize::from(has_names)][usize::from(self.is_full)] = chance;
-        Ok(is_same)
+        Some(())
     }
-}
 
-impl Shape {
-    /// One column. `next`: where the layout of before goes on.
-    fn code_column(
-        &mut self,
-        coder: &mut impl Coder,
-        wanted: Option<Column>,
-        layout: &[Column],
-        next: &mut usize,
-    ) -> Option<Column> {
-        let nothing =
-            Column { id: 0, kind: Kind::Prefixed, prefix: 0, min: 0, zero_is_apart: false, unit: 0 };
-        let wanted = wanted.unwrap_or(nothing);
-        let expected = layout.get(*next).map(|column| column.id);
-        let is_next =
-            expected.is_some() && coder.bit(&mut self.is_next, expected.is_some_and(|id| id == wanted.id));
-        let id = match expected.filter(|_| is_next) {
-            Some(id) => id,
-            None => u8::try_from(coder.plain(u64::from(wanted.id), 8)).ok()?,
-        };
-        let at = layout.iter().position(|column| column.id == id);
-        *next = at.map_or(*next, |at| at + 1);
-        let before = at.and_then(|at| layout.get(at)).copied().unwrap_or(Column { id, ..nothing });
-        if coder.bit(&mut self.is_same, wanted == before) {
-            return Some(before);
+    /// The differences of one column's values to what was expected.
+    fn code_column<C: Coder>(&mut self, coder: &mut C, job: &mut Job<'_>, slot: usize) -> Option<()> {
+        let (id, unit) = (job.grid.columns[slot].id, UNITS[job.grid.columns[slot].unit]);
+        let width = job.grid.columns.len();
+        let mut column = job.memory.column(id);
+        let values = job.grid.values.iter_mut().skip(slot).step_by(width);
+        for (value, &place) in values.zip(&self.places) {
+            let expected = column.as_ref().map(|column| column.expected(place, unit)).unwrap_or_default();
+            let units = if unit == 1 { *value } else { *value / unit };
+            let difference = coder.signed(units.wrapping_sub(expected.value).cast_signed())?;
+            let coded = expected.value.wrapping_add(difference.cast_unsigned());
+            *value = coded.wrapping_mul(unit);
+            if let Some(column) = &mut column {
+                column.learn(place, expected, coded, unit);
+            }
         }
-        let [_, low, high] = wanted.to_bytes();
-        let kept = |column: Column| (column.kind, column.zero_is_apart, column.unit);
-        let described = if coder.bit(&mut self.is_same_kind, kept(wanted) == kept(before)) {
-            before
-        } else {
-            let bits = coder.plain(u64::from(u16::from_le_bytes([low, high])), 16);
-            let [low, high, ..] = bits.to_le_bytes();
-            return Column::from_bytes([id, low, high]);
-        };
-        let mut changed = |number: &mut Number, wanted: u32, before: u32| {
-            let difference = number.code_signed(coder, i64::from(wanted) - i64::from(before));
-            u32::try_from(difference.wrapping_add(i64::from(before))).ok()
-        };
-        let prefix = changed(&mut self.prefix, wanted.prefix, before.prefix).filter(|&prefix| prefix < 8)?;
-        let min = changed(&mut self.min, wanted.min, before.min).filter(|&min| min <= 64)?;
-        Column::from_bytes(Column { prefix, min, ..described }.to_bytes())
+        Some(())
+    }
+
+    /// Texts as they are: zstd finds those of the records before.
+    fn code_texts<C: Coder>(&mut self, coder: &mut C, job: &mut Job<'_>, slot: usize) -> Option<()> {
+        for at in 0..job.rows {
+            let place = (at, slot);
+            let text = job.grid.text(*job.grid.row(at).get(slot)?);
+            let is_before = !C::READS && job.grid.text_before(place).is_some_and(|before| before.1 == text);
+            let length = coder.number(if is_before { 0 } else { text.len() as u64 + 1 })?;
+            let value = if let Some(length) = length.checked_sub(1) {
+                self.text.clear();
+                for at in 0..usize::try_from(length).ok()? {
+                    let byte = text.get(at).copied().unwrap_or(0);
+                    self.text.push(coder.symbol(byte)?);
+                }
+                if !C::READS {
+                    continue;
+                }
+                job.grid.put_text(&self.text, place)?
+            } else {
+                job.grid.text_before(place)?.0
+            };
+            if C::READS {
+                job.grid.set(at, slot, value);
+            }
+        }
+        Some(())
     }
 }
 
-fn place<T>(list: &mut [T], number: u64) -> Option<&mut T> {
-    usize::try_from(number).ok().and_then(|at| list.get_mut(at))
-}
-
-/// A row's key; where the kind of table has none, its place.
-fn row_key(grid: &Grid, at: usize, slots: &KeySlots, kind: u8) -> Key {
-    if key_columns(kind).is_empty() {
-        return place_key(at);
+impl Job<'_> {
+    /// A row's key; where the kind of table has none, its position.
+    fn key(&self, at: usize) -> Key {
+        if key_columns(self.kind).is_empty() {
+            return position_key(at);
+        }
+        let row = self.grid.row(at);
+        self.slots.map(|slot| slot.and_then(|slot| row.get(slot)).copied().unwrap_or(0))
     }
-    let row = grid.row(at);
-    slots.map(|slot| slot.and_then(|slot| row.get(slot)).copied().unwrap_or(0))
+
+    fn set_key(&mut self, at: usize, key: &Key) {
+        for (slot, &value) in self.slots.iter().zip(key) {
+            if let Some(slot) = slot {
+                self.grid.set(at, *slot, value);
+            }
+        }
+    }
 }
 
-fn place_key(at: usize) -> Key {
+fn is_end(kind: u8) -> bool {
+    matches!(kind, section::EXITS | section::GONE)
+}
+
+fn position_key(at: usize) -> Key {
     let mut key = Key::default();
     key[0] = at as u64;
     key
 }
 
-/// The key of a row that is not remembered, by the row before.
-fn code_key(
-    coder: &mut impl Coder,
-    store: &mut Store,
-    grid: &Grid,
-    slots: &KeySlots,
-    (kind, at): (u8, usize),
-    (wanted, before): (&Key, &Key),
-) -> Key {
-    if key_columns(kind).is_empty() {
-        return place_key(at);
+/// The key of a row that is new, or out of order, by that of the row before.
+fn code_key<C: Coder>(coder: &mut C, job: &Job<'_>, at: usize, before: &Key) -> Option<Key> {
+    let wanted = job.key(at);
+    if key_columns(job.kind).is_empty() {
+        return Some(wanted);
     }
-    let is_thread = matches!(kind, section::THREADS..=section::GONE);
+    let is_thread = matches!(job.kind, section::THREADS..=section::GONE);
     let mut key = Key::default();
-    for (part, slot) in slots.iter().enumerate() {
-        let Some(column) = slot.and_then(|slot| grid.columns.get(slot)) else { continue };
-        // The first thread of a process often is the process.
+    for (part, slot) in job.slots.iter().enumerate() {
+        let Some(column) = slot.and_then(|slot| job.grid.columns.get(slot)) else { continue };
+        // The first thread of a process often has the process's id and start.
         let begins_process = is_thread && part >= 2 && key[..2] != before[..2];
         let base = if begins_process { key[part - 2] } else { before[part] };
         let unit = UNITS[column.unit];
         let difference = (wanted[part] / unit).wrapping_sub(base / unit).cast_signed();
-        let difference = store.keys[part].code_signed(coder, difference).cast_unsigned();
+        let difference = coder.signed(difference)?.cast_unsigned();
         key[part] = (base / unit).wrapping_add(difference).wrapping_mul(unit);
     }
-    key
+    Some(key)
+}
+
+/// Columns and their descriptions; gives the count of rows.
+fn code_shape<C: Coder>(
+    coder: &mut C,
+    grid: &mut Grid,
+    described: &mut [[u16; 256]; LAYOUTS],
+) -> Option<usize> {
+    let count = usize::from(coder.symbol(u8::try_from(grid.columns.len()).ok()?)?);
+    grid.groups = usize::from(coder.symbol(u8::try_from(grid.groups).ok()?)?);
+    if count == 0 || count > MAX_COLUMNS || grid.groups > count {
+        return None;
+    }
+    let [low, high] = u16::try_from(grid.rows()).ok()?.to_le_bytes();
+    let mut columns: Vec<[u8; 3]> = grid.columns.iter().map(|column| column.to_bytes()).collect();
+    columns.resize(count, [0; 3]);
+    // All ids first: they are the same from record to record, while widths change.
+    for column in &mut columns {
+        column[0] = coder.symbol(column[0])?;
+    }
+    let described = &mut described[usize::from(columns.iter().any(|column| is_text(column[0])))];
+    grid.columns.clear();
+    for [id, low, high] in columns {
+        let before = &mut described[usize::from(id)];
+        *before = code_description(coder, u16::from_le_bytes([low, high]), *before)?;
+        let [low, high] = before.to_le_bytes();
+        let column = Column::from_bytes([id, low, high])?;
+        if grid.columns.iter().any(|known| known.id == id) {
+            return None;
+        }
+        grid.columns.push(column);
+    }
+    let rows = usize::from(u16::from_le_bytes([coder.symbol(low)?, coder.symbol(high)?]));
+    (rows * count <= MAX_VALUES).then_some(rows)
+}
+
+/// Turned so that a width that grows by 1 is a difference of 1.
+fn code_description(coder: &mut impl Coder, now: u16, before: u16) -> Option<u16> {
+    const MIN_AT: u32 = 5;
+    let difference = now.rotate_right(MIN_AT).wrapping_sub(before.rotate_right(MIN_AT)).cast_signed();
+    let difference = i16::try_from(coder.signed(difference.into())?).ok()?;
+    Some(before.rotate_right(MIN_AT).wrapping_add(difference.cast_unsigned()).rotate_left(MIN_AT))
 }

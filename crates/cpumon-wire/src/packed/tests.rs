@@ -1,9 +1,11 @@
-//! Packing and back: any record that is packed comes back bit by bit, and what is hostile costs a bounded amount.
+//! Packing and back: any record that is packed comes back bit by bit, and hostile bytes cost a bounded amount.
 
 use proptest::prelude::*;
 
+use super::compress::Compressor;
+use super::grid::Grid;
 use super::*;
-use crate::spool::push_snapshot;
+use crate::spool::{RECORD_HEADER_BYTES, push_snapshot};
 use crate::v2::columns::{Column, Kind};
 
 fn record(number: u64, is_full: bool, frames: &[Vec<u8>]) -> Vec<u8> {
@@ -12,7 +14,7 @@ fn record(number: u64, is_full: bool, frames: &[Vec<u8>]) -> Vec<u8> {
     record
 }
 
-/// A frame of any sections behind a header that says little.
+/// A frame of any sections behind a header of zeros.
 fn frame(sections: &[(u8, Vec<u8>)]) -> Vec<u8> {
     let mut frame = vec![0; crate::v2::HEADER_BYTES];
     frame[5] = 87;
@@ -37,7 +39,7 @@ fn both_ways(packer: &mut Packer, unpacker: &mut Unpacker, record: &[u8]) -> boo
     true
 }
 
-/// A table as anybody could write it: any columns, any bits.
+/// A table as an attacker could write it: any columns, any bits.
 fn any_table() -> impl Strategy<Value = Vec<u8>> {
     let column = (0_u8..130, any::<u16>()).prop_map(|(id, bits)| {
         let [low, high] = bits.to_le_bytes();
@@ -83,11 +85,21 @@ fn sound_table() -> impl Strategy<Value = (u8, Vec<u8>)> {
                 }
             }
             let mut section = Vec::new();
-            // What does not fit its column becomes a section of its own kind of damage.
+            // A value that does not fit its column leaves a section that is cut.
             let _ = grid.write(kind, &mut section);
             (kind, section.get(3..).unwrap_or_default().to_vec())
         },
     )
+}
+
+/// Symbols as a hostile device could send them: zstd is no protection, so it is left out of the way.
+fn packed_symbols(symbols: &[u8], bits: &[u8]) -> Vec<u8> {
+    let (mut compressed, mut packed) = (Vec::new(), vec![0; 4]);
+    Compressor::new().unwrap().compress(symbols, &mut compressed).unwrap();
+    pack::push_length(&mut packed, compressed.len());
+    packed.extend_from_slice(&compressed);
+    packed.extend_from_slice(bits);
+    packed
 }
 
 proptest! {
@@ -105,7 +117,7 @@ proptest! {
     }
 
     #[test]
-    fn records_that_are_no_frames_are_left_to_be_told_plainly(
+    fn records_that_are_no_frames_are_sent_as_they_are(
         frames in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..200), 0..4),
         cut in 0_usize..40,
     ) {
@@ -116,14 +128,32 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_refused_or_cost_a_bounded_amount(
+    fn any_bytes_are_refused(
         packed in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..200), 1..4),
     ) {
         let (mut unpacker, mut out) = (Unpacker::new(), Vec::new());
         for packed in packed {
-            // Nobody guesses a checksum, but that of nothing.
-            prop_assert!(unpacker.unpack(&packed, &mut out).is_err() || out.len() == RECORD_HEADER_BYTES);
+            prop_assert!(unpacker.unpack(&packed, &mut out).is_err());
             prop_assert!(out.capacity() < 2 * MAX_RECORD_BYTES);
+        }
+    }
+
+    #[test]
+    fn any_symbols_are_refused_or_cost_a_bounded_amount(
+        symbols in proptest::collection::vec(prop_oneof![0_u8..6, any::<u8>()], 0..600),
+        bits in proptest::collection::vec(any::<u8>(), 0..200),
+        table in any_table(),
+    ) {
+        // Behind the beginning of a sound record, so that tables are reached.
+        let mut start = vec![1, 0, form::TABLE, 87];
+        start.extend([0; 87 - 28]);
+        start[4 + 5] = 87;
+        for symbols in [symbols.clone(), [&start[..], &symbols].concat(), [&start[..], &[1, 5], &table].concat()] {
+            let (mut unpacker, mut out) = (Unpacker::new(), Vec::new());
+            let unpacked = unpacker.unpack(&packed_symbols(&symbols, &bits), &mut out);
+            // An attacker can compute a checksum, but this one did not.
+            prop_assert!(unpacked.is_err() || out.len() == RECORD_HEADER_BYTES);
+            prop_assert!(out.capacity() < 1 << 20);
         }
     }
 }
@@ -142,22 +172,22 @@ fn threads(first: u64, count: u64) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_remembered_is_bounded_and_what_is_not_comes_back_too() {
+fn what_is_remembered_is_bounded_and_the_rest_comes_back_too() {
     let (mut packer, mut unpacker) = (Packer::new(), Unpacker::new());
     for number in 1..=20 {
         let frame = frame(&[(section::THREADS, threads(number * 5_000, 5_000))]);
         assert!(both_ways(&mut packer, &mut unpacker, &record(number, false, &[frame])));
     }
-    let remembered = unpacker.known.tables.remembered();
-    assert_eq!(remembered, packer.known.tables.remembered());
-    assert_eq!(remembered, 1 << 15, "100,000 were told");
+    let remembered = unpacker.state.tables.remembered();
+    assert_eq!(remembered, packer.state.tables.remembered());
+    assert_eq!(remembered, 1 << 15, "100,000 were sent");
     let frame = frame(&[(section::THREADS, threads(5_000, 10))]);
     assert!(both_ways(&mut packer, &mut unpacker, &record(21, true, &[frame])));
-    assert_eq!(unpacker.known.tables.remembered(), 10, "a full snapshot tells all that live");
+    assert_eq!(unpacker.state.tables.remembered(), 10, "a full snapshot has all that live");
 }
 
 #[test]
-fn what_repeats_is_small_and_costs_its_sender_what_it_becomes() {
+fn a_record_of_many_values_costs_its_sender_what_it_becomes() {
     let (mut packer, mut unpacker) = (Packer::new(), Unpacker::new());
     let frames = vec![frame(&[(section::THREADS, threads(1, 5_000))]); 100];
     assert!(both_ways(&mut packer, &mut unpacker, &record(1, true, &frames)));
@@ -165,7 +195,39 @@ fn what_repeats_is_small_and_costs_its_sender_what_it_becomes() {
     let record = record(2, true, &frames);
     assert!(packer.pack(&record, &mut packed));
     let cost = unpacker.unpack(&packed, &mut back).unwrap();
-    assert!(back == record && cost > record.len() as u64 && packed.len() * 20 < record.len());
+    assert!(back == record && packed.len() * 20 < record.len());
+    assert_eq!(cost, record.len() as u64 + 100 * 5_000 * 3);
+}
+
+#[test]
+fn what_is_over_a_limit_is_sent_as_it_is_and_does_not_matter_to_the_rest() {
+    let (mut packer, mut unpacker, mut packed) = (Packer::new(), Unpacker::new(), Vec::new());
     let long = vec![frame(&[(200, vec![7; 60_000])]); 300];
-    assert!(!packer.pack(&self::record(3, true, &long), &mut packed), "longer than a message");
+    assert!(!packer.pack(&record(1, true, &long), &mut packed), "longer than a message");
+    let many = vec![frame(&[(section::THREADS, threads(1, 5_000))]); 150];
+    assert!(!packer.pack(&record(2, true, &many), &mut packed), "more than 2^21 values");
+    assert!(both_ways(&mut packer, &mut unpacker, &record(3, true, &many[..10])));
+}
+
+/// The longest valid record that a few bytes can become, and how long that takes: a device pays for it by its allowance.
+#[test]
+fn the_worst_valid_record_is_bounded_in_space_and_time() {
+    let section = (200_u8, vec![7; 60_000]);
+    let frames = vec![frame(&[section.clone(), section.clone(), section.clone(), section]); 69];
+    let record = record(1, true, &frames);
+    assert!((16_000_000..=MAX_RECORD_BYTES).contains(&record.len()));
+    let (mut packer, mut unpacker) = (Packer::new(), Unpacker::new());
+    let begin = std::time::Instant::now();
+    assert!(both_ways(&mut packer, &mut unpacker, &record));
+    assert!(begin.elapsed() < std::time::Duration::from_secs(20));
+    assert!(unpacker.symbols.capacity() <= 256 << 10 && packer.writer_bytes() <= 512 << 10);
+}
+
+#[test]
+fn a_bomb_of_symbols_is_refused() {
+    let packed = packed_symbols(&vec![form::BYTES; MAX_SYMBOLS + 1], &[]);
+    assert!(packed.len() < 16 << 10);
+    let (mut unpacker, mut out) = (Unpacker::new(), Vec::new());
+    assert_eq!(unpacker.unpack(&packed, &mut out), Err(PackedError));
+    assert!(out.capacity() <= 1 << 20 && unpacker.symbols.capacity() <= 256 << 10);
 }

@@ -123,6 +123,10 @@ fn a_device_of_the_first_release_is_taken_as_before() {
     pipe.pump(true).unwrap();
     until("the record arrives", || (desk.got.numbers() == [1]).then_some(()));
     assert_eq!(device(&desk, &identity, u16::MAX).1, VERSION, "a device of the future speaks as we do");
+    let mut pipe = connect(&desk.address.to_string(), identity.client_config().unwrap()).unwrap();
+    Message::Hello { version: 2, host: HOST, spool: HOST, agent: "" }.push(&mut pipe.outbox);
+    pipe.pump(true).unwrap();
+    assert_eq!(goodbye(&mut pipe), ByeReason::Protocol, "no release has version 2");
 }
 
 #[test]
