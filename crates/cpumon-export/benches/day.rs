@@ -1,6 +1,6 @@
 //! Exports of a day of one host: 86,400 intervals of a second, 66 or 67 active threads each (5.76 M thread rows), 24 processes
 //! active at a time out of 60 names. `cargo bench -p cpumon-export`. Two stores are made first, in a temporary directory: one all
-//! fresh, one all sealed, as a day is but for its last minutes. Words after `--` choose lines: `-- sealed`, `-- pivot`.
+//! fresh, one all compacted, as a day is except for its last minutes. Words after `--` select lines: `-- compacted`, `-- pivot`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn moment(second: u64) -> Moment {
     Moment { mono_ns: ns, boot_ns: ns, wall_ns: (1_767_225_600_000_000_000 + ns).cast_signed() }
 }
 
-/// A number that looks random.
+/// A pseudo-random number.
 fn mixed(seed: u64) -> u64 {
     let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -78,7 +78,7 @@ fn interval(second: u64, infos: &[Arc<ProcessInfo>]) -> Interval {
     one
 }
 
-/// `received_wall_ns`: sealing goes by age of receipt.
+/// `received_wall_ns`: the store compacts by the age of receipt.
 fn fill(path: &Path, received_wall_ns: i64) -> Result<u64, Box<dyn std::error::Error>> {
     let infos: Vec<_> = (0..NAMES)
         .map(|n| Arc::new(ProcessInfo { name: format!("program-{n}").into(), ..ProcessInfo::default() }))
@@ -144,8 +144,8 @@ fn day(state: &str, age: Duration, words: &[String]) -> Result<(), Box<dyn std::
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
-    for (state, age) in [("fresh", Duration::ZERO), ("sealed", Duration::from_hours(1))] {
-        let other = if state == "fresh" { "sealed" } else { "fresh" };
+    for (state, age) in [("fresh", Duration::ZERO), ("compacted", Duration::from_hours(1))] {
+        let other = if state == "fresh" { "compacted" } else { "fresh" };
         if !words.iter().any(|word| word == other) {
             day(state, age, &words)?;
         }

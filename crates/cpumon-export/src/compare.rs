@@ -1,5 +1,5 @@
-//! Two spans side by side. In: intervals of before and of after. Out: one row a group of processes, the largest change first.
-//! Why: "what grew since Tuesday?" is one table; the page, its file and the command line all make it here.
+//! Compares two ranges of time, to answer "what grew?": one row for each group of processes, the largest change first. The page,
+//! its file and the command line all use this.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -13,10 +13,10 @@ use crate::rows::RowSink;
 use crate::source::Source;
 use crate::{ExportError, ExportQuery, GroupBy, Progress, Report, Span};
 
-/// Groups at most; what comes later is added up in one more.
+/// Most groups; later ones are added up in one more.
 const MAX_GROUPS: usize = 50_000;
 
-/// A span of more than this many minutes is read from sums of a minute, of more than this many hours from sums of an hour.
+/// A range of more than this many minutes is read from sums of a minute, one of more than this many hours from sums of an hour.
 pub const COMPARE_POINTS: usize = 120;
 
 /// Names of the columns after `host`, in order.
@@ -40,20 +40,20 @@ pub const COMPARE_COLUMNS: [&str; 17] = [
     "grain",
 ];
 
-/// Which of the two spans.
+/// One of the two ranges.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The first.
+    /// The first range.
     Before,
-    /// The second.
+    /// The second range.
     After,
 }
 
-/// What is known of one span.
+/// What was measured in one range.
 #[derive(Copy, Clone, Debug)]
 struct Covered {
     measured_ns: u64,
-    /// Counters that every interval has.
+    /// Counters that every interval of it has.
     fields: Fields,
     resolution: Option<Resolution>,
 }
@@ -64,27 +64,27 @@ impl Default for Covered {
     }
 }
 
-/// A group; of processes one by one its process too.
+/// A group of processes, or a single process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Group {
     name: Box<str>,
     process: Option<ProcessKey>,
-    /// Of before and of after.
+    /// Before and after.
     deltas: [Delta; 2],
 }
 
-/// Two spans being added up.
+/// Two ranges that are being added up.
 #[derive(Debug, Default)]
 pub struct Comparison {
     by: GroupBy,
     groups: Vec<Group>,
-    places: HashMap<(Box<str>, Option<ProcessKey>), usize, RandomState>,
+    positions: HashMap<(Box<str>, Option<ProcessKey>), usize, RandomState>,
     covered: [Covered; 2],
     others: [Delta; 2],
     folded: u64,
 }
 
-/// A row: what a group did before and after.
+/// A row: a group before and after.
 #[derive(Copy, Clone, Debug)]
 pub struct Change<'c> {
     group: &'c Group,
@@ -92,7 +92,7 @@ pub struct Change<'c> {
 }
 
 impl Covered {
-    /// Percent of one CPU; `None` where the span holds no data.
+    /// Percent of one CPU; `None` if the range holds no data.
     fn cpu_pct(&self, delta: &Delta) -> Option<f64> {
         let is_known = self.measured_ns > 0 && self.fields.contains(Fields::RUN);
         is_known.then(|| delta.run_ns as f64 * 100.0 / self.measured_ns as f64)
@@ -104,13 +104,13 @@ impl Covered {
 }
 
 impl Comparison {
-    /// Nothing added yet.
+    /// An empty comparison.
     #[must_use]
     pub fn new(by: GroupBy) -> Self {
         Self { by, ..Self::default() }
     }
 
-    /// Says what a side is read from.
+    /// Sets what a side is read from; `None` is single intervals.
     pub fn read_from(&mut self, side: Side, resolution: Option<Resolution>) {
         self.covered[side as usize].resolution = resolution;
     }
@@ -123,17 +123,17 @@ impl Comparison {
         for row in &interval.processes {
             let name = group_name(self.by, interval.source, &row.info);
             let process = (self.by == GroupBy::Process).then_some(row.key);
-            match self.place(&name, process) {
+            match self.position(&name, process) {
                 Some(at) => self.groups[at].deltas[side as usize] += &row.delta,
                 None => self.others[side as usize] += &row.delta,
             }
         }
     }
 
-    fn place(&mut self, name: &str, process: Option<ProcessKey>) -> Option<usize> {
+    fn position(&mut self, name: &str, process: Option<ProcessKey>) -> Option<usize> {
         // A lookup by a borrowed pair would need a type of its own; names are short.
         let key = (Box::from(name), process);
-        if let Some(&at) = self.places.get(&key) {
+        if let Some(&at) = self.positions.get(&key) {
             return Some(at);
         }
         if self.groups.len() >= MAX_GROUPS {
@@ -141,17 +141,18 @@ impl Comparison {
             return None;
         }
         self.groups.push(Group { name: key.0.clone(), process, deltas: [Delta::default(); 2] });
-        self.places.insert(key, self.groups.len() - 1);
+        self.positions.insert(key, self.groups.len() - 1);
         Some(self.groups.len() - 1)
     }
 
-    /// Groups that were met when there were too many already; an upper bound.
+    /// Groups beyond the limit. Each is counted whenever it appears, so this is an upper bound.
     #[must_use]
     pub fn folded(&self) -> u64 {
         self.folded
     }
 
-    /// Ends the adding up: rows, the largest change first. Where one span holds no data, the largest share of the other.
+    /// Ends the adding up and orders the rows, the largest change first. If one range holds no data, the largest utilization in
+    /// the other comes first.
     pub fn sort(&mut self) {
         if self.folded > 0 {
             let (name, deltas) = (OTHERS.into(), std::mem::take(&mut self.others));
@@ -164,7 +165,7 @@ impl Comparison {
             let by_change = weight(b).total_cmp(&weight(a));
             by_change.then_with(|| (&a.name, a.process).cmp(&(&b.name, b.process)))
         });
-        self.places = HashMap::default();
+        self.positions = HashMap::default();
     }
 
     /// The rows in the order of [`Comparison::sort`].
@@ -173,19 +174,18 @@ impl Comparison {
         self.groups.iter().map(|group| Change { group, covered: &self.covered })
     }
 
-    /// Measured time of a side, ns; 0: it holds no data.
+    /// Measured time of a side, ns; 0 if it holds no data.
     #[must_use]
     pub fn measured_ns(&self, side: Side) -> u64 {
         self.covered[side as usize].measured_ns
     }
 }
 
-/// `interval`, `minute`, `hour`; of sides that differ the coarser one.
+/// `interval`, `minute` or `hour`: the coarser resolution of the two ranges.
 fn coarser(covered: &[Covered; 2]) -> &'static str {
-    let grains = covered.map(|side| {
-        side.resolution.map_or((0, "interval"), |resolution| (resolution.length_ns(), resolution.name()))
-    });
-    grains.into_iter().max_by_key(|resolution| resolution.0).map_or("interval", |resolution| resolution.1)
+    let resolutions =
+        covered.map(|side| side.resolution.map_or((0, "interval"), |sums| (sums.length_ns(), sums.name())));
+    resolutions.into_iter().max_by_key(|of| of.0).map_or("interval", |of| of.1)
 }
 
 impl<'c> Change<'c> {
@@ -233,19 +233,19 @@ impl<'c> Change<'c> {
     }
 }
 
-/// The two spans of a comparison.
-pub(crate) fn spans_of(query: &ExportQuery) -> Result<(Span, Span), ExportError> {
-    query.spans.ok_or(ExportError::NoSpans)
+/// The two ranges of a comparison.
+pub(crate) fn ranges_of(query: &ExportQuery) -> Result<(Span, Span), ExportError> {
+    query.spans.ok_or(ExportError::NoRanges)
 }
 
-/// Compares each host's two spans and hands each row to `sink`.
+/// Compares the two ranges of each host and writes the rows to `sink`.
 pub(crate) fn run(
     reader: &Reader,
     query: &ExportQuery,
     sink: &mut dyn RowSink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, ExportError> {
-    let (before, after) = spans_of(query)?;
+    let (before, after) = ranges_of(query)?;
     let source = Source::open(reader, query, 1)?;
     let mut names = vec!["host"];
     names.extend(COMPARE_COLUMNS);
@@ -254,9 +254,9 @@ pub(crate) fn run(
     for host in &source.hosts {
         let label = source.label(host);
         let mut comparison = Comparison::new(query.group_by);
-        for (side, span) in [(Side::Before, before), (Side::After, after)] {
-            let ask = Query::new(host.info.host).what(What::Processes).filter(source.filter().clone());
-            report.intervals += add_span(reader, &ask, (side, span), &mut comparison)?;
+        for (side, range) in [(Side::Before, before), (Side::After, after)] {
+            let asked = Query::new(host.info.host).what(What::Processes).filter(source.filter().clone());
+            report.intervals += add_range(reader, &asked, side, range, &mut comparison)?;
         }
         report.folded += comparison.folded();
         comparison.sort();
@@ -273,14 +273,15 @@ pub(crate) fn run(
     Ok(report)
 }
 
-fn add_span(
+fn add_range(
     reader: &Reader,
     query: &Query,
-    (side, span): (Side, Span),
+    side: Side,
+    range: Span,
     comparison: &mut Comparison,
 ) -> Result<u64, ExportError> {
     let Some(Plan { since_ns, until_ns, resolution, .. }) =
-        reader.plan(query.host, TimeRange::new(span.0, span.1), COMPARE_POINTS)?
+        reader.plan(query.host, TimeRange::new(range.0, range.1), COMPARE_POINTS)?
     else {
         return Ok(0);
     };

@@ -1,5 +1,5 @@
-//! CSV after RFC 4180. In: rows. Out: comma-separated lines ending in CRLF, quoted where needed. Why: every table program
-//! reads it. Names are hostile: a text that a spreadsheet would run as a formula gets a leading apostrophe.
+//! CSV as in RFC 4180: comma-separated lines that end in CRLF, fields quoted where needed. Names come from other machines, so a
+//! text that a spreadsheet would run as a formula gets a leading apostrophe.
 
 use std::io::{self, Write};
 
@@ -7,9 +7,10 @@ use cpumon_model::{ColumnId, IntervalView, Value};
 use cpumon_store::Reader;
 
 use crate::rows::{PivotSink, RowSink};
-use crate::{ExportError, ExportQuery, Progress, Report, hand_out};
+use crate::write_kind::write_kind;
+use crate::{ExportError, ExportQuery, Progress, Report};
 
-/// The columns that stand before the data columns of a pivot.
+/// The columns before the data columns of a pivot.
 pub(crate) const PIVOT_KEYS: [(ColumnId, &str); 6] = [
     (ColumnId::Host, "host"),
     (ColumnId::BeginUtc, "begin_utc"),
@@ -19,13 +20,13 @@ pub(crate) const PIVOT_KEYS: [(ColumnId, &str); 6] = [
     (ColumnId::DurationNs, "duration_ns"),
 ];
 
-/// Records are handed on in pieces of about this size.
+/// Records are written in pieces of about this size.
 const FLUSH_BYTES: usize = 32 << 10;
 
-/// Writes what `query` asks for as CSV.
+/// Writes the rows that `query` selects as CSV.
 ///
-/// A text that begins with `=`, `+`, `-`, `@`, a tab or a carriage return gets a leading `'`, because spreadsheets would
-/// take it for a formula. Numbers are never touched.
+/// A text that begins with `=`, `+`, `-`, `@`, a tab or a carriage return gets a leading `'`: spreadsheets would run it as a
+/// formula. Numbers stay as they are.
 pub fn csv(
     reader: &Reader,
     query: &ExportQuery,
@@ -33,19 +34,21 @@ pub fn csv(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, ExportError> {
     let mut sink = Csv::new(out);
-    let report = hand_out(reader, query, &mut sink, progress)?;
+    let report = write_kind(reader, query, &mut sink, progress)?;
     sink.flush()?;
     Ok(report)
 }
 
-/// Writes records; also used for answers of SQL queries. Fields are written here and not by a library: most are whole
-/// numbers, which need no quotes. A day's threads (6.3 M rows) take 5.3 s this way, 7.5 s the other (`cargo bench -p cpumon-export`).
+/// Writes records; also used for answers of SQL queries. Fields are not written by the csv crate because most of them are whole
+/// numbers, which need no quotes: a day's threads (6.3 M rows) take 5.3 s this way and 7.5 s with the crate
+/// (`cargo bench -p cpumon-export`).
 pub(crate) struct Csv<'w> {
     out: &'w mut dyn Write,
     buffer: Vec<u8>,
     digits: itoa::Buffer,
-    /// Fields of the record so far, and where it begins in `buffer`.
+    /// Fields of the current record so far.
     fields: usize,
+    /// Where the current record begins in `buffer`.
     begin: usize,
 }
 
@@ -93,7 +96,7 @@ impl<'w> Csv<'w> {
     }
 
     pub fn end_record(&mut self) -> io::Result<()> {
-        // A lone empty field would be an empty line, which readers skip.
+        // A record of one empty field would be an empty line, which readers skip.
         if self.fields == 1 && self.buffer.len() == self.begin {
             self.buffer.extend_from_slice(b"\"\"");
         }
@@ -107,7 +110,7 @@ impl<'w> Csv<'w> {
     }
 }
 
-/// Whether a spreadsheet would take `text` for a formula.
+/// Whether a spreadsheet would run `text` as a formula.
 #[must_use]
 pub fn is_formula(text: &str) -> bool {
     text.starts_with(['=', '+', '-', '@', '\t', '\r'])

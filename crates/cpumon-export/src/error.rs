@@ -1,5 +1,5 @@
-//! Why an export failed. In: errors of the store and of the writer. Out: [`ExportError`]. Why: the caller tells a full
-//! disk from a closed pipe from a wrong name.
+//! [`ExportError`]: why an export failed. A full disk, a closed pipe and an unknown name are different variants, because the
+//! command line ends differently for each.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,57 +13,59 @@ pub enum ExportError {
     /// The store could not be read, or it has no such host.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The 2012 layout names no device, so it can hold one only.
-    #[error("the 2012 layout names no device, so it can hold one only: choose with --host: {known}")]
+    /// The pivot of 2012 has no column for the device, so it can hold only one.
+    #[error(
+        "the 2012 layout can hold only one device because it has no column for it; choose one with --host: {known}"
+    )]
     ManyHosts {
-        /// Some names that are there.
+        /// Some hosts of the store.
         known: String,
     },
-    /// The original had no such export.
-    #[error("the original had no {kind} export: processes, threads and pivot have a legacy layout")]
+    /// The original receiver had no such export.
+    #[error("no legacy layout for {kind}: the original had processes, threads and pivot")]
     NoLegacyLayout {
-        /// What was asked for.
+        /// The kind that was requested.
         kind: &'static str,
     },
-    /// A comparison of nothing.
-    #[error("a comparison needs two spans, before and after")]
-    NoSpans,
-    /// Writing failed.
-    #[error("cannot write the export: {0}")]
-    Write(io::Error),
-    /// Reading ended early at the writer's wish: whoever reads our output went away.
-    #[error("the reader of the export went away")]
+    /// The two ranges of a comparison are missing.
+    #[error("a comparison needs two ranges of time, before and after")]
+    NoRanges,
+    /// The output could not be written.
+    #[error("cannot write the export")]
+    Write(#[source] io::Error),
+    /// The program that reads the output closed its pipe.
+    #[error("the program that reads the export closed the pipe")]
     BrokenPipe,
     /// The file could not be written.
-    #[error("cannot {operation} {path}: {source}", path = path.display())]
+    #[error("cannot {operation} {path}", path = path.display())]
     File {
-        /// What was tried.
+        /// What failed: `open`, `write`, `put in place`.
         operation: &'static str,
-        /// On which file.
+        /// The output file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A picture could not be made of a chart.
+    /// The SVG of a chart could not be rendered.
     #[error("cannot draw the chart as PNG: {reason}")]
     Picture {
-        /// What the drawing library said.
+        /// The error of the drawing library.
         reason: String,
     },
-    /// A word that is none of the choices.
+    /// A word that is not one of the choices.
     #[error("unknown {what} {text:?}: expected one of {choices}")]
     Choice {
-        /// Of what.
+        /// What the word chooses.
         what: &'static str,
-        /// What was given.
+        /// The word.
         text: String,
-        /// What is possible.
+        /// The possible words.
         choices: String,
     },
 }
 
 impl ExportError {
-    /// Whether the only trouble is that nobody reads any more, which ends a program quietly.
+    /// Whether the reader of the output closed its pipe (as `head` does), which should end a program without a message.
     #[must_use]
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::BrokenPipe)

@@ -1,5 +1,4 @@
-//! An export's file. In: a path. Out: a buffered writer whose file shows up only when it is complete. Why: half an export
-//! that looks like a whole one is worse than none; a full disk must be an error, with the path.
+//! [`OutputFile`]: a file that exists only when it is complete, so that a partial export is never mistaken for a complete one.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -9,21 +8,20 @@ use crate::ExportError;
 
 const BUFFER_BYTES: usize = 1 << 18;
 
-/// A file that is written beside its place and moved there by [`OutputFile::finish`]. Dropped before, it leaves nothing.
-///
-/// What is there and is no regular file (a device, a pipe) is written directly.
+/// A file that is written under a temporary name in the same directory and renamed by [`OutputFile::finish`]. If it is dropped
+/// before, nothing is left. An existing path that is not a regular file (a device, a pipe) is written directly.
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
-    /// Where it is written; `None` if that is the path itself.
+    /// The temporary file; `None` if the path itself is written.
     temporary: Option<PathBuf>,
     file: Option<BufWriter<File>>,
 }
 
 impl OutputFile {
-    /// Starts the file.
+    /// Creates the temporary file, or opens a device or a pipe.
     pub fn create(path: &Path) -> Result<Self, ExportError> {
-        // A link stays a link: what it points to is replaced.
+        // A symbolic link stays one: its target is replaced.
         let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let is_special = std::fs::metadata(&path).is_ok_and(|meta| !meta.is_file());
         let (file, temporary) = if is_special {
@@ -37,7 +35,7 @@ impl OutputFile {
         Ok(Self { path, temporary, file: Some(BufWriter::with_capacity(BUFFER_BYTES, file)) })
     }
 
-    /// Writes out what is buffered, syncs, and puts the file in its place.
+    /// Writes what is buffered, syncs, and renames the file to its path.
     pub fn finish(mut self) -> Result<(), ExportError> {
         let error =
             |operation, path: &Path, source| ExportError::File { operation, path: path.to_owned(), source };
@@ -56,7 +54,7 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Adds the path to a writing error that came through [`Write`].
+    /// Adds the path to an error of the [`Write`] implementation.
     #[must_use]
     pub fn with_path(&self, error: ExportError) -> ExportError {
         match error {
@@ -72,7 +70,8 @@ impl OutputFile {
     }
 }
 
-/// A hidden name beside the place, so that the move stays within one file system; the process id keeps runs apart.
+/// A hidden name in the same directory, so that the rename stays within one file system. The process id avoids collisions of
+/// two exports at the same time.
 fn temporary_path(path: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -80,7 +79,7 @@ fn temporary_path(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// A file that is replaced keeps its mode. If that fails, the new file has the mode of any new file.
+/// Copies the mode of the file that is replaced. If that fails, the new file has the default mode.
 fn keep_permissions(from: &Path, to: &Path) {
     if let Ok(meta) = std::fs::metadata(from) {
         let _best_effort = std::fs::set_permissions(to, meta.permissions());
@@ -100,7 +99,7 @@ impl Write for OutputFile {
 impl Drop for OutputFile {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
-            // Closed first; what is in the buffer is of no use any more.
+            // The file is closed before it is removed (Windows requires that); the buffer is discarded, not written.
             if let Some(writer) = self.file.take() {
                 let (_file, _unwritten) = writer.into_parts();
             }
@@ -143,7 +142,7 @@ mod tests {
             .write_all(&vec![b'x'; BUFFER_BYTES + 1])
             .map_err(|error| file.with_path(error.into()))
             .unwrap_err();
-        let text = error.to_string();
+        let text = format!("{error}: {}", std::error::Error::source(&error).unwrap());
         assert!(text.starts_with("cannot write /dev/full: No space left"), "{text}");
         let mut small = OutputFile::create(Path::new("/dev/full")).unwrap();
         small.write_all(b"x").unwrap();
@@ -151,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_cannot_be_is_told() {
+    fn a_directory_that_does_not_exist_is_an_error_with_the_path() {
         let text = OutputFile::create(Path::new("/nonexistent/out.csv")).unwrap_err().to_string();
         assert!(text.starts_with("cannot create a file beside /nonexistent/out.csv"), "{text}");
     }

@@ -1,5 +1,4 @@
-//! What a process is counted under. In: a process and what is asked for. Out: the name of its column or row. Why: a pivot's
-//! columns and a comparison's rows are made of the same groups.
+//! The group of a process: a column of a pivot, a row of a comparison.
 
 use std::borrow::Cow;
 
@@ -7,17 +6,17 @@ use cpumon_model::{ProcessInfo, SourceKind};
 
 use crate::GroupBy;
 
-/// Name of what did not fit.
+/// Name of the sum of all groups beyond the limit.
 pub(crate) const OTHERS: &str = "(other)";
-/// Name of what belongs to no container, or whose user is not told.
+/// Name of the group of processes in no container, or whose user the device does not report.
 const NONE: &str = "(none)";
 
-/// The name of a group. Of processes one by one it is their name alone.
+/// The name of the group of a process. With [`GroupBy::Process`] it is the name of the process, without its pid.
 pub(crate) fn group_name(by: GroupBy, source: SourceKind, info: &ProcessInfo) -> Cow<'_, str> {
     match by {
         GroupBy::Name | GroupBy::Process => (&*info.name).into(),
         GroupBy::Program => program(info).into(),
-        // What a v1 device sends has no user.
+        // The v1 protocol has no user ids.
         GroupBy::User if matches!(source, SourceKind::V1 | SourceKind::Legacy) => NONE.into(),
         GroupBy::User => info.uid.to_string().into(),
         GroupBy::Container if info.container.is_empty() => NONE.into(),
@@ -25,7 +24,7 @@ pub(crate) fn group_name(by: GroupBy, source: SourceKind, info: &ProcessInfo) ->
     }
 }
 
-/// What kernel threads of one family have in common: `kworker/0:1-events` is `kworker`.
+/// The name of a program; for kernel threads their family: `kworker/0:1-events` is `kworker`.
 fn program(info: &ProcessInfo) -> &str {
     if info.is_kernel { info.name.split('/').next().unwrap_or(&info.name) } else { &info.name }
 }

@@ -1,4 +1,4 @@
-//! JSON lines. In: rows. Out: one JSON object a line; no data is null. Why: scripts read it without guessing types.
+//! JSON lines: one object for each row; no data is null. Scripts need not guess types.
 
 use std::io::{self, Write};
 
@@ -7,9 +7,10 @@ use cpumon_store::Reader;
 
 use crate::csv::PIVOT_KEYS;
 use crate::rows::{PivotSink, RowSink};
-use crate::{ExportError, ExportQuery, Progress, Report, hand_out};
+use crate::write_kind::write_kind;
+use crate::{ExportError, ExportQuery, Progress, Report};
 
-/// Writes what `query` asks for as JSON lines. A pivot's cells are an object of their own under `values`.
+/// Writes the rows that `query` selects as JSON lines. A pivot's cells are an object of their own under `values`.
 pub fn jsonl(
     reader: &Reader,
     query: &ExportQuery,
@@ -17,7 +18,7 @@ pub fn jsonl(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, ExportError> {
     let mut sink = Jsonl::new(out);
-    let report = hand_out(reader, query, &mut sink, progress)?;
+    let report = write_kind(reader, query, &mut sink, progress)?;
     sink.flush()?;
     Ok(report)
 }
@@ -38,14 +39,14 @@ impl<'w> Jsonl<'w> {
         self.out.flush()
     }
 
-    /// Fixes the keys, in their order.
+    /// Sets the keys of all objects, in order.
     pub fn keys<'k>(&mut self, names: impl Iterator<Item = &'k str>) -> io::Result<()> {
         self.keys =
             names.map(|name| serde_json::to_vec(name).map_err(io::Error::from)).collect::<Result<_, _>>()?;
         Ok(())
     }
 
-    /// `{"key":value,…}` into the line.
+    /// Appends `{"key":value,…}` to the line.
     fn object(&mut self, values: &[Value<'_>]) -> io::Result<()> {
         self.buffer.push(b'{');
         for (at, (key, value)) in self.keys.iter().zip(values).enumerate() {
@@ -60,7 +61,7 @@ impl<'w> Jsonl<'w> {
         Ok(())
     }
 
-    /// One object as a line.
+    /// Writes one object as a line.
     pub fn line(&mut self, values: &[Value<'_>]) -> io::Result<()> {
         self.object(values)?;
         self.end_line()

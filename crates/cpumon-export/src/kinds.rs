@@ -1,5 +1,4 @@
-//! Tables with fixed columns: processes, threads, ledger. In: intervals. Out: rows of cells in the order of the table of
-//! columns. Why: all formats hand out the same rows.
+//! Exports with fixed columns: processes, threads, ledger. Their columns are those of `cpumon_model::COLUMNS`, in that order.
 
 use cpumon_model::{Column, Interval, IntervalView, Tables, Value, columns};
 use cpumon_store::{Reader, What};
@@ -8,7 +7,7 @@ use crate::rows::RowSink;
 use crate::source::{Counter, Source};
 use crate::{ExportError, ExportQuery, Kind, Progress, Report};
 
-/// The table of columns that a kind hands out, and how deep it reads.
+/// The columns of a kind, and how much of an interval it reads.
 fn table_of(kind: Kind) -> (Tables, What) {
     match kind {
         Kind::Processes => (Tables::PROCESS_INTERVAL, What::Processes),
@@ -17,7 +16,7 @@ fn table_of(kind: Kind) -> (Tables, What) {
     }
 }
 
-/// Walks all hosts and hands each row to `sink`.
+/// Writes the rows of all hosts to `sink`.
 pub(crate) fn run(
     reader: &Reader,
     query: &ExportQuery,
@@ -34,7 +33,7 @@ pub(crate) fn run(
         let before = counter.report.intervals;
         source.walk(host, what, &mut counter, &mut |interval, report| {
             report.intervals += 1;
-            report.rows += hand_out(&label, interval, query.kind, &columns, sink)?;
+            report.rows += write_rows(&label, interval, query.kind, &columns, sink)?;
             Ok(())
         })?;
         counter.report.hosts += u64::from(counter.report.intervals > before);
@@ -42,7 +41,7 @@ pub(crate) fn run(
     Ok(counter.report)
 }
 
-fn hand_out(
+fn write_rows(
     host: &str,
     interval: &Interval,
     kind: Kind,

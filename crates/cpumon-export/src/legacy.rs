@@ -1,9 +1,8 @@
-//! The original receiver's three layouts. In: intervals. Out: its pivot, processes and threads files, byte for byte.
-//! Why: scripts written for the original keep working.
+//! The original receiver's pivot, processes and threads files, byte for byte, so that scripts written for them keep working.
 //!
-//! Separator `;`, lines end in CRLF, times in ms, time stamps in ticks of 100 ns since 0001-01-01. Faults of the original
-//! are left out: same-named processes add up in the pivot instead of hiding each other, no row is written twice, every
-//! row is written, and devices do not mix.
+//! Fields are separated by `;`, lines end in CRLF, times are in ms, time stamps in ticks of 100 ns since 0001-01-01. Faults of
+//! the original are not repeated: processes of one name add up in the pivot instead of hiding each other, every row is written
+//! exactly once, and devices do not mix.
 
 use std::io::{self, Write};
 
@@ -24,11 +23,11 @@ const EPOCH_TICKS: i64 = 621_355_968_000_000_000;
 /// The original's layouts.
 pub(crate) enum Layout {
     Pivot,
-    /// With this header.
+    /// Rows of this depth, with this header.
     Rows(What, &'static str),
 }
 
-/// The layout of a kind, or why what is asked for has none.
+/// The layout of a kind; an error if there is none.
 pub(crate) fn layout_of(source: &Source<'_>, year: LegacyYear, kind: Kind) -> Result<Layout, ExportError> {
     let layout = match kind {
         Kind::Pivot => Layout::Pivot,
@@ -43,10 +42,10 @@ pub(crate) fn layout_of(source: &Source<'_>, year: LegacyYear, kind: Kind) -> Re
     Ok(layout)
 }
 
-/// Writes what `query` asks for in the original's layout. Pivots are by name and hold user time, as the original's.
+/// Writes the rows that `query` selects in the original's layout. Pivots are by name and hold user time, as the original's.
 ///
-/// Hosts follow one another, each ascending in time. The layouts of 2012 and 2013 differ in the pivot only: 2013 begins
-/// with `RemoteIP`. Since 2012 names no device there, it is refused for several.
+/// Hosts follow one another, each ascending in time. The layouts of 2012 and 2013 differ only in the pivot: that of 2013 begins
+/// with `RemoteIP`. That of 2012 has no column for the device, so it fails for several devices.
 pub fn legacy(
     reader: &Reader,
     year: LegacyYear,
@@ -67,7 +66,7 @@ pub fn legacy(
     Ok(report)
 }
 
-/// The interval's time stamp as the original wrote it: the device's own, or UTC where there is none.
+/// The interval's time stamp as the original wrote it: that of the device, or UTC if it sent none.
 fn ticks(interval: &Interval) -> i64 {
     interval.v1_ticks.unwrap_or(interval.end.wall_ns.div_euclid(100) + EPOCH_TICKS)
 }
@@ -81,8 +80,8 @@ fn duration_ms(interval: &Interval) -> i64 {
     i64::try_from(interval.duration_ns()).map_or(i64::MAX, ms)
 }
 
-/// A name outside of quotes. The original quoted nothing, so a separator in a name broke the line: such a name, and one that
-/// a spreadsheet would run, is put between apostrophes.
+/// Writes a name. The original quoted nothing, so a separator in a name broke the line: such a name, and one that a spreadsheet
+/// would run as a formula, is put between apostrophes.
 fn write_name(out: &mut dyn Write, name: &str) -> io::Result<()> {
     if name.contains([';', '\'', '"', '\r', '\n']) || crate::csv::is_formula(name) {
         write_quoted(out, name)
@@ -91,7 +90,7 @@ fn write_name(out: &mut dyn Write, name: &str) -> io::Result<()> {
     }
 }
 
-/// Between apostrophes, those inside doubled, line ends spelled out: a line stays a line.
+/// Writes a name between apostrophes, with apostrophes in it doubled and line ends spelled out.
 fn write_quoted(out: &mut dyn Write, name: &str) -> io::Result<()> {
     out.write_all(b"'")?;
     for c in name.chars() {
@@ -139,20 +138,20 @@ impl PivotSink for LegacyPivot<'_> {
     }
 }
 
-/// Numbers for the rows of one interval: the original's for what was imported, else a running number.
+/// `Idx` of process rows: the original's own number for imported data, else a running number.
 struct Numbering {
     last: i64,
 }
 
 impl Numbering {
-    /// For each process row its `Idx`, and the places of the thread rows in the original's order.
+    /// `Idx` of each process row, and the position of each thread row in the original's order.
     fn of(&mut self, source: &Source<'_>, interval: &Interval) -> Result<SetOrder, ExportError> {
         let threads = u32::try_from(interval.threads.len()).unwrap_or(u32::MAX);
         let mut order = SetOrder { process_idx: Vec::new(), thread_position: (0..threads).collect() };
-        if let Some(kept) = source.kept_order(interval)? {
-            order.process_idx = kept.process_idx;
-            if kept.thread_position.len() == interval.threads.len() {
-                order.thread_position = kept.thread_position;
+        if let Some(stored) = source.stored_order(interval)? {
+            order.process_idx = stored.process_idx;
+            if stored.thread_position.len() == interval.threads.len() {
+                order.thread_position = stored.thread_position;
             }
         } else {
             order.process_idx = (self.last..).skip(1).take(interval.processes.len()).collect();
@@ -210,7 +209,7 @@ fn write_threads(interval: &Interval, order: &SetOrder, out: &mut dyn Write) -> 
         let at = interval.processes.binary_search_by_key(&key, |row| row.key).ok()?;
         order.process_idx.get(at).copied()
     };
-    // Threads stand under their process, in the order of arrival where it is known.
+    // The original listed threads under their process, in the order in which the device sent them.
     let mut rows: Vec<_> = order
         .thread_position
         .iter()
@@ -229,7 +228,7 @@ fn write_threads(interval: &Interval, order: &SetOrder, out: &mut dyn Write) -> 
 
 impl Source<'_> {
     /// The order in which the original stored the rows of an imported interval.
-    fn kept_order(&self, interval: &Interval) -> Result<Option<SetOrder>, ExportError> {
+    fn stored_order(&self, interval: &Interval) -> Result<Option<SetOrder>, ExportError> {
         if interval.source != SourceKind::Legacy {
             return Ok(None);
         }

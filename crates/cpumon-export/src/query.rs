@@ -1,72 +1,71 @@
-//! What to hand out. In: what the user said. Out: [`ExportQuery`], and what came of it: [`Progress`], [`Report`].
-//! Why: every format takes the same question.
+//! [`ExportQuery`]: what to export. [`Progress`] and [`Report`]: what was exported.
 
 use std::str::FromStr;
 
 use crate::ExportError;
 
-/// Which table.
+/// The rows to export.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// One row a process and interval.
+    /// One row for each process and interval.
     #[default]
     Processes,
-    /// One row a thread and interval.
+    /// One row for each thread and interval.
     Threads,
-    /// One row an interval, one column a process name.
+    /// One row for each interval, one column for each process name.
     Pivot,
-    /// One row an interval: the books, CPU modes, health.
+    /// One row for each interval: the ledger, CPU modes, health.
     Ledger,
-    /// Two spans side by side: one row a group of processes. [`ExportQuery::spans`] says which.
+    /// Two ranges of time side by side, one row for each group of processes: [`ExportQuery::spans`].
     Compare,
 }
 
-/// The layout on disk.
+/// The file format.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// RFC 4180.
+    /// CSV as in RFC 4180.
     #[default]
     Csv,
-    /// One JSON object a line.
+    /// One JSON object for each line.
     Jsonl,
     /// As the original receiver wrote it.
     Legacy(LegacyYear),
 }
 
-/// Which of the original's layouts.
+/// The year of one of the original receiver's layouts.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LegacyYear {
-    /// One device, not named.
+    /// The pivot has no column for the device.
     Y2012,
-    /// With `RemoteIP`.
+    /// The pivot begins with `RemoteIP`.
     Y2013,
 }
 
-/// What makes a column of a pivot, or a row of a comparison.
+/// What a column of a pivot or a row of a comparison is.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum GroupBy {
-    /// The process's name; same-named processes add up.
+    /// A process name; processes of the same name add up.
     #[default]
     Name,
-    /// Each process by itself: `name[pid]`, and `name[pid]#2` for the second one under a reused pid.
+    /// A single process: `name[pid]`, and `name[pid]#2` for the second one under a reused pid.
     Process,
-    /// The program: as the name, and kernel threads of one family together (`kworker/0:1` is `kworker`).
+    /// A program: like the name, but kernel threads of one family are together (`kworker/0:1` is `kworker`).
     Program,
-    /// The real user id.
+    /// A real user id.
     User,
-    /// The container or systemd unit; `(none)` where there is none.
+    /// A container or systemd unit; `(none)` for processes in neither.
     Container,
 }
 
-/// What stands in a pivot's cells.
+/// The value of a pivot's cells.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PivotValue {
-    /// `user_ns`
+    /// User time, ns.
     #[default]
     User,
-    /// `system_ns`
+    /// System time, ns.
     System,
-    /// `run_ns`
+    /// Run time, ns.
     Run,
     /// Utilization, 100 = one CPU.
     Pct,
@@ -103,28 +102,28 @@ from_name!(PivotValue, "pivot value", "user" => Self::User, "system" => Self::Sy
 /// A span of a host's time line, ns since the UNIX epoch: what ends after the first and not after the second.
 pub type Span = (i64, i64);
 
-/// The question.
+/// What to export.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportQuery {
-    /// Which table.
+    /// The rows.
     pub kind: Kind,
-    /// The layout.
+    /// The file format.
     pub format: Format,
-    /// Only the host of this name or id; `None`: all, one after the other.
+    /// Only the host with this name or id; `None` is all hosts, one after the other.
     pub host: Option<String>,
-    /// Only intervals that end after this, ns since the UNIX epoch, as intervals stand.
+    /// Only intervals that end after this, ns since the UNIX epoch.
     pub since_ns: Option<i64>,
-    /// Only intervals that end not after this.
+    /// Only intervals that do not end after this, ns since the UNIX epoch.
     pub until_ns: Option<i64>,
     /// Only processes of this name, or of this pid if it is a number. Does not apply to the ledger.
     pub process: Option<String>,
-    /// Adds intervals up into windows of this length, ns, aligned to the UNIX epoch.
+    /// Adds up intervals into windows of this length, ns, aligned to the UNIX epoch.
     pub interval_ns: Option<u64>,
-    /// What makes a column of a pivot, or a row of a comparison.
+    /// What a column of a pivot or a row of a comparison is.
     pub group_by: GroupBy,
-    /// What stands in a pivot's cells.
+    /// The value of a pivot's cells.
     pub pivot_value: PivotValue,
-    /// Of a comparison: before and after. It has no range and no windows.
+    /// Before and after, for a comparison. It ignores `since_ns`, `until_ns` and `interval_ns`.
     pub spans: Option<(Span, Span)>,
 }
 
@@ -135,19 +134,19 @@ pub struct Progress {
     pub intervals: u64,
     /// Rows written so far.
     pub rows: u64,
-    /// Part done, 0 to 1; `None` if the range is not known.
+    /// The finished share, 0 to 1; `None` if the range is not known.
     pub ratio: Option<f64>,
 }
 
 /// What an export wrote.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Hosts with rows.
+    /// Hosts that have rows.
     pub hosts: u64,
-    /// Intervals handed out, after adding up.
+    /// Intervals written, after adding up.
     pub intervals: u64,
-    /// Rows written, the header not counted.
+    /// Rows written, without the header.
     pub rows: u64,
-    /// Columns of a pivot, or groups of a comparison, that were folded into `(other)` because there are too many.
+    /// Columns of a pivot or groups of a comparison that were added up as `(other)` because there are too many.
     pub folded: u64,
 }

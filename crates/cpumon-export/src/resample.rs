@@ -1,5 +1,4 @@
-//! Intervals added up into windows. In: intervals of one host in order. Out: one interval a window. Why: a day by the
-//! minute is what a person can read; sums stay exact.
+//! Adds up the intervals of one host into windows, e.g. of a minute. The sums are exact.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -12,7 +11,7 @@ use cpumon_model::{
 
 use crate::ExportError;
 
-/// Adds intervals up. A window holds the intervals that *end* in it; it is cut where the host restarts.
+/// Adds up intervals. A window holds the intervals that *end* in it; a restart of the host begins a new one.
 pub(crate) struct Resampler {
     window_ns: i128,
     current: Option<(i128, Sum)>,
@@ -25,9 +24,9 @@ impl Resampler {
         Self { window_ns: i128::from(window_ns.max(1)), current: None }
     }
 
-    /// Takes the next interval; `visit` gets a window when it is complete.
+    /// Takes the next interval; calls `visit` with a window that is complete.
     pub fn push(&mut self, interval: &Interval, visit: &mut Visit<'_>) -> Result<(), ExportError> {
-        // An interval that ends exactly on the border belongs to the window before it.
+        // Windows include their end: an interval that ends exactly there belongs to the window before the border.
         let window = (i128::from(interval.end.wall_ns) - 1).div_euclid(self.window_ns);
         match &mut self.current {
             Some((at, merged)) if *at == window && merged.continues(interval) => merged.add(interval),
@@ -41,13 +40,13 @@ impl Resampler {
         Ok(())
     }
 
-    /// The last window.
+    /// Calls `visit` with the last window.
     pub fn finish(self, visit: &mut Visit<'_>) -> Result<(), ExportError> {
         self.current.map_or(Ok(()), |(_, merged)| visit(&merged.finish()))
     }
 }
 
-/// Intervals of one host added up into one. In: intervals in order. Out: an interval whose length is their measured time.
+/// Intervals of one host added up into one, whose length is the sum of their measured lengths.
 #[derive(Debug)]
 pub struct Sum {
     total: Interval,
@@ -56,7 +55,7 @@ pub struct Sum {
     delays: BTreeMap<DelayOf, DelayHistogram>,
 }
 
-/// Where `key` stands in `rows`; a new one is pushed.
+/// The row of `key` in `rows`. A new key is pushed as a copy of `row`, and the answer is `None`: there is nothing to add.
 fn place<'r, K: Hash + Eq, R: Clone>(
     index: &mut HashMap<K, usize>,
     rows: &'r mut Vec<R>,
@@ -71,7 +70,7 @@ fn place<'r, K: Hash + Eq, R: Clone>(
     None
 }
 
-/// What became of a task over two intervals in a row.
+/// The life of a task over two consecutive intervals.
 fn life_over(first: Life, then: Life) -> Life {
     let born = matches!(first, Life::Born | Life::BornEnded) || matches!(then, Life::Born | Life::BornEnded);
     let ended =
@@ -85,7 +84,7 @@ fn life_over(first: Life, then: Life) -> Life {
 }
 
 impl Sum {
-    /// Begins with one interval.
+    /// The sum of one interval.
     #[must_use]
     pub fn new(first: &Interval) -> Self {
         let empty =
@@ -107,9 +106,9 @@ impl Sum {
             && !next.flags.contains(Flags::RESTART)
     }
 
-    /// Adds the next interval.
+    /// Adds the next interval of the same host and boot.
     pub fn add(&mut self, next: &Interval) {
-        // The measured length is the sum of the lengths: a hole between two intervals is not measured.
+        // The time between two intervals was not measured, so the length is the sum of the lengths, not end minus begin.
         let measured_ns = self.total.duration_ns().saturating_add(next.duration_ns());
         self.total.end = next.end;
         self.total.begin.mono_ns = next.end.mono_ns.saturating_sub(measured_ns);
@@ -171,7 +170,7 @@ impl Sum {
         }
     }
 
-    /// The sum, its rows in order of their keys.
+    /// The sum, with its rows in the order of their keys.
     #[must_use]
     pub fn finish(mut self) -> Interval {
         self.total.processes.sort_by_key(|row| row.key);
@@ -193,7 +192,7 @@ fn add_cpu(sum: &mut CpuInterval, more: &CpuInterval) {
     sum.went_back |= more.went_back;
 }
 
-/// Adds a process row to another one.
+/// Adds a process row to another row of the same process.
 pub fn add_process(sum: &mut ProcessInterval, more: &ProcessInterval) {
     sum.delta += &more.delta;
     sum.sched += &more.sched;

@@ -1,5 +1,4 @@
-//! Rows of cells on their way to a file. In: a header and [`Value`]s. Out: whatever the format makes of them.
-//! Why: what a row holds and how it is written are decided apart.
+//! What a format writes: a header and rows of [`Value`]s. The kinds of exports use these traits, the formats implement them.
 
 use std::io;
 
@@ -17,7 +16,7 @@ pub(crate) trait RowSink {
 pub(crate) trait PivotSink {
     /// The data columns, once, before any row.
     fn header(&mut self, columns: &[String]) -> io::Result<()>;
-    /// One interval, as many cells as the header had columns. Of the interval only its wall clock times, length, boot, source,
-    /// flags and v1 ticks are told.
+    /// One interval, with as many cells as the header had columns. The interval has only its wall-clock times, length, boot,
+    /// source, flags and v1 ticks: the pivot does not hold more of it between its two passes.
     fn row(&mut self, host: &str, view: &IntervalView<'_>, cells: &[Value<'_>]) -> io::Result<()>;
 }

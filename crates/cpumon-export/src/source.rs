@@ -1,5 +1,4 @@
-//! Where rows come from. In: a reader and a query. Out: each host's intervals, filtered and added up as asked, one at a
-//! time. Why: every kind walks the store the same way, and progress and bounds are kept in one place.
+//! Reads the intervals of an export from the store, one at a time, filtered and added up as the query says. Reports progress.
 
 use std::ops::ControlFlow;
 
@@ -9,8 +8,8 @@ use cpumon_store::{HostRecord, ProcessFilter, Query, Reader, What};
 use crate::resample::Resampler;
 use crate::{ExportError, ExportQuery, Progress, Report};
 
-/// Progress is told after this many intervals.
-const TELL_EVERY: u64 = 512;
+/// Progress is reported after this many intervals.
+const REPORT_EVERY: u64 = 512;
 
 /// The intervals of an export.
 pub(crate) struct Source<'a> {
@@ -21,23 +20,23 @@ pub(crate) struct Source<'a> {
     passes: u32,
 }
 
-/// What has been done, and whom to tell.
+/// What has been done, and the callback that reports it.
 pub(crate) struct Counter<'p> {
     pub report: Report,
     read: u64,
-    /// Passes over a host that are done.
+    /// Finished passes over a host.
     done: u64,
-    tell: &'p mut dyn FnMut(Progress),
+    report_progress: &'p mut dyn FnMut(Progress),
 }
 
 impl<'p> Counter<'p> {
-    pub fn new(tell: &'p mut dyn FnMut(Progress)) -> Self {
-        Self { report: Report::default(), read: 0, done: 0, tell }
+    pub fn new(report_progress: &'p mut dyn FnMut(Progress)) -> Self {
+        Self { report: Report::default(), read: 0, done: 0, report_progress }
     }
 }
 
 impl<'a> Source<'a> {
-    /// `passes`: how often each host will be walked at most.
+    /// `passes`: how often each host is read at most.
     pub fn open(reader: &'a Reader, query: &'a ExportQuery, passes: u32) -> Result<Self, ExportError> {
         let hosts = match &query.host {
             Some(name) => vec![reader.find_host(name)?],
@@ -60,7 +59,7 @@ impl<'a> Source<'a> {
         &self.filter
     }
 
-    /// Names of hosts for an error.
+    /// Up to eight names of hosts, for an error.
     pub fn known_hosts(&self) -> String {
         let shown =
             self.hosts.iter().take(8).map(|host| cpumon_model::escape(&host.info.hostname).to_string());
@@ -68,7 +67,7 @@ impl<'a> Source<'a> {
         shown.collect::<Vec<_>>().join(", ") + more
     }
 
-    /// Walks one host. `visit` gets each interval; an error of it ends the walk.
+    /// Reads one host and calls `visit` with each interval. An error of `visit` ends the pass.
     pub fn walk(
         &self,
         host: &HostRecord,
@@ -81,7 +80,7 @@ impl<'a> Source<'a> {
         let mut resampler = self.query.interval_ns.map(Resampler::new);
         let mut failed = None;
         self.reader.for_each_interval(&query, &mut |interval| {
-            self.tell(host, interval, counter);
+            self.count(host, interval, counter);
             let visited = match &mut resampler {
                 Some(resampler) => resampler.push(interval, &mut |merged| visit(merged, &mut counter.report)),
                 None => visit(interval, &mut counter.report),
@@ -102,24 +101,24 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
-    /// A pass over a host is done; a kind that does not need to walk it again says so here.
+    /// Counts a pass over a host as finished. A kind that does not need its second pass calls this instead of [`Source::walk`].
     pub fn end_pass(&self, counter: &mut Counter<'_>) {
         counter.done += 1;
-        (counter.tell)(Progress {
+        (counter.report_progress)(Progress {
             intervals: counter.read,
             rows: counter.report.rows,
             ratio: self.ratio(counter.done, 0.0),
         });
     }
 
-    fn tell(&self, host: &HostRecord, interval: &Interval, counter: &mut Counter<'_>) {
+    fn count(&self, host: &HostRecord, interval: &Interval, counter: &mut Counter<'_>) {
         counter.read += 1;
-        if !counter.read.is_multiple_of(TELL_EVERY) {
+        if !counter.read.is_multiple_of(REPORT_EVERY) {
             return;
         }
         let part = self.part_of_host(host, interval.end.wall_ns);
         let ratio = part.and_then(|part| self.ratio(counter.done, part));
-        (counter.tell)(Progress { intervals: counter.read, rows: counter.report.rows, ratio });
+        (counter.report_progress)(Progress { intervals: counter.read, rows: counter.report.rows, ratio });
     }
 
     fn ratio(&self, done: u64, part: f64) -> Option<f64> {
@@ -134,7 +133,7 @@ impl<'a> Source<'a> {
         (whole > 0).then(|| (part as f64 / whole as f64).clamp(0.0, 1.0))
     }
 
-    /// Ids of hosts are unique, names need not be; a second host of the same name is shown with its id.
+    /// The name of a host in rows. Names need not be unique: hosts that share one get the begin of their id appended.
     pub fn label(&self, host: &HostRecord) -> String {
         let is_double = |other: &HostRecord| {
             other.info.hostname == host.info.hostname && other.info.host != host.info.host

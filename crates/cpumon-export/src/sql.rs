@@ -1,5 +1,4 @@
-//! Answers of SQL queries. In: a read-only session and one statement. Out: an aligned table for people, CSV or JSON lines.
-//! Why: `cpumon sql` shows and hands out what it is asked.
+//! Answers to SQL queries: an aligned table for people, CSV or JSON lines.
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
@@ -11,10 +10,12 @@ use unicode_width::UnicodeWidthStr;
 use crate::ExportError;
 use crate::csv::Csv;
 use crate::jsonl::Jsonl;
+use crate::text_table::{GAP, padded};
 
-/// Rows that are looked at to find the widths of a table's columns; later, wider cells stick out.
+/// The widths of columns come from this many rows; later rows may have wider cells. An answer may have millions of rows, so they
+/// are not all held in memory.
 const ROWS_FOR_WIDTH: usize = 1000;
-/// Columns are made no wider than this.
+/// Greatest width of a column.
 const MAX_WIDTH: usize = 60;
 
 /// How an answer is written.
@@ -23,9 +24,9 @@ pub enum SqlFormat {
     /// Aligned columns, control characters escaped, NULL spelled out.
     #[default]
     Table,
-    /// As [`crate::csv`].
+    /// The same as [`crate::csv`].
     Csv,
-    /// As [`crate::jsonl`]; a column name that comes twice gets `_2`.
+    /// The same as [`crate::jsonl`]; the second column of a name gets `_2` appended.
     Jsonl,
 }
 
@@ -46,14 +47,14 @@ impl std::str::FromStr for SqlFormat {
     }
 }
 
-/// Takes an answer as it comes.
+/// Takes an answer row by row.
 trait Answer {
     fn columns(&mut self, names: &[&str]) -> io::Result<()>;
     fn row(&mut self, cells: &[Value<'_>]) -> io::Result<()>;
     fn end(&mut self) -> io::Result<()>;
 }
 
-/// Writes the answer to one statement to `out`; gives the number of rows.
+/// Writes the answer to one statement to `out`; returns the number of rows.
 pub fn sql(
     session: &Sql,
     statement: &str,
@@ -61,7 +62,7 @@ pub fn sql(
     out: &mut dyn Write,
 ) -> Result<u64, ExportError> {
     let rows = match format {
-        SqlFormat::Table => ask(session, statement, &mut Table::new(out)),
+        SqlFormat::Table => ask(session, statement, &mut AlignedAnswer::new(out)),
         SqlFormat::Csv => ask(session, statement, &mut Csv::new(out)),
         SqlFormat::Jsonl => ask(session, statement, &mut Jsonl::new(out)),
     }?;
@@ -132,16 +133,16 @@ impl Answer for Jsonl<'_> {
 }
 
 /// An aligned table: numbers to the right, texts to the left.
-struct Table<'w> {
+struct AlignedAnswer<'w> {
     out: &'w mut dyn Write,
     names: Vec<String>,
-    /// Rows that wait until the widths are known.
+    /// Rows until the widths are known.
     waiting: Vec<Vec<(String, bool)>>,
     widths: Vec<usize>,
     is_begun: bool,
 }
 
-/// What a cell shows, and whether it is a number.
+/// The text of a cell, and whether it is a number.
 fn shown(cell: &Value<'_>) -> (String, bool) {
     match cell {
         Value::Null => ("NULL".to_owned(), false),
@@ -151,7 +152,7 @@ fn shown(cell: &Value<'_>) -> (String, bool) {
     }
 }
 
-impl<'w> Table<'w> {
+impl<'w> AlignedAnswer<'w> {
     fn new(out: &'w mut dyn Write) -> Self {
         Self { out, names: Vec::new(), waiting: Vec::new(), widths: Vec::new(), is_begun: false }
     }
@@ -184,17 +185,15 @@ impl<'w> Table<'w> {
         let mut line = String::new();
         for (at, ((text, is_number), width)) in cells.iter().zip(&self.widths).enumerate() {
             if at > 0 {
-                line.push_str("  ");
+                line.push_str(GAP);
             }
-            let padding = " ".repeat(width.saturating_sub(text.width()));
-            let (before, after) = if *is_number { (padding.as_str(), "") } else { ("", padding.as_str()) };
-            line.extend([before, text, after]);
+            line.push_str(&padded(text, *width, *is_number));
         }
         writeln!(self.out, "{}", line.trim_end())
     }
 }
 
-impl Answer for Table<'_> {
+impl Answer for AlignedAnswer<'_> {
     fn columns(&mut self, names: &[&str]) -> io::Result<()> {
         self.names = names.iter().map(|name| escape(name).to_string()).collect();
         Ok(())

@@ -78,9 +78,13 @@ impl From<ExportError> for Problem {
             ExportError::Store(error) => error.into(),
             ExportError::ManyHosts { .. }
             | ExportError::NoLegacyLayout { .. }
-            | ExportError::NoSpans
+            | ExportError::NoRanges
             | ExportError::Choice { .. } => Self::new(StatusCode::BAD_REQUEST, error.to_string()),
-            _ => Self::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+            error => {
+                let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+                let detail = format!("{error}{}", cause.unwrap_or_default());
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, detail)
+            }
         }
     }
 }

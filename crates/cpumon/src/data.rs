@@ -19,7 +19,7 @@ use crate::exit::{Outcome, Usage};
 use crate::import_log;
 use crate::json::write_json;
 use crate::paths::{explain, store_for_writing};
-use crate::table::Table;
+use crate::table::{Table, terminal_columns};
 use crate::when::{self, Between};
 
 /// Holes looked at to tell what is missing.
@@ -293,7 +293,7 @@ pub fn hosts(path: &Path, args: &HostsArgs, out: &mut dyn Write) -> anyhow::Resu
             moment(record.last_wall_ns),
         ]);
     }
-    table.write(out).context("cannot write the hosts")?;
+    table.write_within(terminal_columns(), out).context("cannot write the hosts")?;
     Ok(Outcome::Done)
 }
 

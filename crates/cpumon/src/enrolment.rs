@@ -14,7 +14,7 @@ use cpumon_receiver::enrollment::{Authority, Decision, EnrolledHost};
 use crate::cli::{AcceptArgs, EnrolledArgs, RejectArgs, RevokeArgs, StateArgs, TokenArgs};
 use crate::exit::Outcome;
 use crate::paths::state_dir;
-use crate::table::Table;
+use crate::table::{Table, terminal_columns};
 use crate::when;
 
 fn open(args: &StateArgs) -> anyhow::Result<Authority> {
@@ -102,7 +102,7 @@ pub fn enrolled(args: &EnrolledArgs, out: &mut dyn Write) -> anyhow::Result<Outc
             moment(host.expires_s),
         ]);
     }
-    table.write(out).context("cannot write to standard output")?;
+    table.write_within(terminal_columns(), out).context("cannot write to standard output")?;
     Ok(Outcome::Done)
 }
 
@@ -129,7 +129,7 @@ pub fn pending(args: &EnrolledArgs, out: &mut dyn Write) -> anyhow::Result<Outco
             if is_known { "enrolled before: its key would be replaced" } else { "" }.to_owned(),
         ]);
     }
-    table.write(out).context("cannot write to standard output")?;
+    table.write_within(terminal_columns(), out).context("cannot write to standard output")?;
     Ok(Outcome::Done)
 }
 

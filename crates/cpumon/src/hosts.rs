@@ -12,7 +12,7 @@ use crate::cli::{ExportForm, HostsArgs};
 use crate::client::Client;
 use crate::exit::{Outcome, Usage};
 use crate::json::write_json;
-use crate::table::Table;
+use crate::table::{Table, terminal_columns};
 use crate::units::whole_seconds;
 
 /// `cpumon hosts`.
@@ -114,7 +114,7 @@ pub fn write_hosts(status: &api::Status, out: &mut dyn Write) -> std::io::Result
             show_loss(&host.loss, over_limit),
         ]);
     }
-    table.write(out)
+    table.write_within(terminal_columns(), out)
 }
 
 /// ` (2 bad_seal, 1 plain)`

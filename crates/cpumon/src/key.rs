@@ -9,7 +9,7 @@ use cpumon_link::group::{add_key, read_keys, retire_key};
 use crate::cli::{KeyAction, KeyArgs};
 use crate::exit::Outcome;
 use crate::paths::{key_file, state_dir};
-use crate::table::Table;
+use crate::table::{Table, terminal_columns};
 
 /// `cpumon key`.
 pub fn key(args: &KeyArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
@@ -32,7 +32,7 @@ pub fn key(args: &KeyArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
                 let used = if at == 0 { "seals and opens" } else { "opens" };
                 table.row([key.id().to_string(), used.to_owned()]);
             }
-            table.write(out)
+            table.write_within(terminal_columns(), out)
         }
         KeyAction::Retire { id } => {
             let id = retire_key(&path, id)?;

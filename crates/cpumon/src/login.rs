@@ -11,7 +11,7 @@ use cpumon_web::{Tls, TokenFile, WebOptions};
 use crate::cli::{LoginTokenAction, LoginTokenArgs, WebArgs};
 use crate::exit::{Outcome, Usage};
 use crate::paths::store_for_writing;
-use crate::table::Table;
+use crate::table::{Table, terminal_columns};
 use crate::when;
 
 /// A file beside the default store.
@@ -40,7 +40,7 @@ pub fn login_token(args: &LoginTokenArgs, out: &mut dyn Write) -> anyhow::Result
                 let created_ns = i64::try_from(entry.created_s).unwrap_or(0).saturating_mul(1_000_000_000);
                 table.row([escape(&entry.label).to_string(), entry.id, when::show(created_ns)]);
             }
-            table.write(out).context("cannot write the tokens")?;
+            table.write_within(terminal_columns(), out).context("cannot write the tokens")?;
         }
     }
     Ok(Outcome::Done)

@@ -13,7 +13,7 @@ use crate::client::Client;
 use crate::exit::{Outcome, Usage};
 use crate::hosts::{show_kinds, write_hosts};
 use crate::json::write_json;
-use crate::table::Table;
+use crate::table::{Table, terminal_columns};
 use crate::units::{show_bytes, whole_seconds};
 
 /// `cpumon status`.
@@ -115,7 +115,7 @@ fn write_agents(agents: &[Agent], out: &mut dyn Write) -> std::io::Result<()> {
             if drops.is_empty() { "none".to_owned() } else { drops.join(", ") },
         ]);
     }
-    table.write(out)
+    table.write_within(terminal_columns(), out)
 }
 
 fn write_status(status: &api::Status, out: &mut dyn Write) -> std::io::Result<()> {

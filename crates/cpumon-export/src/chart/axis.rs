@@ -1,13 +1,13 @@
-//! Ticks of axes. In: a range and the room there is. Out: values and times that people count in, with their texts.
+//! Ticks of axes: round values and times with their labels.
 
-use super::Zone;
+use super::zone::Zone;
 
 const SECOND_MS: f64 = 1000.0;
 const MINUTE_MS: f64 = 60.0 * SECOND_MS;
 const HOUR_MS: f64 = 60.0 * MINUTE_MS;
 const DAY_MS: f64 = 24.0 * HOUR_MS;
 
-/// From one tick of time to the next.
+/// Allowed distances between two ticks of time.
 const TIME_STEPS_MS: [f64; 29] = [
     1.0,
     5.0,
@@ -40,7 +40,7 @@ const TIME_STEPS_MS: [f64; 29] = [
     364.0 * DAY_MS,
 ];
 
-/// The end of a value axis: a little above the largest value, and never a flat zero.
+/// The end of a value axis: a round number at least 2 % above the largest value, 1 if all values are zero.
 pub(super) fn nice(largest: f64) -> f64 {
     if !largest.is_finite() || largest <= 0.0 {
         return 1.0;
@@ -68,17 +68,24 @@ pub(super) fn values(max: f64, count: f64) -> Vec<(f64, String)> {
     ticks.map(|value| (value, format!("{value:.digits$}"))).collect()
 }
 
-/// Moments in a range with their texts, no closer than `room_px` of `width_px`.
-pub(super) fn moments(
-    (since_ms, until_ms): (f64, f64),
-    zone: &Zone,
-    (width_px, room_px): (f64, f64),
-) -> Vec<(f64, String)> {
+/// A time axis.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct TimeAxis {
+    pub(super) since_ms: f64,
+    pub(super) until_ms: f64,
+    pub(super) width_px: f64,
+    /// Least distance between two ticks.
+    pub(super) tick_px: f64,
+}
+
+/// Ticks of a time axis with their labels.
+pub(super) fn moments(axis: TimeAxis, zone: &Zone) -> Vec<(f64, String)> {
+    let TimeAxis { since_ms, until_ms, width_px, tick_px } = axis;
     let length_ms = (until_ms - since_ms).max(1e-3);
-    let least_ms = length_ms * room_px / width_px.max(1.0);
+    let least_ms = length_ms * tick_px / width_px.max(1.0);
     let step_ms = TIME_STEPS_MS.into_iter().find(|step| *step >= least_ms).unwrap_or(length_ms);
     let digits = if step_ms < SECOND_MS { 2 } else { usize::from(step_ms < MINUTE_MS) };
-    // Whole hours and days of the zone; where the clock changes within the range, of its beginning.
+    // Ticks are at whole hours and days of the zone. Where its offset changes within the range, that of the beginning counts.
     let shift_ms = f64::from(zone.offset_s(since_ms)) * SECOND_MS;
     let first_ms = ((since_ms + shift_ms) / step_ms).ceil() * step_ms - shift_ms;
     let ticks = (0_i32..200).map(|nth| first_ms + f64::from(nth) * step_ms);
@@ -120,26 +127,24 @@ mod tests {
         assert_eq!(texts(0.15, 3.0), ["0.00", "0.05", "0.10", "0.15"]);
         assert_eq!(texts(1.0, 4.0), ["0.00", "0.25", "0.50", "0.75", "1.00"]);
         assert_eq!(texts(12_800.0, 4.0), ["0", "5000", "10000"]);
-        let day: Vec<String> =
-            moments((1_795_000_000_000.0, 1_795_086_400_000.0), &Zone::default(), (1100.0, 90.0))
-                .into_iter()
-                .map(|(_, text)| text)
-                .collect();
+        let axis = |since_ms, until_ms, width_px| TimeAxis { since_ms, until_ms, width_px, tick_px: 90.0 };
+        let labels = |axis, zone: &Zone| {
+            moments(axis, zone).into_iter().map(|(_, text)| text).collect::<Vec<String>>()
+        };
         assert_eq!(
-            day,
+            labels(axis(1_795_000_000_000.0, 1_795_086_400_000.0, 1100.0), &Zone::default()),
             [
                 "12:00", "14:00", "16:00", "18:00", "20:00", "22:00", "11-19", "02:00", "04:00", "06:00",
                 "08:00", "10:00"
             ]
         );
-        let berlin: Zone = "+05:30".parse().unwrap();
-        let hours = moments((1_795_000_000_000.0, 1_795_010_800_000.0), &berlin, (400.0, 90.0));
+        let india: Zone = "+05:30".parse().unwrap();
         assert_eq!(
-            hours.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>(),
+            labels(axis(1_795_000_000_000.0, 1_795_010_800_000.0, 400.0), &india),
             ["17:00", "18:00", "19:00"]
         );
         for (since, until) in [(0.0, 0.0), (0.0, 9e15), (-1e15, 1e15), (5.0, 6.0)] {
-            assert!(moments((since, until), &Zone::default(), (1000.0, 90.0)).len() < 20);
+            assert!(moments(axis(since, until, 1000.0), &Zone::default()).len() < 20);
         }
     }
 }

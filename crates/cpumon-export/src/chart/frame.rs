@@ -1,8 +1,12 @@
-//! What every chart has. In: a chart, its options, where the values are to be. Out: title, range, unit, time axis, holes with their
-//! reasons, notes. Why: charts look alike, and no chart can leave out why there is no data.
+//! What all charts share: title, range, unit, time axis, ranges without data with their reasons, notes. No chart can omit why
+//! there is no data.
 
-use super::svg::{Anchor, Num, Svg, Type};
-use super::{Chart, Hole, Ink, RenderOptions, axis, table, text};
+use super::axis::{TimeAxis, moments};
+use super::data::{Chart, Hole, Ink};
+use super::geometry::{Area, at};
+use super::query::RenderOptions;
+use super::svg::{Anchor, Num, Svg, TextStyle};
+use super::{palette, text};
 
 pub(super) const PAD: f64 = 16.0;
 const TITLE_SIZE: f64 = 15.0;
@@ -12,30 +16,11 @@ const HEAD: f64 = 56.0;
 const HEAD_LINE: f64 = 18.0;
 const TIME_AXIS: f64 = 24.0;
 const NOTE: f64 = 17.0;
-/// Ticks of time are no closer.
-const TICK_ROOM: f64 = 84.0;
+/// Least distance between two ticks of time.
+const TICK_DISTANCE: f64 = 84.0;
 const PLATE_HEIGHT: f64 = 20.0;
-/// Holes named below at most.
+/// Most holes that are named below the chart.
 const MAX_NAMED: usize = 3;
-
-/// The place of the values.
-#[derive(Copy, Clone, Debug, Default, PartialEq)]
-pub(super) struct Area {
-    pub(super) left: f64,
-    pub(super) top: f64,
-    pub(super) width: f64,
-    pub(super) height: f64,
-}
-
-impl Area {
-    pub(super) fn right(&self) -> f64 {
-        self.left + self.width
-    }
-
-    pub(super) fn bottom(&self) -> f64 {
-        self.top + self.height
-    }
-}
 
 /// A chart being drawn.
 pub(super) struct Frame<'c> {
@@ -50,7 +35,7 @@ pub(super) struct Frame<'c> {
 }
 
 impl<'c> Frame<'c> {
-    /// `sides`: of a width, the room before and behind the values.
+    /// `sides` gives the space left and right of the values for a width of the picture.
     pub(super) fn new(
         chart: &'c Chart,
         options: &'c RenderOptions,
@@ -59,7 +44,7 @@ impl<'c> Frame<'c> {
         Self::with(chart, options, sides, true)
     }
 
-    /// Of values that are no line of time.
+    /// A frame without a time axis.
     pub(super) fn without_times(chart: &'c Chart, options: &'c RenderOptions) -> Self {
         Self::with(chart, options, |_| (PAD, PAD), false)
     }
@@ -74,20 +59,20 @@ impl<'c> Frame<'c> {
         let (left, right) = sides(width);
         let mut frame = Self { chart, options, width, left, right, has_times, head: HEAD, notes: Vec::new() };
         frame.head += (frame.below_title().len() - 1) as f64 * HEAD_LINE;
-        frame.notes.extend(frame.holes_without_room());
+        frame.notes.extend(frame.holes_without_space());
         frame.notes.extend(chart.notes.iter().cloned());
         frame
     }
 
     pub(super) fn color(&self, name: &'static str) -> &'static str {
-        table::color(&Ink::Named(name), self.options.theme)
+        palette::color(&Ink::Named(name), self.options.theme)
     }
 
     pub(super) fn plot_width(&self) -> f64 {
         (self.width - self.left - self.right).max(10.0)
     }
 
-    /// Height of all but the values and what stands between them and the head.
+    /// Height of everything except the values and what is directly above them.
     pub(super) fn around(&self) -> f64 {
         let times = if self.has_times { TIME_AXIS } else { 0.0 };
         self.head + times + self.notes.len() as f64 * NOTE + 10.0
@@ -107,18 +92,18 @@ impl<'c> Frame<'c> {
              <path d=\"M-1 8L8 -1M-1 1L1 -1M6 8L8 6\" stroke=\"{}\" fill=\"none\"/></pattern></defs>",
             self.color("line")
         ));
-        let room = self.width - 2.0 * PAD;
-        let title = Type { color: self.color("text"), size: 15, is_bold: true, ..Type::default() };
-        svg.text((PAD, 25.0), &text::fit(&self.chart.title, TITLE_SIZE * 1.05, room), title);
+        let max = self.width - 2.0 * PAD;
+        let title = TextStyle { color: self.color("text"), size: 15, is_bold: true, ..TextStyle::default() };
+        svg.text(at(PAD, 25.0), &text::fit(&self.chart.title, TITLE_SIZE * 1.05, max), title);
         for (nth, line) in self.below_title().iter().enumerate() {
             let y = 44.0 + nth as f64 * HEAD_LINE;
-            svg.text((PAD, y), &text::fit(line, SIZE, room), self.dim(Anchor::Start));
+            svg.text(at(PAD, y), &text::fit(line, SIZE, max), self.dim(Anchor::Start));
         }
         svg
     }
 
-    pub(super) fn dim(&self, anchor: Anchor) -> Type<'static> {
-        Type { anchor, color: self.color("dim"), ..Type::default() }
+    pub(super) fn dim(&self, anchor: Anchor) -> TextStyle<'static> {
+        TextStyle { anchor, color: self.color("dim"), ..TextStyle::default() }
     }
 
     /// `2026-11-21 14:05:00 – 15:05:00 UTC · %CPU: 100 = one CPU`, in two lines where it is narrow.
@@ -129,11 +114,11 @@ impl<'c> Frame<'c> {
         let until = if is_same_day { until.get(11..).unwrap_or(&until).to_owned() } else { until };
         let range = format!("{since} – {until} {}", zone.label(chart.since_ms));
         let both = format!("{range} · {}", chart.unit);
-        let has_room = text::width(&both, SIZE) <= self.width - 2.0 * PAD;
-        if has_room { vec![both] } else { vec![range, chart.unit.clone()] }
+        let is_one_line = text::width(&both, SIZE) <= self.width - 2.0 * PAD;
+        if is_one_line { vec![both] } else { vec![range, chart.unit.clone()] }
     }
 
-    /// Where the values stand, below `top`.
+    /// The area of the values, `top` pixels below the head.
     pub(super) fn area(&self, top: f64, height: f64) -> Area {
         Area { left: self.left, top: self.head + top, width: self.plot_width(), height }
     }
@@ -142,12 +127,12 @@ impl<'c> Frame<'c> {
         self.head
     }
 
-    /// Adds a note below; before anything is measured or drawn.
+    /// Adds a note below the chart. Must be called before heights are asked for or anything is drawn.
     pub(super) fn note(&mut self, note: String) {
         self.notes.push(note);
     }
 
-    /// The edges of a hole, if any of it is to be seen.
+    /// The left and right edge of a hole; `None` if it is outside of the range.
     fn edges(&self, hole: &Hole) -> Option<(f64, f64)> {
         let is_outside = hole.end_ms <= self.chart.since_ms || hole.begin_ms >= self.chart.until_ms;
         let (from, to) = (self.x(hole.begin_ms), self.x(hole.end_ms));
@@ -155,22 +140,23 @@ impl<'c> Frame<'c> {
         (!is_outside && hole.end_ms > hole.begin_ms).then_some(seen)
     }
 
-    pub(super) fn has_room(&self, hole: &Hole) -> bool {
+    /// Whether the reason fits into the hole.
+    pub(super) fn has_space(&self, hole: &Hole) -> bool {
         if !self.has_times {
             return false;
         }
-        let room = self.edges(hole).map_or(0.0, |(from, to)| to - from);
-        text::width(&hole.reason, SIZE) + 20.0 <= room
+        let space = self.edges(hole).map_or(0.0, |(from, to)| to - from);
+        text::width(&hole.reason, SIZE) + 20.0 <= space
     }
 
-    /// What the reasons are that find no room in their holes.
-    fn holes_without_room(&self) -> Option<String> {
+    /// A note with the reasons that do not fit into their holes.
+    fn holes_without_space(&self) -> Option<String> {
         let seen = self.chart.holes.iter().filter(|hole| self.edges(hole).is_some());
-        let small: Vec<&Hole> = seen.filter(|hole| !self.has_room(hole)).collect();
+        let small: Vec<&Hole> = seen.filter(|hole| !self.has_space(hole)).collect();
         let zone = &self.options.zone;
         let named = small.iter().take(MAX_NAMED).map(|hole| {
             let (from, to) = (zone.second(hole.begin_ms), zone.second(hole.end_ms));
-            // The note says that there is no data.
+            // The note begins with "No data", so that reason would only repeat it.
             let reason = if hole.reason == "no data" { String::new() } else { format!(" ({})", hole.reason) };
             format!("{from} – {to}{reason}")
         });
@@ -180,29 +166,29 @@ impl<'c> Frame<'c> {
         (!small.is_empty()).then(|| format!("No data: {named}{more}"))
     }
 
-    /// Hatched, over the grid.
+    /// Draws holes hatched, over the grid.
     pub(super) fn holes(&self, svg: &mut Svg, holes: &[Hole], area: Area) {
         for (from, to) in holes.iter().filter_map(|hole| self.edges(hole)) {
-            let (place, size) = ((from, area.top), (to - from, area.height));
-            svg.rect(place, size, &format!("fill=\"{}\"", self.color("panel")));
-            svg.rect(place, size, "fill=\"url(#hole)\"");
+            let hole = Area { left: from, width: to - from, ..area };
+            svg.rect(hole, &format!("fill=\"{}\"", self.color("panel")));
+            svg.rect(hole, "fill=\"url(#hole)\"");
         }
     }
 
-    /// Why, on a plate of its own: nothing runs through the text.
+    /// Writes the reasons into their holes, each on a plate so that nothing runs through the text.
     pub(super) fn reasons(&self, svg: &mut Svg, holes: &[Hole], area: Area) {
         let middle = middle_of(area);
-        for hole in holes.iter().filter(|hole| self.has_room(hole)) {
+        for hole in holes.iter().filter(|hole| self.has_space(hole)) {
             if let Some((from, to)) = self.edges(hole) {
                 self.plate(svg, f64::midpoint(from, to), middle, &hole.reason);
             }
         }
     }
 
-    /// That there is nothing to see, and why.
-    pub(super) fn emptiness(&self, svg: &mut Svg, said: Option<&str>, area: Area) {
-        if let Some(said) = said {
-            let shown = text::fit(said, SIZE, area.width - 20.0);
+    /// Writes why a chart is empty into its middle.
+    pub(super) fn emptiness(&self, svg: &mut Svg, reason: Option<&str>, area: Area) {
+        if let Some(reason) = reason {
+            let shown = text::fit(reason, SIZE, area.width - 20.0);
             self.plate(svg, area.left + area.width / 2.0, middle_of(area), &shown);
         }
     }
@@ -210,24 +196,31 @@ impl<'c> Frame<'c> {
     fn plate(&self, svg: &mut Svg, x: f64, middle: f64, shown: &str) {
         let width = text::width(shown, SIZE) + 14.0;
         let fill = format!("rx=\"4\" fill=\"{}\"", self.color("panel"));
-        svg.rect((x - width / 2.0, middle - PLATE_HEIGHT / 2.0), (width, PLATE_HEIGHT), &fill);
-        svg.text((x, middle + 4.0), shown, self.dim(Anchor::Middle));
+        let plate =
+            Area { left: x - width / 2.0, top: middle - PLATE_HEIGHT / 2.0, width, height: PLATE_HEIGHT };
+        svg.rect(plate, &fill);
+        svg.text(at(x, middle + 4.0), shown, self.dim(Anchor::Middle));
     }
 
     fn time_axis(&self, svg: &mut Svg, area: Area) {
-        let range = (self.chart.since_ms, self.chart.until_ms);
+        let axis = TimeAxis {
+            since_ms: self.chart.since_ms,
+            until_ms: self.chart.until_ms,
+            width_px: area.width,
+            tick_px: TICK_DISTANCE,
+        };
         let line = self.color("line");
-        svg.line((area.left, area.bottom()), (area.right(), area.bottom()), self.color("dim"));
-        for (at_ms, label) in axis::moments(range, &self.options.zone, (area.width, TICK_ROOM)) {
+        svg.line(at(area.left, area.bottom()), at(area.right(), area.bottom()), self.color("dim"));
+        for (at_ms, label) in moments(axis, &self.options.zone) {
             let x = self.x(at_ms);
             let half = text::width(&label, SIZE) / 2.0;
             let centre = x.clamp(PAD + half, self.width - PAD / 2.0 - half);
-            svg.line((x, area.bottom()), (x, area.bottom() + 5.0), line);
-            svg.text((centre, area.bottom() + 18.0), &label, self.dim(Anchor::Middle));
+            svg.line(at(x, area.bottom()), at(x, area.bottom() + 5.0), line);
+            svg.text(at(centre, area.bottom() + 18.0), &label, self.dim(Anchor::Middle));
         }
     }
 
-    /// Time axis and notes; the document is done.
+    /// Adds time axis and notes, and ends the document.
     pub(super) fn finish(&self, mut svg: Svg, area: Area) -> String {
         let mut below = area.bottom() + 14.0;
         if self.has_times {
@@ -236,7 +229,7 @@ impl<'c> Frame<'c> {
         }
         for (nth, note) in self.notes.iter().enumerate() {
             let shown = text::fit(note, SIZE, self.width - 2.0 * PAD);
-            svg.text((PAD, below + nth as f64 * NOTE), &shown, self.dim(Anchor::Start));
+            svg.text(at(PAD, below + nth as f64 * NOTE), &shown, self.dim(Anchor::Start));
         }
         svg.finish()
     }
@@ -246,7 +239,7 @@ fn middle_of(area: Area) -> f64 {
     area.top + area.height.min(400.0) / 2.0
 }
 
-/// A corner of a path.
+/// A point as a path has it.
 pub(super) fn point(x: f64, y: f64) -> String {
     format!("{} {}", Num(x), Num(y))
 }

@@ -1,27 +1,37 @@
-//! Rows by time, the colour is the value. In: rows, a value a point. Out: a heatmap with names, scale, holes.
+//! Heatmaps: rows by time, the colour is the value.
 
 use std::fmt::Write;
 
+use super::data::{Chart, HeatmapRow};
 use super::frame::{Frame, PAD};
-use super::svg::{Anchor, Num, Svg, Type};
-use super::{Chart, HeatmapRow, RenderOptions, Theme, table, text};
+use super::geometry::{Area, at};
+use super::query::{RenderOptions, Theme};
+use super::svg::{Anchor, Num, Svg, TextStyle};
+use super::{palette, text};
 
 const SIZE: f64 = 12.0;
-/// Colours that are told apart.
+/// Number of different colours.
 const LEVELS: usize = 48;
 const SCALE: f64 = 26.0;
-/// Height of a row: where nobody says, between these.
+/// Least and greatest height of a row, unless the picture has a given height.
 const ROW: (f64, f64) = (16.0, 28.0);
-/// Height that few rows are stretched to.
+/// Few rows are stretched to this height together.
 const FEW: f64 = 160.0;
-/// As high as a picture gets by itself.
+/// Greatest height of a picture without a given height.
 const HIGHEST: f64 = 2700.0;
-/// Below this rows are too low for their names: some are left out.
-const NAME_ROOM: f64 = 12.0;
-/// Names of low rows are smaller.
+/// Least distance between two names: of lower rows, some names are left out.
+const NAME_DISTANCE: f64 = 12.0;
+/// Rows lower than this have names of this size.
 const SMALL: (f64, u32) = (15.0, 11);
 
-/// The colour of a value as a level; small values differ more.
+/// The area of the values and the height of a row in it.
+#[derive(Copy, Clone, Debug)]
+struct RowGrid {
+    area: Area,
+    row: f64,
+}
+
+/// The level of a value's colour. The square root makes small values differ more: most values are small.
 fn level(value: f64, max: f64) -> usize {
     let share = if max > 0.0 { (value / max).clamp(0.0, 1.0) } else { 0.0 };
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to LEVELS - 1")]
@@ -31,58 +41,60 @@ fn level(value: f64, max: f64) -> usize {
 
 fn color_of(level: usize, theme: Theme) -> String {
     let share = level as f64 / (LEVELS - 1) as f64;
-    table::heat_color(share * share, theme)
+    palette::heat_color(share * share, theme)
 }
 
-/// Height of a row, and of the whole.
+/// Height of a row, and of the picture.
 fn heights(frame: &Frame<'_>, rows: usize, wanted: Option<u32>) -> (f64, f64) {
     let count = rows.max(1) as f64;
     let around = frame.around() + SCALE;
-    let room = wanted.map_or_else(
+    let height = wanted.map_or_else(
         || ((FEW / count).clamp(ROW.0, ROW.1) * count).min(HIGHEST - around),
         |height| f64::from(height) - around,
     );
-    let row = (room / count).max(1.0);
+    let row = (height / count).max(1.0);
     (row, wanted.map_or(around + row * count, f64::from))
 }
 
-fn names(svg: &mut Svg, frame: &Frame<'_>, rows: &[HeatmapRow], (left, top, row): (f64, f64, f64)) {
+fn names(svg: &mut Svg, frame: &Frame<'_>, rows: &[HeatmapRow], grid: RowGrid) {
+    let RowGrid { area, row } = grid;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few rows")]
-    let every = (NAME_ROOM / row).ceil().max(1.0) as usize;
+    let every = (NAME_DISTANCE / row).ceil().max(1.0) as usize;
     let size = if row < SMALL.0 { SMALL.1 } else { 0 };
-    let ink = Type { anchor: Anchor::End, color: frame.color("text"), size, ..Type::default() };
+    let style = TextStyle { anchor: Anchor::End, color: frame.color("text"), size, ..TextStyle::default() };
     for (nth, one) in rows.iter().enumerate().step_by(every) {
-        let y = top + nth as f64 * row + row.min(40.0) / 2.0 + 4.0;
-        svg.text((left - 8.0, y), &text::fit(&one.name, SIZE, left - 8.0 - PAD), ink);
+        let y = area.top + nth as f64 * row + row.min(40.0) / 2.0 + 4.0;
+        svg.text(at(area.left - 8.0, y), &text::fit(&one.name, SIZE, area.left - 8.0 - PAD), style);
     }
 }
 
-/// One path a colour; cells beside each other that look the same are one.
-fn cells(svg: &mut Svg, frame: &Frame<'_>, rows: &[HeatmapRow], max: f64, (top, row): (f64, f64)) {
+/// Draws one path for each colour. Neighbouring cells of a colour are one rectangle.
+fn cells(svg: &mut Svg, frame: &Frame<'_>, rows: &[HeatmapRow], max: f64, grid: RowGrid) {
+    let RowGrid { area, row } = grid;
     let times = &frame.chart.times;
-    let edge = |at: usize| {
+    let edge = |nth: usize| {
         frame.x(times
             .begin_ms
-            .get(at)
+            .get(nth)
             .copied()
             .unwrap_or_else(|| times.begin_ms.last().map_or(0.0, |last| last + times.width_ms)))
     };
     let mut paths = vec![String::new(); LEVELS];
     let high = if row > 6.0 { row - 1.0 } else { row };
     for (nth, one) in rows.iter().enumerate() {
-        let y = Num(top + nth as f64 * row);
-        let mut at = 0;
-        while at < one.values.len().min(times.begin_ms.len()) {
-            let first = at;
-            let shade = one.values[at].map(|value| level(value, max));
-            at += 1;
-            while at < one.values.len() && one.values[at].map(|value| level(value, max)) == shade {
-                at += 1;
+        let y = Num(area.top + nth as f64 * row);
+        let mut point = 0;
+        while point < one.values.len().min(times.begin_ms.len()) {
+            let first = point;
+            let shade = one.values[point].map(|value| level(value, max));
+            point += 1;
+            while point < one.values.len() && one.values[point].map(|value| level(value, max)) == shade {
+                point += 1;
             }
             if let Some(shade) = shade {
-                let (from, to) = (edge(first), edge(at));
-                // Cells overlap a little: else the background shines through between them.
-                let to = if at < times.begin_ms.len() { to + 0.2 } else { to };
+                let (from, to) = (edge(first), edge(point));
+                // Cells overlap by a fifth of a pixel: anti-aliasing would leave a line of background between them.
+                let to = if point < times.begin_ms.len() { to + 0.2 } else { to };
                 let (from, to, high) = (Num(from), Num(to), Num(high));
                 let _infallible = write!(paths[shade], "M{from} {y}H{to}v{high}H{from}z");
             }
@@ -96,16 +108,17 @@ fn cells(svg: &mut Svg, frame: &Frame<'_>, rows: &[HeatmapRow], max: f64, (top, 
 fn scale(svg: &mut Svg, frame: &Frame<'_>, max: f64) {
     let y = frame.head() + 3.0;
     let shares = [0.0, 0.02, 0.06, 0.12, 0.22, 0.36, 0.55, 0.75, 1.0];
-    svg.text((PAD, y + 9.0), "0", frame.dim(Anchor::Start));
+    svg.text(at(PAD, y + 9.0), "0", frame.dim(Anchor::Start));
     for (nth, share) in shares.iter().enumerate() {
         let fill = format!("fill=\"{}\"", color_of(level(*share, 1.0), frame.options.theme));
-        svg.rect((PAD + 14.0 + nth as f64 * 20.0, y), (19.0, 10.0), &fill);
+        let swatch = Area { left: PAD + 14.0 + nth as f64 * 20.0, top: y, width: 19.0, height: 10.0 };
+        svg.rect(swatch, &fill);
     }
     let most = if max < 10.0 { format!("{max:.1}") } else { format!("{max:.0}") };
-    svg.text((PAD + 20.0 + shares.len() as f64 * 20.0, y + 9.0), &most, frame.dim(Anchor::Start));
+    svg.text(at(PAD + 20.0 + shares.len() as f64 * 20.0, y + 9.0), &most, frame.dim(Anchor::Start));
 }
 
-/// See the module.
+/// Draws a heatmap with names, scale and ranges without data.
 pub(super) fn draw(chart: &Chart, rows: &[HeatmapRow], max: f64, options: &RenderOptions) -> String {
     let widest = rows.iter().map(|row| text::width(&row.name, SIZE)).fold(40.0_f64, f64::max);
     let frame = Frame::new(chart, options, |width| (PAD + 8.0 + widest.min(width * 0.26), PAD));
@@ -113,9 +126,10 @@ pub(super) fn draw(chart: &Chart, rows: &[HeatmapRow], max: f64, options: &Rende
     let area = frame.area(SCALE, row * rows.len().max(1) as f64);
     let mut svg = frame.begin(height);
     scale(&mut svg, &frame, max);
-    names(&mut svg, &frame, rows, (area.left, area.top, row));
+    let grid = RowGrid { area, row };
+    names(&mut svg, &frame, rows, grid);
     frame.holes(&mut svg, &chart.holes, area);
-    cells(&mut svg, &frame, rows, max, (area.top, row));
+    cells(&mut svg, &frame, rows, max, grid);
     frame.reasons(&mut svg, &chart.holes, area);
     frame.emptiness(&mut svg, chart.empty.as_deref(), area);
     frame.finish(svg, area)

@@ -1,16 +1,19 @@
-//! What stands for what. In: labels with their colours. Out: rows of them above the values; what finds no room is counted.
+//! The legend above the values: labels with their colours. Labels that do not fit are counted.
 
+use super::data::{Ink, Stroke};
 use super::frame::{Frame, PAD, point};
-use super::svg::{Anchor, Svg, Type};
-use super::{Ink, Stroke, Theme, table, text};
+use super::geometry::{Area, at};
+use super::query::Theme;
+use super::svg::{Anchor, Svg, TextStyle};
+use super::{palette, text};
 
 const SIZE: f64 = 12.0;
 /// Height of a row.
 pub(super) const ROW: f64 = 19.0;
-/// Dashes of lines whose colour was there before.
+/// Dashes of lines, by how often their colour was used before.
 const DASHES: [&str; 4] = ["", "7 3", "2 2", "9 3 2 3"];
 
-/// What is drawn in one way.
+/// A label and how its values are drawn.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Mark<'a> {
     pub(super) label: &'a str,
@@ -20,13 +23,13 @@ pub(super) struct Mark<'a> {
 
 impl Mark<'_> {
     pub(super) fn color(&self, theme: Theme) -> &'static str {
-        table::color(self.ink, theme)
+        palette::color(self.ink, theme)
     }
 
     fn dash(&self) -> &'static str {
         match (self.stroke, self.ink) {
             (Stroke::Dashed, _) => "4 3",
-            (_, Ink::Nth(nth)) => DASHES[nth / table::line_colors() % DASHES.len()],
+            (_, Ink::Nth(nth)) => DASHES[nth / palette::line_colors() % DASHES.len()],
             _ => "",
         }
     }
@@ -40,7 +43,7 @@ impl Mark<'_> {
     }
 }
 
-/// One that has its place.
+/// A mark with its position.
 struct Entry<'a> {
     mark: Mark<'a>,
     x: f64,
@@ -48,7 +51,7 @@ struct Entry<'a> {
     shown: String,
 }
 
-/// A legend that was laid out.
+/// A legend with the position of each mark.
 pub(super) struct Legend<'a> {
     entries: Vec<Entry<'a>>,
     rows: usize,
@@ -62,9 +65,9 @@ impl<'a> Legend<'a> {
         for (nth, mark) in marks.enumerate() {
             let shown = text::fit(mark.label, SIZE, (width - 2.0 * PAD - 24.0).min(260.0));
             let wide = 36.0 + text::width(&shown, SIZE);
-            // The last row keeps room for how many more there are.
-            let room = width - PAD - if row + 1 == most_rows { 70.0 } else { 0.0 };
-            if x + wide - 14.0 > room && x > PAD {
+            // The last row leaves space for the number of labels that do not fit.
+            let end = width - PAD - if row + 1 == most_rows { 70.0 } else { 0.0 };
+            if x + wide - 14.0 > end && x > PAD {
                 (x, row) = (PAD, row + 1);
             }
             if row >= most_rows {
@@ -88,16 +91,20 @@ impl<'a> Legend<'a> {
             let y = frame.head() + *row as f64 * ROW + 5.0;
             if mark.stroke == Stroke::Area {
                 let fill = format!("rx=\"2\" fill=\"{}\"", mark.color(theme));
-                svg.rect((*x, y - 5.0), (14.0, 10.0), &fill);
+                svg.rect(Area { left: *x, top: y - 5.0, width: 14.0, height: 10.0 }, &fill);
             } else {
                 svg.raw(&format!("<path d=\"M{}h14\" {}/>", point(*x, y), mark.stroke(theme)));
             }
-            svg.text((x + 19.0, y + 4.0), shown, Type { color: frame.color("text"), ..Type::default() });
+            svg.text(
+                at(x + 19.0, y + 4.0),
+                shown,
+                TextStyle { color: frame.color("text"), ..TextStyle::default() },
+            );
         }
         if let (1.., Some(Entry { x, row, shown, .. })) = (self.left_out, self.entries.last()) {
             let x = x + 36.0 + text::width(shown, SIZE);
             let y = frame.head() + *row as f64 * ROW + 9.0;
-            svg.text((x, y), &format!("and {} more", self.left_out), frame.dim(Anchor::Start));
+            svg.text(at(x, y), &format!("and {} more", self.left_out), frame.dim(Anchor::Start));
         }
     }
 }

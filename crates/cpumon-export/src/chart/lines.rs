@@ -1,21 +1,24 @@
-//! Lines and stacks. In: lines, a value a point. Out: a chart with value axis and legend. A point without data is never bridged.
+//! Lines and stacks, with value axis and legend. A line ends before a point without data and begins again after it.
 
 use std::fmt::Write;
+use std::ops::Range;
 
-use super::axis;
-use super::frame::{Area, Frame, PAD, point};
+use super::data::{Chart, Line, Stroke, Times};
+use super::frame::{Frame, PAD, point};
+use super::geometry::{Area, at};
 use super::legend::{Legend, Mark, ROW as LEGEND_ROW};
+use super::query::RenderOptions;
 use super::svg::{Anchor, Num, Svg};
-use super::{Chart, Line, RenderOptions, Stroke, Times, text};
+use super::{axis, text};
 
 const HEIGHT: u32 = 400;
 const SIZE: f64 = 12.0;
-/// The values get at least this height, whatever the legend needs.
+/// Least height of the values; the legend is cut before.
 const LEAST_PLOT: f64 = 110.0;
-/// Pixels between two values of the axis.
-const VALUE_ROOM: f64 = 44.0;
+/// Least distance between two values of the axis, pixels.
+const VALUE_DISTANCE: f64 = 44.0;
 
-/// Stacked lines become sums; where the lowest has no data, so has the sum.
+/// Turns stacked lines into sums. Where the lowest line has no data, the sum has none either.
 pub(super) fn stack(lines: &[Line]) -> Vec<Vec<Option<f64>>> {
     let mut below: Option<Vec<Option<f64>>> = None;
     let mut sums = Vec::with_capacity(lines.len());
@@ -40,15 +43,15 @@ pub(super) fn stack(lines: &[Line]) -> Vec<Vec<Option<f64>>> {
     sums
 }
 
-/// Runs of points with data: first and behind the last.
-fn runs(values: &[Option<f64>]) -> Vec<(usize, usize)> {
+/// Runs of points with data.
+fn runs(values: &[Option<f64>]) -> Vec<Range<usize>> {
     let mut runs = Vec::new();
     let mut first = None;
     for at in 0..=values.len() {
         match (values.get(at).copied().flatten(), first) {
             (Some(_), None) => first = Some(at),
             (None, Some(begin)) => {
-                runs.push((begin, at));
+                runs.push(begin..at);
                 first = None;
             }
             _ => {}
@@ -65,7 +68,7 @@ fn path(d: &str, rest: &str) -> String {
     format!("<path d=\"{d}\" {rest}/>")
 }
 
-/// Values on the plane.
+/// Values drawn in an area: the frame has the scale of time, `max` is that of the values.
 pub(super) struct Plane<'f, 'c> {
     pub(super) frame: &'f Frame<'c>,
     pub(super) times: &'f Times,
@@ -79,9 +82,10 @@ impl Plane<'_, '_> {
         self.area.top + (1.0 - value / self.max) * self.area.height
     }
 
-    /// Corners of a run: from the begin of its first point over the middles to the end of its last one. What is level needs no
-    /// corners on the way.
-    fn corners(&self, values: &[Option<f64>], (first, behind): (usize, usize)) -> Vec<(f64, f64)> {
+    /// Corners of a run: the begin of its first point, the middle of each point, the end of its last one. Corners on a level
+    /// line are left out, which makes the documents of idle hosts much smaller.
+    fn corners(&self, values: &[Option<f64>], run: Range<usize>) -> Vec<(f64, f64)> {
+        let Range { start: first, end: behind } = run;
         let times = self.times;
         let begin_ms = |at: usize| times.begin_ms.get(at).copied().unwrap_or(self.frame.chart.until_ms);
         let y = |at: usize| self.y(values.get(at).copied().flatten().unwrap_or(0.0));
@@ -128,8 +132,8 @@ impl Plane<'_, '_> {
         }
     }
 
-    /// From the line up to the highest single interval of each point.
-    pub(super) fn band(&self, svg: &mut Svg, (values, highest): (&[Option<f64>], &[Option<f64>]), ink: &str) {
+    /// A band from the line up to the highest single interval of each point.
+    pub(super) fn band(&self, svg: &mut Svg, values: &[Option<f64>], highest: &[Option<f64>], ink: &str) {
         let both: Vec<Option<f64>> = values
             .iter()
             .enumerate()
@@ -139,7 +143,7 @@ impl Plane<'_, '_> {
             .collect();
         let mut d = String::new();
         for run in runs(&both) {
-            let upper = self.corners(&both, run);
+            let upper = self.corners(&both, run.clone());
             let mut lower = self.corners(values, run);
             lower.reverse();
             let back = Self::path(&lower).replacen('M', "L", 1);
@@ -151,36 +155,38 @@ impl Plane<'_, '_> {
     }
 
     fn value_axis(&self, svg: &mut Svg) {
-        let count = (self.area.height / VALUE_ROOM).max(2.0);
+        let count = (self.area.height / VALUE_DISTANCE).max(2.0);
         for (value, label) in axis::values(self.max, count) {
             let y = self.y(value);
-            svg.line((self.area.left, y), (self.area.right(), y), self.frame.color("line"));
-            svg.text((self.area.left - 7.0, y + 4.0), &label, self.frame.dim(Anchor::End));
+            svg.line(at(self.area.left, y), at(self.area.right(), y), self.frame.color("line"));
+            svg.text(at(self.area.left - 7.0, y + 4.0), &label, self.frame.dim(Anchor::End));
         }
     }
 }
 
-/// The largest value that is to be seen.
+/// The largest value of the chart.
 fn largest(lines: &[Line], sums: &[Vec<Option<f64>>]) -> f64 {
     let highest = lines.iter().flat_map(|line| &line.highest);
     sums.iter().flatten().chain(highest).flatten().fold(0.0, |most: f64, value| most.max(*value))
 }
 
-/// See the module.
+/// Draws lines and stacks.
 pub(super) fn draw(chart: &Chart, lines: &[Line], max: Option<f64>, options: &RenderOptions) -> String {
     let sums = stack(lines);
     let reached = largest(lines, &sums);
-    // A share above the whole is shown, not cut; a little above is how intervals are measured.
+    // Intervals are measured with a tolerance, so values up to 5 % above a fixed maximum do not change the axis. Higher values
+    // extend it: they are shown, not cut.
     let fixed = max.filter(|max| *max > 0.0 && reached <= *max * 1.05);
     let max = fixed.map_or_else(|| axis::nice(reached), |max| max.max(reached));
     let widest =
         axis::values(max, 8.0).iter().map(|(_, label)| text::width(label, SIZE)).fold(20.0_f64, f64::max);
     let frame = Frame::new(chart, options, |_| (PAD + widest + 8.0, PAD));
     let height = f64::from(options.height.unwrap_or(HEIGHT));
-    let room = height - frame.around() - LEAST_PLOT;
+    let legend_height = height - frame.around() - LEAST_PLOT;
     let shown = if chart.empty.is_some() { &[] } else { lines };
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few rows")]
-    let legend = Legend::new(shown.iter().map(mark), frame.width, (room / LEGEND_ROW).max(1.0) as usize);
+    let legend =
+        Legend::new(shown.iter().map(mark), frame.width, (legend_height / LEGEND_ROW).max(1.0) as usize);
     let above = legend.height() + 8.0;
     let area = frame.area(above, (height - frame.around() - above).max(40.0));
     let mut svg = frame.begin(height);
@@ -188,14 +194,14 @@ pub(super) fn draw(chart: &Chart, lines: &[Line], max: Option<f64>, options: &Re
     let plane = Plane { frame: &frame, times: &chart.times, area, max };
     plane.value_axis(&mut svg);
     frame.holes(&mut svg, &chart.holes, area);
-    // Areas cover those below them: the top of a stack first; lines stand before them.
+    // Areas cover those below them, so the top of a stack is drawn first. Lines are drawn over areas.
     let order = (0..lines.len()).rev();
     for nth in order.clone().filter(|nth| lines[*nth].stroke == Stroke::Area) {
         plane.area(&mut svg, &sums[nth], mark(&lines[nth]).color(options.theme));
     }
     for nth in order.filter(|nth| lines[*nth].stroke != Stroke::Area) {
         let line = &lines[nth];
-        plane.band(&mut svg, (&line.values, &line.highest), mark(line).color(options.theme));
+        plane.band(&mut svg, &line.values, &line.highest, mark(line).color(options.theme));
         plane.line(&mut svg, line);
     }
     frame.reasons(&mut svg, &chart.holes, area);

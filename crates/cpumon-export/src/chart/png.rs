@@ -1,5 +1,5 @@
-//! SVG to PNG. In: a document of ours. Out: pixels, two for each of its own. Why: resvg draws it with the font that is embedded here,
-//! so the bytes are the same on every machine, whatever fonts it has.
+//! Renders SVG as PNG with resvg and the font that is embedded here, so the bytes are the same on every machine, whatever
+//! fonts it has.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,6 +8,7 @@ use resvg::usvg::{Options, Tree, fontdb};
 
 use crate::ExportError;
 
+/// Pixels of the PNG for each pixel of the SVG.
 const SCALE: f32 = 2.0;
 const FAMILY: &str = "Inter";
 
@@ -22,7 +23,7 @@ fn fonts() -> Arc<fontdb::Database> {
     }))
 }
 
-/// See the module.
+/// Renders a document of this crate.
 pub(super) fn pixels(document: &str) -> Result<Vec<u8>, ExportError> {
     let options = Options { font_family: FAMILY.to_owned(), fontdb: fonts(), ..Options::default() };
     let failed = |reason: String| ExportError::Picture { reason };

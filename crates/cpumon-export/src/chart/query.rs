@@ -1,16 +1,16 @@
-//! What can be asked for. In: words. Out: [`ChartQuery`].
+//! [`ChartQuery`]: which chart to draw, from words of a command line or a URL.
 
 use std::str::FromStr;
 
-use super::{PictureForm, RenderOptions};
+use super::zone::Zone;
 use crate::ExportError;
 
-/// Least and most pixels of a side.
+/// Least pixels of a side.
 pub const MIN_PIXELS: u32 = 320;
 /// Most pixels of a side: a PNG has twice as many.
 pub const MAX_PIXELS: u32 = 2400;
 
-/// Makes an enum from words.
+/// An enum whose variants are words of the command line and the API.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident, $what:literal, $($(#[$variant_doc:meta])* $variant:ident = $word:literal),+ $(,)?) => {
         $(#[$doc])*
@@ -18,10 +18,10 @@ macro_rules! words {
         pub enum $name { $($(#[$variant_doc])* $variant),+ }
 
         impl $name {
-            /// All of them.
+            /// All variants.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
-            /// The word for it.
+            /// The word that [`FromStr`] takes.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
@@ -44,13 +44,13 @@ macro_rules! words {
 }
 
 words! {
-    /// What a chart is of.
+    /// The subject of a chart.
     View, "chart",
     /// A host's CPU time by mode, stacked.
     Cpu = "cpu",
     /// Tasks running or ready.
     RunQueue = "run-queue",
-    /// Chosen processes and threads, a line each.
+    /// Selected processes and threads, one line each.
     Tasks = "tasks",
     /// One process: user, system, ready, blocked, stacked.
     States = "states",
@@ -60,43 +60,43 @@ words! {
     Threads = "threads",
     /// The busiest processes by time, as a heatmap.
     Landscape = "landscape",
-    /// Each CPU of a host by mode, a bar each.
+    /// Each CPU of a host by mode, one bar each.
     Cpus = "cpus",
-    /// CPU use of several hosts, a small line each.
+    /// CPU use of several hosts, one small line each.
     Fleet = "fleet",
 }
 
 words! {
-    /// Colours.
+    /// Light or dark colours.
     #[derive(Default)]
     Theme, "theme",
-    /// For paper.
+    /// A light background, for paper.
     #[default]
     Light = "light",
-    /// For dark screens.
+    /// A dark background.
     Dark = "dark",
 }
 
 words! {
-    /// What 100 percent are.
+    /// Scale: 100 % = one CPU or the whole host.
     Percent, "percent",
-    /// One CPU.
+    /// 100 % is one CPU.
     Cpu = "cpu",
-    /// All CPUs.
+    /// 100 % is the whole host.
     Host = "host",
 }
 
 words! {
-    /// What makes a row of the landscape.
+    /// What a row of the landscape is.
     By, "row",
-    /// Processes of a name together.
+    /// All processes of one name.
     Name = "name",
-    /// Each process.
+    /// A single process.
     Process = "process",
 }
 
 words! {
-    /// What the colour of a heatmap's cell tells, and by what its rows are ordered.
+    /// What the colour of a heatmap's cell shows, and how its rows are ordered.
     Cells, "cells",
     /// The mean of the time in the cell; the busiest rows first.
     Mean = "mean",
@@ -105,12 +105,35 @@ words! {
 }
 
 words! {
-    /// How hosts are ordered.
+    /// Order of hosts.
     Order, "order",
-    /// From A to Z.
+    /// By name.
     Name = "name",
     /// Busiest first, over the range.
     Busy = "busy",
+}
+
+/// File format of a picture.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum PictureForm {
+    /// Sharp at any size.
+    #[default]
+    Svg,
+    /// Two pixels for each of the chart's own.
+    Png,
+}
+
+/// Size, colours and time zone of a picture.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RenderOptions {
+    /// Width in pixels; `None` is 1200.
+    pub width: Option<u32>,
+    /// Height in pixels; `None` depends on the chart.
+    pub height: Option<u32>,
+    /// Light or dark colours.
+    pub theme: Theme,
+    /// Time zone of the labels.
+    pub zone: Zone,
 }
 
 impl Theme {
@@ -127,7 +150,7 @@ impl FromStr for PictureForm {
             "svg" => Ok(Self::Svg),
             "png" => Ok(Self::Png),
             _ => Err(ExportError::Choice {
-                what: "form of a picture",
+                what: "picture format",
                 text: text.chars().take(64).collect(),
                 choices: "svg, png".to_owned(),
             }),
@@ -146,47 +169,47 @@ impl PictureForm {
     }
 }
 
-/// What a chart is asked for with.
+/// Which chart to draw, and how.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChartQuery {
-    /// What it is of.
+    /// The subject.
     pub view: View,
-    /// By name or id. Of one host: none is the only one there is. Of the fleet: none is all.
+    /// Names or ids. Empty means all hosts for the fleet, and the only host of the store for any other view.
     pub hosts: Vec<String>,
-    /// ns since the UNIX epoch; `None`: an hour before `until_ns`.
+    /// Begin, ns since the UNIX epoch; `None` is an hour before `until_ns`.
     pub since_ns: Option<i64>,
-    /// `None`: the end of what is kept.
+    /// End, ns since the UNIX epoch; `None` is the end of the data.
     pub until_ns: Option<i64>,
     /// Processes: `PID-STARTNS`, a pid, or a name.
     pub processes: Vec<String>,
     /// Threads: `TID-STARTNS`, or with `PID-STARTNS/` in front.
     pub threads: Vec<String>,
-    /// What makes a row of the landscape.
+    /// What a row of the landscape is.
     pub by: By,
-    /// Of heatmaps.
+    /// What the cells of a heatmap show.
     pub cells: Cells,
-    /// Rows of a heatmap, hosts of the fleet at most; `None`: 60, but 200 threads.
+    /// Most rows of a heatmap or hosts of the fleet; `None` is 60, for threads 200.
     pub rows: Option<usize>,
-    /// Hosts of the fleet that are left out at the beginning.
+    /// Hosts of the fleet to skip at the beginning.
     pub offset: usize,
-    /// Order of hosts; `None`: as they are named, else by name.
+    /// Order of hosts; `None` is the order of `hosts`, or by name if that is empty.
     pub order: Option<Order>,
-    /// The other way round.
+    /// Reverses the order of hosts.
     pub is_reverse: bool,
-    /// Blocked time is part of the states.
+    /// Adds blocked time to the states.
     pub with_blocked: bool,
-    /// Single intervals are read where sums would do.
+    /// Reads single intervals where sums would do.
     pub is_finest: bool,
-    /// What 100 percent are.
+    /// Scale of the percentages.
     pub percent: Percent,
-    /// How it looks.
+    /// Size, colours and time zone.
     pub options: RenderOptions,
-    /// SVG or PNG.
+    /// File format.
     pub form: PictureForm,
 }
 
 impl ChartQuery {
-    /// The plain chart of a view.
+    /// A view with every option at its default.
     #[must_use]
     pub fn new(view: View) -> Self {
         Self {

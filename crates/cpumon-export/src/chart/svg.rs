@@ -1,15 +1,16 @@
-//! Writing SVG. In: shapes and texts. Out: a document. Why: every text passes one function that makes it harmless, and numbers are
-//! written short and the same on every machine.
+//! Writes SVG. Every text passes [`escape_xml`], and numbers are short and the same on every machine.
 
 use std::fmt::{Display, Write};
 
 use cpumon_model::escape;
 
-/// A document that grows.
+use super::geometry::{Area, Point};
+
+/// A document under construction.
 #[derive(Debug, Default)]
 pub(super) struct Svg(String);
 
-/// Where a text stands relative to its place.
+/// Which part of a text is at its point.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Anchor {
     #[default]
@@ -18,18 +19,18 @@ pub(super) enum Anchor {
     End,
 }
 
-/// A text's look.
+/// Colour, size and alignment of a text.
 #[derive(Copy, Clone, Debug, Default)]
-pub(super) struct Type<'a> {
+pub(super) struct TextStyle<'a> {
     pub(super) anchor: Anchor,
     pub(super) color: &'a str,
-    /// Pixels; 0: 12.
+    /// Pixels; 0 is the default of 12.
     pub(super) size: u32,
     pub(super) is_bold: bool,
 }
 
-/// Makes a text from elsewhere harmless: control and invisible characters are spelled out, markup is quoted, and what XML cannot
-/// hold is replaced.
+/// Makes a text from another machine harmless: spells out control and invisible characters, quotes markup, and replaces
+/// what XML cannot hold.
 pub(super) fn escape_xml(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in escape(text).to_string().chars() {
@@ -46,7 +47,7 @@ pub(super) fn escape_xml(text: &str) -> String {
     safe
 }
 
-/// A number with one digit after the point at most.
+/// A number with at most one decimal.
 pub(super) struct Num(pub(super) f64);
 
 impl Display for Num {
@@ -64,7 +65,7 @@ impl Display for Num {
 }
 
 impl Svg {
-    /// Begins a document; `title` is for those who have it read to them.
+    /// Begins a document; screen readers read `title`.
     pub(super) fn new(width: f64, height: f64, title: &str, background: &str) -> Self {
         let (w, h) = (Num(width), Num(height));
         Self(format!(
@@ -75,34 +76,37 @@ impl Svg {
         ))
     }
 
-    /// Adds markup of our own: never a text from elsewhere.
+    /// Adds markup of this crate, never a text from another machine.
     pub(super) fn raw(&mut self, markup: &str) {
         self.0.push_str(markup);
         self.0.push('\n');
     }
 
-    pub(super) fn rect(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), rest: &str) {
-        let (x, y, width, height) = (Num(x), Num(y), Num(width.max(0.0)), Num(height.max(0.0)));
-        let _infallible =
-            writeln!(self.0, "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" {rest}/>");
+    pub(super) fn rect(&mut self, area: Area, attributes: &str) {
+        let (x, y) = (Num(area.left), Num(area.top));
+        let (width, height) = (Num(area.width.max(0.0)), Num(area.height.max(0.0)));
+        let _infallible = writeln!(
+            self.0,
+            "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" {attributes}/>"
+        );
     }
 
-    pub(super) fn line(&mut self, (x1, y1): (f64, f64), (x2, y2): (f64, f64), color: &str) {
-        let (x1, y1, x2, y2) = (Num(x1), Num(y1), Num(x2), Num(y2));
+    pub(super) fn line(&mut self, from: Point, to: Point, color: &str) {
+        let (x1, y1, x2, y2) = (Num(from.x), Num(from.y), Num(to.x), Num(to.y));
         let _infallible =
             writeln!(self.0, "<line x1=\"{x1}\" y1=\"{y1}\" x2=\"{x2}\" y2=\"{y2}\" stroke=\"{color}\"/>");
     }
 
-    pub(super) fn text(&mut self, (x, y): (f64, f64), text: &str, of: Type<'_>) {
-        let anchor = match of.anchor {
+    pub(super) fn text(&mut self, point: Point, text: &str, style: TextStyle<'_>) {
+        let anchor = match style.anchor {
             Anchor::Start => "",
             Anchor::Middle => " text-anchor=\"middle\"",
             Anchor::End => " text-anchor=\"end\"",
         };
-        let size = if of.size == 0 { String::new() } else { format!(" font-size=\"{}\"", of.size) };
-        let bold = if of.is_bold { " font-weight=\"600\"" } else { "" };
-        let (x, y, text) = (Num(x), Num(y), escape_xml(text));
-        let color = of.color;
+        let size = if style.size == 0 { String::new() } else { format!(" font-size=\"{}\"", style.size) };
+        let bold = if style.is_bold { " font-weight=\"600\"" } else { "" };
+        let (x, y, text) = (Num(point.x), Num(point.y), escape_xml(text));
+        let color = style.color;
         let _infallible =
             writeln!(self.0, "<text x=\"{x}\" y=\"{y}\"{anchor}{size}{bold} fill=\"{color}\">{text}</text>");
     }

@@ -74,7 +74,7 @@ fn heat(rows: usize, columns: u32) -> Chart {
     chart
 }
 
-/// So many CPUs; the second of them, if there is one, tells nothing.
+/// So many CPUs; the second of them, if there is one, reports nothing.
 fn cpus(count: usize) -> Chart {
     let part = |label: &str, color| BarPart { label: label.into(), ink: Ink::Named(color) };
     let bar = |nth: usize| {
@@ -125,7 +125,7 @@ fn sides(text: &str) -> (f64, f64) {
     (side("width"), side("height"))
 }
 
-/// What stands in a document, with its place.
+/// The texts of a document with their positions.
 fn texts_of(text: &str) -> Vec<(f64, f64, String)> {
     let document = Document::parse(text).unwrap();
     let texts = document.descendants().filter(|node| node.has_tag_name("text"));
@@ -198,9 +198,9 @@ fn bars_of_a_thousand_cpus_are_a_picture_whose_names_can_be_read() {
                 assert!(next_y - y >= 11.0, "{count}: {name} at {x} {y}, next at {next_x} {next_y}");
             }
         }
-        assert_eq!(text.matches("url(#hole)").count(), usize::from(count > 1), "the one that tells nothing");
+        assert_eq!(text.matches("url(#hole)").count(), usize::from(count > 1), "the CPU without data");
     }
-    // Where there is no room for all, the picture keeps to what was asked for.
+    // A given size is kept even if not everything fits.
     for (side, count) in [(MIN_PIXELS, 1024), (MAX_PIXELS, 1024), (MIN_PIXELS, 1)] {
         let options = RenderOptions { width: Some(side), height: Some(side), ..RenderOptions::default() };
         let text = svg(&cpus(count), &options);
@@ -210,7 +210,7 @@ fn bars_of_a_thousand_cpus_are_a_picture_whose_names_can_be_read() {
 }
 
 #[test]
-fn small_lines_keep_to_their_rows_and_tell_their_holes() {
+fn sparklines_stay_in_their_rows_and_name_their_holes() {
     for (count, theme) in [(1, Theme::Light), (40, Theme::Dark), (200, Theme::Light)] {
         let text = svg(&fleet(count), &RenderOptions { theme, ..RenderOptions::default() });
         let (_, height) = sides(&text);
@@ -218,7 +218,7 @@ fn small_lines_keep_to_their_rows_and_tell_their_holes() {
         let texts = texts_of(&text);
         let of = |what: &str| texts.iter().filter(|(_, _, text)| text == what).count();
         assert_eq!(texts.iter().filter(|(_, _, text)| text.starts_with("host-")).count(), count);
-        // In the row where there is room, below where there is none.
+        // The reason is in the row if it fits, else in a note below.
         let rows = count.div_ceil(3);
         assert_eq!(of("restart"), if count < 200 { rows } else { 0 }, "{count}");
         assert_eq!(of("Hatched: no data (restart)."), usize::from(count == 200), "{count}");
@@ -386,7 +386,7 @@ fn widths_are_those_of_the_font() {
     }
 }
 
-/// Looks a character up in a format 4 table.
+/// The glyph of a character in a cmap table of format 4.
 fn glyph_of(font: &[u8], cmap: usize, character: u32) -> u16 {
     let u16_at = |at: usize| u16::from_be_bytes([font[at], font[at + 1]]);
     let character = u16::try_from(character).unwrap();

@@ -1,5 +1,4 @@
-//! How wide a text is. In: a text. Out: pixels, or the text cut to what fits. Why: legends, names and reasons must not run into
-//! each other.
+//! The width of a text in pixels, so that legends, names and reasons do not run into each other.
 
 use cpumon_model::escape;
 use unicode_width::UnicodeWidthChar;
@@ -12,8 +11,9 @@ pub(super) const ASCII: [u16; 95] = [
     459, 330, 564, 615, 574, 615, 585, 375, 616, 597, 247, 247, 554, 247, 882, 596, 602, 615, 615, 382, 533,
     333, 597, 568, 824, 552, 569, 556, 434, 339, 434, 665,
 ];
-/// Of other letters, and of those that are twice as wide.
+/// Width of other characters, thousandths of the size.
 const OTHER: u16 = 680;
+/// Width of wide characters (East Asian Wide and Fullwidth).
 const WIDE: u16 = 1000;
 /// The viewer of an SVG may have another font, which is wider.
 const SLACK: f64 = 1.08;
@@ -27,25 +27,25 @@ fn thousandths(c: char) -> u16 {
     })
 }
 
-/// Width in pixels as it is shown, with some room for other fonts.
+/// Width in pixels, with some slack for other fonts.
 pub(super) fn width(text: &str, size: f64) -> f64 {
     let all: u64 = escape(text).to_string().chars().map(|c| u64::from(thousandths(c))).sum();
     all as f64 / 1000.0 * size * SLACK
 }
 
-/// The text, or as much of it as fits with `…` behind; spelled out as it is shown.
-pub(super) fn fit(text: &str, size: f64, room: f64) -> String {
+/// The escaped text, cut with `…` at its end if it is wider than `max` pixels.
+pub(super) fn fit(text: &str, size: f64, max: f64) -> String {
     let shown = escape(text).to_string();
-    if width(&shown, size) <= room {
+    if width(&shown, size) <= max {
         return shown;
     }
-    let mut left = room - width("…", size);
-    let kept = shown.chars().take_while(|c| {
+    let mut left = max - width("…", size);
+    let fitting = shown.chars().take_while(|c| {
         left -= f64::from(thousandths(*c)) / 1000.0 * size * SLACK;
         left >= 0.0
     });
-    let kept: String = kept.collect();
-    format!("{}…", kept.trim_end())
+    let fitting: String = fitting.collect();
+    format!("{}…", fitting.trim_end())
 }
 
 #[cfg(test)]

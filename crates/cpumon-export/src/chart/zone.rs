@@ -1,4 +1,4 @@
-//! The zone of a picture's times. In: `utc`, `Europe/Berlin`, `+05:30`. Out: a moment as a clock shows it there.
+//! [`Zone`]: the time zone of a picture, from `utc`, `local`, `Europe/Berlin` or `+05:30`.
 
 use std::str::FromStr;
 
@@ -6,20 +6,20 @@ use jiff::fmt::temporal::DateTimeParser;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-/// Longest name of a zone.
+/// Longest name of a zone that is looked up.
 const MAX_BYTES: usize = 64;
 
-/// A text that names no zone.
+/// Why a text names no time zone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} is no time zone that is known here: utc, local, a name as Europe/Berlin (which needs the system's time zone \
-     database, tzdata) or an offset as +05:30"
+    "unknown time zone {text:?}: expected utc, local, a name like Europe/Berlin (names need the system's time zone database, \
+     tzdata) or an offset like +05:30"
 )]
 pub struct ZoneError {
     text: String,
 }
 
-/// A time zone with the name under which it was asked for.
+/// A time zone with its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Zone {
     zone: TimeZone,
@@ -64,7 +64,7 @@ impl Zone {
     fn at(&self, ms: f64) -> Zoned {
         #[expect(
             clippy::cast_possible_truncation,
-            reason = "a float beyond i64 sticks at its end, which is refused"
+            reason = "saturates; a moment that far away is out of range for jiff"
         )]
         let stamp = Timestamp::from_microsecond((ms * 1000.0).round() as i64).unwrap_or_default();
         stamp.to_zoned(self.zone.clone())
@@ -79,7 +79,7 @@ impl Zone {
         if self.name.is_empty() { offset } else { format!("{} ({offset})", self.name) }
     }
 
-    /// Seconds east of UTC.
+    /// Offset from UTC at a moment, seconds, positive to the east.
     pub(super) fn offset_s(&self, ms: f64) -> i32 {
         self.at(ms).offset().seconds()
     }
@@ -104,7 +104,7 @@ impl Zone {
         self.clock(ms, if ms % 1000.0 == 0.0 { 1 } else { 2 })
     }
 
-    /// A moment in full.
+    /// Date and time of day.
     pub(super) fn moment(&self, ms: f64) -> String {
         format!("{} {}", self.date(ms), self.second(ms))
     }

@@ -1,5 +1,5 @@
-//! Who is alive. In: rows in order of time. Out: which columns of a pivot are 0 although there is no row. Why: idle is not
-//! the same as gone, and the store keeps no rows of idle processes.
+//! Which processes are alive. The store has no rows of idle processes, but idle (0) is not the same as gone (empty), so a pivot
+//! follows births and ends to know which columns are 0.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cpumon_model::{BootId, Flags, Interval, Life, ProcessInfo, ProcessInterval, ProcessKey, SourceKind};
 use foldhash::fast::RandomState;
 
-/// Processes noted at most, restarts of the host included. Beyond it, idle before the first row shows as empty.
+/// Most processes that are noted, restarts of the host included. Beyond it, idle before the first row is empty instead of 0.
 const MAX_NOTED: usize = 1 << 20;
 
 /// A stretch of one host between two restarts: within it, a process that is alive and has no row did nothing.
@@ -31,8 +31,8 @@ impl Stretch {
     }
 }
 
-/// Whether the sender tells who is alive. v1 devices list what they like; without a row nothing is known.
-fn tells_lives(interval: &Interval) -> bool {
+/// Whether a missing row means idle. A v1 device lists whichever processes it likes, so without a row nothing is known.
+fn reports_lives(interval: &Interval) -> bool {
     !matches!(interval.source, SourceKind::V1 | SourceKind::Legacy)
 }
 
@@ -55,7 +55,7 @@ pub(super) struct EarlyLives {
 
 impl EarlyLives {
     pub fn observe(&mut self, interval: &Interval) {
-        if !tells_lives(interval) {
+        if !reports_lives(interval) {
             return;
         }
         if self.stretch.enter(interval) {
@@ -77,7 +77,7 @@ pub(super) struct Alive {
     early: HashMap<u64, Vec<(ProcessKey, Arc<ProcessInfo>)>>,
     columns: HashMap<ProcessKey, usize, RandomState>,
     counts: Vec<u32>,
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Alive {
@@ -87,14 +87,14 @@ impl Alive {
             early: lives.early,
             columns: HashMap::default(),
             counts: Vec::new(),
-            is_told: false,
+            is_reported: false,
         }
     }
 
-    /// Before the rows of `interval`.
+    /// Call before the rows of `interval`.
     pub fn enter(&mut self, interval: &Interval, column: impl Fn(&ProcessInfo, ProcessKey) -> Option<usize>) {
-        self.is_told = tells_lives(interval);
-        if !self.is_told || !self.stretch.enter(interval) {
+        self.is_reported = reports_lives(interval);
+        if !self.is_reported || !self.stretch.enter(interval) {
             return;
         }
         self.columns.clear();
@@ -106,18 +106,18 @@ impl Alive {
         }
     }
 
-    /// 0 for each column with a live process.
+    /// Sets the columns with a live process to 0.
     pub fn fill_zeros(&self, sums: &mut [Option<i64>]) {
-        if self.is_told {
+        if self.is_reported {
             for (sum, _) in sums.iter_mut().zip(&self.counts).filter(|(_, count)| **count > 0) {
                 *sum = Some(0);
             }
         }
     }
 
-    /// After a row of a process was added up. One whose name changed counts in the column of its newest name.
+    /// Call after a row of a process was added up. A process whose name changed counts in the column of its newest name.
     pub fn follow(&mut self, key: ProcessKey, ends: bool, column: Option<usize>) {
-        let Some(column) = column.filter(|_| self.is_told) else { return };
+        let Some(column) = column.filter(|_| self.is_reported) else { return };
         if !ends && self.columns.get(&key) == Some(&column) {
             return;
         }

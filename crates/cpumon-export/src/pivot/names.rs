@@ -1,5 +1,5 @@
-//! Columns of a pivot. In: processes as they are met. Out: which column each belongs to. Why: names are known only after
-//! the whole range was seen, and a hostile host may have any number of them.
+//! The columns of a pivot, and the column of each process. Names are known only after the first pass, and a hostile host may have
+//! any number of them.
 
 use std::collections::HashMap;
 
@@ -9,22 +9,22 @@ use foldhash::fast::RandomState;
 use crate::GroupBy;
 use crate::group::{OTHERS, group_name};
 
-/// Columns at most; spreadsheets end at 16,384. What comes later is added up in one more column.
+/// Most columns; spreadsheets end at 16,384. Later names are added up in one more column.
 const MAX_COLUMNS: usize = 16_000;
 
-/// Host (by place), boot and key: one process.
+/// One process: host (its number in the export), boot and key.
 type Identity = (usize, BootId, ProcessKey);
 
-/// The columns and who is in which.
+/// The columns, and which process is in which.
 pub(super) struct Names {
     by: GroupBy,
     columns: Vec<String>,
     by_name: HashMap<Box<str>, usize, RandomState>,
     by_process: HashMap<Identity, usize, RandomState>,
-    /// How many processes of one host had this name and pid.
+    /// Number of processes of one host with the same name and pid.
     twins: HashMap<(usize, String), u32>,
-    /// Place in the output by column; filled by [`Names::sort`].
-    place: Vec<usize>,
+    /// Position in the output by column; filled by [`Names::sort`].
+    position: Vec<usize>,
     folded: u64,
 }
 
@@ -36,12 +36,12 @@ impl Names {
             by_name: HashMap::default(),
             by_process: HashMap::default(),
             twins: HashMap::new(),
-            place: Vec::new(),
+            position: Vec::new(),
             folded: 0,
         }
     }
 
-    /// First pass: takes in a process; gives its column in order of first sight, `None` beyond the limit.
+    /// First pass: adds a process; returns its column in the order of the first pass, `None` beyond the limit.
     pub fn collect(&mut self, host: usize, interval: &Interval, row: &ProcessInterval) -> Option<usize> {
         match self.by {
             GroupBy::Process => self.add_process((host, interval.boot, row.key), &row.info),
@@ -54,7 +54,7 @@ impl Names {
             return Some(at);
         }
         if self.columns.len() >= MAX_COLUMNS {
-            // Names beyond the limit are not kept, so one that comes again is counted again: an upper bound.
+            // Names beyond the limit are not remembered, so a name that comes again is counted again: an upper bound.
             self.folded += 1;
             return None;
         }
@@ -75,7 +75,7 @@ impl Names {
         let count = self.twins.entry((identity.0, label.clone())).or_insert(0);
         *count += 1;
         let label = if *count > 1 { format!("{label}#{count}") } else { label };
-        // The same label on another host is the same column: the row tells the host.
+        // The same label on another host is the same column: the row has the host.
         let at = *self.by_name.entry(label.as_str().into()).or_insert_with(|| {
             self.columns.push(label);
             self.columns.len() - 1
@@ -84,26 +84,26 @@ impl Names {
         Some(at)
     }
 
-    /// Ends the first pass: the columns in binary order of their names.
+    /// Ends the first pass; returns the columns in binary order of their names.
     pub fn sort(&mut self) -> Vec<String> {
         let mut order: Vec<usize> = (0..self.columns.len()).collect();
         order.sort_by(|a, b| self.columns[*a].cmp(&self.columns[*b]));
-        self.place = vec![0; order.len()];
-        for (place, &column) in order.iter().enumerate() {
-            self.place[column] = place;
+        self.position = vec![0; order.len()];
+        for (position, &column) in order.iter().enumerate() {
+            self.position[column] = position;
         }
         let mut sorted: Vec<_> = order.iter().map(|&at| std::mem::take(&mut self.columns[at])).collect();
         if self.folded > 0 {
-            self.place.push(sorted.len());
+            self.position.push(sorted.len());
             sorted.push(OTHERS.to_owned());
         }
         self.twins = HashMap::new();
         sorted
     }
 
-    /// Columns of the output.
+    /// Number of columns in the output.
     pub fn len(&self) -> usize {
-        self.place.len()
+        self.position.len()
     }
 
     pub fn folded(&self) -> u64 {
@@ -118,7 +118,7 @@ impl Names {
         info: &ProcessInfo,
         key: ProcessKey,
     ) -> Option<usize> {
-        self.place(
+        self.position(
             match self.by {
                 GroupBy::Process => self.by_process.get(&(host, interval.boot, key)),
                 by => self.by_name.get(&*group_name(by, interval.source, info)),
@@ -127,9 +127,9 @@ impl Names {
         )
     }
 
-    /// Second pass: where a column of the first pass stands.
-    pub fn place(&self, column: Option<usize>) -> Option<usize> {
-        let others = || (self.folded > 0).then(|| self.place.len() - 1);
-        column.and_then(|at| self.place.get(at).copied()).or_else(others)
+    /// Second pass: the position in the output of a column of the first pass.
+    pub fn position(&self, column: Option<usize>) -> Option<usize> {
+        let others = || (self.folded > 0).then(|| self.position.len() - 1);
+        column.and_then(|at| self.position.get(at).copied()).or_else(others)
     }
 }

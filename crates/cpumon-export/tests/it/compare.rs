@@ -67,7 +67,7 @@ fn rows_are_groups_the_largest_change_first() {
 }
 
 #[test]
-fn a_row_tells_both_sides_in_full() {
+fn a_row_has_both_sides_in_full() {
     let (text, report) = grown().export(&query(GroupBy::Process));
     assert_eq!((report.hosts, report.rows, report.intervals), (1, 5, 3));
     insta::assert_snapshot!(text.replace('\r', ""));
@@ -128,10 +128,10 @@ fn each_host_is_compared_by_itself() {
 }
 
 #[test]
-fn the_original_had_none_and_one_span_is_not_enough() {
+fn the_original_had_none_and_one_range_is_not_enough() {
     let store = grown();
     let legacy = ExportQuery { format: Format::Legacy(LegacyYear::Y2013), ..query(GroupBy::Name) };
     assert!(matches!(store.try_export(&legacy), Err(ExportError::NoLegacyLayout { kind: "compare" })));
     let none = ExportQuery { spans: None, ..query(GroupBy::Name) };
-    assert!(matches!(store.try_export(&none), Err(ExportError::NoSpans)));
+    assert!(matches!(store.try_export(&none), Err(ExportError::NoRanges)));
 }

@@ -187,7 +187,7 @@ fn windows_add_up_exactly() {
 
 /// They were those of one of the intervals, with the length of all.
 #[test]
-fn what_the_scheduler_tells_adds_up_in_windows_too() {
+fn scheduler_counters_add_up_in_windows_too() {
     let intervals = (1..=10_i64).map(|second| {
         let mut one = interval(second);
         let mut row = process(7, "x", second);
@@ -245,17 +245,17 @@ fn sched(us: i64) -> SchedDelta {
 #[test]
 fn progress_ends_at_one() {
     let store = Store::of((1..=2000).map(|second| ("h", interval(second))));
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let query = ExportQuery { kind: Kind::Ledger, ..ExportQuery::default() };
     let reader = Reader::open(&store.path).unwrap();
-    export(&reader, &query, &mut std::io::sink(), &mut |progress| told.push(progress)).unwrap();
-    let ratios: Vec<_> = told.iter().map(|progress| progress.ratio.unwrap()).collect();
+    export(&reader, &query, &mut std::io::sink(), &mut |progress| reported.push(progress)).unwrap();
+    let ratios: Vec<_> = reported.iter().map(|progress| progress.ratio.unwrap()).collect();
     assert!(ratios.len() >= 4 && ratios.is_sorted() && ratios.last() == Some(&1.0), "{ratios:?}");
-    assert_eq!(told.last().unwrap().rows, 2000);
+    assert_eq!(reported.last().unwrap().rows, 2000);
 }
 
 #[test]
-fn a_reader_that_goes_away_is_told_apart() {
+fn a_closed_pipe_is_an_error_of_its_own() {
     struct Closed;
     impl std::io::Write for Closed {
         fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {

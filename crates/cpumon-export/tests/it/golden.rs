@@ -83,7 +83,7 @@ fn the_threads_export_has_every_row_once_with_its_idx() {
 }
 
 #[test]
-fn sealing_and_a_second_import_change_nothing() {
+fn compacting_and_a_second_import_change_nothing() {
     let Some(database) = shared("ProcessUsage.sqlite") else { return };
     let fresh = imported(&database);
     let options = StoreOptions {
@@ -92,19 +92,19 @@ fn sealing_and_a_second_import_change_nothing() {
         compact_partial_after: Duration::ZERO,
         ..StoreOptions::default()
     };
-    let sealed = Store::with(|writer| {
+    let compacted = Store::with(|writer| {
         writer.import_legacy(&database, &ImportOptions::default()).unwrap();
     });
-    let mut writer = Writer::open(&sealed.path, &options).unwrap();
+    let mut writer = Writer::open(&compacted.path, &options).unwrap();
     writer.maintain(Duration::from_secs(5)).unwrap();
     writer.import_legacy(&database, &ImportOptions::default()).unwrap();
     drop(writer);
-    let chunks = Connection::open(&sealed.path).unwrap();
+    let chunks = Connection::open(&compacted.path).unwrap();
     let count = chunks.query_row("SELECT count(*) FROM chunk", [], |row| row.get::<_, i64>(0));
-    assert!(count.unwrap() > 0, "nothing was sealed");
+    assert!(count.unwrap() > 0, "nothing was compacted");
     for kind in [Kind::Pivot, Kind::Processes, Kind::Threads] {
         let query = legacy(kind, LegacyYear::Y2012);
-        assert!(fresh.export(&query).0 == sealed.export(&query).0, "{kind:?}");
+        assert!(fresh.export(&query).0 == compacted.export(&query).0, "{kind:?}");
     }
 }
 
@@ -163,12 +163,10 @@ fn one_layout_of_2012_cannot_hold_two_devices() {
     let store = imported(&database_of_2013(dir.path()));
     let query = legacy(Kind::Pivot, LegacyYear::Y2012);
     let text = store.try_export(&query).unwrap_err().to_string();
-    assert!(text.ends_with("choose with --host: 10.0.0.1, 10.0.0.2"), "{text}");
+    assert!(text.ends_with("choose one with --host: 10.0.0.1, 10.0.0.2"), "{text}");
     let one = ExportQuery { host: Some("10.0.0.2".to_owned()), ..query };
     let expected = "'Time';'twin.exe';\r\n635327194966680000;12;\r\n";
     assert_eq!(store.export(&one).0, expected, "same-named processes add up");
     let ledger = legacy(Kind::Ledger, LegacyYear::Y2013);
-    assert!(
-        store.try_export(&ledger).unwrap_err().to_string().starts_with("the original had no ledger export")
-    );
+    assert!(store.try_export(&ledger).unwrap_err().to_string().starts_with("no legacy layout for ledger"));
 }

@@ -44,7 +44,7 @@ fn csv_and_json_lines_can_be_read_back() {
 
 #[test]
 fn an_answer_without_rows_shows_its_columns() {
-    let none = "SELECT host, trust FROM hosts WHERE host = 'nobody'";
+    let none = "SELECT host, trust FROM hosts WHERE host = 'absent'";
     assert_eq!(answer(none, SqlFormat::Table), "host  trust\n────  ─────\n");
     assert_eq!(answer(none, SqlFormat::Csv), "host,trust\r\n");
     assert_eq!(answer(none, SqlFormat::Jsonl), "");
@@ -52,7 +52,7 @@ fn an_answer_without_rows_shows_its_columns() {
 }
 
 #[test]
-fn a_wrong_question_is_told() {
+fn an_invalid_statement_is_an_error() {
     let store = store();
     let session = Sql::open(&store.path).unwrap();
     let error = sql(&session, "SELECT nonsense FROM hosts", SqlFormat::Table, &mut Vec::new()).unwrap_err();

@@ -279,7 +279,7 @@ async fn charts_tell_what_the_store_holds() {
         states.contains(">past: web (pid 20), states over time</text>") && states.contains(">blocked</text>")
     );
     assert!(!svg("states", "process=20").await.contains(">blocked</text>"));
-    assert!(svg("delays", "process=10").await.contains(">99 %</text>"));
+    assert!(svg("delays", "process=10").await.contains(">p99</text>"));
     let threads = svg("threads", "process=20").await;
     assert!(threads.contains(">worker [21]</text>"), "{threads}");
     assert!(

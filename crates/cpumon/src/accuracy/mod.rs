@@ -18,7 +18,7 @@ use self::show::{Findings, ROWS};
 use crate::cli::{AccuracyArgs, AccuracyForm};
 use crate::exit::Outcome;
 use crate::signals::Signals;
-use crate::table::room;
+use crate::table::terminal_columns;
 
 /// Between two readings: often enough to meet each thread off its CPU at an early and at a late one.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -33,7 +33,7 @@ pub fn accuracy(args: &AccuracyArgs, out: &mut dyn Write) -> anyhow::Result<Outc
     match args.format {
         AccuracyForm::Text => {
             let rows = if args.all { usize::MAX } else { ROWS };
-            show::text(&findings, rows, room(), out).context("cannot write")?;
+            show::text(&findings, rows, terminal_columns(), out).context("cannot write")?;
         }
         AccuracyForm::Csv => show::csv(&findings, out).context("cannot write CSV")?,
         AccuracyForm::Json => show::json(&findings, out).context("cannot write JSON")?,

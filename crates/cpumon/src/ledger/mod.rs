@@ -21,7 +21,7 @@ use crate::client::Client;
 use crate::exit::{Outcome, Usage};
 use crate::paths::explain;
 use crate::signals::Signals;
-use crate::table::room;
+use crate::table::terminal_columns;
 
 /// `cpumon ledger`.
 pub fn ledger(args: &LedgerArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
@@ -36,7 +36,7 @@ pub fn ledger(args: &LedgerArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
     }
     let all: Vec<&Books> = all.iter().filter(|books| books.intervals > 0).collect();
     match args.format {
-        LedgerForm::Table => show::tables(&all, room(), out),
+        LedgerForm::Table => show::tables(&all, terminal_columns(), out),
         LedgerForm::Csv => show::csv(&all, out),
         LedgerForm::Jsonl => show::json_lines(&all, out),
     }

@@ -1,21 +1,21 @@
-//! Kept or read twice: what a pivot writes is the same.
+//! Buffered or read twice: a pivot writes the same bytes.
 
 use std::sync::Arc;
 
 use cpumon_model::{
-    BootId, Flags, HostId, HostInfo, Life, Moment, ProcessInfo, ProcessInterval, ProcessKey, SourceKind,
-    Trust,
+    BootId, Delta, Fields, Flags, HostId, HostInfo, Interval, Life, Moment, ProcessInfo, ProcessInterval,
+    ProcessKey, SourceKind, Trust,
 };
-use cpumon_store::{StoreOptions, Writer};
+use cpumon_store::{Reader, StoreOptions, Writer};
 
-use super::*;
-use crate::GroupBy;
+use super::run::run_within;
 use crate::csv::Csv;
 use crate::jsonl::Jsonl;
+use crate::{ExportQuery, GroupBy, PivotValue, Progress, Report};
 
 const NAMES: [&str; 5] = ["plain", "=formula", "kworker/0:1", "a,\"b\"", ""];
 
-/// A number that looks random.
+/// A pseudo-random number.
 fn mixed(seed: u64) -> u64 {
     let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -40,20 +40,20 @@ fn interval(host: u64, second: u64) -> Interval {
         ..Interval::default()
     };
     for pid in 1..12_u32 {
-        let dice = mixed(second << 16 | u64::from(pid) << 4 | host);
-        if dice.is_multiple_of(3) {
+        let random = mixed(second << 16 | u64::from(pid) << 4 | host);
+        if random.is_multiple_of(3) {
             continue;
         }
         let key = ProcessKey { pid, start_ns: second / 15 };
         let name = NAMES[(pid as usize + usize::from(second > 25)) % NAMES.len()];
-        let life = [Life::Alive, Life::Born, Life::Ended, Life::BornEnded][(dice >> 40 & 3) as usize];
+        let life = [Life::Alive, Life::Born, Life::Ended, Life::BornEnded][(random >> 40 & 3) as usize];
         one.processes.push(ProcessInterval {
             key,
             info: Arc::new(ProcessInfo { name: name.into(), is_kernel: pid > 6, ..ProcessInfo::default() }),
             life: if second % 15 < 3 { Life::Alive } else { life },
             delta: Delta {
-                user_ns: (dice >> 8).cast_signed() >> (dice % 60),
-                run_ns: (dice >> 30).cast_signed(),
+                user_ns: (random >> 8).cast_signed() >> (random % 60),
+                run_ns: (random >> 30).cast_signed(),
                 ..Delta::default()
             },
             ..ProcessInterval::default()
@@ -91,7 +91,7 @@ fn write(reader: &Reader, query: &ExportQuery, is_csv: bool, budget: usize) -> (
 }
 
 #[test]
-fn kept_and_read_twice_write_the_same_bytes() {
+fn buffered_and_read_twice_write_the_same_bytes() {
     let dir = tempfile::tempdir().unwrap();
     let reader = store(&dir.path().join("cpumon.sqlite"));
     let all = 3 * 59;
@@ -100,14 +100,14 @@ fn kept_and_read_twice_write_the_same_bytes() {
             for interval_ns in [None, Some(7_000_000_000)] {
                 for is_csv in [true, false] {
                     let query = ExportQuery { interval_ns, group_by, pivot_value, ..ExportQuery::default() };
-                    let kept = write(&reader, &query, is_csv, usize::MAX);
+                    let buffered = write(&reader, &query, is_csv, usize::MAX);
                     let twice = write(&reader, &query, is_csv, 0);
                     // Enough for one host and a half.
                     let mixed = write(&reader, &query, is_csv, 30_000);
-                    assert!(kept.0 == twice.0, "{query:?}\n{}\n{}", kept.0, twice.0);
-                    assert!(kept.0 == mixed.0, "{query:?}\n{}\n{}", kept.0, mixed.0);
-                    assert_eq!((&kept.1, &kept.1), (&twice.1, &mixed.1));
-                    assert_eq!((kept.2, twice.2), (all, 2 * all));
+                    assert!(buffered.0 == twice.0, "{query:?}\n{}\n{}", buffered.0, twice.0);
+                    assert!(buffered.0 == mixed.0, "{query:?}\n{}\n{}", buffered.0, mixed.0);
+                    assert_eq!((&buffered.1, &buffered.1), (&twice.1, &mixed.1));
+                    assert_eq!((buffered.2, twice.2), (all, 2 * all));
                     if interval_ns.is_none() {
                         assert!(mixed.2 > all && mixed.2 < 2 * all, "{} read", mixed.2);
                     }

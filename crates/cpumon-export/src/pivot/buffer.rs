@@ -1,8 +1,8 @@
-//! What the first pass over one host keeps, so that the store need not be read twice. In: intervals. Out: the same again, as
-//! little of them as a pivot needs. Why: reading and unpacking the store is most of the work of a pivot.
+//! [`PivotBuffer`]: the part of a host's intervals that the second pass of a pivot needs. Reading and unpacking the store is most
+//! of the work of a pivot, so it is done once where this buffer fits.
 //!
-//! Memory: [`MAX_KEPT_BYTES`] for all hosts together, about 5 bytes a row of a process. A host that needs more is read a
-//! second time instead; what is written is the same.
+//! Memory: [`MAX_BUFFER_BYTES`] for all hosts together, about 5 bytes for each row of a process. A host that needs more is read a
+//! second time instead, with the same result.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use cpumon_model::{
 };
 use foldhash::fast::RandomState;
 
-/// Bytes kept at most, of all hosts: a day of 100 processes active each second, at 5 bytes a row.
-pub(super) const MAX_KEPT_BYTES: usize = 64 << 20;
-/// What a process takes: its slot, and its entry in the index with the room a table leaves empty.
+/// Greatest size of all buffers together, bytes: a day of 100 processes active each second, at 5 bytes a row.
+pub(super) const MAX_BUFFER_BYTES: usize = 64 << 20;
+/// Memory of a process: its slot, and its entry in the index with the free space of a hash table.
 const SLOT_BYTES: usize = 128;
 
-/// A process under one description.
+/// A process with one name. A process that changes its name has two slots.
 #[derive(Copy, Clone, Debug)]
 struct Slot {
     key: ProcessKey,
     column: Option<usize>,
 }
 
-/// What [`crate::rows::PivotSink`] and the second pass look at of an interval.
+/// What [`crate::rows::PivotSink`] and the second pass use of an interval.
 struct Head {
     begin_wall_ns: i64,
     end_wall_ns: i64,
@@ -34,35 +34,36 @@ struct Head {
     source: SourceKind,
     fields: Fields,
     flags: Flags,
-    /// Where its rows end in [`Kept::rows`].
+    /// Where its rows end in [`PivotBuffer::rows`].
     rows_end: usize,
 }
 
-/// The kept intervals of one host.
+/// The intervals of one host.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct PivotBuffer {
     heads: Vec<Head>,
     /// For each row two varints: slot << 1 | ends, and the value in zigzag.
     rows: Vec<u8>,
     slots: Vec<Slot>,
-    /// Slot by process and address of its description, within a boot. The description is held, so its address is its own.
+    /// Slots of the current boot by process and address of its description. The map holds the description, so no other one can
+    /// get its address.
     index: HashMap<(ProcessKey, usize), (usize, Arc<ProcessInfo>), RandomState>,
     boot: BootId,
 }
 
 /// A row on its way into a pivot.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Row {
+pub(super) struct BufferedRow {
     pub key: ProcessKey,
-    /// As given to [`Kept::push`]: in order of first sight, `None` for one of the others.
+    /// As given to [`PivotBuffer::push`]: in the order of the first pass, `None` for `(other)`.
     pub column: Option<usize>,
     /// Whether the process ended in the interval.
     pub ends: bool,
     pub value: i64,
 }
 
-impl Kept {
-    /// Bytes held.
+impl PivotBuffer {
+    /// Memory in use, bytes.
     pub fn bytes(&self) -> usize {
         self.rows.len() + self.heads.len() * size_of::<Head>() + self.slots.len() * SLOT_BYTES
     }
@@ -86,7 +87,7 @@ impl Kept {
         });
     }
 
-    /// Keeps a row of the interval that was begun last. `column` is asked for once a process.
+    /// Adds a row to the interval that was begun last. `column` is called once for each process and name.
     pub fn push(
         &mut self,
         row: &ProcessInterval,
@@ -106,15 +107,18 @@ impl Kept {
         }
     }
 
-    /// Ends the first pass: what only it needs goes.
+    /// Ends the first pass: frees what only that pass needs.
     pub fn close(&mut self) {
         self.index = HashMap::default();
         self.rows.shrink_to_fit();
         self.heads.shrink_to_fit();
     }
 
-    /// Hands out what was kept: each interval as far as a [`Head`] tells, and beside it the rows.
-    pub fn replay<E>(&self, mut visit: impl FnMut(&Interval, Rows<'_>) -> Result<(), E>) -> Result<(), E> {
+    /// Calls `visit` with each interval, which has only the fields of a [`Head`], and its rows.
+    pub fn replay<E>(
+        &self,
+        mut visit: impl FnMut(&Interval, BufferedRows<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut interval = Interval::default();
         let mut begin = 0;
         for head in &self.heads {
@@ -128,31 +132,31 @@ impl Kept {
             interval.flags = head.flags;
             let bytes = self.rows.get(begin..head.rows_end).unwrap_or_default();
             begin = head.rows_end;
-            visit(&interval, Rows { bytes, slots: &self.slots })?;
+            visit(&interval, BufferedRows { bytes, slots: &self.slots })?;
         }
         Ok(())
     }
 }
 
-/// The rows of one kept interval, in the order in which they were kept.
-pub(super) struct Rows<'k> {
+/// The rows of one interval, in the order in which they were added.
+pub(super) struct BufferedRows<'k> {
     bytes: &'k [u8],
     slots: &'k [Slot],
 }
 
-impl Iterator for Rows<'_> {
-    type Item = Row;
+impl Iterator for BufferedRows<'_> {
+    type Item = BufferedRow;
 
-    fn next(&mut self) -> Option<Row> {
+    fn next(&mut self) -> Option<BufferedRow> {
         let head = read_varint(&mut self.bytes)?;
         let value = read_varint(&mut self.bytes)?;
         let Slot { key, column } = *self.slots.get(usize::try_from(head >> 1).ok()?)?;
         let value = (value >> 1).cast_signed() ^ -(value & 1).cast_signed();
-        Some(Row { key, column, ends: head & 1 != 0, value })
+        Some(BufferedRow { key, column, ends: head & 1 != 0, value })
     }
 }
 
-/// Seven bits a byte, the low ones first; the top bit says that more follows.
+/// Writes seven bits in each byte, the low ones first; the top bit means that more follow.
 fn write_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push((value & 0x7f) as u8 | 0x80);
@@ -161,7 +165,7 @@ fn write_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push((value & 0x7f) as u8);
 }
 
-/// What [`write_varint`] wrote, taken off the front.
+/// Reads what [`write_varint`] wrote and removes it from the front.
 fn read_varint(bytes: &mut &[u8]) -> Option<u64> {
     let (mut value, mut shift) = (0_u64, 0);
     loop {
@@ -183,18 +187,18 @@ mod tests {
     fn rows_come_back_as_they_were() {
         let values = [0, 1, -1, 63, 64, -64, -65, 1_000_000_000, i64::MAX, i64::MIN];
         let info = Arc::new(ProcessInfo::default());
-        let mut kept = Kept::default();
+        let mut buffer = PivotBuffer::default();
         for begin in [0, 5] {
-            kept.enter(&Interval { sequence: begin, ..Interval::default() });
+            buffer.enter(&Interval { sequence: begin, ..Interval::default() });
             for (pid, value) in (0..).zip(values) {
                 let key = ProcessKey { pid, start_ns: begin };
                 let row = ProcessInterval { key, info: Arc::clone(&info), ..ProcessInterval::default() };
-                kept.push(&row, value < 0, value, || Some(pid as usize));
+                buffer.push(&row, value < 0, value, || Some(pid as usize));
             }
         }
-        kept.close();
+        buffer.close();
         let mut begins = [0, 5].into_iter();
-        let replayed: Result<(), ()> = kept.replay(|_, rows| {
+        let replayed: Result<(), ()> = buffer.replay(|_, rows| {
             let begin = begins.next().unwrap();
             let rows: Vec<_> = rows.collect();
             assert_eq!(rows.len(), values.len());

@@ -1,33 +1,34 @@
-//! The table of colours and parts. In: `web/src/charts.json`. Out: the same, typed. Why: the page and the pictures look alike
-//! because they read one file.
+//! Colours of charts and parts of stacks, from `web/src/charts.json`. The page reads the same file, so its plots and these
+//! pictures have the same colours, names and order.
 
 use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use super::{Ink, Theme};
+use super::data::Ink;
+use super::query::Theme;
 
-/// A part of a stack.
+/// One series of a stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The column.
+    /// Name of the column in `cpumon_model::COLUMNS`.
     pub column: String,
-    /// What it is called.
+    /// Name in the legend.
     pub label: String,
-    /// Its colour's name.
+    /// Name of the colour.
     pub color: String,
 }
 
-/// A line of the run-delay chart.
+/// One series of the chart of run delays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DelayPart {
-    /// The column.
+    /// Name of the column in `cpumon_model::COLUMNS`.
     pub column: String,
-    /// What it is called.
+    /// Name in the legend.
     pub label: String,
 }
 
-/// How many points each kind of chart is read with.
+/// Points of each kind of chart along the time axis.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Points {
     /// A host over time.
@@ -42,7 +43,7 @@ pub struct Points {
 type Pair = [String; 2];
 type Rgb = [f64; 3];
 
-struct Table {
+struct Palette {
     colors: Vec<(String, Pair)>,
     lines: Vec<Pair>,
     heat: [Vec<Rgb>; 2],
@@ -74,7 +75,7 @@ fn parts(value: &Value) -> Vec<Part> {
     list(value).map(part).collect()
 }
 
-fn read(root: &Value) -> Table {
+fn read(root: &Value) -> Palette {
     let steps = |value: &Value| -> Vec<Rgb> {
         list(value).map(|step| [0, 1, 2].map(|at| step[at].as_f64().unwrap_or(0.0))).collect()
     };
@@ -83,7 +84,7 @@ fn read(root: &Value) -> Table {
         root["points"][name].as_u64().and_then(|count| usize::try_from(count).ok()).unwrap_or(600)
     };
     let colors = root["colors"].as_object().into_iter().flatten();
-    Table {
+    Palette {
         colors: colors.map(|(name, value)| (name.clone(), pair(value))).collect(),
         lines: list(&root["lines"]).map(pair).collect(),
         heat: [steps(&root["heat"][0]), steps(&root["heat"][1])],
@@ -95,9 +96,9 @@ fn read(root: &Value) -> Table {
     }
 }
 
-fn table() -> &'static Table {
-    static TABLE: OnceLock<Table> = OnceLock::new();
-    TABLE.get_or_init(|| {
+fn palette() -> &'static Palette {
+    static PALETTE: OnceLock<Palette> = OnceLock::new();
+    PALETTE.get_or_init(|| {
         let text = include_str!("../../../../web/src/charts.json");
         // The file is part of the program; a test reads every entry.
         read(&serde_json::from_str(text).unwrap_or_default())
@@ -107,51 +108,51 @@ fn table() -> &'static Table {
 /// CPU modes, bottom of the stack first.
 #[must_use]
 pub fn modes() -> &'static [Part] {
-    &table().modes
+    &palette().modes
 }
 
 /// Lines of the ledger, idle last.
 #[must_use]
 pub fn ledger() -> &'static [Part] {
-    &table().ledger
+    &palette().ledger
 }
 
-/// What a process does.
+/// States of a process: user, system, ready, blocked.
 #[must_use]
 pub fn states() -> &'static [Part] {
-    &table().states
+    &palette().states
 }
 
 /// Percentiles of the run delay.
 #[must_use]
 pub fn delays() -> &'static [DelayPart] {
-    &table().delays
+    &palette().delays
 }
 
 /// Points of each kind of chart.
 #[must_use]
 pub fn points() -> Points {
-    table().points
+    palette().points
 }
 
 /// A colour as `#rrggbb`.
 pub(super) fn color(ink: &Ink, theme: Theme) -> &'static str {
-    let table = table();
+    let palette = palette();
     let pair = match ink {
-        Ink::Named(name) => table.colors.iter().find(|(known, _)| known == name).map(|(_, pair)| pair),
-        Ink::Nth(nth) => table.lines.get(nth % table.lines.len().max(1)),
+        Ink::Named(name) => palette.colors.iter().find(|(known, _)| known == name).map(|(_, pair)| pair),
+        Ink::Nth(nth) => palette.lines.get(nth % palette.lines.len().max(1)),
     };
     pair.map_or("#808080", |pair| &pair[theme.nth()])
 }
 
-/// How many colours lines have before they come again.
+/// Number of line colours; after them the colours repeat.
 pub(super) fn line_colors() -> usize {
-    table().lines.len().max(1)
+    palette().lines.len().max(1)
 }
 
 /// The colour of a share 0 to 1 in a heatmap. Small values differ more than large ones: most values are small.
 pub(super) fn heat_color(share: f64, theme: Theme) -> String {
-    let steps = &table().heat[theme.nth()];
+    let steps = &palette().heat[theme.nth()];
     let at = share.clamp(0.0, 1.0).sqrt() * (steps.len() - 1) as f64;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to the number of steps")]
     let (from, part) = (at.floor() as usize, at - at.floor());
@@ -175,13 +176,15 @@ mod tests {
         let is_color = |text: &str| {
             text.len() == 7 && text.starts_with('#') && text[1..].bytes().all(|b| b.is_ascii_hexdigit())
         };
-        let table = table();
-        assert!(table.colors.len() > 15 && table.lines.len() == 8);
-        assert!(table.colors.iter().map(|(_, pair)| pair).chain(&table.lines).flatten().all(|c| is_color(c)));
-        assert!(table.heat.iter().all(|steps| steps.len() == 5));
+        let palette = palette();
+        assert!(palette.colors.len() > 15 && palette.lines.len() == 8);
+        assert!(
+            palette.colors.iter().map(|(_, pair)| pair).chain(&palette.lines).flatten().all(|c| is_color(c))
+        );
+        assert!(palette.heat.iter().all(|steps| steps.len() == 5));
         for part in [modes(), ledger(), states()].concat() {
             assert!(!part.column.is_empty() && !part.label.is_empty(), "{part:?}");
-            assert!(table.colors.iter().any(|(name, _)| *name == part.color), "{part:?}");
+            assert!(palette.colors.iter().any(|(name, _)| *name == part.color), "{part:?}");
         }
         assert_eq!((modes().len(), ledger().len(), states().len(), delays().len()), (6, 7, 4, 4));
         assert_eq!(points(), Points { history: 700, process: 600, matrix: 240 });

@@ -1,15 +1,10 @@
-//! The pivot: one row an interval, one column a process name. In: intervals, twice: names first, then values. Out: rows of
-//! cells. Why: a spreadsheet shows a day at a glance. Memory: the columns, the processes alive, and what [`kept`] holds so
-//! that the store is read once; where that is not enough it is read again, so memory is bounded for any range.
+//! Writes a pivot in two passes over each host: the first finds the columns, the second writes the cells.
 //!
-//! The store keeps no row for a process that did nothing. So that *idle* shows as 0 and *not there* as empty, the first
-//! pass notes who was alive before its first row, and the second follows births and ends.
-
-mod alive;
-mod kept;
-mod names;
-#[cfg(test)]
-mod tests;
+//! Memory: the columns, the processes alive, and a [`PivotBuffer`] that makes the second pass possible without reading the store
+//! again. A host that does not fit into the buffer is read twice, so memory is bounded for any range.
+//!
+//! The store has no row for a process that did nothing. So that *idle* is 0 and *not there* is empty, the first pass notes which
+//! processes were alive before their first row, and the second pass follows births and ends.
 
 use cpumon_model::{Delta, Fields, Interval, IntervalView, Value};
 use cpumon_store::{Reader, What};
@@ -18,74 +13,80 @@ use crate::rows::PivotSink;
 use crate::source::{Counter, Source};
 use crate::{ExportError, ExportQuery, PivotValue, Progress, Report};
 
-use alive::{Alive, EarlyLives};
-use kept::{Kept, MAX_KEPT_BYTES, Row};
-use names::Names;
+use super::alive::{self, Alive, EarlyLives};
+use super::buffer::{BufferedRow, MAX_BUFFER_BYTES, PivotBuffer};
+use super::names::Names;
 
-/// Hands each interval's cells of all hosts to `sink`.
+/// Writes the cells of each interval of all hosts to `sink`.
 pub(crate) fn run(
     reader: &Reader,
     query: &ExportQuery,
     sink: &mut dyn PivotSink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, ExportError> {
-    run_within(reader, query, sink, progress, MAX_KEPT_BYTES)
+    run_within(reader, query, sink, progress, MAX_BUFFER_BYTES)
 }
 
-/// [`run`] that keeps at most about `max_kept_bytes` between the passes.
-fn run_within(
+/// [`run`] with about `max_bytes` of buffers between the passes.
+pub(super) fn run_within(
     reader: &Reader,
     query: &ExportQuery,
     sink: &mut dyn PivotSink,
     progress: &mut dyn FnMut(Progress),
-    max_kept_bytes: usize,
+    max_bytes: usize,
 ) -> Result<Report, ExportError> {
     let source = Source::open(reader, query, 2)?;
     let mut counter = Counter::new(progress);
     let mut names = Names::new(query.group_by);
     let mut seen = Vec::with_capacity(source.hosts.len());
-    let mut budget = max_kept_bytes;
+    let mut budget = max_bytes;
     for (at, host) in source.hosts.iter().enumerate() {
         let mut first = FirstPass {
             value: query.pivot_value,
             host: at,
             lives: EarlyLives::default(),
-            kept: Some(Kept::default()),
+            buffer: Some(PivotBuffer::default()),
             budget,
         };
         source.walk(host, What::Processes, &mut counter, &mut |interval, _| {
             first.observe(interval, &mut names);
             Ok(())
         })?;
-        if let Some(kept) = &mut first.kept {
-            kept.close();
-            budget = budget.saturating_sub(kept.bytes());
+        if let Some(buffer) = &mut first.buffer {
+            buffer.close();
+            budget = budget.saturating_sub(buffer.bytes());
         }
-        seen.push((first.lives, first.kept));
+        seen.push((first.lives, first.buffer));
     }
     let order = names.sort();
     counter.report.folded = names.folded();
     sink.header(&order)?;
-    for ((at, host), (lives, kept)) in source.hosts.iter().enumerate().zip(seen) {
+    for ((at, host), (lives, buffer)) in source.hosts.iter().enumerate().zip(seen) {
         let label = source.label(host);
         let before = counter.report.intervals;
         let alive = Alive::new(lives);
-        let mut table =
-            Table { value: query.pivot_value, names: &names, host: at, alive, sums: vec![], cells: vec![] };
+        let mut table = SecondPass {
+            value: query.pivot_value,
+            names: &names,
+            host: at,
+            alive,
+            sums: vec![],
+            cells: vec![],
+        };
         let mut write = |interval: &Interval, cells: &[Value<'_>], report: &mut Report| {
             report.intervals += 1;
             report.rows += 1;
             sink.row(&label, &IntervalView::new(&label, interval), cells)
         };
-        if let Some(kept) = kept {
-            kept.replay(|interval, rows| {
-                let rows = rows.map(|row| Row { column: names.place(row.column), ..row });
+        if let Some(buffer) = buffer {
+            buffer.replay(|interval, rows| {
+                let rows = rows.map(|row| BufferedRow { column: names.position(row.column), ..row });
                 write(interval, table.cells(interval, rows), &mut counter.report)
             })?;
             source.end_pass(&mut counter);
         } else {
             source.walk(host, What::Processes, &mut counter, &mut |interval, report| {
-                let rows = interval.processes.iter().map(|row| Row {
+                let rows = interval.processes.iter().map(|row| BufferedRow {
                     key: row.key,
                     column: names.column(at, interval, &row.info, row.key),
                     ends: alive::ends(row),
@@ -104,32 +105,32 @@ struct FirstPass {
     value: PivotValue,
     host: usize,
     lives: EarlyLives,
-    /// `None`: there is too much to keep.
-    kept: Option<Kept>,
-    /// Bytes it may keep.
+    /// `None` if the host has more rows than fit.
+    buffer: Option<PivotBuffer>,
+    /// Greatest size of the buffer, bytes.
     budget: usize,
 }
 
 impl FirstPass {
     fn observe(&mut self, interval: &Interval, names: &mut Names) {
         self.lives.observe(interval);
-        self.kept.take_if(|kept| kept.bytes() > self.budget);
-        let Some(kept) = &mut self.kept else {
+        self.buffer.take_if(|buffer| buffer.bytes() > self.budget);
+        let Some(buffer) = &mut self.buffer else {
             for row in &interval.processes {
                 names.collect(self.host, interval, row);
             }
             return;
         };
-        kept.enter(interval);
+        buffer.enter(interval);
         for row in &interval.processes {
             let value = part(self.value, &row.delta);
-            kept.push(row, alive::ends(row), value, || names.collect(self.host, interval, row));
+            buffer.push(row, alive::ends(row), value, || names.collect(self.host, interval, row));
         }
     }
 }
 
 /// The second pass over one host.
-struct Table<'n> {
+struct SecondPass<'n> {
     value: PivotValue,
     names: &'n Names,
     host: usize,
@@ -138,9 +139,9 @@ struct Table<'n> {
     cells: Vec<Value<'static>>,
 }
 
-impl Table<'_> {
-    /// The cells of an interval, of which only times, boot, source, fields and flags are looked at, and its rows.
-    fn cells(&mut self, interval: &Interval, rows: impl Iterator<Item = Row>) -> &[Value<'static>] {
+impl SecondPass<'_> {
+    /// The cells of an interval from its rows. Only times, boot, source, fields and flags of `interval` are used.
+    fn cells(&mut self, interval: &Interval, rows: impl Iterator<Item = BufferedRow>) -> &[Value<'static>] {
         self.sums.clear();
         self.sums.resize(self.names.len(), None);
         if interval.fields.contains(needs(self.value)) {

@@ -1,0 +1,10 @@
+//! The pivot: one row for each interval, one column for each process name.
+
+mod alive;
+mod buffer;
+mod names;
+mod run;
+#[cfg(test)]
+mod run_tests;
+
+pub(crate) use run::run;
