@@ -44,7 +44,7 @@ fn main() -> std::io::Result<()> {
         app.on_hosts("made up".into(), vec![host.clone()], Some(host.info.host));
         app.on_interval(Arc::new(interval(Kind::Many, 100)));
         press(&mut app, keys);
-        // Turning the order over arranges all rows anew.
+        // Reversing the order arranges all rows again.
         let rows = best(|| press(&mut app, "R"));
         let whole = best(|| app.on_interval(Arc::clone(&made)));
         let mut terminal = Terminal::new(TestBackend::new(200, 60)).map_err(std::io::Error::other)?;

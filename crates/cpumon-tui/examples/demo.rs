@@ -1,5 +1,5 @@
 //! The screens over made-up data: `cargo run -p cpumon-tui --example demo [-- --batch | --json | --silent | --panic]`.
-//! In: nothing. Out: a screen whose figures are the same in each run. Why: to look at the screens without a machine to
+//! In: nothing. Out: a screen whose figures are the same in each run. Why: to see the screens without a machine to
 //! measure; the session test in `tests/it` drives it inside tmux.
 
 #[path = "synthetic/mod.rs"]

@@ -1,5 +1,4 @@
-//! The rows on screen as CSV. In: rows in their order. Out: a file name and RFC 4180 text with exact values.
-//! Why: what is seen can be taken along; names are hostile text in a spreadsheet too.
+//! The rows on screen as CSV (RFC 4180), in their order and with exact values.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -12,7 +11,7 @@ use crate::text::{safe, utc_seconds};
 use crate::theme::Theme;
 use crate::view::View;
 
-/// The file's columns, named as everywhere else.
+/// The columns of the file.
 const EXPORTED: [ColumnId; 28] = [
     ColumnId::EndUtc,
     ColumnId::DurationNs,
@@ -75,13 +74,14 @@ pub(crate) fn export(interval: &Interval, rows: &RowList, hostname: &str) -> (St
 fn cell<'a>(cells: &'a Cells<'_>, item: &Item<'a>, id: ColumnId) -> Value<'a> {
     match (item, id) {
         (Item::Group(group), ColumnId::Name) => Value::Text((&*group.name).into()),
-        // A process's own name stands in both columns, so that a filter on either finds it.
+        // A process has its name in both columns, so that a filter on either one finds it.
         (Item::Process(process), ColumnId::ProcessName) => Value::Text((&*process.info.name).into()),
         _ => cells.value(item, id),
     }
 }
 
-/// A field: control characters spelled out, quoted where needed, defused where a spreadsheet would take it for a formula.
+/// A field: control characters spelled out, quoted where needed, with a leading apostrophe if a spreadsheet would run it as a
+/// formula.
 fn field(value: &Value<'_>) -> String {
     match value {
         Value::Null => String::new(),
@@ -101,7 +101,7 @@ fn field(value: &Value<'_>) -> String {
     }
 }
 
-/// A name that any file system takes: what is not a letter, digit, `-` or `_` becomes `_`.
+/// A file name for any file system: every character except letters, digits, `-` and `_` becomes `_`.
 fn file_stem(hostname: &str, wall_ns: i64) -> String {
     let clean = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') { c } else { '_' };
     let host: String = hostname.chars().take(40).map(clean).collect();

@@ -1,5 +1,5 @@
-//! [`Feed`]: what the screens need to know. In: nothing. Out: hosts, intervals, past moments, history.
-//! Why: a local sampler, a remote receiver and a store file are shown by one and the same screen.
+//! [`Feed`]: where the screens get hosts, intervals, past moments and history from. A local sampler, a receiver and a recording
+//! all implement it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use cpumon_model::{Delta, HostId, HostStatus, Interval, ProcessKey, ThreadKey};
 
-/// A failure of a feed, in words for the status line: which operation on what failed, and why. Never fatal to the screens.
+/// A failure of a feed, as text for the status line: which operation on what failed, and why. The screens continue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct FeedError(pub String);
 
-/// A place in a host's past. Times are ns since the UNIX epoch, as intervals stand.
+/// A place in a host's past. Times are ns since the UNIX epoch.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Seek {
     /// The interval that contains this moment, else the newest one that ends before it.
@@ -26,18 +26,18 @@ pub enum Seek {
 /// How a recording is played.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Playback {
-    /// It moves on by itself.
+    /// Whether it is playing.
     pub is_playing: bool,
-    /// There is nothing behind what was handed out last.
+    /// Whether the last interval of the recording was given.
     pub is_at_end: bool,
-    /// 1: in its own time; 2: twice as fast.
+    /// 1 is the speed at which it was recorded, 2 twice that.
     pub speed: f64,
 }
 
 /// What to do with a recording.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Play {
-    /// Play if it stands still, else stop.
+    /// Play if it is stopped, else stop.
     Toggle,
     /// Twice as fast.
     Faster,
@@ -93,7 +93,7 @@ pub trait Feed {
     /// The screens say "no data since" from this.
     fn age(&self) -> Option<Duration>;
 
-    /// An interval of the selected host's past; `None` if nothing is kept there. May read a file or ask a receiver.
+    /// An interval of the selected host's past; `None` if there is no data. May read a file or ask a receiver.
     fn seek(&mut self, to: Seek) -> Result<Option<Arc<Interval>>, FeedError> {
         let _ = to;
         Ok(None)
@@ -110,8 +110,8 @@ pub trait Feed {
         let _ = command;
     }
 
-    /// What a task did in each interval that is kept of the selected host and ends in `wall_ns`, ascending, one point an
-    /// interval; `None` if nothing is kept of that time (the screens then use the intervals they saw themselves).
+    /// What a task did in each interval of the selected host that ends in `wall_ns`, ascending, one point for each interval;
+    /// `None` if there is no data (the screens then use the intervals that they received themselves).
     /// May read a file or ask a receiver.
     fn history(&mut self, task: Task, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
         let _ = (task, wall_ns);

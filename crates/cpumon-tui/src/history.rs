@@ -1,6 +1,5 @@
-//! What went by while the screens were open. In: intervals as they come. Out: run time per task over the last minutes
-//! ([`RunHistory`], for the plot), whole intervals to step back to ([`Recent`]), run time since the start ([`RunTotals`]).
-//! Why: a feed without a store still has a past. All three are bounded; what is forgotten is the oldest.
+//! What the screens remember, for feeds without a store: run time of each task over the last minutes ([`RunHistory`], for the plot),
+//! whole intervals to step back to ([`Recent`]), run time since the start ([`RunTotals`]). All are bounded and drop the oldest.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -21,7 +20,7 @@ const MAX_RECENT_ROWS: usize = 500_000;
 /// Tasks with a running total.
 const MAX_SEEN: usize = 200_000;
 
-/// A span of a plot: an interval and the run time in it.
+/// A point of the plot: an interval and the run time in it.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 #[expect(clippy::struct_field_names, reason = "units are part of names")]
 pub(crate) struct PlotPoint {

@@ -1,5 +1,5 @@
-//! Terminal screens over a [`Feed`]. In: intervals and keys. Out: a screen ([`run`]) or lines ([`batch`]).
-//! Why: one and the same screen shows this machine, a host of a receiver and any past moment of a store.
+//! Terminal screens over a [`Feed`]: interactive ([`run`]) or as lines ([`batch()`]). The same screens show this machine, a host of a
+//! receiver and any past moment of a store.
 //!
 //! # Overview
 //! [`App`] is all of the state and pure: [`App::on_key`], [`App::on_interval`], [`App::draw`]. What needs the feed it

@@ -63,20 +63,20 @@ pub enum TuiError {
         reason: &'static str,
     },
     /// The terminal failed.
-    #[error("cannot {operation} the terminal: {source}")]
+    #[error("cannot {operation} the terminal")]
     Terminal {
         /// `set up`, `read`, `draw on`.
         operation: &'static str,
-        /// What the system says.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// Batch mode could not write its output.
-    #[error("cannot write the output: {0}")]
+    #[error("cannot write the output")]
     Output(#[source] std::io::Error),
     /// Batch mode got no data.
-    #[error("cannot read data: {0}")]
+    #[error("cannot read data")]
     Feed(#[source] FeedError),
-    /// Batch mode was asked for a moment of which nothing is kept.
-    #[error("no data is kept of {0}")]
+    /// Batch mode: there is no data for the requested moment.
+    #[error("no data for {0}")]
     NothingThen(String),
 }

@@ -1,5 +1,4 @@
-//! The event loop. In: a [`Feed`], keys, resizes. Out: a drawn terminal, restored at the end whatever happened.
-//! Why: everything that is not pure lives here: the terminal, the environment, the feed's calls, the file of an export.
+//! The event loop: terminal, environment, calls of the feed, the file of an export. The terminal is always restored at the end.
 
 use std::fs::OpenOptions;
 use std::io::{self, IsTerminal, Write};
@@ -16,7 +15,7 @@ use crate::{App, Feed, Options, Request, TuiError};
 const POLL: Duration = Duration::from_millis(100);
 /// Intervals taken from the feed between two drawings, at most, so that a burst cannot keep keys waiting.
 const BURST: usize = 64;
-/// How often the list of hosts is fetched anew.
+/// How often the list of hosts is fetched.
 const HOSTS_EVERY: Duration = Duration::from_secs(1);
 /// How long a selection must rest before its history is asked for: the feed may have to ask a receiver.
 const REST: Duration = Duration::from_millis(300);

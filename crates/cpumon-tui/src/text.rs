@@ -1,10 +1,10 @@
-//! Text for narrow places. In: hostile names, numbers. Out: strings of a known display width, safe on a terminal.
-//! Why: a name from another machine may hold escapes, wide or combining characters; columns must hold anyway.
+//! Texts with a known width that are safe on a terminal. A name from another machine may hold escape sequences, wide or combining
+//! characters.
 
 use cpumon_model::{Utc, escape};
 use unicode_width::UnicodeWidthChar;
 
-/// Combining characters kept on one base character; more than that is a prank.
+/// Combining characters kept on one base character; more would be drawn over other lines.
 const MAX_COMBINING: usize = 3;
 
 /// Display width of a character in terminal columns.
@@ -43,11 +43,11 @@ pub(crate) fn clip(text: &str, columns: usize, mark: char) -> String {
     if width(text) <= columns {
         return text.to_string();
     }
-    let room = columns.saturating_sub(char_width(mark));
+    let max = columns.saturating_sub(char_width(mark));
     let mut out = String::with_capacity(columns + 4);
     let mut used = 0;
     for c in text.chars() {
-        if used + char_width(c) > room {
+        if used + char_width(c) > max {
             break;
         }
         used += char_width(c);

@@ -1,5 +1,5 @@
-//! Looks. In: what the terminal can do. Out: styles and marks. Why: everything on screen also reads without color, and
-//! without anything but ASCII; colors are from the sixteen that users choose themselves, never red against green alone.
+//! Styles and marks. Everything on screen can be read without color and with ASCII only. Colors are from the sixteen that users
+//! configure in their terminal; red and green alone never make a difference.
 
 use cpumon_model::CpuTimes;
 use ratatui::style::{Color, Modifier, Style};

@@ -1,5 +1,4 @@
-//! [`View`]: how the user wants to see an interval. In: keys (through `keys`). Out: what `rows` and `columns` go by.
-//! Why: everything that survives from one interval to the next is here, keyed by identity, never by position.
+//! [`View`]: how the user wants to see an interval. It outlives intervals, so rows are identified by their task, never by position.
 
 use std::collections::HashSet;
 

@@ -1,5 +1,5 @@
-//! Made-up hosts. In: a number of the interval. Out: intervals that are always the same for the same number, and a
-//! [`Feed`] that hands them out. Why: tests, the demo and the snapshots look at the same machine.
+//! Made-up hosts: intervals that are always the same for the same number, and a [`Feed`] over them, for tests, snapshots and the
+//! demo.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -88,7 +88,7 @@ pub fn status(kind: Kind) -> HostStatus {
     }
 }
 
-/// What the source of a kind of machine tells; the one with many processes has no scheduler events.
+/// The fields that the source of a kind of machine measures; the one with many processes has no scheduler events.
 fn fields(kind: Kind) -> Fields {
     match kind {
         Kind::NoFields => Fields::USER | Fields::SYSTEM,
@@ -124,7 +124,7 @@ pub fn interval(kind: Kind, number: u64) -> Interval {
     made.processes.sort_by_key(|row| row.key);
     made.threads.sort_by_key(|row| row.key);
     if kind != Kind::NoFields {
-        close_books(&mut made);
+        balance_ledger(&mut made);
     }
     made.process_count = u32::try_from(made.processes.len()).unwrap_or(0);
     made.delays.sort_unstable_by_key(|row| row.of);
@@ -245,7 +245,7 @@ fn life(pid: u32, nth: u32) -> Life {
 }
 
 /// CPUs and ledger that fit the rows.
-fn close_books(made: &mut Interval) {
+fn balance_ledger(made: &mut Interval) {
     let run = |ended: bool| {
         let is_ended = |life: Life| matches!(life, Life::Ended | Life::BornEnded);
         let rows = made.threads.iter().filter(move |row| is_ended(row.life) == ended);

@@ -1,5 +1,4 @@
-//! The selection and the scroll position. In: rows, moves. Out: which row is selected and which are in view.
-//! Why: the selection is a task, not a line: it stays with the task when rows change places.
+//! The selection and the scroll position. The selection is a task, not a line: it follows the task when rows change places.
 
 use cpumon_model::Interval;
 
@@ -10,7 +9,7 @@ use crate::rows::{RowId, RowList};
 pub(crate) struct Cursor {
     /// The selected task, in this interval's rows or not.
     pub selected: Option<RowId>,
-    /// Where it stands, or stood last.
+    /// Its row, or its last row.
     pub at: usize,
     /// Whether it is among the rows.
     pub is_present: bool,
@@ -84,7 +83,7 @@ impl Cursor {
     pub(crate) fn resize(&mut self, height: usize, count: usize) {
         let was_in_view = self.is_present && (self.top..self.top + self.height.max(1)).contains(&self.at);
         if self.height == 0 {
-            // Never drawn before: keys scrolled a view that was not there.
+            // Nothing was drawn yet, so keys scrolled a view without rows.
             self.top = 0;
         }
         self.height = height;

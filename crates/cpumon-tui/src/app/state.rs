@@ -1,5 +1,5 @@
-//! [`App`]: the state of the screens. In: keys (see `keys`), intervals, facts about the feed. Out: a drawing (see
-//! `screen`), [`Request`]s. Why: pure, so that tests drive it without terminal, clock or feed.
+//! [`App`]: the state of the screens. It has no terminal, clock or feed, so tests can drive it: keys and intervals go in, drawings
+//! and [`Request`]s come out.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::text;
 use crate::theme::Theme;
 use crate::view::View;
 
-/// What the state asks of the loop around it.
+/// What the event loop has to do for the state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Ends the screens.
@@ -49,7 +49,7 @@ pub(crate) enum Clock {
     Past,
 }
 
-/// What keys go to.
+/// What handles keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// The grid.
@@ -73,7 +73,7 @@ pub(crate) enum Prompt {
 /// Whether the plot and the details are shown below the grid.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Pane {
-    /// When there is room.
+    /// Shown if it fits.
     Auto,
     Shown,
     Hidden,
@@ -153,7 +153,7 @@ impl App {
         }
     }
 
-    /// Takes in a newer interval of the selected host. While paused or in the past it is kept, not shown.
+    /// Takes in a newer interval of the selected host. While paused or in the past it is stored but not shown.
     pub fn on_interval(&mut self, interval: Arc<Interval>) {
         self.forget_if_rewound(&interval);
         self.seen_history.push(&interval);
@@ -217,7 +217,7 @@ impl App {
         }
     }
 
-    /// Something to tell the user; stays until the next key.
+    /// Shows a message to the user until the next key.
     pub fn on_notice(&mut self, text: String) {
         self.notice = Some(text);
         self.is_dirty = true;
@@ -228,15 +228,15 @@ impl App {
         match (answer, to) {
             (Ok(Some(interval)), _) => self.show_past(interval),
             (Ok(None), Seek::At(wall_ns)) => {
-                self.on_notice(format!("no data is kept of {}", text::utc_seconds(wall_ns)));
+                self.on_notice(format!("no data for {}", text::utc_seconds(wall_ns)));
             }
             (Ok(None), Seek::After(_)) if self.playback.is_some() => {
                 self.on_notice("this is the end of the recording".into());
             }
-            (Ok(None), Seek::Before(_)) => self.on_notice("no earlier data is kept".into()),
+            (Ok(None), Seek::Before(_)) => self.on_notice("no earlier data".into()),
             (Ok(None), Seek::After(_)) => {
                 self.go_live();
-                self.on_notice("no later data is kept: back to live".into());
+                self.on_notice("no later data: back to live".into());
             }
             (Err(error), _) => self.on_notice(error.0),
         }
@@ -266,7 +266,7 @@ impl App {
 
     /// A user's name, or that it is not known.
     pub fn on_user(&mut self, uid: u32, name: Option<String>) {
-        // Uids come from other machines: a sender that makes them up must not fill the memory.
+        // Uids come from other machines: a sender that invents them must not fill the memory.
         if self.users.len() >= 10_000 {
             self.users.clear();
         }
@@ -342,7 +342,7 @@ impl App {
         self.rebuild();
     }
 
-    /// Arranges the rows anew; the selection stays with its task.
+    /// Arranges the rows again; the selection stays with its task.
     pub(crate) fn rebuild(&mut self) {
         self.is_dirty = true;
         let Some(shown) = &self.shown else { return };
@@ -351,7 +351,7 @@ impl App {
         self.cursor.after_rebuild(&self.rows, shown);
     }
 
-    /// Another host: nothing of the one before is left.
+    /// Clears everything that belongs to the previous host.
     fn forget(&mut self) {
         self.newest = None;
         self.shown = None;

@@ -1,5 +1,5 @@
-//! Batch mode's JSON. In: an interval and its rows. Out: one object on one line; field names are those of exports and SQL.
-//! Why: no data is `null`, which is not `0`; the rows are written one by one, so memory stays small.
+//! Batch mode's JSON: one object for each interval, on one line, with the field names of exports and SQL. No data is `null`. Rows
+//! are written one by one, so memory stays small.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use crate::rows::Item;
 use crate::theme::Theme;
 use crate::view::View;
 
-/// Fields of the host's part.
+/// Fields of the interval.
 const HOST: [ColumnId; 25] = [
     ColumnId::BeginUtc,
     ColumnId::EndUtc,
@@ -43,7 +43,7 @@ const HOST: [ColumnId; 25] = [
     ColumnId::Probes,
 ];
 
-/// Fields of a row of any kind; those that do not apply are left out of it.
+/// Fields of rows; a row leaves out those that do not apply to it.
 const ROW: [ColumnId; 30] = [
     ColumnId::Pid,
     ColumnId::Tid,

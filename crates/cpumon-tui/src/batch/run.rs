@@ -1,5 +1,4 @@
-//! Batch mode. In: a [`Feed`]. Out: lines with stable columns, or one JSON object an interval.
-//! Why: scripts read the same figures that the screens show; rates divide by the measured length.
+//! Batch mode: prints intervals as they come, with the same values as the screens.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -35,7 +34,8 @@ pub fn batch(feed: &mut dyn Feed, options: &BatchOptions, out: &mut dyn Write) -
     let mut last_end: Option<i64> = None;
     while options.iterations.is_none_or(|most| printed < most) {
         let Some(interval) = wait(feed, options)? else { break };
-        // A tenth of tolerance: interval lengths are measured, not wished for.
+        // Measured lengths differ a little from the requested one: without a tolerance of a tenth, every second interval
+        // would be left out.
         let end = interval.end.wall_ns;
         if last_end.is_some_and(|last| end.saturating_sub(last).saturating_add(delay_ns / 10) < delay_ns) {
             left_out += 1;

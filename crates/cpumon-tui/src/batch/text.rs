@@ -49,7 +49,7 @@ pub(super) fn write_text(feed: &dyn Feed, listing: &Listing<'_>, out: &mut dyn W
         .map(|uid| (uid, feed.user_name(uid).map(|name| name.replace(char::is_whitespace, "_"))))
         .collect();
     let cells = Cells::new(interval, view, Theme { color: false, ascii: true }, &uids, None);
-    // One word each, for tools that cut lines at spaces.
+    // Each title is one word, for tools that split lines at spaces.
     let titles =
         |col: Col| if col == Col::Marks { "MARK".to_string() } else { col.title(view).replace(' ', "") };
     write_line(view, titles, out)?;
@@ -59,7 +59,7 @@ pub(super) fn write_text(feed: &dyn Feed, listing: &Listing<'_>, out: &mut dyn W
     writeln!(out)
 }
 
-/// No cell is empty and none but the last has a space, so that `awk` counts right.
+/// No cell is empty and only the last one has spaces, so that `awk` finds the columns.
 fn cell(cells: &Cells<'_>, item: &Item<'_>, col: Col) -> String {
     let text = cells.text(item, col);
     let text = match col {
@@ -77,15 +77,15 @@ fn write_line(view: &View, text: impl Fn(Col) -> String, out: &mut dyn Write) ->
         Col::Threads => !threads,
         _ => true,
     });
-    for (nth, (col, room)) in shown.enumerate() {
+    for (nth, (col, columns)) in shown.enumerate() {
         let text = text(col);
         if nth > 0 {
             out.write_all(b" ")?;
         }
         if col.is_number() {
-            write!(out, "{}{text}", " ".repeat(room.saturating_sub(width(&text))))?;
+            write!(out, "{}{text}", " ".repeat(columns.saturating_sub(width(&text))))?;
         } else {
-            write!(out, "{text}{}", " ".repeat(room.saturating_sub(width(&text))))?;
+            write!(out, "{text}{}", " ".repeat(columns.saturating_sub(width(&text))))?;
         }
     }
     writeln!(out)
@@ -132,10 +132,10 @@ fn write_head(feed: &dyn Feed, listing: &Listing<'_>, out: &mut dyn Write) -> io
     )
 }
 
-/// The part of what is unattributed that has a counted cause, where it is measured.
+/// The unattributed time with a known cause, if the source measures it.
 fn unknown(interval: &Interval) -> String {
     if interval.fields.contains(Fields::SCHED) {
-        format!(" (of it unknown {})", seconds(interval.ledger.unknown_ns))
+        format!(" (of which unknown {})", seconds(interval.ledger.unknown_ns))
     } else {
         String::new()
     }

@@ -1,6 +1,5 @@
-//! One cell's text. In: a row, a column. Out: what stands there; `-` for no data, which is not `0.0`.
-//! Why: the grid and batch mode write the same values, and what counts as no data is decided by
-//! [`cpumon_model::IntervalView`] alone.
+//! [`Cells`]: the text of each cell, for the grid and for batch mode. No data is `-`, which is not `0.0`;
+//! [`cpumon_model::IntervalView`] decides what is no data.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -18,7 +17,7 @@ use crate::text::{percent, rate, safe, short, total};
 use crate::theme::Theme;
 use crate::view::{Unit, View};
 
-/// Columns that a program's processes sum up like those of one process.
+/// Columns of scheduler counters, which a group adds up like a process.
 const IS_OF_SCHED: [ColumnId; 7] = [
     ColumnId::BlockedNs,
     ColumnId::DelayAfterWakeupNs,
@@ -32,7 +31,7 @@ const IS_OF_SCHED: [ColumnId; 7] = [
 /// No data.
 pub(crate) const NONE: &str = "-";
 
-/// An interval ready to be written.
+/// Formats the cells of an interval.
 pub(crate) struct Cells<'a> {
     pub interval: &'a Interval,
     pub view: &'a View,
@@ -54,7 +53,7 @@ impl<'a> Cells<'a> {
         Self { interval, view, theme, values: IntervalView::new("", interval), users, seen }
     }
 
-    /// What stands in a column of a row, but for tree lines and search marks. Safe on a terminal.
+    /// The text of a cell, without tree lines and search marks. Safe on a terminal.
     pub(crate) fn text(&self, item: &Item<'_>, col: Col) -> String {
         let text = match col {
             Col::Id => return own_id(item),
@@ -161,7 +160,7 @@ impl<'a> Cells<'a> {
         Some(percent(self.interval.cpu_pct(self.int(item, id)?)?, false))
     }
 
-    /// The sum of a process is over its active threads, so it says nothing of one that only slept.
+    /// Blocked time of a process is the sum over its active threads, so a process that only slept has none.
     fn blocked(&self, item: &Item<'_>) -> Option<String> {
         let is_asleep = !matches!(item, Item::Thread(_)) && item.delta().is_zero();
         if is_asleep { None } else { self.of_interval(item, ColumnId::BlockedNs) }

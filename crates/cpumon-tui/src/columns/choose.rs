@@ -1,8 +1,7 @@
-//! The grid's columns. In: a width, what the rows are. Out: which columns fit, their titles and widths.
-//! Why: from 40 to 300 columns the same rows, with id, %CPU and name always there. Meanings and units come from the
-//! shared table ([`cpumon_model::COLUMNS`]); here are only titles short enough for a screen.
+//! Which columns fit into a width, and where. Id, %CPU and name are always there. Titles and help come from
+//! [`cpumon_model::TASK_COLUMNS`]; widths and the order in which columns are left out are here.
 
-use cpumon_model::Fields;
+use cpumon_model::Align;
 
 use crate::columns::column::Col;
 use crate::view::{Layout, View};
@@ -33,7 +32,7 @@ const ORDER: [Col; 22] = [
     Col::Name,
 ];
 
-/// Which come first when there is little room.
+/// The most important columns first: narrow screens leave out the last ones.
 const IMPORTANCE: [Col; 22] = [
     Col::Id,
     Col::Cpu,
@@ -71,39 +70,20 @@ pub(crate) struct ColumnPlace {
 }
 
 impl Col {
-    /// The title above it.
+    /// The title above it: that of the shared table, unless it depends on the view.
     pub(crate) fn title(self, view: &View) -> &'static str {
         match self {
             Self::Id if view.is_flat_threads() => "TID",
             Self::Id if view.threads || view.layout == Layout::Groups => "ID",
-            Self::Id | Self::Owner => "PID",
-            Self::User => "USER",
-            Self::State => "S",
-            Self::Nice => "NI",
-            Self::LastCpu => "CPU#",
             Self::Cpu => view.unit.title(),
-            Self::User100 => "%USR",
-            Self::System100 => "%SYS",
-            Self::Ready => "%RDY",
-            Self::LongestDelay => "RDELAY",
-            Self::DelayP99 => "RDELAY p99",
-            Self::Blocked => "%BLK",
-            Self::Wait => "WAIT",
-            Self::Switches => "CSW/s",
-            Self::Voluntary => "VCSW/s",
-            Self::Involuntary => "ICSW/s",
-            Self::Threads => "THR",
-            Self::Seen => "SEEN",
-            Self::Container => "CONTAINER",
-            Self::Marks => "",
             Self::Name if view.cmdline => "COMMAND",
-            Self::Name => "NAME",
+            _ => self.shared().short,
         }
     }
 
-    /// Whether its values stand at the right edge.
+    /// Whether its values are aligned to the right.
     pub(crate) fn is_number(self) -> bool {
-        !matches!(self, Self::User | Self::State | Self::Wait | Self::Container | Self::Marks | Self::Name)
+        self.shared().align == Align::Right
     }
 
     fn width(self, id_width: u16) -> u16 {
@@ -133,10 +113,10 @@ impl Col {
         match self {
             Self::Owner => view.is_flat_threads(),
             Self::Threads => !view.is_flat_threads(),
-            // Where no source tells them they would take the room of those that it does.
-            Self::LongestDelay | Self::Blocked => view.known.contains(Fields::SCHED),
-            Self::DelayP99 => view.known.contains(Fields::HISTOGRAMS),
-            Self::Wait => view.known.contains(Fields::WAITS),
+            // Columns without data would take the space of others.
+            Self::LongestDelay | Self::Blocked | Self::DelayP99 | Self::Wait => {
+                view.known.contains(self.shared().needs())
+            }
             _ => true,
         }
     }
@@ -145,8 +125,8 @@ impl Col {
 /// The columns that fit into `total` terminal columns; `largest_id` sizes the id column.
 pub(crate) fn choose(view: &View, total: u16, largest_id: u32) -> Vec<ColumnPlace> {
     let id_width = u16::try_from(largest_id.max(1).ilog10() + 1).unwrap_or(10).max(5);
-    // Longer lines leave more to the name, as its column has no other use for the room.
-    let name_room = match total {
+    // Wider screens have wider names, before they have more columns.
+    let name_width = match total {
         0..=59 => 12,
         60..=99 => 20,
         100..=159 => 26,
@@ -156,7 +136,7 @@ pub(crate) fn choose(view: &View, total: u16, largest_id: u32) -> Vec<ColumnPlac
     let mut used = 0;
     for col in IMPORTANCE.into_iter().filter(|col| col.is_in(view)) {
         let is_needed = matches!(col, Col::Id | Col::Cpu | Col::Name);
-        let width = if col == Col::Name { name_room } else { col.width(id_width) };
+        let width = if col == Col::Name { name_width } else { col.width(id_width) };
         if is_needed || used + width < total {
             used += width + 1;
             chosen.push(col);
@@ -178,6 +158,8 @@ fn place(chosen: &[Col], total: u16, id_width: u16) -> Vec<ColumnPlace> {
 
 #[cfg(test)]
 mod tests {
+    use cpumon_model::{Fields, Frontends};
+
     use super::*;
 
     #[test]
@@ -204,10 +186,11 @@ mod tests {
     }
 
     #[test]
-    fn every_measured_column_has_an_entry_in_the_shared_table() {
+    fn every_column_has_a_row_in_the_shared_table() {
         for col in ORDER {
-            let is_own = matches!(col, Col::Seen | Col::Marks);
-            assert_eq!(col.id().is_none(), is_own, "{col:?}");
+            let shared = col.shared();
+            assert!(shared.frontends.contains(Frontends::TERMINAL), "{col:?}: {}", shared.id);
+            assert_eq!(shared.id == "name", col == Col::Name, "{col:?} is not in the table");
         }
     }
 }

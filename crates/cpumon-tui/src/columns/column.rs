@@ -1,6 +1,6 @@
-//! [`Col`]: the columns of the grid, and which column of the shared table each one shows.
+//! [`Col`]: the columns of the grid, and which row of the shared table describes each one.
 
-use cpumon_model::ColumnId;
+use cpumon_model::{ScreenColumn, TASK_COLUMNS};
 
 /// A column of the grid.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
@@ -52,28 +52,37 @@ pub(crate) enum Col {
 }
 
 impl Col {
-    /// The column of the shared table that it shows, for its help text.
-    pub(crate) fn id(self) -> Option<ColumnId> {
-        Some(match self {
-            Self::Id | Self::Owner => ColumnId::Pid,
-            Self::User => ColumnId::Uid,
-            Self::State => ColumnId::State,
-            Self::Nice => ColumnId::Nice,
-            Self::LastCpu => ColumnId::LastCpu,
-            Self::Cpu => ColumnId::CpuPct,
-            Self::User100 => ColumnId::UserNs,
-            Self::System100 => ColumnId::SystemNs,
-            Self::Ready => ColumnId::RunDelayNs,
-            Self::LongestDelay => ColumnId::LongestRunDelayNs,
-            Self::DelayP99 => ColumnId::RunDelayP99Ns,
-            Self::Blocked => ColumnId::BlockedNs,
-            Self::Wait => ColumnId::WaitReason,
-            Self::Voluntary | Self::Switches => ColumnId::VoluntarySwitches,
-            Self::Involuntary => ColumnId::InvoluntarySwitches,
-            Self::Threads => ColumnId::ThreadRows,
-            Self::Container => ColumnId::Container,
-            Self::Name => ColumnId::Name,
-            Self::Seen | Self::Marks => return None,
-        })
+    /// Its row in the shared table: title, alignment, needed counters, help.
+    pub(crate) fn shared(self) -> &'static ScreenColumn {
+        let id = self.shared_id();
+        // A test checks that every column is in the table.
+        TASK_COLUMNS.iter().find(|column| column.id == id).unwrap_or(&TASK_COLUMNS[0])
+    }
+
+    fn shared_id(self) -> &'static str {
+        match self {
+            Self::Id => "pid",
+            Self::Owner => "owner",
+            Self::User => "uid",
+            Self::State => "state",
+            Self::Nice => "nice",
+            Self::LastCpu => "last_cpu",
+            Self::Cpu => "cpu",
+            Self::User100 => "user",
+            Self::System100 => "system",
+            Self::Ready => "ready",
+            Self::LongestDelay => "longest",
+            Self::DelayP99 => "p99",
+            Self::Blocked => "blocked",
+            Self::Wait => "wait",
+            Self::Switches => "csw",
+            Self::Voluntary => "vcsw",
+            Self::Involuntary => "icsw",
+            Self::Threads => "threads",
+            Self::Seen => "seen",
+            Self::Container => "container",
+            Self::Marks => "marks",
+            Self::Name => "name",
+        }
     }
 }

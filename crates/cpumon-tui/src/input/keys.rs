@@ -1,5 +1,4 @@
-//! Keys. In: key events. Out: changes of [`App`], [`Request`]s. Why: the keys that hands know from top, htop and atop,
-//! in one place; `help` lists them.
+//! Keys of the grid: those of top, htop and atop where they agree. `screen/help.rs` lists them.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -190,7 +189,7 @@ impl App {
         None
     }
 
-    /// Takes back one thing at a time: the search, the filter, the selection.
+    /// Clears the search; without one the filter; without that the selection.
     fn escape(&mut self) {
         if !self.search.is_empty() {
             self.search.clear();

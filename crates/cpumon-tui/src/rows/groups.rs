@@ -1,5 +1,4 @@
-//! Groups. In: the processes that pass the filter. Out: one row a program, its processes below where it is open.
-//! Why: forty workers of one program are one question; same-named processes stay apart below.
+//! Groups: one row for each program, with its processes below if it is open.
 
 use std::collections::HashMap;
 

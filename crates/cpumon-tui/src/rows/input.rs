@@ -75,7 +75,7 @@ impl Input<'_> {
             || self.view.open.contains(&RowId::Process(process.key))
     }
 
-    /// Threads of the processes that show them (of all processes while a filter looks at thread names).
+    /// Threads of the processes that show them (of all processes while a filter applies to thread names).
     pub(crate) fn threads_by_process(&self) -> ThreadLists {
         if !self.view.threads && self.view.open.is_empty() && self.view.filter.is_empty() {
             return ThreadLists::default();

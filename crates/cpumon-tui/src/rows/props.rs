@@ -1,5 +1,5 @@
-//! Properties of lists, trees and groups over any interval, also one that no kernel would send: loops of parents, reused
-//! pids, threads without a process. In: generated intervals. Why: whatever arrives, each row is there exactly once.
+//! Properties of lists, trees and groups for any interval, also those that no kernel would send: loops of parents, reused pids,
+//! threads without a process. Every row must be there exactly once.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -126,7 +126,7 @@ proptest! {
     }
 
     #[test]
-    fn a_row_stands_below_its_parent(made in intervals(), view in views()) {
+    fn a_row_is_below_its_parent(made in intervals(), view in views()) {
         let view = View { layout: Layout::Tree, ..view };
         let rows = RowList::build(&made, &view, &RunTotals::default());
         let mut path: Vec<RowKind> = Vec::new();

@@ -1,5 +1,5 @@
-//! Sorting. In: places in an interval's lists and the column to sort by. Out: the same places in order.
-//! Why: each row's sort value is worked out once, equal values keep the order of identity, so nothing flickers.
+//! Sorts rows by a column. Rows with equal values keep the order of their identity, so that they do not swap places with every
+//! interval.
 
 use std::cmp::Reverse;
 
@@ -12,7 +12,7 @@ use crate::rows::lookup::{group_delays, main_thread};
 use crate::rows::types::Group;
 use crate::view::View;
 
-/// Knows how to sort.
+/// Sorts rows by the column of the view.
 pub(crate) struct Sorter<'a> {
     interval: &'a Interval,
     seen: &'a RunTotals,
@@ -156,13 +156,13 @@ impl<'a> Sorter<'a> {
     }
 }
 
-/// Who has no run delays comes after all who have.
+/// Rows without run delays come after all others.
 fn p99(delays: Option<&DelayHistogram>) -> Value {
     let ns = delays.and_then(|delays| delays.percentile_ns(99));
     Value::Number(ns.map_or(-1, |ns| i64::try_from(ns).unwrap_or(i64::MAX)))
 }
 
-/// Name of what it was blocked by most; who was not blocked comes last.
+/// The longest wait reason; rows that were not blocked come last.
 fn longest_wait(sched: &SchedDelta) -> String {
     sched.waits.longest().map_or("~".into(), |(reason, _)| reason.name().into_owned())
 }

@@ -1,5 +1,5 @@
-//! The tree. In: the processes that pass the filter. Out: rows under their parents' rows.
-//! Why: pids from outside may form loops and chains of any depth; every process must appear exactly once all the same.
+//! The tree: processes below their parents. Pids come from other machines and may form loops or chains of any depth; every process
+//! must be in the tree exactly once.
 
 use std::collections::HashMap;
 
@@ -63,7 +63,7 @@ fn branch_sums(mut sums: Vec<i64>, roots: &[u32], family: &Family) -> Vec<i64> {
         order.extend(&family.children[at as usize]);
         next += 1;
     }
-    // Children come after their parents in this order, so backwards each sum is complete when it is added.
+    // In this order children come after their parents, so from its end each sum is complete when it is added.
     for &at in order.iter().rev() {
         if let Some(parent) = family.parents[at as usize] {
             sums[parent as usize] = sums[parent as usize].saturating_add(sums[at as usize]);

@@ -2,7 +2,7 @@
 
 use cpumon_model::{Delta, Interval, ProcessInterval, ProcessKey, SchedDelta, ThreadInterval, ThreadKey};
 
-/// What a row stands for, over all intervals.
+/// The identity of a row, over all intervals.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum RowId {
     /// All processes of a program.
@@ -13,7 +13,7 @@ pub(crate) enum RowId {
     Thread(ThreadKey),
 }
 
-/// What a row stands for, as a place in the interval's lists.
+/// What a row shows, as an index into the interval's lists.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RowKind {
     /// In [`RowList::groups`].
@@ -39,7 +39,7 @@ pub(crate) enum Fold {
 /// One line of the grid.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GridRow {
-    /// What it stands for.
+    /// What it shows.
     pub kind: RowKind,
     /// Levels above it.
     pub depth: u16,
@@ -74,9 +74,9 @@ pub(crate) struct Group {
     pub processes: Vec<u32>,
     /// Thread rows of all of them.
     pub thread_rows: u32,
-    /// What they did together.
+    /// The sum of their counters.
     pub delta: Delta,
-    /// What the scheduler's events tell of them together.
+    /// The sum of their scheduler counters.
     pub sched: SchedDelta,
 }
 
@@ -101,7 +101,7 @@ pub(crate) enum Item<'a> {
 }
 
 impl Item<'_> {
-    /// What it did.
+    /// Its counters.
     pub(crate) fn delta(&self) -> &Delta {
         match self {
             Self::Group(group) => &group.delta,
@@ -110,7 +110,7 @@ impl Item<'_> {
         }
     }
 
-    /// What the scheduler's events tell of it.
+    /// Its scheduler counters.
     pub(crate) fn sched(&self) -> &SchedDelta {
         match self {
             Self::Group(group) => &group.sched,
@@ -148,7 +148,7 @@ impl RowList {
         })
     }
 
-    /// Where a row with this identity stands.
+    /// The index of the row with this identity.
     pub(crate) fn position(&self, interval: &Interval, id: &RowId) -> Option<usize> {
         self.rows.iter().position(|row| self.item(interval, row).is_some_and(|item| item.is(id)))
     }

@@ -1,5 +1,5 @@
-//! CPU bars. In: times by mode. Out: lines with bars whose parts are the modes' letters, one for all CPUs or one each.
-//! Why: letters read without color.
+//! CPU bars: one for all CPUs together or one for each. The parts of a bar are the letters of the modes, so they can be read
+//! without color.
 
 use cpumon_model::{CpuInterval, CpuTimes, Interval};
 use ratatui::text::{Line, Span};
@@ -8,35 +8,35 @@ use crate::app::App;
 use crate::text::percent;
 use crate::theme::{MODES, Mode, Theme};
 
-/// Columns of a bar among others, at least, with label and percent.
+/// Least width of a bar with its label and percentage.
 const MIN_CELL: usize = 19;
-/// At most, so that bars of many CPUs stand side by side on wide screens.
+/// Greatest width of a bar, so that those of many CPUs are side by side on wide screens.
 const MAX_CELL: usize = 50;
 
-/// Bars in at most `room` lines.
-pub(crate) fn lines(app: &App, interval: &Interval, columns: usize, room: usize) -> Vec<Line<'static>> {
-    if room == 0 {
+/// Bars in at most `max_lines` lines.
+pub(crate) fn lines(app: &App, interval: &Interval, columns: usize, max_lines: usize) -> Vec<Line<'static>> {
+    if max_lines == 0 {
         return Vec::new();
     }
     if interval.cpus.is_empty() {
-        return vec![Line::styled("CPU  no data (this source does not tell modes)", Theme::dim())];
+        return vec![Line::styled("CPU  no data (this source does not report CPU modes)", Theme::dim())];
     }
-    if !app.view.per_cpu || room < 2 {
+    if !app.view.per_cpu || max_lines < 2 {
         let label = format!("{} CPU{}", interval.cpus.len(), if interval.cpus.len() == 1 { "" } else { "s" });
         let sum = sum(&interval.cpus);
         let is_odd = interval.cpus.iter().any(|cpu| cpu.went_back);
         return vec![Line::from(cell(app.theme, &label, &sum, is_odd, columns))];
     }
-    per_cpu(app, &interval.cpus, columns, room)
+    per_cpu(app, &interval.cpus, columns, max_lines)
 }
 
-fn per_cpu(app: &App, cpus: &[CpuInterval], columns: usize, room: usize) -> Vec<Line<'static>> {
+fn per_cpu(app: &App, cpus: &[CpuInterval], columns: usize, max_lines: usize) -> Vec<Line<'static>> {
     let most = (columns / MIN_CELL).max(1);
-    // As few bars a line as the room allows: longer bars show more.
+    // As few bars in a line as possible: longer bars show more.
     let fewest = (columns / MAX_CELL).max(1).min(most);
-    let across = (fewest..most).find(|across| cpus.len().div_ceil(*across) <= room).unwrap_or(most);
-    let is_cut = cpus.len().div_ceil(across) > room;
-    let rows = if is_cut { room - 1 } else { room };
+    let across = (fewest..most).find(|across| cpus.len().div_ceil(*across) <= max_lines).unwrap_or(most);
+    let is_cut = cpus.len().div_ceil(across) > max_lines;
+    let rows = if is_cut { max_lines - 1 } else { max_lines };
     let width = columns / across;
     let mut lines: Vec<Line<'static>> = Vec::new();
     for row in cpus.chunks(across).take(rows) {
@@ -57,22 +57,22 @@ fn per_cpu(app: &App, cpus: &[CpuInterval], columns: usize, room: usize) -> Vec<
     lines
 }
 
-/// Label, bar, share of the time that was not idle.
+/// Label, bar, and the share of the time that was not idle, stolen or waiting for I/O.
 fn cell(theme: Theme, label: &str, times: &CpuTimes, is_odd: bool, columns: usize) -> Vec<Span<'static>> {
-    // Times come from outside: sums of them may not fit their own type.
+    // Times come from other machines: their sum may not fit into 64 bits.
     let total: u128 = MODES.iter().map(|mode| u128::from((mode.ns)(times))).sum();
     let is_busy = |mode: &&Mode| !matches!(mode.letter, 't' | 'w' | '.');
     let busy: u128 = MODES.iter().filter(is_busy).map(|mode| u128::from((mode.ns)(times))).sum();
     let busy = if total == 0 { "-".to_string() } else { percent(busy as f64 * 100.0 / total as f64, false) };
-    let room = columns.saturating_sub(label.len() + 10);
+    let width = columns.saturating_sub(label.len() + 10);
     let mut spans = vec![Span::styled(format!("{label} ["), Theme::bold())];
-    spans.extend(bar(theme, times, room));
+    spans.extend(bar(theme, times, width));
     let odd = if is_odd { "!" } else { "%" };
     spans.push(Span::styled(format!("] {busy:>5}{odd}"), Theme::bold()));
     spans
 }
 
-/// `columns` letters: each mode's share, the borders rounded so that all together fill the bar exactly.
+/// `columns` letters. The borders between modes are rounded, not the lengths, so the letters always fill the bar.
 fn bar(theme: Theme, times: &CpuTimes, columns: usize) -> Vec<Span<'static>> {
     let total: u128 = MODES.iter().map(|mode| u128::from((mode.ns)(times))).sum();
     if total == 0 {

@@ -1,5 +1,5 @@
-//! Details of the selected row, or of the host when none is. In: the row. Out: lines of labels and values.
-//! Why: what no column has room for: who started it, since when, its container, what is odd about it.
+//! Details of the selected row, or of the host if none is selected: what no column has space for, such as the parent, the start,
+//! the container and unusual values.
 
 use cpumon_model::{ColumnId, Fields, Flags, Interval, Life, SOFTIRQ_KINDS, Value};
 use ratatui::buffer::Buffer;
@@ -16,23 +16,24 @@ use crate::theme::Theme;
 /// A label and its value.
 type Entry = (&'static str, String);
 
-/// Draws as many lines as there is room for; a long value goes on in the next line.
+/// Draws as many lines as fit; a long value continues in the next line.
 pub(crate) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
     let Some(shown) = &app.shown else { return };
     let entries = entries(app, shown);
-    let (label_room, columns) = (11, usize::from(area.width));
-    let value_room = columns.saturating_sub(label_room).max(1);
+    let (label_width, columns) = (11, usize::from(area.width));
+    let value_width = columns.saturating_sub(label_width).max(1);
     let mut y = area.y;
     for (label, value) in entries {
         let mut rest = value.as_str();
         let mut label = label;
         while y < area.bottom() {
-            buffer.set_stringn(area.x, y, label, label_room - 1, Theme::dim());
-            let taken = clip_plain(rest, value_room);
+            buffer.set_stringn(area.x, y, label, label_width - 1, Theme::dim());
+            let taken = clip_plain(rest, value_width);
             let is_last_line = y + 1 == area.bottom();
-            let text = if is_last_line { clip(rest, value_room, app.theme.cut()) } else { taken.to_string() };
-            let x = area.x + u16::try_from(label_room.min(columns)).unwrap_or(0);
-            buffer.set_stringn(x, y, text, value_room, Style::new());
+            let text =
+                if is_last_line { clip(rest, value_width, app.theme.cut()) } else { taken.to_string() };
+            let x = area.x + u16::try_from(label_width.min(columns)).unwrap_or(0);
+            buffer.set_stringn(x, y, text, value_width, Style::new());
             y += 1;
             label = "";
             rest = &rest[taken.len()..];
@@ -43,7 +44,7 @@ pub(crate) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// The first `columns` columns of a safe text, up to a space if there is one in their second half.
+/// The first `columns` columns of a safe text, cut at a space if there is one in the second half.
 fn clip_plain(text: &str, columns: usize) -> &str {
     let (mut used, mut space) = (0, None);
     for (at, c) in text.char_indices() {
@@ -64,10 +65,7 @@ fn entries(app: &App, shown: &Interval) -> Vec<Entry> {
     }
     let row = app.rows.rows.get(app.cursor.at).filter(|_| app.cursor.is_present);
     let Some(item) = row.and_then(|row| app.rows.item(shown, row)) else {
-        return vec![(
-            "",
-            "The selected task has no row in this interval: it did nothing or has ended.".into(),
-        )];
+        return vec![("", "The selected task has no row in this interval: it was idle or has ended.".into())];
     };
     let cells = Cells::new(shown, &app.view, app.theme, &app.users, None);
     let mut entries = match item {
@@ -104,7 +102,7 @@ fn host(app: &App, shown: &Interval) -> Vec<Entry> {
     entries
 }
 
-/// Interrupts by line and soft interrupts by kind, the longest first; those that took no time are not named.
+/// Interrupts by line and soft interrupts by kind, the longest first; those that took no time are left out.
 fn interrupts(shown: &Interval) -> Vec<Entry> {
     if !shown.fields.contains(Fields::IRQ) {
         return Vec::new();
@@ -124,7 +122,7 @@ fn interrupts(shown: &Interval) -> Vec<Entry> {
     vec![("irq", named(&mut lines.collect())), ("softirq", named(&mut kinds.collect()))]
 }
 
-/// The figures behind the percentages.
+/// Times and counts of the interval.
 fn counters(cells: &Cells<'_>, item: &Item<'_>) -> Vec<Entry> {
     let time = |id| cells.int(item, id).map_or(NONE.to_string(), |ns| format!("{} s", seconds(ns)));
     let count = |id| cells.int(item, id).map_or(NONE.to_string(), |count: i64| count.to_string());
@@ -156,18 +154,13 @@ fn run_delay(cells: &Cells<'_>, item: &Item<'_>) -> String {
     let parts = [ColumnId::DelayAfterWakeupNs, ColumnId::LongestRunDelayNs].map(|id| cells.int(item, id));
     match parts {
         [Some(woken), Some(longest)] => {
-            format!(
-                "{} s, {} s of it after wakeups, longest {}",
-                seconds(delay),
-                seconds(woken),
-                short(longest)
-            )
+            format!("{} s ({} s after wakeups), longest {}", seconds(delay), seconds(woken), short(longest))
         }
         _ => format!("{} s", seconds(delay)),
     }
 }
 
-/// Run delays by length, where a histogram is kept.
+/// Percentiles of the run delays, if the source has histograms.
 fn delays(cells: &Cells<'_>, item: &Item<'_>) -> Option<String> {
     if !cells.interval.fields.contains(Fields::HISTOGRAMS) {
         return None;
@@ -289,7 +282,7 @@ fn started(cells: &Cells<'_>, start_ns: u64) -> String {
     format!("{} before the end of this interval", total(before))
 }
 
-/// Life and flags in words.
+/// Life and flags as text.
 fn oddities(life: Life, flags: Flags) -> Vec<Entry> {
     let life = match life {
         Life::Alive => None,
@@ -298,15 +291,12 @@ fn oddities(life: Life, flags: Flags) -> Vec<Entry> {
         Life::BornEnded => Some("began and ended in this interval"),
     };
     let odd = [
-        (Flags::COUNTER_RESET, "a counter fell: counted from there"),
-        (Flags::FIRST_SIGHT, "first sight: what it did before is not known"),
-        (Flags::NO_FINAL_COUNTERS, "ended without final counters: what it did last is not known"),
-        (Flags::IMPOSSIBLE, "a value that cannot be"),
-        (
-            Flags::UNWATCHED,
-            "hidden from the scheduler's events, read from /proc: no wakeups, no blocked time",
-        ),
-        (Flags::SUMMED, "no process: exits of this parent's program that found no room, summed"),
+        (Flags::COUNTER_RESET, "a counter decreased: counted from its new value"),
+        (Flags::FIRST_SIGHT, "first seen here: earlier counters are unknown"),
+        (Flags::NO_FINAL_COUNTERS, "ended without final counters: its last work is unknown"),
+        (Flags::IMPOSSIBLE, "an impossible value"),
+        (Flags::UNWATCHED, "hidden from scheduler events, read from /proc: no wakeups, no blocked time"),
+        (Flags::SUMMED, "no process: the sum of exits of this parent that did not fit into the table"),
     ];
     let odd = odd.into_iter().filter(|row| flags.contains(row.0)).map(|row| ("note", row.1.to_string()));
     life.map(|text| ("life", text.to_string())).into_iter().chain(odd).collect()

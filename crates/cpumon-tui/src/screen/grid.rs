@@ -1,5 +1,5 @@
-//! The grid. In: rows, columns, the selection. Out: titles and the rows in view on a buffer.
-//! Why: only rows in view are formatted; each cell is written at its column's place, so no name can push another.
+//! The grid: titles and the rows in view. Only rows in view are formatted. Each cell is written at the position of its column, so a
+//! wide name cannot move others.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -11,7 +11,7 @@ use crate::rows::{Fold, GridRow, Item, RowKind};
 use crate::text::{clip, contains, width};
 use crate::theme::Theme;
 
-/// Tree levels that are drawn; deeper rows stand at the last one.
+/// Most levels of the tree that are indented; deeper rows have the indentation of the last one.
 const MAX_DEPTH: u16 = 16;
 
 /// A row in view and its line of the screen.
@@ -32,7 +32,7 @@ pub(crate) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
     let largest = largest.chain(shown.processes.iter().map(|row| row.key.pid)).max().unwrap_or(1);
     let places = choose(&app.view, area.width, largest);
     draw_titles(app, &places, area, buffer);
-    // Totals count up to now: beside a past moment they would mislead.
+    // Totals include everything until now: next to a moment in the past they would be wrong.
     let seen = (app.clock == Clock::Live).then_some(&app.seen);
     let cells = Cells::new(&shown, &app.view, app.theme, &app.users, seen);
     let in_view = app.rows.rows.iter().enumerate().skip(app.cursor.top);
@@ -48,7 +48,7 @@ pub(crate) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
         let text = if app.view.filter.is_empty() && app.view.pids.is_empty() {
             "this interval has no rows"
         } else {
-            "no row passes the filter (Esc takes it back)"
+            "no row matches the filter (Esc clears it)"
         };
         buffer.set_stringn(area.x + 1, area.y + 1, text, usize::from(area.width) - 1, Theme::dim());
     }
@@ -81,12 +81,12 @@ fn draw_titles(app: &App, places: &[ColumnPlace], area: Rect, buffer: &mut Buffe
 }
 
 fn put(text: &str, place: ColumnPlace, left: u16, y: u16, style: Style, app: &App, buffer: &mut Buffer) {
-    let room = usize::from(place.width);
-    let shown = clip(text, room, app.theme.cut());
-    let indent = if place.col.is_number() { room.saturating_sub(width(&shown)) } else { 0 };
+    let columns = usize::from(place.width);
+    let shown = clip(text, columns, app.theme.cut());
+    let indent = if place.col.is_number() { columns.saturating_sub(width(&shown)) } else { 0 };
     let x = left + place.x + u16::try_from(indent).unwrap_or(0);
     if x < buffer.area.right() {
-        buffer.set_stringn(x, y, shown, room, style);
+        buffer.set_stringn(x, y, shown, columns, style);
     }
 }
 
@@ -101,7 +101,7 @@ fn draw_row(app: &App, cells: &Cells<'_>, shown: &ShownRow<'_>, places: &[Column
     }
 }
 
-/// The name, behind its tree lines and fold mark; in a flat list of threads its process's name follows.
+/// Draws the name after its tree lines and fold mark. In a flat list of threads, the name of the process follows.
 fn draw_name(app: &App, cells: &Cells<'_>, shown: &ShownRow<'_>, place: ColumnPlace, buffer: &mut Buffer) {
     let ShownRow { row, item, line } = *shown;
     let mut lead = guides(app, row);
@@ -113,9 +113,9 @@ fn draw_name(app: &App, cells: &Cells<'_>, shown: &ShownRow<'_>, place: ColumnPl
     if row.fold != Fold::Leaf {
         lead.push(' ');
     }
-    let room = usize::from(place.width);
-    // However deep, some of the name stays readable.
-    let lead = clip(&lead, room.saturating_sub(8), app.theme.cut());
+    let columns = usize::from(place.width);
+    // At any depth, eight columns remain for the name.
+    let lead = clip(&lead, columns.saturating_sub(8), app.theme.cut());
     let name = cells.text(item, Col::Name);
     let is_found = !app.search.is_empty() && contains(&name, &app.search.to_ascii_lowercase());
     let style = if is_found {
@@ -124,7 +124,7 @@ fn draw_name(app: &App, cells: &Cells<'_>, shown: &ShownRow<'_>, place: ColumnPl
         Style::new()
     };
     let x = line.x + place.x;
-    let (x, _) = buffer.set_stringn(x, line.y, &lead, room, Theme::dim());
+    let (x, _) = buffer.set_stringn(x, line.y, &lead, columns, Theme::dim());
     let left = usize::from((line.x + place.x + place.width).saturating_sub(x));
     let (x, _) = buffer.set_stringn(x, line.y, clip(&name, left, app.theme.cut()), left, style);
     let left = usize::from((line.x + place.x + place.width).saturating_sub(x));
@@ -134,7 +134,7 @@ fn draw_name(app: &App, cells: &Cells<'_>, shown: &ShownRow<'_>, place: ColumnPl
     }
 }
 
-/// The process's name behind a thread that stands alone, unless it says the same.
+/// The name of a thread's process in a flat list, unless it is the same.
 fn owner_name(app: &App, cells: &Cells<'_>, item: &Item<'_>, name: &str) -> Option<String> {
     let Item::Thread(thread) = item else { return None };
     let process = cells.interval.process(thread.process).filter(|_| app.view.is_flat_threads())?;

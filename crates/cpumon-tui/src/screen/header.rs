@@ -1,5 +1,4 @@
-//! The header. In: the interval on screen, the host's status. Out: lines: which moment of which host, how far to trust
-//! it, what was lost, the CPUs by mode, the ledger. Why: the figures below mean nothing without these.
+//! The header: the moment and the host, trust, losses, CPU bars, the ledger.
 
 use cpumon_model::{Fields, Interval, Trust, WRONG_BEYOND_NS, flag_names};
 use ratatui::style::Style;
@@ -12,23 +11,23 @@ use crate::screen::{bars, ledger};
 use crate::text::{ago, clip, safe, seconds, width};
 use crate::theme::Theme;
 
-/// All lines of the header, at most `room` of them.
-pub(crate) fn lines(app: &App, columns: u16, room: usize) -> Vec<Line<'static>> {
+/// The lines of the header, at most `max_lines`.
+pub(crate) fn lines(app: &App, columns: u16, max_lines: usize) -> Vec<Line<'static>> {
     let columns = usize::from(columns);
     let mut lines = vec![clock_line(app, columns)];
     let Some(shown) = &app.shown else { return lines };
-    // The trust and loss line is the last to go, but for the first: it says what may be wrong with all others.
-    lines.extend(wrap(&facts(app, shown), app.theme.dot(), columns, if room > 5 { 2 } else { 1 }, app));
-    let left = room.saturating_sub(lines.len());
+    // On a small screen, the line of trust and losses is left out last: it says what may be wrong with all others.
+    lines.extend(wrap(&facts(app, shown), app.theme.dot(), columns, if max_lines > 5 { 2 } else { 1 }, app));
+    let left = max_lines.saturating_sub(lines.len());
     let ledger = ledger::lines(app, shown, columns, left.saturating_sub(1));
-    let bar_room = left.saturating_sub(ledger.len());
-    lines.extend(bars::lines(app, shown, columns, bar_room));
+    let bar_lines = left.saturating_sub(ledger.len());
+    lines.extend(bars::lines(app, shown, columns, bar_lines));
     lines.extend(ledger);
-    lines.truncate(room.max(1));
+    lines.truncate(max_lines.max(1));
     lines
 }
 
-/// LIVE / PAUSED / PAST, the host, the moment, the interval's length; where the data comes from at the right.
+/// LIVE, PAUSED or PAST, the host, the moment, the interval's length; the origin of the data at the right.
 fn clock_line(app: &App, columns: usize) -> Line<'static> {
     let (label, style) = clock_label(app);
     let host = app.status().map_or_else(|| "no host".to_string(), |status| safe(&status.info.hostname));
@@ -37,7 +36,7 @@ fn clock_line(app: &App, columns: usize) -> Line<'static> {
     let (time, length) = app.shown.as_ref().map_or((String::new(), String::new()), |shown| {
         (app.clock_text(shown.end.wall_ns), format!("{} s", seconds(duration(shown))))
     });
-    // On a narrow screen the day goes first: the host's name needs ten columns to be told from others.
+    // On a narrow screen the date is left out first: the name of the host needs ten columns to be distinct from others.
     let time = if width(&time) + 12 > left {
         time.split_once(' ').map_or(time.clone(), |parts| parts.1.to_string())
     } else {
@@ -83,7 +82,7 @@ fn clock_label(app: &App) -> (String, Style) {
     }
 }
 
-/// Who measures, how far to trust it, what was lost, how much there is.
+/// Trust, losses, filters, the source, the number of tasks.
 fn facts(app: &App, shown: &Interval) -> Vec<Part> {
     let theme = app.theme;
     let mut parts: Vec<Part> = Vec::new();
@@ -96,14 +95,14 @@ fn facts(app: &App, shown: &Interval) -> Vec<Part> {
         }
     }
     parts.extend(wrong_clock(shown).map(|text| (text, theme.warn())));
-    // What is wrong comes first: on a narrow screen the rest may be cut.
+    // Problems come first: on a narrow screen the rest may be cut.
     if !shown.flags.is_empty() {
         parts.push((format!("interval {}", flag_names(shown.flags).replace('|', ", ")), theme.warn()));
     }
     let lost = losses(app.status().map(|status| &status.loss), &shown.health);
     let has_loss = !lost.is_empty();
     parts.extend(lost.into_iter().map(|text| (text, theme.warn())));
-    // Rows that are left out are said before what is merely good to know.
+    // Filters come before plain facts: without them a user would miss rows and not know why.
     if !app.view.filter.is_empty() {
         parts.push((format!("filter {}", safe(&app.view.filter)), Theme::bold()));
     }
@@ -129,7 +128,7 @@ fn facts(app: &App, shown: &Interval) -> Vec<Part> {
     parts
 }
 
-/// By how much the device's own clock was off, if the interval was moved for it.
+/// The error of the device's clock, if the receiver moved the interval because of it.
 fn wrong_clock(shown: &Interval) -> Option<String> {
     let way = if shown.wall_shift_ns < 0 { "behind" } else { "ahead" };
     let off = shown.wall_shift_ns.unsigned_abs();

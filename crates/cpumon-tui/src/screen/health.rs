@@ -6,7 +6,8 @@ use crate::app::App;
 use crate::columns::NONE;
 use crate::text::rate;
 
-/// What measuring costs: CPU since an interval before, of one CPU, and memory. The process is an ordinary row as well.
+/// What measuring costs: CPU since an earlier interval in percent of one CPU, and memory. The process of cpumon is an ordinary row
+/// too.
 pub(crate) fn own_cost(app: &App, shown: &Interval) -> Option<String> {
     let health = &shown.health;
     if health.own_rss_bytes == 0 {
@@ -22,7 +23,7 @@ pub(crate) fn own_cost(app: &App, shown: &Interval) -> Option<String> {
     Some(format!("cpumon itself{share} {:.0} MB{events}", health.own_rss_bytes as f64 / 1e6))
 }
 
-/// Events that the probes took a second: switches and interrupts. `None` where none are watched.
+/// Events per second that the probes handled: switches and interrupts. `None` if the source has no probes.
 pub(crate) fn events_per_sec(shown: &Interval) -> Option<f64> {
     let is_known = shown.fields.contains(Fields::SCHED) && shown.duration_ns() > 0;
     let interrupts = shown.irqs.iter().map(|irq| irq.count).fold(0, u64::saturating_add);
@@ -30,7 +31,7 @@ pub(crate) fn events_per_sec(shown: &Interval) -> Option<f64> {
     is_known.then(|| events as f64 * 1e9 / shown.duration_ns() as f64)
 }
 
-/// Tasks running or ready on all CPUs together, weighted by time, and the longest queue of one CPU.
+/// The mean number of tasks running or ready on all CPUs, weighted by time, and the longest queue of one CPU.
 pub(crate) fn run_queue(shown: &Interval) -> String {
     let sched = shown.cpu_sched();
     let mean = sched
@@ -39,7 +40,7 @@ pub(crate) fn run_queue(shown: &Interval) -> String {
     format!("run queue {mean}, longest {}", sched.run_queue_max)
 }
 
-/// Everything that was lost on the way or not measured, with its count; what did not happen is not named.
+/// Everything that was lost or not measured, with its count. Zero counts are left out.
 pub(crate) fn losses(loss: Option<&LossCounts>, health: &SourceHealth) -> Vec<String> {
     let loss = loss.copied().unwrap_or_default();
     let counts = [

@@ -1,5 +1,4 @@
-//! The list of hosts. In: their statuses. Out: a table over the screen to choose from.
-//! Why: one screen shows one host; this is the way to another one.
+//! The list of hosts to choose from, over the screen.
 
 use cpumon_model::{HostStatus, Trust};
 use ratatui::Frame;
@@ -10,7 +9,7 @@ use crate::screen::popup::frame_block;
 use crate::text::{clip, safe, width};
 use crate::theme::Theme;
 
-/// Draws the list with the host at `at` marked.
+/// Draws the list with the host number `at` selected.
 pub(crate) fn draw(app: &App, at: usize, frame: &mut Frame<'_>) {
     let full = frame.area();
     let width = full.width.min(100);
@@ -59,7 +58,7 @@ fn cells(app: &App, status: &HostStatus) -> [String; 5] {
     ]
 }
 
-/// Cells side by side; the first takes what the others leave, the last ones go where there is no room.
+/// Cells side by side. The first one takes the remaining width; narrow screens leave out the last ones.
 fn line(cells: &[String; 5], columns: usize, app: &App) -> String {
     let rest: [usize; 4] = if columns >= 80 {
         [16, 10, 8, 26]
@@ -68,12 +67,12 @@ fn line(cells: &[String; 5], columns: usize, app: &App) -> String {
     } else {
         [16, 0, 0, 0]
     };
-    let taken: usize = rest.iter().filter(|room| **room > 0).map(|room| room + 1).sum();
-    let rooms = [columns.saturating_sub(taken), rest[0], rest[1], rest[2], rest[3]];
+    let taken: usize = rest.iter().filter(|width| **width > 0).map(|width| width + 1).sum();
+    let widths = [columns.saturating_sub(taken), rest[0], rest[1], rest[2], rest[3]];
     let mut text = String::new();
-    for (cell, room) in cells.iter().zip(rooms).filter(|pair| pair.1 > 0) {
-        let cell = clip(cell, room, app.theme.cut());
-        let pad = room.saturating_sub(width(&cell));
+    for (cell, columns) in cells.iter().zip(widths).filter(|pair| pair.1 > 0) {
+        let cell = clip(cell, columns, app.theme.cut());
+        let pad = columns.saturating_sub(width(&cell));
         text.push_str(&cell);
         text.push_str(&" ".repeat(pad + 1));
     }

@@ -1,5 +1,4 @@
-//! The screen as a whole. In: [`App`], a frame of any size. Out: header, grid, plot and details, status line, popups.
-//! Why: what goes where, and what goes first when the window is small.
+//! The arrangement of the screen: header, grid, plot and details, status line, windows; and what is left out when it is small.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -10,9 +9,9 @@ use crate::screen::{detail, grid, header, help, hosts, plot};
 use crate::text::{clip, safe, width};
 use crate::theme::Theme;
 
-/// Grid rows (titles included) below which the plot is left out on its own.
+/// With fewer rows of the grid (titles included), the plot is hidden unless the user asked for it.
 const MIN_GRID: u16 = 10;
-/// Lines of the plot and the details, at least and at most.
+/// Least and greatest height of the plot and the details.
 const PANE_LINES: (u16, u16) = (6, 15);
 
 impl App {
@@ -24,9 +23,12 @@ impl App {
         }
         self.remember_subject();
         let least = if area.height >= 14 { 6 } else { 1 };
-        let room = usize::from((area.height / 3).clamp(least, 24));
-        let lines =
-            header::lines(self, area.width, if self.view.per_cpu { room * 3 / 2 } else { room.min(7) });
+        let max_lines = usize::from((area.height / 3).clamp(least, 24));
+        let lines = header::lines(
+            self,
+            area.width,
+            if self.view.per_cpu { max_lines * 3 / 2 } else { max_lines.min(7) },
+        );
         let header = u16::try_from(lines.len()).unwrap_or(area.height).min(area.height);
         for (y, line) in (area.y..area.y + header).zip(&lines) {
             frame.buffer_mut().set_line(area.x, y, line, area.width);
@@ -62,7 +64,7 @@ impl App {
         }
     }
 
-    /// Lines of the plot and details out of `rest`.
+    /// Height of the plot and the details, of `rest` lines below the header.
     fn pane_height(&mut self, rest: u16) -> u16 {
         let (least, most) = PANE_LINES;
         let wanted = match self.pane {
@@ -76,7 +78,7 @@ impl App {
         wanted
     }
 
-    /// Plot left, details right; on a narrow screen, the plot while nothing is selected.
+    /// Plot left, details right; only the plot on a narrow screen.
     fn draw_pane(&self, area: Rect, frame: &mut Frame<'_>) {
         if area.height == 0 {
             return;
@@ -98,12 +100,12 @@ impl App {
     fn draw_waiting(&self, area: Rect, frame: &mut Frame<'_>) {
         let text = match (self.hosts.len(), self.status()) {
             (_, Some(status)) => {
-                format!("waiting for data of {}", safe(&status.info.hostname))
+                format!("waiting for data from {}", safe(&status.info.hostname))
             }
             (0, None) => "waiting: no host has reported yet".to_string(),
             (count, None) => format!("{count} hosts report: press h to choose one"),
         };
-        let lines = [text, format!("data comes from: {}", safe(&self.title))];
+        let lines = [text, format!("data source: {}", safe(&self.title))];
         for (line, y) in lines.iter().zip((area.y + area.height / 3)..area.bottom()) {
             let columns = usize::from(area.width);
             let shown = clip(line, columns, self.theme.cut());
@@ -112,7 +114,7 @@ impl App {
         }
     }
 
-    /// The prompt, else the notice, else what is wrong with the feed, else a few keys.
+    /// The prompt, else the notice, else the error of the feed, else a few keys.
     fn draw_status(&self, area: Rect, frame: &mut Frame<'_>) {
         let columns = usize::from(area.width);
         if let Mode::Prompt(prompt, text) = &self.mode {
@@ -121,7 +123,7 @@ impl App {
                 Prompt::Filter => "filter: ",
                 Prompt::GoTo => "go to time (14:05, yesterday 14:05, 3m ago): ",
             };
-            // The end of a long text is where the user types.
+            // Of a long text the end is visible, because the user types there.
             let mut shown = safe(text);
             let label = clip(label, columns / 2, ' ');
             while width(&shown) + width(&label) + 1 > columns && !shown.is_empty() {
@@ -143,7 +145,8 @@ impl App {
     }
 }
 
-/// A terminal without UTF-8 gets `?` for what it cannot show, names from other machines included.
+/// Replaces every character that is not ASCII with `?`, for terminals without UTF-8. Names come from other machines, so any
+/// character can occur.
 fn keep_ascii(frame: &mut Frame<'_>) {
     for cell in &mut frame.buffer_mut().content {
         if !cell.symbol().is_ascii() {

@@ -1,5 +1,5 @@
-//! The ledger on screen. In: an interval's books. Out: `capacity = threads + exited + … + unattributed`, as long as there
-//! is room for. Why: whoever reads a percentage can see that the books close, or by how much they do not.
+//! The ledger on screen: `capacity = threads + exited + … + unattributed`, in the longest form that fits. It shows whether the
+//! percentages below account for all CPU time.
 
 use cpumon_model::{Fields, Interval, Ledger};
 use ratatui::style::Style;
@@ -10,34 +10,34 @@ use crate::screen::parts::{Part, wrap};
 use crate::text::{percent, seconds};
 use crate::theme::Theme;
 
-/// How many words the ledger may use.
+/// The length of the ledger.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Length {
-    /// Values and percent.
+    /// Names, seconds and percentages.
     Full,
-    /// Percent.
+    /// Names and percentages.
     Medium,
-    /// Percent, short names.
+    /// Short names and percentages.
     Short,
 }
 
-/// The ledger in at most `room` lines, in the longest form that needs no more than two.
-pub(crate) fn lines(app: &App, interval: &Interval, columns: usize, room: usize) -> Vec<Line<'static>> {
-    if room == 0 {
+/// The ledger in at most `max_lines` lines, in the longest form that needs no more than two of them.
+pub(crate) fn lines(app: &App, interval: &Interval, columns: usize, max_lines: usize) -> Vec<Line<'static>> {
+    if max_lines == 0 {
         return Vec::new();
     }
     let ledger = &interval.ledger;
     if ledger.capacity_ns <= 0 {
-        let part = ("ledger: no data (this source does not tell the CPUs' times)".to_string(), Theme::dim());
+        let part = ("ledger: no data (this source does not report CPU times)".to_string(), Theme::dim());
         return wrap(&[part], " ", columns, 1, app);
     }
     for length in [Length::Full, Length::Medium] {
         let lines = wrap(&parts(app, interval, length), " ", columns, usize::MAX, app);
-        if lines.len() <= room.min(2) {
+        if lines.len() <= max_lines.min(2) {
             return lines;
         }
     }
-    wrap(&parts(app, interval, Length::Short), " ", columns, room.min(3), app)
+    wrap(&parts(app, interval, Length::Short), " ", columns, max_lines.min(3), app)
 }
 
 fn parts(app: &App, interval: &Interval, length: Length) -> Vec<Part> {
@@ -66,15 +66,15 @@ fn parts(app: &App, interval: &Interval, length: Length) -> Vec<Part> {
         let ns = ledger.unknown_ns;
         let share = percent(ns as f64 * 100.0 / ledger.capacity_ns as f64, false);
         parts.push(match length {
-            Length::Full => (format!("(of it unknown {} s {share}%)", seconds(ns)), Style::new()),
-            Length::Medium => (format!("(of it unknown {share}%)"), Style::new()),
+            Length::Full => (format!("(of which unknown {} s {share}%)", seconds(ns)), Style::new()),
+            Length::Medium => (format!("(of which unknown {share}%)"), Style::new()),
             Length::Short => (format!("(unk {share})"), Style::new()),
         });
     }
     parts
 }
 
-/// Each line of the books; without a value where it is inside another one.
+/// The lines of the ledger. A line without a value is included in another one.
 fn entries(ledger: &Ledger, is_short: bool) -> Vec<(&'static str, Option<i64>)> {
     let name = |long, short| if is_short { short } else { long };
     let mut entries = vec![
@@ -93,7 +93,7 @@ fn entries(ledger: &Ledger, is_short: bool) -> Vec<(&'static str, Option<i64>)> 
     entries
 }
 
-/// More than one percent that nobody owns is worth a look.
+/// A warning if more than 1 % of the capacity is unattributed.
 fn style(app: &App, ledger: &Ledger, name: &str) -> Style {
     if name.starts_with("unattr") && ledger.unattributed_ratio().abs() > 0.01 {
         app.theme.warn()

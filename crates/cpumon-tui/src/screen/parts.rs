@@ -7,10 +7,10 @@ use crate::app::App;
 use crate::text::{clip, width};
 use crate::theme::Theme;
 
-/// A part of a line with its look.
+/// A part of a line with its style.
 pub(crate) type Part = (String, Style);
 
-/// Puts parts into lines, broken between parts only; what does not fit into `max_lines` is cut and marked.
+/// Joins parts into lines. Lines break only between parts; parts beyond `max_lines` are left out, with a mark.
 pub(crate) fn wrap(
     parts: &[Part],
     separator: &str,

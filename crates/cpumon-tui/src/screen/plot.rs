@@ -1,6 +1,7 @@
-//! The plot. In: run time over the last minutes. Out: a line of braille dots (or asterisks) with axes.
-//! Why: drawn by hand rather than as a chart of points, because each interval covers a span of time: peaks survive when
-//! many intervals share a column, a gap in the data stays a gap, and nothing is drawn between what was not measured.
+//! The plot of run time over the last minutes: a line of braille dots (or asterisks) with axes.
+//!
+//! It is not a chart widget of ratatui, because that draws points and each interval covers a range of time: here peaks survive
+//! when many intervals share a column, and a gap in the data stays a gap.
 
 use std::ops::Range;
 
@@ -16,7 +17,7 @@ use crate::text::{clip, percent, width};
 use crate::theme::Theme;
 use crate::view::Unit;
 
-/// Columns of the labels left of the line.
+/// Width of the labels left of the line.
 const LABELS: u16 = 7;
 /// Bits of a braille character, by column and row of its dots.
 const DOTS: [[u32; 4]; 2] = [[0x01, 0x02, 0x04, 0x40], [0x08, 0x10, 0x20, 0x80]];
@@ -44,7 +45,7 @@ pub(crate) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
         return;
     }
     let top = ceiling(points.iter().map(|point| point.1).fold(0.0, f64::max));
-    // An odd height has a row in the middle for the label of the middle.
+    // Only an odd height has a middle row, where the middle label is written.
     let height = (area.height - 2) - u16::from(area.height > 6 && area.height.is_multiple_of(2));
     let y = area.bottom() - 1 - height;
     let line = Rect { x: area.x + LABELS, y, width: area.width - LABELS, height };
@@ -87,10 +88,10 @@ fn draw_title(app: &App, points: &[(PlotPoint, f64)], area: Rect, buffer: &mut B
     buffer.set_stringn(x, area.y, figures, usize::from(area.right() - x), Style::new());
 }
 
-/// Whose run time it is.
+/// The task that the plot shows.
 fn subject(app: &App) -> String {
     let Some(id) = &app.cursor.selected else { return "whole host, all tasks".into() };
-    // A task that has no row now is still known by the name it had.
+    // A task without a row in this interval has the name that it had last.
     let name = app.subject.as_ref().filter(|subject| subject.0 == *id).map_or("", |subject| &subject.1);
     match id {
         RowId::Process(key) => format!("process {} {name}", key.pid),

@@ -1,4 +1,4 @@
-//! What keys do, told by what is on screen afterwards.
+//! What keys do: the screen after them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,9 +34,9 @@ fn the_selection_stays_with_its_task() {
 }
 
 #[test]
-fn a_device_whose_clock_is_off_by_more_than_a_second_is_said_so() {
+fn a_device_whose_clock_is_off_by_more_than_a_second_is_named() {
     let mut app = app_of(Kind::Normal);
-    for (number, shift_ns, said) in [
+    for (number, shift_ns, expected) in [
         (131, -720_000_000_000_000_000, "device clock 8333 d behind"),
         (132, 90_000_000_000, "device clock 90 s ahead"),
         (133, 900_000_000, ""),
@@ -45,12 +45,12 @@ fn a_device_whose_clock_is_off_by_more_than_a_second_is_said_so() {
         made.wall_shift_ns = shift_ns;
         app.on_interval(Arc::new(made));
         let text = screen(&mut app);
-        assert!(text.contains(said) && (text.contains("device clock") != said.is_empty()), "{text}");
+        assert!(text.contains(expected) && (text.contains("device clock") != expected.is_empty()), "{text}");
     }
 }
 
 #[test]
-fn a_task_that_is_gone_stays_selected_and_is_said_to_be_gone() {
+fn a_task_that_is_gone_stays_selected_and_is_marked_as_gone() {
     let mut app = app_of(Kind::Normal);
     screen(&mut app);
     press(&mut app, "/1711<Enter>");
@@ -82,7 +82,7 @@ fn sorting_goes_by_the_column_that_the_key_names() {
 }
 
 #[test]
-fn a_filter_shows_what_holds_its_text_and_escape_takes_it_back() {
+fn a_filter_shows_what_holds_its_text_and_escape_clears_it() {
     let mut app = app_of(Kind::Normal);
     press(&mut app, "\\POSTG<Enter>");
     assert_eq!(names(&mut app), ["postgres"; 3]);
@@ -90,7 +90,7 @@ fn a_filter_shows_what_holds_its_text_and_escape_takes_it_back() {
     press(&mut app, "<Esc>");
     assert!(names(&mut app).len() > 10);
     press(&mut app, "\\nothing has this<Enter>");
-    assert!(screen(&mut app).contains("no row passes the filter"));
+    assert!(screen(&mut app).contains("no row matches the filter"));
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn beyond_what_was_seen_the_feed_is_asked() {
     let oldest = Seek::Before(EPOCH_NS + 41_000_000_000);
     assert_eq!(press(&mut app, "["), Some(Request::Seek(oldest)));
     app.on_seek(oldest, Ok(None));
-    assert!(screen(&mut app).contains("no earlier data is kept"));
+    assert!(screen(&mut app).contains("no earlier data"));
     app.on_seek(oldest, Ok(Some(Arc::new(interval(Kind::Normal, 39)))));
     assert!(screen(&mut app).contains(" PAST  build-7 2026-11-21 14:05:40Z"));
     assert_eq!(press(&mut app, "l"), None);
@@ -209,12 +209,12 @@ fn another_host_starts_from_nothing() {
     assert_eq!(press(&mut app, "h<Down><Enter>"), Some(Request::Select(other.info.host)));
     app.on_hosts("made up".into(), vec![status(Kind::Normal), other.clone()], Some(other.info.host));
     let text = screen(&mut app);
-    assert!(text.contains("waiting for data of evil\\x1b]0;x\\x07host"), "{text}");
+    assert!(text.contains("waiting for data from evil\\x1b]0;x\\x07host"), "{text}");
     assert!(!text.contains("rustc"));
 }
 
 #[test]
-fn silence_is_said() {
+fn silence_is_shown() {
     let mut app = app_of(Kind::Normal);
     app.on_age(Some(Duration::from_millis(900)));
     assert!(screen(&mut app).contains(" LIVE "));
@@ -240,7 +240,7 @@ fn the_export_has_the_rows_on_screen_and_no_formula() {
 }
 
 #[test]
-fn nothing_is_drawn_anew_without_a_reason() {
+fn nothing_is_drawn_again_without_a_reason() {
     let mut app = app_of(Kind::Normal);
     assert!(app.take_dirty());
     app.on_age(Some(Duration::from_millis(100)));
@@ -272,7 +272,7 @@ fn history_is_asked_for_once_and_drawn() {
     app.on_interval(Arc::new(interval(Kind::Normal, 101)));
     assert_eq!(app.history_wanted(), None);
     assert_ne!(before, screen(&mut app));
-    // A longer plot reaches further back; a step into the past looks elsewhere.
+    // A longer plot reaches further back; a step into the past moves it.
     press(&mut app, "z");
     assert!(app.history_wanted().is_some_and(|wanted| wanted.0 == task));
     press(&mut app, "zzz");
