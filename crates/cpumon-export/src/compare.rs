@@ -43,9 +43,9 @@ pub const COMPARE_COLUMNS: [&str; 17] = [
 /// One of the two ranges.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The first range.
+    /// The first range, `--before`.
     Before,
-    /// The second range.
+    /// The second range, `--after`.
     After,
 }
 
@@ -104,7 +104,7 @@ impl Covered {
 }
 
 impl Comparison {
-    /// An empty comparison.
+    /// A comparison without intervals.
     #[must_use]
     pub fn new(by: GroupBy) -> Self {
         Self { by, ..Self::default() }

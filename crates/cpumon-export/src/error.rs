@@ -41,7 +41,7 @@ pub enum ExportError {
     File {
         /// What failed: `open`, `write`, `put in place`.
         operation: &'static str,
-        /// The output file.
+        /// Path of the output file.
         path: PathBuf,
         /// The error of the operating system.
         source: io::Error,
@@ -57,9 +57,9 @@ pub enum ExportError {
     Choice {
         /// What the word chooses.
         what: &'static str,
-        /// The word.
+        /// The word as the user wrote it.
         text: String,
-        /// The possible words.
+        /// The words that are possible.
         choices: String,
     },
 }

@@ -20,7 +20,6 @@ const NS_PER_MS: i64 = 1_000_000;
 /// Ticks from 0001-01-01 to 1970-01-01.
 const EPOCH_TICKS: i64 = 621_355_968_000_000_000;
 
-/// The original's layouts.
 pub(crate) enum Layout {
     Pivot,
     /// Rows of this depth, with this header.

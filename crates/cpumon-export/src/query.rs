@@ -20,7 +20,7 @@ pub enum Kind {
     Compare,
 }
 
-/// The file format.
+/// Layout of the file on disk.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Format {
     /// CSV as in RFC 4180.
@@ -60,12 +60,12 @@ pub enum GroupBy {
 /// The value of a pivot's cells.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PivotValue {
-    /// User time, ns.
+    /// Run time in user mode, ns.
     #[default]
     User,
-    /// System time, ns.
+    /// Run time in kernel mode, ns.
     System,
-    /// Run time, ns.
+    /// Time on a CPU, ns.
     Run,
     /// Utilization, 100 = one CPU.
     Pct,
@@ -102,12 +102,12 @@ from_name!(PivotValue, "pivot value", "user" => Self::User, "system" => Self::Sy
 /// A span of a host's time line, ns since the UNIX epoch: what ends after the first and not after the second.
 pub type Span = (i64, i64);
 
-/// What to export.
+/// Which rows to export, and how.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportQuery {
-    /// The rows.
+    /// What a row of the export is.
     pub kind: Kind,
-    /// The file format.
+    /// Layout of the file on disk.
     pub format: Format,
     /// Only the host with this name or id; `None` is all hosts, one after the other.
     pub host: Option<String>,

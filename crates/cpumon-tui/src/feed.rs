@@ -39,18 +39,18 @@ pub struct Playback {
 pub enum Play {
     /// Play if it is stopped, else stop.
     Toggle,
-    /// Twice as fast.
+    /// Double the speed.
     Faster,
-    /// Half as fast.
+    /// Halve the speed.
     Slower,
 }
 
 /// A process or a thread of the selected host.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Task {
-    /// A process.
+    /// A process of the host.
     Process(ProcessKey),
-    /// A thread.
+    /// A thread of the host.
     Thread(ThreadKey),
 }
 

@@ -26,13 +26,11 @@ const MAX_SEEN: usize = 200_000;
 pub(crate) struct PlotPoint {
     /// Begin, ns since the UNIX epoch.
     pub begin_wall_ns: i64,
-    /// End.
     pub end_wall_ns: i64,
     /// Measured length, ns.
     pub duration_ns: u64,
     /// Capacity of the host, ns; 0 if not known.
     pub capacity_ns: i64,
-    /// Run time, ns.
     pub run_ns: i64,
 }
 
@@ -168,7 +166,6 @@ pub(crate) struct RunTotals {
 }
 
 impl RunTotals {
-    /// Adds an interval.
     pub(crate) fn push(&mut self, interval: &Interval) {
         self.steps += 1;
         let processes = interval.processes.iter().map(|row| (Task::Process(row.key), row.delta.run_ns));

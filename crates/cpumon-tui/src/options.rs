@@ -49,7 +49,7 @@ pub struct BatchOptions {
     pub pids: Vec<u32>,
     /// Prints a row a thread instead of a row a process.
     pub threads: bool,
-    /// Columns or JSON.
+    /// Columns for people or JSON for programs.
     pub format: BatchFormat,
 }
 
@@ -59,10 +59,10 @@ pub enum TuiError {
     /// Standard output is not a terminal, or one that cannot place text (`TERM=dumb`).
     #[error("cannot draw screens: {reason}; batch mode (-b) prints lines instead")]
     NoTerminal {
-        /// What is missing.
+        /// Why the output is not a usable terminal.
         reason: &'static str,
     },
-    /// The terminal failed.
+    /// A call to the terminal failed.
     #[error("cannot {operation} the terminal")]
     Terminal {
         /// `set up`, `read`, `draw on`.

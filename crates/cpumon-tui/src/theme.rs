@@ -7,7 +7,6 @@ use ratatui::style::{Color, Modifier, Style};
 /// What may be used.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Theme {
-    /// Colors.
     pub color: bool,
     /// Only ASCII characters.
     pub ascii: bool,
@@ -18,11 +17,8 @@ pub(crate) struct Theme {
 pub(crate) struct Mode {
     /// The letter that fills its part of the bar.
     pub letter: char,
-    /// Its name.
     pub name: &'static str,
-    /// Its color.
     pub color: Color,
-    /// Its time.
     pub ns: fn(&CpuTimes) -> u64,
 }
 
@@ -63,7 +59,6 @@ impl Theme {
         Self::columns().add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
     }
 
-    /// The selected row.
     pub(crate) fn selected(self) -> Style {
         let style = Style::new().add_modifier(Modifier::REVERSED | Modifier::BOLD);
         if self.color { style.fg(Color::Cyan) } else { style }
@@ -74,7 +69,6 @@ impl Theme {
         self.colored(Color::LightYellow).add_modifier(Modifier::BOLD)
     }
 
-    /// LIVE.
     pub(crate) fn live(self) -> Style {
         self.colored(Color::Cyan).add_modifier(Modifier::BOLD)
     }

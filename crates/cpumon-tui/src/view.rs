@@ -51,7 +51,6 @@ impl Unit {
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key that turns something on and off")]
 pub(crate) struct View {
-    /// Arrangement.
     pub layout: Layout,
     /// Threads of all processes are shown.
     pub threads: bool,
@@ -59,7 +58,6 @@ pub(crate) struct View {
     pub sort: Col,
     /// Against its natural direction.
     pub reversed: bool,
-    /// Unit of utilization.
     pub unit: Unit,
     /// Rows must hold this text (lower case); empty for all.
     pub filter: String,

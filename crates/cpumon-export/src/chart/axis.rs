@@ -68,7 +68,6 @@ pub(super) fn values(max: f64, count: f64) -> Vec<(f64, String)> {
     ticks.map(|value| (value, format!("{value:.digits$}"))).collect()
 }
 
-/// A time axis.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct TimeAxis {
     pub(super) since_ms: f64,

@@ -1,6 +1,5 @@
 //! Places on a picture, in pixels from the top left corner.
 
-/// A point.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub(super) struct Point {
     pub(super) x: f64,
@@ -12,7 +11,6 @@ pub(super) fn at(x: f64, y: f64) -> Point {
     Point { x, y }
 }
 
-/// A rectangle.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub(super) struct Area {
     pub(super) left: f64,

@@ -172,7 +172,7 @@ impl PictureForm {
 /// Which chart to draw, and how.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChartQuery {
-    /// The subject.
+    /// What the chart shows.
     pub view: View,
     /// Names or ids. Empty means all hosts for the fleet, and the only host of the store for any other view.
     pub hosts: Vec<String>,
@@ -204,7 +204,7 @@ pub struct ChartQuery {
     pub percent: Percent,
     /// Size, colours and time zone.
     pub options: RenderOptions,
-    /// File format.
+    /// SVG or PNG, the format of the file.
     pub form: PictureForm,
 }
 

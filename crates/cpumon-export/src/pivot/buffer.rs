@@ -68,7 +68,6 @@ impl PivotBuffer {
         self.rows.len() + self.heads.len() * size_of::<Head>() + self.slots.len() * SLOT_BYTES
     }
 
-    /// Begins an interval.
     pub fn enter(&mut self, interval: &Interval) {
         if self.boot != interval.boot {
             self.boot = interval.boot;

@@ -73,7 +73,6 @@ impl Cursor {
         }
     }
 
-    /// Selects nothing.
     pub(crate) fn clear(&mut self) {
         self.selected = None;
         self.is_present = false;

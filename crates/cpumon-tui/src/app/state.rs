@@ -49,10 +49,8 @@ pub(crate) enum Clock {
     Past,
 }
 
-/// What handles keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// The grid.
     Grid,
     /// The help, scrolled down by some lines.
     Help(u16),

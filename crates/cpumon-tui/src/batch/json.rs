@@ -103,7 +103,6 @@ fn json(value: Value<'_>) -> Json {
     }
 }
 
-/// Writes one line.
 pub(super) fn write_json(listing: &Listing<'_>, out: &mut dyn Write) -> io::Result<()> {
     let Listing { interval, status, rows, left_out, .. } = *listing;
     let hostname = status.map_or("", |status| &status.info.hostname);

@@ -6,7 +6,6 @@ use cpumon_model::Align;
 use crate::columns::column::Col;
 use crate::view::{Layout, View};
 
-/// Left to right.
 const ORDER: [Col; 22] = [
     Col::Id,
     Col::Owner,
@@ -61,7 +60,6 @@ const IMPORTANCE: [Col; 22] = [
 /// A column on screen.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ColumnPlace {
-    /// Which.
     pub col: Col,
     /// First terminal column, from the grid's left edge.
     pub x: u16,

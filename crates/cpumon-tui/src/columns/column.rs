@@ -11,17 +11,13 @@ pub(crate) enum Col {
     Owner,
     /// User name where known for sure, else uid.
     User,
-    /// State letter.
     State,
-    /// Nice value.
     Nice,
     /// The CPU it last ran on.
     LastCpu,
     /// Utilization.
     Cpu,
-    /// Its user part.
     User100,
-    /// Its system part.
     System100,
     /// Run delay as a share of the interval.
     Ready,
@@ -39,7 +35,6 @@ pub(crate) enum Col {
     Voluntary,
     /// Involuntary switches a second.
     Involuntary,
-    /// Threads.
     Threads,
     /// Run time while on screen.
     Seen,

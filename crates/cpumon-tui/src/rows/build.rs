@@ -11,7 +11,6 @@ use crate::rows::{groups, tree};
 use crate::view::{Layout, View};
 
 impl RowList {
-    /// Arranges an interval.
     pub(crate) fn build(interval: &Interval, view: &View, seen: &RunTotals) -> Self {
         let input = Input { interval, view, sorter: Sorter::new(interval, view, seen) };
         match view.layout {

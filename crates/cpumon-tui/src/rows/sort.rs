@@ -67,7 +67,6 @@ impl<'a> Sorter<'a> {
         self.sort(places, |at| row(at).map_or(Value::Number(0), |row| self.thread(row)));
     }
 
-    /// Sorts groups.
     pub(crate) fn groups(&self, groups: &mut [Group]) {
         let value = |group: &Group| match self.col {
             Col::Threads => Value::Number(i64::from(group.thread_rows)),

@@ -7,9 +7,7 @@ use cpumon_model::{Delta, Interval, ProcessInterval, ProcessKey, SchedDelta, Thr
 pub(crate) enum RowId {
     /// All processes of a program.
     Group(Box<str>),
-    /// A process.
     Process(ProcessKey),
-    /// A thread.
     Thread(ThreadKey),
 }
 
@@ -27,19 +25,15 @@ pub(crate) enum RowKind {
 /// Whether something is folded away under a row.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Fold {
-    /// Nothing there.
     #[default]
     Leaf,
-    /// Hidden.
     Closed,
-    /// Shown below.
     Open,
 }
 
 /// One line of the grid.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GridRow {
-    /// What it shows.
     pub kind: RowKind,
     /// Levels above it.
     pub depth: u16,
@@ -68,7 +62,6 @@ impl GridRow {
 /// All processes of one program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Group {
-    /// The program's name.
     pub name: Box<str>,
     /// Its processes, as places in the interval's list.
     pub processes: Vec<u32>,
@@ -83,7 +76,6 @@ pub(crate) struct Group {
 /// An interval's lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RowList {
-    /// In order.
     pub rows: Vec<GridRow>,
     /// Groups that rows point to.
     pub groups: Vec<Group>,
@@ -92,16 +84,12 @@ pub(crate) struct RowList {
 /// What a row points to.
 #[derive(Copy, Clone, Debug)]
 pub(crate) enum Item<'a> {
-    /// A group.
     Group(&'a Group),
-    /// A process.
     Process(&'a ProcessInterval),
-    /// A thread.
     Thread(&'a ThreadInterval),
 }
 
 impl Item<'_> {
-    /// Its counters.
     pub(crate) fn delta(&self) -> &Delta {
         match self {
             Self::Group(group) => &group.delta,
@@ -110,7 +98,6 @@ impl Item<'_> {
         }
     }
 
-    /// Its scheduler counters.
     pub(crate) fn sched(&self) -> &SchedDelta {
         match self {
             Self::Group(group) => &group.sched,
@@ -119,7 +106,6 @@ impl Item<'_> {
         }
     }
 
-    /// Its identity.
     pub(crate) fn id(&self) -> RowId {
         match self {
             Self::Group(group) => RowId::Group(group.name.clone()),

@@ -10,7 +10,7 @@ const SIZES: [(u16, u16); 4] = [(40, 15), (80, 24), (120, 40), (300, 60)];
 fn check(name: &str, scene: impl Fn() -> App) {
     for (width, height) in SIZES {
         let mut app = scene();
-        // The first drawing tells the state how many rows are in view.
+        // The state learns from the first drawing how many rows are in view.
         picture(&mut app, width, height);
         insta::assert_snapshot!(format!("{name}_{width}x{height}"), picture(&mut app, width, height));
     }
