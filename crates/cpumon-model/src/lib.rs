@@ -31,7 +31,6 @@ mod irq;
 mod ledger;
 mod lists;
 mod name;
-pub mod sched;
 mod sched_times;
 mod sched_values;
 mod screen_columns;

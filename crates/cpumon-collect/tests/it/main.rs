@@ -14,6 +14,6 @@ mod perf;
 mod real;
 mod rest;
 mod sched;
-mod stream;
 mod support;
+mod switches;
 mod tree;

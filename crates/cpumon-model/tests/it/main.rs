@@ -2,8 +2,6 @@
 
 mod delays;
 mod properties;
-mod replay;
 mod scenarios;
-mod sched;
 mod summed;
 mod unwatched;

@@ -1,4 +1,4 @@
-//! Runs `tests/scenarios-sched/*.toml` through [`cpumon_model::sched::Books`]: events in, times out. Times are µs.
+//! Runs `tests/scenarios-switches/*.toml` through [`Accounts`]: events in, times out. Times are µs.
 //!
 //! Events: `AT CPU PREV>NEXT [asleep in CALL|ready] [steal=N] [lost=N]`, `AT wake TASK`, `AT born TASK`, `AT end TASK`,
 //! `AT CPU irq|softirq begin|end`. Task 0 is idle.
@@ -6,9 +6,10 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use cpumon_model::sched::{Accounts, Leaves, Mode, Switch, Task, ThreadAccount};
 use cpumon_model::{WaitReason, syscall_number};
 use serde::Deserialize;
+
+use super::accounts::{Accounts, Leaves, Mode, Switch, Task, ThreadAccount};
 
 const US: u64 = 1_000;
 
@@ -119,7 +120,7 @@ fn render(accounts: &Accounts, out: &mut String) {
 
 #[test]
 fn sched_scenarios() {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios-sched");
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios-switches");
     let mut failed = String::new();
     let mut count = 0;
     for entry in std::fs::read_dir(dir).unwrap() {

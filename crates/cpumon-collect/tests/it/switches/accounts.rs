@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{WaitReason, Waits};
+use cpumon_model::{WaitReason, Waits};
 
 /// One task of the kernel. Not its tid, which is reused. 0 is the idle task of whichever CPU, and has no book.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

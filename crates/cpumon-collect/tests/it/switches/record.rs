@@ -1,15 +1,16 @@
-//! Records the stream of real scheduler events that the model is tested with (`cpumon-model/tests/it/replay.rs`): switches of one
-//! CPU and wakeups of the threads on it by `perf sched record`, and what the BPF source and `perf sched timehist` say of those
-//! threads. Needs root and perf. To make another: `CPUMON_WRITE_FIXTURES=1 cargo test -p cpumon-collect --test it stream`; without
-//! that it records all the same, and only looks whether it could be written.
+//! Records switches of one CPU and wakeups of the threads on it by `perf sched record`, with what the BPF source and `perf sched
+//! timehist` report of those threads, and compares what the state machine in [`super::accounts`] makes of the same events with
+//! the BPF programs' own results. Needs root and perf. `CPUMON_WRITE_FIXTURES=1 cargo test -p cpumon-collect --test it record`
+//! writes the recording to `tests/fixtures/switches.txt`.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use cpumon_model::{Probes, Snapshot};
+use cpumon_model::{Interval, Probes, Snapshot};
 
+use super::replay::disagreements;
 use crate::bpf::bpf;
 use crate::perf::{NAMES, PerfThread, record, timehist};
 
@@ -87,9 +88,7 @@ fn fixture(
     reported: &HashMap<u32, PerfThread>,
     events: &[(u64, String)],
 ) -> (String, usize) {
-    let mut text = String::from(
-        "# Recorded by cpumon-collect/tests/it/stream.rs; read by cpumon-model/tests/it/replay.rs.\n",
-    );
+    let mut text = String::from("# Recorded by tests/it/switches/record.rs; read by replay.rs beside it.\n");
     let first_ns = events.first().map_or(0, |event| event.0);
     for (at, event) in events {
         writeln!(text, "{} {event}", at - first_ns).unwrap();
@@ -122,11 +121,12 @@ fn fixture(
 }
 
 #[test]
-fn a_stream_of_real_events_can_be_recorded_for_the_model() {
+fn the_model_accounts_as_bpf_does_on_this_kernel() {
     let Some((mut opened, _turn)) = bpf(Probes::SCHED | Probes::WAITS) else { return };
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("perf.data");
     let (mut before, mut after) = (Snapshot::default(), Snapshot::default());
+    let mut last = String::from("perf never saw eight threads whole");
     for _ in 0..ATTEMPTS {
         opened.source.snapshot(&mut before).unwrap();
         let Some(cpu) = record(dir.path(), &data, WORK) else { return };
@@ -135,15 +135,20 @@ fn a_stream_of_real_events_can_be_recorded_for_the_model() {
         let events = events(&data, cpu, &reported);
         let (text, count) = fixture(&after, &reported, &events);
         // On a calm machine 12 to 19 threads and 420 to 470 events.
-        if count >= 8 && events.len() >= 300 {
+        if count < 8 || events.len() < 300 {
+            continue;
+        }
+        let steal_ns = Interval::between(&before, &after).ledger.steal_ns.unsigned_abs();
+        let found = disagreements(&text, steal_ns);
+        if found.is_empty() {
             if std::env::var_os("CPUMON_WRITE_FIXTURES").is_some() {
-                let path =
-                    concat!(env!("CARGO_MANIFEST_DIR"), "/../cpumon-model/tests/fixtures/sched-stream.txt");
-                std::fs::create_dir_all(Path::new(path).parent().unwrap()).unwrap();
+                let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/switches.txt");
                 std::fs::write(path, text).unwrap();
             }
             return;
         }
+        // Where the machine stands still between two clock reads, one recording disagrees; a wrong transition disagrees in all.
+        last = found.join("\n");
     }
-    panic!("perf never saw eight threads whole");
+    panic!("{last}");
 }
