@@ -97,7 +97,7 @@ fn hold(idle: usize, active: usize) {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-/// One way of reading: makes a pass and tells how many threads it read.
+/// One way of reading: makes a pass and returns how many threads it read.
 type Way = Box<dyn FnMut() -> usize>;
 
 /// Measures every way, round by round, so that all see the same machine.
@@ -212,7 +212,7 @@ fn ring(loads: &[Load]) -> impl FnMut() -> usize + use<> {
                 // SAFETY: descriptors and buffers outlive the ring's use of them: the batch is waited for below.
                 #[expect(unsafe_code, reason = "io_uring takes raw pointers")]
                 unsafe {
-                    ring.submission().push(&read).expect("room for a batch");
+                    ring.submission().push(&read).expect("space for a batch");
                 }
             }
             ring.submit_and_wait(batch.len()).expect("reading");

@@ -74,7 +74,7 @@ fn measure(pid: u32, passes: u32) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// What tools do that read a file for each thread. Lists the directory anew each time, as they must.
+/// What tools do that read a file for each thread. Lists the directory again each time, as they must.
 fn open_read_close(pid: u32, files: &mut Vec<String>) -> Result<(), Box<dyn std::error::Error>> {
     files.clear();
     for entry in std::fs::read_dir(format!("/proc/{pid}/task"))? {

@@ -1,4 +1,4 @@
-//! What watching costs whoever is watched. In: nothing; root. Out: how much longer `perf bench sched pipe` on one CPU takes
+//! What the probes cost the watched processes. In: nothing; root. Out: how much longer `perf bench sched pipe` on one CPU takes
 //! with each set of probes, median of alternating runs, and what the kernel measured for each program (ns an event).
 //!
 //! `cargo run --release -p cpumon-collect --example probe_cost -- [RUNS] [LOOPS]`

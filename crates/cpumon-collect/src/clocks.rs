@@ -19,6 +19,6 @@ pub struct ClockReading {
     pub switch_ns: u64,
     /// Times it left its CPU.
     pub slices: u64,
-    /// All three tell of the same slices: it was off its CPU, and kernel and events count the same switches.
+    /// All three count the same slices: it was off its CPU, and kernel and events count the same switches.
     pub is_exact: bool,
 }

@@ -1,16 +1,16 @@
-//! What this machine lets cpumon measure, as data: [`Diagnosis`]. In: the looks of the platform's doctor. Out: checks that
-//! any face can print. Why apart from the platform: the words for people and for programs come from one place.
+//! What this machine lets cpumon measure, as data: [`Diagnosis`]. In: the findings of the platform's doctor. Out: checks that
+//! any frontend can print. Why apart from the platform: the words for people and for programs come from one place.
 
 use std::path::PathBuf;
 
-/// Where the doctor looks, and whether it may try.
+/// Roots of the files that the doctor reads, and whether it may load probes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DoctorOptions {
     /// Where procfs is mounted; tests put a tree of their own here.
     pub proc_root: PathBuf,
     /// Where sysfs is mounted.
     pub sys_root: PathBuf,
-    /// The root under which signs of a container are looked for.
+    /// The root under which the files that reveal a container are read.
     pub fs_root: PathBuf,
     /// Load each probe for a moment: the only sure answer. Without it the files alone are read.
     pub load: bool,
@@ -128,7 +128,7 @@ pub enum CheckState {
     Available,
     /// Not there, and missed.
     Missing,
-    /// It cannot be told from here.
+    /// It cannot be determined from here.
     Unknown,
     /// Neither good nor bad: it shapes what the figures mean.
     Note,

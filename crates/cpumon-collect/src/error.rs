@@ -14,7 +14,7 @@ pub enum CollectError {
         operation: &'static str,
         /// On what.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
     /// A file that every pass needs holds something else than proc(5) says.
@@ -36,7 +36,7 @@ pub enum CollectError {
     Bpf {
         /// What was tried.
         operation: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
     /// No source exists for this operating system.

@@ -1,5 +1,5 @@
 //! How a machine is measured. In: the kernel. Out: [`Snapshot`]s of cumulative counters, at the times a [`Schedule`]
-//! says. Why: every other room works on snapshots and knows nothing about kernels.
+//! says. Why: every other crate works on snapshots and knows nothing about kernels.
 //!
 //! # Overview
 //! [`open`] picks a source: BPF where permitted, /proc everywhere else, and says why in one line.
@@ -69,7 +69,7 @@ pub fn host_info(options: &SourceOptions) -> Result<HostInfo, CollectError> {
     source::platform::host_info(options)
 }
 
-/// Tells what this machine lets cpumon measure, why, and how to get the rest. Needs no right; without [`DoctorOptions::load`]
+/// Says what this machine lets cpumon measure, why, and how to get the rest. Needs no right; without [`DoctorOptions::load`]
 /// it only reads files.
 #[must_use]
 pub fn diagnose(options: &DoctorOptions) -> Diagnosis {
@@ -131,7 +131,7 @@ impl ClockReader {
         self.inner.steal_ns()
     }
 
-    /// Length of a clock tick, ns: how often the sampler looks.
+    /// Length of a clock tick, ns: the interval between two samples.
     #[must_use]
     pub fn tick_ns(&self) -> u64 {
         source::platform::ClockReader::tick_ns()

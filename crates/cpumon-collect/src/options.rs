@@ -125,7 +125,7 @@ pub struct SourceOptions {
     pub choice: SourceChoice,
     /// Where procfs is mounted; tests put a tree of their own here.
     pub proc_root: PathBuf,
-    /// The root under which `etc/machine-id`, `var/lib/dbus/machine-id` and `boot/config-*` are looked for.
+    /// The root under which `etc/machine-id`, `var/lib/dbus/machine-id` and `boot/config-*` are read.
     pub fs_root: PathBuf,
     /// Read full command lines (secrets scrubbed); off unless the user asks, because they leak.
     pub cmdline: bool,
@@ -134,9 +134,9 @@ pub struct SourceOptions {
     pub probes: Probes,
     /// Threads that get a run-delay histogram of their own, where [`Probes::HISTOGRAMS`] runs.
     pub histogram_threads: Vec<ThreadPattern>,
-    /// The interval aimed at; only told on in [`cpumon_model::HostInfo::interval_ns`].
+    /// The interval aimed at; only passed on in [`cpumon_model::HostInfo::interval_ns`].
     pub interval: Duration,
-    /// Name and version of the program, told on in [`cpumon_model::HostInfo::agent`].
+    /// Name and version of the program, passed on in [`cpumon_model::HostInfo::agent`].
     pub agent: String,
 }
 

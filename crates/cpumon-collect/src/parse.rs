@@ -143,7 +143,7 @@ pub fn parse_schedstat(bytes: &[u8]) -> Option<SchedStat> {
 /// /proc/PID/task/TID/status. The kernel writes both switch counters last; without them (a cut file) it is `None`.
 #[must_use]
 pub fn parse_status(bytes: &[u8]) -> Option<Status> {
-    // The counters are looked for from the end: that is short, and a name cannot forge them.
+    // The counters are found from the end: that is short, and a name cannot forge them.
     let value = |name: &[u8]| {
         let mut lines = bytes.rsplit(|&b| b == b'\n');
         lines.find_map(|line| line.strip_prefix(name)).map(<[u8]>::trim_ascii).and_then(parse_u64)

@@ -106,7 +106,7 @@ impl Schedule {
         self.interval
     }
 
-    /// Sleeps until the next grid point that is not past yet, without waking up in between. Whoever sets `stop` unparks this
+    /// Sleeps until the next grid point that is not past yet, without waking up in between. The thread that sets `stop` unparks this
     /// thread ([`std::thread::Thread::unpark`]) to end the sleep at once.
     pub fn wait(&mut self, stop: &AtomicBool) -> Tick {
         let skipped = self.skip_past(Instant::now());

@@ -1,8 +1,8 @@
 //! Command lines without secrets. In: the raw bytes of /proc/PID/cmdline. Out: the arguments joined by spaces, with what
-//! looks like a secret shown as `***`. Why: command lines travel over networks and stay in stores. In doubt it hides:
+//! resembles a secret shown as `***`. Why: command lines travel over networks and stay in stores. In doubt it hides:
 //! after a secret, the rest of that argument goes too.
 
-/// What stands where a secret was.
+/// Shown in place of a secret.
 const MASK: &str = "***";
 /// A name that holds one of these anywhere is a secret's name.
 const SECRET_PARTS: [&str; 12] = [
@@ -22,7 +22,7 @@ const SECRET_PARTS: [&str; 12] = [
 /// A name with one of these as a word of its own (`--key`, `API_KEY`, `db.pwd`) is one too.
 const SECRET_WORDS: [&str; 7] = ["key", "pwd", "pass", "pw", "auth", "pin", "bearer"];
 
-/// Programs, by how their names begin, whose option of one letter is a secret: its value stands behind it (`-pVALUE`) or is the next
+/// Programs, by how their names begin, whose option of one letter is a secret: its value follows it (`-pVALUE`) or is the next
 /// argument.
 const SECRET_LETTERS: [(&str, char); 9] = [
     ("mysql", 'p'),
@@ -37,7 +37,7 @@ const SECRET_LETTERS: [(&str, char); 9] = [
 ];
 /// Options whose value is `USER:PASSWORD` in curl and its like.
 const OF_USER: [&str; 4] = ["-u", "-U", "--user", "--proxy-user"];
-/// What well-known secrets begin with, and how long they are at least: such a word is one wherever it stands.
+/// What well-known secrets begin with, and how long they are at least: such a word is one at any place.
 const SECRET_BEGINS: [(&str, usize); 12] = [
     ("AKIA", 20),
     ("ASIA", 20),

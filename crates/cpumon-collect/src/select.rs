@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use cpumon_model::Comm;
 
-/// Names threads: a thread id, or a name in which `*` stands for any text, the empty one too.
+/// Names threads: a thread id, or a name in which `*` matches any text, the empty one too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadPattern {
     text: String,
@@ -13,7 +13,7 @@ pub struct ThreadPattern {
 
 /// A text that names no thread.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected a thread's name (15 bytes at most, * stands for any text) or its id")]
+#[error("expected a thread's name (15 bytes at most, * matches any text) or its id")]
 pub struct ParseThreadPatternError;
 
 /// Longest pattern, bytes: twice a name, for its stars.

@@ -1,4 +1,4 @@
-//! The door to a machine: [`Source`] fills snapshots. This file alone chooses the platform; the rest of the workspace
+//! [`Source`] fills snapshots of a machine. This file alone chooses the platform; the rest of the workspace
 //! reaches it through `platform` and never asks which one it is.
 
 use cpumon_model::Snapshot;

@@ -16,7 +16,7 @@ pub(crate) fn open(_options: &SourceOptions) -> Result<Opened, CollectError> {
     Err(CollectError::Unsupported)
 }
 
-/// There is nobody to describe the host.
+/// No source can describe the host here.
 pub(crate) fn host_info(_options: &SourceOptions) -> Result<HostInfo, CollectError> {
     Err(CollectError::Unsupported)
 }

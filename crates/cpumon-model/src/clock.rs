@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 
 /// Exchanges kept: ten minutes at one every ten seconds.
 const KEPT: usize = 60;
-/// Of so many newest ones the one with the shortest round trip tells the offset.
+/// The offset comes from the exchange with the shortest round trip among so many newest ones.
 const NEWEST: usize = 8;
-/// A drift is told from this long on, ns.
+/// The drift is reported from this span of exchanges on, ns.
 const DRIFT_AFTER_NS: i64 = 60_000_000_000;
 /// A clock that drifts by more than this was set, parts per billion.
 const MAX_DRIFT_PPB: i64 = 500_000;
@@ -30,7 +30,7 @@ pub struct ClockExchange {
 pub struct HostClock {
     /// The device's wall clock less the receiver's, ns.
     pub offset_ns: i64,
-    /// Round trip of the exchange that tells it, ns: it is known to half of this.
+    /// Round trip of the exchange that it comes from, ns: it is known to half of this.
     pub round_trip_ns: u64,
     /// How much faster it runs than the receiver's, parts per billion; `None`: not watched for long enough.
     pub drift_ppb: Option<i64>,
@@ -46,7 +46,7 @@ pub struct ClockWatch {
 }
 
 impl ClockWatch {
-    /// Takes one exchange; what is known now. A clock that was set begins anew.
+    /// Takes one exchange; what is known now. A clock that was set starts over.
     pub fn take(&mut self, exchange: ClockExchange) -> HostClock {
         if let Some(known) = self.exchanges.back()
             && is_step(known, &exchange)

@@ -5,15 +5,15 @@
 use crate::clock_piece::distance;
 use crate::{ClockPiece, HostClock, Interval, Moment};
 
-/// Beyond this a device's clock is wrong where exchanges tell it, ns.
+/// Beyond this a device's clock is wrong where exchanges measure it, ns.
 pub const WRONG_BEYOND_NS: i64 = 1_000_000_000;
-/// Beyond this (and the interval that the device aims at) where only arrivals tell it, ns: datagrams may wait in a busy receiver.
+/// Beyond this (and the interval that the device aims at) where it is known from arrivals only, ns: datagrams may wait in a busy receiver.
 const WRONG_ON_ARRIVAL_NS: i64 = 5_000_000_000;
 /// The line of a wrong clock follows its estimate when that is off by more than this, ns.
 const FOLLOW_BEYOND_NS: i64 = 250_000_000;
 /// A line that was too late goes back over time, at most so far, ns; beyond it, it leaps.
 const MAX_SLEW_NS: i64 = 600_000_000_000;
-/// The earliest arrivals of so long tell, ns; twice as long at most.
+/// Span of arrivals of which the earliest counts, ns; twice as long at most.
 const ARRIVAL_WINDOW_NS: i64 = 300_000_000_000;
 /// Pieces of one boot.
 pub const MAX_CLOCK_PIECES: usize = 256;
@@ -27,7 +27,7 @@ pub struct ClockEstimate {
     pub wrong_beyond_ns: i64,
     /// How far a line may be off, ns.
     pub follow_beyond_ns: i64,
-    /// It tells of now, not of a boot that nothing was ever placed of.
+    /// It was measured in this boot; else it is a guess, good only for a boot of which nothing was placed yet.
     pub is_measured: bool,
 }
 
@@ -44,7 +44,7 @@ impl ClockEstimate {
         }
     }
 
-    /// Of a boot that is over, or a device that does not tell its time since boot: it was off then as it is now. `None`: it is not
+    /// Of a boot that is over, or a device that does not report its time since boot: it was off then as it is now. `None`: it is not
     /// off, so nothing is known against its stamps.
     #[must_use]
     pub fn as_off_now(clock: &HostClock, end: &Moment) -> Option<Self> {
@@ -59,7 +59,7 @@ impl ClockEstimate {
     }
 }
 
-/// When intervals of one boot arrived: nothing can arrive before it was sent, so the earliest arrival tells the anchor best.
+/// When intervals of one boot arrived: nothing can arrive before it was sent, so the earliest arrival is the best estimate of the anchor.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Arrivals {
     since_ns: i64,

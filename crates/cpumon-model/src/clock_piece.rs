@@ -9,7 +9,7 @@ pub struct ClockPiece {
     pub before_ns: i64,
     /// Time is the time since boot and this, ns,
     pub anchor_ns: i64,
-    /// unless the device's own wall clock is within this of it, ns: then it is the device's, as it stands.
+    /// unless the device's own wall clock is within this of it, ns: then it is the device's, unchanged.
     pub tolerance_ns: i64,
 }
 

@@ -33,7 +33,7 @@ bitflags! {
 }
 
 impl Fields {
-    /// What the frames and the store of the first release carry. A room that carries no more masks with it, so that the
+    /// What the frames and the store of the first release carry. A crate that carries no more masks with it, so that the
     /// rest is no data there, never zero.
     pub const FIRST_RELEASE: Self = Self::from_bits_truncate(Self::SCHED.bits() - 1);
 }

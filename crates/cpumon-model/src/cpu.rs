@@ -30,11 +30,11 @@ pub struct CpuTimes {
 pub const SOFTIRQ_KINDS: [&str; 10] =
     ["hi", "timer", "net_tx", "net_rx", "block", "irq_poll", "tasklet", "sched", "hrtimer", "rcu"];
 
-/// What the scheduler's events tell of one CPU, cumulative in a [`CpuSample`], differences in a [`CpuInterval`], but for
+/// What the scheduler's events report of one CPU, cumulative in a [`CpuSample`], differences in a [`CpuInterval`], but for
 /// `run_queue_max`. Known where the source measures [`Fields::SCHED`](crate::Fields::SCHED).
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CpuSched {
-    /// Time of which no switch event tells who ran, ns. That of threads read from /proc is in it: nobody tells on which CPU they
+    /// Time during which no switch event says which thread ran, ns. That of threads read from /proc is in it: it is not known on which CPU they
     /// ran.
     pub unknown_ns: u64,
     /// Integral of the run queue's length over time, the running task included: task-nanoseconds. Divided by the length
@@ -55,7 +55,7 @@ pub struct CpuSample {
     pub cpu: u32,
     /// Cumulative times since boot.
     pub times: CpuTimes,
-    /// What the scheduler's events tell.
+    /// What the scheduler's events report.
     pub sched: CpuSched,
 }
 
@@ -68,7 +68,7 @@ pub struct CpuInterval {
     pub times: CpuTimes,
     /// Some mode or other count of this CPU went backwards.
     pub went_back: bool,
-    /// What the scheduler's events tell of the interval.
+    /// What the scheduler's events report of the interval.
     pub sched: CpuSched,
 }
 
@@ -192,7 +192,7 @@ impl CpuInterval {
         Self { cpu: cur.cpu, times: CpuTimes::from_array(modes), went_back: went_back || fell, sched }
     }
 
-    /// The CPU's own books: its length less everything that was measured. Negative when more was booked than there was.
+    /// The CPU's own balance: its length less everything that was measured. Negative when more was accounted than there was.
     #[must_use]
     pub fn unattributed_ns(&self, duration_ns: u64) -> i64 {
         let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);

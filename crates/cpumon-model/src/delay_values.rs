@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use crate::{ColumnId, DelayHistogram, DelayOf, Fields, IntervalView, Value};
 
-/// What a column tells of a histogram.
+/// What a column shows of a histogram.
 #[derive(Copy, Clone, Debug)]
 pub(crate) enum DelayCell {
     Count,
@@ -13,7 +13,7 @@ pub(crate) enum DelayCell {
     Histogram,
 }
 
-/// Which percentile of the run delays a column tells, if it is one of those; 100 is the highest.
+/// Which percentile of the run delays a column shows, if it is one of those; 100 is the highest.
 #[must_use]
 pub fn delay_percent(id: ColumnId) -> Option<u32> {
     Some(match id {
@@ -25,7 +25,7 @@ pub fn delay_percent(id: ColumnId) -> Option<u32> {
     })
 }
 
-/// What the column tells of a histogram, if it is one of those.
+/// What the column shows of a histogram, if it is one of those.
 pub(crate) fn delay_cell(id: ColumnId) -> Option<DelayCell> {
     match id {
         ColumnId::RunDelays => Some(DelayCell::Count),
@@ -90,6 +90,6 @@ mod tests {
         let interval = Interval { fields: Fields::HISTOGRAMS, ..Interval::default() };
         let view = IntervalView::new("h", &interval);
         let thread = ThreadInterval::default();
-        assert_eq!(view.thread(&thread, ColumnId::RunDelays), Value::Null, "nobody selected it");
+        assert_eq!(view.thread(&thread, ColumnId::RunDelays), Value::Null, "it was not selected");
     }
 }

@@ -3,7 +3,7 @@
 //! fills some thirty.
 //!
 //! The layout is that of the `histogram` crate with grouping power 3 and max value power 34, in ns: 8 buckets for each power of
-//! two, so a value is told to within an eighth of itself, from 1 ns to 17 s, and a bucket's number is one byte. A histogram of
+//! two, so a value is known to within an eighth of itself, from 1 ns to 17 s, and a bucket's number is one byte. A histogram of
 //! 32-bit counts is then 1 KiB in the kernel. The tests hold layout and percentiles against that crate; it is no dependency,
 //! because its histograms bring their layout and two lists along for each one, and its layout cannot be asked for directly.
 

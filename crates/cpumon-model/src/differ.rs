@@ -146,7 +146,7 @@ impl Interval {
         if self.processes.len() > known {
             merge_same_processes(&mut self.processes);
         }
-        // An exit tells who the process was in the end: what the earlier snapshot knew may be from before an exec.
+        // An exit record names what the process was in the end: what the earlier snapshot knew may be from before an exec.
         let known = self.processes.len();
         let mut last = None;
         for thread in &self.threads {
@@ -215,7 +215,7 @@ impl Interval {
     }
 
     /// Run time of exits whose rows were lost: growth of the cumulative total less the rows that did arrive, less what
-    /// the vanished threads had been charged before. Only complete snapshots can tell.
+    /// the vanished threads had been charged before. Only complete snapshots know.
     fn lost_exits_ns(&self, builder: &RowBuilder<'_>) -> i64 {
         let (prev, cur) = (builder.prev, builder.cur);
         if !cur.is_complete
@@ -237,7 +237,8 @@ impl Interval {
         total.saturating_sub(signed(rows)).saturating_sub(signed(charged)).max(0)
     }
 
-    /// Time of which no switch event tells who ran, less what threads ran of which none ever tells: whose it is, is known.
+    /// CPU time that no context-switch event attributes to a thread, minus the run time of threads that BPF cannot observe: that is
+    /// known from /proc.
     fn unknown_ns(&self) -> i64 {
         let unknown = self.cpus.iter().map(|cpu| cpu.sched.unknown_ns).fold(0, u64::saturating_add);
         let unwatched = self.processes.iter().filter(|row| row.flags.contains(Flags::UNWATCHED));

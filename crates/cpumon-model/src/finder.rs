@@ -1,4 +1,4 @@
-//! [`Finder`]: looks keys up in a sorted list that is walked once, forwards. In: sorted rows and ascending keys. Out: the
+//! [`Finder`]: finds keys in a sorted list that is walked once, forwards. In: sorted rows and ascending keys. Out: the
 //! matching rows. Why: the differ matches 10,000 threads a second, so it neither hashes nor starts from the front again.
 
 use std::cmp::Ordering;

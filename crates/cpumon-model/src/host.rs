@@ -30,7 +30,7 @@ pub struct HostInfo {
 pub enum Trust {
     /// Measured by this very process.
     Local,
-    /// Plain datagrams: anyone on the network could have sent them. Every face says so.
+    /// Plain datagrams: anyone on the network could have sent them. Every frontend says so.
     #[default]
     Unauthenticated,
     /// Encrypted datagrams: from a sender who has the group's key. Any device of the group could have sent them.
@@ -114,7 +114,7 @@ pub struct HostStatus {
     pub last: Moment,
     /// When the receiver got it, ns since the UNIX epoch on the receiver's clock.
     pub received_wall_ns: i64,
-    /// How its clock stands to the receiver's, by exchanges over TLS; `None`: only arrivals tell.
+    /// Its clock against the receiver's, by exchanges over TLS; `None`: known from arrivals only.
     pub clock: Option<HostClock>,
     /// Live threads.
     pub thread_count: u32,

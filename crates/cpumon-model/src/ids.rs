@@ -16,7 +16,7 @@ pub struct BootId(pub [u8; 16]);
 pub struct ProcessKey {
     /// Thread group id.
     pub pid: u32,
-    /// Start of the process, ns since boot (`CLOCK_BOOTTIME`); 0 where the sender does not tell (v1).
+    /// Start of the process, ns since boot (`CLOCK_BOOTTIME`); 0 where the sender does not know it (v1).
     pub start_ns: u64,
 }
 
@@ -25,7 +25,7 @@ pub struct ProcessKey {
 pub struct ThreadKey {
     /// Thread id.
     pub tid: u32,
-    /// Start of the thread, ns since boot (`CLOCK_BOOTTIME`); 0 where the sender does not tell (v1).
+    /// Start of the thread, ns since boot (`CLOCK_BOOTTIME`); 0 where the sender does not know it (v1).
     pub start_ns: u64,
 }
 

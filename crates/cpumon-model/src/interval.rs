@@ -18,7 +18,7 @@ pub enum Life {
     Alive,
     /// Began inside; charged from its start.
     Born,
-    /// Ended inside; charged up to its end (or up to the last look where the source misses exits).
+    /// Ended inside; charged up to its end (or up to the last pass where the source misses exits).
     Ended,
     /// Began and ended inside.
     BornEnded,
@@ -33,7 +33,7 @@ bitflags! {
         /// Seen for the first time although it is older than the interval: its earlier counters are unknown, so the
         /// delta is zero and what it ran is in `unattributed`.
         const FIRST_SIGHT = 1 << 1;
-        /// Ended without final counters: what it ran after the last look is unknown.
+        /// Ended without final counters: what it ran after the last pass is unknown.
         const NO_FINAL_COUNTERS = 1 << 2;
         /// A value that cannot be (negative time, more run time than CPUs × length).
         const IMPOSSIBLE = 1 << 3;
@@ -46,8 +46,8 @@ bitflags! {
         /// No process, but the sum of threads that ended when the kernel's buffer was full, of one parent's program or of all
         /// others. Their CPU time is here, their names are lost.
         const SUMMED = 1 << 7;
-        /// No event of the scheduler tells of it, as of the threads that a virtual machine hides from BPF: its counters are
-        /// those of /proc, and what only the events tell (blocked time, wakeups, waits) is no data. What interrupts took while it
+        /// No event of the scheduler reports it, as with the threads that a virtual machine hides from BPF: its counters are
+        /// those of /proc, and what only the events measure (blocked time, wakeups, waits) is no data. What interrupts took while it
         /// ran is inside its run time.
         const UNWATCHED = 1 << 8;
     }
@@ -76,7 +76,7 @@ pub struct ThreadInterval {
     pub flags: Flags,
     /// What it did.
     pub delta: Delta,
-    /// What the scheduler's events tell of it. Blocked time alone does not make a row active: `delta` decides.
+    /// What the scheduler's events report of it. Blocked time alone does not make a row active: `delta` decides.
     pub sched: SchedDelta,
 }
 
@@ -121,7 +121,7 @@ pub struct Interval {
     pub begin: Moment,
     /// End of the snapshot that ends it. A receiver moves both wall times to its own time line if the device's clock is wrong.
     pub end: Moment,
-    /// The device's own wall clock at the end less the time that stands there, ns; 0: it is the device's own.
+    /// The device's own wall clock at the end less the time in `end`, ns; 0: it is the device's own.
     pub wall_shift_ns: i64,
     /// What placed it, where the boot's clock was ever wrong; only on its way through a receiver.
     pub clock_piece: Option<ClockPiece>,
@@ -144,7 +144,7 @@ pub struct Interval {
     pub thread_count: u32,
     /// Processes alive on the host.
     pub process_count: u32,
-    /// The books.
+    /// Where the CPU time of the interval went.
     pub ledger: Ledger,
     /// What the source could not do, cumulative.
     pub health: SourceHealth,
@@ -176,7 +176,7 @@ impl Interval {
         (self.ledger.capacity_ns > 0).then(|| run_ns as f64 * 100.0 / self.ledger.capacity_ns as f64)
     }
 
-    /// What the scheduler's events tell of all CPUs together: sums, and the longest of the run queues.
+    /// What the scheduler's events report of all CPUs together: sums, and the longest of the run queues.
     #[must_use]
     pub fn cpu_sched(&self) -> CpuSched {
         let mut sum = CpuSched::default();

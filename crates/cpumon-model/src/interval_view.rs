@@ -36,7 +36,7 @@ impl<'a> IntervalView<'a> {
         self.interval
     }
 
-    /// v1 devices tell neither start times nor anything about a task but name, ids and times.
+    /// v1 devices report neither start times nor anything about a task but name, ids and times.
     fn knows_tasks(&self) -> bool {
         !matches!(self.interval.source, SourceKind::V1 | SourceKind::Legacy)
     }

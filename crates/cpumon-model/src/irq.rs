@@ -34,7 +34,7 @@ pub struct IrqInterval {
 
 impl IrqInterval {
     /// What was added since `earlier`. A line that a complete snapshot had not began in between; what an incomplete one
-    /// did not tell is not known, so it counts 0, as does a counter that fell.
+    /// did not report is not known, so it counts 0, as does a counter that fell.
     #[must_use]
     pub fn between(earlier: Option<&IrqSample>, cur: &IrqSample, is_complete: bool) -> Self {
         let unknown = if is_complete { (0, 0) } else { (cur.time_ns, cur.count) };

@@ -1,4 +1,4 @@
-//! [`Ledger`]: the books of one interval. capacity = threads + exited + irq + softirq + steal + idle + unattributed.
+//! [`Ledger`]: where the CPU time of one interval went. capacity = threads + exited + irq + softirq + steal + idle + unattributed.
 
 /// Where the CPU time of one interval went, ns, whole host. What is left over is shown, never spread or clamped.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -17,11 +17,11 @@ pub struct Ledger {
     pub steal_ns: i64,
     /// Idle, iowait included.
     pub idle_ns: i64,
-    /// The part of what is unattributed that has a counted cause: time of which no switch event tells who ran, less the run time
-    /// of threads that are [`Flags::UNWATCHED`](crate::Flags::UNWATCHED). Below zero where these were told, a clock tick late,
+    /// The part of what is unattributed that has a counted cause: time that no switch event attributes to a thread, less the run time
+    /// of threads that are [`Flags::UNWATCHED`](crate::Flags::UNWATCHED). Below zero where these were counted, a clock tick late,
     /// what was unknown in the interval before. It is no line of its own and 0 where no switch events are measured.
     pub unknown_ns: i64,
-    /// irq and softirq are not lines of their own: the kernel charges them to whoever was running.
+    /// irq and softirq are not lines of their own: the kernel charges them to the thread that was running.
     pub irq_in_run_time: bool,
 }
 

@@ -7,12 +7,12 @@ const SMALL_BYTES: usize = 256 << 10;
 /// A list that uses less than one place in so many is shortened.
 const PLACES_FOR_ONE: usize = 8;
 
-/// Shortens a list to twice its length if it has far more room than that.
+/// Shortens a list to twice its length if it has far more capacity than that.
 pub fn trim_list<T>(list: &mut Vec<T>) {
     trim(list, list.len());
 }
 
-/// Empties a list, and shortens it if what it held was far less than it has room for.
+/// Empties a list, and shortens it if what it held was far less than its capacity.
 pub fn empty_list<T>(list: &mut Vec<T>) {
     let used = list.len();
     list.clear();

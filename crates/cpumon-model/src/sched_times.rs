@@ -1,4 +1,4 @@
-//! What the scheduler's events tell of one thread beyond [`Counters`](crate::Counters): [`SchedTimes`], cumulative, and
+//! What the scheduler's events report of one thread beyond [`Counters`](crate::Counters): [`SchedTimes`], cumulative, and
 //! [`SchedDelta`], over an interval. Known where the source measures [`Fields::SCHED`](crate::Fields::SCHED).
 
 use crate::{WaitReason, Waits};
@@ -43,7 +43,7 @@ pub struct SchedDelta {
 
 impl SchedTimes {
     /// What was added since `earlier`, and whether a counter fell; that one counts 0. Blocked time may fall by the length
-    /// of a collection pass: an open wait is counted up to the look, and the thread may have woken meanwhile.
+    /// of a collection pass: an open wait is counted up to the pass, and the thread may have woken meanwhile.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> (SchedDelta, bool) {
         let grown = |now: u64, then: u64| signed(now.saturating_sub(then));
@@ -62,19 +62,19 @@ impl SchedTimes {
         (delta, fell)
     }
 
-    /// Those of a thread of which no event tells: nothing is known.
+    /// Times of a thread that no event reports: nothing is known.
     #[must_use]
     pub fn unwatched() -> Self {
         Self { open_wait: WaitReason::UNWATCHED, ..Self::default() }
     }
 
-    /// Whether the scheduler's events tell of the thread.
+    /// Whether the scheduler's events report the thread.
     #[must_use]
     pub fn is_watched(&self) -> bool {
         self.open_wait != WaitReason::UNWATCHED
     }
 
-    /// Lets the open wait go on for `ns`: for a thread of which nothing was heard, because it went on sleeping.
+    /// Lets the open wait go on for `ns`: for a thread of which nothing was received, because it went on sleeping.
     pub fn go_on_waiting(&mut self, ns: u64) {
         if self.open_wait.is_some() && self.is_watched() {
             self.blocked_ns = self.blocked_ns.saturating_add(ns);

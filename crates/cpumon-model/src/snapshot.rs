@@ -24,7 +24,7 @@ pub struct Moment {
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SourceKind {
-    /// Not told.
+    /// Not reported.
     #[default]
     Unknown,
     /// Linux /proc.
@@ -107,7 +107,7 @@ pub struct ThreadSample {
     pub last_cpu: u16,
     /// Counters since its start.
     pub counters: Counters,
-    /// What the scheduler's events tell.
+    /// What the scheduler's events report.
     pub sched: SchedTimes,
 }
 
@@ -197,14 +197,14 @@ pub struct SourceHealth {
     pub own_rss_bytes: u64,
     /// Threads for which the kernel's own counters stood in, because the switch events had no place for them.
     pub sched_untracked: u64,
-    /// Switch events that were missed: one said that another task ran before than the event before it said.
+    /// Switch events that were missed: one names another task as running than the event before it switched to.
     pub sched_missed_switches: u64,
-    /// Run delays that found no room for a histogram of their process or thread; those of the CPUs have them.
+    /// Run delays without space for a histogram of their process or thread; those of the CPUs have them.
     pub histogram_drops: u64,
-    /// Events (exits, execs, threads on their way out) that found no room in the kernel's ring buffer or in the list behind
-    /// it: the sum of those below and of `exits_lost`. A sender of before tells only this sum.
+    /// Events (exits, execs, threads on their way out) that did not fit the kernel's ring buffer or in the list behind
+    /// it: the sum of those below and of `exits_lost`. An older sender reports only this sum.
     pub ring_drops: u64,
-    /// Programs that were called, likewise: a process shows under its earlier name until it is looked at.
+    /// Programs that were called, as above: a process shows under its earlier name until it is read again.
     pub execs_lost: u64,
     /// Threads on their way out, likewise: one is missed only if a snapshot falls between that and its last switch.
     pub endings_lost: u64,
@@ -233,7 +233,7 @@ pub struct Snapshot {
     pub source: SourceKind,
     /// Which counters are known.
     pub fields: Fields,
-    /// Whether every live task is here. If not, the missing ones did not change ([`Snapshot::exits`] tells who ended).
+    /// Whether every live task is here. If not, the missing ones did not change ([`Snapshot::exits`] has those that ended).
     pub is_complete: bool,
     /// irq and softirq time is *inside* the threads' run time (no `IRQ_TIME_ACCOUNTING`), so the ledger must not add it.
     pub irq_in_run_time: bool,
@@ -250,7 +250,7 @@ pub struct Snapshot {
     /// Threads that ended since the previous snapshot, ascending by thread key.
     pub exits: Vec<ExitSample>,
     /// Threads that ended without an exit record since the previous snapshot, ascending. Only where `is_complete` is
-    /// not set; a complete snapshot tells them by leaving them out.
+    /// not set; a complete snapshot reports them by leaving them out.
     pub gone: Vec<ThreadKey>,
     /// Interrupt lines, ascending by number.
     pub irqs: Vec<IrqSample>,

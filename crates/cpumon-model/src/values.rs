@@ -184,7 +184,7 @@ fn cpu_mode<'a>(times: &CpuTimes, id: ColumnId) -> Option<Value<'a>> {
 }
 
 impl CpuTimes {
-    /// The mode that a column tells, ns; `None`: it tells none.
+    /// The mode that a column shows, ns; `None`: it is no column of a mode.
     #[must_use]
     pub fn mode(&self, id: ColumnId) -> Option<u64> {
         Some(match id {

@@ -34,8 +34,8 @@ impl WaitReason {
     /// Ended, not yet reaped.
     pub const EXIT: Self = Self(7);
 
-    /// No event tells of this thread: what it waits for is not known, nor anything else that only the scheduler's events tell. It
-    /// stands in snapshots and frames; in intervals [`Flags::UNWATCHED`](crate::Flags::UNWATCHED) says so.
+    /// No event reports this thread: what it waits for is not known, nor anything else that only the scheduler's events measure. It
+    /// occurs in snapshots and frames; in intervals [`Flags::UNWATCHED`](crate::Flags::UNWATCHED) says so.
     pub const UNWATCHED: Self = Self(3 << 12);
 
     /// In the system call with this number of ours; a number beyond 4095 is [`WaitReason::OTHER`].
@@ -187,7 +187,7 @@ impl Waits {
     }
 
     /// What was added to each reason since `earlier`. A reason that fell counts 0: an open wait is counted up to the
-    /// instant of the look, which may be a little more than it turned out to be.
+    /// instant of the pass, which may be a little more than it turned out to be.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut grown = Self::default();

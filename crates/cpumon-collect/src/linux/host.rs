@@ -69,7 +69,7 @@ fn hashed(kind: &[u8], content: &[u8]) -> HostId {
     HostId(id)
 }
 
-/// Whether irq and softirq time is inside the run time of whoever was interrupted: true unless the kernel's
+/// Whether irq and softirq time is inside the run time of the interrupted thread: true unless the kernel's
 /// configuration is readable and says `CONFIG_IRQ_TIME_ACCOUNTING=y`.
 pub(crate) fn irq_in_run_time(options: &SourceOptions) -> bool {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();

@@ -25,7 +25,7 @@ mod sandbox;
 mod split;
 mod steps;
 
-/// What /proc does not show. It stands before the reason, on the same line, which is cut after 255 bytes on its way.
+/// What /proc does not show. It comes before the reason, on the same line, which is cut after 255 bytes on its way.
 const LOST: &str = "short-lived processes, wait reasons and interrupts are lost without BPF";
 
 /// Opens the source that `options` ask for.
@@ -57,12 +57,12 @@ pub(crate) fn host_info(options: &SourceOptions) -> Result<HostInfo, CollectErro
     host::host_info(options)
 }
 
-/// Gives up the capabilities that nobody needs once a source of this kind is open; says which are left.
+/// Gives up the capabilities that are not needed once a source of this kind is open; says which are left.
 pub(crate) fn drop_capabilities(kind: SourceKind, keep: RetainedCapabilities) -> std::io::Result<String> {
     privileges::drop_capabilities(kind, keep)
 }
 
-/// Tells what works here.
+/// Says what works here.
 pub(crate) fn diagnose(options: &DoctorOptions) -> Diagnosis {
     doctor::diagnose(options)
 }
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!((opened.kind, opened.probes), (SourceKind::Procfs, Probes::empty()));
         assert!(opened.reason.starts_with("procfs: short-lived processes"), "{}", opened.reason);
         let forced = SourceOptions { choice: SourceChoice::Bpf, ..SourceOptions::default() };
-        assert!(open(&forced).is_err(), "who asks for BPF is told");
+        assert!(open(&forced).is_err(), "a request for BPF fails with an error");
     }
 
     /// A thread that naps on a CPU that another one keeps busy, and then waits for its end.

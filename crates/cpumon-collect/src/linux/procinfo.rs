@@ -17,13 +17,13 @@ use crate::{CollectError, parse, scrub};
 
 /// Longest command line, cgroup path and executable path that are read.
 const MAX_BYTES: usize = 4096;
-/// Processes for which there may always be room.
+/// Entries up to which the map is never shrunk.
 const MANY_ENTRIES: usize = 4096;
 /// Passes after which a fresh entry is read again: a process is often moved to its cgroup after it began.
 const SECOND_READ: u64 = 2;
-/// Passes between later looks.
+/// Passes between later reads.
 const NEXT_READ: u64 = 64;
-/// Nobody: what the uid of an unreadable process is shown as (`unprivileged`, the overflow id of `user_namespaces(7)`).
+/// Uid of an unreadable process (`nobody`, the overflow id of `user_namespaces(7)`).
 const UNKNOWN_UID: u32 = 65_534;
 
 /// What a source knows about a process without asking.
@@ -44,7 +44,7 @@ struct Entry {
     comm: Comm,
     seen: u64,
     read_again_at: u64,
-    /// Files that were refused at a look, already counted.
+    /// Files that were refused when they were read, already counted.
     denied: u64,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct InfoCache {
 }
 
 impl InfoCache {
-    /// Looks processes up under `proc_root`.
+    /// Finds processes under `proc_root`.
     pub(crate) fn open(proc_root: &Path, with_cmdline: bool) -> Result<Self, CollectError> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECTORY;
         let proc_dir =
@@ -78,7 +78,7 @@ impl InfoCache {
         })
     }
 
-    /// What the process is: kept, or read when it is due. A process that is gone already gets what `about` tells.
+    /// What the process is: kept, or read when it is due. A process that is gone already gets what `about` holds.
     pub(crate) fn resolve(&mut self, about: &About) -> Arc<ProcessInfo> {
         self.resolve_named(about, None)
     }
@@ -152,7 +152,7 @@ impl InfoCache {
         self.pass += 1;
     }
 
-    /// Files the kernel refused to show, since the cache was opened; each counts once, however often it is looked at.
+    /// Files the kernel refused to show, since the cache was opened; each counts once, however often it is read.
     pub(crate) fn denied(&self) -> u64 {
         self.denied
     }
@@ -183,7 +183,7 @@ impl InfoCache {
                 && let Some(raw) = files.read("cmdline", &mut self.buffer)
             {
                 if raw.is_empty() {
-                    // A process that is ending has neither executable nor arguments: nobody refused anything.
+                    // A process that is ending has neither executable nor arguments: nothing was refused.
                     (files.denied, files.others_denied) = (0, 0);
                 }
                 if name.is_empty() {
@@ -202,7 +202,7 @@ impl InfoCache {
     }
 }
 
-/// What was refused in the first pass in which something was. Why: whoever reads of it wants to know how much it is.
+/// What was refused in the first pass in which something was. Why: the log line names how much it is.
 #[derive(Debug, Default)]
 struct Refused {
     /// Processes of which nothing but the executable's link is refused.
@@ -241,14 +241,14 @@ impl Refused {
             let all = links + files;
             let text = format!(
                 "{all} of {processes} processes do not show all they are (/proc/{example} for one; another user's, or \
-                 hidepid): their short name stands for the program's, user or container may be missing"
+                 hidepid): their short name is shown for the program's, user or container may be missing"
             );
             (log::Level::Warn, text)
         } else {
             let level = if links <= Self::FEW { log::Level::Info } else { log::Level::Warn };
             let text = format!(
                 "{links} of {processes} processes do not show their executable (/proc/{example}/exe for one; another user's, \
-                 or with more privileges): their short name stands for it, nothing else is missing"
+                 or with more privileges): their short name is shown for it, nothing else is missing"
             );
             (level, text)
         })
@@ -307,7 +307,7 @@ fn longer_name(cmdline: &[u8], comm: Comm) -> Option<Cow<'_, str>> {
     is_cut.then(|| String::from_utf8_lossy(name))
 }
 
-/// A [`ProcessInfo`] in kept buffers, so that looking again allocates only when something changed.
+/// A [`ProcessInfo`] in kept buffers, so that reading it again allocates only when something changed.
 #[derive(Default)]
 struct Scratch {
     name: String,
@@ -400,7 +400,7 @@ mod tests {
         std::fs::write(root.path().join("5/cgroup"), "0::/system.slice/late.service\n").unwrap();
         assert_eq!(&*cache.resolve(&about(5, "old")).cgroup, "/");
         cache.end_pass();
-        assert_eq!(&*cache.resolve(&about(5, "old")).container, "late.service", "second look");
+        assert_eq!(&*cache.resolve(&about(5, "old")).container, "late.service", "second read");
         let exe = root.path().join("5/exe");
         std::fs::remove_file(&exe).unwrap();
         std::os::unix::fs::symlink("/opt/new", &exe).unwrap();

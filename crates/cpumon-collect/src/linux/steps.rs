@@ -7,7 +7,7 @@ use cpumon_model::Probes;
 use super::bpf;
 use crate::CollectError;
 
-/// In the order in which they are tried, by what is missed most without it; each stands on those before it. What stands alone
+/// In the order in which they are tried, by what is missed most without it; each needs those before it. What needs none
 /// is tried first of all.
 const STEPS: [(Probes, &str); 4] = [
     (Probes::SCHED, "switches are not watched"),

@@ -28,7 +28,7 @@ fn stolen_since(before: (u64, u64)) -> (u64, u64) {
     (now.0 - before.0, now.1 - before.1)
 }
 
-/// Whoever does nothing is not stolen from: two threads work for a moment.
+/// An idle CPU has no steal time: two threads work for a moment.
 fn is_calm() -> bool {
     let before = ticks();
     let spin = || {

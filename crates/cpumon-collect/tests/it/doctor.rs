@@ -53,7 +53,7 @@ fn nothing_to_read_is_not_nothing_to_say() {
     assert_eq!(state(&found, "BTF"), CheckState::Missing);
     assert_eq!(state(&found, "sched_switch"), CheckState::Unknown);
     assert_eq!(state(&found, "version"), CheckState::Unknown);
-    assert_eq!(state(&found, "CAP_BPF"), CheckState::Unknown, "no status: not told is not refused");
+    assert_eq!(state(&found, "CAP_BPF"), CheckState::Unknown, "no status: not known is not refused");
     assert!(found.checks.iter().all(|check| !check.finding.is_empty() || check.state == CheckState::Unknown));
     assert!(found.checks.iter().all(|check| !check.gives.is_empty()), "each says what it is good for");
 }

@@ -1,4 +1,4 @@
-//! Threads that BPF does not see, on this very machine: where there are some they are read from /proc and the books close; where
+//! Threads that BPF does not see, on this very machine: where there are some they are read from /proc and the ledger balances; where
 //! there are none /proc is not asked for any. Needs root (or `CAP_BPF` and `CAP_PERFMON`): in CI it must run.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ fn is_init_hidden() -> bool {
     readings.iter().all(|reading| reading.pid != 1)
 }
 
-/// Run time of each thread of process 1, ns, as the kernel tells it in /proc.
+/// Run time of each thread of process 1, ns, from /proc.
 fn runs_of_init() -> BTreeMap<u32, u64> {
     let threads = fs::read_dir("/proc/1/task").unwrap().map(|entry| entry.unwrap().path());
     let run = |path: std::path::PathBuf| {
@@ -63,7 +63,7 @@ fn hidden_threads_have_rows_with_the_run_time_of_proc_and_the_ledger_balances() 
                 if !is_hidden {
                     assert!(
                         first.threads.iter().all(|thread| thread.sched.is_watched()),
-                        "/proc tells of nobody"
+                        "/proc shows no thread"
                     );
                     continue;
                 }
@@ -81,7 +81,7 @@ fn hidden_threads_have_rows_with_the_run_time_of_proc_and_the_ledger_balances() 
                 let unknown: u64 = interval.cpus.iter().map(|cpu| cpu.sched.unknown_ns).sum();
                 let ledger = &interval.ledger;
                 println!(
-                    "process 1 ran {}, untold {unknown}, unattributed {}, unknown {} of {}",
+                    "process 1 ran {}, unexplained {unknown}, unattributed {}, unknown {} of {}",
                     row.delta.run_ns,
                     ledger.unattributed_ns(),
                     ledger.unknown_ns,

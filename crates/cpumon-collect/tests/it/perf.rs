@@ -127,13 +127,13 @@ fn compare(before: &Snapshot, after: &Snapshot, reported: &HashMap<u32, PerfThre
         let is_ours = NAMES.iter().any(|name| exit.thread.comm.as_bytes() == name.as_bytes());
         let Some(perf) = reported.get(&tid).filter(|_| is_ours) else { continue };
         let ours = exit.thread.counters;
-        // Where both saw every switch. (The first shell is there before perf looks.)
+        // Where both saw every switch. (The first shell is there before perf records.)
         if ours.voluntary_switches + ours.involuntary_switches != perf.slices {
             continue;
         }
         let allowed_ns = (perf.run_ns / 500).max(12_000 * perf.slices) + steal_ns;
         if ours.run_ns.abs_diff(perf.run_ns) > allowed_ns {
-            // The two read their clocks one after the other. Where the machine stands still in between, what one calls run
+            // The two read their clocks one after the other. Where the machine pauses in between, what one calls run
             // time is run delay to the other, and not more than that.
             let both_ns = (ours.run_ns + ours.run_delay_ns).abs_diff(perf.run_ns + perf.delay_ns);
             assert!(both_ns <= allowed_ns, "{tid}: {ours:?} {perf:?}, steal {steal_ns}");

@@ -33,7 +33,7 @@ fn burn(time: Duration) {
     }
 }
 
-/// Run time of a thread, ns, as the kernel tells it; `thread` is its directory under /proc.
+/// Run time of a thread, ns, from the kernel; `thread` is its directory under /proc.
 fn run_ns_of(thread: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{thread}/schedstat")).unwrap();
     text.split(' ').next().unwrap().parse().unwrap()
@@ -59,7 +59,7 @@ fn a_spinner_runs_under_its_name() {
                 .unwrap();
             let tid: u32 = receiver.recv().unwrap();
             let spinner = format!("self/task/{tid}");
-            // The kernel's own figure read around each look: what the row says lies between, however busy the machine is.
+            // The kernel's own figure read around each pass: what the row holds lies between, however busy the machine is.
             let first_ns = run_ns_of(&spinner);
             let before = pass(&mut source);
             let second_ns = run_ns_of(&spinner);
@@ -96,7 +96,7 @@ fn threads_never_seen_are_counted_in_their_process() {
                 worker.join().unwrap()
             })
             .sum();
-        // What a thread of this process runs while it is looked at may hide as much of theirs, until a later look.
+        // What a thread of this process runs while it is read may hide as much of theirs, until a later pass.
         let grown_ns = |after: &Snapshot| own(after).ended_threads.run_ns - own(&before).ended_threads.run_ns;
         let after = (0..100).map(|_| pass(&mut source)).find(|after| grown_ns(after) >= burnt_ns).unwrap();
         let grown = grown_ns(&after);
@@ -215,7 +215,7 @@ fn with_bursty_threads(count: usize, during: impl FnOnce(&[u32]), after: impl Fn
                     burn(Duration::from_micros(nth as u64 * 3));
                     std::thread::sleep(Duration::from_millis(1 + nth as u64 % 40));
                 }
-                // At rest until the test has looked.
+                // At rest until the test has made its pass.
                 drop(gate.lock());
             });
         }

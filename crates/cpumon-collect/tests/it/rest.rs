@@ -1,4 +1,4 @@
-//! Threads that rest: told by one word, and still as they are. Against this very kernel; needs root.
+//! Threads that rest: sent in one word, and still reported unchanged. Against this very kernel; needs root.
 
 use std::fs;
 use std::sync::mpsc::{self, Sender};
@@ -11,7 +11,7 @@ use rustix::thread::gettid;
 
 use crate::bpf::{ALL, bpf};
 
-/// A thread that rests until it is told to run for a while.
+/// A thread that rests until it is sent a time to run.
 struct Rester {
     tid: Pid,
     wake: Sender<Duration>,

@@ -1,4 +1,4 @@
-//! The books of the BPF source against this very kernel under real loads: they close, and threads get what is theirs. Needs
+//! The ledger of the BPF source against this very kernel under real loads: it balances, and threads get what is theirs. Needs
 //! root (or `CAP_BPF` and `CAP_PERFMON`): in CI it must run.
 
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use cpumon_model::{Fields, Interval, Snapshot};
 use crate::bpf::{ALL, bpf};
 use crate::calm::when_calm;
 
-/// A load: runs until told to stop.
+/// A load: runs until the flag is set.
 type Load = fn(&AtomicBool);
 
 const LOADS: [(&str, Load); 6] = [

@@ -251,7 +251,7 @@ fn a_refused_file_was_counted_again_at_each_later_pass() {
 }
 
 /// Checks a tree of two processes in which one path may not be read. Root may read everything, so the check then runs on a
-/// thread that is nobody.
+/// thread without any right.
 fn refused(path: &str, check: impl Fn(&Tree) + Sync) {
     let tree = Tree::new();
     tree.put(&Task::new(10, 10));

@@ -37,7 +37,7 @@ impl<'a> RowBuilder<'a> {
     }
 
     pub(super) fn is_born(&self, start_ns: u64) -> bool {
-        // A sender that knows no start times (0) cannot tell births.
+        // A sender that knows no start times (0) cannot report births.
         start_ns != 0 && start_ns >= self.born_from_ns
     }
 
@@ -100,7 +100,7 @@ impl<'a> RowBuilder<'a> {
         ThreadInterval { life, flags, delta, sched, ..bare_row(thread) }
     }
 
-    /// The row of a thread that is gone; none if its exit record tells more.
+    /// The row of a thread that is gone; none if there is an exit record, which says more.
     pub(super) fn vanished(&self, gone: &ThreadSample) -> Option<ThreadInterval> {
         let has_exit_row = self.cur.exits.binary_search_by_key(&gone.key, |exit| exit.thread.key).is_ok();
         let row = ThreadInterval { life: Life::Ended, flags: Flags::NO_FINAL_COUNTERS, ..bare_row(gone) };
@@ -159,7 +159,7 @@ impl<'a> RowBuilder<'a> {
     }
 }
 
-/// Rows without a process id stand for exits that are not told apart, where exits are told.
+/// Rows without a process id are sums of exits that lost their own rows, where the source reports exits.
 fn is_summed(snapshot: &Snapshot, key: ProcessKey) -> bool {
     key.pid == 0 && key.start_ns != 0 && snapshot.fields.contains(Fields::EXITS)
 }

@@ -16,7 +16,7 @@ const IRQ_NS: u64 = 600;
 
 /// Adds up what the probes cost.
 pub(crate) struct ProbeCost {
-    /// Where the kernel tells each program's run time.
+    /// Where the kernel reports each program's run time.
     infos: Vec<PathBuf>,
     estimated_ns: u64,
 }

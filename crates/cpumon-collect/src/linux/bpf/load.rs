@@ -39,7 +39,7 @@ pub(crate) fn load(probe: &'static str, object: OpenObject) -> Result<Object, Co
     object.load().map_err(|error| refused(probe, "load the probe", &error))
 }
 
-/// Why the source cannot run: step, probe, what the kernel said, what would help.
+/// Why the source cannot run: step, probe, the kernel's error, what would help.
 pub(crate) fn refused(probe: &str, step: &str, error: &libbpf_rs::Error) -> CollectError {
     let help = match error.kind() {
         ErrorKind::PermissionDenied => {
@@ -54,7 +54,7 @@ pub(crate) fn refused(probe: &str, step: &str, error: &libbpf_rs::Error) -> Coll
     CollectError::BpfUnavailable { reason }
 }
 
-/// libbpf prints to stderr unless told otherwise; its words go to the log, where they are asked for.
+/// libbpf prints to stderr by default; its messages go to the log instead.
 pub(crate) fn route_messages() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

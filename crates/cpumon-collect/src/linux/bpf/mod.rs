@@ -1,9 +1,9 @@
 //! The BPF source. In: the kernel's task iterator and its events. Out: complete snapshots in which no thread's CPU time is
 //! missing and none is there twice. Why: it costs a fraction of reading /proc, and sees what lived and died between two
-//! looks.
+//! passes.
 //!
 //! # One pass
-//! 1. Where the switches are watched, a cut is made: an instant T, as of which everything is told (`sched/cut.h`).
+//! 1. Where the switches are watched, a cut is made: an instant T, as of which every counter is reported (`sched/cut.h`).
 //! 2. The iterator reads every thread that has not made its last switch.
 //! 3. `/proc/stat` is read.
 //! 4. The ring buffer is emptied, and the pass is over: every thread that made its last switch before now has left an
@@ -12,7 +12,7 @@
 //!    was there last time, is ending this very moment: it is kept as it was until its event comes.
 //!
 //! The order matters: were the ring buffer emptied first, a thread that ends right after would be in neither for good
-//! reason or bad, and no pass could tell.
+//! reason or bad, and no pass could know which.
 
 mod clocks;
 mod cost;
@@ -108,7 +108,7 @@ pub(super) fn try_loading(probes: Probes) -> Result<(), CollectError> {
     Programs::open(probes, ring_bytes()).map(drop)
 }
 
-/// Who is hidden from BPF, in words; empty if nobody is, `None` if that cannot be told.
+/// The threads hidden from BPF, in words; empty if there are none, `None` if that cannot be determined.
 pub(super) fn hidden_threads(proc_root: &Path) -> Result<Option<String>, CollectError> {
     let options = SourceOptions { proc_root: proc_root.into(), ..SourceOptions::default() };
     Ok(BpfSource::open(&options)?.hidden())
@@ -214,7 +214,7 @@ impl BpfSource {
         Ok(())
     }
 
-    /// Looks who is hidden from the iterator.
+    /// Finds the threads hidden from the iterator.
     fn find_hidden(&mut self) -> Result<(), CollectError> {
         if !self.hidden.is_known() {
             return Ok(());
@@ -233,7 +233,8 @@ impl BpfSource {
         Ok(())
     }
 
-    /// Who is read from /proc because BPF does not see it, in words; empty if nobody is, `None` if that cannot be told.
+    /// The threads read from /proc because BPF does not see them, in words; empty if there are none, `None` if that cannot be
+    /// determined.
     pub(crate) fn hidden(&self) -> Option<String> {
         self.hidden.is_known().then(|| self.hidden.describe())
     }
@@ -306,7 +307,7 @@ impl BpfSource {
     }
 }
 
-/// A look at everything.
+/// What one pass found beside the snapshot.
 struct Observed {
     /// When it began, ns since boot.
     from_ns: u64,
@@ -391,7 +392,7 @@ mod tests {
             let drops = after.health.ring_drops - before.health.ring_drops;
             let of_kinds = |health: &SourceHealth| [health.execs_lost, health.endings_lost, health.cuts_lost];
             let [execs, endings, cuts] = of_kinds(&after.health);
-            assert!(execs > 100 && endings > 100, "they found no room either: {:?}", after.health);
+            assert!(execs > 100 && endings > 100, "they did not fit either: {:?}", after.health);
             let before_them: u64 = of_kinds(&before.health).iter().sum();
             assert_eq!(drops, lost + execs + endings + cuts - before_them, "{:?}", after.health);
             let interval = Interval::between(&before, &after);

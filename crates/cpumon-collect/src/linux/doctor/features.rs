@@ -1,4 +1,4 @@
-//! What the kernel's type information tells. In: `kernel/btf/vmlinux` of sysfs. Out: checks of BPF features, of the
+//! What the kernel's type information reveals. In: `kernel/btf/vmlinux` of sysfs. Out: checks of BPF features, of the
 //! kernel's accounting options and of each tracepoint. Needs no right at all.
 
 use libbpf_rs::btf::types::{Enum, Struct};
@@ -8,16 +8,20 @@ use crate::{Check, CheckState, DoctorOptions, Topic};
 
 const BTF_FILE: &str = "kernel/btf/vmlinux";
 
-/// Tracepoints with what their events tell. Several in a row belong together and are of use only together.
+/// Tracepoints with what their events give. Several in a row belong together and are of use only together.
 const TRACEPOINTS: [(&str, &[&str], &str); 8] = [
     ("sched_switch", &["sched_switch"], "run time, run delay and blocked time of each thread; who left last"),
     (
         "sched_wakeup, _new",
         &["sched_wakeup", "sched_wakeup_new"],
-        "the run delay after a wake-up, where the kernel has no group scheduling (else its run queues tell)",
+        "the run delay after a wake-up, where the kernel has no group scheduling (else its run queues give it)",
     ),
     ("sched_process_fork", &["sched_process_fork"], "who began, and from whom"),
-    ("sched_process_exec", &["sched_process_exec"], "names of processes too short-lived to be looked at"),
+    (
+        "sched_process_exec",
+        &["sched_process_exec"],
+        "names of processes too short-lived to be read from /proc",
+    ),
     ("sched_process_exit", &["sched_process_exit"], "final counters of what ends between two snapshots"),
     (
         "irq_handler_entry, _exit",
@@ -73,7 +77,7 @@ pub(super) fn checks(options: &DoctorOptions) -> Vec<Check> {
 fn unknown_without_btf() -> impl Iterator<Item = Check> {
     TRACEPOINTS.iter().map(|(name, _, gives)| {
         let check = Check::new(Topic::Tracepoints, *name, *gives);
-        check.found(CheckState::Unknown, "cannot be told without BTF, nor traced")
+        check.found(CheckState::Unknown, "cannot be determined without BTF, nor traced")
     })
 }
 
@@ -129,7 +133,9 @@ fn accounting(btf: &Btf<'_>) -> Vec<Check> {
         if has_member(btf, "rq", "prev_irq_time") {
             irq.note("on: the scheduler's clock leaves interrupts out of run time")
         } else {
-            irq.note("off: interrupts are inside the run time of whoever was interrupted, unless measured by event")
+            irq.note(
+                "off: interrupts are inside the run time of the interrupted thread, unless measured by event",
+            )
         },
         if has_member(btf, "rq", "prev_steal_time_rq") {
             steal.note("on: the scheduler's clock and the switch events leave steal out of run time")

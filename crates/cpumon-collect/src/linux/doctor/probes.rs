@@ -1,5 +1,5 @@
-//! What cpumon loads. In: each probe's loader. Out: whether it loads here, and why not. Why: files tell what should work;
-//! only the kernel's verifier tells what does.
+//! What cpumon loads. In: each probe's loader. Out: whether it loads here, and why not. Why: files say what should work;
+//! only the kernel's verifier decides what does.
 
 use super::super::bpf;
 use super::rights::Rights;
@@ -23,7 +23,7 @@ fn bpf_probe(probe: &bpf::Probe, options: &DoctorOptions, rights: &Rights) -> Ch
     }
     match (probe.try_loading)() {
         Ok(()) if probe.name == "exits" => check.available(format!(
-            "loads and attaches; events wait in {} KiB, what finds no room there is counted (ring_drops)",
+            "loads and attaches; events wait in {} KiB, those that do not fit are counted (ring_drops)",
             bpf::ring_bytes() >> 10
         )),
         Ok(()) => check.available("loads and attaches"),
@@ -34,22 +34,22 @@ fn bpf_probe(probe: &bpf::Probe, options: &DoctorOptions, rights: &Rights) -> Ch
     }
 }
 
-/// Some virtual machines hide process 1 from BPF. Only a pass over all threads tells.
+/// Some virtual machines hide process 1 from BPF. Only a pass over all threads finds out.
 fn hidden(options: &DoctorOptions, rights: &Rights) -> Check {
     let gives = "threads that BPF does not see are rows as well: run time, run delay and switches; no waits, no blocked time";
     let check = Check::new(Topic::Probes, "hidden threads", gives);
     if !options.load || !rights.may_trace() {
-        return check.note("not tried: only a pass over all threads tells whether there are any");
+        return check.note("not tried: only a pass over all threads finds out whether there are any");
     }
     match bpf::hidden_threads(&options.proc_root) {
         Ok(Some(who)) if who.is_empty() => check.note("none: BPF sees all that /proc shows"),
         Ok(Some(who)) => check.note(format!("{who}: BPF does not see them, /proc is read")),
-        Ok(None) => check.note("cannot be told: /proc shows another pid namespace than BPF's"),
-        Err(error) => check.note(format!("cannot be told: {}", reason(&error))),
+        Ok(None) => check.note("cannot be determined: /proc shows another pid namespace than BPF's"),
+        Err(error) => check.note(format!("cannot be determined: {}", reason(&error))),
     }
 }
 
-/// How to grant them stands with the rights.
+/// How to grant them is in the topic of rights.
 const HELP: &str = "CAP_BPF and CAP_PERFMON, see below";
 
 /// The reason without the help that its one-line form brings along.
@@ -62,7 +62,7 @@ fn reason(error: &CollectError) -> String {
 }
 
 fn procfs(options: &DoctorOptions) -> Check {
-    let gives = "every thread's run time without any right; blind to what lives and dies between two looks";
+    let gives = "every thread's run time without any right; blind to what lives and dies between two passes";
     let check = Check::new(Topic::Probes, "procfs", gives);
     let source = SourceOptions {
         choice: crate::SourceChoice::Procfs,

@@ -33,9 +33,9 @@ fn hypervisor(options: &DoctorOptions) -> Check {
     let names = ["hypervisor/type", "class/dmi/id/sys_vendor", "class/dmi/id/product_name"];
     let named: Vec<String> = names.iter().filter_map(|file| text(&options.sys_root, file).ok()).collect();
     match (has_flag, named.is_empty()) {
-        (true, true) => check.note("yes, it does not tell its name"),
+        (true, true) => check.note("yes, of unknown name"),
         (true, false) => check.note(format!("yes: {}", named.join(", "))),
-        (false, _) if cpuinfo.is_empty() => check.note("cannot be told: no cpuinfo"),
+        (false, _) if cpuinfo.is_empty() => check.note("cannot be determined: no cpuinfo"),
         (false, true) => check.note("none seen"),
         (false, false) => check.note(format!("none seen; the machine is {}", named.join(", "))),
     }
@@ -53,10 +53,10 @@ fn steal(options: &DoctorOptions) -> Check {
         .unwrap_or_default();
     let all: u64 = fields.iter().take(8).sum();
     match fields.get(7) {
-        Some(0) => check.note("0 since boot: none, or not told by the hypervisor"),
+        Some(0) => check.note("0 since boot: none, or not reported by the hypervisor"),
         Some(&steal) => check
             .note(format!("{:.3} % of all CPU time since boot", steal as f64 * 100.0 / all.max(1) as f64)),
-        None => check.note("cannot be told: no such field in /proc/stat"),
+        None => check.note("cannot be determined: no such field in /proc/stat"),
     }
 }
 
@@ -69,7 +69,7 @@ fn pid_namespace(options: &DoctorOptions) -> Check {
             "one of its own: /proc shows this container only, and BPF shows pids that mean nothing here",
             "docker run --pid=host, hostPID: true in Kubernetes",
         ),
-        Err(error) => check.note(format!("cannot be told: {error}")),
+        Err(error) => check.note(format!("cannot be determined: {error}")),
     }
 }
 

@@ -1,5 +1,5 @@
 //! Some processes only. In: process ids that somebody else chose. Out: their threads, kept up to date as the procfs source
-//! does it: a process that rests costs one look at its clock. Why: the BPF source has all others.
+//! does it: a process that rests costs one read of its clock. Why: the BPF source has all others.
 
 use std::mem;
 use std::os::fd::OwnedFd;
@@ -123,7 +123,7 @@ impl Chosen {
         });
     }
 
-    /// Every thread, with what its process's main thread tells.
+    /// Every thread, with what its process's main thread says about the process.
     pub(in super::super) fn threads(&self) -> impl Iterator<Item = (&ThreadSample, &Leader)> {
         self.processes
             .iter()

@@ -1,5 +1,5 @@
 //! The CPU clock of another process. In: a pid. Out: the run time of all its threads, ended ones included, in ns.
-//! Why: one system call of 0.3 µs tells whether *any* of its threads ran, without privileges (`clock_getcpuclockid(3)`).
+//! Why: one system call of 0.3 µs shows whether *any* of its threads ran, without privileges (`clock_getcpuclockid(3)`).
 //! It is the sum of the very counters that schedstat prints, so that sums over threads can be compared to the ns.
 
 use std::fs;

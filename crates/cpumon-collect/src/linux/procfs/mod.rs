@@ -7,8 +7,8 @@
 //! 2. *Threads that rest are not read.* In a process that did run, the threads that ran lately are read first; if the sum
 //!    over all threads then equals the CPU clock, the others need no reading ([`scan`]).
 //! 3. *What is read is read from kept descriptors*: schedstat by `pread`; stat and status only where schedstat moved.
-//!    The link count of /proc/PID/task tells whether threads began, `ESRCH` that one ended.
-//! 4. */proc is not listed* while the newest pid tells which few pids are new ([`pids`]).
+//!    The link count of /proc/PID/task shows whether threads began, `ESRCH` that one ended.
+//! 4. */proc is not listed* while the newest pid shows which few pids are new ([`pids`]).
 //!
 //! Where the clock does not fit (a container that measures its host's /proc) every thread's schedstat is read.
 //!
@@ -209,7 +209,7 @@ impl ProcfsSource {
         }
     }
 
-    /// Gives back every kept descriptor, keeps fewer from now on, and looks for processes that were missed.
+    /// Gives back every kept descriptor, keeps fewer from now on, and searches for processes that were missed.
     fn close_all(&mut self) {
         let left = self.reader.fds_left;
         for process in &mut self.processes {

@@ -13,7 +13,7 @@ const LIST_EVERY: u64 = 32;
 /// How many clock probes cost as much as listing one process.
 const PROBES_PER_LISTED: usize = 12;
 
-/// Where new processes are looked for.
+/// Where new processes are searched for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Search {
     /// In the list of all processes.
@@ -38,7 +38,7 @@ impl NewestPid {
         u32::try_from(parse::parse_u64(last)?).ok()
     }
 
-    /// Where to look in this pass, given the newest pid and how many processes are known.
+    /// Which pids to try in this pass, given the newest pid and how many processes are known.
     ///
     /// The range covers the pass before as well: a pid is handed out a moment before its process can be asked.
     pub(super) fn search(&mut self, newest: Option<u32>, pass: u64, known: usize) -> Search {

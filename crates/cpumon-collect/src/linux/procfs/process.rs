@@ -13,7 +13,7 @@ use super::thread::{Leader, Thread};
 pub(super) struct Process {
     /// Identity.
     pub(super) key: ProcessKey,
-    /// What its main thread tells.
+    /// What its main thread says about the process.
     pub(super) leader: Leader,
     /// Ascending by key. Empty if the kernel refuses to show it.
     pub(super) threads: Vec<Thread>,
@@ -21,13 +21,13 @@ pub(super) struct Process {
     pub(super) ended: Ended,
     /// The main thread must be read again: its parent ended.
     pub(super) is_orphaned: bool,
-    /// Whether its identity stands: it was read once.
+    /// Whether its identity is known: it was read once.
     pub(super) is_known: bool,
     /// Threads began or ended in this pass.
     pub(super) changed: bool,
     /// /proc/PID/task, while it is kept.
     pub(super) dir: Option<OwnedFd>,
-    /// What its CPU clock said when all threads had been read last.
+    /// Value of its CPU clock when all threads had been read last.
     pub(super) clock_ns: Option<u64>,
     /// The pass in which it was scanned last.
     pub(super) scan_pass: u64,

@@ -10,7 +10,7 @@ use super::super::file;
 
 /// Longest stat, status or schedstat that is read.
 const MAX_BYTES: usize = 32 << 10;
-/// Room for one answer of `getdents64`: about 1,300 task directories.
+/// Space for one answer of `getdents64`: about 1,300 task directories.
 const DIRENT_BYTES: usize = 32 << 10;
 /// Descriptors left to the rest of the program.
 const SPARE_FDS: u64 = 512;
@@ -40,7 +40,7 @@ pub(super) struct Reader {
     pub(super) has_schedstat: Option<bool>,
     /// Descriptors ran out in this pass.
     pub(super) is_starved: bool,
-    /// A process had too many threads; that was told.
+    /// A process had too many threads; that was logged.
     has_reported_crowd: bool,
     /// Threads of the process that was not read last, because it had too many.
     pub(super) crowd: Option<usize>,
@@ -138,7 +138,7 @@ impl Reader {
         Miss::Failed
     }
 
-    /// A process has more threads than are read; the first one is told.
+    /// A process has more threads than are read; the first one is logged.
     pub(super) fn crowded(&mut self, pid: u32, threads: usize) -> Miss {
         self.crowd = Some(threads);
         if !std::mem::replace(&mut self.has_reported_crowd, true) {
@@ -149,7 +149,7 @@ impl Reader {
         Miss::Failed
     }
 
-    /// Counts a refusal; the first one is told.
+    /// Counts a refusal; the first one is logged.
     pub(super) fn refused(&mut self, pid: u32) {
         self.denied += 1;
         if self.denied == 1 {
@@ -169,10 +169,10 @@ fn meaning(errno: Errno) -> Miss {
     }
 }
 
-/// Raises the soft limit of open files to the hard one, and tells how many descriptors may be kept under it.
+/// Raises the soft limit of open files to the hard one, and returns how many descriptors may be kept under it.
 fn fd_budget() -> i64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    // `None` is "no limit"; the kernel's own ceiling (fs.nr_open) may refuse that, and then the soft limit stands.
+    // `None` is "no limit"; the kernel's own ceiling (fs.nr_open) may refuse that, and then the soft limit stays.
     let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).is_ok();
     let limit = if raised { maximum } else { current }.unwrap_or(u64::MAX);
     i64::try_from(limit.saturating_sub(SPARE_FDS).min(MAX_KEPT_FDS)).unwrap_or(0)

@@ -1,7 +1,7 @@
 //! Reading the threads of one process. In: its task directory and its CPU clock. Out: threads up to date, new and ended
 //! ones noticed. Why apart: this is where the time goes.
 //!
-//! Threads that ran lately are read first. If run time over all threads then adds up to the CPU clock, to the ns, nobody
+//! Threads that ran lately are read first. If run time over all threads then adds up to the CPU clock, to the ns, no other
 //! else can have run, and the others are not read at all.
 
 use std::os::fd::OwnedFd;
@@ -217,7 +217,7 @@ impl Process {
 
 /// How far a scan came.
 enum Scanned {
-    /// All threads are as they were when the CPU clock said this.
+    /// All threads are as they were when the CPU clock had this value.
     Settled(u64),
     /// Every thread was read.
     All,

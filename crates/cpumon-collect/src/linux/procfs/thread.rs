@@ -35,7 +35,7 @@ pub(super) struct Thread {
     is_unsettled: bool,
 }
 
-/// What the main thread tells about its process.
+/// What the main thread says about its process.
 #[derive(Copy, Clone, Debug, Default)]
 pub(in super::super) struct Leader {
     pub(in super::super) parent_pid: u32,
@@ -74,7 +74,7 @@ impl Thread {
         Ok(thread)
     }
 
-    /// The first schedstat tells whether the kernel has it: a task with a stat but no schedstat means that it has not.
+    /// The first schedstat shows whether the kernel has it: a task with a stat but no schedstat means that it has not.
     fn first_schedstat(dir: &OwnedFd, tid: u32, reader: &mut Reader) -> Result<Option<SchedStat>, Miss> {
         if reader.has_schedstat == Some(false) {
             return Ok(None);
@@ -166,7 +166,7 @@ impl Thread {
         self.read_pass == pass
     }
 
-    /// Run time as schedstat said last, ns.
+    /// Run time that schedstat had last, ns.
     pub(super) fn probed_ns(&self) -> u64 {
         self.sched.run_ns
     }

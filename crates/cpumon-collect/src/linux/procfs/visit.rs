@@ -78,7 +78,7 @@ impl Process {
         }
     }
 
-    /// Brings it up to date, as cheaply as it can be told that nothing ran.
+    /// Brings it up to date; a process that did not run costs no more than finding that out.
     pub(super) fn read(&mut self, proc_dir: &OwnedFd, has_clock: bool, reader: &mut Reader) -> Outcome {
         let mut clock_ns = None;
         if has_clock {
@@ -96,7 +96,7 @@ impl Process {
             Err(Miss::Gone) => Outcome::Gone,
             _ if self.threads.is_empty() => Outcome::Gone,
             _ if self.changed => Outcome::Changed,
-            // What could not be read stays as it was; nobody becomes "new" later because of it.
+            // What could not be read stays as it was; no thread becomes "new" later because of it.
             Ok(()) | Err(_) => Outcome::Same,
         }
     }

@@ -1,5 +1,5 @@
 //! Which system calls a process makes: a seccomp filter (seccomp(2)) that knows what measuring, sending and keeping need, and answers
-//! everything else with `ENOSYS`: no program is started, nobody is traced, nothing is mounted, no module is loaded.
+//! everything else with `ENOSYS`: no program is started, no process is traced, nothing is mounted, no module is loaded.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -180,7 +180,7 @@ fn rules(calls: Calls) -> Result<Rules, seccompiler::BackendError> {
     } else {
         rules.insert(libc::SYS_openat, vec![when_masked(2, WRITES, 0)?]);
     }
-    // Threads only; clone3 hides its flags, so glibc is told that there is none.
+    // Threads only; clone3 hides its flags, so glibc gets ENOSYS and falls back to clone.
     rules.insert(libc::SYS_clone, vec![when_masked(0, libc::CLONE_THREAD, libc::CLONE_THREAD)?]);
     let equals = |value: &u64| when(1, SeccompCmpOp::Eq, *value);
     rules.insert(libc::SYS_ioctl, IOCTLS.iter().map(equals).collect::<Result<_, _>>()?);
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     /// Set in the process that is sandboxed: a filter never comes off.
-    const SANDBOXED: &str = "CPUMON_TEST_CAGED";
+    const SANDBOXED: &str = "CPUMON_TEST_SANDBOXED";
 
     #[test]
     fn a_sandboxed_process_measures_and_sends_and_does_nothing_else() {
@@ -240,7 +240,7 @@ mod tests {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
         assert_eq!(std::thread::spawn(|| 7).join().unwrap(), 7);
-        // Whoever broadcasts asks for its interfaces again and again.
+        // A sender of broadcasts lists its interfaces again and again.
         // SAFETY: the name is a C string that lives on.
         #[expect(unsafe_code, reason = "if_nametoindex(3) has no safe name")]
         let loopback = unsafe { libc::if_nametoindex(c"lo".as_ptr()) };
@@ -254,7 +254,7 @@ mod tests {
             assert!(!is_done, "{what}");
         }
         let refused = |number: c_long, argument: c_long| {
-            // SAFETY: the filter refuses each of these before it looks at more than the first argument.
+            // SAFETY: the filter refuses each of these before it reads more than the first argument.
             #[expect(unsafe_code, reason = "calls that have no safe name")]
             let result = unsafe { libc::syscall(number, argument, 0, 0, 0, 0) };
             result == -1 && io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS)

@@ -17,7 +17,7 @@ super::twice! {
     an_exec_by_another_thread_counts_nothing_twice
 }
 
-/// Makes the kernel hand out `pid` next, if nobody is faster.
+/// Makes the kernel hand out `pid` next, if no other process takes it first.
 fn ask_for_pid(pid: u32) -> bool {
     std::fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).is_ok()
 }
@@ -38,7 +38,7 @@ fn a_reused_pid_is_another_process(probes: Probes) {
             break;
         }
     }
-    assert_eq!(pids.len(), 2, "nobody gave the pid back");
+    assert_eq!(pids.len(), 2, "the pid was not used again");
     std::thread::sleep(LAST_SWITCH);
     let after = pass(&mut source);
     let mut names: Vec<_> = after

@@ -66,7 +66,7 @@ fn a_quiet_pass_allocates_nothing(probes: Probes) {
             grown += usize::from(taken > 0);
         }
     }
-    // Threads that nobody sees, for they live and die between two passes, may make a list grow once.
+    // Threads that no pass sees, for they live and die between two passes, may make a list grow once.
     assert!(quiet > 10 && grown <= 1 + quiet / 50, "{grown} of {quiet} quiet passes allocated");
 }
 

@@ -1,5 +1,5 @@
-//! The BPF source against this very kernel. Needs root (or `CAP_BPF` and `CAP_PERFMON`): in CI it must run. Here stands how a
-//! test opens it, and what holds for every snapshot; the files beside tell who ran (`workloads`), who is who (`identity`), what the
+//! The BPF source against this very kernel. Needs root (or `CAP_BPF` and `CAP_PERFMON`): in CI it must run. Here is how a
+//! test opens it, and what holds for every snapshot; the files beside check who ran (`workloads`), who is who (`identity`), what the
 //! source holds (`memory`) and may do (`rights`).
 
 mod identity;
@@ -15,7 +15,7 @@ use cpumon_model::Probes;
 
 use crate::skip::skip;
 
-/// The tests load the machine, choose pids and look at memory: each has the kernel for itself.
+/// The tests load the machine, choose pids and measure memory: each has the kernel for itself.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Waits for the machine.

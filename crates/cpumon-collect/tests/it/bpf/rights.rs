@@ -13,7 +13,7 @@ fn drop_capabilities() {
     }
     // _LINUX_CAPABILITY_VERSION_3; effective, permitted and inheritable sets of 2 x 32 bits: none.
     let (header, none) = (Header { version: 0x2008_0522, pid: 0 }, [0_u32; 6]);
-    // SAFETY: both pointers are to live values of the layout that capset(2) tells.
+    // SAFETY: both pointers are to live values of the layout that capset(2) documents.
     let result = unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) };
     assert_eq!(result, 0);
 }

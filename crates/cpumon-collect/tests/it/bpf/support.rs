@@ -1,4 +1,4 @@
-//! What the tests of the BPF source share: looks at it that are checked, loads, and what the kernel says of a child.
+//! What the tests of the BPF source share: checked passes, loads, and what the kernel reports of a child.
 
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -56,7 +56,7 @@ fn check_accounts(before: &Snapshot, after: &Snapshot, interval: &Interval) {
     assert!(booked_ns <= interval.ledger.capacity_ns + slack_ns, "{:?}", interval.ledger);
 }
 
-/// Looks until `stop`, and hands every interval since `before` on.
+/// Makes passes until `stop`, and hands every interval since `before` on.
 pub fn watch(
     source: &mut Opened,
     mut before: Snapshot,

@@ -40,7 +40,7 @@ fn a_spinner_gets_its_cpu_time(probes: Probes) {
         stop.store(true, Ordering::Relaxed);
         let interval = Interval::between(&before, &after);
         let row = interval.threads.iter().find(|row| row.comm.as_bytes() == b"bpf-spinner").unwrap();
-        // The spinner tells its time each ms, and a running thread's counter is up to a tick (10 ms at worst) old.
+        // The spinner publishes its time each ms, and a running thread's counter is up to a tick (10 ms at worst) old.
         let truth_ns = cpu_after - cpu_before;
         assert!((row.delta.run_ns - truth_ns).abs() < 15_000_000, "{} of {truth_ns}", row.delta.run_ns);
         assert_eq!(row.delta.user_ns + row.delta.system_ns, row.delta.run_ns);
@@ -131,7 +131,7 @@ fn threads_that_come_and_go_leave_their_time(probes: Probes) {
         truth_ns
     });
     println!("charged {charged_ns} of {truth_ns}");
-    // What a thread runs after it told its time: the end of the thread.
+    // What a thread runs after it published its time: the end of the thread.
     assert!(
         charged_ns + interrupts_ns >= truth_ns && charged_ns < truth_ns + truth_ns / 10,
         "{charged_ns} of {truth_ns}, {interrupts_ns} in interrupts"

@@ -1,7 +1,7 @@
 //! The accounting of switches as a pure state machine. In: what happens on each CPU, with its time. Out: where the time of each
 //! thread and of each CPU went, as of any instant. Why: the BPF programs of `cpumon-collect` (`linux/bpf/sched/threads.h`,
-//! `cpus.h`) do the same transition by transition, inside the kernel, where no test can look; here each transition is under
-//! scenario tests (`tests/scenarios-sched`), and whoever changes one side changes the other.
+//! `cpus.h`) do the same transition by transition, inside the kernel, where no test can reach; here each transition is under
+//! scenario tests (`tests/scenarios-switches`).
 //!
 //! Rules that hold after every event: the modes of a CPU add up to the time since it was first seen; run, ready and blocked
 //! time of a thread add up to the time since it was first seen, unless a switch of it was missed ([`ThreadBook::is_broken`]);
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use cpumon_model::{WaitReason, Waits};
 
-/// One task of the kernel. Not its tid, which is reused. 0 is the idle task of whichever CPU, and has no book.
+/// One task of the kernel. Not its tid, which is reused. 0 is the idle task of every CPU, and has no account.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Task(pub u32);
 
@@ -29,7 +29,7 @@ pub enum Mode {
     Irq,
     /// A soft interrupt.
     Softirq,
-    /// No event tells.
+    /// No event says what ran.
     #[default]
     Unknown,
     /// The hypervisor runs another.
@@ -123,7 +123,7 @@ pub struct CpuAccount {
     pub missed: u64,
 }
 
-/// All books.
+/// The accounts of all CPUs and threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accounts {
     cpus: BTreeMap<u32, CpuAccount>,
@@ -137,13 +137,13 @@ impl CpuAccount {
         self.modes[mode as usize]
     }
 
-    /// A clock of another CPU may be ahead: time never runs backwards in a book.
+    /// A clock of another CPU may be ahead: time never runs backwards in an account.
     fn advance(&mut self, now: u64) {
         self.modes[self.mode as usize] += now.saturating_sub(self.since_ns);
         self.since_ns = self.since_ns.max(now);
     }
 
-    /// Books all up to `now`. Returns what of the slice belongs to `current`, and when it came, if that was missed.
+    /// Accounts for everything up to `now`. Returns what of the slice belongs to `current`, and when it came, if that was missed.
     fn close_slice(
         &mut self,
         now: u64,
@@ -199,7 +199,7 @@ impl ThreadAccount {
         Self { at_ns: now, state, reason, ..Self::default() }
     }
 
-    /// Books the open wait or delay up to `now`.
+    /// Accounts for the open wait or delay up to `now`.
     fn close(&mut self, now: u64) {
         let delay = match self.state {
             State::Blocked => {
@@ -253,7 +253,7 @@ impl Accounts {
         self.threads.insert(task, ThreadAccount::new(now, State::Blocked, WaitReason::OTHER));
     }
 
-    /// A task becomes runnable. Of one that runs, or is runnable already, it tells nothing.
+    /// A task becomes runnable. Of one that runs, or is runnable already, a wakeup changes nothing.
     pub fn wake(&mut self, now: u64, task: Task) {
         if let Some(thread) = self.threads.get_mut(&task).filter(|thread| thread.state == State::Blocked) {
             thread.ready_ns.get_or_insert(now);
@@ -306,7 +306,7 @@ impl Accounts {
         account.set_mode();
     }
 
-    /// A task has made its last switch; its book is closed and handed out.
+    /// A task has made its last switch; its account is closed and handed out.
     pub fn ended(&mut self, task: Task) -> Option<ThreadAccount> {
         self.threads.remove(&task)
     }
@@ -315,7 +315,7 @@ impl Accounts {
         self.cpus.entry(cpu).or_insert_with(|| CpuAccount { since_ns: now, ..CpuAccount::default() })
     }
 
-    /// How all stands at an instant, open slices, delays and waits counted up to it.
+    /// All accounts as of an instant, open slices, delays and waits counted up to it.
     #[must_use]
     pub fn as_of(&self, now: u64) -> Self {
         let mut at = self.clone();

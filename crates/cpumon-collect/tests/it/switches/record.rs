@@ -52,7 +52,7 @@ fn event(line: &str, cpu: u32, tids: &HashMap<u32, PerfThread>) -> Option<(u64, 
             let state = if state.starts_with('R') { "R" } else { state.get(..1)? };
             format!("switch {cpu} {} {state} {}", field(prev, "prev_pid=")?, field(next, "next_pid=")?)
         }
-        // Perf takes the begin of a wakeup where the kernel tells of it, else its end.
+        // Perf takes the begin of a wakeup where the kernel reports it, else its end.
         "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => {
             let tid = field(what, " pid=")?;
             tids.contains_key(&tid.parse().ok()?).then_some(())?;
@@ -63,7 +63,7 @@ fn event(line: &str, cpu: u32, tids: &HashMap<u32, PerfThread>) -> Option<(u64, 
     Some((at, reported))
 }
 
-/// The last field of this name: a task's name, which may hold anything, stands before its numbers.
+/// The last field of this name: a task's name, which may hold anything, comes before its numbers.
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.get(text.rfind(name)? + name.len()..)?.split_whitespace().next()
 }
@@ -82,7 +82,7 @@ fn exit_after(events: &[(u64, String)], tid: u32, born: u64) -> u64 {
     events.iter().rev().find(leaves).map_or(u64::MAX / 2, |event| event.0.saturating_sub(born))
 }
 
-/// The fixture's text, and how many threads it tells of: those that both saw whole.
+/// The fixture's text, and how many threads it holds: those that both saw whole.
 fn fixture(
     after: &Snapshot,
     reported: &HashMap<u32, PerfThread>,
@@ -147,7 +147,7 @@ fn the_model_accounts_as_bpf_does_on_this_kernel() {
             }
             return;
         }
-        // Where the machine stands still between two clock reads, one recording disagrees; a wrong transition disagrees in all.
+        // Where the machine pauses between two clock reads, one recording disagrees; a wrong transition disagrees in all.
         last = found.join("\n");
     }
     panic!("{last}");

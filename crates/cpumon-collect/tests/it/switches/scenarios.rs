@@ -19,7 +19,7 @@ struct Scenario {
     /// What the scenario shows; printed when it fails.
     why: String,
     events: Vec<String>,
-    /// The instant that is looked at.
+    /// The instant for which the accounts are compared.
     at: u64,
     expect: String,
 }

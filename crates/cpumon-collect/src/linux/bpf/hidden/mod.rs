@@ -1,12 +1,12 @@
-//! Threads that BPF does not see. In: the processes that /proc shows, and those that the iterator told. Out: a record for each
-//! thread of those that it did not tell, read from /proc. Why: some virtual machines hide process 1 from BPF altogether, its
-//! switches as well; what it runs would be nobody's.
+//! Threads that BPF does not see. In: the processes that /proc shows, and those that the iterator reported. Out: a record for each
+//! thread of those that it did not report, read from /proc. Why: some virtual machines hide process 1 from BPF altogether, its
+//! switches as well; without this its run time would be charged to no thread.
 //!
-//! Who is hidden is found out when the source is opened, and looked for again when time has passed of which no event tells and
+//! Who is hidden is found out when the source is opened, and looked for again when CPU time has passed that no event explains and
 //! which the hidden threads that are known did not run. /proc is listed then, at most once in [`FIRST_WAIT`] passes, and more
-//! rarely each time that nobody is found. A pass in which they rest costs one system call for each hidden process.
+//! rarely each time that none is found. A pass in which they rest costs one system call for each hidden process.
 //!
-//! This needs that both tell the same process ids: those of the first pid namespace, whose /proc is mounted here. In a container
+//! This needs both to name processes by the same ids: those of the first pid namespace, whose /proc is mounted here. In a container
 //! it is left alone.
 
 use std::fmt::Write as _;
@@ -21,17 +21,17 @@ use crate::CollectError;
 
 /// The inode of the first pid namespace (`PROC_PID_INIT_INO`, `linux/proc_ns.h`).
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
-/// Passes between two looks for hidden processes, at least.
+/// Passes between two scans for hidden processes, at least.
 const FIRST_WAIT: u32 = 8;
-/// The same after looks that found nobody.
+/// The same after scans that found none.
 const LONGEST_WAIT: u32 = 512;
-/// Processes that are read at one look, to see what they are; the others' turn comes at the next.
+/// Processes that one scan reads; the next one reads others.
 const MAX_TRIES: usize = 512;
-/// Time that nobody is known to have run, since the look before, for which another one is worth its cost.
+/// Unexplained CPU time since the last scan for which another scan is worth its cost.
 const WORTH_A_RESCAN_NS: u64 = 20_000_000;
 /// Start times in /proc are cut to this.
 const START_RESOLUTION_NS: u64 = 10_000_000;
-/// Nobody, as the kernel calls him.
+/// The kernel's id for "no user" (the overflow id of `user_namespaces(7)`).
 const UNKNOWN_UID: u32 = 65_534;
 
 /// All of them.
@@ -42,27 +42,27 @@ pub(crate) struct Hidden {
     threads: Vec<TaskRecord>,
     rescan: Rescan,
     listing: Vec<u32>,
-    /// Where the next look begins.
+    /// The pid at which the next scan begins.
     next_pid: u32,
 }
 
 /// What has come together since the source was opened.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 struct Sums {
-    /// Of which no event tells; `None` where the switches are not watched.
+    /// CPU time that no event explains; `None` where the switches are not watched.
     unknown_ns: Option<u64>,
     /// What the hidden threads ran.
     ran_ns: u64,
 }
 
-/// When to look for hidden processes again.
+/// When to scan for hidden processes again.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 struct Rescan {
-    /// Passes until the next look.
+    /// Passes until the next scan.
     left: u32,
     /// Passes between the last two.
     wait: u32,
-    /// At the last look; `None`: that was before the first pass.
+    /// At the last scan; `None`: that was before the first pass.
     then: Option<Sums>,
 }
 
@@ -90,7 +90,7 @@ impl Rescan {
 }
 
 impl Hidden {
-    /// Nobody is known yet.
+    /// No hidden thread is known yet.
     pub(crate) fn open(proc_root: &Path) -> Result<Self, CollectError> {
         let namespace = std::fs::read_link(proc_root.join("self/ns/pid"));
         let is_first = namespace.is_ok_and(|link| link.as_os_str() == FIRST_PID_NAMESPACE);
@@ -98,7 +98,7 @@ impl Hidden {
             Some(Chosen::open(proc_root, true)?)
         } else {
             log::debug!(
-                "process ids of another pid namespace than BPF's: who is hidden from it cannot be told"
+                "process ids of another pid namespace than BPF's: which processes are hidden cannot be determined"
             );
             None
         };
@@ -109,7 +109,7 @@ impl Hidden {
         Self { chosen, threads: Vec::new(), rescan: Rescan::NEW, listing: Vec::new(), next_pid: 0 }
     }
 
-    /// Whether it can be told who is hidden.
+    /// Whether hidden processes can be determined here.
     pub(crate) fn is_known(&self) -> bool {
         self.chosen.is_some()
     }
@@ -131,7 +131,7 @@ impl Hidden {
         }
     }
 
-    /// Looks who is hidden: the processes that /proc shows, that began before `observed_from_ns` (since boot), when the iterator
+    /// Finds the hidden processes: those that /proc shows, that began before `observed_from_ns` (since boot), when the iterator
     /// set out, and that are not among the `shown`, which it came back with, ascending.
     pub(crate) fn find(&mut self, shown: &[TaskRecord], observed_from_ns: u64) -> bool {
         let Some(chosen) = &mut self.chosen else { return false };
@@ -148,7 +148,7 @@ impl Hidden {
                 break;
             }
             let Some((start_ns, state)) = chosen.begin_and_state(pid) else { continue };
-            // One that has ended and waits for its parent has no thread that could be told of.
+            // One that has ended and waits for its parent has no thread that could be reported.
             let is_over = matches!(state.0, b'Z' | b'X');
             if start_ns.saturating_add(START_RESOLUTION_NS) < observed_from_ns && !is_over {
                 chosen.choose(pid);

@@ -1,4 +1,4 @@
-//! A made-up /proc, and what the iterator told of it.
+//! A made-up /proc, and what the iterator reported of it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ impl Tree {
     }
 }
 
-/// What the iterator tells.
+/// Records of the iterator.
 fn shown_records(threads: &[(u32, u32)]) -> Vec<TaskRecord> {
     threads.iter().map(|&(pid, tid)| TaskRecord { tid, pid, ..TaskRecord::default() }).collect()
 }
@@ -65,7 +65,7 @@ fn a_process_in_proc_that_the_iterator_does_not_report_is_hidden() {
     tree.put((1, 1), 'S', 100, 9_000);
     tree.put((1, 6), 'R', 110, 400);
     tree.put((4, 4), 'S', 100, 1);
-    // Its main thread has ended, another one is told.
+    // Its main thread has ended, another one is reported.
     tree.put((5, 5), 'Z', 100, 1);
     // A zombie, and one that began after the iterator had passed by.
     tree.put((8, 8), 'Z', 100, 1);
@@ -85,7 +85,7 @@ fn a_process_in_proc_that_the_iterator_does_not_report_is_hidden() {
     assert_eq!((task.utime_ns, task.stime_ns), (300, 100), "three ticks of four were in user mode");
     assert_eq!((task.parent_pid, task.uid, task.cpu, task.priority, task.nice), (7, 5, 3, 19, -1));
     assert_eq!((shown.comm.to_str_lossy().as_ref(), shown.state.letter()), ("init", 'R'));
-    assert!(!hidden.find(&shown_records(&[(4, 4), (5, 7)]), OBSERVED_NS), "nobody new");
+    assert!(!hidden.find(&shown_records(&[(4, 4), (5, 7)]), OBSERVED_NS), "none is new");
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn threads_that_begin_run_and_end_are_followed_and_what_the_ended_ran_stays_with
     };
     hidden.complete(&mut snapshot);
     assert!(snapshot.processes[0].ended_threads.run_ns >= 700, "{:?}", snapshot.processes[0].ended_threads);
-    // The same id begins anew.
+    // The same id is used again.
     tree.end(1, 1);
     tree.put((1, 1), 'S', 2_000, 3);
     hidden.read();
@@ -149,7 +149,7 @@ fn a_process_with_too_many_threads_is_left_out() {
     let mut hidden = tree.hidden();
     hidden.find(&[], OBSERVED_NS);
     hidden.read();
-    assert_eq!(tids(&hidden), [1], "{MAX_CHOSEN_THREADS} fit beside nobody");
+    assert_eq!(tids(&hidden), [1], "{MAX_CHOSEN_THREADS} fit");
     let left_out = |hidden: &Hidden| {
         let mut snapshot = Snapshot::default();
         hidden.complete(&mut snapshot);
@@ -157,8 +157,8 @@ fn a_process_with_too_many_threads_is_left_out() {
     };
     assert_eq!(left_out(&hidden), MAX_CHOSEN_THREADS);
     hidden.find(&[], OBSERVED_NS);
-    assert_eq!(left_out(&hidden), MAX_CHOSEN_THREADS, "counted once, however often they are looked for");
-    // One that grows beyond stands still.
+    assert_eq!(left_out(&hidden), MAX_CHOSEN_THREADS, "counted once, however often they are read");
+    // One that grows beyond that is no longer updated.
     for tid in 0..MAX_CHOSEN_THREADS {
         fs::create_dir_all(tree.dir(1, 100_000 + u32::try_from(tid).unwrap())).unwrap();
     }
@@ -221,7 +221,7 @@ fn rescans_need_unexplained_time_and_become_rarer() {
     assert_eq!(waits, [16, 32, 64, 128, 256, 512, 512, 512]);
     rescan.finish(true, unknown);
     assert_eq!(rescan.wait, FIRST_WAIT);
-    // Where no switch is watched nothing else can tell.
+    // Where no switch is watched there is no unexplained time: it scans at intervals.
     let blind = Sums::default();
     let mut rescan = Rescan::NEW;
     assert_eq!(passes_until(&mut rescan, blind), Some(8));
@@ -241,7 +241,7 @@ fn unknown_time_causes_a_rescan_that_finds_a_later_process() {
         hidden.find_again(&[], 20 * SECOND, 0, &snapshot);
         hidden.read();
     }
-    assert_eq!(tids(&hidden), [1], "no reason to look");
+    assert_eq!(tids(&hidden), [1], "no reason to scan");
     snapshot.cpus[0].sched.unknown_ns = WORTH_A_RESCAN_NS;
     hidden.find_again(&[], 20 * SECOND, 0, &snapshot);
     hidden.read();

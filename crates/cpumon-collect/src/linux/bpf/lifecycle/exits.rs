@@ -1,5 +1,5 @@
 //! The threads that ended since the last pass. In: settled records. Out: [`ExitSample`]s with the name of their process.
-//! Why: apart from the tracker, because only here a process may be named that nobody ever saw.
+//! Why: apart from the tracker, because only here a process may be named that no pass ever saw.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) struct Exits {
     list: Vec<Exit>,
     /// Indexes into `list`, by process and end.
     by_process: Vec<usize>,
-    /// Stands in until the process has been named.
+    /// Placeholder until the process has been named.
     unnamed: Arc<ProcessInfo>,
 }
 

@@ -1,4 +1,4 @@
-//! Names from exec. In: exec events. Out: a process's executable. Why: a process that ends before anybody can look at its
+//! Names from exec. In: exec events. Out: a process's executable. Why: a process that ends before anybody can read its
 //! /proc directory still shows under the program it ran, not under a name cut to 15 bytes.
 
 use std::borrow::Cow;

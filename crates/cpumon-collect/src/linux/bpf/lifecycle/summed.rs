@@ -18,7 +18,7 @@ use crate::CollectError;
 /// Passes after which a row that does not grow goes, until it grows again.
 const IDLE_PASSES: u32 = 60;
 
-/// Most parents told apart in the waiting list; lost.h: `MAX_LOST_PARENTS`.
+/// Most parents with a row of their own in the waiting list; lost.h: `MAX_LOST_PARENTS`.
 pub(crate) const MAX_PARENTS: usize = 64;
 /// Beyond so many rows the waiting list, whose parents may be others at each pass, makes none but that of all others.
 const MAX_ROWS: usize = 2 * MAX_PARENTS + 1;
@@ -53,7 +53,7 @@ pub(crate) struct SummedExits {
 }
 
 impl SummedExits {
-    /// Makes room for the parents beyond those told apart.
+    /// Adds the row for parents beyond those with one of their own.
     pub(crate) fn open(programs: &Programs) -> Result<Self, CollectError> {
         let failed = |error: libbpf_rs::Error| CollectError::Bpf {
             operation: "keep the sums of lost exits",
@@ -95,7 +95,7 @@ impl SummedExits {
                 into.processes.push(row.sample(live, name));
             }
         }
-        // What the probe tells of a row is cumulative; one that only the waiting list told of begins anew.
+        // The probe's counts of a row are cumulative, so that row must stay; one that only the waiting list filled may start over.
         self.rows.retain(|_, row| row.idle_passes < IDLE_PASSES || row.lost.count > 0);
         into.processes.sort_unstable_by_key(|process| process.key);
     }

@@ -18,7 +18,7 @@ const READ_BYTES: usize = 64 << 10;
 /// What was odd about a pass.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Oddities {
-    /// Bytes that made no record, or a thread said to be the same that nobody knew.
+    /// Bytes that made no record, or a thread reported as unchanged that was not known.
     pub(crate) malformed: usize,
     /// Threads whose times could not be read.
     pub(crate) torn: u64,
@@ -41,7 +41,7 @@ impl TaskIterator {
 
     /// Replaces `into` by a record for each live thread, in the kernel's order (ascending by tid). `before`: the last pass; a
     /// thread that rested since is taken from there. `hidden`: threads that the iterator does not show, ascending. `into` holds the pass before that, or, if one failed meanwhile, anything:
-    /// then this pass tells all in full.
+    /// then this pass sends all in full.
     pub(crate) fn read(
         &mut self,
         before: &Pass,
@@ -221,7 +221,7 @@ impl<'a> Take<'a> {
         places.get(self.passed).filter(|place| place.tid == tid).map(|_| self.passed)
     }
 
-    /// A thread whose times changed at every look keeps those of the last pass.
+    /// A thread whose times changed at every attempt to read them keeps those of the last pass.
     fn take_last_known(&mut self, tid: u32, task: &mut TaskRecord) {
         let known = self.known(tid).map(|at| &self.before[at]);
         if let Some(known) = known.filter(|known| known.start_ns == task.start_ns) {
@@ -291,7 +291,7 @@ mod tests {
             take.all(&bytes);
             take.end();
             assert_eq!(into.len(), 2);
-            // Without times nobody reads them.
+            // Without times they are not read.
             assert_eq!(TaskRecord { times: whole.times, ..into[0] }, whole);
             assert_eq!(into[0].times.run_ns, if has_times { 0 } else { 5 });
         }

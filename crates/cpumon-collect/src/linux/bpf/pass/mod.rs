@@ -1,4 +1,4 @@
-//! The threads of one pass. In: what the iterator tells. Out: [`Pass`], a list of records, and what is known of each place in
+//! The threads of one pass. In: the iterator's output. Out: [`Pass`], a list of records, and what is known of each place in
 //! it. Why: of thousands of threads most rest; where one rests at the same place of the list for some passes, its record and
 //! its sample in a snapshot are there already, and need be neither written nor read.
 
@@ -61,7 +61,7 @@ impl Pass {
         self.records.get_mut(at)
     }
 
-    /// Both lists, for whoever fills them.
+    /// Both lists, to be filled.
     pub(crate) fn parts_mut(&mut self) -> (&mut Vec<TaskRecord>, &mut Vec<Place>) {
         (&mut self.records, &mut self.places)
     }

@@ -89,7 +89,7 @@ impl Watch {
             irqs.read(&mut into.irqs);
         }
         if self.untracked != before_them {
-            log::debug!("threads whose switches do not tell all: {:?}", self.untracked);
+            log::debug!("threads whose switch events are incomplete: {:?}", self.untracked);
         }
         into.health.sched_untracked = self.untracked.total();
         into.health.sched_missed_switches = self.cpus.missed_switches();
@@ -174,7 +174,7 @@ fn find<'a>(sorted: &'a [TaskRecord], task: &TaskRecord) -> Option<&'a TaskRecor
 }
 
 /// Threads that were on their way out at the cut, and in no list any more; `done` is a buffer. One that made its last switch
-/// before the cut, though it told of its way out after the cut before, waits for nothing: it is passed over.
+/// before the cut, though it reported its way out after the cut before, waits for nothing: it is passed over.
 fn each_open_ending(
     done: &mut Vec<ThreadKey>,
     records: &[TaskRecord],
@@ -188,7 +188,7 @@ fn each_open_ending(
     }));
     done.sort_unstable();
     let exits = done.len();
-    // The newest of a thread tells how it stood at the cut.
+    // The newest event of a thread holds its state at the cut.
     for event in events.iter_mut().rev() {
         let Event::Ending(ending) = event else { continue };
         let key = ending.task.key();

@@ -17,7 +17,7 @@ pub(crate) const TAKEN_OVER: u8 = 4;
 /// BPF does not see it: it is read from /proc. Set in user space.
 pub(crate) const HIDDEN: u8 = 8;
 
-/// One thread as the kernel tells it. After [`TaskRecord::settle`] `utime_ns` and `stime_ns` are the split of `run_ns`.
+/// One thread as the kernel reports it. After [`TaskRecord::settle`] `utime_ns` and `stime_ns` are the split of `run_ns`.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct TaskRecord {
@@ -78,7 +78,7 @@ pub(crate) struct ThreadTimes {
     pub(crate) wait_ns: [u64; WAIT_SLOTS],
 }
 
-/// What the iterator says before it tells of a thread.
+/// Header before each record of the iterator.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct SentHeader {
@@ -126,7 +126,7 @@ pub(crate) struct LostExits {
     pub(crate) execs: u64,
 }
 
-/// Events that found no room in the ring buffer, by kind, cumulative since the probe was loaded.
+/// Events that did not fit the ring buffer, by kind, cumulative since the probe was loaded.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct RingDrops {
@@ -167,7 +167,7 @@ pub(crate) struct CpuAccount {
     /// What of the open slice is the current thread's.
     pub(crate) slice_run_ns: u64,
     pub(crate) steal_clock_ns: u64,
-    /// What the kernel had counted of `tid` when it came; 0: no event told that it came.
+    /// What the kernel had counted of `tid` when it came; 0: no event reported its switch-in.
     pub(crate) slice_exec_ns: u64,
     pub(crate) queue_ns: u64,
     pub(crate) switches: u64,
@@ -204,7 +204,7 @@ pub(crate) struct CpuEntry {
     pub(crate) padding: [u64; 12],
 }
 
-/// What user space tells the probe.
+/// What user space sets for the probe.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct ControlPage {
@@ -243,7 +243,7 @@ impl DelayEntry {
     pub(crate) const EMPTY: Self = Self { kind: 0, owner: 0, start_ns: 0, counts: [0; DELAY_BUCKETS] };
 }
 
-/// What user space and the probe tell each other about histograms.
+/// What user space and the probe share about histograms.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct DelayPage {
@@ -278,7 +278,7 @@ assert_layout!(IrqEntry: 16, time_ns: 0, count: 8);
 assert_layout!(DelayEntry: 1040, kind: 0, owner: 4, start_ns: 8, counts: 16);
 assert_layout!(DelayPage: 16, round: 0, drops: 8);
 
-/// [`TaskRecord`] without its times, as the iterator tells of a thread that has none.
+/// [`TaskRecord`] without its times, as the iterator sends it for a thread that has none.
 pub(crate) const PLAIN_RECORD_BYTES: usize = offset_of!(TaskRecord, times);
 
 /// A type that any bytes make a valid value of: integers and arrays of them, without padding.
@@ -292,7 +292,7 @@ pub(crate) unsafe trait Plain: Copy {}
 macro_rules! plain {
     ($($type:ty),+) => {
         $(
-            #[expect(unsafe_code, reason = "integers only; sizes asserted above leave no room for padding")]
+            #[expect(unsafe_code, reason = "integers only; sizes asserted above exclude padding")]
             // SAFETY: integers and arrays of them in `repr(C)`; the sum of the fields is the asserted size.
             unsafe impl Plain for $type {}
         )+

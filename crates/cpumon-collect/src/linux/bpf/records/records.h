@@ -1,5 +1,5 @@
 // What the probes hand to user space. Takes in: a kernel task. Gives out: `struct task_record` and what is built on it.
-// Why: the iterator and the exit probe must tell the same of a task. This is the definition; records.rs mirrors it and
+// Why: the iterator and the exit probe must report the same of a task. This is the definition; records.rs mirrors it and
 // both sides assert sizes and offsets. New counters go to the end of `struct task_record`.
 #pragma once
 
@@ -66,7 +66,7 @@ ASSERT_AT(task_record, migrations, 108);
 #define STATE_RUNNING 3
 
 #define TIMES_BROKEN 1 // a switch of this thread was missed: its times fall short
-#define TIMES_ENDING 2 // it has begun to end, and tells of every switch: it may be out of every list
+#define TIMES_ENDING 2 // it has begun to end, and reports every switch: it may be out of every list
 
 struct thread_times {
 	__u64 at_ns; // CLOCK_MONOTONIC, as all instants here: begin of the open state
@@ -107,7 +107,7 @@ ASSERT_AT(thread_times, longest_cut, 92);
 ASSERT_AT(thread_times, wait_ns, 96);
 
 // What the iterator writes: a head, and behind it what it announces.
-#define SENT_SAME 1 // nothing: the thread did not move since it was told last
+#define SENT_SAME 1 // nothing: the thread did not move since it was sent last
 #define SENT_TASK 2 // a task_record
 #define SENT_TIMES 3 // a task_record and its thread_times
 #define SENT_TORN 4 // a task_record; its times changed at every attempt to read them
@@ -186,7 +186,7 @@ ASSERT_AT(lost_exits, voluntary_switches, 40);
 ASSERT_AT(lost_exits, involuntary_switches, 48);
 ASSERT_AT(lost_exits, execs, 56);
 
-// Events that found no room in the ring buffer, by kind. They are counted here whatever else is done about them: exits are
+// Events that did not fit the ring buffer, by kind. They are counted here whatever else is done about them: exits are
 // summed besides (struct lost_exits).
 struct ring_drops {
 	__u64 exits;

@@ -1,4 +1,4 @@
-//! A thread as the probes tell of it. In: a [`TaskRecord`]. Out: its keys, its counters brought to the snapshot's instant, its
+//! A thread as the probes report it. In: a [`TaskRecord`]. Out: its keys, its counters brought to the snapshot's instant, its
 //! sample. Why apart from the layouts: the kernel's figures become the model's here.
 
 use cpumon_model::{Comm, Counters, ProcessKey, TaskState, ThreadKey, ThreadSample};
@@ -6,7 +6,7 @@ use cpumon_model::{Comm, Counters, ProcessKey, TaskState, ThreadKey, ThreadSampl
 use super::super::super::split::Split;
 use super::{PLAIN_RECORD_BYTES, TAKEN_OVER, TaskRecord, ThreadTimes, read_plain};
 
-/// A start time as keys have it, cut to whole µs: no id is given out twice within one, and a frame tells it in 10 bits less.
+/// A start time as keys have it, cut to whole µs: no id is given out twice within one, and a frame holds it in 10 bits less.
 pub(crate) fn whole_us(start_ns: u64) -> u64 {
     start_ns - start_ns % 1_000
 }
@@ -46,14 +46,14 @@ impl TaskRecord {
         }
     }
 
-    /// Reads one that the iterator told without times.
+    /// Reads one that the iterator sent without times.
     pub(crate) fn from_plain_bytes(bytes: &[u8]) -> Option<Self> {
         let mut whole = [0; size_of::<Self>()];
         whole.get_mut(..PLAIN_RECORD_BYTES)?.copy_from_slice(bytes.get(..PLAIN_RECORD_BYTES)?);
         read_plain(&whole)
     }
 
-    /// Takes run time, run delay and switches from the switch events, where they tell all; `open_ns` is what of the open
+    /// Takes run time, run delay and switches from the switch events, where they are complete; `open_ns` is what of the open
     /// slice is its own.
     pub(crate) fn count_by_switches(&mut self, open_ns: u64) {
         if self.times.is_whole() {
@@ -65,7 +65,7 @@ impl TaskRecord {
     }
 
     /// Of a thread that BPF does not see: its count in /proc is up to a clock tick old while it runs. `at_cut_ns`: what it had run
-    /// at the cut, where that is known. It never falls behind what was told before: what the hypervisor took of an open slice
+    /// at the cut, where that is known. It never falls below what was reported before: what the hypervisor took of an open slice
     /// shows later.
     pub(crate) fn bring_to_cut(&mut self, at_cut_ns: Option<u64>, earlier: Option<&Self>) {
         let reported_ns = earlier.map_or(0, |earlier| earlier.run_ns);

@@ -1,4 +1,4 @@
-//! What the ring buffer tells. In: its records as bytes. Out: [`Event`]s. Why apart from the layouts: what an event is to the
+//! The ring buffer's events. In: its records as bytes. Out: [`Event`]s. Why apart from the layouts: what an event is to the
 //! collector is one thing, where its bytes lie another.
 
 use super::super::records::{ExecEvent, ExitEvent, TaskRecord, read_plain};

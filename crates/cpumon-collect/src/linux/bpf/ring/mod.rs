@@ -1,7 +1,7 @@
 //! The events of the probe. In: its ring buffer. Out: [`Event`]s in the order in which they happened, and [`LostExits`].
 //! Why: a thread that ends between two snapshots must leave its final counters behind.
 //!
-//! Nobody is woken for an event. A snapshot empties the ring buffer; only when it is half full before that does a helper
+//! No thread is woken for an event. A snapshot empties the ring buffer; only when it is half full before that does a helper
 //! thread wake and empty it into memory, so that a storm or a long interval loses nothing.
 
 pub(crate) mod events;
@@ -31,10 +31,10 @@ const MAX_RING_BYTES: usize = 16 << 20;
 /// Events kept until the next snapshot. What is beyond is only summed, and counted as lost.
 const MAX_WAITING: usize = 1 << 15;
 
-/// Events for which the lists have room from the start.
+/// Events for which the lists have capacity from the start.
 pub(super) const INITIAL_EVENTS: usize = 256;
 
-/// How far back an exit looks for its ending. Between the two lie some microseconds.
+/// How many newest events are searched for the ending that an exit replaces. Between the two lie some microseconds.
 const NEWEST: usize = 8;
 
 /// What has been taken out of the ring buffer and waits for the next snapshot.
@@ -50,14 +50,14 @@ struct Waiting {
     dropped: RingDrops,
 }
 
-/// What emptying the ring buffer told besides events, all of it since the probe was loaded.
+/// What emptying the ring buffer gave besides events, all of it since the probe was loaded.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Drained {
     /// Records that made no sense.
     pub(crate) malformed: u64,
     /// Exits that fit no buffer.
     pub(crate) lost: LostExits,
-    /// Events that found no room in the ring buffer.
+    /// Events that did not fit the ring buffer.
     pub(crate) ring: RingDrops,
     /// Events that the ring buffer held and the list behind it did not.
     pub(crate) list: RingDrops,
@@ -81,7 +81,7 @@ impl Waiting {
 }
 
 impl Waiting {
-    /// There is no room for it.
+    /// Counts an event for which there is no space, and sums it if it is an exit.
     fn drop(&mut self, event: &Event) {
         let dropped = &mut self.dropped;
         match event {
@@ -113,10 +113,10 @@ impl Waiting {
 }
 
 impl Waiting {
-    /// Puts an exit in the place of its ending, if that is among the newest events: it has nothing more to tell then.
+    /// Puts an exit in the place of its ending, if that is among the newest events: the ending adds nothing then.
     fn replace_ending(&mut self, exit: &ExitEvent) -> bool {
         let ending = self.events.iter_mut().rev().take(NEWEST).find_map(|event| match event {
-            // On either side of a cut both have something to tell.
+            // On either side of a cut both are needed: one for each interval.
             Event::Ending(ending) if ending.task.key() == exit.task.key() && ending.cut_ns == exit.cut_ns => {
                 Some((ending.task, event))
             }
@@ -142,7 +142,7 @@ pub(crate) struct EventRing {
 }
 
 struct Ring {
-    /// Whoever holds it empties the ring buffer: its callback fills `waiting`.
+    /// The holder of the lock empties the ring buffer: its callback fills `waiting`.
     ring: Mutex<RingBuffer<'static>>,
     waiting: Arc<Mutex<Waiting>>,
 }

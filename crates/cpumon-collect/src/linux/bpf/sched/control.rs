@@ -1,6 +1,6 @@
-//! Begin and end of a pass, told to the probe. In: the clock. Out: where the switches are watched, an instant T, the cut, told
+//! Begin and end of a pass, announced to the probe. In: the clock. Out: where the switches are watched, an instant T, the cut, told
 //! before it came. Why: a pass over thousands of threads takes milliseconds; the probe keeps how each thread and CPU stood at
-//! T, so all are told as of one and the same instant.
+//! T, so all are reported as of one and the same instant.
 
 use std::sync::atomic::Ordering;
 
@@ -19,7 +19,7 @@ const FIRST_LEAD_NS: u64 = 5_000;
 const MAX_ATTEMPTS: u32 = 13;
 /// After T, for a transition on another CPU that was timed just before it.
 const SETTLE_NS: u64 = 2_000;
-/// Passes in which every resting thread is told in full once. cut.h: `REFRESH_PASSES`.
+/// Passes in which every resting thread is sent in full once. cut.h: `REFRESH_PASSES`.
 const REFRESH_PASSES: u32 = 16;
 
 /// The page shared with the probe.
@@ -72,7 +72,7 @@ impl Control {
                 boot_ns: now.boot_ns + lead_ns,
                 wall_ns: now.wall_ns.saturating_add_unsigned(lead_ns),
             };
-            // A full barrier: every CPU sees T before this one looks at the clock again.
+            // A full barrier: every CPU sees T before this one reads the clock again.
             self.page.head().swap(cut.mono_ns, Ordering::SeqCst);
             if clock::mono_ns() < cut.mono_ns {
                 break;
@@ -89,7 +89,7 @@ impl Control {
         self.page.write_rest(&ControlPage { rest_mask: self.rest_mask, ..ControlPage::default() });
     }
 
-    /// The pass has succeeded: what it told need not be told again.
+    /// The pass has succeeded: what it sent need not be sent again.
     pub(crate) fn keep(&mut self) {
         self.send_all = false;
     }

@@ -1,4 +1,4 @@
-// The books of each CPU. Takes in: switches and interrupts. Gives out: `struct cpu`, in which the time in each mode adds up
+// The account of each CPU. Takes in: switches and interrupts. Gives out: `struct cpu`, in which the time in each mode adds up
 // to the time since the CPU was first seen. Why: a thread's run time is what its CPU spent in the mode "run" during its
 // slice, so what interrupts and the hypervisor took is out of it, and nothing is booked twice.
 #pragma once
@@ -11,7 +11,7 @@ enum {
 	MODE_IOWAIT, // idle while a task of this CPU waits for a disk
 	MODE_IRQ,
 	MODE_SOFTIRQ,
-	MODE_UNKNOWN, // no event tells
+	MODE_UNKNOWN, // no event says what ran
 	MODE_STEAL, // taken by the hypervisor
 	MODES = 8, // a power of two
 };
@@ -109,7 +109,7 @@ static __always_inline struct rq *rq_of(struct task_struct *task)
 	return NULL;
 }
 
-// What the hypervisor took so far. The first is brought up to date at each look at the run queue's clock, the second at
+// What the hypervisor took so far. The first is brought up to date at each update of the run queue's clock, the second at
 // each tick; a kernel without PARAVIRT_TIME_ACCOUNTING has only the second. Each only grows.
 static __always_inline __u64 steal_clock(const struct rq *rq)
 {
@@ -135,7 +135,7 @@ static __always_inline __u64 steal_clock_of(const struct cpu *cpu)
 	return steal;
 }
 
-// Books the open span.
+// Accounts for the open span.
 static __always_inline void advance(struct cpu_times *times, __u64 now)
 {
 	__u64 span = since(now, times->since_ns);
@@ -146,7 +146,7 @@ static __always_inline void advance(struct cpu_times *times, __u64 now)
 	times->since_ns = later(now, times->since_ns);
 }
 
-// What the last thread that was switched to ran since, by the kernel's count; it left its CPU unseen, so that count stands
+// What the last thread that was switched to ran since, by the kernel's count; it left its CPU unseen, so that count does not move
 // still. -1: it is gone.
 static __always_inline __s64 run_of_lost(const struct cpu *cpu, __u32 tid)
 {
@@ -160,7 +160,7 @@ static __always_inline __s64 run_of_lost(const struct cpu *cpu, __u32 tid)
 }
 
 // The chain is broken: the CPU is found to run another task than the one that was switched to. What that one ran, the
-// kernel has counted, but no event tells of it: unknown. The rest of the slice belongs to `current_tid`, which must have
+// kernel has counted, but no event reports it: unknown. The rest of the slice belongs to `current_tid`, which must have
 // come unseen; where it leaves just now, all that it ran is in this slice. Returns what is the current one's.
 static __noinline __u64 account_break(struct cpu_times *times, struct cpu *cpu, __u32 current_tid)
 {
@@ -177,7 +177,7 @@ static __noinline __u64 account_break(struct cpu_times *times, struct cpu *cpu, 
 	return current_tid ? rest : 0;
 }
 
-// Books everything up to `now`, when `current_tid` is what the CPU runs; `is_known`: it is the task that was switched to.
+// Accounts for everything up to `now`, when `current_tid` is what the CPU runs; `is_known`: it is the task that was switched to.
 // Returns what of the slice is that thread's.
 static __always_inline __u64 close_slice(struct cpu_times *times, struct cpu *cpu, __u64 now, bool is_known,
 					 __u32 current_tid, __u64 steal)
@@ -257,8 +257,8 @@ static __always_inline __u8 base_of(__u32 tid, const struct rq *rq)
 	return rq && rq->nr_iowait.counter > 0 ? MODE_IOWAIT : MODE_IDLE;
 }
 
-// How far CLOCK_MONOTONIC is ahead of the run queue's clock. That one stands since the queue was looked at last, mostly some 200 ns;
-// after a wakeup that pushes the current thread off, it stands since that. So the least counts, which may grow by 1/2048 of the
+// How far CLOCK_MONOTONIC is ahead of the run queue's clock. That one is as old as the queue's last update, mostly some 200 ns;
+// after a wakeup that pushes the current thread off, it is as old as that. So the least counts, which may grow by 1/2048 of the
 // time gone by (clocks are slewed by 1/2000 at most) or by more than any stand.
 static __always_inline void compare_clocks(struct cpu *cpu, const struct rq *rq, __u64 now)
 {

@@ -1,4 +1,4 @@
-//! Each CPU's books. In: `struct cpu` of the probe as of the cut, and /proc/stat. Out: [`CpuSample`]s whose modes add up to
+//! Each CPU's account. In: `struct cpu` of the probe as of the cut, and /proc/stat. Out: [`CpuSample`]s whose modes add up to
 //! the time between two cuts, to the ns. Why: what the kernel samples at its tick closes no ledger; only the split of run
 //! time into user, nice and system is taken from there.
 
@@ -31,7 +31,7 @@ struct Kept {
     /// The cut then.
     first_cut_ns: u64,
     first: CpuAccount,
-    /// Its book at the last cut.
+    /// Its account at the last cut.
     last: CpuAccount,
     /// Since it was first seen; each mode only grows.
     modes: [u64; 7],
@@ -46,14 +46,14 @@ struct Kept {
     is_claimed: bool,
 }
 
-/// The books of all CPUs.
+/// The accounts of all CPUs.
 pub(crate) struct CpuAccounts {
     entries: Shared<CpuEntry>,
     kept: BTreeMap<u32, Kept>,
     probes: Probes,
-    /// Threads that run at the cut though no event told that they came, with their CPU. Nearly always empty.
+    /// Threads that run at the cut though no event reported their switch-in, with their CPU. Nearly always empty.
     unseen: Vec<(u32, u32)>,
-    /// What each thread that an event told of and that runs at the cut has run by then, by the kernel's count.
+    /// What each thread that runs at the cut and whose switch-in was reported has run by then, by the kernel's count.
     running: Vec<(u32, u64)>,
     previous_cut_ns: u64,
     missed: u64,
@@ -119,18 +119,18 @@ impl CpuAccounts {
     }
 
     /// What a thread that is hidden from the iterator has run at the cut, by the kernel's count, if it was running then. That it
-    /// came is told: the thread that left for it is not hidden.
+    /// came is reported: the thread that left for it is not hidden.
     pub(crate) fn hidden_run_ns(&self, tid: u32) -> Option<u64> {
         self.running.iter().find(|(running, _)| *running == tid).map(|(_, run_ns)| *run_ns)
     }
 
-    /// What of the open slice is the thread's, if it was running at the cut and no event told that it came.
+    /// What of the open slice is the thread's, if it was running at the cut and no event reported its switch-in.
     pub(crate) fn came_unseen_ns(&mut self, tid: u32) -> Option<u64> {
         let cpu = self.unseen.iter().find(|(unseen, _)| *unseen == tid)?.1;
         self.open_slice_ns(cpu.try_into().ok()?, tid)
     }
 
-    /// Turns the samples of /proc/stat into those of the books.
+    /// Turns the samples of /proc/stat into those of the accounts.
     pub(crate) fn fill(&mut self, cut_ns: u64, cpus: &mut [CpuSample]) {
         let mut breaks = 0_u64;
         for sample in cpus {
@@ -146,7 +146,7 @@ impl CpuAccounts {
             });
             kept.last = account;
             if account.tid != 0 && !kept.is_claimed {
-                // A thread that is hidden from the iterator: no event will tell when it leaves.
+                // A thread that is hidden from the iterator: no event will report when it leaves.
                 let run = &mut kept.last.mode_ns[Mode::Run as usize];
                 *run = run.saturating_sub(account.slice_run_ns);
             }
@@ -187,7 +187,7 @@ impl CpuAccounts {
 
 impl Kept {
     /// Brings the modes to the cut. They add up to the time since the first one; what would fall (a span that was shown
-    /// as open and turned out to be another's) stands still until it is made up for, out of the unknown.
+    /// as open and turned out to be another's) does not move until it is made up for, out of the unknown.
     fn grow(&mut self, cut_ns: u64, sampled: &CpuTimes, has_irq: bool) {
         let elapsed = cut_ns.saturating_sub(self.first_cut_ns);
         let mut known = 0_u64;

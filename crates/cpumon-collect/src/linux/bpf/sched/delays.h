@@ -1,5 +1,5 @@
 // Run-delay histograms. Takes in: each run delay that ends. Out: `struct delay_histogram` of the CPU on which it ended, of the
-// thread's process, and of the thread if user space selected it. Why: a sum and a longest do not tell a rare long wait from
+// thread's process, and of the thread if user space selected it. Why: a sum and a longest do not distinguish a rare long wait from
 // many short ones.
 //
 // Histograms lie in one array that user space maps, so that a pass reads them without a system call. Each process takes a slot
@@ -50,7 +50,7 @@ ASSERT_SIZE(delay_page, 16);
 ASSERT_AT(delay_page, round, 0);
 ASSERT_AT(delay_page, drops, 8);
 
-// What a thread remembers. Slot 0 is nobody's.
+// What a thread remembers. Slot 0 is never in use.
 struct delay_slots {
 	__u32 process;
 	__u32 thread;
@@ -189,7 +189,7 @@ static __always_inline void count_delay(struct task_struct *task, struct delay_s
 	__u32 bucket = delay_bucket(delay), tgid = task->tgid;
 	__u64 round = delay_page.round;
 
-	// Nobody else writes to this CPU's.
+	// Only this CPU writes to its own.
 	if (histogram)
 		histogram->counts[bucket & (DELAY_BUCKETS - 1)] += 1;
 	if (slots->until <= round)

@@ -54,7 +54,7 @@ pub(crate) struct DelayAccounts {
     drops_before: u64,
     /// Drops before the slots were there.
     first_drops: u64,
-    /// It was said that a selected thread found no slot.
+    /// A warning was logged that a selected thread found no slot.
     has_warned: bool,
 }
 
@@ -146,7 +146,7 @@ impl DelayAccounts {
             let Err(at) = self.selected.binary_search_by_key(&task.key(), |row| row.0) else { continue };
             let Some(slot) = self.slot_for(task)? else {
                 if !std::mem::replace(&mut self.has_warned, true) {
-                    log::warn!("there is no room for histograms of more threads; {MAX_THREADS} at most");
+                    log::warn!("there is no space for histograms of more threads; {MAX_THREADS} at most");
                 }
                 break;
             };

@@ -19,7 +19,7 @@ struct {
 	__type(value, struct ring_drops);
 } ring_drops SEC(".maps");
 
-// An event of this kind found no room.
+// Counts an event of this kind that did not fit.
 static __noinline int count_drop(__u32 kind)
 {
 	__u32 zero = 0;
@@ -68,7 +68,7 @@ static __noinline int count_lost_exit(struct task_struct *task, struct thread *t
 	return count_lost(task, run, delay);
 }
 
-// Who the thread is, or was at the instant `as_of`. (Of a leader whose id was taken over the kernel tells enough.)
+// Who the thread is, or was at the instant `as_of`. (For a leader whose id was taken over the kernel's own ids suffice.)
 static __always_inline void identify(struct task_record *record, const struct thread *thread, __u64 as_of)
 {
 	if (record->tid != record->pid)

@@ -1,5 +1,5 @@
 // Interrupts. Takes in: the begin and end of each hard and soft interrupt. Gives out: the time in each of them, in the
-// books of its CPU and, for hard ones, of its line. Why: the kernel charges them to whoever was running.
+// account of its CPU and, for hard ones, of its line. Why: the kernel charges them to the thread that was running.
 #pragma once
 
 #include "exits.h"

@@ -5,7 +5,7 @@
 
 #include "../records/records.h"
 
-// Parents that are told apart.
+// Parents with a sum of their own.
 #define MAX_LOST_PARENTS 64
 
 struct parent_name {
@@ -20,7 +20,7 @@ struct {
 	__type(value, struct lost_exits);
 } lost SEC(".maps");
 
-// The empty name stands for all others. user space puts it in before the programs run.
+// The empty name is that of all others. User space puts it in before the programs run.
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_LOST_PARENTS + 1);
@@ -48,7 +48,7 @@ static __noinline int count_lost(struct task_struct *task, __u64 run, __u64 dela
 	__u32 zero = 0;
 	struct lost_exits *sums = bpf_map_lookup_elem(&lost, &zero);
 
-	// Parents first: whoever sees the host's sum grown finds theirs.
+	// Parents first: a reader that sees the host's sum grown finds theirs grown too.
 	bpf_probe_read_kernel_str(name.comm, sizeof(name.comm), task->real_parent->group_leader->comm);
 	if (sums) {
 		struct lost_exits *parent = bpf_map_lookup_elem(&lost_parents, &name);

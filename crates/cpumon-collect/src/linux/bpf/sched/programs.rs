@@ -36,7 +36,7 @@ const PROGRAMS: [(&str, Probes); 10] = [
     ("on_softirq_exit", Probes::IRQ),
 ];
 
-/// Wakeups tell when a thread became runnable, where the run queues cannot be asked; cut.h: `OWN_WAKEUPS`.
+/// Wakeup events say when a thread became runnable, where the run queues cannot be read; cut.h: `OWN_WAKEUPS`.
 const WAKEUPS: [&str; 2] = ["on_wakeup", "on_wakeup_new"];
 const OWN_WAKEUPS: u32 = 0x1_0000;
 
@@ -94,7 +94,7 @@ impl Programs {
     }
 }
 
-/// Wait reasons, interrupts and histograms are taken out of what the switches tell, so they need them.
+/// Wait reasons, interrupts and histograms are derived from the switch events, so they need them.
 pub(crate) fn wanted(probes: Probes) -> Probes {
     let needs_switches = Probes::SCHED | Probes::WAITS | Probes::IRQ | Probes::HISTOGRAMS;
     let switches = if probes.intersects(needs_switches) { Probes::SCHED } else { Probes::empty() };
@@ -157,7 +157,7 @@ fn set_up(
     Ok(())
 }
 
-/// Whether a task leads to its run queue, whose clock then tells when the task was queued: with group scheduling.
+/// Whether a task leads to its run queue, whose clock then gives the time at which the task was queued: with group scheduling.
 fn has_reachable_queues(btf: &Btf<'_>) -> bool {
     #[cfg(test)]
     if refusal::watches_wakeups() {

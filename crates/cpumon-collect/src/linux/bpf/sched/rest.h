@@ -1,21 +1,21 @@
 // Who rests. Takes in: each thread that the iterator passes by, each rename. Gives out: whether a thread has rested since user
-// space was told of it last. Why: most threads of a host rest; for them one word in place of a record, and neither their
+// space received it last. Why: most threads of a host rest; for them one word in place of a record, and neither their
 // storage nor most of what the kernel keeps of them is touched, which no cache holds.
 //
-// Whoever is off its CPU and in no run queue, and has made no switch since, has not run: each of its counters stands where it
-// stood, and so does its open wait. What others can change of it meanwhile is in `others`; its name is told by an event.
+// A thread that is off its CPU and in no run queue, and has made no switch since, has not run: each of its counters is where it
+// stood, and so does its open wait. What others can change of it meanwhile is in `others`; its name is reported by an event.
 #pragma once
 
 #include "cut.h"
 
-// How a thread was when user space was told of it.
+// State of a thread when it was sent to user space.
 struct rest {
 	__u64 start_ns; // CLOCK_BOOTTIME; 0: it did not rest
 	__u32 switches; // lower half
 	__u32 others; // its parent and priorities, mixed
 };
 
-// Slots by tid; threads that share one are told in full. User space sets the size, a power of two, before it loads this.
+// Slots by tid; threads that share one are sent in full. User space sets the size, a power of two, before it loads this.
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);

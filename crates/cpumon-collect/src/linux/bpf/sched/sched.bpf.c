@@ -4,7 +4,7 @@
 //           on arm64), the beginning of each end (sched_process_exit), each exec and rename; once for each thread while a
 //           snapshot reads it (iter/task). The constant `probes` switches off what is not asked for; without any of them
 //           only the iterator, the last switch of each thread, its end, exec and rename are watched.
-// produces: for each thread a `struct told`, a `struct task_record` and its `struct thread_times`; for each CPU its
+// produces: for each thread a `struct sent`, a `struct task_record` and its `struct thread_times`; for each CPU its
 //           `struct cpu_times`, all as of one instant (cut.h); exits and execs in a ring buffer (exits.h).
 // costs:    docs/probes.md
 #include "irqs.h"
@@ -66,7 +66,7 @@ int BPF_PROG(on_switch_4, bool preempt, struct task_struct *prev, struct task_st
 	return on_switch(preempt, prev, next, prev_state);
 }
 
-// Before Linux 5.18 the state is not told. A wakeup may have changed it already; what it never makes of it is 0.
+// Before Linux 5.18 the event has no state. A wakeup may have changed it already; what it never makes of it is 0.
 SEC("?tp_btf/sched_switch")
 int BPF_PROG(on_switch_3, bool preempt, struct task_struct *prev, struct task_struct *next)
 {

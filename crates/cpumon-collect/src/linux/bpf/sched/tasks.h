@@ -1,4 +1,4 @@
-// The pass. Takes in: every thread of the host, in ascending order of tid, and every CPU. Gives out: `struct told` and what it
+// The pass. Takes in: every thread of the host, in ascending order of tid, and every CPU. Gives out: `struct sent` and what it
 // announces; `cpu.shown`. Why: one pass over all threads inside the kernel costs a twentieth of reading a file for each.
 #pragma once
 
@@ -44,7 +44,7 @@ static __always_inline bool read_thread(struct thread *thread, struct task_struc
 			// A task on its way to another queue is in neither.
 			is_between |= task->on_rq == TASK_ON_RQ_MIGRATING;
 			if (into->state == STATE_BLOCKED && into->ready_ns && !is_between) {
-				// A switch to it that comes now finds what is told here; it counts only while the thread sleeps since `at_ns`.
+				// A switch to it that comes now finds what is sent here; it counts only while the thread sleeps since `at_ns`.
 				into->ready_ns = later(into->ready_ns, into->at_ns);
 				into->cpu = number;
 				thread->sent_ready_ns = into->ready_ns;
@@ -65,8 +65,8 @@ static __always_inline bool read_thread(struct thread *thread, struct task_struc
 // Too large for the stack. One pass runs at a time.
 static struct thread adopted SEC(".bss.adopted");
 
-// A thread off its CPU that nobody has seen move yet. It goes on from the kernel's own counters, all of them in one stroke: if
-// it is switched to meanwhile, either this is there in time or that switch has made its own (the switch is told before the task
+// A thread off its CPU that no event has reported yet. It goes on from the kernel's own counters, all of them in one stroke: if
+// it is switched to meanwhile, either this is there in time or that switch has made its own (the switch event comes before the task
 // is marked as on its CPU).
 static __always_inline struct thread *adopt(struct task_struct *task, __u64 cut)
 {
@@ -74,7 +74,7 @@ static __always_inline struct thread *adopt(struct task_struct *task, __u64 cut)
 	bool is_ready = !state && task->on_rq == TASK_ON_RQ_QUEUED;
 
 	// A thread that runs is taken on by its next switch. One that is in a run queue though its state says that it sleeps was
-	// pushed off on its way, or left there by a scheduler that dequeues late: its next switch tells.
+	// pushed off on its way, or left there by a scheduler that dequeues late: its next switch decides.
 	if (task->on_cpu || state & TASK_DEAD || (!is_ready && (task->on_rq || !state)))
 		return NULL;
 	adopted.start_ns = task->start_boottime;
@@ -99,7 +99,7 @@ static __always_inline bool missed_a_switch(struct task_struct *task, const stru
 	return times->state == STATE_RUNNING && !task->on_cpu && !task->on_rq && since(cut, times->at_ns) > 1000000;
 }
 
-// Notes how the thread was when this was told. `switches`: those it had made before.
+// Notes the state in which the thread was sent. `switches`: those it had made before.
 static __always_inline void note_rest(struct rest *rest, struct task_struct *task, const struct sent_task *out, __u32 switches)
 {
 	const struct thread_times *times = &out->times;
@@ -109,7 +109,7 @@ static __always_inline void note_rest(struct rest *rest, struct task_struct *tas
 		rests = times->state == STATE_BLOCKED && !times->ready_ns;
 		switches = times->voluntary_switches + times->involuntary_switches;
 	}
-	// One that has ended, or has another id to user space, is told in full until that is over.
+	// One that has ended, or has another id to user space, is sent in full until that is over.
 	rests = rests && !(out->task.flags & RECORD_ENDED_LEADER) && out->task.tid == out->sent.tid;
 	rest->start_ns = rests ? out->task.start_ns : 0;
 	rest->switches = switches;
@@ -157,7 +157,7 @@ static __always_inline int send_task(struct bpf_iter__task *ctx, struct task_str
 	return 0;
 }
 
-// What a CPU runs, if that is another task than was switched to. The kernel names the next before the switch is told, and
+// What a CPU runs, if that is another task than was switched to. The kernel names the next before the switch event, and
 // until it has been made the one before is still marked as on its CPU.
 static __always_inline struct task_struct *current_of(const struct cpu *cpu, __u32 number)
 {
@@ -175,7 +175,7 @@ static __always_inline struct task_struct *current_of(const struct cpu *cpu, __u
 	return current;
 }
 
-// How a CPU stood at the cut. Global, so that the verifier looks at it once and not for each CPU.
+// How a CPU stood at the cut. Global, so that the verifier checks it once and not for each CPU.
 __noinline int show_cpu(__u32 number)
 {
 	__u64 cut = control.cut_ns;

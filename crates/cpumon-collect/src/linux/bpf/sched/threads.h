@@ -1,4 +1,4 @@
-// The books of each thread. Takes in: switches, births. Gives out: `struct thread` in task storage, in which
+// The account of each thread. Takes in: switches, births. Gives out: `struct thread` in task storage, in which
 // run + runnable + blocked adds up to the thread's lifetime. Why: task storage goes with the task, costs one look-up
 // and frees itself; the iterator reads it in passing.
 //
@@ -16,14 +16,14 @@ struct thread {
 	struct thread_times now;
 	struct thread_times cut; // as of the cut
 	// Who it is to user space. A thread that calls exec and is not the leader takes over the leader's id and start when
-	// all others have ended (de_thread), which is some time before the exec is told.
+	// all others have ended (de_thread), which is some time before the exec event.
 	__u64 start_ns;
 	__u64 old_start_ns;
-	__u64 renamed_ns; // when the last such exec was told; 0: never
+	__u64 renamed_ns; // when the last such exec was reported; 0: never
 	__u32 tid;
 	__u32 old_tid;
 	__u64 run_delay_ns; // by the kernel's count, when it fell asleep
-	__u64 sent_ready_ns; // when the iterator told that it was woken
+	__u64 sent_ready_ns; // the wakeup time that the iterator sent
 	struct delay_slots delays;
 };
 
@@ -85,8 +85,8 @@ static __always_inline void begin_thread(struct thread *thread, __u64 now, __u64
 }
 
 // When a thread that slept became runnable; 0: not yet. The scheduler stamps each task that enters a queue by that queue's
-// clock (sched_info, which /proc/PID/schedstat is made of) and takes the stamp back only after the switch to it is told. So no
-// event of the wakeup is needed where that clock can be read. `ahead`: of it. What was told once stays so.
+// clock (sched_info, which /proc/PID/schedstat is made of) and takes the stamp back only after the switch event. So no
+// event of the wakeup is needed where that clock can be read. `ahead`: of it. A time that was sent once stays.
 static __always_inline __u64 woken_at(struct thread *thread, struct task_struct *task, __u64 ahead)
 {
 	__u64 queued = task->sched_info.last_queued;
@@ -233,7 +233,7 @@ static __always_inline void switch_in(struct thread *thread, struct task_struct 
 }
 
 // With OWN_WAKEUPS. It became runnable: no more than a mark, for the switch that follows or the iterator. It needs no copy at a
-// cut, for whoever reads it compares it with the cut.
+// cut, for each reader compares it with the cut.
 static __always_inline void wake(struct task_struct *task)
 {
 	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);

@@ -1,5 +1,5 @@
 //! A thread's times, brought to the instant of the cut. In: [`ThreadTimes`] as the probe keeps them. Out: the same up to the
-//! cut, the open delay or wait included; [`SchedTimes`]. Why: the probe books a span when it ends; a snapshot shows what has
+//! cut, the open delay or wait included; [`SchedTimes`]. Why: the probe accounts for a span when it ends; a snapshot shows what has
 //! passed of it.
 
 use cpumon_model::{SchedTimes, Waits};
@@ -16,10 +16,10 @@ pub(crate) enum TimesState {
     Running,
 }
 
-/// What the iterator says of a thread; records.h: `TOLD_*`.
+/// Kind of a record of the iterator; records.h: `SENT_*`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SentKind {
-    /// It did not move since it was told last.
+    /// The thread did not move since it was sent last.
     Same,
     /// A record without times.
     Task,
@@ -39,7 +39,7 @@ impl SentKind {
 const RUNNING: u8 = 3;
 /// records.h: `TIMES_BROKEN`.
 const BROKEN: u8 = 1;
-/// No event tells of the thread. Set in user space.
+/// No event reports the thread. Set in user space.
 const UNWATCHED: u8 = 0x80;
 
 impl ThreadTimes {
@@ -52,7 +52,7 @@ impl ThreadTimes {
         }
     }
 
-    /// Whether its switches tell all of it.
+    /// Whether its switch events are complete.
     pub(crate) fn is_whole(&self) -> bool {
         self.state() != TimesState::None && self.flags & BROKEN == 0
     }
@@ -67,7 +67,7 @@ impl ThreadTimes {
         self.flags |= UNWATCHED;
     }
 
-    /// Books the open delay or wait up to the cut; the longest delay becomes that of the interval since `previous_cut_ns`.
+    /// Accounts for the open delay or wait up to the cut; the longest delay becomes that of the interval since `previous_cut_ns`.
     /// Returns the open delay. A blocked thread can be closed again at the next cut, if it did not move.
     pub(crate) fn close(&mut self, previous_cut_ns: u64, cut_ns: u64) -> u64 {
         self.forget_earlier_delays(previous_cut_ns);
@@ -94,7 +94,7 @@ impl ThreadTimes {
         delay_ns
     }
 
-    /// It was given a CPU at `at_ns`, and no event told.
+    /// It was given a CPU at `at_ns`, without an event.
     pub(crate) fn come(&mut self, previous_cut_ns: u64, at_ns: u64) {
         if matches!(self.state(), TimesState::Blocked | TimesState::Ready) {
             self.close(previous_cut_ns, at_ns);

@@ -1,5 +1,5 @@
 // Wait reasons. Takes in: a task that goes to sleep. Gives out: WAIT_* with a system call's number, and the table of a
-// thread's waits. Why: "blocked" helps nobody; "blocked in futex" does.
+// thread's waits. Why: "blocked" alone does not help; "blocked in futex" does.
 #pragma once
 
 #include "cut.h"
@@ -63,7 +63,7 @@ static __always_inline __u16 wait_reason(struct task_struct *task, __u32 state)
 // The last slot is for "other" alone.
 #define NAMED_SLOTS (WAIT_SLOTS - 1)
 
-// Not in the table. When that is full, the shortest makes room and goes to "other", unless the new one is shorter still.
+// Not in the table. When that is full, the shortest gives up its slot and goes to "other", unless the new one is shorter still.
 static __noinline int add_new_wait(struct thread_times *times, __u16 reason, __u64 ns)
 {
 	__u32 shortest = 0;

@@ -1,5 +1,5 @@
 //! The tracker. In: one pass's records and events. Out: a [`Snapshot`]'s threads, processes and exits. Why: what the
-//! iterator saw and what the events tell overlap in time; here each thread ends up in exactly one place. Pure but for the
+//! iterator saw and what the events report overlap in time; here each thread ends up in exactly one place. Pure but for the
 //! names of new processes.
 
 use cpumon_model::{Counters, ProcessSample, Snapshot, ThreadSample, empty_list};
@@ -40,7 +40,7 @@ pub(crate) struct Tracker {
 }
 
 impl Tracker {
-    /// Knows nothing yet. The lists of what happens now and then have room from the start.
+    /// No thread is known yet. The lists of rare events have capacity from the start, so that a quiet pass allocates nothing.
     pub(crate) fn new() -> Self {
         let space = || Vec::with_capacity(64);
         Self { leaving: space(), ended_leaders: space(), endings: space(), ..Self::default() }
@@ -101,7 +101,7 @@ impl Tracker {
         let mut task = exit.task;
         self.renames.put_on(&mut task);
         task.settle(find(&self.before, &task));
-        // A thread that is pushed off its CPU on its way out tells of it again.
+        // A thread that is pushed off its CPU on its way out reports it again.
         match self.endings.iter_mut().rev().find(|ending| ending.key() == task.key()) {
             Some(ending) => *ending = task,
             None => self.endings.push(task),
@@ -215,7 +215,7 @@ impl Tracker {
         place.age == Place::SETTLED && self.exits.key_at(exit).is_none_or(|ended| ended.tid > place.tid)
     }
 
-    /// Adds the threads that only their events, or the last pass, tell of.
+    /// Adds the threads that only their events, or the last pass, report.
     fn add_leaving(&mut self, records: &mut Pass, into: &mut Snapshot) {
         for task in &self.endings {
             let is_in = |list: &[TaskRecord]| find(list, task).is_some();
@@ -237,7 +237,7 @@ impl Tracker {
         if self.exits.contains(task.key()) {
             return;
         }
-        // No event will tell; what it ran last is its process's.
+        // No event will report its end; its last run time is counted in its process.
         if task.has(HIDDEN) {
             self.vanished += 1;
             return;

@@ -1,5 +1,5 @@
-//! A made-up host whose threads rest, run, begin and end: what is told of those that rest by one word, into buffers of earlier
-//! passes, makes the same snapshots as what is told in full into new ones. So do threads that /proc tells of, between those of
+//! A made-up host whose threads rest, run, begin and end: what is sent of those that rest in one word, into buffers of earlier
+//! passes, makes the same snapshots as what is sent in full into new ones. So do threads read from /proc, between those of
 //! the iterator.
 
 use std::collections::BTreeSet;
@@ -11,13 +11,13 @@ use super::*;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// The host, and what the iterator has told of it.
+/// The host, and what the iterator has sent of it.
 struct Host {
     random: u64,
     pass: u64,
     /// Ascending by tid.
     threads: Vec<TaskRecord>,
-    /// Who has rested since it was told.
+    /// Threads that have rested since they were sent.
     rested: BTreeSet<u32>,
     /// Ended, and their event is still to come.
     on_their_way: Vec<TaskRecord>,
@@ -111,12 +111,12 @@ impl Host {
         events
     }
 
-    /// Those of which /proc tells.
+    /// Those read from /proc.
     fn hidden(&self) -> Vec<TaskRecord> {
         self.threads.iter().filter(|task| is_hidden(task)).copied().collect()
     }
 
-    /// What the iterator tells: in full, or by one word of those that rested.
+    /// The iterator's output: in full, or one word for each thread that rested.
     fn send_pass(&mut self, all: bool) -> Vec<u8> {
         let mut bytes = Vec::new();
         for task in self.threads.clone().into_iter().filter(|task| !is_hidden(task)) {

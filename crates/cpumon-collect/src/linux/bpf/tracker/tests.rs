@@ -117,7 +117,7 @@ fn who_is_seen_and_ends_in_the_same_pass_has_ended() {
 #[test]
 fn who_left_the_list_before_its_last_switch_is_kept_until_then() {
     let mut rig = Rig::new(&[task(5, 5, 10), task(6, 5, 10)]);
-    // Thread 6 left the list and will be seen by its events only: what it had run when it began to end is told at once.
+    // Thread 6 left the list and will be seen by its events only: what it had run when it began to end is counted at once.
     let between = rig.next(&[task(5, 5, 10)], &[ending(task(6, 5, 12))]);
     assert_eq!(rows(&between), [(5, 0, Life::Alive, FINE), (6, 2, Life::Alive, FINE)]);
     let after = rig.next(&[task(5, 5, 10)], &[exit(task(6, 5, 13), at(3) + 1, 1)]);
@@ -312,7 +312,7 @@ fn a_hidden_thread_ends_without_a_word_and_at_once() {
     assert_eq!(rig.live(), [3, 9]);
     let ended = (4, 0, Life::Ended, Flags::NO_FINAL_COUNTERS);
     assert_eq!(rows(&interval)[..2], [(3, 2, Life::Alive, FINE), ended]);
-    // Nor is it taken for one of the exits that found no room.
+    // Nor is it taken for one of the exits that did not fit.
     let lost = LostExits { count: 1, run_ns: 1_000_000, ..LostExits::default() };
     rig.snapshot(&[task(9, 9, 5)], &[], lost);
     assert_eq!(rig.tracker.lost_threads().len(), 0);
