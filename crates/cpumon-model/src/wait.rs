@@ -111,7 +111,7 @@ fn named(code: u16) -> Cow<'static, str> {
 /// Reasons that have a slot of their own.
 pub const WAIT_SLOTS: usize = 6;
 
-/// Time blocked by reason, ns. Empty slots have [`WaitReason::NONE`]; each reason stands once; equal contents in another
+/// Time blocked by reason, ns. Empty slots have [`WaitReason::NONE`]; each reason has one slot; equal contents in another
 /// order are equal.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Waits {
@@ -255,7 +255,7 @@ mod tests {
         for number in (0..8).chain(0x1000..0x3000) {
             assert_eq!(WaitReason::from_code(WaitReason(number).code()), WaitReason(number), "{number:#x}");
         }
-        assert_eq!(WaitReason::syscall(202).code(), 210, "short, because it is told often");
+        assert_eq!(WaitReason::syscall(202).code(), 210, "short, because it occurs often");
         for beyond in [0x1008, 0x2007, 1 << 20, u64::MAX] {
             assert_eq!(WaitReason::from_code(beyond), WaitReason::OTHER, "{beyond:#x}");
         }
@@ -292,7 +292,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is added in whatever order, no time is lost and no reason stands twice.
+        /// Whatever is added in whatever order, no time is lost and no reason has two slots.
         #[test]
         fn sums_are_exact(added in prop::collection::vec((0_u16..12, 0_u64..1000), 0..40)) {
             let waits: Waits = added.iter().map(|(code, ns)| (WaitReason(*code), *ns)).collect();

@@ -23,7 +23,7 @@ const MANY_ENTRIES: usize = 4096;
 const SECOND_READ: u64 = 2;
 /// Passes between later reads.
 const NEXT_READ: u64 = 64;
-/// Uid of an unreadable process (`nobody`, the overflow id of `user_namespaces(7)`).
+/// Uid of an unreadable process (the overflow id of `user_namespaces(7)`).
 const UNKNOWN_UID: u32 = 65_534;
 
 /// What a source knows about a process without asking.

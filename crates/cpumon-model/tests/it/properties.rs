@@ -91,7 +91,7 @@ proptest! {
         }
     }
 
-    /// Without the rows of threads that rested, the others, the books and the processes' times stay what they are.
+    /// Without the rows of threads that rested, the others, the ledger and the processes' times stay what they are.
     #[test]
     fn rows_of_moved_threads_are_those_of_all_less_the_resting(lives in lives()) {
         let mut moved = Interval::default();

@@ -1,4 +1,4 @@
-//! Runs `tests/scenarios/*.toml` through `Interval::between`: two snapshots in, the expected rows and books out.
+//! Runs `tests/scenarios/*.toml` through `Interval::between`: two snapshots in, the expected rows and ledger out.
 //! Times are ms. A task is written `id@start_ms`.
 
 use std::fmt::Write as _;
@@ -45,7 +45,7 @@ struct Side {
     /// `wakeups=N` `migrations=N` `longest=MS` `REASON=MS` (of the time blocked) `open=REASON`.
     #[serde(default)]
     threads: Vec<String>,
-    /// Like a thread; a trailing `!` tells that the process ended too.
+    /// Like a thread; a trailing `!` means that the process ended too.
     #[serde(default)]
     exits: Vec<String>,
     /// unknown ms, run queue in task-ms, its maximum and switches of each CPU.

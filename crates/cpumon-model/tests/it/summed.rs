@@ -1,4 +1,4 @@
-//! Exits that found no room: a row that is marked, in the books once.
+//! Exits that did not fit a buffer: a row that is marked, in the ledger once.
 
 use std::sync::Arc;
 

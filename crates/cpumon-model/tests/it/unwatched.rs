@@ -1,4 +1,4 @@
-//! Threads that no event tells of: their run time is in the books, and what only events tell is no data.
+//! Threads that no event reports: their run time is in the ledger, and what only events measure is no data.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use cpumon_model::{
 const MS: u64 = 1_000_000;
 const INIT: ProcessKey = ProcessKey { pid: 1, start_ns: 100 * MS };
 
-/// One CPU at this second: how much of it nobody told, and what the two threads of process 1 and one that ended there ran.
+/// One CPU at this second: how much of it no event explains, and what the two threads of process 1 and one that ended there ran.
 fn at(second: u64, unknown_ms: u64, runs_ms: [u64; 2], ended_ms: u64, fields: Fields) -> Snapshot {
     let ns = second * 1_000 * MS;
     let moment = Moment { mono_ns: ns, boot_ns: ns, wall_ns: 0 };
@@ -58,10 +58,10 @@ fn what_unwatched_threads_ran_is_theirs_and_unknown_no_more() {
     assert_eq!((init.delta.run_ns, init.flags), (34_000_000, Flags::UNWATCHED));
     let ledger = &interval.ledger;
     assert_eq!((ledger.threads_ns, ledger.exited_ns), (125_000_000, 9_000_000));
-    // Of the 40 ms that no event tells of, 34 are theirs.
+    // Of the 40 ms that no event explains, 34 are theirs.
     assert_eq!((ledger.unattributed_ns(), ledger.unknown_ns), (6_000_000, 6_000_000));
-    assert_eq!(interval.cpus[0].sched.unknown_ns, 40_000_000, "on which CPU they ran nobody tells");
-    // Told late, they ran more than was untold: the cause is the same.
+    assert_eq!(interval.cpus[0].sched.unknown_ns, 40_000_000, "it is not known on which CPU they ran");
+    // Counted late, they ran more than was unexplained: the cause is the same.
     second = at(11, 60, [520, 45], 0, Fields::all());
     let ledger = Interval::between(&first, &second).ledger;
     assert_eq!((ledger.unattributed_ns(), ledger.unknown_ns), (-15_000_000, -15_000_000));

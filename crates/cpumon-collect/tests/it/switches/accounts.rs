@@ -4,8 +4,8 @@
 //! scenario tests (`tests/scenarios-switches`).
 //!
 //! Rules that hold after every event: the modes of a CPU add up to the time since it was first seen; run, ready and blocked
-//! time of a thread add up to the time since it was first seen, unless a switch of it was missed ([`ThreadBook::is_broken`]);
-//! nothing is booked twice.
+//! time of a thread add up to the time since it was first seen, unless a switch of it was missed ([`ThreadAccount::is_broken`]);
+//! nothing is counted twice.
 
 use std::collections::BTreeMap;
 

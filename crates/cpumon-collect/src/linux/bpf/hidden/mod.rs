@@ -2,7 +2,7 @@
 //! thread of those that it did not report, read from /proc. Why: some virtual machines hide process 1 from BPF altogether, its
 //! switches as well; without this its run time would be charged to no thread.
 //!
-//! Who is hidden is found out when the source is opened, and looked for again when CPU time has passed that no event explains and
+//! Who is hidden is found out when the source is opened, and again when CPU time has passed that no event explains and
 //! which the hidden threads that are known did not run. /proc is listed then, at most once in [`FIRST_WAIT`] passes, and more
 //! rarely each time that none is found. A pass in which they rest costs one system call for each hidden process.
 //!

@@ -1,5 +1,5 @@
-//! Begin and end of a pass, announced to the probe. In: the clock. Out: where the switches are watched, an instant T, the cut, told
-//! before it came. Why: a pass over thousands of threads takes milliseconds; the probe keeps how each thread and CPU stood at
+//! Begin and end of a pass, announced to the probe. In: the clock. Out: where the switches are watched, an instant T, the cut, announced
+//! before it comes. Why: a pass over thousands of threads takes milliseconds; the probe keeps how each thread and CPU stood at
 //! T, so all are reported as of one and the same instant.
 
 use std::sync::atomic::Ordering;

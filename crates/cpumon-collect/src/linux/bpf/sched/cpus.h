@@ -26,7 +26,7 @@ struct cpu_times {
 	__u64 slice_base_ns; // mode_ns[base] at that time
 	__u64 slice_run_ns; // only at a cut: what of the open slice is the thread's
 	__u64 steal_clock_ns; // the hypervisor's count, as far as it is booked
-	__u64 slice_exec_ns; // only at a cut: what the kernel had counted of `tid` when it came; 0: no event told that it came
+	__u64 slice_exec_ns; // only at a cut: what the kernel had counted of `tid` when it came; 0: no event reported its switch-in
 	__u64 queue_ns; // queue length integrated over time, running thread included
 	__u64 switches;
 	__u64 breaks; // switches away from another thread than was switched to

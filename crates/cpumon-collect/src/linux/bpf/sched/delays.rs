@@ -194,7 +194,7 @@ impl DelayAccounts {
         self.free.update(&[], &slot, MapFlags::ANY).map_err(|error| failed("give back a histogram", &error))
     }
 
-    /// Every thread looks its slots up again.
+    /// Makes every thread find its slots again.
     fn begin_round(&mut self) {
         self.round += 1;
         self.page.head().store(self.round, Ordering::SeqCst);

@@ -66,7 +66,7 @@ impl<T: Plain> Shared<T> {
         })
     }
 
-    /// Replaces an entry. Whoever counts in it at this very moment may be lost.
+    /// Replaces an entry. A count that the probe adds at this very moment may be lost.
     pub(crate) fn write(&mut self, at: usize, value: &T) {
         if at >= self.count {
             return;
