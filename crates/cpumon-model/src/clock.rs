@@ -51,6 +51,7 @@ impl ClockWatch {
         if let Some(known) = self.exchanges.back()
             && is_step(known, &exchange)
         {
+            // Offsets from before the step would bend the slope of the drift.
             self.exchanges.clear();
             self.steps += 1;
         }
@@ -58,6 +59,7 @@ impl ClockWatch {
             self.exchanges.pop_front();
         }
         self.exchanges.push_back(exchange);
+        // Only recent exchanges: with drift, an old one with a short round trip is off by more than a new one with a long round trip.
         let newest = self.exchanges.iter().rev().take(NEWEST);
         let best = newest.min_by_key(|one| one.round_trip_ns).copied().unwrap_or(exchange);
         HostClock {
@@ -75,6 +77,7 @@ impl ClockWatch {
             return None;
         }
         let shortest = self.exchanges.iter().map(|one| one.round_trip_ns).min()?;
+        // Long round trips are queueing on one way: they shift the offset by up to half of it.
         let good = self.exchanges.iter().filter(|one| one.round_trip_ns <= shortest.saturating_mul(2));
         let points: Vec<(f64, f64)> = good
             .map(|one| {

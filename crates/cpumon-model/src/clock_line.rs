@@ -73,7 +73,10 @@ impl Arrivals {
     pub fn take(&mut self, received_wall_ns: i64, interval_ns: u64, end: &Moment) -> ClockEstimate {
         let anchor_ns = received_wall_ns.saturating_sub(boot_of(end));
         let age_ns = received_wall_ns.saturating_sub(self.since_ns);
+        // Two windows overlap: the clocks drift, so old arrivals must be forgotten, yet right after the change a single late arrival
+        // must not count as the earliest.
         if self.least.is_none() || !(0..ARRIVAL_WINDOW_NS).contains(&age_ns) {
+            // A receiver's clock that was set, or a long silence, makes the earlier window worthless.
             let is_near = (0..2 * ARRIVAL_WINDOW_NS).contains(&age_ns);
             self.least_before = self.least.take().filter(|_| is_near);
             self.since_ns = received_wall_ns;
@@ -122,11 +125,13 @@ impl ClockLine {
         if let Some(estimate) = estimate.filter(counts) {
             self.learn(&begin, &end, &estimate);
         }
+        // After learning, so that a new piece begins behind everything placed before and never moves it.
         self.newest_boot_ns = self.newest_boot_ns.max(Some(boot_of(&end)));
         let (begin_wall_ns, end_wall_ns) = (self.wall_at(&begin), self.wall_at(&end));
         let is_moved = (begin_wall_ns, end_wall_ns) != (begin.wall_ns, end.wall_ns);
         if is_moved {
             interval.begin.wall_ns = begin_wall_ns;
+            // A piece that begins inside the interval may put its end before its begin.
             interval.end.wall_ns = end_wall_ns.max(begin_wall_ns);
         }
         interval.wall_shift_ns = end.wall_ns.saturating_sub(interval.end.wall_ns);
@@ -148,18 +153,21 @@ impl ClockLine {
             return;
         };
         let is_trusted = last.tolerance_ns > 0 && last.trusts(own_ns);
+        // Half the limit to become trusted again: a clock near the limit would otherwise change sides with every interval.
         let is_right = off_ns <= if is_trusted { wrong_ns } else { wrong_ns / 2 };
         let is_good = if is_right || is_trusted {
             is_right == is_trusted
         } else {
             distance(last.anchor_ns, estimate.anchor_ns) <= estimate.follow_beyond_ns
         };
+        // The piece in force explains the interval, so what is stored needs no change.
         if is_good {
             return;
         }
         let from_boot_ns = self.newest_boot_ns.unwrap_or(i64::MIN).max(boot_of(begin));
         let anchor_ns = if is_right { own_ns } else { estimate.anchor_ns };
         let before_ns = last.anchor_at(from_boot_ns, anchor_of(begin));
+        // Going back at half pace over hours would leave the time line wrong for hours: a leap is the smaller evil.
         let is_far = before_ns.saturating_sub(anchor_ns) > MAX_SLEW_NS;
         self.push(ClockPiece {
             from_boot_ns,

@@ -185,6 +185,7 @@ impl CpuInterval {
         let (before, mut modes) = (prev.times.to_array(), cur.times.to_array());
         let mut went_back = false;
         for (mode, earlier) in modes.iter_mut().zip(before) {
+            // proc(5) warns that iowait may decrease; idle can too.
             went_back |= *mode < earlier;
             *mode = mode.saturating_sub(earlier);
         }

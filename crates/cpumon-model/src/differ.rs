@@ -50,6 +50,7 @@ impl Interval {
     pub fn fill_rows(&mut self, prev: &Snapshot, cur: &Snapshot, rows: Rows) {
         self.reset(prev, cur);
         if (prev.host, prev.boot) != (cur.host, cur.boot) {
+            // Counters of another boot start at zero again: a difference would be meaningless, so the interval stays empty.
             self.flags |= Flags::RESTART;
             self.begin = cur.end;
             return;
@@ -58,9 +59,12 @@ impl Interval {
         self.irqs.extend(matching_irqs(prev, cur));
         let builder = RowBuilder::new(prev, cur, self.duration_ns());
         self.delays.extend(builder.delays());
+        // Exits come after the live threads, so that one sort brings both into order.
         self.fill_live_threads(&builder, rows);
         self.fill_exits(&builder);
         self.threads.sort_unstable_by_key(|row| row.key);
+        // The processes of exits must be listed before threads are summed into them: a program that lived and died inside has no
+        // other row.
         self.list_processes(&builder);
         self.sum_threads_into_processes();
         let unseen_ns = self.charge_ended_threads(&builder);
@@ -101,11 +105,14 @@ impl Interval {
     fn fill_live_threads(&mut self, builder: &RowBuilder<'_>, rows: Rows) {
         let mut before = Finder::new(&builder.prev.threads);
         for thread in &builder.cur.threads {
+            // A complete snapshot lists every live thread, so whatever the merge passes over has ended. A partial one leaves out
+            // threads that rest: only `gone` names those that ended.
             let earlier = if builder.cur.is_complete {
                 before.merge(thread.key, |row| row.key, |gone| self.threads.extend(builder.vanished(gone)))
             } else {
                 before.search(thread.key, |row| row.key)
             };
+            // Only the counters decide: an open wait of a sleeping thread grows although nothing happened.
             let rested = |earlier: &ThreadSample| earlier.counters == thread.counters;
             if rows == Rows::All || !earlier.is_some_and(rested) {
                 self.threads.push(builder.row(thread, earlier, false));
@@ -126,6 +133,7 @@ impl Interval {
     fn fill_exits(&mut self, builder: &RowBuilder<'_>) {
         let mut before = Finder::new(&builder.prev.threads);
         for exit in &builder.cur.exits {
+            // Keyed by start time as well, so a reused thread id never takes the counters of its predecessor.
             let earlier = before.search(exit.thread.key, |row| row.key);
             self.threads.push(builder.row(&exit.thread, earlier, true));
         }
@@ -153,6 +161,7 @@ impl Interval {
             let is_listed = |list: &[ProcessInterval]| {
                 list.binary_search_by_key(&thread.process, |process| process.key).is_ok()
             };
+            // Threads are sorted by their own key, so neighbours often share a process; the search is needed only when it changes.
             if last == Some(thread.process) || self.processes.get(..known).is_some_and(is_listed) {
                 continue;
             }
@@ -177,6 +186,7 @@ impl Interval {
                 process.delta += &thread.delta;
                 process.flags |= thread.flags;
                 process.thread_rows += 1;
+                // A thread that did not run blocks for the whole interval: adding that up over hundreds of sleepers says nothing.
                 if !thread.delta.is_zero() {
                     process.sched += &thread.sched;
                 }
@@ -189,6 +199,7 @@ impl Interval {
     fn charge_ended_threads(&mut self, builder: &RowBuilder<'_>) -> i64 {
         let mut sum_ns = 0_i64;
         for process in &builder.cur.processes {
+            // Most processes have none: a source with exit records reports ended threads as rows.
             if process.ended_threads == Counters::default() {
                 continue;
             }
@@ -198,10 +209,12 @@ impl Interval {
                 // Older and seen for the first time: what its threads ran before is not known.
                 None => continue,
             };
+            // A total that fell belongs to a counter that was reset; guessing would invent CPU time.
             let Some(mut extra) = process.ended_threads.since(&before) else { continue };
             if extra.is_zero() {
                 continue;
             }
+            // The total has all that the thread ever ran, but what it ran while it lived was charged in earlier intervals.
             for gone in builder.vanished_threads_of(process.key, &self.threads) {
                 subtract(&mut extra, gone);
             }
@@ -220,6 +233,7 @@ impl Interval {
         let (prev, cur) = (builder.prev, builder.cur);
         if !cur.is_complete
             || !cur.fields.contains(Fields::EXITS)
+            // Without a newly lost exit there is nothing to charge.
             || cur.health.exits_lost == prev.health.exits_lost
         {
             return 0;
@@ -227,6 +241,7 @@ impl Interval {
         let total = cur.exited_total.since(&prev.exited_total).unwrap_or_default().run_ns;
         let add = u64::saturating_add;
         let rows = cur.exits.iter().map(|exit| exit.thread.counters.run_ns).fold(0, add);
+        // A lost exit is in the total from its start; the part up to the last snapshot was charged then.
         let charged = self
             .threads
             .iter()
@@ -241,6 +256,7 @@ impl Interval {
     /// known from /proc.
     fn unknown_ns(&self) -> i64 {
         let unknown = self.cpus.iter().map(|cpu| cpu.sched.unknown_ns).fold(0, u64::saturating_add);
+        // The switch that follows a hidden thread breaks the chain, so the same time is in `unknown_ns` of a CPU.
         let unwatched = self.processes.iter().filter(|row| row.flags.contains(Flags::UNWATCHED));
         let ran = unwatched.map(|row| row.delta.run_ns).fold(0, i64::saturating_add);
         signed(unknown).saturating_sub(ran)
@@ -249,6 +265,8 @@ impl Interval {
     fn balance(&self, cur: &Snapshot, exited_without_row_ns: i64) -> Ledger {
         let sum = |mode: fn(&CpuInterval) -> u64| self.cpus.iter().map(mode).fold(0, u64::saturating_add);
         let ended = |row: &&ThreadInterval| matches!(row.life, Life::Ended | Life::BornEnded);
+        // Without IRQ time accounting the kernel charges interrupts to the running thread: adding them again would exceed the
+        // capacity.
         let irq = |ns: u64| if cur.irq_in_run_time { 0 } else { signed(ns) };
         Ledger {
             capacity_ns: signed(self.duration_ns().saturating_mul(self.cpus.len() as u64)),
@@ -284,6 +302,7 @@ fn at_least_zero(delta: &mut Delta) {
 fn matching_cpus<'a>(prev: &'a Snapshot, cur: &'a Snapshot) -> impl Iterator<Item = CpuInterval> + 'a {
     let has_sched = common_fields(prev, cur).contains(Fields::SCHED);
     cur.cpus.iter().filter_map(move |now| {
+        // A CPU that came online inside has no earlier count: it adds neither capacity nor time.
         let at = prev.cpus.binary_search_by_key(&now.cpu, |cpu| cpu.cpu).ok()?;
         let row = CpuInterval::between(prev.cpus.get(at)?, now);
         Some(if has_sched { row } else { CpuInterval { sched: CpuSched::default(), ..row } })

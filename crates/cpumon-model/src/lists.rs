@@ -22,6 +22,7 @@ pub fn empty_list<T>(list: &mut Vec<T>) {
 fn trim<T>(list: &mut Vec<T>, used: usize) {
     let space = list.capacity();
     if space.saturating_mul(size_of::<T>()) > SMALL_BYTES && used < space / PLACES_FOR_ONE {
+        // Twice, so that a little more in the next pass does not allocate at once.
         list.shrink_to(used * 2);
     }
 }

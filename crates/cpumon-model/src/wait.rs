@@ -148,6 +148,7 @@ impl Waits {
             self.ns[others] = self.ns[others].saturating_add(spilled_ns);
         } else {
             // No slot is OTHER yet: the smallest becomes it and takes the new one in, or is joined by the next smallest.
+            // The recursion ends here: now OTHER has a slot.
             self.reasons[smallest] = WaitReason::OTHER;
             self.add(reason, ns);
         }

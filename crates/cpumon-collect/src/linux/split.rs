@@ -16,10 +16,13 @@ impl Split {
     /// behind this one in either part. A run time that fell starts over.
     #[must_use]
     pub(crate) fn advance(self, user: u64, system: u64, run_ns: u64) -> Self {
+        // A run time below the old split starts over: the old parts do not fit into it.
         let before =
             if self.user_ns.saturating_add(self.system_ns) > run_ns { Self::default() } else { self };
         let sum = u128::from(user) + u128::from(system);
+        // ns times ns overflow 64 bits after some seconds of run time.
         let share = (u128::from(run_ns) * u128::from(system)).checked_div(sum).unwrap_or(0);
+        // Neither part may fall, or a rate would be negative: the share is clamped between what both parts were before.
         let highest = run_ns - before.user_ns;
         let system_ns = u64::try_from(share).unwrap_or(u64::MAX).clamp(before.system_ns, highest);
         Self { user_ns: run_ns - system_ns, system_ns }

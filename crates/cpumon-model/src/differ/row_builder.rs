@@ -48,6 +48,7 @@ impl<'a> RowBuilder<'a> {
         let rows = self.cur.delays.iter().filter(move |_| is_known);
         rows.filter_map(|now| {
             let grown = match self.prev.delays.binary_search_by_key(&now.of, |row| row.of) {
+                // Unchanged histograms are shared between snapshots, so the pointer says that no delay ended.
                 Ok(at) if Arc::ptr_eq(&self.prev.delays[at].histogram, &now.histogram) => return None,
                 Ok(at) => Arc::new(now.histogram.since(&self.prev.delays[at].histogram)),
                 Err(_) if self.prev.is_complete || self.has_begun(now.of) => Arc::clone(&now.histogram),
@@ -72,6 +73,7 @@ impl<'a> RowBuilder<'a> {
         ended: bool,
     ) -> ThreadInterval {
         let born = earlier.is_none() && self.is_born(thread.key.start_ns);
+        // The three rules of the differ, in their order: known before, begun since, older but unknown.
         let (delta, mut flags) = match earlier {
             Some(earlier) => difference(&thread.counters, &earlier.counters),
             None if born => difference(&thread.counters, &Counters::default()),
@@ -79,9 +81,11 @@ impl<'a> RowBuilder<'a> {
         };
         let is_unwatched = self.has_sched && !thread.sched.is_watched();
         flags.set(Flags::UNWATCHED, is_unwatched);
+        // A thread that events do not report must stay without data: zeros would read as "never blocked".
         let sched = if self.has_sched && !is_unwatched && !flags.contains(Flags::FIRST_SIGHT) {
             let before = earlier.map_or(SchedTimes::default(), |earlier| earlier.sched);
             let (sched, fell) = thread.sched.since(&before);
+            // Blocked time may shrink a little (an open wait is counted up to the pass); `fell` is set only by counts that cannot.
             flags.set(Flags::COUNTER_RESET, fell || flags.contains(Flags::COUNTER_RESET));
             sched
         } else {
@@ -153,6 +157,7 @@ impl<'a> RowBuilder<'a> {
             key: thread.process,
             parent_pid: before.map_or(0, |process| process.parent_pid),
             info: before.map_or_else(unknown_process, |process| Arc::clone(&process.info)),
+            // A partial snapshot may simply leave out a process that rests.
             life: if self.cur.is_complete { Life::Ended } else { Life::Alive },
             ..empty_process_row()
         }

@@ -72,6 +72,7 @@ impl Rescan {
     /// Whether it is time, after one more pass.
     fn is_due(&mut self, now: Sums) -> bool {
         self.left = self.left.saturating_sub(1);
+        // The first pass is the baseline: CPU time before it is not compared.
         let then = *self.then.get_or_insert(now);
         let is_worth = match (now.unknown_ns, then.unknown_ns) {
             (Some(now_ns), Some(then_ns)) => {
@@ -84,6 +85,8 @@ impl Rescan {
     }
 
     fn finish(&mut self, has_found: bool, now: Sums) {
+        // Listing /proc costs microseconds for each process. Time that stays unexplained for another reason must not make every
+        // pass pay for it.
         let wait = if has_found { FIRST_WAIT } else { LONGEST_WAIT.min(self.wait.saturating_mul(2)) };
         *self = Self { left: wait, wait, then: Some(now) };
     }
@@ -150,6 +153,7 @@ impl Hidden {
             let Some((start_ns, state)) = chosen.begin_and_state(pid) else { continue };
             // One that has ended and waits for its parent has no thread that could be reported.
             let is_over = matches!(state.0, b'Z' | b'X');
+            // A process that began while the iterator ran may be missing from it for that reason alone.
             if start_ns.saturating_add(START_RESOLUTION_NS) < observed_from_ns && !is_over {
                 chosen.choose(pid);
                 has_found |= chosen.has(pid);
@@ -169,6 +173,7 @@ impl Hidden {
     ) {
         let Some(chosen) = &mut self.chosen else { return };
         if no_longer_hidden > 0 {
+            // Both sources would count its threads from now on.
             chosen.keep(|pid| !is_shown(shown, pid));
         }
         let unknown_ns = into.cpus.iter().map(|cpu| cpu.sched.unknown_ns).fold(0, u64::saturating_add);

@@ -125,6 +125,7 @@ impl<'a> Take<'a> {
     fn push_hidden_before(&mut self, tid: u32) {
         while let Some((&task, rest)) = self.hidden.split_first().filter(|(task, _)| task.tid <= tid) {
             self.hidden = rest;
+            // BPF shows it after all: its own record counts, or its time would be there twice.
             if task.tid == tid {
                 self.oddities.shown += 1;
             } else if !self.has_times && self.is_as_before(&task) {
@@ -151,9 +152,11 @@ impl<'a> Take<'a> {
     /// A thread that rested since the last pass.
     fn push_same(&mut self, tid: u32) {
         let Some(at) = self.known(tid) else {
+            // The probe and this program disagree on what was sent: this pass is incomplete, and the next one sends all in full.
             self.oddities.malformed += 1;
             return;
         };
+        // Its counters rest, but its open wait goes on: the record is closed at the new cut.
         if self.has_times {
             self.push(self.before[at]);
             return;

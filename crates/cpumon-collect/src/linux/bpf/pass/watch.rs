@@ -70,6 +70,7 @@ impl Watch {
         oddities: Oddities,
         into: &mut Snapshot,
     ) {
+        // A thread that began after T is not part of this snapshot; its birth would lie after the snapshot's end.
         records.retain(|task| task.start_ns <= cut.boot_ns);
         Self::add_ended(cut, records, events);
         self.sort_events(cut, events);
@@ -98,9 +99,11 @@ impl Watch {
     fn settle_one(&mut self, cut_ns: u64, before: &[TaskRecord], task: &mut TaskRecord) {
         if task.has(HIDDEN) {
             task.bring_to_cut(self.cpus.hidden_run_ns(task.tid), find(before, task));
+            // Nothing that the probe may hold for such a thread is complete.
             return task.times.say_unwatched();
         }
         let mut open_ns = 0;
+        // Its CPU runs it, but no event reported the switch-in: the probe still has it as blocked or ready.
         if let Some(ns) = self.cpus.came_unseen_ns(task.tid) {
             task.times.come(self.cpus.previous_cut_ns(), cut_ns.saturating_sub(ns));
             open_ns = ns;
@@ -115,6 +118,7 @@ impl Watch {
             let was_whole = find(before, task).is_none_or(|known| known.times.is_whole());
             let cause = match task.times.state() {
                 TimesState::None => &mut self.untracked.no_place,
+                // Counted once, when it becomes so: a thread that stays broken is no new loss.
                 _ => &mut self.untracked.broken,
             };
             *cause += u64::from(was_whole);
@@ -157,6 +161,7 @@ impl Watch {
         trim_list(&mut self.later);
         self.spare.append(&mut self.later);
         for event in events.drain(..) {
+            // What happened after T belongs to the next interval, although it is in the buffer already.
             if event.cut_ns() == cut.mono_ns { self.later.push(event) } else { self.spare.push(event) }
         }
         std::mem::swap(events, &mut self.spare);

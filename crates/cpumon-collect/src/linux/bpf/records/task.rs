@@ -80,6 +80,7 @@ impl TaskRecord {
             user_ns: earlier.utime_ns,
             system_ns: earlier.stime_ns,
         });
+        // Its run time did not grow, so its split must not move.
         if before.user_ns.checked_add(before.system_ns) == Some(self.run_ns) {
             (self.utime_ns, self.stime_ns) = (before.user_ns, before.system_ns);
             return;

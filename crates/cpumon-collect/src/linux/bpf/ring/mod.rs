@@ -101,6 +101,7 @@ impl Waiting {
     fn sum(&mut self, task: &TaskRecord) {
         self.overflow.add(task);
         let known = self.overflow_of.iter().position(|(pid, _)| *pid == task.parent_pid);
+        // Bounded: a storm of parents must not make the list of sums longer than the list that it relieves.
         let pid = if known.is_some() || self.overflow_of.len() < MAX_PARENTS { task.parent_pid } else { 0 };
         if let Some((_, sums)) = self.overflow_of.iter_mut().find(|(known, _)| *known == pid) {
             sums.add(task);

@@ -66,6 +66,7 @@ impl Control {
         let mut cut = clock::now();
         for attempt in 0..MAX_ATTEMPTS {
             let now = clock::now();
+            // T must lie ahead when it becomes visible: this thread may be pushed off between reading the clock and writing the page.
             let lead_ns = FIRST_LEAD_NS << attempt;
             cut = Moment {
                 mono_ns: now.mono_ns + lead_ns,

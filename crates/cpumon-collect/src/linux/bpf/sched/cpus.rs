@@ -76,6 +76,7 @@ impl CpuAccounts {
     /// How the CPU stood at the cut.
     pub(crate) fn account(&self, cpu: u32) -> Option<CpuAccount> {
         let entry = self.entries.read(cpu as usize)?;
+        // The CPU changed its account at every attempt to copy it: the last cut's values do not move, and the next cut makes up for it.
         if entry.is_torn != 0 {
             return self.kept.get(&cpu).map(|kept| kept.last);
         }
@@ -89,6 +90,7 @@ impl CpuAccounts {
             return None;
         }
         if let Some(kept) = self.kept.get_mut(&cpu.into()) {
+            // A live thread takes the open slice, so its run time stays in the CPU's mode *run*.
             kept.is_claimed = true;
         }
         Some(account.slice_run_ns)
@@ -151,6 +153,7 @@ impl CpuAccounts {
                 *run = run.saturating_sub(account.slice_run_ns);
             }
             let queue_ns = account.queue_ns.saturating_add(entry.pulled_ns).saturating_add(kept.queue_ns);
+            // After the unclaimed slice was taken out, or the mode would have to fall at the next cut.
             kept.grow(cut_ns, &sample.times, self.probes.contains(Probes::IRQ));
             // A thread that waits in one queue may be pulled over to another: what was shown of it stays.
             kept.queue_shown_ns = kept.queue_shown_ns.max(queue_ns);
@@ -194,6 +197,7 @@ impl Kept {
         for mode in [Mode::Run, Mode::Idle, Mode::Iowait, Mode::Irq, Mode::Softirq, Mode::Steal] {
             let at = mode as usize;
             let grown = self.last.mode_ns[at].saturating_sub(self.first.mode_ns[at]);
+            // A mode never falls, so that a rate is never negative: a span shown as open may turn out to be another mode's.
             self.modes[at] = self.modes[at].max(grown);
             known = known.saturating_add(self.modes[at]);
         }

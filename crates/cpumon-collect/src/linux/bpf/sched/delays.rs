@@ -106,6 +106,7 @@ impl DelayAccounts {
             let kept = self.kept[at].get_or_insert_with(|| Kept::process(&entry));
             count_up(&mut kept.histogram, &entry.counts);
             into.delays.push(Delays { of: kept.of, histogram: Arc::clone(&kept.histogram) });
+            // A process that began after the pass is in no list yet: its slot must not be taken away.
             if entry.start_ns < observed_from_ns && !is_alive(kept.of, live, into) {
                 self.free(at, &entry)?;
                 has_freed = true;
@@ -115,6 +116,7 @@ impl DelayAccounts {
         into.delays.sort_unstable_by_key(|row| row.of);
         into.delays.dedup_by_key(|row| row.of);
         let drops = self.drops();
+        // Threads remember that they found no slot. Only when one became free and some were refused is it worth a new search.
         let is_wanted = has_freed && drops != self.drops_before;
         self.drops_before = drops;
         into.health.histogram_drops = drops.saturating_sub(self.first_drops);

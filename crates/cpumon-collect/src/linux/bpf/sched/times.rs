@@ -71,12 +71,14 @@ impl ThreadTimes {
     /// Returns the open delay. A blocked thread can be closed again at the next cut, if it did not move.
     pub(crate) fn close(&mut self, previous_cut_ns: u64, cut_ns: u64) -> u64 {
         self.forget_earlier_delays(previous_cut_ns);
+        // Woken after T: as of T it was still blocked.
         if self.ready_ns > cut_ns {
             self.ready_ns = 0;
         }
         let mut delay_ns = 0;
         match self.state() {
             TimesState::Blocked => {
+                // Blocked until it was woken; from there on the time is run delay, although the thread did not get a CPU yet.
                 let until = if self.ready_ns == 0 { cut_ns } else { self.ready_ns };
                 self.wait_until(until);
                 if self.ready_ns != 0 {
@@ -88,6 +90,7 @@ impl ThreadTimes {
                 delay_ns = cut_ns.saturating_sub(self.at_ns);
                 self.delay_preempt_ns = self.delay_preempt_ns.saturating_add(delay_ns);
             }
+            // The open slice is accounted for by its CPU, which knows what interrupts and steal took of it.
             TimesState::Running | TimesState::None => {}
         }
         self.longest_delay_ns = self.longest_delay_ns.max(delay_ns);
@@ -96,6 +99,7 @@ impl ThreadTimes {
 
     /// It was given a CPU at `at_ns`, without an event.
     pub(crate) fn come(&mut self, previous_cut_ns: u64, at_ns: u64) {
+        // One that the probe has as running was reported, so the unseen switch is not its own.
         if matches!(self.state(), TimesState::Blocked | TimesState::Ready) {
             self.close(previous_cut_ns, at_ns);
             (self.state, self.at_ns, self.ready_ns) = (RUNNING, at_ns, 0);

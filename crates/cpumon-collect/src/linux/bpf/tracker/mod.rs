@@ -68,6 +68,7 @@ impl Tracker {
         infos: &mut InfoCache,
         into: &mut Snapshot,
     ) {
+        // It is not known whose exec was lost, so every cached name may be old.
         if lost.execs != self.lost.execs {
             infos.expire_all();
         }
@@ -75,10 +76,12 @@ impl Tracker {
         self.exits.clear();
         empty_list(&mut self.endings);
         for event in events {
+            // In the order in which they happened: an exec may change an id under which a later event must be found.
             match event {
                 Event::Exit(exit) => self.note_exit(exit),
                 Event::Ending(exit) => self.note_ending(exit),
                 Event::Exec(exec) => self.note_exec(exec, observed_from_ns, records, infos),
+                // Consumed by `pass::watch`, which added the thread to the records.
                 Event::Cut(_) => {}
             }
         }
@@ -100,6 +103,7 @@ impl Tracker {
     fn note_ending(&mut self, exit: &ExitEvent) {
         let mut task = exit.task;
         self.renames.put_on(&mut task);
+        // Settled against the last pass, so that the split of run time goes on where the snapshots left it.
         task.settle(find(&self.before, &task));
         // A thread that is pushed off its CPU on its way out reports it again.
         match self.endings.iter_mut().rev().find(|ending| ending.key() == task.key()) {
@@ -112,6 +116,7 @@ impl Tracker {
         let mut task = exit.task;
         self.renames.end(&mut task);
         let earlier = find(&self.before, &task);
+        // The kernel's pointer to the leader was stale (records.h), so the probe sent 0.
         if task.process_start_ns == 0 {
             task.process_start_ns = self.process_start(earlier, &task);
         }
@@ -131,12 +136,14 @@ impl Tracker {
         let process = exec.task.process_key();
         self.names.note(process, exec);
         infos.expire(process);
+        // The leader itself called exec: same id, same start, only the name is new.
         if exec.old_tid == exec.task.tid {
             return;
         }
         let at = self.before.binary_search_by_key(&exec.old_tid, |other| other.tid).ok();
         let old = at.and_then(|at| self.before.get(at)).filter(|old| old.pid == exec.task.pid).copied();
         if let Some(old) = old {
+            // Under its old id the thread ends here, with all that it had counted by the exec; `Rename` starts from there.
             let mut ended = TaskRecord { tid: old.tid, start_ns: old.start_ns, ..exec.task };
             ended.settle(Some(&old));
             self.exits.push(ended, exec.at_ns, 1);
@@ -182,12 +189,15 @@ impl Tracker {
             while self.exits.key_at(exit).is_some_and(|ended| ended < task.key()) {
                 exit += 1;
             }
+            // A thread may be in the iterator's pass and in an exit event: it ended between the two. The event is newer and has the
+            // final counters, so the exit wins and the record goes.
             if task.has(ENDED_LEADER) || self.exits.key_at(exit).is_some_and(|ended| ended == task.key()) {
                 if task.is_leader() {
                     self.ended_leaders.push(*task);
                 }
                 continue;
             }
+            // Before it is copied into the snapshot: a sample must hold the split, not raw ticks.
             task.settle(before);
             match into.threads.get_mut(kept) {
                 // What is left of the snapshot before the last one has no times, and neither has this.
@@ -249,6 +259,7 @@ impl Tracker {
                 self.lost_threads.push(*task);
             }
         } else {
+            // The event is newer than the last pass, so no time that it already ran is withheld until the exit.
             let newest = self.endings.iter().rev().find(|ending| ending.key() == task.key());
             self.leaving.push(TaskRecord { missed: task.missed + 1, ..*newest.unwrap_or(task) });
         }
