@@ -5,11 +5,11 @@ use cpumon_model::{Comm, ThreadKey};
 /// One thread's CPU time by each clock, cumulative, ns.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClockReading {
-    /// The thread.
+    /// Id and start of the thread.
     pub key: ThreadKey,
-    /// Its process.
+    /// Id of the process (thread group) it belongs to.
     pub pid: u32,
-    /// Its name now.
+    /// Name (comm) at the time of the reading.
     pub comm: Comm,
     /// By the clock tick: user and system time as sampled (`utime + stime`, before the kernel scales them).
     pub tick_ns: u64,

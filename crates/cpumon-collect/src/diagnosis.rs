@@ -25,7 +25,7 @@ impl Default for DoctorOptions {
 /// All checks, in the order in which they are read best.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnosis {
-    /// Grouped by topic.
+    /// The checks, those of one topic together.
     pub checks: Vec<Check>,
 }
 
@@ -50,7 +50,7 @@ pub struct Check {
     pub topic: Topic,
     /// Its name: a probe, a tracepoint, a capability, a file.
     pub name: String,
-    /// There or not.
+    /// Whether it is there on this machine.
     pub state: CheckState,
     /// What was found, and why it is so.
     pub finding: String,
@@ -95,20 +95,20 @@ impl Check {
 /// What a check belongs to.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Topic {
-    /// What cpumon loads.
+    /// The BPF programs that cpumon loads, by probe.
     Probes,
     /// What this process may do.
     Rights,
     /// What the kernel can do.
     Kernel,
-    /// The kernel's events.
+    /// The kernel's events that the probes attach to.
     Tracepoints,
     /// Where the kernel runs, and what that does to the figures.
     Surroundings,
 }
 
 impl Topic {
-    /// Its stable name.
+    /// The stable name, as in JSON output.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -124,7 +124,7 @@ impl Topic {
 /// Whether a thing is there.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum CheckState {
-    /// There.
+    /// It is there and works.
     Available,
     /// Not there, and missed.
     Missing,
@@ -135,7 +135,7 @@ pub enum CheckState {
 }
 
 impl CheckState {
-    /// Its stable name.
+    /// The stable name, as in JSON output.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -12,17 +12,17 @@ pub enum CollectError {
     File {
         /// What was tried: `open`, `read`, `list`.
         operation: &'static str,
-        /// On what.
+        /// Path of the file or directory.
         path: PathBuf,
-        /// The kernel's error.
+        /// The error that the kernel returned.
         error: io::Error,
     },
     /// A file that every pass needs holds something else than proc(5) says.
     #[error("cannot understand {}: {what}", path.display())]
     Malformed {
-        /// Which file.
+        /// Path of the malformed file.
         path: PathBuf,
-        /// What was expected.
+        /// What proc(5) says should be there.
         what: &'static str,
     },
     /// The BPF source cannot run here.
@@ -34,9 +34,9 @@ pub enum CollectError {
     /// A running BPF source failed.
     #[error("BPF source: cannot {operation}: {error}")]
     Bpf {
-        /// What was tried.
+        /// The step that failed, as an infinitive: `read the task iterator`.
         operation: &'static str,
-        /// The kernel's error.
+        /// The error that the kernel returned.
         error: io::Error,
     },
     /// No source exists for this operating system.

@@ -6,9 +6,9 @@ use crate::Source;
 
 /// A source that runs, and why it is this one.
 pub struct Opened {
-    /// Makes the snapshots.
+    /// Fills snapshots, one for each pass.
     pub source: Box<dyn Source + Send>,
-    /// BPF or procfs.
+    /// Which source it is: BPF or procfs.
     pub kind: SourceKind,
     /// Why this one, one line: `procfs: BPF needs CAP_BPF and CAP_PERFMON (EPERM on bpf())`; and what it goes without.
     pub reason: String,

@@ -14,7 +14,7 @@ pub enum SourceChoice {
     /// BPF where it is permitted, else procfs.
     #[default]
     Auto,
-    /// /proc, no privileges.
+    /// Reads /proc; needs no privileges.
     Procfs,
     /// BPF task iterator and exit probes; root or `CAP_BPF` and `CAP_PERFMON`.
     Bpf,
@@ -61,9 +61,9 @@ pub struct RetainedCapabilities {
 }
 
 impl RetainedCapabilities {
-    /// Names only.
+    /// Only what shows the names of other users' programs.
     pub const NAMES: Self = Self { files: false, probes: false };
-    /// Names and files.
+    /// Names, and files in other users' directories.
     pub const FILES: Self = Self { files: true, probes: false };
 }
 
@@ -118,10 +118,10 @@ pub fn parse_probes(list: &str) -> Result<Probes, ParseProbesError> {
     list.split(',').map(|name| find(name.trim())).collect()
 }
 
-/// How to measure.
+/// What to measure, and how: the argument of [`crate::open`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceOptions {
-    /// Which source.
+    /// The source to open, or the choice between them.
     pub choice: SourceChoice,
     /// Where procfs is mounted; tests put a tree of their own here.
     pub proc_root: PathBuf,

@@ -17,19 +17,19 @@ pub enum IntervalError {
     /// Not a number with a unit.
     #[error("{text:?} is not an interval: expected a number and a unit, as in 500ms, 1s, 1m or 1h")]
     Malformed {
-        /// What was given.
+        /// The text as given, at most 64 characters.
         text: String,
     },
     /// A unit that does not exist.
     #[error("{unit:?} is not a unit of time: expected ms, s, m or h")]
     Unit {
-        /// What was given.
+        /// The text as given, at most 64 characters.
         unit: String,
     },
     /// Outside of 100 ms to 1 h.
     #[error("{text:?} is out of range: an interval is 100ms to 1h")]
     OutOfRange {
-        /// What was given.
+        /// The text as given, at most 64 characters.
         text: String,
     },
 }
@@ -72,7 +72,7 @@ fn decimal_times(number: &str, factor: u64) -> Option<u64> {
     Some(digits(whole).saturating_mul(factor).saturating_add(u64::try_from(part).ok()?))
 }
 
-/// One wake-up.
+/// How a wake-up went: late, after skipped grid points, or stopped.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tick {
     /// How much later than due, ns.
@@ -100,7 +100,7 @@ impl Schedule {
         Self { interval, due: Instant::now(), late: 0, skipped: 0 }
     }
 
-    /// The interval.
+    /// Distance between two wake-ups.
     #[must_use]
     pub fn interval(&self) -> Duration {
         self.interval

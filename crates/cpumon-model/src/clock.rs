@@ -14,7 +14,7 @@ const MAX_DRIFT_PPB: i64 = 500_000;
 /// What scheduling alone may do to an exchange, ns.
 const SLACK_NS: i64 = 2_000_000;
 
-/// One exchange.
+/// One exchange of time stamps between device and receiver.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClockExchange {
     /// When, on the receiver's wall clock, ns since the UNIX epoch.

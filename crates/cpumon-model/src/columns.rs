@@ -35,15 +35,15 @@ bitflags! {
 /// What a column's values are.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// A whole number.
+    /// A whole number, signed, 64 bits.
     Integer,
-    /// A fraction.
+    /// A fraction, as a 64-bit float.
     Real,
     /// Text. Hostile where it is a name: escape it before a terminal sees it.
     Text,
 }
 
-/// One column.
+/// One stored column, with all that exports, SQL and documents say of it.
 #[derive(Copy, Clone, Debug)]
 pub struct Column {
     /// Key of the column in code.
@@ -64,7 +64,7 @@ pub struct Column {
 
 macro_rules! columns {
     ($($id:ident $name:literal $kind:ident $unit:literal [$($table:ident)|+] $needs:ident $help:literal;)+) => {
-        /// Names a column.
+        /// Key of a column in code; its variants are in the order of [`COLUMNS`].
         #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum ColumnId {

@@ -16,7 +16,7 @@ bitflags! {
         const RUN_DELAY = 1 << 3;
         /// `voluntary_switches` and `involuntary_switches`
         const SWITCHES = 1 << 4;
-        /// Per-CPU times
+        /// Times of each CPU by mode
         const CPUS = 1 << 5;
         /// Tasks that end between two snapshots are reported with their final counters.
         const EXITS = 1 << 6;

@@ -6,17 +6,17 @@
 pub struct CpuTimes {
     /// User mode, default priority or higher.
     pub user_ns: u64,
-    /// User mode, niced.
+    /// Time of niced threads in user mode.
     pub nice_ns: u64,
-    /// Kernel mode.
+    /// Time in kernel mode, interrupts excluded.
     pub system_ns: u64,
-    /// Nothing to run.
+    /// Time with nothing to run, iowait excluded.
     pub idle_ns: u64,
     /// Nothing to run while some task of this CPU waits for a disk.
     pub iowait_ns: u64,
-    /// Hard interrupts.
+    /// Time in hard interrupts.
     pub irq_ns: u64,
-    /// Soft interrupts.
+    /// Time in soft interrupts.
     pub softirq_ns: u64,
     /// Taken by the hypervisor.
     pub steal_ns: u64,
@@ -42,7 +42,7 @@ pub struct CpuSched {
     pub run_queue_ns: u64,
     /// Longest run queue since the snapshot before, tasks. A maximum: never summed over time.
     pub run_queue_max: u32,
-    /// Context switches.
+    /// Number of context switches on this CPU.
     pub switches: u64,
     /// Time in soft interrupts by kind ([`SOFTIRQ_KINDS`]), ns; known where [`Fields::IRQ`](crate::Fields::IRQ) is measured.
     pub softirq_ns: [u64; SOFTIRQ_KINDS.len()],
@@ -62,7 +62,7 @@ pub struct CpuSample {
 /// One CPU over an interval.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CpuInterval {
-    /// CPU number.
+    /// Number of the CPU, from 0.
     pub cpu: u32,
     /// Times in the interval. A mode that fell (the kernel's idle and iowait can) counts as 0 and sets `went_back`.
     pub times: CpuTimes,

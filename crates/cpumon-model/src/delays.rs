@@ -37,7 +37,7 @@ pub fn delay_range_ns(bucket: u8) -> RangeInclusive<u64> {
     low(bucket.into())..=low(u64::from(bucket) + 1) - 1
 }
 
-/// Whose delays.
+/// The owner of a histogram of run delays.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DelayOf {
     /// Of every thread that got this CPU.
@@ -58,9 +58,9 @@ pub struct DelayHistogram {
 /// A histogram and whose it is. Shared, because most do not change from one snapshot to the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delays {
-    /// Whose.
+    /// The CPU, process or thread whose delays these are.
     pub of: DelayOf,
-    /// The counts.
+    /// Delays by length.
     pub histogram: Arc<DelayHistogram>,
 }
 
@@ -99,7 +99,7 @@ impl DelayHistogram {
         at.map_or(0, |at| self.buckets[at].1)
     }
 
-    /// Delays counted.
+    /// Number of delays in all buckets together.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.iter().fold(0, |sum, (_, count)| sum.saturating_add(count))

@@ -22,7 +22,7 @@ use crate::{
 /// Which threads get a row in an [`Interval`].
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Rows {
-    /// Every one.
+    /// Every thread, also those that rested.
     #[default]
     All,
     /// Those whose counters moved, that are new or that ended: all that a sender needs. With 10,000 threads of which 200 ran,

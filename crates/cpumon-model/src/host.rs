@@ -5,7 +5,7 @@ use crate::{BootId, HostClock, HostId, Moment, SourceKind};
 /// A machine as its agent describes it. Sent at start, on change, and repeated now and then.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostInfo {
-    /// Identity over reboots.
+    /// Identity of the machine, the same over reboots.
     pub host: HostId,
     /// Identity of the boot.
     pub boot: BootId,
@@ -19,7 +19,7 @@ pub struct HostInfo {
     pub agent: Box<str>,
     /// Who measures and why that source was chosen, one line.
     pub source_reason: Box<str>,
-    /// Online CPUs.
+    /// Number of CPUs online; 0 where unknown.
     pub cpu_count: u32,
     /// The interval the agent aims at, ns.
     pub interval_ns: u64,
@@ -70,7 +70,7 @@ impl Trust {
 /// What was lost, doubled or refused between a host and this receiver; cumulative since the receiver started.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LossCounts {
-    /// Datagrams that arrived.
+    /// Datagrams that arrived from this host.
     pub datagrams: u64,
     /// Bytes of those datagrams.
     pub bytes: u64,
@@ -102,13 +102,13 @@ impl HostStatus {
 /// A host as the receiver sees it now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostStatus {
-    /// Who it is.
+    /// Identity, name and agent of the host.
     pub info: HostInfo,
     /// Where the last datagram came from, `address:port`; empty for local.
     pub address: Box<str>,
     /// How its data came in.
     pub trust: Trust,
-    /// Who measures.
+    /// The source that measures on the host.
     pub source: SourceKind,
     /// End of the newest interval, on the device's clocks.
     pub last: Moment,
@@ -116,10 +116,10 @@ pub struct HostStatus {
     pub received_wall_ns: i64,
     /// Its clock against the receiver's, by exchanges over TLS; `None`: known from arrivals only.
     pub clock: Option<HostClock>,
-    /// Live threads.
+    /// Threads alive at the end of the newest interval.
     pub thread_count: u32,
-    /// Live processes.
+    /// Processes alive at the end of the newest interval.
     pub process_count: u32,
-    /// Losses.
+    /// What was lost or refused on the way to this receiver.
     pub loss: LossCounts,
 }

@@ -14,7 +14,7 @@ pub struct BootId(pub [u8; 16]);
 /// A process (thread group) under a host and boot.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProcessKey {
-    /// Thread group id.
+    /// Process id as users know it (the kernel: thread group id).
     pub pid: u32,
     /// Start of the process, ns since boot (`CLOCK_BOOTTIME`); 0 where the sender does not know it (v1).
     pub start_ns: u64,
@@ -23,7 +23,7 @@ pub struct ProcessKey {
 /// A thread under a host and boot.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ThreadKey {
-    /// Thread id.
+    /// Thread id (gettid(2)).
     pub tid: u32,
     /// Start of the thread, ns since boot (`CLOCK_BOOTTIME`); 0 where the sender does not know it (v1).
     pub start_ns: u64,

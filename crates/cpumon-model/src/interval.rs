@@ -56,7 +56,7 @@ bitflags! {
 /// One thread over an interval.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadInterval {
-    /// Identity.
+    /// Id and start; unique within a boot.
     pub key: ThreadKey,
     /// The process it belongs to.
     pub process: ProcessKey,
@@ -64,17 +64,17 @@ pub struct ThreadInterval {
     pub comm: Comm,
     /// Its state at the end.
     pub state: TaskState,
-    /// Nice value.
+    /// Nice value, −20 to 19.
     pub nice: i8,
-    /// Kernel priority.
+    /// Kernel priority: 20 + nice, or −1 − `rt_priority`.
     pub priority: i16,
     /// The CPU it last ran on.
     pub last_cpu: u16,
-    /// Began, ended.
+    /// Whether it began or ended in the interval.
     pub life: Life,
-    /// Oddities.
+    /// What a reader must know of the row before trusting it.
     pub flags: Flags,
-    /// What it did.
+    /// Growth of the counters in the interval.
     pub delta: Delta,
     /// What the scheduler's events report of it. Blocked time alone does not make a row active: `delta` decides.
     pub sched: SchedDelta,
@@ -83,15 +83,15 @@ pub struct ThreadInterval {
 /// One process over an interval: the sum of its threads, ended ones included.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessInterval {
-    /// Identity.
+    /// Id and start; unique within a boot.
     pub key: ProcessKey,
-    /// Parent's pid.
+    /// Pid of the parent process; 0 for none.
     pub parent_pid: u32,
-    /// What it is.
+    /// Name, user, cgroup and command line.
     pub info: Arc<ProcessInfo>,
     /// Threads of it in this interval's list, ended ones included.
     pub thread_rows: u32,
-    /// Began, ended.
+    /// Whether it began or ended in the interval.
     pub life: Life,
     /// Oddities, those of its threads included.
     pub flags: Flags,
@@ -105,13 +105,13 @@ pub struct ProcessInterval {
 /// What happened between two snapshots of one host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interval {
-    /// The machine.
+    /// The host that was measured.
     pub host: HostId,
-    /// Its boot.
+    /// The boot in which pids and start times count.
     pub boot: BootId,
     /// Sequence number of the snapshot that ends it.
     pub sequence: u64,
-    /// Who measured.
+    /// The source that measured.
     pub source: SourceKind,
     /// Which counters are known.
     pub fields: Fields,

@@ -30,7 +30,7 @@ impl<'a> IntervalView<'a> {
         }
     }
 
-    /// The interval.
+    /// The interval that the cells are of.
     #[must_use]
     pub fn interval(&self) -> &'a Interval {
         self.interval

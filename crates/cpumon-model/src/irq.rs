@@ -24,7 +24,7 @@ pub struct IrqSample {
 pub struct IrqInterval {
     /// Number of the line.
     pub irq: u32,
-    /// Its name.
+    /// Name of the line in /proc/interrupts.
     pub name: Arc<str>,
     /// Time in its handlers in the interval, ns.
     pub time_ns: u64,
@@ -47,7 +47,7 @@ impl IrqInterval {
         }
     }
 
-    /// Nothing happened.
+    /// Whether the line was not handled at all.
     #[must_use]
     pub fn is_zero(&self) -> bool {
         self.time_ns == 0 && self.count == 0

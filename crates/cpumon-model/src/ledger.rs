@@ -15,7 +15,7 @@ pub struct Ledger {
     pub softirq_ns: i64,
     /// Taken by the hypervisor.
     pub steal_ns: i64,
-    /// Idle, iowait included.
+    /// Time with nothing to run, iowait included.
     pub idle_ns: i64,
     /// The part of what is unattributed that has a counted cause: time that no switch event attributes to a thread, less the run time
     /// of threads that are [`Flags::UNWATCHED`](crate::Flags::UNWATCHED). Below zero where these were counted, a clock tick late,
@@ -48,7 +48,7 @@ impl Ledger {
 }
 
 impl std::ops::AddAssign<&Ledger> for Ledger {
-    /// Line by line.
+    /// Adds another ledger line by line; sums saturate.
     fn add_assign(&mut self, other: &Ledger) {
         let lines = [
             (&mut self.capacity_ns, other.capacity_ns),

@@ -88,7 +88,6 @@ impl IntervalView<'_> {
         })
     }
 
-    /// The host's cell.
     pub(crate) fn host_sched(&self, id: ColumnId) -> Option<Value<'_>> {
         let health = &self.interval().health;
         let count = |count| {

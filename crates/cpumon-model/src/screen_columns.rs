@@ -14,9 +14,9 @@ bitflags! {
     /// The frontends that show a column.
     #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
     pub struct Frontends: u8 {
-        /// `cpumon top`.
+        /// The terminal: `cpumon top` and its batch mode.
         const TERMINAL = 1;
-        /// The web page.
+        /// The web page, by way of the generated TypeScript.
         const PAGE = 1 << 1;
     }
 }
@@ -32,7 +32,7 @@ pub enum Format {
     Duration,
     /// The number as it is.
     Number,
-    /// A text.
+    /// A text, escaped before it is shown.
     Text,
 }
 
@@ -62,7 +62,7 @@ impl Format {
 /// The edge of its column at which a value is written.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Align {
-    /// Texts.
+    /// For texts, so that their beginnings line up.
     Left,
     /// Numbers, so that their digits line up.
     Right,
@@ -83,7 +83,7 @@ pub struct ScreenColumn {
     pub format: Format,
     /// Where its values are written.
     pub align: Align,
-    /// Who shows it.
+    /// The frontends that show it.
     pub frontends: Frontends,
     /// Its own help text; empty where that of `source` says it all. [`ScreenColumn::help`] gives the text to show.
     own_help: &'static str,

@@ -20,14 +20,14 @@ pub struct Moment {
     pub wall_ns: i64,
 }
 
-/// Who measured.
+/// The source that measured.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SourceKind {
-    /// Not reported.
+    /// The sender does not report its source.
     #[default]
     Unknown,
-    /// Linux /proc.
+    /// Linux, by reading /proc.
     Procfs,
     /// Linux BPF task iterator with exit records.
     Bpf,
@@ -35,7 +35,7 @@ pub enum SourceKind {
     V1,
     /// Imported from a legacy database.
     Legacy,
-    /// `xtask simulate`.
+    /// Made up by `cargo xtask simulate`, for tests.
     Simulated,
 }
 
@@ -91,13 +91,13 @@ impl TaskState {
 /// One thread's cumulative counters at one instant.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadSample {
-    /// Identity.
+    /// Id and start; unique within a boot.
     pub key: ThreadKey,
     /// The process it belongs to.
     pub process: ProcessKey,
-    /// Current name.
+    /// Name (comm) at the snapshot; it may change.
     pub comm: Comm,
-    /// Scheduler state.
+    /// State of the scheduler, a letter of proc(5).
     pub state: TaskState,
     /// Nice value, −20..19.
     pub nice: i8,
@@ -126,18 +126,18 @@ pub struct ProcessInfo {
     pub container: Box<str>,
     /// Real user id of the process.
     pub uid: u32,
-    /// A kernel thread.
+    /// Whether it works for the kernel only.
     pub is_kernel: bool,
 }
 
 /// One process in a snapshot. Its counters are the sum of its threads', so it carries none but `ended_threads`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessSample {
-    /// Identity.
+    /// Id and start; unique within a boot.
     pub key: ProcessKey,
     /// Parent's pid; 0 for none.
     pub parent_pid: u32,
-    /// What it is.
+    /// Name, user, cgroup and command line.
     pub info: Arc<ProcessInfo>,
     /// Cumulative counters of its threads that ended *without* a row in [`Snapshot::exits`] (procfs: process total less
     /// the live threads). Zero where every exit is a row.
@@ -163,15 +163,15 @@ bitflags! {
     /// What ran in the kernel for a snapshot, so that a step down is in the data.
     #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
     pub struct Probes: u16 {
-        /// Records of exits.
+        /// Records of threads that ended, with final counters.
         const EXITS = 1;
-        /// Switches, wakeups, migrations.
+        /// Every switch, and with it wakeups and migrations.
         const SCHED = 1 << 1;
-        /// Wait reasons.
+        /// What each thread waits for.
         const WAITS = 1 << 2;
         /// Hard and soft interrupts.
         const IRQ = 1 << 3;
-        /// Run-delay histograms.
+        /// Run delays counted by their length.
         const HISTOGRAMS = 1 << 4;
     }
 }
@@ -223,13 +223,13 @@ pub struct SourceHealth {
 /// Buffers are meant to be reused: [`Snapshot::clear`] keeps what of their capacity is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The machine.
+    /// The host that was measured.
     pub host: HostId,
-    /// Its boot.
+    /// The boot in which pids and start times count.
     pub boot: BootId,
     /// Number of this snapshot since the agent started, from 0.
     pub sequence: u64,
-    /// Who measured.
+    /// The source that measured.
     pub source: SourceKind,
     /// Which counters are known.
     pub fields: Fields,

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// One cell.
+/// One cell of an export or SQL table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value<'a> {
     /// No data, which is not zero.
     Null,
-    /// A whole number.
+    /// A whole number, signed, 64 bits.
     Int(i64),
-    /// A fraction.
+    /// A fraction, as a 64-bit float.
     Real(f64),
     /// A text; hostile where it is a name.
     Text(Cow<'a, str>),

@@ -72,7 +72,7 @@ impl WaitReason {
         }
     }
 
-    /// Waiting for something.
+    /// Whether the thread waits for anything.
     #[must_use]
     pub const fn is_some(self) -> bool {
         self.0 != 0

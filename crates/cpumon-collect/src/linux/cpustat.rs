@@ -13,7 +13,6 @@ use crate::{CollectError, parse};
 /// More than 8,192 CPU lines and the interrupt counts behind them.
 const MAX_BYTES: usize = 4 << 20;
 
-/// A kept /proc/stat.
 pub(crate) struct CpuStat {
     path: PathBuf,
     file: OwnedFd,

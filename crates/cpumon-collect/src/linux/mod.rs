@@ -52,7 +52,6 @@ fn open_less(options: &SourceOptions, refused: CollectError) -> Result<Opened, C
     open_bpf(&less, &format!("bpf: permitted; {}", loads.without))
 }
 
-/// Describes this machine.
 pub(crate) fn host_info(options: &SourceOptions) -> Result<HostInfo, CollectError> {
     host::host_info(options)
 }

@@ -29,11 +29,9 @@ const UNKNOWN_UID: u32 = 65_534;
 /// What a source knows about a process without asking.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct About {
-    /// Identity.
     pub(crate) key: ProcessKey,
     /// The main thread's name.
     pub(crate) comm: Comm,
-    /// A kernel thread.
     pub(crate) is_kernel: bool,
     /// Its real user, if known; otherwise it is read from status.
     pub(crate) uid: Option<u32>,

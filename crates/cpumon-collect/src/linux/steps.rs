@@ -16,7 +16,6 @@ const STEPS: [(Probes, &str); 4] = [
     (Probes::HISTOGRAMS, "run-delay histograms are not kept"),
 ];
 
-/// What loads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Loads {
     pub(super) probes: Probes,

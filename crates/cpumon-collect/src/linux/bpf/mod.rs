@@ -68,13 +68,11 @@ const ADOPTING_PASSES: usize = 8;
 pub(crate) struct Probe {
     /// The name it has in `--probes`.
     pub(crate) name: &'static str,
-    /// What it gives.
     pub(crate) gives: &'static str,
     /// Loads and attaches it for a moment.
     pub(crate) try_loading: fn() -> Result<(), CollectError>,
 }
 
-/// Every probe.
 pub(crate) const PROBES: [Probe; 5] = [
     Probe {
         name: "exits",
@@ -114,7 +112,6 @@ pub(super) fn hidden_threads(proc_root: &Path) -> Result<Option<String>, Collect
     Ok(BpfSource::open(&options)?.hidden())
 }
 
-/// Measures with BPF.
 pub(crate) struct BpfSource {
     host: HostId,
     boot: BootId,
@@ -239,7 +236,6 @@ impl BpfSource {
         self.hidden.is_known().then(|| self.hidden.describe())
     }
 
-    /// What it watches.
     pub(crate) fn probes(&self) -> Probes {
         self.programs.probes
     }

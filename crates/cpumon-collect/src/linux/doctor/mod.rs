@@ -14,7 +14,6 @@ mod surroundings;
 
 use crate::{Diagnosis, DoctorOptions};
 
-/// Makes every check.
 pub(crate) fn diagnose(options: &DoctorOptions) -> Diagnosis {
     let rights = rights::Rights::read(options);
     let release = kernel::Release::read(options);

@@ -19,7 +19,6 @@ const MEMLOCK_UNUSED_SINCE: Version = Version::new(5, 11);
 /// What two ring buffers and their programs take on a small machine.
 const MEMLOCK_NEEDED_BYTES: u64 = 32 << 20;
 
-/// Capabilities, from /proc/self/status.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Rights {
     effective: Option<u64>,

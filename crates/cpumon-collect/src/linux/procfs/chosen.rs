@@ -19,7 +19,6 @@ const MAX_KEPT_FDS: i64 = 512;
 /// Threads that are read at most, of all chosen processes together.
 pub(in super::super) const MAX_THREADS: usize = 4_096;
 
-/// The chosen processes.
 pub(in super::super) struct Chosen {
     proc_dir: OwnedFd,
     /// Whether the CPU clocks of processes go by the ids that /proc shows.

@@ -14,7 +14,6 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// The counters.
     pub(super) fn total(&self) -> &Counters {
         &self.total
     }

@@ -60,7 +60,6 @@ use reader::{Miss, Reader};
 pub(super) use thread::Leader;
 use visit::Outcome;
 
-/// Measures with /proc.
 pub(crate) struct ProcfsSource {
     proc_root: PathBuf,
     proc_dir: OwnedFd,

@@ -9,9 +9,7 @@ use super::ended::Ended;
 use super::reader::{Miss, Reader};
 use super::thread::{Leader, Thread};
 
-/// A known process.
 pub(super) struct Process {
-    /// Identity.
     pub(super) key: ProcessKey,
     /// What its main thread says about the process.
     pub(super) leader: Leader,
@@ -41,7 +39,6 @@ impl Process {
         sum
     }
 
-    /// Closes all descriptors.
     pub(super) fn close(&mut self, reader: &mut Reader) {
         self.threads.iter_mut().for_each(|thread| thread.close(reader));
         reader.close(&mut self.dir);

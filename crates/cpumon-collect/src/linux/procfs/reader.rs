@@ -28,7 +28,6 @@ pub(super) enum Miss {
     Failed,
 }
 
-/// Buffers and counts.
 pub(super) struct Reader {
     buffer: Box<[u8]>,
     dirents: Box<[MaybeUninit<u8>]>,

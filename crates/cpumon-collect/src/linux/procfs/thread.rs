@@ -14,7 +14,6 @@ const KEEP_WITHIN: u64 = 8;
 /// Every thread's stat is read once in so many passes even if it never ran: others can rename it or change its nice.
 const REFRESH_PASSES: u64 = 256;
 
-/// Kept descriptors.
 #[derive(Default)]
 struct Files {
     schedstat: Option<OwnedFd>,
@@ -22,7 +21,6 @@ struct Files {
     status: Option<OwnedFd>,
 }
 
-/// A known thread.
 pub(super) struct Thread {
     /// What the snapshot shows.
     pub(super) sample: ThreadSample,
@@ -176,12 +174,10 @@ impl Thread {
         self.sample.process = process;
     }
 
-    /// Its counters.
     pub(super) fn counters(&self) -> &Counters {
         &self.sample.counters
     }
 
-    /// Closes its descriptors.
     pub(super) fn close(&mut self, reader: &mut Reader) {
         for file in [&mut self.files.schedstat, &mut self.files.stat, &mut self.files.status] {
             reader.close(file);

@@ -34,7 +34,6 @@ const START_RESOLUTION_NS: u64 = 10_000_000;
 /// The kernel's id for "no user" (the overflow id of `user_namespaces(7)`).
 const UNKNOWN_UID: u32 = 65_534;
 
-/// All of them.
 pub(crate) struct Hidden {
     /// `None` where /proc and BPF need not speak of the same processes.
     chosen: Option<Chosen>,
@@ -122,7 +121,6 @@ impl Hidden {
         &self.threads
     }
 
-    /// Reads them.
     pub(crate) fn read(&mut self) {
         let Some(chosen) = &mut self.chosen else { return };
         chosen.read_all();

@@ -16,7 +16,6 @@ struct Exit {
     threads_left: u32,
 }
 
-/// This pass's exits.
 #[derive(Default)]
 pub(crate) struct Exits {
     list: Vec<Exit>,
@@ -27,7 +26,6 @@ pub(crate) struct Exits {
 }
 
 impl Exits {
-    /// Empties it.
     pub(crate) fn clear(&mut self) {
         empty_list(&mut self.list);
     }

@@ -14,7 +14,6 @@ impl LostExits {
         self.involuntary_switches += task.involuntary_switches;
     }
 
-    /// Both together.
     pub(crate) fn plus(mut self, other: &Self) -> Self {
         self.add(&other.as_task());
         self.count = self.count.saturating_sub(1).saturating_add(other.count);

@@ -11,7 +11,6 @@ use cpumon_model::{Counters, ThreadKey};
 use super::super::records::task::whole_us;
 use super::super::records::{ExecEvent, TAKEN_OVER, TaskRecord, ThreadTimes};
 
-/// One such thread.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Rename {
     /// What the kernel calls it.

@@ -23,7 +23,6 @@ pub(crate) const MAX_PARENTS: usize = 64;
 /// Beyond so many rows the waiting list, whose parents may be others at each pass, makes none but that of all others.
 const MAX_ROWS: usize = 2 * MAX_PARENTS + 1;
 
-/// One parent's.
 #[derive(Clone, Debug, Default)]
 struct Row {
     /// Out of the probe, cumulative.
@@ -42,7 +41,6 @@ struct Row {
     is_shown: bool,
 }
 
-/// The rows.
 pub(crate) struct SummedExits {
     probe: MapHandle,
     /// The empty name is all others'.

@@ -26,7 +26,6 @@ pub(crate) struct Oddities {
     pub(crate) shown: usize,
 }
 
-/// A loaded iterator.
 pub(crate) struct TaskIterator {
     link: Link,
     has_times: bool,

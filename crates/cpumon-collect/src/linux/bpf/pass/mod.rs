@@ -74,7 +74,6 @@ impl Pass {
         }
     }
 
-    /// Cuts the list.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.records.truncate(len);
         self.places.truncate(len);

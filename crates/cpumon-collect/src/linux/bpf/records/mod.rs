@@ -139,12 +139,10 @@ pub(crate) struct RingDrops {
 }
 
 impl RingDrops {
-    /// All kinds.
     pub(crate) fn total(&self) -> u64 {
         self.exits + self.execs + self.endings + self.cuts
     }
 
-    /// Both together.
     pub(crate) fn plus(&self, other: &Self) -> Self {
         Self {
             exits: self.exits + other.exits,
@@ -212,14 +210,12 @@ pub(crate) struct ControlPage {
     pub(crate) is_reading: u32,
     pub(crate) refresh: u32,
     pub(crate) send_all: u32,
-    /// CPUs to show.
     pub(crate) cpus: u32,
     /// Slots of `rests` less one.
     pub(crate) rest_mask: u32,
     pub(crate) reserved: u32,
 }
 
-/// An interrupt line.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct IrqEntry {
@@ -239,7 +235,6 @@ pub(crate) struct DelayEntry {
 }
 
 impl DelayEntry {
-    /// A free slot.
     pub(crate) const EMPTY: Self = Self { kind: 0, owner: 0, start_ns: 0, counts: [0; DELAY_BUCKETS] };
 }
 

@@ -48,7 +48,6 @@ impl Event {
         *at_ns = boot_ns.min(*at_ns);
     }
 
-    /// The thread.
     pub(crate) fn task_mut(&mut self) -> &mut TaskRecord {
         match self {
             Self::Exit(exit) | Self::Ending(exit) | Self::Cut(exit) => &mut exit.task,

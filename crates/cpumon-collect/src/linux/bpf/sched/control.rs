@@ -27,13 +27,11 @@ pub(crate) struct Control {
     page: Shared<ControlPage>,
     pass: u32,
     send_all: bool,
-    /// CPUs to show.
     cpus: u32,
     rest_mask: u32,
 }
 
 impl Control {
-    /// Maps it.
     pub(crate) fn open(programs: &Programs) -> Result<Self, CollectError> {
         let page = Shared::map(programs, ".bss.control", true)?;
         let rest_mask = programs.map("rests")?.max_entries().saturating_sub(1);

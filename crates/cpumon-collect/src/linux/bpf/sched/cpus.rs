@@ -23,12 +23,11 @@ pub(crate) enum Mode {
     Steal,
 }
 
-/// What is kept of a CPU.
+/// What user space remembers of a CPU from pass to pass.
 #[derive(Copy, Clone, Debug, Default)]
-struct Kept {
+struct CpuTotals {
     /// /proc/stat when it was first seen.
     base: CpuTimes,
-    /// The cut then.
     first_cut_ns: u64,
     first: CpuAccount,
     /// Its account at the last cut.
@@ -49,7 +48,7 @@ struct Kept {
 /// The accounts of all CPUs.
 pub(crate) struct CpuAccounts {
     entries: Shared<CpuEntry>,
-    kept: BTreeMap<u32, Kept>,
+    kept: BTreeMap<u32, CpuTotals>,
     probes: Probes,
     /// Threads that run at the cut though no event reported their switch-in, with their CPU. Nearly always empty.
     unseen: Vec<(u32, u32)>,
@@ -60,7 +59,6 @@ pub(crate) struct CpuAccounts {
 }
 
 impl CpuAccounts {
-    /// Maps them.
     pub(crate) fn open(programs: &Programs) -> Result<Self, CollectError> {
         Ok(Self {
             entries: Shared::map(programs, "cpus", false)?,
@@ -139,12 +137,12 @@ impl CpuAccounts {
             let Some(entry) = self.entries.read(sample.cpu as usize) else { continue };
             let account = self.account(sample.cpu).unwrap_or(entry.shown);
             breaks = breaks.saturating_add(account.breaks);
-            let kept = self.kept.entry(sample.cpu).or_insert_with(|| Kept {
+            let kept = self.kept.entry(sample.cpu).or_insert_with(|| CpuTotals {
                 base: sample.times,
                 first_cut_ns: cut_ns,
                 first: account,
                 last: account,
-                ..Kept::default()
+                ..CpuTotals::default()
             });
             kept.last = account;
             if account.tid != 0 && !kept.is_claimed {
@@ -188,7 +186,7 @@ impl CpuAccounts {
     }
 }
 
-impl Kept {
+impl CpuTotals {
     /// Brings the modes to the cut. They add up to the time since the first one; what would fall (a span that was shown
     /// as open and turned out to be another's) does not move until it is made up for, out of the unknown.
     fn grow(&mut self, cut_ns: u64, sampled: &CpuTimes, has_irq: bool) {
@@ -241,8 +239,8 @@ impl Kept {
 mod tests {
     use super::*;
 
-    fn kept(first: &CpuAccount) -> Kept {
-        Kept { first_cut_ns: 1_000, first: *first, last: *first, ..Kept::default() }
+    fn kept(first: &CpuAccount) -> CpuTotals {
+        CpuTotals { first_cut_ns: 1_000, first: *first, last: *first, ..CpuTotals::default() }
     }
 
     fn account(run: u64, idle: u64, irq: u64) -> CpuAccount {

@@ -21,22 +21,21 @@ const MAX_THREADS: usize = 256;
 const FREE: u32 = 0;
 const THREAD: u32 = 2;
 
-/// What is kept of a slot in use.
+/// What user space remembers of a slot in use.
 #[derive(Debug)]
-struct Kept {
+struct SlotTotals {
     of: DelayOf,
     histogram: Arc<DelayHistogram>,
 }
 
-impl Kept {
-    /// Slots of threads are kept from when they are selected.
+impl SlotTotals {
+    /// Slots of threads are remembered from when they are selected.
     fn process(entry: &DelayEntry) -> Self {
         let key = ProcessKey { pid: entry.owner, start_ns: whole_us(entry.start_ns) };
         Self { of: DelayOf::Process(key), histogram: Arc::default() }
     }
 }
 
-/// The histograms.
 pub(crate) struct DelayAccounts {
     slots: Shared<DelayEntry>,
     cpus: Shared<DelayEntry>,
@@ -45,7 +44,7 @@ pub(crate) struct DelayAccounts {
     free: MapHandle,
     patterns: Vec<ThreadPattern>,
     /// By slot.
-    kept: Vec<Option<Kept>>,
+    kept: Vec<Option<SlotTotals>>,
     /// By CPU.
     kept_cpus: Vec<Arc<DelayHistogram>>,
     /// Selected threads with their slots, ascending.
@@ -103,7 +102,7 @@ impl DelayAccounts {
         let mut has_freed = false;
         for at in 1..self.slots.len() {
             let Some(entry) = self.slots.read(at).filter(|entry| entry.kind != FREE) else { continue };
-            let kept = self.kept[at].get_or_insert_with(|| Kept::process(&entry));
+            let kept = self.kept[at].get_or_insert_with(|| SlotTotals::process(&entry));
             count_up(&mut kept.histogram, &entry.counts);
             into.delays.push(Delays { of: kept.of, histogram: Arc::clone(&kept.histogram) });
             // A process that began after the pass is in no list yet: its slot must not be taken away.
@@ -174,7 +173,7 @@ impl DelayAccounts {
         self.slots.write(slot, &entry);
         let of = DelayOf::Thread(task.process_key(), task.key());
         if let Some(kept) = self.kept.get_mut(slot) {
-            *kept = Some(Kept { of, histogram: Arc::default() });
+            *kept = Some(SlotTotals { of, histogram: Arc::default() });
         }
         let done = self.owners.update(&key_bytes(&entry), &number.to_ne_bytes(), MapFlags::ANY);
         done.map_err(|error| failed("select a thread", &error))?;

@@ -19,7 +19,6 @@ const LINES: usize = 1024;
 const LOCAL: [&str; 6] =
     ["local timer", "reschedule", "function call", "single function call", "irq work", "inter-processor"];
 
-/// The table.
 pub(crate) struct IrqTimes {
     entries: Shared<IrqEntry>,
     path: PathBuf,

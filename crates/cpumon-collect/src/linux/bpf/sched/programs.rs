@@ -47,9 +47,7 @@ const VECTORS: [&str; 6] =
 /// The loaded and attached probe.
 pub(crate) struct Programs {
     pub(crate) object: Object,
-    /// What runs.
     pub(crate) probes: Probes,
-    /// Of the iterator.
     iterator: Option<Link>,
     /// Detaches when dropped.
     _links: Vec<Link>,
@@ -226,7 +224,6 @@ mod refusal {
         static WAKEUPS: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// Ends with it.
     pub(crate) struct Refusing;
 
     impl Drop for Refusing {

@@ -13,7 +13,6 @@ use super::super::records::Plain;
 use super::Programs;
 use crate::CollectError;
 
-/// A map's entries.
 pub(crate) struct Shared<T> {
     first: NonNull<T>,
     count: usize,
@@ -50,7 +49,6 @@ impl<T: Plain> Shared<T> {
         Ok(Self { first, count, bytes, entries: PhantomData })
     }
 
-    /// Entries there are.
     pub(crate) fn len(&self) -> usize {
         self.count
     }
