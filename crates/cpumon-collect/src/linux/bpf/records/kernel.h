@@ -1,6 +1,6 @@
-// The kernel types that the probes touch, and nothing else of them. CO-RE moves every access to where the running kernel
-// keeps the field (preserve_access_index), so the order and what is left out do not matter.
-// Takes in: nothing. Gives out: declarations for *.bpf.c. Why: no generated header of several megabytes.
+// The kernel types that the probes touch, and nothing else of them. CO-RE moves every access to where the running kernel keeps the
+// field (preserve_access_index), so neither the order nor missing fields matter, and no generated header of several megabytes is
+// needed.
 #pragma once
 
 #include <stdbool.h>

@@ -1,6 +1,6 @@
-// What the probes hand to user space. Takes in: a kernel task. Gives out: `struct task_record` and what is built on it.
-// Why: the iterator and the exit probe must report the same of a task. This is the definition; records.rs mirrors it and
-// both sides assert sizes and offsets. New counters go to the end of `struct task_record`.
+// What the probes hand to user space: `struct task_record` and what is built on it. The iterator and the exit probe must report
+// the same of a task. This is the definition; records/mod.rs mirrors it, and both sides assert sizes and offsets. New counters
+// go to the end of `struct task_record`.
 #pragma once
 
 #include "kernel.h"

@@ -1,6 +1,8 @@
-// The account of each CPU. Takes in: switches and interrupts. Gives out: `struct cpu`, in which the time in each mode adds up
-// to the time since the CPU was first seen. Why: a thread's run time is what its CPU spent in the mode "run" during its
-// slice, so what interrupts and the hypervisor took is out of it, and nothing is booked twice.
+// Account of each CPU: how its time divides into modes.
+// traces:   switches and interrupts, as sched.bpf.c and irqs.h report them.
+// produces: `struct cpu`; the time in each mode adds up to the time since the CPU was first seen. A thread's run time is what its
+//           CPU spent in the mode "run" during its slice, so time of interrupts and of the hypervisor is not in it.
+// costs:    one array lookup and one clock comparison a switch; docs/probes.md.
 #pragma once
 
 #include "cut.h"

@@ -1,6 +1,8 @@
-// The cut: all threads and CPUs at one and the same instant. Takes in: an instant T that user space writes into a shared
-// page shortly before it comes. Gives out: `is_cut`. Why: a pass over all threads takes milliseconds in which they go on;
-// so the first transition after T of each thread and each CPU keeps a copy of how it stood at T, and the pass reads that.
+// The cut: the counters of all threads and CPUs as of one instant T.
+// traces:   nothing itself; user space writes T into a shared page shortly before it comes.
+// produces: `control`, and the helpers by which the first transition of each thread and CPU after T saves a copy as of T. A pass
+//           over all threads takes milliseconds in which they go on, so it reads the copies.
+// costs:    one comparison a transition, and one copy for each thread and CPU that moves during a pass.
 //
 // The clock is read first and the page after it. So a transition that does not see T yet was timed before T was written,
 // and T was still to come then: it belongs before the cut, however long its CPU was held up in between.

@@ -1,12 +1,12 @@
-// Run-delay histograms. Takes in: each run delay that ends. Out: `struct delay_histogram` of the CPU on which it ended, of the
-// thread's process, and of the thread if user space selected it. Why: a sum and a longest do not distinguish a rare long wait from
-// many short ones.
+// Run-delay histograms.
+// traces:   each run delay that ends, as threads.h reports it.
+// produces: `struct delay_histogram` of the CPU on which it ended, of the thread's process, and of the thread if user space
+//           selected it. A sum and a maximum do not distinguish one rare long wait from many short ones.
+// costs:    17 ns a switch; docs/probes.md.
 //
-// Histograms lie in one array that user space maps, so that a pass reads them without a system call. Each process takes a slot
-// out of a queue at its first delay and is found by a hash; a thread remembers its slots, so that a switch pays for two look-ups
-// in arrays. User space gives a slot back when its process has ended and was read. Where there is none, `drops` counts.
-//
-// costs: docs/probes.md
+// Histograms are in one array that user space maps, so that a pass reads them without a system call. A process takes a slot out
+// of a queue at its first delay and is found by a hash; a thread remembers its slots, so that a switch needs two array lookups.
+// User space frees a slot when its process has ended and was read. A delay without a slot is counted in `drops`.
 #pragma once
 
 #include "cpus.h"

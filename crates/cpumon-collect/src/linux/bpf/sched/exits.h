@@ -1,5 +1,8 @@
-// Last words. Takes in: threads that end, programs that are called. Gives out: events in a ring buffer, in the order in
-// which they happened; those that did not fit are summed (lost.h). Why: who ends between two passes is in no list.
+// Events: threads that end, and execs.
+// traces:   last switches, the beginning of each end, and execs, as sched.bpf.c reports them.
+// produces: events in a ring buffer, in the order in which they happened; those that do not fit are summed (lost.h). A thread
+//           that ends between two passes is in no list, so only its event has its final counters.
+// costs:    280 or 400 bytes of the ring buffer an event; docs/probes.md.
 #pragma once
 
 #include "lost.h"

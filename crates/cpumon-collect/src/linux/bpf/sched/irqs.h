@@ -1,5 +1,8 @@
-// Interrupts. Takes in: the begin and end of each hard and soft interrupt. Gives out: the time in each of them, in the
-// account of its CPU and, for hard ones, of its line. Why: the kernel charges them to the thread that was running.
+// Time in interrupts.
+// traces:   begin and end of each hard and soft interrupt (irq_handler_*, softirq_*, and vectors with tracepoints of their own).
+// produces: the time in each, in the account of its CPU and, for hard ones, of its line. The kernel charges interrupts to the
+//           thread that was running; here they are taken out of it.
+// costs:    147 to 445 ns a begin or end; docs/probes.md.
 #pragma once
 
 #include "exits.h"

@@ -1,6 +1,7 @@
-// Exits that did not fit the ring buffer. Takes in: a task that made its last switch. Gives out: sums over the host and for each
-// parent executable. Why: whose programs came and went is worth knowing even where each one's name is lost; and CPU time is
-// never dropped.
+// Exits that did not fit the ring buffer.
+// traces:   a task that made its last switch, if its event found no space.
+// produces: sums over the host and for each parent executable. Names are lost, CPU time never is.
+// costs:    two sums of seven atomic additions a lost exit.
 #pragma once
 
 #include "../records/records.h"

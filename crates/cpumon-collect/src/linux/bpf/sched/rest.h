@@ -1,9 +1,11 @@
-// Who rests. Takes in: each thread that the iterator passes by, each rename. Gives out: whether a thread has rested since user
-// space received it last. Why: most threads of a host rest; for them one word in place of a record, and neither their
-// storage nor most of what the kernel keeps of them is touched, which no cache holds.
+// Threads that rest.
+// traces:   each thread that the iterator visits, and each rename.
+// produces: whether a thread has rested since user space received it last. Most threads of a host rest: for them the iterator
+//           sends one word instead of a record.
+// costs:    16 bytes a slot. Neither the storage of a resting thread nor most of its task_struct is read, which no cache holds.
 //
-// A thread that is off its CPU and in no run queue, and has made no switch since, has not run: each of its counters is where it
-// stood, and so does its open wait. What others can change of it meanwhile is in `others`; its name is reported by an event.
+// A thread that is off its CPU and in no run queue, and has made no switch since, has not run: none of its counters has changed,
+// and its open wait goes on. What others can change of it meanwhile is in `others`; its name is reported by an event.
 #pragma once
 
 #include "cut.h"

@@ -1,5 +1,7 @@
-// The pass. Takes in: every thread of the host, in ascending order of tid, and every CPU. Gives out: `struct sent` and what it
-// announces; `cpu.shown`. Why: one pass over all threads inside the kernel costs a twentieth of reading a file for each.
+// The pass over all threads.
+// traces:   every thread of the host, in ascending order of tid, and every CPU, while user space reads the iterator.
+// produces: a `struct sent` for each thread with the record that it announces, and `cpu.shown`.
+// costs:    0.2 to 0.5 µs a thread, a twentieth of reading a file of /proc for each.
 #pragma once
 
 #include "exits.h"

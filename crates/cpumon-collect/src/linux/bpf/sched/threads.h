@@ -1,9 +1,12 @@
-// The account of each thread. Takes in: switches, births. Gives out: `struct thread` in task storage, in which
-// run + runnable + blocked adds up to the thread's lifetime. Why: task storage goes with the task, costs one look-up
-// and frees itself; the iterator reads it in passing.
+// Account of each thread.
+// traces:   switches and births, as sched.bpf.c reports them.
+// produces: `struct thread` in task storage, in which run + runnable + blocked adds up to the thread's lifetime. Task storage is
+//           found by one lookup and freed with the task, and the iterator reads it in the same pass.
+// costs:    docs/probes.md.
 //
-// cpumon-model/src/sched.rs is the same state machine in Rust, transition by transition, under scenario tests. It takes wakeups
-// as events; here the switch that follows one, or the iterator, asks the scheduler when the thread was queued (`woken_at`).
+// tests/it/switches/accounts.rs is the same state machine in Rust, transition by transition; tests compare its results with those
+// of these programs for the same events. It takes wakeups as events; here the switch that follows one, or the iterator, reads
+// from the scheduler when the thread was queued (`woken_at`).
 #pragma once
 
 #include "cpus.h"

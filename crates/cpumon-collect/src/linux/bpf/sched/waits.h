@@ -1,5 +1,8 @@
-// Wait reasons. Takes in: a task that goes to sleep. Gives out: WAIT_* with a system call's number, and the table of a
-// thread's waits. Why: "blocked" alone does not help; "blocked in futex" does.
+// Wait reasons.
+// traces:   a task that goes to sleep, as threads.h reports it.
+// produces: WAIT_* with the number of the system call, and the table of a thread's waits: not only that a thread was blocked, but
+//           in which call.
+// costs:    a read of the saved registers for each sleep; docs/probes.md.
 #pragma once
 
 #include "cut.h"
