@@ -1,5 +1,5 @@
-//! What this machine lets cpumon measure, as data: [`Diagnosis`]. In: the findings of the platform's doctor. Out: checks that
-//! any frontend can print. Why apart from the platform: the words for people and for programs come from one place.
+//! What this machine lets cpumon measure, as data: [`Diagnosis`]. The platform's doctor makes the checks, and every frontend prints
+//! them with the same words.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! How a machine is measured. In: the kernel. Out: [`Snapshot`]s of cumulative counters, at the times a [`Schedule`]
-//! says. Why: every other crate works on snapshots and knows nothing about kernels.
+//! How a machine is measured: [`Snapshot`]s of cumulative counters, at the times of a [`Schedule`]. Every other crate works on
+//! snapshots and knows nothing about kernels.
 //!
 //! # Overview
 //! [`open`] picks a source: BPF where permitted, /proc everywhere else, and says why in one line.

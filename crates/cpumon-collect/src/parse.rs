@@ -1,5 +1,5 @@
-//! Parsers of /proc files (proc(5)). In: bytes as the kernel, or a hostile tree, hands them out. Out: values, or `None`
-//! for what makes no sense. Why apart: they are pure, so that a fuzzer can drive them; none panics on any bytes.
+//! Parsers of /proc files (proc(5)). They are pure, so that a fuzzer can drive them; none panics on any bytes, and what makes no sense
+//! is `None`.
 
 use cpumon_model::{Comm, CpuSample, CpuTimes, TaskState};
 

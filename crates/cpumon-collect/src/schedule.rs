@@ -1,5 +1,5 @@
-//! When to measure. In: the interval. Out: wake-ups on an absolute monotonic grid, and counts of those that came late or
-//! had to be skipped. Why: sleeping "one interval more" drifts by the length of every pass.
+//! When to measure: wake-ups on an absolute monotonic grid, and counts of those that came late or were skipped. Sleeping "one interval
+//! more" would drift by the length of every pass.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

@@ -1,6 +1,5 @@
-//! Command lines without secrets. In: the raw bytes of /proc/PID/cmdline. Out: the arguments joined by spaces, with what
-//! resembles a secret shown as `***`. Why: command lines travel over networks and stay in stores. In doubt it hides:
-//! after a secret, the rest of that argument goes too.
+//! Command lines without secrets: what resembles a secret is shown as `***`, because command lines travel over networks and stay in
+//! stores. In doubt it hides: after a secret, the rest of that argument goes too.
 
 /// Shown in place of a secret.
 const MASK: &str = "***";

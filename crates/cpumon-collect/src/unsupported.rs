@@ -1,5 +1,4 @@
-//! Platforms without a source. In: the options. Out: [`CollectError::Unsupported`]. Why: the receiver's side of cpumon
-//! builds and runs where nothing can be measured yet.
+//! Platforms without a source: the receiver's side of cpumon builds and runs where nothing can be measured yet.
 
 use std::sync::OnceLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};

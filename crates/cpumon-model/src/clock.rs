@@ -1,5 +1,5 @@
-//! A device's clock against the receiver's. In: exchanges of time stamps, each with its round trip. Out: how far the device's clock
-//! is off, how well that is known, and how fast it drifts. Why here: pure sums, the same wherever stamps come from.
+//! A device's clock against the receiver's: from exchanges of time stamps it estimates the offset, how well that is known, and the
+//! drift.
 
 use std::collections::VecDeque;
 

@@ -1,6 +1,6 @@
-//! A boot's intervals on the receiver's time line. In: intervals as the device stamped them, estimates of its clock. Out: the same
-//! with the receiver's time, and by how much they were moved. Why: a device's wall clock may stand in 2003 or be set at any moment;
-//! the time since its boot runs on, so within one boot that alone says what came first. Decided in docs/adr/0007-time-line.md.
+//! A boot's intervals on the receiver's time line. A device's wall clock may show 2003 or be set at any moment; the time since its
+//! boot runs on, so within one boot that alone decides what came first. Intervals whose clock is wrong are moved to the receiver's
+//! time, and record by how much (docs/adr/0007-time-line.md).
 
 use crate::clock_piece::distance;
 use crate::{ClockPiece, HostClock, Interval, Moment};

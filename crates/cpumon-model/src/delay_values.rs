@@ -1,5 +1,4 @@
-//! Cells of the run-delay histograms. In: an interval and an owner. Out: the [`Value`] of a column. Why apart: one rule for
-//! processes, threads, CPUs and hosts; a percentile of nothing is no data.
+//! Cells of the run-delay histograms of processes, threads, CPUs and hosts. A percentile of no delays is no data.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,5 @@
-//! [`Finder`]: finds keys in a sorted list that is walked once, forwards. In: sorted rows and ascending keys. Out: the
-//! matching rows. Why: the differ matches 10,000 threads a second, so it neither hashes nor starts from the front again.
+//! [`Finder`]: finds ascending keys in a sorted list that is walked once, forwards. The differ matches 10,000 threads a second, so
+//! it neither hashes nor starts from the front again.
 
 use std::cmp::Ordering;
 

@@ -1,5 +1,5 @@
-//! What cpumon measures, as types. In: nothing. Out: ids, counters, [`Snapshot`], [`Interval`], [`Ledger`].
-//! Why: every other crate uses these types, so they are pure: no I/O, no unsafe, no clock.
+//! What cpumon measures, as types: ids, counters, [`Snapshot`], [`Interval`], [`Ledger`]. Every other crate uses them, so they are
+//! pure: no I/O, no unsafe, no clock.
 //!
 //! # Overview
 //! A *source* fills a [`Snapshot`] with cumulative counters. [`Interval::between`] turns two snapshots into what

@@ -1,6 +1,5 @@
-//! Lists that are filled again at each snapshot. In: a list and what its last fill needed. Out: the same list, shorter where a
-//! crowd or a storm is long gone. Why: memory is kept so that a steady state allocates nothing; but one busy second must not be
-//! paid for ever after.
+//! Lists that are filled again at each snapshot. They retain their memory, so that a steady state allocates nothing, but shrink
+//! when they are far longer than they were used: one storm must not cost memory for ever.
 
 /// Lists of fewer bytes stay as long as they are.
 const SMALL_BYTES: usize = 256 << 10;

@@ -1,5 +1,4 @@
-//! Cells of what the scheduler's and interrupts' events report. In: an interval and one of its rows. Out: the [`Value`] of a
-//! column. Why apart from `values`: these columns share one rule, that of which probes ran.
+//! Cells of what the scheduler's and interrupts' events report. They share one rule: without the probe there is no data.
 
 use std::borrow::Cow;
 

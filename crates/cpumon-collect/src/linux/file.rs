@@ -1,4 +1,4 @@
-//! Reading small files without allocating. In: a kept directory and a path. Out: the bytes, in a kept buffer.
+//! Reads small files into buffers that are used again, without allocating.
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;

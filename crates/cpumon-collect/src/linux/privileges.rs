@@ -1,5 +1,5 @@
-//! Giving rights up. In: the capabilities of the calling thread. Out: fewer of them. Why: they are needed to load the
-//! probes; what measures afterwards, for weeks, should be able to do nothing else.
+//! Gives up capabilities. They are needed to load the probes; a thread that measures afterwards, for weeks, should be able to do
+//! nothing else.
 //!
 //! Capabilities belong to threads. The thread that opens a source gives them up right after, before it starts other threads,
 //! which inherit what is left; threads that run already give up their own ([`drop_all`]).

@@ -1,6 +1,6 @@
-//! The user/system split. In: two sampled times of any scale and the exact run time. Out: user and system time that add
-//! up to the run time and never fall. Why: the kernel samples the split at the clock tick but knows the sum exactly; its
-//! own `cputime_adjust` (kernel/sched/cputime.c) does the same for /proc, then cuts the result down to ticks.
+//! The user/system split. The kernel samples the split at the clock tick but knows the run time exactly; its own `cputime_adjust`
+//! (kernel/sched/cputime.c) scales the samples to the run time for /proc, then cuts the result down to ticks. This does the same
+//! without the cut: user and system time add up to the run time and never fall.
 
 /// The last split of one task. Zero for a new one.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]

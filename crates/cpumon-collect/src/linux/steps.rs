@@ -1,6 +1,5 @@
-//! Which probes run where not all of them load. In: what is wanted, and a way to try. Out: what loads, and why the rest does
-//! not. Why: a kernel that refuses one probe (an interrupt tracepoint that is not there, a verifier of another mind) is no
-//! reason to lose every other one.
+//! Finds out which of the wanted probes load. A kernel that refuses one of them (an interrupt tracepoint that is not there, a stricter
+//! verifier) must not cost the others.
 
 use cpumon_model::Probes;
 

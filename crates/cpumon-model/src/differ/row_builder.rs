@@ -1,5 +1,5 @@
-//! Rows of one interval. In: the two snapshots. Out: [`RowBuilder`], which makes the row of a thread or process by the rules of the
-//! differ. Why: who gets a row and what the sums are is one question, what a row says another.
+//! [`RowBuilder`]: makes the row of one thread or process by the rules of the differ. Which rows there are, and their sums, is the
+//! differ's own part.
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,5 +1,5 @@
-//! The three clocks side by side. In: the task iterator's raw records, before anything is settled. Out: [`ClockReading`].
-//! Why beside the source: a snapshot shows one figure for each thread, the best; here all are wanted.
+//! Three clocks side by side for each thread: tick, scheduler, switches. A snapshot shows one figure for each thread, the best; the
+//! comparison of accuracy needs all three.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! What the probes cost. In: the kernel's own measure, where an administrator switched it on, else the events that were
-//! counted. Out: CPU time, cumulative. Why: most of what event-driven accounting costs is not in this process's CPU time.
+//! CPU time of the probes, cumulative: by the kernel's own measure, where an administrator switched it on, else estimated from the
+//! events. Most of what event-driven accounting costs is not in this process's CPU time.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};

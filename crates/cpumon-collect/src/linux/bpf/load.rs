@@ -1,5 +1,4 @@
-//! Loading. In: a compiled probe. Out: a loaded and attached one, or an error that says which step failed, with what
-//! errno, and what to grant. Why: both probes meet the same obstacles, and a user reads the reason in one line.
+//! Loads and attaches a compiled probe, or says which step failed, with what errno, and what to grant.
 
 use std::path::Path;
 use std::sync::Once;

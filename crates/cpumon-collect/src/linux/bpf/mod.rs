@@ -1,6 +1,5 @@
-//! The BPF source. In: the kernel's task iterator and its events. Out: complete snapshots in which no thread's CPU time is
-//! missing and none is there twice. Why: it costs a fraction of reading /proc, and sees what lived and died between two
-//! passes.
+//! The BPF source: complete snapshots from the kernel's task iterator and its events, in which no thread's CPU time is missing or
+//! counted twice. It costs a fraction of reading /proc, and sees what lived and died between two passes.
 //!
 //! # One pass
 //! 1. Where the switches are watched, a cut is made: an instant T, as of which every counter is reported (`sched/cut.h`).

@@ -1,5 +1,4 @@
-//! What cpumon loads. In: each probe's loader. Out: whether it loads here, and why not. Why: files say what should work;
-//! only the kernel's verifier decides what does.
+//! Checks of the probes: whether each loads here, and why not. Files say what should work; only the kernel's verifier decides.
 
 use super::super::bpf;
 use super::rights::Rights;

@@ -1,5 +1,5 @@
-//! Some processes only. In: process ids that somebody else chose. Out: their threads, kept up to date as the procfs source
-//! does it: a process that rests costs one read of its clock. Why: the BPF source has all others.
+//! Threads of a few processes, chosen by their ids, read as the procfs source reads them: a process that rests costs one read of its
+//! clock. The BPF source uses it for the processes that are hidden from BPF.
 
 use std::mem;
 use std::os::fd::OwnedFd;

@@ -2,7 +2,7 @@
 //! ones noticed. Why apart: this is where the time goes.
 //!
 //! Threads that ran lately are read first. If run time over all threads then adds up to the CPU clock, to the ns, no other
-//! else can have run, and the others are not read at all.
+//! thread can have run, and the others are not read at all.
 
 use std::os::fd::OwnedFd;
 

@@ -1,6 +1,5 @@
-//! Threads that BPF does not see. In: the processes that /proc shows, and those that the iterator reported. Out: a record for each
-//! thread of those that it did not report, read from /proc. Why: some virtual machines hide process 1 from BPF altogether, its
-//! switches as well; without this its run time would be charged to no thread.
+//! Threads that BPF does not see. Some virtual machines hide process 1 from BPF, its switches as well; without this its run time
+//! would be charged to no thread. Processes that /proc shows and the iterator does not are read from /proc.
 //!
 //! Who is hidden is found out when the source is opened, and again when CPU time has passed that no event explains and
 //! which the hidden threads that are known did not run. /proc is listed then, at most once in [`FIRST_WAIT`] passes, and more

@@ -1,5 +1,5 @@
-//! The threads that ended since the last pass. In: settled records. Out: [`ExitSample`]s with the name of their process.
-//! Why: apart from the tracker, because only here a process may be named that no pass ever saw.
+//! The threads that ended since the last pass, as [`ExitSample`]s with the name of their process. A process that no pass ever saw gets
+//! its name here.
 
 use std::sync::Arc;
 

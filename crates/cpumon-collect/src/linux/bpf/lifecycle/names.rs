@@ -1,5 +1,5 @@
-//! Names from exec. In: exec events. Out: a process's executable. Why: a process that ends before anybody can read its
-//! /proc directory still shows under the program it ran, not under a name cut to 15 bytes.
+//! Names from exec events. A process that ends before its /proc directory can be read still shows under the program it ran, not
+//! under a name cut to 15 bytes.
 
 use std::borrow::Cow;
 

@@ -1,6 +1,6 @@
-//! Threads that changed their id. In: exec events of threads that did not lead their process. Out: records under an
-//! identity that is unique. Why: such a thread takes over the id *and the start time* of the leader, which ends
-//! (`de_thread` in fs/exec.c): two threads share one key, and one thread has two.
+//! Threads that changed their id. When a thread other than the leader calls exec, it takes over the id *and the start time* of the
+//! leader, which ends (`de_thread` in fs/exec.c): two threads share one key, and one thread has two. Records get an identity here
+//! that is unique.
 //!
 //! So the thread counts as ended under its old id at the exec, and as begun at that moment under the new one: the key's
 //! start is the time of the exec, and its counters begin at zero there. Nothing is counted twice, whichever snapshot sees

@@ -1,6 +1,5 @@
-//! Exits that did not fit the buffers, as rows. In: sums by parent executable out of the probe (`lost.h`) and the waiting
-//! list. Out: one process row for each parent, and one for all others. Why: a storm that outruns the buffers loses names,
-//! never CPU time; and whose programs they were is mostly enough to know.
+//! Exits that did not fit the buffers, as rows: one process row for each parent executable, and one for all others. A storm that
+//! outruns the buffers loses names, never CPU time; the parent mostly says enough.
 //!
 //! A row has the process id 0 and begins when it is first needed; [`cpumon_model::Flags::SUMMED`] marks it in intervals.
 

@@ -1,5 +1,5 @@
-//! The task iterator. In: its link. Out: one [`TaskRecord`] for each thread of the host. Why: one pass over all threads
-//! inside the kernel costs a twentieth of reading a file for each.
+//! Reads the task iterator: one [`TaskRecord`] for each thread of the host. One pass over all threads inside the kernel costs a
+//! twentieth of reading a file for each.
 
 use std::io::{ErrorKind, Read};
 

@@ -1,6 +1,5 @@
-//! The threads of one pass. In: the iterator's output. Out: [`Pass`], a list of records, and what is known of each place in
-//! it. Why: of thousands of threads most rest; where one rests at the same place of the list for some passes, its record and
-//! its sample in a snapshot are there already, and need be neither written nor read.
+//! [`Pass`]: the records of one pass, and how long each thread has rested at its place. Most threads rest; one that rests at the same
+//! place for some passes has its record and its sample there already, and neither is written or read again.
 
 pub(crate) mod iterator;
 pub(crate) mod watch;

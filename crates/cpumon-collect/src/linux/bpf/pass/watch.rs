@@ -1,5 +1,5 @@
-//! A pass where the switches are watched. In: the cut, the iterator's records, events. Out: records as of the cut, CPUs whose
-//! times add up, and the events that happened before it. Why: the tracker then need not know that a pass takes time.
+//! A pass where the switches are watched: brings records, CPUs and events to the instant of the cut, so that the tracker need not know
+//! that a pass takes time.
 
 use cpumon_model::{Moment, Probes, Snapshot, ThreadKey, empty_list, trim_list};
 

@@ -1,6 +1,5 @@
-//! What the probes hand over, as Rust sees it. In: bytes from the kernel. Out: [`TaskRecord`], [`ExitEvent`],
-//! [`ExecEvent`], [`LostExits`]. Why: records.h defines these layouts, this is their mirror; both sides assert the
-//! same size and the same place of every field.
+//! Layouts that the probes and this program share: [`TaskRecord`], [`ExitEvent`], [`ExecEvent`], [`LostExits`]. records.h defines
+//! them, and both sides assert the same size and the same place of every field.
 
 pub(crate) mod task;
 

@@ -1,5 +1,4 @@
-//! A thread as the probes report it. In: a [`TaskRecord`]. Out: its keys, its counters brought to the snapshot's instant, its
-//! sample. Why apart from the layouts: the kernel's figures become the model's here.
+//! A thread as the probes report it becomes a sample of the model: its keys, and its counters brought to the snapshot's instant.
 
 use cpumon_model::{Comm, Counters, ProcessKey, TaskState, ThreadKey, ThreadSample};
 

@@ -1,5 +1,4 @@
-//! The ring buffer's events. In: its records as bytes. Out: [`Event`]s. Why apart from the layouts: what an event is to the
-//! collector is one thing, where its bytes lie another.
+//! [`Event`]: a record of the ring buffer, parsed.
 
 use super::super::records::{ExecEvent, ExitEvent, TaskRecord, read_plain};
 

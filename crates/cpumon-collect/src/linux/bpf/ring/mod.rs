@@ -1,5 +1,5 @@
-//! The events of the probe. In: its ring buffer. Out: [`Event`]s in the order in which they happened, and [`LostExits`].
-//! Why: a thread that ends between two snapshots must leave its final counters behind.
+//! Empties the probe's ring buffer into [`Event`]s, in the order in which they happened, and [`LostExits`]. A thread that ends between
+//! two snapshots leaves its final counters here.
 //!
 //! No thread is woken for an event. A snapshot empties the ring buffer; only when it is half full before that does a helper
 //! thread wake and empty it into memory, so that a storm or a long interval loses nothing.

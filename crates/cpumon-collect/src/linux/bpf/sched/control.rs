@@ -1,6 +1,5 @@
-//! Begin and end of a pass, announced to the probe. In: the clock. Out: where the switches are watched, an instant T, the cut, announced
-//! before it comes. Why: a pass over thousands of threads takes milliseconds; the probe keeps how each thread and CPU stood at
-//! T, so all are reported as of one and the same instant.
+//! Begins and ends a pass. Where the switches are watched it announces an instant T, the cut, shortly before it comes: a pass over
+//! thousands of threads takes milliseconds, and the probe saves the state of each thread and CPU at T.
 
 use std::sync::atomic::Ordering;
 

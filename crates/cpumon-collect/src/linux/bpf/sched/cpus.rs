@@ -1,6 +1,6 @@
-//! Each CPU's account. In: `struct cpu` of the probe as of the cut, and /proc/stat. Out: [`CpuSample`]s whose modes add up to
-//! the time between two cuts, to the ns. Why: what the kernel samples at its tick closes no ledger; only the split of run
-//! time into user, nice and system is taken from there.
+//! Each CPU's account: from `struct cpu` of the probe as of the cut it makes [`CpuSample`]s whose modes add up to the time between two
+//! cuts, to the ns. The kernel's own modes are sampled at the tick and do not add up; only the split of run time into user, nice and
+//! system is taken from there.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,5 @@
-//! Run-delay histograms. In: the slots that the probe counts in (`delays.h`), who lives, which threads are selected. Out: the
-//! cumulative histograms of each CPU, each process and the selected threads; slots given back. Why counts are added up here:
-//! the probe's have 32 bits, and a snapshot's must never fall.
+//! Run-delay histograms of each CPU, each process and the selected threads, from the slots in which the probe counts (`delays.h`); frees
+//! slots of owners that ended. The probe's counts have 32 bits, so they are added up here to cumulative ones that never fall.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,5 +1,4 @@
-//! Interrupts by line. In: the probe's table, names from /proc/interrupts. Out: [`IrqSample`]s. Why: "irq 3 %" begs the
-//! question whose.
+//! Interrupts by line: the probe's table with the names of /proc/interrupts.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

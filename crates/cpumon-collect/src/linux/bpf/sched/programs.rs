@@ -1,5 +1,5 @@
-//! The programs. In: sched.bpf.c, compiled, and which probes are wanted. Out: they run; their maps and the iterator. Why one
-//! object for all: the iterator reads the task storage that the switches write.
+//! Loads and attaches the programs of sched.bpf.c that the wanted probes need. They are one object, because the iterator reads the
+//! task storage that the switches write.
 
 use std::num::NonZeroUsize;
 

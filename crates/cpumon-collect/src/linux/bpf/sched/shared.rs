@@ -1,5 +1,5 @@
-//! Memory shared with the probe. In: an array map that may be mapped. Out: [`Shared`], its entries as plain values. Why:
-//! what is read once for each snapshot must cost neither a system call nor an allocation.
+//! [`Shared`]: an array map of the probe, mapped into memory, with its entries as plain values. What each snapshot reads must cost
+//! neither a system call nor an allocation.
 
 use std::marker::PhantomData;
 use std::os::fd::AsFd;

@@ -1,6 +1,5 @@
-//! A thread's times, brought to the instant of the cut. In: [`ThreadTimes`] as the probe keeps them. Out: the same up to the
-//! cut, the open delay or wait included; [`SchedTimes`]. Why: the probe accounts for a span when it ends; a snapshot shows what has
-//! passed of it.
+//! A thread's times, brought to the instant of the cut. The probe accounts for a wait or delay when it ends; a snapshot also shows the
+//! part of an open one that has passed.
 
 use cpumon_model::{SchedTimes, Waits};
 

@@ -1,6 +1,5 @@
-//! The tracker. In: one pass's records and events. Out: a [`Snapshot`]'s threads, processes and exits. Why: what the
-//! iterator saw and what the events report overlap in time; here each thread ends up in exactly one place. Pure but for the
-//! names of new processes.
+//! The tracker makes a snapshot's threads, processes and exits of one pass's records and events. What the iterator saw and what the
+//! events report overlap in time; here each thread ends up in exactly one place. Pure but for the names of new processes.
 
 use cpumon_model::{Counters, ProcessSample, Snapshot, ThreadSample, empty_list};
 
