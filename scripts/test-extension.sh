@@ -34,7 +34,7 @@ case "$(shell "$store" "DELETE FROM process_interval")" in
 esac
 case "$(shell ":memory:" "SELECT 1")" in
   *"open a cpumon store first"*) ;;
-  *) echo "extension: loading without a store is not told" >&2; exit 1 ;;
+  *) echo "extension: loading without a store is not reported" >&2; exit 1 ;;
 esac
 
 # Not every Python is built with loadable extensions; Debian's is.

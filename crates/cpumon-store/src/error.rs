@@ -77,13 +77,13 @@ pub enum StoreError {
         /// The version this build reads.
         known: i32,
     },
-    /// Not a file.
+    /// The path is a directory.
     #[error("{path} is a directory, and a store is a file: name the file in it, e.g. {example}", path = path.display(), example = path.join("cpumon.db").display())]
     Directory {
         /// What was named.
         path: PathBuf,
     },
-    /// No file there.
+    /// There is no file at the path.
     #[error("there is no store at {}", path.display())]
     Missing {
         /// The path that was given.
@@ -154,6 +154,7 @@ impl StoreError {
     /// Wraps SQLite's error; a damaged file becomes [`StoreError::Corrupt`].
     pub(crate) fn sqlite(operation: &'static str, path: &Path, source: rusqlite::Error) -> Self {
         match source.sqlite_error_code() {
+            // SQLite uses the first for a file that never was a database and for one whose header is overwritten.
             Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => {
                 Self::Corrupt { path: path.into(), detail: source.to_string() }
             }

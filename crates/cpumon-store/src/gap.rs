@@ -7,7 +7,7 @@ use cpumon_model::{Flags, Interval};
 pub struct Gap {
     /// Begin, ns since the epoch, on the time line of the host's intervals.
     pub begin_wall_ns: i64,
-    /// End.
+    /// End, on the same time line.
     pub end_wall_ns: i64,
     /// The device's own clock less that, ns.
     pub wall_shift_ns: i64,
@@ -51,7 +51,7 @@ impl GapFinder {
 
     /// Takes the next interval.
     pub fn see(&mut self, interval: &Interval) {
-        // Neighbours share a moment. Half an interval between them is a clock that was corrected, not one that was missed.
+        // Neighbours share a moment. Less than half an interval between two of them cannot be a missing one.
         let begin = Begin {
             wall_ns: interval.begin.wall_ns,
             slack_ns: i64::try_from(interval.duration_ns() / 2).unwrap_or(i64::MAX),
@@ -59,12 +59,14 @@ impl GapFinder {
         };
         self.first.get_or_insert(begin);
         self.check_before(begin);
+        // The latest end, not the last one: intervals of a clock that was set back overlap earlier ones.
         self.last_end_ns = self.last_end_ns.max(Some(interval.end.wall_ns));
     }
 
     /// Adds what another finder found in the time behind this one's.
     pub fn append(&mut self, later: Self) {
         let Some(first) = later.first else { return };
+        // A hole between the two parts is in neither of them.
         self.first.get_or_insert(first);
         self.check_before(first);
         let space = self.limit.saturating_sub(self.recorded.len() + self.found.len());

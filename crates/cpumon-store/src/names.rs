@@ -178,6 +178,7 @@ pub(crate) fn find<N: Stored>(
     id: u64,
     cached: &mut Option<Block<N>>,
 ) -> Sql<Option<N>> {
+    // The row first: a task that outlived its block has both, and the row is the newer one.
     if let Some(row) = row_of(connection, id)? {
         return Ok(Some(row));
     }
@@ -205,6 +206,7 @@ pub(crate) fn next_names<N: Stored>(connection: &Connection, after: u64) -> Sql<
         Some(block) => Some(block),
         None => load_block(connection, "first_id > ?1 ORDER BY first_id", after)?,
     };
+    // Rows and the block are both read only up to some id: the list is complete up to the lower of the two.
     let rows_end = rows.last().filter(|_| rows.len() == STEP).map(Name::id);
     let end = rows_end.into_iter().chain(block.as_ref().map(|block| block.last_id)).min();
     let is_in = |name: &N| name.id() > after && end.is_none_or(|end| name.id() <= end);

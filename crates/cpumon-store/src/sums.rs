@@ -8,9 +8,9 @@ pub(crate) const PER_SECOND: i64 = 1_000_000_000;
 /// Length of the buckets in which compacted intervals are summed.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Resolution {
-    /// 60 s.
+    /// Buckets of 60 s.
     Minute,
-    /// 3600 s.
+    /// Buckets of 3600 s.
     Hour,
 }
 

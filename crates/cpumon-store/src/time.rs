@@ -7,14 +7,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Intervals are placed by their end, so neighbouring ranges share no interval.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct TimeRange {
-    /// Exclusive begin.
+    /// Begin, not in the range itself.
     pub since_ns: i64,
-    /// Inclusive end.
+    /// End, which is in the range.
     pub until_ns: i64,
 }
 
 impl TimeRange {
-    /// All of time.
+    /// The range that every interval is in.
     pub const ALL: Self = Self { since_ns: i64::MIN, until_ns: i64::MAX };
 
     /// From `since_ns` (exclusive) to `until_ns` (inclusive).

@@ -56,7 +56,7 @@ pub enum ImportError {
     TooMany {
         /// The file.
         path: PathBuf,
-        /// Of what.
+        /// What there is too much of, in the plural.
         what: &'static str,
         /// How many are accepted.
         limit: usize,
@@ -66,13 +66,13 @@ pub enum ImportError {
     HostForMany {
         /// The file.
         path: PathBuf,
-        /// Devices in it.
+        /// Number of devices in it.
         count: u64,
     },
-    /// Unknown time zone.
+    /// The text names no time zone.
     #[error("{text:?} is no time zone: expected auto, an offset like +02:00 or a name like Europe/Berlin")]
     Zone {
-        /// What was given.
+        /// The text that was given.
         text: String,
     },
     /// The receiving side failed.

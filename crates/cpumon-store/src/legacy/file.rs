@@ -154,6 +154,7 @@ fn check_magic(path: &Path) -> Result<(), ImportError> {
 
 /// An immutable open ignores a journal, so what it holds would be missing, or half of a transaction would show.
 fn check_journals(path: &Path) -> Result<(), ImportError> {
+    // An empty one is harmless: SQLite leaves it behind in some journal modes.
     for suffix in ["-journal", "-wal"] {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);

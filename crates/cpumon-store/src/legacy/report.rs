@@ -52,11 +52,11 @@ impl OddRows {
 /// One device of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportedHost {
-    /// Its name here.
+    /// Name in the store.
     pub name: String,
     /// Its id here: derived from the name, so that a second import of the file meets the first.
     pub id: HostId,
-    /// Intervals.
+    /// Number of its intervals.
     pub sets: u64,
 }
 

@@ -26,6 +26,7 @@ fn text(row: &Row<'_>, at: usize) -> Option<String> {
         ValueRef::Text(bytes) if bytes.len() <= MAX_NAME_BYTES => {
             Some(String::from_utf8_lossy(bytes).into_owned())
         }
+        // Only the device's address may be missing: the schema of 2012 has none.
         ValueRef::Null if at == 0 => Some(String::new()),
         _ => None,
     }

@@ -72,6 +72,7 @@ impl Set {
         odd.impossible += u64::from(!flags.is_empty());
         odd.nameless += u64::from(row.name.is_empty());
         odd.other_duration += u64::from(row.duration_ms != self.duration_ms);
+        // Rows of one set were measured together; the longest duration covers them all.
         self.duration_ms = self.duration_ms.max(row.duration_ms);
         let same_pid = self.by_pid.entry(row.pid).or_default();
         let same = same_pid.iter().copied().find(|at| *self.processes[*at].0.info.name == *row.name);

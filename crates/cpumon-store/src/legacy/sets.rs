@@ -110,7 +110,7 @@ impl<'a> Sets<'a> {
         Ok(count.try_into().unwrap_or(0))
     }
 
-    /// Reads everything.
+    /// Reads all rows and hands out a set when the next one begins: both tables come in the order of sets.
     pub fn run(mut self, sink: &mut SetSink<'_>) -> Result<ImportReport, ImportError> {
         let file = self.file;
         self.report.thread_rows_read = self.count("Threads", "SELECT count(*) FROM [Threads]")?;
@@ -120,6 +120,7 @@ impl<'a> Sets<'a> {
         let mut thread_statement =
             file.connection.prepare(&ThreadCursor::query(file.schema)).map_err(file.read_error("Threads"))?;
         let mut threads = ThreadCursor::new(file, &mut thread_statement)?;
+        // A set ends where a row of another device or time comes, so one set is in memory at a time.
         let mut set: Option<Set> = None;
         while let Some(row) = rows.next().map_err(&read)? {
             self.report.process_rows_read += 1;
@@ -127,6 +128,7 @@ impl<'a> Sets<'a> {
             let instant = ProcessRow::parse(row, &mut self.report.odd).and_then(|row| {
                 odd_or(self.zone.instant(row.ticks), &mut self.report.odd.bad_time).map(|at| (row, at))
             });
+            // The two tables are read in step, so the threads of a row that is left out must be passed over.
             let Some((row, at)) = instant else {
                 threads.for_each_of(idx, &mut |_, odd| odd.threads_of_left_out += 1, &mut self.report.odd)?;
                 continue;
@@ -142,11 +144,13 @@ impl<'a> Sets<'a> {
                 &mut |thread, odd| set.add_thread(process, thread, odd),
                 &mut self.report.odd,
             )?;
+            // A file that gives all rows one time would otherwise be read into memory whole.
             if set.len() > MAX_SET_ROWS {
                 return Err(self.too_many("rows of one time stamp", MAX_SET_ROWS));
             }
         }
         self.hand_out(set, sink)?;
+        // The join leaves out threads without a process row: the rest of the count is they.
         self.report.odd.orphan_threads = self.report.thread_rows_read.saturating_sub(threads.seen);
         Ok(self.report)
     }

@@ -95,6 +95,7 @@ impl Resolved {
         let local_ns = (i128::from(ticks) - EPOCH_SECONDS * 10_000_000) * 100;
         let as_if_utc = Timestamp::from_nanosecond(local_ns).ok()?;
         let local = as_if_utc.to_zoned(TimeZone::UTC).datetime();
+        // When clocks change, a local time occurs twice or never: jiff's "compatible" choice is the first, or the later.
         let ambiguous = self.zone.to_ambiguous_timestamp(local);
         let is_ambiguous = ambiguous.is_ambiguous();
         let wall_ns = i64::try_from(ambiguous.compatible().ok()?.as_nanosecond()).ok()?;

@@ -29,6 +29,7 @@ pub(crate) struct Loaded {
 impl Loaded {
     /// Whether it is the chunk of this id, as deep as a query goes.
     fn serves(&self, id: i64, query: &Query) -> bool {
+        // Deeper than wanted is fine, and so are rows of all processes: the caller filters.
         let has_rows = query.what == What::Meta
             || (self.filter == ProcessFilter::All || self.filter == query.filter)
                 && (self.has_sched || !query.sched);
@@ -128,6 +129,7 @@ impl Chunks {
                 Ok(query.filter.matches(process.key, &process.info))
             };
             loaded.chunk.read_processes(blob(2)?, &mut pick)?;
+            // Also when it is not wanted: the blob is empty then, and the events of another chunk must go.
             loaded.chunk.read_sched(blob(4)?)?;
         }
         if what > What::Processes {

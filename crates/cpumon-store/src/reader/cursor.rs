@@ -92,6 +92,7 @@ impl IntervalCursor {
         let mut after_ns = query.since_ns;
         while let Some(window_end) = self.load_window(connection, host, query, after_ns)? {
             let range = TimeRange::new(after_ns, window_end);
+            // At least one round: a window of fresh intervals alone has no chunks.
             for begin in (0..self.chunk_ids.len().max(1)).step_by(MAX_MERGED) {
                 let end = self.chunk_ids.len().min(begin + MAX_MERGED);
                 self.find_positions(connection, query, range, begin..end)?;
@@ -142,6 +143,7 @@ impl IntervalCursor {
         let transaction = connection.unchecked_transaction()?;
         let fresh_end = fresh::end_of_some(connection, host, after_ns, WINDOW_INTERVALS)?;
         let chunk_end = chunks::end_of_next(connection, host, after_ns)?;
+        // The nearer end: a window has at most some fresh intervals, and few chunks besides the one that ends there.
         let nearest = fresh_end.into_iter().chain(chunk_end).min();
         let Some(window_end) = nearest.map(|end| end.min(query.until_ns)).filter(|&end| end > after_ns)
         else {
@@ -183,6 +185,7 @@ impl IntervalCursor {
             let inside = rows.filter(|(_, row)| range.contains(row[meta::END_WALL]));
             self.positions.extend(inside.map(|(at, row)| position(row, Some(id), at)));
         }
+        // Chunks overlap where intervals came late, and fresh ones may be older than compacted ones.
         self.positions.sort_unstable();
         Ok(())
     }
@@ -195,6 +198,7 @@ impl IntervalCursor {
     ) -> Result<ControlFlow<()>, ReadError> {
         for position in &self.positions {
             let (names, stored) = (&mut self.names, &mut self.stored);
+            // From the cache: it holds as many chunks as are merged.
             if let Some(id) = position.chunk {
                 let Loaded { boot, chunk, .. } = self.chunks.load(connection, names, id, query)?;
                 let boot = names.boot(connection, *boot)?;

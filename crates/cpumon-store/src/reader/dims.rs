@@ -41,7 +41,7 @@ pub(crate) struct ThreadThen {
     pub(crate) priority: i16,
 }
 
-/// Cache of look-ups.
+/// Keys and names that were read before.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     boots: HashMap<BootRow, BootId>,
@@ -90,6 +90,7 @@ impl Names {
     pub(crate) fn process(&mut self, connection: &Connection, id: u64) -> Sql<&ProcessThen> {
         if !self.processes.contains_key(&id) {
             let found = self.load_process(connection, id)?;
+            // All at once: a query walks on and rarely comes back to old ones.
             if self.processes.len() >= MAX_ENTRIES {
                 self.processes.clear();
             }

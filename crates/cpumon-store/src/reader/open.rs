@@ -25,7 +25,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// The store's file.
+    /// Path that the store was opened with.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -39,6 +39,8 @@ impl Reader {
         }
         check_is_no_directory(path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        // An immutable file has no locks, so it must not be used where a writer may be: only after an ordinary open failed for
+        // lack of write access, and with an empty log.
         match Self::open_with(path, path, flags) {
             Err(error) if error.is_no_space() && is_log_empty(path) => {
                 let uri = format!("file:{}?immutable=1", escaped(path));

@@ -7,9 +7,9 @@ use cpumon_model::{HostId, HostInfo, Interval, LossCounts, ProcessInfo, ProcessK
 pub enum What {
     /// Times, ledger, CPUs, health; no rows.
     Meta,
-    /// And process rows.
+    /// The same, and process rows.
     Processes,
-    /// And thread rows.
+    /// The same, and thread rows.
     #[default]
     Threads,
 }
@@ -82,7 +82,7 @@ impl Query {
         Self { since_ns, until_ns, ..self }
     }
 
-    /// With another depth.
+    /// With another depth of the answer.
     #[must_use]
     pub fn what(self, what: What) -> Self {
         Self { what, ..self }
@@ -94,7 +94,7 @@ impl Query {
         Self { sched: false, ..self }
     }
 
-    /// With another filter.
+    /// Restricted to the processes that pass `filter`.
     #[must_use]
     pub fn filter(self, filter: ProcessFilter) -> Self {
         Self { filter, ..self }

@@ -65,6 +65,8 @@ impl Bucket {
     fn begin(&mut self, row: &HostSums) {
         let begin_ns = row.bucket.saturating_mul(self.length_ns);
         self.interval.begin = Moment { wall_ns: begin_ns, ..Moment::default() };
+        // The bucket's length on the wall clock, but the measured time on the monotonic one: rates divide by the latter, and a
+        // gap in a bucket does not lower them.
         self.interval.end = Moment {
             wall_ns: begin_ns.saturating_add(self.length_ns),
             mono_ns: row.covered_ns.max(0).unsigned_abs(),
@@ -79,6 +81,7 @@ impl Bucket {
     }
 
     fn add_delays(&mut self, of: DelayOf, histogram: Option<&DelayHistogram>) {
+        // An empty histogram is no entry, as in intervals that come from a device.
         let known = histogram.filter(|histogram| !histogram.is_empty());
         self.interval
             .delays

@@ -71,6 +71,7 @@ pub(crate) fn prepare_writer(connection: &mut Connection, path: &Path, sync_each
     if found > VERSION {
         return Err(StoreError::NewerSchema { path: path.into(), found, known: VERSION });
     }
+    // These two can be set only before the first table.
     if tables == 0 {
         pragma(connection, path, PAGE_SIZE)?;
         pragma(connection, path, AUTO_VACUUM)?;
@@ -91,6 +92,7 @@ fn migrate(connection: &mut Connection, path: &Path, found: i32) -> Result<()> {
     if steps.is_empty() {
         return Ok(());
     }
+    // All steps or none: a store of a version in between would fit no reader.
     let transaction = connection.transaction().at("write the schema", path)?;
     for step in steps {
         transaction.execute_batch(step).at("write the schema", path)?;

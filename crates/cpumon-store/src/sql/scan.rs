@@ -21,7 +21,7 @@ const MAX_BATCH_CELLS: usize = 1 << 18;
 pub(super) struct Scan {
     reader: Rc<Reader>,
     table: Tables,
-    /// The wanted columns.
+    /// The columns that the query wants.
     columns: Vec<&'static Column>,
     bounds: Bounds,
     /// Hosts still to be walked, the next one last.
@@ -69,6 +69,7 @@ impl Scan {
                 self.after_id = 0;
             }
         }
+        // Small at first for LIMIT, larger for a scan of everything.
         self.batch = (self.batch * 2).min(LARGEST_BATCH);
         Ok(rows)
     }

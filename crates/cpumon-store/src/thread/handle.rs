@@ -31,6 +31,7 @@ pub struct WriterHandle {
 impl WriterThread {
     /// Opens the store at `path` (errors come back here) and starts the thread.
     pub fn spawn(path: &Path, options: &StoreOptions, queue: &QueueOptions) -> Result<Self> {
+        // Opened in the caller's thread, so that its errors come back here.
         let writer = Writer::open(path, options)?;
         let shared = Arc::new(Queue::new(queue));
         let mut worker = Worker::new(writer, Arc::clone(&shared), queue.clone());
@@ -140,6 +141,7 @@ impl WriterHandle {
     pub fn flush(&self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
         let mut inner = self.queue.lock();
+        // Under the same lock as the wait below: the writer cannot end the batch in between, unnoticed.
         inner.flush_wanted = true;
         self.queue.wake();
         while inner.flush_wanted && !inner.has_ended {

@@ -31,7 +31,7 @@ pub(super) struct Offer<'a> {
     pub(super) receipt: Option<ReceiptRequest>,
 }
 
-/// A waiting interval.
+/// An interval that waits for the writer.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) info: Arc<HostInfo>,
@@ -95,6 +95,7 @@ impl Inner {
     /// Gives the memory of handled intervals back.
     pub(super) fn recycle(&mut self, batch: &mut Vec<Entry>) {
         for entry in batch.drain(..) {
+            // Beyond that, memory of a burst is given back.
             if self.pool.len() < MAX_POOLED {
                 self.pool.push(entry.copy);
             }
@@ -146,9 +147,11 @@ impl Queue {
             + rows.processes.len() * (size_of_val_of(&rows.processes) + NAMES_BYTES)
             + rows.cpus.len() * size_of_val_of(&rows.cpus);
         let mut inner = self.lock();
+        // Bytes are counted as copied, with idle rows left out: a large host that idles takes little.
         let has_space = inner.entries.len() < self.options.max_intervals
             && inner.bytes + bytes <= self.options.max_bytes
             && !inner.has_ended;
+        // With a receipt the sender still has it and offers it again: not a loss.
         if !has_space && receipt.is_some() {
             return false;
         }
@@ -193,7 +196,7 @@ impl Queue {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Wakes the writer.
+    /// Wakes the writer thread before its timeout.
     pub(super) fn wake(&self) {
         self.filled.notify_all();
     }

@@ -3,7 +3,7 @@
 /// Whether intervals reach the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum StoreState {
-    /// They reach it.
+    /// Intervals reach the file.
     #[default]
     Ok,
     /// No space: the disk is full, a quota is reached, or it cannot be written. Tried again every few seconds.

@@ -85,6 +85,7 @@ impl Worker {
             for entry in &batch {
                 self.handle(entry);
             }
+            // Handled outside of the lock: receiving waits for it.
             self.queue.lock().recycle(&mut batch);
             if is_last || is_flush || Instant::now() >= self.next_commit {
                 self.end_batch(is_last);

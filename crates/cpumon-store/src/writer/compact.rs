@@ -47,9 +47,9 @@ struct ChunkKeys {
 /// When intervals may be compacted.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Due {
-    /// Received before this.
+    /// Full chunks: received before this.
     full_ns: i64,
-    /// Received before this although they fill no chunk.
+    /// Chunks of any size: received before this.
     partial_ns: i64,
     /// Only those of this host.
     host: Option<HostRow>,
@@ -141,6 +141,7 @@ impl Compactor {
         let mut rows = load_oldest(transaction, key, self.full)?;
         let ready = rows.iter().take_while(|(_, row)| row.meta[RECEIVED] <= due.full_ns).count();
         let is_old = rows.first().is_some_and(|(_, row)| row.meta[RECEIVED] <= due.partial_ns);
+        // A partial chunk now would leave the rest for another partial one: wait until it is full, or old.
         rows.truncate(if is_old || ready >= self.full as usize { ready } else { 0 });
         let Unpacked { ids, intervals } = unpack(transaction, key.host, rows)?;
         if !intervals.is_empty() {

@@ -126,6 +126,7 @@ impl Dims {
         });
         if !is_known {
             let host = load_host(connection, info, trust, interval)?;
+            // A new name or trust does not change the tasks; another boot does: pids and start times count within it.
             let old = self.hosts.remove(&key).filter(|old| old.info.boot == interval.boot);
             let host = match old {
                 Some(old) => KnownHost { tasks: old.tasks, ..host },
@@ -182,6 +183,7 @@ fn load_host(connection: &Connection, info: &HostInfo, trust: Trust, interval: &
 }
 
 fn load_boot(connection: &Connection, host: HostRow, boot: BootId) -> Sql<BootRow> {
+    // The update changes nothing; without it, RETURNING would return no row of a boot that is known.
     connection
         .prepare_cached(
             "INSERT INTO boot (host_id, key) VALUES (?1, ?2)

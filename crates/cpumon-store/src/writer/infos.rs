@@ -55,6 +55,7 @@ impl Infos {
                 |row| row.get(0),
             )
             .optional()?;
+        // Written by an earlier run, or forgotten since.
         let id = if let Some(id) = found { id } else { self.insert(connection, hash, info)? };
         if self.known.len() >= MAX_INFOS {
             self.known.clear();
@@ -101,6 +102,7 @@ fn stable_hash(info: &ProcessInfo) -> i64 {
     let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
     for text in [&info.name, &info.comm, &info.cmdline, &info.cgroup, &info.container] {
         hasher.write(text.as_bytes());
+        // Separated, so that ("ab", "c") and ("a", "bc") differ.
         hasher.write(&[0]);
     }
     info.uid.to_le().hash(&mut hasher);

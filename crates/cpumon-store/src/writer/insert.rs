@@ -64,6 +64,7 @@ impl Inserter {
         } else if is_fresh(transaction, key, interval)? || compactor.holds(transaction, key, interval)? {
             return Ok(Put::Duplicate);
         }
+        // Before the insert: after an error the counts are read from the file again.
         compactor.count_fresh(key, received_wall_ns);
         self.cpus.clear();
         cpus::encode(&interval.cpus, &mut self.cpus);
@@ -72,6 +73,7 @@ impl Inserter {
         let now_s = received_wall_ns / 1_000_000_000;
         let mut naming = dims.naming(transaction, interval.host, now_s)?;
         self.packer.pack(&mut naming, interval)?;
+        // In the transaction of the first interval that it placed: the one is of no use without the other.
         self.clock_pieces.write(transaction, key.boot, interval.clock_piece)?;
         let blobs = [&self.cpus, self.packer.samples(), self.packer.sched()];
         insert_row(transaction, key, &row, blobs)?;

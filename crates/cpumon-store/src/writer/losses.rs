@@ -63,12 +63,14 @@ impl Losses {
     }
 
     pub(super) fn committed(&mut self) {
+        // Not before the commit: the rows of `gap` are in the same transaction, and can be rolled back with it.
         self.at_risk.0.clear();
         self.unrecorded.0.clear();
     }
 
     /// What the transaction held is lost.
     pub(super) fn rolled_back(&mut self) {
+        // What was unrecorded before stays so: its rows of `gap` were rolled back too.
         for (host, lost) in std::mem::take(&mut self.at_risk).0 {
             self.rolled_back.push((host, lost.intervals));
             self.unrecorded.merge(host, lost);

@@ -74,6 +74,7 @@ impl Naming<'_> {
     pub(super) fn process(&mut self, key: ProcessKey, row: Option<&ProcessInterval>) -> Sql<u64> {
         match (self.tasks.processes.get(&key), row) {
             (Some(known), None) => Ok(known.id),
+            // Infos of one agent are mostly the same allocation, which spares comparing their texts.
             (Some(known), Some(row))
                 if known.parent_pid == row.parent_pid
                     && (Arc::ptr_eq(&known.info, &row.info) || known.info == row.info) =>
@@ -102,6 +103,8 @@ impl Naming<'_> {
         };
         name.insert(self.connection, self.now_s)?;
         let known = &mut self.tasks.processes;
+        // A host may invent tasks without end. All go at once: new rows are a little waste, a list of the oldest would cost
+        // at each interval.
         if known.len() >= MAX_TASKS_OF_A_HOST {
             known.clear();
         }

@@ -77,9 +77,9 @@ struct Slot {
     id: u64,
     /// Index into the interval's processes; [`NONE`] if it has no row there.
     row: u32,
-    /// Active threads.
+    /// Number of its active threads.
     threads: u32,
-    /// Sum over them.
+    /// Sum over its active threads.
     sum: Delta,
 }
 
@@ -118,6 +118,8 @@ pub(crate) struct Packer {
 impl Packer {
     /// Packs `interval`. Tasks that ended are forgotten afterwards.
     pub(crate) fn pack(&mut self, naming: &mut Naming<'_>, interval: &Interval) -> rusqlite::Result<()> {
+        // Agents sort. Others may send any order, or a process twice: sorted here, so that the search in a sorted list below
+        // stays right.
         if interval.processes.is_sorted_by(|a, b| a.key < b.key) {
             self.pack_sorted(naming, interval)?;
         } else {
@@ -144,12 +146,14 @@ impl Packer {
         self.has_ends = false;
         self.name_processes(naming, interval)?;
         self.name_threads(naming, interval)?;
+        // A process can have run delays that ended while no counter of it moved: it needs a row for its histogram.
         for key in interval.delays.iter().filter_map(|row| process_of(row.of)) {
             self.find_slot(naming, interval, key)?;
         }
         self.group();
         self.encode(interval);
         self.encode_sched(interval);
+        // After packing, not before: the rows of this interval still name them.
         if self.has_ends {
             forget_ended(naming, interval);
         }
@@ -179,6 +183,7 @@ impl Packer {
         self.active.clear();
         let stores_all = stores_idle(interval);
         pick(&interval.threads, |row| stores_all || is_stored_thread(interval, row), &mut self.picked);
+        // Neighbouring rows mostly share a process, so most threads need no search for their slot.
         let mut near = 0;
         for picked in 0..self.picked.len() {
             let at = self.picked[picked];
@@ -275,6 +280,7 @@ impl Packer {
         if !interval.fields.intersects(Fields::SCHED | Fields::HISTOGRAMS) {
             return;
         }
+        // Histograms can be measured without scheduler events: then no rows come before them.
         let slots = if interval.fields.contains(Fields::SCHED) { self.slots.as_slice() } else { &[] };
         self.sched.begin(slots.len());
         let mut rest = self.grouped.as_slice();

@@ -90,6 +90,7 @@ impl Retention {
         if self.max_bytes.is_some_and(|max| pages.used_bytes > max) && drop_oldest(transaction)? {
             return Ok(Step::Continue);
         }
+        // Returned in small steps, because each moves pages within the file, and the writer waits meanwhile.
         if pages.free > FREE_PAGES {
             shrink(transaction, (pages.free - FREE_PAGES).min(PAGES_AT_ONCE))?;
             return Ok(Step::Continue);
@@ -336,7 +337,7 @@ fn prune_short_lived(connection: &Connection, from: i64, oldest_s: i64, level: i
     count_names(connection, "process", gone)
 }
 
-/// Counts deleted names.
+/// Adds deleted names to the counter of their table.
 fn count_names(connection: &Connection, table: &str, gone: i64) -> Sql<i64> {
     if gone > 0 {
         count(connection, &format!("retired_{table}_names"), gone)?;

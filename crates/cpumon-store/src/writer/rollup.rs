@@ -45,9 +45,9 @@ struct ProcessSum {
 /// Sums of one resolution.
 #[derive(Debug, Default)]
 struct Sums {
-    /// By bucket.
+    /// Sums of the host by number of the bucket.
     hosts: BTreeMap<i64, HostSum>,
-    /// By bucket and process.
+    /// Sums of processes by number of the bucket and row of `process`.
     processes: BTreeMap<(i64, u64), ProcessSum>,
 }
 
@@ -75,6 +75,7 @@ impl HostSum {
     fn add(&mut self, part: &HostPart<'_>) {
         self.intervals += 1;
         self.covered_ns = self.covered_ns.saturating_add(part.covered_ns);
+        // Saturating: a hostile sender's ledger must not stop compaction of its host by an overflow.
         for (sum, line) in self.ledger.iter_mut().zip(part.ledger) {
             *sum = sum.saturating_add(line);
         }
@@ -228,6 +229,7 @@ fn write_hosts(
     host: HostRow,
     sums: &BTreeMap<i64, HostSum>,
 ) -> rusqlite::Result<()> {
+    // Sums of one bucket come in many steps, so each is an upsert. Of columns that came with later versions NULL is no data.
     let text = format!(
         "INSERT INTO host_{resolution} VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
            ?18)

@@ -62,7 +62,7 @@ impl Writer {
         })
     }
 
-    /// The store's file.
+    /// Path that the store was opened with.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.session.path()
@@ -92,6 +92,7 @@ impl Writer {
         interval: &Interval,
         received_wall_ns: i64,
     ) -> Result<Put> {
+        // Before anything is tried: an error below must find it in the list.
         self.losses.put_at_risk(interval);
         self.insert(&Arrival { info, trust, loss, interval, received_wall_ns })
     }

@@ -77,12 +77,14 @@ impl Session {
         Ok(Transaction { connection: &self.connection })
     }
 
+    /// Ends the transaction. On an error it is still open, and is to be rolled back.
     pub(super) fn commit(&mut self) -> Sql<()> {
         self.connection.prepare_cached("COMMIT")?.execute([])?;
         self.is_open = false;
         Ok(())
     }
 
+    /// Ends the transaction without its changes. Errors are logged: there is nothing else to be done about them.
     pub(super) fn roll_back(&mut self) {
         // After some errors, a full disk among them, SQLite has rolled back by itself; a second ROLLBACK would be an error.
         if !self.connection.is_autocommit()
