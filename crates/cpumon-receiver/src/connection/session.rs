@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cpumon_model::{
     BootId, ClockEstimate, ClockExchange, ClockWatch, HostId, HostStatus, Trust, WRONG_BEYOND_NS,
 };
-use cpumon_store::ReportedGap;
+use cpumon_store::{ReceiptRequest, ReportedGap};
 use cpumon_wire::stream::{ByeReason, ClockReport, LaneKind};
 
 use super::lane::{Lane, Outcome};
@@ -74,7 +74,7 @@ impl StreamSession {
         memory.loss.bytes += record.len() as u64;
         let mut out = |outcome: Outcome<'_>| {
             let put = *puts + 1;
-            let receipt = (Arc::clone(receipts) as _, put);
+            let receipt = ReceiptRequest { receipt: Arc::clone(receipts) as _, number: put };
             let is_taken = match outcome {
                 Outcome::Interval(seen, interval) => {
                     // What was shown before comes again after a cut: the store knows it, and nobody sees it twice.

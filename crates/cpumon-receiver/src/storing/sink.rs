@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use cpumon_model::{ClockEstimate, ClockLine, HostId, HostInfo, HostStatus, Interval, Trust};
-use cpumon_store::{Receipt, ReportedGap};
+use cpumon_store::{ReceiptRequest, ReportedGap};
 
 use super::store_handle::StoreHandle;
 use super::time_line::TimeLines;
@@ -64,7 +64,7 @@ impl Sink {
         status: &HostStatus,
         (interval, estimate): (&Interval, Option<ClockEstimate>),
         is_live: bool,
-        receipt: Option<(Arc<dyn Receipt>, u64)>,
+        receipt: Option<ReceiptRequest>,
     ) -> bool {
         let (mut status, mut interval) = (status.clone(), interval.clone());
         if self.local == Some(interval.host) {
@@ -84,7 +84,7 @@ impl Sink {
 
     /// Takes a hole that an enrolled device reports, on its clock: it is moved as the intervals beside it. Its `wall_shift_ns` counts
     /// where none is known. False: it is not in the store's queue.
-    pub fn take_gap(&self, host: HostId, mut gap: ReportedGap, receipt: (Arc<dyn Receipt>, u64)) -> bool {
+    pub fn take_gap(&self, host: HostId, mut gap: ReportedGap, receipt: ReceiptRequest) -> bool {
         gap.wall_shift_ns = self.lines.shift_ns(host).unwrap_or(gap.wall_shift_ns);
         gap.begin_wall_ns = gap.begin_wall_ns.saturating_sub(gap.wall_shift_ns);
         gap.end_wall_ns = gap.end_wall_ns.saturating_sub(gap.wall_shift_ns);

@@ -1,14 +1,13 @@
 //! [`StoreHandle`]: the store of a running receiver. In: intervals. Out: what is kept, and how that goes. Never waits.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, bail};
 use cpumon_model::{BootId, ClockLine, HostId, HostInfo, HostStatus, Interval, Trust};
 use cpumon_query::{seek, status};
 use cpumon_store::{
-    QueueOptions, Reader, Receipt, ReceiptRequest, ReportedGap, StoreOptions, StoreState, WriterHandle,
-    WriterThread,
+    QueueOptions, Reader, ReceiptRequest, ReportedGap, StoreOptions, StoreState, WriterHandle, WriterThread,
 };
 
 use crate::hub::Past;
@@ -60,20 +59,14 @@ impl StoreHandle {
         &self,
         status: &HostStatus,
         interval: &Interval,
-        receipt: (Arc<dyn Receipt>, u64),
+        receipt: ReceiptRequest,
     ) -> bool {
-        self.handle.try_put_with_receipt(&status.info, status.trust, &status.loss, interval, request(receipt))
+        self.handle.try_put_with_receipt(&status.info, status.trust, &status.loss, interval, receipt)
     }
 
     /// Queues a hole that a device reports, likewise.
-    pub fn put_gap(
-        &self,
-        info: &HostInfo,
-        trust: Trust,
-        gap: ReportedGap,
-        receipt: (Arc<dyn Receipt>, u64),
-    ) -> bool {
-        self.handle.try_put_gap(info, trust, gap, request(receipt))
+    pub fn put_gap(&self, info: &HostInfo, trust: Trust, gap: ReportedGap, receipt: ReceiptRequest) -> bool {
+        self.handle.try_put_gap(info, trust, gap, receipt)
     }
 
     /// How the intervals of a boot were placed before this start. What cannot be read is said, and counts as nothing.
@@ -151,13 +144,9 @@ pub fn past_of_store(path: Option<PathBuf>) -> Past {
     Box::new(move |host, to| {
         let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
         if reader.is_none() {
-            *reader = Some(Reader::open(&path).map_err(|error| error.to_string())?);
+            *reader = Some(Reader::open(&path).map_err(|error| error.with_causes())?);
         }
         let Some(reader) = reader.as_ref() else { return Ok(None) };
-        seek(reader, host, to).map_err(|error| error.to_string())
+        seek(reader, host, to).map_err(|error| error.with_causes())
     })
-}
-
-fn request((receipt, number): (Arc<dyn Receipt>, u64)) -> ReceiptRequest {
-    ReceiptRequest { receipt, number }
 }
