@@ -26,7 +26,7 @@ def row(minutes, size):
     """A line of the table."""
     rows = size["thread_rows"]
     return (f"| {minutes} min | {rows:,} | {size['threads']:,} | {size['fresh_bytes']:,} | {size['fresh_bytes'] / rows:.1f} | "
-            f"{size['sealed_bytes']:,} | {size['sealed_bytes'] / rows:.1f} |")
+            f"{size['compacted_bytes']:,} | {size['compacted_bytes'] / rows:.1f} |")
 
 
 def bench(package, name, *arguments):
