@@ -1,6 +1,7 @@
 // How the page is built. In: src/. Out: dist/, files with a hash in their name, which the receiver embeds.
 // `npm run dev` serves from disk with reload and passes /api on to a receiver (CPUMON_URL, default http://127.0.0.1:3080).
 import { svelte } from '@sveltejs/vite-plugin-svelte';
+import { svelteTesting } from '@testing-library/svelte/vite';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Plugin } from 'vite';
@@ -53,9 +54,12 @@ function colors(): Plugin {
 const receiver = process.env['CPUMON_URL'] ?? 'http://127.0.0.1:3080';
 
 export default defineConfig({
-  plugins: [svelte(), withoutEval(), colors()],
+  plugins: [svelte(), svelteTesting(), withoutEval(), colors()],
   build: { target: 'es2023', assetsInlineLimit: 0, modulePreload: { polyfill: false }, chunkSizeWarningLimit: 900 },
   worker: { format: 'es' },
   server: { host: '127.0.0.1', proxy: { '/api': { target: receiver, changeOrigin: true } } },
-  test: { include: ['src/**/*.test.ts', 'tests/weight.test.ts'] },
+  test: {
+    include: ['src/**/*.test.ts', 'tests/weight.test.ts'],
+    setupFiles: ['tests/jsdom.ts'],
+  },
 });

@@ -1,0 +1,48 @@
+// @vitest-environment jsdom
+import { fireEvent, render, screen } from '@testing-library/svelte';
+import { beforeEach, expect, it, vi } from 'vitest';
+import type { Range } from '../lib/range.svelte';
+import RangeBar from './RangeBar.svelte';
+
+const HOUR = 3_600_000;
+const untilMs = Date.parse('2026-07-01T10:00:00Z');
+const [set, last, move, zoom, toNow] = [vi.fn(), vi.fn(), vi.fn(), vi.fn(), vi.fn()];
+const range = { sinceMs: untilMs - HOUR, untilMs, lengthMs: HOUR, set, last, move, zoom, toNow } as unknown as Range;
+
+beforeEach(() => vi.clearAllMocks());
+
+it('marks the length on screen and sets another', async () => {
+  render(RangeBar, { range });
+  expect(screen.getByRole('button', { name: '1 h' }).getAttribute('aria-pressed')).toBe('true');
+  await fireEvent.click(screen.getByRole('button', { name: '6 h' }));
+  expect(last).toHaveBeenCalledWith(6 * HOUR);
+  expect(screen.queryByRole('button', { name: 'all data' })).toBeNull();
+});
+
+it('shows all data where some is stored', async () => {
+  render(RangeBar, { range, kept: { firstMs: 1000, lastMs: 2000 } });
+  await fireEvent.click(screen.getByRole('button', { name: 'all data' }));
+  expect(set).toHaveBeenCalledWith(1000, 2000);
+});
+
+it('moves and zooms with keys, around the shown moment', async () => {
+  render(RangeBar, { range, markMs: untilMs - 1000 });
+  for (const key of [',', '.', '+', '-', '[', ']']) await fireEvent.keyDown(window, { key });
+  expect(move.mock.calls).toEqual([[-0.5], [0.5], [-0.5], [0.5]]);
+  expect(zoom.mock.calls).toEqual([[0.5, untilMs - 1000], [2]]);
+});
+
+it('steps by intervals where single intervals are shown', async () => {
+  const onstep = vi.fn();
+  render(RangeBar, { range, onstep });
+  await fireEvent.keyDown(window, { key: '[' });
+  await fireEvent.keyDown(window, { key: ']' });
+  expect(onstep.mock.calls).toEqual([['before'], ['after']]);
+  expect(move).not.toHaveBeenCalled();
+});
+
+it('opens the dialog for a typed time range', async () => {
+  render(RangeBar, { range });
+  await fireEvent.keyDown(window, { key: 'b' });
+  expect(await screen.findByRole('dialog', { name: 'Show the time' })).toBeTruthy();
+});
