@@ -1,5 +1,6 @@
 // The answer to the newest of several requests. In: requests. Out: loading, the answer, or why there is none.
 // Why: every view of the past has the same three states, and an older answer must never replace a newer one.
+import { untrack } from 'svelte';
 import { Problem } from './api';
 
 export interface Refusal {
@@ -30,6 +31,23 @@ export class LatestAnswer<T> {
       this.refusal = refusalOf(error);
     }
     this.busy = false;
+  }
+
+  /**
+   * Asks as often as what `question` reads changes; null: there is nothing to ask. Why before the view is drawn: the answer
+   * is on its way meanwhile. Called while a component is made; ends with it.
+   */
+  follow(question: () => ((signal: AbortSignal) => Promise<T>) | null, delayMs = 0): void {
+    $effect.pre(() => {
+      const request = question();
+      if (!request) return;
+      if (delayMs === 0) {
+        void untrack(() => this.ask(request));
+        return;
+      }
+      const timer = setTimeout(() => void this.ask(request), delayMs);
+      return () => clearTimeout(timer);
+    });
   }
 
   stop(): void {
