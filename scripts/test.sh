@@ -22,6 +22,7 @@ trap 'rm -f "$messages"' EXIT
 step "format" cargo fmt --all --check
 step "direction" cargo xtask check-direction
 step "clippy" cargo clippy --workspace --all-targets --locked -- -D warnings
+step "dependencies" scripts/test-deny.sh
 step "docs" env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 step "tests" tests
 step "extension" scripts/test-extension.sh
