@@ -39,8 +39,8 @@ pub struct ConnectionTotals {
     pub failures: u64,
     /// Bytes on the wire, with what TLS adds.
     pub wire_bytes: u64,
-    /// Beacons without a valid signature.
-    pub false_beacons: u64,
+    /// Answers to searches that no well-behaved receiver sends.
+    pub ignored_answers: u64,
     /// Texts cut and rows left out because they fit no frame.
     pub misfits: u64,
     /// Bytes written to the disk where they wait; `None`: they wait in memory.
@@ -75,7 +75,7 @@ impl ConnectionTotals {
         for (count, before, what) in [
             (self.lost, then.lost, "lost, the backlog is full"),
             (self.failures, then.failures, "connections failed or broke"),
-            (self.false_beacons, then.false_beacons, "false beacons ignored"),
+            (self.ignored_answers, then.ignored_answers, "answers to searches ignored"),
             (self.misfits, then.misfits, "texts or rows did not fit into frames"),
         ] {
             if count > before {
@@ -215,7 +215,7 @@ impl Connection {
             lost: status.lost,
             failures: status.failures,
             wire_bytes: status.wire_bytes,
-            false_beacons: status.false_beacons,
+            ignored_answers: status.ignored_answers,
             misfits: self.misfits,
             written_bytes: self.spool.is_some().then_some(status.written_bytes),
         }

@@ -1,5 +1,5 @@
-//! [`DiscoverArgs`]: `cpumon-agent discover` and `cpumon discover`. They list the receivers on the subnet whose beacon has a valid
-//! signature, and count the answers that were ignored.
+//! [`DiscoverArgs`]: `cpumon-agent discover` and `cpumon discover`. They list the receivers that answer on the subnet, and
+//! count the answers that were ignored.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use clap::Args;
 use cpumon_collect::parse_interval;
-use cpumon_link::discovery::{FoundReceiver, Ignored, Search, SearchOptions, everybody, search};
+use cpumon_link::discovery::{FoundReceiver, Ignored, Search, SearchOptions, groups, search};
 use cpumon_link::tls::fingerprint;
 use cpumon_model::escape;
 
@@ -28,7 +28,7 @@ impl DiscoverArgs {
     /// # Errors
     /// This machine is on no network, or has no socket left.
     pub fn search(&self) -> anyhow::Result<Search> {
-        let options = SearchOptions { to: everybody(&self.interfaces), wanted: None, wait: self.wait };
+        let options = SearchOptions { to: groups(&self.interfaces), wanted: None, wait: self.wait };
         let search = search(&options, &|| false).context("cannot ask for receivers")?;
         ensure!(
             search.asked > 0,
@@ -52,7 +52,7 @@ pub(crate) fn describe(search: &Search) -> String {
     let mut text = String::new();
     if search.found.is_empty() {
         text.push_str(
-            "no receiver answers; start one on this subnet with: cpumon serve --tls 0.0.0.0:3002 --beacon\n",
+            "no receiver answers; start one on this subnet with: cpumon serve --tls 0.0.0.0:3002 --discovery\n",
         );
     } else {
         let addresses: Vec<String> = search.found.iter().map(address).collect();
@@ -69,9 +69,8 @@ pub(crate) fn describe(search: &Search) -> String {
 
 fn ignored(ignored: &Ignored) -> String {
     let counts = [
-        (ignored.malformed, "no beacon"),
-        (ignored.stale, "not an answer to this question"),
-        (ignored.badly_signed, "badly signed"),
+        (ignored.malformed, "malformed"),
+        (ignored.stale, "to another question"),
         (ignored.too_many, "too many"),
     ];
     let shown: Vec<String> = counts
@@ -104,15 +103,15 @@ mod tests {
 
     #[test]
     fn what_was_found_reads_well_and_is_safe_to_print() {
-        let ignored = Ignored { badly_signed: 3, other_key: 9, ..Ignored::default() };
+        let ignored = Ignored { stale: 3, other_key: 9, ..Ignored::default() };
         let search =
             Search { found: vec![found(0xab, "receiver"), found(1, "\u{1b}[2J")], ignored, asked: 1 };
         let text = describe(&search);
         assert!(!text.contains('\u{1b}'), "{text}");
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[1], format!("{}  10.0.0.2:3002  receiver", "ab".repeat(16)));
-        assert_eq!(lines[3], "ignored answers: 3 badly signed");
+        assert_eq!(lines[3], "ignored answers: 3 to another question");
         assert_eq!(lines[0].find("ADDRESS"), lines[1].find("10.0.0.2"));
-        assert!(describe(&Search::default()).contains("--beacon"));
+        assert!(describe(&Search::default()).contains("--discovery"));
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cpumon_collect::SourceOptions;
-use cpumon_link::discovery::everybody;
+use cpumon_link::discovery::groups;
 use cpumon_link::spool::SyncPolicy;
 use cpumon_link::{DEFAULT_PORT, Target};
 
@@ -143,7 +143,7 @@ fn connection(args: &AgentArgs) -> Option<ConnectionSettings> {
         .collect();
     let state = || args.state.clone().unwrap_or_else(default_state_dir);
     let spool = args.spool.clone().map(|dir| directory(dir, args));
-    let ask = if args.no_discovery { Vec::new() } else { everybody(&args.interfaces) };
+    let ask = if args.no_discovery { Vec::new() } else { groups(&args.interfaces) };
     let is_wanted = !receivers.is_empty() || args.to.contains(&To::Enrolled);
     is_wanted.then(|| ConnectionSettings { receivers, state: state(), spool, ask })
 }

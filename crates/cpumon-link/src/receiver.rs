@@ -3,7 +3,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
@@ -164,6 +164,12 @@ impl UdpReceiver {
         let socket = self.sockets.iter().find(of_family).ok_or(io::ErrorKind::AddrNotAvailable)?;
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         socket.socket.send_to_with_flags(datagram, &to.into(), flags).map(|_| ())
+    }
+
+    /// The first socket of an address family.
+    pub(crate) fn socket_of(&self, is_ipv4: bool) -> Option<BorrowedFd<'_>> {
+        let of_family = |listening: &&Listening| listening.address.is_ipv4() == is_ipv4;
+        self.sockets.iter().find(of_family).map(|listening| listening.socket.as_fd())
     }
 
     /// Datagrams that the kernel dropped at these sockets since they were bound, because the receive buffer was full.

@@ -87,8 +87,8 @@ pub struct Connections {
     pub requests_accepted: u64,
     /// Those of them that were refused: by the user, by the clock, or because too many asked.
     pub requests_refused: u64,
-    /// Answers to devices that search for a receiver; `None` unless it was started with `--beacon`.
-    pub beacon: Option<Beacon>,
+    /// Answers to devices that search for a receiver; `None` unless it runs with `--discovery`.
+    pub discovery: Option<Discovery>,
     /// Bytes of messages from devices.
     pub bytes: u64,
     /// Sources of what was refused, most first; at most 64 of them are shown.
@@ -97,20 +97,20 @@ pub struct Connections {
 
 /// Answers to devices that search for a receiver, since the receiver started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Beacon {
+pub struct Discovery {
     /// Fingerprint of the receiver's key, to be compared by people.
     pub key: String,
     /// Queries that could be read.
     pub queries: u64,
-    /// Beacons that were sent.
+    /// Answers that were sent.
     pub answered: u64,
-    /// Queries for another receiver.
-    pub for_others: u64,
+    /// Messages about other services.
+    pub unrelated: u64,
     /// Queries beyond the limits, in all or of one address.
     pub too_many: u64,
     /// Datagrams that are no query.
     pub malformed: u64,
-    /// Beacons that could not be made or sent.
+    /// Answers that could not be sent.
     pub failed: u64,
 }
 

@@ -39,7 +39,7 @@ pub struct Plan {
     /// Address and state directory of the secure stream; `None`: no stream.
     pub stream: Option<(SocketAddr, PathBuf)>,
     /// Answer devices that look for this receiver, and let them ask to be let in; needs a stream.
-    pub beacon: bool,
+    pub discovery: bool,
     /// How to measure this machine; `None`: do not.
     pub measure: Option<SamplerOptions>,
 }
@@ -145,8 +145,12 @@ impl Receiver {
         let sinks = Sink::new(Arc::clone(&hub), store.clone(), local, authority.clone());
         let stream = match (&plan.stream, authority) {
             (Some((address, dir)), Some(authority)) => {
-                let listener =
-                    StreamListener::bind(*address, &authority, sinks.clone(), (plan.beacon, hostname()))?;
+                let listener = StreamListener::bind(
+                    *address,
+                    &authority,
+                    sinks.clone(),
+                    plan.discovery.then(hostname).as_deref(),
+                )?;
                 leave_address(dir, listener.place().address);
                 state.put_stream(listener.place());
                 Some(listener)
@@ -180,9 +184,9 @@ impl Receiver {
         let (stop, state) = (Arc::clone(&self.stop), Arc::clone(&self.state));
         self.spawn("receive", move || datagrams::run(receiver, &for_udp, &state, &pulse, &stop))?;
         if let Some(mut stream) = stream {
-            if let Some(mut beacon) = stream.take_beacon() {
+            if let Some(mut responder) = stream.take_responder() {
                 let stop = Arc::clone(&self.stop);
-                self.spawn("beacon", move || Ok(beacon.run(&stop)?))?;
+                self.spawn("discovery", move || Ok(responder.run(&stop)?))?;
             }
             let stop = Arc::clone(&self.stop);
             self.spawn("stream", move || stream.run(&stop))?;

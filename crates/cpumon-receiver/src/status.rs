@@ -44,10 +44,10 @@ impl State {
         self.stream.get().map(|place| place.address)
     }
 
-    /// What people compare of this receiver's key, if it has a beacon.
+    /// Fingerprint of this receiver's key, with discovery.
     #[must_use]
-    pub fn beacon_key(&self) -> Option<String> {
-        self.stream.get().and_then(StreamPlace::beacon_key)
+    pub fn discovery_key(&self) -> Option<String> {
+        self.stream.get().and_then(StreamPlace::discovery_key)
     }
 
     /// Replaces the receiving thread's counters.

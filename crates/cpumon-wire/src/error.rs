@@ -13,7 +13,7 @@ pub enum Reason {
     /// v1: more bytes than the smallest process datagram, and all of them zero.
     #[error("all bytes are zero")]
     AllZero,
-    /// A name longer than a datagram can say (v1: 32,767 bytes; beacons: 64).
+    /// A name longer than a datagram can say (v1: 32,767 bytes).
     #[error("the name is too long")]
     NameTooLong,
     /// v1: more threads than a datagram's count field can say.

@@ -5,12 +5,12 @@
 //! [`v1`] speaks the original's protocol both ways. [`v2`] carries cumulative counters, so that a lost frame costs
 //! resolution and never CPU time. What a receiver makes of both is in the crate `cpumon-receiver`.
 //! [`sealed`] puts v2 frames under a key that a group shares. [`spool`] is how snapshots lie on a device's disk until somebody has them.
-//! [`stream`] is what agent and receiver say to each other over TLS (docs/stream-format.md). [`beacon`] is how they find each other
+//! [`stream`] is what agent and receiver say to each other over TLS (docs/stream-format.md). [`dns_sd`] is how they find each other
 //! (docs/discovery.md).
 //! The layouts are written down in docs/wire-format.md and docs/spool-format.md.
 
-pub mod beacon;
 mod datagrams;
+pub mod dns_sd;
 mod error;
 pub mod packed;
 pub mod sealed;

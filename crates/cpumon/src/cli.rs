@@ -58,7 +58,7 @@ pub enum Command {
     Key(KeyArgs),
     /// Enrol this machine with a receiver: the line that `cpumon token` prints there, or --discover
     Enroll(Box<cpumon_agent::EnrollArgs>),
-    /// List the receivers on the subnet that answer with a signed beacon
+    /// List the receivers that answer on the subnet (DNS-SD)
     Discover(cpumon_agent::DiscoverArgs),
     /// List the hosts of a receiver, or of a store; let one in that waits, revoke one
     Hosts(HostsArgs),

@@ -31,9 +31,9 @@ const PROGRAM: &str = "cpumon";
 /// `cpumon serve`.
 pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
     cpumon_agent::log_to_stderr(PROGRAM, log::LevelFilter::Info);
-    if let Some(address) = args.tls.filter(|address| args.beacon && address.ip().is_loopback()) {
+    if let Some(address) = args.tls.filter(|address| args.discovery && address.ip().is_loopback()) {
         let say = format!(
-            "--beacon with --tls {address}: nobody else reaches loopback, so there is nobody to be found by"
+            "--discovery with --tls {address}: no other machine reaches loopback; give --tls an address of this machine or 0.0.0.0"
         );
         return Err(Usage(say).into());
     }
@@ -55,7 +55,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
         multicast: args.multicast.clone(),
         store: (!args.no_store).then(|| (store, store_options(&args.keep))),
         stream: args.tls.map(|address| (address, state)),
-        beacon: args.beacon,
+        discovery: args.discovery,
         measure: (!args.no_agent).then(|| sampler_options(&args.measure, Probes::empty())),
     };
     let web = web_options(&args.web, args.http)?;
@@ -103,7 +103,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
         multicast: Vec::new(),
         store: Some((store_for_writing(args.store.as_deref()), store_options(&args.keep))),
         stream: None,
-        beacon: false,
+        discovery: false,
         measure: Some(sampler_options(&args.measure, LOOKED_AT)),
     };
     let web = web_options(&args.web, args.http)?;

@@ -88,8 +88,10 @@ impl Serving {
             format!("receiving on udp {}; {}", status.udp.join(", "), self.receiver.taken()),
         ];
         lines.extend(stream);
-        lines.extend(state.beacon_key().map(|key| {
-            format!("answering devices that look for a receiver on udp 3003; this one's key is {key}")
+        lines.extend(state.discovery_key().map(|key| {
+            format!(
+                "answering devices that search for a receiver (DNS-SD, udp 5353); this one's key is {key}"
+            )
         }));
         lines.push(format!("answering on {}", self.http_url));
         lines.extend(self.access.iter().cloned());

@@ -179,17 +179,17 @@ fn write_stream(stream: &api::Stream, out: &mut dyn Write) -> std::io::Result<()
         stream.refused_tokens,
         stream.protocol_errors
     )?;
-    if let Some(beacon) = &stream.beacon {
+    if let Some(discovery) = &stream.discovery {
         writeln!(
             out,
-            "beacon     key {}; {} queries, {} answered; {} for others, {} too many, {} malformed, {} failed",
-            escape(&beacon.key),
-            beacon.queries,
-            beacon.answered,
-            beacon.for_others,
-            beacon.too_many,
-            beacon.malformed,
-            beacon.failed
+            "discovery  key {}; {} queries, {} answered; {} unrelated, {} too many, {} malformed, {} failed",
+            escape(&discovery.key),
+            discovery.queries,
+            discovery.answered,
+            discovery.unrelated,
+            discovery.too_many,
+            discovery.malformed,
+            discovery.failed
         )?;
     }
     if stream.requests > 0 {
@@ -303,11 +303,11 @@ mod tests {
                 requests_waiting: 1,
                 requests_accepted: 2,
                 requests_refused: 1,
-                beacon: Some(api::Beacon {
+                discovery: Some(api::Discovery {
                     key: "ab".repeat(16),
                     queries: 9,
                     answered: 5,
-                    for_others: 1,
+                    unrelated: 1,
                     too_many: 3,
                     malformed: 2,
                     failed: 0,

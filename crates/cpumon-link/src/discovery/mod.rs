@@ -1,29 +1,28 @@
-//! Discovery: a device without an address, or whose receiver moved, asks its subnets; receivers that were told to answer with a signed
-//! beacon. In: a query. Out: receivers whose beacons are good. Layout and rules: docs/discovery.md.
-//!
-//! [`search`] is the device's side; the receiver's is in the crate `cpumon-receiver`. A beacon is only a hint where to connect: who is there
-//! must show the same key in TLS.
+//! Discovery: a device that has no address, or whose receiver moved, asks its subnets who offers `_cpumon._tcp` (DNS-SD over
+//! multicast DNS). [`search`] is the device's side; the receiver's side is in `cpumon-receiver`. An answer is only a hint where to
+//! connect: TLS proves who is there.
 
+mod multicast;
 mod search;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use cpumon_wire::dns_sd::PORT;
+
 use crate::Target;
 
+pub use multicast::GroupSender;
 pub use search::{FoundReceiver, Ignored, Search, SearchOptions, search};
 
-/// UDP port of queries.
-pub const BEACON_PORT: u16 = 3003;
-/// Groups of queries: administratively scoped, and of the link.
-pub const BEACON_GROUPS: [IpAddr; 2] = [
-    IpAddr::V4(Ipv4Addr::new(239, 255, 99, 112)),
-    IpAddr::V6(Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0x6370, 0x756d)),
-];
+/// Groups of multicast DNS (RFC 6762, section 3).
+pub const GROUPS: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::new(224, 0, 0, 251)), IpAddr::V6(Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0xfb))];
+/// Hop limit of multicast DNS (RFC 6762, section 11). No router forwards these groups.
+const TTL: u8 = 255;
 
-/// Everybody on the subnets of these interfaces; none named: of all but loopback.
+/// The groups of multicast DNS on these interfaces; none named: on all but loopback.
 #[must_use]
-pub fn everybody(interfaces: &[String]) -> Vec<Target> {
-    let groups = BEACON_GROUPS.map(|group| Target::from_address((group, BEACON_PORT).into()));
-    let all = std::iter::once(Target::broadcast(BEACON_PORT)).chain(groups);
-    all.map(|target| target.on_interfaces(interfaces)).collect()
+pub fn groups(interfaces: &[String]) -> Vec<Target> {
+    let target = |group| Target::Multicast { group, port: PORT, ttl: TTL, interfaces: interfaces.to_vec() };
+    GROUPS.map(target).to_vec()
 }

@@ -1,32 +1,34 @@
-//! [`search`]: the device's side of discovery. In: whom to ask, which pin is wanted, for how long. Out: receivers whose beacon answers
-//! this very question and is signed by the key in it; counts of everything else. What a flood of answers costs is bounded.
+//! [`search`]: the device's side of discovery. It asks the subnets who offers the service, and reads answers for a while. What a flood of
+//! answers costs is bounded, and nothing that an answer claims is believed: it says where to connect, TLS proves who is there.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
-use cpumon_wire::beacon::{QUERY_BYTES, Query, Unverified};
+use cpumon_wire::dns_sd::{Instance, MAX_ADDRESSES, Unusable, browse, read_answer};
 
 use crate::destinations::{Destination, Destinations};
 use crate::sys::{self, Outgoing};
-use crate::tls::crypto::{is_signed, pin_of_point};
 use crate::tls::random;
 use crate::{LinkError, Target};
 
-/// Answers that are read in one search, and signatures that are checked.
+/// Answers that are read in one search.
 const MAX_DATAGRAMS: u64 = 256;
-const MAX_CHECKS: u64 = 64;
-/// Receivers that are told.
+/// Receivers that are returned.
 const MAX_FOUND: usize = 32;
-/// The question is asked so often, for networks that lose.
+/// An answer of multicast DNS is at most this long (RFC 6762, section 17); ours is far below.
+const MAX_ANSWER_BYTES: usize = 9_000;
+/// The question is sent this often, for networks that lose datagrams.
 const QUESTIONS: u32 = 2;
-/// How often a search looks whether it is to end.
-const LOOK: Duration = Duration::from_millis(50);
+/// How often a search checks whether to stop.
+const STOP_CHECK: Duration = Duration::from_millis(50);
+/// How long a search for one receiver goes on after the first answer: a false answer may come before the right one.
+const AFTER_FIRST: Duration = Duration::from_millis(300);
 
-/// Whom to ask for what.
+/// Where to ask for what.
 #[derive(Clone, Debug)]
 pub struct SearchOptions {
-    /// Whom; see [`everybody`](super::everybody).
+    /// Where to ask; see [`groups`](super::groups).
     pub to: Vec<Target>,
     /// Only the receiver with this pin.
     pub wanted: Option<[u8; 32]>,
@@ -34,124 +36,126 @@ pub struct SearchOptions {
     pub wait: Duration,
 }
 
-/// A receiver whose beacon is good.
+/// A receiver that answered, or something that claims to be one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundReceiver {
-    /// Hash of its key.
+    /// Hash of its key, as claimed; a TLS connection proves it.
     pub pin: [u8; 32],
-    /// What it calls itself.
+    /// Name of its host.
     pub name: String,
-    /// Where its secure stream is, the best first.
+    /// Where it accepts TLS connections, the best first; of all answers with this pin.
     pub addresses: Vec<SocketAddr>,
-    /// Where the beacon came from.
+    /// Where the first answer came from.
     pub from: SocketAddr,
-    /// How long the answer took.
+    /// How long the first answer took.
     pub after: Duration,
 }
 
-/// Answers that were ignored.
+/// Answers that were ignored, by reason.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ignored {
-    /// No beacon.
+    /// No DNS message, or nothing about receivers in it.
     pub malformed: u64,
-    /// Beacons that answer another question.
+    /// Answers to another question.
     pub stale: u64,
-    /// Beacons whose signature is not good for their key.
-    pub badly_signed: u64,
-    /// Good ones of another receiver than the one wanted.
+    /// Answers of other receivers than the one wanted.
     pub other_key: u64,
-    /// More than are looked at.
+    /// Beyond the limits of a search.
     pub too_many: u64,
 }
 
 impl Ignored {
-    /// All together.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        self.malformed + self.stale + self.badly_signed + self.other_key + self.too_many
-    }
-
-    /// Those that somebody must have made up: good ones of others are none.
+    /// Answers that no well-behaved receiver on the subnet sends.
     #[must_use]
     pub fn suspicious(&self) -> u64 {
-        self.total() - self.other_key
+        self.malformed + self.stale + self.too_many
     }
 }
 
-/// What a search brought.
+/// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Search {
-    /// Receivers, each once, in the order of their answers.
+    /// Receivers, each once, in the order of their first answers.
     pub found: Vec<FoundReceiver>,
-    /// The rest.
+    /// The other answers.
     pub ignored: Ignored,
-    /// Addresses that were asked; 0: this machine is on no network.
+    /// Interfaces and addresses that were asked; 0: this machine is on no network.
     pub asked: usize,
 }
 
 /// Asks and listens. `stop` ends it early.
 ///
 /// # Errors
-/// No socket can be had, or the interfaces cannot be listed. Datagrams that cannot be sent are no error: nobody answers.
+/// No socket can be opened, or the interfaces cannot be listed. Datagrams that cannot be sent are no error: nothing answers.
 pub fn search(options: &SearchOptions, stop: &dyn Fn() -> bool) -> Result<Search, LinkError> {
-    let nonce = random().map_err(|error| LinkError::Interfaces(std::io::Error::other(error)))?;
-    let query = Query { nonce, wanted: options.wanted };
+    let id = random().map_err(|error| LinkError::Interfaces(std::io::Error::other(error)))?;
+    let id = u16::from_ne_bytes(id);
     let mut destinations = Destinations::new(&options.to, Instant::now());
     destinations.wait_for_names(options.wait);
     destinations.refresh(Instant::now()).map_err(LinkError::Interfaces)?;
     let sockets = open(&destinations)?;
     let mut search = Search { asked: destinations.v4.len() + destinations.v6.len(), ..Search::default() };
     let begin = Instant::now();
-    let mut listener = Listener { query, begin, checks: 0, datagrams: 0 };
+    let mut listener = Listener { id, wanted: options.wanted, begin, datagrams: 0 };
+    let mut last = begin + options.wait;
     for question in 1..=QUESTIONS {
-        for (socket, to) in &sockets {
-            ask(socket, to, &query.encode());
+        for asking in &sockets {
+            ask(asking, &browse(id));
         }
         let end = begin + options.wait * question / QUESTIONS;
-        while Instant::now() < end && !stop() {
-            wait(&sockets, end.saturating_duration_since(Instant::now()).min(LOOK))?;
-            for (socket, _) in &sockets {
-                listener.take_all(socket, &mut search);
+        while Instant::now() < end.min(last) && !stop() {
+            wait(&sockets, end.saturating_duration_since(Instant::now()).min(STOP_CHECK))?;
+            for asking in &sockets {
+                listener.take_all(&asking.socket, &mut search);
             }
-            if options.wanted.is_some() && !search.found.is_empty() {
-                return Ok(search);
+            if options.wanted.is_some()
+                && let Some(first) = search.found.first()
+            {
+                last = last.min(begin + first.after + AFTER_FIRST);
             }
         }
     }
     Ok(search)
 }
 
-type Asking<'a> = (UdpSocket, &'a [Destination]);
-
-/// A socket for each address family that is asked.
-fn open(destinations: &Destinations) -> Result<Vec<Asking<'_>>, LinkError> {
-    let families: [(IpAddr, &[Destination]); 2] =
-        [(Ipv4Addr::UNSPECIFIED.into(), &destinations.v4), (Ipv6Addr::UNSPECIFIED.into(), &destinations.v6)];
-    let open = |any: IpAddr| {
-        let socket = UdpSocket::bind((any, 0))?;
-        socket.set_nonblocking(true)?;
-        if any.is_ipv4() {
-            socket.set_broadcast(true)?;
-        }
-        Ok(socket)
-    };
-    let failed = |source| LinkError::Open { purpose: "discovery", source };
-    let used = families.into_iter().filter(|(_, to)| !to.is_empty());
-    used.map(|(any, to)| open(any).map(|socket| (socket, to)).map_err(failed)).collect()
+/// A socket of one address family, and where it asks.
+struct Asking<'a> {
+    socket: UdpSocket,
+    to: &'a [Destination],
 }
 
-fn ask(socket: &UdpSocket, to: &[Destination], query: &[u8]) {
-    for to in to {
+fn open(destinations: &Destinations) -> Result<Vec<Asking<'_>>, LinkError> {
+    let mut opened = Vec::new();
+    for (any, to) in [
+        (IpAddr::from(Ipv4Addr::UNSPECIFIED), &destinations.v4),
+        (IpAddr::from(Ipv6Addr::UNSPECIFIED), &destinations.v6),
+    ] {
+        if to.is_empty() {
+            continue;
+        }
+        let failed = |source| LinkError::Open { purpose: "discovery", source };
+        let socket = UdpSocket::bind((any, 0)).map_err(failed)?;
+        socket.set_nonblocking(true).map_err(failed)?;
+        opened.push(Asking { socket, to });
+    }
+    Ok(opened)
+}
+
+fn ask(asking: &Asking<'_>, query: &[u8]) {
+    for to in asking.to {
         let one = |_| Outgoing { bytes: query, to: &to.address, control: &to.control };
-        if let Err(error) = sys::send(socket.as_fd(), 1, one) {
+        if let Err(error) = sys::send(asking.socket.as_fd(), 1, one) {
             log::debug!("cannot ask {}: {error}", to.shown);
         }
     }
 }
 
 fn wait(sockets: &[Asking<'_>], timeout: Duration) -> Result<(), LinkError> {
-    let poll =
-        |socket: &Asking<'_>| libc::pollfd { fd: socket.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let poll = |asking: &Asking<'_>| libc::pollfd {
+        fd: asking.socket.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
     let mut polls: Vec<_> = sockets.iter().map(poll).collect();
     match sys::wait(&mut polls, timeout) {
         Err(error) if error.kind() != std::io::ErrorKind::Interrupted => Err(LinkError::Wait(error)),
@@ -159,18 +163,18 @@ fn wait(sockets: &[Asking<'_>], timeout: Duration) -> Result<(), LinkError> {
     }
 }
 
-/// Looks at answers.
+/// Reads answers and applies the limits.
 struct Listener {
-    query: Query,
+    id: u16,
+    wanted: Option<[u8; 32]>,
     begin: Instant,
     datagrams: u64,
-    checks: u64,
 }
 
 impl Listener {
     fn take_all(&mut self, socket: &UdpSocket, search: &mut Search) {
-        let mut bytes = [0; QUERY_BYTES + 1];
-        // As many as may be looked at: a flood does not hold this loop.
+        let mut bytes = [0; MAX_ANSWER_BYTES];
+        // No more than one search reads at most: a flood does not hold this loop.
         for _ in 0..MAX_DATAGRAMS {
             let Ok((length, from)) = socket.recv_from(&mut bytes) else { return };
             self.take(bytes.get(..length).unwrap_or_default(), from, search);
@@ -178,36 +182,37 @@ impl Listener {
     }
 
     fn take(&mut self, datagram: &[u8], from: SocketAddr, search: &mut Search) {
-        let ignored = &mut search.ignored;
         self.datagrams += 1;
         if self.datagrams > MAX_DATAGRAMS {
-            ignored.too_many += 1;
+            search.ignored.too_many += 1;
             return;
         }
-        let Ok(read) = Unverified::decode(datagram) else {
-            ignored.malformed += 1;
+        match read_answer(datagram, self.id) {
+            Ok(instances) => instances.into_iter().for_each(|one| self.add(one, from, search)),
+            Err(Unusable::Stale) => search.ignored.stale += 1,
+            Err(Unusable::Malformed | Unusable::Unrelated) => search.ignored.malformed += 1,
+        }
+    }
+
+    fn add(&self, instance: Instance, from: SocketAddr, search: &mut Search) {
+        if self.wanted.is_some_and(|wanted| wanted != instance.pin) {
+            search.ignored.other_key += 1;
             return;
-        };
-        let beacon = &read.beacon;
-        let pin = pin_of_point(&beacon.key);
-        if beacon.nonce != self.query.nonce {
-            ignored.stale += 1;
-        } else if self.query.wanted.is_some_and(|wanted| wanted != pin) {
-            ignored.other_key += 1;
-        } else if search.found.iter().any(|known| known.pin == pin) {
-            // The same question came to it by several ways.
-        } else if self.checks >= MAX_CHECKS || search.found.len() >= MAX_FOUND {
-            ignored.too_many += 1;
-        } else {
-            self.checks += 1;
-            if !is_signed(&beacon.key, &read.signed_message(), &read.signature) {
-                ignored.badly_signed += 1;
-                return;
+        }
+        let addresses = instance.addresses.iter().filter_map(|address| reached(*address, from));
+        if let Some(known) = search.found.iter_mut().find(|known| known.pin == instance.pin) {
+            // The same answer by another way, or somebody else who claims this pin: all their addresses are tried.
+            for address in addresses {
+                if !known.addresses.contains(&address) && known.addresses.len() < MAX_ADDRESSES {
+                    known.addresses.push(address);
+                }
             }
-            let addresses = beacon.addresses.iter().filter_map(|address| reached(*address, from));
+        } else if search.found.len() >= MAX_FOUND {
+            search.ignored.too_many += 1;
+        } else {
             search.found.push(FoundReceiver {
-                pin,
-                name: beacon.name.to_owned(),
+                pin: instance.pin,
+                name: instance.name,
                 addresses: addresses.collect(),
                 from,
                 after: self.begin.elapsed(),
@@ -216,7 +221,7 @@ impl Listener {
     }
 }
 
-/// An address of the link is good with the number of this machine's interface only.
+/// An address of the link is usable only with the number of this machine's interface.
 fn reached(address: SocketAddr, from: SocketAddr) -> Option<SocketAddr> {
     match (address, from) {
         (SocketAddr::V6(mut v6), from) if v6.ip().is_unicast_link_local() => match from {

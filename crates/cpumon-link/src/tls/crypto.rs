@@ -3,9 +3,7 @@
 
 use std::sync::Arc;
 
-use cpumon_wire::beacon::{KEY_BYTES, SIGNATURE_BYTES};
 use ring::rand::SecureRandom;
-use ring::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
@@ -52,23 +50,6 @@ pub fn key_hash(certificate: &CertificateDer<'_>) -> Result<[u8; 32], TlsError> 
     let parsed = webpki::EndEntityCert::try_from(certificate)
         .map_err(|error| TlsError::Crypto { operation: "read a certificate", reason: error.to_string() })?;
     Ok(sha256(parsed.subject_public_key_info().as_ref()))
-}
-
-/// What stands before the point in the `SubjectPublicKeyInfo` of a key on P-256 (RFC 5480), DER.
-const P256_KEY_INFO: [u8; 26] = [
-    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86,
-    0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
-];
-
-/// The pin of a key on P-256, from its uncompressed point.
-#[must_use]
-pub fn pin_of_point(point: &[u8; KEY_BYTES]) -> [u8; 32] {
-    sha256(&[&P256_KEY_INFO[..], point].concat())
-}
-
-/// Whether a beacon's signature is good for its key.
-pub(crate) fn is_signed(point: &[u8; KEY_BYTES], message: &[u8], signature: &[u8; SIGNATURE_BYTES]) -> bool {
-    UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(message, signature).is_ok()
 }
 
 /// Believes a receiver whose certificate was signed by the key with this hash, and nobody else.

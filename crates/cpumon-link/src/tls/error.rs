@@ -62,7 +62,7 @@ pub enum TlsError {
     #[error("{0}: several devices wait with this; reject them by id, and let them ask again")]
     SeveralWait(String),
     /// Nobody acts on what the user decided.
-    #[error("no receiver acts on it: it must run with this state directory, with --tls and --beacon")]
+    #[error("no receiver acts on it: it must run with this state directory, with --tls and --discovery")]
     NoReceiver,
     /// The user of the device says that the receiver did not show its code.
     #[error("not enrolled: the code was not entered at your receiver, so somebody else has answered")]

@@ -9,6 +9,7 @@
 //! Verification has no switch: a receiver must show a certificate under the pinned key, a device one that the receiver signed
 //! and still knows.
 
+mod candidates;
 mod code;
 pub mod connect;
 pub mod crypto;

@@ -16,6 +16,7 @@ use cpumon_wire::stream::{
 };
 
 use self::comparing::{Comparing, PING_AFTER};
+use super::candidates::Candidates;
 use super::connect::{await_message, connect};
 use super::identity::NewKey;
 use super::pipe::Pipe;
@@ -72,7 +73,7 @@ pub struct UplinkOptions {
     pub boot: [u8; 16],
     /// This machine's clocks at one moment: the wall clock, ns since the UNIX epoch, and the time since boot, as in its snapshots, ns.
     pub clocks: fn() -> (i64, u64),
-    /// Whom to ask when no receiver answers where it should be ([`everybody`](crate::discovery::everybody)); empty: nobody.
+    /// Whom to ask when no receiver answers where it should be ([`groups`](crate::discovery::groups)); empty: do not ask.
     pub ask: Vec<Target>,
 }
 
@@ -105,8 +106,8 @@ pub struct UplinkStatus {
     pub is_backfilling: bool,
     /// Searches of the subnet for a receiver that did not answer where it should be.
     pub searches: u64,
-    /// Beacons that were not signed as they should, or are none: somebody made them up.
-    pub false_beacons: u64,
+    /// Answers to them that no well-behaved receiver sends.
+    pub ignored_answers: u64,
 }
 
 struct Shared {
@@ -157,13 +158,13 @@ impl Uplink {
             last_full: AtomicU64::new(0),
             stop: AtomicBool::new(false),
         });
-        let moved = vec![Moved::default(); options.receivers.len()];
+        let candidates = options.receivers.iter().map(|one| Candidates::new(&one.address)).collect();
         let mut worker = Worker {
             options,
             shared: Arc::clone(&shared),
             awake,
             next: 0,
-            moved,
+            candidates,
             next_search: Instant::now(),
             version: 0,
             most: VERSION,
@@ -244,21 +245,13 @@ struct Worker {
     awake: PipeReader,
     /// The receiver to try next.
     next: usize,
-    /// Where each was found.
-    moved: Vec<Moved>,
+    /// Where to try each of them.
+    candidates: Vec<Candidates>,
     next_search: Instant,
     /// The version of the last connection; 0: it came to none.
     version: u16,
     /// The highest version to offer.
     most: u16,
-}
-
-/// Where a receiver was found that is not where it should be.
-#[derive(Clone, Debug, Default)]
-struct Moved {
-    to: Option<String>,
-    /// Both addresses are tried by turns.
-    is_turn: bool,
 }
 
 impl Worker {
@@ -277,8 +270,10 @@ impl Worker {
                 log::warn!("the receiver could not use what was sent; from now on records go as they are");
                 self.most = PLAIN_VERSION;
             }
-            if let Some(moved) = self.moved.get_mut(self.next) {
-                moved.is_turn = !moved.is_turn;
+            if self.version == 0
+                && let Some(candidates) = self.candidates.get_mut(self.next)
+            {
+                candidates.advance();
             }
             let asked_back = matches!(&error, TlsError::Bye { reason: ByeReason::Resume, .. });
             if !asked_back {
@@ -310,40 +305,34 @@ impl Worker {
 
     /// Where the receiver is tried now.
     fn address(&self) -> String {
-        let found =
-            self.moved.get(self.next).filter(|moved| moved.is_turn).and_then(|moved| moved.to.clone());
-        let given = || self.options.receivers.get(self.next).map(|one| one.address.clone());
-        found.or_else(given).unwrap_or_default()
+        self.candidates.get(self.next).map(|candidates| candidates.current().to_owned()).unwrap_or_default()
     }
 
-    /// Asks the subnet for each receiver. What is not signed by its pinned key is not believed.
+    /// Asks the subnet for each receiver.
     fn search(&mut self) {
         self.next_search = Instant::now() + SEARCH_EVERY;
         if self.options.ask.is_empty() {
             return;
         }
-        for (receiver, moved) in self.options.receivers.iter().zip(&mut self.moved) {
+        for (receiver, candidates) in self.options.receivers.iter().zip(&mut self.candidates) {
             let wanted = Some(receiver.identity.pin());
             let options = SearchOptions { to: self.options.ask.clone(), wanted, wait: SEARCH_WAIT };
             let shared = &self.shared;
             let search = match search(&options, &|| shared.is_stopping()) {
                 Ok(search) => search,
                 Err(error) => {
-                    log::warn!("cannot ask for receiver {}: {error}", receiver.address);
+                    log::warn!("cannot search for receiver {}: {error}", receiver.address);
                     return;
                 }
             };
             let mut status = shared.status();
             status.searches += 1;
-            status.false_beacons += search.ignored.suspicious();
+            status.ignored_answers += search.ignored.suspicious();
             drop(status);
-            let addresses = search.found.iter().flat_map(|found| &found.addresses);
-            let Some(address) = addresses.map(ToString::to_string).next() else { continue };
-            if address != receiver.address && moved.to.as_ref() != Some(&address) {
-                let given = &receiver.address;
-                log::info!("receiver {given} is at {address} now: so says a beacon signed by its pinned key");
+            let found = search.found.iter().flat_map(|found| &found.addresses).map(ToString::to_string);
+            if let Some(address) = candidates.found(found) {
+                log::info!("receiver {} may be at {address} now: trying there", receiver.address);
             }
-            *moved = Moved { is_turn: address != receiver.address, to: Some(address) };
         }
     }
 

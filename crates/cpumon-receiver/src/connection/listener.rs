@@ -14,7 +14,7 @@ use cpumon_query::status;
 
 use super::memory::Shared;
 use super::session::StreamSession;
-use crate::discovery::{BeaconServer, BeaconStats};
+use crate::discovery::{Responder, ResponderStats};
 use crate::enrollment::Authority;
 use crate::status::other_sources;
 use crate::storing::Sink;
@@ -46,39 +46,42 @@ impl Handler for Sessions {
 /// A listener that is bound, not yet running.
 pub struct StreamListener {
     server: StreamServer,
-    beacon: Option<BeaconServer>,
+    responder: Option<Responder>,
     place: StreamPlace,
 }
 
 impl StreamListener {
     /// Listens for the devices enrolled in `authority`.
     ///
-    /// With a beacon it is found on its subnets under this name, and devices may ask to be let in.
+    /// With discovery it is found on its subnets under this name, and devices may ask for enrolment.
     pub fn bind(
         address: SocketAddr,
         authority: &Arc<Authority>,
         sink: Sink,
-        (has_beacon, name): (bool, String),
+        discovery_name: Option<&str>,
     ) -> anyhow::Result<Self> {
         let handler = Arc::new(Sessions { sink, hosts: Mutex::default() });
-        let limits = ServerLimits { takes_requests: has_beacon, ..ServerLimits::default() };
+        let limits = ServerLimits { takes_requests: discovery_name.is_some(), ..ServerLimits::default() };
         let server = StreamServer::bind(address, Arc::clone(authority), handler, limits)
             .context("cannot receive the secure stream; choose another address with --tls")?;
         let address = server.local_addr();
-        let beacon = has_beacon.then(|| BeaconServer::bind(authority, address, &name)).transpose();
-        let beacon = beacon.context("cannot answer devices that look for a receiver")?;
+        let responder = discovery_name.map(|name| Responder::bind(authority, address, name)).transpose();
+        let responder =
+            responder.context("cannot answer devices that search for a receiver (UDP port 5353)")?;
         let place = StreamPlace {
             address,
             stats: server.stats(),
-            beacon: beacon.as_ref().map(|beacon| (fingerprint(&beacon.pin()), beacon.stats())),
+            discovery: responder
+                .as_ref()
+                .map(|one| Discovery { key: fingerprint(&one.pin()), stats: one.stats() }),
             waiting: Arc::new(server.waiting_requests()),
         };
-        Ok(Self { server, beacon, place })
+        Ok(Self { server, responder, place })
     }
 
     /// What answers devices that look for this receiver; it runs on a thread of its own.
-    pub fn take_beacon(&mut self) -> Option<BeaconServer> {
-        self.beacon.take()
+    pub fn take_responder(&mut self) -> Option<Responder> {
+        self.responder.take()
     }
 
     /// Where, and what it counts.
@@ -92,14 +95,20 @@ impl StreamListener {
     }
 }
 
-/// A listener as faces see it.
+/// The fingerprint of the key, and the counts of the responder.
+#[derive(Clone)]
+struct Discovery {
+    key: String,
+    stats: Arc<ResponderStats>,
+}
+
+/// A listener as frontends see it.
 #[derive(Clone)]
 pub struct StreamPlace {
     /// Where it listens.
     pub address: SocketAddr,
     stats: Arc<ServerStats>,
-    /// The key's fingerprint, and what the beacon counts.
-    beacon: Option<(String, Arc<BeaconStats>)>,
+    discovery: Option<Discovery>,
     waiting: Arc<dyn Fn() -> usize + Send + Sync>,
 }
 
@@ -110,9 +119,9 @@ impl std::fmt::Debug for StreamPlace {
 }
 
 impl StreamPlace {
-    /// What people compare of this receiver's key, if it has a beacon.
-    pub fn beacon_key(&self) -> Option<String> {
-        self.beacon.as_ref().map(|beacon| beacon.0.clone())
+    /// Fingerprint of this receiver's key, with discovery.
+    pub fn discovery_key(&self) -> Option<String> {
+        self.discovery.as_ref().map(|discovery| discovery.key.clone())
     }
 
     /// Its counts.
@@ -141,11 +150,11 @@ impl StreamPlace {
             requests_waiting: (self.waiting)() as u64,
             requests_accepted: read(&stats.requests_accepted),
             requests_refused: read(&stats.requests_refused),
-            beacon: self.beacon.as_ref().map(|(key, stats)| status::Beacon {
+            discovery: self.discovery.as_ref().map(|Discovery { key, stats }| status::Discovery {
                 key: key.clone(),
                 queries: read(&stats.queries),
                 answered: read(&stats.answered),
-                for_others: read(&stats.for_others),
+                unrelated: read(&stats.unrelated),
                 too_many: read(&stats.too_many),
                 malformed: read(&stats.malformed),
                 failed: read(&stats.failed),

@@ -1,9 +1,7 @@
-//! The receiver's side of discovery: signed answers to devices that search for a receiver. Layout and rules: docs/discovery.md.
+//! The receiver's side of discovery: devices and browsers on the subnet find it by DNS-SD. Format and rules: docs/discovery.md.
 
-mod server;
-mod signer;
+mod responder;
 #[cfg(test)]
 mod tests;
 
-pub use server::{BeaconServer, BeaconStats};
-pub use signer::BeaconSigner;
+pub use responder::{Responder, ResponderStats};

@@ -21,7 +21,6 @@ use cpumon_link::tls::{TlsError, Token, random};
 use super::registry::{DEVICE_VALID_FOR, EnrolledHost, Registry};
 use super::requests::{Decision, PendingRequest, Requests};
 use crate::clock::wall_s;
-use crate::discovery::BeaconSigner;
 
 /// Certificates begin to be good a little earlier, for clocks that were set back.
 const BACKDATED: Duration = Duration::from_hours(24);
@@ -71,14 +70,6 @@ impl Authority {
         let (registry, requests) =
             (Registry::open(&dir.join("hosts"))?, Requests::open(&dir.join("requests")));
         Ok(Self { dir: dir.to_owned(), issuer, certificate, registry, requests })
-    }
-
-    /// Signs this receiver's beacons.
-    ///
-    /// # Errors
-    /// Its key is of another kind than the one that is made here.
-    pub fn beacon_signer(&self) -> Result<BeaconSigner, TlsError> {
-        BeaconSigner::new(self.issuer.key().serialized_der())
     }
 
     /// The devices that wait to be let in.

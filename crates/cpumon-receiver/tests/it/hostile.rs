@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use cpumon_model::Moment;
 use cpumon_receiver::{Demux, DemuxOptions};
-use cpumon_wire::beacon::Query;
+use cpumon_wire::dns_sd::browse;
 use cpumon_wire::sealed::GroupKey;
 
 use crate::damage::{damage, seeds};
@@ -40,7 +40,7 @@ fn what_fuzzers_kept_is_taken_without_a_panic() {
     let from = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 3001);
     let mut demux = Demux::new(DemuxOptions { max_hosts: 8, ..DemuxOptions::default() });
     demux.set_keys(&[GroupKey::new([7; 32])]);
-    for target in ["beacon", "sealed", "spool", "stream", "v1", "v2"] {
+    for target in ["dns_sd", "sealed", "spool", "stream", "v1", "v2"] {
         for file in std::fs::read_dir(corpora.join(target)).unwrap() {
             let bytes = std::fs::read(file.unwrap().path()).unwrap();
             let _ = demux.accept(&bytes, from, Moment::default(), &mut |_, _| {});
@@ -51,7 +51,7 @@ fn what_fuzzers_kept_is_taken_without_a_panic() {
 #[test]
 fn a_query_for_receivers_is_no_measurement() {
     let mut demux = Demux::new(DemuxOptions::default());
-    let bytes = Query { nonce: [1; 16], wanted: None }.encode();
+    let bytes = browse(1);
     let from = "10.0.0.1:3001".parse().unwrap();
     demux.accept(&bytes, from, Moment::default(), &mut |_, _| {}).unwrap_err();
     assert_eq!(demux.hosts().count(), 0);

@@ -2,7 +2,7 @@
 
 use cpumon_query::status;
 
-use super::{Beacon, Receiver, ReceiverHealth, Rejects, Status, Store, StoreState, Stream};
+use super::{Discovery, Receiver, ReceiverHealth, Rejects, Status, Store, StoreState, Stream};
 
 impl From<status::Status> for Status {
     fn from(from: status::Status) -> Self {
@@ -32,8 +32,8 @@ macro_rules! same_fields {
     };
 }
 
-fn beacon(from: Option<status::Beacon>) -> Option<Beacon> {
-    from.map(Beacon::from)
+fn discovery(from: Option<status::Discovery>) -> Option<Discovery> {
+    from.map(Discovery::from)
 }
 
 fn rejects(all: Vec<status::Rejects>) -> Vec<Rejects> {
@@ -41,8 +41,8 @@ fn rejects(all: Vec<status::Rejects>) -> Vec<Rejects> {
 }
 
 same_fields!(status::Receiver => Receiver { datagrams, bytes, kernel_dropped, rejected, receive_errors, rejected_for, opened, keys, accepts_plain, accepts_v1, intervals; rejected_by: rejects });
-same_fields!(status::Connections => Stream { address, devices, accepted, refused_early, handshakes_failed, refused_devices, protocol_errors, enrolled, refused_tokens, renewed, requests, requests_waiting, requests_accepted, requests_refused, bytes; beacon: beacon, refused_by: rejects });
-same_fields!(status::Beacon => Beacon { key, queries, answered, for_others, too_many, malformed, failed;  });
+same_fields!(status::Connections => Stream { address, devices, accepted, refused_early, handshakes_failed, refused_devices, protocol_errors, enrolled, refused_tokens, renewed, requests, requests_waiting, requests_accepted, requests_refused, bytes; discovery: discovery, refused_by: rejects });
+same_fields!(status::Discovery => Discovery { key, queries, answered, unrelated, too_many, malformed, failed;  });
 same_fields!(status::Rejects => Rejects { source, count, reason, by_kind;  });
 same_fields!(status::Store => Store { path, error, queue, queue_capacity, dropped, written, size_bytes; state: StoreState::from });
 

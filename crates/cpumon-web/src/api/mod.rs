@@ -33,7 +33,7 @@ pub use interval::{Cpu, Health, Interval, Ledger, Moment, Numbered, Process, Pro
 pub use sched::{CpuSched, Irq, Sched, Wait};
 pub use snapshot::{Nanos, Snapshot, SnapshotBase, key_of_process, key_of_thread};
 pub(crate) use snapshot::{process_columns, process_table, shown_columns, summary, thread_table, to_ms};
-pub use status::{Beacon, Problem, Receiver, Rejects, Status, Store, StoreState, Stream};
+pub use status::{Discovery, Problem, Receiver, Rejects, Status, Store, StoreState, Stream};
 pub use table::{Cell, Row, Table, TableColumn};
 
 /// Whether a value may be left out of the JSON.

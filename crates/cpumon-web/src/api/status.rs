@@ -98,9 +98,9 @@ pub struct Stream {
     pub requests_accepted: u64,
     /// Those of them that were refused: by the user, by the clock, or because too many asked.
     pub requests_refused: u64,
-    /// What devices get that look for a receiver; absent unless it was started with `--beacon`.
+    /// Answers to devices that search for a receiver; absent unless it runs with `--discovery`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub beacon: Option<Beacon>,
+    pub discovery: Option<Discovery>,
     /// Bytes of messages from devices.
     pub bytes: u64,
     /// Sources of what was refused, most first; at most 64 of them are shown.
@@ -110,20 +110,20 @@ pub struct Stream {
 /// Answers to devices that look for a receiver, since the receiver started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
-pub struct Beacon {
+pub struct Discovery {
     /// Fingerprint of the receiver's key, to be compared by people.
     pub key: String,
     /// Queries that could be read.
     pub queries: u64,
-    /// Beacons that were sent.
+    /// Answers that were sent.
     pub answered: u64,
-    /// Queries for another receiver.
-    pub for_others: u64,
+    /// Messages about other services.
+    pub unrelated: u64,
     /// Queries beyond the limits, in all or of one address.
     pub too_many: u64,
     /// Datagrams that are no query.
     pub malformed: u64,
-    /// Beacons that could not be made or sent.
+    /// Answers that could not be sent.
     pub failed: u64,
 }
 

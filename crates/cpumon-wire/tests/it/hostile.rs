@@ -1,7 +1,7 @@
 //! Any bytes: decoders refuse or take them, but never panic and never hoard memory.
 
 use cpumon_model::Interval;
-use cpumon_wire::beacon::{Query, Unverified};
+use cpumon_wire::dns_sd::{Instance, PORT, read_answer, read_query};
 use cpumon_wire::spool::{Entry, Records, Step, decode_record, push_snapshot};
 use cpumon_wire::stream::{LaneKind, MAX_MESSAGE_BYTES, Message};
 use cpumon_wire::v2::{Encoder, EncoderOptions};
@@ -27,14 +27,15 @@ proptest! {
 #[test]
 fn what_fuzzers_kept_is_read_without_a_panic() {
     let corpora = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus"));
-    for target in ["beacon", "sealed", "spool", "stream", "v1", "v2"] {
+    let own = Instance { name: "own".to_owned(), pin: [1; 32], addresses: Vec::new() };
+    for target in ["dns_sd", "sealed", "spool", "stream", "v1", "v2"] {
         let files = std::fs::read_dir(corpora.join(target)).unwrap();
         let inputs: Vec<Vec<u8>> = files.map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect();
         assert!(inputs.len() > 20, "{target}: {} inputs", inputs.len());
         for bytes in &inputs {
             let _ =
                 (v1::decode(bytes), v2::decode(bytes), v2::decode(&[&frame_header()[..], bytes].concat()));
-            let _ = (Query::decode(bytes), Unverified::decode(bytes), decode_record(bytes));
+            let _ = (read_query(bytes, PORT, &own), read_answer(bytes, 0), decode_record(bytes));
             if let Ok(Some(length)) = Message::length(bytes, MAX_MESSAGE_BYTES) {
                 let _ = Message::decode(&bytes[..length]);
             }

@@ -3,7 +3,6 @@
 #[path = "../../../../testing/skip.rs"]
 mod skip;
 
-mod beacon;
 mod carried;
 mod cross_version;
 mod damage;

@@ -149,10 +149,10 @@ pub struct ServeArgs {
     /// Take the secure stream of enrolled devices here, e.g. 0.0.0.0:3002; off unless given
     #[arg(long, value_name = "ADDR:PORT", conflicts_with = "no_store")]
     pub tls: Option<SocketAddr>,
-    /// Be found: answer devices that ask the subnet (UDP 3003) with a signed beacon, and let them ask to be let in, which `cpumon
-    /// hosts accept` decides. Not on loopback; off unless given
-    #[arg(long, requires = "tls")]
-    pub beacon: bool,
+    /// Answer devices that search the subnet for a receiver (DNS-SD), and accept their requests for enrolment, on which
+    /// `cpumon hosts accept` decides. Not on loopback
+    #[arg(long, alias = "beacon", requires = "tls")]
+    pub discovery: bool,
     /// Keep identity and enrolled hosts here [default: beside the store, its name with .identity]
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,

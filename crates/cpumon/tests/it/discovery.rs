@@ -1,5 +1,5 @@
-//! Discovery with the real binaries between network namespaces, by real broadcasts: an agent without an address finds the receiver, the
-//! desk confirms, data flows; a false beacon captures nobody; a receiver that moved is found again.
+//! Discovery with the real binaries between network namespaces, by real multicasts: an agent without an address finds the receiver, the
+//! user confirms the code, data flows; a stranger who answers in the receiver's name gets nothing; a receiver that moved is found again.
 
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, UdpSocket};
@@ -9,7 +9,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use cpumon_receiver::enrollment::Authority;
-use cpumon_wire::beacon::{QUERY_BYTES, Query};
+use cpumon_wire::dns_sd::{Instance, PORT, ReplyTo, answer, read_query};
 
 use crate::netns::{Namespace, available};
 use crate::support::{PATIENCE, Serve, clean, ok, output, run, text, wait};
@@ -123,48 +123,37 @@ fn end(mut child: Child) -> String {
     said
 }
 
-/// Somebody on the desk's machine answers every query: as another receiver of his own, in the name of the real one, and with garbage.
-struct Liar {
+/// A stranger on the receiver's machine who answers every query: as a receiver of its own, in the name of the real one, and with garbage.
+struct Stranger {
     stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<u64>>,
 }
 
-impl Liar {
-    fn start(scene: &Scene, real: [u8; 65]) -> Self {
-        let socket = scene.desk.run(|| {
-            let socket = socket_of_queries();
-            socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
-            socket
-        });
-        let dir = tempfile::tempdir().unwrap();
-        let own = Authority::open(dir.path()).unwrap().beacon_signer().unwrap();
+impl Stranger {
+    /// Claims that receivers are at `address`.
+    fn start(scene: &Scene, pin: [u8; 32], address: &str) -> Self {
+        let socket = scene.desk.run(socket_of_queries);
+        socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        let claim =
+            |pin| Instance { name: "receiver".into(), pin, addresses: vec![address.parse().unwrap()] };
+        let claims = [claim([7; 32]), claim(pin)];
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let lie = move || {
-            let (mut bytes, mut lies) = ([0; QUERY_BYTES], 0);
+        let answer_all = move || {
+            let (mut bytes, mut lies) = ([0; 9_000], 0);
             while !stopped.load(Ordering::Relaxed) {
                 let Ok((length, from)) = socket.recv_from(&mut bytes) else { continue };
-                let Ok(query) = Query::decode(&bytes[..length]) else { continue };
-                for key in [own.point(), real] {
-                    let beacon = cpumon_wire::beacon::Beacon {
-                        nonce: query.nonce,
-                        sequence: 1,
-                        wall_ns: 0,
-                        key,
-                        addresses: vec!["10.79.3.66:3002".parse().unwrap()],
-                        name: "desk",
-                    };
-                    let message = beacon.to_sign();
-                    let datagram = cpumon_wire::beacon::seal(&message, &own.sign(&message).unwrap());
-                    socket.send_to(&datagram, from).unwrap();
+                let query = read_query(&bytes[..length], from.port(), &claims[0]);
+                let Ok(Some(reply_to @ ReplyTo::Resolver { .. })) = query else { continue };
+                for claim in &claims {
+                    socket.send_to(&answer(claim, reply_to), from).unwrap();
                     lies += 1;
                 }
                 socket.send_to(b"garbage", from).unwrap();
             }
-            drop(dir);
             lies
         };
-        Self { stop, thread: Some(std::thread::spawn(lie)) }
+        Self { stop, thread: Some(std::thread::spawn(answer_all)) }
     }
 
     fn end(mut self) -> u64 {
@@ -173,19 +162,20 @@ impl Liar {
     }
 }
 
-/// A socket that hears the same broadcasts as the receiver.
+/// A socket that receives the same multicasts as the receiver.
 fn socket_of_queries() -> UdpSocket {
     use rustix::net::{AddressFamily, SocketType, bind, socket, sockopt};
     let socket = socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap();
     sockopt::set_socket_reuseaddr(&socket, true).unwrap();
-    bind(&socket, &"0.0.0.0:3003".parse::<SocketAddr>().unwrap()).unwrap();
-    socket.into()
+    bind(&socket, &SocketAddr::from(([0, 0, 0, 0], PORT))).unwrap();
+    let socket = UdpSocket::from(socket);
+    socket.join_multicast_v4(&[224, 0, 0, 251].into(), &[10, 79, 3, 66].into()).unwrap();
+    socket
 }
 
-/// The real receiver's key, as anybody on the subnet learns it.
-fn key_of(scene: &Scene) -> [u8; 65] {
-    let authority = Authority::open(std::path::Path::new(&scene.path("state"))).unwrap();
-    authority.beacon_signer().unwrap().point()
+/// The real receiver's pin, as everyone on the subnet learns it.
+fn pin_of(scene: &Scene) -> [u8; 32] {
+    Authority::open(std::path::Path::new(&scene.path("state"))).unwrap().pin().unwrap()
 }
 
 #[test]
@@ -197,11 +187,11 @@ fn an_agent_without_an_address_is_let_in_by_its_code_and_finds_its_receiver_agai
     // Nobody answers who was not told to.
     let quiet = scene.serve(&[]);
     let none = output(scene.on_device(&["discover", "--wait", "300ms"]));
-    assert!(none.status.code() == Some(3) && text(&none.stdout).contains("--beacon"), "{none:?}");
+    assert!(none.status.code() == Some(3) && text(&none.stdout).contains("--discovery"), "{none:?}");
     quiet.stop();
 
-    let serve = scene.serve(&["--beacon"]);
-    let key = scene.status(&serve)["stream"]["beacon"]["key"].as_str().unwrap().to_owned();
+    let serve = scene.serve(&["--discovery"]);
+    let key = scene.status(&serve)["stream"]["discovery"]["key"].as_str().unwrap().to_owned();
     let found = text(&output(scene.on_device(&["discover", "--wait", "500ms"])).stdout);
     assert!(found.contains(&key) && found.contains("10.79.3.2:3002"), "{found}");
 
@@ -227,34 +217,33 @@ fn an_agent_without_an_address_is_let_in_by_its_code_and_finds_its_receiver_agai
     });
     assert_eq!(host["trust"], "authenticated");
 
-    // The receiver moves. First a false one answers alone, at an address where somebody waits for connections.
+    // The receiver moves. First a stranger answers alone, in its name, with an address where something accepts connections.
     serve.stop();
     scene.desk.ip("addr del 10.79.3.2/24 dev veth0");
     scene.desk.ip("addr add 10.79.3.66/24 brd + dev veth0");
     let trap = scene.desk.run(|| std::net::TcpListener::bind("10.79.3.66:3002").unwrap());
-    trap.set_nonblocking(true).unwrap();
-    let liar = Liar::start(&scene, key_of(&scene));
-    // The first search comes within seconds; it brings lies only.
-    let begin = Instant::now();
-    while begin.elapsed() < Duration::from_secs(8) {
-        std::thread::sleep(Duration::from_millis(100));
-        assert!(trap.accept().is_err(), "the agent believes a false beacon");
-    }
+    let stranger = Stranger::start(&scene, pin_of(&scene), "10.79.3.66:3002");
+    // The first search comes within seconds. The device tries that address, sends a TLS hello and nothing that was measured.
+    let (mut connection, _) = trap.accept().unwrap();
+    connection.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    let mut sent = Vec::new();
+    // It ends with the time limit or with the connection.
+    let _ = std::io::Read::read_to_end(&mut connection, &mut sent);
+    assert!(sent.starts_with(&[22, 3]) && sent.len() < 2_000, "a TLS hello alone: {} bytes", sent.len());
+    drop(connection);
     drop(trap);
     scene.desk.ip("addr add 10.79.3.9/24 brd + dev veth0");
     scene.desk.ip("addr del 10.79.3.66/24 dev veth0");
     scene.desk.ip("addr replace 10.79.3.9/24 brd + dev veth0");
     let before = scene.intervals();
-    let serve = scene.serve(&["--beacon"]);
+    let serve = scene.serve(&["--discovery"]);
     within(60, "data after the move", || (scene.intervals() > before + 50).then_some(()));
-    let lies = liar.end();
-    assert!(lies > 0, "nobody lied");
+    assert!(stranger.end() > 0, "the stranger answered nothing");
     let status = scene.status(&serve);
-    assert!(status["stream"]["beacon"]["answered"].as_u64() > Some(0), "{status}");
+    assert!(status["stream"]["discovery"]["answered"].as_u64() > Some(0), "{status}");
     let said = end(agent);
-    assert!(said.contains("is at 10.79.3.9:3002 now"), "{said}");
-    assert!(said.contains("false beacons ignored") && said.contains("sandbox: seccomp"), "{said}");
-    assert!(!said.contains("10.79.3.66"), "{said}");
+    assert!(said.contains("may be at 10.79.3.66:3002 now"), "{said}");
+    assert!(said.contains("answers to searches ignored") && said.contains("sandbox: seccomp"), "{said}");
     serve.stop();
 }
 
@@ -267,7 +256,7 @@ fn without_ipv4_the_addresses_of_the_link_are_enough() {
     scene.device.ip("addr flush dev veth0 scope global");
     scene.desk.ip("addr flush dev veth0 scope global");
     let (store, state) = (scene.dir.path().join("store.db"), scene.path("state"));
-    let all = ["--no-agent", "--tls", "[::]:3002", "--beacon", "--state", &state];
+    let all = ["--no-agent", "--tls", "[::]:3002", "--discovery", "--state", &state];
     let serve = Serve::start_with(inside(&scene.desk), &store, &all);
     // An address of the link can be used some seconds after the cable is there, and the group is joined then.
     within(30, "the receiver", || {
@@ -285,14 +274,14 @@ fn without_ipv4_the_addresses_of_the_link_are_enough() {
 }
 
 #[test]
-fn a_beacon_off_loopback_only_and_a_device_that_is_sent_away_gets_no_key() {
-    let loopback = run(&["serve", "--tls", "127.0.0.1:0", "--beacon"]);
+fn discovery_off_loopback_only_and_a_device_that_is_sent_away_gets_no_key() {
+    let loopback = run(&["serve", "--tls", "127.0.0.1:0", "--discovery"]);
     assert_eq!(loopback.status.code(), Some(2), "{loopback:?}");
     if !available() {
         return;
     }
     let scene = Scene::set("rej");
-    let serve = scene.serve(&["--beacon"]);
+    let serve = scene.serve(&["--discovery"]);
     let (mut device, code) = scene.enroll();
     within(10, "the request", || scene.hosts(&["pending"]).contains(&code).then_some(()));
     assert!(scene.hosts(&["reject", "the-device"]).contains("sent away"));

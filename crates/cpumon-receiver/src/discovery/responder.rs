@@ -1,0 +1,241 @@
+//! [`Responder`]: answers devices and browsers that ask the subnet for `_cpumon._tcp` (DNS-SD over multicast DNS).
+//!
+//! It caches nothing and answers within limits, so strangers can make it neither grow nor flood a third party.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use cpumon_link::discovery::{GROUPS, GroupSender};
+use cpumon_link::tls::TlsError;
+use cpumon_link::{LinkError, ReceiverOptions, UdpReceiver, local_ips};
+use cpumon_wire::dns_sd::{
+    Instance, MAX_ADDRESSES, PORT, ReplyTo, announcement, answer, goodbye, read_query,
+};
+
+use crate::enrollment::Authority;
+use crate::tls::limits::Gate;
+
+/// Answers a second, and at once: of all senders, and of one address.
+const ALL: (f64, f64) = (20.0, 40.0);
+const OF_SOURCE: (f64, f64) = (2.0, 5.0);
+/// Queries are short: a small buffer holds many.
+const BUFFER_BYTES: usize = 256 << 10;
+/// How often it checks whether to stop.
+const STOP_CHECK: Duration = Duration::from_millis(250);
+/// How often this machine's addresses are read.
+const READ_ADDRESSES_EVERY: Duration = Duration::from_secs(10);
+/// A record is multicast at most once a second, and announced twice (RFC 6762, sections 6 and 8.3).
+const MULTICAST_PAUSE: Duration = Duration::from_secs(1);
+const ANNOUNCEMENTS: u32 = 2;
+
+/// Counts since the start.
+#[derive(Debug, Default)]
+pub struct ResponderStats {
+    /// Queries for this receiver.
+    pub queries: AtomicU64,
+    /// Answers that were sent.
+    pub answered: AtomicU64,
+    /// Messages about other services.
+    pub unrelated: AtomicU64,
+    /// Queries beyond the limits.
+    pub too_many: AtomicU64,
+    /// Datagrams that are no DNS message.
+    pub malformed: AtomicU64,
+    /// Answers that could not be sent.
+    pub failed: AtomicU64,
+}
+
+/// Answers on UDP port 5353, beside other responders of the machine.
+pub struct Responder {
+    receiver: UdpReceiver,
+    groups: GroupSender,
+    instance: Instance,
+    /// Where the receiver accepts TLS connections.
+    tls: SocketAddr,
+    gate: Gate,
+    /// Addresses of this machine.
+    own: Vec<IpAddr>,
+    read_addresses_at: Instant,
+    announcements_left: u32,
+    multicast_at: Instant,
+    stats: Arc<ResponderStats>,
+}
+
+/// A query that is to be answered.
+#[derive(Copy, Clone)]
+struct Asked {
+    reply_to: ReplyTo,
+    from: SocketAddr,
+}
+
+impl Responder {
+    /// Listens on every interface, for a receiver that accepts TLS connections at `tls`.
+    ///
+    /// # Errors
+    /// The port cannot be bound, or the identity cannot be read.
+    pub fn bind(authority: &Authority, tls: SocketAddr, name: &str) -> Result<Self, TlsError> {
+        let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT));
+        let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT));
+        // A machine without IPv6 is no error.
+        Self::bind_at(&[v4, v6], &GROUPS, authority, tls, name)
+            .or_else(|_| Self::bind_at(&[v4], &GROUPS[..1], authority, tls, name))
+    }
+
+    pub(super) fn bind_at(
+        listen: &[SocketAddr],
+        groups: &[IpAddr],
+        authority: &Authority,
+        tls: SocketAddr,
+        name: &str,
+    ) -> Result<Self, TlsError> {
+        let receiver = UdpReceiver::bind(&ReceiverOptions {
+            listen: listen.to_vec(),
+            multicast: groups.to_vec(),
+            interfaces: Vec::new(),
+            receive_buffer_bytes: BUFFER_BYTES,
+        })?;
+        let now = Instant::now();
+        Ok(Self {
+            receiver,
+            groups: GroupSender::new(now),
+            instance: Instance { name: name.to_owned(), pin: authority.pin()?, addresses: Vec::new() },
+            tls,
+            gate: Gate::new(ALL, OF_SOURCE),
+            own: Vec::new(),
+            read_addresses_at: now,
+            announcements_left: ANNOUNCEMENTS,
+            multicast_at: now,
+            stats: Arc::default(),
+        })
+    }
+
+    /// Its counts.
+    #[must_use]
+    pub fn stats(&self) -> Arc<ResponderStats> {
+        Arc::clone(&self.stats)
+    }
+
+    /// Hash of the receiver's key, as answers claim it.
+    #[must_use]
+    pub fn pin(&self) -> [u8; 32] {
+        self.instance.pin
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The system does not report it.
+    pub fn local_addresses(&self) -> Result<Vec<SocketAddr>, LinkError> {
+        self.receiver.local_addresses()
+    }
+
+    /// Announces the receiver, answers until `stop` is set, and takes the announcement back.
+    ///
+    /// # Errors
+    /// The sockets cannot be waited for.
+    pub fn run(&mut self, stop: &AtomicBool) -> Result<(), LinkError> {
+        let mut asked = Vec::new();
+        while !stop.load(Ordering::Relaxed) {
+            self.announce();
+            self.receive(&mut asked)?;
+            for query in asked.drain(..) {
+                let is_sent = self.answer(query);
+                count(if is_sent { &self.stats.answered } else { &self.stats.failed });
+            }
+        }
+        self.update(None);
+        self.groups.send(&self.receiver, &goodbye(&self.instance));
+        Ok(())
+    }
+
+    fn receive(&mut self, asked: &mut Vec<Asked>) -> Result<(), LinkError> {
+        let (stats, gate, instance) = (&self.stats, &mut self.gate, &self.instance);
+        self.receiver.recv_batch(STOP_CHECK, &mut |datagram, from| match read_query(
+            datagram,
+            from.port(),
+            instance,
+        ) {
+            Err(_) => count(&stats.malformed),
+            Ok(None) => count(&stats.unrelated),
+            Ok(Some(reply_to)) => {
+                count(&stats.queries);
+                if gate.lets_in(from.ip().to_canonical()) {
+                    asked.push(Asked { reply_to, from });
+                } else {
+                    count(&stats.too_many);
+                }
+            }
+        })?;
+        Ok(())
+    }
+
+    fn announce(&mut self) {
+        if self.announcements_left > 0 && Instant::now() >= self.multicast_at {
+            self.announcements_left -= 1;
+            self.multicast_at = Instant::now() + MULTICAST_PAUSE;
+            self.update(None);
+            self.groups.send(&self.receiver, &announcement(&self.instance));
+        }
+    }
+
+    fn answer(&mut self, asked: Asked) -> bool {
+        self.update(Some(asked.from));
+        if self.instance.addresses.is_empty() {
+            return false;
+        }
+        let datagram = answer(&self.instance, asked.reply_to);
+        match asked.reply_to {
+            ReplyTo::Resolver { .. } | ReplyTo::Sender => {
+                self.receiver.send_to(&datagram, asked.from).is_ok()
+            }
+            // Everyone got the last answer less than a second ago.
+            ReplyTo::Group if Instant::now() < self.multicast_at => true,
+            ReplyTo::Group => {
+                self.multicast_at = Instant::now() + MULTICAST_PAUSE;
+                self.groups.send(&self.receiver, &datagram) > 0
+            }
+        }
+    }
+
+    /// Where `asker` may reach the receiver: first the address that is nearest to it.
+    fn update(&mut self, asker: Option<SocketAddr>) {
+        self.instance.addresses.clear();
+        if !self.tls.ip().is_unspecified() {
+            self.instance.addresses.push(self.tls);
+            return;
+        }
+        if Instant::now() >= self.read_addresses_at {
+            self.read_addresses_at = Instant::now() + READ_ADDRESSES_EVERY;
+            match local_ips() {
+                Ok(own) => self.own = own,
+                Err(error) => log::warn!("cannot list the network interfaces: {error}"),
+            }
+        }
+        // [::] accepts IPv4 too.
+        let is_accepted = |ip: &IpAddr| self.tls.is_ipv6() || ip.is_ipv4();
+        let is_link_local = |ip: &IpAddr| matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
+        let others = self.own.iter().copied().filter(|ip| !ip.is_loopback() && !is_link_local(ip));
+        let nearest = asker.and_then(towards);
+        for ip in nearest.into_iter().chain(others).filter(is_accepted) {
+            let address = SocketAddr::new(ip, self.tls.port());
+            if !self.instance.addresses.contains(&address) && self.instance.addresses.len() < MAX_ADDRESSES {
+                self.instance.addresses.push(address);
+            }
+        }
+    }
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// This machine's address on the way to another. Connecting a datagram socket sends nothing; the kernel finds the route.
+fn towards(other: SocketAddr) -> Option<IpAddr> {
+    let any: IpAddr =
+        if other.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect(other).ok()?;
+    socket.local_addr().ok().map(|own| own.ip()).filter(|ip| !ip.is_unspecified())
+}
