@@ -126,7 +126,7 @@ test('the run queue in place of CPU use, by key and by link', async ({ page, rec
   const plot = page.getByRole('region', { name: 'plot' });
   await page.keyboard.press('r');
   await expect(plot.getByRole('heading')).toHaveText('Run queue');
-  await expect(plot).toContainText(/longest queue of one CPU/);
+  await expect(plot).toContainText(/longest of one CPU/);
   await expect(page).toHaveURL(/chart=queue/);
   await page.reload();
   await expect(plot.getByRole('button', { name: 'Run queue' })).toHaveAttribute('aria-pressed', 'true');

@@ -64,7 +64,7 @@ test('the run queue of the past is beside the time line, and its hole is one', a
   await expect(queue).toContainText(/mean of all CPUs\s*0\.31/);
   // A day is read from sums of a minute.
   await page.goto(`${past.url}/host/picture/history?since=${BEGIN_MS - 80_000_000}&until=${BEGIN_MS + 600_000}`);
-  await expect(queue).toContainText(/longest queue of one CPU\s*6\.00/);
+  await expect(queue).toContainText(/longest of one CPU\s*6\.00/);
 });
 
 test('a click on a point of a day opens its busiest interval, with the mouse and with the keyboard', async ({
@@ -174,7 +174,7 @@ for (const [nth, [what, path, region, view, theme]] of CHARTS.entries()) {
 }
 
 for (const [name, colorScheme, width, path] of VIEWS) {
-  test(`display as it did: ${name}, ${colorScheme}, ${width} px`, async ({ page, past }) => {
+  test(`is drawn as before: ${name}, ${colorScheme}, ${width} px`, async ({ page, past }) => {
     await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
     await page.setViewportSize({ width, height: 640 });
     await page.goto(`${past.url}/host/picture/${path}`);

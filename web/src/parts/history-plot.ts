@@ -59,7 +59,7 @@ function taskLines(
 ): PlotLine[] {
   if (!answer || answer.t_ms.length !== series.t_ms.length) return [];
   return answer.lines.map((line, nth) => ({
-    label: names.get(line.key) ?? line.name,
+    label: names.get(line.key ?? '') ?? line.name ?? '',
     color: lineColor(nth),
     values: shareOf(line.columns['run_ns'], answer, divide),
     width: 2,
@@ -75,7 +75,7 @@ export function queuePlot(series: Series, { kept }: PlotOptions): PlotData | nul
     lines: [
       { label: 'mean of all CPUs', color: lineColor(0), values: queue.mean, stacked: true },
       { label: 'highest in an interval', color: lineColor(1), values: queue.busiest, width: 1 },
-      { label: 'longest queue of one CPU', color: cssColor('--dim'), values: queue.longest, width: 1, dashed: true },
+      { label: 'longest of one CPU', color: cssColor('--dim'), values: queue.longest, width: 1, dashed: true },
     ],
     gaps: holesOf(series, kept),
   };
