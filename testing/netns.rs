@@ -32,7 +32,7 @@ fn ip(arguments: &str) {
 }
 
 impl Namespace {
-    /// Makes one; `label` tells a test's namespaces apart.
+    /// Makes one; `label` distinguishes a test's namespaces.
     pub fn new(label: &str) -> Self {
         let name = format!("cpumon-{}-{label}", std::process::id());
         ip(&format!("netns add {name}"));

@@ -9,7 +9,7 @@ use crate::skip::skip;
 pub struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// `size` as mount(8) takes it, more options behind a comma. `None`, said, where that is not permitted; with `CI` set it must be.
+    /// `size` as mount(8) takes it, more options behind a comma. `None`, with a message, where that is not permitted; with `CI` set this fails.
     pub fn mount(at: &Path, size: &str) -> Option<Self> {
         let options = format!("size={size}");
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "none"]).arg(at).output();

@@ -16,8 +16,8 @@ use nix::unistd::Pid;
 
 const MOST_SECONDS: u32 = 3_600;
 const PAYLOAD: [u8; 64] = [7; 64];
-/// How often a waiting thread looks whether it is to end.
-const LOOK: Duration = Duration::from_millis(50);
+/// Time between two checks of a waiting thread whether to stop.
+const CHECK_EVERY: Duration = Duration::from_millis(50);
 
 /// `xtask flood`: datagrams to itself, as fast as they go or at a rate.
 #[derive(Args)]
@@ -41,7 +41,7 @@ pub fn flood(args: &FloodArgs) -> Result<()> {
 
 fn send_to_self(until: Instant, rate: u64) -> Result<(u64, u64)> {
     let to = UdpSocket::bind("127.0.0.1:0").context("cannot bind on loopback")?;
-    to.set_read_timeout(Some(LOOK)).context("cannot set a timeout")?;
+    to.set_read_timeout(Some(CHECK_EVERY)).context("cannot set a timeout")?;
     let from = UdpSocket::bind("127.0.0.1:0").context("cannot bind on loopback")?;
     from.connect(to.local_addr()?).context("cannot connect on loopback")?;
     let receiver = thread::Builder::new().name("flood-receive".to_owned()).spawn(move || {
@@ -80,8 +80,8 @@ pub struct ChurnArgs {
     crowd: u32,
 }
 
-/// How long a crowd stands.
-const CROWD_STANDS: Duration = Duration::from_secs(2);
+/// How long a crowd of threads exists.
+const CROWD_LIFETIME: Duration = Duration::from_secs(2);
 /// Stack of a thread that does next to nothing.
 const STACK_BYTES: usize = 64 * 1024;
 
@@ -174,7 +174,7 @@ fn crowds(until: Instant, size: u32, count: &AtomicU64) -> Result<()> {
                     thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, wait)
                 })
                 .collect();
-            thread::sleep(CROWD_STANDS.min(until.saturating_duration_since(Instant::now())));
+            thread::sleep(CROWD_LIFETIME.min(until.saturating_duration_since(Instant::now())));
             is_over.store(true, Ordering::Relaxed);
             let started = started.context("cannot start a crowd")?;
             count.fetch_add(started.len() as u64, Ordering::Relaxed);

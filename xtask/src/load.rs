@@ -15,7 +15,7 @@ use nix::time::{ClockId, clock_gettime};
 /// Beyond this a machine of two CPUs does nothing else.
 const MOST_THREADS: u32 = 40_000;
 const MOST_SECONDS: u32 = 3_600;
-/// The least that glibc accepts with room for a Rust thread's start (measured: 16 KiB overflows in debug builds).
+/// The least that glibc accepts with space for a Rust thread's start (measured: 16 KiB overflows in debug builds).
 const STACK_BYTES: usize = 64 * 1024;
 /// How often an active thread works, and for how long.
 const ACTIVE_PERIOD: Duration = Duration::from_millis(200);
@@ -38,7 +38,7 @@ pub struct LoadArgs {
     seconds: u32,
 }
 
-/// Starts the load, prints a line when it stands, and ends it in time.
+/// Starts the load, prints a line when it is complete, and ends it in time.
 pub fn threads(args: &LoadArgs) -> Result<()> {
     ensure!(args.processes >= 1, "--processes must be at least 1");
     ensure!(args.idle + args.active <= MOST_THREADS, "at most {MOST_THREADS} threads");

@@ -123,7 +123,7 @@ struct Host {
 
 impl Host {
     fn new(nth: u32, args: &SimulateArgs, at: Moment) -> Result<Self> {
-        // 127.1.0.1 and up: nobody else's, and still loopback.
+        // 127.1.0.1 and up: loopback addresses that no other program uses.
         let address = IpAddr::V4(Ipv4Addr::from_bits(Ipv4Addr::new(127, 1, 0, 1).to_bits() + nth));
         let socket = UdpSocket::bind((address, 0))
             .with_context(|| format!("cannot bind {address} (see ulimit -n)"))?;

@@ -210,7 +210,7 @@ impl Session for Taken {
     }
 }
 
-/// Enrols with the receiver of this comparison.
+/// Enrolls with the receiver of this comparison.
 fn stream(way: &str, dir: &Path) -> Outcome<ConnectionSettings> {
     let (address, state) = (env::var("BENCH_RECEIVER")?, dir.join("keys"));
     let token =

@@ -109,7 +109,7 @@ impl EnrollArgs {
     }
 }
 
-/// Enrols this machine with a receiver by its token. Returns the text for the user.
+/// Enrolls this machine with a receiver by its token. Returns the text for the user.
 ///
 /// # Errors
 /// This machine has no host id, or the receiver refuses the token.
@@ -184,16 +184,16 @@ mod tests {
     #[test]
     fn a_token_or_discovery_but_not_a_mixture() {
         let token = Token { pin: [1; 32], secret: [2; 32] }.to_string();
-        assert!(parse(&format!("desk {token}")).unwrap().token.is_some());
+        assert!(parse(&format!("receiver {token}")).unwrap().token.is_some());
         let key = "AB".repeat(16);
         let found = parse(&format!("--discover --key {key} --interface eth0 --wait 3s")).unwrap();
         assert_eq!((found.key, found.discovery.interfaces), (Some("ab".repeat(16)), vec!["eth0".to_owned()]));
         for (line, expected) in [
             ("", "required"),
-            ("desk", "TOKEN"),
-            ("desk --discover", "cannot be used with"),
+            ("receiver", "TOKEN"),
+            ("receiver --discover", "cannot be used with"),
             ("--discover --key abc", "32 hexadecimal digits"),
-            (&format!("desk {token} --key {key}"), "cannot be used with"),
+            (&format!("receiver {token} --key {key}"), "cannot be used with"),
             (&format!("--key {key}"), "--discover"),
         ] {
             let error = parse(line).unwrap_err();

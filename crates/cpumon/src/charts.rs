@@ -13,7 +13,7 @@ use crate::cli::ChartArgs;
 use crate::exit::{Outcome, Usage};
 use crate::paths::explain;
 
-/// The form that a file's name tells.
+/// The format of a file name's ending.
 fn form_of(path: Option<&Path>) -> Result<PictureForm, Usage> {
     let Some(path) = path else { return Ok(PictureForm::Svg) };
     let ending = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
@@ -55,7 +55,7 @@ fn query(args: &ChartArgs) -> Result<ChartQuery, Usage> {
 pub fn export(args: &ChartArgs) -> anyhow::Result<Outcome> {
     let query = query(args)?;
     let store = args.store.path();
-    // A store that is not there is told with what to do about it.
+    // A missing store is reported with what to do about it.
     drop(Reader::open(&store).map_err(explain)?);
     let Picture { bytes, empty } = match chart_of_store(&store, &query) {
         Ok(picture) => picture,
@@ -71,7 +71,7 @@ pub fn export(args: &ChartArgs) -> anyhow::Result<Outcome> {
         None => io::stdout().lock().write_all(&bytes).context("cannot write the picture")?,
     }
     let Some(empty) = empty else { return Ok(Outcome::Done) };
-    // A closed standard error leaves nobody to tell.
-    let _ = writeln!(io::stderr(), "cpumon: {empty}; `cpumon hosts --store FILE` tells what it holds");
+    // Standard error may be closed; the exit code still reports missing data.
+    let _ = writeln!(io::stderr(), "cpumon: {empty}; `cpumon hosts --store FILE` lists its hosts and times");
     Ok(Outcome::DataMissing)
 }

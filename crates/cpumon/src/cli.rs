@@ -1,5 +1,5 @@
-//! The command line: one definition from which parsing, `--help`, man pages and shell completions come.
-//! In: arguments and `CPUMON_*` variables. Out: [`Cli`], what the user said; commands turn it into what is done.
+//! The command line: one definition from which parsing, `--help`, man pages and shell completions are made. Values come from
+//! arguments or `CPUMON_*` variables.
 
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -7,10 +7,13 @@ use std::path::PathBuf;
 
 use clap::parser::ValueSource;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use cpumon_agent::{variable_of, with_old_variable};
 
 mod charts;
 mod devices;
-mod looking;
+pub mod examples;
+mod format;
+mod live;
 mod receiver;
 mod recorded;
 mod stored;
@@ -19,74 +22,73 @@ mod tests;
 
 pub use charts::*;
 pub use devices::*;
-pub use looking::*;
+pub use format::*;
+pub use live::*;
 pub use receiver::*;
 pub use recorded::*;
 pub use stored::*;
 
-/// Where `serve` answers HTTP and where `top --host`, `hosts` and `status` look for it.
+/// The default address of the web page and the API, for `serve` and for the commands that ask a receiver.
 pub const HTTP_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 3080);
 /// URL of [`HTTP_ADDRESS`].
 pub const HTTP_URL: &str = "http://127.0.0.1:3080";
 
-/// Where did every nanosecond of CPU go? Live and after the fact, on this machine and on others
+/// Record and show where CPU time goes, per process and thread, live and in the past, on this machine and on others
 #[derive(Clone, Debug, Parser)]
-#[command(name = "cpumon", version, max_term_width = 100, propagate_version = true, after_help = AFTER_HELP)]
+#[command(name = "cpumon", version, max_term_width = 100, propagate_version = true)]
 pub struct Cli {
-    /// What to do
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-const AFTER_HELP: &str = "Every option can also be given in the environment: --store FILE is CPUMON_STORE=FILE.\n\
-    Exit status: 0 ok, 1 failed, 2 wrong usage, 3 finished but data is missing, 130 interrupted.";
-
 /// The commands.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// Show where the CPU time goes: this machine, a host of a receiver, or a past moment
+    /// Show where the CPU time goes: on this machine, on a host of a receiver, or at a past moment
     Top(TopArgs),
-    /// Receive, measure this machine, store and show, all in one, on loopback only
+    /// Run a receiver and a terminal view on loopback only, to try cpumon
     Run(RunArgs),
-    /// Receive from agents, measure this machine, store, and answer `top --host` and `status`
+    /// Run the receiver: collect, record, serve the web page and the API
     Serve(ServeArgs),
     /// Measure this machine and send to a receiver
     Agent(cpumon_agent::AgentArgs),
-    /// Let a device in: print the line to enter there; good once
+    /// Print a one-time command that enrolls a device
     Token(TokenArgs),
-    /// Make, list or retire the keys with which a group seals its datagrams
+    /// Make, list or retire group keys, which encrypt datagrams
     Key(KeyArgs),
-    /// Enrol this machine with a receiver: the line that `cpumon token` prints there, or --discover
+    /// Enroll this machine with a receiver, by an enrolment token or by --discover
     Enroll(Box<cpumon_agent::EnrollArgs>),
-    /// List the receivers that answer on the subnet (DNS-SD)
-    Discover(cpumon_agent::DiscoverArgs),
-    /// List the hosts of a receiver, or of a store; let one in that waits, revoke one
+    /// List the receivers on the subnet
+    Discover(DiscoverCommandArgs),
+    /// List the hosts of a receiver or of a store; accept, reject or revoke devices
     Hosts(HostsArgs),
-    /// Tell how a receiver is doing: addresses, losses, rejects, store
+    /// Show a receiver's health: addresses, losses, rejected data, store
     Status(StatusArgs),
-    /// Show the books: where the capacity of the CPUs went, and in which intervals they close worst
+    /// Show the ledger: where the capacity of the CPUs went, and the intervals with the largest unattributed share
     Ledger(LedgerArgs),
-    /// Write recorded data as CSV or JSON lines, or a chart of it as SVG or PNG
+    /// Export recorded data as CSV or JSON, or as a chart in SVG or PNG
     Export(ExportArgs),
-    /// Make, list or revoke the tokens with which people and programs log in to a receiver
+    /// Make, list or revoke login tokens, with which people and programs log in to a receiver
     LoginToken(LoginTokenArgs),
-    /// Take over a log (`cpumon-agent --log`), or a database of the original cpumon receiver (2012, 2013)
+    /// Import a recording (`cpumon-agent --record`), or a database of the original cpumon receiver (2012, 2013)
     Import(ImportArgs),
-    /// Ask a store in SQL, read-only
+    /// Query a store in SQL, read-only
     Sql(SqlArgs),
-    /// Tell what can be measured here, why not the rest, and how to get it
+    /// Show what can be measured on this machine, and how to get what is missing
     Doctor(DoctorArgs),
-    /// Compare what the tick sampler, the scheduler's clock and the switches say of each thread's CPU time
+    /// Compare each thread's CPU time by the tick sampler, by the scheduler's clock and by context switches
     Accuracy(AccuracyArgs),
-    /// Write the manual pages
+    /// Write the man pages
     Man(ManArgs),
-    /// Write a shell's completions to standard output
+    /// Write shell completions to standard output
     Completions(CompletionsArgs),
 }
+
 /// `cpumon man`.
 #[derive(Clone, Debug, Args)]
 pub struct ManArgs {
-    /// Write one file a command into this directory; without it, cpumon(1) to standard output
+    /// Write one file for each command to this directory [default: cpumon(1) to standard output]
     #[arg(value_name = "DIR")]
     pub dir: Option<PathBuf>,
 }
@@ -94,15 +96,15 @@ pub struct ManArgs {
 /// `cpumon completions`.
 #[derive(Clone, Debug, Args)]
 pub struct CompletionsArgs {
-    /// The shell
+    /// Shell
     #[arg(value_name = "SHELL", value_enum)]
     pub shell: clap_complete::Shell,
 }
 
-/// The definition, each option with its variable: `--retain-days` is `CPUMON_RETAIN_DAYS`.
+/// The definition, each flag with its variable (`--retain-days` is `CPUMON_RETAIN_DAYS`), each page with its examples.
 #[must_use]
 pub fn command() -> clap::Command {
-    Cli::command().mut_subcommands(|command| {
+    examples::add_to(Cli::command()).mut_subcommands(|command| {
         command.mut_args(with_variable).mut_subcommands(|command| command.mut_args(with_variable))
     })
 }
@@ -110,18 +112,17 @@ pub fn command() -> clap::Command {
 fn with_variable(arg: clap::Arg) -> clap::Arg {
     let Some(long) = arg.get_long().map(str::to_owned) else { return arg };
     let is_flag = matches!(arg.get_action(), ArgAction::SetTrue);
-    let variable = format!("CPUMON_{}", long.to_ascii_uppercase().replace('-', "_"));
-    // One sentence in the help says it for all; the manual pages name each.
-    let arg = arg.env(variable).hide_env(true).hide_env_values(true);
+    // One sentence in the help covers all variables; the man pages name each.
+    let arg = with_old_variable(arg.env(variable_of(&long))).hide_env(true).hide_env_values(true);
     if is_flag { arg.value_parser(clap::builder::FalseyValueParser::new()) } else { arg }
 }
 
-/// Reads a command line, the program's name first.
+/// Parses a command line; the first word is the name of the program.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let matches = command().try_get_matches_from(args)?;
     let mut cli = Cli::from_arg_matches(&matches)?;
     if let (Command::Top(top), Some(("top", given))) = (&mut cli.command, matches.subcommand()) {
-        // CPUMON_STORE alone tells where recorded data is; it does not make `top` show the past.
+        // CPUMON_STORE names the store of recorded data; it does not make `top` show the past.
         let from_environment = given.value_source("store") == Some(ValueSource::EnvVariable);
         if from_environment && top.at.is_none() && top.host.is_none() {
             top.store = None;

@@ -1,5 +1,4 @@
-//! A receiver seen over HTTP. In: its URL. Out: hosts, intervals and its status as the model's types.
-//! Why: `top --host`, `hosts` and `status` talk to a running receiver through nothing else.
+//! The HTTP client for a receiver: hosts, intervals and status as types of the model. `top --host`, `hosts` and `status` use it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,56 +13,56 @@ use crate::cli::AccessArgs;
 
 /// Time to connect; receivers are on loopback or behind a tunnel.
 const CONNECT_TIME: Duration = Duration::from_secs(3);
-/// Time for an answer that need not be waited for.
+/// Time for an answer, besides the time of a long poll.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
-/// No answer is larger: a host with 100,000 threads takes about 20 MB.
+/// Largest answer. A host with 100,000 threads takes about 20 MB.
 const MAX_ANSWER_BYTES: u64 = 256 << 20;
 
-/// Why a receiver could not be asked.
+/// Errors of a request.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody answers there.
+    /// No program answers at the URL.
     #[error(
-        "no receiver answers at {url} ({reason}); start one with `cpumon serve`, or name another with --url"
+        "no receiver answers at {url} ({reason}); start one with `cpumon serve`, or choose another with --url"
     )]
     Unreachable {
-        /// Where.
+        /// URL of the receiver.
         url: String,
-        /// What the system says.
+        /// The error of the system.
         reason: String,
     },
-    /// The receiver refused, and said why.
+    /// The receiver refused the request.
     #[error("{url}: {detail}")]
     Refused {
-        /// What was asked.
+        /// URL of the request.
         url: String,
         /// HTTP status.
         status: u16,
-        /// The receiver's words.
+        /// The receiver's reason.
         detail: String,
     },
-    /// Something else answers there, or another version.
+    /// Another program answers there, or another version.
     #[error("{url} does not answer like a cpumon receiver: {reason}")]
     NotAReceiver {
-        /// What was asked.
+        /// URL of the request.
         url: String,
-        /// What did not fit.
+        /// What is wrong with the answer.
         reason: String,
     },
     /// No host of this name or id.
-    #[error("the receiver at {url} knows no host {wanted:?}; it knows: {known}")]
+    #[error("the receiver at {url} has no host {wanted:?}; its hosts: {known}")]
     UnknownHost {
-        /// The receiver.
+        /// URL of the receiver.
         url: String,
-        /// What was asked for.
+        /// The wanted name or id.
         wanted: String,
         /// Names of the hosts it knows.
         known: String,
     },
     /// Several hosts of this name.
-    #[error("{wanted:?} means more than one host; name one by its id: {known}")]
+    #[error("{wanted:?} is the name of several hosts; choose one by its id: {known}")]
     AmbiguousHost {
-        /// What was asked for.
+        /// The wanted name or id.
         wanted: String,
         /// Their ids.
         known: String,
@@ -79,25 +78,28 @@ pub struct Client {
     authorization: Option<String>,
 }
 
-/// Whether what stands behind the host's colon, if there is one, is a port.
-fn has_sound_port(authority: &str) -> bool {
+/// Whether the text after the host's colon, if there is one, is a port.
+fn has_valid_port(authority: &str) -> bool {
     let behind_host = authority.rsplit_once(']').map_or(authority, |(_, rest)| rest);
     behind_host.rsplit_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_ok())
 }
 
 impl Client {
-    /// Asks nothing yet.
+    /// A client for a URL; no request is sent yet.
     ///
     /// # Errors
-    /// A text that explains what a URL looks like.
+    /// The text is not a URL; the error has an example.
     pub fn new(url: &str, access: &AccessArgs) -> Result<Self, String> {
         let base = url.trim_end_matches('/');
         let is_tls = base.starts_with("https://");
         let is_url = base.strip_prefix(if is_tls { "https://" } else { "http://" }).is_some_and(|rest| {
-            !rest.is_empty() && !rest.contains(['/', '?', '#', ' ']) && has_sound_port(rest)
+            !rest.is_empty() && !rest.contains(['/', '?', '#', ' ']) && has_valid_port(rest)
         });
         if !is_url {
-            return Err(format!("{url:?} is not a receiver's URL; it looks like {}", crate::cli::HTTP_URL));
+            return Err(format!(
+                "{url:?} is not a receiver's URL; write one such as {}",
+                crate::cli::HTTP_URL
+            ));
         }
         let config = ureq::Agent::config_builder()
             .timeout_connect(Some(CONNECT_TIME))
@@ -283,11 +285,11 @@ mod tests {
                 "{url}"
             );
         }
-        assert!(Client::new("https://desk:3080", &AccessArgs::default()).unwrap_err().contains("--ca"));
+        assert!(Client::new("https://receiver:3080", &AccessArgs::default()).unwrap_err().contains("--ca"));
     }
 
     #[test]
-    fn nobody_there_is_said_with_what_to_do() {
+    fn an_unreachable_receiver_is_reported_with_what_to_do() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         drop(listener);
@@ -296,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn something_else_there_is_said() {
+    fn another_program_at_the_url_is_reported() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let server = std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! This machine's clocks. In: nothing. Out: one instant on all three. They are read in one place, where the platform is known.
+//! This machine's clocks, read in one place.
 
 pub use cpumon_collect::now;
 

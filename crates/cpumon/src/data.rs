@@ -1,4 +1,4 @@
-//! Commands over a store: `export`, `import`, `hosts --store`. In: files. Out: files, and a report on standard error.
+//! The commands over a store: `export`, `import`, `sql`, `hosts --store`.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
@@ -11,20 +11,22 @@ use cpumon_store::sql::Sql;
 use cpumon_store::{HostRecord, Reader, StoreOptions, TimeRange, Writer, legacy};
 
 use crate::charts;
+use crate::cli;
 use crate::cli::{
-    ExportArgs, ExportForm, ExportKind, ExportPicture, GroupBy, HostsArgs, ImportArgs, LegacyYear,
-    PivotValue, SqlArgs, SqlForm,
+    ExportArgs, ExportFormat, ExportKind, ExportPicture, GroupBy, HostsArgs, ImportArgs, LegacyYear,
+    PivotValue, SqlArgs,
 };
 use crate::exit::{Outcome, Usage};
 use crate::import_log;
 use crate::json::write_json;
 use crate::paths::{explain, store_for_writing};
+use crate::records::JsonArray;
 use crate::table::{Table, terminal_columns};
 use crate::when::{self, Between};
 
-/// Holes looked at to tell what is missing.
+/// Most gaps that are read to report losses.
 const MAX_GAPS: usize = 100_000;
-/// Progress is shown this often.
+/// Time between two updates of the progress line.
 const SHOW_EVERY: Duration = Duration::from_millis(200);
 
 fn query(args: &ExportArgs) -> anyhow::Result<ExportQuery> {
@@ -40,10 +42,11 @@ fn query(args: &ExportArgs) -> anyhow::Result<ExportQuery> {
             ExportKind::Ledger => Kind::Ledger,
             ExportKind::Compare => Kind::Compare,
         },
-        format: match (args.legacy, args.format) {
+        format: match (args.legacy, args.wanted_format()) {
             (Some(LegacyYear::Y2012), _) => Format::Legacy(cpumon_export::LegacyYear::Y2012),
             (Some(LegacyYear::Y2013), _) => Format::Legacy(cpumon_export::LegacyYear::Y2013),
-            (None, form) => format_of(form),
+            (None, ExportFormat::Csv) => Format::Csv,
+            (None, ExportFormat::Jsonl | ExportFormat::Json) => Format::Jsonl,
         },
         host: args.host.clone(),
         since_ns,
@@ -67,22 +70,24 @@ fn query(args: &ExportArgs) -> anyhow::Result<ExportQuery> {
     })
 }
 
-/// The spans of a comparison, which has nothing else of a range; other kinds have none.
+/// The two ranges of a comparison, which takes no other range; other kinds have none.
 fn spans(kind: ExportKind, args: &ExportArgs) -> anyhow::Result<Option<(Span, Span)>> {
-    let of = |between: Between| (between.0.wall_ns, between.1.wall_ns);
+    let of = |between: Between| (between.since.wall_ns, between.until.wall_ns);
     let wrong = |text: &str| Err(Usage(text.to_owned()).into());
     match (kind, args.before, args.after) {
         (ExportKind::Compare, Some(before), Some(after)) => {
             if args.range.is_given() || args.interval.is_some() {
-                return wrong("a comparison has --before and --after, and no --since, --until or --interval");
+                return wrong(
+                    "`export compare` takes --before and --after, not --since, --until or --interval",
+                );
             }
             Ok(Some((of(before), of(after))))
         }
         (ExportKind::Compare, ..) => {
-            wrong("a comparison needs two spans: --before '3h ago..2h ago' --after '1h ago..now'")
+            wrong("`export compare` needs two ranges: --before 3h..2h --after 1h..now")
         }
         (_, None, None) => Ok(None),
-        _ => wrong("--before and --after go with `cpumon export compare`"),
+        _ => wrong("--before and --after are for `cpumon export compare`"),
     }
 }
 
@@ -94,11 +99,21 @@ pub fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
     let query = query(args)?;
     let reader = Reader::open(&args.store.path()).map_err(explain)?;
     let mut bar = ProgressLine::new(args.output.is_some() || !io::stdout().is_terminal());
+    let is_array = args.wanted_format() == ExportFormat::Json;
+    let mut write = |out: &mut dyn Write| {
+        let mut progress = |progress| bar.show(progress);
+        if !is_array {
+            return cpumon_export::export(&reader, &query, out, &mut progress);
+        }
+        let mut array = JsonArray::new(out);
+        let report = cpumon_export::export(&reader, &query, &mut array, &mut progress)?;
+        array.finish()?;
+        Ok(report)
+    };
     let result = if let Some(path) = &args.output {
-        to_file(&reader, &query, path, &mut bar)
+        to_file(path, &mut write)
     } else {
-        let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
-        cpumon_export::export(&reader, &query, &mut out, &mut |progress| bar.show(progress))
+        write(&mut BufWriter::with_capacity(1 << 16, io::stdout().lock()))
     };
     bar.clear();
     match result {
@@ -112,14 +127,11 @@ pub fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
 }
 
 fn to_file(
-    reader: &Reader,
-    query: &ExportQuery,
     path: &Path,
-    bar: &mut ProgressLine,
+    write: &mut dyn FnMut(&mut dyn Write) -> Result<Report, ExportError>,
 ) -> Result<Report, ExportError> {
     let mut file = OutputFile::create(path)?;
-    let report = cpumon_export::export(reader, query, &mut file, &mut |progress| bar.show(progress))
-        .map_err(|error| file.with_path(error))?;
+    let report = write(&mut file).map_err(|error| file.with_path(error))?;
     file.finish()?;
     Ok(report)
 }
@@ -127,19 +139,25 @@ fn to_file(
 /// `cpumon sql`.
 pub fn sql(args: &SqlArgs) -> anyhow::Result<Outcome> {
     let session = Sql::open(&args.store.path()).map_err(explain)?;
-    let format = match args.format {
-        SqlForm::Table => SqlFormat::Table,
-        SqlForm::Csv => SqlFormat::Csv,
-        SqlForm::Jsonl => SqlFormat::Jsonl,
-    };
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
-    match cpumon_export::sql(&session, &args.query, format, &mut out) {
+    let write = |format, out: &mut dyn Write| cpumon_export::sql(&session, &args.query, format, out);
+    let result = match args.format.get() {
+        cli::Format::Table => write(SqlFormat::Table, &mut out),
+        cli::Format::Csv => write(SqlFormat::Csv, &mut out),
+        cli::Format::Jsonl => write(SqlFormat::Jsonl, &mut out),
+        cli::Format::Json => {
+            let mut array = JsonArray::new(&mut out);
+            let rows = write(SqlFormat::Jsonl, &mut array);
+            rows.and_then(|rows| Ok(array.finish().map(|()| rows)?))
+        }
+    };
+    match result {
         Err(error) if !error.is_broken_pipe() => Err(error.into()),
         _ => Ok(Outcome::Done),
     }
 }
 
-/// Says what is not in the export although it was asked for.
+/// Reports requested data that the export does not contain.
 fn judge(report: &Report, losses: &[String]) -> Outcome {
     let mut err = io::stderr();
     for loss in losses {
@@ -155,14 +173,14 @@ fn judge(report: &Report, losses: &[String]) -> Outcome {
     if report.rows == 0 {
         let _ = writeln!(
             err,
-            "cpumon: the store holds nothing that was asked for; `cpumon hosts --store FILE` tells what it holds"
+            "cpumon: the store has no data for this query; `cpumon hosts --store FILE` lists its hosts and times"
         );
         return Outcome::DataMissing;
     }
     if losses.is_empty() { Outcome::Done } else { Outcome::DataMissing }
 }
 
-/// What was measured in the range but could not be kept, a line a host.
+/// Intervals of the range that were measured but not stored, one line for each host.
 fn losses(reader: &Reader, query: &ExportQuery) -> anyhow::Result<Vec<String>> {
     let hosts = match &query.host {
         Some(wanted) => vec![reader.find_host(wanted)?],
@@ -178,7 +196,7 @@ fn losses(reader: &Reader, query: &ExportQuery) -> anyhow::Result<Vec<String>> {
             let (name, reason) = (escape(&host.info.hostname), escape(&first.reason));
             let since = when::show(first.begin_wall_ns);
             lines.push(format!(
-                "{intervals} intervals of {name} were not kept, the first after {since} ({reason})"
+                "{intervals} intervals of {name} were not stored, the first after {since} ({reason})"
             ));
         }
     }
@@ -222,8 +240,7 @@ pub fn import(args: &ImportArgs) -> anyhow::Result<Outcome> {
     let path = store_for_writing(args.store.as_deref());
     if args.file.is_dir() {
         if args.host.is_some() || args.time_zone.is_some() {
-            let text =
-                "--host and --time-zone are for databases of the original receiver; a log tells both itself";
+            let text = "--host and --time-zone are for databases of the original receiver; a recording contains both";
             return Err(Usage(text.to_owned()).into());
         }
         return import_log::import(&args.file, &mut open_writer(&path)?);
@@ -248,7 +265,7 @@ pub fn import(args: &ImportArgs) -> anyhow::Result<Outcome> {
     Ok(if report.is_complete() { Outcome::Done } else { Outcome::DataMissing })
 }
 
-/// What is imported is old by nature: nothing is let go of because of its age.
+/// Opens a store without limits: imported data is old, and must not be deleted because of its age.
 fn open_writer(path: &Path) -> anyhow::Result<Writer> {
     if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
         std::fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
@@ -260,11 +277,13 @@ fn open_writer(path: &Path) -> anyhow::Result<Writer> {
 /// `cpumon hosts --store FILE`.
 pub fn hosts(path: &Path, args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let records = Reader::open(path).map_err(explain)?.hosts()?;
-    if let Some(form) = args.format {
-        write_hosts(&records, form, out)?;
+    let format = args.format.get();
+    if let cli::Format::Csv | cli::Format::Jsonl = format {
+        let format = if format == cli::Format::Csv { Format::Csv } else { Format::Jsonl };
+        write_hosts(&records, format, out)?;
         return Ok(Outcome::Done);
     }
-    if args.json {
+    if format == cli::Format::Json {
         let rows: Vec<serde_json::Value> = records
             .iter()
             .map(|record| {
@@ -298,7 +317,7 @@ pub fn hosts(path: &Path, args: &HostsArgs, out: &mut dyn Write) -> anyhow::Resu
 }
 
 /// The same as a file.
-fn write_hosts(records: &[HostRecord], form: ExportForm, out: &mut dyn Write) -> anyhow::Result<()> {
+fn write_hosts(records: &[HostRecord], format: Format, out: &mut dyn Write) -> anyhow::Result<()> {
     let names =
         ["id", "hostname", "trust", "kernel", "agent", "first_utc", "first_ns", "last_utc", "last_ns"];
     let text = |text: &str| Value::Text(text.to_owned().into());
@@ -307,19 +326,11 @@ fn write_hosts(records: &[HostRecord], form: ExportForm, out: &mut dyn Write) ->
     let row = |record: &HostRecord| {
         let (first, last) = (record.first_wall_ns, record.last_wall_ns);
         let info = &record.info;
-        let told = [&*info.hostname, record.trust.name(), &*info.kernel, &*info.agent];
+        let texts = [&*info.hostname, record.trust.name(), &*info.kernel, &*info.agent];
         let mut cells = vec![text(&info.host.to_string())];
-        cells.extend(told.map(text));
+        cells.extend(texts.map(text));
         cells.extend([utc(first), ns(first), utc(last), ns(last)]);
         cells
     };
-    cpumon_export::table(format_of(form), &names, records.iter().map(row), out)
-        .context("cannot write the hosts")
-}
-
-fn format_of(form: ExportForm) -> Format {
-    match form {
-        ExportForm::Csv => Format::Csv,
-        ExportForm::Jsonl => Format::Jsonl,
-    }
+    cpumon_export::table(format, &names, records.iter().map(row), out).context("cannot write the hosts")
 }

@@ -1,16 +1,18 @@
-//! `cpumon doctor`. In: what this machine lets cpumon measure. Out: text that fits the terminal, or JSON. Exit status 3
-//! where something is missing.
+//! `cpumon doctor`: what this machine lets cpumon measure. Exit code 3 if something is missing.
 
 use std::io::Write;
 
 use anyhow::Context;
 use cpumon_agent::doctor::write_text;
 use cpumon_collect::{Check, Diagnosis, DoctorOptions, diagnose};
+use cpumon_model::escape;
 use serde::Serialize;
 
-use crate::cli::DoctorArgs;
+use crate::cli::{DoctorArgs, Format};
 use crate::exit::Outcome;
 use crate::json::write_json;
+use crate::records::Records;
+use crate::table::terminal_columns;
 
 /// `cpumon doctor`.
 pub fn doctor(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
@@ -21,18 +23,31 @@ pub fn doctor(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
         ..DoctorOptions::default()
     };
     let diagnosis = diagnose(&options);
-    if args.json {
-        write_json(&Report::from(&diagnosis), out)?;
-    } else {
-        write_text(&diagnosis, terminal_columns(), out).context("cannot write the findings")?;
+    match args.format.get() {
+        Format::Table => {
+            write_text(&diagnosis, report_columns(), out).context("cannot write the report")?;
+        }
+        Format::Json => write_json(&Report::from(&diagnosis), out)?,
+        format => records(&diagnosis).write(format, out)?,
     }
     Ok(if diagnosis.is_complete() { Outcome::Done } else { Outcome::DataMissing })
 }
 
-/// The JSON form.
+/// One row for each check.
+fn records(diagnosis: &Diagnosis) -> Records {
+    let mut records = Records::new(&["topic", "name", "state", "finding", "gives", "help"]);
+    for check in &diagnosis.checks {
+        let texts =
+            [check.topic.name(), &check.name, check.state.name(), &check.finding, &check.gives, &check.help];
+        records.push(texts.map(|text| escape(text).to_string()));
+    }
+    records
+}
+
+/// The JSON document.
 #[derive(Serialize)]
 struct Report<'a> {
-    /// Nothing is missing.
+    /// Whether nothing is missing.
     is_complete: bool,
     checks: Vec<ReportCheck<'a>>,
 }
@@ -61,8 +76,10 @@ impl<'a> From<&'a Diagnosis> for Report<'a> {
     }
 }
 
-/// Width of the terminal; of `COLUMNS` where output goes elsewhere, else what most terminals have.
-pub(crate) fn terminal_columns() -> usize {
-    let named = || std::env::var("COLUMNS").ok()?.parse().ok();
-    terminal_size::terminal_size().map(|(width, _)| width.0.into()).or_else(named).unwrap_or(80)
+/// Width of the terminal, or of the variable `COLUMNS`; 80 for a file or a pipe.
+fn report_columns() -> usize {
+    match terminal_columns() {
+        usize::MAX => 80,
+        width => width,
+    }
 }

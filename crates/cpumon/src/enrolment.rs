@@ -1,20 +1,22 @@
-//! `cpumon token`, `enroll`, `discover`, and `cpumon hosts revoke`, `enrolled`, `pending`, `accept`, `reject`. In: the receiver's state
-//! directory. Out: the line to enter on a device, who waits, and who may connect. They work beside a running receiver.
+//! The commands that enroll and refuse devices: `token`, `enroll`, `discover`, and the subcommands of `hosts`. They use the receiver's
+//! state directory and work beside a running receiver.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
-use cpumon_agent::{DiscoverArgs, EnrollArgs};
-use cpumon_link::tls::DEFAULT_TLS_PORT;
+use cpumon_agent::EnrollArgs;
+use cpumon_link::tls::{DEFAULT_TLS_PORT, fingerprint};
 use cpumon_model::{HostId, escape};
 use cpumon_receiver::enrollment::{Authority, Decision, EnrolledHost};
 
-use crate::cli::{AcceptArgs, EnrolledArgs, RejectArgs, RevokeArgs, StateArgs, TokenArgs};
+use crate::cli::{
+    AcceptArgs, DiscoverCommandArgs, EnrolledArgs, Format, RejectArgs, RevokeArgs, StateArgs, TokenArgs,
+};
 use crate::exit::Outcome;
 use crate::paths::state_dir;
-use crate::table::{Table, terminal_columns};
+use crate::records::Records;
 use crate::when;
 
 fn open(args: &StateArgs) -> anyhow::Result<Authority> {
@@ -22,7 +24,7 @@ fn open(args: &StateArgs) -> anyhow::Result<Authority> {
     Authority::open(&dir).context("cannot open the receiver's state directory; --state DIR names another")
 }
 
-/// A state directory that is there: who looks at a list must not make a receiver's identity by a slip of the pen.
+/// Opens an existing state directory. A command that only reads must not make an identity because of a typo in --state.
 fn open_made(args: &StateArgs) -> anyhow::Result<Authority> {
     let dir = state_dir(args.state.as_deref(), args.store.as_deref());
     ensure!(
@@ -41,18 +43,18 @@ pub fn token(args: &TokenArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         Some(address) => address.clone(),
         None => reachable(listening(&dir))?.to_string(),
     };
-    let token = authority.make_token(args.expires).context("cannot make a token")?;
+    let token = authority.make_token(args.expires).context("cannot make an enrolment token")?;
     writeln!(out, "cpumon-agent enroll {address} {token}").context("cannot write to standard output")?;
     Ok(Outcome::Done)
 }
 
-/// Where the receiver of this state directory listens, as it left word.
+/// The address of the receiver, which it writes to its state directory.
 fn listening(dir: &Path) -> SocketAddr {
     let left = std::fs::read_to_string(dir.join("listening")).ok().and_then(|text| text.trim().parse().ok());
     left.unwrap_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, DEFAULT_TLS_PORT)))
 }
 
-/// An address under which others may reach it: its own, or that of the interface towards other networks.
+/// An address that devices can reach: the one it listens on, or that of the interface of the default route.
 fn reachable(listening: SocketAddr) -> anyhow::Result<SocketAddr> {
     if !listening.ip().is_unspecified() {
         return Ok(listening);
@@ -66,7 +68,7 @@ fn reachable(listening: SocketAddr) -> anyhow::Result<SocketAddr> {
     match towards() {
         Ok(ip) if !ip.is_unspecified() => Ok(SocketAddr::new(ip, listening.port())),
         _ => bail!(
-            "this machine has no address towards others; say under which devices reach it with --address ADDR:PORT"
+            "cannot tell which address devices should use; give --address, such as --address 10.77.0.1:3002"
         ),
     }
 }
@@ -83,7 +85,7 @@ pub fn revoke(args: &RevokeArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
     let (name, id) = (escape(&host.name), HostId(host.host));
     writeln!(
         out,
-        "revoked {name} ({id}): a running receiver cuts it off within a second, and refuses it from now on"
+        "revoked {name} ({id}): a running receiver ends its connection within a second and refuses it from now on"
     )
     .context("cannot write to standard output")?;
     Ok(Outcome::Done)
@@ -92,9 +94,9 @@ pub fn revoke(args: &RevokeArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
 /// `cpumon hosts enrolled`.
 pub fn enrolled(args: &EnrolledArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let hosts = open_made(&args.place)?.registry().hosts()?;
-    let mut table = Table::new(&["HOST", "ID", "STATE", "ENROLLED", "CERTIFICATE UNTIL"]);
+    let mut records = Records::new(&["host", "id", "state", "enrolled", "certificate_until"]);
     for host in &hosts {
-        table.row([
+        records.push([
             escape(&host.name).to_string(),
             HostId(host.host).to_string(),
             state_of(host),
@@ -102,14 +104,27 @@ pub fn enrolled(args: &EnrolledArgs, out: &mut dyn Write) -> anyhow::Result<Outc
             moment(host.expires_s),
         ]);
     }
-    table.write_within(terminal_columns(), out).context("cannot write to standard output")?;
+    records.write(args.format.get(), out).context("cannot write to standard output")?;
     Ok(Outcome::Done)
 }
 
-/// `cpumon discover`: the same as `cpumon-agent discover`.
-pub fn discover(args: &DiscoverArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let (said, is_found) = args.run()?;
-    write!(out, "{said}").context("cannot write to standard output")?;
+/// `cpumon discover`: as `cpumon-agent discover`, with a choice of formats.
+pub fn discover(args: &DiscoverCommandArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let format = args.format.get();
+    let is_found = if format == Format::Table {
+        let (text, is_found) = args.discovery.run()?;
+        write!(out, "{text}").context("cannot write to standard output")?;
+        is_found
+    } else {
+        let search = args.discovery.search()?;
+        let mut records = Records::new(&["key", "address", "name"]);
+        for found in &search.found {
+            let address = found.addresses.first().map_or_else(String::new, ToString::to_string);
+            records.push([fingerprint(&found.pin), address, escape(&found.name).to_string()]);
+        }
+        records.write(format, out).context("cannot write to standard output")?;
+        !search.found.is_empty()
+    };
     Ok(if is_found { Outcome::Done } else { Outcome::DataMissing })
 }
 
@@ -117,42 +132,42 @@ pub fn discover(args: &DiscoverArgs, out: &mut dyn Write) -> anyhow::Result<Outc
 pub fn pending(args: &EnrolledArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let authority = open_made(&args.place)?;
     let enrolled = authority.registry().hosts()?;
-    let mut table = Table::new(&["CODE", "HOST", "ID", "ADDRESS", "UNTIL", "NOTE"]);
+    let mut records = Records::new(&["code", "host", "id", "address", "until", "note"]);
     for request in authority.requests().list()? {
         let is_known = enrolled.iter().any(|known| known.host == request.host);
-        table.row([
+        records.push([
             request.code.to_string(),
             escape(&request.name).to_string(),
             HostId(request.host).to_string(),
             escape(&request.source).to_string(),
             moment(request.until_s),
-            if is_known { "enrolled before: its key would be replaced" } else { "" }.to_owned(),
+            if is_known { "enrolled before; its key would be replaced" } else { "" }.to_owned(),
         ]);
     }
-    table.write_within(terminal_columns(), out).context("cannot write to standard output")?;
+    records.write(args.format.get(), out).context("cannot write to standard output")?;
     Ok(Outcome::Done)
 }
 
 /// `cpumon hosts accept`.
 pub fn accept(args: &AcceptArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    decide(&args.place, &args.code, Decision::Accept, "let in", out)
+    decide(&args.place, &args.code, Decision::Accept, "enrolled", out)
 }
 
 /// `cpumon hosts reject`.
 pub fn reject(args: &RejectArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    decide(&args.place, &args.device, Decision::Reject, "sent away", out)
+    decide(&args.place, &args.device, Decision::Reject, "rejected", out)
 }
 
 fn decide(
     place: &StateArgs,
     wanted: &str,
     decision: Decision,
-    said: &str,
+    verb: &str,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
     let request = open_made(place)?.decide(wanted, decision)?;
     let (name, id, source) = (escape(&request.name), HostId(request.host), escape(&request.source));
-    writeln!(out, "{said}: {name} ({id}) at {source}").context("cannot write to standard output")?;
+    writeln!(out, "{verb}: {name} ({id}) at {source}").context("cannot write to standard output")?;
     Ok(Outcome::Done)
 }
 
@@ -171,9 +186,10 @@ fn moment(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::FormatArgs;
 
     #[test]
-    fn a_token_names_an_address_that_others_can_reach() {
+    fn an_enrolment_token_names_an_address_that_devices_can_reach() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("listening"), "10.1.2.3:777\n").unwrap();
         assert_eq!(listening(dir.path()).to_string(), "10.1.2.3:777");
@@ -190,18 +206,20 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let place = StateArgs { state: Some(dir.path().to_owned()), store: None };
         let args = TokenArgs {
-            address: Some("desk:3002".to_owned()),
+            address: Some("receiver:3002".to_owned()),
             expires: std::time::Duration::from_mins(1),
             place: place.clone(),
         };
-        let mut said = Vec::new();
-        token(&args, &mut said).unwrap();
-        let said = String::from_utf8(said).unwrap();
-        assert!(said.starts_with("cpumon-agent enroll desk:3002 cpumon1.") && said.lines().count() == 1);
+        let mut output = Vec::new();
+        token(&args, &mut output).unwrap();
+        let output = String::from_utf8(output).unwrap();
+        assert!(
+            output.starts_with("cpumon-agent enroll receiver:3002 cpumon1.") && output.lines().count() == 1
+        );
         let mut listed = Vec::new();
-        enrolled(&EnrolledArgs { place: place.clone() }, &mut listed).unwrap();
+        enrolled(&EnrolledArgs { format: FormatArgs::default(), place: place.clone() }, &mut listed).unwrap();
         assert_eq!(String::from_utf8(listed).unwrap().lines().count(), 1, "only the title");
-        let unknown = RevokeArgs { host: "nobody".to_owned(), place };
-        assert!(revoke(&unknown, &mut Vec::new()).unwrap_err().to_string().contains("nobody"));
+        let unknown = RevokeArgs { host: "unknown".to_owned(), place };
+        assert!(revoke(&unknown, &mut Vec::new()).unwrap_err().to_string().contains("unknown"));
     }
 }

@@ -1,4 +1,4 @@
-//! How a command ends: its exit status, and what is said on standard error. In: a result. Out: an [`ExitCode`].
+//! Exit codes, and error messages on standard error.
 
 use std::error::Error;
 use std::fmt;
@@ -7,18 +7,18 @@ use std::process::ExitCode;
 
 use cpumon_agent::Chain;
 
-/// How a command ended that did not fail.
+/// The end of a command that did not fail.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Done.
+    /// Everything was done.
     Done,
-    /// Finished, but part of what was asked for is not there; what, was said.
+    /// Finished, but some of the requested data is missing. The command has reported which.
     DataMissing,
     /// The user stopped it before it was done.
     Interrupted,
 }
 
-/// A wrong command line that only shows when it is carried out.
+/// A usage error that clap cannot detect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage(pub String);
 
@@ -30,13 +30,13 @@ impl fmt::Display for Usage {
 
 impl Error for Usage {}
 
-/// The exit status of a result; a failure is told on standard error first.
+/// The exit code of a result. Prints the error on standard error.
 #[must_use]
 pub fn finish(result: &anyhow::Result<Outcome>) -> ExitCode {
     let code = code_of(result);
     if let (Err(error), true) = (result, code != 0) {
         let hint = if code == 2 { "\nTry --help." } else { "" };
-        // A closed standard error leaves nobody to tell.
+        // Standard error may be closed; the exit code still reports the error.
         let _ = writeln!(io::stderr(), "cpumon: {}{hint}", Chain(error));
     }
     ExitCode::from(code)
@@ -53,7 +53,7 @@ fn code_of(result: &anyhow::Result<Outcome>) -> u8 {
     }
 }
 
-/// Whoever read our output has seen enough (`cpumon export … | head`): not a failure.
+/// The reader of the output closed it (`cpumon export … | head`), which is not a failure.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)

@@ -1,4 +1,4 @@
-//! `cpumon hosts` of a receiver. In: its URL. Out: a table with what got lost on the way, JSON, or the file of the page's table.
+//! `cpumon hosts` of a receiver: a table with losses, or the list of the page's table.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -8,37 +8,62 @@ use anyhow::Context;
 use cpumon_model::{LossCounts, escape};
 use cpumon_web::api;
 
-use crate::cli::{ExportForm, HostsArgs};
+use crate::cli::{Format, HostsArgs};
 use crate::client::Client;
 use crate::exit::{Outcome, Usage};
 use crate::json::write_json;
+use crate::records::JsonArray;
 use crate::table::{Table, terminal_columns};
 use crate::units::whole_seconds;
 
 /// `cpumon hosts`.
 pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let client = Client::new(&args.url, &args.access).map_err(Usage)?;
-    if let Some(form) = args.format {
-        let form = match form {
-            ExportForm::Csv => "csv",
-            ExportForm::Jsonl => "jsonl",
-        };
-        let mut query = vec![("format", form), ("search", args.search.as_deref().unwrap_or_default())];
-        query.extend(args.sort.map(|sort| ("sort", sort.name())));
-        query.extend(args.reverse.then_some(("reverse", "true")));
-        query.extend(args.busiest.then_some(("busiest", "true")));
-        let file = client.fleet_file(&query)?;
-        out.write_all(&file).context("cannot write the hosts")?;
-        return Ok(Outcome::Done);
+    let format = args.format.get();
+    if args.wants_fleet() || matches!(format, Format::Csv | Format::Jsonl) {
+        return fleet(args, &client, out);
     }
     let status = client.status()?;
-    if args.json {
+    if format == Format::Json {
         write_json(&api::Hosts { total: status.hosts.len(), hosts: status.hosts }, out)?;
     } else {
         write_hosts(&status, out).context("cannot write the hosts")?;
         write_no_hosts(&status, out).context("cannot write the hosts")?;
     }
     Ok(Outcome::Done)
+}
+
+/// The list of the page's table, which the receiver filters and sorts.
+fn fleet(args: &HostsArgs, client: &Client, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let format = args.format.get();
+    let name = if matches!(format, Format::Jsonl | Format::Json) { "jsonl" } else { "csv" };
+    let mut query = vec![("format", name), ("search", args.search.as_deref().unwrap_or_default())];
+    query.extend(args.sort.map(|sort| ("sort", sort.name())));
+    query.extend(args.reverse.then_some(("reverse", "true")));
+    query.extend(args.busiest.then_some(("busiest", "true")));
+    let file = client.fleet_file(&query)?;
+    match format {
+        Format::Csv | Format::Jsonl => out.write_all(&file),
+        Format::Json => {
+            let mut array = JsonArray::new(out);
+            array.write_all(&file).and_then(|()| array.finish())
+        }
+        Format::Table => write_fleet(&file, out),
+    }
+    .context("cannot write the hosts")?;
+    Ok(Outcome::Done)
+}
+
+/// CSV of the receiver as a table.
+fn write_fleet(file: &[u8], out: &mut dyn Write) -> std::io::Result<()> {
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(file);
+    let titles: Vec<String> = reader.headers()?.iter().map(str::to_ascii_uppercase).collect();
+    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+    let mut table = Table::new(&titles);
+    for row in reader.records() {
+        table.row(row?.iter().map(|cell| escape(cell).to_string()));
+    }
+    table.write_within(terminal_columns(), out)
 }
 
 /// The address behind `address:port`, or of a source.
@@ -66,9 +91,9 @@ fn show_loss(loss: &api::Loss, over_limit: u64) -> String {
         (counts.store_dropped, "not stored"),
         (over_limit, "datagrams over its source's limit"),
     ];
-    let said: Vec<String> =
+    let shown: Vec<String> =
         named.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}")).collect();
-    if said.is_empty() { "none".to_owned() } else { said.join(", ") }
+    if shown.is_empty() { "none".to_owned() } else { shown.join(", ") }
 }
 
 /// A difference of clocks: `+1.500 s`, `-3 h 20 min`, `-8333 d 8 h`.
@@ -82,7 +107,7 @@ fn show_offset(offset_ns: i64) -> String {
     }
 }
 
-/// How far the host's clock is ahead of the receiver's: `+1.500 s ±0.2 ms, 12 ppm fast`; `~` where only arrivals tell.
+/// How far the host's clock is ahead of the receiver's: `+1.500 s ±0.2 ms, 12 ppm fast`; `~` where it is estimated from arrivals.
 fn show_clock(host: &api::Host) -> String {
     let offset = show_offset(host.clock_offset_ns);
     let Some(clock) = host.clock else { return format!("~{offset}") };
@@ -120,8 +145,8 @@ pub fn write_hosts(status: &api::Status, out: &mut dyn Write) -> std::io::Result
 /// ` (2 bad_seal, 1 plain)`
 #[must_use]
 pub fn show_kinds(kinds: &BTreeMap<String, u64>) -> String {
-    let said: Vec<String> = kinds.iter().map(|(kind, count)| format!("{count} {}", escape(kind))).collect();
-    if said.is_empty() { String::new() } else { format!(" ({})", said.join(", ")) }
+    let shown: Vec<String> = kinds.iter().map(|(kind, count)| format!("{count} {}", escape(kind))).collect();
+    if shown.is_empty() { String::new() } else { format!(" ({})", shown.join(", ")) }
 }
 
 /// Sources of refused datagrams from whose address no host reports.
@@ -141,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_limit_of_a_source_refused_stands_by_its_hosts_and_below_them() {
+    fn datagrams_over_the_limit_of_a_source_are_shown_with_its_hosts_and_below_them() {
         let host = |name: &str, address: &str| api::Host {
             hostname: name.into(),
             address: address.into(),

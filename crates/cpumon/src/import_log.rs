@@ -1,5 +1,5 @@
-//! `cpumon import DIR`. In: a log (`cpumon-agent --log`). Out: its intervals and holes in a store, and a report. Why it may be done
-//! again: an interval that is there is known by host, boot, end and sequence; holes are noted up to where the log was read before.
+//! `cpumon import DIR`: imports a recording (`cpumon-agent --record`) into a store. Importing twice changes nothing: an interval is
+//! identified by host, boot, end and sequence, and gaps are noted only behind the position that was read before.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -13,19 +13,19 @@ use cpumon_store::{Gap, Put, SourcePosition, Writer};
 use cpumon_wire::spool::{self, SegmentHeader};
 
 use crate::exit::Outcome;
-use crate::recording::{self, Reading, Told};
+use crate::recording::{self, Reading, RecordingEvent};
 use crate::when;
 
 /// Snapshots between two commits.
 const COMMIT_EVERY: u64 = 256;
-/// Holes told one by one.
+/// Gaps that the report lists one by one.
 const MAX_SHOWN: usize = 10;
 
-/// Imports a log.
+/// Imports a recording.
 pub(crate) fn import(dir: &Path, writer: &mut Writer) -> Result<Outcome> {
     let reader = SpoolReader::open(dir)?;
     let mut import = Import::new(writer);
-    let reading = recording::read(&reader, 0..reader.segment_count(), &mut |told| import.take(told))?;
+    let reading = recording::read(&reader, 0..reader.segment_count(), &mut |event| import.add(event))?;
     import.finish()?;
     let mut out = io::stdout().lock();
     for line in import.lines(&reading) {
@@ -36,13 +36,13 @@ pub(crate) fn import(dir: &Path, writer: &mut Writer) -> Result<Outcome> {
     Ok(if is_whole { Outcome::Done } else { Outcome::DataMissing })
 }
 
-/// An import under way.
+/// The state of an import.
 struct Import<'a> {
     writer: &'a mut Writer,
-    /// The spool that is read, by its name in the store.
+    /// Name of the recording in the store.
     source: String,
     host: HostId,
-    /// How far it was read before.
+    /// Position up to which an earlier import read.
     before: SourcePosition,
     place: SourcePosition,
     uncommitted: u64,
@@ -70,12 +70,12 @@ impl<'a> Import<'a> {
         }
     }
 
-    fn take(&mut self, told: Told<'_>) -> Result<()> {
-        match told {
-            Told::Segment(header) => self.begin_segment(header),
-            Told::Interval(status, interval) => self.put(status, interval),
-            Told::Gap(gap) => self.put_gap(gap),
-            Told::Snapshot { number, wall_ns } => {
+    fn add(&mut self, event: RecordingEvent<'_>) -> Result<()> {
+        match event {
+            RecordingEvent::Segment(header) => self.begin_segment(header),
+            RecordingEvent::Interval(status, interval) => self.put(status, interval),
+            RecordingEvent::Gap(gap) => self.put_gap(gap),
+            RecordingEvent::Snapshot { number, wall_ns } => {
                 self.place = SourcePosition { number, wall_ns };
                 self.uncommitted += 1;
                 if self.uncommitted >= COMMIT_EVERY { self.commit() } else { Ok(()) }
@@ -110,7 +110,7 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// Notes the part of a hole that lies behind what was read before.
+    /// Notes the part of a gap behind the position of an earlier import.
     fn put_gap(&mut self, gap: spool::Gap) -> Result<()> {
         self.gaps.push(gap);
         if gap.last <= self.before.number {
@@ -143,7 +143,7 @@ impl<'a> Import<'a> {
     fn finish(&mut self) -> Result<()> {
         self.commit()?;
         for (host, _) in &self.hosts {
-            // Nothing is added to the past: it takes half the room at once.
+            // An imported past does not grow, so it can be compacted at once, to half of its size.
             self.writer.compact_host(*host)?;
         }
         Ok(())
@@ -154,7 +154,7 @@ impl<'a> Import<'a> {
         let names: Vec<String> = self.hosts.iter().map(|(_, name)| escape(name).to_string()).collect();
         let of = if names.is_empty() { String::new() } else { format!(" of {}", names.join(", ")) };
         let mut lines = vec![format!(
-            "{} snapshots{of} in {} segments: {} intervals stored, {} known before",
+            "{} snapshots{of} in {} segments: {} intervals stored, {} already in the store",
             report.snapshots, report.segments, self.stored, self.known
         )];
         if let Some((first, last)) = self.range {
@@ -162,14 +162,14 @@ impl<'a> Import<'a> {
         }
         lines.extend(self.gaps.iter().take(MAX_SHOWN).map(describe));
         if let Some(more) = self.gaps.len().checked_sub(MAX_SHOWN + 1) {
-            lines.push(format!("and {} more holes", more + 1));
+            lines.push(format!("and {} more gaps", more + 1));
         }
         for (count, what) in [
-            (report.damaged, "damaged places were left out"),
-            (reading.rejected, "frames were not understood: a newer cpumon wrote them"),
+            (report.damaged, "damaged parts were skipped"),
+            (reading.rejected, "frames need a newer version of cpumon"),
             (
                 report.tail_bytes,
-                "bytes of an unfinished snapshot at the end: the recorder was killed, or still writes",
+                "bytes of an unfinished snapshot at the end: the agent was killed, or is still writing",
             ),
         ] {
             if count > 0 {

@@ -1,4 +1,4 @@
-//! The `--json` of the commands. In: a value. Out: one JSON document with a line end.
+//! JSON documents on standard output.
 
 use std::io::Write;
 

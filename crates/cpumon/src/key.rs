@@ -1,5 +1,4 @@
-//! `cpumon key`. In: the group's key file. Out: a file with one key more or less, and what that means. It works beside a running
-//! receiver, which looks at its file each second.
+//! `cpumon key`: makes, lists and retires group keys. It works beside a running receiver, which reads its file once a second.
 
 use std::io::Write;
 
@@ -9,7 +8,7 @@ use cpumon_link::group::{add_key, read_keys, retire_key};
 use crate::cli::{KeyAction, KeyArgs};
 use crate::exit::Outcome;
 use crate::paths::{key_file, state_dir};
-use crate::table::{Table, terminal_columns};
+use crate::records::Records;
 
 /// `cpumon key`.
 pub fn key(args: &KeyArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
@@ -21,22 +20,22 @@ pub fn key(args: &KeyArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
             let key = add_key(&path)?;
             writeln!(
                 out,
-                "key {} is in {shown}: copy the file to each device, mode 0600, and start cpumon-agent --group-key FILE there.\n\
-                 A receiver with a key refuses what is not sealed, unless it was started with --allow-plain or --allow-v1.",
+                "key {} is in {shown}. Copy the file to each device with mode 0600 and start there: cpumon-agent --group-key FILE\n\
+                 A receiver with a group key refuses datagrams that are not encrypted, unless it runs with --allow-plain or --allow-v1.",
                 key.id()
             )
         }
-        KeyAction::List => {
-            let mut table = Table::new(&["KEY", "USE"]);
+        KeyAction::List(format) => {
+            let mut records = Records::new(&["key", "use"]);
             for (at, key) in read_keys(&path)?.iter().enumerate() {
-                let used = if at == 0 { "seals and opens" } else { "opens" };
-                table.row([key.id().to_string(), used.to_owned()]);
+                let used = if at == 0 { "encrypts and decrypts" } else { "decrypts" };
+                records.push([key.id().to_string(), used.to_owned()]);
             }
-            table.write_within(terminal_columns(), out)
+            return records.write(format.get(), out).map(|()| Outcome::Done);
         }
         KeyAction::Retire { id } => {
             let id = retire_key(&path, id)?;
-            writeln!(out, "key {id} is out: a running receiver refuses within a second what is sealed with it")
+            writeln!(out, "key {id} is retired: a running receiver refuses datagrams that are encrypted with it within a second")
         }
     }
     .context("cannot write to standard output")?;
@@ -46,27 +45,28 @@ pub fn key(args: &KeyArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::FormatArgs;
 
     #[test]
     fn keys_are_made_listed_and_retired_by_name() {
         let dir = tempfile::tempdir().unwrap();
         let run = |action: KeyAction| {
             let (state, store) = (Some(dir.path().to_owned()), None);
-            let mut said = Vec::new();
-            let done = key(&KeyArgs { action, group_key: None, state, store }, &mut said);
-            done.map(|_| String::from_utf8(said).unwrap()).map_err(|error| error.to_string())
+            let mut output = Vec::new();
+            let done = key(&KeyArgs { action, group_key: None, state, store }, &mut output);
+            done.map(|_| String::from_utf8(output).unwrap()).map_err(|error| error.to_string())
         };
-        assert!(run(KeyAction::List).unwrap_err().contains("cpumon key new"));
+        assert!(run(KeyAction::List(FormatArgs::default())).unwrap_err().contains("cpumon key new"));
         let first = run(KeyAction::New).unwrap();
         assert!(first.contains("group.keys") && first.contains("--group-key"));
         let first = first.split(' ').nth(1).unwrap().to_owned();
         run(KeyAction::New).unwrap();
-        let listed = run(KeyAction::List).unwrap();
+        let listed = run(KeyAction::List(FormatArgs::default())).unwrap();
         assert_eq!(listed.lines().count(), 3);
         assert!(listed.lines().nth(2).unwrap().starts_with(&first), "{listed}");
         assert!(!listed.contains("cpumon-key1"), "a list shows no secret");
         run(KeyAction::Retire { id: first.clone() }).unwrap();
-        assert!(!run(KeyAction::List).unwrap().contains(&first));
+        assert!(!run(KeyAction::List(FormatArgs::default())).unwrap().contains(&first));
         assert!(run(KeyAction::Retire { id: first }).is_err());
     }
 }

@@ -1,7 +1,9 @@
-//! The desk: `cpumon`. In: a command line. Out: an exit status. Why a library: so that tests can reach the parts.
+//! The program `cpumon`: command line, printing, and composition of the other crates. It is a library so that tests can reach its
+//! parts.
 //!
 //! # Overview
-//! [`cli`] is the command line's one definition; [`dispatch`] carries a command out; the other modules are one command or one kind of input each.
+//! [`cli`] is the definition of the command line, [`dispatch`] runs a command, and the other modules are one command or one kind of
+//! input each.
 
 mod accuracy;
 mod charts;
@@ -22,6 +24,7 @@ mod login;
 mod man;
 pub mod paths;
 mod recording;
+mod records;
 mod screen;
 mod second_lines;
 mod serve;
@@ -44,19 +47,19 @@ use crate::cli::{Cli, Command, HostsArgs, HostsCommand};
 use crate::exit::{Outcome, finish};
 use crate::signals::Signals;
 
-/// Runs the program: reads `args` (the program's name first), does what they say.
+/// Runs the program with `args`, whose first word is the name of the program.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match cli::parse(args) {
         Ok(cli) => finish(&dispatch(&cli)),
         Err(error) => {
-            // A closed output leaves nobody to tell.
+            // The output may be closed; the exit code still reports the error.
             let _ = error.print();
             ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
         }
     }
 }
 
-/// Carries out one command.
+/// Runs one command.
 pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
     match &cli.command {
         Command::Top(args) => top::top(args),

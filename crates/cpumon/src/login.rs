@@ -1,4 +1,4 @@
-//! Who may read a receiver from afar. In: the user's wishes. Out: tokens made, listed, revoked; how a server lets people in.
+//! Login tokens, and the login and TLS options of the web server.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use cpumon_web::{Tls, TokenFile, WebOptions};
 use crate::cli::{LoginTokenAction, LoginTokenArgs, WebArgs};
 use crate::exit::{Outcome, Usage};
 use crate::paths::store_for_writing;
-use crate::table::{Table, terminal_columns};
+use crate::records::Records;
 use crate::when;
 
 /// A file beside the default store.
@@ -31,16 +31,16 @@ pub fn login_token(args: &LoginTokenArgs, out: &mut dyn Write) -> anyhow::Result
         LoginTokenAction::Add { label } => say(file.add(label)?)?,
         LoginTokenAction::Revoke { label } => {
             if !file.revoke(label)? {
-                bail!("{} has no token {:?}", file.path().display(), escape(label).to_string());
+                bail!("{} has no login token {:?}", file.path().display(), escape(label).to_string());
             }
         }
-        LoginTokenAction::List => {
-            let mut table = Table::new(&["LABEL", "ID", "CREATED"]);
+        LoginTokenAction::List(format) => {
+            let mut records = Records::new(&["label", "id", "created"]);
             for entry in file.list()? {
                 let created_ns = i64::try_from(entry.created_s).unwrap_or(0).saturating_mul(1_000_000_000);
-                table.row([escape(&entry.label).to_string(), entry.id, when::show(created_ns)]);
+                records.push([escape(&entry.label).to_string(), entry.id, when::show(created_ns)]);
             }
-            table.write_within(terminal_columns(), out).context("cannot write the tokens")?;
+            records.write(format.get(), out).context("cannot write the login tokens")?;
         }
     }
     Ok(Outcome::Done)
@@ -102,7 +102,7 @@ pub fn start_lines(options: &WebOptions) -> Vec<String> {
     if let Some(path) = &options.login {
         let count = TokenFile::new(path).list().map_or(0, |tokens| tokens.len());
         lines.push(match count {
-            0 => "nobody can log in yet: make a token with `cpumon login-token add NAME`".to_owned(),
+            0 => "no user can log in yet; make a login token with: cpumon login-token add NAME".to_owned(),
             count => format!("{count} login tokens in {}", path.display()),
         });
     }

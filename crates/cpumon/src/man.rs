@@ -1,15 +1,17 @@
-//! Manual pages and shell completions. In: the command line's definition. Out: roff and shell text.
+//! Man pages and shell completions, made from the command line's definition.
 
 use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
+use clap::builder::Resettable;
 use clap_mangen::Man;
 
+use crate::cli::examples::{self, EXIT_CODES, Example, VARIABLES};
 use crate::cli::{self, CompletionsArgs, ManArgs};
 use crate::exit::Outcome;
 
-/// The definition, with each option's variable named.
+/// The definition, with each flag's variable shown.
 fn command() -> clap::Command {
     cli::command().mut_subcommands(|command| {
         let shown = |arg: clap::Arg| arg.hide_env(false);
@@ -20,31 +22,51 @@ fn command() -> clap::Command {
 /// `cpumon man [DIR]`.
 pub fn man(args: &ManArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let Some(dir) = &args.dir else {
-        Man::new(command()).render(out).context("cannot write the manual page")?;
+        out.write_all(&page(command(), "")?).context("cannot write the man page")?;
         return Ok(Outcome::Done);
     };
     std::fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
     let root = command();
     for subcommand in root.get_subcommands() {
         let name = format!("cpumon-{}", subcommand.get_name());
-        // The page's title and synopsis are made from the name that is set here.
-        let page =
-            subcommand.clone().name(name.clone()).bin_name(format!("cpumon {}", subcommand.get_name()));
-        write_page(dir, &name, page)?;
+        // Title and synopsis of the page are made from this name.
+        let path = subcommand.get_name();
+        let titled = subcommand.clone().name(name.clone()).bin_name(format!("cpumon {path}"));
+        write_page(dir, &name, &page(titled, path)?)?;
         for nested in subcommand.get_subcommands().filter(|nested| nested.get_name() != "help") {
             let name = format!("{name}-{}", nested.get_name());
-            let line = format!("cpumon {} {}", subcommand.get_name(), nested.get_name());
-            write_page(dir, &name, nested.clone().name(name.clone()).bin_name(line))?;
+            let path = format!("{path} {}", nested.get_name());
+            let titled = nested.clone().name(name.clone()).bin_name(format!("cpumon {path}"));
+            write_page(dir, &name, &page(titled, &path)?)?;
         }
     }
-    write_page(dir, "cpumon", root)?;
+    write_page(dir, "cpumon", &page(root, "")?)?;
     Ok(Outcome::Done)
 }
 
-fn write_page(dir: &Path, name: &str, page: clap::Command) -> anyhow::Result<()> {
-    let path = dir.join(format!("{name}.1"));
+/// A page as roff. The examples are a section of their own; `clap_mangen` would call it EXTRA.
+fn page(command: clap::Command, path: &str) -> anyhow::Result<Vec<u8>> {
     let mut text = Vec::new();
-    Man::new(page).render(&mut text)?;
+    Man::new(command.after_help(Resettable::Reset)).render(&mut text)?;
+    if path.is_empty() {
+        write!(text, ".SH ENVIRONMENT\n{}\n.SH \"EXIT STATUS\"\n{}\n", roff(VARIABLES), roff(EXIT_CODES))?;
+    }
+    writeln!(text, ".SH EXAMPLES")?;
+    for Example { purpose, line } in examples::of(path) {
+        write!(text, ".PP\n{}:\n.PP\n.RS 4\n.nf\n{}\n.fi\n.RE\n", roff(purpose), roff(line))?;
+    }
+    Ok(text)
+}
+
+/// Escapes what roff would read as an escape or a hyphen.
+fn roff(text: &str) -> String {
+    let text = text.replace('\\', "\\e").replace('-', "\\-");
+    // A line that begins with a dot or an apostrophe would be a request.
+    if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
+}
+
+fn write_page(dir: &Path, name: &str, text: &[u8]) -> anyhow::Result<()> {
+    let path = dir.join(format!("{name}.1"));
     std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
@@ -65,12 +87,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let args = ManArgs { dir: Some(dir.path().join("man1")) };
         man(&args, &mut std::io::sink()).unwrap();
-        for name in ["cpumon", "cpumon-top", "cpumon-serve", "cpumon-export"] {
+        for name in ["cpumon", "cpumon-top", "cpumon-serve", "cpumon-export", "cpumon-hosts-revoke"] {
             let page = std::fs::read_to_string(dir.path().join("man1").join(format!("{name}.1"))).unwrap();
-            assert!(page.contains(".SH SYNOPSIS"), "{name}");
+            assert!(page.contains(".SH SYNOPSIS") && page.contains(".SH EXAMPLES\n.PP"), "{name}");
+            assert!(!page.contains(".SH EXTRA"), "{name}");
         }
         let serve = std::fs::read_to_string(dir.path().join("man1/cpumon-serve.1")).unwrap();
-        assert!(serve.contains("CPUMON_RETAIN_DAYS"), "the environment is documented");
+        assert!(serve.contains("CPUMON_RETAIN_DAYS"), "each variable is named");
     }
 
     #[test]

@@ -1,6 +1,5 @@
-//! Where the store is unless the user says. In: the environment. Out: a path.
-//!
-//! A service (root, or started by systemd with a state directory) uses `/var/lib/cpumon`, a user the XDG state directory.
+//! Default paths: a service (root, or started by systemd with a state directory) uses `/var/lib/cpumon`, a user
+//! `~/.local/state/cpumon` (the XDG state directory).
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,7 +10,7 @@ use cpumon_store::StoreError;
 const FILE: &str = "cpumon.db";
 const SERVICE_DIR: &str = "/var/lib/cpumon";
 
-/// What decides; the process's own in [`Surroundings::of_process`].
+/// The environment that decides, see [`Surroundings::of_process`].
 #[derive(Clone, Debug, Default)]
 struct Surroundings {
     state_directory: Option<OsString>,
@@ -50,7 +49,7 @@ impl Surroundings {
         self.service().or_else(|| self.user()).unwrap_or_else(|| Path::new(SERVICE_DIR).join(FILE))
     }
 
-    /// The user's own store, else the service's if there is one.
+    /// The user's own store, else the service's if it exists.
     fn for_reading(&self, exists: impl Fn(&Path) -> bool) -> PathBuf {
         let own = self.for_writing();
         let service = Path::new(SERVICE_DIR).join(FILE);
@@ -70,7 +69,7 @@ pub fn store_for_reading(given: Option<&Path>) -> PathBuf {
     given.map_or_else(|| Surroundings::of_process().for_reading(Path::exists), Path::to_owned)
 }
 
-/// Where a receiver keeps its identity and its enrolled hosts: `given`, else beside its store.
+/// The directory with the receiver's identity and enrolled hosts: `given`, else beside its store.
 #[must_use]
 pub fn state_dir(given: Option<&Path>, store: Option<&Path>) -> PathBuf {
     given.map_or_else(
@@ -83,13 +82,13 @@ pub fn state_dir(given: Option<&Path>, store: Option<&Path>) -> PathBuf {
     )
 }
 
-/// The group's keys: `given`, else in a receiver's state directory.
+/// The file of group keys: `given`, else in the receiver's state directory.
 #[must_use]
 pub fn key_file(given: Option<&Path>, state_dir: &Path) -> PathBuf {
     given.map_or_else(|| state_dir.join("group.keys"), Path::to_owned)
 }
 
-/// What to do about a store that cannot be read, behind what is wrong with it.
+/// Adds what to do to an error of opening a store.
 #[must_use]
 pub fn explain(error: StoreError) -> anyhow::Error {
     match error {
@@ -97,7 +96,10 @@ pub fn explain(error: StoreError) -> anyhow::Error {
             anyhow!("{error}; `cpumon serve` makes one, --store FILE names another")
         }
         StoreError::Sqlite { ref path, .. } if is_forbidden(path) => {
-            anyhow!("cannot read store {}: permission denied; its owner and root can", path.display())
+            anyhow!(
+                "cannot read store {}: permission denied; only its owner and root can read it",
+                path.display()
+            )
         }
         StoreError::Corrupt { .. } | StoreError::NotAStore { .. } => {
             anyhow!("{error}; --store FILE names another")
@@ -106,7 +108,7 @@ pub fn explain(error: StoreError) -> anyhow::Error {
     }
 }
 
-/// SQLite does not say why it cannot open a file.
+/// SQLite does not report why it cannot open a file.
 fn is_forbidden(path: &Path) -> bool {
     rustix::fs::access(path, rustix::fs::Access::READ_OK) == Err(rustix::io::Errno::ACCESS)
 }

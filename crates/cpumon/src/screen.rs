@@ -1,7 +1,6 @@
-//! The screens in a thread of their own. In: a feed. Out: how they ended.
-//!
-//! Why a thread: when a terminal goes away (its window is closed), the library that reads keys loops on its end of file
-//! for ever (crossterm 0.29, `UnixInternalEventSource::try_read`), and no flag reaches it. Then the process ends without it.
+//! Runs the terminal screens in a thread of their own. When a terminal goes away (its window is closed), the library that reads keys
+//! loops on the end of file for ever (crossterm 0.29, `UnixInternalEventSource::try_read`) and ignores every flag. The process then
+//! ends without that thread.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -10,9 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use cpumon_tui::{Feed, Options};
 
-/// How often the stop flag is looked at.
-const LOOK: Duration = Duration::from_millis(100);
-/// How long the screens may take to end after they were asked to.
+/// Time between two checks of the stop flag.
+const CHECK_EVERY: Duration = Duration::from_millis(100);
+/// Time that the screens have to end after a request to stop.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Shows the screens until the user quits, `options.stop` is set or the terminal fails.
@@ -23,17 +22,17 @@ pub fn show(mut feed: Box<dyn Feed + Send>, options: Options) -> anyhow::Result<
         .name("screen".to_owned())
         .spawn(move || {
             let result = cpumon_tui::run(&mut *feed, &options);
-            // The feed's threads end before the process is told that it may.
+            // The feed's threads must end before the main thread ends the process.
             drop(feed);
-            // Nobody listens any more if this came after the grace.
+            // The receiving end is gone if the grace period is over.
             let _ = send.send(result);
         })
         .context("cannot start the screen's thread")?;
     let mut deadline = None;
     loop {
-        match ended.recv_timeout(LOOK) {
+        match ended.recv_timeout(CHECK_EVERY) {
             Ok(result) => return result.map_err(Into::into),
-            Err(RecvTimeoutError::Disconnected) => return Err(anyhow!("the screen ended by a panic")),
+            Err(RecvTimeoutError::Disconnected) => return Err(anyhow!("the screen thread panicked")),
             Err(RecvTimeoutError::Timeout) => {}
         }
         if stop.load(Ordering::Relaxed)

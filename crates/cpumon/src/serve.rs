@@ -1,5 +1,4 @@
-//! `cpumon serve` and `cpumon run`. In: what the user wants received, measured and kept. Out: a running receiver until a
-//! signal ends it.
+//! `cpumon serve` and `cpumon run`: a receiver that runs until a signal ends it.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use cpumon_query::Live;
 use cpumon_receiver::{Plan, SealPlan, SourceRate};
 use cpumon_tui::Options;
 
-use crate::cli::{LOOKED_AT, RunArgs, ServeArgs};
+use crate::cli::{LIVE_PROBES, RunArgs, ServeArgs};
 use crate::clock;
 use crate::exit::{Outcome, Usage};
 use crate::feeds::HubFeed;
@@ -24,18 +23,17 @@ use crate::second_lines::SecondLines;
 use crate::serving::{Serving, sampler_options, store_options};
 use crate::signals::Signals;
 
-/// How often a waiting command looks whether it is to end.
-const LOOK: Duration = Duration::from_millis(50);
+/// Time between two checks whether to stop.
+const CHECK_EVERY: Duration = Duration::from_millis(50);
 const PROGRAM: &str = "cpumon";
 
 /// `cpumon serve`.
 pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
     cpumon_agent::log_to_stderr(PROGRAM, log::LevelFilter::Info);
     if let Some(address) = args.tls.filter(|address| args.discovery && address.ip().is_loopback()) {
-        let say = format!(
-            "--discovery with --tls {address}: no other machine reaches loopback; give --tls an address of this machine or 0.0.0.0"
-        );
-        return Err(Usage(say).into());
+        let message =
+            format!("--discovery needs --tls on an address that devices can reach; {address} is loopback");
+        return Err(Usage(message).into());
     }
     let store = store_for_writing(args.store.as_deref());
     let state = state_dir(args.state.as_deref(), args.store.as_deref());
@@ -53,7 +51,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
             bytes_per_s: args.source_bytes,
         }),
         multicast: args.multicast.clone(),
-        store: (!args.no_store).then(|| (store, store_options(&args.keep))),
+        store: (!args.no_store).then(|| (store, store_options(&args.retention))),
         stream: args.tls.map(|address| (address, state)),
         discovery: args.discovery,
         measure: (!args.no_agent).then(|| sampler_options(&args.measure, Probes::empty())),
@@ -62,7 +60,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
     let signals = Signals::install()?;
     let manager = Manager::find();
     let serving = Serving::start(&plan, args.http, web)?;
-    say_start(&serving)?;
+    print_start(&serving)?;
     manager.ready();
     let watch = manager.watch(serving.receiver().pulse()).context("cannot start the watchdog's thread")?;
     let ended = wait(&serving, &signals, args.log_each_second, None);
@@ -73,38 +71,38 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
     Ok(signals.outcome())
 }
 
-/// `cpumon run`. Ending it by Ctrl-C is how it is meant to end: not an interruption.
+/// `cpumon run`. Ctrl-C is its normal end, not an interruption.
 pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     if !args.udp.ip().is_loopback() {
-        let say = format!(
-            "--udp {}: `cpumon run` listens on loopback only; `cpumon serve` listens elsewhere",
+        let message = format!(
+            "--udp {}: `cpumon run` uses loopback only; for other addresses use `cpumon serve`",
             args.udp
         );
-        return Err(Usage(say).into());
+        return Err(Usage(message).into());
     }
     if !args.http.ip().is_loopback() {
-        let say = format!(
-            "--http {}: `cpumon run` answers on loopback only; `cpumon serve` answers elsewhere, with login and TLS",
+        let message = format!(
+            "--http {}: `cpumon run` uses loopback only; for other addresses use `cpumon serve`, which adds login and TLS",
             args.http
         );
-        return Err(Usage(say).into());
+        return Err(Usage(message).into());
     }
     let has_screen = io::stdout().is_terminal() && io::stdin().is_terminal();
-    // Messages would run across the screen; what matters of them is in its title line.
+    // Messages would overwrite the screen, whose title line shows the important ones.
     cpumon_agent::log_to_stderr(
         PROGRAM,
         if has_screen { log::LevelFilter::Off } else { log::LevelFilter::Info },
     );
     let plan = Plan {
         udp: vec![args.udp],
-        // Nobody but this machine is heard.
+        // Only loopback is received, so datagrams need no group key.
         seals: SealPlan::default(),
         source_rate: None,
         multicast: Vec::new(),
-        store: Some((store_for_writing(args.store.as_deref()), store_options(&args.keep))),
+        store: Some((store_for_writing(args.store.as_deref()), store_options(&args.retention))),
         stream: None,
         discovery: false,
-        measure: Some(sampler_options(&args.measure, LOOKED_AT)),
+        measure: Some(sampler_options(&args.measure, LIVE_PROBES)),
     };
     let web = web_options(&args.web, args.http)?;
     let signals = Signals::install()?;
@@ -114,14 +112,14 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
         let options = Options { stop: Arc::clone(signals.stop()), ..Options::default() };
         screen::show(feed, options)
     } else {
-        say_start(&serving).and_then(|()| wait(&serving, &signals, true, args.iterations))
+        print_start(&serving).and_then(|()| wait(&serving, &signals, true, args.iterations))
     };
     serving.finish()?;
     ended?;
     Ok(Outcome::Done)
 }
 
-fn say_start(serving: &Serving) -> anyhow::Result<()> {
+fn print_start(serving: &Serving) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     for line in serving.start_lines() {
         writeln!(out, "{line}").context("cannot write to standard output")?;
@@ -131,15 +129,15 @@ fn say_start(serving: &Serving) -> anyhow::Result<()> {
         .context("cannot write to standard output")
 }
 
-/// Waits for a signal, a thread that failed, or enough intervals of the local host; logs a line a second if wanted.
+/// Waits for a signal, a failed thread, or enough intervals of the local host. Logs a line per second if wanted.
 fn wait(serving: &Serving, signals: &Signals, logs: bool, intervals: Option<u64>) -> anyhow::Result<()> {
     let lines = SecondLines::new(Arc::clone(serving.receiver().hub()));
     let mut next_line = Instant::now() + Duration::from_secs(1);
     while !signals.stop().load(Ordering::Relaxed) {
         if serving.receiver().has_failed() {
-            bail!("a part of the receiver ended by itself");
+            bail!("a thread of the receiver ended unexpectedly");
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(CHECK_EVERY);
         let count =
             || serving.receiver().hub().hosts().iter().map(|host| host.loss.snapshots).max().unwrap_or(0);
         // The first snapshot ends no interval.
@@ -148,7 +146,7 @@ fn wait(serving: &Serving, signals: &Signals, logs: bool, intervals: Option<u64>
             next_line += Duration::from_secs(1);
             let mut out = io::stdout().lock();
             if writeln!(out, "{}", lines.line(clock::wall_ns())).and_then(|()| out.flush()).is_err() {
-                // Nobody reads the lines any more; receiving goes on for those who read the store.
+                // Standard output was closed. Receiving continues, because the store and the API are still used.
                 return wait(serving, signals, false, intervals);
             }
         }

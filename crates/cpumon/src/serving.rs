@@ -12,24 +12,24 @@ use cpumon_receiver::{Frontend, Plan, Receiver};
 use cpumon_store::StoreOptions;
 use cpumon_web::{HttpServer, WebError, WebOptions};
 
-use crate::cli::{KeepArgs, MeasureArgs};
+use crate::cli::{MeasureArgs, RetentionArgs};
 use crate::login;
 
-/// The store's options that the user's wishes make.
+/// The store's options for the retention arguments.
 #[must_use]
-pub fn store_options(keep: &KeepArgs) -> StoreOptions {
+pub fn store_options(retention: &RetentionArgs) -> StoreOptions {
     let day = Duration::from_hours(24);
     StoreOptions {
-        max_age: (keep.retain_days > 0).then(|| day.saturating_mul(keep.retain_days)),
-        max_bytes: (keep.retain_bytes > 0).then_some(keep.retain_bytes),
+        max_age: (retention.retain_days > 0).then(|| day.saturating_mul(retention.retain_days)),
+        max_bytes: (retention.retain_bytes > 0).then_some(retention.retain_bytes),
         ..StoreOptions::default()
     }
 }
 
-/// The sampler's options that the user's wishes make; `probes` unless others were chosen.
+/// The sampler's options; `probes` is the default of --probes.
 #[must_use]
 pub fn sampler_options(measure: &MeasureArgs, probes: Probes) -> SamplerOptions {
-    let source = measure.look.source_options(measure.interval, probes);
+    let source = measure.source.source_options(measure.interval, probes);
     SamplerOptions { source, max_cpu: measure.max_cpu, ..SamplerOptions::default() }
 }
 
@@ -112,7 +112,7 @@ impl Serving {
         format!("ready udp={} http={}{stream} pid={}", status.udp.join(","), status.http, status.pid)
     }
 
-    /// Stops every thread, writes what waits to the store, and tells what went wrong.
+    /// Stops every thread, writes the queue to the store, and returns the first error.
     pub fn finish(self) -> anyhow::Result<()> {
         self.receiver.finish()
     }

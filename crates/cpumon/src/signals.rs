@@ -1,4 +1,4 @@
-//! Signals as flags. In: SIGINT, SIGTERM, SIGHUP. Out: a flag that every thread of a command looks at.
+//! SIGINT, SIGTERM and SIGHUP as flags that the threads of a command check.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::exit::Outcome;
 /// The signals that ask a command to stop.
 pub const ASKS_TO_STOP: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// Asked to stop, and how.
+/// The flags that the signals set.
 #[derive(Clone, Debug)]
 pub struct Signals {
     stop: Arc<AtomicBool>,
@@ -21,7 +21,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// From now on the first SIGINT, SIGTERM or SIGHUP asks to stop; a second one ends the process at once.
+    /// From now on the first SIGINT, SIGTERM or SIGHUP requests a stop; a second one ends the process at once.
     pub fn install() -> anyhow::Result<Self> {
         let signals = Self { stop: Arc::default(), interrupted: Arc::default() };
         signals.register().context("cannot handle signals")?;
@@ -30,7 +30,7 @@ impl Signals {
 
     fn register(&self) -> io::Result<()> {
         for signal in ASKS_TO_STOP {
-            // Handlers run in this order: the flag is not set yet when the first signal is looked at.
+            // Handlers run in this order: the flag is not set yet when the first signal checks it.
             flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&self.stop))?;
             flag::register(signal, Arc::clone(&self.stop))?;
         }
@@ -38,13 +38,13 @@ impl Signals {
         Ok(())
     }
 
-    /// Set once the command is to end.
+    /// Set when the command must stop.
     #[must_use]
     pub fn stop(&self) -> &Arc<AtomicBool> {
         &self.stop
     }
 
-    /// How a command ended that would have gone on: stopped by Ctrl-C is *interrupted*, by a service manager is *done*.
+    /// The outcome of a command that runs until it is stopped: *interrupted* by Ctrl-C, *done* by a service manager.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         if self.interrupted.load(Ordering::Relaxed) { Outcome::Interrupted } else { Outcome::Done }

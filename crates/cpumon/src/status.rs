@@ -1,4 +1,4 @@
-//! `cpumon status`. In: a receiver's URL. Out: text for people, or JSON.
+//! `cpumon status`: the health of a receiver as text, CSV or JSON.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -8,11 +8,12 @@ use cpumon_model::{Fields, Interval, escape};
 use cpumon_query::Seek;
 use cpumon_web::api;
 
-use crate::cli::StatusArgs;
+use crate::cli::{Format, StatusArgs};
 use crate::client::Client;
 use crate::exit::{Outcome, Usage};
 use crate::hosts::{show_kinds, write_hosts};
 use crate::json::write_json;
+use crate::records::flattened;
 use crate::table::{Table, terminal_columns};
 use crate::units::{show_bytes, whole_seconds};
 
@@ -21,11 +22,17 @@ pub fn status(args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
     let client = Client::new(&args.url, &args.access).map_err(Usage)?;
     let status = client.status()?;
     let agents = agents(&client, &status)?;
-    if args.json {
-        write_json(&WithAgents { status: &status, agents }, out)?;
-    } else {
+    let format = args.format.get();
+    if format == Format::Table {
         write_status(&status, out).context("cannot write the status")?;
         write_agents(&agents, out).context("cannot write the status")?;
+        return Ok(Outcome::Done);
+    }
+    let document = WithAgents { status: &status, agents };
+    match format {
+        Format::Csv => flattened(&serde_json::to_value(&document)?).write(format, out)?,
+        Format::Jsonl => writeln!(out, "{}", serde_json::to_string(&document)?)?,
+        Format::Table | Format::Json => write_json(&document, out)?,
     }
     Ok(Outcome::Done)
 }
@@ -56,7 +63,7 @@ fn agents(client: &Client, status: &api::Status) -> anyhow::Result<Vec<Agent>> {
     for host in &status.hosts {
         let Ok(id) = host.id.parse() else { continue };
         let Some(interval) = client.seek(id, Seek::At(status.now_wall_ns))? else { continue };
-        // A sender that does not tell its cost is none.
+        // Senders of version 1 do not report their cost: they have no line.
         if interval.health.own_rss_bytes > 0 {
             agents.push(agent(&host.hostname, &interval));
         }
@@ -133,7 +140,7 @@ fn write_status(status: &api::Status, out: &mut dyn Write) -> std::io::Result<()
         receiver.rejected,
         receiver.receive_errors
     )?;
-    write_seals(receiver, out)?;
+    write_encryption(receiver, out)?;
     for rejects in &receiver.rejected_by {
         let (source, reason) = (escape(&rejects.source), escape(&rejects.reason));
         let kinds = show_kinds(&rejects.by_kind);
@@ -146,12 +153,12 @@ fn write_status(status: &api::Status, out: &mut dyn Write) -> std::io::Result<()
     write_hosts(status, out)
 }
 
-fn write_seals(receiver: &api::Receiver, out: &mut dyn Write) -> std::io::Result<()> {
-    let taken = |is_taken: bool| if is_taken { "taken" } else { "refused" };
+fn write_encryption(receiver: &api::Receiver, out: &mut dyn Write) -> std::io::Result<()> {
+    let taken = |is_taken: bool| if is_taken { "accepted" } else { "refused" };
     let keys = if receiver.keys.is_empty() { "none".to_owned() } else { receiver.keys.join(" ") };
     writeln!(
         out,
-        "seals      {} opened, keys {}; without a seal v2 is {}, v1 {}",
+        "encrypted  {} datagrams decrypted, keys {}; without encryption v2 is {}, v1 {}",
         receiver.opened,
         escape(&keys),
         taken(receiver.accepts_plain),
@@ -208,7 +215,7 @@ fn write_stream(stream: &api::Stream, out: &mut dyn Write) -> std::io::Result<()
 
 fn write_store(store: &api::Store, out: &mut dyn Write) -> std::io::Result<()> {
     let state = match store.state {
-        api::StoreState::None => return writeln!(out, "store      none: nothing is kept"),
+        api::StoreState::None => return writeln!(out, "store      none: nothing is stored"),
         api::StoreState::Ok => "ok".to_owned(),
         api::StoreState::Failing => format!("NOT STORING: {}", escape(&store.error)),
     };

@@ -1,14 +1,15 @@
-//! `cpumon top`. In: what the user wants to see. Out: the screens or batch lines over the right feed.
+//! `cpumon top`: screens or batch output of this machine, of a host of a receiver, or of recorded data.
 
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use cpumon_agent::SamplerOptions;
 use cpumon_collect::SourceOptions;
-use cpumon_tui::{BatchFormat, BatchOptions, Feed, Options, TuiError};
+use cpumon_tui::{BatchOptions, Feed, Options, TuiError};
 
-use crate::cli::{BatchForm, HTTP_URL, LOOKED_AT, TopArgs};
+use crate::cli::{BatchFormat, HTTP_URL, LIVE_PROBES, TopArgs};
 use crate::client::{Client, ClientError};
 use crate::clock;
 use crate::exit::{Outcome, Usage};
@@ -39,10 +40,13 @@ pub fn top(args: &TopArgs) -> anyhow::Result<Outcome> {
 
 fn check(args: &TopArgs) -> Result<(), Usage> {
     if let Some(at) = args.at.filter(|at| at.wall_ns > clock::wall_ns()) {
-        return Err(Usage(format!("--at {} lies in the future", when::show(at.wall_ns))));
+        return Err(Usage(format!("--at {} is in the future", when::show(at.wall_ns))));
     }
     if args.url.is_some() && args.host.is_none() && args.store.is_none() && args.at.is_none() {
         return Err(Usage("--url needs --host NAME; `cpumon hosts` lists the names".to_owned()));
+    }
+    if args.output.is_some() && !args.batch {
+        return Err(Usage("--output needs --batch".to_owned()));
     }
     Ok(())
 }
@@ -50,18 +54,20 @@ fn check(args: &TopArgs) -> Result<(), Usage> {
 fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed + Send>> {
     if let Some(dir) = &args.replay {
         let feed = ReplayFeed::open(dir, !args.batch);
-        return Ok(Box::new(feed.context("cannot play the log, which `cpumon-agent --record DIR` writes")?));
+        return Ok(Box::new(
+            feed.context("cannot replay the recording, which `cpumon-agent --record DIR` writes")?,
+        ));
     }
     let host = args.host.as_deref();
     match host {
         Some(name) if args.at.is_none() && args.store.is_none() => remote_or_store(args, name),
         None if args.at.is_none() && args.store.is_none() => {
-            let interval = args.delay.unwrap_or(SourceOptions::default().interval);
-            let source = args.look.source_options(interval, LOOKED_AT);
+            let interval = args.interval.unwrap_or(SourceOptions::default().interval);
+            let source = args.source.source_options(interval, LIVE_PROBES);
             let options = SamplerOptions { source, ..SamplerOptions::default() };
             Ok(Box::new(LocalFeed::start(&options)?))
         }
-        // A receiver that is named outright is asked for the past too.
+        // A receiver given by --url is asked for the past too.
         Some(name) if args.url.is_some() && args.store.is_none() => remote_or_store(args, name),
         _ => stored(&store_for_reading(args.store.as_deref()), host, ""),
     }
@@ -75,7 +81,7 @@ fn stored(path: &Path, host: Option<&str>, note: &str) -> anyhow::Result<Box<dyn
     Ok(Box::new(feed))
 }
 
-/// The receiver; if none runs at the usual place, what its store kept.
+/// The receiver; if none answers at the default address, its store.
 fn remote_or_store(args: &TopArgs, name: &str) -> anyhow::Result<Box<dyn Feed + Send>> {
     let client = Client::new(args.url.as_deref().unwrap_or(HTTP_URL), &args.access).map_err(Usage)?;
     match client.find(name) {
@@ -87,7 +93,7 @@ fn remote_or_store(args: &TopArgs, name: &str) -> anyhow::Result<Box<dyn Feed + 
             }
             let _ = writeln!(
                 io::stderr(),
-                "cpumon: no receiver answers at {HTTP_URL}; showing what {} kept",
+                "cpumon: no receiver answers at {HTTP_URL}; showing the store {}",
                 path.display()
             );
             stored(&path, Some(name), " (the receiver does not answer)")
@@ -97,19 +103,26 @@ fn remote_or_store(args: &TopArgs, name: &str) -> anyhow::Result<Box<dyn Feed + 
 }
 
 fn batch(args: &TopArgs, signals: &Signals, feed: &mut dyn Feed) -> anyhow::Result<Outcome> {
+    let (format, path) = args.batch_output();
     let options = BatchOptions {
         stop: signals.stop().clone(),
         iterations: args.iterations,
-        delay: args.delay,
+        delay: args.interval,
         at_wall_ns: args.at.map(|at| at.wall_ns),
         pids: args.pid.clone(),
         threads: args.threads,
-        format: match args.output {
-            BatchForm::Text => BatchFormat::Text,
-            BatchForm::Json => BatchFormat::Json,
+        format: match format {
+            BatchFormat::Text => cpumon_tui::BatchFormat::Text,
+            BatchFormat::Json => cpumon_tui::BatchFormat::Json,
         },
     };
-    let mut out = BufWriter::new(io::stdout().lock());
+    let to: Box<dyn Write> = match path {
+        Some(path) => {
+            Box::new(File::create(path).with_context(|| format!("cannot create {}", path.display()))?)
+        }
+        None => Box::new(io::stdout().lock()),
+    };
+    let mut out = BufWriter::new(to);
     match cpumon_tui::batch(feed, &options, &mut out).and_then(|()| out.flush().map_err(TuiError::Output)) {
         Err(error @ TuiError::NothingThen(_)) => {
             let _ = writeln!(io::stderr(), "cpumon: {error}");

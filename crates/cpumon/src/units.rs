@@ -1,4 +1,4 @@
-//! Sizes and durations as people write them. In: `10GB`, `3s`. Out: bytes, a duration, or an error with an example.
+//! Sizes and durations as people write them: `10GB`, `3s`.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use jiff::{Span, SpanRelativeTo};
 
 pub use cpumon_agent::size;
 
-/// Reads a duration: `3s`, `100ms`, `1h30m`, `2d`; a bare number is seconds (`2`, `0.5`). Never zero.
+/// Parses a duration: `3s`, `100ms`, `1h30m`, `2d`; a plain number is in seconds (`2`, `0.5`). Zero is an error.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let trimmed = text.trim();
     let wrong = || format!("{text:?} is not a duration; write 500ms, 3s, 5m or 1h30m");
@@ -24,7 +24,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     if duration.is_zero() { Err(format!("{text:?}: must be more than zero")) } else { Ok(duration) }
 }
 
-/// Of so many nanoseconds.
+/// Whole seconds in nanoseconds.
 #[must_use]
 pub fn whole_seconds(ns: i64) -> i64 {
     ns / 1_000_000_000

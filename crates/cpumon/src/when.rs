@@ -1,5 +1,4 @@
-//! Points in time as people write them. In: `yesterday 14:05`, `3m ago`, `2026-11-20T14:05:30Z`, epoch numbers.
-//! Out: ns since the UNIX epoch, or an error that lists what is understood.
+//! Points in time as people write them: `1h`, `-1h`, `3m ago`, `yesterday 14:05`, `2026-11-20T14:05:30Z`, seconds since 1970.
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
@@ -12,49 +11,54 @@ pub struct When {
     pub wall_ns: i64,
 }
 
-/// Two moments, the second after the first.
+/// A range of time; `since` is before `until`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Between(pub When, pub When);
+pub struct Between {
+    /// Begin of the range.
+    pub since: When,
+    /// End of the range.
+    pub until: When,
+}
 
-/// Reads `TIME..TIME`.
+/// Parses `TIME..TIME`.
 pub fn between(text: &str) -> Result<Between, String> {
     let (since, until) = text
         .split_once("..")
-        .ok_or_else(|| format!("{text:?} is not a span; write TIME..TIME, e.g. 2h ago..1h ago"))?;
+        .ok_or_else(|| format!("{text:?} is not a range; write TIME..TIME, such as 2h..1h"))?;
     let (since, until) = (since.trim(), until.trim());
     let read = |text: &str| text.parse::<When>().map_err(|error| error.to_string());
     let (since, until) = (read(since)?, read(until)?);
     if since.wall_ns >= until.wall_ns {
         return Err(format!("{} is not before {}", show(since.wall_ns), show(until.wall_ns)));
     }
-    Ok(Between(since, until))
+    Ok(Between { since, until })
 }
 
-/// What the user is told when a time is not understood.
-pub const FORMS: &str = "now, 3m ago, 1h30m ago, 14:05, 14:05:30, 1405, yesterday, yesterday 14:05, 2026-11-20, \
+/// The accepted forms, for error messages.
+pub const FORMS: &str = "now, 1h, -1h, 3m ago, 1h30m ago, 14:05, 14:05:30, 1405, yesterday, yesterday 14:05, 2026-11-20, \
      2026-11-20 14:05[:30], 2026-11-20T14:05:30Z, or seconds or nanoseconds since 1970";
 
-/// A text that is no time.
+/// The text is not a time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WhenError {
-    /// None of the forms.
-    #[error("{text:?} is not a time; understood are: {FORMS}")]
+    /// The text has none of the forms.
+    #[error("{text:?} is not a time; accepted: {FORMS}")]
     NotATime {
-        /// What was given.
+        /// The text.
         text: String,
     },
-    /// The right form, but no such time (`25:00`, `2026-02-30`).
+    /// The form is right, but there is no such time (`25:00`, `2026-02-30`).
     #[error("{text:?} is not a time: {reason}")]
     NoSuchTime {
-        /// What was given.
+        /// The text.
         text: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// Outside of the years 1678 to 2261, which 64-bit nanoseconds can hold.
     #[error("{text:?} is outside of the years 1678 to 2261")]
     OutOfRange {
-        /// What was given.
+        /// The text.
         text: String,
     },
 }
@@ -62,13 +66,13 @@ pub enum WhenError {
 impl std::str::FromStr for When {
     type Err = WhenError;
 
-    /// Reads a time as seen from now, in the time zone of this machine.
+    /// Parses a time relative to now, in the time zone of this machine.
     fn from_str(text: &str) -> Result<Self, WhenError> {
         parse(text, &Zoned::now())
     }
 }
 
-/// Reads a time as seen from `now`: days and clock times are in its time zone. A clock time alone means today.
+/// Parses a time relative to `now`: days and clock times are in its time zone. A clock time alone means today.
 pub fn parse(text: &str, now: &Zoned) -> Result<When, WhenError> {
     let trimmed = text.trim();
     let reading =
@@ -78,7 +82,7 @@ pub fn parse(text: &str, now: &Zoned) -> Result<When, WhenError> {
     wall_ns.map(|wall_ns| When { wall_ns }).map_err(|_| WhenError::OutOfRange { text: text.to_owned() })
 }
 
-/// `Ok(None)`: none of the forms. `Err`: the form is right, the value is not.
+/// `Ok(None)`: the text has none of the forms. `Err`: the form is right, the value is not.
 fn read(text: &str, now: &Zoned) -> Result<Option<Timestamp>, String> {
     let lower = text.to_ascii_lowercase();
     if lower.is_empty() {
@@ -90,6 +94,11 @@ fn read(text: &str, now: &Zoned) -> Result<Option<Timestamp>, String> {
     if let Some(span) = lower.strip_suffix("ago") {
         return ago(span.trim(), now);
     }
+    // journalctl writes -1h for an hour ago; without a sign it cannot mean anything else, because the data is of the past.
+    let length = lower.strip_prefix('-').unwrap_or(&lower);
+    if is_length(length) {
+        return ago(length, now);
+    }
     if let Some(epoch) = epoch(text)? {
         return Ok(Some(epoch));
     }
@@ -98,6 +107,22 @@ fn read(text: &str, now: &Zoned) -> Result<Option<Timestamp>, String> {
         return Ok(Some(zoned.timestamp()));
     }
     with_zone(text)
+}
+
+/// Whether a text means a distance from now (`1h`, `3m ago`) or a day relative to today.
+#[must_use]
+pub fn counts_from_now(text: &str) -> bool {
+    let text = text.trim();
+    ["now", "ago", "today", "yesterday"].iter().any(|word| text.contains(word))
+        || is_length(text.strip_prefix('-').unwrap_or(text))
+}
+
+/// Digits and units: `1h`, `90s`, `1h30m`, `2 days`. Clock times and dates have other characters.
+fn is_length(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == ' ' || c == '.';
+    text.starts_with(|c: char| c.is_ascii_digit())
+        && text.chars().all(is_part)
+        && text.contains(|c: char| c.is_ascii_alphabetic())
 }
 
 /// `3m ago`, `1h 30m ago`, `2 days ago`.
@@ -128,11 +153,11 @@ fn epoch(text: &str) -> Result<Option<Timestamp>, String> {
 /// Forms without a zone: `[today|yesterday|DATE] [CLOCK]`.
 fn local(text: &str, today: Date) -> Result<Option<DateTime>, String> {
     let (day, clock_text) = match text.split_once([' ', 't']) {
-        Some((day, rest)) if starts_like_a_day(day) => (day, rest.trim()),
-        _ if starts_like_a_day(text) => (text, ""),
+        Some((day, rest)) if begins_with_a_day(day) => (day, rest.trim()),
+        _ if begins_with_a_day(text) => (text, ""),
         _ => ("today", text),
     };
-    // `today` and `yesterday` hold the letter that also parts date and time in ISO 8601.
+    // `today` and `yesterday` contain a t, which also separates date and time in ISO 8601.
     let (day, clock_text) = ["today", "yesterday"]
         .iter()
         .find_map(|word| text.strip_prefix(word).map(|rest| (*word, rest.trim())))
@@ -140,19 +165,19 @@ fn local(text: &str, today: Date) -> Result<Option<DateTime>, String> {
     let date = match day {
         "today" => today,
         "yesterday" => today.checked_sub(1.day()).map_err(|error| error.to_string())?,
-        iso if looks_like_a_date(iso) => iso.parse().map_err(|error: jiff::Error| error.to_string())?,
+        iso if has_the_form_of_a_date(iso) => iso.parse().map_err(|error: jiff::Error| error.to_string())?,
         _ => return Ok(None),
     };
     let time = if clock_text.is_empty() { Some(Time::midnight()) } else { clock(clock_text)? };
     Ok(time.map(|time| date.to_datetime(time)))
 }
 
-fn starts_like_a_day(text: &str) -> bool {
-    text == "today" || text == "yesterday" || looks_like_a_date(text)
+fn begins_with_a_day(text: &str) -> bool {
+    text == "today" || text == "yesterday" || has_the_form_of_a_date(text)
 }
 
-/// `YYYY-MM-DD`, whatever the digits say.
-fn looks_like_a_date(text: &str) -> bool {
+/// `YYYY-MM-DD` with any digits.
+fn has_the_form_of_a_date(text: &str) -> bool {
     let mut parts = text.split('-');
     let lengths = [parts.next(), parts.next(), parts.next()]
         .map(|part| part.filter(|part| part.bytes().all(|b| b.is_ascii_digit())).map_or(0, str::len));
@@ -179,7 +204,7 @@ fn clock(text: &str) -> Result<Option<Time>, String> {
 
 /// ISO 8601 with an offset, `Z`, or a zone name in brackets.
 fn with_zone(text: &str) -> Result<Option<Timestamp>, String> {
-    let starts_with_date = text.get(..10).is_some_and(looks_like_a_date);
+    let starts_with_date = text.get(..10).is_some_and(has_the_form_of_a_date);
     if !starts_with_date {
         return Ok(None);
     }
@@ -191,7 +216,7 @@ fn with_zone(text: &str) -> Result<Option<Timestamp>, String> {
     joined.parse().map(Some).map_err(|error: jiff::Error| error.to_string())
 }
 
-/// A moment as ISO 8601 with this machine's offset, to the second, for messages.
+/// A moment with this machine's UTC offset, to the second, for messages.
 #[must_use]
 pub fn show(wall_ns: i64) -> String {
     show_in(wall_ns, TimeZone::system())
@@ -221,6 +246,11 @@ mod tests {
     fn every_documented_form_is_understood() {
         for (text, expected) in [
             ("now", "2026-11-21T09:30:15.5Z"),
+            ("1h", "2026-11-21T08:30:15.5Z"),
+            ("-1h", "2026-11-21T08:30:15.5Z"),
+            ("90s", "2026-11-21T09:28:45.5Z"),
+            ("-1h30m", "2026-11-21T08:00:15.5Z"),
+            ("2 days", "2026-11-19T09:30:15.5Z"),
             ("3m ago", "2026-11-21T09:27:15.5Z"),
             ("3 minutes ago", "2026-11-21T09:27:15.5Z"),
             ("90s ago", "2026-11-21T09:28:45.5Z"),
@@ -269,13 +299,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_says_what_would_be() {
+    fn an_unknown_form_lists_the_accepted_ones() {
         for text in [
             "",
             "soon",
             "ago",
             "x ago",
             "-3m ago",
+            "--1h",
+            "+1h",
+            "-14:05",
+            "1 parsec",
             "14",
             "12345",
             "1:2:3:4x",

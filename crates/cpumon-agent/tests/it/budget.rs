@@ -32,7 +32,7 @@ fn storm(stop: &AtomicBool) {
     });
 }
 
-/// Takes datagrams until one tells what is wanted of the probes that ran.
+/// Receives datagrams until one has the wanted probes.
 fn wait_for(scene: &Scene, demux: &mut Demux, what: &str, is_wanted: impl Fn(Probes) -> bool) {
     let (begin, mut buffer, mut last) = (Instant::now(), vec![0; 65_536], Probes::empty());
     while begin.elapsed() < PATIENCE {

@@ -1,5 +1,5 @@
-//! `cpumon accuracy`. In: which threads, how long. Out: for each what the tick sampler, the scheduler's clock and the switches
-//! say of its CPU time. Why: so that anyone can see what sampling costs on their machine.
+//! `cpumon accuracy`: compares each thread's CPU time by the tick sampler, by the scheduler's clock and by context switches, so that
+//! users see the errors of sampling on their machine.
 
 mod compare;
 mod show;
@@ -15,12 +15,12 @@ use cpumon_model::SourceKind;
 
 use self::compare::{Comparer, Comparison, summary};
 use self::show::{Findings, ROWS};
-use crate::cli::{AccuracyArgs, AccuracyForm};
+use crate::cli::{AccuracyArgs, Format};
 use crate::exit::Outcome;
 use crate::signals::Signals;
 use crate::table::terminal_columns;
 
-/// Between two readings: often enough to meet each thread off its CPU at an early and at a late one.
+/// Time between two readings: short enough to read each thread off its CPU near the begin and near the end.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// `cpumon accuracy`.
@@ -30,18 +30,19 @@ pub fn accuracy(args: &AccuracyArgs, out: &mut dyn Write) -> anyhow::Result<Outc
     let mut reader = ClockReader::open().context("cannot read the clocks of this machine's threads")?;
     give_up_rights(SourceKind::Bpf, RetainedCapabilities::FILES);
     let findings = compare(args, &mut reader, &signals, notes)?;
-    match args.format {
-        AccuracyForm::Text => {
+    match args.format.get() {
+        Format::Table => {
             let rows = if args.all { usize::MAX } else { ROWS };
             show::text(&findings, rows, terminal_columns(), out).context("cannot write")?;
         }
-        AccuracyForm::Csv => show::csv(&findings, out).context("cannot write CSV")?,
-        AccuracyForm::Json => show::json(&findings, out).context("cannot write JSON")?,
+        Format::Csv => show::csv(&findings, out).context("cannot write CSV")?,
+        Format::Jsonl => show::json_lines(&findings, out).context("cannot write JSON")?,
+        Format::Json => show::json(&findings, out).context("cannot write JSON")?,
     }
     Ok(if findings.rows.is_empty() { Outcome::DataMissing } else { Outcome::Done })
 }
 
-/// Reads until the time is over, or the user has seen enough.
+/// Reads until the time is over or the user stops it.
 fn compare(
     args: &AccuracyArgs,
     reader: &mut ClockReader,
@@ -50,7 +51,7 @@ fn compare(
 ) -> anyhow::Result<Findings> {
     let mut comparer = Comparer::default();
     let (begin, steal_before) = (Instant::now(), reader.steal_ns()?);
-    let end = begin + Duration::from_secs(args.seconds.into());
+    let end = begin + args.duration;
     let mut threads = Vec::new();
     for pass in 0_u64.. {
         reader.read(&mut threads).context("cannot read the clocks of this machine's threads")?;
@@ -79,21 +80,22 @@ fn compare(
     })
 }
 
-/// What this machine does to each figure.
+/// How this machine affects each figure.
 fn notes() -> Vec<String> {
     let found = diagnose(&DoctorOptions { load: false, ..DoctorOptions::default() });
     let check = |name: &str| found.checks.iter().find(|check| check.name == name);
-    let said = |check: Option<&Check>| check.map_or("not known".to_owned(), |check| check.finding.clone());
-    let hypervisor = said(check("hypervisor"));
+    let finding = |check: Option<&Check>| check.map_or("not known".to_owned(), |check| check.finding.clone());
+    let hypervisor = finding(check("hypervisor"));
     let effect = if hypervisor.starts_with("yes") {
-        "; while it runs others, a tick comes late or not at all, and what the tick sampler books then goes to whoever runs next. \
+        "; while it runs others, a tick comes late or not at all, and the tick sampler charges that time to the thread that runs next. \
          The scheduler's clock and the switches leave out what the steal clock counts; without that clock both have it inside"
     } else {
         ""
     };
     vec![
         format!("hypervisor: {hypervisor}{effect}."),
-        format!("steal clock {}.", said(check("steal clock"))),
-        "interrupts are inside all three figures here: each is charged to whoever it interrupted.".to_owned(),
+        format!("steal clock {}.", finding(check("steal clock"))),
+        "interrupts are inside all three figures here: each is charged to the thread that it interrupted."
+            .to_owned(),
     ]
 }

@@ -1,4 +1,4 @@
-//! How a comparison is shown. In: rows, their summary, notes on the machine. Out: text, CSV or JSON.
+//! The output of `cpumon accuracy`: a table with a summary in sentences, CSV, JSON lines or JSON.
 
 use std::io::Write;
 
@@ -112,7 +112,7 @@ fn sentences(findings: &Findings) -> Vec<String> {
     let all = &findings.summary;
     let seconds = |ns: i64| format!("{:.3} s", ns as f64 / 1e9);
     let share = |ns| signed_percent(ns, all.switch_ns).trim_start_matches('+').to_owned();
-    let mut said = vec![
+    let mut sentences = vec![
         format!(
             "{} threads ran {} in {}, by their switches; {} of them were compared exactly, the others while running (±).",
             all.threads,
@@ -121,7 +121,7 @@ fn sentences(findings: &Findings) -> Vec<String> {
             all.exact,
         ),
         format!(
-            "The tick sampler (every {} ms) put {} under the wrong thread or under none: {} %. Its sum is off by {} %.",
+            "The tick sampler (every {} ms) charged {} to the wrong thread or to none: {} %. Its sum is off by {} %.",
             findings.tick_ns as f64 / 1e6,
             seconds(all.tick_misplaced_ns),
             share(all.tick_misplaced_ns),
@@ -134,8 +134,8 @@ fn sentences(findings: &Findings) -> Vec<String> {
         ),
         format!("The hypervisor took {} (steal).", seconds(findings.steal_ns)),
     ];
-    said.extend(findings.notes.iter().map(|note| format!("Note: {note}")));
-    said
+    sentences.extend(findings.notes.iter().map(|note| format!("Note: {note}")));
+    sentences
 }
 
 /// CSV (RFC 4180), every thread.
@@ -152,7 +152,16 @@ pub fn csv(findings: &Findings, out: &mut dyn Write) -> Result<(), csv::Error> {
     Ok(())
 }
 
-/// One JSON document.
+/// One JSON object for each thread.
+pub fn json_lines(findings: &Findings, out: &mut dyn Write) -> std::io::Result<()> {
+    for row in &findings.rows {
+        serde_json::to_writer(&mut *out, &Row::from(row))?;
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// One JSON document with summary and threads.
 pub fn json(findings: &Findings, out: &mut dyn Write) -> anyhow::Result<()> {
     let document = Document {
         span_ns: findings.span_ns,

@@ -1,4 +1,4 @@
-//! `cpumon export chart`. In: nothing. Out: what the user may say of a picture.
+//! Arguments of `cpumon export chart`.
 
 use std::path::PathBuf;
 
@@ -8,79 +8,78 @@ use cpumon_export::chart::{MAX_PIXELS, MIN_PIXELS, Zone};
 
 use super::{RangeArgs, StoreArgs};
 
-/// What `cpumon export` writes that is no table.
+/// The subcommand of `cpumon export`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum ExportPicture {
-    /// Draw a chart of a host, or of several, as SVG or PNG: the file that the page saves
+    /// Draw a chart as SVG or PNG, the same file that the web page saves
     Chart(Box<ChartArgs>),
 }
 
-const SINCE: &str =
-    "From this moment on: `3h ago`, `yesterday 14:05`, `2026-11-20T14:05Z` [default: an hour before --until]";
-const UNTIL: &str = "Up to this moment [default: the end of what is kept]";
+const SINCE: &str = "Begin of the range: `1h` or `-1h` (an hour ago), `yesterday 14:05`, `2026-11-20T14:05Z` [default: an hour before --until]";
+const UNTIL: &str = "End of the range, in the same forms [default: the end of the stored data]";
 
 /// `cpumon export chart`.
 #[derive(Clone, Debug, Args)]
 #[command(mut_arg("since", |since| since.help(SINCE)), mut_arg("until", |until| until.help(UNTIL)))]
 pub struct ChartArgs {
-    /// What it is of
+    /// View to draw
     #[arg(value_name = "VIEW", value_enum)]
     pub view: ChartView,
-    /// Which store
+    /// The store.
     #[command(flatten)]
     pub store: StoreArgs,
-    /// Write to this file, FILE.svg or FILE.png; it appears under its name only when it is complete [default: SVG to standard output]
+    /// Write to this file, FILE.svg or FILE.png; it gets its name when it is complete [default: SVG to standard output]
     #[arg(short = 'o', long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// This host, by name or id; not needed if the store holds only one. Of `fleet` several, one option each [default there: all]
+    /// Host, by name or id; not needed if the store holds only one. For `fleet`: several hosts; may be repeated [default: all]
     #[arg(long, value_name = "NAME")]
     pub host: Vec<String>,
-    /// Which range
+    /// The range of time.
     #[command(flatten)]
     pub range: RangeArgs,
-    /// This process, by name, pid, or key PID-STARTNS; of `tasks` up to 32, one option each
+    /// Process, by name, pid, or key PID-STARTNS; for `tasks` up to 32 processes; may be repeated
     #[arg(long, value_name = "NAME|PID|KEY")]
     pub process: Vec<String>,
-    /// Of `tasks`: this thread, by key TID-STARTNS, faster with its process in front: PID-STARTNS/TID-STARTNS
+    /// For `tasks`: thread, by key TID-STARTNS, or faster PID-STARTNS/TID-STARTNS with the key of its process; may be repeated
     #[arg(long, value_name = "KEY")]
     pub thread: Vec<String>,
-    /// Of `landscape`: what makes a row
+    /// For `landscape`: one row for each of these
     #[arg(long, value_enum, default_value_t = ChartBy::Name)]
     pub by: ChartBy,
-    /// Of `landscape` and `threads`: what a colour tells, and by what the rows are ordered
+    /// For `landscape` and `threads`: value of a cell, which also orders the rows
     #[arg(long, value_enum, default_value_t = ChartCells::Mean)]
     pub cells: ChartCells,
-    /// Rows of a heatmap, hosts of `fleet`, 1 to 200 [default: 60, 200 threads]
+    /// Rows of a heatmap or hosts of `fleet`, 1 to 200 [default: 60, for threads 200]
     #[arg(long, value_name = "N")]
     pub rows: Option<usize>,
-    /// Of `fleet`: leave out so many hosts at the beginning
+    /// For `fleet`: skip this many hosts
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub offset: usize,
-    /// Of `fleet`: in which order [default: as they are named, else by name]
+    /// For `fleet`: order of the hosts [default: the order of --host, else by name]
     #[arg(long, value_enum)]
     pub sort: Option<ChartOrder>,
-    /// Of `fleet`: the other way round; what has no data stays last
+    /// For `fleet`: reverse the order; hosts without data stay last
     #[arg(long)]
     pub reverse: bool,
-    /// Of `states`: blocked time too
+    /// For `states`: draw blocked time too
     #[arg(long)]
     pub blocked: bool,
-    /// Read single intervals where sums of a minute would do: they have the CPU modes; 48 hours at most
+    /// Read single intervals instead of sums of a minute, which have no CPU modes; at most 48 hours
     #[arg(long)]
     pub finest: bool,
-    /// What 100 percent are
+    /// Scale: 100 % = one CPU or the whole host
     #[arg(long, value_enum, default_value_t = ChartPercent::Cpu)]
     pub percent: ChartPercent,
-    /// Width in pixels, 320 to 2400; a PNG has two for each [default: 1200]
+    /// Width in pixels, 320 to 2400; a PNG has twice as many [default: 1200]
     #[arg(long, value_name = "PIXELS", value_parser = pixels())]
     pub width: Option<u32>,
-    /// Height in pixels, 320 to 2400 [default: what suits the chart]
+    /// Height in pixels, 320 to 2400 [default: depends on the view]
     #[arg(long, value_name = "PIXELS", value_parser = pixels())]
     pub height: Option<u32>,
-    /// Colours
+    /// Colour theme
     #[arg(long, value_enum, default_value_t = ChartTheme::Light)]
     pub theme: ChartTheme,
-    /// Zone of the times: utc, local, a name as Europe/Berlin, or an offset as +05:30
+    /// Time zone of the axis: utc, local, a name such as Europe/Berlin, or an offset such as +05:30
     #[arg(long, value_name = "ZONE", default_value = "utc")]
     pub zone: Zone,
 }
@@ -89,7 +88,7 @@ fn pixels() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(i64::from(MIN_PIXELS)..=i64::from(MAX_PIXELS))
 }
 
-/// A word of the library with its help.
+/// A value of the export crate, with its help text.
 macro_rules! choice {
     ($(#[$doc:meta])* $name:ident of $from:path, $($variant:ident: $help:literal),+ $(,)?) => {
         $(#[$doc])*
@@ -120,13 +119,13 @@ choice! {
     ChartView of cpumon_export::chart::View,
     Cpu: "The host's CPU time by mode, stacked",
     RunQueue: "Tasks running or ready",
-    Tasks: "Chosen processes and threads, a line each",
+    Tasks: "Selected processes and threads, one line each",
     States: "One process: user, system, ready, blocked, stacked",
     Delays: "One process: percentiles of its run delay",
     Threads: "One process: its threads by time, as a heatmap",
     Landscape: "The busiest processes by time, as a heatmap",
-    Cpus: "Each CPU of the host by mode, a bar each: the mean of the range",
-    Fleet: "CPU use of all hosts or of some, a small line each",
+    Cpus: "Each CPU of the host by mode, one bar each: the mean of the range",
+    Fleet: "CPU use of hosts, one small line each",
 }
 
 choice! {
@@ -139,26 +138,26 @@ choice! {
 choice! {
     /// Rows of the landscape.
     ChartBy of cpumon_export::chart::By,
-    Name: "All processes of a name",
+    Name: "All processes of one name",
     Process: "Each process",
 }
 
 choice! {
     /// Cells of a heatmap.
     ChartCells of cpumon_export::chart::Cells,
-    Mean: "The mean of the time in a cell; the busiest rows first",
-    Highest: "The highest single interval in a cell: a spike of a second is seen in a day; the highest rows first",
+    Mean: "The mean over the time of a cell; busiest rows first",
+    Highest: "The highest interval in a cell, so that a spike of a second shows in a day; highest rows first",
 }
 
 choice! {
-    /// What 100 percent are.
+    /// Scales of percentages.
     ChartPercent of cpumon_export::chart::Percent,
     Cpu: "One CPU",
     Host: "All CPUs",
 }
 
 choice! {
-    /// Colours.
+    /// Colour themes.
     ChartTheme of cpumon_export::chart::Theme,
     Light: "For paper",
     Dark: "For dark screens",

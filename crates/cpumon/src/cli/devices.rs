@@ -1,21 +1,20 @@
-//! Commands that let devices in and keep them out: `token`, `key`, `hosts revoke`, `hosts enrolled`,
-//! `hosts pending`, `hosts accept`, `hosts reject`.
-//! In: nothing. Out: what the user may say of them.
+//! Arguments of the commands that admit and refuse devices: `token`, `key`, and the subcommands of `hosts`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+use super::FormatArgs;
 use crate::units::duration;
 
-/// Where a receiver keeps its identity and its enrolled hosts.
+/// The directory with a receiver's identity and enrolled hosts.
 #[derive(Clone, Debug, Args)]
 pub struct StateArgs {
-    /// The receiver's state directory [default: beside the store, its name with .identity]
+    /// Directory with the receiver's identity and enrolled hosts [default: the store's path with .identity added]
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
-    /// The receiver's store [default: the state directory]
+    /// The receiver's store [default: /var/lib/cpumon/cpumon.db as root, else ~/.local/state/cpumon/cpumon.db]
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
 }
@@ -23,13 +22,13 @@ pub struct StateArgs {
 /// `cpumon token`.
 #[derive(Clone, Debug, Args)]
 pub struct TokenArgs {
-    /// How long the token is good
+    /// Time until the enrolment token expires
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration)]
     pub expires: Duration,
-    /// Under which address the device reaches this receiver [default: where it listens]
+    /// The address at which the device reaches this receiver [default: the address on which it listens]
     #[arg(long, value_name = "ADDR:PORT", value_parser = cpumon_agent::parse_receiver_address)]
     pub address: Option<String>,
-    /// Which receiver
+    /// Store and state directory of the receiver.
     #[command(flatten)]
     pub place: StateArgs,
 }
@@ -37,57 +36,57 @@ pub struct TokenArgs {
 /// `cpumon key`.
 #[derive(Clone, Debug, Args)]
 pub struct KeyArgs {
-    /// What to do
+    /// The action.
     #[command(subcommand)]
     pub action: KeyAction,
-    /// The key file [default: group.keys in the receiver's state directory]
+    /// File of group keys [default: group.keys in --state]
     #[arg(long, value_name = "FILE", global = true)]
     pub group_key: Option<PathBuf>,
-    /// The receiver's state directory [default: beside the store, its name with .identity]
+    /// Directory with the receiver's identity and enrolled hosts [default: the store's path with .identity added]
     #[arg(long, value_name = "DIR", global = true)]
     pub state: Option<PathBuf>,
-    /// The receiver's store [default: the state directory]
+    /// The receiver's store [default: /var/lib/cpumon/cpumon.db as root, else ~/.local/state/cpumon/cpumon.db]
     #[arg(long, value_name = "FILE", global = true)]
     pub store: Option<PathBuf>,
 }
 
-/// What `cpumon key` does.
+/// Actions of `cpumon key`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum KeyAction {
-    /// Make a key that seals from now on; those before it still open
+    /// Make a group key that encrypts from now on; older keys still decrypt
     New,
-    /// List the keys by name, the one that seals first
-    List,
-    /// Take a key out: what is sealed with it is refused
+    /// List the group keys by id, the encrypting key first
+    List(FormatArgs),
+    /// Remove a group key; datagrams encrypted with it are refused
     Retire {
-        /// Its name
+        /// Id of the group key, as `cpumon key list` prints it
         #[arg(value_name = "ID")]
         id: String,
     },
 }
 
-/// What else can be done with hosts.
+/// Subcommands of `cpumon hosts`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum HostsCommand {
-    /// Refuse an enrolled host from now on; a live connection is cut
+    /// Refuse an enrolled host from now on, and end its connection
     Revoke(RevokeArgs),
-    /// List the hosts that were enrolled, revoked ones included
+    /// List the enrolled hosts, including revoked ones
     Enrolled(EnrolledArgs),
-    /// List the devices that found this receiver and wait to be let in, each with the code that it shows
+    /// List the devices that wait to be enrolled, each with the code that it shows
     Pending(EnrolledArgs),
-    /// Let a device in that waits, by the code that it shows
+    /// Enroll a waiting device by the code that it shows
     Accept(AcceptArgs),
-    /// Send a device away that waits
+    /// Reject a waiting device
     Reject(RejectArgs),
 }
 
 /// `cpumon hosts revoke`.
 #[derive(Clone, Debug, Args)]
 pub struct RevokeArgs {
-    /// Name or id
+    /// Name or id of the host
     #[arg(value_name = "NAME|ID")]
     pub host: String,
-    /// Which receiver
+    /// Store and state directory of the receiver.
     #[command(flatten)]
     pub place: StateArgs,
 }
@@ -95,10 +94,10 @@ pub struct RevokeArgs {
 /// `cpumon hosts accept`.
 #[derive(Clone, Debug, Args)]
 pub struct AcceptArgs {
-    /// The code on the device: that it is the same here shows that nobody stands between
+    /// The code that the device shows; the same code on both sides rules out a machine in between
     #[arg(value_name = "CODE")]
     pub code: String,
-    /// Which receiver
+    /// Store and state directory of the receiver.
     #[command(flatten)]
     pub place: StateArgs,
 }
@@ -106,10 +105,10 @@ pub struct AcceptArgs {
 /// `cpumon hosts reject`.
 #[derive(Clone, Debug, Args)]
 pub struct RejectArgs {
-    /// Its code, name or id
+    /// Code, name or id of the device
     #[arg(value_name = "CODE|NAME|ID")]
     pub device: String,
-    /// Which receiver
+    /// Store and state directory of the receiver.
     #[command(flatten)]
     pub place: StateArgs,
 }
@@ -117,7 +116,10 @@ pub struct RejectArgs {
 /// `cpumon hosts enrolled` and `cpumon hosts pending`.
 #[derive(Clone, Debug, Args)]
 pub struct EnrolledArgs {
-    /// Which receiver
+    /// Output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
+    /// Store and state directory of the receiver.
     #[command(flatten)]
     pub place: StateArgs,
 }

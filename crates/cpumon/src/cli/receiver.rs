@@ -1,5 +1,4 @@
-//! Commands that receive, measure and keep: `serve`, `run`, `login-token`, and the options that they share.
-//! In: nothing. Out: what the user may say of them.
+//! Arguments of the commands that receive, measure and store: `serve`, `run`, `login-token`, and the groups that they share.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -11,31 +10,32 @@ use cpumon_collect::{SourceChoice, SourceOptions, ThreadPattern, parse_interval,
 use cpumon_model::Probes;
 use cpumon_receiver::SourceRate;
 
-use super::HTTP_ADDRESS;
+use super::{FormatArgs, HTTP_ADDRESS};
 use crate::units::size;
 
-/// What is watched where somebody looks at this machine: all that closes the books and says what threads wait for.
-pub const LOOKED_AT: Probes = Probes::SCHED.union(Probes::WAITS).union(Probes::IRQ);
+/// Probes for a live view of this machine: all that the ledger needs, and wait reasons.
+pub const LIVE_PROBES: Probes = Probes::SCHED.union(Probes::WAITS).union(Probes::IRQ);
 
-/// What looks at this machine, and at what.
+/// Source and probes.
 #[derive(Clone, Debug, Args)]
-pub struct LookArgs {
-    /// What to measure with: auto, procfs or bpf
+#[command(next_help_heading = "Measuring")]
+pub struct SourceArgs {
+    /// What to measure with: bpf (needs root or capabilities), procfs (no privileges), or auto (bpf where permitted)
     #[arg(long, value_name = "SOURCE", default_value_t = SourceChoice::Auto)]
     pub source: SourceChoice,
-    /// What BPF watches beside threads and exits: sched (switches), waits (what threads wait for), irq (interrupts), hist (run delays by length), or none [default: sched,waits,irq for `top` and `run`, none for `serve`, whose store would grow by half]
+    /// BPF probes besides threads and exits, separated by commas: sched (context switches), waits (wait reasons), irq (interrupts), hist (histograms of run delay), or none [default: sched,waits,irq for `top` and `run`; none for `serve`, because they make the store half as large again]
     #[arg(long, value_name = "LIST", value_parser = parse_probes)]
     pub probes: Option<Probes>,
-    /// With --probes hist: a histogram of run delays for each thread of this name (* stands for any text) or id too; may be repeated
+    /// With --probes hist: also one histogram for each thread of this name (* matches any text) or id; may be repeated
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub histogram_threads: Vec<ThreadPattern>,
-    /// Read full command lines too; passwords and tokens in them are blotted out
+    /// Also read full command lines, with passwords and tokens redacted
     #[arg(long)]
     pub cmdline: bool,
 }
 
-impl LookArgs {
-    /// What a source is opened with; `probes` unless the user chose others.
+impl SourceArgs {
+    /// Options of the source; `probes` is the default of --probes.
     #[must_use]
     pub fn source_options(&self, interval: Duration, probes: Probes) -> SourceOptions {
         SourceOptions {
@@ -51,59 +51,62 @@ impl LookArgs {
 
 /// How this machine is measured.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Measuring")]
 pub struct MeasureArgs {
     /// Time between two snapshots, 100ms to 1h
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
     pub interval: Duration,
-    /// What looks, and at what
+    /// Source and probes.
     #[command(flatten)]
-    pub look: LookArgs,
-    /// Keep to this share of one CPU, probes included: what costs too much is not watched for a while, which is in the data
+    pub source: SourceArgs,
+    /// Limit measuring and its probes to this share of one CPU, such as 1%; probes that cost too much are switched off for a while, which the data records
     #[arg(long, value_name = "PERCENT")]
     pub max_cpu: Option<CpuShare>,
 }
 
-/// How long recorded data is kept.
+/// How long data is stored.
 #[derive(Clone, Debug, Args)]
-pub struct KeepArgs {
-    /// Forget samples after this many days; 0 keeps them for ever
+#[command(next_help_heading = "Store")]
+pub struct RetentionArgs {
+    /// Delete data after this many days; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = 30)]
     pub retain_days: u32,
-    /// Forget the oldest samples when the store grows beyond this size; 0 for no limit
+    /// Delete the oldest data when the store grows beyond this size; 0 for no limit
     #[arg(long, value_name = "SIZE", default_value = "20GB", value_parser = size)]
     pub retain_bytes: u64,
 }
 
-/// How HTTP is answered, beyond the address.
+/// Login, TLS and names of the web page and the API.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Web page and API")]
 pub struct WebArgs {
-    /// Ask for a login on loopback too; elsewhere it is always asked for
+    /// Require a login on loopback too; on other addresses it is always required
     #[arg(long)]
     pub login: bool,
-    /// Tokens to log in with, made by `cpumon login-token` [default: login-tokens in the state directory]
+    /// File of login tokens, made by `cpumon login-token` [default: login-tokens beside the default store]
     #[arg(long, value_name = "FILE")]
     pub login_tokens: Option<PathBuf>,
-    /// Answer HTTP over TLS with this certificate, PEM [default off loopback: one made in the state directory]
+    /// Certificate for HTTPS, PEM [default on other addresses than loopback: one is made beside the default store]
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
-    /// The certificate's key, PEM
+    /// Private key of the certificate, PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
-    /// A name of this machine that browsers use; may be given more than once
+    /// Name of this machine that browsers use; may be repeated
     #[arg(long, value_name = "NAME", action = ArgAction::Append, value_delimiter = ',')]
     pub http_name: Vec<String>,
-    /// Serve the page from this directory, read anew at each request, instead of the embedded one; for work on the page
+    /// Serve the web page from this directory instead of the embedded one, for development
     #[arg(long, value_name = "DIR")]
     pub web_dir: Option<PathBuf>,
 }
 
-/// How to get into a receiver.
+/// Login token and certificate for a receiver.
 #[derive(Clone, Debug, Default, Args)]
 pub struct AccessArgs {
-    /// Log in to the receiver with this token; other users of this machine do not see it in the environment
+    /// Login token for the receiver; in the environment (`CPUMON_LOGIN_TOKEN`) other users cannot see it
     #[arg(long, value_name = "TOKEN")]
     pub login_token: Option<String>,
-    /// Trust this certificate of the receiver, PEM; needed for https
+    /// The receiver's certificate, PEM; required for https
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
 }
@@ -111,28 +114,28 @@ pub struct AccessArgs {
 /// `cpumon login-token`.
 #[derive(Clone, Debug, Args)]
 pub struct LoginTokenArgs {
-    /// What to do
+    /// The action.
     #[command(subcommand)]
     pub action: LoginTokenAction,
-    /// The file of tokens [default: login-tokens in the state directory]
+    /// File of login tokens [default: login-tokens beside the default store]
     #[arg(long, value_name = "FILE", global = true)]
     pub login_tokens: Option<PathBuf>,
 }
 
-/// What `cpumon login-token` does.
+/// Actions of `cpumon login-token`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum LoginTokenAction {
-    /// Make a token and print it, once: only its hash is kept
+    /// Make a login token and print it; only its hash is stored
     Add {
-        /// Whose it is
+        /// Name of the person or program
         #[arg(value_name = "LABEL")]
         label: String,
     },
-    /// List the tokens
-    List,
-    /// Take a token back; whoever logged in with it is out
+    /// List the login tokens
+    List(FormatArgs),
+    /// Revoke a login token and end the sessions that used it
     Revoke {
-        /// Whose it is
+        /// Name of the person or program
         #[arg(value_name = "LABEL")]
         label: String,
     },
@@ -143,71 +146,73 @@ pub enum LoginTokenAction {
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[allow(rustdoc::broken_intra_doc_links, reason = "the text is the help: [::]:3001 is an address")]
 pub struct ServeArgs {
-    /// Take datagrams here; may be given more than once [default: 0.0.0.0:3001 and, if possible, [::]:3001]
-    #[arg(long, value_name = "ADDR:PORT", action = ArgAction::Append, value_delimiter = ',')]
+    /// Receive datagrams on this address; may be repeated [default: 0.0.0.0:3001 and, if possible, [::]:3001]
+    #[arg(long, help_heading = "Receiving", value_name = "ADDR:PORT", action = ArgAction::Append, value_delimiter = ',')]
     pub udp: Vec<SocketAddr>,
-    /// Take the secure stream of enrolled devices here, e.g. 0.0.0.0:3002; off unless given
-    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "no_store")]
+    /// Accept TLS connections of enrolled devices on this address, such as 0.0.0.0:3002 [default: off]
+    #[arg(long, help_heading = "Receiving", value_name = "ADDR:PORT", conflicts_with = "no_store")]
     pub tls: Option<SocketAddr>,
-    /// Answer devices that search the subnet for a receiver (DNS-SD), and accept their requests for enrolment, on which
-    /// `cpumon hosts accept` decides. Not on loopback
-    #[arg(long, alias = "beacon", requires = "tls")]
+    /// Answer devices that search the subnet for a receiver (DNS-SD), and accept requests for enrolment, which
+    /// `cpumon hosts accept` grants
+    #[arg(long, alias = "beacon", help_heading = "Receiving", requires = "tls")]
     pub discovery: bool,
-    /// Keep identity and enrolled hosts here [default: beside the store, its name with .identity]
-    #[arg(long, value_name = "DIR")]
+    /// Directory with the receiver's identity and enrolled hosts [default: the store's path with .identity added]
+    #[arg(long, help_heading = "Receiving", value_name = "DIR")]
     pub state: Option<PathBuf>,
-    /// Open sealed datagrams with the keys in this file [default: group.keys in --state, once `cpumon key new` has made it]
-    #[arg(long, value_name = "FILE")]
+    /// File of group keys to decrypt datagrams with [default: group.keys in --state, if `cpumon key new` has made it]
+    #[arg(long, help_heading = "Receiving", value_name = "FILE")]
     pub group_key: Option<PathBuf>,
-    /// Take v2 datagrams that are not sealed [default: only while there is no key]
+    /// Accept datagrams that are not encrypted [default: only while there is no group key]
     #[arg(
         long,
+        help_heading = "Receiving",
         value_name = "BOOL",
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "true"
     )]
     pub allow_plain: Option<bool>,
-    /// Take datagrams of the original's protocol, which cannot be sealed [default: only while there is no key]
+    /// Accept datagrams in version 1 of the protocol, which cannot be encrypted [default: only while there is no group key]
     #[arg(
         long,
+        help_heading = "Receiving",
         value_name = "BOOL",
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "true"
     )]
     pub allow_v1: Option<bool>,
-    /// Take at most so many datagrams a second of one source address, and twice as many at once; 0: any number
-    #[arg(long, value_name = "N", default_value_t = SourceRate::default().datagrams_per_s)]
+    /// Accept at most this many datagrams per second from one address, with bursts of twice as many; 0 for no limit
+    #[arg(long, help_heading = "Receiving", value_name = "N", default_value_t = SourceRate::default().datagrams_per_s)]
     pub source_datagrams: u64,
-    /// Take at most so many bytes a second of one source address, and twice as many at once; 0: any number
-    #[arg(long, value_name = "SIZE", default_value = "64MB", value_parser = size)]
+    /// Accept at most this many bytes per second from one address, with bursts of twice as many; 0 for no limit
+    #[arg(long, help_heading = "Receiving", value_name = "SIZE", default_value = "64MB", value_parser = size)]
     pub source_bytes: u64,
-    /// Join this multicast group; may be given more than once
-    #[arg(long, value_name = "GROUP", action = ArgAction::Append, value_delimiter = ',')]
+    /// Join this multicast group; may be repeated
+    #[arg(long, help_heading = "Receiving", value_name = "GROUP", action = ArgAction::Append, value_delimiter = ',')]
     pub multicast: Vec<IpAddr>,
-    /// Answer HTTP here; off loopback with login and TLS
-    #[arg(long, value_name = "ADDR:PORT", default_value_t = HTTP_ADDRESS)]
+    /// Serve the web page and the API on this address; on other addresses than loopback with login and TLS
+    #[arg(long, help_heading = "Web page and API", value_name = "ADDR:PORT", default_value_t = HTTP_ADDRESS)]
     pub http: SocketAddr,
-    /// Keep data in this file [default: the state directory]
-    #[arg(long, value_name = "FILE")]
+    /// Store data in this file [default: /var/lib/cpumon/cpumon.db as root, else ~/.local/state/cpumon/cpumon.db]
+    #[arg(long, help_heading = "Store", value_name = "FILE")]
     pub store: Option<PathBuf>,
-    /// Keep nothing: show only what is live
-    #[arg(long, conflicts_with = "store")]
+    /// Store nothing; only live data is shown
+    #[arg(long, help_heading = "Store", conflicts_with = "store")]
     pub no_store: bool,
     /// Do not measure this machine
-    #[arg(long)]
+    #[arg(long, help_heading = "Measuring")]
     pub no_agent: bool,
-    /// Log one line a second: datagrams, intervals, losses, store
-    #[arg(long)]
+    /// Log one line per second: datagrams, intervals, losses, store
+    #[arg(long, help_heading = "Messages")]
     pub log_each_second: bool,
-    /// How HTTP is answered
+    /// Login, TLS and names.
     #[command(flatten)]
     pub web: WebArgs,
-    /// How long to keep
+    /// Limits of the store.
     #[command(flatten)]
-    pub keep: KeepArgs,
-    /// How to measure
+    pub retention: RetentionArgs,
+    /// Interval, source and probes.
     #[command(flatten)]
     pub measure: MeasureArgs,
 }
@@ -215,25 +220,25 @@ pub struct ServeArgs {
 /// `cpumon run`.
 #[derive(Clone, Debug, Args)]
 pub struct RunArgs {
-    /// Take datagrams here, a loopback address
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:3001")]
+    /// Receive datagrams on this loopback address
+    #[arg(long, help_heading = "Receiving", value_name = "ADDR:PORT", default_value = "127.0.0.1:3001")]
     pub udp: SocketAddr,
-    /// Answer HTTP here
-    #[arg(long, value_name = "ADDR:PORT", default_value_t = HTTP_ADDRESS)]
+    /// Serve the web page and the API on this loopback address
+    #[arg(long, help_heading = "Web page and API", value_name = "ADDR:PORT", default_value_t = HTTP_ADDRESS)]
     pub http: SocketAddr,
-    /// Keep data in this file [default: the state directory]
-    #[arg(long, value_name = "FILE")]
+    /// Store data in this file [default: /var/lib/cpumon/cpumon.db as root, else ~/.local/state/cpumon/cpumon.db]
+    #[arg(long, help_heading = "Store", value_name = "FILE")]
     pub store: Option<PathBuf>,
     /// Stop after this many intervals
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub iterations: Option<u64>,
-    /// How HTTP is answered
+    /// Login, TLS and names.
     #[command(flatten)]
     pub web: WebArgs,
-    /// How long to keep
+    /// Limits of the store.
     #[command(flatten)]
-    pub keep: KeepArgs,
-    /// How to measure
+    pub retention: RetentionArgs,
+    /// Interval, source and probes.
     #[command(flatten)]
     pub measure: MeasureArgs,
 }

@@ -1,5 +1,4 @@
-//! Commands for what was recorded: `export` (its charts stand in `charts`), `ledger`, `import`, `sql`.
-//! In: nothing. Out: what the user may say of them.
+//! Arguments of the commands for recorded data: `export`, `ledger`, `import`, `sql`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +7,7 @@ use clap::{Args, ValueEnum};
 use cpumon_collect::{SourceChoice, parse_interval, parse_probes};
 use cpumon_model::Probes;
 
-use super::{AccessArgs, ExportPicture, HTTP_URL, RangeArgs, StoreArgs};
+use super::{AccessArgs, ExportFormat, ExportPicture, FormatArgs, HTTP_URL, RangeArgs, StoreArgs};
 use crate::units::duration;
 use crate::when::{self, Between};
 
@@ -16,46 +15,49 @@ use crate::when::{self, Between};
 #[derive(Clone, Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct ExportArgs {
-    /// A picture instead of a table
+    /// Draw a chart instead.
     #[command(subcommand)]
     pub picture: Option<ExportPicture>,
     /// What to write
     #[arg(value_name = "KIND", value_enum, required = true)]
     pub kind: Option<ExportKind>,
-    /// Which store
+    /// The store.
     #[command(flatten)]
     pub store: StoreArgs,
-    /// Write to this file instead of standard output; it appears under its name only when it is complete
+    /// Write to this file instead of standard output; it gets its name when it is complete
     #[arg(short = 'o', long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// CSV (RFC 4180) or one JSON object a line
-    #[arg(long, value_enum, default_value_t = ExportForm::Csv)]
-    pub format: ExportForm,
-    /// The layout of the original receiver instead, byte for byte
-    #[arg(long, value_enum, value_name = "YEAR", conflicts_with = "format")]
+    /// Output format [default: csv]
+    #[arg(long, value_enum)]
+    pub format: Option<ExportFormat>,
+    /// Short for --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+    /// Write the layout of the original receiver, byte for byte
+    #[arg(long, value_enum, value_name = "YEAR", conflicts_with_all = ["format", "json"])]
     pub legacy: Option<LegacyYear>,
     /// Only this host, by name or id
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
-    /// Which range
+    /// The range of time.
     #[command(flatten)]
     pub range: RangeArgs,
-    /// Of a comparison: its first span, `yesterday 14:00..yesterday 15:00`
-    #[arg(long, value_name = "TIME..TIME", value_parser = when::between)]
+    /// For `compare`: first range, such as `yesterday 14:00..yesterday 15:00`
+    #[arg(long, value_name = "TIME..TIME", allow_hyphen_values = true, value_parser = when::between)]
     pub before: Option<Between>,
-    /// Of a comparison: its second span
-    #[arg(long, value_name = "TIME..TIME", value_parser = when::between)]
+    /// For `compare`: second range
+    #[arg(long, value_name = "TIME..TIME", allow_hyphen_values = true, value_parser = when::between)]
     pub after: Option<Between>,
     /// Only processes of this name, or this process id
     #[arg(long, value_name = "NAME|PID")]
     pub process: Option<String>,
-    /// Sum up over this long instead of each interval: 10s, 1m, 1h
+    /// Sum up over this time instead of writing each interval: 10s, 1m, 1h
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub interval: Option<Duration>,
-    /// A pivot's columns, or a comparison's rows
+    /// Columns of a pivot, or rows of a comparison
     #[arg(long, value_enum, default_value_t = GroupBy::Name)]
     pub by: GroupBy,
-    /// A pivot's values
+    /// Values of a pivot
     #[arg(long, value_enum, default_value_t = PivotValue::User)]
     pub value: PivotValue,
 }
@@ -63,10 +65,10 @@ pub struct ExportArgs {
 /// `cpumon ledger`.
 #[derive(Clone, Debug, Args)]
 pub struct LedgerArgs {
-    /// Which store
+    /// The store.
     #[command(flatten)]
     pub store: StoreArgs,
-    /// Take the intervals of so long from now on instead of reading a store: measured here, or with --host those of a live host of a receiver: 10s, 1m
+    /// Measure for this time instead of reading a store: 10s, 1m. With --host: receive the intervals of a live host of a receiver
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["store", "since", "until"])]
     pub live: Option<Duration>,
     /// Only this host, by name or id
@@ -75,83 +77,71 @@ pub struct LedgerArgs {
     /// With --live and --host: the receiver's address
     #[arg(long, value_name = "URL", default_value = HTTP_URL)]
     pub url: String,
-    /// How to get in
+    /// Login token and certificate.
     #[command(flatten)]
     pub access: AccessArgs,
-    /// Which range
+    /// The range of time.
     #[command(flatten)]
     pub range: RangeArgs,
-    /// Show so many of the intervals in which the largest share has no owner, the worst first
+    /// Number of intervals to show with the largest unattributed share, worst first
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub worst: usize,
-    /// A table, CSV (RFC 4180) or one JSON object a line
-    #[arg(long, value_enum, default_value_t = LedgerForm::Table)]
-    pub format: LedgerForm,
+    /// Output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
     /// With --live: time between two snapshots, 100ms to 1h
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
     pub interval: Duration,
     /// With --live: what to measure with: auto, procfs or bpf
     #[arg(long, value_name = "SOURCE", default_value_t = SourceChoice::Auto)]
     pub source: SourceChoice,
-    /// With --live: what BPF watches: sched (switches), waits, irq (interrupts), hist, or none, which leaves lines of the books to the clock tick
+    /// With --live: BPF probes, separated by commas: sched (context switches), waits, irq (interrupts), hist, or none (some lines are then sampled at the clock tick)
     #[arg(long, value_name = "LIST", default_value = "sched,irq", value_parser = parse_probes)]
     pub probes: Probes,
-}
-
-/// Forms of `cpumon ledger`.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LedgerForm {
-    /// For people: sums, each CPU, the worst intervals, and how each line is known
-    Table,
-    /// RFC 4180
-    Csv,
-    /// One JSON object a line
-    Jsonl,
 }
 
 /// Kinds of export.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ExportKind {
-    /// A row for each process and interval
+    /// One row for each process and interval
     Processes,
-    /// A row for each thread and interval
+    /// One row for each thread and interval
     Threads,
-    /// A row for each moment, a column for each process
+    /// One row for each moment, one column for each process
     Pivot,
-    /// A row for each interval: where the whole machine's CPU time went
+    /// One row for each interval: the CPU time of the whole machine by use
     Ledger,
-    /// Two spans side by side, a row for each name: what grew (--before, --after)
+    /// Two ranges side by side, one row for each name (--before, --after)
     Compare,
 }
 
-/// Forms of export.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ExportForm {
-    /// RFC 4180, UTF-8; text that a spreadsheet would run as a formula is defused
-    Csv,
-    /// One JSON object a line
-    Jsonl,
+impl ExportArgs {
+    /// The wanted format; CSV by default.
+    #[must_use]
+    pub fn wanted_format(&self) -> ExportFormat {
+        if self.json { ExportFormat::Json } else { self.format.unwrap_or(ExportFormat::Csv) }
+    }
 }
 
 /// Layouts of the original receiver.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LegacyYear {
-    /// One device
+    /// Layout of 2012: one device
     #[value(name = "2012")]
     Y2012,
-    /// With the device's address
+    /// Layout of 2013: with the device's address
     #[value(name = "2013")]
     Y2013,
 }
 
-/// What a column of a pivot, or a row of a comparison, stands for.
+/// Groups of processes: columns of a pivot, or rows of a comparison.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
 pub enum GroupBy {
-    /// All processes of a name
+    /// All processes of one name
     Name,
-    /// One process, pid and start time
+    /// One process, by pid and start time
     Process,
-    /// As name, kernel threads of one family together (kworker/0:1 is kworker)
+    /// Like name, with kernel threads of one family together (kworker/0:1 is kworker)
     Program,
     /// Real user id
     User,
@@ -159,7 +149,7 @@ pub enum GroupBy {
     Container,
 }
 
-/// What stands in a pivot.
+/// Values of a pivot.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PivotValue {
     /// User time
@@ -175,17 +165,16 @@ pub enum PivotValue {
 /// `cpumon import`.
 #[derive(Clone, Debug, Args)]
 pub struct ImportArgs {
-    /// The log's directory, or the database, e.g. ProcessUsage.sqlite; it is only read. Twice is as good as once
+    /// Directory of a recording, or a database such as ProcessUsage.sqlite; it is only read. Importing twice changes nothing
     #[arg(value_name = "DIR|FILE")]
     pub file: PathBuf,
-    /// Import into this file [default: the state directory]
+    /// Import into this store [default: /var/lib/cpumon/cpumon.db as root, else ~/.local/state/cpumon/cpumon.db]
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
-    /// Of a database: name of the device that recorded it [default: its address; for a 2012 database, which has none, the
-    /// file's name without its ending]
+    /// For databases only: name of the device [default: its address, or for a database of 2012 the file's name]
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
-    /// Of a database: time zone of its times, e.g. Europe/Berlin or +02:00 [default: UTC]
+    /// For databases only: time zone of its times, such as Europe/Berlin or +02:00 [default: UTC]
     #[arg(long, value_name = "TZ")]
     pub time_zone: Option<String>,
 }
@@ -193,24 +182,13 @@ pub struct ImportArgs {
 /// `cpumon sql`.
 #[derive(Clone, Debug, Args)]
 pub struct SqlArgs {
-    /// The question, in quotes
+    /// SQL statement, in quotes
     #[arg(value_name = "QUERY")]
     pub query: String,
-    /// Which store
+    /// The store.
     #[command(flatten)]
     pub store: StoreArgs,
-    /// Form of the answer
-    #[arg(long, value_enum, default_value_t = SqlForm::Table)]
-    pub format: SqlForm,
-}
-
-/// Forms of an SQL answer.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
-pub enum SqlForm {
-    /// Aligned columns
-    Table,
-    /// RFC 4180
-    Csv,
-    /// One JSON object a line
-    Jsonl,
+    /// Output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
 }

@@ -1,4 +1,4 @@
-//! What the commands that read a store share. In: nothing. Out: what the user may say of the store and of a range of time.
+//! Arguments that the commands over a store share: the store and a range of time.
 
 use std::path::PathBuf;
 
@@ -8,35 +8,35 @@ use crate::exit::Usage;
 use crate::paths::store_for_reading;
 use crate::when::{self, When};
 
-/// Which store is read.
+/// The store to read.
 #[derive(Clone, Debug, Args)]
 pub struct StoreArgs {
-    /// Read this file [default: the state directory]
+    /// Read this store [default: /var/lib/cpumon/cpumon.db as root, else ~/.local/state/cpumon/cpumon.db]
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
 }
 
 impl StoreArgs {
-    /// The store to read.
+    /// The path of the store: the given one or the default.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         store_for_reading(self.store.as_deref())
     }
 }
 
-/// Which range of time is read.
+/// The range of time to read.
 #[derive(Clone, Debug, Args)]
 pub struct RangeArgs {
-    /// From this moment on: `3h ago`, `yesterday 14:05`, `2026-11-20T14:05Z`
-    #[arg(long, value_name = "TIME")]
+    /// Begin of the range: `1h`, `-1h` and `1h ago` are an hour ago; also `14:05`, `yesterday 14:05`, `2026-11-20T14:05Z`
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub since: Option<When>,
-    /// Up to this moment
-    #[arg(long, value_name = "TIME")]
+    /// End of the range, in the same forms
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub until: Option<When>,
 }
 
 impl RangeArgs {
-    /// Both ends, ns since the UNIX epoch, as far as they are given.
+    /// Both ends in ns since the UNIX epoch; `None` where an end is not given.
     pub fn range_ns(&self) -> Result<(Option<i64>, Option<i64>), Usage> {
         if let (Some(since), Some(until)) = (self.since, self.until)
             && since >= until
@@ -47,7 +47,7 @@ impl RangeArgs {
         Ok((self.since.map(|since| since.wall_ns), self.until.map(|until| until.wall_ns)))
     }
 
-    /// Whether one of the ends is given.
+    /// Whether at least one end is given.
     #[must_use]
     pub fn is_given(&self) -> bool {
         self.since.is_some() || self.until.is_some()

@@ -1,4 +1,4 @@
-//! The command line: what is accepted, what is refused, and how the help reads.
+//! The command line: accepted and refused lines, help texts, examples.
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn every_option_has_a_variable() {
             options += 1;
         }
     }
-    assert!(options > 40, "only {options} options were looked at");
+    assert!(options > 40, "only {options} options were checked");
 }
 
 #[test]
@@ -37,6 +37,22 @@ fn the_names_that_other_tools_rely_on_are_understood() {
         "top --host dev --url http://127.0.0.1:1",
         "top --store x.db --at 14:05",
         "top -b -n 3 -d 2 -p 1,2 -H -o json",
+        "top -b --delay 2s --format json -o x.jsonl",
+        "top --interval 2s --json",
+        "top --at -1h",
+        "export processes --since -1h --until -30m --json",
+        "export compare --before -3h..-2h --after 1h..now",
+        "status --format jsonl",
+        "hosts --busiest",
+        "hosts enrolled --format csv",
+        "key list --json",
+        "login-token list --json",
+        "discover --json --wait 2s",
+        "doctor --format csv",
+        "accuracy --seconds 10s",
+        "accuracy --duration 10s --format text",
+        "agent --log d",
+        "agent --record d",
         "import ProcessUsage.sqlite --store x.db --host dev --time-zone Europe/Berlin",
         "export processes --store x.db",
         "export threads --store x.db -o y.csv --format csv --since 1405 --until now --process bash --interval 1m",
@@ -64,7 +80,7 @@ fn the_names_that_other_tools_rely_on_are_understood() {
         "key new --store x.db",
         "key list --group-key k",
         "key retire 1a2b3c4d --state d",
-        "token --expires 10m --address desk:3002 --store x.db",
+        "token --expires 10m --address receiver:3002 --store x.db",
         "sql --store x.db --format csv SELECT",
         "status --json --url http://127.0.0.1:1",
         "accuracy --seconds 3 --pid 1,2 --name x --all --format csv",
@@ -89,7 +105,12 @@ fn what_is_wrong_is_refused_and_named() {
         ("hosts accept", "CODE"),
         ("serve --retain-bytes lots", "10GB"),
         ("top --at soon", "yesterday 14:05"),
-        ("top --interval 1s", "--interval"),
+        ("top --interval 5ms", "100ms"),
+        ("top -b --json --format text", "--format"),
+        ("export processes --json --format csv", "--format"),
+        ("export processes --format table", "csv"),
+        ("status --json --format csv", "--format"),
+        ("accuracy --duration 2h", "1s to 1h"),
         ("run --interval 1ms", "100ms"),
         ("run --source magic", "procfs"),
         ("export", "KIND"),
@@ -110,22 +131,99 @@ fn what_is_wrong_is_refused_and_named() {
     }
 }
 
-/// At a fixed width, whatever terminal the test runs in.
-#[test]
-fn the_help_reads_like_this() {
-    let mut text = String::new();
-    let mut root = command().term_width(100);
-    text.push_str(&root.render_help().to_string());
-    for subcommand in root.get_subcommands_mut().filter(|command| command.get_name() != "help") {
-        let mut shown =
-            subcommand.clone().term_width(100).bin_name(format!("cpumon {}", subcommand.get_name()));
-        text.push_str("\n----------------------------------------\n");
-        text.push_str(&shown.render_help().to_string());
-        if let Some(chart) = shown.find_subcommand("chart") {
-            let mut shown = chart.clone().term_width(100).bin_name("cpumon export chart");
-            text.push_str("\n----------------------------------------\n");
-            text.push_str(&shown.render_help().to_string());
+/// Every page: the path of its command without the program's name, and its definition.
+fn pages() -> Vec<(String, clap::Command)> {
+    fn add(command: &clap::Command, path: &str, pages: &mut Vec<(String, clap::Command)>) {
+        let line = format!("cpumon {path}").trim_end().to_owned();
+        pages.push((path.to_owned(), command.clone().bin_name(line)));
+        for nested in command.get_subcommands().filter(|nested| nested.get_name() != "help") {
+            add(nested, format!("{path} {}", nested.get_name()).trim_start(), pages);
         }
     }
-    insta::assert_snapshot!(text);
+    let mut pages = Vec::new();
+    add(&command(), "", &mut pages);
+    pages
+}
+
+/// A snapshot of each page at a fixed width, so that a change of a text is seen in review.
+#[test]
+fn help_of_every_command() {
+    for (path, page) in pages() {
+        let text = page.term_width(100).render_help().to_string();
+        let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+        let name = if path.is_empty() { "main".to_owned() } else { path.replace(' ', "_") };
+        insta::assert_snapshot!(
+            format!("help_{name}"),
+            lines.join(
+                "
+"
+            )
+        );
+    }
+}
+
+#[test]
+fn every_page_has_examples_that_are_understood() {
+    for (path, page) in pages() {
+        let text = page.clone().render_help().to_string();
+        assert!(
+            text.contains(
+                "EXAMPLES:
+"
+            ),
+            "cpumon {path}"
+        );
+        for example in examples::of(&path) {
+            let line = example.line.split(" > ").next().unwrap();
+            // The token of the example is shortened; quoted words have no spaces outside of SQL and times.
+            let words = shell_words(&line.replace("cpumon1.…", &token()));
+            if let Err(error) = parse(words.into_iter().map(OsString::from)) {
+                panic!("{line}: {error}");
+            }
+        }
+    }
+}
+
+fn token() -> String {
+    cpumon_link::tls::Token { pin: [1; 32], secret: [2; 32] }.to_string()
+}
+
+/// Splits at spaces outside of single quotes.
+fn shell_words(line: &str) -> Vec<String> {
+    let pieces = line.split('\'').enumerate();
+    let words = pieces.flat_map(|(at, piece)| match at % 2 {
+        0 => piece.split_whitespace().map(str::to_owned).collect::<Vec<_>>(),
+        _ => vec![piece.to_owned()],
+    });
+    words.collect()
+}
+
+/// No line is wider than the terminal, except for words that are longer than it.
+#[test]
+fn help_fits_the_terminal() {
+    for width in [40, 80, 200] {
+        for (path, page) in pages() {
+            let text = page.term_width(width).render_help().to_string();
+            let is_example = |line: &str| line.starts_with("    cpumon ") || line.starts_with("Usage:");
+            for line in text.lines().filter(|line| !is_example(line)) {
+                let is_long_word = line.trim().split(' ').any(|word| word.chars().count() + 10 > width);
+                assert!(line.chars().count() <= width || is_long_word, "cpumon {path} at {width}: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_formats_of_top_before_0_1_are_still_formats() {
+    let output = |line: &str| match read(line).unwrap().command {
+        Command::Top(args) => {
+            let (format, path) = args.batch_output();
+            (format, path.map(std::path::Path::to_owned))
+        }
+        _ => unreachable!(),
+    };
+    assert_eq!(output("top -b -o json"), (BatchFormat::Json, None));
+    assert_eq!(output("top -b -o text"), (BatchFormat::Text, None));
+    assert_eq!(output("top -b --json -o x"), (BatchFormat::Json, Some("x".into())));
+    assert_eq!(output("top -b"), (BatchFormat::Text, None));
 }

@@ -1,4 +1,4 @@
-//! [`LocalFeed`]: this machine, measured by a thread of this process. In: a sampler. Out: its intervals.
+//! [`LocalFeed`]: this machine, measured by a thread of this process.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use cpumon_tui::{Feed, FeedError};
 use super::Shared;
 use crate::clock;
 
-/// Intervals that may wait for the screens; the oldest gives way, the screens draw its time from the next.
+/// Most intervals that wait for the screens. The oldest is dropped; the screens compute its time from the next.
 const MAX_WAITING: usize = 64;
 
-/// See the module.
+/// The measuring thread and what it shares with the screens.
 #[derive(Debug)]
 pub struct LocalFeed {
     shared: Arc<Shared<Inner>>,

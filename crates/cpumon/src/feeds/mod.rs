@@ -1,6 +1,5 @@
-//! Where the screens get their data: this machine ([`LocalFeed`]), a receiver elsewhere ([`RemoteFeed`]), this process's own
-//! receiver ([`HubFeed`]), a store ([`StoreFeed`]), or a log ([`ReplayFeed`]). In: samples, HTTP, memory, files. Out:
-//! [`cpumon_tui::Feed`].
+//! The sources of data for the screens: this machine ([`LocalFeed`]), a receiver elsewhere ([`RemoteFeed`]), this process's own
+//! receiver ([`HubFeed`]), a store ([`StoreFeed`]), or a recording ([`ReplayFeed`]).
 
 mod hub;
 mod local;
@@ -25,7 +24,7 @@ pub use store::StoreFeed;
 
 use crate::when;
 
-/// What a feed has in common with the thread that fills it.
+/// The state that a feed shares with the thread that fills it.
 #[derive(Debug, Default)]
 struct Shared<T> {
     stop: AtomicBool,
@@ -38,11 +37,10 @@ impl<T> Shared<T> {
     }
 }
 
-/// Reads what a user typed. A clock time alone means the day that is shown; words (`3m ago`, `yesterday`) count from now.
+/// Parses a time that a user typed. A clock time alone means the day that is shown; `1h`, `3m ago` and `yesterday` count from now.
 fn parse_time(text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError> {
-    let counts_from_now = ["now", "ago", "today", "yesterday"].iter().any(|word| text.contains(word));
     let shown = shown_wall_ns
-        .filter(|_| !counts_from_now)
+        .filter(|_| !when::counts_from_now(text))
         .and_then(|ns| Timestamp::from_nanosecond(i128::from(ns)).ok())
         .map_or_else(Zoned::now, |stamp| stamp.to_zoned(TimeZone::system()));
     when::parse(text, &shown).map(|when| when.wall_ns).map_err(|error| FeedError(error.to_string()))
@@ -60,7 +58,7 @@ fn users() -> HashMap<u32, String> {
         .collect()
 }
 
-/// The web's word for a place in the past.
+/// The query crate's type for a position in the past.
 fn seek_of(to: cpumon_tui::Seek) -> Seek {
     match to {
         cpumon_tui::Seek::At(ns) => Seek::At(ns),
@@ -83,6 +81,7 @@ mod tests {
         let shown_at_ns = shown_ns(&shown.to_string());
         let on_screen = Some(shown_at_ns);
         assert_eq!(parse_time("09:30", on_screen).unwrap(), shown_ns("2026-03-05T09:30:00"));
+        assert!(parse_time("-1m", on_screen).unwrap() > shown_at_ns + 3_600_000_000_000);
         assert!(parse_time("1m ago", on_screen).unwrap() > shown_at_ns + 3_600_000_000_000);
         assert!(parse_time("never", on_screen).unwrap_err().0.contains("not a time"));
     }

@@ -1,5 +1,4 @@
-//! [`RemoteFeed`]: a host of a receiver, over HTTP. In: a [`Client`], asked by a thread of its own so that keys never wait
-//! for the network. Out: its intervals.
+//! [`RemoteFeed`]: a host of a receiver, over HTTP. A thread of its own sends the requests, so that keys never wait for the network.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,14 +12,14 @@ use cpumon_tui::{Feed, FeedError};
 use super::Shared;
 use crate::client::{Client, ClientError};
 
-/// Intervals that may wait for the screens.
+/// Most intervals that wait for the screens.
 const MAX_WAITING: usize = 64;
-/// The list of hosts is asked for this often.
+/// Time between two requests for the list of hosts.
 const HOSTS_EVERY: Duration = Duration::from_secs(2);
-/// Pause after a failed question.
+/// Pause after a failed request.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// See the module. The asking thread ends by itself within one long poll after the feed is dropped.
+/// The client and what its thread shares with the screens. The thread ends within one long poll after the feed is dropped.
 #[derive(Debug)]
 pub struct RemoteFeed {
     client: Client,
@@ -37,7 +36,7 @@ struct Inner {
 }
 
 impl RemoteFeed {
-    /// Asks `client` for `host` from now on.
+    /// Starts to request intervals of `host`.
     pub fn start(client: Client, host: HostId) -> anyhow::Result<Self> {
         let shared = Arc::new(Shared::<Inner>::default());
         {
@@ -49,7 +48,7 @@ impl RemoteFeed {
         std::thread::Builder::new()
             .name("ask".to_owned())
             .spawn(move || ask(&asking, &for_thread))
-            .context("cannot start the thread that asks the receiver")?;
+            .context("cannot start the request thread")?;
         Ok(Self { client, shared })
     }
 }
@@ -64,7 +63,7 @@ fn ask(client: &Client, shared: &Shared<Inner>) {
         }
         if let Err(error) = ask_once(client, shared, host, &mut after, &mut next_hosts) {
             shared.lock().error = Some(error.to_string());
-            // A receiver that was started anew counts from 1 again.
+            // The receiver may have been restarted: its serial numbers start at 1 again.
             after = 0;
             std::thread::sleep(RETRY_AFTER);
         }

@@ -1,5 +1,5 @@
-//! [`ReplayFeed`]: plays a recording. In: its directory, also while it is written. Out: its intervals at the pace at
-//! which they were made, faster or slower; any moment of it. Why segment by segment: a log can be larger than memory.
+//! [`ReplayFeed`]: replays a recording, also while it is written, at the pace of its intervals, faster or slower, from any moment. It
+//! decodes segment by segment, because a recording can be larger than memory.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -13,20 +13,20 @@ use cpumon_tui::{Feed, FeedError, HistoryPoint, Play, Playback, Seek, Task};
 use cpumon_wire::spool::SegmentHeader;
 
 use super::hub::history_point;
-use crate::recording::{self, Told};
+use crate::recording::{self, RecordingEvent};
 
-/// Decoded segments kept.
+/// Most decoded segments in memory.
 const MAX_LOADED: usize = 8;
-/// Their rows in all (about 120 bytes each); the segment at hand is kept whatever it has.
+/// Most rows of them (about 120 bytes each); the current segment stays in memory whatever its size.
 const MAX_LOADED_ROWS: usize = 1_000_000;
-/// Segments read for one history, at most.
+/// Most segments that are read for one history.
 const MAX_HISTORY_SEGMENTS: usize = 32;
-/// A hole is played in this time, whatever its length.
-const HOLE: Duration = Duration::from_millis(500);
-/// Intervals longer than this count as holes.
+/// A gap is replayed in this time, whatever its length.
+const GAP: Duration = Duration::from_millis(500);
+/// Intervals longer than this count as gaps.
 const LONGEST: Duration = Duration::from_secs(10);
-/// At the end of a log something new is looked for this often.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Time between two checks for new data at the end of the recording.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 const SPEEDS: Range<f64> = 0.05..2_000.0;
 
 /// A decoded segment.
@@ -37,10 +37,15 @@ struct Loaded {
     rows: usize,
 }
 
-/// A place: a segment, and an interval of it.
-type At = (usize, usize);
+/// The position of an interval.
+#[derive(Copy, Clone, Debug, Default)]
+struct Position {
+    segment: usize,
+    /// Index of the interval in its segment.
+    interval: usize,
+}
 
-/// See the module.
+/// The recording, the decoded segments, and the current position.
 #[derive(Debug)]
 pub struct ReplayFeed {
     reader: SpoolReader,
@@ -49,16 +54,16 @@ pub struct ReplayFeed {
     loaded: VecDeque<Arc<Loaded>>,
     hosts: BTreeMap<HostId, HostStatus>,
     selected: Option<HostId>,
-    /// The interval handed out last.
-    at: Option<At>,
+    /// The last interval that was returned.
+    at: Option<Position>,
     due: Instant,
-    next_look: Instant,
+    next_check: Instant,
     is_paced: bool,
     playback: Playback,
 }
 
 impl ReplayFeed {
-    /// Opens a log at its begin. `is_paced`: plays it in its own time, else as fast as it is asked.
+    /// Opens a recording at its begin. `is_paced`: replays it at its own pace, else as fast as it is polled.
     pub fn open(dir: &Path, is_paced: bool) -> Result<Self, SpoolError> {
         let now = Instant::now();
         let mut feed = Self {
@@ -69,12 +74,12 @@ impl ReplayFeed {
             selected: None,
             at: None,
             due: now,
-            next_look: now,
+            next_check: now,
             is_paced,
             playback: Playback { is_playing: true, is_at_end: false, speed: 1.0 },
         };
         feed.list();
-        // The last segment of a host says what it was called in the end.
+        // The last segment of a host has its latest name.
         let last: BTreeMap<HostId, usize> = feed
             .index
             .iter()
@@ -92,7 +97,7 @@ impl ReplayFeed {
         self.index = (0..self.reader.segment_count()).map(|at| self.reader.header(at)).collect();
     }
 
-    /// The intervals that end in a segment. What cannot be read has none; holes show as holes.
+    /// The intervals that end in a segment; none if it cannot be read.
     fn load(&mut self, segment: usize) -> Arc<Loaded> {
         if let Some(loaded) = self.loaded.iter().find(|loaded| loaded.segment == segment) {
             return Arc::clone(loaded);
@@ -100,12 +105,12 @@ impl ReplayFeed {
         let mut loaded = Loaded { segment, intervals: Vec::new(), rows: 0 };
         let wanted = self.index.get(segment).copied().flatten();
         let mut is_wanted = false;
-        // Its first interval begins in the segment before.
+        // The first interval of a segment begins in the segment before.
         let range = segment.saturating_sub(1)..segment + 1;
-        let read = recording::read(&self.reader, range, &mut |told| {
-            match told {
-                Told::Segment(header) => is_wanted = Some(*header) == wanted,
-                Told::Interval(status, interval) if is_wanted => {
+        let read = recording::read(&self.reader, range, &mut |event| {
+            match event {
+                RecordingEvent::Segment(header) => is_wanted = Some(*header) == wanted,
+                RecordingEvent::Interval(status, interval) if is_wanted => {
                     loaded.rows += interval.threads.len() + interval.processes.len();
                     loaded.intervals.push(Arc::new(interval.clone()));
                     self.hosts.insert(interval.host, status.clone());
@@ -130,33 +135,34 @@ impl ReplayFeed {
         self.index.get(segment).is_some_and(|header| header.map(|header| header.origin.host) == self.selected)
     }
 
-    fn interval(&mut self, (segment, at): At) -> Option<Arc<Interval>> {
-        self.load(segment).intervals.get(at).cloned()
+    fn interval(&mut self, at: Position) -> Option<Arc<Interval>> {
+        self.load(at.segment).intervals.get(at.interval).cloned()
     }
 
-    /// The first place at or behind `place` that fits, segment by segment.
-    fn find_forward(&mut self, (segment, mut from): At, fits: impl Fn(&Interval) -> bool) -> Option<At> {
-        for segment in segment..self.index.len() {
+    /// The first interval at or after `from` that fits.
+    fn find_forward(&mut self, from: Position, fits: impl Fn(&Interval) -> bool) -> Option<Position> {
+        let mut skipped = from.interval;
+        for segment in from.segment..self.index.len() {
             if self.is_of_host(segment) {
                 let loaded = self.load(segment);
-                let rest = loaded.intervals.iter().enumerate().skip(from);
-                if let Some((at, _)) = rest.into_iter().find(|(_, interval)| fits(interval)) {
-                    return Some((segment, at));
+                let rest = loaded.intervals.iter().enumerate().skip(skipped);
+                if let Some((interval, _)) = rest.into_iter().find(|(_, interval)| fits(interval)) {
+                    return Some(Position { segment, interval });
                 }
             }
-            from = 0;
+            skipped = 0;
         }
         None
     }
 
-    /// The last place in some segments that fits.
-    fn find_back(&mut self, segments: Range<usize>, fits: impl Fn(&Interval) -> bool) -> Option<At> {
+    /// The last interval in some segments that fits.
+    fn find_back(&mut self, segments: Range<usize>, fits: impl Fn(&Interval) -> bool) -> Option<Position> {
         let end = segments.end.min(self.index.len());
         for segment in (segments.start..end).rev() {
             if self.is_of_host(segment) {
                 let loaded = self.load(segment);
-                if let Some(at) = loaded.intervals.iter().rposition(|interval| fits(interval)) {
-                    return Some((segment, at));
+                if let Some(interval) = loaded.intervals.iter().rposition(|interval| fits(interval)) {
+                    return Some(Position { segment, interval });
                 }
             }
         }
@@ -177,7 +183,7 @@ impl ReplayFeed {
         (0..self.index.len()).rev().find(begins).unwrap_or(0)
     }
 
-    fn place_of(&mut self, to: Seek) -> Option<At> {
+    fn position_of(&mut self, to: Seek) -> Option<Position> {
         match to {
             Seek::Before(wall_ns) => {
                 let segment = self.segment_at(wall_ns);
@@ -185,25 +191,27 @@ impl ReplayFeed {
             }
             Seek::After(wall_ns) => {
                 let segment = self.segment_at(wall_ns);
-                self.find_forward((segment, 0), |interval| interval.end.wall_ns > wall_ns)
+                self.find_forward(Position { segment, interval: 0 }, |interval| {
+                    interval.end.wall_ns > wall_ns
+                })
             }
             Seek::At(wall_ns) => {
-                // What contains the moment may end in the segment behind.
+                // The interval that contains the moment may end in the next segment.
                 let segment = self.segment_at(wall_ns);
-                let holds =
+                let contains =
                     |interval: &Interval| interval.begin.wall_ns < wall_ns && wall_ns <= interval.end.wall_ns;
-                self.find_back(segment..segment + 2, holds)
+                self.find_back(segment..segment + 2, contains)
                     .or_else(|| self.find_back(0..segment + 1, |interval| interval.end.wall_ns <= wall_ns))
             }
         }
     }
 
-    /// Looks for what was written meanwhile.
-    fn look(&mut self) {
-        if Instant::now() < self.next_look {
+    /// Reads the list of segments again, to find new data.
+    fn check_for_new_data(&mut self) {
+        if Instant::now() < self.next_check {
             return;
         }
-        self.next_look = Instant::now() + LOOK_EVERY;
+        self.next_check = Instant::now() + CHECK_EVERY;
         let Ok(reader) = SpoolReader::open(self.reader.dir()) else { return };
         let first =
             |index: &[Option<SegmentHeader>]| index.first().copied().flatten().map(|header| header.first);
@@ -213,23 +221,23 @@ impl ReplayFeed {
         if first(&self.index) == first_before {
             self.loaded.retain(|loaded| loaded.segment < last);
         } else {
-            // The oldest went: places are others now. The end is where it goes on.
+            // The oldest segment was deleted, so positions have changed. Continue at the end.
             self.loaded.clear();
             self.at = self.find_back(0..self.index.len(), |_| true);
         }
     }
 
-    /// How long the step to an interval takes.
+    /// Time between the current interval and the next.
     fn wait_for(&self, next: &Interval) -> Duration {
         let length = Duration::from_nanos(next.duration_ns());
-        let length = if length.is_zero() || length > LONGEST { HOLE } else { length };
+        let length = if length.is_zero() || length > LONGEST { GAP } else { length };
         length.div_f64(self.playback.speed)
     }
 }
 
 impl Feed for ReplayFeed {
     fn title(&self) -> String {
-        format!("log {}", self.reader.dir().display())
+        format!("recording {}", self.reader.dir().display())
     }
 
     fn hosts(&self) -> Vec<HostStatus> {
@@ -242,7 +250,7 @@ impl Feed for ReplayFeed {
 
     fn select(&mut self, host: HostId) -> Result<(), FeedError> {
         if !self.hosts.contains_key(&host) {
-            return Err(FeedError(format!("the log has no host {host}")));
+            return Err(FeedError(format!("the recording has no host {host}")));
         }
         (self.selected, self.at, self.playback.is_at_end) = (Some(host), None, false);
         Ok(())
@@ -253,24 +261,24 @@ impl Feed for ReplayFeed {
         if !self.playback.is_playing {
             return Ok(None);
         }
-        let from = self.at.map_or((0, 0), |(segment, at)| (segment, at + 1));
+        let from = self.at.map_or_else(Position::default, |at| Position { interval: at.interval + 1, ..at });
         let Some(next) = self.find_forward(from, |_| true) else {
             self.playback.is_at_end = true;
-            self.look();
+            self.check_for_new_data();
             return Ok(None);
         };
         let interval = self.interval(next);
         if let Some(interval) = interval.as_deref().filter(|_| self.is_paced && self.at.is_some()) {
             if self.playback.is_at_end {
-                // It came while the end was looked at: it is due.
+                // It was written while the screen waited at the end: it is due.
                 self.due = now;
             }
             let due = self.due + self.wait_for(interval);
             if now < due && !self.playback.is_at_end {
                 return Ok(None);
             }
-            // Short waits add up exactly; after a long stop nothing is made up for.
-            self.due = due.max(now.checked_sub(LOOK_EVERY).unwrap_or(now)).min(now);
+            // Short waits add up exactly; time lost in a long stop is not caught up.
+            self.due = due.max(now.checked_sub(CHECK_EVERY).unwrap_or(now)).min(now);
         } else {
             self.due = now;
         }
@@ -283,9 +291,9 @@ impl Feed for ReplayFeed {
     }
 
     fn seek(&mut self, to: Seek) -> Result<Option<Arc<Interval>>, FeedError> {
-        let Some(place) = self.place_of(to) else { return Ok(None) };
-        (self.at, self.playback.is_playing, self.playback.is_at_end) = (Some(place), false, false);
-        Ok(self.interval(place))
+        let Some(position) = self.position_of(to) else { return Ok(None) };
+        (self.at, self.playback.is_playing, self.playback.is_at_end) = (Some(position), false, false);
+        Ok(self.interval(position))
     }
 
     fn history(&mut self, task: Task, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {

@@ -1,5 +1,4 @@
-//! [`StoreFeed`]: what a store has kept. In: its file. Out: any host at any moment; the newest first, and what is written
-//! while it is looked at.
+//! [`StoreFeed`]: shows a store: any host at any moment, the newest interval first, and new intervals as they are written.
 
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
@@ -14,17 +13,17 @@ use cpumon_tui::{Feed, FeedError, HistoryPoint, Task};
 use super::hub::history_point;
 use crate::clock;
 
-/// The file is asked for something new this often.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Time between two checks for new intervals.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 
-/// See the module.
+/// The store, the selected host, and the end of the newest interval that was shown.
 #[derive(Debug)]
 pub struct StoreFeed {
     reader: Reader,
     hosts: Vec<HostStatus>,
     selected: Option<HostId>,
     newest_end_ns: Option<i64>,
-    next_look: Instant,
+    next_check: Instant,
     note: String,
 }
 
@@ -55,7 +54,7 @@ impl StoreFeed {
             hosts,
             selected,
             newest_end_ns: None,
-            next_look: Instant::now(),
+            next_check: Instant::now(),
             note: note.to_owned(),
         })
     }
@@ -78,12 +77,12 @@ impl Feed for StoreFeed {
         if !self.hosts.iter().any(|known| known.info.host == host) {
             return Err(FeedError(format!("the store has no host {host}")));
         }
-        (self.selected, self.newest_end_ns, self.next_look) = (Some(host), None, Instant::now());
+        (self.selected, self.newest_end_ns, self.next_check) = (Some(host), None, Instant::now());
         Ok(())
     }
 
     fn poll(&mut self) -> Result<Option<Arc<Interval>>, FeedError> {
-        let Some(host) = self.selected.filter(|_| Instant::now() >= self.next_look) else { return Ok(None) };
+        let Some(host) = self.selected.filter(|_| Instant::now() >= self.next_check) else { return Ok(None) };
         let found = match self.newest_end_ns {
             None => seek(&self.reader, host, Seek::Before(i64::MAX)),
             Some(end_ns) => seek(&self.reader, host, Seek::After(end_ns)),
@@ -91,7 +90,7 @@ impl Feed for StoreFeed {
         let found = found.map_err(|error| failed(&error))?;
         match &found {
             Some(interval) => self.newest_end_ns = Some(interval.end.wall_ns),
-            None => self.next_look = Instant::now() + LOOK_EVERY,
+            None => self.next_check = Instant::now() + CHECK_EVERY,
         }
         Ok(found.map(Arc::new))
     }

@@ -16,10 +16,11 @@ use cpumon_model::escape;
 use cpumon_store::{Query, Reader, What};
 
 use self::books::Books;
-use crate::cli::{LedgerArgs, LedgerForm};
+use crate::cli::{Format, LedgerArgs};
 use crate::client::Client;
 use crate::exit::{Outcome, Usage};
 use crate::paths::explain;
+use crate::records::JsonArray;
 use crate::signals::Signals;
 use crate::table::terminal_columns;
 
@@ -35,10 +36,14 @@ pub fn ledger(args: &LedgerArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
         return Ok(Outcome::DataMissing);
     }
     let all: Vec<&Books> = all.iter().filter(|books| books.intervals > 0).collect();
-    match args.format {
-        LedgerForm::Table => show::tables(&all, terminal_columns(), out),
-        LedgerForm::Csv => show::csv(&all, out),
-        LedgerForm::Jsonl => show::json_lines(&all, out),
+    match args.format.get() {
+        Format::Table => show::tables(&all, terminal_columns(), out),
+        Format::Csv => show::csv(&all, out),
+        Format::Jsonl => show::json_lines(&all, out),
+        Format::Json => {
+            let mut array = JsonArray::new(out);
+            show::json_lines(&all, &mut array).and_then(|()| array.finish())
+        }
     }
     .context("cannot write the ledger")?;
     Ok(outcome)

@@ -4,7 +4,7 @@ use crate::support::{cpumon, ok, output, run, text, v1_dir};
 
 #[test]
 fn wrong_usage_ends_with_2_and_says_what_is_right() {
-    for (line, said) in [
+    for (line, expected) in [
         (&["export", "everything"][..], "processes"),
         (&["top", "--nonsense"], "--nonsense"),
         (&["top", "--at", "someday"], "yesterday 14:05"),
@@ -26,13 +26,13 @@ fn wrong_usage_ends_with_2_and_says_what_is_right() {
     ] {
         let output = run(line);
         assert_eq!(output.status.code(), Some(2), "{line:?}: {output:?}");
-        assert!(text(&output.stderr).contains(said), "{line:?}: {output:?}");
+        assert!(text(&output.stderr).contains(expected), "{line:?}: {output:?}");
     }
 }
 
 #[test]
 fn what_is_not_there_ends_with_1_and_says_where() {
-    for (line, said) in [
+    for (line, expected) in [
         (&["export", "ledger", "--store", "/nowhere/x.db"][..], "/nowhere/x.db; `cpumon serve`"),
         (&["export", "chart", "cpu", "--store", "/nowhere/x.db"], "/nowhere/x.db; `cpumon serve`"),
         (&["hosts", "--store", "/nowhere/x.db"], "/nowhere/x.db"),
@@ -47,7 +47,7 @@ fn what_is_not_there_ends_with_1_and_says_where() {
     ] {
         let output = run(line);
         assert_eq!(output.status.code(), Some(1), "{line:?}: {output:?}");
-        assert!(text(&output.stderr).contains(said), "{line:?}: {output:?}");
+        assert!(text(&output.stderr).contains(expected), "{line:?}: {output:?}");
         assert!(text(&output.stdout).is_empty());
     }
     let mut not_a_store = tempfile::NamedTempFile::new().unwrap();
@@ -72,8 +72,11 @@ fn a_directory_in_the_place_of_a_store_is_called_one() {
     ] {
         let output = run(line);
         assert_eq!(output.status.code(), Some(1), "{line:?}: {output:?}");
-        let said = text(&output.stderr);
-        assert!(said.contains("is a directory") && said.contains("cpumon.db"), "{line:?}: {said}");
+        let messages = text(&output.stderr);
+        assert!(
+            messages.contains("is a directory") && messages.contains("cpumon.db"),
+            "{line:?}: {messages}"
+        );
     }
     let beside = std::fs::read_dir(dir.path().parent().unwrap()).unwrap();
     let name = format!("{}-writer", dir.path().file_name().unwrap().to_str().unwrap());
@@ -104,11 +107,16 @@ fn this_machine_is_shown_without_a_receiver() {
     let pid = std::process::id().to_string();
     let threads = ok(&["top", "-b", "-n", "1", "-d", "200ms", "-H", "-p", &pid]);
     assert!(threads.contains(&pid), "{threads}");
-    let json = ok(&["top", "-b", "-n", "2", "-d", "200ms", "-o", "json"]);
-    for line in json.lines() {
-        assert!(serde_json::from_str::<serde_json::Value>(line).unwrap().is_object());
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("top.jsonl");
+    ok(&["top", "-b", "-n", "2", "-d", "200ms", "--json", "-o", path.to_str().unwrap()]);
+    let written = std::fs::read_to_string(&path).unwrap();
+    for json in [ok(&["top", "-b", "-n", "2", "-d", "200ms", "-o", "json"]), written] {
+        for line in json.lines() {
+            assert!(serde_json::from_str::<serde_json::Value>(line).unwrap().is_object());
+        }
+        assert_eq!(json.lines().count(), 2);
     }
-    assert_eq!(json.lines().count(), 2);
 }
 
 #[test]
@@ -118,9 +126,9 @@ fn the_originals_database_is_taken_over_and_handed_out_as_it_was() {
     let store = work.path().join("x.db");
     let store = store.to_str().unwrap();
     let database = dir.join("legacy/ProcessUsage.sqlite");
-    let said =
+    let report =
         ok(&["import", database.to_str().unwrap(), "--store", store, "--host", "dev", "--time-zone", "UTC"]);
-    assert!(said.contains("1716") || said.contains("1,716"), "{said}");
+    assert!(report.contains("1716") || report.contains("1,716"), "{report}");
     let again =
         ok(&["import", database.to_str().unwrap(), "--store", store, "--host", "dev", "--time-zone", "UTC"]);
     assert!(again.contains("117"), "{again}");
@@ -164,13 +172,13 @@ fn an_empty_answer_is_missing_data() {
     ok(&["import", database.to_str().unwrap(), "--store", store, "--time-zone", "UTC"]);
     let output = run(&["export", "processes", "--store", store, "--since", "1h ago"]);
     assert_eq!(output.status.code(), Some(3), "{output:?}");
-    let unknown = run(&["export", "processes", "--store", store, "--host", "nobody"]);
+    let unknown = run(&["export", "processes", "--store", store, "--host", "unknown"]);
     assert_eq!(unknown.status.code(), Some(1));
-    assert!(text(&unknown.stderr).contains("nobody"));
+    assert!(text(&unknown.stderr).contains("unknown"));
 }
 
 #[test]
-fn the_doctor_tells_a_sound_machine_from_an_empty_one() {
+fn the_doctor_distinguishes_this_machine_from_an_empty_one() {
     let here = run(&["doctor", "--json"]);
     let found: serde_json::Value = serde_json::from_slice(&here.stdout).unwrap();
     let is_complete = found["is_complete"].as_bool().unwrap();
@@ -184,4 +192,10 @@ fn the_doctor_tells_a_sound_machine_from_an_empty_one() {
     let output = run(&["doctor", "--no-load", "--proc-root", root, "--sys-root", root]);
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert!(text(&output.stdout).contains("vmlinux"), "{output:?}");
+
+    let rows = |format: &str| text(&run(&["doctor", "--no-load", "--format", format]).stdout);
+    let (lines, table) = (rows("jsonl"), rows("csv"));
+    assert!(table.starts_with("topic,name,state,finding,gives,help\r\n"), "{table}");
+    assert!(lines.lines().all(|line| line.starts_with('{')), "{lines}");
+    assert_eq!(lines.lines().count(), checks.len());
 }

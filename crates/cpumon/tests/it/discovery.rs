@@ -204,7 +204,7 @@ fn an_agent_without_an_address_is_let_in_by_its_code_and_finds_its_receiver_agai
     assert!(pending.contains("10.79.3.1"), "{pending}");
     let by_name = run(&["hosts", "accept", "the-device", "--state", &scene.path("state")]);
     assert!(text(&by_name.stderr).contains("no code"), "{by_name:?}");
-    assert!(scene.hosts(&["accept", &code]).contains("let in: the-device"));
+    assert!(scene.hosts(&["accept", &code]).contains("enrolled: the-device"));
     assert!(wait(&mut device, "enroll").success());
     let stream = scene.status(&serve)["stream"].clone();
     assert_eq!((&stream["requests_accepted"], &stream["enrolled"]), (&1.into(), &1.into()), "{stream}");
@@ -284,7 +284,7 @@ fn discovery_off_loopback_only_and_a_device_that_is_sent_away_gets_no_key() {
     let serve = scene.serve(&["--discovery"]);
     let (mut device, code) = scene.enroll();
     within(10, "the request", || scene.hosts(&["pending"]).contains(&code).then_some(()));
-    assert!(scene.hosts(&["reject", "the-device"]).contains("sent away"));
+    assert!(scene.hosts(&["reject", "the-device"]).contains("rejected: the-device"));
     assert_eq!(wait(&mut device, "enroll").code(), Some(1));
     assert_eq!(scene.hosts(&["enrolled"]).lines().count(), 1);
     assert_eq!(scene.status(&serve)["stream"]["requests_refused"], 1);

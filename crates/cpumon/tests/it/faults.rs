@@ -61,7 +61,7 @@ fn kill_9_loses_at_most_a_second_and_breaks_nothing() {
 }
 
 #[test]
-fn top_of_a_host_shows_what_the_store_kept_when_no_receiver_runs() {
+fn top_of_a_host_shows_the_store_when_no_receiver_runs() {
     if !is_root() {
         return;
     }
@@ -147,7 +147,7 @@ fn a_full_disk_stops_storing_not_showing_and_storing_resumes() {
         let export = output(inside);
         (export.status.code() == Some(3)).then(|| text(&export.stderr))
     });
-    assert!(missing.contains("were not kept"), "{missing}");
+    assert!(missing.contains("were not stored"), "{missing}");
     serve.stop();
 }
 

@@ -223,7 +223,7 @@ fn damage_in_a_log_is_told_and_the_rest_is_imported() {
     let (code, said) = import(&log, &store);
     assert_eq!(code, 3, "{said}");
     assert!(
-        said.contains("damaged on the device") && said.contains("1 damaged places were left out"),
+        said.contains("damaged on the device") && said.contains("1 damaged parts were skipped"),
         "{said}"
     );
     assert!(!stored(&store, BootId([1; 16])).is_empty() && stored(&store, BootId([2; 16])).len() >= 11);

@@ -263,7 +263,7 @@ fn a_key_that_cannot_be_used_is_said() {
         text(&output.stderr)
     };
     let agent = said(&["agent", "--to", "127.0.0.1:9", "--count", "1", "--group-key", &missing]);
-    assert!(agent.contains("cannot seal") && agent.contains("cpumon key new"), "{agent}");
+    assert!(agent.contains("cannot encrypt datagrams") && agent.contains("cpumon key new"), "{agent}");
     let serve = said(&[
         "serve",
         "--udp",

@@ -1,0 +1,223 @@
+//! The examples of each help page and man page.
+
+use clap::Command;
+
+/// What a command line does, and the command line.
+#[derive(Copy, Clone, Debug)]
+pub struct Example {
+    /// A sentence without a full stop.
+    pub purpose: &'static str,
+    /// The command as a user types it.
+    pub line: &'static str,
+}
+
+const fn example(purpose: &'static str, line: &'static str) -> Example {
+    Example { purpose, line }
+}
+
+/// Text below the examples of the main page.
+pub const VARIABLES: &str = "Each flag has an environment variable: --store FILE is CPUMON_STORE=FILE.";
+/// The exit codes, for the main page.
+pub const EXIT_CODES: &str =
+    "0 success, 1 failure, 2 wrong usage, 3 finished but data is missing, 130 interrupted.";
+
+/// Examples by command; the main page has an empty name.
+const EXAMPLES: &[(&str, &[Example])] = &[
+    (
+        "",
+        &[
+            example("Show this machine", "cpumon top"),
+            example("Receive from devices, store, and serve the web page", "cpumon serve"),
+            example("Show what ran yesterday at 14:05", "cpumon top --at 'yesterday 14:05'"),
+        ],
+    ),
+    (
+        "top",
+        &[
+            example("Show this machine", "cpumon top"),
+            example("Show a host of the receiver on this machine", "cpumon top --host device1"),
+            example("Show what ran an hour ago", "cpumon top --at 1h"),
+            example("Print ten intervals of 2 seconds as JSON lines", "cpumon top -b -n 10 -d 2s --json"),
+        ],
+    ),
+    ("run", &[example("Try cpumon on this machine", "cpumon run")]),
+    (
+        "serve",
+        &[
+            example("Receive datagrams on port 3001 and serve http://127.0.0.1:3080", "cpumon serve"),
+            example(
+                "Accept enrolled devices over TLS, and answer their search",
+                "cpumon serve --tls 0.0.0.0:3002 --discovery",
+            ),
+            example(
+                "Serve the web page to other machines",
+                "cpumon serve --http 0.0.0.0:3080 --http-name monitor.example",
+            ),
+            example("Store at most 5 GB and 90 days", "cpumon serve --retain-bytes 5GB --retain-days 90"),
+        ],
+    ),
+    (
+        "agent",
+        &[
+            example("Broadcast on the subnet", "cpumon agent"),
+            example(
+                "Send to one receiver, with all probes",
+                "cpumon agent --to 10.77.0.1 --probes sched,waits,irq",
+            ),
+            example(
+                "Send over TLS, and queue on disk",
+                "cpumon agent --to enrolled --spool /var/lib/cpumon-agent/spool",
+            ),
+            example("Record without a network", "cpumon agent --record /var/tmp/cpumon --spool-bytes 1GB"),
+        ],
+    ),
+    (
+        "token",
+        &[example("Print a command that enrolls a device within 10 minutes", "cpumon token --expires 10m")],
+    ),
+    ("key", &[example("Make a group key beside the default store", "cpumon key new")]),
+    ("key new", &[example("Make a group key in a file of its own", "cpumon key new --group-key group.keys")]),
+    ("key list", &[example("List the group keys", "cpumon key list")]),
+    (
+        "key retire",
+        &[example("Refuse datagrams that are encrypted with a group key", "cpumon key retire 1a2b3c4d")],
+    ),
+    (
+        "enroll",
+        &[
+            example(
+                "Enter the command that `cpumon token` printed",
+                "cpumon enroll 10.77.0.1:3002 cpumon1.…",
+            ),
+            example(
+                "Find the receiver on the subnet and print a code for its user",
+                "cpumon enroll --discover",
+            ),
+        ],
+    ),
+    (
+        "discover",
+        &[example("Ask on one interface for 3 seconds", "cpumon discover --interface eth0 --wait 3s")],
+    ),
+    (
+        "hosts",
+        &[
+            example("List the hosts of the receiver on this machine", "cpumon hosts"),
+            example("List the busiest processes of all hosts as CSV", "cpumon hosts --busiest --format csv"),
+            example("List the hosts of a store", "cpumon hosts --store cpumon.db"),
+        ],
+    ),
+    ("hosts revoke", &[example("Refuse a device from now on", "cpumon hosts revoke device1")]),
+    ("hosts enrolled", &[example("List the enrolled hosts as JSON", "cpumon hosts enrolled --json")]),
+    ("hosts pending", &[example("List the devices that wait to be enrolled", "cpumon hosts pending")]),
+    ("hosts accept", &[example("Enroll the device that shows this code", "cpumon hosts accept 1234-5678")]),
+    ("hosts reject", &[example("Reject the device that shows this code", "cpumon hosts reject 1234-5678")]),
+    (
+        "status",
+        &[
+            example("Show the receiver on this machine", "cpumon status"),
+            example(
+                "Show another receiver as JSON",
+                "cpumon status --url https://monitor:3080 --ca cert.pem --json",
+            ),
+        ],
+    ),
+    (
+        "ledger",
+        &[
+            example("Show the ledger of the last hour", "cpumon ledger --since 1h"),
+            example("Measure this machine for 10 seconds", "cpumon ledger --live 10s"),
+        ],
+    ),
+    (
+        "export",
+        &[
+            example(
+                "Write the processes of the last hour as CSV",
+                "cpumon export processes --since 1h -o processes.csv",
+            ),
+            example(
+                "Write run time by container, one row for each minute",
+                "cpumon export pivot --by container --value run --interval 1m",
+            ),
+            example("Compare two hours", "cpumon export compare --before 3h..2h --after 1h..now"),
+        ],
+    ),
+    (
+        "export chart",
+        &[
+            example("Draw the CPU time of the last hour", "cpumon export chart cpu --since 1h -o cpu.svg"),
+            example(
+                "Draw the busiest processes of yesterday",
+                "cpumon export chart landscape --since yesterday --until today -o day.png",
+            ),
+        ],
+    ),
+    ("login-token", &[example("Make a login token", "cpumon login-token add alice")]),
+    ("login-token add", &[example("Make a login token", "cpumon login-token add alice")]),
+    ("login-token list", &[example("List the login tokens", "cpumon login-token list")]),
+    ("login-token revoke", &[example("Revoke a login token", "cpumon login-token revoke alice")]),
+    (
+        "import",
+        &[
+            example("Import a recording", "cpumon import /var/tmp/cpumon"),
+            example(
+                "Import a database of the original",
+                "cpumon import ProcessUsage.sqlite --time-zone Europe/Berlin",
+            ),
+        ],
+    ),
+    (
+        "sql",
+        &[example(
+            "Count the intervals of each host",
+            "cpumon sql 'SELECT host, count(*) FROM intervals GROUP BY host'",
+        )],
+    ),
+    (
+        "doctor",
+        &[
+            example("Check this machine", "cpumon doctor"),
+            example("Check it without loading BPF programs", "cpumon doctor --no-load"),
+        ],
+    ),
+    (
+        "accuracy",
+        &[example("Compare for 30 seconds, and show every thread", "cpumon accuracy --duration 30s --all")],
+    ),
+    ("man", &[example("Write the man pages to a directory", "cpumon man /usr/local/share/man/man1")]),
+    (
+        "completions",
+        &[example(
+            "Install the completions of bash for this user",
+            "cpumon completions bash > ~/.local/share/bash-completion/completions/cpumon",
+        )],
+    ),
+];
+
+/// The examples of a command, by its path without the program's name (`hosts revoke`).
+#[must_use]
+pub fn of(path: &str) -> &'static [Example] {
+    EXAMPLES.iter().find(|(name, _)| *name == path).map_or(&[], |(_, examples)| examples)
+}
+
+/// Adds the examples to the help of the program and of each command.
+#[must_use]
+pub fn add_to(root: Command) -> Command {
+    let after = format!("{}\n\n{VARIABLES}\nExit codes: {EXIT_CODES}", section(of("")));
+    with_examples(root.after_help(after), "")
+}
+
+fn with_examples(command: Command, path: &str) -> Command {
+    command.mut_subcommands(|subcommand| {
+        let path = format!("{path} {}", subcommand.get_name()).trim_start().to_owned();
+        let examples = of(&path);
+        let shown = if examples.is_empty() { subcommand } else { subcommand.after_help(section(examples)) };
+        with_examples(shown, &path)
+    })
+}
+
+fn section(examples: &[Example]) -> String {
+    let lines = examples.iter().map(|one| format!("  {}:\n    {}", one.purpose, one.line));
+    format!("EXAMPLES:\n{}", lines.collect::<Vec<_>>().join("\n"))
+}

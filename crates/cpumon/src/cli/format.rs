@@ -1,0 +1,47 @@
+//! The output format of a command: `--format`, and `--json` as its short form.
+
+use clap::{Args, ValueEnum};
+
+/// Formats of a command that prints a list or a report.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Aligned columns, for people
+    #[value(alias = "text")]
+    Table,
+    /// CSV (RFC 4180) with a header
+    Csv,
+    /// One JSON object per line
+    Jsonl,
+    /// One JSON document
+    Json,
+}
+
+/// `--format` and `--json`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct FormatArgs {
+    /// Output format [default: table]
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    /// Short for --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+}
+
+impl FormatArgs {
+    /// The wanted format; a table by default.
+    #[must_use]
+    pub fn get(&self) -> Format {
+        if self.json { Format::Json } else { self.format.unwrap_or(Format::Table) }
+    }
+}
+
+/// Formats of exported rows, of which there may be millions.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// CSV (RFC 4180, UTF-8) with a header; text that a spreadsheet would run as a formula is defused
+    Csv,
+    /// One JSON object per line
+    Jsonl,
+    /// One JSON array
+    Json,
+}

@@ -1,0 +1,202 @@
+//! Arguments of the commands about the present: `top`, `hosts`, `status`, `doctor`, `accuracy`, `discover`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use cpumon_agent::DiscoverArgs;
+use cpumon_collect::parse_interval;
+use cpumon_web::HostOrder;
+
+use super::{AccessArgs, FormatArgs, HTTP_URL, HostsCommand, SourceArgs};
+use crate::units::duration;
+use crate::when::When;
+
+/// Parses a process id.
+fn pid(text: &str) -> Result<u32, String> {
+    text.trim().parse().map_err(|_| format!("{text:?} is not a process id; `cpumon top -b` shows them"))
+}
+
+/// `cpumon top`.
+#[derive(Clone, Debug, Args)]
+pub struct TopArgs {
+    /// Show this host of a receiver (with --at: of a store) instead of this machine
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// The receiver's address [default with --host: `http://127.0.0.1:3080`]
+    #[arg(long, value_name = "URL")]
+    pub url: Option<String>,
+    /// Login token and certificate.
+    #[command(flatten)]
+    pub access: AccessArgs,
+    /// Show recorded data from this file [default with --at: /var/lib/cpumon/cpumon.db as root, else ~/.local/state/cpumon/cpumon.db]
+    #[arg(long, value_name = "FILE")]
+    pub store: Option<PathBuf>,
+    /// Show this moment of the store, or of the recording with --replay: `1h`, `-1h` and `1h ago` are an hour ago; also `14:05`, `yesterday 14:05`, `2026-11-20T14:05Z`
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub at: Option<When>,
+    /// Replay a recording of `cpumon-agent --record DIR`: Space plays and pauses, `[` and `]` step, + and - change the speed
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["host", "url", "store"])]
+    pub replay: Option<PathBuf>,
+    /// Print plain text instead of a screen
+    #[arg(short = 'b', long)]
+    pub batch: bool,
+    /// Stop after this many intervals
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub iterations: Option<u64>,
+    /// Time between two screens, 100ms to 1h; a plain number is in seconds
+    #[arg(short = 'd', long, alias = "delay", value_name = "TIME", value_parser = parse_interval)]
+    pub interval: Option<Duration>,
+    /// Only these process ids, separated by commas
+    #[arg(short = 'p', long, value_name = "PID", value_delimiter = ',', value_parser = pid)]
+    pub pid: Vec<u32>,
+    /// Show a row for each thread
+    #[arg(short = 'H', long)]
+    pub threads: bool,
+    /// With --batch: write to this file instead of standard output
+    #[arg(short = 'o', long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// With --batch: output format [default: text]
+    #[arg(long, value_enum)]
+    pub format: Option<BatchFormat>,
+    /// Short for --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+    /// Source and probes.
+    #[command(flatten)]
+    pub source: SourceArgs,
+}
+
+/// Formats of `top -b`.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BatchFormat {
+    /// Aligned columns
+    #[value(alias = "table")]
+    Text,
+    /// One JSON object per line, one line per interval
+    #[value(alias = "jsonl")]
+    Json,
+}
+
+impl TopArgs {
+    /// Format and file of the batch output. `-o text` and `-o json` were formats until version 0.1 and still are.
+    #[must_use]
+    pub fn batch_output(&self) -> (BatchFormat, Option<&Path>) {
+        let format = if self.json { Some(BatchFormat::Json) } else { self.format };
+        match self.output.as_deref().map(|path| (path.to_str(), path)) {
+            Some((Some("text"), _)) => (format.unwrap_or(BatchFormat::Text), None),
+            Some((Some("json"), _)) => (format.unwrap_or(BatchFormat::Json), None),
+            other => (format.unwrap_or(BatchFormat::Text), other.map(|(_, path)| path)),
+        }
+    }
+}
+
+/// `cpumon hosts`.
+#[derive(Clone, Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct HostsArgs {
+    /// Manage enrolled and waiting devices.
+    #[command(subcommand)]
+    pub command: Option<HostsCommand>,
+    /// The receiver's address
+    #[arg(long, value_name = "URL", default_value = HTTP_URL)]
+    pub url: String,
+    /// Login token and certificate.
+    #[command(flatten)]
+    pub access: AccessArgs,
+    /// List the hosts of this store instead of a receiver's
+    #[arg(long, value_name = "FILE")]
+    pub store: Option<PathBuf>,
+    /// Output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
+    /// Only hosts whose name, id, address, agent, busiest process, trust or state contains all of these words
+    #[arg(long, value_name = "WORDS", conflicts_with = "store")]
+    pub search: Option<String>,
+    /// Order of the hosts
+    #[arg(long, value_enum, conflicts_with = "store")]
+    pub sort: Option<HostOrder>,
+    /// Reverse the order
+    #[arg(long, conflicts_with = "store")]
+    pub reverse: bool,
+    /// List the 20 busiest processes of each host instead of the hosts, busiest first
+    #[arg(long, conflicts_with_all = ["store", "sort", "reverse"])]
+    pub busiest: bool,
+}
+
+impl HostsArgs {
+    /// Whether the list of the page's table is wanted, which the receiver filters and sorts.
+    #[must_use]
+    pub fn wants_fleet(&self) -> bool {
+        self.search.is_some() || self.sort.is_some() || self.reverse || self.busiest
+    }
+}
+
+/// `cpumon status`.
+#[derive(Clone, Debug, Args)]
+pub struct StatusArgs {
+    /// Output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
+    /// The receiver's address
+    #[arg(long, value_name = "URL", default_value = HTTP_URL)]
+    pub url: String,
+    /// Login token and certificate.
+    #[command(flatten)]
+    pub access: AccessArgs,
+}
+
+/// `cpumon doctor`.
+#[derive(Clone, Debug, Args)]
+pub struct DoctorArgs {
+    /// Output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
+    /// Only read files; do not try to load the probes
+    #[arg(long)]
+    pub no_load: bool,
+    /// Directory where procfs is mounted, for containers that see the host's procfs elsewhere
+    #[arg(long, value_name = "DIR", default_value = "/proc")]
+    pub proc_root: PathBuf,
+    /// Directory where sysfs is mounted
+    #[arg(long, value_name = "DIR", default_value = "/sys")]
+    pub sys_root: PathBuf,
+}
+
+/// `cpumon accuracy`.
+#[derive(Clone, Debug, Args)]
+pub struct AccuracyArgs {
+    /// Length of the comparison, 1s to 1h; a plain number is in seconds
+    #[arg(long, alias = "seconds", value_name = "TIME", default_value = "10s", value_parser = comparison_length)]
+    pub duration: Duration,
+    /// Only these process ids, separated by commas
+    #[arg(short = 'p', long, value_name = "PID", value_delimiter = ',', value_parser = pid)]
+    pub pid: Vec<u32>,
+    /// Only threads of this name
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Show every thread, not only those with the largest errors
+    #[arg(long)]
+    pub all: bool,
+    /// Output format; all but the table have every thread.
+    #[command(flatten)]
+    pub format: FormatArgs,
+}
+
+/// Parses a duration from a second to an hour.
+fn comparison_length(text: &str) -> Result<Duration, String> {
+    let length = duration(text)?;
+    let limits = Duration::from_secs(1)..=Duration::from_hours(1);
+    if limits.contains(&length) { Ok(length) } else { Err("a comparison takes 1s to 1h".to_owned()) }
+}
+
+/// `cpumon discover`: the agent's arguments, and the output format.
+#[derive(Clone, Debug, Args)]
+pub struct DiscoverCommandArgs {
+    /// Interfaces and waiting time.
+    #[command(flatten)]
+    pub discovery: DiscoverArgs,
+    /// Output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
+}
