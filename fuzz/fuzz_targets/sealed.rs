@@ -5,7 +5,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use cpumon_model::Moment;
-use cpumon_wire::sealed::{GroupKey, HEADER_BYTES, MAGIC, Opener, Sealer, VERSION};
+use cpumon_wire::encrypted::{GroupKey, HEADER_BYTES, MAGIC, Decryptor, Encryptor, VERSION};
 use cpumon_wire::{Datagrams, Demux, DemuxOptions};
 use libfuzzer_sys::fuzz_target;
 
@@ -26,10 +26,10 @@ fuzz_target!(|bytes: &[u8]| {
     }
     // From somebody who has the key, in pieces of the length that the first byte says; each piece twice.
     let (&length, content) = bytes.split_first().unwrap_or((&0, &[]));
-    let mut sealer = Sealer::new(&key, 1, [9; 16]);
+    let mut encryptor = Encryptor::new(&key, 1, [9; 16]);
     for piece in content.chunks(usize::from(length).max(1)).take(64) {
         let mut one = Datagrams::from(vec![piece.to_vec()]);
-        if sealer.seal(&mut one).is_ok() {
+        if encryptor.encrypt(&mut one).is_ok() {
             for datagram in &one {
                 take(datagram);
                 assert!(!take(datagram), "nothing is taken twice");
@@ -37,10 +37,10 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
     let memory = demux.memory();
-    let mut opener = Opener::default();
-    opener.set_keys(std::slice::from_ref(&key));
-    assert_eq!(opener.recall(&memory), 0);
-    assert_eq!(opener.memory(), memory);
-    opener.recall(&String::from_utf8_lossy(bytes));
-    opener.recall(&format!("cpumon sealed 1\n{}", String::from_utf8_lossy(bytes)));
+    let mut decryptor = Decryptor::default();
+    decryptor.set_keys(std::slice::from_ref(&key));
+    assert_eq!(decryptor.recall(&memory), 0);
+    assert_eq!(decryptor.memory(), memory);
+    decryptor.recall(&String::from_utf8_lossy(bytes));
+    decryptor.recall(&format!("cpumon sealed 1\n{}", String::from_utf8_lossy(bytes)));
 });

@@ -28,7 +28,7 @@ fuzz_target!(|bytes: &[u8]| {
     push_snapshot(&mut segment, 1, 5, true, &[first]);
     push_gap(
         &mut segment,
-        &Gap { first: 2, last: 4, begin_wall_ns: 5, end_wall_ns: 9, reason: GapReason::NoRoom },
+        &Gap { first: 2, last: 4, begin_wall_ns: 5, end_wall_ns: 9, reason: GapReason::NoSpace },
     );
     push_snapshot(&mut segment, 5, 9, false, &[second, first]);
     assert_eq!(read(&segment), 3);

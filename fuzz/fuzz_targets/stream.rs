@@ -3,7 +3,7 @@
 
 use cpumon_wire::packed::{Packer, Unpacker};
 use cpumon_wire::spool::{Entry, decode_record, push_snapshot};
-use cpumon_wire::stream::{MAX_MESSAGE_BYTES, Message};
+use cpumon_wire::connection::{MAX_MESSAGE_BYTES, Message};
 use cpumon_wire::v2::{decode, host_of};
 use libfuzzer_sys::fuzz_target;
 

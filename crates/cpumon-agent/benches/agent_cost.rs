@@ -22,8 +22,8 @@ use cpumon_link::Target;
 use cpumon_link::spool::{SpoolOptions, SyncPolicy};
 use cpumon_receiver::enrollment::Authority;
 use cpumon_receiver::tls::{Acks, Handler, Peer, Refusal, ServerLimits, Session, StreamServer};
+use cpumon_wire::connection::{ChannelKind, ClockReport};
 use cpumon_wire::spool::{Entry, decode_record};
-use cpumon_wire::stream::{ClockReport, LaneKind};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Processes that the load is spread over.
@@ -178,22 +178,22 @@ const UNACKED: &str = "unacked";
 
 #[derive(Default)]
 struct Taken {
-    /// The last number of each lane, and what was acknowledged of it.
-    lanes: BTreeMap<u32, (u64, u64)>,
+    /// The last number of each channel, and what was acknowledged of it.
+    channels: BTreeMap<u32, (u64, u64)>,
     is_silent: bool,
 }
 
 impl Session for Taken {
-    fn begin(&mut self, lane: u32, _: LaneKind) -> Result<(), Refusal> {
-        self.lanes.insert(lane, (0, 0));
+    fn begin(&mut self, channel: u32, _: ChannelKind) -> Result<(), Refusal> {
+        self.channels.insert(channel, (0, 0));
         Ok(())
     }
 
     fn clock(&mut self, _report: ClockReport, _wall_ns: i64) {}
 
-    fn record(&mut self, lane: u32, record: &[u8]) -> Result<(), Refusal> {
+    fn record(&mut self, channel: u32, record: &[u8]) -> Result<(), Refusal> {
         if let (Some(Entry::Snapshot(snapshot)), Some(last)) =
-            (decode_record(record), self.lanes.get_mut(&lane))
+            (decode_record(record), self.channels.get_mut(&channel))
         {
             last.0 = snapshot.number;
         }
@@ -201,9 +201,9 @@ impl Session for Taken {
     }
 
     fn work(&mut self, acks: &mut Acks<'_>) -> Result<bool, Refusal> {
-        for (lane, (last, acked)) in self.lanes.iter_mut().filter(|lane| lane.1.0 > lane.1.1) {
+        for (channel, (last, acked)) in self.channels.iter_mut().filter(|channel| channel.1.0 > channel.1.1) {
             // What is taken in is off the window.
-            acks.ack(*lane, *last, if self.is_silent { 0 } else { *last });
+            acks.ack(*channel, *last, if self.is_silent { 0 } else { *last });
             *acked = *last;
         }
         Ok(false)

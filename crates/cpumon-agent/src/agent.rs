@@ -10,7 +10,7 @@ use cpumon_link::tls::random;
 use cpumon_link::{SenderOptions, UdpSender, group};
 use cpumon_model::{Rows, SourceKind};
 use cpumon_wire::Datagrams;
-use cpumon_wire::sealed::{GroupKey, Sealer};
+use cpumon_wire::encrypted::{Encryptor, GroupKey};
 
 use crate::args::describe_targets;
 use crate::connection::Connection;
@@ -88,7 +88,7 @@ impl Agent {
         let keys = keys.context("cannot encrypt datagrams")?;
         let group = keys.and_then(|keys| keys.into_iter().next());
         Ok(Self {
-            encoding: Encoding::new(settings, agent_start, sealer(group.as_ref())?),
+            encoding: Encoding::new(settings, agent_start, encryptor(group.as_ref())?),
             group,
             connection,
             recorder,
@@ -226,7 +226,7 @@ impl Agent {
         if step.is_first && self.totals.snapshots > 0 {
             // The source was replaced, so its counters start at another base. For receivers this is another start of the agent.
             let agent_start = new_agent_start();
-            self.encoding = Encoding::new(&self.settings, agent_start, sealer(self.group.as_ref())?);
+            self.encoding = Encoding::new(&self.settings, agent_start, encryptor(self.group.as_ref())?);
             if let Some(connection) = &mut self.connection {
                 connection.restart(agent_start);
             }
@@ -295,8 +295,8 @@ impl Agent {
 }
 
 /// A new encryptor for each start, so that no nonce is used twice.
-fn sealer(group: Option<&GroupKey>) -> anyhow::Result<Option<Sealer>> {
-    let new = |group| Ok(Sealer::new(group, cpumon_collect::now().boot_ns, random()?));
+fn encryptor(group: Option<&GroupKey>) -> anyhow::Result<Option<Encryptor>> {
+    let new = |group| Ok(Encryptor::new(group, cpumon_collect::now().boot_ns, random()?));
     group.map(new).transpose()
 }
 

@@ -13,7 +13,7 @@ use cpumon_model::Probes;
 
 use crate::CpuShare;
 use cpumon_link::spool::SpoolOptions;
-use cpumon_wire::sealed::OVERHEAD_BYTES;
+use cpumon_wire::encrypted::OVERHEAD_BYTES;
 use cpumon_wire::v2::MIN_DATAGRAM_BYTES;
 
 use crate::To;

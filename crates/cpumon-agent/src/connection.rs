@@ -181,7 +181,7 @@ impl Connection {
         self.start()?;
         let Some(uplink) = &self.uplink else { return Ok(ConnectionTotals::default()) };
         if uplink.wants_full() {
-            self.encoder.begin_anew();
+            self.encoder.begin_again();
         }
         let is_full = self.encoder.is_next_full();
         let report = self.encoder.encode(info, step.snapshot, step.interval, &mut self.datagrams);

@@ -9,14 +9,14 @@ use cpumon_model::{Probes, Snapshot};
 use crate::budget_policy::{BudgetPolicy, Change, CpuShare};
 
 /// Opens a source with other options.
-pub(crate) type Opener =
+pub(crate) type Decryptor =
     Box<dyn FnMut(&SourceOptions) -> Result<Box<dyn Source + Send>, CollectError> + Send>;
 
 /// A policy, and the source options that it varies.
 pub(crate) struct CpuBudget {
     policy: BudgetPolicy,
     options: SourceOptions,
-    open: Opener,
+    open: Decryptor,
     /// Time and cost at the last snapshot. `None` right after a change, so that the cost of opening a source is not charged to it.
     before: Option<Spent>,
     change: Option<Change>,
@@ -32,7 +32,7 @@ struct Spent {
 }
 
 impl CpuBudget {
-    pub(crate) fn new(limit: CpuShare, options: &SourceOptions, open: Opener) -> Self {
+    pub(crate) fn new(limit: CpuShare, options: &SourceOptions, open: Decryptor) -> Self {
         let policy = BudgetPolicy::new(limit, options.probes | Probes::EXITS);
         Self { policy, options: options.clone(), open, before: None, change: None, is_stuck: false }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cpumon_model::HostInfo;
-use cpumon_wire::sealed::{Exhausted, OVERHEAD_BYTES, Sealer};
+use cpumon_wire::encrypted::{Encryptor, Exhausted, OVERHEAD_BYTES};
 use cpumon_wire::v1::{SetEncoder, SetReport};
 use cpumon_wire::v2::{EncodeReport, Encoder, EncoderOptions};
 use cpumon_wire::{Datagrams, v1};
@@ -26,21 +26,21 @@ pub enum Encoding {
         /// Encoder of frames.
         encoder: Box<Encoder>,
         /// Encrypts them with the group key.
-        sealer: Option<Box<Sealer>>,
+        encryptor: Option<Box<Encryptor>>,
         /// Sums of what did not fit, and the thread counts of the last snapshot.
         totals: EncodeReport,
     },
 }
 
 impl Encoding {
-    /// `agent_start` identifies this start of the agent. `sealer` must be a new one at each start, because its nonces start at zero.
-    pub fn new(settings: &Settings, agent_start: u64, sealer: Option<Sealer>) -> Self {
+    /// `agent_start` identifies this start of the agent. `encryptor` must be a new one at each start, because its nonces start at zero.
+    pub fn new(settings: &Settings, agent_start: u64, encryptor: Option<Encryptor>) -> Self {
         if settings.v1 {
             let encoder = SetEncoder::new(settings.max_datagram.unwrap_or(v1::MAX_ORIGINAL_DATAGRAM));
             return Self::V1 { encoder: Box::new(encoder), totals: SetReport::default() };
         }
         let default = EncoderOptions::default();
-        let seal = if sealer.is_some() { OVERHEAD_BYTES } else { 0 };
+        let seal = if encryptor.is_some() { OVERHEAD_BYTES } else { 0 };
         let options = EncoderOptions {
             max_datagram: settings.max_datagram.unwrap_or(default.max_datagram) - seal,
             refresh_snapshots: settings.refresh.unwrap_or(default.refresh_snapshots),
@@ -48,7 +48,7 @@ impl Encoding {
             ..default
         };
         let encoder = Box::new(Encoder::new(options));
-        Self::V2 { encoder, sealer: sealer.map(Box::new), totals: EncodeReport::default() }
+        Self::V2 { encoder, encryptor: encryptor.map(Box::new), totals: EncodeReport::default() }
     }
 
     /// Replaces `out` with the datagrams of a step. In version 1 the first step has none, because it ends no interval.
@@ -62,7 +62,7 @@ impl Encoding {
                 let offset = utc_offset_s(step.interval.end.wall_ns);
                 add_and_warn(totals, encoder.encode(step.interval, offset, out));
             }
-            Self::V2 { encoder, sealer, totals } => {
+            Self::V2 { encoder, encryptor, totals } => {
                 let report = encoder.encode(info, step.snapshot, step.interval, out);
                 warn_of_misfits(totals, &report);
                 *totals = EncodeReport {
@@ -70,8 +70,8 @@ impl Encoding {
                     rows_lost: totals.rows_lost + report.rows_lost,
                     ..report
                 };
-                if let Some(sealer) = sealer {
-                    sealer.seal(out)?;
+                if let Some(encryptor) = encryptor {
+                    encryptor.encrypt(out)?;
                 }
             }
         }

@@ -129,7 +129,7 @@ impl Recorder {
     /// Encodes and appends a step.
     pub(crate) fn record(&mut self, info: &HostInfo, step: &Step<'_>) -> RecordingTotals {
         if self.spool.wants_full() {
-            self.encoder.begin_anew();
+            self.encoder.begin_again();
         }
         let is_full = self.encoder.is_next_full();
         let report = self.encoder.encode(info, step.snapshot, step.interval, &mut self.datagrams);

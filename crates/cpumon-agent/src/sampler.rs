@@ -7,7 +7,7 @@ use cpumon_collect::{CollectError, Schedule, Source, SourceChoice, SourceOptions
 use cpumon_model::{HostInfo, Interval, Rows, Snapshot, SourceKind};
 
 use crate::budget_policy::CpuShare;
-use crate::cpu_budget::{CpuBudget, Opener};
+use crate::cpu_budget::{CpuBudget, Decryptor};
 
 /// How to measure; the interval is [`SourceOptions::interval`].
 #[derive(Clone, Debug, Default)]
@@ -74,7 +74,7 @@ impl Sampler {
     }
 
     /// Limits the sampler to a share of one CPU; `open` opens a source with other probes.
-    pub(crate) fn limit_cpu(&mut self, limit: CpuShare, source: &SourceOptions, open: Opener) {
+    pub(crate) fn limit_cpu(&mut self, limit: CpuShare, source: &SourceOptions, open: Decryptor) {
         self.cpu_budget = Some(CpuBudget::new(limit, source, open));
     }
 

@@ -5,8 +5,8 @@
 use std::collections::VecDeque;
 
 use cpumon_wire::Datagrams;
+use cpumon_wire::connection::MAX_MESSAGE_BYTES;
 use cpumon_wire::spool::{self, Gap, GapReason};
-use cpumon_wire::stream::MAX_MESSAGE_BYTES;
 
 /// Room in a message for its head.
 const MAX_RECORD_BYTES: usize = MAX_MESSAGE_BYTES - 64;

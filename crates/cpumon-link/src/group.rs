@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use cpumon_wire::sealed::{GroupKey, KeyId, MAX_KEYS};
+use cpumon_wire::encrypted::{GroupKey, KeyId, MAX_KEYS};
 
 use crate::tls::{TlsError, files, random};
 

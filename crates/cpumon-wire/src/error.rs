@@ -41,7 +41,7 @@ pub enum Reason {
     #[error("keys are not in ascending order")]
     Unsorted,
     /// v2: a table announces more rows than its bytes can hold.
-    #[error("more rows than the section has room for")]
+    #[error("more rows than the section can hold")]
     TooManyRows,
     /// v2: a table describes its columns in a way that cannot be.
     #[error("a malformed column description")]

@@ -1,21 +1,21 @@
-//! How it looks as bytes. In: snapshots and intervals on one side, datagrams and segments on the other. Out: the other one.
-//! Why: byte layouts are known in this room only; it opens no socket and asks no clock.
+//! Byte layouts of everything that travels or is stored on a device. In: snapshots and intervals on one side, bytes on the other. Out: the
+//! other one. Byte layouts are known in this crate only; it opens no socket and reads no clock.
 //!
 //! # Overview
 //! [`v1`] speaks the original's protocol both ways. [`v2`] carries cumulative counters, so that a lost frame costs
 //! resolution and never CPU time. What a receiver makes of both is in the crate `cpumon-receiver`.
-//! [`sealed`] puts v2 frames under a key that a group shares. [`spool`] is how snapshots lie on a device's disk until somebody has them.
-//! [`stream`] is what agent and receiver say to each other over TLS (docs/stream-format.md). [`dns_sd`] is how they find each other
+//! [`encrypted`] puts v2 frames under a key that a group shares. [`spool`] is how snapshots are stored on a device's disk until a receiver has them.
+//! [`connection`] is the messages of agent and receiver over TLS (docs/connection-format.md). [`dns_sd`] is how they find each other
 //! (docs/discovery.md).
 //! The layouts are written down in docs/wire-format.md and docs/spool-format.md.
 
+pub mod connection;
 mod datagrams;
 pub mod dns_sd;
+pub mod encrypted;
 mod error;
 pub mod packed;
-pub mod sealed;
 pub mod spool;
-pub mod stream;
 pub mod v1;
 pub mod v2;
 

@@ -5,10 +5,10 @@
 use std::collections::VecDeque;
 
 use cpumon_wire::Datagrams;
+use cpumon_wire::connection::MAX_MESSAGE_BYTES;
 use cpumon_wire::spool::{
     Entry, Gap, GapReason, Origin, RECORD_HEADER_BYTES, Records, SegmentHeader, State, Step, push_gap,
 };
-use cpumon_wire::stream::MAX_MESSAGE_BYTES;
 
 use super::error::SpoolError;
 use super::options::SpoolOptions;

@@ -9,7 +9,7 @@ use super::write::Spool;
 
 impl Spool {
     pub(super) fn trouble(&mut self, error: &io::Error, operation: &str) {
-        self.refused = if is_no_room(error) { GapReason::NoRoom } else { GapReason::DiskFailed };
+        self.refused = if is_no_room(error) { GapReason::NoSpace } else { GapReason::DiskFailed };
         self.status.disk_errors += 1;
         let words = format!("cannot {operation} in {}: {error}", self.options.dir.display());
         if self.status.trouble.is_none() {
@@ -31,8 +31,9 @@ impl Spool {
     /// something still waits.
     pub(super) fn write_newest(&mut self, is_needed: &dyn Fn(&Self) -> bool) -> bool {
         while !self.write() {
-            let may_drop = self.emptied.is_on && self.refused == GapReason::NoRoom && self.segments.len() > 1;
-            if !may_drop || !is_needed(self) || !self.drop_oldest(GapReason::NoRoom) {
+            let may_drop =
+                self.emptied.is_on && self.refused == GapReason::NoSpace && self.segments.len() > 1;
+            if !may_drop || !is_needed(self) || !self.drop_oldest(GapReason::NoSpace) {
                 return false;
             }
         }

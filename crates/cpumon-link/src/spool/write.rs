@@ -98,7 +98,7 @@ impl Spool {
             lost,
             last_wall_ns: found.last_wall_ns,
             written_at: Instant::now(),
-            refused: GapReason::NoRoom,
+            refused: GapReason::NoSpace,
             unwritten: Unwritten::default(),
             state,
             syncer: None,
@@ -189,7 +189,7 @@ impl Spool {
         }
         let need = payload + OVERHEAD_BYTES;
         if !self.drop_beyond(need) {
-            return Err(GapReason::NoRoom);
+            return Err(GapReason::NoSpace);
         }
         self.check_waiting(need)?;
         if self.wants_full() && !is_full {

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use cpumon_wire::stream::{ALPN_ENROL, MAX_SMALL_MESSAGE_BYTES, Message};
+use cpumon_wire::connection::{ALPN_ENROL, MAX_SMALL_MESSAGE_BYTES, Message};
 
 use super::code::Transcript;
 use super::connect::{await_message, connect};

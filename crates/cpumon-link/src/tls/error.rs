@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use cpumon_wire::stream::{ByeReason, MessageError};
+use cpumon_wire::connection::{ByeReason, MessageError};
 
 /// See the module.
 #[derive(Debug, thiserror::Error)]

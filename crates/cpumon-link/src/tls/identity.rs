@@ -178,7 +178,7 @@ impl DeviceIdentity {
             .map_err(|error| damaged(format!("its key cannot be read: {error:?}")))?;
         let mut config =
             pinned_builder(self.pin)?.with_client_auth_cert(vec![self.certificate.clone()], key)?;
-        config.alpn_protocols = vec![cpumon_wire::stream::ALPN_STREAM.to_vec()];
+        config.alpn_protocols = vec![cpumon_wire::connection::ALPN_SNAPSHOTS.to_vec()];
         Ok(config)
     }
 

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-use cpumon_wire::stream::Message;
+use cpumon_wire::connection::Message;
 use rustls::Connection;
 
 use super::TlsError;

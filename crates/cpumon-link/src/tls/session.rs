@@ -1,11 +1,11 @@
-//! [`Lanes`]: which records are under way on one connection. In: a backlog, what the receiver acknowledges. Out: messages, the
+//! [`Channels`]: which records are under way on one connection. In: a backlog, what the receiver acknowledges. Out: messages, the
 //! present before the past. Why apart from the socket: what must be sent again after a cut is decided here.
 
 use std::collections::VecDeque;
 
+use cpumon_wire::connection::{ChannelKind, MESSAGE_HEADER_BYTES, Message, PACKED_VERSION};
 use cpumon_wire::packed::Packer;
 use cpumon_wire::spool::{Entry, decode_record};
-use cpumon_wire::stream::{LaneKind, MESSAGE_HEADER_BYTES, Message, PACKED_VERSION};
 
 use crate::backlog::{Backlog, NumberedRecord};
 
@@ -19,37 +19,37 @@ const OUTBOX_BYTES: usize = 64 << 10;
 /// What a message adds to a record.
 const RECORD_MESSAGE_BYTES: usize = MESSAGE_HEADER_BYTES + 4;
 
-/// One lane.
+/// One channel.
 #[derive(Debug)]
-struct Lane {
+struct Channel {
     id: u32,
-    kind: LaneKind,
+    kind: ChannelKind,
     /// Number of the next record to read.
     cursor: u64,
     /// Number of the last record that belongs to it; `None`: no end.
     last: Option<u64>,
     committed: u64,
-    /// What the receiver knows of the lane, if it takes packed records.
+    /// What the receiver knows of the channel, if it takes packed records.
     packer: Option<Box<Packer>>,
 }
 
 /// Records that the receiver has not taken in yet.
 #[derive(Copy, Clone, Debug)]
 struct UnderWay {
-    lane: u32,
+    channel: u32,
     number: u64,
     bytes: usize,
 }
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Lanes {
+pub(super) struct Channels {
     window: usize,
     under_way: VecDeque<UnderWay>,
-    past: Option<Lane>,
-    live: Option<Lane>,
+    past: Option<Channel>,
+    live: Option<Channel>,
     next_id: u32,
-    /// A full snapshot of this number or later begins the live lane.
+    /// A full snapshot of this number or later begins the live channel.
     live_from: u64,
     read: Vec<NumberedRecord>,
     packed: Vec<u8>,
@@ -59,7 +59,7 @@ pub(super) struct Lanes {
     pub(super) records: u64,
 }
 
-impl Lanes {
+impl Channels {
     /// Begins where a receiver must that knows nothing. True: the next snapshot should be a full one.
     pub(super) fn begin(
         backlog: &dyn Backlog,
@@ -67,7 +67,7 @@ impl Lanes {
         out: &mut Vec<u8>,
     ) -> (Self, bool) {
         let waiting = backlog.next().saturating_sub(1).saturating_sub(backlog.acked());
-        let mut lanes = Self {
+        let mut channels = Self {
             window: usize::try_from(window_bytes).unwrap_or(usize::MAX).max(1),
             under_way: VecDeque::new(),
             past: None,
@@ -80,89 +80,92 @@ impl Lanes {
             records: 0,
         };
         let is_small = waiting <= SMALL_BACKLOG;
-        let kind = if is_small { LaneKind::Live } else { LaneKind::Backfill };
-        let lane = lanes.open(kind, backlog.start(), out);
+        let kind = if is_small { ChannelKind::Live } else { ChannelKind::Backfill };
+        let channel = channels.open(kind, backlog.start(), out);
         if is_small {
-            lanes.live = Some(lane);
+            channels.live = Some(channel);
         } else {
-            lanes.past = Some(lane);
+            channels.past = Some(channel);
         }
-        (lanes, !is_small)
+        (channels, !is_small)
     }
 
-    fn open(&mut self, kind: LaneKind, cursor: u64, out: &mut Vec<u8>) -> Lane {
+    fn open(&mut self, kind: ChannelKind, cursor: u64, out: &mut Vec<u8>) -> Channel {
         let id = self.next_id;
         self.next_id += 1;
-        Message::Begin { lane: id, kind }.push(out);
+        Message::Begin { channel: id, kind }.push(out);
         let packer = (self.version >= PACKED_VERSION).then(Box::default);
-        Lane { id, kind, cursor, last: None, committed: 0, packer }
+        Channel { id, kind, cursor, last: None, committed: 0, packer }
     }
 
     /// Queues what may go now. `last_full`: number of the newest full snapshot.
     pub(super) fn fill(&mut self, backlog: &mut dyn Backlog, last_full: u64, out: &mut Vec<u8>) {
         if self.live.is_none() && last_full >= self.live_from && last_full < backlog.next() {
-            let live = self.open(LaneKind::Live, last_full, out);
+            let live = self.open(ChannelKind::Live, last_full, out);
             if let Some(past) = &mut self.past {
-                // The first snapshot of a lane ends no interval there: it belongs to the past as well.
+                // The first snapshot of a channel ends no interval there: it belongs to the past as well.
                 past.last = Some(last_full);
             }
             self.live = Some(live);
         }
-        for kind in [LaneKind::Live, LaneKind::Backfill] {
+        for kind in [ChannelKind::Live, ChannelKind::Backfill] {
             while out.len() < OUTBOX_BYTES && self.has_room(kind) && self.queue(kind, backlog, out) {}
         }
     }
 
     /// The past may use half of the window only, so that the present never waits for it.
-    fn has_room(&self, kind: LaneKind) -> bool {
-        let bytes = |lane: Option<&Lane>| {
-            let of_lane = self.under_way.iter().filter(|one| lane.is_some_and(|lane| lane.id == one.lane));
-            of_lane.map(|one| one.bytes).sum::<usize>()
+    fn has_room(&self, kind: ChannelKind) -> bool {
+        let bytes = |channel: Option<&Channel>| {
+            let of_channel =
+                self.under_way.iter().filter(|one| channel.is_some_and(|channel| channel.id == one.channel));
+            of_channel.map(|one| one.bytes).sum::<usize>()
         };
         match kind {
-            LaneKind::Live => bytes(self.live.as_ref()) + bytes(self.past.as_ref()) < self.window,
-            LaneKind::Backfill => bytes(self.past.as_ref()) < self.window / 2,
+            ChannelKind::Live => bytes(self.live.as_ref()) + bytes(self.past.as_ref()) < self.window,
+            ChannelKind::Backfill => bytes(self.past.as_ref()) < self.window / 2,
         }
     }
 
-    fn queue(&mut self, kind: LaneKind, backlog: &mut dyn Backlog, out: &mut Vec<u8>) -> bool {
-        let lane = match kind {
-            LaneKind::Live => self.live.as_mut(),
-            LaneKind::Backfill => self.past.as_mut(),
+    fn queue(&mut self, kind: ChannelKind, backlog: &mut dyn Backlog, out: &mut Vec<u8>) -> bool {
+        let channel = match kind {
+            ChannelKind::Live => self.live.as_mut(),
+            ChannelKind::Backfill => self.past.as_mut(),
         };
-        let Some(lane) = lane.filter(|lane| lane.last.is_none_or(|last| lane.cursor <= last)) else {
+        let Some(channel) = channel.filter(|channel| channel.last.is_none_or(|last| channel.cursor <= last))
+        else {
             return false;
         };
         self.read.clear();
-        backlog.read(&mut lane.cursor, READ_BYTES, &mut self.read);
+        backlog.read(&mut channel.cursor, READ_BYTES, &mut self.read);
         let is_any = !self.read.is_empty();
         for (number, record) in self.read.drain(..) {
-            if let Some(last) = lane.last.filter(|last| number > *last) {
-                // What was read beyond the end is the other lane's; but a hole that swallowed the end ends this one.
+            if let Some(last) = channel.last.filter(|last| number > *last) {
+                // What was read beyond the end is the other channel's; but a hole that swallowed the end ends this one.
                 if !matches!(decode_record(&record), Some(Entry::Gap(gap)) if gap.first <= last) {
                     break;
                 }
-                lane.last = Some(number);
+                channel.last = Some(number);
             }
             self.records += 1;
             self.packed.clear();
-            let is_packed = lane.packer.as_mut().is_some_and(|packer| packer.pack(&record, &mut self.packed));
+            let is_packed =
+                channel.packer.as_mut().is_some_and(|packer| packer.pack(&record, &mut self.packed));
             if is_packed {
-                Message::Packed { lane: lane.id, packed: &self.packed }.push(out);
+                Message::Packed { channel: channel.id, packed: &self.packed }.push(out);
             } else {
-                Message::Record { lane: lane.id, record: &record }.push(out);
+                Message::Record { channel: channel.id, record: &record }.push(out);
             }
             // The receiver unpacks them before they wait, so they count as long as they are.
             let bytes = record.len() + RECORD_MESSAGE_BYTES;
-            self.under_way.push_back(UnderWay { lane: lane.id, number, bytes });
+            self.under_way.push_back(UnderWay { channel: channel.id, number, bytes });
         }
         is_any
     }
 
     /// Takes an acknowledgement; gives the number up to which everything is on the receiver's disk, if that is news.
-    pub(super) fn acked(&mut self, lane: u32, received: u64, committed: u64) -> Option<u64> {
-        self.under_way.retain(|one| one.lane != lane || one.number > received);
-        for one in [&mut self.past, &mut self.live].into_iter().flatten().filter(|one| one.id == lane) {
+    pub(super) fn acked(&mut self, channel: u32, received: u64, committed: u64) -> Option<u64> {
+        self.under_way.retain(|one| one.channel != channel || one.number > received);
+        for one in [&mut self.past, &mut self.live].into_iter().flatten().filter(|one| one.id == channel) {
             one.committed = one.committed.max(committed);
         }
         let past = self.past.as_ref().map(|past| (past.committed, past.last));
@@ -178,6 +181,6 @@ impl Lanes {
 
     /// Whether the past is being sent.
     pub(super) fn is_backfilling(&self) -> bool {
-        self.past.as_ref().is_some_and(|past| past.kind == LaneKind::Backfill)
+        self.past.as_ref().is_some_and(|past| past.kind == ChannelKind::Backfill)
     }
 }

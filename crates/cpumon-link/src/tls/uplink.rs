@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cpumon_wire::Datagrams;
-use cpumon_wire::stream::{
+use cpumon_wire::connection::{
     ByeReason, MAX_SMALL_MESSAGE_BYTES, Message, PACKED_VERSION, PLAIN_VERSION, VERSION, agree_on_version,
 };
 
@@ -20,7 +20,7 @@ use super::candidates::Candidates;
 use super::connect::{await_message, connect};
 use super::identity::NewKey;
 use super::pipe::Pipe;
-use super::session::Lanes;
+use super::session::Channels;
 use super::{DeviceIdentity, TlsError};
 use crate::backlog::Backlog;
 use crate::discovery::{SearchOptions, search};
@@ -391,10 +391,10 @@ impl Worker {
             status.connections += 1;
         }
         let terms = (self.version, window_bytes);
-        let (lanes, wants_full) = Lanes::begin(&**self.shared.backlog(), terms, &mut pipe.outbox);
+        let (channels, wants_full) = Channels::begin(&**self.shared.backlog(), terms, &mut pipe.outbox);
         self.shared.full_wanted.fetch_or(wants_full, Ordering::Relaxed);
         let clock = Comparing::new(self.options.clocks, self.options.boot);
-        let mut talk = Talk { pipe, lanes, heard: Instant::now(), clock, new_key: None };
+        let mut talk = Talk { pipe, channels, heard: Instant::now(), clock, new_key: None };
         if is_renewal_due {
             let key = NewKey::make()?;
             Message::Renew { request: &key.request_der }.push(&mut talk.pipe.outbox);
@@ -409,9 +409,9 @@ impl Worker {
             if talk.clock.has_told() {
                 let mut backlog = self.shared.backlog();
                 let last_full = self.shared.last_full.load(Ordering::Relaxed);
-                let before = talk.lanes.records;
-                talk.lanes.fill(&mut **backlog, last_full, &mut talk.pipe.outbox);
-                counted.0 = talk.lanes.records - before;
+                let before = talk.channels.records;
+                talk.channels.fill(&mut **backlog, last_full, &mut talk.pipe.outbox);
+                counted.0 = talk.channels.records - before;
             }
             talk.pipe.pump(true)?;
             self.take_messages(talk)?;
@@ -419,7 +419,7 @@ impl Worker {
                 let mut status = self.shared.status();
                 status.records += counted.0;
                 status.wire_bytes += talk.pipe.wire_bytes - counted.1;
-                status.is_backfilling = talk.lanes.is_backfilling();
+                status.is_backfilling = talk.channels.is_backfilling();
                 counted.1 = talk.pipe.wire_bytes;
             }
             if self.shared.is_stopping() {
@@ -438,12 +438,12 @@ impl Worker {
     }
 
     fn take_messages(&mut self, talk: &mut Talk) -> Result<(), TlsError> {
-        let Talk { pipe, lanes, heard, clock, new_key } = talk;
+        let Talk { pipe, channels, heard, clock, new_key } = talk;
         while let Some(bytes) = pipe.next_message(MAX_SMALL_MESSAGE_BYTES)? {
             *heard = Instant::now();
             match Message::decode(bytes)? {
-                Some(Message::Ack { lane, received, committed }) => {
-                    if let Some(number) = lanes.acked(lane, received, committed) {
+                Some(Message::Ack { channel, received, committed }) => {
+                    if let Some(number) = channels.acked(channel, received, committed) {
                         self.shared.backlog().ack(number);
                     }
                 }
@@ -469,7 +469,7 @@ impl Worker {
 /// One connection at work.
 struct Talk {
     pipe: Pipe,
-    lanes: Lanes,
+    channels: Channels,
     heard: Instant,
     clock: Comparing,
     new_key: Option<NewKey>,

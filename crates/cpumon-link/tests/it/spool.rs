@@ -203,7 +203,7 @@ fn a_snapshot_that_fits_nowhere_is_lost_and_the_next_one_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     let mut spool = Spool::open(&options(dir.path(), 100_000, SyncPolicy::Always), ORIGIN).unwrap();
     append(&mut spool, 1..=3, 100);
-    assert_eq!(spool.append(4_000, false, &[vec![0; 120_000]]), Kept::Lost(GapReason::NoRoom));
+    assert_eq!(spool.append(4_000, false, &[vec![0; 120_000]]), Kept::Lost(GapReason::NoSpace));
     assert!(spool.wants_full());
     append(&mut spool, 5..=6, 100);
     assert_eq!(spool.close().lost, 1);

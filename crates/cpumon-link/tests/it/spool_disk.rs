@@ -22,7 +22,7 @@ fn on_a_full_disk_it_waits_then_counts_and_resumes_when_there_is_room() {
     assert!(spool.status().waiting > 0 && spool.status().trouble.is_some(), "{:?}", spool.status());
     let lost = append(&mut spool, 131..=1_000, 500);
     assert!(lost > 100, "{lost}");
-    assert_eq!(spool.status().lost_reason, GapReason::NoRoom);
+    assert_eq!(spool.status().lost_reason, GapReason::NoSpace);
     std::fs::remove_file(&filler).unwrap();
     assert_eq!(append(&mut spool, 1_001..=1_100, 500), 0);
     let status = spool.close();
@@ -30,7 +30,7 @@ fn on_a_full_disk_it_waits_then_counts_and_resumes_when_there_is_room() {
     let held = held(&spool_dir);
     assert_as_appended(&held);
     assert_all_accounted(&held, 1_100);
-    let full = held.gaps.iter().find(|gap| gap.reason == GapReason::NoRoom).unwrap();
+    let full = held.gaps.iter().find(|gap| gap.reason == GapReason::NoSpace).unwrap();
     assert_eq!(full.count(), lost);
     assert_eq!(full.begin_wall_ns, 1_000 * (full.first.cast_signed() - 1));
     assert_eq!(full.end_wall_ns, 1_000 * (full.last.cast_signed() + 1));
@@ -63,7 +63,7 @@ fn what_was_lost_on_a_full_disk_is_known_after_a_kill() {
     // All 900 are in the hole or there; those that waited in memory died with the writer.
     assert_all_accounted(&held, 1_010);
     let [gap] = held.gaps.as_slice() else { panic!("{:?}", held.gaps) };
-    assert!(gap.reason == GapReason::NoRoom && gap.last == 1_000 && gap.count() > lost, "{gap:?}");
+    assert!(gap.reason == GapReason::NoSpace && gap.last == 1_000 && gap.count() > lost, "{gap:?}");
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn what_waits_for_a_full_disk_is_a_hole_after_a_kill_and_after_an_end() {
         assert_as_appended(&held);
         assert_all_accounted(&held, 140);
         let [gap] = held.gaps.as_slice() else { panic!("killed: {is_killed}: {:?}", held.gaps) };
-        assert_eq!((gap.last, gap.reason), (130, GapReason::NoRoom), "killed: {is_killed}");
+        assert_eq!((gap.last, gap.reason), (130, GapReason::NoSpace), "killed: {is_killed}");
     }
 }
 

@@ -59,7 +59,7 @@ fn at_the_end_the_oldest_makes_room_for_the_newest_and_the_hole_says_why() {
     let (snapshots, gaps) = all(&mut spool);
     assert_eq!(gaps.len(), 1, "{gaps:?}");
     let (first, last, begin, end, reason) = gaps[0];
-    assert_eq!((first, begin, end, reason), (21, 200, 10 * (last + 1).cast_signed(), GapReason::NoRoom));
+    assert_eq!((first, begin, end, reason), (21, 200, 10 * (last + 1).cast_signed(), GapReason::NoSpace));
     assert_eq!(snapshots, (last + 1..=73).collect::<Vec<u64>>());
     assert!(last < 60, "what fits is there: {last}");
     spool.ack(73);
@@ -76,7 +76,7 @@ fn what_waited_for_a_full_disk_when_it_was_killed_is_a_hole_that_says_why() {
     append_many(&mut spool, 3, 1000);
     let (snapshots, gaps) = all(&mut spool);
     let begin = 10 * on_disk.cast_signed();
-    assert_eq!(gaps, [(on_disk + 1, 70, begin, 710, GapReason::NoRoom)]);
+    assert_eq!(gaps, [(on_disk + 1, 70, begin, 710, GapReason::NoSpace)]);
     assert_eq!(snapshots, (1..=on_disk).chain(71..=73).collect::<Vec<u64>>());
 }
 
@@ -110,7 +110,7 @@ fn nothing_is_missing_if_a_receiver_has_what_a_full_disk_did_not_take() {
         append_many(&mut spool, 2, 1000);
         let (snapshots, gaps) = all(&mut spool);
         let (first, begin) = (acked + 1, 10 * acked.cast_signed());
-        let hole = (acked < 70).then_some((first, 70, begin, 710, GapReason::NoRoom));
+        let hole = (acked < 70).then_some((first, 70, begin, 710, GapReason::NoSpace));
         assert_eq!((snapshots, gaps), (vec![71, 72], hole.into_iter().collect()));
     }
 }
@@ -126,7 +126,7 @@ fn without_memory_for_what_a_full_disk_does_not_take_the_oldest_goes() {
     append_many(&mut spool, 300, 1000);
     let (snapshots, gaps) = all(&mut spool);
     let (first, last, begin, _, reason) = gaps[0];
-    assert_eq!((gaps.len(), first, begin, reason), (1, 21, 200, GapReason::NoRoom));
+    assert_eq!((gaps.len(), first, begin, reason), (1, 21, 200, GapReason::NoSpace));
     assert_eq!(snapshots, (last + 1..=320).collect::<Vec<u64>>());
     assert_eq!((spool.lost(), spool.waiting().0), (last - 20, 320 - last));
     assert!(last < 260, "disk and memory are used: {last}");

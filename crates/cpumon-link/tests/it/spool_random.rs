@@ -200,7 +200,7 @@ fn on_a_disk_that_fills_up_each_hole_says_that_there_was_no_room() {
         let dir = tempfile::tempdir().unwrap();
         let Some(_disk) = SmallDisk::mount(dir.path(), "64k") else { return };
         let reasons = run(dir.path(), Course { seed, max_bytes: 16 << 20, flips: false });
-        assert!(reasons.iter().all(|words| *words == GapReason::NoRoom.words()), "seed {seed}: {reasons:?}");
+        assert!(reasons.iter().all(|words| *words == GapReason::NoSpace.words()), "seed {seed}: {reasons:?}");
         all.extend(reasons);
     }
     assert_eq!(all.len(), 1, "some disk was full");

@@ -1,6 +1,6 @@
 //! Connections of enrolled devices: their records become intervals, and what is stored is acknowledged.
 
-mod lane;
+mod channel;
 mod listener;
 mod memory;
 mod receipts;

@@ -1,4 +1,4 @@
-//! [`StreamSession`]: one connection of an enrolled device. In: its lanes. Out: the present to the hub and the store, the past
+//! [`StreamSession`]: one connection of an enrolled device. In: its channels. Out: the present to the hub and the store, the past
 //! to the store when that has room; acknowledgements.
 
 use std::net::SocketAddr;
@@ -9,17 +9,17 @@ use cpumon_model::{
     BootId, ClockEstimate, ClockExchange, ClockWatch, HostId, HostStatus, Trust, WRONG_BEYOND_NS,
 };
 use cpumon_store::{ReceiptRequest, ReportedGap};
-use cpumon_wire::stream::{ByeReason, ClockReport, LaneKind};
+use cpumon_wire::connection::{ByeReason, ChannelKind, ClockReport};
 
-use super::lane::{Lane, Outcome};
+use super::channel::{Channel, Outcome};
 use super::memory::Shared;
 use super::receipts::Receipts;
 use crate::clock;
 use crate::storing::Sink;
 use crate::tls::{Acks, Peer, Refusal, Session};
 
-/// Lanes that a device may have open; an older one gives way.
-const MAX_LANES: usize = 4;
+/// Channels that a device may have open; an older one gives way.
+const MAX_CHANNELS: usize = 4;
 /// Bytes of old records that may wait to be taken in. A device that keeps to the window has less, one record more.
 const MAX_WAITING_BYTES: usize = 2 << 20;
 /// How long old records may be worked on before new ones are looked for.
@@ -33,7 +33,7 @@ pub struct StreamSession {
     address: SocketAddr,
     sink: Sink,
     memory: Shared,
-    lanes: Vec<Lane>,
+    channels: Vec<Channel>,
     receipts: Arc<Receipts>,
     /// Number of the last put into the store's queue.
     puts: u64,
@@ -53,7 +53,7 @@ impl StreamSession {
             address: peer.address,
             sink,
             memory,
-            lanes: Vec::new(),
+            channels: Vec::new(),
             receipts: Arc::default(),
             puts: 0,
             unstored_since: None,
@@ -63,10 +63,10 @@ impl StreamSession {
         }
     }
 
-    /// Takes one record in, of the lane at this place.
+    /// Takes one record in, of the channel at this place.
     fn take(&mut self, at: usize, record: &[u8]) -> Result<(), Refusal> {
-        let Some(lane) = self.lanes.get_mut(at) else { return Ok(()) };
-        let kind = lane.kind;
+        let Some(channel) = self.channels.get_mut(at) else { return Ok(()) };
+        let kind = channel.kind;
         let (sink, receipts, status) = (&self.sink, &self.receipts, &mut self.status);
         let (puts, unstored_since, estimate) = (&mut self.puts, &mut self.unstored_since, self.estimate);
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
@@ -78,7 +78,7 @@ impl StreamSession {
             let is_taken = match outcome {
                 Outcome::Interval(seen, interval) => {
                     // What was shown before comes again after a cut: the store knows it, and nobody sees it twice.
-                    let is_live = kind == LaneKind::Live && memory.shows(interval);
+                    let is_live = kind == ChannelKind::Live && memory.shows(interval);
                     memory.loss.snapshots += 1;
                     status.clone_from(seen);
                     status.trust = Trust::Authenticated;
@@ -115,7 +115,7 @@ impl StreamSession {
             // What was not put is never committed.
             if is_taken { put } else { u64::MAX }
         };
-        let taken = lane.take(record, (self.host, self.address, clock::now()), &mut out);
+        let taken = channel.take(record, (self.host, self.address, clock::now()), &mut out);
         taken.map_err(|error| {
             memory.loss.rejected += 1;
             Refusal { reason: ByeReason::Protocol, text: error.to_string() }
@@ -125,9 +125,10 @@ impl StreamSession {
     /// Takes records of the past in, as long as the store has room and there is time.
     fn catch_up(&mut self) -> Result<(), Refusal> {
         let end = Instant::now() + WORK_TIME;
-        for at in 0..self.lanes.len() {
+        for at in 0..self.channels.len() {
             while self.sink.has_ample_space() && Instant::now() < end {
-                let Some(record) = self.lanes.get_mut(at).and_then(|lane| lane.waiting.pop_front()) else {
+                let Some(record) = self.channels.get_mut(at).and_then(|channel| channel.waiting.pop_front())
+                else {
                     break;
                 };
                 self.take(at, &record)?;
@@ -138,32 +139,32 @@ impl StreamSession {
 }
 
 impl Session for StreamSession {
-    fn begin(&mut self, lane: u32, kind: LaneKind) -> Result<(), Refusal> {
-        if self.lanes.last().is_some_and(|last| last.id >= lane) {
+    fn begin(&mut self, channel: u32, kind: ChannelKind) -> Result<(), Refusal> {
+        if self.channels.last().is_some_and(|last| last.id >= channel) {
             return Err(Refusal {
                 reason: ByeReason::Protocol,
-                text: "a lane begins a second time".to_owned(),
+                text: "a channel begins a second time".to_owned(),
             });
         }
-        if self.lanes.len() >= MAX_LANES {
-            self.lanes.remove(0);
+        if self.channels.len() >= MAX_CHANNELS {
+            self.channels.remove(0);
         }
-        self.lanes.push(Lane::new(lane, kind));
+        self.channels.push(Channel::new(channel, kind));
         Ok(())
     }
 
-    fn record(&mut self, lane: u32, record: &[u8]) -> Result<(), Refusal> {
-        let Some(at) = self.lanes.iter().position(|known| known.id == lane) else {
-            return Err(Refusal { reason: ByeReason::Protocol, text: "a record of no lane".to_owned() });
+    fn record(&mut self, channel: u32, record: &[u8]) -> Result<(), Refusal> {
+        let Some(at) = self.channels.iter().position(|known| known.id == channel) else {
+            return Err(Refusal { reason: ByeReason::Protocol, text: "a record of no channel".to_owned() });
         };
-        match self.lanes.get_mut(at) {
-            Some(lane) if lane.kind == LaneKind::Backfill => {
+        match self.channels.get_mut(at) {
+            Some(channel) if channel.kind == ChannelKind::Backfill => {
                 // Off the window only when it is taken in; who sends more all the same does not fill this memory.
-                if lane.waiting.iter().map(Vec::len).sum::<usize>() >= MAX_WAITING_BYTES {
+                if channel.waiting.iter().map(Vec::len).sum::<usize>() >= MAX_WAITING_BYTES {
                     let text = "more records of the past than the window allows".to_owned();
                     return Err(Refusal { reason: ByeReason::Protocol, text });
                 }
-                lane.waiting.push_back(record.to_vec());
+                channel.waiting.push_back(record.to_vec());
                 Ok(())
             }
             _ => self.take(at, record),
@@ -188,9 +189,9 @@ impl Session for StreamSession {
     fn work(&mut self, acks: &mut Acks<'_>) -> Result<bool, Refusal> {
         self.catch_up()?;
         let stored = self.receipts.stored();
-        for lane in &mut self.lanes {
-            if let Some((received, committed)) = lane.news(stored) {
-                acks.ack(lane.id, received, committed);
+        for channel in &mut self.channels {
+            if let Some((received, committed)) = channel.news(stored) {
+                acks.ack(channel.id, received, committed);
             }
         }
         if self.receipts.has_failed() && self.unstored_since.is_none() {
@@ -200,7 +201,7 @@ impl Session for StreamSession {
             let text = "the store takes records again: send what is not acknowledged".to_owned();
             return Err(Refusal { reason: ByeReason::Resume, text });
         }
-        Ok(self.lanes.iter().any(Lane::is_waiting))
+        Ok(self.channels.iter().any(Channel::is_waiting))
     }
 }
 
@@ -228,26 +229,26 @@ mod tests {
         for at in 0..sound.len() {
             let (mut session, mut record) = (session(), sound.clone());
             record[at] ^= 0x10;
-            session.begin(1, LaneKind::Live).unwrap();
+            session.begin(1, ChannelKind::Live).unwrap();
             assert_eq!(session.record(1, &record).unwrap_err().reason, ByeReason::Protocol);
             assert_eq!(session.memory.lock().unwrap().loss.rejected, 1);
         }
         let mut session = session();
-        assert!(session.record(1, &sound).is_err(), "of no lane");
-        session.begin(1, LaneKind::Live).unwrap();
-        assert!(session.begin(1, LaneKind::Live).is_err(), "a lane begins once");
+        assert!(session.record(1, &sound).is_err(), "of no channel");
+        session.begin(1, ChannelKind::Live).unwrap();
+        assert!(session.begin(1, ChannelKind::Live).is_err(), "a channel begins once");
         session.record(1, &sound).unwrap();
         assert!(session.record(1, &sound).is_err(), "numbers ascend");
-        for lane in 2..50 {
-            session.begin(lane, LaneKind::Backfill).unwrap();
+        for channel in 2..50 {
+            session.begin(channel, ChannelKind::Backfill).unwrap();
         }
-        assert_eq!(session.lanes.len(), MAX_LANES);
+        assert_eq!(session.channels.len(), MAX_CHANNELS);
     }
 
     #[test]
     fn who_does_not_keep_to_the_window_is_cut_off() {
         let (mut session, mut bytes) = (session(), 0);
-        session.begin(1, LaneKind::Backfill).unwrap();
+        session.begin(1, ChannelKind::Backfill).unwrap();
         let refused = (1..).find_map(|number| {
             let mut record = Vec::new();
             assert!(push_snapshot(&mut record, number, 1, true, &[vec![0; 10_000]]));

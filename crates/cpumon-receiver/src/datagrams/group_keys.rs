@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use cpumon_link::group::{GroupError, read_keys, read_memory, write_memory};
-use cpumon_wire::sealed::GroupKey;
+use cpumon_wire::encrypted::GroupKey;
 
 use crate::demux::Demux;
 

@@ -16,7 +16,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use cpumon_model::{HostId, HostStatus, Interval, LossCounts, Moment, Snapshot, Trust};
 
-use cpumon_wire::sealed::{self, GroupKey, KeyId, Opener};
+use cpumon_wire::encrypted::{self, Decryptor, GroupKey, KeyId};
 use cpumon_wire::v1::AssemblerLimits;
 use cpumon_wire::{v1, v2};
 
@@ -103,7 +103,7 @@ pub struct Demux {
     v1_hosts: HashMap<IpAddr, V1Host>,
     /// By id, and whether its frames were sealed: what is not sealed writes into no books of what is.
     v2_hosts: HashMap<(HostId, bool), V2Host>,
-    opener: Opener,
+    decryptor: Decryptor,
     frame: v2::Frame,
     /// What all v2 hosts hold together.
     held: Held,
@@ -120,7 +120,7 @@ impl Demux {
             options,
             v1_hosts: HashMap::new(),
             v2_hosts: HashMap::new(),
-            opener: Opener::default(),
+            decryptor: Decryptor::default(),
             frame: v2::Frame::default(),
             held: Held::default(),
             senders: Senders::default(),
@@ -149,7 +149,7 @@ impl Demux {
         };
         let result = if !self.is_within_rate(datagram.len(), from, received) {
             Err(Rejected::TooFast)
-        } else if datagram.starts_with(&sealed::MAGIC) {
+        } else if datagram.starts_with(&encrypted::MAGIC) {
             self.take_sealed(datagram, from, received, &mut count)
         } else if datagram.starts_with(&v2::MAGIC) {
             self.take_plain(datagram, from, received, &mut count)
@@ -201,7 +201,7 @@ impl Demux {
         let over = |host: &V2Host| host.rows_over_limit;
         DemuxTotals {
             rejected_elsewhere: self.senders.elsewhere(),
-            opened: self.opener.opened(),
+            opened: self.decryptor.decrypted(),
             rows_over_limit: self.v2_hosts.values().map(over).fold(0, u64::saturating_add),
             ended_unseen: self.v2_hosts.values().map(|host| host.ended_unseen).fold(0, u64::saturating_add),
             ..self.totals
@@ -274,10 +274,10 @@ impl Demux {
         received: Moment,
         out: &mut dyn FnMut(&HostStatus, &Interval),
     ) -> Result<(), Rejected> {
-        match self.opener.open(datagram) {
+        match self.decryptor.decrypt(datagram) {
             Ok(frame) => self.frame.decode(frame)?,
             Err(error) => {
-                if let Some(host) = self.opener.speaker(datagram)
+                if let Some(host) = self.decryptor.claimed_host(datagram)
                     && let Some(host) = self.v2_hosts.get_mut(&(host, true))
                 {
                     host.count_refused(error);
@@ -311,12 +311,12 @@ impl Demux {
 
     /// Opens sealed datagrams with these keys from now on.
     pub fn set_keys(&mut self, keys: &[GroupKey]) {
-        self.opener.set_keys(keys);
+        self.decryptor.set_keys(keys);
     }
 
     /// Names of the keys in use.
     pub fn key_ids(&self) -> impl Iterator<Item = KeyId> {
-        self.opener.key_ids()
+        self.decryptor.key_ids()
     }
 
     /// From now on takes what is not sealed: v1 datagrams, v2 frames.
@@ -326,18 +326,18 @@ impl Demux {
 
     /// Hosts that sealed datagrams ever spoke for: nothing else should speak for them.
     pub fn sealed_hosts(&self) -> impl Iterator<Item = HostId> {
-        self.opener.hosts()
+        self.decryptor.hosts()
     }
 
     /// What to keep so that a receiver that begins again takes nothing twice.
     #[must_use]
     pub fn memory(&self) -> String {
-        self.opener.memory()
+        self.decryptor.memory()
     }
 
     /// Takes up what was kept, once the keys are set. Gives the number of lines that cannot be read.
     pub fn recall(&mut self, memory: &str) -> usize {
-        self.opener.recall(memory)
+        self.decryptor.recall(memory)
     }
 }
 

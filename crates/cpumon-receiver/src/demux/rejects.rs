@@ -2,7 +2,7 @@
 //! a fixed size, for all senders together and for each.
 
 use cpumon_wire::DecodeError;
-use cpumon_wire::sealed::SealError;
+use cpumon_wire::encrypted::DecryptError;
 
 /// Why a datagram was refused. It has been counted already.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,7 +24,7 @@ pub enum Rejected {
     },
     /// It is sealed, and the seal does not hold.
     #[error(transparent)]
-    Seal(#[from] SealError),
+    Seal(#[from] DecryptError),
     /// Its source sends more than one may; nothing of it was read.
     #[error("taking a datagram: its source sends more than --source-datagrams or --source-bytes allow")]
     TooFast,
@@ -49,7 +49,7 @@ pub enum RejectKind {
     /// A seal of a key that is not in use here.
     UnknownKey,
     /// A broken seal.
-    BadSeal,
+    BadTag,
     /// A sealed datagram that came before, or is of an agent start that is over.
     Replayed,
     /// More than one source may send.
@@ -64,7 +64,7 @@ impl RejectKind {
         Self::Plain,
         Self::V1,
         Self::UnknownKey,
-        Self::BadSeal,
+        Self::BadTag,
         Self::Replayed,
         Self::Rate,
     ];
@@ -78,7 +78,7 @@ impl RejectKind {
             Self::Plain => "plain",
             Self::V1 => "v1",
             Self::UnknownKey => "unknown_key",
-            Self::BadSeal => "bad_seal",
+            Self::BadTag => "bad_seal",
             Self::Replayed => "replayed",
             Self::Rate => "rate_limit",
         }
@@ -90,13 +90,13 @@ impl Rejected {
     #[must_use]
     pub fn kind(&self) -> RejectKind {
         match self {
-            Self::Decode(_) | Self::Seal(SealError::Malformed(_)) => RejectKind::Malformed,
-            Self::TooManyHosts { .. } | Self::Seal(SealError::TooManyHosts) => RejectKind::Host,
+            Self::Decode(_) | Self::Seal(DecryptError::Malformed(_)) => RejectKind::Malformed,
+            Self::TooManyHosts { .. } | Self::Seal(DecryptError::TooManyHosts) => RejectKind::Host,
             Self::NotAllowed { version: 1 } => RejectKind::V1,
             Self::NotAllowed { .. } => RejectKind::Plain,
-            Self::Seal(SealError::UnknownKey(_)) => RejectKind::UnknownKey,
-            Self::Seal(SealError::BadSeal(_) | SealError::OtherHost) => RejectKind::BadSeal,
-            Self::Seal(SealError::Replayed | SealError::Earlier) => RejectKind::Replayed,
+            Self::Seal(DecryptError::UnknownKey(_)) => RejectKind::UnknownKey,
+            Self::Seal(DecryptError::BadTag(_) | DecryptError::OtherHost) => RejectKind::BadTag,
+            Self::Seal(DecryptError::Replayed | DecryptError::Earlier) => RejectKind::Replayed,
             Self::TooFast => RejectKind::Rate,
         }
     }

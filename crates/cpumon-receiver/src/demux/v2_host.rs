@@ -10,7 +10,7 @@ use cpumon_model::{Flags, HostInfo, HostStatus, Interval, Moment, ProcessInfo, S
 use super::gather::{Added, Fragments, Gather, Texts, text_bytes};
 use super::known::Known;
 use super::{DemuxOptions, Held, Rejected, count_datagram};
-use cpumon_wire::sealed::SealError;
+use cpumon_wire::encrypted::DecryptError;
 use cpumon_wire::v2::{Frame, Header};
 use cpumon_wire::{DecodeError, Reason};
 
@@ -90,9 +90,9 @@ impl V2Host {
     }
 
     /// A sealed datagram of it was refused.
-    pub(super) fn count_refused(&mut self, error: SealError) {
+    pub(super) fn count_refused(&mut self, error: DecryptError) {
         match error {
-            SealError::Replayed | SealError::Earlier => self.status.loss.duplicates += 1,
+            DecryptError::Replayed | DecryptError::Earlier => self.status.loss.duplicates += 1,
             _ => self.status.loss.rejected += 1,
         }
     }

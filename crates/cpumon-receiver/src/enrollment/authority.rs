@@ -239,8 +239,10 @@ impl Authority {
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .with_client_cert_verifier(verifier)
             .with_single_cert(vec![own.der().clone(), self.certificate.clone()], key)?;
-        config.alpn_protocols =
-            vec![cpumon_wire::stream::ALPN_STREAM.to_vec(), cpumon_wire::stream::ALPN_ENROL.to_vec()];
+        config.alpn_protocols = vec![
+            cpumon_wire::connection::ALPN_SNAPSHOTS.to_vec(),
+            cpumon_wire::connection::ALPN_ENROL.to_vec(),
+        ];
         // A resumed connection would skip the look at the certificate.
         config.send_tls13_tickets = 0;
         config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use cpumon_link::tls::connect::await_message;
 use cpumon_link::tls::pipe::Pipe;
 use cpumon_link::tls::{TlsError, Transcript, random};
-use cpumon_wire::stream::{ByeReason, MAX_SMALL_MESSAGE_BYTES, Message};
+use cpumon_wire::connection::{ByeReason, MAX_SMALL_MESSAGE_BYTES, Message};
 
 use super::authority::key_of_request;
 use super::requests::{Decision, PendingRequest, REQUEST_WAITS, Shown};

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use cpumon_wire::stream::{ByeReason, ClockReport, LaneKind, Message};
+use cpumon_wire::connection::{ByeReason, ChannelKind, ClockReport, Message};
 
 /// Why a device's connection is ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,16 +35,16 @@ pub trait Handler: Send + Sync {
 
 /// What a receiver does with one connection. Dropped when it ends.
 pub trait Session {
-    /// A lane begins.
+    /// A channel begins.
     ///
     /// # Errors
     /// It makes no sense: the connection ends.
-    fn begin(&mut self, lane: u32, kind: LaneKind) -> Result<(), Refusal>;
+    fn begin(&mut self, channel: u32, kind: ChannelKind) -> Result<(), Refusal>;
     /// A record arrived.
     ///
     /// # Errors
     /// As above.
-    fn record(&mut self, lane: u32, record: &[u8]) -> Result<(), Refusal>;
+    fn record(&mut self, channel: u32, record: &[u8]) -> Result<(), Refusal>;
     /// The device compared its clock with this receiver's, which was `wall_ns` when it said so.
     fn clock(&mut self, report: ClockReport, wall_ns: i64);
     /// Called often. True: there is work of its own, call again soon.
@@ -62,7 +62,7 @@ pub struct Acks<'a> {
 
 impl Acks<'_> {
     /// See [`Message::Ack`].
-    pub fn ack(&mut self, lane: u32, received: u64, committed: u64) {
-        Message::Ack { lane, received, committed }.push(self.out);
+    pub fn ack(&mut self, channel: u32, received: u64, committed: u64) {
+        Message::Ack { channel, received, committed }.push(self.out);
     }
 }

@@ -12,11 +12,11 @@ use cpumon_link::tls::TlsError;
 use cpumon_link::tls::connect::{await_message, shake_hands};
 use cpumon_link::tls::crypto::key_hash;
 use cpumon_link::tls::pipe::Pipe;
-use cpumon_wire::packed::Unpacker;
-use cpumon_wire::stream::{
-    ALPN_ENROL, ALPN_STREAM, ByeReason, MAX_MESSAGE_BYTES, MAX_SMALL_MESSAGE_BYTES, Message, VERSION,
+use cpumon_wire::connection::{
+    ALPN_ENROL, ALPN_SNAPSHOTS, ByeReason, MAX_MESSAGE_BYTES, MAX_SMALL_MESSAGE_BYTES, Message, VERSION,
     agree_on_version,
 };
+use cpumon_wire::packed::Unpacker;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::{ServerConfig, ServerConnection};
 
@@ -35,8 +35,8 @@ const WORK: Duration = Duration::from_millis(25);
 const GOODBYE: Duration = Duration::from_millis(250);
 /// A buffer for records keeps so many bytes.
 const KEPT_BYTES: usize = 256 << 10;
-/// Lanes of one connection that may come packed, the past and the present; an older one gives way.
-const MAX_PACKED_LANES: usize = 2;
+/// Channels of one connection that may come packed, the past and the present; an older one gives way.
+const MAX_PACKED_CHANNELS: usize = 2;
 /// So much time's worth of bytes may come at once.
 const BURST_S: f64 = 4.0;
 
@@ -226,7 +226,7 @@ impl Shared {
             Some(ALPN_ENROL) => self
                 .enroll(&mut pipe, source, stranger, deadline)
                 .map_err(|refusal| (refusal, &self.stats.refused_tokens)),
-            Some(ALPN_STREAM) => match self.greet(&mut pipe, address, deadline) {
+            Some(ALPN_SNAPSHOTS) => match self.greet(&mut pipe, address, deadline) {
                 Ok((peer, key)) => {
                     drop(stranger);
                     self.attend(&mut pipe, &peer, &key).map_err(|end| (end, &self.stats.protocol_errors))
@@ -399,14 +399,14 @@ impl Shared {
         let mut answers = Vec::new();
         while let Some(bytes) = pipe.next_message(MAX_MESSAGE_BYTES)? {
             match Message::decode(bytes).map_err(TlsError::from)? {
-                Some(Message::Begin { lane, kind }) => {
-                    device.session.begin(lane, kind).map_err(End::Bye)?;
-                    device.begin(lane);
+                Some(Message::Begin { channel, kind }) => {
+                    device.session.begin(channel, kind).map_err(End::Bye)?;
+                    device.begin(channel);
                 }
-                Some(Message::Record { lane, record }) => {
-                    device.session.record(lane, record).map_err(End::Bye)?;
+                Some(Message::Record { channel, record }) => {
+                    device.session.record(channel, record).map_err(End::Bye)?;
                 }
-                Some(Message::Packed { lane, packed }) => device.unpack(lane, packed)?,
+                Some(Message::Packed { channel, packed }) => device.unpack(channel, packed)?,
                 Some(Message::Ping { token, clock }) => {
                     let received_ns = wall_ns();
                     if let Some(clock) = clock {
@@ -435,29 +435,29 @@ struct Device {
     bucket: Bucket,
     counted_bytes: u64,
     heard: Instant,
-    /// Of lanes whose records come packed, what came before; begun with the lane.
+    /// Of channels whose records come packed, what came before; begun with the channel.
     unpackers: Vec<(u32, Box<Unpacker>)>,
     record: Vec<u8>,
 }
 
 impl Device {
-    fn begin(&mut self, lane: u32) {
-        if self.unpackers.len() >= MAX_PACKED_LANES {
+    fn begin(&mut self, channel: u32) {
+        if self.unpackers.len() >= MAX_PACKED_CHANNELS {
             self.unpackers.remove(0);
         }
-        self.unpackers.push((lane, Box::default()));
+        self.unpackers.push((channel, Box::default()));
     }
 
     /// A packed record. It costs the device as much as if it came as it is.
-    fn unpack(&mut self, lane: u32, packed: &[u8]) -> Result<(), End> {
-        let Some((_, unpacker)) = self.unpackers.iter_mut().find(|known| known.0 == lane) else {
-            return Err(bye(ByeReason::Protocol, "a record of no lane"));
+    fn unpack(&mut self, channel: u32, packed: &[u8]) -> Result<(), End> {
+        let Some((_, unpacker)) = self.unpackers.iter_mut().find(|known| known.0 == channel) else {
+            return Err(bye(ByeReason::Protocol, "a record of no channel"));
         };
         let cost = unpacker
             .unpack(packed, &mut self.record)
             .map_err(|error| bye(ByeReason::Protocol, &error.to_string()))?;
         self.bucket.spend(cost.saturating_sub(packed.len() as u64));
-        let taken = self.session.record(lane, &self.record).map_err(End::Bye);
+        let taken = self.session.record(channel, &self.record).map_err(End::Bye);
         // A full snapshot comes seldom.
         self.record.clear();
         self.record.shrink_to(KEPT_BYTES);

@@ -166,9 +166,9 @@ fn a_thread_that_slept_unheard_has_waited_for_the_time_of_its_interval_only() {
 
 #[test]
 fn without_loss_the_receiver_sees_what_the_device_saw() {
-    for tells_exits in [true, false] {
+    for reports_exits in [true, false] {
         let mut link = Link::new(3, EncoderOptions::default());
-        link.machine.tells_exits = tells_exits;
+        link.machine.reports_exits = reports_exits;
         sees_what_the_device_saw(link);
     }
 }

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use cpumon_model::Moment;
 use cpumon_receiver::{Demux, DemuxOptions};
 use cpumon_wire::dns_sd::browse;
-use cpumon_wire::sealed::GroupKey;
+use cpumon_wire::encrypted::GroupKey;
 
 use crate::damage::{damage, seeds};
 use crate::machine::Random;

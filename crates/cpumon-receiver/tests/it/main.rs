@@ -4,11 +4,11 @@
 mod carried;
 #[path = "../../../cpumon-wire/tests/it/damage.rs"]
 mod damage;
+#[path = "../../../cpumon-wire/tests/it/encrypted_agent.rs"]
+mod encrypted_agent;
 #[path = "../../../cpumon-wire/tests/it/machine.rs"]
 #[expect(dead_code, reason = "the wire's tests use all of it")]
 mod machine;
-#[path = "../../../cpumon-wire/tests/it/sealed_agent.rs"]
-mod sealed_agent;
 
 mod delays;
 mod demux;

@@ -4,12 +4,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use cpumon_model::{Interval, Moment, Trust};
 use cpumon_receiver::{Demux, DemuxOptions, RejectKind, Rejected};
-use cpumon_wire::sealed::{SealError, Sealer};
+use cpumon_wire::encrypted::{DecryptError, Encryptor};
 use cpumon_wire::v2::{Encoder, EncoderOptions};
 use cpumon_wire::{Datagrams, v1};
 
+use crate::encrypted_agent::{Agent, frame, key};
 use crate::machine::Machine;
-use crate::sealed_agent::{Agent, frame, key};
 
 const FROM: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)), 40_000);
 
@@ -33,14 +33,14 @@ fn damaged_seals_and_sealed_damage_never_panic() {
         }
         let mut one = Datagrams::from(vec![damaged]);
         if round % 2 == 1 {
-            agent.sealer.seal(&mut one).unwrap();
+            agent.encryptor.encrypt(&mut one).unwrap();
         }
         for datagram in &one {
             let _ = demux.accept(datagram, FROM, Moment::default(), &mut |_, _| {});
         }
     }
     let totals = demux.totals();
-    assert!(totals.opened > 100 && totals.rejected_by_kind.of(RejectKind::BadSeal) > 100, "{totals:?}");
+    assert!(totals.opened > 100 && totals.rejected_by_kind.of(RejectKind::BadTag) > 100, "{totals:?}");
 }
 
 /// A receiver that has a key.
@@ -54,7 +54,7 @@ fn demux(v1: bool, v2: bool) -> Demux {
 fn hosts_of_sealed_and_of_plain_datagrams_are_kept_apart() {
     let mut machine = Machine::new(3, 5, 20, 20);
     let (mut encoder, mut plain) = (Encoder::new(EncoderOptions::default()), Datagrams::new());
-    let mut sealer = Sealer::new(&key(1), 1, [7; 16]);
+    let mut encryptor = Encryptor::new(&key(1), 1, [7; 16]);
     let mut demux = demux(true, true);
     let (mut trusts, mut run_ns) = (Vec::new(), 0_u64);
     for second in 1..=3 {
@@ -63,7 +63,7 @@ fn hosts_of_sealed_and_of_plain_datagrams_are_kept_apart() {
         let interval = Interval::between(&before, &machine.snapshot);
         encoder.encode(&machine.host, &machine.snapshot, &interval, &mut plain);
         let mut sealed = plain.clone();
-        sealer.seal(&mut sealed).unwrap();
+        encryptor.encrypt(&mut sealed).unwrap();
         let now = Moment { mono_ns: second * 1_000_000_000, ..Moment::default() };
         for datagram in plain.iter().chain(&sealed) {
             let take = |status: &cpumon_model::HostStatus, interval: &Interval| {
@@ -92,7 +92,7 @@ fn what_is_refused_is_counted_by_kind_and_by_sender() {
     let v1 = v1::END_OF_TRANSFER;
     let mut take = |datagram: &[u8]| demux.accept(datagram, FROM, Moment::default(), &mut |_, _| {});
     assert_eq!(take(&good), Ok(()));
-    assert!(matches!(take(&good), Err(Rejected::Seal(SealError::Replayed))));
+    assert!(matches!(take(&good), Err(Rejected::Seal(DecryptError::Replayed))));
     for refused in [&bad[..], &foreign, &plain, &v1, b"cpu", &[0x63, 0xb5, 0x6d, 0x73, 1]] {
         assert!(take(refused).is_err());
     }
@@ -102,7 +102,7 @@ fn what_is_refused_is_counted_by_kind_and_by_sender() {
         [("malformed", 1), ("plain", 1), ("v1", 2), ("unknown_key", 1), ("bad_seal", 1), ("replayed", 1)];
     assert_eq!(counts, expected, "three bytes of another kind are v1 as well");
     let sender = demux.rejected_senders().next().unwrap();
-    assert_eq!((sender.datagrams, sender.by_kind.of(RejectKind::BadSeal)), (7, 1));
+    assert_eq!((sender.datagrams, sender.by_kind.of(RejectKind::BadTag)), (7, 1));
     let loss = demux.hosts().next().unwrap().loss;
     assert_eq!((loss.duplicates, loss.rejected), (1, 1));
 }

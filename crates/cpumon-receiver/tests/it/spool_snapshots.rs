@@ -13,9 +13,9 @@ const FULL_EVERY: usize = 10;
 const SNAPSHOTS: usize = 45;
 
 /// The frames of a host's snapshots, and its complete intervals.
-fn recorded(seed: u64, tells_exits: bool) -> (Vec<Vec<Vec<u8>>>, Vec<Interval>) {
+fn recorded(seed: u64, reports_exits: bool) -> (Vec<Vec<Vec<u8>>>, Vec<Interval>) {
     let mut machine = Machine::new(seed, 30, 150, 40);
-    machine.tells_exits = tells_exits;
+    machine.reports_exits = reports_exits;
     let options = EncoderOptions {
         max_datagram: 65_000,
         full_snapshots: 1,
@@ -32,7 +32,7 @@ fn recorded(seed: u64, tells_exits: bool) -> (Vec<Vec<Vec<u8>>>, Vec<Interval>) 
             intervals.push(Interval::between(&before, &machine.snapshot));
         }
         if at % FULL_EVERY == 0 {
-            encoder.begin_anew();
+            encoder.begin_again();
         }
         assert_eq!(encoder.is_next_full(), at % FULL_EVERY == 0);
         let interval = intervals.last().cloned().unwrap_or_default();
@@ -60,8 +60,8 @@ fn run_ns(interval: &Interval) -> i64 {
 
 #[test]
 fn cpu_time_agrees_with_the_devices_own_intervals() {
-    for (seed, tells_exits) in [(1, true), (2, false), (3, true), (4, false)] {
-        let (frames, own) = recorded(seed, tells_exits);
+    for (seed, reports_exits) in [(1, true), (2, false), (3, true), (4, false)] {
+        let (frames, own) = recorded(seed, reports_exits);
         let told = decoded(&frames);
         assert_eq!(told.len(), own.len());
         for (told, own) in told.iter().zip(&own) {
@@ -73,8 +73,8 @@ fn cpu_time_agrees_with_the_devices_own_intervals() {
 
 #[test]
 fn reading_that_begins_at_a_full_snapshot_tells_the_same() {
-    for (seed, tells_exits) in [(5, true), (6, false)] {
-        let (frames, _) = recorded(seed, tells_exits);
+    for (seed, reports_exits) in [(5, true), (6, false)] {
+        let (frames, _) = recorded(seed, reports_exits);
         let all = decoded(&frames);
         for begin in (0..SNAPSHOTS).step_by(FULL_EVERY) {
             assert_eq!(decoded(&frames[begin..]), all[begin..], "seed {seed}, from {begin}");

@@ -20,7 +20,7 @@ mod unpack;
 pub use pack::Packer;
 pub use unpack::{PackedError, Unpacker};
 
-use crate::stream::MAX_MESSAGE_BYTES;
+use crate::connection::MAX_MESSAGE_BYTES;
 use crate::v2::columns::section;
 
 /// Longest record that is packed, bytes: sent as it is, the same record fits a message as well.

@@ -75,7 +75,7 @@ impl Unpacker {
         if !reader.is_at_end() || crc32c::crc32c(payload) != u32::from_le_bytes(*sum) {
             return None;
         }
-        head.seal(record);
+        head.write_before(record);
         Some(())
     }
 

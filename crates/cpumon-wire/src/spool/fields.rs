@@ -20,12 +20,12 @@ pub(super) fn take_i64(bytes: &[u8], at: &mut usize) -> Option<i64> {
 }
 
 /// Appends the CRC32C of everything from `begin` on.
-pub(super) fn seal(out: &mut Vec<u8>, begin: usize) {
+pub(super) fn add_checksum(out: &mut Vec<u8>, begin: usize) {
     let sum = crc32c::crc32c(out.get(begin..).unwrap_or_default());
     out.extend_from_slice(&sum.to_le_bytes());
 }
 
 /// Whether the last four of these bytes are the CRC32C of those before.
-pub(super) fn is_sealed(bytes: &[u8]) -> bool {
+pub(super) fn has_checksum(bytes: &[u8]) -> bool {
     bytes.split_last_chunk().is_some_and(|(body, sum)| crc32c::crc32c(body) == u32::from_le_bytes(*sum))
 }

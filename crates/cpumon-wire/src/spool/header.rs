@@ -3,7 +3,7 @@
 use cpumon_model::{BootId, HostId};
 
 use super::SEGMENT_MAGIC;
-use super::fields::{is_sealed, seal, take, take_i64, take_u64};
+use super::fields::{add_checksum, has_checksum, take, take_i64, take_u64};
 
 /// The version of the layout. Longer headers and unknown kinds of records do not need another one.
 pub const VERSION: u16 = 1;
@@ -48,7 +48,7 @@ impl SegmentHeader {
         out.extend_from_slice(&self.first.to_le_bytes());
         out.extend_from_slice(&self.spool_begin_wall_ns.to_le_bytes());
         out.extend_from_slice(&self.begin_wall_ns.to_le_bytes());
-        seal(out, begin);
+        add_checksum(out, begin);
     }
 
     /// Reads a header; says where the records begin. `None`: these bytes are not a segment's, or damaged.
@@ -59,7 +59,7 @@ impl SegmentHeader {
             return None;
         }
         let length = usize::from(u16::from_le_bytes(take(segment, &mut at)?));
-        if length < SEGMENT_HEADER_BYTES || !is_sealed(segment.get(..length)?) {
+        if length < SEGMENT_HEADER_BYTES || !has_checksum(segment.get(..length)?) {
             return None;
         }
         let header = Self {

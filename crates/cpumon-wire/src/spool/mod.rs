@@ -1,4 +1,4 @@
-//! The spool's bytes: what a device keeps of its own snapshots until somebody has them. In: frames of v2. Out: segments of
+//! The spool's bytes: what a device stores of its own snapshots until a receiver has them. In: frames of v2. Out: segments of
 //! numbered, checked records; and the way back. Layout: docs/spool-format.md. Files are the link's matter.
 //!
 //! A segment begins with a header and a *full* snapshot, so that it can be read without those before it. Every snapshot

@@ -2,7 +2,7 @@
 //! record's head and another over its payload: a head that can be trusted tells where the next record begins, and which
 //! number was lost, although the payload is damaged.
 
-use super::fields::{is_sealed, seal, take, take_i64, take_u32, take_u64};
+use super::fields::{add_checksum, has_checksum, take, take_i64, take_u32, take_u64};
 
 /// Length of a record's head, bytes, its checksum included.
 pub const RECORD_HEADER_BYTES: usize = 32;
@@ -21,7 +21,7 @@ pub enum GapReason {
     #[default]
     Unknown,
     /// The disk was full, or more was to be kept than the spool may hold, and nothing older could go.
-    NoRoom,
+    NoSpace,
     /// The disk could not be written.
     DiskFailed,
     /// The snapshot was too large for a record.
@@ -35,7 +35,7 @@ pub enum GapReason {
 impl GapReason {
     const TABLE: [(Self, u8, &'static str); 6] = [
         (Self::Unknown, 0, "not kept"),
-        (Self::NoRoom, 1, "no room on the device"),
+        (Self::NoSpace, 1, "no room on the device"),
         (Self::DiskFailed, 2, "the device's disk failed"),
         (Self::TooLarge, 3, "too large for the device's log"),
         (Self::Dropped, 4, "dropped, the device's log was full"),
@@ -85,14 +85,14 @@ impl Gap {
     }
 }
 
-/// A snapshot as it stands in a segment.
+/// A snapshot as it is in a segment.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotRecord<'a> {
     /// Its number in the spool.
     pub number: u64,
     /// When it was made, ns since the UNIX epoch on the device's clock.
     pub wall_ns: i64,
-    /// It tells every task with its name: reading may begin here.
+    /// It has every task with its name: reading may begin here.
     pub is_full: bool,
     payload: &'a [u8],
 }
@@ -148,7 +148,7 @@ pub(super) struct Head {
 impl Head {
     /// Reads the head at the beginning of `bytes`; `None` if it is damaged.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        let head = bytes.get(..RECORD_HEADER_BYTES).filter(|head| is_sealed(head))?;
+        let head = bytes.get(..RECORD_HEADER_BYTES).filter(|head| has_checksum(head))?;
         let mut at = 0;
         let length = usize::try_from(take_u32(head, &mut at)?).ok().filter(|&n| n <= MAX_PAYLOAD_BYTES)?;
         let [kind, flags, _, _] = take(head, &mut at)?;
@@ -186,7 +186,7 @@ impl Head {
     }
 }
 
-/// The head of a snapshot's record, for who puts the record together again.
+/// The head of a snapshot's record, for the reader that builds the record again.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SnapshotHead {
     pub(crate) flags: u8,
@@ -208,8 +208,8 @@ impl SnapshotHead {
         self.flags & FULL != 0
     }
 
-    /// Writes the head before the payload that stands behind room for it.
-    pub(crate) fn seal(self, record: &mut [u8]) {
+    /// Writes the head before the payload that follows the space for it.
+    pub(crate) fn write_before(self, record: &mut [u8]) {
         if let Some((head, payload)) = record.split_at_mut_checked(RECORD_HEADER_BYTES) {
             head.copy_from_slice(&self.bytes(payload));
         }
@@ -228,7 +228,7 @@ fn head_bytes(kind: u8, flags: u8, number: u64, wall_ns: i64, payload: &[u8]) ->
     head.extend_from_slice(&number.to_le_bytes());
     head.extend_from_slice(&wall_ns.to_le_bytes());
     head.extend_from_slice(&crc32c::crc32c(payload).to_le_bytes());
-    seal(&mut head, 0);
+    add_checksum(&mut head, 0);
     head
 }
 
@@ -275,7 +275,7 @@ pub fn push_gap(out: &mut Vec<u8>, gap: &Gap) {
     });
 }
 
-/// Reads one record that stands alone, as in a message of the stream; `None` if it is damaged, or not all of the bytes.
+/// Reads one record that stands alone, as in a message of a connection; `None` if it is damaged, or not all of the bytes.
 #[must_use]
 pub fn decode_record(bytes: &[u8]) -> Option<Entry<'_>> {
     let head = Head::decode(bytes)?;

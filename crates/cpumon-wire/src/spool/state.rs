@@ -1,8 +1,8 @@
-//! [`State`]: what a spool remembers beside its segments. In: numbers, a hole that found no room yet. Out: two slots of bytes
+//! [`State`]: what a spool remembers beside its segments. In: numbers, a hole that found no space yet. Out: two slots of bytes
 //! in a file of fixed size that is overwritten in place, in turn: a full disk cannot refuse it, and a torn write leaves the
 //! slot before.
 
-use super::fields::{is_sealed, seal, take, take_i64, take_u64};
+use super::fields::{add_checksum, has_checksum, take, take_i64, take_u64};
 use super::record::{Gap, GapReason};
 
 /// Length of a slot, bytes: a sector.
@@ -53,7 +53,7 @@ impl State {
         out.extend_from_slice(&self.dropped_begin_wall_ns.to_le_bytes());
         out.push(self.dropped_reason.code());
         out.resize(STATE_SLOT_BYTES - 4, 0);
-        seal(&mut out, 0);
+        add_checksum(&mut out, 0);
         ((self.generation & 1) * STATE_SLOT_BYTES as u64, out)
     }
 
@@ -66,7 +66,7 @@ impl State {
 
     fn decode_slot(slot: &[u8]) -> Option<Self> {
         let mut at = 0;
-        if take(slot, &mut at)? != MAGIC || !is_sealed(slot) {
+        if take(slot, &mut at)? != MAGIC || !has_checksum(slot) {
             return None;
         }
         let (generation, next) = (take_u64(slot, &mut at)?, take_u64(slot, &mut at)?);

@@ -1,5 +1,5 @@
 //! [`Assembler`]: the datagrams of one v1 sender become one [`Interval`] a set. In: decoded datagrams and when they came.
-//! Out: intervals on the receiver's clock. Why: v1 tells processes one by one, names no set and ends it with a marker that
+//! Out: intervals on the receiver's clock. Why: v1 sends processes one by one, names no set and ends it with a marker that
 //! may be lost, and its devices' clocks are not to be trusted (the original's stood in 2003).
 
 use std::collections::{HashMap, HashSet};
@@ -65,7 +65,7 @@ struct Emitted {
 
 /// Puts the datagrams of one v1 sender together.
 ///
-/// Keys: `(pid, 0)` and `(tid, 0)`, as v1 tells no start times. Where one set uses a number twice (another name under a
+/// Keys: `(pid, 0)` and `(tid, 0)`, as v1 has no start times. Where one set uses a number twice (another name under a
 /// process id, another process for a thread id) the further ones get 1, 2, … in place of 0, so that rows stay apart.
 #[derive(Debug)]
 pub struct Assembler {
@@ -150,10 +150,10 @@ impl Assembler {
             self.counts.duplicates += 1;
             return;
         }
-        self.book(process);
+        self.count_process(process);
     }
 
-    /// Whether a datagram belongs to the set given out last. Only for a short while: a device's clock may stand still.
+    /// Whether a datagram belongs to the set given out last. Only for a short while: a device's clock may stop.
     fn is_straggler(&self, process: &ProcessDatagram, received: Moment) -> bool {
         self.pending.is_none()
             && self.emitted.as_ref().is_some_and(|set| {
@@ -162,14 +162,14 @@ impl Assembler {
     }
 
     /// Adds one process and its threads to the set.
-    fn book(&mut self, process: &ProcessDatagram) {
+    fn count_process(&mut self, process: &ProcessDatagram) {
         let Some(key) = self.row_of(process) else {
             self.counts.processes_over_limit += 1;
             self.counts.threads_over_limit += process.threads.len() as u64;
             return;
         };
-        let room = self.limits.max_threads.saturating_sub(self.interval.threads.len());
-        let kept = room.min(process.threads.len());
+        let space = self.limits.max_threads.saturating_sub(self.interval.threads.len());
+        let kept = space.min(process.threads.len());
         self.counts.threads_over_limit += (process.threads.len() - kept) as u64;
         self.interval
             .threads

@@ -68,10 +68,10 @@ pub fn decode(bytes: &[u8]) -> Result<Datagram, DecodeError> {
         threads: Vec::new(),
     };
     let thread_count = usize::try_from(fields.i16()?).unwrap_or(0);
-    let room = (bytes.len() - fields.offset) / THREAD_BYTES;
-    if room < thread_count {
+    let fitting = (bytes.len() - fields.offset) / THREAD_BYTES;
+    if fitting < thread_count {
         // The first entry that is not there in full.
-        return Err(DecodeError::new(fields.offset + room * THREAD_BYTES, Reason::Truncated));
+        return Err(DecodeError::new(fields.offset + fitting * THREAD_BYTES, Reason::Truncated));
     }
     process.threads.reserve_exact(thread_count);
     for _ in 0..thread_count {
@@ -111,7 +111,7 @@ fn thread(fields: &mut Fields<'_>) -> Result<ThreadEntry, DecodeError> {
 /// Appends one datagram to `out`.
 ///
 /// # Errors
-/// A name of more than 32,767 bytes or more than 32,767 threads: the format has no room to say so. `out` is unchanged.
+/// A name of more than 32,767 bytes or more than 32,767 threads: the format's length fields hold no more. `out` is unchanged.
 pub fn encode(datagram: &Datagram, out: &mut Vec<u8>) -> Result<(), DecodeError> {
     match datagram {
         Datagram::EndOfTransfer => out.extend_from_slice(&END_OF_TRANSFER),

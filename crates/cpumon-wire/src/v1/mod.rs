@@ -33,7 +33,7 @@ pub enum Datagram {
     EndOfTransfer,
 }
 
-/// One process over an interval, as the original tells it. Times are deltas.
+/// One process over an interval, as the original sends it. Times are deltas.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ProcessDatagram {
     /// Process name; what is no UTF-8 arrives as U+FFFD.
@@ -71,7 +71,7 @@ pub struct ThreadEntry {
 
 /// A wall-clock time as v1 ticks in local time.
 ///
-/// `utc_offset_s`: local time less UTC, seconds. Ranges that ticks cannot tell saturate.
+/// `utc_offset_s`: local time less UTC, seconds. Times longer than ticks can hold saturate.
 #[must_use]
 pub fn ticks_from_wall(wall_ns: i64, utc_offset_s: i32) -> i64 {
     wall_ns

@@ -147,7 +147,7 @@ impl SetEncoder {
         report
     }
 
-    /// Writes one process, in as many datagrams as its threads need. Its time stands in the first: the original's pivot
+    /// Writes one process, in as many datagrams as its threads need. Its time is in the first: the original's pivot
     /// keeps the first row of a name, and sums over rows stay right.
     fn process(
         &mut self,
@@ -242,7 +242,7 @@ impl Stamp {
     }
 }
 
-/// User and system time; where a source does not split, v1 can only be told that all of it is user time.
+/// User and system time; where a source does not split, v1 can only be sent all of it as user time.
 fn rest_of(delta: &Delta, fields: Fields) -> Rest {
     if fields.contains(Fields::USER | Fields::SYSTEM) {
         Rest { user_ns: delta.user_ns, system_ns: delta.system_ns }

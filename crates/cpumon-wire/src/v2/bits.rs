@@ -38,7 +38,7 @@ impl BitWriter {
         *self = Self::default();
     }
 
-    /// Where the writer stands, to go back to it.
+    /// The writer's position, to go back to it.
     pub(crate) fn mark(&self, out: &[u8]) -> Mark {
         Mark { pending: self.pending, count: self.count, len: out.len() }
     }

@@ -151,7 +151,7 @@ pub(crate) const fn relative(id: u8) -> Relative {
     }
 }
 
-/// Whether the encoder looks for a common unit (numbers of ns often are whole µs or clock ticks).
+/// Whether the encoder searches for a common unit (numbers of ns often are whole µs or clock ticks).
 pub(crate) const fn has_unit(id: u8) -> bool {
     matches!(id, PROCESS_START | START | RUN | USER | SYSTEM | RUN_DELAY | INTERVAL)
         || matches!(id, BLOCKED_REST | DELAY_AFTER_WAKEUP | LONGEST_DELAY | UNKNOWN_TIME | RUN_QUEUE | IRQ_TIME)
@@ -179,8 +179,8 @@ pub(crate) const fn is_text(id: u8) -> bool {
     )
 }
 
-/// Whether the column is written even if every text in it is empty: its presence says that the texts are told.
-pub(crate) const fn is_always_told(id: u8) -> bool {
+/// Whether the column is written even if every text in it is empty: its presence says that the texts are sent.
+pub(crate) const fn is_always_sent(id: u8) -> bool {
     matches!(id, COMM | NAME | HOSTNAME | IRQ_NAME)
 }
 
@@ -192,7 +192,7 @@ pub(crate) const UNITS: [u64; 8] = [1, 10, 100, 1_000, 10_000, 1_000_000, 10_000
 pub(crate) enum Kind {
     /// `min` bits each.
     Fixed,
-    /// `prefix` bits that tell how many significant bits follow; the topmost one is left out.
+    /// `prefix` bits that say how many significant bits follow; the topmost one is left out.
     Prefixed,
     /// A length coded as [`Kind::Prefixed`]: 0 = the text of the row before, n + 1 = n bytes follow.
     Text,

@@ -1,9 +1,9 @@
 //! Run-delay histograms, as columns. In: cumulative counts, and which of them changed. Out: rows of one bucket each, and back.
 //! Why a section of its own: receivers of earlier releases skip it whole.
 //!
-//! Counts are cumulative, so a lost frame costs resolution and no delay. A histogram is told whole when it is new and when it is
+//! Counts are cumulative, so a lost frame costs resolution and no delay. A histogram is sent whole when it is new and when it is
 //! its turn, else only its buckets that changed: a receiver that does not have the rest leaves it out until its turn. Those of
-//! processes that ended are told whole by two snapshots, as exits are.
+//! processes that ended are sent whole in two snapshots, as exits are.
 
 use cpumon_model::{DelayOf, Delays, Interval, ProcessKey, Snapshot, ThreadKey, find_delays};
 
@@ -29,12 +29,12 @@ const THREADS: Spec = Spec {
     row: &[TID, START, DELAY_WHOLE, DELAY_BUCKET, DELAY_COUNT],
 };
 
-/// One bucket as a frame tells it.
+/// One bucket as a frame has it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct DelayRow {
     /// Whose.
     pub of: DelayOf,
-    /// The snapshot tells all buckets of this histogram.
+    /// The snapshot has all buckets of this histogram.
     pub is_whole: bool,
     /// The bucket.
     pub bucket: u8,

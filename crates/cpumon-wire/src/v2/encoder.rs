@@ -1,5 +1,5 @@
 //! [`Encoder`]: one snapshot as frames. In: a complete snapshot and the interval it ends. Out: datagrams.
-//! Why it keeps state: it knows which names were sent already, and which exits the datagrams before told.
+//! Why it keeps state: it knows which names were sent already, and which exits the datagrams before had.
 
 use cpumon_model::{
     Delta, ExitSample, HostInfo, Interval, ProcessKey, Snapshot, ThreadKey, empty_list, trim_list,
@@ -41,10 +41,10 @@ pub struct EncoderOptions {
     pub refresh_snapshots: u32,
     /// This many snapshots after the start hold every task.
     pub full_snapshots: u32,
-    /// Tells agent starts apart: any number that differs from start to start, e.g. the wall clock's ns.
+    /// Distinguishes agent starts: any number that differs from start to start, e.g. the wall clock's ns.
     pub stream: u64,
-    /// Nothing gets lost on the way, as in a file: names and exits are told once, and nothing is repeated between two full
-    /// snapshots ([`Encoder::begin_anew`]).
+    /// Nothing gets lost on the way, as in a file: names and exits are sent once, and nothing is repeated between two full
+    /// snapshots ([`Encoder::begin_again`]).
     pub is_lossless: bool,
 }
 
@@ -63,7 +63,7 @@ pub struct EncodeReport {
     pub refreshed_threads: u64,
     /// Processes sent.
     pub processes: u64,
-    /// Exits sent, those told a second time included.
+    /// Exits sent, those sent a second time included.
     pub exits: u64,
     /// Texts cut because they were too long for a datagram.
     pub texts_cut: u64,
@@ -172,7 +172,7 @@ impl Encoder {
     }
 
     /// The next snapshot holds every task with its name: a receiver can begin with it, whatever it missed before.
-    pub fn begin_anew(&mut self) {
+    pub fn begin_again(&mut self) {
         self.full_left = self.full_left.max(1);
     }
 
@@ -254,7 +254,7 @@ impl Encoder {
         for &(process, _, again, at) in &self.exit_order {
             let exits = if again { &self.exits_before } else { &snapshot.exits };
             let Some(exit) = exits.get(at as usize) else { continue };
-            if !exit.ends_process && !turn.everything && self.processes.has_been_told(process) {
+            if !exit.ends_process && !turn.everything && self.processes.was_sent(process) {
                 rows::push_plain_exit(&mut self.table, exit, boot_ns);
             } else {
                 rows::push_exit(&mut self.named_table, exit, boot_ns, &mut texts);
@@ -301,13 +301,13 @@ impl Encoder {
         self.named_order.sort_unstable();
     }
 
-    /// Which threads ended without a record; those of the snapshot before are told once more.
+    /// Which threads ended without a record; those of the snapshot before are sent once more.
     fn choose_gone(&mut self, snapshot: &Snapshot) {
         let has_record =
             |key: &ThreadKey| snapshot.exits.binary_search_by_key(key, |exit| exit.thread.key).is_ok();
         std::mem::swap(&mut self.gone_before, &mut self.threads.gone);
         std::mem::swap(&mut self.gone, &mut self.threads.gone);
-        // `gone_before` now holds the new ones, `gone` those told before.
+        // `gone_before` now holds the new ones, `gone` those sent before.
         self.gone_before.retain(|(_, key)| !has_record(key));
         if self.options.is_lossless {
             self.gone.clear();
@@ -425,7 +425,7 @@ impl Encoder {
     }
 }
 
-/// The 32 bits that a header has room for.
+/// The 32 bits that a header holds.
 fn folded(stream: u64) -> u32 {
     u32::try_from((stream ^ stream >> 32) & 0xffff_ffff).unwrap_or(0)
 }

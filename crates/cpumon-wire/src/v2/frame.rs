@@ -21,7 +21,7 @@ use super::header::Header;
 use super::read::{Span, TableReader};
 use super::rows::STATES;
 use super::sched::{self, IrqRow};
-use super::told::{ExitRow, InfoText, ProcessRow, ThreadRow, Totals};
+use super::sent::{ExitRow, InfoText, ProcessRow, ThreadRow, Totals};
 use crate::{DecodeError, Reason};
 
 /// Most time of one CPU in one mode, ns: 36 years. So the sum over all modes fits 64 bits.
@@ -32,9 +32,9 @@ const MAX_CPU_TIME_NS: u64 = 1 << 60;
 pub struct Frame {
     /// What every datagram says.
     pub header: Header,
-    /// The machine's description, if told.
+    /// The machine's description, if sent.
     pub host: Option<HostInfo>,
-    /// Totals, if told.
+    /// Totals, if sent.
     pub totals: Option<Totals>,
     /// Per-CPU times.
     pub cpus: Vec<CpuSample>,
@@ -81,7 +81,7 @@ impl Frame {
         Ok(())
     }
 
-    /// A told process info.
+    /// A process info that was sent.
     #[must_use]
     pub fn info(&self, text: &InfoText) -> ProcessInfo {
         ProcessInfo {
@@ -95,7 +95,7 @@ impl Frame {
         }
     }
 
-    /// Whether a told process info is this one. Allocates nothing.
+    /// Whether a process info that was sent is this one. Allocates nothing.
     #[must_use]
     pub fn is_info(&self, text: &InfoText, info: &ProcessInfo) -> bool {
         text.uid == info.uid
@@ -107,7 +107,7 @@ impl Frame {
             && self.bytes(text.container) == info.container.as_bytes()
     }
 
-    /// The name of an interrupt line, if told.
+    /// The name of an interrupt line, if sent.
     #[must_use]
     pub fn irq_name(&self, row: &IrqRow) -> Option<Cow<'_, str>> {
         row.name.map(|name| self.text(name))
@@ -366,7 +366,7 @@ fn state(table: &TableReader<'_>) -> Result<TaskState, DecodeError> {
     }
 }
 
-/// The process's info, if the table tells it.
+/// The process's info, if the table has it.
 fn info(table: &TableReader<'_>) -> Result<Option<InfoText>, DecodeError> {
     if !table.has(NAME) {
         return Ok(None);

@@ -1,5 +1,5 @@
 //! [`Frames`]: the datagrams of one snapshot while they are filled. In: sections. Out: datagrams with headers.
-//! Why: tables only ask how much room is left and for the next datagram.
+//! Why: tables only ask how much space is left and for the next datagram.
 
 use super::header::{HEADER_BYTES, Header, MAX_FRAGMENTS};
 use crate::Datagrams;

@@ -35,7 +35,7 @@ pub struct Header {
     pub end: Moment,
     /// Which counters are known.
     pub fields: Fields,
-    /// Who measured.
+    /// What measured it.
     pub source: SourceKind,
     /// Within this many snapshots every task is sent at least once.
     pub refresh_snapshots: u16,
@@ -47,7 +47,7 @@ pub struct Header {
 
 const COMPLETE: u16 = 1;
 const IRQ_IN_RUN_TIME: u16 = 2;
-/// Where the number of the fragment and their count stand.
+/// Offset of the fragment's number, which the count follows.
 const FRAGMENT_AT: usize = 52;
 
 impl Header {

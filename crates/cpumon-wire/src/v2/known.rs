@@ -1,4 +1,4 @@
-//! [`KnownThreads`] and [`KnownProcesses`]: what the receivers were told. In: a snapshot's tasks in ascending order.
+//! [`KnownThreads`] and [`KnownProcesses`]: what the receivers were sent. In: a snapshot's tasks in ascending order.
 //! Out: whether each is due. Why: names are sent when new, when changed, and when it is the task's turn; not each time.
 
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use cpumon_model::{
 /// Whose turn it is.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Turn {
-    /// Everyone's.
+    /// Every task's.
     pub(crate) everything: bool,
     /// That of the tasks whose number modulo `slots` is this.
     pub(crate) slot: u32,
-    /// 0: nobody's, nothing is repeated.
+    /// 0: no task has a turn, nothing is repeated.
     pub(crate) slots: u32,
     /// A new or changed name is sent this many times.
     pub(crate) name_sends: u8,
@@ -131,7 +131,7 @@ impl KnownProcesses {
     }
 
     /// Whether the info of a process of the snapshot before was sent as often as a name is.
-    pub(crate) fn has_been_told(&self, key: ProcessKey) -> bool {
+    pub(crate) fn was_sent(&self, key: ProcessKey) -> bool {
         self.now
             .binary_search_by_key(&key, |known| known.key)
             .is_ok_and(|at| self.now.get(at).is_some_and(|known| known.sends_left == 0))

@@ -2,7 +2,7 @@
 //! and the way back. Layout: docs/wire-format.md.
 //!
 //! A datagram is a header and tables. A table describes its own columns, so a decoder skips columns, tables and header
-//! fields that it does not know, and takes what is missing as not told.
+//! fields that it does not know, and takes what is missing as not sent.
 
 pub(crate) mod bits;
 pub(crate) mod columns;
@@ -15,9 +15,9 @@ mod known;
 mod read;
 mod rows;
 mod sched;
+mod sent;
 mod table;
 mod tally;
-mod told;
 
 use cpumon_model::Fields;
 
@@ -26,7 +26,7 @@ pub use encoder::{EncodeReport, Encoder, EncoderOptions, MIN_DATAGRAM_BYTES};
 pub use frame::{Frame, decode};
 pub use header::{HEADER_BYTES, Header, MAX_FRAGMENTS, VERSION};
 pub use sched::IrqRow;
-pub use told::{ExitRow, InfoText, ProcessRow, ThreadRow, Totals};
+pub use sent::{ExitRow, InfoText, ProcessRow, ThreadRow, Totals};
 
 /// What frames carry; the rest of what a source measures is no data to a receiver.
 const CARRIED: Fields = Fields::FIRST_RELEASE

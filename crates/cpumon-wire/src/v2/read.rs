@@ -129,7 +129,7 @@ impl<'a> TableReader<'a> {
         self.present.has(id.into())
     }
 
-    /// Whether the table has one of these columns: bit n stands for column n, of the first 128.
+    /// Whether the table has one of these columns: bit n is column n, of the first 128.
     pub(crate) fn has_any(&self, columns: u128) -> bool {
         self.present.0[0] & columns != 0
     }

@@ -1,5 +1,5 @@
 //! Samples as table rows. In: what a snapshot holds. Out: rows of numbers for [`Table`]. Why apart: here, and in `read.rs`
-//! for the way back, stands which field goes into which column; nothing else knows.
+//! for the way back, is which field goes into which column; nothing else knows.
 
 use cpumon_model::{
     Counters, CpuSample, ExitSample, HostInfo, ProcessInfo, ProcessKey, ProcessSample, Snapshot, TaskState,
@@ -94,7 +94,7 @@ pub(crate) const CPUS: Spec = Spec {
     ],
 };
 
-/// Processes whose identity or info is told.
+/// Processes whose identity or info is sent.
 pub(crate) const PROCESSES: Spec = Spec {
     section: section::PROCESSES,
     group: &[],
@@ -111,7 +111,7 @@ pub(crate) const PLAIN_PROCESSES: Spec = Spec {
     row: with_counters!([PID, PROCESS_START, PARENT_PID], []),
 };
 
-/// Threads whose name is told.
+/// Threads whose name is sent.
 pub(crate) const THREADS: Spec =
     Spec { section: section::THREADS, group: &[PID, PROCESS_START], row: thread_columns!(COMM) };
 
@@ -119,7 +119,7 @@ pub(crate) const THREADS: Spec =
 pub(crate) const PLAIN_THREADS: Spec =
     Spec { section: section::THREADS, group: &[PID, PROCESS_START], row: thread_columns!() };
 
-/// Threads that ended and whose process's info is told.
+/// Threads that ended and whose process's info is sent.
 pub(crate) const EXITS: Spec = Spec {
     section: section::EXITS,
     group: &[PID, PROCESS_START],
@@ -149,7 +149,7 @@ pub(crate) const PLAIN_EXITS: Spec = Spec {
 pub(crate) const GONE: Spec =
     Spec { section: section::GONE, group: &[PID, PROCESS_START], row: &[TID, START] };
 
-/// Interrupt lines whose name is told.
+/// Interrupt lines whose name is sent.
 pub(crate) const IRQS: Spec =
     Spec { section: section::IRQS, group: &[], row: &[IRQ, IRQ_TIME, IRQ_COUNT, IRQ_NAME] };
 

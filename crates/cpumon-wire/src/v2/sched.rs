@@ -1,7 +1,7 @@
-//! What the scheduler's and the interrupts' events tell, as columns. In: samples, or a table's row. Out: the other one.
+//! Counters of the scheduler's and the interrupts' events, as columns. In: samples, or a table's row. Out: the other one.
 //! Why apart: these columns came later; a decoder of the first release skips them, and where they are absent all is 0.
 //!
-//! Times are cut to whole µs. A thread's waits are told by slots, the longest first; a row without the thread's name tells
+//! Times are cut to whole µs. A thread's waits are sent in slots, the longest first; a row without the thread's name has
 //! only those that grew since the snapshot before, so a receiver keeps the others.
 
 use cpumon_model::{
@@ -30,7 +30,7 @@ fn whole_us(ns: u64) -> u64 {
     ns - ns % 1_000
 }
 
-/// The columns of a thread's row. `grown`: by how much its waits grew, to tell only those that did.
+/// The columns of a thread's row. `grown`: by how much its waits grew, to send only those that did.
 pub(crate) fn thread_values(thread: &ThreadSample, grown: Option<&Waits>) -> [u64; THREAD_COLUMNS] {
     let sched = &thread.sched;
     let mut slots = [(WaitReason::NONE, 0); WAIT_SLOTS];
@@ -60,7 +60,7 @@ pub(crate) fn thread_values(thread: &ThreadSample, grown: Option<&Waits>) -> [u6
     values
 }
 
-/// A thread's times from its row; of its waits those that are told.
+/// A thread's times from its row; of its waits those that were sent.
 pub(crate) fn thread(table: &TableReader<'_>) -> SchedTimes {
     if !table.has_any(((1 << THREAD_COLUMNS) - 1) << BLOCKED_REST) {
         return SchedTimes::default();
@@ -114,7 +114,7 @@ pub(crate) fn push_named_irq(table: &mut Table, irq: &IrqSample, texts: &mut Tex
     table.push(&name);
 }
 
-/// An interrupt line as a frame tells it.
+/// An interrupt line as a frame has it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct IrqRow {
     /// Number of the line.
@@ -123,7 +123,7 @@ pub struct IrqRow {
     pub time_ns: u64,
     /// Times it was handled.
     pub count: u64,
-    /// Its name, if told; in the frame's text buffer.
+    /// Its name, if sent; in the frame's text buffer.
     pub(crate) name: Option<Span>,
 }
 

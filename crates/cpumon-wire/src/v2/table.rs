@@ -3,7 +3,7 @@
 
 use super::bits::{BitWriter, bit_len, zigzag};
 use super::columns::{
-    Column, Kind, Relative, SYSTEM, SYSTEM_REST, UNITS, has_unit, is_always_told, is_text, relative,
+    Column, Kind, Relative, SYSTEM, SYSTEM_REST, UNITS, has_unit, is_always_sent, is_text, relative,
 };
 use super::frames::Frames;
 use super::tally::Tally;
@@ -58,7 +58,7 @@ impl Table {
         self.values.extend_from_slice(row);
     }
 
-    /// Adds a text, gives the value that stands for it in a row.
+    /// Adds a text, gives the value that represents it in a row.
     pub(crate) fn text(&mut self, text: &[u8]) -> u64 {
         let begin = self.texts.len() as u64;
         self.texts.extend_from_slice(text);
@@ -103,7 +103,7 @@ impl Table {
         groups > 0 && (at == 0 || self.row(at)[..groups] != self.row(at - 1)[..groups])
     }
 
-    /// Looks at every value once for its unit and once for its width.
+    /// Reads every value once for its unit and once for its width.
     fn tally(&mut self, spec: Spec, rows: usize) {
         let mut tallies = std::mem::take(&mut self.tallies);
         tallies.clear();
@@ -178,7 +178,7 @@ impl Table {
     /// Chooses columns and widths.
     fn plan(&mut self, spec: Spec) {
         let cost = |id: u8| self.tallies.iter().find(|tally| tally.id == id).map(Tally::cost);
-        // System time is told either as it is or as what run − user leaves, whichever is shorter.
+        // System time is sent as it is, or as what run − user leaves if that is shorter.
         let unused = match (cost(SYSTEM), cost(SYSTEM_REST)) {
             (Some(plain), Some(rest)) if plain < rest => SYSTEM_REST,
             _ => SYSTEM,
@@ -188,9 +188,9 @@ impl Table {
         self.planned_groups = 0;
         for tally in &self.tallies {
             let is_needed = if is_text(tally.id) {
-                is_always_told(tally.id) || tally.max_bits > 1
+                is_always_sent(tally.id) || tally.max_bits > 1
             } else {
-                // Without its column system time is what run − user leaves, so zeros must be told.
+                // Without its column system time is what run − user leaves, so zeros must be sent.
                 // Likewise a key that is always its group's must not be taken for 0.
                 tally.max_bits > 0
                     || (has_both && tally.id == SYSTEM)

@@ -1,4 +1,4 @@
-//! [`Tally`]: what a column's values look like. In: every value. Out: the coding that takes the fewest bits.
+//! [`Tally`]: lengths of a column's values. In: every value. Out: the coding that takes the fewest bits.
 //! Why apart: [`super::table`] walks rows, this chooses.
 
 use super::bits::bit_len;
@@ -8,7 +8,7 @@ use super::columns::{Column, Kind, is_text};
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Tally {
     pub(crate) id: u8,
-    /// Where its values stand in a gathered row.
+    /// Index of its values in a gathered row.
     pub(crate) slot: usize,
     /// Index into [`UNITS`].
     pub(crate) unit: usize,

@@ -35,7 +35,7 @@ pub fn wait_for_cpus(machine: &mut Machine, busy: usize) {
     snapshot.delays = delays;
 }
 
-/// A snapshot as frames tell it: the times of the scheduler's events in whole µs, the sum of waits for blocked time.
+/// A snapshot as frames have it: the times of the scheduler's events in whole µs, the sum of waits for blocked time.
 pub fn as_told(snapshot: &Snapshot) -> Snapshot {
     let mut told = snapshot.clone();
     let cut = |ns: &mut u64| *ns -= *ns % 1_000;

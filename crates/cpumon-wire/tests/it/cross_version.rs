@@ -183,7 +183,7 @@ fn unknown_columns_of_every_coding_are_skipped() {
     );
     assert_eq!(now.threads[1].sample.counters.run_ns, 70);
     assert_eq!(now.threads[2].sample.comm, Comm::from("xxx"));
-    // System time is what run − user leaves where no column tells it.
+    // System time is what run − user leaves where no column has it.
     assert_eq!(now.threads[0].sample.counters.system_ns, 200);
 }
 
@@ -208,7 +208,7 @@ fn a_state_of_the_future_keeps_its_letter() {
     assert_eq!(states, ['Q', 'D', '?']);
 }
 
-/// Written by the encoder of the first release, and what its decoder told of it.
+/// Written by the encoder of the first release, and what its decoder made of it.
 const FIRST_RELEASE: (&[u8], &str) = (
     include_bytes!("../fixtures/frame-without-sched.bin"),
     include_str!("../fixtures/frame-without-sched.txt"),
@@ -303,7 +303,7 @@ fn the_first_release_reads_a_frame_of_today_without_what_came_later() {
     assert!(old.delays.is_empty());
 }
 
-/// What the first release told of a frame.
+/// What the first release decoded of a frame.
 fn rendered(frame: &cpumon_wire::v2::Frame) -> String {
     use std::fmt::Write as _;
     let mut out = String::new();

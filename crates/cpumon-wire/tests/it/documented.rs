@@ -92,7 +92,7 @@ fn the_worked_example_of_a_frame_is_right() {
     let mut out = Datagrams::new();
     let mut first = snapshot.clone();
     first.sequence = 6;
-    // Names are told twice, so the third snapshot of the stream is the first without.
+    // Names are sent twice, so the third snapshot is the first without.
     for _ in 0..3 {
         encoder.encode(&host, &first, &interval, &mut out);
     }

@@ -1,9 +1,9 @@
 //! Any bytes: decoders refuse or take them, but never panic and never hoard memory.
 
 use cpumon_model::Interval;
+use cpumon_wire::connection::{ChannelKind, MAX_MESSAGE_BYTES, Message};
 use cpumon_wire::dns_sd::{Instance, PORT, read_answer, read_query};
 use cpumon_wire::spool::{Entry, Records, Step, decode_record, push_snapshot};
-use cpumon_wire::stream::{LaneKind, MAX_MESSAGE_BYTES, Message};
 use cpumon_wire::v2::{Encoder, EncoderOptions};
 use cpumon_wire::{Datagrams, Reason, v1, v2};
 use proptest::prelude::*;
@@ -164,8 +164,8 @@ fn messages() -> Vec<Vec<u8>> {
         let mut record = Vec::new();
         assert!(push_snapshot(&mut record, number, 5, number == 1, frames));
         let mut bytes = Vec::new();
-        Message::Begin { lane: 1, kind: LaneKind::Live }.push(&mut bytes);
-        Message::Record { lane: 1, record: &record }.push(&mut bytes);
+        Message::Begin { channel: 1, kind: ChannelKind::Live }.push(&mut bytes);
+        Message::Record { channel: 1, record: &record }.push(&mut bytes);
         Message::Ping { token: number, clock: None }.push(&mut bytes);
         Message::Hello { version: 1, host: [1; 16], spool: [2; 16], agent: "agent" }.push(&mut bytes);
         Message::Enrol { secret: [3; 32], host: [4; 16], name: "name", request: &record }.push(&mut bytes);

@@ -129,7 +129,7 @@ fn info() -> impl Strategy<Value = Arc<ProcessInfo>> {
         })
 }
 
-/// 0 stands for nobody, and a count that no delay fell into is not told.
+/// 0 is no CPU, and a bucket without delays is not sent.
 fn delays() -> impl Strategy<Value = Delays> {
     let key = || (1..u32::MAX, any::<u64>());
     let of = prop_oneof![

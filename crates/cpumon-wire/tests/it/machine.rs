@@ -55,7 +55,7 @@ pub struct Machine {
     next_pid: u32,
     active: usize,
     /// Threads that end leave an exit record, as with BPF; else their time goes to their process, as with /proc.
-    pub tells_exits: bool,
+    pub reports_exits: bool,
 }
 
 /// What frames carry.
@@ -98,7 +98,7 @@ impl Machine {
             ..Snapshot::default()
         };
         let mut machine =
-            Self { random, host, next_pid: 300, active, tells_exits: true, snapshot: Snapshot::default() };
+            Self { random, host, next_pid: 300, active, reports_exits: true, snapshot: Snapshot::default() };
         let mut left = threads;
         // Process ids are given in the order of start.
         let mut start_ns = SECOND;
@@ -174,7 +174,7 @@ impl Machine {
         self.snapshot.process_count = u32::try_from(self.snapshot.processes.len()).unwrap();
     }
 
-    /// Takes away what the scheduler's and interrupts' events tell, as with a source that does not see them.
+    /// Removes the counters of the scheduler's and interrupts' events, as with a source that does not see them.
     pub fn forget_sched(&mut self) {
         let snapshot = &mut self.snapshot;
         snapshot.fields = Fields::FIRST_RELEASE;
@@ -271,7 +271,7 @@ impl Machine {
         if ends_process {
             snapshot.processes.retain(|process| process.key != thread.process);
         }
-        if !self.tells_exits {
+        if !self.reports_exits {
             if let Some(process) = snapshot.processes.iter_mut().find(|row| row.key == thread.process) {
                 process.ended_threads += &thread.counters;
             }
@@ -282,7 +282,7 @@ impl Machine {
     }
 }
 
-/// The grain of start times in keys, as the BPF source tells them.
+/// The resolution of start times in keys, as the BPF source reports them.
 fn whole_us(ns: u64) -> u64 {
     ns / 1_000 * 1_000
 }

@@ -1,4 +1,4 @@
-//! One binary for this room's integration tests. In: the shared v1 vectors and generated data. Out: pass or fail.
+//! One binary for this crate's integration tests. In: the shared v1 vectors and generated data. Out: pass or fail.
 
 #[path = "../../../../testing/skip.rs"]
 mod skip;
@@ -7,12 +7,12 @@ mod carried;
 mod cross_version;
 mod damage;
 mod documented;
+mod encrypted;
+mod encrypted_agent;
 mod hostile;
 mod lossless;
 mod machine;
 mod packed;
-mod sealed;
-mod sealed_agent;
 mod spool;
 mod v1_sets;
 mod v1_vectors;

@@ -22,7 +22,7 @@ fn records(machine: &mut Machine, count: u64, has_churn: bool) -> Vec<(Vec<u8>, 
             crate::carried::wait_for_cpus(machine, 3);
         }
         if number % 16 == 1 {
-            encoder.begin_anew();
+            encoder.begin_again();
         }
         let (is_full, interval) = (encoder.is_next_full(), Interval::between(&before, &machine.snapshot));
         let report = encoder.encode(&machine.host, &machine.snapshot, &interval, &mut datagrams);
@@ -49,7 +49,7 @@ fn packed(packer: &mut Packer, record: &[u8]) -> Vec<u8> {
 fn records_of_a_busy_machine_come_back_bit_by_bit() {
     for seed in 1..=4 {
         let mut machine = Machine::new(seed, 20, 120, 50);
-        machine.tells_exits = seed % 2 == 0;
+        machine.reports_exits = seed % 2 == 0;
         let (mut packer, mut unpacker, mut back) = (Packer::new(), Unpacker::new(), Vec::new());
         for (record, _) in records(&mut machine, 40, true) {
             let packed = packed(&mut packer, &record);

@@ -14,7 +14,7 @@ enum Record {
     Gap(Gap),
 }
 
-/// What reading a segment told.
+/// The result of reading a segment.
 #[derive(Debug, Default)]
 struct Read {
     records: Vec<Record>,
@@ -83,7 +83,7 @@ fn three() -> Vec<Record> {
         frames: frames.iter().map(|frame| frame.to_vec()).collect(),
     };
     let (begin_wall_ns, end_wall_ns) = (1_000, 4_000);
-    let gap = Gap { first: 2, last: 3, begin_wall_ns, end_wall_ns, reason: GapReason::NoRoom };
+    let gap = Gap { first: 2, last: 3, begin_wall_ns, end_wall_ns, reason: GapReason::NoSpace };
     vec![snapshot(1, &[b"a frame", b"", b"another"]), Record::Gap(gap), snapshot(4, &[b"the last one"])]
 }
 
@@ -211,7 +211,7 @@ fn a_state_torn_at_any_byte_leaves_the_one_before() {
         lost: Some(lost),
         acked: 4,
         dropped_begin_wall_ns: 2,
-        dropped_reason: GapReason::NoRoom,
+        dropped_reason: GapReason::NoSpace,
     };
     let after = State { generation: 7, next: 12, lost: None, ..before };
     let mut file = vec![0; STATE_BYTES];

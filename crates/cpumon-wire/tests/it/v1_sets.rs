@@ -304,7 +304,7 @@ fn idle_threads_are_dropped_first_and_then_threads_are_split_with_right_sums() {
     assert!(out.iter().all(|datagram| datagram.len() <= MAX_ORIGINAL_DATAGRAM));
     let list = processes(&out);
     assert_eq!(list.iter().map(|process| process.threads.len()).collect::<Vec<_>>(), [909, 909, 182]);
-    // The process's time stands in the first datagram only: an original stores each as a row and sums them.
+    // The process's time is in the first datagram only: an original stores each as a row and sums them.
     assert_eq!(list.iter().map(|process| process.user_ms).collect::<Vec<_>>(), [2_000, 0, 0]);
     assert_eq!(list.iter().map(|process| process.kernel_ms).collect::<Vec<_>>(), [4_000, 0, 0]);
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::skip::skip;
 
-/// The folder with the vectors; `None` (said on stderr) where it is not there and this is not CI.
+/// The folder with the vectors; `None` (reported on stderr) where it is not there and this is not CI.
 pub fn vectors() -> Option<PathBuf> {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/v1"));
     if folder.join("valid.json").exists() {

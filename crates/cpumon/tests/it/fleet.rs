@@ -99,7 +99,7 @@ impl Device {
             Waits::OnItsWay(uplink) => uplink.wants_full(),
         };
         if wants_full {
-            self.encoder.begin_anew();
+            self.encoder.begin_again();
         }
         let (is_full, mut frames) = (self.encoder.is_next_full(), Datagrams::new());
         let interval = Interval::between(&self.before, &self.now);

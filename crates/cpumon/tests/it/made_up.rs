@@ -177,7 +177,7 @@ pub fn write_log(dir: &std::path::Path, snapshots: u64, max_bytes: u64) {
     for _ in 0..snapshots {
         source.snapshot(&mut now).unwrap();
         if spool.wants_full() {
-            encoder.begin_anew();
+            encoder.begin_again();
         }
         let is_full = encoder.is_next_full();
         encoder.encode(&info, &now, &Interval::between(&before, &now), &mut frames);

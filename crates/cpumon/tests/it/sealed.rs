@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use cpumon_link::group::read_keys;
-use cpumon_wire::sealed::Sealer;
+use cpumon_wire::encrypted::Encryptor;
 
 use crate::netns::{Namespace, available};
 use crate::support::{Serve, clean, cpumon, eventually, ok, run, text, wait};
@@ -203,13 +203,13 @@ fn a_recording_of_the_second_before_a_kill_is_known_by_the_store_whatever_the_cl
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let off = [("old", -BEHIND_NS), ("right", 0)];
     let mut devices = [(1, off[0]), (2, off[1])].map(|(number, (name, off_ns))| {
-        (Device::new(number, name), Sealer::new(&keys[0], boot_ns(), [number; 16]), off_ns)
+        (Device::new(number, name), Encryptor::new(&keys[0], boot_ns(), [number; 16]), off_ns)
     });
     let mut look = |serve: &Serve| {
         let mut sent = Vec::new();
-        for (device, sealer, off_ns) in &mut devices {
+        for (device, encryptor, off_ns) in &mut devices {
             let mut frames = device.look(*off_ns);
-            sealer.seal(&mut frames).unwrap();
+            encryptor.encrypt(&mut frames).unwrap();
             for frame in &frames {
                 socket.send_to(frame, serve.udp).unwrap();
                 sent.push(frame.clone());

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use cpumon_wire::stream::{BootReport, ClockReport, Message};
+use cpumon_wire::connection::{BootReport, ClockReport, Message};
 
 /// After so much silence the receiver is asked whether it is there,
 pub(super) const PING_AFTER: Duration = Duration::from_secs(5);

@@ -101,7 +101,7 @@ fn whoever_stands_between_shows_two_codes() {
 
 #[test]
 fn a_nonce_other_than_the_one_it_was_bound_to_is_refused() {
-    use cpumon_wire::stream::{ALPN_ENROL, ByeReason, MAX_SMALL_MESSAGE_BYTES, Message};
+    use cpumon_wire::connection::{ALPN_ENROL, ByeReason, MAX_SMALL_MESSAGE_BYTES, Message};
     let desk = Desk::start();
     let mut config = pinned_builder(desk.authority.pin().unwrap()).unwrap().with_no_client_auth();
     config.alpn_protocols = vec![ALPN_ENROL.to_vec()];

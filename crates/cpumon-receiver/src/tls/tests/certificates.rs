@@ -78,7 +78,7 @@ fn a_certificate_of_another_receiver_or_past_its_time_is_refused() {
 fn without_a_certificate_a_stream_is_refused() {
     let desk = Desk::start();
     let mut config = pinned_builder(desk.authority.pin().unwrap()).unwrap().with_no_client_auth();
-    config.alpn_protocols = vec![cpumon_wire::stream::ALPN_STREAM.to_vec()];
+    config.alpn_protocols = vec![cpumon_wire::connection::ALPN_SNAPSHOTS.to_vec()];
     let mut pipe = connect(&desk.address.to_string(), config).unwrap();
     Message::Hello { version: VERSION, host: HOST, spool: HOST, agent: "" }.push(&mut pipe.outbox);
     pipe.pump(true).ok();

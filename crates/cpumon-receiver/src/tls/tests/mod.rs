@@ -17,8 +17,10 @@ use cpumon_link::tls::pipe::Pipe;
 use cpumon_link::tls::{DeviceIdentity, Receiver, TlsError, Token, Uplink, UplinkOptions, ask, enroll};
 use cpumon_link::{Backlog, RamBacklog};
 use cpumon_wire::Datagrams;
+use cpumon_wire::connection::{
+    ByeReason, ChannelKind, ClockReport, MAX_SMALL_MESSAGE_BYTES, Message, VERSION,
+};
 use cpumon_wire::spool::{Entry, decode_record};
-use cpumon_wire::stream::{ByeReason, ClockReport, LaneKind, MAX_SMALL_MESSAGE_BYTES, Message, VERSION};
 use tempfile::TempDir;
 
 use super::*;
@@ -26,9 +28,9 @@ use crate::enrollment::Authority;
 
 pub(super) const HOST: [u8; 16] = [7; 16];
 
-/// What a receiver got: numbers of snapshots, by lane kind; comparisons of clocks.
+/// What a receiver got: numbers of snapshots, by channel kind; comparisons of clocks.
 #[derive(Clone, Default)]
-pub(super) struct Got(Arc<Mutex<Vec<(u64, LaneKind)>>>, Arc<Mutex<Vec<ClockReport>>>);
+pub(super) struct Got(Arc<Mutex<Vec<(u64, ChannelKind)>>>, Arc<Mutex<Vec<ClockReport>>>);
 
 impl Got {
     pub(super) fn numbers(&self) -> Vec<u64> {
@@ -38,18 +40,18 @@ impl Got {
 
 struct Taker {
     got: Got,
-    lanes: Vec<(u32, LaneKind, u64)>,
+    channels: Vec<(u32, ChannelKind, u64)>,
 }
 
 impl Handler for Got {
     fn open(&self, _: &Peer) -> Box<dyn Session> {
-        Box::new(Taker { got: self.clone(), lanes: Vec::new() })
+        Box::new(Taker { got: self.clone(), channels: Vec::new() })
     }
 }
 
 impl Session for Taker {
-    fn begin(&mut self, lane: u32, kind: LaneKind) -> Result<(), Refusal> {
-        self.lanes.push((lane, kind, 0));
+    fn begin(&mut self, channel: u32, kind: ChannelKind) -> Result<(), Refusal> {
+        self.channels.push((channel, kind, 0));
         Ok(())
     }
 
@@ -58,22 +60,22 @@ impl Session for Taker {
         self.got.1.lock().unwrap().push(report);
     }
 
-    fn record(&mut self, lane: u32, record: &[u8]) -> Result<(), Refusal> {
-        let lane = self.lanes.iter_mut().find(|known| known.0 == lane).unwrap();
+    fn record(&mut self, channel: u32, record: &[u8]) -> Result<(), Refusal> {
+        let channel = self.channels.iter_mut().find(|known| known.0 == channel).unwrap();
         match decode_record(record) {
             Some(Entry::Snapshot(snapshot)) => {
-                lane.2 = snapshot.number;
-                self.got.0.lock().unwrap().push((snapshot.number, lane.1));
+                channel.2 = snapshot.number;
+                self.got.0.lock().unwrap().push((snapshot.number, channel.1));
             }
-            Some(Entry::Gap(gap)) => lane.2 = gap.last,
+            Some(Entry::Gap(gap)) => channel.2 = gap.last,
             other => panic!("{other:?}"),
         }
         Ok(())
     }
 
     fn work(&mut self, acks: &mut Acks<'_>) -> Result<bool, Refusal> {
-        for lane in &self.lanes {
-            acks.ack(lane.0, lane.2, lane.2);
+        for channel in &self.channels {
+            acks.ack(channel.0, channel.2, channel.2);
         }
         Ok(false)
     }
@@ -257,9 +259,9 @@ fn the_present_overtakes_the_past_and_nothing_is_missing() {
     append(&uplink, 5);
     assert!(uplink.drain(Duration::from_mins(1)));
     let got = desk.got.0.lock().unwrap().clone();
-    let past: Vec<u64> = got.iter().filter(|one| one.1 == LaneKind::Backfill).map(|one| one.0).collect();
+    let past: Vec<u64> = got.iter().filter(|one| one.1 == ChannelKind::Backfill).map(|one| one.0).collect();
     assert_eq!(past, (1..=*past.last().unwrap()).collect::<Vec<_>>());
-    let live: Vec<u64> = got.iter().filter(|one| one.1 == LaneKind::Live).map(|one| one.0).collect();
+    let live: Vec<u64> = got.iter().filter(|one| one.1 == ChannelKind::Live).map(|one| one.0).collect();
     assert_eq!(live.last(), Some(&2005));
     assert_eq!(live.first(), past.last(), "the first of the present belongs to both");
 }
@@ -345,10 +347,10 @@ fn nothing_that_an_enrolled_device_sends_breaks_the_receiver() {
     let (desk, device) = (Desk::start(), tempfile::tempdir().unwrap());
     let identity = desk.enroll(&device).unwrap();
     let mut sound = Vec::new();
-    Message::Begin { lane: 1, kind: LaneKind::Live }.push(&mut sound);
+    Message::Begin { channel: 1, kind: ChannelKind::Live }.push(&mut sound);
     Message::Ping { token: 1, clock: None }.push(&mut sound);
     Message::Renew { request: &[1; 40] }.push(&mut sound);
-    Message::Ack { lane: 1, received: 2, committed: 3 }.push(&mut sound);
+    Message::Ack { channel: 1, received: 2, committed: 3 }.push(&mut sound);
     let mut dice = 7_u64;
     let mut roll = |sides: usize| {
         dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -3,8 +3,8 @@
 use std::net::TcpListener;
 
 use cpumon_link::tls::connect::shake_hands;
+use cpumon_wire::connection::MAX_MESSAGE_BYTES;
 use cpumon_wire::spool::push_snapshot;
-use cpumon_wire::stream::MAX_MESSAGE_BYTES;
 use rustls::ServerConnection;
 
 use super::*;
@@ -67,7 +67,7 @@ fn attend(pipe: &mut Pipe, version: u16, takes_packed: bool, heard: &Heard) -> R
                 break;
             }
             number += 1;
-            Message::Ack { lane: 1, received: number, committed: number }.push(&mut answers);
+            Message::Ack { channel: 1, received: number, committed: number }.push(&mut answers);
         }
         pipe.outbox.append(&mut answers);
         pipe.pump(false)?;
@@ -91,7 +91,7 @@ fn records_go_packed_and_arrive_as_they_were_also_behind_a_cut() {
     append(&uplink, 1);
     assert!(
         uplink.drain(Duration::from_secs(30)),
-        "what the receiver knew of the lane is gone, and the device knows that"
+        "what the receiver knew of the channel is gone, and the device knows that"
     );
     let mut got = desk.got.numbers();
     got.sort_unstable();
@@ -118,8 +118,8 @@ fn a_device_of_the_first_release_is_taken_as_before() {
     assert_eq!(version, 1, "nobody speaks what the other does not know");
     let mut record = Vec::new();
     assert!(push_snapshot(&mut record, 1, 5, true, &[frame(10)]));
-    Message::Begin { lane: 1, kind: LaneKind::Live }.push(&mut pipe.outbox);
-    Message::Record { lane: 1, record: &record }.push(&mut pipe.outbox);
+    Message::Begin { channel: 1, kind: ChannelKind::Live }.push(&mut pipe.outbox);
+    Message::Record { channel: 1, record: &record }.push(&mut pipe.outbox);
     pipe.pump(true).unwrap();
     until("the record arrives", || (desk.got.numbers() == [1]).then_some(()));
     assert_eq!(device(&desk, &identity, u16::MAX).1, VERSION, "a device of the future speaks as we do");
@@ -151,18 +151,18 @@ fn what_is_packed_wrongly_ends_the_connection_and_is_counted() {
     assert!(cpumon_wire::packed::Packer::new().pack(&record, &mut packed));
     let mut damaged = packed.clone();
     damaged[0] ^= 1;
-    for (lane, bytes) in [(1, &b""[..]), (1, &[0xff; 300]), (1, &damaged), (2, &packed)] {
+    for (channel, bytes) in [(1, &b""[..]), (1, &[0xff; 300]), (1, &damaged), (2, &packed)] {
         let (mut pipe, version) = device(&desk, &identity, VERSION);
         assert_eq!(version, VERSION);
-        Message::Begin { lane: 1, kind: LaneKind::Live }.push(&mut pipe.outbox);
-        Message::Packed { lane, packed: bytes }.push(&mut pipe.outbox);
+        Message::Begin { channel: 1, kind: ChannelKind::Live }.push(&mut pipe.outbox);
+        Message::Packed { channel, packed: bytes }.push(&mut pipe.outbox);
         pipe.pump(true).unwrap();
         assert_eq!(goodbye(&mut pipe), ByeReason::Protocol);
     }
     assert!(desk.got.numbers().is_empty());
     let (mut pipe, _) = device(&desk, &identity, VERSION);
-    Message::Begin { lane: 1, kind: LaneKind::Live }.push(&mut pipe.outbox);
-    Message::Packed { lane: 1, packed: &packed }.push(&mut pipe.outbox);
+    Message::Begin { channel: 1, kind: ChannelKind::Live }.push(&mut pipe.outbox);
+    Message::Packed { channel: 1, packed: &packed }.push(&mut pipe.outbox);
     pipe.pump(true).unwrap();
     until("a sound one arrives", || (desk.got.numbers() == [1]).then_some(()));
 }

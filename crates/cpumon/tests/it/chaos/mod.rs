@@ -166,8 +166,8 @@ struct Tally {
 /// Why snapshots of a device may be missing, as long as nobody damages its spool.
 fn reasons(device: &Device) -> &'static [GapReason] {
     match usize::from(device.number) {
-        0 => &[GapReason::Dropped, GapReason::NoRoom],
-        ON_SMALL_DISK => &[GapReason::NoRoom],
+        0 => &[GapReason::Dropped, GapReason::NoSpace],
+        ON_SMALL_DISK => &[GapReason::NoSpace],
         _ => &[],
     }
 }

@@ -1,5 +1,5 @@
-//! [`Sealer`]: frames become sealed datagrams. In: a group key, what makes this start of the agent unique, frames. Out: the same
-//! buffers, sealed.
+//! [`Encryptor`]: frames become encrypted datagrams. In: a group key, what makes this start of the agent unique, frames. Out: the same
+//! buffers, encrypted.
 
 use ring::aead::{Aad, LessSafeKey, Nonce};
 
@@ -7,20 +7,20 @@ use super::key::SessionId;
 use super::{GroupKey, HEADER_BYTES, Header};
 use crate::Datagrams;
 
-/// 2^64 datagrams were sealed: the next one would repeat a nonce.
+/// 2^64 datagrams were encrypted: the next one would repeat a nonce.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("sealing a datagram: this start of the agent has used up its numbers")]
 pub struct Exhausted;
 
-/// Seals the datagrams of one start of an agent.
+/// Encrypts the datagrams of one start of an agent.
 #[derive(Debug)]
-pub struct Sealer {
+pub struct Encryptor {
     session: SessionId,
     key: Option<LessSafeKey>,
     next: u64,
 }
 
-impl Sealer {
+impl Encryptor {
     /// `started_boot_ns`: now on `CLOCK_BOOTTIME`; `random`: 128 bits of the operating system, never used before.
     #[must_use]
     pub fn new(key: &GroupKey, started_boot_ns: u64, random: [u8; 16]) -> Self {
@@ -28,15 +28,15 @@ impl Sealer {
         Self { key: key.of(&session), session, next: 0 }
     }
 
-    /// Seals each datagram in its buffer, which grows by [`OVERHEAD_BYTES`](super::OVERHEAD_BYTES).
+    /// Encrypts each datagram in its buffer, which grows by [`OVERHEAD_BYTES`](super::OVERHEAD_BYTES).
     ///
     /// # Errors
     /// [`Exhausted`]; then nothing may be sent.
-    pub fn seal(&mut self, datagrams: &mut Datagrams) -> Result<(), Exhausted> {
-        datagrams.as_mut_slice().iter_mut().try_for_each(|datagram| self.seal_one(datagram))
+    pub fn encrypt(&mut self, datagrams: &mut Datagrams) -> Result<(), Exhausted> {
+        datagrams.as_mut_slice().iter_mut().try_for_each(|datagram| self.encrypt_one(datagram))
     }
 
-    fn seal_one(&mut self, datagram: &mut Vec<u8>) -> Result<(), Exhausted> {
+    fn encrypt_one(&mut self, datagram: &mut Vec<u8>) -> Result<(), Exhausted> {
         let key = self.key.as_ref().ok_or(Exhausted)?;
         let counter = self.next;
         self.next = counter.checked_add(1).ok_or(Exhausted)?;
@@ -63,24 +63,24 @@ mod tests {
 
     #[test]
     fn numbers_are_used_up_and_never_begin_again() {
-        let mut sealer = Sealer::new(&GroupKey::new([1; 32]), 5, [2; 16]);
-        sealer.next = u64::MAX - 1;
+        let mut encryptor = Encryptor::new(&GroupKey::new([1; 32]), 5, [2; 16]);
+        encryptor.next = u64::MAX - 1;
         let mut two = Datagrams::from(vec![vec![1], vec![1]]);
-        assert_eq!(sealer.seal(&mut two), Err(Exhausted));
-        assert_eq!(sealer.seal(&mut Datagrams::from(vec![vec![1]])), Err(Exhausted));
+        assert_eq!(encryptor.encrypt(&mut two), Err(Exhausted));
+        assert_eq!(encryptor.encrypt(&mut Datagrams::from(vec![vec![1]])), Err(Exhausted));
     }
 
     #[test]
     fn the_same_frame_never_looks_the_same() {
         let key = GroupKey::new([1; 32]);
-        let sealed = |mut sealer: Sealer| {
+        let encrypted = |mut encryptor: Encryptor| {
             let mut datagrams = Datagrams::from(vec![vec![7; 64], vec![7; 64]]);
-            sealer.seal(&mut datagrams).unwrap();
+            encryptor.encrypt(&mut datagrams).unwrap();
             datagrams.as_slice().to_vec()
         };
-        let mut all = sealed(Sealer::new(&key, 5, [2; 16]));
-        all.extend(sealed(Sealer::new(&key, 6, [2; 16])));
-        all.extend(sealed(Sealer::new(&key, 5, [3; 16])));
+        let mut all = encrypted(Encryptor::new(&key, 5, [2; 16]));
+        all.extend(encrypted(Encryptor::new(&key, 6, [2; 16])));
+        all.extend(encrypted(Encryptor::new(&key, 5, [3; 16])));
         let mut bodies: Vec<&[u8]> = all.iter().map(|one| &one[HEADER_BYTES..]).collect();
         bodies.sort_unstable();
         bodies.dedup();

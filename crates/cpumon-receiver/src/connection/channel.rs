@@ -1,12 +1,12 @@
-//! [`Lane`]: one run of records in order. In: records. Out: intervals and holes, and up to which record everything is stored.
-//! Why lanes: the present and the past of a device come side by side, and each has its own last known snapshot.
+//! [`Channel`]: one run of records in order. In: records. Out: intervals and holes, and up to which record everything is stored.
+//! Why channels: the present and the past of a device come side by side, and each has its own last known snapshot.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use cpumon_model::{HostId, HostStatus, Interval, Moment};
+use cpumon_wire::connection::ChannelKind;
 use cpumon_wire::spool::{Entry, Gap, GapReason, decode_record};
-use cpumon_wire::stream::LaneKind;
 use cpumon_wire::v2::host_of;
 
 use crate::demux::{Demux, DemuxOptions};
@@ -21,7 +21,7 @@ pub enum Outcome<'a> {
 
 /// Why a record cannot be used; the connection ends.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LaneError {
+pub enum ChannelError {
     /// It is damaged, although TLS brought it whole.
     #[error("a record is damaged")]
     Damaged,
@@ -34,11 +34,11 @@ pub enum LaneError {
 }
 
 /// See the module.
-pub struct Lane {
+pub struct Channel {
     /// Its number on this connection.
     pub id: u32,
     /// What it carries.
-    pub kind: LaneKind,
+    pub kind: ChannelKind,
     /// Records that wait to be taken in; of the past only.
     pub waiting: VecDeque<Vec<u8>>,
     demux: Demux,
@@ -53,9 +53,9 @@ pub struct Lane {
     said: (u64, u64),
 }
 
-impl Lane {
+impl Channel {
     /// Nothing known yet.
-    pub fn new(id: u32, kind: LaneKind) -> Self {
+    pub fn new(id: u32, kind: ChannelKind) -> Self {
         Self {
             id,
             kind,
@@ -76,10 +76,10 @@ impl Lane {
         record: &[u8],
         (host, from, now): (HostId, SocketAddr, Moment),
         out: &mut dyn FnMut(Outcome<'_>) -> u64,
-    ) -> Result<(), LaneError> {
+    ) -> Result<(), ChannelError> {
         let mut put = self.taken.back().map_or(0, |taken| taken.0);
         let mut out = |outcome: Outcome<'_>| put = put.max(out(outcome));
-        match decode_record(record).ok_or(LaneError::Damaged)? {
+        match decode_record(record).ok_or(ChannelError::Damaged)? {
             Entry::Snapshot(snapshot) => {
                 if self.has_base && snapshot.number > self.last.saturating_add(1) {
                     let (number, wall_ns) = (snapshot.number, snapshot.wall_ns);
@@ -101,7 +101,7 @@ impl Lane {
                 let mut is_refused = false;
                 for frame in snapshot.frames() {
                     if host_of(frame).is_some_and(|named| named != host) {
-                        return Err(LaneError::Host);
+                        return Err(ChannelError::Host);
                     }
                     let taken = self.demux.accept(frame, from, now, &mut |status, interval| {
                         out(Outcome::Interval(status, interval));
@@ -147,9 +147,9 @@ impl Lane {
         }
     }
 
-    fn advance(&mut self, number: u64) -> Result<(), LaneError> {
+    fn advance(&mut self, number: u64) -> Result<(), ChannelError> {
         if number <= self.last {
-            return Err(LaneError::Order);
+            return Err(ChannelError::Order);
         }
         self.last = number;
         Ok(())

@@ -1,16 +1,16 @@
-//! What a receiver remembers of sealed datagrams over its own restarts: a text, a line for each agent start. Without it everything
-//! that somebody recorded could be sent once more to a receiver that has just begun.
+//! What a receiver remembers of encrypted datagrams over its own restarts: a text, a line for each agent start. Without it everything
+//! that an attacker recorded could be sent again to a receiver that has just started.
 
 use std::fmt::Write;
 
 use cpumon_model::{BootId, HostId};
 
 use super::key::SessionId;
-use super::{KeyId, Opener};
+use super::{Decryptor, KeyId};
 
 const TITLE: &str = "cpumon sealed 1";
 
-impl Opener {
+impl Decryptor {
     /// What to keep.
     #[must_use]
     pub fn memory(&self) -> String {

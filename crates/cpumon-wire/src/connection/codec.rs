@@ -1,7 +1,7 @@
 //! The layout of messages. In: a [`Message`], or bytes of the other side. Out: bytes, or the message. Field by field as in
-//! docs/stream-format.md.
+//! docs/connection-format.md.
 
-use super::{BootReport, ByeReason, ClockReport, LaneKind, Message, MessageError};
+use super::{BootReport, ByeReason, ChannelKind, ClockReport, Message, MessageError};
 
 /// Longest text, bytes; the rest is cut.
 const MAX_TEXT_BYTES: usize = 255;
@@ -67,12 +67,12 @@ impl<'a> Message<'a> {
                 out.extend_from_slice(&spool);
                 push_text(out, agent);
             }
-            Self::Begin { lane, kind } => {
-                out.extend_from_slice(&lane.to_le_bytes());
-                out.push(u8::from(kind == LaneKind::Live));
+            Self::Begin { channel, kind } => {
+                out.extend_from_slice(&channel.to_le_bytes());
+                out.push(u8::from(kind == ChannelKind::Live));
             }
-            Self::Record { lane, record: bytes } | Self::Packed { lane, packed: bytes } => {
-                out.extend_from_slice(&lane.to_le_bytes());
+            Self::Record { channel, record: bytes } | Self::Packed { channel, packed: bytes } => {
+                out.extend_from_slice(&channel.to_le_bytes());
                 out.extend_from_slice(bytes);
             }
             Self::Ping { token, clock } => {
@@ -108,8 +108,8 @@ impl<'a> Message<'a> {
                 out.extend_from_slice(&window_bytes.to_le_bytes());
                 out.push(u8::from(is_renewal_due));
             }
-            Self::Ack { lane, received, committed } => {
-                out.extend_from_slice(&lane.to_le_bytes());
+            Self::Ack { channel, received, committed } => {
+                out.extend_from_slice(&channel.to_le_bytes());
                 out.extend_from_slice(&received.to_le_bytes());
                 out.extend_from_slice(&committed.to_le_bytes());
             }
@@ -161,11 +161,11 @@ impl<'a> Message<'a> {
                 agent: body.text()?,
             },
             kind::BEGIN => Self::Begin {
-                lane: body.u32()?,
-                kind: if body.take::<1>()? == [0] { LaneKind::Backfill } else { LaneKind::Live },
+                channel: body.u32()?,
+                kind: if body.take::<1>()? == [0] { ChannelKind::Backfill } else { ChannelKind::Live },
             },
-            kind::RECORD => Self::Record { lane: body.u32()?, record: body.rest },
-            kind::PACKED => Self::Packed { lane: body.u32()?, packed: body.rest },
+            kind::RECORD => Self::Record { channel: body.u32()?, record: body.rest },
+            kind::PACKED => Self::Packed { channel: body.u32()?, packed: body.rest },
             kind::PING => Self::Ping { token: body.u64()?, clock: body.clock() },
             kind::PONG => Self::Pong { token: body.u64()?, times: body.i64().zip(body.i64()) },
             kind::RENEW => Self::Renew { request: body.rest },
@@ -190,7 +190,7 @@ impl<'a> Message<'a> {
                 window_bytes: body.u32()?,
                 is_renewal_due: body.take::<1>()? != [0],
             },
-            kind::ACK => Self::Ack { lane: body.u32()?, received: body.u64()?, committed: body.u64()? },
+            kind::ACK => Self::Ack { channel: body.u32()?, received: body.u64()?, committed: body.u64()? },
             kind::BYE => {
                 let [code] = body.take()?;
                 Self::Bye { reason: ByeReason::from_code(code), text: body.text()? }

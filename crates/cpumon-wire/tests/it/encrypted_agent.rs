@@ -2,7 +2,7 @@
 
 use cpumon_model::{BootId, HostId, HostInfo, Interval, Snapshot};
 use cpumon_wire::Datagrams;
-use cpumon_wire::sealed::{GroupKey, Sealer};
+use cpumon_wire::encrypted::{Encryptor, GroupKey};
 use cpumon_wire::v2::{Encoder, EncoderOptions};
 
 /// A group key.
@@ -21,7 +21,7 @@ pub fn frame(host: u8, boot: u8, sequence: u64) -> Vec<u8> {
 
 /// One agent start.
 pub struct Agent {
-    pub sealer: Sealer,
+    pub encryptor: Encryptor,
     host: u8,
     boot: u8,
     sequence: u64,
@@ -30,13 +30,13 @@ pub struct Agent {
 impl Agent {
     pub fn start(group: &GroupKey, host: u8, boot: u8, started: u64) -> Self {
         let random = (u128::from(started) << 16 | u128::from(host) << 8 | u128::from(boot)).to_be_bytes();
-        Self { sealer: Sealer::new(group, started, random), host, boot, sequence: 0 }
+        Self { encryptor: Encryptor::new(group, started, random), host, boot, sequence: 0 }
     }
 
     pub fn datagram(&mut self) -> Vec<u8> {
         self.sequence += 1;
         let mut one = Datagrams::from(vec![frame(self.host, self.boot, self.sequence)]);
-        self.sealer.seal(&mut one).unwrap();
+        self.encryptor.encrypt(&mut one).unwrap();
         one.as_slice()[0].clone()
     }
 }

@@ -1,5 +1,5 @@
-//! Messages of the secure stream. In: what one side has to say. Out: bytes for the other, and the way back. The records
-//! inside are those of [`crate::spool`], byte for byte, or packed ([`crate::packed`]). Layout: docs/stream-format.md. Sockets and TLS are the link's matter.
+//! Messages of a secure connection. In: messages. Out: bytes, and the way back. The records
+//! inside are those of [`crate::spool`], byte for byte, or packed ([`crate::packed`]). Layout: docs/connection-format.md. Sockets and TLS are the link's.
 //!
 //! A message is a length, a type and a body. Types that are not known here are skipped; a body may be longer than what is
 //! known of it.
@@ -29,7 +29,7 @@ pub fn agree_on_version(offered: u16, highest: u16) -> Result<u16, &'static str>
 }
 
 /// ALPN of a connection that carries snapshots; the device has shown its certificate.
-pub const ALPN_STREAM: &[u8] = b"cpumon-stream/1";
+pub const ALPN_SNAPSHOTS: &[u8] = b"cpumon-stream/1";
 /// ALPN of a connection that asks for a certificate; the device has none yet.
 pub const ALPN_ENROL: &[u8] = b"cpumon-enrol/1";
 
@@ -40,10 +40,10 @@ pub const MAX_MESSAGE_BYTES: usize = 16 << 20;
 /// Longest message before a certificate was shown, and of a receiver, bytes.
 pub const MAX_SMALL_MESSAGE_BYTES: usize = 16 << 10;
 
-/// Which records a lane carries.
+/// Which records a channel carries.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub enum LaneKind {
-    /// What was made while nobody listened: stored, not shown as the present.
+pub enum ChannelKind {
+    /// Snapshots made while no receiver was connected: stored, not shown as the present.
     Backfill,
     /// What is made now.
     #[default]
@@ -54,7 +54,7 @@ pub enum LaneKind {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ByeReason {
-    /// It stops, or starts anew.
+    /// It stops, or starts again.
     Stopping,
     /// Its store took records again that it could not take before: come back and send what is not acknowledged.
     Resume,
@@ -68,7 +68,7 @@ pub enum ByeReason {
     Token,
     /// The same device has connected again.
     Replaced,
-    /// It asked to be let in without a token, and is not: nobody may, too many do, the user said no, or said nothing.
+    /// It asked to be let in without a token, and is not: it is not allowed here, too many ask, or the user refused or did not answer.
     NotLetIn,
     /// A reason that is not known here.
     Unknown(u8),
@@ -104,18 +104,18 @@ impl ByeReason {
     }
 }
 
-/// What an exchange of times told a device: of its wall clock and the receiver's.
+/// The result of an exchange of times: a device's wall clock beside the receiver's.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ClockReport {
     /// The device's wall clock less the receiver's, ns, if both ways took as long.
     pub offset_ns: i64,
     /// How long both ways took, ns.
     pub round_trip_ns: u64,
-    /// The same of its time since boot, which nobody sets; devices of before do not tell.
+    /// The same of its time since boot, which is never set; devices of the first release do not send it.
     pub boot: Option<BootReport>,
 }
 
-/// What an exchange of times told of a device's time since boot (it runs on while suspended).
+/// The result of an exchange of times for a device's time since boot (it runs on while suspended).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct BootReport {
     /// The boot.
@@ -127,7 +127,7 @@ pub struct BootReport {
 /// A message.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Message<'a> {
-    /// Device: who it is. The first message of a stream.
+    /// Device: its identity. The first message of a connection.
     Hello {
         /// Highest version it speaks.
         version: u16,
@@ -138,24 +138,24 @@ pub enum Message<'a> {
         /// Program and version.
         agent: &'a str,
     },
-    /// Device: a lane begins. Its first snapshot tells every task.
+    /// Device: a channel begins. Its first snapshot has every task.
     Begin {
-        /// Number of the lane, greater than all before on this connection.
-        lane: u32,
+        /// Number of the channel, greater than all before on this connection.
+        channel: u32,
         /// What it carries.
-        kind: LaneKind,
+        kind: ChannelKind,
     },
     /// Device: a record of the spool.
     Record {
-        /// The lane.
-        lane: u32,
+        /// The channel.
+        channel: u32,
         /// The record as it lies in a segment.
         record: &'a [u8],
     },
-    /// Device: a record of the spool, by those before it on the lane; from version 2 on.
+    /// Device: a record of the spool, by those before it on the channel; from version 3 on.
     Packed {
-        /// The lane.
-        lane: u32,
+        /// The channel.
+        channel: u32,
         /// The record, packed.
         packed: &'a [u8],
     },
@@ -163,7 +163,7 @@ pub enum Message<'a> {
     Ping {
         /// Comes back in the answer.
         token: u64,
-        /// What the exchange before told of the clocks; devices of the first release do not tell.
+        /// The result of the exchange before; devices of the first release do not send it.
         clock: Option<ClockReport>,
     },
     /// Device: asks for a certificate for a new key (PKCS#10, DER).
@@ -207,10 +207,10 @@ pub enum Message<'a> {
         /// The device should ask for a new certificate now.
         is_renewal_due: bool,
     },
-    /// Receiver: how far it is with a lane. Numbers never fall.
+    /// Receiver: how far it is with a channel. Numbers never fall.
     Ack {
-        /// The lane.
-        lane: u32,
+        /// The channel.
+        channel: u32,
         /// Every record up to this number has been taken in: its bytes are off the window.
         received: u64,
         /// Every record up to this number is on the receiver's disk.
@@ -218,10 +218,10 @@ pub enum Message<'a> {
     },
     /// Receiver: the answer to [`Message::Ping`].
     Pong {
-        /// What the ping said.
+        /// The ping's token.
         token: u64,
         /// The receiver's wall clock when the ping came and when this went, ns since the UNIX epoch; receivers of the first release
-        /// do not tell.
+        /// do not send them.
         times: Option<(i64, i64)>,
     },
     /// Receiver: it will close the connection.
@@ -275,10 +275,10 @@ mod tests {
         let (host, spool, secret) = ([7; 16], [8; 16], [9; 32]);
         vec![
             Message::Hello { version: 1, host, spool, agent: "cpumon 0.1.0" },
-            Message::Begin { lane: 3, kind: LaneKind::Backfill },
-            Message::Begin { lane: u32::MAX, kind: LaneKind::Live },
-            Message::Record { lane: 3, record: b"a record" },
-            Message::Packed { lane: 3, packed: b"less" },
+            Message::Begin { channel: 3, kind: ChannelKind::Backfill },
+            Message::Begin { channel: u32::MAX, kind: ChannelKind::Live },
+            Message::Record { channel: 3, record: b"a record" },
+            Message::Packed { channel: 3, packed: b"less" },
             Message::Ping { token: 1, clock: None },
             Message::Ping {
                 token: 1,
@@ -295,7 +295,7 @@ mod tests {
             Message::Renew { request: b"request" },
             Message::Enrol { secret, host, name: "größe", request: b"request" },
             Message::Welcome { version: 1, window_bytes: 1 << 20, is_renewal_due: true },
-            Message::Ack { lane: 3, received: u64::MAX, committed: 5 },
+            Message::Ack { channel: 3, received: u64::MAX, committed: 5 },
             Message::Pong { token: 1, times: None },
             Message::Pong { token: 1, times: Some((i64::MAX, -1)) },
             Message::Bye { reason: ByeReason::Revoked, text: "no" },

@@ -11,7 +11,7 @@ use ring::hkdf::{HKDF_SHA256, Prk, Salt};
 const SALT: &[u8] = b"cpumon sealed datagrams 1";
 const ID_LABEL: &[u8] = b"cpumon group key id 1";
 
-/// Names a key without telling it: the first four bytes of a hash of it.
+/// Names a key without revealing it: the first four bytes of a hash of it.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId(pub u32);
 

@@ -1,7 +1,7 @@
 //! [`Window`]: which numbers of one agent start were taken. In: numbers. Out: whether one is new. A bounded bitmap, as in
 //! RFC 4303: what is further back than it reaches counts as taken.
 
-/// Numbers behind the greatest one that are told apart: more than a snapshot of 20,000 threads has datagrams.
+/// Numbers behind the greatest one that are distinguished: more than a snapshot of 20,000 threads has datagrams.
 const BITS: u64 = 2_048;
 const WORDS: usize = 32;
 
@@ -10,7 +10,8 @@ const WORDS: usize = 32;
 pub(super) struct Window {
     /// The greatest number taken; `None`: none yet.
     top: Option<u64>,
-    /// A ring: bit *n* modulo [`BITS`] stands for number *n*.
+    /// A ring: number *n* is bit *n* modulo [`BITS`]. A bit is cleared when the greatest number passes it, because it belongs to a
+    /// newer number then.
     bits: [u64; WORDS],
 }
 
@@ -30,7 +31,8 @@ impl Window {
         self.top.unwrap_or(0)
     }
 
-    /// Takes a number; false: it was taken before, or nobody can tell any more.
+    /// Accepts a number. False: it was accepted before, or is too far behind the greatest one to be known; such a datagram is refused,
+    /// because accepting a replay would count CPU time twice and losing one late datagram costs only resolution.
     pub(super) fn take(&mut self, number: u64) -> bool {
         match self.top {
             Some(top) if number <= top => {
@@ -86,7 +88,7 @@ mod tests {
             assert!(window.take(number), "{number}");
             assert!(!window.take(number), "{number} again");
         }
-        assert!(!window.take(9_000 - BITS), "further back than can be told");
+        assert!(!window.take(9_000 - BITS), "further back than the window");
         assert!(!window.take(0) && window.take(u64::MAX) && !window.take(u64::MAX));
         let mut loaded = Window::up_to(77);
         assert!(!loaded.take(77) && !loaded.take(5) && loaded.take(78) && loaded.take(90) && loaded.take(80));

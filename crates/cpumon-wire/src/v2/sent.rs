@@ -1,4 +1,4 @@
-//! What a frame tells, row by row, as types. In: nothing. Out: rows of a [`super::Frame`]. Why apart: they are read by all.
+//! The rows of a decoded [`super::Frame`], as types. They have no dependencies, so that decoder, receiver and tests can share them.
 
 use cpumon_model::{Counters, Moment, ProcessKey, SourceHealth, ThreadSample};
 
@@ -31,16 +31,16 @@ pub struct InfoText {
     pub(super) is_kernel: bool,
 }
 
-/// A thread as a frame tells it.
+/// A thread as a frame has it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ThreadRow {
-    /// Its counters; the name is empty unless told.
+    /// Its counters; the name is empty unless sent.
     pub sample: ThreadSample,
-    /// The name is told.
+    /// The name was sent.
     pub has_name: bool,
 }
 
-/// A process as a frame tells it.
+/// A process as a frame has it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ProcessRow {
     /// Identity.
@@ -49,11 +49,11 @@ pub struct ProcessRow {
     pub parent_pid: u32,
     /// Counters of threads that ended without a row.
     pub ended_threads: Counters,
-    /// What it is, if told.
+    /// What it is, if sent.
     pub info: Option<InfoText>,
 }
 
-/// A thread that ended, as a frame tells it.
+/// A thread that ended, as a frame has it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ExitRow {
     /// Final counters.
@@ -64,6 +64,6 @@ pub struct ExitRow {
     pub end_ns: u64,
     /// Its process ended with it.
     pub ends_process: bool,
-    /// What its process was, if told.
+    /// What its process was, if sent.
     pub info: Option<InfoText>,
 }

@@ -1,66 +1,66 @@
-//! [`Opener`]: sealed datagrams become frames again. In: datagrams of anybody, the group's keys. Out: frames that somebody with a
-//! key sealed, each once. What strangers send costs a derivation and a check, and leaves nothing behind.
+//! [`Decryptor`]: encrypted datagrams become frames again. In: datagrams from any sender, the group's keys. Out: the frames that a
+//! holder of a key encrypted, each once. A datagram of a stranger costs a derivation and a check, and leaves nothing behind.
 
 use std::collections::{HashMap, VecDeque};
 
 use cpumon_model::{BootId, HostId};
 use ring::aead::{Aad, LessSafeKey};
 
+use super::encrypt::nonce;
 use super::key::SessionId;
 use super::replay::Window;
-use super::seal::nonce;
 use super::{GroupKey, Header, KeyId};
 use crate::{DecodeError, v2};
 
-/// Most keys that are good at one time: one in use, one that comes or goes, and room for a mistake.
+/// Most keys that are valid at one time: one in use, one that comes or goes, and two for mistakes.
 pub const MAX_KEYS: usize = 4;
 /// Most hosts remembered.
 const MAX_HOSTS: usize = 4_096;
-/// Most agent starts of a host that are heard at one time.
+/// Most agent starts of a host that are accepted at one time.
 const MAX_SESSIONS: usize = 8;
 /// Most boots of a host whose agent starts are remembered as over.
 const MAX_RETIRED: usize = 64;
 
-/// Why a sealed datagram was refused.
+/// Why an encrypted datagram was refused.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SealError {
+pub enum DecryptError {
     /// Its header, or the one of the frame inside, cannot be read.
     #[error(transparent)]
     Malformed(#[from] DecodeError),
     /// No key of this name is in use here.
-    #[error("opening a sealed datagram: key {0} is not in use here")]
+    #[error("decrypting a datagram: key {0} is not in use here")]
     UnknownKey(KeyId),
-    /// It was not sealed with this key, or was changed on the way.
-    #[error("opening a sealed datagram: the seal of key {0} is broken")]
-    BadSeal(KeyId),
-    /// It was taken before, or is too old to tell.
-    #[error("opening a sealed datagram: it came before")]
+    /// It was not encrypted with this key, or was changed on the way.
+    #[error("decrypting a datagram: it was not encrypted with key {0}, or was changed")]
+    BadTag(KeyId),
+    /// It was accepted before, or is older than the replay window, which cannot say.
+    #[error("decrypting a datagram: it came before")]
     Replayed,
     /// It belongs to an agent start that is over.
-    #[error("opening a sealed datagram: it is of an earlier start of the agent")]
+    #[error("decrypting a datagram: it is of an earlier start of the agent")]
     Earlier,
     /// It is of an agent start that spoke for another host.
-    #[error("opening a sealed datagram: its sender spoke for another host before")]
+    #[error("decrypting a datagram: its sender spoke for another host before")]
     OtherHost,
     /// It speaks for a host too many.
-    #[error("opening a sealed datagram: there are {MAX_HOSTS} hosts already")]
+    #[error("decrypting a datagram: there are {MAX_HOSTS} hosts already")]
     TooManyHosts,
 }
 
-/// One agent start that is heard.
+/// One agent start whose datagrams are accepted.
 #[derive(Debug)]
 pub(super) struct Session {
     key: LessSafeKey,
     pub(super) host: HostId,
     pub(super) boot: BootId,
     pub(super) window: Window,
-    /// When it was heard last, in datagrams opened.
-    heard: u64,
+    /// When a datagram of it came last, counted in decrypted datagrams.
+    last_received: u64,
 }
 
 /// What is remembered of a host.
 #[derive(Debug, Default)]
-pub(super) struct SealedHost {
+pub(super) struct EncryptedHost {
     sessions: Vec<SessionId>,
     /// Boots, and the newest start in each that is over. The oldest boot first.
     pub(super) retired: VecDeque<(BootId, u64)>,
@@ -68,16 +68,16 @@ pub(super) struct SealedHost {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct Opener {
+pub struct Decryptor {
     keys: Vec<GroupKey>,
     pub(super) sessions: HashMap<SessionId, Session>,
-    pub(super) known: HashMap<HostId, SealedHost>,
+    pub(super) known: HashMap<HostId, EncryptedHost>,
     plain: Vec<u8>,
-    opened: u64,
+    decrypted: u64,
 }
 
-impl Opener {
-    /// Uses these keys from now on, at most [`MAX_KEYS`]; what was sealed with others is refused.
+impl Decryptor {
+    /// Uses these keys from now on, at most [`MAX_KEYS`]; what was encrypted with others is refused.
     pub fn set_keys(&mut self, keys: &[GroupKey]) {
         self.keys = keys.iter().take(MAX_KEYS).cloned().collect();
         let gone: Vec<SessionId> =
@@ -92,59 +92,59 @@ impl Opener {
         self.keys.iter().map(GroupKey::id)
     }
 
-    /// Whether a sealed datagram ever spoke for this host: then no other may.
+    /// Whether an encrypted datagram ever spoke for this host: then no other may.
     #[must_use]
     pub fn knows(&self, host: HostId) -> bool {
         self.known.contains_key(&host)
     }
 
-    /// Hosts that sealed datagrams ever spoke for, in no particular order.
+    /// Hosts that encrypted datagrams ever spoke for, in no particular order.
     pub fn hosts(&self) -> impl Iterator<Item = HostId> {
         self.known.keys().copied()
     }
 
-    /// Datagrams opened so far.
+    /// Datagrams decrypted so far.
     #[must_use]
-    pub fn opened(&self) -> u64 {
-        self.opened
+    pub fn decrypted(&self) -> u64 {
+        self.decrypted
     }
 
-    /// The frame in a sealed datagram.
+    /// The frame in an encrypted datagram.
     ///
     /// # Errors
     /// It is refused; nothing of it was kept.
-    pub fn open(&mut self, datagram: &[u8]) -> Result<&[u8], SealError> {
+    pub fn decrypt(&mut self, datagram: &[u8]) -> Result<&[u8], DecryptError> {
         let header = Header::decode(datagram)?;
-        let (clear, sealed) = datagram.split_at(header.bytes);
+        let (clear, encrypted) = datagram.split_at(header.bytes);
         self.plain.clear();
-        self.plain.extend_from_slice(sealed);
+        self.plain.extend_from_slice(encrypted);
         let id = header.session;
         let known = self.sessions.get(&id);
         let derived = if known.is_some() { None } else { Some(self.derive(&id)?) };
         let key = known.map(|session| &session.key).or(derived.as_ref());
-        let opened = key
+        let decrypted = key
             .and_then(|key| key.open_in_place(nonce(header.counter), Aad::from(clear), &mut self.plain).ok());
-        let length = opened.ok_or(SealError::BadSeal(id.key))?.len();
+        let length = decrypted.ok_or(DecryptError::BadTag(id.key))?.len();
         self.plain.truncate(length);
         let (frame, _) = v2::Header::decode(&self.plain)?;
         if let Some(key) = derived {
             self.admit(id, (frame.host, frame.boot), key)?;
         }
-        let session = self.sessions.get_mut(&id).ok_or(SealError::Earlier)?;
+        let session = self.sessions.get_mut(&id).ok_or(DecryptError::Earlier)?;
         if (session.host, session.boot) != (frame.host, frame.boot) {
-            return Err(SealError::OtherHost);
+            return Err(DecryptError::OtherHost);
         }
         if !session.window.take(header.counter) {
-            return Err(SealError::Replayed);
+            return Err(DecryptError::Replayed);
         }
-        self.opened += 1;
-        session.heard = self.opened;
+        self.decrypted += 1;
+        session.last_received = self.decrypted;
         Ok(&self.plain)
     }
 
     /// The host of the agent start that a datagram names, which may not be true: a stranger can name it too.
     #[must_use]
-    pub fn speaker(&self, datagram: &[u8]) -> Option<HostId> {
+    pub fn claimed_host(&self, datagram: &[u8]) -> Option<HostId> {
         let header = Header::decode(datagram).ok()?;
         self.sessions.get(&header.session).map(|session| session.host)
     }
@@ -153,9 +153,9 @@ impl Opener {
         self.keys.iter().find(|key| key.id() == id)
     }
 
-    fn derive(&self, session: &SessionId) -> Result<LessSafeKey, SealError> {
+    fn derive(&self, session: &SessionId) -> Result<LessSafeKey, DecryptError> {
         let key = self.key(session.key).and_then(|key| key.of(session));
-        key.ok_or(SealError::UnknownKey(session.key))
+        key.ok_or(DecryptError::UnknownKey(session.key))
     }
 
     /// Begins to listen to an agent start that proved itself.
@@ -164,22 +164,23 @@ impl Opener {
         id: SessionId,
         (host, boot): (HostId, BootId),
         key: LessSafeKey,
-    ) -> Result<(), SealError> {
+    ) -> Result<(), DecryptError> {
         if !self.known.contains_key(&host) && self.known.len() >= MAX_HOSTS {
-            return Err(SealError::TooManyHosts);
+            return Err(DecryptError::TooManyHosts);
         }
         let known = self.known.entry(host).or_default();
         let over = known.retired.iter().find(|retired| retired.0 == boot).map(|retired| retired.1);
         if over.is_some_and(|started| id.started_boot_ns <= started) {
-            return Err(SealError::Earlier);
+            return Err(DecryptError::Earlier);
         }
         if known.sessions.len() >= MAX_SESSIONS {
-            let heard = |id: &&SessionId| self.sessions.get(*id).map_or(0, |session| session.heard);
-            if let Some(silent) = known.sessions.iter().min_by_key(heard).copied() {
+            let last_received =
+                |id: &&SessionId| self.sessions.get(*id).map_or(0, |session| session.last_received);
+            if let Some(silent) = known.sessions.iter().min_by_key(last_received).copied() {
                 self.retire(&silent);
             }
         }
-        self.keep(id, Session { key, host, boot, window: Window::new(), heard: self.opened });
+        self.keep(id, Session { key, host, boot, window: Window::new(), last_received: self.decrypted });
         Ok(())
     }
 
@@ -215,7 +216,7 @@ impl Opener {
             .map_or(self.known.len() < MAX_HOSTS, |known| known.sessions.len() < MAX_SESSIONS);
         match self.derive(&id) {
             Ok(key) if has_room && !self.sessions.contains_key(&id) => {
-                self.keep(id, Session { key, host, boot, window: Window::up_to(top), heard: 0 });
+                self.keep(id, Session { key, host, boot, window: Window::up_to(top), last_received: 0 });
             }
             _ if self.known.contains_key(&host) || self.known.len() < MAX_HOSTS => {
                 self.note_over(host, boot, id.started_boot_ns);

@@ -1,18 +1,18 @@
-//! Sealed datagrams: v2 frames under a group key (ChaCha20-Poly1305). In: frames and a key on the device; datagrams and keys on the
-//! receiver. Out: datagrams; frames of somebody who has a key, each once. Layout: docs/wire-format.md, argument: docs/security.md.
+//! Encrypted datagrams: v2 frames under a group key (ChaCha20-Poly1305). In: frames and a key on the device; datagrams and keys on the
+//! receiver. Out: datagrams; frames of holders of a key, each once. Layout: docs/wire-format.md, argument: docs/security.md.
 //!
-//! Each start of an agent seals under a key of its own, derived from the group key, the start's time and 128 random bits,
+//! Each start of an agent encrypts with a key of its own, derived from the group key, the start's time and 128 random bits,
 //! and counts its datagrams from 0: so no two datagrams of a group share key and nonce.
 
+mod decrypt;
+mod encrypt;
 mod key;
 mod memory;
-mod open;
 mod replay;
-mod seal;
 
+pub use decrypt::{DecryptError, Decryptor, MAX_KEYS};
+pub use encrypt::{Encryptor, Exhausted};
 pub use key::{GroupKey, KeyId};
-pub use open::{MAX_KEYS, Opener, SealError};
-pub use seal::{Exhausted, Sealer};
 
 use key::SessionId;
 
@@ -30,10 +30,10 @@ pub const HEADER_BYTES: usize = 42;
 /// What follows the frame.
 pub const TAG_BYTES: usize = 16;
 
-/// What sealing adds to a frame.
+/// What encryption adds to a frame.
 pub const OVERHEAD_BYTES: usize = HEADER_BYTES + TAG_BYTES;
 
-/// What stands in the clear.
+/// The part that is not encrypted.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 struct Header {
     session: SessionId,
