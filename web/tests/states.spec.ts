@@ -132,7 +132,7 @@ const STATES: Record<string, (page: Page, receiver: Receiver) => Promise<void>> 
   },
   threads: async (page, receiver) => {
     await open(page, receiver, '', '&by=threads');
-    await expect(page.getByRole('region', { name: 'tasks' })).toContainText(/\d+ threads/);
+    await expect(page.getByRole('region', { name: 'tasks' })).toContainText(/\d+\s+threads/);
   },
   help: async (page, receiver) => {
     await open(page, receiver, '');
