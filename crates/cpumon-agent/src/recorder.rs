@@ -164,7 +164,7 @@ pub(crate) fn encoder(agent_start: u64) -> Encoder {
 
 fn totals(status: &SpoolStatus, misfits: u64) -> RecordingTotals {
     RecordingTotals {
-        recorded: status.kept,
+        recorded: status.stored,
         lost: status.lost,
         dropped: status.dropped,
         waiting: status.waiting,

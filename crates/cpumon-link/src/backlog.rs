@@ -1,6 +1,5 @@
-//! [`Backlog`]: what an agent holds until a receiver has it on its disk. In: snapshots as frames. Out: numbered records, read
-//! from any full snapshot on. Why a trait: the same stream empties a spool on disk ([`crate::spool::Spool`]) and, without one,
-//! [`RamBacklog`].
+//! [`Backlog`]: the snapshots that an agent holds until a receiver has stored them. A connection reads it as numbered records,
+//! from any full snapshot on. The trait has two implementations: a spool on disk ([`crate::spool::Spool`]) and [`RamBacklog`].
 
 use std::collections::VecDeque;
 
@@ -8,9 +7,9 @@ use cpumon_wire::Datagrams;
 use cpumon_wire::connection::MAX_MESSAGE_BYTES;
 use cpumon_wire::spool::{self, Gap, GapReason};
 
-/// Room in a message for its head.
+/// Longest record, bytes: a message less the space for its header.
 const MAX_RECORD_BYTES: usize = MAX_MESSAGE_BYTES - 64;
-/// Snapshots from one full one to the next: reading can begin at a full one only, so memory is given back in such steps.
+/// Snapshots from one full one to the next: reading can begin at a full one only, so memory is freed in such steps.
 const FULL_EVERY: u64 = 64;
 
 /// A record as it was read: its number and its bytes.
@@ -19,7 +18,7 @@ pub type NumberedRecord = (u64, Vec<u8>);
 /// Snapshots that wait for a receiver. Numbers begin with 1 and only grow; those of snapshots that were lost are never used
 /// again.
 pub trait Backlog: Send {
-    /// Tells numberings apart: numbers mean something under one id only.
+    /// Identifies the numbering: numbers of two ids cannot be compared.
     fn id(&self) -> [u8; 16];
     /// The number of the next snapshot.
     fn next(&self) -> u64;
@@ -27,13 +26,13 @@ pub trait Backlog: Send {
     fn acked(&self) -> u64;
     /// The next snapshot must be a full one.
     fn wants_full(&self) -> bool;
-    /// Takes a snapshot and gives it a number. What finds no room becomes a counted gap.
+    /// Takes a snapshot and returns its number. A snapshot that does not fit becomes a counted gap.
     fn append(&mut self, is_full: bool, wall_ns: i64, frames: &Datagrams) -> u64;
     /// Where a receiver that knows nothing must begin to read: the newest full snapshot up to `acked`, or what is oldest.
     fn start(&self) -> u64;
     /// Reads records from number `cursor` on, about `max_bytes` of them, gaps in their place; moves the cursor behind them.
     fn read(&mut self, cursor: &mut u64, max_bytes: usize, out: &mut Vec<NumberedRecord>);
-    /// Everything up to this number may go.
+    /// A receiver has stored everything up to this number, so it may be deleted.
     fn ack(&mut self, number: u64);
     /// Snapshots that are not acknowledged, and the bytes held.
     fn waiting(&self) -> (u64, u64);
@@ -50,7 +49,7 @@ struct Held {
     bytes: Vec<u8>,
 }
 
-/// A backlog in memory, bounded in bytes; the oldest go first, counted. It dies with the process.
+/// A backlog in memory, bounded in bytes. It drops and counts the oldest snapshots first, and is lost when the process ends.
 pub struct RamBacklog {
     id: [u8; 16],
     max_bytes: usize,
@@ -65,7 +64,7 @@ pub struct RamBacklog {
 }
 
 impl RamBacklog {
-    /// An empty one of at most about `max_bytes`; `id`: random.
+    /// An empty backlog of about `max_bytes` at most. `id` must be random: it identifies the numbering.
     #[must_use]
     pub fn new(id: [u8; 16], max_bytes: usize) -> Self {
         Self {
@@ -81,8 +80,8 @@ impl RamBacklog {
         }
     }
 
-    /// Gives up the oldest until there is room: up to the next full snapshot, or everything.
-    fn make_room(&mut self) {
+    /// Drops the oldest until there is space: up to the next full snapshot, or everything.
+    fn make_space(&mut self) {
         while self.bytes > self.max_bytes {
             self.lose_front(GapReason::Dropped);
             while self.held.front().is_some_and(|held| !held.is_full) {
@@ -94,7 +93,7 @@ impl RamBacklog {
     fn lose_front(&mut self, reason: GapReason) {
         let Some(held) = self.held.pop_front() else { return };
         self.bytes -= held.bytes.len();
-        // One that is acknowledged was only kept to compare the next one with, whose interval is lost with it.
+        // An acknowledged snapshot was held only as the base of the next one, whose interval is lost with it.
         if held.number > self.acked {
             self.lose(held.number, held.wall_ns, reason);
         } else if held.number == self.acked {
@@ -149,7 +148,7 @@ impl Backlog for RamBacklog {
         let fits = spool::push_snapshot(&mut bytes, number, wall_ns, is_full, frames.as_slice())
             && bytes.len() <= MAX_RECORD_BYTES;
         if !fits || (self.held.is_empty() && !is_full) {
-            // What is held before it ends here: a hole stands at the front only.
+            // The backlog has one hole, at its front. A hole here would be a second one, so everything before it goes too.
             while !self.held.is_empty() {
                 self.lose_front(GapReason::TooLarge);
             }
@@ -164,7 +163,7 @@ impl Backlog for RamBacklog {
         if let (Some(hole), 1) = (&mut self.hole, self.held.len()) {
             hole.end_wall_ns = wall_ns;
         }
-        self.make_room();
+        self.make_space();
         number
     }
 
@@ -254,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_begins_at_a_full_snapshot_and_acks_give_memory_back() {
+    fn reading_begins_at_a_full_snapshot_and_acks_free_memory() {
         let mut backlog = RamBacklog::new([1; 16], 1 << 20);
         append(&mut backlog, 130);
         assert_eq!((backlog.start(), backlog.waiting().0), (1, 130));
@@ -266,11 +265,11 @@ mod tests {
         assert!(backlog.waiting().1 < bytes && backlog.waiting().0 == 1);
         assert_eq!(from_start(&mut backlog), ["129F", "130"]);
         backlog.ack(u64::MAX);
-        assert_eq!(backlog.acked(), 130, "nobody can acknowledge the future");
+        assert_eq!(backlog.acked(), 130, "an acknowledgement cannot exceed the newest number");
     }
 
     #[test]
-    fn without_room_the_oldest_go_and_are_counted() {
+    fn without_space_the_oldest_go_and_are_counted() {
         let mut backlog = RamBacklog::new([1; 16], 100 * 100);
         append(&mut backlog, 200);
         let read = from_start(&mut backlog);
@@ -297,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_a_hole_behind_which_reading_begins_anew() {
+    fn what_does_not_fit_is_a_hole_and_reading_restarts_behind_it() {
         let mut backlog = RamBacklog::new([1; 16], 500);
         append(&mut backlog, 12);
         assert_eq!(from_start(&mut backlog), ["gap 1-12"], "not one whole stretch fits");

@@ -1,5 +1,5 @@
-//! Turns targets into the addresses that datagrams really go to: one per subnet for broadcast, one per interface for
-//! multicast, the address behind a name. In: targets and the interfaces of now; out: destinations by address family.
+//! Expands targets into the addresses that datagrams are sent to: one per subnet for broadcast, one per interface for
+//! multicast, the resolved address of a name.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use crate::interfaces::{self, InterfaceAddress};
 use crate::message::{Control, KernelAddress};
 use crate::resolver::Resolver;
 
-/// Interfaces are read anew this often,
-const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// and at most this often when sending failed as if they had changed.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Interval at which the interfaces are read again.
+const REFRESH_EVERY: Duration = Duration::from_secs(10);
+/// Shortest interval between two reads, after a send error that suggests that an interface changed.
+const REFRESH_AGAIN: Duration = Duration::from_secs(1);
 
 /// One address that each datagram goes to.
 #[derive(Clone)]
@@ -30,8 +30,8 @@ pub struct Destinations {
     names: Vec<Option<SocketAddr>>,
     interfaces: Vec<InterfaceAddress>,
     fresh: Vec<InterfaceAddress>,
-    next_look: Instant,
-    last_look: Instant,
+    next_refresh: Instant,
+    last_refresh: Instant,
     is_expanded: bool,
     pub v4: Vec<Destination>,
     pub v6: Vec<Destination>,
@@ -52,8 +52,8 @@ impl Destinations {
             resolvers,
             interfaces: Vec::new(),
             fresh: Vec::new(),
-            next_look: now,
-            last_look: now,
+            next_refresh: now,
+            last_refresh: now,
             is_expanded: false,
             v4: Vec::new(),
             v6: Vec::new(),
@@ -66,9 +66,9 @@ impl Destinations {
         self.resolvers.iter_mut().for_each(|resolver| resolver.wait(timeout));
     }
 
-    /// Asks for a look at the interfaces soon: sending failed as if they had changed.
+    /// Reads the interfaces again soon: sending failed as if they had changed.
     pub fn suspect(&mut self) {
-        self.next_look = self.next_look.min(self.last_look + LOOK_AGAIN);
+        self.next_refresh = self.next_refresh.min(self.last_refresh + REFRESH_AGAIN);
     }
 
     /// Brings the destinations up to date. True if they changed.
@@ -78,8 +78,8 @@ impl Destinations {
             let address = resolver.address(now);
             has_changed |= std::mem::replace(known, address) != address;
         }
-        if now >= self.next_look {
-            (self.last_look, self.next_look) = (now, now + LOOK_EVERY);
+        if now >= self.next_refresh {
+            (self.last_refresh, self.next_refresh) = (now, now + REFRESH_EVERY);
             if self.targets.iter().any(Target::needs_interfaces) {
                 interfaces::list(&mut self.fresh)?;
                 has_changed |= self.fresh != self.interfaces;
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn nothing_changes_without_a_cause() {
         let mut destinations = expanded(&["127.0.0.1:5"]);
-        assert!(!destinations.refresh(Instant::now() + LOOK_EVERY * 2).unwrap());
+        assert!(!destinations.refresh(Instant::now() + REFRESH_EVERY * 2).unwrap());
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! The key file of a group: who has it can seal datagrams and open them. In: a file that nobody else may read. Out: its keys; a
-//! file with one more, or one less. Why a file: it is copied to devices by whatever copies files there.
+//! The key file of a group: its holder can encrypt and decrypt datagrams. Only its owner may read it. It is a file so that any
+//! tool that copies files can deploy it to devices.
 //!
-//! A line a key: `cpumon-key1.` and 32 bytes in base64url. The first key seals, all open. Lines that begin with `#` are for
-//! people.
+//! One key per line: `cpumon-key1.` and 32 bytes in base64url. The first key encrypts, all keys decrypt. Lines that begin with
+//! `#` are comments.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -15,8 +15,7 @@ use cpumon_wire::encrypted::{GroupKey, KeyId, MAX_KEYS};
 use crate::tls::{TlsError, files, random};
 
 const PREFIX: &str = "cpumon-key1.";
-const TITLE: &str =
-    "# Keys of a cpumon group: the first seals, all open. Whoever reads this can speak for its devices.\n";
+const TITLE: &str = "# Keys of a cpumon group: the first encrypts, all decrypt. Anyone who can read this file can impersonate its devices.\n";
 /// Rights of others that a key file must not give.
 const OTHERS: u32 = 0o077;
 
@@ -49,10 +48,10 @@ pub enum GroupError {
     /// It holds no key.
     #[error("{} holds no key; `cpumon key new` makes one", .0.display())]
     Empty(PathBuf),
-    /// No room for another.
+    /// The file holds the most keys that a group may have.
     #[error("{} holds {MAX_KEYS} keys already; `cpumon key retire ID` takes one out", .0.display())]
     Full(PathBuf),
-    /// None of this name.
+    /// No key of the file has this id.
     #[error("{} holds no key {id}", path.display())]
     Unknown {
         /// The file.
@@ -62,7 +61,7 @@ pub enum GroupError {
     },
 }
 
-/// The keys of a file, the one that seals first; at least one.
+/// Reads the keys of a file, at least one. The first one encrypts.
 ///
 /// # Errors
 /// There is no such file, others may read it, or it does not hold keys.
@@ -71,7 +70,7 @@ pub fn read_keys(path: &Path) -> Result<Vec<GroupKey>, GroupError> {
     if keys.is_empty() { Err(GroupError::Empty(path.to_owned())) } else { Ok(keys) }
 }
 
-/// Makes a key that seals from now on; those before it still open. Makes the file if need be.
+/// Adds a key that encrypts from now on; older keys still decrypt. Creates the file if it is missing.
 ///
 /// # Errors
 /// The file cannot be read or written, or is full.
@@ -86,7 +85,7 @@ pub fn add_key(path: &Path) -> Result<GroupKey, GroupError> {
     Ok(key)
 }
 
-/// Takes a key out.
+/// Removes a key from the file.
 ///
 /// # Errors
 /// There is none of this name, or the file cannot be read or written.
@@ -136,7 +135,7 @@ fn parse(line: &str) -> Option<GroupKey> {
     Some(GroupKey::new(bytes.try_into().ok()?))
 }
 
-/// Keeps what a receiver remembers of sealed datagrams, whole or not at all.
+/// Stores a receiver's replay state of encrypted datagrams, atomically.
 ///
 /// # Errors
 /// It cannot be written.
@@ -145,7 +144,7 @@ pub fn write_memory(path: &Path, text: &str) -> Result<(), GroupError> {
     Ok(())
 }
 
-/// What was kept; `None` if nothing was.
+/// Reads the stored replay state; `None` if there is none.
 ///
 /// # Errors
 /// It cannot be read.
@@ -166,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_come_and_go_and_the_newest_seals() {
+    fn keys_are_added_and_retired_and_the_newest_is_first() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("new/group.keys");
         assert!(matches!(read_keys(&path), Err(GroupError::Missing(_))));

@@ -1,12 +1,12 @@
 //! This machine's network interfaces as the link needs them: which are up, which can broadcast or multicast, under which
-//! addresses. Read anew now and then, because cables, Wi-Fi and VPNs come and go.
+//! addresses. The list is read again at intervals, because cables, Wi-Fi and VPNs come and go.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
 use crate::sys;
 
-/// An interface's name, at most 15 bytes (`IFNAMSIZ` less the NUL), inline so that reading the list anew allocates nothing.
+/// An interface's name, at most 15 bytes (`IFNAMSIZ` less the NUL), inline so that reading the list again allocates nothing.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceName([u8; 15]);
 
@@ -77,7 +77,7 @@ pub fn local_ips() -> io::Result<Vec<IpAddr>> {
     Ok(addresses.iter().map(|one| one.address).collect())
 }
 
-/// Reads the list into a kept buffer.
+/// Reads the list into a buffer that the caller reuses.
 pub fn list(into: &mut Vec<InterfaceAddress>) -> io::Result<()> {
     into.clear();
     sys::interface_addresses(into)

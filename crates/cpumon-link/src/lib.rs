@@ -1,12 +1,11 @@
-//! How bytes travel. In: datagrams to send and where to; out: datagrams that arrived and from whom, and counts of all that
-//! went wrong on the way. Why: sockets, system calls in batches, network interfaces and the files of a spool are known here
-//! and nowhere else.
+//! Transport between agents and receivers: UDP sockets, TLS connections, discovery, and the spool on a device's disk.
+//! Only this crate uses sockets, batched system calls, network interfaces and the files of a spool.
 //!
 //! # Overview
 //! [`UdpSender`] sends each datagram to one address, to every subnet this machine is on (broadcast) or to a multicast
 //! group; a network that is down is counted, never fatal. [`UdpReceiver`] listens on one or more ports that it shares
-//! with other receivers, and tells how many datagrams the kernel dropped. [`spool`] keeps snapshots on the device's own disk.
-//! [`group`] is the file of keys for sealed datagrams. [`tls`] is the secure stream, which loses nothing
+//! with other receivers, and reports how many datagrams the kernel dropped. [`spool`] stores snapshots on the device's own disk.
+//! [`group`] is the file of keys for encrypted datagrams. [`tls`] is the encrypted connection, which delivers everything
 //! that its [`Backlog`] holds. [`discovery`] finds receivers on the subnet.
 //!
 //! ```

@@ -1,4 +1,4 @@
-//! What the kernel wants beside a datagram's bytes: its address and its control messages, as plain bytes in the layouts
+//! A datagram's address and control messages for the kernel, as plain bytes in the layouts
 //! of ip(7), ipv6(7) and cmsg(3). Built and read without unsafe; only the system calls need that.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -84,7 +84,7 @@ impl Default for Control {
 }
 
 impl Control {
-    /// Room for the two messages that a multicast datagram carries: 40 + 24 bytes.
+    /// Space for the two messages that a multicast datagram carries: 40 + 24 bytes.
     pub const MAX_BYTES: usize = 64;
     const WORD: usize = size_of::<usize>();
     const HEADER_BYTES: usize = Self::WORD + 8;
@@ -116,11 +116,11 @@ impl Control {
         }
     }
 
-    /// Appends a message. What has no room is left out; the sizes above leave room for all that is ever sent.
+    /// Appends a message if it fits; `MAX_BYTES` has space for everything that is ever sent.
     fn push(&mut self, level: i32, kind: i32, data: &[u8]) {
         let (at, len) = (self.len, Self::HEADER_BYTES + data.len());
-        let Some(room) = self.bytes.get_mut(at..at + len) else { return };
-        let (header, body) = room.split_at_mut(Self::HEADER_BYTES);
+        let Some(space) = self.bytes.get_mut(at..at + len) else { return };
+        let (header, body) = space.split_at_mut(Self::HEADER_BYTES);
         header[..Self::WORD].copy_from_slice(&len.to_ne_bytes());
         header[Self::WORD..Self::WORD + 4].copy_from_slice(&level.to_ne_bytes());
         header[Self::WORD + 4..].copy_from_slice(&kind.to_ne_bytes());

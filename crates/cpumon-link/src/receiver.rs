@@ -1,5 +1,5 @@
-//! [`UdpReceiver`]: listens on ports it shares with other receivers, hands out datagrams in batches with their senders,
-//! and tells how many the kernel dropped because nobody took them in time.
+//! [`UdpReceiver`]: listens on ports that it shares with other receivers, delivers datagrams in batches with their senders,
+//! and reports how many the kernel dropped because the receive buffer was full.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -12,8 +12,8 @@ use crate::interfaces::{self, InterfaceAddress};
 use crate::sys::{self, Slots};
 use crate::{DEFAULT_PORT, LinkError};
 
-/// Interfaces are read anew this often, to join the groups on those that came up.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// Interval at which the interfaces are read again, to join the groups on those that came up.
+const REFRESH_EVERY: Duration = Duration::from_secs(10);
 /// No datagram is longer than this (`u16::MAX` less a UDP header), so none is ever cut.
 const SLOT_BYTES: usize = 1 << 16;
 
@@ -58,7 +58,7 @@ pub struct UdpReceiver {
 struct Listening {
     socket: Socket,
     address: SocketAddr,
-    /// The last value of the kernel's counter, which is 32 bits wide and starts anew after 2^32.
+    /// The last value of the kernel's counter, which is 32 bits wide and wraps.
     drop_counter: u32,
     drops: u64,
     /// Another socket was bound to the address before.
@@ -71,7 +71,7 @@ struct Groups {
     on: Vec<String>,
     interfaces: Vec<InterfaceAddress>,
     fresh: Vec<InterfaceAddress>,
-    next_look: Instant,
+    next_refresh: Instant,
 }
 
 impl UdpReceiver {
@@ -98,7 +98,7 @@ impl UdpReceiver {
             on: options.interfaces.clone(),
             interfaces: Vec::new(),
             fresh: Vec::new(),
-            next_look: Instant::now(),
+            next_refresh: Instant::now(),
         };
         let mut receiver =
             Self { sockets, polls, slots: Box::new(Slots::new(SLOT_BYTES)), groups, receive_errors: 0 };
@@ -193,7 +193,7 @@ impl UdpReceiver {
     /// The addresses listened on, with the ports that the system chose where 0 was asked for.
     ///
     /// # Errors
-    /// [`LinkError::Option`] if the system does not tell.
+    /// [`LinkError::Option`] if getsockname(2) fails.
     pub fn local_addresses(&self) -> Result<Vec<SocketAddr>, LinkError> {
         let local = |listening: &Listening| {
             let error =
@@ -234,7 +234,8 @@ impl Listening {
             .map_err(option("SO_RXQ_OVFL"))?;
         grow_buffer(&socket, buffer_bytes).map_err(option("SO_RCVBUF"))?;
         let reuse = || socket.set_reuse_address(true).map_err(option("SO_REUSEADDR"));
-        // At first without it, which tells whether the address is shared; with it from then on, so that others may share it.
+        // Bind without SO_REUSEADDR first: only then does EADDRINUSE reveal that another program has the address. Set it
+        // afterwards, so that others may share the address with us.
         let is_shared = match socket.bind(&address.into()) {
             Ok(()) => false,
             Err(source) if source.kind() == io::ErrorKind::AddrInUse => {
@@ -280,16 +281,16 @@ fn check_group(group: IpAddr, sockets: &[Listening]) -> Result<(), LinkError> {
 }
 
 impl Groups {
-    /// Joins every group on every interface that is new since the last look.
+    /// Joins every group on every interface that is new since the last refresh.
     fn refresh(&mut self, sockets: &[Listening]) -> Result<(), LinkError> {
         if self.wanted.is_empty() {
             return Ok(());
         }
         let now = Instant::now();
-        if now < self.next_look {
+        if now < self.next_refresh {
             return Ok(());
         }
-        self.next_look = now + LOOK_EVERY;
+        self.next_refresh = now + REFRESH_EVERY;
         interfaces::list(&mut self.fresh).map_err(LinkError::Interfaces)?;
         for &group in &self.wanted {
             let new = |interface: &&InterfaceAddress| {

@@ -1,5 +1,5 @@
-//! Looks a host name up on a thread of its own, so that a slow name server never delays sending. In: a name and port;
-//! out: the address, when it is known, and again when it changed.
+//! Resolves a host name on a thread of its own, so that a slow name server never delays sending. Resolves it again at
+//! intervals, because the address of a name may change.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -13,21 +13,21 @@ const RENEW: Duration = Duration::from_mins(5);
 
 type Answer = io::Result<SocketAddr>;
 
-/// One name.
+/// A host name and the address that it resolved to last.
 pub struct Resolver {
     host: String,
     port: u16,
     address: Option<SocketAddr>,
     pending: Option<Receiver<Answer>>,
     next: Instant,
-    has_said: bool,
+    has_warned: bool,
 }
 
 impl Resolver {
     /// Starts the first look-up.
     pub fn new(host: &str, port: u16, now: Instant) -> Self {
         let mut resolver =
-            Self { host: host.to_owned(), port, address: None, pending: None, next: now, has_said: false };
+            Self { host: host.to_owned(), port, address: None, pending: None, next: now, has_warned: false };
         resolver.start(now);
         resolver
     }
@@ -35,16 +35,16 @@ impl Resolver {
     fn start(&mut self, now: Instant) {
         let (to_us, from_thread) = sync_channel(1);
         let (host, port) = (self.host.clone(), self.port);
-        let look_up = move || {
+        let resolve = move || {
             let mut found = (host.as_str(), port).to_socket_addrs();
             let first = found.as_mut().map_err(|error| io::Error::new(error.kind(), error.to_string()));
             let answer =
                 first.and_then(|list| list.next().ok_or_else(|| io::Error::other("it has no address")));
-            // Nobody waits any more if the sender was closed meanwhile.
+            // The receiving end is gone if the sender was closed meanwhile.
             let _ = to_us.send(answer);
         };
         self.next = now + RETRY;
-        match thread::Builder::new().name("cpumon-resolve".into()).spawn(look_up) {
+        match thread::Builder::new().name("cpumon-resolve".into()).spawn(resolve) {
             Ok(_) => self.pending = Some(from_thread),
             Err(error) => self.accept(Err(error), now),
         }
@@ -53,11 +53,11 @@ impl Resolver {
     fn accept(&mut self, answer: Answer, now: Instant) {
         match answer {
             Ok(address) => {
-                (self.address, self.next, self.has_said) = (Some(address), now + RENEW, false);
+                (self.address, self.next, self.has_warned) = (Some(address), now + RENEW, false);
             }
             Err(error) => {
                 self.next = now + RETRY;
-                if !std::mem::replace(&mut self.has_said, true) {
+                if !std::mem::replace(&mut self.has_warned, true) {
                     log::warn!("cannot look up {}: {error}; trying again every {RETRY:?}", self.host);
                 }
             }

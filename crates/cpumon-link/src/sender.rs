@@ -1,5 +1,5 @@
-//! [`UdpSender`]: datagrams in, sent to every destination of every target, in batches. Nothing that the network does stops
-//! it: what could not be sent is counted by kind and said once per kind.
+//! [`UdpSender`]: sends datagrams to every destination of every target, in batches. No network error stops it: errors are
+//! counted by kind, and each kind is logged once.
 
 use std::io;
 use std::net::SocketAddr;
@@ -105,7 +105,7 @@ impl UdpSender {
         if unreachable > 0 {
             self.destinations.suspect();
             if self.stats.count_errors(libc::ENETUNREACH, unreachable) {
-                log::warn!("a target has no address now (no interface up, or its name is unknown); counting");
+                log::warn!("a target has no address now (no interface up, or its name is unknown)");
             }
         }
         let families = [(&self.v4, &self.destinations.v4), (&self.v6, &self.destinations.v6)];
@@ -159,19 +159,19 @@ impl Sending<'_> {
         let errno = error.raw_os_error().unwrap_or(0);
         match errno {
             libc::EINTR => return 0,
-            libc::EAGAIN | libc::ENOBUFS if self.wait_for_room() => return 0,
+            libc::EAGAIN | libc::ENOBUFS if self.wait_for_space() => return 0,
             _ => {}
         }
         let lost = if errno == libc::EAGAIN { rest } else { 1 };
         if self.stats.count_errors(errno, lost as u64) {
-            log::warn!("cannot send to {to}: {error}; counted from now on, not said again");
+            log::warn!("cannot send to {to}: {error}; further errors of this kind are only counted");
         }
         self.is_suspect |= is_sign_of_change(errno);
         lost
     }
 
-    /// Waits for room in the socket's buffer, as long as the call's patience lasts.
-    fn wait_for_room(&mut self) -> bool {
+    /// Waits for space in the socket's buffer, as long as the call's patience lasts.
+    fn wait_for_space(&mut self) -> bool {
         if self.patience.is_zero() {
             return false;
         }

@@ -1,4 +1,4 @@
-//! [`SendStats`]: what a sender did and what went wrong, by the system's error number.
+//! [`SendStats`]: counts of datagrams sent and of errors, by error number.
 
 use std::io;
 
@@ -17,7 +17,7 @@ pub struct SendStats {
 }
 
 impl SendStats {
-    /// Kinds of errors told apart; later kinds are in `errors` alone.
+    /// Kinds of errors counted separately; later kinds are in `errors` alone.
     const KINDS: usize = 12;
 
     /// The errors by kind and how often each occurred, in the order they first did.
@@ -28,7 +28,7 @@ impl SendStats {
             .map(|row| (io::Error::from_raw_os_error(row.0), row.1))
     }
 
-    /// Counts errors; says whether this kind is new.
+    /// Counts errors; returns whether this kind is new.
     pub(crate) fn count_errors(&mut self, errno: i32, count: u64) -> bool {
         self.errors += count;
         let Some(row) = self.by_errno.iter_mut().find(|row| row.1 == 0 || row.0 == errno) else {

@@ -18,7 +18,7 @@ use crate::message::{Control, KernelAddress};
 /// Datagrams in one system call.
 pub const BATCH: usize = 64;
 
-/// A datagram, its sender if that is an IP address, and the socket's drop counter where the kernel told it.
+/// A datagram, its sender if that is an IP address, and the socket's drop counter where the kernel reported it.
 type EachReceived<'a> = dyn FnMut(&[u8], Option<SocketAddr>, Option<u32>) + 'a;
 
 /// Where one batch of datagrams is received into.
@@ -229,7 +229,7 @@ pub fn interface_addresses(into: &mut Vec<InterfaceAddress>) -> io::Result<()> {
 /// `address` is null or points to a socket address as long as its family says.
 #[expect(unsafe_code, reason = "reads a C socket address")]
 unsafe fn ip_of(address: *const libc::sockaddr) -> Option<IpAddr> {
-    // SAFETY: the caller promises null or a valid sockaddr; its family tells which struct it really is. The entries are
+    // SAFETY: the caller promises null or a valid sockaddr; its family names the struct it really is. The entries are
     // allocated by libc with the alignment of pointers, read unaligned to need no more than that.
     unsafe {
         match i32::from(address.as_ref()?.sa_family) {

@@ -1,4 +1,4 @@
-//! Where datagrams go: a text from the command line in, a [`Target`] or a clear error out.
+//! [`Target`]: where datagrams go, parsed from the command line.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -200,14 +200,14 @@ mod tests {
     }
 
     #[test]
-    fn names_are_kept_for_a_later_look_up() {
-        assert_eq!(target("desk"), Target::Name { host: "desk".into(), port: 3001 });
-        assert_eq!(target("desk.example:7").to_string(), "desk.example:7");
+    fn names_are_resolved_later() {
+        assert_eq!(target("server"), Target::Name { host: "server".into(), port: 3001 });
+        assert_eq!(target("server.example:7").to_string(), "server.example:7");
         assert_eq!(target("[fe80::1%eth0]:7").to_string(), "[fe80::1%eth0]:7");
     }
 
     #[test]
-    fn the_address_tells_the_kind() {
+    fn the_address_determines_the_kind() {
         assert_eq!(target("255.255.255.255:5"), Target::broadcast(5));
         assert_eq!(target("239.1.2.3").to_string(), "multicast 239.1.2.3:3001");
         assert!(matches!(target("[ff02::1]:5"), Target::Multicast { ttl: 1, .. }));
@@ -225,7 +225,7 @@ mod tests {
             ("2001:db8::2:3001:x", "[IPV6]:PORT"),
             ("[::1", "] is missing"),
             ("[::1]x", "only :PORT"),
-            ("[desk]:1", "no IPv6 address"),
+            ("[server]:1", "no IPv6 address"),
             ("a b", "character"),
             ("-x", "character"),
             (":3001", "no name"),

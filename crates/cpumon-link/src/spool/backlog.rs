@@ -1,6 +1,5 @@
-//! A spool that a stream empties: [`Backlog`] of [`Spool`]. In: what a receiver has acknowledged. Out: records from any number
-//! on, with every hole, and segments deleted when nobody needs them any more. Why nothing is written while a receiver keeps
-//! up: what it has need not wear out a flash.
+//! [`Backlog`] for [`Spool`]: a connection reads records from any number on, with every hole, and acknowledged segments are
+//! deleted. While a receiver keeps up, nothing is written: what it has stored need not wear out the device's flash.
 
 use std::collections::VecDeque;
 
@@ -16,17 +15,17 @@ use super::segment::Segment;
 use super::write::Spool;
 use crate::backlog::{Backlog, NumberedRecord};
 
-/// Longest payload that fits a message of the stream, bytes.
+/// Longest payload that fits a message of the connection, bytes.
 pub(super) const MAX_SENT_BYTES: usize = MAX_MESSAGE_BYTES - RECORD_HEADER_BYTES - 64;
 /// Bytes that are read from a segment at once, unless a record is longer.
 const PIECE_BYTES: u64 = 64 << 10;
-/// Places where reading goes on: a stream reads in two at a time.
+/// Positions where reading goes on: a connection reads at two of them, one for each channel.
 const MAX_PLACES: usize = 4;
 
-/// What a receiver has, and where reading is.
+/// What a receiver has stored, and where reading is.
 #[derive(Debug, Default)]
 pub(super) struct Emptied {
-    /// A stream empties this spool.
+    /// A connection empties this spool.
     pub(super) is_on: bool,
     /// Every snapshot up to this number is on a receiver's disk.
     pub(super) acked: u64,
@@ -40,7 +39,7 @@ pub(super) struct Emptied {
 }
 
 impl Emptied {
-    /// As the state remembers.
+    /// Restores what the state file recorded.
     pub(super) fn of(state: Option<&State>) -> Self {
         let Some(state) = state else { return Self::default() };
         Self {
@@ -76,7 +75,7 @@ enum End {
 }
 
 impl Spool {
-    /// Opens the spool of a directory for a stream that empties it.
+    /// Opens the spool of a directory for a connection that empties it.
     ///
     /// # Errors
     /// As [`Spool::open`]; or it holds snapshots of another machine.
@@ -90,8 +89,8 @@ impl Spool {
         Ok(spool)
     }
 
-    /// If a receiver has all that there is, nothing is compared with it any more: what follows begins anew, behind a hole if there is
-    /// one.
+    /// Deletes all segments if a receiver has everything. A new process starts with a full snapshot, which needs no base, so no
+    /// later snapshot refers to them. A hole at the end stays.
     fn remove_useless(&mut self) {
         let behind = self.lost.map_or(self.next, |lost| lost.first);
         if self.emptied.acked == 0 || self.emptied.acked + 1 < behind {
@@ -128,7 +127,7 @@ impl Spool {
         }
     }
 
-    /// Before segments are written or deleted: otherwise what was acknowledged would look dropped after a restart.
+    /// Before segments are written or deleted: otherwise what was acknowledged would appear as dropped after a restart.
     pub(super) fn note_acked(&mut self) -> bool {
         if let Err(error) = self.remember(true) {
             self.trouble(&error, "note what a receiver has");
@@ -164,7 +163,7 @@ impl Spool {
         self.count();
     }
 
-    /// Snapshots that were dropped, or could not be kept, and that no receiver was told of.
+    /// Snapshots that were dropped or could not be stored, and that no receiver has acknowledged as missing.
     fn missing(&self) -> u64 {
         let Some(oldest) = self.segments.front() else { return self.next - 1 - self.emptied.acked };
         let dropped = oldest.first.saturating_sub(self.emptied.acked + 1);
@@ -216,7 +215,7 @@ impl Spool {
         loop {
             let Some(segment) = self.segments.get(at) else { return End::Segment };
             let Ok((piece, has_more)) = segment.read_at(place.offset, most) else {
-                // The disk does not give it back: it is as lost as if it were damaged.
+                // A read error loses the records just as damage does.
                 place.is_broken = true;
                 return End::Segment;
             };
@@ -253,7 +252,7 @@ impl Spool {
             match (end, behind) {
                 (End::Segment, Some((first, begin_wall_ns))) => {
                     out.hole(&place, first, begin_wall_ns, self.emptied.acked);
-                    // A hole that was told ends there: the next one is another.
+                    // A hole that was given out ends there: the next one is another.
                     wall_ns = if place.cursor < first { begin_wall_ns } else { place.wall_ns };
                     *cursor = first.max(*cursor);
                 }
@@ -296,7 +295,7 @@ impl Out<'_> {
         self.push(gap.last, record);
     }
 
-    /// The numbers from a place up to `behind` cannot be read. If a receiver has them all, an empty hole is told: the interval that
+    /// The numbers from a place up to `behind` cannot be read. If a receiver has them all, an empty hole is given out: the interval that
     /// ends with `behind` has nothing to be compared with, and must not be missed in silence.
     fn hole(&mut self, place: &Place, behind: u64, wall_ns: i64, acked: u64) {
         let last = behind.saturating_sub(1);
@@ -384,7 +383,7 @@ impl Backlog for Spool {
 
     fn append(&mut self, is_full: bool, wall_ns: i64, frames: &Datagrams) -> u64 {
         let number = self.next;
-        // What is lost is counted there.
+        // `Spool::append` counts what is lost.
         let _ = Self::append(self, wall_ns, is_full, frames.as_slice());
         number
     }
@@ -396,7 +395,7 @@ impl Backlog for Spool {
             known.or((segment.first <= acked).then_some(segment.first))
         };
         let oldest = self.segments.front().map_or(self.next, |segment| segment.first);
-        // Where nothing is left to compare with, that is to be told.
+        // Without a base reading begins behind `acked`, so that the hole there is reported.
         self.segments.iter().rev().find_map(full).unwrap_or_else(|| oldest.min(acked.max(1)))
     }
 

@@ -1,4 +1,4 @@
-//! What can go wrong when a spool is opened or read. Writing has no errors, only counts: see [`super::SpoolStatus`].
+//! Errors of opening and reading a spool. Writing has no errors, only counts: see [`super::SpoolStatus`].
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,13 +31,13 @@ pub enum SpoolError {
         /// The directory.
         path: PathBuf,
     },
-    /// Snapshots of another machine, which nobody may send in this one's name.
+    /// The directory holds snapshots of another machine, which must not be sent as this one's.
     #[error("{} holds snapshots of another machine: choose another directory, or `cpumon import` it first", path.display())]
     Foreign {
         /// The directory.
         path: PathBuf,
     },
-    /// The size is too small to keep anything.
+    /// The size is too small to store anything.
     #[error("a spool of {bytes} bytes is too small: it needs at least {least}")]
     TooSmall {
         /// What was asked for.

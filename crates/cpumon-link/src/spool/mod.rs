@@ -1,11 +1,10 @@
-//! The spool: snapshots on the device's own disk. In: frames of snapshots, a directory. Out: segments there, and the
-//! snapshots of a directory in order, with every hole. Why: what nobody receives now is not lost.
+//! The spool: snapshots on the device's own disk, in segment files, so that they survive while no receiver is reachable.
 //!
 //! # Overview
-//! [`Spool`] writes: it numbers what it accepts, bounds what it keeps, coalesces writes, and goes on when the disk is full
-//! or fails. [`SpoolReader`] reads a directory, also one that is being written. The bytes are `cpumon_wire::spool`'s matter
-//! (docs/spool-format.md), what they promise stands in docs/durability.md. A spool that a stream empties is a
-//! [`Backlog`](crate::Backlog): what a receiver has acknowledged is deleted.
+//! [`Spool`] writes: it numbers the snapshots it accepts, bounds its size, coalesces writes, and goes on when the disk is full
+//! or fails. [`SpoolReader`] reads a directory, also one that is being written. `cpumon_wire::spool` defines the bytes
+//! (docs/spool-format.md), docs/durability.md the guarantees. As a [`Backlog`](crate::Backlog), a spool deletes what a receiver
+//! has acknowledged.
 
 mod backlog;
 mod error;
@@ -25,5 +24,5 @@ mod write;
 pub use error::SpoolError;
 pub use options::{SpoolOptions, SyncPolicy};
 pub use read::{ReadReport, SpoolEvent, SpoolReader};
-pub use status::{Kept, SpoolStatus};
+pub use status::{Appended, SpoolStatus};
 pub use write::Spool;

@@ -1,4 +1,4 @@
-//! What a user can decide about a spool.
+//! [`SpoolOptions`]: directory, size and write interval of a spool.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,18 +21,18 @@ pub struct SpoolOptions {
     pub dir: PathBuf,
     /// Most bytes of it, in files and in memory together; the oldest snapshots go first.
     pub max_bytes: u64,
-    /// When to write.
+    /// When accepted snapshots are written and synced.
     pub sync: SyncPolicy,
     /// Time between two snapshots: what would be due before the next one is written with this one.
     pub interval: Duration,
 }
 
 impl SpoolOptions {
-    /// The least size, bytes.
+    /// Smallest allowed size, bytes.
     pub const MIN_BYTES: u64 = 64 << 10;
-    /// The usual size, bytes.
+    /// Default size, bytes.
     pub const DEFAULT_BYTES: u64 = 256 << 20;
-    /// The usual time between two writes.
+    /// Default time between two writes.
     pub const DEFAULT_EVERY: Duration = Duration::from_secs(10);
 
     /// A spool of the usual size, written every ten seconds, with a snapshot each second.

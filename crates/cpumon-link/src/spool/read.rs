@@ -1,5 +1,5 @@
-//! [`SpoolReader`]: the reading side. In: a directory, also one that is being written. Out: its snapshots in order, with every
-//! hole. What is damaged is counted, never fatal, and never given out.
+//! [`SpoolReader`]: reads the snapshots of a directory in order, with every hole, also while it is being written. Damaged
+//! records are counted, are never fatal, and are never returned.
 
 use std::io::{self, Read};
 use std::ops::{ControlFlow, Range};
@@ -11,35 +11,35 @@ use super::error::{At, SpoolError};
 use super::files::{self, SegmentFile};
 use super::state::StateFile;
 
-/// What a spool tells, in order.
+/// What reading a spool yields, in order.
 #[derive(Clone, Debug)]
 pub enum SpoolEvent<'a> {
     /// A segment begins.
     Segment(&'a SegmentHeader),
     /// A snapshot. The first one, and each one behind a hole, is full.
     Snapshot(SnapshotRecord<'a>),
-    /// A hole.
+    /// Snapshots that are missing, and why.
     Gap(Gap),
 }
 
 /// What was read, and what could not be.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadReport {
-    /// Segments.
+    /// Segments read.
     pub segments: u64,
-    /// Bytes of them.
+    /// Bytes of those segments.
     pub bytes: u64,
-    /// Snapshots given out.
+    /// Snapshots returned.
     pub snapshots: u64,
-    /// Snapshots in holes.
+    /// Snapshots that the holes cover.
     pub missing: u64,
-    /// Places that are damaged.
+    /// Damaged places in the segments.
     pub damaged: u64,
     /// Bytes of last records that were begun and not ended.
     pub tail_bytes: u64,
 }
 
-/// Reads a spool.
+/// Reads the segments that a directory had when it was opened.
 #[derive(Clone, Debug)]
 pub struct SpoolReader {
     dir: PathBuf,
@@ -65,7 +65,7 @@ impl SpoolReader {
         files::list(path).is_ok_and(|files| !files.is_empty())
     }
 
-    /// The directory.
+    /// The directory that this reader was opened with.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
@@ -97,7 +97,7 @@ impl SpoolReader {
         self.read_segments(0..self.files.len(), out)
     }
 
-    /// Reads some segments. What was dropped before the oldest one is told if that is among them.
+    /// Reads some segments. What was dropped before the oldest segment is reported if that segment is among them.
     ///
     /// # Errors
     /// A segment may not be read.
@@ -111,7 +111,7 @@ impl SpoolReader {
         for file in self.files.get(segments).unwrap_or_default() {
             let bytes = match files::read(&file.path) {
                 Ok(bytes) => bytes,
-                // Dropped meanwhile: the numbers tell.
+                // The writer dropped it meanwhile; the jump in the numbers becomes a hole.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                     return Err(error).at("read", &file.path);
@@ -126,7 +126,7 @@ impl SpoolReader {
                 return Ok(walk.report);
             }
         }
-        // Whether anybody wants more does not matter any more.
+        // The caller's request to stop does not matter at the end.
         let _ = walk.end();
         Ok(walk.report)
     }
@@ -186,7 +186,7 @@ impl<'a> Walk<'a> {
         loop {
             match records.step() {
                 Step::Entry(Entry::Snapshot(snapshot)) => self.snapshot(snapshot)?,
-                Step::Entry(Entry::Gap(gap)) => self.told_gap(gap)?,
+                Step::Entry(Entry::Gap(gap)) => self.recorded_gap(gap)?,
                 Step::Entry(Entry::Unknown(number)) => self.skip(number, self.last_wall_ns),
                 Step::Damaged(damaged) => {
                     self.report.damaged += 1;
@@ -250,8 +250,8 @@ impl<'a> Walk<'a> {
         (self.out)(SpoolEvent::Snapshot(snapshot))
     }
 
-    /// A hole that the writer knew of.
-    fn told_gap(&mut self, gap: Gap) -> ControlFlow<()> {
+    /// A hole that the writer recorded.
+    fn recorded_gap(&mut self, gap: Gap) -> ControlFlow<()> {
         if gap.last < self.next {
             return ControlFlow::Continue(());
         }

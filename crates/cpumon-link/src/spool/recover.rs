@@ -1,5 +1,5 @@
-//! What a writer finds in a directory. In: the segments of the writer before, in whatever state a kill or a power cut left
-//! them. Out: where to go on. Unfinished tails are cut, damaged segments set aside; neither is ever fatal.
+//! Recovery when a spool is opened: finds where the previous writer stopped, in whatever state a kill or a power cut left its
+//! segments. Unfinished tails are cut off, damaged segments are set aside; neither is fatal.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -12,7 +12,7 @@ use super::error::SpoolError;
 use super::files::{self, SegmentFile};
 use super::segment::Segment;
 
-/// What there is.
+/// The segments of a directory, and where numbering goes on.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) segments: VecDeque<Segment>,
@@ -28,7 +28,7 @@ pub(super) struct Found {
     pub(super) cut_bytes: u64,
 }
 
-/// Looks at every segment's header, and at the whole of the last segment.
+/// Reads every segment's header, and all of the last segment: only that one can be unfinished.
 pub(super) fn recover(dir: &Path) -> Result<Found, SpoolError> {
     let mut found = Found::default();
     let listed = files::list(dir)?;
@@ -47,7 +47,7 @@ pub(super) fn recover(dir: &Path) -> Result<Found, SpoolError> {
         found.hosts.dedup();
         found.header = header.or(found.header);
         if at + 1 == count {
-            path = found.look_at_last(dir, &segment, path);
+            path = found.recover_last(dir, &segment, path);
         }
         let bytes = std::fs::metadata(&path).map_or(0, |file| file.len());
         let mut known = Segment::existing(path, segment.first, bytes);
@@ -115,7 +115,7 @@ impl Found {
     }
 
     /// Finds the last number, cuts an unfinished record, sets the segment aside if there is damage before its end.
-    fn look_at_last(&mut self, dir: &Path, segment: &SegmentFile, path: PathBuf) -> PathBuf {
+    fn recover_last(&mut self, dir: &Path, segment: &SegmentFile, path: PathBuf) -> PathBuf {
         let bytes = match files::read(&path) {
             Ok(bytes) => bytes,
             Err(error) => {

@@ -1,5 +1,5 @@
-//! What a [`Spool`] does when its disk takes no more. In: the disk's answer. Out: room, made of what is oldest; the hole that stays,
-//! with its true reason, in the state file, which has its place from the start.
+//! What a [`Spool`] does when its disk refuses a write: it drops the oldest segments for space, and records the remaining hole
+//! and its reason in the state file, whose blocks are allocated from the start.
 
 use std::io;
 
@@ -9,11 +9,11 @@ use super::write::Spool;
 
 impl Spool {
     pub(super) fn trouble(&mut self, error: &io::Error, operation: &str) {
-        self.refused = if is_no_room(error) { GapReason::NoSpace } else { GapReason::DiskFailed };
+        self.refused = if is_no_space(error) { GapReason::NoSpace } else { GapReason::DiskFailed };
         self.status.disk_errors += 1;
         let words = format!("cannot {operation} in {}: {error}", self.options.dir.display());
         if self.status.trouble.is_none() {
-            log::warn!("{words}; it waits in memory, and is tried again");
+            log::warn!("{words}; it stays in memory and is tried again");
         }
         self.status.trouble = Some(words);
     }
@@ -27,8 +27,8 @@ impl Spool {
         }
     }
 
-    /// Writes what waits. While there is no room for it and `is_needed`, what a stream empties gives up its oldest segment. False if
-    /// something still waits.
+    /// Writes what is pending. While the disk has no space for it and `is_needed`, a spool that a connection empties drops its
+    /// oldest segment. False if something is still pending.
     pub(super) fn write_newest(&mut self, is_needed: &dyn Fn(&Self) -> bool) -> bool {
         while !self.write() {
             let may_drop =
@@ -41,7 +41,7 @@ impl Spool {
     }
 
     /// Where numbers go on if nothing more can be written. What only waits its time is not accepted yet: its numbers are used again, or
-    /// they would look like a hole. What the disk refuses is accepted, and is a hole if it stays in memory.
+    /// they would appear as a hole. What the disk refuses is accepted, and is a hole if it stays in memory.
     pub(super) fn next_after_a_kill(&self) -> u64 {
         if self.lost.is_some() || self.is_closing || self.status.trouble.is_some() {
             return self.next;
@@ -65,7 +65,7 @@ impl Spool {
     }
 }
 
-pub(super) fn is_no_room(error: &io::Error) -> bool {
+pub(super) fn is_no_space(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge

@@ -1,5 +1,5 @@
-//! [`Segment`]: one segment of a spool that is written. In: records. Out: bytes in memory, then in a file. Why both: what a
-//! full disk refuses now is written when there is room.
+//! [`Segment`]: one segment of a spool that is written, first in memory, then in a file. What a full disk refuses stays in
+//! memory until there is space.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use cpumon_wire::spool::{Entry, Records, Step};
 
-/// See the module.
+/// A file of records, and the records that are not in it yet.
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) path: PathBuf,
@@ -43,12 +43,12 @@ pub(super) struct Written {
 }
 
 impl Segment {
-    /// One that is to be written.
+    /// A segment without a file.
     pub(super) fn new(path: PathBuf, first: u64) -> Self {
         Self::existing(path, first, 0)
     }
 
-    /// One that is there and will not grow.
+    /// A segment that exists and will not grow.
     pub(super) fn existing(path: PathBuf, first: u64, written: u64) -> Self {
         Self {
             path,
@@ -65,7 +65,7 @@ impl Segment {
         }
     }
 
-    /// All its bytes.
+    /// Bytes in the file and in memory.
     pub(super) fn bytes(&self) -> u64 {
         self.written + self.pending.len() as u64
     }

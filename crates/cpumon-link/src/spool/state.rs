@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use cpumon_wire::spool::{STATE_BYTES, State};
 
-/// The open file, if there is one: on a disk that was full from the start there is none until room is made.
+/// The open file, if there is one: on a disk that was full from the start there is none until space is freed.
 #[derive(Debug)]
 pub(super) struct StateFile {
     path: PathBuf,

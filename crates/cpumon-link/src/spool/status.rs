@@ -1,22 +1,22 @@
-//! How a spool is doing: counts for people, cumulative since it was opened unless they say otherwise.
+//! [`SpoolStatus`]: counts of a spool, cumulative since it was opened unless a field says otherwise.
 
 use cpumon_wire::spool::GapReason;
 
-/// What became of a snapshot.
+/// What [`Spool::append`](super::Spool::append) did with a snapshot.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum Appended {
     /// It is in the spool: on the disk, or in memory until the next write.
-    Kept,
-    /// It is lost, and counted; the next one that is kept is preceded by a hole.
+    Stored,
+    /// It is lost and counted; a hole precedes the next one that is stored.
     Lost(GapReason),
 }
 
-/// Counts of a spool.
+/// Counts of a spool since it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpoolStatus {
-    /// Snapshots kept.
-    pub kept: u64,
-    /// Snapshots that could not be kept.
+    /// Snapshots accepted, on the disk or in memory.
+    pub stored: u64,
+    /// Snapshots that could not be stored.
     pub lost: u64,
     /// Why the last of them could not.
     pub lost_reason: GapReason,

@@ -1,5 +1,4 @@
-//! [`Syncer`]: fdatasync(2) on a thread of its own. In: files that were written. Out: a count of what the disk refused. Why:
-//! a slow flash must not delay the next snapshot.
+//! [`Syncer`]: calls fdatasync(2) on a thread of its own, because a slow flash must not delay the next snapshot.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +11,7 @@ const STACK_BYTES: usize = 64 << 10;
 /// Files that may wait. One more makes the writer wait: the disk is that slow.
 const MAX_WAITING: usize = 4;
 
-/// See the module.
+/// Handle of the thread; dropping it waits for the files that were handed over.
 #[derive(Debug)]
 pub(super) struct Syncer {
     files: Option<SyncSender<File>>,
@@ -31,7 +30,7 @@ impl Syncer {
                 if let Err(error) = file.sync_data()
                     && counted.fetch_add(1, Ordering::Relaxed) == 0
                 {
-                    log::warn!("the log's disk cannot make sure of what was written: {error}");
+                    log::warn!("cannot sync the spool to its disk: {error}");
                 }
             }
         };

@@ -1,10 +1,10 @@
-//! [`Unwritten`]: snapshots that are accepted and in memory only. In: what is accepted, written, acknowledged, dropped. Out: how long
-//! the oldest waits, and the hole that it takes if the disk never takes it.
+//! [`Unwritten`]: snapshots that are accepted but in memory only: how long the oldest has waited, and the hole that it becomes
+//! if the disk never takes it.
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
-/// One snapshot.
+/// A snapshot that is in memory only.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Wait {
     number: u64,
@@ -15,14 +15,14 @@ pub(super) struct Wait {
     pub(super) since: Instant,
 }
 
-/// See the module.
+/// The snapshots in memory, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Unwritten {
     waits: VecDeque<Wait>,
 }
 
 impl Unwritten {
-    /// It is accepted.
+    /// Adds a snapshot that was accepted.
     pub(super) fn accepted(&mut self, number: u64, first: u64, begin_wall_ns: i64) {
         self.waits.push_back(Wait { number, first, begin_wall_ns, since: Instant::now() });
     }
@@ -34,7 +34,7 @@ impl Unwritten {
         }
     }
 
-    /// The oldest.
+    /// The snapshot that has waited longest.
     pub(super) fn oldest(&self) -> Option<&Wait> {
         self.waits.front()
     }

@@ -1,5 +1,5 @@
-//! [`Spool`]: the writing side. In: snapshots as frames. Out: segments within a size, and counts of what did not fit. It has no
-//! errors after it is open: a recorder must outlive its disk.
+//! [`Spool`]: writes snapshots to segments within a size, and counts what did not fit. Once open it returns no errors: recording
+//! must go on when the disk fails.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
@@ -17,10 +17,10 @@ use super::files;
 use super::lock::Lock;
 use super::options::{SpoolOptions, SyncPolicy};
 use super::recover::recover;
-use super::refusal::is_no_room;
+use super::refusal::is_no_space;
 use super::segment::Segment;
 use super::state::StateFile;
-use super::status::{Kept, SpoolStatus};
+use super::status::{Appended, SpoolStatus};
 use super::sync::Syncer;
 use super::unwritten::Unwritten;
 
@@ -114,9 +114,9 @@ impl Spool {
             options: options.clone(),
             _lock: lock,
         };
-        // A directory that cannot be written is said now, a full disk is not the end: room may come.
+        // Report a directory that cannot be written now. A full disk is no reason to fail: space may be freed later.
         if let Err(error) = spool.remember(false)
-            && !is_no_room(&error)
+            && !is_no_space(&error)
         {
             return Err(error).at("write in", dir);
         }
@@ -132,18 +132,18 @@ impl Spool {
     }
 
     /// Takes a snapshot: its frames, when it was made, and whether it is full.
-    pub fn append(&mut self, wall_ns: i64, is_full: bool, frames: &[impl AsRef<[u8]>]) -> Kept {
+    pub fn append(&mut self, wall_ns: i64, is_full: bool, frames: &[impl AsRef<[u8]>]) -> Appended {
         if self.begin_wall_ns == 0 {
             self.begin_wall_ns = wall_ns;
         }
-        let kept = match self.take(wall_ns, is_full, frames) {
+        let appended = match self.take(wall_ns, is_full, frames) {
             Ok(()) => {
-                self.status.kept += 1;
-                Kept::Kept
+                self.status.stored += 1;
+                Appended::Stored
             }
             Err(reason) => {
                 self.lose(wall_ns, reason);
-                Kept::Lost(reason)
+                Appended::Lost(reason)
             }
         };
         let is_due = match self.options.sync {
@@ -155,7 +155,7 @@ impl Spool {
             self.note_number();
         }
         self.count();
-        kept
+        appended
     }
 
     /// How long the oldest of what is to be written waits, or since when it was tried in vain. What a receiver has need not be written.
@@ -171,10 +171,10 @@ impl Spool {
         &self.status
     }
 
-    /// Writes what waits, waits for the disk, and tells the last counts.
+    /// Writes what is pending, waits for the disk, and returns the final counts.
     #[must_use]
     pub fn close(mut self) -> SpoolStatus {
-        self.settle();
+        self.finish();
         self.status.clone()
     }
 
@@ -274,7 +274,8 @@ impl Spool {
         true
     }
 
-    /// Whether there is memory for `need` bytes more while the disk does not take any; of what a stream empties the oldest goes for it.
+    /// Whether there is memory for `need` bytes more while the disk does not take any; a spool that a connection empties drops its
+    /// oldest segment for it.
     fn check_waiting(&mut self, need: u64) -> Result<(), GapReason> {
         if self.options.sync == SyncPolicy::AtEnd {
             return Ok(());
@@ -396,7 +397,7 @@ impl Spool {
         self.state.put(state, is_urgent || self.options.sync == SyncPolicy::Always)
     }
 
-    fn settle(&mut self) {
+    fn finish(&mut self) {
         // From here on the sync is waited for.
         (self.is_closing, self.syncer) = (true, None);
         self.write_newest(&|_| true);
@@ -430,7 +431,7 @@ impl Spool {
 
 impl Drop for Spool {
     fn drop(&mut self) {
-        self.settle();
+        self.finish();
     }
 }
 

@@ -1,7 +1,6 @@
-//! The code by which a user sees that a device and a receiver talk to each other and to nobody between. In: both keys, who the
-//! device is, a nonce of each side. Out: eight digits, the same on both sides. Why nonces: without them whoever stands between could
-//! search for a key that gives the code that he wants; so one side is bound to its nonce before it knows the other's
-//! (docs/discovery.md).
+//! The code by which a user verifies that no one is between a device and a receiver: eight digits made from both keys, the
+//! device's name and id, and a nonce of each side. Without nonces an attacker in between could search for a key that gives the
+//! same code; so the device commits to its nonce before it knows the receiver's (docs/discovery.md).
 
 use std::fmt;
 use std::str::FromStr;
@@ -86,7 +85,7 @@ mod tests {
         for text in ["0123-4567", "01234567", " 0123 4567"] {
             assert_eq!(text.parse::<Code>().unwrap(), code);
         }
-        for wrong in ["", "123-4567", "0123-45678", "0123-456x", "+1234567", "desk"] {
+        for wrong in ["", "123-4567", "0123-45678", "0123-456x", "+1234567", "name"] {
             assert!(wrong.parse::<Code>().is_err(), "{wrong}");
         }
     }

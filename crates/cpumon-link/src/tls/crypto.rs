@@ -1,5 +1,4 @@
-//! Keys, hashes and random bytes. In: DER. Out: what certificates are checked by. Why one file: which algorithms are used
-//! stands here and nowhere else: TLS 1.3 of rustls with ring, keys on P-256, SHA-256.
+//! Keys, hashes and random bytes. Only this file chooses algorithms: TLS 1.3 of rustls with ring, keys on P-256, SHA-256.
 
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, Sign
 
 use super::TlsError;
 
-/// The name in every receiver's certificate: receivers are told apart by their keys.
+/// The name in every receiver's certificate: receivers are identified by their keys.
 pub const RECEIVER_NAME: &str = "receiver.cpumon.internal";
 
 /// The algorithms of both sides.
@@ -52,7 +51,7 @@ pub fn key_hash(certificate: &CertificateDer<'_>) -> Result<[u8; 32], TlsError> 
     Ok(sha256(parsed.subject_public_key_info().as_ref()))
 }
 
-/// Believes a receiver whose certificate was signed by the key with this hash, and nobody else.
+/// Accepts a receiver whose certificate was signed by the key with this hash, and no other.
 #[derive(Debug)]
 pub(super) struct Pinned {
     pin: [u8; 32],

@@ -1,5 +1,5 @@
-//! A device gets its certificate. In: the receiver's address and a token, or its pin and the user's consent. Out: an identity in the
-//! state directory. Why a connection of its own: the device has nothing yet to show but the token, and the pin in it tells the receiver.
+//! Enrolment: a device gets its certificate, with a token or with the user's consent. It uses a connection of its own, because
+//! the device has no certificate yet; the pin identifies the receiver.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// A receiver that is silent for so long while the user thinks is gone.
 const SILENCE: Duration = Duration::from_secs(15);
 
-/// Enrols this device with the receiver at `address` and keeps the identity in `dir`.
+/// Enrols this device with the receiver at `address` and stores the identity in `dir`.
 ///
 /// # Errors
 /// The receiver cannot be reached, is not the one of the token, or does not take the token.
@@ -28,7 +28,7 @@ pub fn enroll(
     host: [u8; 16],
     name: &str,
 ) -> Result<DeviceIdentity, TlsError> {
-    // The directory first: a token must not be used up for a certificate that cannot be kept.
+    // The directory first: a token must not be used up for a certificate that cannot be stored.
     super::files::make_dir(dir)?;
     let key = NewKey::make()?;
     let mut config = pinned_builder(token.pin)?.with_no_client_auth();

@@ -1,11 +1,11 @@
-//! What can go wrong with keys, certificates and connections, each with the object it happened to.
+//! Errors of keys, certificates and connections, each with the object it happened to.
 
 use std::io;
 use std::path::PathBuf;
 
 use cpumon_wire::connection::{ByeReason, MessageError};
 
-/// See the module.
+/// An error of an identity, an enrolment or a TLS connection.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
@@ -29,13 +29,13 @@ pub enum TlsError {
     },
     /// No identity for a receiver.
     #[error(
-        "this device is not enrolled with {address} (looked in {}): `cpumon token` on the receiver prints the line to enter here",
+        "this device is not enrolled with {address} (no identity for it in {}): `cpumon token` on the receiver prints the line to enter here",
         dir.display()
     )]
     NotEnrolled {
         /// The receiver's address.
         address: String,
-        /// Where identities are kept.
+        /// Where identities are stored.
         dir: PathBuf,
     },
     /// A key or certificate could not be made or used.
@@ -55,17 +55,17 @@ pub enum TlsError {
     /// A code that cannot be one.
     #[error("{0}: this is no code; a device shows eight digits, such as 1234-5678")]
     Code(String),
-    /// Nobody waits to be let in with this code or name.
+    /// No device waits to be enrolled under this code or name.
     #[error("{0}: no device waits with this; `cpumon hosts pending` lists those that do")]
-    NobodyWaits(String),
+    NoDeviceWaiting(String),
     /// Two devices wait with this.
     #[error("{0}: several devices wait with this; reject them by id, and let them ask again")]
     SeveralWait(String),
-    /// Nobody acts on what the user decided.
+    /// No receiver acts on what the user decided.
     #[error("no receiver acts on it: it must run with this state directory, with --tls and --discovery")]
     NoReceiver,
     /// The user of the device says that the receiver did not show its code.
-    #[error("not enrolled: the code was not entered at your receiver, so somebody else has answered")]
+    #[error("not enrolled: the code was not entered at your receiver, so someone else has answered")]
     NotAgreed,
     /// A host that is not enrolled.
     #[error("{0}: no enrolled host has this name or id")]
@@ -89,7 +89,7 @@ pub enum TlsError {
         /// The system's answer.
         source: io::Error,
     },
-    /// Nobody can be asked, or answered, on the subnet.
+    /// The subnet cannot be searched, or a search on it cannot be answered.
     #[error(transparent)]
     Discovery(#[from] crate::LinkError),
     /// The connection broke.
@@ -97,7 +97,7 @@ pub enum TlsError {
     Io(#[from] io::Error),
     /// The receiver shows another key than the pinned one.
     #[error(
-        "the receiver at {address} is not the one that this device was told to believe: its key is another one \
+        "the receiver at {address} is not the one that this device was enrolled with: its key is another one \
          (if its identity was replaced, enrol again)"
     )]
     WrongKey {
@@ -108,7 +108,7 @@ pub enum TlsError {
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
     /// The other side says what makes no sense.
-    #[error("unexpected words: {0}")]
+    #[error("unexpected message: {0}")]
     Message(#[from] MessageError),
     /// The other side says something at the wrong time.
     #[error("{0}")]

@@ -1,4 +1,4 @@
-//! Files that nobody else may read. In: bytes. Out: files of mode 0600 in directories of mode 0700, whole or not at all.
+//! Private files: mode 0600 in directories of mode 0700, replaced atomically.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::Write;
@@ -33,7 +33,7 @@ pub fn write(path: &Path, bytes: &[u8], is_new: bool) -> Result<bool, TlsError> 
     let temporary: PathBuf = path.with_extension(format!("tmp-{suffix}"));
     let written = write_then_name(path, &temporary, bytes, is_new);
     if !matches!(written, Ok(true)) || is_new {
-        // It has another name now, or none is wanted; a file that is left over harms nobody.
+        // It has another name now, or none is wanted; a leftover file does no harm.
         let _ = fs::remove_file(&temporary);
     }
     written

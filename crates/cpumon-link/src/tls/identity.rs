@@ -38,7 +38,7 @@ impl NewKey {
     }
 }
 
-/// See the module.
+/// The key and certificate that a receiver issued to this device, in a file of mode 0600.
 #[derive(Clone)]
 pub struct DeviceIdentity {
     path: PathBuf,
@@ -84,7 +84,7 @@ impl DeviceIdentity {
     }
 
     /// The identity for the receiver at `address`: the one that was enrolled there, or else the only one there is (a receiver
-    /// may move; its key tells that it is the same).
+    /// may move; its key identifies it).
     ///
     /// # Errors
     /// There is none, or it is damaged.
@@ -157,7 +157,7 @@ impl DeviceIdentity {
         files::write(&self.path, text.as_bytes(), false).map(|_| ())
     }
 
-    /// Keeps a new key and its certificate in place of the old ones.
+    /// Stores a new key and its certificate in place of the old ones.
     pub(super) fn renew(&mut self, key: NewKey, certificate: &[u8]) -> Result<(), TlsError> {
         let certificate = CertificateDer::from(certificate.to_vec());
         let renewed = Self { key_pem: key.key_pem, certificate, ..self.clone() };

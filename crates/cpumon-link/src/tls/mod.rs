@@ -30,5 +30,5 @@ pub use identity::DeviceIdentity;
 pub use token::Token;
 pub use uplink::{Receiver, Uplink, UplinkOptions, UplinkStatus};
 
-/// TCP port of the secure stream unless the user says otherwise.
+/// Default TCP port of TLS connections.
 pub const DEFAULT_TLS_PORT: u16 = 3002;

@@ -1,5 +1,5 @@
-//! [`Pipe`]: a TLS connection over a socket that never blocks. In: bytes to send. Out: messages that arrived. Why: one thread
-//! reads, writes and keeps its deadlines, on either side.
+//! [`Pipe`]: a TLS connection over a non-blocking socket, so that one thread can read, write and meet its deadlines. Both sides
+//! use it.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -17,7 +17,7 @@ const READ_AT_ONCE: usize = 256 << 10;
 /// Bytes given to TLS at once: whatever is more important than the rest can still overtake it.
 const WRITE_AT_ONCE: usize = 16 << 10;
 
-/// See the module.
+/// A TLS connection, its buffers and its byte counts.
 #[derive(Debug)]
 pub struct Pipe {
     socket: TcpStream,
@@ -101,7 +101,7 @@ impl Pipe {
             let state = match self.tls.process_new_packets() {
                 Ok(state) => state,
                 Err(error) => {
-                    // Tells the other side why, if it still listens.
+                    // Send the other side the TLS alert with the reason, if it still listens.
                     let _ = self.tls.write_tls(&mut self.socket);
                     return Err(error.into());
                 }
@@ -165,7 +165,7 @@ impl Pipe {
         }
     }
 
-    /// Says goodbye as far as the socket takes it at once.
+    /// Sends TLS's close notice as far as the socket takes it at once.
     pub fn close(&mut self) {
         self.tls.send_close_notify();
         // The connection ends either way.

@@ -1,5 +1,5 @@
-//! [`Channels`]: which records are under way on one connection. In: a backlog, what the receiver acknowledges. Out: messages, the
-//! present before the past. Why apart from the socket: what must be sent again after a cut is decided here.
+//! [`Channels`]: the records in flight on one connection, live ones before the backlog. It decides what must be sent again after
+//! a connection broke.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ const OUTBOX_BYTES: usize = 64 << 10;
 /// What a message adds to a record.
 const RECORD_MESSAGE_BYTES: usize = MESSAGE_HEADER_BYTES + 4;
 
-/// One channel.
+/// A sequence of records with ascending numbers, live or backfilled.
 #[derive(Debug)]
 struct Channel {
     id: u32,
@@ -41,7 +41,7 @@ struct UnderWay {
     bytes: usize,
 }
 
-/// See the module.
+/// The channels of a connection, and the records that are not acknowledged yet.
 #[derive(Debug)]
 pub(super) struct Channels {
     window: usize,
@@ -109,12 +109,12 @@ impl Channels {
             self.live = Some(live);
         }
         for kind in [ChannelKind::Live, ChannelKind::Backfill] {
-            while out.len() < OUTBOX_BYTES && self.has_room(kind) && self.queue(kind, backlog, out) {}
+            while out.len() < OUTBOX_BYTES && self.has_space(kind) && self.queue(kind, backlog, out) {}
         }
     }
 
     /// The past may use half of the window only, so that the present never waits for it.
-    fn has_room(&self, kind: ChannelKind) -> bool {
+    fn has_space(&self, kind: ChannelKind) -> bool {
         let bytes = |channel: Option<&Channel>| {
             let of_channel =
                 self.under_way.iter().filter(|one| channel.is_some_and(|channel| channel.id == one.channel));

@@ -1,5 +1,5 @@
-//! [`Uplink`]: the thread of an agent that brings records to a receiver. In: snapshots, through a [`Backlog`]. Out: a TLS
-//! connection to the first receiver of a list that answers; counts. The measuring thread never waits for the network.
+//! [`Uplink`]: the thread of an agent that sends the records of a [`Backlog`] over TLS to the first receiver of a list that
+//! answers. The measuring thread never waits for the network.
 
 mod comparing;
 
@@ -132,7 +132,7 @@ impl Shared {
     }
 }
 
-/// See the module. Dropping it ends the thread.
+/// Handle of the sending thread. Dropping it ends the thread.
 pub struct Uplink {
     shared: Arc<Shared>,
     wake: PipeWriter,
@@ -174,13 +174,13 @@ impl Uplink {
         Ok(Self { shared, wake, thread: Some(thread) })
     }
 
-    /// The next snapshot must tell every task.
+    /// The next snapshot must be a full one.
     #[must_use]
     pub fn wants_full(&self) -> bool {
         self.shared.full_wanted.load(Ordering::Relaxed) || self.shared.backlog().wants_full()
     }
 
-    /// Takes a snapshot. Its number; what finds no room becomes a counted gap.
+    /// Takes a snapshot and returns its number. A snapshot that does not fit becomes a counted gap.
     #[expect(clippy::must_use_candidate, reason = "the number is for tests; losses are counted")]
     pub fn append(&self, is_full: bool, wall_ns: i64, frames: &Datagrams) -> u64 {
         let number = self.shared.backlog().append(is_full, wall_ns, frames);
@@ -192,7 +192,7 @@ impl Uplink {
         number
     }
 
-    /// How it is doing.
+    /// Counts of connections, failures and of the backlog.
     #[must_use]
     pub fn status(&self) -> UplinkStatus {
         let status = self.shared.status().clone();
@@ -341,8 +341,8 @@ impl Worker {
         let most = FIRST_PAUSE
             .saturating_mul(1 << failed_in_a_row.clamp(1, 16).saturating_sub(1))
             .min(LONGEST_PAUSE);
-        let dice = super::random::<4>().map_or(0, u32::from_le_bytes);
-        let end = Instant::now() + most / 2 + (most / 2).mul_f64(f64::from(dice) / f64::from(u32::MAX));
+        let jitter = super::random::<4>().map_or(0, u32::from_le_bytes);
+        let end = Instant::now() + most / 2 + (most / 2).mul_f64(f64::from(jitter) / f64::from(u32::MAX));
         while !self.shared.is_stopping() {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -352,12 +352,12 @@ impl Worker {
                 libc::pollfd { fd: sys::number_of(self.awake.as_fd()), events: libc::POLLIN, revents: 0 };
             // An error here is a shorter pause.
             let _ = sys::wait(&mut [awake], left);
-            self.rub_eyes();
+            self.drain_wake_pipe();
         }
     }
 
     /// Empties the pipe that wakes this thread.
-    fn rub_eyes(&mut self) {
+    fn drain_wake_pipe(&mut self) {
         while self.awake.read(&mut [0; 64]).is_ok_and(|count| count == 64) {}
     }
 
@@ -394,7 +394,7 @@ impl Worker {
         let (channels, wants_full) = Channels::begin(&**self.shared.backlog(), terms, &mut pipe.outbox);
         self.shared.full_wanted.fetch_or(wants_full, Ordering::Relaxed);
         let clock = Comparing::new(self.options.clocks, self.options.boot);
-        let mut talk = Talk { pipe, channels, heard: Instant::now(), clock, new_key: None };
+        let mut talk = Talk { pipe, channels, last_received: Instant::now(), clock, new_key: None };
         if is_renewal_due {
             let key = NewKey::make()?;
             Message::Renew { request: &key.request_der }.push(&mut talk.pipe.outbox);
@@ -406,7 +406,7 @@ impl Worker {
     fn talk(&mut self, talk: &mut Talk) -> Result<(), TlsError> {
         let mut counted = (0, 0);
         loop {
-            if talk.clock.has_told() {
+            if talk.clock.has_reported() {
                 let mut backlog = self.shared.backlog();
                 let last_full = self.shared.last_full.load(Ordering::Relaxed);
                 let before = talk.channels.records;
@@ -433,14 +433,14 @@ impl Worker {
                 true,
                 Some(self.awake.as_fd()),
             )?;
-            self.rub_eyes();
+            self.drain_wake_pipe();
         }
     }
 
     fn take_messages(&mut self, talk: &mut Talk) -> Result<(), TlsError> {
-        let Talk { pipe, channels, heard, clock, new_key } = talk;
+        let Talk { pipe, channels, last_received, clock, new_key } = talk;
         while let Some(bytes) = pipe.next_message(MAX_SMALL_MESSAGE_BYTES)? {
-            *heard = Instant::now();
+            *last_received = Instant::now();
             match Message::decode(bytes)? {
                 Some(Message::Ack { channel, received, committed }) => {
                     if let Some(number) = channels.acked(channel, received, committed) {
@@ -470,14 +470,14 @@ impl Worker {
 struct Talk {
     pipe: Pipe,
     channels: Channels,
-    heard: Instant,
+    last_received: Instant,
     clock: Comparing,
     new_key: Option<NewKey>,
 }
 
 impl Talk {
     fn keep_alive(&mut self) -> Result<(), TlsError> {
-        let silence = self.heard.elapsed();
+        let silence = self.last_received.elapsed();
         if silence >= DEAD_AFTER {
             return Err(TlsError::Silent { seconds: DEAD_AFTER.as_secs() });
         }

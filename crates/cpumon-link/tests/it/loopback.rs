@@ -79,7 +79,7 @@ mod libc_errno {
 }
 
 #[test]
-fn nobody_listening_is_no_error() {
+fn no_one_listening_is_no_error() {
     let closed = {
         let receiver = listen_on(&["127.0.0.1:0"]);
         receiver.local_addresses().unwrap()
@@ -110,7 +110,7 @@ fn two_receivers_on_one_port_and_unicast_goes_to_the_newer() {
     let address = older.local_addresses().unwrap()[0];
     let mut newer = listen_on(&[&address.to_string()]);
     assert_eq!(older.shared_addresses().count(), 0);
-    assert_eq!(newer.shared_addresses().collect::<Vec<_>>(), [address], "it can be told");
+    assert_eq!(newer.shared_addresses().collect::<Vec<_>>(), [address], "the newer one reports it");
     for _ in 0..20 {
         // Another source port each time: with SO_REUSEPORT the kernel would deal them out.
         send_to(&[address]).send_batch(&[b"one"]);
@@ -144,7 +144,7 @@ fn what_the_kernel_drops_is_counted_exactly() {
 }
 
 #[test]
-fn the_buffer_asked_for_is_told() {
+fn the_buffer_asked_for_is_reported() {
     let options = |bytes| ReceiverOptions {
         listen: vec!["127.0.0.1:0".parse().unwrap()],
         receive_buffer_bytes: bytes,

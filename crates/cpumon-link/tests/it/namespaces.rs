@@ -8,15 +8,15 @@ use cpumon_link::{ReceiverOptions, SenderOptions, Target, UdpReceiver, UdpSender
 use crate::netns::{Namespace, available};
 use crate::{payloads, receive, receive_within};
 
-/// A device and a desk with one cable, 10.77.1.0/24 and `fd77:1::/64`.
-fn device_and_desk(label: &str) -> (Namespace, Namespace) {
-    let (device, desk) = (Namespace::new(&format!("{label}-a")), Namespace::new(&format!("{label}-b")));
-    device.cable(&desk, "veth0");
-    for (namespace, host) in [(&device, 1), (&desk, 2)] {
+/// A device and a server with one cable, 10.77.1.0/24 and `fd77:1::/64`.
+fn device_and_server(label: &str) -> (Namespace, Namespace) {
+    let (device, server) = (Namespace::new(&format!("{label}-a")), Namespace::new(&format!("{label}-b")));
+    device.cable(&server, "veth0");
+    for (namespace, host) in [(&device, 1), (&server, 2)] {
         namespace.ip(&format!("addr add 10.77.1.{host}/24 brd + dev veth0"));
         namespace.ip(&format!("addr add fd77:1::{host}/64 dev veth0 nodad"));
     }
-    (device, desk)
+    (device, server)
 }
 
 fn listen_in(namespace: &Namespace, listen: &str, groups: &[&str]) -> UdpReceiver {
@@ -41,13 +41,13 @@ fn a_broadcast_reaches_every_receiver_on_the_subnet() {
     if !available() {
         return;
     }
-    let (device, desk) = device_and_desk("bc");
-    let mut receivers = [listen_in(&desk, "0.0.0.0:3001", &[]), listen_in(&desk, "0.0.0.0:3001", &[])];
-    let sender = send_in(&device, Target::broadcast(3001), &[b"hello", b"desk"]);
+    let (device, server) = device_and_server("bc");
+    let mut receivers = [listen_in(&server, "0.0.0.0:3001", &[]), listen_in(&server, "0.0.0.0:3001", &[])];
+    let sender = send_in(&device, Target::broadcast(3001), &[b"hello", b"data"]);
     assert_eq!((sender.stats().datagrams, sender.stats().errors), (2, 0));
     for receiver in &mut receivers {
         let received = receive(receiver, 2);
-        assert_eq!(payloads(&received), [&b"desk"[..], b"hello"]);
+        assert_eq!(payloads(&received), [&b"data"[..], b"hello"]);
         assert!(received.iter().all(|datagram| datagram.1.ip() == IpAddr::from([10, 77, 1, 1])));
     }
 }
@@ -57,16 +57,16 @@ fn a_broadcast_leaves_through_every_interface_but_loopback() {
     if !available() {
         return;
     }
-    let (device, desk) = device_and_desk("if");
-    device.cable(&desk, "veth1");
-    device.cable(&desk, "veth2");
+    let (device, server) = device_and_server("if");
+    device.cable(&server, "veth1");
+    device.cable(&server, "veth2");
     // veth1: no broadcast address was set; veth2: a second address in one subnet must not double the traffic.
-    for (namespace, host) in [(&device, 1), (&desk, 2)] {
+    for (namespace, host) in [(&device, 1), (&server, 2)] {
         namespace.ip(&format!("addr add 10.77.2.{host}/24 dev veth1"));
         namespace.ip(&format!("addr add 10.77.3.{host}/24 brd + dev veth2"));
     }
     device.ip("addr add 10.77.3.9/24 brd + dev veth2");
-    let mut receiver = listen_in(&desk, "0.0.0.0:3001", &[]);
+    let mut receiver = listen_in(&server, "0.0.0.0:3001", &[]);
     let mut own_loopback = listen_in(&device, "127.255.255.255:3001", &[]);
     let sender = send_in(&device, Target::broadcast(3001), &[b"x"]);
     let mut from: Vec<_> = receive_within(&mut receiver, 4, Duration::from_millis(300))
@@ -86,11 +86,11 @@ fn a_named_interface_is_the_only_one() {
     if !available() {
         return;
     }
-    let (device, desk) = device_and_desk("nm");
-    device.cable(&desk, "veth1");
+    let (device, server) = device_and_server("nm");
+    device.cable(&server, "veth1");
     device.ip("addr add 10.77.2.1/24 brd + dev veth1");
-    desk.ip("addr add 10.77.2.2/24 brd + dev veth1");
-    let mut receiver = listen_in(&desk, "0.0.0.0:3001", &[]);
+    server.ip("addr add 10.77.2.2/24 brd + dev veth1");
+    let mut receiver = listen_in(&server, "0.0.0.0:3001", &[]);
     let to = Target::broadcast(3001).on_interfaces(&["veth1".into()]);
     send_in(&device, to, &[b"x"]);
     let received = receive_within(&mut receiver, 2, Duration::from_millis(200));
@@ -106,13 +106,13 @@ fn multicast_reaches_those_who_joined() {
     if !available() {
         return;
     }
-    let (device, desk) = device_and_desk("mc");
+    let (device, server) = device_and_server("mc");
     for (listen, group, to) in [
         ("0.0.0.0:3001", "239.77.0.1", "239.77.0.1:3001"),
         ("[::]:3001", "ff02::7701", "[ff02::7701]:3001"),
         ("[::]:3001", "ff05::7701", "[ff05::7701]:3001"),
     ] {
-        let mut joined = [listen_in(&desk, listen, &[group]), listen_in(&desk, listen, &[group])];
+        let mut joined = [listen_in(&server, listen, &[group]), listen_in(&server, listen, &[group])];
         let sender = send_in(&device, to.parse().unwrap(), &[b"group"]);
         assert_eq!((sender.stats().datagrams, sender.stats().errors), (1, 0), "{to}");
         for receiver in &mut joined {
@@ -126,14 +126,14 @@ fn a_network_that_comes_back_is_used_again() {
     if !available() {
         return;
     }
-    let (device, desk) = device_and_desk("up");
-    let mut receiver = listen_in(&desk, "0.0.0.0:3001", &[]);
+    let (device, server) = device_and_server("up");
+    let mut receiver = listen_in(&server, "0.0.0.0:3001", &[]);
     device.ip("link set veth0 down");
     let mut sender = send_in(&device, Target::broadcast(3001), &[b"lost", b"lost"]);
     assert_eq!((sender.stats().datagrams, sender.stats().errors), (0, 2));
     assert_eq!(sender.destinations().count(), 0);
     device.ip("link set veth0 up");
-    // A sender that found nothing looks again after a second, not after ten.
+    // A sender that found nothing reads the interfaces again after a second, not after ten.
     std::thread::sleep(Duration::from_millis(1100));
     device.run(|| sender.send_batch(&[b"back"]));
     assert_eq!(payloads(&receive(&mut receiver, 1)), [b"back"]);

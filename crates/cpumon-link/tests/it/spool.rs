@@ -1,11 +1,11 @@
-//! A spool on a sound disk: what was accepted is read back, in order, across restarts; the size holds; holes are told.
+//! A spool on a sound disk: what was accepted is read back, in order, across restarts; the size holds; holes are reported.
 
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
 use cpumon_link::spool::{
-    Kept, ReadReport, Spool, SpoolError, SpoolEvent, SpoolOptions, SpoolReader, SyncPolicy,
+    Appended, ReadReport, Spool, SpoolError, SpoolEvent, SpoolOptions, SpoolReader, SyncPolicy,
 };
 use cpumon_model::{BootId, HostId};
 use cpumon_wire::spool::{Gap, GapReason, Origin};
@@ -69,7 +69,7 @@ pub fn append(spool: &mut Spool, numbers: std::ops::RangeInclusive<u64>, bytes: 
     for number in numbers {
         let is_full = spool.wants_full();
         let (wall_ns, frame) = frame(number, if is_full { bytes * 10 } else { bytes });
-        lost += u64::from(spool.append(wall_ns, is_full, &[frame]) != Kept::Kept);
+        lost += u64::from(spool.append(wall_ns, is_full, &[frame]) != Appended::Stored);
     }
     lost
 }
@@ -101,7 +101,7 @@ proptest! {
             let mut spool = Spool::open(&options(dir.path(), 1 << 20, sync), ORIGIN).unwrap();
             append(&mut spool, next..=next + count - 1, 50);
             next += count;
-            prop_assert_eq!(spool.close().kept, count);
+            prop_assert_eq!(spool.close().stored, count);
         }
         let held = held(dir.path());
         prop_assert_eq!(held.snapshots.len() as u64, next - 1);
@@ -127,7 +127,7 @@ fn the_size_holds_and_what_was_dropped_is_a_hole_at_the_begin() {
             assert!(bytes_on_disk(dir.path()) <= 100_000 + 1_100);
         }
         let status = spool.close();
-        assert_eq!((status.kept, status.lost), (3_000, 0));
+        assert_eq!((status.stored, status.lost), (3_000, 0));
         assert!(status.dropped > 1_000, "{status:?}");
         let held = held(dir.path());
         assert_all_accounted(&held, 3_000);
@@ -170,11 +170,11 @@ fn writes_are_gathered() {
     append(&mut spool, 1..=500, 100);
     assert_eq!(spool.status().writes, 0);
     let status = spool.close();
-    assert_eq!((status.writes, status.kept), (1, 500));
+    assert_eq!((status.writes, status.stored), (1, 500));
 }
 
 #[test]
-fn a_second_writer_is_told_who_the_first_is() {
+fn a_second_writer_gets_the_pid_of_the_first() {
     let dir = tempfile::tempdir().unwrap();
     let options = options(dir.path(), 100_000, SyncPolicy::Always);
     let first = Spool::open(&options, ORIGIN).unwrap();
@@ -203,13 +203,13 @@ fn a_snapshot_that_fits_nowhere_is_lost_and_the_next_one_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     let mut spool = Spool::open(&options(dir.path(), 100_000, SyncPolicy::Always), ORIGIN).unwrap();
     append(&mut spool, 1..=3, 100);
-    assert_eq!(spool.append(4_000, false, &[vec![0; 120_000]]), Kept::Lost(GapReason::NoSpace));
+    assert_eq!(spool.append(4_000, false, &[vec![0; 120_000]]), Appended::Lost(GapReason::NoSpace));
     assert!(spool.wants_full());
     append(&mut spool, 5..=6, 100);
     assert_eq!(spool.close().lost, 1);
     let held = held(dir.path());
     assert_all_accounted(&held, 6);
-    // It went when room was looked for: the hole takes in what was before it.
+    // It went when space was needed: the hole takes in what was before it.
     assert_eq!(held.gaps.last().map(|gap| gap.last), Some(4), "{:?}", held.gaps);
 }
 

@@ -209,7 +209,7 @@ fn damage_at_a_segments_begin_is_a_hole_over_the_time_of_what_is_lost() {
         let (_dir, mut spool) = damaged_second(|bytes| bytes[at] ^= 1);
         let read = all(&mut spool);
         assert_eq!(read, ["1F", "2", "3", "4", "gap 5-7 40..80", "8F", "9"], "byte {at}");
-        // As a receiver is told that has what is before it, and to which reading begins there.
+        // As for a receiver that has what is before it, and to which reading begins there.
         spool.ack(4);
         assert_eq!(all(&mut spool)[..5], read[..5], "byte {at}");
         spool.ack(5);
@@ -253,12 +253,12 @@ fn dropping_what_the_next_one_is_compared_with_is_a_hole_too() {
         append_many(&mut spool, 1, 500);
     }
     assert_eq!((spool.lost(), spool.status().dropped), (0, 0), "nothing unsent was dropped");
-    let told = |spool: &mut Spool| all(spool)[..2].to_vec();
+    let reported = |spool: &mut Spool| all(spool)[..2].to_vec();
     let (first, begin) = (last + 1, 10 * last);
     let expected = [format!("gap {first}-{last} {begin}..{}", 10 * first), format!("{first}F")];
-    assert_eq!(told(&mut spool), expected, "an empty hole: it has nothing to be compared with");
+    assert_eq!(reported(&mut spool), expected, "an empty hole: it has nothing to be compared with");
     let copy = killed(dir.path());
-    assert_eq!(told(&mut open(copy.path(), 64 << 10, SyncPolicy::Always)), expected);
+    assert_eq!(reported(&mut open(copy.path(), 64 << 10, SyncPolicy::Always)), expected);
     let mut cursor = first;
     let mut out = Vec::new();
     spool.read(&mut cursor, 1, &mut out);

@@ -84,7 +84,7 @@ fn a_flipped_bit_anywhere_is_counted_and_never_gives_a_wrong_snapshot() {
             let is_last = index == 2;
             assert!(held.snapshots.len() >= if is_last { 8 } else { 7 }, "segment {index}, byte {at}");
             if !is_last {
-                // What is behind tells by its number how many are missing.
+                // The number of what is behind shows how many are missing.
                 assert_all_accounted(&held, 12);
             }
         }

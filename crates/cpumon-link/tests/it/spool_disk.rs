@@ -1,4 +1,4 @@
-//! A spool on a disk that is full, read-only or comes back: it goes on, and the numbers tell what is missing.
+//! A spool on a disk that is full, read-only or comes back: it goes on, and the numbers show what is missing.
 
 use cpumon_link::spool::{Spool, SpoolError, SyncPolicy};
 use cpumon_wire::spool::GapReason;
@@ -7,7 +7,7 @@ use crate::small_disk::SmallDisk;
 use crate::spool::{ORIGIN, append, assert_all_accounted, assert_as_appended, held, options};
 
 #[test]
-fn on_a_full_disk_it_waits_then_counts_and_resumes_when_there_is_room() {
+fn on_a_full_disk_it_waits_then_counts_and_resumes_when_there_is_space() {
     let dir = tempfile::tempdir().unwrap();
     let Some(_disk) = SmallDisk::mount(dir.path(), "1m") else { return };
     let spool_dir = dir.path().join("spool");
@@ -118,7 +118,7 @@ fn a_disk_that_is_full_from_the_start_is_no_reason_not_to_start() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_written_is_said_at_the_start() {
+fn a_directory_that_cannot_be_written_is_reported_at_the_start() {
     let dir = tempfile::tempdir().unwrap();
     let Some(_disk) = SmallDisk::mount(dir.path(), "1m,ro") else { return };
     let options = options(&dir.path().join("spool"), 800_000, SyncPolicy::Always);
@@ -134,7 +134,7 @@ fn a_disk_that_refuses_is_survived() {
     append(&mut spool, 1..=100, 500);
     drop(spool);
     let mut spool = Spool::open(&options, ORIGIN).unwrap();
-    // Something else stands where the next segment is to be.
+    // Something else is where the next segment is to be.
     let aside = dir.path().join("00000000000000000101.segment");
     std::fs::create_dir(&aside).unwrap();
     assert!(append(&mut spool, 101..=600, 500) > 100, "{:?}", spool.status());

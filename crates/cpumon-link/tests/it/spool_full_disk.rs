@@ -1,4 +1,4 @@
-//! A spool that a stream empties, on a disk that is full: what is newest is kept, what is acknowledged makes room, and the hole says why.
+//! A spool that a connection empties, on a full disk: the newest snapshots are stored, acknowledged ones make space, and the hole says why.
 
 use cpumon_link::Backlog;
 use cpumon_link::spool::{Spool, SyncPolicy};
@@ -47,7 +47,7 @@ fn fill(dir: &std::path::Path, count: u64) -> (Spool, u64) {
 }
 
 #[test]
-fn at_the_end_the_oldest_makes_room_for_the_newest_and_the_hole_says_why() {
+fn at_the_end_the_oldest_makes_space_for_the_newest_and_the_hole_says_why() {
     let dir = tempfile::tempdir().unwrap();
     let Some(_disk) = SmallDisk::mount(dir.path(), "64k") else { return };
     let (mut spool, _) = fill(dir.path(), 70);
@@ -81,7 +81,7 @@ fn what_waited_for_a_full_disk_when_it_was_killed_is_a_hole_that_says_why() {
 }
 
 #[test]
-fn what_a_receiver_has_makes_room_on_a_full_disk() {
+fn what_a_receiver_has_makes_space_on_a_full_disk() {
     let dir = tempfile::tempdir().unwrap();
     let Some(_disk) = SmallDisk::mount(dir.path(), "64k") else { return };
     let (mut spool, _) = fill(dir.path(), 70);

@@ -1,5 +1,5 @@
-//! A spool that a stream empties, whatever happens to it: random appends, connections, ends, kills and flipped bits from a seed, on
-//! a disk with room and on one that fills up. In the end each snapshot is stored, or in a hole that tells why.
+//! A spool that a connection empties, whatever happens to it: random appends, connections, ends, kills and flipped bits from a seed, on
+//! a disk with space and on one that fills up. In the end each snapshot is stored, or in a hole that says why.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use crate::spool_backlog::{append, killed, open, segments};
 
 /// What a receiver has: intervals by the number of the snapshot that ends them, and holes by where they begin: numbers, end.
 #[derive(Default)]
-struct Desk {
+struct StoredByReceiver {
     stored: BTreeSet<u64>,
     holes: HashMap<(i64, GapReason), (u64, u64, i64)>,
     /// Snapshots that end no interval: the first of each run.
     no_interval: BTreeSet<u64>,
 }
 
-impl Desk {
+impl StoredByReceiver {
     /// A connection: reads for a while, commits some of it, and perhaps says so.
     fn connect(&mut self, spool: &mut Spool, rng: &mut SeededRng, to_the_end: bool) {
         let (mut cursor, mut has_base, mut leading) = (spool.start(), false, None::<Gap>);
@@ -40,7 +40,7 @@ impl Desk {
                     Entry::Snapshot(_) if has_base && is_next => drop(self.stored.insert(number)),
                     Entry::Snapshot(snapshot) => {
                         assert!(snapshot.is_full);
-                        let is_known = self.is_told(number)
+                        let is_known = self.is_in_hole(number)
                             || self.stored.contains(&number)
                             || self.no_interval.contains(&number);
                         assert!(
@@ -86,7 +86,7 @@ impl Desk {
     }
 
     /// It is in a hole, by number and by time.
-    fn is_told(&self, number: u64) -> bool {
+    fn is_in_hole(&self, number: u64) -> bool {
         let wall_ns = i64::try_from(number).unwrap() * 10;
         let is_in = |(key, hole): (&(i64, GapReason), &(u64, u64, i64))| {
             (hole.0..=hole.1).contains(&number) && (key.0..=hole.2).contains(&wall_ns)
@@ -140,7 +140,7 @@ fn kill(dir: &Path, spool: Spool, course: Course, rng: &mut SeededRng) -> Spool 
 /// A run; the reasons of the holes that it made.
 fn run(dir: &Path, course: Course) -> BTreeSet<&'static str> {
     let Course { seed, max_bytes, .. } = course;
-    let (mut rng, mut desk) = (SeededRng(seed), Desk::default());
+    let (mut rng, mut receiver) = (SeededRng(seed), StoredByReceiver::default());
     let mut spool = open(dir, max_bytes, SyncPolicy::Always);
     let mut is_new_run = true;
     for _ in 0..40 {
@@ -150,11 +150,11 @@ fn run(dir: &Path, course: Course) -> BTreeSet<&'static str> {
                     let bytes = usize::try_from(50 + rng.below(600)).unwrap();
                     let (number, _) = append(&mut spool, bytes, rng.below(40) == 0);
                     if std::mem::take(&mut is_new_run) {
-                        desk.no_interval.insert(number);
+                        receiver.no_interval.insert(number);
                     }
                 }
             }
-            5 | 6 => desk.connect(&mut spool, &mut rng, false),
+            5 | 6 => receiver.connect(&mut spool, &mut rng, false),
             7 => {
                 drop(spool);
                 spool = open(dir, max_bytes, SyncPolicy::Always);
@@ -169,16 +169,16 @@ fn run(dir: &Path, course: Course) -> BTreeSet<&'static str> {
     append(&mut spool, 10, true);
     append(&mut spool, 10, false);
     if is_new_run {
-        desk.no_interval.insert(Backlog::next(&spool) - 2);
+        receiver.no_interval.insert(Backlog::next(&spool) - 2);
     }
-    desk.connect(&mut spool, &mut rng, true);
+    receiver.connect(&mut spool, &mut rng, true);
     let missing: Vec<u64> = (1..Backlog::next(&spool))
-        .filter(|number| !desk.stored.contains(number) && !desk.no_interval.contains(number))
-        .filter(|number| !desk.is_told(*number))
+        .filter(|number| !receiver.stored.contains(number) && !receiver.no_interval.contains(number))
+        .filter(|number| !receiver.is_in_hole(*number))
         .collect();
     assert!(missing.is_empty(), "seed {seed}: {missing:?} of {}", Backlog::next(&spool));
     assert_eq!(spool.waiting().0, 0, "seed {seed}");
-    desk.holes.keys().map(|hole| hole.1.words()).collect()
+    receiver.holes.keys().map(|hole| hole.1.words()).collect()
 }
 
 #[test]
@@ -189,12 +189,12 @@ fn whatever_happens_each_snapshot_is_stored_or_in_a_counted_hole() {
         let max_bytes = if seed % 2 == 0 { 96 << 10 } else { 16 << 20 };
         let reasons = run(dir.path(), Course { seed, max_bytes, flips: true });
         let has_dropped = reasons.contains(GapReason::Dropped.words());
-        assert!(seed % 2 == 0 || !has_dropped, "seed {seed}: there was room: {reasons:?}");
+        assert!(seed % 2 == 0 || !has_dropped, "seed {seed}: there was space: {reasons:?}");
     }
 }
 
 #[test]
-fn on_a_disk_that_fills_up_each_hole_says_that_there_was_no_room() {
+fn on_a_disk_that_fills_up_each_hole_says_that_there_was_no_space() {
     let mut all = BTreeSet::new();
     for seed in 1..=FULL_SEEDS {
         let dir = tempfile::tempdir().unwrap();

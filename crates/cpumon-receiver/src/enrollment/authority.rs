@@ -85,7 +85,7 @@ impl Authority {
     pub fn decide(&self, wanted: &str, decision: Decision) -> Result<PendingRequest, TlsError> {
         let request = self.requests.decide(wanted, decision)?;
         if decision == Decision::Accept && !self.registry.has_key_now(&request.key)? {
-            return Err(TlsError::NobodyWaits(wanted.chars().take(80).collect()));
+            return Err(TlsError::NoDeviceWaiting(wanted.chars().take(80).collect()));
         }
         Ok(request)
     }

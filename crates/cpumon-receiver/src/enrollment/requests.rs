@@ -126,7 +126,7 @@ impl Requests {
         };
         let mut found = self.list()?.into_iter().filter(is_it);
         let (Some(request), other) = (found.next(), found.next()) else {
-            return Err(TlsError::NobodyWaits(wanted.chars().take(80).collect()));
+            return Err(TlsError::NoDeviceWaiting(wanted.chars().take(80).collect()));
         };
         if other.is_some() {
             return Err(TlsError::SeveralWait(wanted.chars().take(80).collect()));

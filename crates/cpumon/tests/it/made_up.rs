@@ -155,7 +155,7 @@ impl Source for MadeUp {
 
 /// Writes a log of made-up snapshots, as an agent does, but at once.
 pub fn write_log(dir: &std::path::Path, snapshots: u64, max_bytes: u64) {
-    use cpumon_link::spool::{Kept, Spool, SpoolOptions, SyncPolicy};
+    use cpumon_link::spool::{Appended, Spool, SpoolOptions, SyncPolicy};
     use cpumon_model::{HostInfo, Interval};
     use cpumon_wire::spool::Origin;
     use cpumon_wire::v2::{Encoder, EncoderOptions};
@@ -181,7 +181,7 @@ pub fn write_log(dir: &std::path::Path, snapshots: u64, max_bytes: u64) {
         }
         let is_full = encoder.is_next_full();
         encoder.encode(&info, &now, &Interval::between(&before, &now), &mut frames);
-        assert_eq!(spool.append(now.end.wall_ns, is_full, frames.as_slice()), Kept::Kept);
+        assert_eq!(spool.append(now.end.wall_ns, is_full, frames.as_slice()), Appended::Stored);
         std::mem::swap(&mut before, &mut now);
     }
 }

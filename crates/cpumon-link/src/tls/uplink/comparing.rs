@@ -1,5 +1,4 @@
-//! [`Comparing`]: a device's clocks against its receiver's. In: pings that are due, and their answers. Out: questions, and what
-//! they found out.
+//! [`Comparing`]: compares a device's clocks with its receiver's, by pings and their answers.
 
 use std::time::{Duration, Instant};
 
@@ -12,8 +11,8 @@ const COMPARE_EVERY: Duration = Duration::from_secs(10);
 /// and quicker for the first few times, so that something is known soon.
 const COMPARE_FIRST: Duration = Duration::from_millis(100);
 const FIRST_COMPARISONS: u32 = 4;
-/// Records wait so long for the first comparison to be told, so that the receiver knows where on its time line they belong.
-const FIRST_TOLD_WITHIN: Duration = Duration::from_millis(500);
+/// Records wait so long for the first comparison to be reported, so that the receiver knows where on its time line they belong.
+const FIRST_REPORT_WITHIN: Duration = Duration::from_millis(500);
 
 /// The comparison of the clocks over one connection.
 pub(super) struct Comparing {
@@ -26,23 +25,23 @@ pub(super) struct Comparing {
     /// Questions so far.
     count: u32,
     report: Option<ClockReport>,
-    /// An answer was told, or there was none to be had.
-    is_told: bool,
+    /// A comparison was reported, or none can be expected.
+    is_reported: bool,
 }
 
 impl Comparing {
     pub(super) fn new(clocks: fn() -> (i64, u64), boot: [u8; 16]) -> Self {
         let begun = Instant::now();
-        Self { clocks, boot, begun, asked: None, next: begun, count: 0, report: None, is_told: false }
+        Self { clocks, boot, begun, asked: None, next: begun, count: 0, report: None, is_reported: false }
     }
 
     /// Whether the receiver knows this machine's clocks, or records have waited for it long enough.
-    pub(super) fn has_told(&mut self) -> bool {
-        self.is_told |= self.begun.elapsed() >= FIRST_TOLD_WITHIN;
-        self.is_told
+    pub(super) fn has_reported(&mut self) -> bool {
+        self.is_reported |= self.begun.elapsed() >= FIRST_REPORT_WITHIN;
+        self.is_reported
     }
 
-    /// A question, if it is time for one. It tells what the one before found out.
+    /// Sends a ping if one is due. It reports the result of the one before.
     pub(super) fn ask(&mut self, silence: Duration, out: &mut Vec<u8>) {
         let now = Instant::now();
         let last = self.asked.map(|asked| asked.2);
@@ -53,21 +52,21 @@ impl Comparing {
         self.count = self.count.saturating_add(1);
         self.next = now + if self.count < FIRST_COMPARISONS { COMPARE_FIRST } else { COMPARE_EVERY };
         let token = u64::from(self.count);
-        self.is_told |= self.report.is_some();
+        self.is_reported |= self.report.is_some();
         Message::Ping { token, clock: self.report.take() }.push(out);
         self.asked = Some((token, (self.clocks)(), Instant::now()));
     }
 
-    /// The answer came: the receiver's clock when it got the question and when it answered; receivers of before do not tell.
+    /// The answer came: the receiver's clock when it got the question and when it answered; older receivers do not report it.
     pub(super) fn answered(&mut self, token: u64, times: Option<(i64, i64)>) {
         let Some((_, (wall_ns, boot_ns), asked)) = self.asked.filter(|asked| asked.0 == token) else {
             return;
         };
         let Some(times) = times else {
-            self.is_told = true;
+            self.is_reported = true;
             return;
         };
-        // By the clock that nobody sets: the wall clock may have been set since.
+        // Measured by the monotonic clock: the wall clock may have been set since.
         let passed_ns = i64::try_from(asked.elapsed().as_nanos()).unwrap_or(i64::MAX);
         let there_ns = times.1.saturating_sub(times.0).clamp(0, passed_ns);
         let boot_ns = i64::try_from(boot_ns).unwrap_or(i64::MAX);
@@ -76,7 +75,7 @@ impl Comparing {
             round_trip_ns: passed_ns.saturating_sub(there_ns).unsigned_abs(),
             boot: Some(BootReport { boot: self.boot, offset_ns: offset_ns(boot_ns, passed_ns, times) }),
         });
-        if !self.is_told {
+        if !self.is_reported {
             self.next = Instant::now();
         }
     }

@@ -48,7 +48,7 @@ fn a_device_gets_its_certificate_when_the_user_enters_its_code() {
     // Another process, as `cpumon hosts accept` is.
     let by_user = Authority::open(desk.dir.path()).unwrap();
     let other = if code.to_string() == "1111-1111" { "2222-2222" } else { "1111-1111" };
-    assert!(matches!(by_user.decide(other, Decision::Accept), Err(TlsError::NobodyWaits(_))));
+    assert!(matches!(by_user.decide(other, Decision::Accept), Err(TlsError::NoDeviceWaiting(_))));
     assert!(
         matches!(by_user.decide("device", Decision::Accept), Err(TlsError::Code(_))),
         "a name is no code"
