@@ -19,7 +19,7 @@ fuzz_target!(|bytes: &[u8]| {
         now.mono_ns += 50_000_000;
         let from = SocketAddr::new(Ipv4Addr::from_bits(u32::from(high >> 7)).into(), 3001);
         let mut bytes = datagram.to_vec();
-        // Most are made to look like frames.
+        // Most get the beginning of a frame.
         if high & 0x40 == 0 && bytes.len() >= HEADER_BYTES {
             bytes[..4].copy_from_slice(&MAGIC);
             (bytes[4], bytes[5]) = (VERSION, HEADER_BYTES as u8);

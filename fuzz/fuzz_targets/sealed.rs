@@ -1,4 +1,4 @@
-//! Sealed datagrams: any bytes at a receiver that has a key; the same bytes as header and as content of sound seals; and a receiver's
+//! Encrypted datagrams: any bytes at a receiver that has a key; the same bytes as header and as content that is encrypted soundly; and a receiver's
 //! memory of them.
 #![no_main]
 
@@ -22,7 +22,7 @@ fuzz_target!(|bytes: &[u8]| {
         headed[..4].copy_from_slice(&MAGIC);
         (headed[4], headed[5]) = (VERSION, headed[5].max(HEADER_BYTES as u8));
         headed[6..10].copy_from_slice(&key.id().0.to_le_bytes());
-        assert!(!take(&headed), "a header is no seal");
+        assert!(!take(&headed), "a header alone is not enough");
     }
     // From somebody who has the key, in pieces of the length that the first byte says; each piece twice.
     let (&length, content) = bytes.split_first().unwrap_or((&0, &[]));

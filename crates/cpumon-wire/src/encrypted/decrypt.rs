@@ -128,12 +128,13 @@ impl Decryptor {
         self.plain.truncate(length);
         let (frame, _) = v2::Header::decode(&self.plain)?;
         if let Some(key) = derived {
-            self.admit(id, (frame.host, frame.boot), key)?;
+            self.admit(id, frame.host, frame.boot, key)?;
         }
         let session = self.sessions.get_mut(&id).ok_or(DecryptError::Earlier)?;
         if (session.host, session.boot) != (frame.host, frame.boot) {
             return Err(DecryptError::OtherHost);
         }
+        // Only now: a forged counter must not move the window.
         if !session.window.take(header.counter) {
             return Err(DecryptError::Replayed);
         }
@@ -162,17 +163,20 @@ impl Decryptor {
     fn admit(
         &mut self,
         id: SessionId,
-        (host, boot): (HostId, BootId),
+        host: HostId,
+        boot: BootId,
         key: LessSafeKey,
     ) -> Result<(), DecryptError> {
         if !self.known.contains_key(&host) && self.known.len() >= MAX_HOSTS {
             return Err(DecryptError::TooManyHosts);
         }
         let known = self.known.entry(host).or_default();
+        // A start that is over stays over: its datagrams may be a recording, and its window is forgotten.
         let over = known.retired.iter().find(|retired| retired.0 == boot).map(|retired| retired.1);
         if over.is_some_and(|started| id.started_boot_ns <= started) {
             return Err(DecryptError::Earlier);
         }
+        // A machine runs one agent, or two while one replaces the other: the start that was silent longest is the one that ended.
         if known.sessions.len() >= MAX_SESSIONS {
             let last_received =
                 |id: &&SessionId| self.sessions.get(*id).map_or(0, |session| session.last_received);
@@ -210,12 +214,12 @@ impl Decryptor {
 
     /// Remembers an agent start of before this process began. Of a key that is not in use any more it is over.
     pub(super) fn remember(&mut self, id: SessionId, host: HostId, boot: BootId, top: u64) {
-        let has_room = self
+        let has_space = self
             .known
             .get(&host)
             .map_or(self.known.len() < MAX_HOSTS, |known| known.sessions.len() < MAX_SESSIONS);
         match self.derive(&id) {
-            Ok(key) if has_room && !self.sessions.contains_key(&id) => {
+            Ok(key) if has_space && !self.sessions.contains_key(&id) => {
                 self.keep(id, Session { key, host, boot, window: Window::up_to(top), last_received: 0 });
             }
             _ if self.known.contains_key(&host) || self.known.len() < MAX_HOSTS => {

@@ -6,7 +6,7 @@ use zstd::zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, c
 
 /// Level 3 costs 1 % fewer bytes than level 1 and about as much time, because most of the time goes into the tables.
 const LEVEL: i32 = 3;
-/// How far back zstd looks, as a power of two, bytes: about 35 records of 2,000 threads. A receiver holds so much for each channel.
+/// Size of zstd's window as a power of two, bytes: about 35 records of 2,000 threads. A receiver holds so much for each channel.
 const WINDOW_LOG: u32 = 19;
 /// Space that is added for decompressed symbols at once.
 const STEP_BYTES: usize = 64 << 10;

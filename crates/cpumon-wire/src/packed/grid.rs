@@ -63,14 +63,14 @@ impl Grid {
     }
 
     /// The text of the row before in this column.
-    pub(super) fn text_before(&self, (at, slot): (usize, usize)) -> Option<(u64, &[u8])> {
+    pub(super) fn text_before(&self, at: usize, slot: usize) -> Option<(u64, &[u8])> {
         let value = *self.row(at.checked_sub(1)?).get(slot)?;
         Some((value, self.text(value)))
     }
 
-    /// The value that stands for this text in a row; `None`: more than a section holds.
-    pub(super) fn put_text(&mut self, text: &[u8], place: (usize, usize)) -> Option<u64> {
-        if let Some((value, _)) = self.text_before(place).filter(|before| before.1 == text) {
+    /// The value that represents this text in a row; `None`: more than a section holds.
+    pub(super) fn put_text(&mut self, text: &[u8], at: usize, slot: usize) -> Option<u64> {
+        if let Some((value, _)) = self.text_before(at, slot).filter(|before| before.1 == text) {
             return Some(value);
         }
         let begin = self.texts.len() as u64;
@@ -165,7 +165,7 @@ impl Grid {
         match relative(self.columns.get(slot)?.id) {
             Relative::No => None,
             Relative::ToGroup(id) if begins_group => {
-                // Columns before this one: of the others the row before tells.
+                // The base is a column before this one, which is known by now; otherwise the row before is the base.
                 let base = self.columns.iter().take(slot).position(|column| column.id == id);
                 Some(base.map_or(Base::RowBefore, Base::Slot))
             }

@@ -63,7 +63,7 @@ impl Packer {
         self.writer.symbols.capacity() + self.writer.bits.capacity() + self.scratch.capacity()
     }
 
-    /// Whether a record is sound and within the limits. Looked up before anything of it is remembered.
+    /// Whether a record is sound and within the limits. Checked before anything of it is remembered.
     fn can_pack(&self, record: &[u8]) -> bool {
         let Some((head, payload)) = SnapshotHead::of(record) else { return false };
         let (mut bytes, mut values) = (0, 0);

@@ -178,9 +178,9 @@ impl Tables {
     /// Texts as they are: zstd finds those of the records before.
     fn code_texts<C: Coder>(&mut self, coder: &mut C, job: &mut Job<'_>, slot: usize) -> Option<()> {
         for at in 0..job.rows {
-            let place = (at, slot);
             let text = job.grid.text(*job.grid.row(at).get(slot)?);
-            let is_before = !C::READS && job.grid.text_before(place).is_some_and(|before| before.1 == text);
+            let is_before =
+                !C::READS && job.grid.text_before(at, slot).is_some_and(|before| before.1 == text);
             let length = coder.number(if is_before { 0 } else { text.len() as u64 + 1 })?;
             let value = if let Some(length) = length.checked_sub(1) {
                 self.text.clear();
@@ -191,9 +191,9 @@ impl Tables {
                 if !C::READS {
                     continue;
                 }
-                job.grid.put_text(&self.text, place)?
+                job.grid.put_text(&self.text, at, slot)?
             } else {
-                job.grid.text_before(place)?.0
+                job.grid.text_before(at, slot)?.0
             };
             if C::READS {
                 job.grid.set(at, slot, value);

@@ -74,8 +74,8 @@ fn sound_table() -> impl Strategy<Value = (u8, Vec<u8>)> {
             for row in seeds.chunks_exact(grid.columns.len()) {
                 for (column, &seed) in grid.columns.clone().iter().zip(row) {
                     let value = if column.kind == Kind::Text {
-                        let at = (grid.rows(), 0);
-                        grid.put_text(&b"abcdefghij"[..usize::try_from(seed % 10).unwrap()], at).unwrap()
+                        let text = &b"abcdefghij"[..usize::try_from(seed % 10).unwrap()];
+                        grid.put_text(text, grid.rows(), 0).unwrap()
                     } else {
                         // Often the same, seldom far away.
                         let unit = crate::v2::columns::UNITS[column.unit];

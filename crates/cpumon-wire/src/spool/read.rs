@@ -1,5 +1,5 @@
 //! [`Records`]: a segment's bytes, record by record. In: the bytes of a file, whatever they are. Out: sound records, and
-//! what is damaged. Why it never searches: a name in a payload could look like a record, so behind a damaged head there is
+//! what is damaged. Why it never searches: a name in a payload could be a copy of a record, so behind a damaged head there is
 //! nothing to trust.
 
 use super::header::{SEGMENT_HEADER_BYTES, SegmentHeader};
@@ -127,7 +127,7 @@ impl<'a> Records<'a> {
     }
 
     /// Behind a damaged head: the greatest number that records there had, as far as their own heads can be made out. For counting
-    /// only. A name may look like a head, so no number is believed that so many bytes could not hold.
+    /// only. A name may be a copy of a head, so no number is believed that so many bytes could not hold.
     #[must_use]
     pub fn greatest_behind(&self) -> u64 {
         let newest = self.newest.unwrap_or(0);

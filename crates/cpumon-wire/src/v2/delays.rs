@@ -55,7 +55,8 @@ impl DelayWriter {
     /// Writes what is due. Returns how many rows did not fit.
     pub(crate) fn write(
         &mut self,
-        (snapshot, interval): (&Snapshot, &Interval),
+        snapshot: &Snapshot,
+        interval: &Interval,
         turn: Turn,
         tables: [&mut Table; 3],
         frames: &mut Frames<'_>,

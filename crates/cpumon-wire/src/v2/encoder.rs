@@ -10,9 +10,10 @@ use super::delays::DelayWriter;
 use super::frames::Frames;
 use super::header::Header;
 use super::known::{KnownProcesses, KnownThreads, Turn};
-use super::rows::{self, TextBudget};
+use super::rows;
 use super::sched;
 use super::table::Table;
+use super::text_budget::TextBudget;
 use crate::Datagrams;
 
 /// Shortest `max_datagram`, bytes: header, one section's columns and one row with some text.
@@ -103,6 +104,7 @@ impl Encoder {
     pub fn new(options: EncoderOptions) -> Self {
         let options = EncoderOptions {
             max_datagram: options.max_datagram.clamp(MIN_DATAGRAM_BYTES, MAX_DATAGRAM),
+            // Where nothing is lost nothing is repeated: full snapshots alone say when a reader may begin.
             refresh_snapshots: if options.is_lossless {
                 u32::from(u16::MAX)
             } else {
@@ -151,6 +153,7 @@ impl Encoder {
         let mut texts = TextBudget::new(self.options.max_datagram - ROW_OVERHEAD);
         let mut frames = Frames::new(self.header(host, snapshot, turn), self.options.max_datagram, out);
         let mut report = EncodeReport::default();
+        // A full snapshot must be readable alone, so it has the host's description too.
         let is_hosts_turn = turn.everything || (turn.slot == 0 && turn.slots > 0);
         if is_hosts_turn || *host != self.host {
             report.rows_lost += self.write_host(host, &mut frames, &mut texts);
@@ -173,6 +176,7 @@ impl Encoder {
 
     /// The next snapshot holds every task with its name: a receiver can begin with it, whatever it missed before.
     pub fn begin_again(&mut self) {
+        // Those that are due already stay due: a restart during the first snapshots must not shorten them.
         self.full_left = self.full_left.max(1);
     }
 
@@ -421,7 +425,7 @@ impl Encoder {
         for table in &mut tables {
             table.clear();
         }
-        self.delays.write((snapshot, interval), turn, tables, frames)
+        self.delays.write(snapshot, interval, turn, tables, frames)
     }
 }
 

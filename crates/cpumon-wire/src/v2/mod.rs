@@ -18,6 +18,7 @@ mod sched;
 mod sent;
 mod table;
 mod tally;
+mod text_budget;
 
 use cpumon_model::Fields;
 

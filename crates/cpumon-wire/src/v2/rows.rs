@@ -22,6 +22,7 @@ use super::columns::{
 };
 use super::sched;
 use super::table::{Spec, Table};
+use super::text_budget::TextBudget;
 
 /// Counters in the order of every table that has them.
 macro_rules! with_counters {
@@ -162,37 +163,6 @@ pub(crate) const STATES: [u8; 10] = *b"SRDIZTtXP?";
 
 /// Longest text sent apart from the command line, bytes.
 const MAX_TEXT_BYTES: usize = 255;
-
-/// Cuts texts so that a row fits one datagram; counts what it cut.
-#[derive(Copy, Clone, Debug)]
-pub(crate) struct TextBudget {
-    bytes: usize,
-    pub(crate) cut: u64,
-}
-
-impl TextBudget {
-    /// For rows of at most so many text bytes.
-    pub(crate) fn new(bytes: usize) -> Self {
-        Self { bytes, cut: 0 }
-    }
-
-    /// The texts' values in `table`, each cut (and marked with an ellipsis) to what is left.
-    pub(crate) fn put<const N: usize>(&mut self, texts: [(&str, usize); N], table: &mut Table) -> [u64; N] {
-        const MARK: &str = "…";
-        let mut left = self.bytes;
-        texts.map(|(text, most)| {
-            let most = left.min(most);
-            if text.len() <= most {
-                left -= text.len();
-                return table.text(text.as_bytes());
-            }
-            self.cut += 1;
-            left -= most;
-            let kept = text.floor_char_boundary(most.saturating_sub(MARK.len()));
-            table.cut_text(&text.as_bytes()[..kept], MARK.as_bytes())
-        })
-    }
-}
 
 fn counters(counters: &Counters) -> [u64; 7] {
     let rest = counters.system_ns.wrapping_sub(counters.run_ns.wrapping_sub(counters.user_ns));

@@ -15,8 +15,8 @@ use super::columns::{
     OPEN_WAIT, PROBES, RUN_QUEUE, RUN_QUEUE_MAX, SOFTIRQ_0, UNKNOWN_TIME, WAIT_0, WAIT_11, WAKEUPS,
 };
 use super::read::{Span, TableReader};
-use super::rows::TextBudget;
 use super::table::Table;
+use super::text_budget::TextBudget;
 use crate::DecodeError;
 
 /// Columns of a thread.

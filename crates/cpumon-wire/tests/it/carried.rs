@@ -37,10 +37,10 @@ pub fn wait_for_cpus(machine: &mut Machine, busy: usize) {
 
 /// A snapshot as frames have it: the times of the scheduler's events in whole µs, the sum of waits for blocked time.
 pub fn as_told(snapshot: &Snapshot) -> Snapshot {
-    let mut told = snapshot.clone();
+    let mut sent = snapshot.clone();
     let cut = |ns: &mut u64| *ns -= *ns % 1_000;
-    let exits = told.exits.iter_mut().map(|exit| &mut exit.thread);
-    for thread in told.threads.iter_mut().chain(exits) {
+    let exits = sent.exits.iter_mut().map(|exit| &mut exit.thread);
+    for thread in sent.threads.iter_mut().chain(exits) {
         let sched = &mut thread.sched;
         sched.blocked_ns -= sched.waits.total_ns().min(sched.blocked_ns);
         cut(&mut sched.blocked_ns);
@@ -49,11 +49,11 @@ pub fn as_told(snapshot: &Snapshot) -> Snapshot {
         sched.waits = sched.waits.iter().map(|(reason, ns)| (reason, ns - ns % 1_000)).collect();
         sched.blocked_ns += sched.waits.total_ns();
     }
-    for cpu in &mut told.cpus {
+    for cpu in &mut sent.cpus {
         cut(&mut cpu.sched.unknown_ns);
         cut(&mut cpu.sched.run_queue_ns);
         cpu.sched.softirq_ns.iter_mut().for_each(cut);
     }
-    told.irqs.iter_mut().for_each(|irq| cut(&mut irq.time_ns));
-    told
+    sent.irqs.iter_mut().for_each(|irq| cut(&mut irq.time_ns));
+    sent
 }
