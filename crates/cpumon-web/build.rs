@@ -69,7 +69,7 @@ fn entry(dist: &Path, path: &Path, packed_path: &Path) -> Result<String, Box<dyn
     ))
 }
 
-/// A path as it stands in Rust source.
+/// A path as Rust source.
 fn literal(path: &Path) -> Result<String, Box<dyn Error>> {
     Ok(format!("{:?}", path.to_str().ok_or("the path of the checkout is not UTF-8")?))
 }

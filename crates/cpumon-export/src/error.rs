@@ -4,6 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use cpumon_query::ChoiceError;
 use cpumon_store::StoreError;
 
 /// Why an export failed.
@@ -52,16 +53,9 @@ pub enum ExportError {
         /// The error of the drawing library.
         reason: String,
     },
-    /// A word that is not one of the choices.
-    #[error("unknown {what} {text:?}: expected one of {choices}")]
-    Choice {
-        /// What the word chooses.
-        what: &'static str,
-        /// The word as the user wrote it.
-        text: String,
-        /// The words that are possible.
-        choices: String,
-    },
+    /// A word that is none of the choices.
+    #[error(transparent)]
+    Choice(#[from] ChoiceError),
 }
 
 impl ExportError {

@@ -4,7 +4,7 @@
 //! [`export`] takes a store's reader and an [`ExportQuery`] and calls [`csv`], [`jsonl`] or [`legacy`]. Each of them reads the
 //! store once, holds one interval in memory, and writes rows as it goes. Two kinds need more:
 //! a pivot knows its columns only at the end, so it holds up to 64 MiB of cells and reads what does not fit a second time;
-//! a comparison ([`Comparison`]) adds up two ranges of time and holds one row for each group.
+//! a comparison ([`cpumon_query::compare::Comparison`]) adds up two ranges of time and holds one row for each group.
 //!
 //! [`OutputFile`] puts the result into a file that exists only when it is complete. [`chart`] draws pictures, for the receiver's
 //! API and for the command line. [`sql()`] prints the answer to a query over the store's virtual tables. Examples of all formats are
@@ -19,7 +19,6 @@ mod csv;
 mod error;
 mod export;
 mod file;
-mod group;
 mod jsonl;
 mod kinds;
 mod legacy;
@@ -33,13 +32,12 @@ mod text_table;
 mod write_kind;
 
 pub use crate::csv::{csv, is_formula};
-pub use compare::{COMPARE_COLUMNS, COMPARE_POINTS, Change, Comparison, Side};
+pub use cpumon_query::GroupBy;
 pub use error::ExportError;
 pub use export::{check, export, table};
 pub use file::OutputFile;
 pub use jsonl::jsonl;
 pub use legacy::legacy;
-pub use query::{ExportQuery, Format, GroupBy, Kind, LegacyYear, PivotValue, Progress, Report, Span};
-pub use resample::{Sum, add_process};
+pub use query::{ExportQuery, Format, Kind, LegacyYear, PivotValue, Progress, Report, Span};
 pub use sql::{SqlFormat, sql};
 pub use text_table::TextTable;

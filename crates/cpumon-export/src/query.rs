@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::ExportError;
+use cpumon_query::{ChoiceError, GroupBy};
 
 /// The rows to export.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -41,22 +41,6 @@ pub enum LegacyYear {
     Y2013,
 }
 
-/// What a column of a pivot or a row of a comparison is.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub enum GroupBy {
-    /// A process name; processes of the same name add up.
-    #[default]
-    Name,
-    /// A single process: `name[pid]`, and `name[pid]#2` for the second one under a reused pid.
-    Process,
-    /// A program: like the name, but kernel threads of one family are together (`kworker/0:1` is `kworker`).
-    Program,
-    /// A real user id.
-    User,
-    /// A container or systemd unit; `(none)` for processes in neither.
-    Container,
-}
-
 /// The value of a pivot's cells.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PivotValue {
@@ -78,15 +62,11 @@ macro_rules! from_name {
             pub const NAMES: &[&str] = &[$($name),+];
         }
         impl FromStr for $type {
-            type Err = ExportError;
-            fn from_str(text: &str) -> Result<Self, ExportError> {
+            type Err = ChoiceError;
+            fn from_str(text: &str) -> Result<Self, ChoiceError> {
                 match text {
                     $($name => Ok($value),)+
-                    _ => Err(ExportError::Choice {
-                        what: $what,
-                        text: text.chars().take(64).collect(),
-                        choices: Self::NAMES.join(", "),
-                    }),
+                    _ => Err(ChoiceError::new($what, text, Self::NAMES)),
                 }
             }
         }
@@ -96,7 +76,6 @@ macro_rules! from_name {
 from_name!(Kind, "kind", "processes" => Self::Processes, "threads" => Self::Threads, "pivot" => Self::Pivot, "ledger" => Self::Ledger, "compare" => Self::Compare);
 from_name!(Format, "format", "csv" => Self::Csv, "jsonl" => Self::Jsonl);
 from_name!(LegacyYear, "legacy layout", "2012" => Self::Y2012, "2013" => Self::Y2013);
-from_name!(GroupBy, "grouping", "name" => Self::Name, "process" => Self::Process, "program" => Self::Program, "user" => Self::User, "container" => Self::Container);
 from_name!(PivotValue, "pivot value", "user" => Self::User, "system" => Self::System, "run" => Self::Run, "pct" => Self::Pct);
 
 /// A span of a host's time line, ns since the UNIX epoch: what ends after the first and not after the second.

@@ -1,20 +1,14 @@
 //! Adds up the intervals of one host into windows, e.g. of a minute. The sums are exact.
 
-use std::collections::{BTreeMap, HashMap};
-use std::hash::Hash;
-use std::sync::Arc;
-
-use cpumon_model::{
-    CpuInterval, CpuTimes, DelayHistogram, DelayOf, Delays, Fields, Flags, Interval, Life, ProcessInterval,
-    ThreadInterval,
-};
+use cpumon_model::Interval;
+use cpumon_query::IntervalSum;
 
 use crate::ExportError;
 
 /// Adds up intervals. A window holds the intervals that *end* in it; a restart of the host begins a new one.
 pub(crate) struct Resampler {
     window_ns: i128,
-    current: Option<(i128, Sum)>,
+    current: Option<(i128, IntervalSum)>,
 }
 
 type Visit<'v> = dyn FnMut(&Interval) -> Result<(), ExportError> + 'v;
@@ -31,7 +25,7 @@ impl Resampler {
         match &mut self.current {
             Some((at, merged)) if *at == window && merged.continues(interval) => merged.add(interval),
             current => {
-                let before = current.replace((window, Sum::new(interval)));
+                let before = current.replace((window, IntervalSum::new(interval)));
                 if let Some((_, merged)) = before {
                     visit(&merged.finish())?;
                 }
@@ -44,170 +38,4 @@ impl Resampler {
     pub fn finish(self, visit: &mut Visit<'_>) -> Result<(), ExportError> {
         self.current.map_or(Ok(()), |(_, merged)| visit(&merged.finish()))
     }
-}
-
-/// Intervals of one host added up into one, whose length is the sum of their measured lengths.
-#[derive(Debug)]
-pub struct Sum {
-    total: Interval,
-    processes: HashMap<cpumon_model::ProcessKey, usize>,
-    threads: HashMap<cpumon_model::ThreadKey, usize>,
-    delays: BTreeMap<DelayOf, DelayHistogram>,
-}
-
-/// The row of `key` in `rows`. A new key is pushed as a copy of `row`, and the answer is `None`: there is nothing to add.
-fn place<'r, K: Hash + Eq, R: Clone>(
-    index: &mut HashMap<K, usize>,
-    rows: &'r mut Vec<R>,
-    key: K,
-    row: &R,
-) -> Option<&'r mut R> {
-    if let Some(&at) = index.get(&key) {
-        return rows.get_mut(at);
-    }
-    index.insert(key, rows.len());
-    rows.push(row.clone());
-    None
-}
-
-/// The life of a task over two consecutive intervals.
-fn life_over(first: Life, then: Life) -> Life {
-    let born = matches!(first, Life::Born | Life::BornEnded) || matches!(then, Life::Born | Life::BornEnded);
-    let ended =
-        matches!(then, Life::Ended | Life::BornEnded) || matches!(first, Life::Ended | Life::BornEnded);
-    match (born, ended) {
-        (true, true) => Life::BornEnded,
-        (true, false) => Life::Born,
-        (false, true) => Life::Ended,
-        (false, false) => Life::Alive,
-    }
-}
-
-impl Sum {
-    /// The sum of one interval.
-    #[must_use]
-    pub fn new(first: &Interval) -> Self {
-        let empty =
-            Interval { processes: Vec::new(), threads: Vec::new(), delays: Vec::new(), ..first.clone() };
-        let mut merged = Self {
-            total: empty,
-            processes: HashMap::new(),
-            threads: HashMap::new(),
-            delays: BTreeMap::new(),
-        };
-        merged.add_delays(first);
-        merged.add_rows(first);
-        merged
-    }
-
-    fn continues(&self, next: &Interval) -> bool {
-        next.boot == self.total.boot
-            && next.source == self.total.source
-            && !next.flags.contains(Flags::RESTART)
-    }
-
-    /// Adds the next interval of the same host and boot.
-    pub fn add(&mut self, next: &Interval) {
-        // The time between two intervals was not measured, so the length is the sum of the lengths, not end minus begin.
-        let measured_ns = self.total.duration_ns().saturating_add(next.duration_ns());
-        self.total.end = next.end;
-        self.total.begin.mono_ns = next.end.mono_ns.saturating_sub(measured_ns);
-        self.total.fields &= next.fields;
-        self.total.flags |= next.flags;
-        self.total.sequence = next.sequence;
-        self.total.pass_ns = self.total.pass_ns.saturating_add(next.pass_ns);
-        self.total.v1_ticks = next.v1_ticks;
-        (self.total.thread_count, self.total.process_count) = (next.thread_count, next.process_count);
-        self.total.health = next.health;
-        self.total.ledger += &next.ledger;
-        self.add_cpus(next);
-        self.add_irqs(next);
-        self.add_delays(next);
-        self.add_rows(next);
-    }
-
-    fn add_cpus(&mut self, next: &Interval) {
-        for cpu in &next.cpus {
-            match self.total.cpus.binary_search_by_key(&cpu.cpu, |row| row.cpu) {
-                Ok(at) => add_cpu(&mut self.total.cpus[at], cpu),
-                Err(at) => self.total.cpus.insert(at, *cpu),
-            }
-        }
-        if next.cpus.is_empty() {
-            self.total.fields.remove(Fields::CPUS);
-        }
-    }
-
-    fn add_irqs(&mut self, next: &Interval) {
-        for line in &next.irqs {
-            match self.total.irqs.binary_search_by_key(&line.irq, |row| row.irq) {
-                Ok(at) => {
-                    let sum = &mut self.total.irqs[at];
-                    sum.time_ns = sum.time_ns.saturating_add(line.time_ns);
-                    sum.count = sum.count.saturating_add(line.count);
-                }
-                Err(at) => self.total.irqs.insert(at, line.clone()),
-            }
-        }
-    }
-
-    fn add_delays(&mut self, next: &Interval) {
-        for row in &next.delays {
-            *self.delays.entry(row.of).or_default() += &row.histogram;
-        }
-    }
-
-    fn add_rows(&mut self, next: &Interval) {
-        for row in &next.processes {
-            if let Some(sum) = place(&mut self.processes, &mut self.total.processes, row.key, row) {
-                add_process(sum, row);
-            }
-        }
-        for row in &next.threads {
-            if let Some(sum) = place(&mut self.threads, &mut self.total.threads, row.key, row) {
-                add_thread(sum, row);
-            }
-        }
-    }
-
-    /// The sum, with its rows in the order of their keys.
-    #[must_use]
-    pub fn finish(mut self) -> Interval {
-        self.total.processes.sort_by_key(|row| row.key);
-        self.total.threads.sort_by_key(|row| row.key);
-        let delays = self.delays.into_iter();
-        self.total.delays =
-            delays.map(|(of, histogram)| Delays { of, histogram: Arc::new(histogram) }).collect();
-        self.total
-    }
-}
-
-fn add_cpu(sum: &mut CpuInterval, more: &CpuInterval) {
-    let mut modes = sum.times.to_array();
-    for (mode, more) in modes.iter_mut().zip(more.times.to_array()) {
-        *mode = mode.saturating_add(more);
-    }
-    sum.times = CpuTimes::from_array(modes);
-    sum.sched += &more.sched;
-    sum.went_back |= more.went_back;
-}
-
-/// Adds a process row to another row of the same process.
-pub fn add_process(sum: &mut ProcessInterval, more: &ProcessInterval) {
-    sum.delta += &more.delta;
-    sum.sched += &more.sched;
-    sum.flags |= more.flags;
-    sum.life = life_over(sum.life, more.life);
-    sum.thread_rows = sum.thread_rows.max(more.thread_rows);
-    sum.parent_pid = more.parent_pid;
-    sum.info = more.info.clone();
-}
-
-fn add_thread(sum: &mut ThreadInterval, more: &ThreadInterval) {
-    let (flags, life) = (sum.flags | more.flags, life_over(sum.life, more.life));
-    let (mut delta, mut sched) = (sum.delta, sum.sched);
-    delta += &more.delta;
-    sched += &more.sched;
-    sched.open_wait = more.sched.open_wait;
-    *sum = ThreadInterval { delta, sched, flags, life, ..*more };
 }

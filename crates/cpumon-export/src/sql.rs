@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 
 use cpumon_model::{Value, escape};
+use cpumon_query::ChoiceError;
 use cpumon_store::sql::Sql;
 use unicode_width::UnicodeWidthStr;
 
@@ -31,18 +32,14 @@ pub enum SqlFormat {
 }
 
 impl std::str::FromStr for SqlFormat {
-    type Err = ExportError;
+    type Err = ChoiceError;
 
-    fn from_str(text: &str) -> Result<Self, ExportError> {
+    fn from_str(text: &str) -> Result<Self, ChoiceError> {
         match text {
             "table" => Ok(Self::Table),
             "csv" => Ok(Self::Csv),
             "jsonl" => Ok(Self::Jsonl),
-            _ => Err(ExportError::Choice {
-                what: "format",
-                text: text.chars().take(64).collect(),
-                choices: "table, csv, jsonl".to_owned(),
-            }),
+            _ => Err(ChoiceError::new("format", text, &["table", "csv", "jsonl"])),
         }
     }
 }

@@ -1,11 +1,20 @@
 //! Why a question has no answer. Frontends map each variant to an HTTP status or an exit code.
 
 use cpumon_model::HostId;
+use cpumon_store::StoreError;
+
+use crate::keys::TaskKey;
 
 /// Why a question has no answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryError {
+    /// The store cannot be read, or has no such host.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A part of a range was not read: the thread that read it panicked.
+    #[error("a part of the range could not be read")]
+    PartUnread,
     /// No host has this name or id.
     #[error("this receiver knows no such host")]
     UnknownHost,
@@ -15,6 +24,130 @@ pub enum QueryError {
         /// Their ids.
         ids: Vec<HostId>,
     },
+    /// The store is empty.
+    #[error("the store holds no host")]
+    NoHost,
+    /// A chart of one host is asked for several.
+    #[error("the chart {view} is of one host, and {count} are named")]
+    ManyHosts {
+        /// The chart.
+        view: &'static str,
+        /// Hosts that are named.
+        count: usize,
+    },
+    /// A chart of one host names none, and the store has several.
+    #[error("a chart is of one host, and there are several: {}", list(names))]
+    WhichHost {
+        /// Some of them.
+        names: Vec<String>,
+    },
+    /// A chart of one process names none, or several.
+    #[error("the chart {view} is of one process: name it, its pid, or its key")]
+    NotOneProcess {
+        /// The chart.
+        view: &'static str,
+    },
+    /// No process of this name or pid ran in the range.
+    #[error("no process {process} did anything in this range")]
+    NoProcess {
+        /// As it was named, escaped.
+        process: String,
+    },
+    /// Several processes have this name or pid.
+    #[error("several processes of this range are {process}: {}{}", list(keys), if *is_cut { ", …" } else { "" })]
+    WhichProcess {
+        /// As it was named, escaped.
+        process: String,
+        /// Keys of the first ones.
+        keys: Vec<TaskKey>,
+        /// There are more.
+        is_cut: bool,
+    },
+    /// The store never had a process with this key.
+    #[error("no such process was ever stored of this host")]
+    UnknownProcess,
+    /// A chart of tasks names none, or too many.
+    #[error("between 1 and {most} processes and threads make a chart of tasks")]
+    TaskCount {
+        /// Tasks of a chart at most.
+        most: usize,
+    },
+    /// A range that has no length, or too much of it.
+    #[error("since={since_ns} is not before until={until_ns}, or too long before it")]
+    InvalidRange {
+        /// Its begin.
+        since_ns: i64,
+        /// Its end.
+        until_ns: i64,
+    },
+    /// Threads are asked for over more than a day.
+    #[error("no sums are stored of threads: their ranges are no longer than 24 hours")]
+    ThreadRangeTooLong,
+    /// Single CPUs are asked for over more than two days.
+    #[error("no sums are stored of single CPUs: their ranges are no longer than 48 hours")]
+    CpuRangeTooLong,
+    /// Intervals are asked for over more than two days.
+    #[error("intervals are read of 48 hours at most, else sums")]
+    FinestRangeTooLong,
+    /// Rows of a picture beyond the limit.
+    #[error("rows={rows} is not between 1 and {most}")]
+    RowCount {
+        /// Rows that were asked for.
+        rows: usize,
+        /// Rows of a picture at most.
+        most: usize,
+    },
+    /// No host is left to show.
+    #[error("offset={offset} leaves none: there are {total} hosts with data in this range")]
+    OffsetTooLarge {
+        /// Hosts to leave out.
+        offset: usize,
+        /// Hosts there are.
+        total: usize,
+    },
+    /// A text that is no key.
+    #[error("{text:?} is not a {of} key: keys have the form {form}, e.g. 1-52000000")]
+    InvalidKey {
+        /// What was given.
+        text: String,
+        /// `process` or `thread`.
+        of: &'static str,
+        /// What keys are made of.
+        form: &'static str,
+    },
+}
+
+impl QueryError {
+    /// Whether another question would be answered: the question is wrong, not the data.
+    #[must_use]
+    pub fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            Self::ManyHosts { .. }
+                | Self::WhichHost { .. }
+                | Self::NotOneProcess { .. }
+                | Self::WhichProcess { .. }
+                | Self::TaskCount { .. }
+                | Self::InvalidRange { .. }
+                | Self::ThreadRangeTooLong
+                | Self::CpuRangeTooLong
+                | Self::FinestRangeTooLong
+                | Self::RowCount { .. }
+                | Self::OffsetTooLarge { .. }
+                | Self::InvalidKey { .. }
+        )
+    }
+
+    /// What to do about it, as a sentence.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::AmbiguousHost { .. } => Some("Use an id."),
+            Self::WhichHost { .. } => Some("Choose one with --host."),
+            Self::WhichProcess { .. } => Some("Use one of these keys."),
+            _ => None,
+        }
+    }
 }
 
 fn list<T: ToString>(items: &[T]) -> String {

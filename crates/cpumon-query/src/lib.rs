@@ -1,13 +1,39 @@
 //! Answers questions about hosts: what they do now, and what they did.
 //!
-//! The present comes from a receiver, behind [`Live`]; the past from the store. The answers are plain structs: the web API
-//! turns them into JSON, the command line prints them, and `cpumon-export` draws and writes them.
+//! The present comes from a receiver, behind [`Live`]; the past from a store, behind [`Past`], or from the intervals that the
+//! receiver has in memory. The answers are plain structs: the web API turns them into JSON, the command line prints them, and
+//! `cpumon-export` draws and writes them.
+//!
+//! # Overview
+//! [`history`] has series, lines, matrices and sums over a range; [`charts`] fills charts from them; [`fleet`] lists all hosts.
+//! [`compare`] puts two ranges side by side, [`ledger`] adds up where CPU time went, [`accuracy`] compares clocks.
 
+pub mod accuracy;
+pub mod charts;
+mod choice;
+pub mod compare;
 mod error;
+pub mod fleet;
+mod group;
+pub mod history;
+mod keys;
+pub mod ledger;
 mod live;
+mod parse;
+mod past;
+mod pool;
 pub mod status;
 mod stored;
+mod sum;
+pub mod time;
 
+pub use choice::ChoiceError;
 pub use error::QueryError;
+pub use group::{GroupBy, OTHERS, group_name};
+pub use keys::TaskKey;
 pub use live::{Bell, Live, Seek, Shown};
+pub use parse::{parse_process_key, parse_thread_key};
+pub use past::{KnownProcess, OpenPast, Past, open_store};
+pub use pool::ReaderPool;
 pub use stored::seek;
+pub use sum::{IntervalSum, add_process};

@@ -23,6 +23,12 @@ impl TimeRange {
         Self { since_ns, until_ns }
     }
 
+    /// Its length, ns.
+    #[must_use]
+    pub const fn length_ns(&self) -> i64 {
+        self.until_ns.saturating_sub(self.since_ns)
+    }
+
     /// Whether an interval that ends at `end_ns` is in the range.
     #[must_use]
     pub const fn contains(&self, end_ns: i64) -> bool {

@@ -1,6 +1,6 @@
 //! What the page asks of a day of one host: 86,400 intervals of a second, 120 or so active threads each (10.4 M thread rows), 40
-//! processes active at a time out of 100 names, what the scheduler's events tell of each, 2 CPUs. `cargo bench -p cpumon-web --bench history`. The store is made first, in
-//! a temporary directory, or kept: `-- FILE` names a file that is made if it is not there. Times are those of whole requests
+//! processes active at a time out of 100 names, with the scheduler's events of each, 2 CPUs. `cargo bench -p cpumon-web --bench history`. The store is made first, in
+//! a temporary directory, or reused: `-- FILE` names a file that is made if it is not there. Times are those of whole requests
 //! over a socket, the first one of each kind (nothing read yet) and the best of five.
 
 use std::io::{Read, Write};
@@ -32,7 +32,7 @@ fn moment(second: u64) -> Moment {
     Moment { mono_ns: ns, boot_ns: ns, wall_ns: (BEGIN_NS + ns).cast_signed() }
 }
 
-/// A number that looks random.
+/// A pseudo-random number.
 fn mixed(seed: u64) -> u64 {
     let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -3,17 +3,18 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cpumon_query::Live;
+use cpumon_query::{Live, ReaderPool, open_store};
 use tokio::sync::Semaphore;
 
-/// Exports running at once.
-const MAX_EXPORTS: usize = 2;
-use crate::fleet::FleetBoard;
-use crate::history::Readers;
+use crate::ask::PastQueries;
+use crate::fleet::FleetFeed;
 use crate::login::Gate;
 use crate::page::Page;
 use crate::stream::Encoder;
 use crate::tls::Tls;
+
+/// Exports running at once.
+const MAX_EXPORTS: usize = 2;
 
 /// How a server is set up, beyond its address.
 #[derive(Clone, Debug, Default)]
@@ -35,12 +36,12 @@ pub(crate) struct App {
     pub(crate) live: Arc<dyn Live>,
     pub(crate) page: Page,
     /// Who may read; `None`: anyone.
-    pub(crate) gate: Option<Gate>,
+    pub(crate) gate: Option<Arc<Gate>>,
     /// When the receiver started: ids of streams from before mean nothing now.
     pub(crate) epoch: i64,
     pub(crate) encoder: Encoder,
-    pub(crate) fleet: FleetBoard,
-    pub(crate) readers: Arc<Readers>,
+    pub(crate) fleet: FleetFeed,
+    pub(crate) past: PastQueries,
     /// Turns of exports: each reads as fast as its reader takes it.
     pub(crate) exports: Arc<Semaphore>,
     pub(crate) options: WebOptions,
@@ -48,15 +49,17 @@ pub(crate) struct App {
 
 impl App {
     pub(crate) fn new(live: Arc<dyn Live>, options: WebOptions) -> Self {
+        let epoch = live.status().started_wall_ns;
+        let pool = ReaderPool::new(options.store.clone().map(open_store));
         Self {
-            epoch: live.status().started_wall_ns,
+            epoch,
+            past: PastQueries::new(Arc::clone(&live), pool),
+            fleet: FleetFeed::new(Arc::clone(&live), epoch),
             live,
-            gate: options.login.clone().map(|tokens| Gate::new(tokens, options.tls.is_some())),
+            gate: options.login.clone().map(|tokens| Arc::new(Gate::new(tokens, options.tls.is_some()))),
             page: Page { dir: options.web_dir.clone() },
             encoder: Encoder::default(),
-            fleet: FleetBoard::default(),
             exports: Arc::new(Semaphore::new(MAX_EXPORTS)),
-            readers: Arc::new(Readers::new(options.store.clone())),
             options,
         }
     }

@@ -15,7 +15,7 @@ use crate::problem::Problem;
 
 /// What this server is called.
 #[derive(Clone, Debug)]
-pub(crate) struct Door {
+pub(crate) struct Server {
     /// Where it is bound.
     pub(crate) bound: SocketAddr,
     /// Further names that it goes by.
@@ -24,7 +24,7 @@ pub(crate) struct Door {
     pub(crate) is_tls: bool,
 }
 
-impl Door {
+impl Server {
     /// Whether a `Host` header names this server: `localhost`, a loopback address, the very address it is bound to (any, if
     /// it is bound to all: an address is no name that could be pointed here), or a name that it was given.
     fn is_ours(&self, host: &str) -> bool {
@@ -94,8 +94,8 @@ const UNLESS_SET: [(HeaderName, &str); 2] = [
 ];
 
 /// Lets pass what was meant for this server, and marks every answer as private.
-pub(crate) async fn check(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
-    let mut response = match door.refuses(&request) {
+pub(crate) async fn check(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
+    let mut response = match server.refuses(&request) {
         None => next.run(request).await,
         Some(problem) => problem.into_response(),
     };
@@ -103,7 +103,7 @@ pub(crate) async fn check(State(door): State<Arc<Door>>, request: Request, next:
     for (name, value) in ALWAYS {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    if door.is_tls {
+    if server.is_tls {
         // RFC 6797: never again without TLS, for half a year.
         let always = HeaderValue::from_static("max-age=15768000");
         headers.insert(header::STRICT_TRANSPORT_SECURITY, always);
@@ -118,14 +118,14 @@ pub(crate) async fn check(State(door): State<Arc<Door>>, request: Request, next:
 mod tests {
     use super::*;
 
-    fn door(bound: &str, names: &[&str]) -> Door {
+    fn server(bound: &str, names: &[&str]) -> Server {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        Door { bound: bound.parse().unwrap(), names, is_tls: false }
+        Server { bound: bound.parse().unwrap(), names, is_tls: false }
     }
 
     #[test]
     fn only_loopback_names_and_the_bound_address_are_ours() {
-        let bound = door("10.1.2.3:3080", &["desk.lan"]);
+        let bound = server("10.1.2.3:3080", &["box.lan"]);
         for host in [
             "localhost",
             "LOCALHOST:3080",
@@ -133,7 +133,7 @@ mod tests {
             "127.8.0.1",
             "[::1]:3080",
             "10.1.2.3:3080",
-            "Desk.LAN:3080",
+            "Box.LAN:3080",
         ] {
             assert!(bound.is_ours(host), "{host}");
         }
@@ -143,7 +143,7 @@ mod tests {
             "evil.example:3080",
             "localhost.evil.example",
             "127.0.0.1.evil.example",
-            "desk.lan.evil.example",
+            "box.lan.evil.example",
             "10.1.2.4",
             "a b",
             "evil@localhost",
@@ -151,13 +151,13 @@ mod tests {
         ] {
             assert!(!bound.is_ours(host), "{host}");
         }
-        let all = door("0.0.0.0:3080", &[]);
+        let all = server("0.0.0.0:3080", &[]);
         assert!(all.is_ours("192.168.1.7:3080") && !all.is_ours("evil.example"));
     }
 
     #[test]
-    fn other_origins_are_told_from_ours() {
-        let door = door("127.0.0.1:3080", &[]);
+    fn other_origins_are_refused() {
+        let server = server("127.0.0.1:3080", &[]);
         for (name, value, is_other) in [
             ("origin", "http://localhost:3080", false),
             ("origin", "https://localhost:3080", true),
@@ -170,8 +170,8 @@ mod tests {
             ("sec-fetch-site", "cross-site", true),
         ] {
             let headers = HeaderMap::from_iter([(HeaderName::from_static(name), value.parse().unwrap())]);
-            assert_eq!(door.is_from_elsewhere(&headers, "localhost:3080"), is_other, "{name}: {value}");
+            assert_eq!(server.is_from_elsewhere(&headers, "localhost:3080"), is_other, "{name}: {value}");
         }
-        assert!(!door.is_from_elsewhere(&HeaderMap::new(), "localhost:3080"));
+        assert!(!server.is_from_elsewhere(&HeaderMap::new(), "localhost:3080"));
     }
 }

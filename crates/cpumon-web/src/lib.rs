@@ -1,19 +1,19 @@
-//! The HTTP API of a receiver, and its page. In: requests, and a [`Live`] to read from. Out: JSON, streams, files.
-//! Why: browsers, `cpumon top --host`, `cpumon status` and scripts look at a running receiver through it.
+//! The HTTP API of a receiver, and its page: routes, login, event streams, the embedded page. Browsers, `cpumon top --host`,
+//! `cpumon status` and scripts read a running receiver through it.
 //!
 //! # Overview
-//! [`api`] holds the JSON types. [`Live`] is what the desk's hub offers. [`HttpServer`] answers, read-only: `routes` has a
-//! function a route, [`openapi`] describes them all, `stream` and `fleet` are the live streams, `page` is the embedded page,
-//! `charts` fills pictures that `cpumon-export` draws,
-//! `guard` refuses requests of other sites, `login` those of strangers, `tls` keeps them private. Meanings in words: docs/http-api.md.
+//! [`api`] holds the JSON types. `cpumon-query` answers the questions; `ask` runs those about the past on threads of their own.
+//! [`HttpServer`] is read-only: `routes` has a function a route, [`openapi`] describes them all, `stream` and `fleet` are the
+//! event streams, `page` is the embedded page, `guard` refuses requests of other sites, `login` requests without a login, `tls`
+//! encrypts. Meanings: docs/http-api.md.
 
 pub mod api;
 mod app;
-mod charts;
+mod ask;
 mod fleet;
 mod guard;
-mod history;
 mod login;
+mod order;
 mod page;
 mod problem;
 mod routes;
@@ -22,9 +22,8 @@ mod stream;
 mod tls;
 
 pub use app::WebOptions;
-pub use charts::{ChartError, Picture, chart_of_store};
-pub use fleet::HostOrder;
 pub use login::{TokenEntry, TokenError, TokenFile};
-pub use routes::{LONG_POLL, openapi, router};
+pub use order::HostOrder;
+pub use routes::{LONG_POLL, openapi, openapi_json, router};
 pub use server::{HttpServer, Shutdown, WebError};
 pub use tls::{Tls, TlsError};

@@ -1,4 +1,4 @@
-//! The page: the receiver's face in a browser. In: a path. Out: a file that was embedded by `build.rs`, or read from a
+//! The page: the receiver's frontend in a browser. In: a path. Out: a file that was embedded by `build.rs`, or read from a
 //! directory while developing. Why: one program serves all, nothing is asked from elsewhere, and a strict content security
 //! policy keeps hostile names from ever becoming code.
 
@@ -122,7 +122,7 @@ fn html(status: StatusCode, text: Cow<'static, str>) -> Response {
     (status, headers, text).into_response()
 }
 
-/// A file of the directory that a developer named, read anew at each request.
+/// A file of the directory that a developer named, read again at each request.
 async fn from_disk(dir: PathBuf, path: String) -> Response {
     let read = tokio::task::spawn_blocking(move || {
         let wanted =
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn embedded_files_are_told_apart_by_tag_and_sent_packed() {
+    async fn embedded_files_have_tags_and_are_sent_packed() {
         for file in FILES {
             let path = format!("/{}", file.path);
             let (status, headers, body) = get(&Page::default(), &path, &[]).await;
@@ -235,6 +235,6 @@ mod tests {
             assert_eq!(&get(&page, path, &[]).await.2[..], b"<!doctype html>one", "{path}");
         }
         std::fs::write(dir.join("index.html"), "<!doctype html>two").unwrap();
-        assert_eq!(&get(&page, "/", &[]).await.2[..], b"<!doctype html>two", "read anew");
+        assert_eq!(&get(&page, "/", &[]).await.2[..], b"<!doctype html>two", "read again");
     }
 }

@@ -35,28 +35,53 @@ fn usual_way_out(status: StatusCode) -> &'static str {
     match status {
         StatusCode::BAD_REQUEST => "/api/v1/openapi.json describes every route and its parameters.",
         StatusCode::NOT_FOUND => {
-            "/api/v1/hosts lists the hosts that report, /api/v1/stored those of which something is kept."
+            "/api/v1/hosts lists the hosts that report, /api/v1/stored those of which data is stored."
         }
-        StatusCode::SERVICE_UNAVAILABLE => "Ask again in a moment; /api/v1/status tells how the receiver is.",
+        StatusCode::SERVICE_UNAVAILABLE => {
+            "Ask again in a moment; /api/v1/status shows how the receiver is doing."
+        }
         _ => "This is a fault of cpumon: please report it with what the receiver logged.",
     }
 }
 
+/// The problem of a question, as a whole sentence with what to do about it.
 impl From<QueryError> for Problem {
     fn from(error: QueryError) -> Self {
-        let detail = sentence(&error.to_string());
-        match error {
-            QueryError::UnknownHost => Self::new(StatusCode::NOT_FOUND, detail),
-            QueryError::AmbiguousHost { .. } => Self::new(StatusCode::CONFLICT, detail).how("Use an id."),
-            _ => Self::new(StatusCode::INTERNAL_SERVER_ERROR, detail),
+        let status = match &error {
+            QueryError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
+            QueryError::UnknownHost
+            | QueryError::NoHost
+            | QueryError::NoProcess { .. }
+            | QueryError::UnknownProcess => StatusCode::NOT_FOUND,
+            QueryError::AmbiguousHost { .. } => StatusCode::CONFLICT,
+            error if error.is_usage() => StatusCode::BAD_REQUEST,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        let how = match &error {
+            QueryError::UnknownProcess => {
+                Some("/api/v1/hosts/{host}/landscape?by=process has the keys of a range.")
+            }
+            error => error.hint(),
+        };
+        let problem = match error {
+            QueryError::Store(error) => error.into(),
+            error => Self::new(status, sentence(&error.to_string())),
+        };
+        match how {
+            Some(how) => problem.how(how),
+            None => problem,
         }
     }
 }
 
-/// An error's text as a sentence: a capital letter in front, a full stop behind.
+/// An error's text as a sentence: a capital letter in front unless it begins with a parameter, and a full stop behind.
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
-    let first = letters.next().map(|first| first.to_uppercase().collect::<String>()).unwrap_or_default();
+    let is_parameter = text.split(' ').next().is_some_and(|word| word.contains('='));
+    let first: String = match letters.next() {
+        Some(first) if !is_parameter => first.to_uppercase().collect(),
+        first => first.into_iter().collect(),
+    };
     format!("{first}{}.", letters.as_str())
 }
 

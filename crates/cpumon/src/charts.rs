@@ -5,9 +5,11 @@ use std::path::Path;
 
 use anyhow::Context;
 use cpumon_export::OutputFile;
-use cpumon_export::chart::{ChartQuery, PictureForm, RenderOptions};
+use cpumon_export::chart::{PictureForm, RenderOptions, draw};
+use cpumon_query::QueryError;
+use cpumon_query::charts::{self, ChartQuery};
+use cpumon_query::history::History;
 use cpumon_store::Reader;
-use cpumon_web::{Picture, chart_of_store};
 
 use crate::cli::ChartArgs;
 use crate::exit::{Outcome, Usage};
@@ -40,28 +42,37 @@ fn query(args: &ChartArgs) -> Result<ChartQuery, Usage> {
         with_blocked: args.blocked,
         is_finest: args.finest,
         percent: args.percent.into(),
-        options: RenderOptions {
-            width: args.width,
-            height: args.height,
-            theme: args.theme.into(),
-            zone: args.zone.clone(),
-        },
-        form: form_of(args.output.as_deref())?,
         ..ChartQuery::new(args.view.into())
     })
 }
 
+fn options(args: &ChartArgs) -> RenderOptions {
+    RenderOptions {
+        width: args.width,
+        height: args.height,
+        theme: args.theme.into(),
+        zone: args.zone.clone(),
+    }
+}
+
+/// The same wrong questions are wrong usage here, with what to do about them.
+fn explained(error: QueryError) -> anyhow::Error {
+    if !error.is_usage() {
+        return error.into();
+    }
+    let hint = error.hint().map_or_else(String::new, |hint| format!(". {hint}"));
+    Usage(format!("{error}{hint}")).into()
+}
+
 /// `cpumon export chart`.
 pub fn export(args: &ChartArgs) -> anyhow::Result<Outcome> {
-    let query = query(args)?;
+    let (query, form) = (query(args)?, form_of(args.output.as_deref())?);
     let store = args.store.path();
     // A missing store is reported with what to do about it.
     drop(Reader::open(&store).map_err(explain)?);
-    let Picture { bytes, empty } = match chart_of_store(&store, &query) {
-        Ok(picture) => picture,
-        Err(error) if error.is_usage => return Err(Usage(error.to_string()).into()),
-        Err(error) => return Err(error.into()),
-    };
+    let history = History::of_store(&store).map_err(explained)?;
+    let chart = charts::chart(&history, &query).map_err(explained)?;
+    let bytes = draw(&chart, &options(args), form)?;
     match &args.output {
         Some(path) => {
             let mut file = OutputFile::create(path)?;
@@ -70,7 +81,7 @@ pub fn export(args: &ChartArgs) -> anyhow::Result<Outcome> {
         }
         None => io::stdout().lock().write_all(&bytes).context("cannot write the picture")?,
     }
-    let Some(empty) = empty else { return Ok(Outcome::Done) };
+    let Some(empty) = &chart.empty else { return Ok(Outcome::Done) };
     // Standard error may be closed; the exit code still reports missing data.
     let _ = writeln!(io::stderr(), "cpumon: {empty}; `cpumon hosts --store FILE` lists its hosts and times");
     Ok(Outcome::DataMissing)

@@ -54,11 +54,11 @@ fn query(args: &ExportArgs) -> anyhow::Result<ExportQuery> {
         process: args.process.clone(),
         interval_ns: interval_ns.context("--interval is too long")?,
         group_by: match args.by {
-            GroupBy::Name => cpumon_export::GroupBy::Name,
-            GroupBy::Process => cpumon_export::GroupBy::Process,
-            GroupBy::Program => cpumon_export::GroupBy::Program,
-            GroupBy::User => cpumon_export::GroupBy::User,
-            GroupBy::Container => cpumon_export::GroupBy::Container,
+            GroupBy::Name => cpumon_query::GroupBy::Name,
+            GroupBy::Process => cpumon_query::GroupBy::Process,
+            GroupBy::Program => cpumon_query::GroupBy::Program,
+            GroupBy::User => cpumon_query::GroupBy::User,
+            GroupBy::Container => cpumon_query::GroupBy::Container,
         },
         pivot_value: match args.value {
             PivotValue::User => cpumon_export::PivotValue::User,

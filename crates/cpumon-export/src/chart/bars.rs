@@ -7,7 +7,7 @@ use super::data::{Bar, BarPart, Chart, Stroke};
 use super::frame::Frame;
 use super::geometry::{Area, at};
 use super::legend::{Legend, Mark};
-use super::query::RenderOptions;
+use super::options::RenderOptions;
 use super::svg::{Anchor, Num, Svg, TextStyle};
 use super::{palette, text};
 

@@ -2,7 +2,7 @@
 
 use super::bars::Segments;
 use super::data::{Body, Chart};
-use super::query::{PictureForm, RenderOptions};
+use super::options::{PictureForm, RenderOptions};
 use super::{bars, heatmap, lines, png, sparklines};
 use crate::ExportError;
 

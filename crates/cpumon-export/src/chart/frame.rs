@@ -4,7 +4,7 @@
 use super::axis::{TimeAxis, moments};
 use super::data::{Chart, Hole, Ink};
 use super::geometry::{Area, at};
-use super::query::RenderOptions;
+use super::options::RenderOptions;
 use super::svg::{Anchor, Num, Svg, TextStyle};
 use super::{palette, text};
 

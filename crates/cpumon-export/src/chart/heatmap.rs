@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::data::{Chart, HeatmapRow};
 use super::frame::{Frame, PAD};
 use super::geometry::{Area, at};
-use super::query::{RenderOptions, Theme};
+use super::options::{RenderOptions, Theme};
 use super::svg::{Anchor, Num, Svg, TextStyle};
 use super::{palette, text};
 

@@ -3,7 +3,7 @@
 use super::data::{Ink, Stroke};
 use super::frame::{Frame, PAD, point};
 use super::geometry::{Area, at};
-use super::query::Theme;
+use super::options::Theme;
 use super::svg::{Anchor, Svg, TextStyle};
 use super::{palette, text};
 

@@ -7,7 +7,7 @@ use super::data::{Chart, Line, Stroke, Times};
 use super::frame::{Frame, PAD, point};
 use super::geometry::{Area, at};
 use super::legend::{Legend, Mark, ROW as LEGEND_ROW};
-use super::query::RenderOptions;
+use super::options::RenderOptions;
 use super::svg::{Anchor, Num, Svg};
 use super::{axis, text};
 

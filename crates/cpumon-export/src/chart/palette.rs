@@ -1,43 +1,12 @@
-//! Colours of charts and parts of stacks, from `web/src/charts.json`. The page reads the same file, so its plots and these
-//! pictures have the same colours, names and order.
+//! Colours of charts, from `web/src/charts.json`. The page reads the same file, so its plots and these
+//! pictures have the same colours.
 
 use std::sync::OnceLock;
 
 use serde_json::Value;
 
 use super::data::Ink;
-use super::query::Theme;
-
-/// One series of a stack.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// Name of the column in `cpumon_model::COLUMNS`.
-    pub column: String,
-    /// Name in the legend.
-    pub label: String,
-    /// Name of the colour.
-    pub color: String,
-}
-
-/// One series of the chart of run delays.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DelayPart {
-    /// Name of the column in `cpumon_model::COLUMNS`.
-    pub column: String,
-    /// Name in the legend.
-    pub label: String,
-}
-
-/// Points of each kind of chart along the time axis.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Points {
-    /// A host over time.
-    pub history: usize,
-    /// A process over time.
-    pub process: usize,
-    /// Columns of a heatmap.
-    pub matrix: usize,
-}
+use super::options::Theme;
 
 /// Light, dark.
 type Pair = [String; 2];
@@ -47,11 +16,6 @@ struct Palette {
     colors: Vec<(String, Pair)>,
     lines: Vec<Pair>,
     heat: [Vec<Rgb>; 2],
-    modes: Vec<Part>,
-    ledger: Vec<Part>,
-    states: Vec<Part>,
-    delays: Vec<DelayPart>,
-    points: Points,
 }
 
 fn text(value: &Value) -> String {
@@ -66,33 +30,15 @@ fn pair(value: &Value) -> Pair {
     [text(&value[0]), text(&value[1])]
 }
 
-fn parts(value: &Value) -> Vec<Part> {
-    let part = |value: &Value| Part {
-        column: text(&value["name"]),
-        label: text(&value["label"]),
-        color: text(&value["color"]),
-    };
-    list(value).map(part).collect()
-}
-
 fn read(root: &Value) -> Palette {
     let steps = |value: &Value| -> Vec<Rgb> {
         list(value).map(|step| [0, 1, 2].map(|at| step[at].as_f64().unwrap_or(0.0))).collect()
-    };
-    let delay = |value: &Value| DelayPart { column: text(&value["name"]), label: text(&value["label"]) };
-    let count = |name: &str| {
-        root["points"][name].as_u64().and_then(|count| usize::try_from(count).ok()).unwrap_or(600)
     };
     let colors = root["colors"].as_object().into_iter().flatten();
     Palette {
         colors: colors.map(|(name, value)| (name.clone(), pair(value))).collect(),
         lines: list(&root["lines"]).map(pair).collect(),
         heat: [steps(&root["heat"][0]), steps(&root["heat"][1])],
-        modes: parts(&root["modes"]),
-        ledger: parts(&root["ledger"]),
-        states: parts(&root["states"]),
-        delays: list(&root["delays"]).map(delay).collect(),
-        points: Points { history: count("history"), process: count("process"), matrix: count("matrix") },
     }
 }
 
@@ -103,36 +49,6 @@ fn palette() -> &'static Palette {
         // The file is part of the program; a test reads every entry.
         read(&serde_json::from_str(text).unwrap_or_default())
     })
-}
-
-/// CPU modes, bottom of the stack first.
-#[must_use]
-pub fn modes() -> &'static [Part] {
-    &palette().modes
-}
-
-/// Lines of the ledger, idle last.
-#[must_use]
-pub fn ledger() -> &'static [Part] {
-    &palette().ledger
-}
-
-/// States of a process: user, system, ready, blocked.
-#[must_use]
-pub fn states() -> &'static [Part] {
-    &palette().states
-}
-
-/// Percentiles of the run delay.
-#[must_use]
-pub fn delays() -> &'static [DelayPart] {
-    &palette().delays
-}
-
-/// Points of each kind of chart.
-#[must_use]
-pub fn points() -> Points {
-    palette().points
 }
 
 /// A colour as `#rrggbb`.
@@ -170,6 +86,7 @@ fn byte(value: f64) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cpumon_query::charts::{ledger, modes, states};
 
     #[test]
     fn every_entry_is_understood() {
@@ -183,11 +100,8 @@ mod tests {
         );
         assert!(palette.heat.iter().all(|steps| steps.len() == 5));
         for part in [modes(), ledger(), states()].concat() {
-            assert!(!part.column.is_empty() && !part.label.is_empty(), "{part:?}");
             assert!(palette.colors.iter().any(|(name, _)| *name == part.color), "{part:?}");
         }
-        assert_eq!((modes().len(), ledger().len(), states().len(), delays().len()), (6, 7, 4, 4));
-        assert_eq!(points(), Points { history: 700, process: 600, matrix: 240 });
         assert_eq!(heat_color(0.0, Theme::Light), "#eaf0f5");
         assert_eq!(heat_color(1.0, Theme::Dark), "#fff0be");
     }

@@ -4,7 +4,7 @@ use super::data::{Chart, Hole, Sparkline};
 use super::frame::{Frame, PAD};
 use super::geometry::{Area, at};
 use super::lines::Plane;
-use super::query::RenderOptions;
+use super::options::RenderOptions;
 use super::svg::{Anchor, Svg, TextStyle};
 use super::text;
 

@@ -1,5 +1,8 @@
 //! Charts of made-up data: how they read, and that nothing hostile or extreme breaks them.
 
+use cpumon_query::charts::{
+    Bar, BarPart, Body, Chart, HeatmapRow, Hole, Ink, Line, Sparkline, Stroke, Times,
+};
 use resvg::usvg::roxmltree::Document;
 
 use super::text::ASCII;

@@ -4,10 +4,8 @@
 use std::collections::HashMap;
 
 use cpumon_model::{BootId, Interval, ProcessInfo, ProcessInterval, ProcessKey};
+use cpumon_query::{GroupBy, OTHERS, group_name};
 use foldhash::fast::RandomState;
-
-use crate::GroupBy;
-use crate::group::{OTHERS, group_name};
 
 /// Most columns; spreadsheets end at 16,384. Later names are added up in one more column.
 const MAX_COLUMNS: usize = 16_000;

@@ -1,5 +1,5 @@
 //! The table of columns as JSON. In: the model's [`COLUMNS`](cpumon_model::COLUMNS). Out: names, units, meanings. Why: the
-//! page writes its headings and help from the same words as every other face, and a new column shows up by itself.
+//! page writes its headings and help from the same words as every other frontend, and a new column shows up by itself.
 
 use cpumon_model::{COLUMNS, Column, Fields, Kind, Tables};
 use serde::Serialize;

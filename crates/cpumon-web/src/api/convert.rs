@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use cpumon_model as model;
-use cpumon_model::{Comm, Fields, Flags, Life, SourceHealth, SourceKind, TaskState};
+use cpumon_model::{Comm, Fields, Flags, Life, SourceHealth, TaskState};
 
-use super::host::same_fields;
-use super::{Cpu, Delays, Health, Interval, Irq, Ledger, Moment, Process, ProcessInfo, Task, Thread};
+use super::delays::Delays;
+use super::fields::{same_fields, source_from_name};
+use super::interval::{Cpu, Health, Interval, Ledger, Moment, Process, ProcessInfo, Task, Thread};
+use super::sched::Irq;
 
 /// JSON that has the right shape but not the right values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -70,11 +72,6 @@ impl From<&Health> for SourceHealth {
             probes: flags_from_names(&from.probes),
         )
     }
-}
-
-/// Unknown names (a newer receiver) are [`SourceKind::Unknown`].
-pub(super) fn source_from_name(name: &str) -> SourceKind {
-    (0..=u8::MAX).map(SourceKind::from_code).find(|kind| kind.name() == name).unwrap_or_default()
 }
 
 fn flag_names<F: bitflags::Flags>(flags: &F) -> Vec<String> {

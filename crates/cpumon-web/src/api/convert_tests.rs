@@ -1,6 +1,7 @@
 //! An interval with every value set survives its JSON.
 
 use super::*;
+use cpumon_model::SourceKind;
 
 fn delta(n: i64) -> model::Delta {
     model::Delta {

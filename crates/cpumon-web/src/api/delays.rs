@@ -30,7 +30,7 @@ pub struct Delays {
     /// A thread of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread: Option<TaskKey>,
-    /// Bucket and count, ascending. Buckets are log-linear: 8 for each power of two, so that a length is told to within an eighth.
+    /// Bucket and count, ascending. Buckets are log-linear: 8 for each power of two, so that a length is known to within an eighth.
     pub buckets: Vec<(u8, u64)>,
 }
 
@@ -53,7 +53,7 @@ impl From<&model::Delays> for Delays {
 }
 
 impl Delays {
-    /// `None`: it is nobody's.
+    /// `None`: it belongs to no task.
     fn owner(&self) -> Option<DelayOf> {
         let process = self.process.map(|key| ProcessKey { pid: key.id, start_ns: key.start_ns });
         let thread = self.thread.map(|key| ThreadKey { tid: key.id, start_ns: key.start_ns });

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::limits::Limits;
 use super::snapshot::Nanos;
 use super::status::StoreState;
 use super::table::Table;
@@ -31,9 +32,11 @@ pub struct FleetBase {
     pub number: u64,
     /// The receiver itself.
     pub receiver: ReceiverHealth,
+    /// Limits at which a mark or a colour changes.
+    pub limits: Limits,
     /// A row a host: `id`, `hostname`, `trust`, `source`, `address`, `agent`, `kernel`, `arch`, `cpu_count`, `interval_ns`,
     /// `state` (`reporting`, `late`, `silent`), `age_ns` since its last interval arrived, `clock_offset_ns` (its clock less the
-    /// receiver's: by exchanges of time over TLS, which also tell `clock_round_trip_ns` and `clock_drift_ppb`; else when that
+    /// receiver's: by exchanges of time over TLS, which also give `clock_round_trip_ns` and `clock_drift_ppb`; else when that
     /// interval arrived), `end_ms`, `busy_ratio` (of all CPUs), `threads`, `processes`, `top_key`, `top_name`,
     /// `top_cpu_pct`, `capacity_ns`, `unattributed_ns`, `unattributed_ratio`, `ledger_closed`, `lost`, `rejected`,
     /// `store_dropped`, `flags`.

@@ -1,10 +1,9 @@
-//! The past, for a browser. Filled by `crate::history`.
+//! The past, for a browser. Filled from the answers of `cpumon_query::history`.
 
-use cpumon_store::Gap;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::snapshot::{Nanos, to_ms};
+use super::snapshot::Nanos;
 use super::table::{Row, Table};
 
 /// Points of a picture, evenly spaced over the range.
@@ -32,29 +31,16 @@ pub struct GapJson {
     pub begin_ms: f64,
     /// End, for drawing.
     pub end_ms: f64,
-    /// Intervals that are known to be missing; 0: nobody counted.
+    /// Intervals that are known to be missing; 0: not counted.
     pub intervals: u64,
     /// Why: `queue full`, `store full`, `not stored`, `damaged`; `restart`: another boot or agent start; `no data`.
     pub reason: String,
 }
 
-impl From<&Gap> for GapJson {
-    fn from(gap: &Gap) -> Self {
-        Self {
-            begin_ns: Nanos(gap.begin_wall_ns),
-            end_ns: Nanos(gap.end_wall_ns),
-            begin_ms: to_ms(gap.begin_wall_ns),
-            end_ms: to_ms(gap.end_wall_ns),
-            intervals: gap.intervals,
-            reason: gap.reason.clone(),
-        }
-    }
-}
-
 /// Answer of `/gaps`.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Gaps {
-    /// Holes there are, as far as was looked: 10,000 at most.
+    /// Holes there are, 10,000 at most.
     pub total: usize,
     /// Those that were asked for.
     pub gaps: Vec<GapJson>,
@@ -117,9 +103,9 @@ pub struct LineJson {
     pub first_ms: Option<f64>,
     /// End of the last one, not after it ended.
     pub last_ms: Option<f64>,
-    /// When it began, by its key; null for names, where the source does not tell, and where no interval of its boot is kept.
+    /// When it began, by its key; null for names, where the source does not report it, and where no interval of its boot is stored.
     pub began_ms: Option<f64>,
-    /// End of the interval in which it ended; null if that is not in the range or no longer kept, and for names.
+    /// End of the interval in which it ended; null if that is not in the range or no longer stored, and for names.
     pub ended_ms: Option<f64>,
     /// By name, a value a point: 0 if it was idle or not there, null where nothing was measured. Times and counts are sums;
     /// percentiles of the run delay are those of all delays in the point, the longest run delay is the highest.
@@ -160,7 +146,7 @@ pub struct ProcessJson {
     pub name: String,
     /// The main thread's name.
     pub comm: String,
-    /// Command line, only where the agent was told to send it.
+    /// Command line, only if the agent is set to send it.
     pub cmdline: String,
     /// cgroup path.
     pub cgroup: String,

@@ -4,8 +4,8 @@ use cpumon_model::{HostClock, HostInfo, HostStatus, LossCounts, ParseIdError, Tr
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Moment;
-use super::convert::source_from_name;
+use super::fields::{same_fields, source_from_name};
+use super::interval::Moment;
 
 /// Answer of `/api/v1/hosts`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -23,7 +23,7 @@ pub struct Hosts {
 pub struct Host {
     /// Host id: 32 hexadecimal digits, stable over reboots.
     pub id: String,
-    /// Boot id: 32 hexadecimal digits; all zero if not told.
+    /// Boot id: 32 hexadecimal digits; all zero if not reported.
     pub boot: String,
     /// The machine's name; for v1 devices their address. Hostile text unless `trust` is `local`.
     pub hostname: String,
@@ -35,13 +35,13 @@ pub struct Host {
     pub agent: String,
     /// Why this source was chosen, one line.
     pub source_reason: String,
-    /// Online CPUs; 0 if not told.
+    /// Online CPUs; 0 if not reported.
     pub cpu_count: u32,
-    /// The interval the agent aims at; 0 if not told.
+    /// The interval the agent aims at; 0 if not reported.
     pub interval_ns: u64,
     /// Where the last datagram came from, `address:port`; empty for the local agent.
     pub address: String,
-    /// `local`, `authenticated` (over TLS, from the device enrolled under this host), `sealed` (datagrams under the group's key), `unauthenticated` (plain datagrams: anyone
+    /// `local`, `authenticated` (over TLS, from the device enrolled under this host), `sealed` (datagrams encrypted under the group's key), `unauthenticated` (plain datagrams: anyone
     /// could have sent them) or `imported`.
     pub trust: String,
     /// Who measures: `procfs`, `bpf`, `v1`, …
@@ -53,7 +53,7 @@ pub struct Host {
     /// The device's wall clock less the receiver's, ns: by exchanges of time over TLS, else as the newest interval arrived, the
     /// way included.
     pub clock_offset_ns: i64,
-    /// How well exchanges tell it; absent where only arrivals do.
+    /// How exact exchanges of time make it; absent where it follows from arrivals alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<Clock>,
     /// Live threads.
@@ -64,7 +64,7 @@ pub struct Host {
     pub loss: Loss,
 }
 
-/// A device's clock, as exchanges of time over TLS tell. Meanings: [`HostClock`].
+/// A device's clock, measured by exchanges of time over TLS. Meanings: [`HostClock`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 #[expect(missing_docs, reason = "each field is documented under the same name in HostClock")]
@@ -90,17 +90,6 @@ pub struct Loss {
     pub rejected: u64,
     pub store_dropped: u64,
 }
-
-macro_rules! same_fields {
-    ($from:ty => $to:ident { $($field:ident),+ $(,)? }) => {
-        impl From<&$from> for $to {
-            fn from(from: &$from) -> Self {
-                Self { $($field: from.$field),+ }
-            }
-        }
-    };
-}
-pub(super) use same_fields;
 
 same_fields!(HostClock => Clock { offset_ns, round_trip_ns, drift_ppb, steps });
 same_fields!(Clock => HostClock { offset_ns, round_trip_ns, drift_ppb, steps });

@@ -3,13 +3,14 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::is_default;
-use super::{CpuSched, Delays, Irq, Sched};
+use super::delays::Delays;
+use super::fields::is_default;
+use super::sched::{CpuSched, Irq, Sched};
 
 /// An interval with the receiver's serial number; pass it as `?after=` to wait for the next one. 0: from the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Numbered {
-    /// Rises with every interval of any host; begins anew when the receiver starts.
+    /// Rises with every interval of any host; begins again when the receiver starts.
     pub serial: u64,
     /// The interval.
     pub interval: Interval,
@@ -55,7 +56,7 @@ pub struct Interval {
     pub thread_count: u32,
     /// Processes alive on the host.
     pub process_count: u32,
-    /// The books.
+    /// Where the CPU time went.
     pub ledger: Ledger,
     /// What the source could not do.
     pub health: Health,
@@ -90,7 +91,7 @@ pub struct Cpu {
     /// Some mode went backwards.
     #[serde(skip_serializing_if = "is_default")]
     pub went_back: bool,
-    /// What the scheduler's events tell.
+    /// Counters of the scheduler's events.
     #[serde(skip_serializing_if = "is_default")]
     pub sched: CpuSched,
 }
@@ -123,7 +124,7 @@ pub struct Task {
     /// Involuntary switches.
     #[serde(skip_serializing_if = "is_default")]
     pub involuntary_switches: i64,
-    /// What the scheduler's events tell.
+    /// Counters of the scheduler's events.
     #[serde(skip_serializing_if = "is_default")]
     pub sched: Sched,
 }
@@ -159,7 +160,7 @@ pub struct ProcessInfo {
     /// The main thread's name.
     #[serde(skip_serializing_if = "is_default")]
     pub comm: String,
-    /// Command line, only where the agent was told to send it.
+    /// Command line, only if the agent is set to send it.
     #[serde(skip_serializing_if = "is_default")]
     pub cmdline: String,
     /// cgroup path.

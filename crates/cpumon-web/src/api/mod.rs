@@ -2,7 +2,7 @@
 //!
 //! Times whose name ends in `_ns` are integers in nanoseconds (`wall_ns`: since the UNIX epoch). They can exceed 2^53, so a
 //! JavaScript reader needs a parser that keeps 64-bit integers. A value that is absent is zero or empty, unless its
-//! own text says otherwise; which counters were measured at all stands in `fields`.
+//! own text says otherwise; `fields` names the counters that were measured at all.
 //!
 //! What the page reads is made for a browser: rows are a [`Table`] (a list a column), tasks have text keys, single moments are
 //! text in ns, and `null` is no data, which is not zero.
@@ -10,11 +10,13 @@
 mod columns;
 mod convert;
 mod delays;
+mod fields;
 mod fleet;
 mod from_query;
 mod history;
 mod host;
 mod interval;
+mod limits;
 mod sched;
 mod snapshot;
 mod status;
@@ -24,19 +26,16 @@ pub use columns::{ColumnHelp, Columns};
 pub use convert::InvalidInterval;
 pub use delays::{Delays, TaskKey};
 pub use fleet::{Fleet, FleetBase, ReceiverHealth, Spark};
+pub(crate) use from_query::SumOptions;
 pub use history::{
     BucketTimes, CompareJson, GapJson, Gaps, HostSeries, Kept, LineJson, Lines, Matrix, MatrixRow,
     ProcessJson, ProcessLine, SeriesColumn, SumJson, WaitLine,
 };
 pub use host::{Clock, Host, Hosts, Loss};
 pub use interval::{Cpu, Health, Interval, Ledger, Moment, Numbered, Process, ProcessInfo, Task, Thread};
+pub use limits::Limits;
 pub use sched::{CpuSched, Irq, Sched, Wait};
-pub use snapshot::{Nanos, Snapshot, SnapshotBase, key_of_process, key_of_thread};
-pub(crate) use snapshot::{process_columns, process_table, shown_columns, summary, thread_table, to_ms};
+pub(crate) use snapshot::thread_table;
+pub use snapshot::{Nanos, Snapshot, SnapshotBase};
 pub use status::{Discovery, Problem, Receiver, Rejects, Status, Store, StoreState, Stream};
 pub use table::{Cell, Row, Table, TableColumn};
-
-/// Whether a value may be left out of the JSON.
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}

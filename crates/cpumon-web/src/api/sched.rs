@@ -1,4 +1,4 @@
-//! What the scheduler's and interrupts' events tell, as JSON. In and out: the model's types, without loss. What was not measured
+//! Counters of the scheduler's and interrupts' events as JSON. In and out: the model's types, without loss. What was not measured
 //! is absent; the interval's `fields` say which that is.
 
 use cpumon_model as model;
@@ -6,8 +6,7 @@ use cpumon_model::{WaitReason, Waits};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::host::same_fields;
-use super::is_default;
+use super::fields::{is_default, same_fields};
 
 /// Blocked time of one reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -21,7 +20,7 @@ pub struct Wait {
     pub ns: u64,
 }
 
-/// What the scheduler's events tell of a thread or process.
+/// Counters of a thread's or process's scheduler events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct Sched {
@@ -48,11 +47,11 @@ pub struct Sched {
     pub open_wait: u64,
 }
 
-/// What the scheduler's events tell of a CPU.
+/// Counters of a CPU's scheduler events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct CpuSched {
-    /// Time of which no switch event tells who ran.
+    /// Time that no context-switch event attributes to a thread.
     pub unknown_ns: u64,
     /// Integral of the run queue's length over time, task-ns; by the length of the interval it is the mean.
     pub run_queue_ns: u64,

@@ -1,13 +1,13 @@
 //! What happened on one host in one interval, for a browser. In: an [`Interval`]. Out: [`Snapshot`], with tables of CPUs,
-//! processes and chosen threads. Why: live and past moments look the same to the page.
+//! processes and chosen threads. Why: live and past moments have the same form.
 
 use std::cmp::Reverse;
 use std::fmt;
 
-use cpumon_model::{
-    Column, ColumnId, HostStatus, Interval, IntervalView, ProcessInterval, ProcessKey, Tables,
-    ThreadInterval, ThreadKey, columns,
-};
+use cpumon_model::{ColumnId, HostStatus, Interval, IntervalView, ProcessInterval, Tables, ThreadInterval};
+use cpumon_query::TaskKey;
+use cpumon_query::history::{process_columns, shown_columns};
+use cpumon_query::time::{Page, to_ms};
 use serde::{Serialize, Serializer};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
@@ -45,18 +45,6 @@ impl ToSchema for Nanos {
     fn name() -> std::borrow::Cow<'static, str> {
         "Nanos".into()
     }
-}
-
-/// `PID-STARTNS`: the text key of a process.
-#[must_use]
-pub fn key_of_process(key: ProcessKey) -> String {
-    format!("{}-{}", key.pid, key.start_ns)
-}
-
-/// `TID-STARTNS`: the text key of a thread.
-#[must_use]
-pub fn key_of_thread(key: ThreadKey) -> String {
-    format!("{}-{}", key.tid, key.start_ns)
 }
 
 /// One interval of one host, without what differs from reader to reader.
@@ -113,76 +101,31 @@ pub struct Snapshot {
     pub threads: Vec<Table>,
 }
 
-/// Wall clock ns as ms, for drawing.
-pub(crate) fn to_ms(wall_ns: i64) -> f64 {
-    // Microseconds are whole numbers below 2^53 until the year 2255.
-    (wall_ns / 1000) as f64 / 1000.0
-}
-
-/// Columns that say the same for all rows of an interval, or that have another form in the page's tables.
-fn is_told_elsewhere(column: &Column) -> bool {
-    matches!(
-        column.id,
-        ColumnId::Host
-            | ColumnId::BootId
-            | ColumnId::BeginUtc
-            | ColumnId::EndUtc
-            | ColumnId::BeginNs
-            | ColumnId::EndNs
-            | ColumnId::DeviceEndNs
-            | ColumnId::DurationNs
-            | ColumnId::Source
-            | ColumnId::StartNs
-            | ColumnId::V1Ticks
-            | ColumnId::RunDelayHistogram
-    )
-}
-
-/// What the table of processes says about a thread's process.
-fn is_of_process(column: &Column) -> bool {
-    matches!(
-        column.id,
-        ColumnId::ProcessName | ColumnId::Pid | ColumnId::Uid | ColumnId::Cgroup | ColumnId::Container
-    )
-}
-
-/// The columns of a table that the page gets.
-pub(crate) fn shown_columns(table: Tables) -> impl Iterator<Item = &'static Column> {
-    columns(table).filter(move |column| {
-        !is_told_elsewhere(column) && (table != Tables::THREAD_INTERVAL || !is_of_process(column))
-    })
-}
-
-/// The columns of processes that the page gets.
-pub(crate) fn process_columns() -> impl Iterator<Item = &'static Column> {
-    shown_columns(Tables::PROCESS_INTERVAL)
-}
-
-/// Process rows, most run time first, `offset..offset + limit` of them.
-pub(crate) fn process_table(view: &IntervalView<'_>, offset: usize, limit: usize) -> Table {
+/// A page of process rows, most run time first.
+pub(crate) fn process_table(view: &IntervalView<'_>, page: Page) -> Table {
     let mut rows: Vec<&ProcessInterval> = view.interval().processes.iter().collect();
     rows.sort_unstable_by_key(|row| (Reverse(row.delta.run_ns), row.key));
     let total = rows.len();
-    let rows: Vec<_> = rows.into_iter().skip(offset).take(limit).collect();
+    let rows: Vec<_> = page.of(rows).collect();
     let mut table = Table::new(rows.len(), total);
-    table.push("key", rows.iter().map(|row| key_of_process(row.key).into()));
+    table.push("key", rows.iter().map(|row| TaskKey::Process(row.key).to_string().into()));
     table.push_columns(process_columns(), |at, id| view.process(rows[at], id));
     table
 }
 
-/// Rows of the threads that pass, most run time first, `offset..offset + limit` of them.
+/// A page of the rows of threads that pass, most run time first.
 pub(crate) fn thread_table(
     view: &IntervalView<'_>,
-    (offset, limit): (usize, usize),
+    page: Page,
     passes: impl Fn(&ThreadInterval) -> bool,
 ) -> Table {
     let mut rows: Vec<&ThreadInterval> = view.interval().threads.iter().filter(|row| passes(row)).collect();
     rows.sort_unstable_by_key(|row| (Reverse(row.delta.run_ns), row.key));
     let total = rows.len();
-    let rows: Vec<_> = rows.into_iter().skip(offset).take(limit).collect();
+    let rows: Vec<_> = page.of(rows).collect();
     let mut table = Table::new(rows.len(), total);
-    table.push("process", rows.iter().map(|row| key_of_process(row.process).into()));
-    table.push("key", rows.iter().map(|row| key_of_thread(row.key).into()));
+    table.push("process", rows.iter().map(|row| TaskKey::Process(row.process).to_string().into()));
+    table.push("key", rows.iter().map(|row| TaskKey::Thread(row.key).to_string().into()));
     table.push_columns(shown_columns(Tables::THREAD_INTERVAL), |at, id| view.thread(rows[at], id));
     table
 }
@@ -216,9 +159,9 @@ fn names<F: bitflags::Flags>(flags: &F) -> Vec<String> {
 }
 
 impl SnapshotBase {
-    /// What happened, with the process rows `offset..offset + limit` by run time.
+    /// What happened, with a page of process rows by run time.
     #[must_use]
-    pub fn new(host: &HostStatus, number: u64, interval: &Interval, (offset, limit): (usize, usize)) -> Self {
+    pub fn new(host: &HostStatus, number: u64, interval: &Interval, page: Page) -> Self {
         let view = IntervalView::new(&host.info.hostname, interval);
         Self {
             host: interval.host.to_string(),
@@ -237,7 +180,7 @@ impl SnapshotBase {
             summary: summary(&view),
             cpus: cpu_table(&view),
             irqs: irq_table(&view),
-            processes: process_table(&view, offset, limit),
+            processes: process_table(&view, page),
         }
     }
 }

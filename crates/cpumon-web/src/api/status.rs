@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Host;
+use super::host::Host;
 
 /// Answer of `/api/v1/status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -51,14 +51,14 @@ pub struct Receiver {
     /// Senders of rejected datagrams, most rejects first; at most 64 of them are kept.
     pub rejected_by: Vec<Rejects>,
     /// How many were rejected for which kind of reason; what did not happen is left out: `malformed`, `host_limit` (too many
-    /// hosts), `plain` and `v1` (not sealed, and not allowed), `unknown_key`, `bad_seal`, `replayed`, `rate_limit`
+    /// hosts), `plain` and `v1` (not encrypted, and not allowed), `unknown_key`, `bad_seal`, `replayed`, `rate_limit`
     /// (its source sent more than one may).
     pub rejected_for: BTreeMap<String, u64>,
-    /// Sealed datagrams that were opened.
+    /// Encrypted datagrams that were decrypted.
     pub opened: u64,
     /// Names of the group's keys in use.
     pub keys: Vec<String>,
-    /// Whether v2 datagrams without a seal are taken.
+    /// Whether v2 datagrams that are not encrypted are taken.
     pub accepts_plain: bool,
     /// Whether v1 datagrams are taken.
     pub accepts_v1: bool,
@@ -107,7 +107,7 @@ pub struct Stream {
     pub refused_by: Vec<Rejects>,
 }
 
-/// Answers to devices that look for a receiver, since the receiver started.
+/// Answers to devices that search for a receiver, since the receiver started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct Discovery {
@@ -142,14 +142,14 @@ pub struct Rejects {
     pub by_kind: BTreeMap<String, u64>,
 }
 
-/// Whether intervals are being kept.
+/// Whether intervals are being stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StoreState {
-    /// Everything is kept.
+    /// Every interval is stored.
     #[default]
     Ok,
-    /// Writing fails (disk full, say): intervals are shown but not kept; retried until it works again.
+    /// Writing fails (disk full, say): intervals are shown but not stored; retried until it works again.
     Failing,
     /// This receiver was started without a store.
     None,
@@ -161,7 +161,7 @@ pub enum StoreState {
 pub struct Store {
     /// File.
     pub path: String,
-    /// Whether intervals are being kept.
+    /// Whether intervals are being stored.
     pub state: StoreState,
     /// Why not; empty while they are.
     pub error: String,

@@ -1,33 +1,38 @@
-//! The fleet's columns. In: hosts with their glances. Out: tables for the page, and the same as a file.
-//! Why: what a browser shows and what a file holds are told once.
+//! Columns of hosts and of their busiest processes. The page's tables and the files are made from the same list.
 
 use cpumon_export::{ExportError, Format};
 use cpumon_model::{HostStatus, Ledger, Utc, Value};
+use cpumon_query::TaskKey;
+use cpumon_query::fleet::{BALANCED_RATIO, FleetHost, Glance, TOP, TopProcess, top};
+use cpumon_query::time::to_ms;
 
-use super::{Busy, CLOSED_RATIO, Glance, REPORTING, TOP, age_ns, state_of};
-use crate::api::{Cell, Table, to_ms};
+use crate::api::{Cell, Table};
+
+/// Names with a value a row.
+type Columns = Vec<(&'static str, Vec<Cell>)>;
 
 fn real(value: Option<f64>) -> Cell {
     Cell::or_null(value, Cell::real)
 }
 
 /// Columns of hosts.
-pub(super) fn host_table(rows: &[(&HostStatus, Option<Row<'_>>)], total: usize, now_ns: i64) -> Table {
+pub(super) fn host_table(rows: &[&FleetHost], total: usize) -> Table {
     let mut table = Table::new(rows.len(), total);
-    for (name, cells) in host_columns(rows, now_ns) {
+    for (name, cells) in host_columns(rows) {
         table.push(name, cells);
     }
     table
 }
 
 /// Columns of hosts, those without data too.
-fn host_columns(rows: &[(&HostStatus, Option<Row<'_>>)], now_ns: i64) -> Vec<(&'static str, Vec<Cell>)> {
-    let mut columns: Vec<(&'static str, Vec<Cell>)> = Vec::new();
-    let mut status = |name: &'static str, cell: &dyn Fn(&HostStatus) -> Cell| {
-        columns.push((name, rows.iter().map(|(host, _)| cell(host)).collect()));
-    };
+fn host_columns(rows: &[&FleetHost]) -> Columns {
+    let mut columns: Columns = Vec::new();
     let text = |text: &str| Cell::from(text);
-    let age_ns = |host: &HostStatus| age_ns(host, now_ns);
+    let mut of_host = |name: &'static str, cell: &dyn Fn(&FleetHost) -> Cell| {
+        columns.push((name, rows.iter().map(|host| cell(host)).collect()));
+    };
+    let mut status =
+        |name: &'static str, cell: &dyn Fn(&HostStatus) -> Cell| of_host(name, &|host| cell(&host.status));
     status("id", &|host| host.info.host.to_string().into());
     status("hostname", &|host| text(&host.info.hostname));
     status("trust", &|host| text(host.trust.name()));
@@ -44,8 +49,10 @@ fn host_columns(rows: &[(&HostStatus, Option<Row<'_>>)], now_ns: i64) -> Vec<(&'
         0 => Cell::Null,
         ns => Cell::count(ns),
     });
-    status("state", &|host| text(state_of(age_ns(host), host.info.interval_ns)));
-    status("age_ns", &|host| Cell::Int(age_ns(host)));
+    of_host("state", &|host| text(host.state.name()));
+    of_host("age_ns", &|host| Cell::Int(host.age_ns));
+    let mut status =
+        |name: &'static str, cell: &dyn Fn(&HostStatus) -> Cell| of_host(name, &|host| cell(&host.status));
     status("clock_offset_ns", &|host| Cell::Int(host.clock_offset_ns()));
     status("clock_round_trip_ns", &|host| {
         host.clock.map_or(Cell::Null, |clock| Cell::count(clock.round_trip_ns))
@@ -60,7 +67,7 @@ fn host_columns(rows: &[(&HostStatus, Option<Row<'_>>)], now_ns: i64) -> Vec<(&'
     status("rejected", &|host| Cell::count(host.loss.rejected));
     status("store_dropped", &|host| Cell::count(host.loss.store_dropped));
     let mut glance = |name: &'static str, cell: &dyn Fn(&Glance) -> Cell| {
-        let cells = rows.iter().map(|(_, row)| row.as_ref().map_or(Cell::Null, |row| cell(row.0)));
+        let cells = rows.iter().map(|host| host.glance.as_deref().map_or(Cell::Null, &cell));
         columns.push((name, cells.collect()));
     };
     let ledger = |glance: &Glance, cell: &dyn Fn(&Ledger) -> Cell| match glance.ledger.capacity_ns {
@@ -68,74 +75,59 @@ fn host_columns(rows: &[(&HostStatus, Option<Row<'_>>)], now_ns: i64) -> Vec<(&'
         _ => cell(&glance.ledger),
     };
     glance("busy_ratio", &|glance| real(glance.busy_ratio));
-    glance("top_key", &|glance| Cell::or_null(glance.top.first(), |top| text(&top.key)));
+    glance("top_key", &|glance| {
+        Cell::or_null(glance.top.first(), |top| TaskKey::Process(top.key).to_string().into())
+    });
     glance("top_name", &|glance| Cell::or_null(glance.top.first(), |top| text(&top.name)));
     glance("top_cpu_pct", &|glance| real(glance.top.first().and_then(|top| top.cpu_pct)));
     glance("capacity_ns", &|glance| ledger(glance, &|ledger| Cell::Int(ledger.capacity_ns)));
     glance("unattributed_ns", &|glance| ledger(glance, &|ledger| Cell::Int(ledger.unattributed_ns())));
     glance("unattributed_ratio", &|glance| ledger(glance, &|ledger| Cell::real(ledger.unattributed_ratio())));
     glance("ledger_closed", &|glance| {
-        ledger(glance, &|ledger| Cell::Bool(ledger.unattributed_ratio().abs() <= CLOSED_RATIO))
+        ledger(glance, &|ledger| Cell::Bool(ledger.unattributed_ratio().abs() <= BALANCED_RATIO))
     });
     glance("flags", &|glance| text(&glance.flags));
     columns
 }
 
-/// A host's glance, opaque outside.
-#[derive(Copy, Clone)]
-pub(crate) struct Row<'a>(pub(super) &'a Glance);
-
 /// The busiest processes over all hosts that report.
-pub(super) fn top_table(hosts: &[(&HostStatus, Option<Row<'_>>)], now_ns: i64) -> Table {
-    let (total, columns) = top_columns(hosts, now_ns, TOP);
-    let mut table = Table::new(total.min(TOP), total);
-    for (name, cells) in columns {
+pub(super) fn top_table(hosts: &[FleetHost]) -> Table {
+    let all = top(hosts);
+    let shown = &all[..all.len().min(TOP)];
+    let mut table = Table::new(shown.len(), all.len());
+    for (name, cells) in top_columns(shown) {
         table.push(name, cells);
     }
     table
 }
 
-/// The busiest processes of each host that reports, at most `most` over all of them: how many there are, and their columns.
-pub(super) fn top_columns(
-    hosts: &[(&HostStatus, Option<Row<'_>>)],
-    now_ns: i64,
-    most: usize,
-) -> (usize, Vec<(&'static str, Vec<Cell>)>) {
-    let mut all: Vec<(&HostStatus, &Busy)> = hosts
-        .iter()
-        .filter(|(host, _)| state_of(age_ns(host, now_ns), host.info.interval_ns) == REPORTING)
-        .flat_map(|(host, row)| row.iter().flat_map(|row| &row.0.top).map(|busy| (*host, busy)))
-        .collect();
-    all.sort_by(|a, b| b.1.cpu_pct.unwrap_or(0.0).total_cmp(&a.1.cpu_pct.unwrap_or(0.0)));
-    let total = all.len();
-    all.truncate(most);
+/// Columns of busy processes.
+pub(super) fn top_columns(rows: &[TopProcess<'_>]) -> Columns {
     let mut columns = Vec::new();
-    let mut push = |name: &'static str, cell: &dyn Fn(&HostStatus, &Busy) -> Cell| {
-        columns.push((name, all.iter().map(|(host, busy)| cell(host, busy)).collect()));
+    let mut push = |name: &'static str, cell: &dyn Fn(&TopProcess<'_>) -> Cell| {
+        columns.push((name, rows.iter().map(cell).collect()));
     };
-    push("host_id", &|host, _| host.info.host.to_string().into());
-    push("hostname", &|host, _| Cell::from(&*host.info.hostname));
-    push("key", &|_, busy| Cell::from(&*busy.key));
-    push("name", &|_, busy| Cell::from(&*busy.name));
-    push("container", &|_, busy| Cell::from(&*busy.container));
-    push("cpu_pct", &|_, busy| real(busy.cpu_pct));
-    push("host_pct", &|_, busy| real(busy.host_pct));
-    push("run_ns", &|_, busy| Cell::Int(busy.run_ns));
-    (total, columns)
+    push("host_id", &|top| top.host.info.host.to_string().into());
+    push("hostname", &|top| Cell::from(&*top.host.info.hostname));
+    push("key", &|top| TaskKey::Process(top.busy.key).to_string().into());
+    push("name", &|top| Cell::from(&*top.busy.name));
+    push("container", &|top| Cell::from(&*top.busy.container));
+    push("cpu_pct", &|top| real(top.busy.cpu_pct));
+    push("host_pct", &|top| real(top.busy.host_pct));
+    push("run_ns", &|top| Cell::Int(top.busy.run_ns));
+    columns
 }
 
 /// Columns of the file: those of the page's table. Ages are moments there, so that a file says the same whenever it is read.
-pub(super) fn file_columns(
-    rows: &[(&HostStatus, Option<Row<'_>>)],
-    now_ns: i64,
-) -> Vec<(&'static str, Vec<Cell>)> {
-    let mut columns = host_columns(rows, now_ns);
+pub(super) fn file_columns(hosts: &[FleetHost]) -> Columns {
+    let rows: Vec<&FleetHost> = hosts.iter().collect();
+    let mut columns = host_columns(&rows);
     columns.retain(|(name, _)| !matches!(*name, "age_ns" | "end_ms"));
     let mut moment = |utc: &'static str, ns: &'static str, of: &dyn Fn(&HostStatus) -> i64| {
-        // Of a host that never told anything there is no moment.
+        // A host that never sent an interval has no such moment.
         let cells = |cell: &dyn Fn(i64) -> Cell| {
             rows.iter()
-                .map(|(host, _)| match of(host) {
+                .map(|host| match of(&host.status) {
                     0 => Cell::Null,
                     ns => cell(ns),
                 })
@@ -149,7 +141,7 @@ pub(super) fn file_columns(
     columns
 }
 
-/// The file.
+/// Writes columns as a file.
 pub(super) fn write(columns: &[(&'static str, Vec<Cell>)], format: Format) -> Result<Vec<u8>, ExportError> {
     let names: Vec<&'static str> = columns.iter().map(|(name, _)| *name).collect();
     let rows = columns.first().map_or(0, |(_, cells)| cells.len());

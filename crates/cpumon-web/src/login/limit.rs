@@ -25,7 +25,7 @@ struct Bucket {
 struct Full(Instant);
 
 impl Bucket {
-    /// Takes a try, or tells how long to wait for one.
+    /// Takes a try, or returns how long to wait for one.
     fn take(self, full: &mut Full, now: Instant) -> Result<(), Duration> {
         let next = full.0.max(now) + self.each;
         let wait = next.saturating_duration_since(now + self.each * self.most);
@@ -64,7 +64,7 @@ pub(crate) fn network(ip: IpAddr) -> IpAddr {
 }
 
 impl Limiter {
-    /// Takes a try of a sender, or tells how long it has to wait.
+    /// Takes a try of a sender, or returns how long it has to wait.
     pub(super) fn take(&mut self, sender: IpAddr) -> Result<(), Duration> {
         self.take_at(sender, Instant::now())
     }
@@ -79,7 +79,7 @@ impl Limiter {
         ONE.take(self.senders.entry(sender).or_insert(Full(now)), now)
     }
 
-    /// Takes one of the tries that all have together, or tells how long to wait for it.
+    /// Takes one of the tries that all have together, or returns how long to wait for it.
     pub(super) fn take_of_all(&mut self) -> Result<(), Duration> {
         ALL.take(&mut self.all, Instant::now())
     }

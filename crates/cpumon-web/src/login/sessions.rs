@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::Digest256;
+use super::secret::Digest256;
 
 /// A session ends after this time.
 pub(super) const LIFE: Duration = Duration::from_hours(12);

@@ -1,23 +1,24 @@
 //! Streams of who logged in. In: an answer, and what its reader was let in by. Out: the answer; a stream ends when that counts no
 //! more. Why: one that is open would outlive a log-out.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::http::header;
 use axum::response::Response;
 use futures_util::StreamExt;
 use futures_util::future::ready;
 
-use super::Pass;
-use crate::app::Shared;
+use super::gate::{Gate, Pass};
 
 /// Asks before each piece; a heartbeat is one too.
-pub(super) fn while_it_counts(response: Response, app: Shared, pass: Pass) -> Response {
+pub(super) fn while_it_counts(response: Response, gate: Arc<Gate>, pass: Pass) -> Response {
     let kind = response.headers().get(header::CONTENT_TYPE);
     if kind.is_none_or(|kind| kind != "text/event-stream") {
         return response;
     }
     response.map(|body| {
-        let counts = move |_: &_| ready(app.gate.as_ref().is_none_or(|gate| gate.still_counts(&pass)));
+        let counts = move |_: &_| ready(gate.still_counts(&pass));
         Body::from_stream(body.into_data_stream().take_while(counts))
     })
 }

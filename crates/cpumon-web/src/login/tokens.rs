@@ -1,5 +1,5 @@
 //! Tokens to log in with. In: a file of hashes. Out: tokens made, listed, revoked, verified. Why a file: it outlives the
-//! receiver, and whoever can write it may let others in. A line is `ID CREATED HASH LABEL`; the token itself is nowhere.
+//! receiver, and everyone who can write it can give access. A line is `ID CREATED HASH LABEL`; the token itself is nowhere.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use argon2::Argon2;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 
-use super::hex;
+use super::secret::hex;
 
 /// Tokens begin with this, so that one that leaked is recognized.
 const PREFIX: &str = "cpumon-login";
@@ -29,7 +29,7 @@ pub enum TokenError {
         operation: &'static str,
         /// On which file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// A line of the file is not one that was written here.
@@ -56,7 +56,7 @@ pub enum TokenError {
 /// A token as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenEntry {
-    /// What stands in the token to find it by.
+    /// The part of the token that its line is found by.
     pub id: String,
     /// When it was made, s since the UNIX epoch.
     pub created_s: u64,
@@ -139,7 +139,7 @@ impl TokenFile {
         text.lines().enumerate().filter(|(_, line)| !line.is_empty()).map(parse).collect()
     }
 
-    /// Makes a token. It is told once, here.
+    /// Makes a token. It is shown once, here.
     pub fn add(&self, label: &str) -> Result<String, TokenError> {
         let is_good = !label.is_empty()
             && label.chars().count() <= MAX_LABEL
@@ -167,7 +167,7 @@ impl TokenFile {
         Ok(token)
     }
 
-    /// Takes a token back; tells whether there was one of this label.
+    /// Revokes a token; returns whether there was one of this label.
     pub fn revoke(&self, label: &str) -> Result<bool, TokenError> {
         let mut entries = self.list()?;
         let before = entries.len();

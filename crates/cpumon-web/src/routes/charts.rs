@@ -8,24 +8,22 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use cpumon_export::ExportError;
-use cpumon_export::chart::{
-    By, Cells, ChartQuery, MAX_PIXELS, MIN_PIXELS, Order, Percent, PictureForm, RenderOptions, Theme, View,
-    Zone,
-};
+use cpumon_export::chart::{MAX_PIXELS, MIN_PIXELS, PictureForm, RenderOptions, Theme, Zone, draw};
 use cpumon_model::Utc;
+use cpumon_query::ChoiceError;
+use cpumon_query::charts::{
+    Cells, ChartQuery, LandscapeBy, Order, Percent, View, chart as fill, check, is_awaited,
+};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use utoipa::IntoParams;
 
-use super::HostProblems;
 use super::export::store_of;
 use super::file::{CommandLine, ExportCommand};
 use super::history::name_of;
+use super::host_problems::HostProblems;
 use super::params::{Asked, Named, bad, list};
 use crate::app::Shared;
-use crate::charts::{Picture, check, is_awaited, picture};
-use crate::history::Readers;
 use crate::page::is_known;
 use crate::problem::Problem;
 
@@ -34,8 +32,8 @@ const MAX_TASKS: usize = 32;
 /// Hosts named in a question at most.
 const MAX_HOSTS: usize = 200;
 /// What came a moment ago is in the store within a second or so; a store that cannot be written is not waited for.
-const MOST_LOOKS: usize = 30;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+const MOST_CHECKS: usize = 30;
+const BETWEEN_CHECKS: Duration = Duration::from_millis(100);
 /// A picture is its bytes and nothing more: no script, no style, no other file, even where it is opened on its own.
 const POLICY: &str = "default-src 'none'; sandbox; frame-ancestors 'none'";
 
@@ -105,8 +103,8 @@ pub(super) struct OfFleet {
     rows: Option<usize>,
 }
 
-fn word<T: FromStr<Err = ExportError>>(text: Option<&str>, usual: T) -> Result<T, Problem> {
-    text.map_or(Ok(usual), |text| text.parse().map_err(|error: ExportError| bad(error.to_string())))
+fn word<T: FromStr<Err = ChoiceError>>(text: Option<&str>, usual: T) -> Result<T, Problem> {
+    text.map_or(Ok(usual), |text| text.parse().map_err(|error: ChoiceError| bad(error.to_string())))
 }
 
 fn pixels(name: &str, wanted: Option<u32>) -> Result<Option<u32>, Problem> {
@@ -136,10 +134,11 @@ impl Drawn {
             Some("interval") => true,
             Some(_) => return Err(bad("grain is interval, or not given.")),
         };
-        Ok(ChartQuery {
-            since_ns: self.since,
-            until_ns: self.until,
-            is_finest,
+        Ok(ChartQuery { since_ns: self.since, until_ns: self.until, is_finest, ..ChartQuery::new(view) })
+    }
+
+    fn rendering(&self) -> Result<Rendering, Problem> {
+        Ok(Rendering {
             options: RenderOptions {
                 width: pixels("width", self.width)?,
                 height: pixels("height", self.height)?,
@@ -147,20 +146,20 @@ impl Drawn {
                 zone: self.zone()?,
             },
             form: word(self.format.as_deref(), PictureForm::Svg)?,
-            ..ChartQuery::new(view)
         })
     }
 
     /// Begins and ends the command line that gives the same file; `more` is between.
-    fn command(&self, query: &ChartQuery, store: &str, more: impl FnOnce(&mut CommandLine)) -> CommandLine {
+    fn command(&self, query: &CheckedQuery, more: impl FnOnce(&ChartQuery, &mut CommandLine)) -> CommandLine {
+        let CheckedQuery { query, form, store } = query;
         let mut line = CommandLine::new(&["export", "chart", query.view.name()]);
-        line.option("store", Some(store.to_owned()));
+        line.option("store", Some(store.clone()));
         for host in &query.hosts {
             line.option("host", Some(host.clone()));
         }
         line.option("since", query.since_ns.map(|ns| Utc(ns).to_string()));
         line.option("until", query.until_ns.map(|ns| Utc(ns).to_string()));
-        more(&mut line);
+        more(query, &mut line);
         line.option("width", self.width.map(|pixels| pixels.to_string()));
         line.option("height", self.height.map(|pixels| pixels.to_string()));
         line.option("theme", self.theme.clone());
@@ -168,19 +167,19 @@ impl Drawn {
         if query.is_finest {
             line.flag("finest");
         }
-        line.option("output", Some(format!("cpumon-{}.{}", query.view.name(), query.form.name())));
+        line.option("output", Some(format!("cpumon-{}.{}", query.view.name(), form.name())));
         line
     }
 }
 
 impl OfHost {
     fn query(&self, host: &str, view: &str, drawn: &Drawn) -> Result<ChartQuery, Problem> {
-        let view: View = view.parse().map_err(|error: ExportError| bad(error.to_string()))?;
+        let view: View = view.parse().map_err(|error: ChoiceError| bad(error.to_string()))?;
         Ok(ChartQuery {
             hosts: vec![host.to_owned()],
             processes: list(self.process.as_deref(), MAX_TASKS, |name| Ok(name_of(name)))?,
             threads: list(self.thread.as_deref(), MAX_TASKS, |key| Ok(key.to_owned()))?,
-            by: word(self.by.as_deref(), By::Name)?,
+            by: word(self.by.as_deref(), LandscapeBy::Name)?,
             cells: word(self.cells.as_deref(), Cells::Mean)?,
             rows: self.rows,
             with_blocked: self.blocked.unwrap_or(false),
@@ -229,36 +228,59 @@ impl OfFleet {
     }
 }
 
-/// Draws once the store has what the receiver has of the range: the command line reads only the store.
-async fn drawn(app: &Shared, query: &ChartQuery) -> Result<Picture, Problem> {
-    for _ in 0..MOST_LOOKS {
-        let asked = query.clone();
-        if !Readers::ask(app, move |past| is_awaited(past, &asked)).await? {
-            break;
-        }
-        tokio::time::sleep(BETWEEN_LOOKS).await;
-    }
-    let query = query.clone();
-    Readers::ask(app, move |past| picture(past, &query)).await
+/// How a picture is drawn.
+struct Rendering {
+    options: RenderOptions,
+    form: PictureForm,
 }
 
-/// The store that the command line names, once the question is one that it would answer.
-async fn checked(app: &Shared, query: &ChartQuery) -> Result<String, Problem> {
-    let store = store_of(app)?.display().to_string();
-    let query = query.clone();
-    Readers::ask(app, move |past| check(past, &query)).await?;
-    Ok(store)
+/// A query that the command line would answer, and the store that it reads.
+struct CheckedQuery {
+    query: ChartQuery,
+    form: PictureForm,
+    store: String,
+}
+
+/// Draws once the store has what the receiver has of the range: the command line reads only the store.
+async fn drawn(app: &Shared, query: &ChartQuery, how: &Drawn) -> Result<Picture, Problem> {
+    let Rendering { options, form } = how.rendering()?;
+    for _ in 0..MOST_CHECKS {
+        let query = query.clone();
+        if !app.past.ask(move |past| is_awaited(past, &query)).await? {
+            break;
+        }
+        tokio::time::sleep(BETWEEN_CHECKS).await;
+    }
+    let (view, query) = (query.view.name(), query.clone());
+    let drawn = app.past.ask(move |past| Ok(draw(&fill(past, &query)?, &options, form))).await?;
+    let bytes = drawn.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    Ok(Picture { bytes, view, form })
+}
+
+/// The store that the command line names, once the query is one that it would answer.
+async fn checked(app: &Shared, query: ChartQuery, how: &Drawn) -> Result<CheckedQuery, Problem> {
+    let (form, store) = (how.rendering()?.form, store_of(app)?.display().to_string());
+    let asked = query.clone();
+    app.past.ask(move |past| check(past, &asked)).await?;
+    Ok(CheckedQuery { query, form, store })
+}
+
+/// A drawn chart.
+struct Picture {
+    bytes: Vec<u8>,
+    view: &'static str,
+    form: PictureForm,
 }
 
 /// A picture as a file, or that it is still the one that is known.
-fn sent(picture: Picture, query: &ChartQuery, headers: &HeaderMap) -> Response {
-    let (form, view) = (query.form, query.view.name());
-    let hash = Sha256::digest(&picture.bytes);
+fn sent(picture: Picture, headers: &HeaderMap) -> Response {
+    let Picture { bytes, view, form } = picture;
+    let hash = Sha256::digest(&bytes);
     let tag = format!("\"{:032x}\"", u128::from_be_bytes(std::array::from_fn(|at| hash[at])));
     let mut response = if is_known(headers, &tag) {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
-        Body::from(picture.bytes).into_response()
+        Body::from(bytes).into_response()
     };
     let kind = match form {
         PictureForm::Svg => "image/svg+xml",
@@ -296,7 +318,7 @@ pub(super) async fn chart(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let query = of.query(&host, &view, &how)?;
-    Ok(sent(drawn(&app, &query).await?, &query, &headers))
+    Ok(sent(drawn(&app, &query, &how).await?, &headers))
 }
 
 /// The command line that gives the same file as `/api/v1/hosts/{host}/charts/{view}`.
@@ -310,8 +332,8 @@ pub(super) async fn command(
     (Asked(of), Asked(how)): (Asked<OfHost>, Asked<Drawn>),
 ) -> Result<Json<ExportCommand>, Problem> {
     let query = of.query(&host, &view, &how)?;
-    let store = checked(&app, &query).await?;
-    Ok(Json(how.command(&query, &store, |line| of.options(&query, line)).into()))
+    let checked = checked(&app, query, &how).await?;
+    Ok(Json(how.command(&checked, |query, line| of.options(query, line)).into()))
 }
 
 /// CPU use of all hosts, or of some, a small line each: the bytes that `cpumon export chart fleet` writes.
@@ -324,7 +346,7 @@ pub(super) async fn fleet(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let query = of.query(&how)?;
-    Ok(sent(drawn(&app, &query).await?, &query, &headers))
+    Ok(sent(drawn(&app, &query, &how).await?, &headers))
 }
 
 /// The command line that gives the same file as `/api/v1/fleet/chart`.
@@ -335,6 +357,6 @@ pub(super) async fn fleet_command(
     (Asked(of), Asked(how)): (Asked<OfFleet>, Asked<Drawn>),
 ) -> Result<Json<ExportCommand>, Problem> {
     let query = of.query(&how)?;
-    let store = checked(&app, &query).await?;
-    Ok(Json(how.command(&query, &store, |line| of.options(&query, line)).into()))
+    let checked = checked(&app, query, &how).await?;
+    Ok(Json(how.command(&checked, |query, line| of.options(query, line)).into()))
 }

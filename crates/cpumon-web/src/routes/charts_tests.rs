@@ -1,15 +1,22 @@
 //! Charts over HTTP, against a store that is made here: what is drawn, what it is served as, what is refused.
 
-use cpumon_export::chart::{ChartQuery, PictureForm, View};
+use cpumon_export::chart::{PictureForm, RenderOptions, draw};
 use cpumon_model::{
     HostId, HostInfo, Interval, Ledger, Moment, ProcessInfo, ProcessInterval, ProcessKey, Trust,
 };
+use cpumon_query::charts::{ChartQuery, Order, View, chart};
+use cpumon_query::history::History;
 use cpumon_store::{Reader, StoreOptions, Writer};
 
 use super::past_store::{BEGIN_NS, SECOND_NS, Stored};
 use super::tests::{Fake, ask_raw};
 use super::*;
-use crate::chart_of_store;
+
+/// A picture as the command line writes it, and why it is empty.
+fn drawn(store: &std::path::Path, query: &ChartQuery, form: PictureForm) -> (Vec<u8>, Option<String>) {
+    let chart = chart(&History::of_store(store).unwrap(), query).unwrap();
+    (draw(&chart, &RenderOptions::default(), form).unwrap(), chart.empty)
+}
 
 async fn get(router: Router, path: &str) -> (u16, HeaderMap, String) {
     let (status, headers, body) = ask_raw(router, path, "localhost").await;
@@ -46,11 +53,10 @@ async fn every_chart_is_served_as_the_command_line_writes_it() {
                 since_ns: Some(BEGIN_NS),
                 until_ns: Some(BEGIN_NS + 300 * SECOND_NS),
                 processes: process.into_iter().map(str::to_owned).collect(),
-                form,
                 ..ChartQuery::new(*view)
             };
-            let written = chart_of_store(&stored.path(), &query).unwrap();
-            assert_eq!((&written.bytes[..], written.empty), (&body[..], None), "{path}");
+            let written = drawn(&stored.path(), &query, form);
+            assert_eq!(written, (body.to_vec(), None), "{path}");
         }
     }
 }
@@ -121,15 +127,15 @@ async fn a_bar_a_cpu_of_one_interval_or_of_many() {
     let path = format!("/api/v1/hosts/past/charts/cpus?since={}&until={one}", one - SECOND_NS);
     let (status, _, body) = get(stored.router(), &path).await;
     assert_eq!(status, 200, "{body}");
-    for said in
+    for expected in
         [">past: each CPU by mode<", ">CPU 0<", ">60.0<", ">user<", ">idle<", ">One interval of 1.000 s.<"]
     {
-        assert!(body.contains(said), "{said}: {body}");
+        assert!(body.contains(expected), "{expected}: {body}");
     }
-    assert!(!body.contains(">irq<") && !body.contains("switch tells"), "{body}");
+    assert!(!body.contains(">irq<") && !body.contains("context switch"), "{body}");
     let (_, _, body) = get(stored.router(), &all("cpus", "")).await;
-    for said in [">60.0<", ">Mean of 240 intervals: 4 min 0 s measured.<", "No data: "] {
-        assert!(body.contains(said), "{said}: {body}");
+    for expected in [">60.0<", ">Mean of 240 intervals: 4 min 0 s measured.<", "No data: "] {
+        assert!(body.contains(expected), "{expected}: {body}");
     }
     let (status, _, body) =
         get(stored.router(), "/api/v1/hosts/past/charts/cpus?since=1&until=3600000000000").await;
@@ -153,9 +159,10 @@ async fn a_fleet_is_a_line_a_host_in_the_order_asked_for() {
     let names = ["&lt;b&gt;gamma", "alpha [46464646]", "alpha [47474747]", "Beta", "past", "silent"];
     let by_name = fleet("").await;
     assert_eq!(order_of(&by_name, &names), names[..5], "{by_name}");
-    for said in [">CPU use of 5 hosts<", ">No data of this range: silent.<", ">30.1<", ">50.0<", ">no data<"]
+    for expected in
+        [">CPU use of 5 hosts<", ">No data of this range: silent.<", ">30.1<", ">50.0<", ">no data<"]
     {
-        assert!(by_name.contains(said), "{said}: {by_name}");
+        assert!(by_name.contains(expected), "{expected}: {by_name}");
     }
     let busy = fleet("sort=busy").await;
     assert_eq!(order_of(&busy, &names), [names[2], names[1], names[4], names[3], names[0]], "{busy}");
@@ -174,15 +181,15 @@ async fn a_fleet_is_a_line_a_host_in_the_order_asked_for() {
     assert_eq!(one, same);
     let none = fleet("host=silent").await;
     assert!(none.contains(">No data in this range</text>"), "{none}");
-    for (more, status, said) in [
+    for (more, status, expected) in [
         ("offset=5", 400, "there are 5 hosts"),
         ("rows=201", 400, "200"),
         ("sort=threads", 400, "busy"),
-        ("host=nobody", 404, "no such host"),
+        ("host=unknown", 404, "no such host"),
         ("host=alpha", 409, "Use an id."),
     ] {
         let (answered, _, body) = get(stored.router(), &of_fleet("", more)).await;
-        assert!(answered == status && body.contains(said), "{more}: {answered} {body}");
+        assert!(answered == status && body.contains(expected), "{more}: {answered} {body}");
     }
     let long = format!("/api/v1/fleet/chart?since=1&until={BEGIN_NS}&grain=interval");
     let (status, _, body) = get(stored.router(), &long).await;
@@ -192,8 +199,8 @@ async fn a_fleet_is_a_line_a_host_in_the_order_asked_for() {
 #[tokio::test]
 async fn a_fleet_is_served_as_the_command_line_writes_it() {
     let stored = a_fleet(&[("'; rm -rf ~", 12), ("=cmd()", 13)]);
-    for (form, sealed) in [(PictureForm::Svg, false), (PictureForm::Png, true)] {
-        if sealed {
+    for (form, compacted) in [(PictureForm::Svg, false), (PictureForm::Png, true)] {
+        if compacted {
             let mut writer = Writer::open(&stored.path(), &StoreOptions::default()).unwrap();
             for host in Reader::open(&stored.path()).unwrap().hosts().unwrap() {
                 writer.compact_host(host.info.host).unwrap();
@@ -213,13 +220,12 @@ async fn a_fleet_is_served_as_the_command_line_writes_it() {
             hosts: vec!["'; rm -rf ~".into(), "=cmd()".into(), "past".into()],
             since_ns: Some(since),
             until_ns: Some(until),
-            order: Some(cpumon_export::chart::Order::Busy),
+            order: Some(Order::Busy),
             rows: Some(2),
-            form,
             ..ChartQuery::new(View::Fleet)
         };
-        let written = chart_of_store(&stored.path(), &query).unwrap();
-        assert_eq!((&written.bytes[..], written.empty), (&body[..], None), "{path}");
+        let written = drawn(&stored.path(), &query, form);
+        assert_eq!(written, (body.to_vec(), None), "{path}");
         let (_, _, body) =
             get(stored.router(), &format!("/api/v1/fleet/chart/command?{more}&offset=1")).await;
         let body: serde_json::Value = serde_json::from_str(&body).unwrap();
@@ -254,7 +260,7 @@ async fn a_picture_waits_for_what_is_on_its_way_into_the_store() {
 }
 
 #[tokio::test]
-async fn charts_tell_what_the_store_holds() {
+async fn charts_show_what_the_store_holds() {
     let stored = Stored::new(false);
     let svg = |view: &'static str, more: &'static str| {
         let router = stored.router();
@@ -269,7 +275,7 @@ async fn charts_tell_what_the_store_holds() {
     assert!(cpu.contains("url(#hole)") && cpu.contains(">no data</text>"), "the missing minute: {cpu}");
     assert!(!cpu.contains(">irq</text>"), "modes that never ran have no place in the legend");
     assert!(svg("run-queue", "").await.contains(">longest of one CPU</text>"));
-    // A name stands for all processes of it; a comma in one is told from those between them.
+    // A name selects all processes of it; a comma in one differs from those between names.
     let tasks = svg("tasks", "process=web,a%252Cb,20-9&thread=20-9/21-9&percent=host&zone=%2B05:30").await;
     for label in [">web [20]<", ">web<", ">a,b<", ">worker<", "UTC+05:30", "%host: 100 = all CPUs"] {
         assert!(tasks.contains(label), "{label}: {tasks}");
@@ -314,12 +320,12 @@ async fn a_picture_that_is_known_is_not_sent_again() {
 #[tokio::test]
 async fn what_cannot_be_drawn_says_why() {
     let stored = Stored::new(false);
-    for (path, status, said) in [
+    for (path, status, expected) in [
         (all("pie", ""), 400, "run-queue"),
         (all("states", ""), 400, "one process"),
         (all("states", "process=web"), 400, "20-9"),
         (all("states", "process=77-7"), 404, "No such process"),
-        (all("states", "process=nobody"), 404, "nobody"),
+        (all("states", "process=unknown"), 404, "unknown"),
         (all("tasks", ""), 400, "Between 1 and 32"),
         (all("tasks", "thread=x"), 400, "thread key"),
         (all("cpu", "width=1000000"), 400, "2400"),
@@ -329,14 +335,14 @@ async fn what_cannot_be_drawn_says_why() {
         (all("landscape", "rows=100000"), 400, "200"),
         ("/api/v1/hosts/past/charts/cpu?since=5&until=5".into(), 400, "not before"),
         (format!("/api/v1/hosts/past/charts/threads?process=10-9&until={BEGIN_NS}&since=1"), 400, "24 hours"),
-        ("/api/v1/hosts/nobody/charts/cpu".into(), 404, "no such host"),
-        ("/api/v1/hosts/nobody/charts/cpus".into(), 404, "no such host"),
-        ("/api/v1/hosts/nobody/charts/fleet".into(), 404, "no such host"),
+        ("/api/v1/hosts/unknown/charts/cpu".into(), 404, "no such host"),
+        ("/api/v1/hosts/unknown/charts/cpus".into(), 404, "no such host"),
+        ("/api/v1/hosts/unknown/charts/fleet".into(), 404, "no such host"),
     ] {
         let (answered, headers, body) = get(stored.router(), &path).await;
         assert_eq!(answered, status, "{path}: {body}");
         assert_eq!(headers[header::CONTENT_TYPE], "application/problem+json", "{path}");
-        assert!(body.contains(said), "{path}: {body}");
+        assert!(body.contains(expected), "{path}: {body}");
     }
 }
 
@@ -361,11 +367,11 @@ async fn a_command_is_refused_where_the_chart_is() {
     let stored = Stored::new(false);
     let (until, span) = (BEGIN_NS + 300 * SECOND_NS, format!("since={BEGIN_NS}&until={}", BEGIN_NS + 1));
     for (path, status) in [
-        (format!("hosts/nobody/charts/cpu{{}}?{span}"), 404),
+        (format!("hosts/unknown/charts/cpu{{}}?{span}"), 404),
         (format!("hosts/past/charts/cpu{{}}?since={until}&until={BEGIN_NS}"), 400),
         (format!("hosts/past/charts/landscape{{}}?{span}&rows=201"), 400),
         (format!("hosts/past/charts/threads{{}}?{span}&process=20-9&rows=0"), 400),
-        (format!("fleet/chart{{}}?{span}&host=nobody"), 404),
+        (format!("fleet/chart{{}}?{span}&host=unknown"), 404),
         (format!("fleet/chart{{}}?{span}&rows=0"), 400),
     ] {
         for rest in ["", "/command"] {
@@ -413,8 +419,8 @@ async fn hostile_names_stay_text_in_a_served_picture() {
             processes: processes.into_iter().map(str::to_owned).collect(),
             ..ChartQuery::new(view)
         };
-        let picture = chart_of_store(&path, &query).unwrap();
-        let text = String::from_utf8(picture.bytes).unwrap();
+        let (picture, _) = drawn(&path, &query, PictureForm::Svg);
+        let text = String::from_utf8(picture).unwrap();
         assert!(text.contains("&lt;script&gt;") && !text.contains("<script"), "{text}");
         assert!(!text.contains("]]>") && !text.contains('\u{1b}'), "{text}");
     }

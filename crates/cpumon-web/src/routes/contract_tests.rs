@@ -1,5 +1,5 @@
 //! The description against the server. In: the `OpenAPI` document. Out: questions made from it, sensible and senseless ones; each
-//! answer must be one that the document tells of: its status, its type, the shape of its body. Nothing may end in a 500.
+//! answer must be one that the document describes: its status, its type, the shape of its body. Nothing may end in a 500.
 
 use std::sync::OnceLock;
 
@@ -16,7 +16,7 @@ use super::tests::{Messages, ask_raw, fake, shown};
 /// Values for parameters, by what they are; the last ones fit nowhere.
 fn values_of(name: &str) -> &'static [&'static str] {
     match name {
-        "host" => &["past", "08080808080808080808080808080808", "nobody", "%00", "0808", "%F0%9F%92%A9"],
+        "host" => &["past", "08080808080808080808080808080808", "unknown", "%00", "0808", "%F0%9F%92%A9"],
         "process" => &["10-9", "20-9", "77-1", "10", "-", "x-y"],
         "view" => {
             &["cpu", "run-queue", "tasks", "states", "delays", "threads", "landscape", "cpus", "fleet", "pie"]
@@ -265,7 +265,7 @@ async fn every_route_refuses_a_parameter_that_it_does_not_take() {
 }
 
 #[tokio::test]
-async fn unknown_parameters_are_looked_at_after_the_login_and_not_of_the_page() {
+async fn unknown_parameters_are_checked_after_the_login_and_not_of_the_page() {
     let guarded = Guarded::new();
     for (path, expected) in [
         ("/api/v1/status?x=1", 401),
@@ -319,4 +319,15 @@ fn the_walker_sees_what_is_wrong() {
     ] {
         assert_eq!(fault(&document, &schema, &value).is_none(), is_good, "{value}");
     }
+}
+
+#[test]
+fn the_committed_description_is_that_of_the_routes() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../web/openapi.json");
+    let committed = std::fs::read_to_string(path).unwrap_or_default();
+    let made = crate::openapi_json();
+    assert!(
+        committed == made,
+        "web/openapi.json differs from the routes: run `cargo run -p cpumon-web --example openapi`, then make the page's types"
+    );
 }

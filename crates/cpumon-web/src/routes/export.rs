@@ -9,19 +9,20 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::{Extension, Json};
-use cpumon_export::{ExportError, ExportQuery, Format, GroupBy, Kind, LegacyYear, PivotValue};
+use cpumon_export::{ExportError, ExportQuery, Format, Kind, LegacyYear, PivotValue};
 use cpumon_model::Utc;
+use cpumon_query::time::TimeRange;
+use cpumon_query::{ChoiceError, GroupBy};
 use cpumon_store::Reader;
 use futures_util::stream::unfold;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use utoipa::IntoParams;
 
-use super::HostProblems;
 use super::file::{CommandLine, ExportCommand, as_download};
+use super::host_problems::HostProblems;
 use super::params::{Asked, Between, Named, bad};
 use crate::app::Shared;
-use crate::history::Readers;
 use crate::problem::Problem;
 use crate::server::Lease;
 
@@ -52,7 +53,7 @@ pub(super) struct Wanted {
     after: Option<Between>,
     /// What makes a pivot's column, or a comparison's row: `name`, `process`, `program`, `user`, `container`.
     by: Option<String>,
-    /// What stands in a pivot: `user`, `system`, `run`, `pct`.
+    /// Values of a pivot: `user`, `system`, `run`, `pct`.
     value: Option<String>,
     /// `csv` or `jsonl`.
     format: Option<String>,
@@ -60,10 +61,10 @@ pub(super) struct Wanted {
     legacy: Option<String>,
 }
 
-fn choice<T: std::str::FromStr<Err = ExportError> + Default>(text: Option<&str>) -> Result<T, Problem> {
+fn choice<T: std::str::FromStr<Err = ChoiceError> + Default>(text: Option<&str>) -> Result<T, Problem> {
     text.map_or_else(
         || Ok(T::default()),
-        |text| text.parse().map_err(|error: ExportError| bad(error.to_string())),
+        |text| text.parse().map_err(|error: ChoiceError| bad(error.to_string())),
     )
 }
 
@@ -82,7 +83,10 @@ impl Wanted {
             None => choice::<Format>(self.format.as_deref())?,
         };
         let kind = kind.parse::<Kind>().map_err(|error| bad(error.to_string()))?;
-        let spans = self.before.as_ref().zip(self.after.as_ref()).map(|(before, after)| (before.0, after.0));
+        let spans = self.before.as_ref().zip(self.after.as_ref()).map(|(before, after)| {
+            let ends = |range: TimeRange| (range.since_ns, range.until_ns);
+            (ends(before.0), ends(after.0))
+        });
         if kind == Kind::Compare {
             if spans.is_none() {
                 return Err(bad("A comparison needs two spans: before=SINCE..UNTIL and after=SINCE..UNTIL."));
@@ -166,7 +170,7 @@ impl Write for Pieces {
     }
 }
 
-/// Writes the file; an error breaks the transfer off, so that what is cut never looks complete.
+/// Writes the file; an error breaks the transfer off, so that what is cut never seems complete.
 fn write(path: &std::path::Path, query: &ExportQuery, sender: mpsc::Sender<Piece>) {
     let mut out = Pieces { sender, piece: Vec::new() };
     let done = Reader::open(path)
@@ -175,7 +179,7 @@ fn write(path: &std::path::Path, query: &ExportQuery, sender: mpsc::Sender<Piece
     if let Err(error) = done
         && !error.is_broken_pipe()
     {
-        // If nobody listens any more, nobody needs to know.
+        // The client may be gone: then the error has no reader.
         let _ = out.sender.blocking_send(Err(error));
     }
 }
@@ -203,7 +207,7 @@ pub(super) async fn export(
             drop(turn);
         }
     });
-    // What fails before anything is written is told as what it is.
+    // What fails before anything is written is answered with its own status.
     let first = match receiver.recv().await {
         Some(Err(error)) => return Err(error.into()),
         Some(Ok(first)) => first,
@@ -236,6 +240,9 @@ pub(super) async fn command(
     Asked(wanted): Asked<Wanted>,
 ) -> Result<Json<ExportCommand>, Problem> {
     let (query, store) = (wanted.query(&kind)?, store_of(&app)?);
-    Readers::ask(&app, move |past| past.check_export(&query)).await?;
-    Ok(Json(wanted.command(&kind, &store.display().to_string()).into()))
+    let line = wanted.command(&kind, &store.display().to_string());
+    let check = move || cpumon_export::check(&Reader::open(&store)?, &query);
+    let checked = tokio::task::spawn_blocking(check).await;
+    checked.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))??;
+    Ok(Json(line.into()))
 }

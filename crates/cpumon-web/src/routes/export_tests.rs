@@ -20,7 +20,7 @@ async fn an_export_is_the_file_that_the_command_writes() {
             ExportQuery {
                 kind: cpumon_export::Kind::Pivot,
                 host: Some("past".into()),
-                group_by: cpumon_export::GroupBy::Process,
+                group_by: cpumon_query::GroupBy::Process,
                 pivot_value: cpumon_export::PivotValue::Run,
                 ..ExportQuery::default()
             },
@@ -53,7 +53,7 @@ async fn an_export_is_the_file_that_the_command_writes() {
         ("compare?before=1..2&after=3..4&since=0", 400),
         ("threads?before=1..2", 400),
         ("threads?value=x", 400),
-        ("threads?host=nobody", 404),
+        ("threads?host=unknown", 404),
         ("threads?host=", 404),
         ("ledger?legacy=2013", 400),
         ("compare?before=1..2&after=3..4&legacy=2013", 400),
@@ -71,7 +71,7 @@ async fn an_export_is_the_file_that_the_command_writes() {
 }
 
 #[tokio::test]
-async fn a_name_of_several_hosts_of_the_past_is_told() {
+async fn a_name_of_several_hosts_of_the_past_is_refused() {
     let stored = Stored::new(false);
     let mut writer = Writer::open(&stored.path(), &StoreOptions::default()).unwrap();
     let info = HostInfo { host: HostId([9; 16]), hostname: "past".into(), ..HostInfo::default() };
@@ -118,8 +118,9 @@ async fn the_command_line_is_safe_to_paste() {
     let command = body["command"].as_str().unwrap();
     let word = command.split_once(".db ").unwrap().1;
     assert_eq!(word, r#""$(printf %b '--process=a\0025'\''\\b\0012reboot\0302\0233')""#);
-    let told = std::process::Command::new("sh").args(["-c", &format!("printf %s {word}")]).output().unwrap();
-    assert_eq!(String::from_utf8(told.stdout).unwrap(), "--process=a\u{15}'\\b\nreboot\u{9b}");
+    let printed =
+        std::process::Command::new("sh").args(["-c", &format!("printf %s {word}")]).output().unwrap();
+    assert_eq!(String::from_utf8(printed.stdout).unwrap(), "--process=a\u{15}'\\b\nreboot\u{9b}");
 }
 
 #[tokio::test]

@@ -5,15 +5,18 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use cpumon_export::Format;
+use cpumon_query::fleet::FleetQuery;
+use cpumon_query::time::Page;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::file::{CommandLine, ExportCommand, as_download};
 use super::host::{LastId, last_id};
 use super::params::{Asked, bad, limit};
+use crate::HostOrder;
 use crate::api;
 use crate::app::Shared;
-use crate::fleet::{FileOf, FleetReader, HostOrder, Wanted};
+use crate::fleet::{FileOf, FleetReader};
 use crate::problem::Problem;
 use crate::stream;
 
@@ -47,14 +50,14 @@ pub(super) async fn fleet(
     State(app): State<Shared>,
     Asked(which): Asked<Which>,
 ) -> Result<Json<api::Fleet>, Problem> {
-    let wanted = Wanted {
+    let limit = limit("limit", which.limit, 1000, MAX_HOSTS)?;
+    let query = FleetQuery {
         search: which.search.unwrap_or_default(),
-        sort: which.sort.unwrap_or_default(),
-        reverse: which.reverse.unwrap_or_default(),
-        offset: which.offset.unwrap_or(0),
-        limit: limit("limit", which.limit, 1000, MAX_HOSTS)?,
+        sort: which.sort.unwrap_or_default().into(),
+        is_reverse: which.reverse.unwrap_or_default(),
+        page: Page { offset: which.offset.unwrap_or(0), limit },
     };
-    Ok(Json(app.fleet.ask(&*app.live, &wanted)))
+    Ok(Json(app.fleet.answer(&query)))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -99,13 +102,13 @@ pub(super) async fn export(
     Asked(wanted): Asked<AsFile>,
 ) -> Result<Response, Problem> {
     let (format, of) = (wanted.format()?, wanted.of()?);
-    let which = Wanted {
+    let query = FleetQuery {
         search: wanted.search.unwrap_or_default(),
-        sort: wanted.sort.unwrap_or_default(),
-        reverse: wanted.reverse.unwrap_or_default(),
-        ..Wanted::all()
+        sort: wanted.sort.unwrap_or_default().into(),
+        is_reverse: wanted.reverse.unwrap_or_default(),
+        ..FleetQuery::all()
     };
-    let file = app.fleet.file(&*app.live, (&which, of), format);
+    let file = app.fleet.file(&query, of, format);
     let file = file.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
     let name = if of == FileOf::Busiest { "busiest" } else { "hosts" };
     Ok(as_download(name, format, file.into()))
@@ -151,6 +154,6 @@ pub(super) async fn live(
     headers: HeaderMap,
     Asked(given): Asked<LastId>,
 ) -> Response {
-    let reader = FleetReader::new(app, last_id(&headers, &given));
+    let reader = FleetReader::new(app.fleet.clone(), last_id(&headers, &given));
     stream::respond(reader)
 }

@@ -2,16 +2,19 @@
 
 use axum::Json;
 use axum::extract::State;
-use cpumon_export::GroupBy;
+use cpumon_query::charts::{MAX_FINEST_RANGE_NS, check_thread_range};
+use cpumon_query::history::{
+    self, CompareRanges, History, Selection, SeriesOptions, ShownRows, parse_thread_selection,
+};
+use cpumon_query::time::{PlotRange, now_ns, to_ms};
+use cpumon_query::{ChoiceError, GroupBy, QueryError, parse_process_key};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::HostProblems;
-use super::params::{Asked, Between, Named, Page, ThreadPage, bad, limit, list, process_key, thread_key};
-use crate::api::{self, Cell, ProcessJson, Table, key_of_process, to_ms};
+use super::host_problems::HostProblems;
+use super::params::{Asked, Between, Named, Paging, ThreadPaging, bad, limit, list};
+use crate::api::{self, Cell, ProcessJson, Table};
 use crate::app::Shared;
-use crate::fleet::now_ns;
-use crate::history::{self, By, Range, Readers, Shown, Sort, Wish};
 use crate::problem::Problem;
 
 /// Points of a picture at most.
@@ -20,12 +23,8 @@ const MAX_POINTS: usize = 4000;
 const MAX_LINES: usize = 32;
 /// Rows of a matrix at most.
 const MAX_MATRIX_ROWS: usize = 1000;
-/// Holes looked for at most.
+/// Gaps searched for at most.
 const MAX_GAPS: usize = 10_000;
-/// Threads are read one by one: their ranges are no longer than this.
-const MAX_THREAD_RANGE_NS: i64 = 24 * HOUR_NS;
-/// Intervals are read of no more than this where sums would do.
-const MAX_FINEST_RANGE_NS: i64 = 48 * HOUR_NS;
 const HOUR_NS: i64 = 3_600_000_000_000;
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -41,7 +40,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    fn range(&self, points: usize) -> Result<Range, Problem> {
+    fn range(&self, points: usize) -> Result<PlotRange, Problem> {
         let until_ns = self.until.unwrap_or_else(now_ns);
         let since_ns = self.since.unwrap_or_else(|| until_ns.saturating_sub(HOUR_NS));
         if since_ns >= until_ns || until_ns.checked_sub(since_ns).is_none() {
@@ -53,29 +52,21 @@ impl Span {
         if !(1..=MAX_POINTS).contains(&points) {
             return Err(bad(format!("points={points} is not between 1 and {MAX_POINTS}.")));
         }
-        Ok(Range { since_ns, until_ns, points })
+        Ok(PlotRange { since_ns, until_ns, points })
     }
-}
-
-/// Refuses ranges over which threads cannot be read in reasonable time.
-fn check_thread_range(range: Range) -> Result<Range, Problem> {
-    if range.until_ns.saturating_sub(range.since_ns) > MAX_THREAD_RANGE_NS {
-        return Err(bad("No sums are kept of threads: their ranges are no longer than 24 hours."));
-    }
-    Ok(range)
 }
 
 /// The hosts of the store, by name, whether they report now or not: `id`, `hostname`, `trust`, `kernel`, `arch`, `agent`,
 /// `cpu_count`, `first_ms`, `last_ms`.
-#[utoipa::path(get, path = "/api/v1/stored", params(Page), responses((status = 200, body = Table), HostProblems))]
+#[utoipa::path(get, path = "/api/v1/stored", params(Paging), responses((status = 200, body = Table), HostProblems))]
 pub(super) async fn stored(
     State(app): State<Shared>,
-    Asked(page): Asked<Page>,
+    Asked(page): Asked<Paging>,
 ) -> Result<Json<Table>, Problem> {
-    let (offset, limit) = page.rows(1000, 10_000)?;
-    let hosts = Readers::ask(&app, history::Past::stored).await?;
+    let page = page.rows(1000, 10_000)?;
+    let hosts = app.past.ask(History::stored).await?;
     let total = hosts.len();
-    let hosts: Vec<_> = hosts.into_iter().skip(offset).take(limit).collect();
+    let hosts: Vec<_> = page.of(hosts).collect();
     let mut table = Table::new(hosts.len(), total);
     table.push("id", hosts.iter().map(|host| host.info.host.to_string().into()));
     table.push("hostname", hosts.iter().map(|host| Cell::from(&*host.info.hostname)));
@@ -129,9 +120,11 @@ pub(super) async fn series(
         return Err(bad("Intervals are read of 48 hours at most; without `grain` sums are."));
     }
     let wanted = list(columns.columns.as_deref(), 64, |name| Ok(name.to_owned()))?;
-    Readers::ask(&app, move |past| history::series(past, &past.find(&host)?, range, (&wanted, is_finest)))
-        .await
-        .map(Json)
+    let answer = app.past.ask(move |past| {
+        let options = SeriesOptions { columns: &wanted, is_finest };
+        history::series(past, &past.find(&host)?, range, options)
+    });
+    Ok(Json(api::HostSeries::new(range.time(), answer.await?)))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -146,14 +139,6 @@ pub(super) struct Which {
     names: Option<String>,
     /// Names of columns, separated by commas; without it all. Without those of the scheduler's events it is faster.
     columns: Option<String>,
-}
-
-/// `TID-STARTNS`, or with its process in front.
-pub(crate) fn thread_wish(text: &str) -> Result<Wish, Problem> {
-    Ok(match text.split_once('/') {
-        Some((process, thread)) => Wish::Thread(thread_key(thread)?, Some(process_key(process)?)),
-        None => Wish::Thread(thread_key(text)?, None),
-    })
 }
 
 /// A comma inside of a name is written as `%2C`.
@@ -171,21 +156,23 @@ pub(super) async fn lines(
     Asked(span): Asked<Span>,
     Asked(which): Asked<Which>,
 ) -> Result<Json<api::Lines>, Problem> {
-    let mut range = span.range(600)?;
-    let mut wishes = list(which.processes.as_deref(), MAX_LINES, |key| process_key(key).map(Wish::Process))?;
-    let threads = list(which.threads.as_deref(), MAX_LINES, thread_wish)?;
+    let range = span.range(600)?;
+    let mut selections = list(which.processes.as_deref(), MAX_LINES, |key| {
+        Ok(parse_process_key(key).map(Selection::Process)?)
+    })?;
+    let threads = list(which.threads.as_deref(), MAX_LINES, |thread| Ok(parse_thread_selection(thread)?))?;
     if !threads.is_empty() {
-        range = check_thread_range(range)?;
+        check_thread_range(range.time())?;
     }
-    wishes.extend(threads);
-    wishes.extend(list(which.names.as_deref(), MAX_LINES, |name| Ok(Wish::Name(name_of(name))))?);
-    if wishes.is_empty() || wishes.len() > MAX_LINES {
+    selections.extend(threads);
+    selections.extend(list(which.names.as_deref(), MAX_LINES, |name| Ok(Selection::Name(name_of(name))))?);
+    if selections.is_empty() || selections.len() > MAX_LINES {
         return Err(bad(format!("Between 1 and {MAX_LINES} processes, threads and names can be asked for.")));
     }
     let wanted = list(which.columns.as_deref(), 64, |name| Ok(name.to_owned()))?;
-    Readers::ask(&app, move |past| history::lines(past, &past.find(&host)?, range, wishes, &wanted))
-        .await
-        .map(Json)
+    let answer =
+        app.past.ask(move |past| history::lines(past, &past.find(&host)?, range, selections, &wanted));
+    Ok(Json(api::Lines::new(range.time(), answer.await?)))
 }
 
 /// One process over time, and what it is.
@@ -198,32 +185,56 @@ pub(super) async fn process(
     Named((host, process)): Named<(String, String)>,
     Asked(span): Asked<Span>,
 ) -> Result<Json<api::ProcessLine>, Problem> {
-    let (range, key) = (span.range(600)?, process_key(&process)?);
-    let answer = Readers::ask(&app, move |past| {
+    let (range, key) = (span.range(600)?, parse_process_key(&process)?);
+    let answer = app.past.ask(move |past| {
         let host = past.find(&host)?;
-        let Some((info, parent_pid)) = past.process(host.info.host, key)? else {
-            return Err(Problem::new(
-                axum::http::StatusCode::NOT_FOUND,
-                "No such process was ever kept of this host.",
-            )
-            .how("/api/v1/hosts/{host}/landscape?by=process has the keys of a range."));
-        };
-        let process = ProcessJson {
-            key: key_of_process(key),
-            pid: key.pid,
-            parent_pid,
-            name: info.name.to_string(),
-            comm: info.comm.to_string(),
-            cmdline: info.cmdline.to_string(),
-            cgroup: info.cgroup.to_string(),
-            container: info.container.to_string(),
-            uid: info.uid,
-            is_kernel: info.is_kernel,
-        };
-        let (lines, waits) = history::process(past, &host, range, key)?;
-        Ok(api::ProcessLine { process, lines, waits })
+        let known = past.process(host.info.host, key)?.ok_or(QueryError::UnknownProcess)?;
+        Ok((known, history::process(past, &host, range, key)?))
     });
-    answer.await.map(Json)
+    let (known, (lines, waits)) = answer.await?;
+    let lines = api::Lines::new(range.time(), lines);
+    let waits = waits.into_iter().map(api::WaitLine::from).collect();
+    Ok(Json(api::ProcessLine { process: ProcessJson::new(key, &known), lines, waits }))
+}
+
+/// Which rows come first.
+#[derive(Copy, Clone, Debug, Default, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum MatrixSort {
+    /// Those with the most run time in the range.
+    #[default]
+    Run,
+    /// Those with the highest single interval in it.
+    Highest,
+}
+
+impl From<MatrixSort> for history::MatrixSort {
+    fn from(sort: MatrixSort) -> Self {
+        match sort {
+            MatrixSort::Run => Self::Run,
+            MatrixSort::Highest => Self::Highest,
+        }
+    }
+}
+
+/// What makes a row of the landscape.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum MatrixBy {
+    /// Processes of a name together.
+    #[default]
+    Name,
+    /// Each process.
+    Process,
+}
+
+impl From<MatrixBy> for history::MatrixBy {
+    fn from(by: MatrixBy) -> Self {
+        match by {
+            MatrixBy::Name => Self::Name,
+            MatrixBy::Process => Self::Process,
+        }
+    }
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -237,13 +248,13 @@ pub(super) struct MatrixRows {
     offset: Option<usize>,
     /// Which come first: those with the most run time (the default), or with the highest single interval.
     #[param(inline)]
-    sort: Option<Sort>,
+    sort: Option<MatrixSort>,
 }
 
 impl MatrixRows {
-    fn shown(&self, default: usize) -> Result<Shown, Problem> {
+    fn shown(&self, default: usize) -> Result<ShownRows, Problem> {
         let limit = limit("rows", self.rows, default, MAX_MATRIX_ROWS)?;
-        Ok(Shown { sort: self.sort.unwrap_or_default(), offset: self.offset.unwrap_or(0), limit })
+        Ok(ShownRows { sort: self.sort.unwrap_or_default().into(), offset: self.offset.unwrap_or(0), limit })
     }
 }
 
@@ -258,11 +269,11 @@ pub(super) async fn threads(
     Asked(span): Asked<Span>,
     Asked(rows): Asked<MatrixRows>,
 ) -> Result<Json<api::Matrix>, Problem> {
-    let (range, key) = (check_thread_range(span.range(200)?)?, process_key(&process)?);
-    let shown = rows.shown(200)?;
-    Readers::ask(&app, move |past| history::threads(past, &past.find(&host)?, range, key, (shown, None)))
-        .await
-        .map(Json)
+    let range = span.range(200)?;
+    check_thread_range(range.time())?;
+    let (key, shown) = (parse_process_key(&process)?, rows.shown(200)?);
+    let answer = app.past.ask(move |past| history::threads(past, &past.find(&host)?, range, key, shown));
+    Ok(Json(api::Matrix::new(range.time(), answer.await?)))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -270,7 +281,7 @@ pub(super) async fn threads(
 pub(super) struct Grouped {
     /// What makes a row: all processes of a name (the default), or each process.
     #[param(inline)]
-    by: Option<By>,
+    by: Option<MatrixBy>,
 }
 
 /// The busiest processes of a host over time, as a matrix of run time.
@@ -284,11 +295,10 @@ pub(super) async fn landscape(
     Asked(rows): Asked<MatrixRows>,
     Asked(grouped): Asked<Grouped>,
 ) -> Result<Json<api::Matrix>, Problem> {
-    let (range, by) = (span.range(200)?, grouped.by.unwrap_or_default());
+    let (range, by) = (span.range(200)?, grouped.by.unwrap_or_default().into());
     let shown = rows.shown(40)?;
-    Readers::ask(&app, move |past| history::landscape(past, &past.find(&host)?, range, by, shown))
-        .await
-        .map(Json)
+    let answer = app.past.ask(move |past| history::landscape(past, &past.find(&host)?, range, by, shown));
+    Ok(Json(api::Matrix::new(range.time(), answer.await?)))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -303,26 +313,35 @@ const SUM_POINTS: usize = 120;
 
 /// A span of time as if it were one interval: what each process did in it.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/sum",
-    params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, Grouped, Page, WithThreads, ThreadPage),
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, Grouped, Paging, WithThreads, ThreadPaging),
     responses((status = 200, body = api::SumJson), HostProblems))]
 pub(super) async fn sum(
     State(app): State<Shared>,
     Named(host): Named<String>,
     Asked(span): Asked<Span>,
     Asked(grouped): Asked<Grouped>,
-    Asked(page): Asked<Page>,
+    Asked(page): Asked<Paging>,
     Asked(threads): Asked<WithThreads>,
-    Asked(thread_page): Asked<ThreadPage>,
+    Asked(thread_page): Asked<ThreadPaging>,
 ) -> Result<Json<api::SumJson>, Problem> {
-    let mut range = span.range(SUM_POINTS)?;
-    let (threads, shown) = (list(threads.threads.as_deref(), 64, process_key)?, thread_page.rows()?);
-    if !threads.is_empty() {
-        range = check_thread_range(range)?;
+    let range = span.range(SUM_POINTS)?;
+    let processes = list(threads.threads.as_deref(), 64, |key| Ok(parse_process_key(key)?))?;
+    let options = api::SumOptions {
+        is_by_name: grouped.by.unwrap_or(MatrixBy::Process) == MatrixBy::Name,
+        thread_rows: thread_page.rows()?,
+        threads_of: processes,
+        rows: page.rows(500, 10_000)?,
+    };
+    let with_threads = !options.threads_of.is_empty();
+    if with_threads {
+        check_thread_range(range.time())?;
     }
-    let what = (grouped.by.unwrap_or(By::Process), page.rows(500, 10_000)?);
-    Readers::ask(&app, move |past| history::sum(past, &past.find(&host)?, range, what, (&threads, shown)))
-        .await
-        .map(Json)
+    let answer = app.past.ask(move |past| {
+        let host = past.find(&host)?;
+        let sum = history::sum(past, &host, range, with_threads)?;
+        Ok(api::SumJson::new(&host, range.time(), &sum, &options))
+    });
+    answer.await.map(Json)
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -340,37 +359,35 @@ pub(super) struct TwoSpans {
 
 /// Two spans side by side: which processes grew. `/api/v1/export/compare` gives all of it as a file.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/compare",
-    params(("host" = String, Path, description = "Id, or a name that only one host has."), TwoSpans, Page),
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), TwoSpans, Paging),
     responses((status = 200, body = api::CompareJson), HostProblems))]
 pub(super) async fn compare(
     State(app): State<Shared>,
     Named(host): Named<String>,
     Asked(spans): Asked<TwoSpans>,
-    Asked(page): Asked<Page>,
+    Asked(page): Asked<Paging>,
 ) -> Result<Json<api::CompareJson>, Problem> {
     let by = spans.by.as_deref().map(str::parse::<GroupBy>).transpose();
-    let by = by.map_err(|error| bad(error.to_string()))?.unwrap_or_default();
-    let (rows, spans) = (page.rows(500, 10_000)?, [spans.before.0, spans.after.0]);
-    Readers::ask(&app, move |past| history::compare(past, &past.find(&host)?, spans, by, rows))
-        .await
-        .map(Json)
+    let by = by.map_err(|error: ChoiceError| bad(error.to_string()))?.unwrap_or_default();
+    let (rows, ranges) =
+        (page.rows(500, 10_000)?, CompareRanges { before: spans.before.0, after: spans.after.0 });
+    let answer = app.past.ask(move |past| history::compare(past, &past.find(&host)?, ranges, by));
+    Ok(Json(api::CompareJson::new(ranges, &answer.await?, rows)))
 }
 
 /// The holes in a host's time, with their reasons.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/gaps",
-    params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, Page),
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, Paging),
     responses((status = 200, body = api::Gaps), HostProblems))]
 pub(super) async fn gaps(
     State(app): State<Shared>,
     Named(host): Named<String>,
     Asked(span): Asked<Span>,
-    Asked(page): Asked<Page>,
+    Asked(page): Asked<Paging>,
 ) -> Result<Json<api::Gaps>, Problem> {
-    let (range, (offset, limit)) = (span.range(1)?, page.rows(1000, 10_000)?);
-    let gaps = Readers::ask(&app, move |past| {
-        past.gaps(past.find(&host)?.info.host, (range.since_ns, range.until_ns), MAX_GAPS)
-    });
+    let (range, page) = (span.range(1)?.time(), page.rows(1000, 10_000)?);
+    let gaps = app.past.ask(move |past| past.gaps(past.find(&host)?.info.host, range, MAX_GAPS));
     let gaps = gaps.await?;
-    let page = gaps.iter().skip(offset).take(limit).map(api::GapJson::from).collect();
+    let page = page.of(&gaps).map(api::GapJson::from).collect();
     Ok(Json(api::Gaps { total: gaps.len(), gaps: page }))
 }

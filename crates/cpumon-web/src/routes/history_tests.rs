@@ -6,8 +6,9 @@ use serde_json::Value;
 use super::past_store::{BEGIN_NS, SECOND_NS, Stored, interval};
 use super::tests::{Fake, ask_raw};
 use super::*;
-use crate::api::to_ms;
-use crate::history::{Past, Range, Readers, Shown, Sort, threads};
+use cpumon_query::history::{History, MatrixSort, ShownRows, threads};
+use cpumon_query::time::PlotRange;
+use cpumon_query::time::to_ms;
 
 fn sum(list: &Value) -> i64 {
     list.as_array().unwrap().iter().filter_map(Value::as_i64).sum()
@@ -19,10 +20,10 @@ fn nulls(list: &Value) -> usize {
 
 #[tokio::test]
 async fn a_series_adds_up_and_its_holes_are_holes_with_a_reason() {
-    for (sealed, points, grain, per_minute) in
+    for (compacted, points, grain, per_minute) in
         [(false, 300, "interval", 60), (true, 300, "interval", 60), (true, 5, "minute", 1)]
     {
-        let stored = Stored::new(sealed);
+        let stored = Stored::new(compacted);
         let body = stored.of_all("series", &format!("points={points}")).await;
         assert_eq!((body["grain"].as_str(), body["t_ms"].as_array().unwrap().len()), (Some(grain), points));
         assert_eq!(sum(&body["covered_ns"]), 240 * SECOND_NS);
@@ -115,9 +116,10 @@ fn with_ends(second: i64) -> cpumon_model::Interval {
 }
 
 #[tokio::test]
-async fn begin_and_end_are_told_whatever_was_read() {
-    for (sealed, points, grain) in [(false, 300, "interval"), (true, 300, "interval"), (true, 5, "minute")] {
-        let stored = Stored::made(sealed, with_ends);
+async fn begin_and_end_are_known_whatever_was_read() {
+    for (compacted, points, grain) in [(false, 300, "interval"), (true, 300, "interval"), (true, 5, "minute")]
+    {
+        let stored = Stored::made(compacted, with_ends);
         let keys = "10-9,30-9,40-9,50-99500000000,50-9";
         let body = stored.of_all("lines", &format!("points={points}&processes={keys}&names=web")).await;
         assert_eq!(body["grain"], grain);
@@ -145,8 +147,8 @@ async fn begin_and_end_are_told_whatever_was_read() {
 
 #[tokio::test]
 async fn a_landscape_has_the_busiest_and_the_rest() {
-    for (sealed, points) in [(false, 10), (true, 10), (true, 5)] {
-        let stored = Stored::new(sealed);
+    for (compacted, points) in [(false, 10), (true, 10), (true, 5)] {
+        let stored = Stored::new(compacted);
         let body = stored.of_all("landscape", &format!("points={points}&rows=1")).await;
         assert_eq!((&body["total"], &body["rows"][0]["name"]), (&2.into(), &"web".into()));
         assert_eq!(sum(&body["rows"][0]["values"]), stored.run_ns(20) + stored.run_ns(30));
@@ -181,11 +183,11 @@ fn spike(second: i64) -> Interval {
 }
 
 #[tokio::test]
-async fn a_spike_of_a_second_stands_in_a_matrix_whatever_its_points() {
+async fn a_spike_of_a_second_is_in_a_matrix_whatever_its_points() {
     // Two processes are of the other name: an interval has what both ran in it, a sum at least the mean of both.
     let both = |points| if points == 5 { 1005 } else { 1010 };
-    for (sealed, points) in [(false, 10), (true, 10), (true, 5)] {
-        let stored = Stored::made(sealed, spike);
+    for (compacted, points) in [(false, 10), (true, 10), (true, 5)] {
+        let stored = Stored::made(compacted, spike);
         let body = stored.of_all("landscape", &format!("points={points}&rows=2&sort=highest")).await;
         let row = |nth: usize| (&body["rows"][nth]["name"], &body["rows"][nth]["max"]);
         assert_eq!((row(0).0, row(1).0), (&"a,b".into(), &"web".into()));
@@ -212,25 +214,21 @@ async fn a_spike_of_a_second_stands_in_a_matrix_whatever_its_points() {
     assert!(picture.find(">a,b<").unwrap() < picture.find(">web<").unwrap());
 }
 
-#[tokio::test]
-async fn a_range_read_in_parts_is_the_same_range() {
+#[test]
+fn a_range_read_in_parts_is_the_same_range() {
     let stored = Stored::new(true);
-    let options = WebOptions { store: Some(stored.path()), ..WebOptions::default() };
-    let app = Arc::new(App::new(Arc::new(Fake::default()), options));
-    let range = Range { since_ns: BEGIN_NS, until_ns: BEGIN_NS + 300 * SECOND_NS, points: 7 };
-    let ask = async |parts| {
-        let read = move |past: &Past| {
-            let process = ProcessKey { pid: 20, start_ns: 9 };
-            let shown = Shown { sort: Sort::Run, offset: 0, limit: 1 };
-            threads(past, &past.find("past")?, range, process, (shown, Some(parts)))
-        };
-        serde_json::to_value(Readers::ask(&app, read).await.unwrap()).unwrap()
+    let range = PlotRange { since_ns: BEGIN_NS, until_ns: BEGIN_NS + 300 * SECOND_NS, points: 7 };
+    let read = |parts| {
+        let history = History::of_store(&stored.path()).unwrap().with_parts(parts);
+        let process = ProcessKey { pid: 20, start_ns: 9 };
+        let shown = ShownRows { sort: MatrixSort::Run, offset: 0, limit: 1 };
+        threads(&history, &history.find("past").unwrap(), range, process, shown).unwrap()
     };
-    let whole = ask(1).await;
-    assert_eq!(whole["gaps"].as_array().unwrap().len(), 1, "{whole}");
+    let whole = read(1);
+    assert_eq!(whole.gaps.len(), 1, "{whole:?}");
     // An edge in the hole, edges beside it, and more parts than there are turns.
     for parts in [2, 3, 4, 9] {
-        assert_eq!(ask(parts).await, whole, "{parts} parts");
+        assert_eq!(read(parts), whole, "{parts} parts");
     }
 }
 
@@ -265,7 +263,7 @@ async fn hosts_of_the_store_and_holes_are_listed() {
     let body = stored.of_all("gaps", "limit=1").await;
     assert_eq!((&body["total"], &body["gaps"][0]["reason"]), (&1.into(), &"no data".into()));
     assert_eq!(stored.of_all("gaps", "offset=1").await["gaps"], serde_json::json!([]));
-    assert_eq!(stored.get("/api/v1/hosts/nobody/series").await.0, 404);
+    assert_eq!(stored.get("/api/v1/hosts/unknown/series").await.0, 404);
     let empty = stored.get("/api/v1/hosts/past/series?since=0&until=1000&points=7").await;
     assert_eq!((empty.0, nulls(&serde_json::json!(empty.1["covered_ns"]))), (200, 0));
 }
@@ -343,11 +341,11 @@ async fn waits_add_up_maxima_do_not_and_sums_have_neither() {
 
 #[tokio::test]
 async fn percentiles_of_a_point_are_of_all_its_run_delays_from_intervals_and_from_sums() {
-    for (sealed, points, grain) in [(true, 5, "minute"), (false, 5, "minute"), (true, 40, "interval")] {
-        let stored = Stored::new(sealed);
+    for (compacted, points, grain) in [(true, 5, "minute"), (false, 5, "minute"), (true, 40, "interval")] {
+        let stored = Stored::new(compacted);
         let body = stored.of_all("processes/10-9", &format!("points={points}")).await;
         let columns = &body["lines"][0]["columns"];
-        let grain = if sealed { grain } else { "interval" };
+        let grain = if compacted { grain } else { "interval" };
         assert_eq!(body["grain"], grain);
         let at = |column: &str| columns[column][1].as_u64().unwrap_or_else(|| panic!("{column}: {body}"));
         let end_of = |ns| *cpumon_model::delay_range_ns(delay_bucket(ns)).end();

@@ -5,17 +5,17 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use cpumon_model::{HostStatus, IntervalView};
-use cpumon_query::{Seek, Shown};
+use cpumon_query::fleet::age_ns;
+use cpumon_query::time::{Page, now_ns};
+use cpumon_query::{Seek, Shown, parse_process_key};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::HostProblems;
+use super::host_problems::HostProblems;
 use super::interval::{seek, seek_place};
-use super::params::{Asked, MAX_ROWS, Named, ThreadPage, limit, list, process_key};
+use super::params::{Asked, MAX_ROWS, Named, ThreadPaging, limit, list};
 use crate::api::{self, Nanos, SnapshotBase, thread_table};
 use crate::app::Shared;
-use crate::fleet::{age_ns, now_ns};
-use crate::history::Readers;
 use crate::problem::Problem;
 use crate::stream::{self, HostReader, Threads};
 
@@ -47,7 +47,7 @@ impl WithThreads {
         if self.threads.as_deref() == Some("all") {
             return Ok(Threads::All);
         }
-        list(self.threads.as_deref(), MAX_OPEN, process_key).map(Threads::Of)
+        list(self.threads.as_deref(), MAX_OPEN, |key| Ok(parse_process_key(key)?)).map(Threads::Of)
     }
 }
 
@@ -99,7 +99,7 @@ pub(super) struct NothingThen {
 
 /// One interval of a host: the newest, or one of its past. In a hole of the data the answer is 404 and names the neighbours.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/at",
-    params(("host" = String, Path, description = "Id, or a name that only one host has."), Moment, WithThreads, ThreadPage),
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), Moment, WithThreads, ThreadPaging),
     responses((status = 200, body = api::Snapshot),
         (status = 404, body = NothingThen, content_type = "application/problem+json"), HostProblems))]
 pub(super) async fn at(
@@ -107,14 +107,15 @@ pub(super) async fn at(
     Named(host): Named<String>,
     Asked(moment): Asked<Moment>,
     Asked(threads): Asked<WithThreads>,
-    Asked(thread_page): Asked<ThreadPage>,
+    Asked(thread_page): Asked<ThreadPaging>,
 ) -> Result<Response, Problem> {
-    let rows = (moment.offset.unwrap_or(0), limit("limit", moment.limit, 5000, MAX_ROWS)?);
-    let threads = (threads.wanted()?, thread_page.rows()?);
+    let limit = limit("limit", moment.limit, 5000, MAX_ROWS)?;
+    let rows = Page { offset: moment.offset.unwrap_or(0), limit };
+    let (threads, thread_rows) = (threads.wanted()?, thread_page.rows()?);
     let status = match app.live.find(&host) {
         Ok(id) => app.live.host(id).unwrap_or_default(),
         // It may be one that does not report now.
-        Err(_) => Readers::ask(&app, move |past| past.find(&host)).await?,
+        Err(_) => app.past.ask(move |past| past.find(&host)).await?,
     };
     let id = status.info.host;
     let place = seek_place(moment.at, moment.before, moment.after)?;
@@ -126,7 +127,9 @@ pub(super) async fn at(
         return nothing_then(&app, id, place).await;
     };
     let age_ns = place.is_none().then(|| age_ns(&status, now_ns()));
-    Ok(Json(api::Snapshot { age_ns, ..snapshot(&status, &shown, rows, &threads) }).into_response())
+    let threads = thread_tables(&status, &shown, &threads, thread_rows);
+    let base = SnapshotBase::new(&status, shown.number, &shown.interval, rows);
+    Ok(Json(api::Snapshot { base, skipped: 0, age_ns, threads }).into_response())
 }
 
 /// Whether an interval answers the question; `Seek::At` finds the one before a hole too.
@@ -148,26 +151,19 @@ async fn nothing_then(
         before_ns = end(seek(app, id, Seek::Before(ns)).await?);
         after_ns = end(seek(app, id, Seek::After(ns)).await?);
     }
-    let problem = Problem::new(StatusCode::NOT_FOUND, "Nothing is kept of this host at that moment.")
-        .how("Go to one of the nearest moments that are kept, before or after it.");
+    let problem = Problem::new(StatusCode::NOT_FOUND, "No data is stored of this host at that moment.")
+        .how("Go to one of the nearest moments with data, before or after it.");
     let body = NothingThen { problem: problem.body(), before_ns, after_ns };
     Ok(Problem::respond(StatusCode::NOT_FOUND, &body))
 }
 
-/// An interval for the page.
-fn snapshot(
-    host: &HostStatus,
-    shown: &Shown,
-    rows: (usize, usize),
-    (threads, thread_rows): &(Threads, (usize, usize)),
-) -> api::Snapshot {
+/// Tables of the threads that are asked for.
+fn thread_tables(host: &HostStatus, shown: &Shown, threads: &Threads, rows: Page) -> Vec<api::Table> {
     let view = IntervalView::new(&host.info.hostname, &shown.interval);
-    let threads = match threads {
-        Threads::All => vec![thread_table(&view, *thread_rows, |_| true)],
+    match threads {
+        Threads::All => vec![thread_table(&view, rows, |_| true)],
         Threads::Of(keys) => {
-            keys.iter().map(|key| thread_table(&view, *thread_rows, |row| row.process == *key)).collect()
+            keys.iter().map(|key| thread_table(&view, rows, |row| row.process == *key)).collect()
         }
-    };
-    let base = SnapshotBase::new(host, shown.number, &shown.interval, rows);
-    api::Snapshot { base, skipped: 0, age_ns: None, threads }
+    }
 }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 use utoipa::IntoParams;
 
-use super::HostProblems;
+use super::host_problems::HostProblems;
 use super::params::{Asked, Named, bad};
 use crate::api;
 use crate::app::Shared;
@@ -35,7 +35,7 @@ pub(super) struct Which {
 }
 
 /// What one request asks for.
-enum Wish {
+enum Request {
     Newest,
     NewerThan(u64),
     Past(Seek),
@@ -56,11 +56,11 @@ pub(super) fn seek_place(
 }
 
 impl Which {
-    fn wish(&self) -> Result<Wish, Problem> {
+    fn request(&self) -> Result<Request, Problem> {
         match (self.newer_than, seek_place(self.at, self.before, self.after)?) {
-            (None, None) => Ok(Wish::Newest),
-            (Some(serial), None) => Ok(Wish::NewerThan(serial)),
-            (None, Some(to)) => Ok(Wish::Past(to)),
+            (None, None) => Ok(Request::Newest),
+            (Some(serial), None) => Ok(Request::NewerThan(serial)),
+            (None, Some(to)) => Ok(Request::Past(to)),
             (Some(_), Some(_)) => {
                 Err(bad("`newer_than` is of the present, `at`, `before` and `after` are of the past."))
             }
@@ -77,21 +77,21 @@ pub(super) async fn interval(
     Named(host): Named<String>,
     Asked(which): Asked<Which>,
 ) -> Result<Response, Problem> {
-    let wish = which.wish()?;
+    let request = which.request()?;
     let id = app.live.find(&host)?;
     let nothing = || {
-        Problem::new(StatusCode::NOT_FOUND, "Nothing is kept of this host at that time.")
-            .how("/api/v1/stored tells the first and the last moment that are kept of each host.")
+        Problem::new(StatusCode::NOT_FOUND, "No data is stored of this host at that time.")
+            .how("/api/v1/stored has the first and the last moment that are stored of each host.")
     };
-    let shown = match wish {
-        Wish::Past(to) => seek(&app, id, to).await?.ok_or_else(nothing)?,
-        Wish::NewerThan(serial) => {
+    let shown = match request {
+        Request::Past(to) => seek(&app, id, to).await?.ok_or_else(nothing)?,
+        Request::NewerThan(serial) => {
             let Some(shown) = wait_for_newer(&*app.live, id, serial).await else {
                 return Ok(StatusCode::NO_CONTENT.into_response());
             };
             shown
         }
-        Wish::Newest => app.live.newest(id).ok_or_else(|| {
+        Request::Newest => app.live.newest(id).ok_or_else(|| {
             Problem::new(StatusCode::NOT_FOUND, "This host has not completed an interval yet.")
                 .how("Ask again in a moment; `newer_than=0` waits for it.")
         })?,

@@ -14,8 +14,8 @@ use utoipa::openapi::{OpenApi, RefOr};
 use super::params::bad;
 use crate::problem::Problem;
 
-/// Characters told of a name that came from outside.
-const MAX_TOLD: usize = 40;
+/// Characters shown of a name that came from outside.
+const MAX_SHOWN: usize = 40;
 /// Names at least this much alike (Jaro) may be meant.
 const ALIKE: f64 = 0.85;
 
@@ -46,7 +46,7 @@ impl Known {
 }
 
 fn refusal(name: &str, taken: &[String]) -> Problem {
-    let name: String = name.chars().take(MAX_TOLD).collect();
+    let name: String = name.chars().take(MAX_SHOWN).collect();
     let alike = |known: &String| (strsim::jaro(&name, known), known.clone());
     let nearest = taken.iter().map(alike).filter(|(alike, _)| *alike >= ALIKE);
     let meant = nearest.max_by(|(a, _), (b, _)| a.total_cmp(b));
@@ -81,14 +81,14 @@ mod tests {
     const SERIES: &str = "/api/v1/hosts/{host}/series";
 
     #[test]
-    fn a_misspelled_name_is_told_with_those_that_there_are() {
+    fn a_misspelled_name_is_refused_with_those_that_exist() {
         let (detail, how) = refused(SERIES, "since=1&pionts=5").unwrap();
         assert_eq!(detail, "There is no parameter `pionts` here.");
         assert_eq!(how, "Did you mean `points`? This route takes: since, until, points, columns, grain.");
         let (_, how) = refused(SERIES, "host=past").unwrap();
         assert!(
             how.starts_with("This route takes: since,"),
-            "what stands in the path is none of the query: {how}"
+            "the path has no parameters of the query: {how}"
         );
         let (_, how) = refused("/api/v1/status", "a").unwrap();
         assert_eq!(how, "This route takes: no parameters.");

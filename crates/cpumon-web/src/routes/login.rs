@@ -53,7 +53,7 @@ pub(super) async fn log_in(State(app): State<Shared>, mut request: Request) -> R
         })?;
     let Json(login) = login.map_err(|error| {
         let status = match error.status() {
-            told @ (StatusCode::PAYLOAD_TOO_LARGE | StatusCode::UNSUPPORTED_MEDIA_TYPE) => told,
+            status @ (StatusCode::PAYLOAD_TOO_LARGE | StatusCode::UNSUPPORTED_MEDIA_TYPE) => status,
             _ => StatusCode::BAD_REQUEST,
         };
         Problem::new(status, error.body_text()).how("Send {\"token\": \"…\"} as application/json.")

@@ -3,14 +3,14 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
+use cpumon_query::time::now_ns;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::HostProblems;
-use super::params::{Asked, Page};
+use super::host_problems::HostProblems;
+use super::params::{Asked, Paging};
 use crate::api;
 use crate::app::Shared;
-use crate::fleet::now_ns;
 use crate::problem::Problem;
 
 /// Hosts in an answer at most: more than the receiver keeps.
@@ -24,15 +24,15 @@ pub(super) async fn status(State(app): State<Shared>) -> Json<api::Status> {
 }
 
 /// Every host, with its losses and how far to trust it. The receiver keeps 4096 at most.
-#[utoipa::path(get, path = "/api/v1/hosts", params(Page), responses((status = 200, body = api::Hosts), HostProblems))]
+#[utoipa::path(get, path = "/api/v1/hosts", params(Paging), responses((status = 200, body = api::Hosts), HostProblems))]
 pub(super) async fn hosts(
     State(app): State<Shared>,
-    Asked(page): Asked<Page>,
+    Asked(page): Asked<Paging>,
 ) -> Result<Json<api::Hosts>, Problem> {
-    let (offset, limit) = page.rows(MAX_LISTED, MAX_LISTED)?;
+    let page = page.rows(MAX_LISTED, MAX_LISTED)?;
     let hosts = app.live.hosts();
     let total = hosts.len();
-    let hosts = hosts.iter().skip(offset).take(limit).map(api::Host::from).collect();
+    let hosts = page.of(&hosts).map(api::Host::from).collect();
     Ok(Json(api::Hosts { total, hosts }))
 }
 
@@ -55,6 +55,8 @@ pub(super) struct Session {
     store: bool,
     /// The receiver's clock.
     now_ns: api::Nanos,
+    /// Limits at which a mark or a colour changes.
+    limits: api::Limits,
 }
 
 /// What this receiver offers, and whether a login is needed.
@@ -66,5 +68,6 @@ pub(super) async fn session(State(app): State<Shared>, headers: HeaderMap) -> Js
         logged_in: app.gate.as_ref().is_none_or(|gate| gate.has_session(&headers)),
         store: app.options.store.is_some(),
         now_ns: api::Nanos(now_ns()),
+        limits: api::Limits::default(),
     })
 }

@@ -16,6 +16,7 @@ mod history;
 #[cfg(test)]
 mod history_tests;
 mod host;
+mod host_problems;
 mod interval;
 mod known;
 mod login;
@@ -44,15 +45,13 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::app::{App, Shared, WebOptions};
-use crate::guard::Door;
+use crate::guard;
+use crate::guard::Server;
 use crate::problem::Problem;
 use crate::stream::body_of;
-use crate::{api, guard};
 use known::Known;
 
-pub(crate) use history::thread_wish;
 pub use interval::LONG_POLL;
-pub(crate) use params::process_key;
 
 #[derive(OpenApi)]
 #[openapi(info(
@@ -101,10 +100,17 @@ pub fn openapi() -> Document {
     refusals::added(described().split_for_parts().1)
 }
 
+/// The description of the API as indented JSON, for programs that make types from it. A line feed ends it.
+#[must_use]
+pub fn openapi_json() -> String {
+    // The document has text keys and finite numbers only: nothing can fail.
+    serde_json::to_string_pretty(&openapi()).unwrap_or_default() + "\n"
+}
+
 /// Every route of a server bound to `bound`, behind the checks of `Host`, `Origin`, login and names of parameters.
 pub fn router(live: Arc<dyn Live>, bound: SocketAddr, options: WebOptions) -> Router {
     let (routes, document) = described().split_for_parts();
-    let door = Door { bound, names: options.names.clone(), is_tls: options.tls.is_some() };
+    let server = Server { bound, names: options.names.clone(), is_tls: options.tls.is_some() };
     let app = Arc::new(App::new(live, options));
     let known = Arc::new(Known::new(&document));
     let document = body_of(&refusals::added(document));
@@ -114,9 +120,9 @@ pub fn router(live: Arc<dyn Live>, bound: SocketAddr, options: WebOptions) -> Ro
         .route_layer(middleware::from_fn_with_state(known, known::check))
         .fallback(page_or_nothing)
         .method_not_allowed_fallback(only_get)
-        .layer(middleware::from_fn_with_state(Arc::clone(&app), crate::login::check))
+        .layer(middleware::from_fn_with_state(app.gate.clone(), crate::login::check))
         .with_state(app)
-        .layer(middleware::from_fn_with_state(Arc::new(door), guard::check))
+        .layer(middleware::from_fn_with_state(Arc::new(server), guard::check))
 }
 
 async fn page_or_nothing(
@@ -140,22 +146,4 @@ async fn page_or_nothing(
 async fn only_get() -> Problem {
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "Not with this method.")
         .how("This API is read-only: use GET; only a login is a POST.")
-}
-
-/// What can go wrong with any route that names a host, for the description.
-#[derive(utoipa::IntoResponses)]
-#[expect(dead_code, reason = "only described; the answers are made by `Problem`")]
-enum HostProblems {
-    /// A wrong question.
-    #[response(status = 400, content_type = "application/problem+json")]
-    BadRequest(#[to_schema] api::Problem),
-    /// No such host, or nothing kept then.
-    #[response(status = 404, content_type = "application/problem+json")]
-    NotFound(#[to_schema] api::Problem),
-    /// A name of several hosts.
-    #[response(status = 409, content_type = "application/problem+json")]
-    Conflict(#[to_schema] api::Problem),
-    /// The store cannot be read.
-    #[response(status = 503, content_type = "application/problem+json")]
-    Unavailable(#[to_schema] api::Problem),
 }

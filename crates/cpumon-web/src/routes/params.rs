@@ -3,7 +3,8 @@
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use cpumon_model::{ProcessKey, ThreadKey, Utc};
+use cpumon_model::Utc;
+use cpumon_query::time::{Page, TimeRange};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use utoipa::IntoParams;
@@ -46,7 +47,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Named<T
 /// A part of a long list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Page {
+pub(super) struct Paging {
     /// Rows to leave out at the beginning.
     #[param(minimum = 0)]
     offset: Option<usize>,
@@ -55,17 +56,17 @@ pub(super) struct Page {
     limit: Option<usize>,
 }
 
-impl Page {
+impl Paging {
     /// Rows to leave out, and rows to give.
-    pub(super) fn rows(&self, default: usize, max: usize) -> Result<(usize, usize), Problem> {
-        Ok((self.offset.unwrap_or(0), limit("limit", self.limit, default, max)?))
+    pub(super) fn rows(&self, default: usize, max: usize) -> Result<Page, Problem> {
+        Ok(Page { offset: self.offset.unwrap_or(0), limit: limit("limit", self.limit, default, max)? })
     }
 }
 
 /// A part of each table of threads.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct ThreadPage {
+pub(super) struct ThreadPaging {
     /// Rows to leave out at the beginning of each table of threads.
     #[param(minimum = 0)]
     thread_offset: Option<usize>,
@@ -74,37 +75,17 @@ pub(super) struct ThreadPage {
     thread_limit: Option<usize>,
 }
 
-impl ThreadPage {
+impl ThreadPaging {
     /// Rows to leave out, and rows to give.
-    pub(super) fn rows(&self) -> Result<(usize, usize), Problem> {
-        Ok((self.thread_offset.unwrap_or(0), limit("thread_limit", self.thread_limit, MAX_ROWS, MAX_ROWS)?))
+    pub(super) fn rows(&self) -> Result<Page, Problem> {
+        let limit = limit("thread_limit", self.thread_limit, MAX_ROWS, MAX_ROWS)?;
+        Ok(Page { offset: self.thread_offset.unwrap_or(0), limit })
     }
 }
 
 /// A wrong question.
 pub(crate) fn bad(detail: impl Into<String>) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, detail)
-}
-
-fn pair(text: &str) -> Option<(u32, u64)> {
-    let (number, start_ns) = text.split_once('-')?;
-    Some((number.parse().ok()?, start_ns.parse().ok()?))
-}
-
-/// `PID-STARTNS`.
-pub(crate) fn process_key(text: &str) -> Result<ProcessKey, Problem> {
-    let key = pair(text).map(|(pid, start_ns)| ProcessKey { pid, start_ns });
-    key.ok_or_else(|| {
-        bad(format!("{text:?} is not a process key: it looks like PID-STARTNS, e.g. 1-52000000."))
-    })
-}
-
-/// `TID-STARTNS`.
-pub(crate) fn thread_key(text: &str) -> Result<ThreadKey, Problem> {
-    let key = pair(text).map(|(tid, start_ns)| ThreadKey { tid, start_ns });
-    key.ok_or_else(|| {
-        bad(format!("{text:?} is not a thread key: it looks like TID-STARTNS, e.g. 1-52000000."))
-    })
 }
 
 /// What is separated by commas, at most `max` of it.
@@ -131,7 +112,7 @@ pub(crate) fn limit(name: &str, wanted: Option<usize>, default: usize, max: usiz
 /// `SINCE..UNTIL`, ns since the UNIX epoch; the second is later.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub(crate) struct Between(pub(crate) (i64, i64));
+pub(crate) struct Between(pub(crate) TimeRange);
 
 impl TryFrom<String> for Between {
     type Error = String;
@@ -140,7 +121,7 @@ impl TryFrom<String> for Between {
         let ends =
             text.split_once("..").and_then(|(since, until)| Some((since.parse().ok()?, until.parse().ok()?)));
         match ends {
-            Some((since, until)) if since < until => Ok(Self((since, until))),
+            Some((since_ns, until_ns)) if since_ns < until_ns => Ok(Self(TimeRange { since_ns, until_ns })),
             _ => Err("a span is SINCE..UNTIL in ns since 1970, the second after the first".to_owned()),
         }
     }
@@ -149,7 +130,6 @@ impl TryFrom<String> for Between {
 impl Between {
     /// As `cpumon export` takes it.
     pub(super) fn for_shell(&self) -> String {
-        let (since, until) = self.0;
-        format!("{}..{}", Utc(since), Utc(until))
+        format!("{}..{}", Utc(self.0.since_ns), Utc(self.0.until_ns))
     }
 }

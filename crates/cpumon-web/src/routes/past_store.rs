@@ -98,13 +98,13 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    /// `sealed`: sums are made too.
-    pub(super) fn new(sealed: bool) -> Self {
-        Self::made(sealed, interval)
+    /// `compacted`: sums are made too.
+    pub(super) fn new(compacted: bool) -> Self {
+        Self::made(compacted, interval)
     }
 
     /// With what `make` tells of each second.
-    pub(super) fn made(sealed: bool, make: impl Fn(i64) -> Interval) -> Self {
+    pub(super) fn made(compacted: bool, make: impl Fn(i64) -> Interval) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut writer = Writer::open(&dir.path().join("s.db"), &StoreOptions::default()).unwrap();
         let info =
@@ -115,7 +115,7 @@ impl Stored {
             writer.put(&info, Trust::Unauthenticated, None, interval).unwrap();
         }
         writer.commit().unwrap();
-        if sealed {
+        if compacted {
             writer.compact_host(info.host).unwrap();
         }
         Self { dir, intervals }

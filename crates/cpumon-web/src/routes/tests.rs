@@ -74,7 +74,7 @@ impl Live for Fake {
 
 fn host(id: u8, name: &str) -> HostStatus {
     let info = HostInfo { host: HostId([id; 16]), hostname: name.into(), ..HostInfo::default() };
-    HostStatus { info, received_wall_ns: crate::fleet::now_ns(), ..HostStatus::default() }
+    HostStatus { info, received_wall_ns: cpumon_query::time::now_ns(), ..HostStatus::default() }
 }
 
 pub(super) fn fake() -> Arc<Fake> {
@@ -172,7 +172,7 @@ async fn a_host_is_found_by_id_and_by_a_name_that_is_its_own() {
     let (status, body) = get_json(&live, "/api/v1/hosts/twin/interval").await;
     assert_eq!(status, 409);
     assert!(body["detail"].as_str().unwrap().contains("0303"), "{body}");
-    assert_eq!(get_json(&live, "/api/v1/hosts/nobody/interval").await.0, 404);
+    assert_eq!(get_json(&live, "/api/v1/hosts/unknown/interval").await.0, 404);
 }
 
 #[tokio::test]
@@ -398,7 +398,7 @@ async fn a_stream_gives_each_snapshot_with_the_threads_that_were_asked_for() {
 
 #[tokio::test]
 async fn who_asks_for_a_silent_host_is_told_how_old_its_newest_interval_is() {
-    let received_wall_ns = crate::fleet::now_ns() - 600 * SECOND_NS;
+    let received_wall_ns = cpumon_query::time::now_ns() - 600 * SECOND_NS;
     let silent = Fake { hosts: vec![HostStatus { received_wall_ns, ..host(1, "one") }], ..Fake::default() };
     silent.put(shown(3));
     let live = Arc::new(silent);

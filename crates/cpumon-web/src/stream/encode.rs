@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use axum::body::Bytes;
 use cpumon_model::{HostId, HostStatus, IntervalView, ProcessKey};
 use cpumon_query::Shown;
+use cpumon_query::time::Page;
 use serde::Serialize;
 
 use crate::api::{SnapshotBase, thread_table};
@@ -88,8 +89,12 @@ impl Encoded {
     /// The interval with its processes, as an open object.
     pub(crate) fn base(&self) -> Bytes {
         let base = self.base.get_or_init(|| {
-            let base =
-                SnapshotBase::new(&self.host, self.shown.number, &self.shown.interval, (0, MAX_PROCESSES));
+            let base = SnapshotBase::new(
+                &self.host,
+                self.shown.number,
+                &self.shown.interval,
+                Page { offset: 0, limit: MAX_PROCESSES },
+            );
             open(&body_of(&base))
         });
         base.clone()
@@ -98,16 +103,17 @@ impl Encoded {
     /// Tables of threads, as members of a list.
     pub(crate) fn threads(&self, wanted: &Threads) -> Vec<Bytes> {
         let view = IntervalView::new(&self.host.info.hostname, &self.shown.interval);
+        let rows = Page { offset: 0, limit: MAX_THREADS };
         let keys = match wanted {
             Threads::All => {
-                let all = || body_of(&thread_table(&view, (0, MAX_THREADS), |_| true));
+                let all = || body_of(&thread_table(&view, rows, |_| true));
                 return vec![self.all_threads.get_or_init(all).clone()];
             }
             Threads::Of(keys) => keys,
         };
         let mut made = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let table = |key: &ProcessKey| {
-            let make = || body_of(&thread_table(&view, (0, MAX_THREADS), |row| row.process == *key));
+            let make = || body_of(&thread_table(&view, rows, |row| row.process == *key));
             made.entry(*key).or_insert_with(make).clone()
         };
         keys.iter().map(table).collect()

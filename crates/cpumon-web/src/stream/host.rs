@@ -6,12 +6,13 @@ use std::time::Duration;
 use axum::body::Bytes;
 use cpumon_model::{HostId, HostStatus};
 use cpumon_query::Shown;
+use cpumon_query::fleet::age_ns;
+use cpumon_query::time::now_ns;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{HEARTBEAT, Messages, Threads, close, head, heartbeat, number_of};
 use crate::app::Shared;
-use crate::fleet::{age_ns, now_ns};
 
 /// A reader further behind than this many snapshots gets the newest one next.
 const MAX_BEHIND: u64 = 3;

@@ -1,7 +1,6 @@
 //! `cpumon accuracy`: compares each thread's CPU time by the tick sampler, by the scheduler's clock and by context switches, so that
 //! users see the errors of sampling on their machine.
 
-mod compare;
 mod show;
 
 use std::io::Write;
@@ -12,8 +11,8 @@ use anyhow::Context;
 use cpumon_agent::give_up_rights;
 use cpumon_collect::{Check, ClockReader, DoctorOptions, RetainedCapabilities, diagnose};
 use cpumon_model::SourceKind;
+use cpumon_query::accuracy::{AccuracyMeter, ClockReading, ThreadAccuracy, summary};
 
-use self::compare::{Comparer, Comparison, summary};
 use self::show::{Findings, ROWS};
 use crate::cli::{AccuracyArgs, Format};
 use crate::exit::Outcome;
@@ -49,14 +48,14 @@ fn compare(
     signals: &Signals,
     notes: Vec<String>,
 ) -> anyhow::Result<Findings> {
-    let mut comparer = Comparer::default();
+    let mut meter = AccuracyMeter::default();
     let (begin, steal_before) = (Instant::now(), reader.steal_ns()?);
     let end = begin + args.duration;
     let mut threads = Vec::new();
     for pass in 0_u64.. {
         reader.read(&mut threads).context("cannot read the clocks of this machine's threads")?;
         for reading in &threads {
-            comparer.add(reading, pass == 0);
+            meter.add(&clocks(reading), pass == 0);
         }
         let now = Instant::now();
         if now >= end || signals.stop().load(Ordering::Relaxed) {
@@ -65,11 +64,11 @@ fn compare(
         std::thread::sleep(PAUSE.min(end - now));
     }
     let tick_ns = i64::try_from(reader.tick_ns()).unwrap_or(i64::MAX);
-    let wanted = |row: &Comparison| {
+    let wanted = |row: &ThreadAccuracy| {
         (args.pid.is_empty() || args.pid.contains(&row.pid))
             && args.name.as_ref().is_none_or(|name| row.comm.to_str_lossy() == name.as_str())
     };
-    let rows = comparer.finish(tick_ns, wanted);
+    let rows = meter.finish(tick_ns, wanted);
     Ok(Findings {
         span_ns: i64::try_from(begin.elapsed().as_nanos()).unwrap_or(i64::MAX),
         tick_ns,
@@ -78,6 +77,20 @@ fn compare(
         rows,
         notes,
     })
+}
+
+/// A reading as the query crate takes it.
+fn clocks(reading: &cpumon_collect::ClockReading) -> ClockReading {
+    ClockReading {
+        key: reading.key,
+        pid: reading.pid,
+        comm: reading.comm,
+        tick_ns: reading.tick_ns,
+        clock_ns: reading.clock_ns,
+        switch_ns: reading.switch_ns,
+        slices: reading.slices,
+        is_exact: reading.is_exact,
+    }
 }
 
 /// How this machine affects each figure.

@@ -4,10 +4,10 @@ use std::io::Write;
 
 use cpumon_export::is_formula;
 use cpumon_model::escape;
+use cpumon_query::accuracy::{Summary, ThreadAccuracy, percent};
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
-use super::compare::{Comparison, Summary, percent};
 use crate::json::write_json;
 
 /// Everything there is to show.
@@ -20,7 +20,7 @@ pub struct Findings {
     /// CPU time that the hypervisor took in the span, ns.
     pub steal_ns: i64,
     /// Each thread, largest error of the tick sampler first.
-    pub rows: Vec<Comparison>,
+    pub rows: Vec<ThreadAccuracy>,
     /// All threads.
     pub summary: Summary,
     /// What this machine does to each figure.
@@ -70,7 +70,7 @@ fn signed_percent(error_ns: i64, of_ns: i64) -> String {
 }
 
 /// A name that ends in `±` was compared while the thread ran.
-fn line(row: &Comparison) -> [String; 11] {
+fn line(row: &ThreadAccuracy) -> [String; 11] {
     let (tick, clock) = (row.tick_error_ns(), row.clock_error_ns());
     let blur = if row.blur_ns == 0 { String::new() } else { format!("  ±{} ms", row.blur_ns / 1_000_000) };
     [
@@ -214,8 +214,8 @@ struct Row {
     blur_ns: i64,
 }
 
-impl From<&Comparison> for Row {
-    fn from(row: &Comparison) -> Self {
+impl From<&ThreadAccuracy> for Row {
+    fn from(row: &ThreadAccuracy) -> Self {
         Self {
             pid: row.pid,
             tid: row.key.tid,
@@ -238,11 +238,11 @@ impl From<&Comparison> for Row {
 mod tests {
     use cpumon_model::ThreadKey;
 
-    use super::super::compare::summary;
     use super::*;
+    use cpumon_query::accuracy::summary;
 
     fn findings() -> Findings {
-        let row = |tid, name: &str, clocks: [i64; 3], blur_ns| Comparison {
+        let row = |tid, name: &str, clocks: [i64; 3], blur_ns| ThreadAccuracy {
             key: ThreadKey { tid, start_ns: 5 },
             pid: tid,
             comm: name.into(),

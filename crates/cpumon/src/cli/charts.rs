@@ -116,7 +116,7 @@ macro_rules! choice {
 
 choice! {
     /// Views of a chart.
-    ChartView of cpumon_export::chart::View,
+    ChartView of cpumon_query::charts::View,
     Cpu: "The host's CPU time by mode, stacked",
     RunQueue: "Tasks running or ready",
     Tasks: "Selected processes and threads, one line each",
@@ -130,28 +130,28 @@ choice! {
 
 choice! {
     /// Orders of hosts.
-    ChartOrder of cpumon_export::chart::Order,
+    ChartOrder of cpumon_query::charts::Order,
     Name: "From A to Z",
     Busy: "Busiest first, over the range",
 }
 
 choice! {
     /// Rows of the landscape.
-    ChartBy of cpumon_export::chart::By,
+    ChartBy of cpumon_query::charts::LandscapeBy,
     Name: "All processes of one name",
     Process: "Each process",
 }
 
 choice! {
     /// Cells of a heatmap.
-    ChartCells of cpumon_export::chart::Cells,
+    ChartCells of cpumon_query::charts::Cells,
     Mean: "The mean over the time of a cell; busiest rows first",
     Highest: "The highest interval in a cell, so that a spike of a second shows in a day; highest rows first",
 }
 
 choice! {
     /// Scales of percentages.
-    ChartPercent of cpumon_export::chart::Percent,
+    ChartPercent of cpumon_query::charts::Percent,
     Cpu: "One CPU",
     Host: "All CPUs",
 }

@@ -1,8 +1,6 @@
-//! `cpumon ledger`: the books of a range of time. In: a store, or this machine measured for a while. Out: where the capacity
-//! of the CPUs went, in sum, CPU by CPU, and in the intervals in which least of it has an owner. Why: whoever reads a
-//! percentage elsewhere can see here whether the books it comes from are closed, and how each line is known.
+//! `cpumon ledger`: where the CPU time of a range went, from a store or measured live: in sum, CPU by CPU, and in the intervals
+//! with the largest unattributed share. It shows whether the ledger is balanced, and how each line is known.
 
-mod books;
 mod show;
 
 use std::io::Write;
@@ -13,9 +11,9 @@ use anyhow::Context;
 use cpumon_agent::{Sampler, SamplerOptions};
 use cpumon_collect::{RetainedCapabilities, SourceOptions};
 use cpumon_model::escape;
+use cpumon_query::ledger::LedgerSum;
 use cpumon_store::{Query, Reader, What};
 
-use self::books::Books;
 use crate::cli::{Format, LedgerArgs};
 use crate::client::Client;
 use crate::exit::{Outcome, Usage};
@@ -31,11 +29,11 @@ pub fn ledger(args: &LedgerArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
         (Some(length), None) => measured(args, length)?,
         (None, _) => (stored(args)?, Outcome::Done),
     };
-    if all.iter().all(|books| books.intervals == 0) {
+    if all.iter().all(|sum| sum.intervals == 0) {
         eprintln!("cpumon: there is no interval with CPU times in that range");
         return Ok(Outcome::DataMissing);
     }
-    let all: Vec<&Books> = all.iter().filter(|books| books.intervals > 0).collect();
+    let all: Vec<&LedgerSum> = all.iter().filter(|sum| sum.intervals > 0).collect();
     match args.format.get() {
         Format::Table => show::tables(&all, terminal_columns(), out),
         Format::Csv => show::csv(&all, out),
@@ -49,7 +47,7 @@ pub fn ledger(args: &LedgerArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
     Ok(outcome)
 }
 
-fn stored(args: &LedgerArgs) -> anyhow::Result<Vec<Books>> {
+fn stored(args: &LedgerArgs) -> anyhow::Result<Vec<LedgerSum>> {
     let (since_ns, until_ns) = args.range.range_ns()?;
     let range = (since_ns.unwrap_or(i64::MIN), until_ns.unwrap_or(i64::MAX));
     let reader = Reader::open(&args.store.path()).map_err(explain)?;
@@ -59,13 +57,13 @@ fn stored(args: &LedgerArgs) -> anyhow::Result<Vec<Books>> {
     };
     let mut all = Vec::with_capacity(hosts.len());
     for host in hosts {
-        let mut books = Books::new(&host.info.hostname, args.worst);
+        let mut sum = LedgerSum::new(&host.info.hostname, args.worst);
         let query = Query::new(host.info.host).range(range.0, range.1).what(What::Meta);
         reader.for_each_interval(&query, &mut |interval| {
-            books.add(interval);
+            sum.add(interval);
             ControlFlow::Continue(())
         })?;
-        all.push(books);
+        all.push(sum);
     }
     Ok(all)
 }
@@ -75,13 +73,13 @@ fn received(
     args: &LedgerArgs,
     wanted: &str,
     length: std::time::Duration,
-) -> anyhow::Result<(Vec<Books>, Outcome)> {
+) -> anyhow::Result<(Vec<LedgerSum>, Outcome)> {
     /// Long polls without an answer before the host counts as silent.
     const PATIENCE: u32 = 2;
     let client = Client::new(&args.url, &args.access).map_err(Usage)?;
     let host = client.find(wanted)?;
     let signals = Signals::install()?;
-    let mut books = Books::new(&host.info.hostname, args.worst);
+    let mut sum = LedgerSum::new(&host.info.hostname, args.worst);
     let mut left_ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
     // What ended before now is not asked for.
     let mut last = client.newer(host.info.host, 0)?.map_or(0, |(serial, _)| serial);
@@ -93,7 +91,7 @@ fn received(
         };
         missed += sequence.map_or(0, |before| interval.sequence.saturating_sub(before).saturating_sub(1));
         (last, sequence, silent) = (serial, Some(interval.sequence), 0);
-        books.add(&interval);
+        sum.add(&interval);
         left_ns = left_ns.saturating_sub(interval.duration_ns().max(1));
     }
     if silent == PATIENCE {
@@ -104,11 +102,11 @@ fn received(
     }
     let is_whole = missed == 0 && silent < PATIENCE;
     let outcome = if is_whole { signals.outcome() } else { Outcome::DataMissing };
-    Ok((vec![books], outcome))
+    Ok((vec![sum], outcome))
 }
 
 /// This machine, for so long.
-fn measured(args: &LedgerArgs, length: std::time::Duration) -> anyhow::Result<(Vec<Books>, Outcome)> {
+fn measured(args: &LedgerArgs, length: std::time::Duration) -> anyhow::Result<(Vec<LedgerSum>, Outcome)> {
     let source = SourceOptions {
         choice: args.source,
         interval: args.interval,
@@ -119,14 +117,14 @@ fn measured(args: &LedgerArgs, length: std::time::Duration) -> anyhow::Result<(V
     let mut sampler = Sampler::open(&options).context("cannot measure this machine")?;
     cpumon_agent::give_up_rights(sampler.kind(), RetainedCapabilities::NAMES);
     let signals = Signals::install()?;
-    let mut books = Books::new(&sampler.info().hostname, args.worst);
+    let mut sum = LedgerSum::new(&sampler.info().hostname, args.worst);
     let mut left_ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
     while left_ns > 0 {
         let Some(step) = sampler.step(signals.stop())? else { break };
         if !step.is_first {
-            books.add(step.interval);
+            sum.add(step.interval);
             left_ns = left_ns.saturating_sub(step.interval.duration_ns().max(1));
         }
     }
-    Ok((vec![books], signals.outcome()))
+    Ok((vec![sum], signals.outcome()))
 }

@@ -1,17 +1,17 @@
-//! The books in writing. In: [`Books`]. Out: tables for people, CSV or JSON lines. Why: a line that is sampled or not known
+//! The books in writing. In: [`LedgerSum`]. Out: tables for people, CSV or JSON lines. Why: a line that is sampled or not known
 //! says so where it stands, and in a sentence below.
 
 use std::io::{self, Write};
 
 use cpumon_model::{Fields, escape};
+use cpumon_query::ledger::{LedgerLines, LedgerSum};
 use serde_json::{Map, Value};
 
-use super::books::{Books, Lines};
 use crate::table::Table;
 use crate::when;
 
 /// A table for each host, in lines of no more than `columns` if its numbers allow.
-pub(super) fn tables(all: &[&Books], columns: usize, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn tables(all: &[&LedgerSum], columns: usize, out: &mut dyn Write) -> io::Result<()> {
     for (nth, books) in all.iter().enumerate() {
         if nth > 0 {
             writeln!(out)?;
@@ -21,7 +21,7 @@ pub(super) fn tables(all: &[&Books], columns: usize, out: &mut dyn Write) -> io:
     Ok(())
 }
 
-fn one(books: &Books, columns: usize, out: &mut dyn Write) -> io::Result<()> {
+fn one(books: &LedgerSum, columns: usize, out: &mut dyn Write) -> io::Result<()> {
     let sources: Vec<&str> = books.sources.iter().copied().collect();
     let paragraph = |text: &str, out: &mut dyn Write| {
         textwrap::wrap(text, columns).iter().try_for_each(|line| writeln!(out, "{line}"))
@@ -66,7 +66,7 @@ fn table(first: &str) -> Table {
     Table::new(&heading).numbers_from(1)
 }
 
-fn row(table: &mut Table, first: &str, lines: &Lines) {
+fn row(table: &mut Table, first: &str, lines: &LedgerLines) {
     let time = |ns: Option<i64>| ns.map_or_else(|| "-".to_owned(), |ns| seconds(ns as f64));
     let cells = [
         time(Some(lines.capacity)),
@@ -84,7 +84,7 @@ fn row(table: &mut Table, first: &str, lines: &Lines) {
 }
 
 /// The same line in percent of the capacity.
-fn share(table: &mut Table, lines: &Lines) {
+fn share(table: &mut Table, lines: &LedgerLines) {
     let percent = |ns: Option<i64>| {
         ns.map_or_else(
             || "-".to_owned(),
@@ -117,7 +117,7 @@ fn without_sign_of_zero(number: String) -> String {
 }
 
 /// How each line is known.
-fn notes(books: &Books) -> Vec<String> {
+fn notes(books: &LedgerSum) -> Vec<String> {
     let mut notes = vec![
         "times in seconds; capacity = threads + exited + irq + softirq + steal + idle + unattributed"
             .to_owned(),
@@ -151,9 +151,9 @@ fn notes(books: &Books) -> Vec<String> {
 }
 
 /// One object a host, a CPU and a worst interval, with the names of the shared columns.
-fn objects(books: &Books) -> Vec<Map<String, Value>> {
+fn objects(books: &LedgerSum) -> Vec<Map<String, Value>> {
     let mut objects = Vec::new();
-    let mut push = |scope: &str, cpu: Option<u32>, span: (i64, i64, u64), lines: &Lines| {
+    let mut push = |scope: &str, cpu: Option<u32>, span: (i64, i64, u64), lines: &LedgerLines| {
         let fields: [(&str, Value); 16] = [
             ("scope", scope.into()),
             ("host", books.host.clone().into()),
@@ -190,7 +190,7 @@ fn objects(books: &Books) -> Vec<Map<String, Value>> {
 }
 
 /// One JSON object a line; no data is null.
-pub(super) fn json_lines(all: &[&Books], out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn json_lines(all: &[&LedgerSum], out: &mut dyn Write) -> io::Result<()> {
     for object in all.iter().flat_map(|books| objects(books)) {
         serde_json::to_writer(&mut *out, &object)?;
         writeln!(out)?;
@@ -199,7 +199,7 @@ pub(super) fn json_lines(all: &[&Books], out: &mut dyn Write) -> io::Result<()> 
 }
 
 /// RFC 4180 with a heading; no data is empty.
-pub(super) fn csv(all: &[&Books], out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn csv(all: &[&LedgerSum], out: &mut dyn Write) -> io::Result<()> {
     const NAMES: [&str; 16] = [
         "scope",
         "host",
@@ -276,8 +276,8 @@ mod tests {
         one
     }
 
-    fn books(host: &str, fields: Fields, irq_in_run_time: bool) -> Books {
-        let mut books = Books::new(host, 2);
+    fn books(host: &str, fields: Fields, irq_in_run_time: bool) -> LedgerSum {
+        let mut books = LedgerSum::new(host, 2);
         for (second, lost) in [(0, 1), (1, 90), (2, 3), (3, -40)] {
             books.add(&interval(second, lost, fields, irq_in_run_time));
         }
@@ -316,7 +316,7 @@ mod tests {
     #[test]
     fn where_threads_are_hidden_the_lines_of_the_cpus_say_what_they_have_more() {
         let said = |unknown_ns| {
-            let mut books = Books::new("device-7", 2);
+            let mut books = LedgerSum::new("device-7", 2);
             let mut one = interval(0, 1, Fields::all(), false);
             one.ledger.unknown_ns = unknown_ns;
             books.add(&one);
@@ -332,7 +332,7 @@ mod tests {
     fn what_rounds_to_zero_has_no_sign() {
         assert_eq!((seconds(-4e4), seconds(4e4)), ("0.0000".to_owned(), "0.0000".to_owned()));
         assert_eq!((seconds(-6e4), seconds(1.5e9)), ("-0.0001".to_owned(), "1.5000".to_owned()));
-        let mut books = Books::new("device-7", 0);
+        let mut books = LedgerSum::new("device-7", 0);
         let mut one = interval(0, 0, Fields::all(), false);
         (one.ledger.idle_ns, one.ledger.unknown_ns) = (one.ledger.idle_ns + 9, -9);
         books.add(&one);

@@ -1,0 +1,101 @@
+//! Each CPU of a host by mode, a bar each: the picture of the host's header, of one interval or of many.
+
+use cpumon_model::{ColumnId, CpuTimes, Tables, column};
+
+use super::chart::{Bar, BarPart, Body, Chart, Ink};
+use super::fill::Draft;
+use super::parts::modes;
+use super::request::{ChartRequest, check_cpu_range};
+use crate::QueryError;
+use crate::history::{self, CpuSum};
+
+/// CPUs named in a note at most.
+const MAX_NAMED: usize = 8;
+/// Up to so many, each is called a CPU.
+const MAX_CALLED: usize = 64;
+/// Unknown time below this percentage is not worth a note.
+const LEAST_UNKNOWN: f64 = 0.05;
+
+/// Modes in the order of the stack.
+fn columns() -> impl Iterator<Item = (&'static str, &'static str, ColumnId)> {
+    let known = |name: &str| column(Tables::CPU_INTERVAL, name).map(|column| column.id);
+    modes().iter().filter_map(move |part| Some((&*part.label, &*part.color, known(&part.column)?)))
+}
+
+fn share(times: &CpuTimes, id: ColumnId) -> f64 {
+    times.mode(id).unwrap_or(0) as f64 * 100.0 / times.total_ns() as f64
+}
+
+/// `2.5 s`, `5 min 20 s`, `3 h 20 min`.
+fn length(ns: i64) -> String {
+    let seconds = ns / 1_000_000_000;
+    match seconds {
+        ..120 => format!("{:.3} s", ns as f64 / 1e9),
+        120..7200 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+/// CPUs that were not online all the time.
+fn partly_online<'a>(each: impl Iterator<Item = (&'a u32, &'a CpuSum)> + Clone) -> Option<String> {
+    let most = each.clone().map(|(_, sum)| sum.intervals).max()?;
+    let partly: Vec<String> =
+        each.filter(|(_, sum)| sum.intervals < most).map(|(cpu, _)| cpu.to_string()).collect();
+    let more = partly.len().saturating_sub(MAX_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let named = partly.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    (!partly.is_empty()).then(|| format!("Online in a part of this time only: CPU {named}{more}."))
+}
+
+/// See the module.
+pub(super) fn cpus(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
+    check_cpu_range(request.range)?;
+    let read = history::cpus(request.history, request.host, request.range)?;
+    let all: Vec<_> = columns().collect();
+    let ran = |id: ColumnId| read.each.values().any(|sum| sum.times.mode(id).is_some_and(|ns| ns > 0));
+    let shown: Vec<_> =
+        all.into_iter().filter(|(label, _, id)| *label == "user" || *label == "system" || ran(*id)).collect();
+    let called = if read.each.len() <= MAX_CALLED { "CPU " } else { "" };
+    let bar = |(cpu, sum): (&u32, &CpuSum)| Bar {
+        name: format!("{called}{cpu}"),
+        shares: if sum.times.total_ns() > 0 {
+            shown.iter().map(|(_, _, id)| share(&sum.times, *id)).collect()
+        } else {
+            Vec::new()
+        },
+    };
+    let part = |label: &str, color: &'static str| BarPart { label: label.to_owned(), ink: Ink::Named(color) };
+    let body = Body::Bars {
+        bars: read.each.iter().map(bar).collect(),
+        parts: shown.iter().map(|(label, color, _)| part(label, color)).collect(),
+        rest: part("idle", "idle"),
+    };
+    let mut chart = request.chart(Draft {
+        title: request.titled("each CPU by mode"),
+        unit: "% of each CPU's time",
+        times: &read.times,
+        gaps: &read.gaps,
+        body,
+        unmeasured: "What each CPU did is not known of this range",
+    });
+    if read.has_only_sums {
+        chart.empty = Some("Only sums are stored of this range, and they do not hold single CPUs".to_owned());
+    }
+    if chart.empty.is_some() {
+        return Ok(chart);
+    }
+    let measured = length(read.times.covered_ns.iter().sum());
+    chart.notes.push(match read.intervals {
+        1 => format!("One interval of {measured}."),
+        count => format!("Mean of {count} intervals: {measured} measured."),
+    });
+    chart.notes.extend(partly_online(read.each.iter()));
+    let total_ns: u64 = read.each.values().map(|sum| sum.times.total_ns()).fold(0, u64::saturating_add);
+    let unknown = read.unknown_ns.unwrap_or(0) as f64 * 100.0 / total_ns as f64;
+    if unknown >= LEAST_UNKNOWN {
+        chart.notes.push(format!(
+            "{unknown:.1} % of this time is not attributed to a thread by any context switch."
+        ));
+    }
+    Ok(chart)
+}

@@ -1,0 +1,109 @@
+//! Which host and which process a chart is of: names, ids and keys as people write them are looked up.
+
+use cpumon_model::{HostStatus, ProcessKey};
+
+use super::query::ChartQuery;
+use super::request::ChartRequest;
+use crate::QueryError;
+use crate::history::{self, History, MatrixBy, MatrixSort, Selection, ShownRows};
+use crate::keys::TaskKey;
+use crate::parse::parse_process_key;
+
+/// Processes that are searched for a name or a pid.
+const MAX_CANDIDATES: usize = 20_000;
+/// Names and keys in an error.
+const MAX_NAMED: usize = 8;
+
+/// The host that a chart of one is of; without a name, the only one there is.
+pub(super) fn host(history: &History, query: &ChartQuery) -> Result<HostStatus, QueryError> {
+    match query.hosts.as_slice() {
+        [] => {}
+        [one] => return history.find(one),
+        several => {
+            return Err(QueryError::ManyHosts { view: query.view.name(), count: several.len() });
+        }
+    }
+    let mut stored = history.stored()?;
+    let names: Vec<String> = stored
+        .iter()
+        .take(MAX_NAMED)
+        .map(|host| cpumon_model::escape(&host.info.hostname).to_string())
+        .collect();
+    match (stored.pop(), stored.is_empty()) {
+        (Some(one), true) => history.find(&one.info.host.to_string()),
+        (None, _) => Err(QueryError::NoHost),
+        (Some(_), false) => Err(QueryError::WhichHost { names }),
+    }
+}
+
+/// The hosts of these names and ids, as they are named, each once; without any, all.
+pub(super) fn hosts(history: &History, wanted: &[String]) -> Result<Vec<HostStatus>, QueryError> {
+    let all = history.all()?;
+    if wanted.is_empty() {
+        return if all.is_empty() { Err(QueryError::NoHost) } else { Ok(all) };
+    }
+    let mut found: Vec<HostStatus> = Vec::new();
+    for text in wanted {
+        // The list is at hand: an id in it needs no lookup. The name of one host goes before the id of another.
+        let by_id = |host: &&HostStatus| host.info.host.to_string() == *text;
+        let is_name = all.iter().any(|host| *host.info.hostname == **text);
+        let known = all.iter().find(by_id).filter(|_| !is_name);
+        let host = known.map_or_else(|| history.find(text), |host| Ok(host.clone()))?;
+        if found.iter().all(|one| one.info.host != host.info.host) {
+            found.push(host);
+        }
+    }
+    Ok(found)
+}
+
+impl ChartRequest<'_> {
+    /// The one process that is asked for.
+    pub(super) fn one_process(&self) -> Result<ProcessKey, QueryError> {
+        match self.query.processes.as_slice() {
+            [one] => self.process(one),
+            _ => Err(QueryError::NotOneProcess { view: self.query.view.name() }),
+        }
+    }
+
+    /// `PID-STARTNS`; or a pid or a name that only one process of the range has.
+    fn process(&self, text: &str) -> Result<ProcessKey, QueryError> {
+        if let Ok(key) = parse_process_key(text) {
+            return Ok(key);
+        }
+        let pid: Option<u32> = text.parse().ok();
+        let candidates = ShownRows { sort: MatrixSort::Run, offset: 0, limit: MAX_CANDIDATES };
+        let rows =
+            history::landscape(self.history, self.host, self.plot(1), MatrixBy::Process, candidates)?.rows;
+        let matching = rows.into_iter().filter_map(|row| match row.key {
+            Some(TaskKey::Process(key)) => {
+                pid.map_or_else(|| row.name == text, |pid| key.pid == pid).then_some(key)
+            }
+            _ => None,
+        });
+        let matching: Vec<ProcessKey> = matching.collect();
+        let process = cpumon_model::escape(text).to_string();
+        match matching.as_slice() {
+            [one] => Ok(*one),
+            [] => Err(QueryError::NoProcess { process }),
+            several => {
+                let keys = several.iter().take(MAX_NAMED).map(|key| TaskKey::Process(*key)).collect();
+                Err(QueryError::WhichProcess { process, keys, is_cut: several.len() > MAX_NAMED })
+            }
+        }
+    }
+
+    /// A process as a line: a key, the one of this pid, or all of a name together.
+    pub(super) fn selection(&self, text: &str) -> Result<Selection, QueryError> {
+        if parse_process_key(text).is_ok() || text.parse::<u32>().is_ok() {
+            return self.process(text).map(Selection::Process);
+        }
+        Ok(Selection::Name(text.to_owned()))
+    }
+
+    /// `web (pid 20)`.
+    pub(super) fn process_title(&self, key: ProcessKey) -> Result<String, QueryError> {
+        let known = self.history.process(self.host.info.host, key)?;
+        let (info, _) = known.ok_or(QueryError::UnknownProcess)?;
+        Ok(format!("{} (pid {})", info.name, key.pid))
+    }
+}

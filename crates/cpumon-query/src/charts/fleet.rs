@@ -1,0 +1,217 @@
+//! CPU use of several hosts, a small line each: the sparklines of the page's hosts, over any range.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+
+use cpumon_model::HostStatus;
+
+use super::chart::{Body, Chart, Sparkline, Times};
+use super::fill::name_of;
+use super::find;
+use super::holes::holes;
+use super::host::{Of, column};
+use super::parts::points;
+use super::query::{ChartQuery, Order};
+use super::request::{check_finest, range_of, rows_of};
+use super::values::times;
+use crate::QueryError;
+use crate::history::{self, History, HostSeries, SeriesOptions};
+use crate::time::{Available, PlotRange, TimeRange, to_ms};
+
+/// Hosts of a picture unless the query has a number.
+const HOSTS: usize = 60;
+/// Points are no closer, as in the page's sparklines: else each point between two intervals would be a gap.
+const FINEST_NS: i64 = 1_000_000_000;
+/// Hosts named in a note at most.
+const MAX_NAMED: usize = 5;
+
+/// A host of the picture.
+struct Member {
+    host: HostStatus,
+    name: String,
+}
+
+/// Percent of the capacity in each point, of the whole range, and the highest single interval in each.
+fn shares(series: &HostSeries) -> (Vec<Option<f64>>, Option<f64>, Vec<Option<f64>>) {
+    let percent = |of: Of| -> Vec<Option<f64>> {
+        let pair = column(series, "busy_ns", of).zip(column(series, "capacity_ns", of));
+        let Some((busy, capacity)) = pair else { return vec![None; series.times.begin_ns.len()] };
+        let share = |(busy, capacity): (&Option<i64>, &Option<i64>)| {
+            busy.zip(capacity.filter(|ns| *ns > 0)).map(|(busy, ns)| busy as f64 * 100.0 / ns as f64)
+        };
+        busy.iter().zip(capacity).map(share).collect()
+    };
+    let sum = |name: &str| -> f64 {
+        column(series, name, Of::Sum).into_iter().flatten().flatten().map(|ns| *ns as f64).sum()
+    };
+    let (busy_ns, capacity_ns) = (sum("busy_ns"), sum("capacity_ns"));
+    let mean = (capacity_ns > 0.0).then(|| busy_ns * 100.0 / capacity_ns);
+    (percent(Of::Sum), mean, percent(Of::Max))
+}
+
+fn row(
+    history: &History,
+    member: &Member,
+    range: PlotRange,
+    is_finest: bool,
+) -> Result<Sparkline, QueryError> {
+    let wanted = ["capacity_ns".to_owned()];
+    let options = SeriesOptions { columns: &wanted, is_finest };
+    let series = history::series(history, &member.host, range, options)?;
+    let (values, mean, highest) = shares(&series);
+    // Never "not yet": a hole at the end of a range has the same reason later, when data go on behind it.
+    let available = history.available(member.host.info.host)?;
+    let available = available.map(|known| Available { last_ns: i64::MAX, ..known });
+    let is_covered = series.times.is_covered();
+    Ok(Sparkline {
+        name: member.name.clone(),
+        times: times(&series.times),
+        holes: holes(&series.times, &series.gaps, available),
+        empty: (is_covered && mean.is_none()).then(|| "CPU use is not known of this range".to_owned()),
+        values,
+        highest,
+        mean,
+    })
+}
+
+/// Names; where several are alike, with the begin of the id behind.
+fn members(hosts: Vec<HostStatus>) -> Vec<Member> {
+    let mut times: HashMap<String, usize> = HashMap::new();
+    for host in &hosts {
+        *times.entry(name_of(host)).or_default() += 1;
+    }
+    let member = |host: HostStatus| {
+        let mut name = name_of(&host);
+        if times.get(&name).is_some_and(|times| *times > 1) {
+            let id = host.info.host.to_string();
+            name = format!("{name} [{}]", id.get(..8).unwrap_or(&id));
+        }
+        Member { host, name }
+    };
+    hosts.into_iter().map(member).collect()
+}
+
+/// From A to Z as the page does it; those without a name last, whichever way round.
+fn by_name(a: &HostStatus, b: &HostStatus, is_reverse: bool) -> Ordering {
+    let key = |host: &HostStatus| host.info.hostname.to_lowercase();
+    let (left, right) = (key(a), key(b));
+    let order = left.cmp(&right);
+    let order = if is_reverse { order.reverse() } else { order };
+    let order = left.is_empty().cmp(&right.is_empty()).then(order);
+    order.then_with(|| (&a.info.hostname, a.info.host).cmp(&(&b.info.hostname, b.info.host)))
+}
+
+/// Busiest first; those that are not known last, whichever way round.
+fn by_mean(a: &Sparkline, b: &Sparkline, is_reverse: bool) -> Ordering {
+    match (a.mean, b.mean) {
+        (Some(left), Some(right)) => {
+            let order = right.total_cmp(&left);
+            if is_reverse { order.reverse() } else { order }
+        }
+        (left, right) => left.is_none().cmp(&right.is_none()),
+    }
+}
+
+/// Those that the picture is of, in their order, and the names of those without any data. Who was named is shown in any case.
+fn split(
+    history: &History,
+    query: &ChartQuery,
+    mut hosts: Vec<HostStatus>,
+    range: TimeRange,
+) -> Result<(Vec<Member>, Vec<String>), QueryError> {
+    if query.order.is_some() || query.hosts.is_empty() {
+        let is_reverse = query.is_reverse && query.order != Some(Order::Busy);
+        hosts.sort_by(|a, b| by_name(a, b, is_reverse));
+    } else if query.is_reverse {
+        hosts.reverse();
+    }
+    let (mut shown, mut without) = (Vec::new(), Vec::new());
+    for member in members(hosts) {
+        if !query.hosts.is_empty() || history.reaches(member.host.info.host, range)? {
+            shown.push(member);
+        } else {
+            without.push(member.name);
+        }
+    }
+    Ok((shown, without))
+}
+
+fn notes(query: &ChartQuery, shown: usize, total: usize, without: &[String]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if shown < total {
+        let order = match query.order {
+            Some(Order::Busy) => ", by mean CPU use",
+            None if !query.hosts.is_empty() => "",
+            _ => ", by name",
+        };
+        let (first, last) = (query.offset + 1, query.offset + shown);
+        let left_out = total - shown;
+        notes.push(format!("Hosts {first} to {last} of {total}{order}: {left_out} are not shown."));
+    }
+    if !without.is_empty() {
+        let more = without.len().saturating_sub(MAX_NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let named = without.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+        notes.push(format!("No data of this range: {named}{more}."));
+    }
+    notes.push(
+        "Faint above a line: the highest single interval in each point; its largest is the peak.".to_owned(),
+    );
+    notes
+}
+
+/// Fills the chart of several hosts.
+pub(super) fn fleet(history: &History, query: &ChartQuery) -> Result<Chart, QueryError> {
+    let limit = rows_of(query, HOSTS)?;
+    let hosts = find::hosts(history, &query.hosts)?;
+    let mut last_ns = None;
+    if query.until_ns.is_none() {
+        for host in &hosts {
+            last_ns = last_ns.max(history.available(host.info.host)?.map(|known| known.last_ns));
+        }
+    }
+    let range = range_of(query, last_ns)?;
+    check_finest(query, range)?;
+    let (mut members, without) = split(history, query, hosts, range)?;
+    let total = members.len();
+    if query.offset > 0 && query.offset >= total {
+        return Err(QueryError::OffsetTooLarge { offset: query.offset, total });
+    }
+    let page = query.offset..total.min(query.offset.saturating_add(limit));
+    let seconds = usize::try_from(range.length_ns() / FINEST_NS).unwrap_or(1).max(1);
+    let TimeRange { since_ns, until_ns } = range;
+    let plot = PlotRange { since_ns, until_ns, points: points().matrix.min(seconds) };
+    let read = |history: &History, member: &Member| row(history, member, plot, query.is_finest);
+    let rows = if query.order == Some(Order::Busy) {
+        let mut rows = history.of_each(&members, read)?;
+        rows.sort_by(|a, b| by_mean(a, b, query.is_reverse));
+        rows.drain(page).collect()
+    } else {
+        members = members.drain(page).collect();
+        history.of_each(&members, read)?
+    };
+    let is_covered = |row: &Sparkline| row.empty.is_some() || row.mean.is_some();
+    let empty = if !rows.iter().any(is_covered) {
+        Some("No data in this range".to_owned())
+    } else if rows.iter().all(|row| row.mean.is_none()) {
+        Some("CPU use is not known of this range".to_owned())
+    } else {
+        None
+    };
+    let title = match rows.as_slice() {
+        [one] if total == 1 => format!("{}: CPU use of the host", one.name),
+        [] => "CPU use of the fleet".to_owned(),
+        _ => format!("CPU use of {total} hosts"),
+    };
+    Ok(Chart {
+        title,
+        unit: "% of all CPUs of a host".to_owned(),
+        since_ms: to_ms(since_ns),
+        until_ms: to_ms(until_ns),
+        times: Times::default(),
+        notes: if empty.is_some() { Vec::new() } else { notes(query, rows.len(), total, &without) },
+        body: Body::Sparklines { rows, max: 100.0 },
+        holes: Vec::new(),
+        empty,
+    })
+}

@@ -1,0 +1,114 @@
+//! Rows by time: the landscape of a host, the threads of a process.
+
+use super::chart::{Body, Chart, HeatmapRow};
+use super::fill::Draft;
+use super::parts::points;
+use super::query::{Cells, LandscapeBy};
+use super::request::{ChartRequest, MAX_ROWS, rows_of};
+use super::values::{rates, scale, shares};
+use crate::QueryError;
+use crate::history::{self, Matrix, MatrixBy, MatrixRow, MatrixSort, ShownRows};
+
+/// Rows of a landscape unless the query has a number.
+const LANDSCAPE_ROWS: usize = 60;
+
+/// The first rows, in the order that goes with the cells.
+fn shown(cells: Cells, limit: usize) -> ShownRows {
+    let sort = match cells {
+        Cells::Mean => MatrixSort::Run,
+        Cells::Highest => MatrixSort::Highest,
+    };
+    ShownRows { sort, offset: 0, limit }
+}
+
+fn rows(matrix: &Matrix, cells: Cells, divide: f64, name: impl Fn(&MatrixRow) -> String) -> Vec<HeatmapRow> {
+    let values = |row: &MatrixRow| match cells {
+        Cells::Mean => shares(Some(&row.values), &matrix.times, divide),
+        Cells::Highest => rates(Some(&row.max), &matrix.times, divide),
+    };
+    matrix.rows.iter().map(|row| HeatmapRow { name: name(row), values: values(row) }).collect()
+}
+
+/// What the picture does not show by itself.
+fn notes(cells: Cells, matrix: &Matrix, rows: &str) -> Vec<String> {
+    let total = matrix.total;
+    let count = matrix.rows.len();
+    let mut notes = Vec::new();
+    if cells == Cells::Highest {
+        notes.push("Colours: the highest single interval in each cell.".to_owned());
+    }
+    match cells {
+        _ if total <= count => {}
+        Cells::Mean => notes.push(format!("The busiest {count} of {total} {rows}.")),
+        Cells::Highest => notes.push(format!("The {count} of {total} {rows} that went highest.")),
+    }
+    notes
+}
+
+/// The strongest colour, in percent: of the highest cell, and of 1 % at least, so that next to nothing is not drawn in it.
+fn strongest(rows: &[HeatmapRow]) -> f64 {
+    rows.iter().flat_map(|row| &row.values).flatten().fold(1.0, |most: f64, value| most.max(*value))
+}
+
+/// `web [20]`.
+fn numbered(row: &MatrixRow) -> String {
+    let number = row.key.map(|key| key.number().to_string()).unwrap_or_default();
+    format!("{} [{number}]", row.name)
+}
+
+pub(super) fn landscape(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
+    let limit = rows_of(request.query, LANDSCAPE_ROWS)?;
+    let (by, what_rows) = match request.query.by {
+        LandscapeBy::Name => (MatrixBy::Name, "programs"),
+        LandscapeBy::Process => (MatrixBy::Process, "processes"),
+    };
+    let cells = request.query.cells;
+    let range = request.plot(points().matrix);
+    let matrix = history::landscape(request.history, request.host, range, by, shown(cells, limit))?;
+    let (divide, unit) = scale(request.query.percent, request.host.info.cpu_count);
+    let mut rows = rows(&matrix, cells, divide, |row| match by {
+        MatrixBy::Name => row.name.clone(),
+        MatrixBy::Process => numbered(row),
+    });
+    let others = matrix.total.saturating_sub(matrix.rows.len());
+    if others > 0 && cells == Cells::Mean {
+        let values = shares(Some(&matrix.other), &matrix.times, divide);
+        rows.push(HeatmapRow { name: format!("{others} others"), values });
+    }
+    let max = strongest(&rows);
+    let mut chart = request.chart(Draft {
+        title: request.titled(&format!("{what_rows} over time")),
+        unit,
+        times: &matrix.times,
+        gaps: &matrix.gaps,
+        body: Body::Heatmap { rows, max },
+        unmeasured: "No process used a CPU in this range",
+    });
+    if cells == Cells::Highest && chart.empty.is_none() {
+        chart.notes.extend(notes(cells, &matrix, what_rows));
+    }
+    Ok(chart)
+}
+
+pub(super) fn threads(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
+    let limit = rows_of(request.query, MAX_ROWS)?;
+    let key = request.one_process()?;
+    let title = request.process_title(key)?;
+    let range = request.thread_plot(points().matrix)?;
+    let cells = request.query.cells;
+    let matrix = history::threads(request.history, request.host, range, key, shown(cells, limit))?;
+    let rows = rows(&matrix, cells, 1.0, numbered);
+    let max = strongest(&rows);
+    let mut chart = request.chart(Draft {
+        title: request.titled(&format!("{title}, threads over time")),
+        unit: "%CPU: 100 = one CPU",
+        times: &matrix.times,
+        gaps: &matrix.gaps,
+        body: Body::Heatmap { rows, max },
+        unmeasured: "No thread of it ran in this range",
+    });
+    if chart.empty.is_none() {
+        chart.notes.extend(notes(cells, &matrix, "threads"));
+    }
+    Ok(chart)
+}

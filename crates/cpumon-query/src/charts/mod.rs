@@ -1,0 +1,76 @@
+//! Charts of the past, filled from [`crate::history`]. `cpumon-export` draws them; the API and the command line ask here, so
+//! that both give the same picture.
+
+mod chart;
+mod cpus;
+mod fill;
+mod find;
+mod fleet;
+mod holes;
+mod host;
+mod matrix;
+mod parts;
+mod query;
+mod request;
+mod tasks;
+mod values;
+
+pub use chart::{Bar, BarPart, Body, Chart, HeatmapRow, Hole, Ink, Line, Sparkline, Stroke, Times};
+pub use parts::{DelayPart, Part, Points, delays, ledger, modes, points, states};
+pub use query::{Cells, ChartQuery, LandscapeBy, Order, Percent, View};
+pub use request::{MAX_FINEST_RANGE_NS, check_thread_range};
+
+use self::request::{ChartRequest, range_of, rows_of};
+use crate::QueryError;
+use crate::history::History;
+
+/// Fills the chart that a query asks for.
+pub fn chart(history: &History, query: &ChartQuery) -> Result<Chart, QueryError> {
+    if query.view == View::Fleet {
+        return fleet::fleet(history, query);
+    }
+    let host = find::host(history, query)?;
+    let request = ChartRequest::new(history, &host, query)?;
+    match query.view {
+        View::Cpu => host::cpu(&request),
+        View::RunQueue => host::run_queue(&request),
+        View::Tasks => tasks::tasks(&request),
+        View::States => tasks::states(&request),
+        View::Delays => tasks::delays(&request),
+        View::Threads => matrix::threads(&request),
+        View::Landscape => matrix::landscape(&request),
+        View::Cpus => cpus::cpus(&request),
+        View::Fleet => fleet::fleet(history, query),
+    }
+}
+
+/// Refuses what [`chart`] refuses before it reads what happened: unknown hosts, ranges and rows that cannot be drawn.
+pub fn check(history: &History, query: &ChartQuery) -> Result<(), QueryError> {
+    let host = match query.view {
+        View::Fleet => find::hosts(history, &query.hosts)?.first().cloned(),
+        _ => Some(find::host(history, query)?),
+    };
+    let available = host.map(|host| history.available(host.info.host)).transpose()?.flatten();
+    range_of(query, available.map(|known| known.last_ns))?;
+    match query.view {
+        View::Threads | View::Landscape | View::Fleet => rows_of(query, 1).map(drop),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the receiver has something of the range that is not in its store yet: a moment later the picture is another, and the
+/// command line, which reads the store, draws that one.
+pub fn is_awaited(history: &History, query: &ChartQuery) -> Result<bool, QueryError> {
+    let Some(until_ns) = query.until_ns else { return Ok(false) };
+    let hosts = if query.view == View::Fleet {
+        find::hosts(history, &query.hosts)?
+    } else {
+        vec![find::host(history, query)?]
+    };
+    for host in hosts {
+        if history.is_awaited(host.info.host, until_ns)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,101 @@
+//! Parts of stacks and points of charts, from `web/src/charts.json`: the page reads the same file, so that both show the same.
+
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+
+/// A part of a stack.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Part {
+    /// Name of the column.
+    #[serde(rename = "name")]
+    pub column: String,
+    /// What it is called.
+    pub label: String,
+    /// Its colour's name.
+    pub color: String,
+}
+
+/// A line of the run-delay chart.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct DelayPart {
+    /// Name of the column.
+    #[serde(rename = "name")]
+    pub column: String,
+    /// What it is called.
+    pub label: String,
+}
+
+/// How many points each kind of chart is read with.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Points {
+    /// A host over time.
+    pub history: usize,
+    /// A process over time.
+    pub process: usize,
+    /// Columns of a heatmap.
+    pub matrix: usize,
+}
+
+/// The file, without its colours.
+#[derive(Default, Deserialize)]
+struct Parts {
+    modes: Vec<Part>,
+    ledger: Vec<Part>,
+    states: Vec<Part>,
+    delays: Vec<DelayPart>,
+    points: Points,
+}
+
+fn parts() -> &'static Parts {
+    static PARTS: OnceLock<Parts> = OnceLock::new();
+    PARTS.get_or_init(|| {
+        let text = include_str!("../../../../web/src/charts.json");
+        // The file is part of the program; a test reads every entry.
+        serde_json::from_str(text).unwrap_or_default()
+    })
+}
+
+/// CPU modes, bottom of the stack first.
+#[must_use]
+pub fn modes() -> &'static [Part] {
+    &parts().modes
+}
+
+/// Lines of the ledger, idle last.
+#[must_use]
+pub fn ledger() -> &'static [Part] {
+    &parts().ledger
+}
+
+/// What a process does.
+#[must_use]
+pub fn states() -> &'static [Part] {
+    &parts().states
+}
+
+/// Percentiles of the run delay.
+#[must_use]
+pub fn delays() -> &'static [DelayPart] {
+    &parts().delays
+}
+
+/// Points of each kind of chart.
+#[must_use]
+pub fn points() -> Points {
+    parts().points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_entry_is_understood() {
+        for part in [modes(), ledger(), states()].concat() {
+            assert!(!part.column.is_empty() && !part.label.is_empty(), "{part:?}");
+        }
+        assert_eq!((modes().len(), ledger().len(), states().len(), delays().len()), (6, 7, 4, 4));
+        assert_eq!(points(), Points { history: 700, process: 600, matrix: 240 });
+    }
+}

@@ -1,0 +1,137 @@
+//! Which hosts are asked for, and their order.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use cpumon_model::HostStatus;
+
+use super::glance::Glance;
+use super::state::HostState;
+use crate::time::Page;
+
+/// How a list of hosts is ordered. Numbers: the largest first; texts: from A to Z. No data comes last, whichever way round.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum HostOrder {
+    /// By name, from A to Z.
+    #[default]
+    Name,
+    /// Busiest first.
+    Busy,
+    /// By the name of the busiest process.
+    Top,
+    /// Most threads first.
+    Threads,
+    /// The largest share that the ledger does not attribute first.
+    Ledger,
+    /// Most losses first.
+    Loss,
+    /// Most wrong clocks first.
+    ClockOffset,
+    /// By the agent's name and version.
+    Agent,
+    /// Longest silent first.
+    LastSeen,
+}
+
+/// Which hosts are asked for.
+#[derive(Clone, Debug)]
+pub struct FleetQuery {
+    /// Only hosts whose name, id, address, agent, busiest process, trust or state contains each of these words.
+    pub search: String,
+    /// Their order.
+    pub sort: HostOrder,
+    /// Reverses the order; hosts without data stay last.
+    pub is_reverse: bool,
+    /// The part of the list that is shown.
+    pub page: Page,
+}
+
+impl FleetQuery {
+    /// Every host, by name.
+    #[must_use]
+    pub fn all() -> Self {
+        let page = Page { offset: 0, limit: usize::MAX };
+        Self { search: String::new(), sort: HostOrder::Name, is_reverse: false, page }
+    }
+}
+
+/// A host of the fleet.
+#[derive(Clone, Debug)]
+pub struct FleetHost {
+    /// The host.
+    pub status: HostStatus,
+    /// Whether its intervals still arrive.
+    pub state: HostState,
+    /// How long ago its last interval arrived.
+    pub age_ns: i64,
+    /// Its newest interval in short; `None`: there is none.
+    pub glance: Option<Arc<Glance>>,
+}
+
+/// What a host is sorted by.
+#[derive(PartialEq, PartialOrd)]
+enum Key {
+    Number(f64),
+    Text(String),
+}
+
+fn key(host: &FleetHost, by: HostOrder) -> Option<Key> {
+    let number = |number: f64| Some(Key::Number(-number));
+    let text = |text: &str| (!text.is_empty()).then(|| Key::Text(text.to_lowercase()));
+    let (status, glance) = (&host.status, host.glance.as_ref());
+    match by {
+        HostOrder::Name => text(&status.info.hostname),
+        HostOrder::Agent => text(&status.info.agent),
+        HostOrder::Top => text(&glance?.top.first()?.name),
+        HostOrder::Busy => number(glance?.busy_ratio?),
+        HostOrder::Threads => number(f64::from(status.thread_count)),
+        HostOrder::Ledger => {
+            let ledger = &glance?.ledger;
+            if ledger.capacity_ns == 0 { None } else { number(ledger.unattributed_ratio().abs()) }
+        }
+        HostOrder::Loss => {
+            number(status.loss.snapshots_lost.saturating_add(status.loss.snapshots_partial) as f64)
+        }
+        HostOrder::ClockOffset => number(status.clock_offset_ns().unsigned_abs() as f64),
+        HostOrder::LastSeen => Some(Key::Number(status.received_wall_ns as f64)),
+    }
+}
+
+/// The hosts that match, in order. Hosts with the same key are in order of name, whatever the direction.
+pub(super) fn select(hosts: Vec<FleetHost>, query: &FleetQuery) -> Vec<FleetHost> {
+    let search = query.search.to_lowercase();
+    let mut hosts: Vec<FleetHost> = hosts.into_iter().filter(|host| matches(host, &search)).collect();
+    let name = |host: &FleetHost| (host.status.info.hostname.clone(), host.status.info.host);
+    hosts.sort_by_key(name);
+    let mut keyed: Vec<(Option<Key>, FleetHost)> =
+        hosts.into_iter().map(|host| (key(&host, query.sort), host)).collect();
+    keyed.sort_by(|(a, _), (b, _)| match (a, b) {
+        (Some(a), Some(b)) => {
+            let order = a.partial_cmp(b).unwrap_or(Ordering::Equal);
+            if query.is_reverse { order.reverse() } else { order }
+        }
+        (a, b) => a.is_none().cmp(&b.is_none()),
+    });
+    keyed.into_iter().map(|(_, host)| host).collect()
+}
+
+/// Whether each word of `search`, which is in lower case, is part of what a host is called or of how it is doing.
+fn matches(host: &FleetHost, search: &str) -> bool {
+    if search.is_empty() {
+        return true;
+    }
+    let status = &host.status;
+    let top = host.glance.as_ref().and_then(|glance| glance.top.first());
+    let id = status.info.host.to_string();
+    let texts = [
+        &*status.info.hostname,
+        &id,
+        &status.address,
+        &status.info.agent,
+        status.trust.name(),
+        host.state.name(),
+        top.map_or("", |top| &top.name),
+    ]
+    .map(str::to_lowercase);
+    search.split_whitespace().all(|word| texts.iter().any(|text| text.contains(word)))
+}

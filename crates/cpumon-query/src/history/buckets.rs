@@ -1,0 +1,239 @@
+//! Points of a picture. In: spans of time with values. Out: a value a point; a point of which nothing is known has none.
+
+use cpumon_model::IntervalView;
+use cpumon_store::{Plan, Resolution, Segment};
+
+use super::answers::BucketTimes;
+use crate::time::{PlotRange, TimeRange};
+
+/// Evenly spaced points over a range.
+#[derive(Clone, Debug)]
+pub(crate) struct Buckets {
+    begin_ns: i64,
+    width_ns: i64,
+    count: usize,
+    resolution: Option<Resolution>,
+    covered_ns: Vec<f64>,
+}
+
+/// A point that a span lies in, and the part of the span that lies in it.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub(crate) struct Share {
+    pub(crate) at: usize,
+    /// 0 to 1.
+    pub(crate) part: f64,
+}
+
+/// A value a point; not a number where nothing is known.
+#[derive(Clone, Debug)]
+pub(crate) struct Points(Vec<f64>);
+
+impl Points {
+    pub(crate) fn new(count: usize) -> Self {
+        Self(vec![f64::NAN; count])
+    }
+
+    pub(crate) fn add(&mut self, at: usize, value: f64) {
+        if let Some(point) = self.0.get_mut(at) {
+            *point = if point.is_nan() { value } else { *point + value };
+        }
+    }
+
+    pub(crate) fn raise(&mut self, at: usize, value: f64) {
+        if let Some(point) = self.0.get_mut(at) {
+            *point = point.max(value);
+        }
+    }
+
+    pub(crate) fn lower(&mut self, at: usize, value: f64) {
+        if let Some(point) = self.0.get_mut(at) {
+            *point = point.min(value);
+        }
+    }
+
+    /// The points that have a value.
+    pub(crate) fn each(&self, mut visit: impl FnMut(usize, f64)) {
+        let known = self.0.iter().enumerate().filter(|(_, value)| !value.is_nan());
+        known.for_each(|(at, value)| visit(at, *value));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.iter().all(|point| point.is_nan())
+    }
+
+    /// Whole numbers; `None` where nothing is known.
+    pub(crate) fn finish(&self) -> Vec<Option<i64>> {
+        self.0.iter().map(|point| whole(*point)).collect()
+    }
+}
+
+/// A whole number; `None` if it is none.
+pub(crate) fn whole(value: f64) -> Option<i64> {
+    #[expect(clippy::cast_possible_truncation, reason = "a float beyond i64 sticks at its end")]
+    (!value.is_nan()).then(|| value.round() as i64)
+}
+
+impl Buckets {
+    pub(crate) fn new(range: PlotRange, plan: &Plan) -> Self {
+        let length_ns = plan.resolution.map_or(1, Resolution::length_ns);
+        let begin_ns = range.since_ns.div_euclid(length_ns).saturating_mul(length_ns);
+        let whole_ns = range.until_ns.saturating_sub(begin_ns);
+        let count = (whole_ns.saturating_add(plan.width_ns - 1) / plan.width_ns).max(1);
+        let count = usize::try_from(count).unwrap_or(1).min(range.points.saturating_add(1));
+        let covered_ns = vec![0.0; count];
+        Self { begin_ns, width_ns: plan.width_ns, count, resolution: plan.resolution, covered_ns }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    fn place(&self, wall_ns: i64) -> i64 {
+        wall_ns.saturating_sub(self.begin_ns).div_euclid(self.width_ns)
+    }
+
+    /// The points that a span lies in, each with the share of the span that it gets: what spans several points is split by
+    /// time. Calls `visit` for each.
+    fn shares(&self, span: TimeRange, visit: &mut dyn FnMut(usize, f64)) {
+        let TimeRange { since_ns: begin_ns, until_ns: end_ns } = span;
+        let (first, last) = (self.place(begin_ns), self.place(end_ns.saturating_sub(1)));
+        let length_ns = end_ns.saturating_sub(begin_ns);
+        if self.resolution.is_some() || length_ns <= 0 || first == last {
+            if let Some(at) = usize::try_from(last).ok().filter(|at| *at < self.count) {
+                visit(at, 1.0);
+            }
+            return;
+        }
+        let top = i64::try_from(self.count).unwrap_or(i64::MAX) - 1;
+        for at in first.max(0)..=last.min(top) {
+            let from_ns = self.begin_ns.saturating_add(at.saturating_mul(self.width_ns));
+            let to_ns = from_ns.saturating_add(self.width_ns).min(end_ns);
+            let share = to_ns.saturating_sub(from_ns.max(begin_ns)) as f64 / length_ns as f64;
+            if let Ok(at) = usize::try_from(at) {
+                visit(at, share);
+            }
+        }
+    }
+
+    /// The points that a span lies in, with their shares, in `into`.
+    pub(crate) fn place_of(&self, span: &Segment<'_>, into: &mut Vec<Share>) {
+        into.clear();
+        let (begin, end) = (span.interval.begin, span.interval.end);
+        let span = TimeRange { since_ns: begin.wall_ns, until_ns: end.wall_ns };
+        self.shares(span, &mut |at, part| into.push(Share { at, part }));
+    }
+
+    /// Notes that a span was measured, and gives the points it lies in with their shares, in `into`.
+    pub(crate) fn cover(&mut self, span: &Segment<'_>, into: &mut Vec<Share>) {
+        self.place_of(span, into);
+        let length_ns = span.interval.duration_ns() as f64;
+        for share in into {
+            self.covered_ns[share.at] += length_ns * share.part;
+        }
+    }
+
+    /// Takes what another part of the same range covered.
+    pub(crate) fn append(&mut self, later: &Self) {
+        for (sum, ns) in self.covered_ns.iter_mut().zip(&later.covered_ns) {
+            *sum += ns;
+        }
+    }
+
+    /// Begin of each point, and how much of it was measured.
+    pub(crate) fn times(&self) -> BucketTimes {
+        let begin_ns = |at: i64| self.begin_ns.saturating_add(at.saturating_mul(self.width_ns));
+        BucketTimes {
+            resolution: self.resolution,
+            width_ns: self.width_ns,
+            begin_ns: (0_i64..).take(self.count).map(begin_ns).collect(),
+            covered_ns: self.covered_ns.iter().map(|ns| whole(*ns).unwrap_or(0)).collect(),
+        }
+    }
+
+    /// Sums where something was measured; what is not there did nothing, or was not there.
+    pub(crate) fn zero_where_covered(
+        &self,
+        values: impl IntoIterator<Item = (usize, f64)>,
+    ) -> Vec<Option<i64>> {
+        self.where_covered(values, |sum, value| sum + value)
+    }
+
+    /// The same with the highest value of each point.
+    pub(crate) fn highest_where_covered(
+        &self,
+        values: impl IntoIterator<Item = (usize, f64)>,
+    ) -> Vec<Option<i64>> {
+        self.where_covered(values, f64::max)
+    }
+
+    fn where_covered(
+        &self,
+        values: impl IntoIterator<Item = (usize, f64)>,
+        join: impl Fn(f64, f64) -> f64,
+    ) -> Vec<Option<i64>> {
+        let mut all: Vec<Option<f64>> = self.covered_ns.iter().map(|ns| (*ns > 0.0).then_some(0.0)).collect();
+        for (at, value) in values {
+            if let Some(point) = all.get_mut(at) {
+                *point = Some(join(point.unwrap_or(0.0), value));
+            }
+        }
+        all.into_iter().map(|point| point.and_then(whole)).collect()
+    }
+}
+
+/// The value of a cell as a float; `None`: no data.
+pub(crate) fn number(value: &cpumon_model::Value<'_>) -> Option<f64> {
+    match value {
+        cpumon_model::Value::Int(number) => Some(*number as f64),
+        cpumon_model::Value::Real(number) => Some(*number),
+        _ => None,
+    }
+}
+
+/// A view of a span, without the name of its host.
+pub(crate) fn view_of<'a>(span: &Segment<'a>) -> IntervalView<'a> {
+    IntervalView::new("", span.interval)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cpumon_model::{Interval, Moment};
+    use proptest::prelude::*;
+
+    fn interval(begin_ns: i64, end_ns: i64) -> Interval {
+        let at = |ns: i64| Moment { wall_ns: ns, mono_ns: ns.cast_unsigned(), ..Moment::default() };
+        Interval { begin: at(begin_ns), end: at(end_ns), ..Interval::default() }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost_or_doubled(
+            begin in 0_i64..2_000, length in 1_i64..700, width in 1_i64..900, points in 1_usize..50,
+        ) {
+            let range = PlotRange { since_ns: 0, until_ns: width * i64::try_from(points).unwrap(), points };
+            let plan = Plan { since_ns: 0, until_ns: range.until_ns, resolution: None, width_ns: width };
+            let mut buckets = Buckets::new(range, &plan);
+            prop_assert_eq!(buckets.count(), points);
+            let (one, mut shares) = (interval(begin, begin + length), Vec::new());
+            buckets.cover(&Segment::of(&one), &mut shares);
+            let inside = (range.until_ns.min(begin + length) - begin).max(0);
+            let covered: f64 = buckets.covered_ns.iter().sum();
+            prop_assert!((covered - inside as f64).abs() < 1e-6 * length as f64, "{} {}", covered, inside);
+        }
+    }
+
+    #[test]
+    fn a_gap_is_null_and_idle_is_zero() {
+        let range = PlotRange { since_ns: 0, until_ns: 40, points: 4 };
+        let plan = Plan { since_ns: 0, until_ns: 40, resolution: None, width_ns: 10 };
+        let mut buckets = Buckets::new(range, &plan);
+        let mut shares = Vec::new();
+        for (begin, end) in [(0, 10), (20, 40)] {
+            buckets.cover(&Segment::of(&interval(begin, end)), &mut shares);
+        }
+        assert_eq!(buckets.zero_where_covered([(2, 5.0), (2, 1.0)]), [Some(0), None, Some(6), Some(0)]);
+        assert_eq!(buckets.highest_where_covered([(2, 5.0), (2, 1.0)]), [Some(0), None, Some(5), Some(0)]);
+        assert_eq!(buckets.times().covered_ns, [10, 0, 10, 10]);
+    }
+}

@@ -1,0 +1,142 @@
+//! Time on one side, tasks on the other. In: a range. Out: run time a point and a task, and the highest single interval in it; the
+//! busiest tasks first, the rest summed up: the landscape of a host's processes, and the threads of one process as a heat map.
+
+use std::hash::Hash;
+
+use cpumon_model::{HostStatus, ProcessInterval, ProcessKey, ThreadKey};
+use cpumon_store::{GapFinder, ProcessFilter, Query, Segment, What};
+
+use super::answers::Matrix;
+use super::buckets::{Buckets, Share};
+use super::rows::{Ran, ShownRows, TaskRows};
+use super::source::{History, MAX_GAPS};
+use crate::QueryError;
+use crate::keys::TaskKey;
+use crate::time::{PlotRange, TimeRange};
+
+/// What makes a row of the landscape.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum MatrixBy {
+    /// Processes of a name together.
+    #[default]
+    Name,
+    /// Each process.
+    Process,
+}
+
+/// What was read of a part of a range.
+struct Part<K> {
+    buckets: Buckets,
+    gaps: GapFinder,
+    rows: TaskRows<K>,
+}
+
+impl<K: Hash + Eq + Ord> Part<K> {
+    fn append(mut self, later: Self) -> Self {
+        self.buckets.append(&later.buckets);
+        self.gaps.append(later.gaps);
+        self.rows.append(later.rows);
+        self
+    }
+}
+
+/// What is asked for.
+struct Asked {
+    query: Query,
+    range: PlotRange,
+    shown: ShownRows,
+}
+
+/// Walks a range, in parts at the same time where that pays, and lets `add` put each interval's rows in.
+fn build<K: Hash + Eq + Ord + Send>(
+    history: &History,
+    asked: Asked,
+    key: impl Fn(&K) -> Option<TaskKey>,
+    add: impl Fn(&mut TaskRows<K>, &Segment<'_>, &[Share]) + Sync,
+) -> Result<Matrix, QueryError> {
+    let Asked { query, range, shown } = asked;
+    let mut plan = history.plan(query.host, range)?;
+    if query.what == What::Threads {
+        // There are no sums of threads.
+        plan.resolution = None;
+    }
+    let (buckets, all) =
+        (Buckets::new(range, &plan), TimeRange { since_ns: plan.since_ns, until_ns: plan.until_ns });
+    let gaps = GapFinder::new(history.losses(query.host, range.time())?, MAX_GAPS);
+    let read = |history: &History, range: TimeRange| {
+        let mut part = Part { buckets: buckets.clone(), gaps: gaps.clone(), rows: TaskRows::new() };
+        let query = query.clone().range(range.since_ns, range.until_ns).without_sched();
+        let mut shares = Vec::new();
+        history.for_each(&query, plan.resolution, &mut |span| {
+            part.buckets.cover(span, &mut shares);
+            part.gaps.see(span.interval);
+            add(&mut part.rows, span, &shares);
+            part.rows.fold();
+        })?;
+        Ok(part)
+    };
+    // Sums are read in a moment, and one of them may lie on an edge.
+    let parts = if plan.resolution.is_none() { history.parts(all) } else { 1 };
+    let whole = history.in_parts(all, parts, read)?.into_iter().reduce(Part::append);
+    let Part { buckets, gaps, rows } = whole.unwrap_or(Part { buckets, gaps, rows: TaskRows::new() });
+    let (total, rows, other) = rows.finish(&buckets, shown, key);
+    Ok(Matrix { times: buckets.times(), total, rows, other, gaps: gaps.finish() })
+}
+
+/// The busiest processes of a host over time.
+pub fn landscape(
+    history: &History,
+    host: &HostStatus,
+    range: PlotRange,
+    by: MatrixBy,
+    shown: ShownRows,
+) -> Result<Matrix, QueryError> {
+    let asked = Asked { query: Query::new(host.info.host).what(What::Processes), range, shown };
+    match by {
+        MatrixBy::Name => build(history, asked, |_: &String| None, add_names),
+        MatrixBy::Process => {
+            build(history, asked, |key: &ProcessKey| Some(TaskKey::Process(*key)), add_processes)
+        }
+    }
+}
+
+/// The process rows of a span.
+fn ran<'a>(span: &'a Segment<'_>) -> impl Iterator<Item = (&'a ProcessInterval, Ran)> {
+    let most = |at: usize| span.max_run_ns_per_s.get(at).copied();
+    span.interval.processes.iter().enumerate().map(move |(at, row)| {
+        (row, Ran { run_ns: row.delta.run_ns, most_ns_per_s: most(at), life: row.life })
+    })
+}
+
+fn add_names(rows: &mut TaskRows<String>, span: &Segment<'_>, shares: &[Share]) {
+    for (row, ran) in ran(span) {
+        let name = row.info.name.to_string();
+        rows.add(name.clone(), || name, span, shares, ran);
+    }
+}
+
+fn add_processes(rows: &mut TaskRows<ProcessKey>, span: &Segment<'_>, shares: &[Share]) {
+    for (row, ran) in ran(span) {
+        rows.add(row.key, || row.info.name.to_string(), span, shares, ran);
+    }
+}
+
+/// The busiest threads of a process over time.
+pub fn threads(
+    history: &History,
+    host: &HostStatus,
+    range: PlotRange,
+    process: ProcessKey,
+    shown: ShownRows,
+) -> Result<Matrix, QueryError> {
+    let query = Query::new(host.info.host).what(What::Threads).filter(ProcessFilter::Key(process));
+    let add = |rows: &mut TaskRows<ThreadKey>, span: &Segment<'_>, shares: &[Share]| {
+        for row in span.interval.threads.iter().filter(|row| row.process == process) {
+            let name = || row.comm.to_str_lossy().into_owned();
+            let ran = Ran { run_ns: row.delta.run_ns, most_ns_per_s: None, life: row.life };
+            rows.add(row.key, name, span, shares, ran);
+        }
+    };
+    let asked = Asked { query, range, shown };
+    build(history, asked, |key: &ThreadKey| Some(TaskKey::Thread(*key)), add)
+}

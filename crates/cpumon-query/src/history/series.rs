@@ -1,0 +1,199 @@
+//! A host over time. In: a range. Out: [`HostSeries`]: CPU modes, ledger lines, run queue and counts, a value a point, with the
+//! highest and lowest single interval in it, and the holes with their reasons.
+
+use cpumon_model::{Column, ColumnId, HostStatus, Interval, Tables};
+use cpumon_store::{Gap, GapFinder, Query, RunQueue, Segment, What};
+
+use super::answers::{HostSeries, SeriesColumn};
+use super::buckets::{Buckets, Points, Share, number, view_of};
+use super::columns::{shown_columns, summable};
+use super::source::{History, MAX_GAPS};
+use crate::QueryError;
+use crate::time::PlotRange;
+
+/// ns of one second.
+const SECOND_NS: f64 = 1e9;
+
+/// Sum, lowest and highest rate of one column.
+struct Line {
+    sum: Points,
+    min: Points,
+    max: Points,
+}
+
+impl Line {
+    fn new(count: usize) -> Self {
+        Self { sum: Points::new(count), min: Points::new(count), max: Points::new(count) }
+    }
+
+    fn add(&mut self, shares: &[Share], value: f64, length_ns: f64) {
+        for Share { at, part } in shares {
+            self.sum.add(*at, value * part);
+            if length_ns > 0.0 {
+                let rate = value * SECOND_NS / length_ns;
+                self.min.lower(*at, rate);
+                self.max.raise(*at, rate);
+            }
+        }
+    }
+
+    fn finish(&self, with_extremes: bool) -> Option<SeriesColumn> {
+        let extreme = |points: &Points| (with_extremes && !points.is_empty()).then(|| points.finish());
+        (!self.sum.is_empty()).then(|| SeriesColumn {
+            sum: Some(self.sum.finish()),
+            min: extreme(&self.min),
+            max: extreme(&self.max),
+        })
+    }
+}
+
+/// Run queues of all CPUs: tasks running or ready, integrated over time, and the highest.
+struct QueueLine {
+    sum: Points,
+    max: Points,
+    longest: Points,
+}
+
+impl QueueLine {
+    fn new(count: usize) -> Self {
+        Self { sum: Points::new(count), max: Points::new(count), longest: Points::new(count) }
+    }
+
+    fn add(&mut self, shares: &[Share], queue: &RunQueue) {
+        for Share { at, part } in shares {
+            self.sum.add(*at, queue.run_queue_ns as f64 * part);
+            self.max.raise(*at, queue.max_run_queue_ns_per_s as f64);
+            self.longest.raise(*at, queue.run_queue_max as f64);
+        }
+    }
+
+    fn finish(&self) -> impl Iterator<Item = (&'static str, Option<SeriesColumn>)> {
+        let column = |sum, max: &Points| SeriesColumn { sum, min: None, max: Some(max.finish()) };
+        let known = !self.sum.is_empty();
+        [
+            ("run_queue_ns", known.then(|| column(Some(self.sum.finish()), &self.max))),
+            ("run_queue_max", known.then(|| column(None, &self.longest))),
+        ]
+        .into_iter()
+    }
+}
+
+/// Time that was neither idle nor stolen; `None` if the CPUs are not known.
+fn busy_ns(interval: &Interval) -> Option<f64> {
+    let ledger = &interval.ledger;
+    let idle_ns = ledger.idle_ns.saturating_add(ledger.steal_ns);
+    (ledger.capacity_ns > 0).then(|| ledger.capacity_ns.saturating_sub(idle_ns) as f64)
+}
+
+/// Counts of which the highest in a point is given.
+const COUNTS: [ColumnId; 2] = [ColumnId::ThreadCount, ColumnId::ProcessCount];
+
+/// A series being added up.
+struct Building {
+    buckets: Buckets,
+    columns: Vec<(&'static Column, Line)>,
+    counts: Vec<(&'static Column, Points)>,
+    busy: Line,
+    run_queue: QueueLine,
+    gaps: GapFinder,
+    shares: Vec<Share>,
+    with_extremes: bool,
+}
+
+impl Building {
+    fn new(buckets: Buckets, gaps: GapFinder, wanted: &[String]) -> Self {
+        let count = buckets.count();
+        let is_wanted = |column: &Column| wanted.is_empty() || wanted.iter().any(|name| name == column.name);
+        let columns = shown_columns(Tables::HOST_INTERVAL)
+            .filter(|column| summable(column) && is_wanted(column))
+            .map(|column| (column, Line::new(count)));
+        let counts = shown_columns(Tables::HOST_INTERVAL)
+            .filter(|column| COUNTS.contains(&column.id))
+            .map(|column| (column, Points::new(count)));
+        Self {
+            columns: columns.collect(),
+            counts: counts.collect(),
+            busy: Line::new(count),
+            run_queue: QueueLine::new(count),
+            buckets,
+            gaps,
+            shares: Vec::new(),
+            with_extremes: !wanted.is_empty(),
+        }
+    }
+
+    fn add(&mut self, span: &Segment<'_>) {
+        self.buckets.cover(span, &mut self.shares);
+        self.gaps.see(span.interval);
+        let (view, length_ns) = (view_of(span), span.interval.duration_ns() as f64);
+        for (column, line) in &mut self.columns {
+            if let Some(value) = number(&view.host(column.id)) {
+                line.add(&self.shares, value, length_ns);
+            }
+        }
+        if span.max_busy_ppm.is_none() {
+            for (column, points) in &mut self.counts {
+                if let Some(value) = number(&view.host(column.id)) {
+                    self.shares.iter().for_each(|share| points.raise(share.at, value));
+                }
+            }
+        }
+        if let Some(busy_ns) = busy_ns(span.interval) {
+            self.busy.add(&self.shares, busy_ns, length_ns);
+        }
+        if let Some(queue) = span.run_queue {
+            self.run_queue.add(&self.shares, &queue);
+        }
+        if let Some(ppm) = span.max_busy_ppm.filter(|_| length_ns > 0.0) {
+            // Sums hold the highest single interval as a share of the capacity.
+            let capacity = span.interval.ledger.capacity_ns as f64 * SECOND_NS / length_ns;
+            let busy = &mut self.busy.max;
+            self.shares.iter().for_each(|share| busy.raise(share.at, ppm as f64 / 1e6 * capacity));
+        }
+    }
+
+    fn finish(self) -> (Buckets, Vec<(&'static str, SeriesColumn)>, Vec<Gap>) {
+        let with_extremes = self.with_extremes;
+        let mut columns = Vec::new();
+        let lines = self.columns.iter().map(|(column, line)| (column.name, line.finish(with_extremes)));
+        let busy = std::iter::once(("busy_ns", self.busy.finish(true)));
+        for (name, column) in lines.chain(busy).chain(self.run_queue.finish()) {
+            columns.extend(column.map(|column| (name, column)));
+        }
+        for (column, points) in self.counts.iter().filter(|(_, points)| !points.is_empty()) {
+            let series = SeriesColumn { sum: None, min: None, max: Some(points.finish()) };
+            columns.push((column.name, series));
+        }
+        (self.buckets, columns, self.gaps.finish())
+    }
+}
+
+/// How a series is read.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct SeriesOptions<'a> {
+    /// Names of columns; none: all, with extremes of the busy time and the run queue only.
+    pub columns: &'a [String],
+    /// Intervals are read where sums would do.
+    pub is_finest: bool,
+}
+
+/// Reads a host over time.
+pub fn series(
+    history: &History,
+    host: &HostStatus,
+    range: PlotRange,
+    options: SeriesOptions<'_>,
+) -> Result<HostSeries, QueryError> {
+    let id = host.info.host;
+    let mut plan = history.plan(id, range)?;
+    if options.is_finest {
+        plan.resolution = None;
+    }
+    let gaps = GapFinder::new(history.losses(id, range.time())?, MAX_GAPS);
+    let mut building = Building::new(Buckets::new(range, &plan), gaps, options.columns);
+    let query = Query::new(id).range(plan.since_ns, plan.until_ns).what(What::Meta);
+    history.for_each(&query, plan.resolution, &mut |span| building.add(span))?;
+    let (buckets, columns, gaps) = building.finish();
+    let available = history.available(id)?;
+    Ok(HostSeries { available, times: buckets.times(), columns, gaps })
+}

@@ -1,0 +1,282 @@
+//! [`History`]: the past of a receiver. It reads the store if there is one, else the intervals in memory, and answers the same
+//! questions for both. A caller that went away is not read for.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cpumon_model::{HostId, HostStatus, Interval, ProcessKey};
+use cpumon_store::{Gap, GapFinder, HostRecord, Plan, Query, Resolution, Segment, StoreError, What};
+
+use crate::past::{KnownProcess, Past, open_store};
+use crate::pool::{MAX_AT_ONCE, ReaderPool};
+use crate::time::{Available, PlotRange, TimeRange};
+use crate::{Live, QueryError, Shown};
+
+/// Gaps in an answer at most.
+pub(crate) const MAX_GAPS: usize = 1000;
+
+/// A range is read in parts of at least this: below, one more thread costs what it saves.
+const SHORTEST_PART_NS: i64 = 120_000_000_000;
+
+fn status_of(record: HostRecord) -> HostStatus {
+    HostStatus { info: record.info, trust: record.trust, ..HostStatus::default() }
+}
+
+/// The past of one receiver, or of a store alone.
+pub struct History {
+    reader: Option<Box<dyn Past>>,
+    live: Option<Arc<dyn Live>>,
+    pool: Arc<ReaderPool>,
+    cancelled: Arc<AtomicBool>,
+    /// In how many parts ranges are read; `None`: as many as pay.
+    parts: Option<usize>,
+}
+
+impl History {
+    /// What a store holds.
+    pub fn of_store(path: &Path) -> Result<Self, QueryError> {
+        let pool = Arc::new(ReaderPool::new(Some(open_store(path.to_owned()))));
+        Ok(Self { reader: pool.take()?, live: None, pool, cancelled: Arc::default(), parts: None })
+    }
+
+    /// The past of a receiver. Reading ends early once `cancelled` is set.
+    pub fn of_receiver(
+        live: Arc<dyn Live>,
+        pool: Arc<ReaderPool>,
+        cancelled: Arc<AtomicBool>,
+    ) -> Result<Self, QueryError> {
+        Ok(Self { reader: pool.take()?, live: Some(live), pool, cancelled, parts: None })
+    }
+
+    /// Reads ranges in so many parts at the same time, instead of as many as pay.
+    #[must_use]
+    pub fn with_parts(mut self, parts: usize) -> Self {
+        self.parts = Some(parts);
+        self
+    }
+
+    fn recent(&self, host: HostId, since_ns: i64) -> Vec<Shown> {
+        self.live.as_ref().map_or_else(Vec::new, |live| live.recent(host, since_ns))
+    }
+
+    /// The host of this name or id: one that reports, or one that the store holds.
+    pub fn find(&self, text: &str) -> Result<HostStatus, QueryError> {
+        let live = self.live.as_ref().map(|live| (live, live.find(text)));
+        match (live, &self.reader) {
+            (Some((live, Ok(id))), _) => Ok(live.host(id).unwrap_or_default()),
+            (None | Some((_, Err(QueryError::UnknownHost))), Some(reader)) => {
+                Ok(status_of(reader.find_host(text)?))
+            }
+            (Some((_, Err(error))), _) => Err(error),
+            (None, None) => Err(QueryError::UnknownHost),
+        }
+    }
+
+    /// Every host of the store, by name.
+    pub fn stored(&self) -> Result<Vec<HostRecord>, QueryError> {
+        self.ask_reader(|reader| reader.hosts()).map(Option::unwrap_or_default)
+    }
+
+    /// Every host of the store; without a store, those that reported.
+    pub(crate) fn all(&self) -> Result<Vec<HostStatus>, QueryError> {
+        match (&self.reader, &self.live) {
+            (None, Some(live)) => Ok(live.hosts()),
+            _ => Ok(self.stored()?.into_iter().map(status_of).collect()),
+        }
+    }
+
+    /// Whether anything of a range can be there: intervals or sums begin before its end, and end after its begin.
+    pub(crate) fn reaches(&self, host: HostId, range: TimeRange) -> Result<bool, QueryError> {
+        if let Some(plan) = self.ask_reader(|reader| reader.plan(host, range, 1))? {
+            return Ok(plan.is_some_and(|plan| plan.since_ns < plan.until_ns));
+        }
+        let recent = self.recent(host, range.since_ns);
+        Ok(recent.iter().any(|shown| shown.interval.begin.wall_ns < range.until_ns))
+    }
+
+    /// Whether something that is in memory and ends by `until_ns` is still on its way into the store.
+    pub(crate) fn is_awaited(&self, host: HostId, until_ns: i64) -> Result<bool, QueryError> {
+        let Some(available) = self.ask_reader(|reader| reader.available(host))? else { return Ok(false) };
+        let last_ns = available.map_or(i64::MIN, |available| available.last_ns);
+        Ok(self.recent(host, last_ns).iter().any(|shown| shown.interval.end.wall_ns <= until_ns))
+    }
+
+    fn ask_reader<T>(
+        &self,
+        ask: impl FnOnce(&dyn Past) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, QueryError> {
+        Ok(self.reader.as_deref().map(ask).transpose()?)
+    }
+
+    /// What there is of a host.
+    pub(crate) fn available(&self, host: HostId) -> Result<Option<Available>, QueryError> {
+        if let Some(available) = self.ask_reader(|reader| reader.available(host))? {
+            return Ok(available);
+        }
+        let recent = self.recent(host, i64::MIN);
+        let end = |shown: &Shown| shown.interval.end.wall_ns;
+        let ends = recent.first().map(end).zip(recent.last().map(end));
+        Ok(ends.map(|(first_ns, last_ns)| Available { first_ns, last_ns }))
+    }
+
+    /// How to walk a range; without a store or without data, over intervals.
+    pub(crate) fn plan(&self, host: HostId, range: PlotRange) -> Result<Plan, QueryError> {
+        let PlotRange { since_ns, until_ns, points } = range;
+        let plan = self.ask_reader(|reader| reader.plan(host, range.time(), points))?.flatten();
+        let length_ns = until_ns.saturating_sub(since_ns);
+        let points = i64::try_from(points).unwrap_or(i64::MAX).max(1);
+        let width_ns = (length_ns.saturating_add(points - 1) / points).max(1);
+        Ok(match plan {
+            Some(Plan { resolution: None, since_ns, until_ns, .. }) => {
+                Plan { since_ns, until_ns, resolution: None, width_ns }
+            }
+            Some(plan) => plan,
+            None => Plan { since_ns, until_ns, resolution: None, width_ns },
+        })
+    }
+
+    /// Walks spans in order of time.
+    pub(crate) fn for_each(
+        &self,
+        query: &Query,
+        resolution: Option<Resolution>,
+        visit: &mut dyn FnMut(&Segment<'_>),
+    ) -> Result<(), QueryError> {
+        let mut visit = |span: &Segment<'_>| {
+            visit(span);
+            if self.cancelled.load(Ordering::Relaxed) {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        if self.ask_reader(|reader| reader.for_each_segment(query, resolution, &mut visit))?.is_some() {
+            return Ok(());
+        }
+        for shown in self.recent(query.host, query.since_ns) {
+            if shown.interval.end.wall_ns <= query.until_ns && visit(&Segment::of(&shown.interval)).is_break()
+            {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// In how many parts a range is worth reading: one a CPU, none shorter than a few minutes, and one where there is no file.
+    pub(crate) fn parts(&self, range: TimeRange) -> usize {
+        let long_enough = range.length_ns() / SHORTEST_PART_NS;
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let wanted = usize::try_from(long_enough).unwrap_or(1).min(cpus).min(MAX_AT_ONCE);
+        let usual = if self.reader.is_some() { wanted.max(1) } else { 1 };
+        self.parts.unwrap_or(usual)
+    }
+
+    /// Reads a range in parts at the same time, each with a reader of its own, and gives what `work` made of each, in order of
+    /// time. A part more than one takes a turn of those that others wait for: where there is none, fewer parts are made.
+    pub(crate) fn in_parts<T: Send>(
+        &self,
+        range: TimeRange,
+        parts: usize,
+        work: impl Fn(&Self, TimeRange) -> Result<T, QueryError> + Sync,
+    ) -> Result<Vec<T>, QueryError> {
+        let (pool, TimeRange { since_ns, until_ns }) = (&self.pool, range);
+        let turns: Vec<_> = (1..parts).map_while(|_| pool.turns().try_acquire().ok()).collect();
+        let parts = i64::try_from(turns.len() + 1).unwrap_or(1);
+        let length_ns = range.length_ns() / parts;
+        let edge = |nth: i64| {
+            if nth == parts { until_ns } else { since_ns.saturating_add(length_ns.saturating_mul(nth)) }
+        };
+        let part = |nth: i64| TimeRange { since_ns: edge(nth), until_ns: edge(nth + 1) };
+        let others: Result<Vec<_>, QueryError> = (1..parts).map(|nth| Ok((nth, self.another()?))).collect();
+        let others = others?;
+        let (work, part) = (&work, &part);
+        std::thread::scope(|scope| {
+            let start = |(nth, history): (i64, Self)| scope.spawn(move || work(&history, part(nth)));
+            let others: Vec<_> = others.into_iter().map(start).collect();
+            let first = work(self, part(0));
+            let others = others.into_iter().map(|other| other.join().map_err(|_| QueryError::PartUnread)?);
+            std::iter::once(first).chain(others).collect()
+        })
+    }
+
+    /// Reads many things, some at the same time, and gives what `work` made of each, in their order.
+    pub(crate) fn of_each<I: Sync, T: Send>(
+        &self,
+        items: &[I],
+        work: impl Fn(&Self, &I) -> Result<T, QueryError> + Sync,
+    ) -> Result<Vec<T>, QueryError> {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let parts = if self.reader.is_some() { cpus.min(MAX_AT_ONCE).min(items.len()).max(1) } else { 1 };
+        let end = i64::try_from(items.len()).unwrap_or(i64::MAX);
+        // Places in the list take the part of times.
+        let all = TimeRange { since_ns: 0, until_ns: end };
+        let made = self.in_parts(all, parts, |history, part| {
+            let at = |nth: i64| usize::try_from(nth).unwrap_or(0).min(items.len());
+            let items = &items[at(part.since_ns)..at(part.until_ns)];
+            items.iter().map(|item| work(history, item)).collect::<Result<Vec<T>, QueryError>>()
+        })?;
+        Ok(made.into_iter().flatten().collect())
+    }
+
+    /// The same past, with a reader of its own.
+    fn another(&self) -> Result<Self, QueryError> {
+        Ok(Self {
+            reader: self.pool.take()?,
+            live: self.live.clone(),
+            pool: Arc::clone(&self.pool),
+            cancelled: Arc::clone(&self.cancelled),
+            parts: self.parts,
+        })
+    }
+
+    /// Gaps that were recorded in a range.
+    pub(crate) fn losses(&self, host: HostId, range: TimeRange) -> Result<Vec<Gap>, QueryError> {
+        self.ask_reader(|reader| reader.losses(host, range, MAX_GAPS)).map(Option::unwrap_or_default)
+    }
+
+    /// Gaps of a range, recorded or found, at most `limit`.
+    pub fn gaps(&self, host: HostId, range: TimeRange, limit: usize) -> Result<Vec<Gap>, QueryError> {
+        if let Some(gaps) = self.ask_reader(|reader| reader.gaps(host, range, limit))? {
+            return Ok(gaps);
+        }
+        let mut finder = GapFinder::new(Vec::new(), limit);
+        let query = Query::new(host).range(range.since_ns, range.until_ns).what(What::Meta);
+        self.for_each(&query, None, &mut |span| finder.see(span.interval))?;
+        Ok(finder.finish())
+    }
+
+    /// What a process is, if it was ever stored or is in memory.
+    pub fn process(&self, host: HostId, key: ProcessKey) -> Result<Option<KnownProcess>, QueryError> {
+        for shown in self.recent(host, i64::MIN).iter().rev() {
+            if let Some(row) = shown.interval.process(key) {
+                return Ok(Some((Arc::clone(&row.info), row.parent_pid)));
+            }
+        }
+        self.ask_reader(|reader| reader.process(host, key)).map(Option::flatten)
+    }
+
+    /// When a process began, if the store knows.
+    pub(crate) fn began(&self, host: HostId, key: ProcessKey) -> Result<Option<i64>, QueryError> {
+        self.ask_reader(|reader| reader.began(host, key)).map(Option::flatten)
+    }
+
+    /// The end of the first interval of the store that ends after a time.
+    pub(crate) fn end_after(&self, host: HostId, wall_ns: i64) -> Result<Option<i64>, QueryError> {
+        let mut end_ns = None;
+        let query = Query::new(host).range(wall_ns, i64::MAX).what(What::Meta);
+        let mut first = |interval: &Interval| {
+            end_ns = Some(interval.end.wall_ns);
+            ControlFlow::Break(())
+        };
+        self.ask_reader(|reader| reader.for_each_interval(&query, &mut first))?;
+        Ok(end_ns)
+    }
+}
+
+impl Drop for History {
+    fn drop(&mut self) {
+        self.pool.give_back(self.reader.take());
+    }
+}

@@ -1,0 +1,58 @@
+//! A range of time as if it were one interval: what each process did in it. Two of these side by side show which process grew.
+
+use std::collections::HashMap;
+
+use cpumon_model::{HostStatus, Interval, ProcessInterval};
+use cpumon_store::{Query, What};
+
+use super::answers::RangeSum;
+use super::source::History;
+use crate::QueryError;
+use crate::sum::{IntervalSum, add_process};
+use crate::time::PlotRange;
+
+/// All processes of a name.
+#[derive(Clone, Debug)]
+pub struct NamedProcess {
+    /// Their sum; its key is that of the first one.
+    pub sum: ProcessInterval,
+    /// How many they are.
+    pub count: u64,
+}
+
+/// Process rows of a name added up, most run time first.
+#[must_use]
+pub fn by_name(interval: &Interval) -> Vec<NamedProcess> {
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    let mut rows: Vec<NamedProcess> = Vec::new();
+    for row in &interval.processes {
+        if let Some(&at) = places.get(&*row.info.name) {
+            add_process(&mut rows[at].sum, row);
+            rows[at].count += 1;
+        } else {
+            places.insert(&row.info.name, rows.len());
+            rows.push(NamedProcess { sum: row.clone(), count: 1 });
+        }
+    }
+    rows.sort_by_key(|row| std::cmp::Reverse(row.sum.delta.run_ns));
+    rows
+}
+
+/// Adds up a range. `with_threads`: threads too; then intervals are read, whatever the range.
+pub fn sum(
+    history: &History,
+    host: &HostStatus,
+    range: PlotRange,
+    with_threads: bool,
+) -> Result<RangeSum, QueryError> {
+    let plan = history.plan(host.info.host, range)?;
+    let (resolution, what) =
+        if with_threads { (None, What::Threads) } else { (plan.resolution, What::Processes) };
+    let query = Query::new(host.info.host).range(plan.since_ns, plan.until_ns).what(what);
+    let mut sum: Option<IntervalSum> = None;
+    history.for_each(&query, resolution, &mut |span| match &mut sum {
+        Some(sum) => sum.add(span.interval),
+        None => sum = Some(IntervalSum::new(span.interval)),
+    })?;
+    Ok(RangeSum { resolution, interval: sum.map(IntervalSum::finish).unwrap_or_default() })
+}

@@ -1,0 +1,34 @@
+//! [`TaskKey`]: the key of a process or a thread, and its text, `PID-STARTNS` or `TID-STARTNS`.
+
+use std::fmt;
+
+use cpumon_model::{ProcessKey, ThreadKey};
+
+/// Key of a process or of a thread.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum TaskKey {
+    /// Of a process.
+    Process(ProcessKey),
+    /// Of a thread.
+    Thread(ThreadKey),
+}
+
+impl TaskKey {
+    /// The pid or tid.
+    #[must_use]
+    pub fn number(self) -> u32 {
+        match self {
+            Self::Process(key) => key.pid,
+            Self::Thread(key) => key.tid,
+        }
+    }
+}
+
+impl fmt::Display for TaskKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Process(key) => write!(f, "{}-{}", key.pid, key.start_ns),
+            Self::Thread(key) => write!(f, "{}-{}", key.tid, key.start_ns),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! [`LedgerSum`]: where CPU time went, added up over a range: of the host, of each CPU, and of the worst intervals. It takes
+//! bounded memory for any range.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cpumon_model::{CpuTimes, Fields, Interval, Ledger};
+
+/// The lines of one host, of one CPU or of one interval, ns. `None`: no data.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct LedgerLines {
+    /// CPUs by length.
+    pub capacity: i64,
+    /// Run time of threads that are alive.
+    pub threads: i64,
+    /// Run time of threads that exited; `None` of a single CPU, whose modes hold it in `threads`.
+    pub exited: Option<i64>,
+    /// `None`: inside the threads' run time.
+    pub irq: Option<i64>,
+    /// `None`: inside the threads' run time.
+    pub softirq: Option<i64>,
+    /// Time that the hypervisor took.
+    pub steal: i64,
+    /// Idle time, waiting for disks included.
+    pub idle: i64,
+    /// Capacity less all others: it can be negative.
+    pub unattributed: i64,
+    /// `None`: no switch events were measured.
+    pub unknown: Option<i64>,
+}
+
+impl LedgerLines {
+    fn of(ledger: &Ledger, has_sched: bool) -> Self {
+        let apart = |ns| (!ledger.irq_in_run_time).then_some(ns);
+        Self {
+            capacity: ledger.capacity_ns,
+            threads: ledger.threads_ns,
+            exited: Some(ledger.exited_ns),
+            irq: apart(ledger.irq_ns),
+            softirq: apart(ledger.softirq_ns),
+            steal: ledger.steal_ns,
+            idle: ledger.idle_ns,
+            unattributed: ledger.unattributed_ns(),
+            unknown: has_sched.then_some(ledger.unknown_ns),
+        }
+    }
+
+    /// unattributed ÷ capacity.
+    #[must_use]
+    pub fn ratio(&self) -> f64 {
+        if self.capacity == 0 { 0.0 } else { self.unattributed as f64 / self.capacity as f64 }
+    }
+}
+
+/// An interval among the worst.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct WorstInterval {
+    /// Its end, ns since the UNIX epoch.
+    pub end_wall_ns: i64,
+    /// Its measured length.
+    pub duration_ns: u64,
+    /// Where its capacity went.
+    pub lines: LedgerLines,
+}
+
+#[derive(Copy, Clone, Debug, Default)]
+struct CpuSum {
+    covered_ns: u64,
+    times: [u64; 10],
+    unknown_ns: u64,
+}
+
+/// Ledgers of one host added up.
+#[derive(Clone, Debug)]
+pub struct LedgerSum {
+    /// Its name; hostile.
+    pub host: String,
+    /// Intervals with a ledger; those without are left out.
+    pub intervals: u64,
+    /// Intervals without CPU times (v1 devices).
+    pub without: u64,
+    /// Measured time.
+    pub covered_ns: u64,
+    /// Begin of the first interval; `i64::MAX` while there is none.
+    pub begin_wall_ns: i64,
+    /// End of the last interval; `i64::MIN` while there is none.
+    pub end_wall_ns: i64,
+    /// Who measured.
+    pub sources: BTreeSet<&'static str>,
+    /// Counters that all intervals have.
+    pub fields: Fields,
+    sum: Ledger,
+    cpus: BTreeMap<u32, CpuSum>,
+    worst: Vec<WorstInterval>,
+    keep: usize,
+}
+
+impl LedgerSum {
+    /// Nothing added yet; `keep`: how many of the worst intervals are listed.
+    #[must_use]
+    pub fn new(host: &str, keep: usize) -> Self {
+        Self {
+            host: host.to_owned(),
+            intervals: 0,
+            without: 0,
+            covered_ns: 0,
+            begin_wall_ns: i64::MAX,
+            end_wall_ns: i64::MIN,
+            sources: BTreeSet::new(),
+            fields: Fields::all(),
+            sum: Ledger::default(),
+            cpus: BTreeMap::new(),
+            worst: Vec::new(),
+            keep,
+        }
+    }
+
+    /// Adds an interval.
+    pub fn add(&mut self, interval: &Interval) {
+        let ledger = &interval.ledger;
+        if ledger.capacity_ns <= 0 {
+            self.without += 1;
+            return;
+        }
+        self.intervals += 1;
+        self.covered_ns = self.covered_ns.saturating_add(interval.duration_ns());
+        self.begin_wall_ns = self.begin_wall_ns.min(interval.begin.wall_ns);
+        self.end_wall_ns = self.end_wall_ns.max(interval.end.wall_ns);
+        self.sources.insert(interval.source.name());
+        self.fields &= interval.fields;
+        self.sum += ledger;
+        for cpu in &interval.cpus {
+            let sum = self.cpus.entry(cpu.cpu).or_default();
+            sum.covered_ns = sum.covered_ns.saturating_add(interval.duration_ns());
+            sum.unknown_ns = sum.unknown_ns.saturating_add(cpu.sched.unknown_ns);
+            for (sum, ns) in sum.times.iter_mut().zip(cpu.times.to_array()) {
+                *sum = sum.saturating_add(ns);
+            }
+        }
+        self.note_worst(interval);
+    }
+
+    fn note_worst(&mut self, interval: &Interval) {
+        let lines = LedgerLines::of(&interval.ledger, interval.fields.contains(Fields::SCHED));
+        let size = |worst: &WorstInterval| worst.lines.ratio().abs();
+        let worst =
+            WorstInterval { end_wall_ns: interval.end.wall_ns, duration_ns: interval.duration_ns(), lines };
+        let at = self.worst.partition_point(|other| size(other) >= size(&worst));
+        if at < self.keep {
+            self.worst.insert(at, worst);
+            self.worst.truncate(self.keep);
+        }
+    }
+
+    /// Whether switch events were measured in all intervals.
+    #[must_use]
+    pub fn has_sched(&self) -> bool {
+        self.fields.contains(Fields::SCHED)
+    }
+
+    /// irq and softirq are inside the threads' run time, in some of the intervals at least.
+    #[must_use]
+    pub fn irq_in_run_time(&self) -> bool {
+        self.sum.irq_in_run_time
+    }
+
+    /// Lines of the whole host.
+    #[must_use]
+    pub fn total(&self) -> LedgerLines {
+        LedgerLines::of(&self.sum, self.has_sched())
+    }
+
+    /// Each CPU's lines: its modes, against its share of the length.
+    pub fn per_cpu(&self) -> impl Iterator<Item = (u32, LedgerLines)> + '_ {
+        self.cpus.iter().map(|(cpu, sum)| {
+            let times = CpuTimes::from_array(sum.times);
+            let threads =
+                [times.nice_ns, times.system_ns].into_iter().fold(times.user_ns, u64::saturating_add);
+            let lines = LedgerLines {
+                capacity: signed(sum.covered_ns),
+                threads: signed(threads),
+                exited: None,
+                irq: Some(signed(times.irq_ns)),
+                softirq: Some(signed(times.softirq_ns)),
+                steal: signed(times.steal_ns),
+                idle: signed(times.idle_ns.saturating_add(times.iowait_ns)),
+                unattributed: signed(sum.covered_ns).saturating_sub(signed(times.total_ns())),
+                unknown: self.has_sched().then(|| signed(sum.unknown_ns)),
+            };
+            (*cpu, lines)
+        })
+    }
+
+    /// The intervals with most unattributed, by share of their capacity.
+    #[must_use]
+    pub fn worst(&self) -> &[WorstInterval] {
+        &self.worst
+    }
+}
+
+fn signed(ns: u64) -> i64 {
+    i64::try_from(ns).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,107 @@
+//! [`Past`]: what a store can be asked. `cpumon_store::Reader` implements it; another engine may later.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cpumon_model::{HostId, Interval, ProcessInfo, ProcessKey};
+use cpumon_store::{Gap, HostRecord, Plan, Query, Reader, Resolution, Segment, StoreError};
+
+use crate::time::{Available, TimeRange};
+
+/// What a process is, and its parent's pid.
+pub type KnownProcess = (Arc<ProcessInfo>, u32);
+
+/// What was recorded.
+pub trait Past: Send {
+    /// Every host, by name.
+    fn hosts(&self) -> Result<Vec<HostRecord>, StoreError>;
+    /// The host of this name or id.
+    fn find_host(&self, text: &str) -> Result<HostRecord, StoreError>;
+    /// What is stored of a host; `None`: nothing.
+    fn available(&self, host: HostId) -> Result<Option<Available>, StoreError>;
+    /// How to walk a range in `points` steps; `None`: the store has nothing of this host.
+    fn plan(&self, host: HostId, range: TimeRange, points: usize) -> Result<Option<Plan>, StoreError>;
+    /// Walks intervals, or sums of them, in order of time.
+    fn for_each_segment(
+        &self,
+        query: &Query,
+        resolution: Option<Resolution>,
+        visit: &mut dyn FnMut(&Segment<'_>) -> ControlFlow<()>,
+    ) -> Result<(), StoreError>;
+    /// Walks intervals in order of time.
+    fn for_each_interval(
+        &self,
+        query: &Query,
+        visit: &mut dyn FnMut(&Interval) -> ControlFlow<()>,
+    ) -> Result<(), StoreError>;
+    /// Gaps that the receiver recorded, at most `limit`.
+    fn losses(&self, host: HostId, range: TimeRange, limit: usize) -> Result<Vec<Gap>, StoreError>;
+    /// Gaps that were recorded, and gaps between intervals, at most `limit`.
+    fn gaps(&self, host: HostId, range: TimeRange, limit: usize) -> Result<Vec<Gap>, StoreError>;
+    /// What a process is; `None`: it was never stored.
+    fn process(&self, host: HostId, key: ProcessKey) -> Result<Option<KnownProcess>, StoreError>;
+    /// When a process began.
+    fn began(&self, host: HostId, key: ProcessKey) -> Result<Option<i64>, StoreError>;
+}
+
+impl Past for Reader {
+    fn hosts(&self) -> Result<Vec<HostRecord>, StoreError> {
+        self.hosts()
+    }
+
+    fn find_host(&self, text: &str) -> Result<HostRecord, StoreError> {
+        self.find_host(text)
+    }
+
+    fn available(&self, host: HostId) -> Result<Option<Available>, StoreError> {
+        let ends = self.time_range(host)?;
+        Ok(ends.map(|(first_ns, last_ns)| Available { first_ns, last_ns }))
+    }
+
+    fn plan(&self, host: HostId, range: TimeRange, points: usize) -> Result<Option<Plan>, StoreError> {
+        self.plan(host, range, points)
+    }
+
+    fn for_each_segment(
+        &self,
+        query: &Query,
+        resolution: Option<Resolution>,
+        visit: &mut dyn FnMut(&Segment<'_>) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        self.for_each_segment(query, resolution, visit)
+    }
+
+    fn for_each_interval(
+        &self,
+        query: &Query,
+        visit: &mut dyn FnMut(&Interval) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        self.for_each_interval(query, visit)
+    }
+
+    fn losses(&self, host: HostId, range: TimeRange, limit: usize) -> Result<Vec<Gap>, StoreError> {
+        self.losses(host, range, limit)
+    }
+
+    fn gaps(&self, host: HostId, range: TimeRange, limit: usize) -> Result<Vec<Gap>, StoreError> {
+        self.gaps(host, range, limit)
+    }
+
+    fn process(&self, host: HostId, key: ProcessKey) -> Result<Option<KnownProcess>, StoreError> {
+        self.process(host, key)
+    }
+
+    fn began(&self, host: HostId, key: ProcessKey) -> Result<Option<i64>, StoreError> {
+        self.began(host, key)
+    }
+}
+
+/// Opens a reader of the past: each thread reads with one of its own.
+pub type OpenPast = Box<dyn Fn() -> Result<Box<dyn Past>, StoreError> + Send + Sync>;
+
+/// Opens readers of a store's file.
+#[must_use]
+pub fn open_store(path: PathBuf) -> OpenPast {
+    Box::new(move || Ok(Box::new(Reader::open(&path)?)))
+}

@@ -1,0 +1,43 @@
+//! Open readers of the past, and turns: reading a file blocks, so only a few threads read at once.
+
+use std::sync::{Mutex, PoisonError};
+
+use cpumon_store::StoreError;
+use tokio::sync::Semaphore;
+
+use crate::past::{OpenPast, Past};
+
+/// Questions answered at once; further ones wait.
+pub(crate) const MAX_AT_ONCE: usize = 4;
+
+/// Readers that are open and idle, and turns to read.
+pub struct ReaderPool {
+    open: Option<OpenPast>,
+    idle: Mutex<Vec<Box<dyn Past>>>,
+    turns: Semaphore,
+}
+
+impl ReaderPool {
+    /// `open`: opens a reader; `None`: nothing is stored.
+    #[must_use]
+    pub fn new(open: Option<OpenPast>) -> Self {
+        Self { open, idle: Mutex::default(), turns: Semaphore::new(MAX_AT_ONCE) }
+    }
+
+    /// One permit for each question that is answered at once.
+    #[must_use]
+    pub fn turns(&self) -> &Semaphore {
+        &self.turns
+    }
+
+    /// An idle reader, or a new one; `None`: nothing is stored.
+    pub(crate) fn take(&self) -> Result<Option<Box<dyn Past>>, StoreError> {
+        let Some(open) = &self.open else { return Ok(None) };
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        idle.map_or_else(open, Ok).map(Some)
+    }
+
+    pub(crate) fn give_back(&self, reader: Option<Box<dyn Past>>) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).extend(reader);
+    }
+}

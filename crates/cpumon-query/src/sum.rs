@@ -1,0 +1,178 @@
+//! [`IntervalSum`]: intervals of a host added up into one. Sums are exact.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::sync::Arc;
+
+use cpumon_model::{
+    CpuInterval, CpuTimes, DelayHistogram, DelayOf, Delays, Fields, Flags, Interval, Life, ProcessInterval,
+    ThreadInterval,
+};
+
+/// Intervals of one host, in order of time, added up into one whose length is their measured time.
+#[derive(Debug)]
+pub struct IntervalSum {
+    total: Interval,
+    processes: HashMap<cpumon_model::ProcessKey, usize>,
+    threads: HashMap<cpumon_model::ThreadKey, usize>,
+    delays: BTreeMap<DelayOf, DelayHistogram>,
+}
+
+/// The row of `key`; a new one is pushed, and `None` returned.
+fn place<'r, K: Hash + Eq, R: Clone>(
+    index: &mut HashMap<K, usize>,
+    rows: &'r mut Vec<R>,
+    key: K,
+    row: &R,
+) -> Option<&'r mut R> {
+    if let Some(&at) = index.get(&key) {
+        return rows.get_mut(at);
+    }
+    index.insert(key, rows.len());
+    rows.push(row.clone());
+    None
+}
+
+/// What became of a task over two intervals in a row.
+fn life_over(first: Life, then: Life) -> Life {
+    let born = matches!(first, Life::Born | Life::BornEnded) || matches!(then, Life::Born | Life::BornEnded);
+    let ended =
+        matches!(then, Life::Ended | Life::BornEnded) || matches!(first, Life::Ended | Life::BornEnded);
+    match (born, ended) {
+        (true, true) => Life::BornEnded,
+        (true, false) => Life::Born,
+        (false, true) => Life::Ended,
+        (false, false) => Life::Alive,
+    }
+}
+
+impl IntervalSum {
+    /// Begins with one interval.
+    #[must_use]
+    pub fn new(first: &Interval) -> Self {
+        let empty =
+            Interval { processes: Vec::new(), threads: Vec::new(), delays: Vec::new(), ..first.clone() };
+        let mut merged = Self {
+            total: empty,
+            processes: HashMap::new(),
+            threads: HashMap::new(),
+            delays: BTreeMap::new(),
+        };
+        merged.add_delays(first);
+        merged.add_rows(first);
+        merged
+    }
+
+    /// Whether `next` goes on where the sum ends: the same boot and source, no restart.
+    #[must_use]
+    pub fn continues(&self, next: &Interval) -> bool {
+        next.boot == self.total.boot
+            && next.source == self.total.source
+            && !next.flags.contains(Flags::RESTART)
+    }
+
+    /// Adds the next interval.
+    pub fn add(&mut self, next: &Interval) {
+        // The measured length is the sum of the lengths: a hole between two intervals is not measured.
+        let measured_ns = self.total.duration_ns().saturating_add(next.duration_ns());
+        self.total.end = next.end;
+        self.total.begin.mono_ns = next.end.mono_ns.saturating_sub(measured_ns);
+        self.total.fields &= next.fields;
+        self.total.flags |= next.flags;
+        self.total.sequence = next.sequence;
+        self.total.pass_ns = self.total.pass_ns.saturating_add(next.pass_ns);
+        self.total.v1_ticks = next.v1_ticks;
+        (self.total.thread_count, self.total.process_count) = (next.thread_count, next.process_count);
+        self.total.health = next.health;
+        self.total.ledger += &next.ledger;
+        self.add_cpus(next);
+        self.add_irqs(next);
+        self.add_delays(next);
+        self.add_rows(next);
+    }
+
+    fn add_cpus(&mut self, next: &Interval) {
+        for cpu in &next.cpus {
+            match self.total.cpus.binary_search_by_key(&cpu.cpu, |row| row.cpu) {
+                Ok(at) => add_cpu(&mut self.total.cpus[at], cpu),
+                Err(at) => self.total.cpus.insert(at, *cpu),
+            }
+        }
+        if next.cpus.is_empty() {
+            self.total.fields.remove(Fields::CPUS);
+        }
+    }
+
+    fn add_irqs(&mut self, next: &Interval) {
+        for line in &next.irqs {
+            match self.total.irqs.binary_search_by_key(&line.irq, |row| row.irq) {
+                Ok(at) => {
+                    let sum = &mut self.total.irqs[at];
+                    sum.time_ns = sum.time_ns.saturating_add(line.time_ns);
+                    sum.count = sum.count.saturating_add(line.count);
+                }
+                Err(at) => self.total.irqs.insert(at, line.clone()),
+            }
+        }
+    }
+
+    fn add_delays(&mut self, next: &Interval) {
+        for row in &next.delays {
+            *self.delays.entry(row.of).or_default() += &row.histogram;
+        }
+    }
+
+    fn add_rows(&mut self, next: &Interval) {
+        for row in &next.processes {
+            if let Some(sum) = place(&mut self.processes, &mut self.total.processes, row.key, row) {
+                add_process(sum, row);
+            }
+        }
+        for row in &next.threads {
+            if let Some(sum) = place(&mut self.threads, &mut self.total.threads, row.key, row) {
+                add_thread(sum, row);
+            }
+        }
+    }
+
+    /// The sum, its rows in order of their keys.
+    #[must_use]
+    pub fn finish(mut self) -> Interval {
+        self.total.processes.sort_by_key(|row| row.key);
+        self.total.threads.sort_by_key(|row| row.key);
+        let delays = self.delays.into_iter();
+        self.total.delays =
+            delays.map(|(of, histogram)| Delays { of, histogram: Arc::new(histogram) }).collect();
+        self.total
+    }
+}
+
+fn add_cpu(sum: &mut CpuInterval, more: &CpuInterval) {
+    let mut modes = sum.times.to_array();
+    for (mode, more) in modes.iter_mut().zip(more.times.to_array()) {
+        *mode = mode.saturating_add(more);
+    }
+    sum.times = CpuTimes::from_array(modes);
+    sum.sched += &more.sched;
+    sum.went_back |= more.went_back;
+}
+
+/// Adds a process row to another one.
+pub fn add_process(sum: &mut ProcessInterval, more: &ProcessInterval) {
+    sum.delta += &more.delta;
+    sum.sched += &more.sched;
+    sum.flags |= more.flags;
+    sum.life = life_over(sum.life, more.life);
+    sum.thread_rows = sum.thread_rows.max(more.thread_rows);
+    sum.parent_pid = more.parent_pid;
+    sum.info = more.info.clone();
+}
+
+fn add_thread(sum: &mut ThreadInterval, more: &ThreadInterval) {
+    let (flags, life) = (sum.flags | more.flags, life_over(sum.life, more.life));
+    let (mut delta, mut sched) = (sum.delta, sum.sched);
+    delta += &more.delta;
+    sched += &more.sched;
+    sched.open_wait = more.sched.open_wait;
+    *sum = ThreadInterval { delta, sched, flags, life, ..*more };
+}

@@ -1,0 +1,63 @@
+//! Times and ranges of time. All times are ns since the UNIX epoch, on the time line of a host's intervals.
+
+use std::time::SystemTime;
+
+pub use cpumon_store::TimeRange;
+
+/// A range and how many points fit the picture of it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct PlotRange {
+    /// What ends after this.
+    pub since_ns: i64,
+    /// And not after this.
+    pub until_ns: i64,
+    /// Points that fit the picture.
+    pub points: usize,
+}
+
+impl PlotRange {
+    /// The range without its points.
+    #[must_use]
+    pub fn time(self) -> TimeRange {
+        TimeRange { since_ns: self.since_ns, until_ns: self.until_ns }
+    }
+}
+
+/// Ends of the first and of the last interval that are stored of a host.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Available {
+    /// End of the first interval.
+    pub first_ns: i64,
+    /// End of the last interval.
+    pub last_ns: i64,
+}
+
+/// Rows of a long list: those to leave out at the beginning, and those to give at most.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Left out at the beginning.
+    pub offset: usize,
+    /// Given at most.
+    pub limit: usize,
+}
+
+impl Page {
+    /// The items of the page.
+    pub fn of<I: IntoIterator>(self, items: I) -> impl Iterator<Item = I::Item> {
+        items.into_iter().skip(self.offset).take(self.limit)
+    }
+}
+
+/// This machine's clock, ns since the UNIX epoch.
+#[must_use]
+pub fn now_ns() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// A time in ms, for drawing.
+#[must_use]
+pub fn to_ms(wall_ns: i64) -> f64 {
+    // Microseconds are whole numbers below 2^53 until the year 2255.
+    (wall_ns / 1000) as f64 / 1000.0
+}

@@ -1,0 +1,218 @@
+//! [`Gate`]: which requests are answered. A person logs in with a token in the page and gets a cookie; programs send the token
+//! itself.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+
+use super::limit::Limiter;
+use super::secret::{Digest256, digest, hex};
+use super::sessions::{self, Sessions};
+use super::tokens::{TokenEntry, TokenFile};
+use crate::problem::Problem;
+
+/// The file of tokens is checked for changes this often.
+const RECHECK: Duration = Duration::from_secs(1);
+/// Tokens that programs send, verified once.
+const MAX_VERIFIED: usize = 256;
+/// Longest token read; ours have 80 characters.
+const MAX_TOKEN: usize = 256;
+
+/// The login of a request.
+pub(super) enum Pass {
+    /// The cookie of a session.
+    Session(Digest256),
+    /// The id of a token.
+    Token(String),
+}
+
+/// Tokens, sessions and tries of one receiver.
+pub(crate) struct Gate {
+    tokens: TokenFile,
+    is_tls: bool,
+    inner: Mutex<Inner>,
+    /// Verifying is made slow on purpose: one at a time, so that it cannot take the machine.
+    turn: tokio::sync::Semaphore,
+}
+
+struct Inner {
+    entries: Vec<TokenEntry>,
+    checked: Option<Instant>,
+    sessions: Sessions,
+    verified: HashMap<Digest256, String>,
+    tries: Limiter,
+}
+
+impl Gate {
+    pub(crate) fn new(tokens: PathBuf, is_tls: bool) -> Self {
+        let inner = Inner {
+            entries: Vec::new(),
+            checked: None,
+            sessions: Sessions::default(),
+            verified: HashMap::new(),
+            tries: Limiter::default(),
+        };
+        Self {
+            tokens: TokenFile::new(tokens),
+            is_tls,
+            inner: Mutex::new(inner),
+            turn: tokio::sync::Semaphore::new(1),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tokens that count now, read no longer than [`RECHECK`] ago. One that was revoked ends its sessions.
+    fn refreshed(&self) -> MutexGuard<'_, Inner> {
+        self.refreshed_within(RECHECK)
+    }
+
+    fn refreshed_within(&self, age: Duration) -> MutexGuard<'_, Inner> {
+        let mut inner = self.lock();
+        if inner.checked.is_none_or(|at| at.elapsed() >= age) {
+            inner.checked = Some(Instant::now());
+            match self.tokens.list() {
+                Ok(entries) => inner.entries = entries,
+                Err(error) => {
+                    log::warn!("{error}; all requests are refused");
+                    inner.entries.clear();
+                }
+            }
+            let Inner { entries, sessions, verified, .. } = &mut *inner;
+            let counts = |id: &str| entries.iter().any(|entry| entry.id == id);
+            sessions.retain(counts);
+            verified.retain(|_, id| counts(id));
+        }
+        inner
+    }
+
+    /// The name of the cookie. `__Host-` (RFC 6265bis) binds it to this very origin, over TLS only.
+    fn cookie_name(&self) -> &'static str {
+        if self.is_tls { "__Host-cpumon" } else { "cpumon" }
+    }
+
+    fn cookie<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
+        headers
+            .get_all(header::COOKIE)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(';'))
+            .filter_map(|pair| pair.trim().split_once('='))
+            .find_map(|(name, value)| (name == self.cookie_name()).then_some(value))
+    }
+
+    /// The session of a request's cookie, if it is one of ours.
+    fn session(&self, headers: &HeaderMap) -> Option<Digest256> {
+        let cookie = digest(self.cookie(headers)?);
+        self.refreshed().sessions.is_valid(&cookie).then_some(cookie)
+    }
+
+    /// Whether a request's cookie is one of ours.
+    pub(crate) fn has_session(&self, headers: &HeaderMap) -> bool {
+        self.session(headers).is_some()
+    }
+
+    /// Whether a login is still valid.
+    pub(super) fn still_counts(&self, pass: &Pass) -> bool {
+        let inner = self.refreshed();
+        match pass {
+            Pass::Session(cookie) => inner.sessions.is_valid(cookie),
+            Pass::Token(id) => inner.entries.iter().any(|entry| entry.id == *id),
+        }
+    }
+
+    /// Verifies a token and returns its id; wrong ones are limited by sender.
+    async fn verify(&self, token: &str, peer: IpAddr) -> Result<String, Problem> {
+        if token.len() > MAX_TOKEN {
+            return Err(wrong_token());
+        }
+        let key = digest(token);
+        if let Some(id) = self.refreshed().verified.get(&key) {
+            return Ok(id.clone());
+        }
+        self.lock().tries.take(peer).map_err(|wait| too_many(" from this address", wait))?;
+        let Ok(_turn) = self.turn.acquire().await else { return Err(wrong_token()) };
+        let known =
+            |age| self.refreshed_within(age).entries.iter().find(|entry| entry.is_for(token)).cloned();
+        // It may have been made a moment ago; who tries often is held back before.
+        let entry = known(RECHECK).or_else(|| known(Duration::ZERO)).ok_or_else(wrong_token)?;
+        self.lock().tries.take_of_all().map_err(|wait| too_many("", wait))?;
+        let text = token.to_owned();
+        let verified = tokio::task::spawn_blocking(move || entry.verify(&text).then_some(entry));
+        let Ok(Some(entry)) = verified.await else { return Err(wrong_token()) };
+        let mut inner = self.lock();
+        inner.tries.give_back(peer);
+        if inner.verified.len() >= MAX_VERIFIED {
+            inner.verified.clear();
+        }
+        inner.verified.insert(key, entry.id.clone());
+        Ok(entry.id)
+    }
+
+    /// Logs a person in; returns the cookie to be set.
+    pub(crate) async fn log_in(&self, token: &str, peer: IpAddr) -> Result<HeaderValue, Problem> {
+        let id = self.verify(token, peer).await?;
+        let mut secret = [0_u8; 32];
+        getrandom::fill(&mut secret)
+            .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+        let secret = hex(&secret);
+        self.lock().sessions.add(digest(&secret), id);
+        self.set_cookie(&secret, sessions::LIFE)
+    }
+
+    /// Logs a person out; returns the cookie to be set.
+    pub(crate) fn log_out(&self, headers: &HeaderMap) -> Result<HeaderValue, Problem> {
+        if let Some(cookie) = self.cookie(headers) {
+            self.lock().sessions.remove(&digest(cookie));
+        }
+        self.set_cookie("", Duration::ZERO)
+    }
+
+    fn set_cookie(&self, value: &str, life: Duration) -> Result<HeaderValue, Problem> {
+        let secure = if self.is_tls { "; Secure" } else { "" };
+        let (name, seconds) = (self.cookie_name(), life.as_secs());
+        HeaderValue::from_str(&format!(
+            "{name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}"
+        ))
+        .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
+    }
+
+    pub(super) async fn passes(&self, headers: &HeaderMap, peer: IpAddr) -> Result<Pass, Problem> {
+        if let Some(cookie) = self.session(headers) {
+            return Ok(Pass::Session(cookie));
+        }
+        let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        // Schemes are valid in any case (RFC 9110, section 11.1).
+        let bearer = bearer.and_then(|value| value.split_once(' '));
+        match bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")) {
+            Some((_, token)) => self.verify(token.trim(), peer).await.map(Pass::Token),
+            None => Err(Problem::new(
+                StatusCode::UNAUTHORIZED,
+                "This receiver answers only requests with a login.",
+            )
+            .how(
+                "Log in at its page, or send a token as `Authorization: Bearer TOKEN`; \
+                 `cpumon login-token add NAME` on the receiver makes one.",
+            )),
+        }
+    }
+}
+
+fn wrong_token() -> Problem {
+    Problem::new(StatusCode::UNAUTHORIZED, "This is not a token of this receiver.")
+        .how("`cpumon login-token add NAME` on the receiver makes one.")
+}
+
+fn too_many(from: &str, wait: Duration) -> Problem {
+    let seconds = wait.as_secs() + 1;
+    let detail = format!("Too many wrong tokens came{from}.");
+    let problem =
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, detail).how(format!("Try again in {seconds} s."));
+    Problem { retry_after_s: Some(seconds), ..problem }
+}
