@@ -12,6 +12,7 @@ mod app;
 mod ask;
 mod fleet;
 mod guard;
+mod lease;
 mod login;
 mod order;
 mod page;

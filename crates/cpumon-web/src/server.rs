@@ -1,4 +1,4 @@
-//! The server: one thread, one async runtime, bounded connections and times. In: a [`Live`]. Out: answers, until told to stop.
+//! The server: one thread, one async runtime, bounded connections and times. It answers until [`Shutdown::stop`].
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -13,9 +13,10 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 
+use crate::lease::{CONNECTION_TIME, HEADER_TIME, Lease};
 use crate::login::{Peer, network};
 use crate::{WebOptions, router};
 
@@ -23,13 +24,6 @@ use crate::{WebOptions, router};
 const MAX_CONNECTIONS: usize = 256;
 /// Of one address that is not this machine's, so that no stranger takes all places.
 const MAX_OF_ADDRESS: usize = 64;
-/// A request's header, and a login, must arrive within this time; an idle connection is closed after it.
-pub(crate) const HEADER_TIME: Duration = Duration::from_secs(15);
-/// A connection takes requests for this time.
-const CONNECTION_TIME: Duration = Duration::from_mins(5);
-/// What is being answered then has so much more, a file anew with each piece that its reader takes: one that stopped reading frees
-/// its place.
-const LAST_ANSWER: Duration = Duration::from_mins(1);
 /// Threads that read the store: questions, exports, and single moments beside them.
 const MAX_BLOCKING: usize = 12;
 /// Pause after a failed accept (out of file descriptors, say), so that the loop cannot spin.
@@ -66,7 +60,7 @@ impl Shutdown {
     }
 }
 
-/// A bound HTTP server. Bind early, so that a port in use is said before anything else starts.
+/// A bound HTTP server. Bind early, so that a port in use is reported before anything else starts.
 #[derive(Debug)]
 pub struct HttpServer {
     listener: TcpListener,
@@ -169,36 +163,6 @@ impl Drop for Guest {
     }
 }
 
-/// How long a connection may last.
-#[derive(Clone, Debug)]
-pub(crate) struct Lease(Arc<Mutex<Instant>>);
-
-impl Lease {
-    fn new() -> Self {
-        Self(Arc::new(Mutex::new(Instant::now() + CONNECTION_TIME + LAST_ANSWER)))
-    }
-
-    fn end(&self) -> MutexGuard<'_, Instant> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A piece of a long answer was taken: more of it may come.
-    pub(crate) fn renew(&self) {
-        let mut end = self.end();
-        *end = (*end).max(Instant::now() + LAST_ANSWER);
-    }
-
-    async fn is_over(&self) {
-        loop {
-            let end = *self.end();
-            if end <= Instant::now() {
-                return;
-            }
-            sleep_until(end).await;
-        }
-    }
-}
-
 async fn accept_all(listener: tokio::net::TcpListener, tls: Option<TlsAcceptor>, router: axum::Router) {
     let (places, guests) = (Arc::new(Semaphore::new(MAX_CONNECTIONS)), Guests::default());
     loop {
@@ -269,6 +233,8 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
     use super::*;
+    use crate::lease::LAST_ANSWER;
+    use tokio::time::Instant;
 
     #[test]
     fn one_address_has_not_all_places() {

@@ -1,5 +1,5 @@
 //! TLS. In: a certificate and key, given or made here. Out: what the server needs to speak it. Why made here: a receiver in a
-//! home or a lab has no authority to ask; whoever connects compares the fingerprint once, or is given the certificate.
+//! home or a lab has no authority to ask; a person who connects compares the fingerprint once, or gets the certificate another way.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -135,8 +135,8 @@ mod tests {
         assert_eq!(first.fingerprint().len(), 32 * 3 - 1);
         assert_eq!(Tls::load_or_make(&certificate, &key, &[]).unwrap().fingerprint(), first.fingerprint());
         assert_eq!(first.names_missing(&names), [""; 0]);
-        let more = ["desk.lan".to_owned(), "LOCALHOST".to_owned(), "10.1.2.4".to_owned()];
-        assert_eq!(first.names_missing(&more), ["desk.lan", "10.1.2.4"]);
+        let more = ["box.lan".to_owned(), "LOCALHOST".to_owned(), "10.1.2.4".to_owned()];
+        assert_eq!(first.names_missing(&more), ["box.lan", "10.1.2.4"]);
         std::fs::remove_file(&certificate).unwrap();
         let again = Tls::load_or_make(&certificate, &key, &more).unwrap();
         assert_ne!(again.fingerprint(), first.fingerprint(), "a key that was left alone is no obstacle");

@@ -70,7 +70,7 @@ export interface Gap {
 export type Line = (number | null)[];
 
 export interface Buckets {
-  grain: string;
+  resolution: string;
   width_ns: number;
   t_ms: number[];
   covered_ns: number[];

@@ -100,7 +100,7 @@ fn gaps(all: &[Gap]) -> Vec<GapJson> {
 impl From<history::BucketTimes> for BucketTimes {
     fn from(times: history::BucketTimes) -> Self {
         Self {
-            grain: resolution_name(times.resolution),
+            resolution: resolution_name(times.resolution),
             width_ns: times.width_ns,
             t_ms: times.begin_ns.into_iter().map(to_ms).collect(),
             covered_ns: times.covered_ns,
@@ -242,7 +242,7 @@ impl SumJson {
         Self {
             since_ns: Nanos(range.since_ns),
             until_ns: Nanos(range.until_ns),
-            grain: resolution_name(sum.resolution),
+            resolution: resolution_name(sum.resolution),
             covered_ns: sum.interval.duration_ns(),
             summary: summary(&view),
             processes: if options.is_by_name { name_table(&view, rows) } else { process_table(&view, rows) },

@@ -10,7 +10,7 @@ use super::table::{Row, Table};
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct BucketTimes {
     /// What was read: `interval`s, or sums of a `minute` or an `hour`.
-    pub grain: &'static str,
+    pub resolution: &'static str,
     /// From one point to the next.
     pub width_ns: i64,
     /// Begin of each point, as intervals stand.
@@ -232,7 +232,7 @@ pub struct SumJson {
     /// Its end.
     pub until_ns: Nanos,
     /// What was read: `interval`s, or sums of a `minute` or an `hour` (then the range's ends are those of whole ones).
-    pub grain: &'static str,
+    pub resolution: &'static str,
     /// Measured time; rates divide by it.
     pub covered_ns: u64,
     /// Ledger and CPU modes, summed.

@@ -48,7 +48,7 @@ pub(super) struct Drawn {
     /// `svg` (the default) or `png`.
     format: Option<String>,
     /// `interval` reads intervals where sums would do: they have CPU modes. The range is 48 hours at most.
-    grain: Option<String>,
+    resolution: Option<String>,
     /// Width in pixels, 1200 without it.
     #[param(minimum = 320, maximum = 2400)]
     width: Option<u32>,
@@ -129,10 +129,10 @@ impl Drawn {
     }
 
     fn query(&self, view: View) -> Result<ChartQuery, Problem> {
-        let is_finest = match self.grain.as_deref() {
+        let is_finest = match self.resolution.as_deref() {
             None => false,
             Some("interval") => true,
-            Some(_) => return Err(bad("grain is interval, or not given.")),
+            Some(_) => return Err(bad("resolution is interval, or not given.")),
         };
         Ok(ChartQuery { since_ns: self.since, until_ns: self.until, is_finest, ..ChartQuery::new(view) })
     }
@@ -314,7 +314,8 @@ fn sent(picture: Picture, headers: &HeaderMap) -> Response {
 pub(super) async fn chart(
     State(app): State<Shared>,
     Named((host, view)): Named<(String, String)>,
-    (Asked(of), Asked(how)): (Asked<OfHost>, Asked<Drawn>),
+    Asked(of): Asked<OfHost>,
+    Asked(how): Asked<Drawn>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let query = of.query(&host, &view, &how)?;
@@ -329,7 +330,8 @@ pub(super) async fn chart(
 pub(super) async fn command(
     State(app): State<Shared>,
     Named((host, view)): Named<(String, String)>,
-    (Asked(of), Asked(how)): (Asked<OfHost>, Asked<Drawn>),
+    Asked(of): Asked<OfHost>,
+    Asked(how): Asked<Drawn>,
 ) -> Result<Json<ExportCommand>, Problem> {
     let query = of.query(&host, &view, &how)?;
     let checked = checked(&app, query, &how).await?;
@@ -342,7 +344,8 @@ pub(super) async fn command(
         (status = 304, description = "As the one that is known."), HostProblems))]
 pub(super) async fn fleet(
     State(app): State<Shared>,
-    (Asked(of), Asked(how)): (Asked<OfFleet>, Asked<Drawn>),
+    Asked(of): Asked<OfFleet>,
+    Asked(how): Asked<Drawn>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let query = of.query(&how)?;
@@ -354,7 +357,8 @@ pub(super) async fn fleet(
     responses((status = 200, body = ExportCommand), HostProblems))]
 pub(super) async fn fleet_command(
     State(app): State<Shared>,
-    (Asked(of), Asked(how)): (Asked<OfFleet>, Asked<Drawn>),
+    Asked(of): Asked<OfFleet>,
+    Asked(how): Asked<Drawn>,
 ) -> Result<Json<ExportCommand>, Problem> {
     let query = of.query(&how)?;
     let checked = checked(&app, query, &how).await?;

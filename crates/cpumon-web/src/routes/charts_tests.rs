@@ -191,7 +191,7 @@ async fn a_fleet_is_a_line_a_host_in_the_order_asked_for() {
         let (answered, _, body) = get(stored.router(), &of_fleet("", more)).await;
         assert!(answered == status && body.contains(expected), "{more}: {answered} {body}");
     }
-    let long = format!("/api/v1/fleet/chart?since=1&until={BEGIN_NS}&grain=interval");
+    let long = format!("/api/v1/fleet/chart?since=1&until={BEGIN_NS}&resolution=interval");
     let (status, _, body) = get(stored.router(), &long).await;
     assert!(status == 400 && body.contains("48 hours"), "{body}");
 }

@@ -23,8 +23,8 @@ use super::file::{CommandLine, ExportCommand, as_download};
 use super::host_problems::HostProblems;
 use super::params::{Asked, Between, Named, bad};
 use crate::app::Shared;
+use crate::lease::Lease;
 use crate::problem::Problem;
-use crate::server::Lease;
 
 /// Pieces of a file that wait for the network.
 const MAX_WAITING: usize = 4;

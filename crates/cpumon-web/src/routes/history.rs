@@ -93,7 +93,7 @@ pub(super) struct Columns {
     columns: Option<String>,
     /// `interval` reads intervals where sums would do: they have CPU modes and extremes. The range is 48 hours at most.
     #[param(inline)]
-    grain: Option<Finest>,
+    resolution: Option<Finest>,
 }
 
 /// The finest there is.
@@ -115,9 +115,9 @@ pub(super) async fn series(
     Asked(columns): Asked<Columns>,
 ) -> Result<Json<api::HostSeries>, Problem> {
     let range = span.range(600)?;
-    let is_finest = columns.grain.is_some();
+    let is_finest = columns.resolution.is_some();
     if is_finest && range.until_ns - range.since_ns > MAX_FINEST_RANGE_NS {
-        return Err(bad("Intervals are read of 48 hours at most; without `grain` sums are."));
+        return Err(bad("Intervals are read of 48 hours at most; without `resolution` sums are."));
     }
     let wanted = list(columns.columns.as_deref(), 64, |name| Ok(name.to_owned()))?;
     let answer = app.past.ask(move |past| {

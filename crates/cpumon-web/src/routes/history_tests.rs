@@ -20,12 +20,15 @@ fn nulls(list: &Value) -> usize {
 
 #[tokio::test]
 async fn a_series_adds_up_and_its_holes_are_holes_with_a_reason() {
-    for (compacted, points, grain, per_minute) in
+    for (compacted, points, resolution, per_minute) in
         [(false, 300, "interval", 60), (true, 300, "interval", 60), (true, 5, "minute", 1)]
     {
         let stored = Stored::new(compacted);
         let body = stored.of_all("series", &format!("points={points}")).await;
-        assert_eq!((body["grain"].as_str(), body["t_ms"].as_array().unwrap().len()), (Some(grain), points));
+        assert_eq!(
+            (body["resolution"].as_str(), body["t_ms"].as_array().unwrap().len()),
+            (Some(resolution), points)
+        );
         assert_eq!(sum(&body["covered_ns"]), 240 * SECOND_NS);
         for (column, per_second) in
             [("ledger_threads_ns", 600_000_000), ("busy_ns", 600_000_000), ("capacity_ns", SECOND_NS)]
@@ -35,7 +38,11 @@ async fn a_series_adds_up_and_its_holes_are_holes_with_a_reason() {
         }
         let busy = &body["columns"]["busy_ns"]["max"];
         assert_eq!((&busy[0], &busy[3 * per_minute - 1]), (&600_000_000.into(), &Value::Null));
-        assert_eq!(body["columns"].get("user_ns").is_some(), grain == "interval", "sums hold no CPU modes");
+        assert_eq!(
+            body["columns"].get("user_ns").is_some(),
+            resolution == "interval",
+            "sums hold no CPU modes"
+        );
         let queue = &body["columns"]["run_queue_ns"];
         let longest = &body["columns"]["run_queue_max"]["max"];
         assert_eq!((sum(&queue["sum"]), nulls(&queue["sum"])), (240 * 1_500_000_000, per_minute));
@@ -46,7 +53,7 @@ async fn a_series_adds_up_and_its_holes_are_holes_with_a_reason() {
         assert_eq!(gaps[0]["begin_ns"], (BEGIN_NS + 120 * SECOND_NS).to_string());
         assert_eq!(body["kept"]["last_ns"], (BEGIN_NS + 300 * SECOND_NS).to_string());
     }
-    let fine = Stored::new(true).of_all("series", "points=5&grain=interval&columns=user_ns").await;
+    let fine = Stored::new(true).of_all("series", "points=5&resolution=interval&columns=user_ns").await;
     assert_eq!(sum(&fine["columns"]["user_ns"]["sum"]), 240 * 600_000_000);
     assert_eq!(fine["columns"]["user_ns"]["max"][0], 600_000_000);
     assert!(fine["columns"].get("capacity_ns").is_none(), "only what was asked for");
@@ -87,7 +94,7 @@ async fn chosen_tasks_are_lines() {
     let body = stored.of_all("processes/10-9", "points=5").await;
     assert_eq!((&body["process"]["name"], &body["process"]["parent_pid"]), (&"a,b".into(), &1.into()));
     assert_eq!(
-        (sum(&body["lines"][0]["columns"]["run_ns"]), &body["grain"]),
+        (sum(&body["lines"][0]["columns"]["run_ns"]), &body["resolution"]),
         (stored.run_ns(10), &"minute".into())
     );
     assert_eq!(body["lines"][0]["max_run_ns_per_s"][4], 400, "the highest of a single interval");
@@ -117,19 +124,20 @@ fn with_ends(second: i64) -> cpumon_model::Interval {
 
 #[tokio::test]
 async fn begin_and_end_are_known_whatever_was_read() {
-    for (compacted, points, grain) in [(false, 300, "interval"), (true, 300, "interval"), (true, 5, "minute")]
+    for (compacted, points, resolution) in
+        [(false, 300, "interval"), (true, 300, "interval"), (true, 5, "minute")]
     {
         let stored = Stored::made(compacted, with_ends);
         let keys = "10-9,30-9,40-9,50-99500000000,50-9";
         let body = stored.of_all("lines", &format!("points={points}&processes={keys}&names=web")).await;
-        assert_eq!(body["grain"], grain);
+        assert_eq!(body["resolution"], resolution);
         let at = |second: f64| Some(to_ms(BEGIN_NS) + second * 1000.0);
         let life = |nth: usize| ["began_ms", "ended_ms"].map(|name| body["lines"][nth][name].as_f64());
         assert_eq!([life(0), life(1)], [[at(0.0), None], [at(0.0), at(300.0)]]);
-        assert_eq!([life(2), life(3)], [[at(0.0), at(70.0)], [at(99.5), at(100.0)]], "{grain}");
+        assert_eq!([life(2), life(3)], [[at(0.0), at(70.0)], [at(99.5), at(100.0)]], "{resolution}");
         assert_eq!([life(4), life(5)], [[None, None]; 2], "never there, and a name");
         let work = |nth: usize| ["first_ms", "last_ms"].map(|name| body["lines"][nth][name].as_f64());
-        let first = if grain == "minute" { 0.0 } else { 29.0 };
+        let first = if resolution == "minute" { 0.0 } else { 29.0 };
         assert_eq!(
             [work(2), work(3)],
             [[at(first), at(70.0)], [at(99.5), at(100.0)]],
@@ -236,7 +244,7 @@ fn a_range_read_in_parts_is_the_same_range() {
 async fn a_span_is_summed_by_process_and_by_name() {
     let stored = Stored::new(true);
     let body = stored.of_all("sum", "threads=20-9").await;
-    assert_eq!((&body["covered_ns"], &body["grain"]), (&(240 * SECOND_NS).into(), &"interval".into()));
+    assert_eq!((&body["covered_ns"], &body["resolution"]), (&(240 * SECOND_NS).into(), &"interval".into()));
     let columns = &body["processes"]["columns"];
     assert_eq!(
         columns["run_ns"],
@@ -278,7 +286,7 @@ async fn wrong_ranges_and_lists_are_refused() {
         "series?points=0".into(),
         "series?points=4001".into(),
         "series?since=x".into(),
-        "series?grain=second".into(),
+        "series?resolution=second".into(),
         "lines".into(),
         "lines?processes=1".into(),
         format!("lines?names={}", "a,".repeat(33)),
@@ -318,11 +326,11 @@ async fn without_a_store_the_past_is_what_memory_holds() {
 async fn waits_add_up_maxima_do_not_and_sums_have_neither() {
     let stored = Stored::new(true);
     let body = stored.of_all("processes/10-9", "points=5&").await;
-    assert_eq!(body["grain"], "minute", "{body}");
+    assert_eq!(body["resolution"], "minute", "{body}");
     assert!(body["lines"][0]["columns"].get("blocked_ns").is_none(), "not kept in sums: {body}");
     assert_eq!(body["waits"], serde_json::json!([]));
     let body = stored.of_all("processes/10-9", "points=300").await;
-    assert_eq!(body["grain"], "interval");
+    assert_eq!(body["resolution"], "interval");
     let columns = &body["lines"][0]["columns"];
     assert_eq!((&columns["blocked_ns"][0], &columns["wakeups"][0]), (&4_000_000.into(), &3.into()));
     assert_eq!(
@@ -341,18 +349,19 @@ async fn waits_add_up_maxima_do_not_and_sums_have_neither() {
 
 #[tokio::test]
 async fn percentiles_of_a_point_are_of_all_its_run_delays_from_intervals_and_from_sums() {
-    for (compacted, points, grain) in [(true, 5, "minute"), (false, 5, "minute"), (true, 40, "interval")] {
+    for (compacted, points, resolution) in [(true, 5, "minute"), (false, 5, "minute"), (true, 40, "interval")]
+    {
         let stored = Stored::new(compacted);
         let body = stored.of_all("processes/10-9", &format!("points={points}")).await;
         let columns = &body["lines"][0]["columns"];
-        let grain = if compacted { grain } else { "interval" };
-        assert_eq!(body["grain"], grain);
+        let resolution = if compacted { resolution } else { "interval" };
+        assert_eq!(body["resolution"], resolution);
         let at = |column: &str| columns[column][1].as_u64().unwrap_or_else(|| panic!("{column}: {body}"));
         let end_of = |ns| *cpumon_model::delay_range_ns(delay_bucket(ns)).end();
         assert_eq!(
             at("run_delay_p50_ns"),
             end_of(1_000_000),
-            "not the highest of the intervals' medians: {grain}"
+            "not the highest of the intervals' medians: {resolution}"
         );
         assert_eq!(at("run_delay_max_ns"), end_of(100_000_000));
         let hole = points / 5 * 2;

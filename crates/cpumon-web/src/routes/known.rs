@@ -84,7 +84,10 @@ mod tests {
     fn a_misspelled_name_is_refused_with_those_that_exist() {
         let (detail, how) = refused(SERIES, "since=1&pionts=5").unwrap();
         assert_eq!(detail, "There is no parameter `pionts` here.");
-        assert_eq!(how, "Did you mean `points`? This route takes: since, until, points, columns, grain.");
+        assert_eq!(
+            how,
+            "Did you mean `points`? This route takes: since, until, points, columns, resolution."
+        );
         let (_, how) = refused(SERIES, "host=past").unwrap();
         assert!(
             how.starts_with("This route takes: since,"),

@@ -12,9 +12,9 @@ use utoipa::ToSchema;
 
 use crate::api;
 use crate::app::Shared;
+use crate::lease::HEADER_TIME;
 use crate::login::peer_of;
 use crate::problem::Problem;
-use crate::server::HEADER_TIME;
 
 /// A login is no larger than this.
 const MAX_BYTES: usize = 4096;

@@ -188,7 +188,7 @@ async fn guessing_is_stopped_and_says_when_to_try_again() {
     assert_eq!(statuses(&answers), [401, 401, 401, 401, 401, 429, 429]);
     assert!(answers[6].2["how"].as_str().unwrap().contains("Try again in"), "{:?}", answers[6].2);
     assert_eq!(guarded.log_in(&token).await.0, 429, "from the same address, even the right one");
-    assert_eq!(guarded.log_in(&"x".repeat(300)).await.0, 401, "too long to be looked at");
+    assert_eq!(guarded.log_in(&"x".repeat(300)).await.0, 401, "too long to be read");
 }
 
 #[tokio::test]

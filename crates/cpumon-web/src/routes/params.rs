@@ -14,7 +14,7 @@ use crate::problem::Problem;
 /// Rows of a table at most.
 pub(super) const MAX_ROWS: usize = 20_000;
 
-/// A query; what is wrong with it is told as a problem.
+/// A query; errors in it are answered as a problem.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked<T>(pub(crate) T);
 
@@ -29,7 +29,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
     }
 }
 
-/// A part of the path; what is wrong with it is told as a problem.
+/// A part of the path; errors in it are answered as a problem.
 #[derive(Clone, Debug)]
 pub(crate) struct Named<T>(pub(crate) T);
 

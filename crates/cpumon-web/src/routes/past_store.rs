@@ -103,7 +103,7 @@ impl Stored {
         Self::made(compacted, interval)
     }
 
-    /// With what `make` tells of each second.
+    /// With the interval that `make` gives for each second.
     pub(super) fn made(compacted: bool, make: impl Fn(i64) -> Interval) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut writer = Writer::open(&dir.path().join("s.db"), &StoreOptions::default()).unwrap();

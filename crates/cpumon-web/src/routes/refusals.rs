@@ -1,6 +1,5 @@
-//! What stands before every route. In: the description of the routes. Out: the same with how to be let in, and with the refusals
-//! of the guard, the login and the check of parameters, which no route gives itself. Why: a program made from the description must
-//! know all answers.
+//! Answers that no route gives itself: refusals of the guard, the login and the check of parameters. They are added to the
+//! description, with how to log in, so that a program made from the description knows all answers.
 
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{
@@ -35,7 +34,7 @@ fn add(operation: &mut Operation, refusals: &[(&str, &str)]) {
     }
 }
 
-/// See the module.
+/// The document with refusals and logins.
 pub(super) fn added(mut document: OpenApi) -> OpenApi {
     for (path, item) in &mut document.paths.paths {
         for operation in [&mut item.get, &mut item.post].into_iter().flatten() {

@@ -397,15 +397,15 @@ async fn a_stream_gives_each_snapshot_with_the_threads_that_were_asked_for() {
 }
 
 #[tokio::test]
-async fn who_asks_for_a_silent_host_is_told_how_old_its_newest_interval_is() {
+async fn answers_about_a_silent_host_have_the_age_of_its_newest_interval() {
     let received_wall_ns = cpumon_query::time::now_ns() - 600 * SECOND_NS;
     let silent = Fake { hosts: vec![HostStatus { received_wall_ns, ..host(1, "one") }], ..Fake::default() };
     silent.put(shown(3));
     let live = Arc::new(silent);
     let (_, streamed) = Messages::open(&live, LIVE, None).await.next().await;
     let (_, newest) = get_json(&live, "/api/v1/hosts/one/at").await;
-    for told in [streamed, newest] {
-        let age_ns = told["age_ns"].as_i64().unwrap();
+    for answer in [streamed, newest] {
+        let age_ns = answer["age_ns"].as_i64().unwrap();
         assert!((600..660).contains(&(age_ns / SECOND_NS)), "{age_ns}");
     }
     let (_, past) = get_json(&live, "/api/v1/hosts/one/at?at=3500000000").await;
@@ -420,7 +420,7 @@ async fn a_reader_that_comes_back_gets_what_it_missed() {
     for number in 3..=9 {
         assert_eq!(stream.number().await, (number, 0));
     }
-    // An id of another run, of the future, or of nobody: from the newest on.
+    // An id of another run, of the future, or of no run: from the newest on.
     for id in ["77-2", "0-10", "x", ""] {
         assert_eq!(Messages::open(&live, LIVE, Some(id)).await.number().await, (9, 0), "{id:?}");
     }

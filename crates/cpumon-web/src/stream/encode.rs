@@ -37,7 +37,7 @@ pub(crate) struct Encoded {
     threads: Mutex<HashMap<ProcessKey, Bytes>>,
 }
 
-/// See the module.
+/// The newest interval of each host, encoded.
 #[derive(Default)]
 pub(crate) struct Encoder {
     kept: Mutex<Vec<(HostId, Arc<Encoded>)>>,
@@ -59,7 +59,7 @@ pub(crate) fn close() -> Bytes {
 }
 
 impl Encoder {
-    /// The encoding of an interval, shared with whoever else reads the same one.
+    /// The encoding of an interval, shared by all readers of the same one.
     pub(crate) fn of(&self, host: &HostStatus, shown: &Shown) -> Arc<Encoded> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let id = host.info.host;

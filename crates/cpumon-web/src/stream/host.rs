@@ -18,10 +18,10 @@ use crate::app::Shared;
 const MAX_BEHIND: u64 = 3;
 /// One that comes back gets at most this many of those it missed.
 const MAX_BACKLOG: u64 = 120;
-/// The bell rings for every host; this reader looks no more often than that.
-const LOOK: Duration = Duration::from_millis(15);
+/// The bell rings for every host; this reader checks no more often than that.
+const RECHECK: Duration = Duration::from_millis(15);
 
-/// See the module.
+/// One reader of one host.
 pub(crate) struct HostReader {
     app: Shared,
     host: HostId,
@@ -93,7 +93,7 @@ impl Messages for HostReader {
                 return Some(self.message(&host, &shown, skipped));
             }
             match timeout_at(deadline, self.bell.changed()).await {
-                Ok(Ok(())) => sleep(LOOK).await,
+                Ok(Ok(())) => sleep(RECHECK).await,
                 Ok(Err(_)) => return None,
                 Err(_) => return Some(heartbeat()),
             }

@@ -1,6 +1,5 @@
-//! Live streams (Server-Sent Events, WHATWG HTML section 9.2). In: a reader that is asked for its next piece whenever the
-//! socket can take one. Out: a response without end. Why asked, not told: a reader that is too slow has nothing waiting for
-//! it; it is asked later, and then gets the newest snapshot and the count of those it missed.
+//! Event streams (Server-Sent Events, WHATWG HTML section 9.2). A reader is asked for its next message when the socket can take
+//! one, so nothing is queued for a slow reader: it gets the newest snapshot later, with the count of those it missed.
 
 mod encode;
 mod host;
