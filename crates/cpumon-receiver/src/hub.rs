@@ -1,4 +1,4 @@
-//! The live hub: what every face sees of a running receiver. In: intervals from the receiving thread and the local agent.
+//! The live hub: what every frontend sees of a running receiver. In: intervals from the receiving thread and the local agent.
 //! Out: hosts, the newest minutes of each, and the receiver's own state. Why: showing must never wait for storing.
 //!
 //! Memory is bounded: each host keeps its newest `KEEP` at most, all hosts together about [`HubOptions::max_bytes`],
@@ -33,7 +33,7 @@ impl Default for HubOptions {
 /// Finds a past interval outside of the hub's memory: in the store.
 pub type Past = Box<dyn Fn(HostId, Seek) -> Result<Option<Interval>, String> + Send + Sync>;
 
-/// Tells the receiver's own state.
+/// Reads the receiver's own state.
 pub type Statuses = Box<dyn Fn() -> Status + Send + Sync>;
 
 /// See the module.
@@ -82,11 +82,11 @@ impl Hub {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic while the lock was held leaves at worst a host's byte count wrong; faces go on.
+        // A panic while the lock was held leaves at worst a host's byte count wrong; frontends go on.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes an interval and shows it to whoever waits.
+    /// Takes an interval and shows it to all that wait.
     pub fn put(&self, status: &HostStatus, interval: Arc<Interval>) {
         let serial = {
             let mut inner = self.lock();

@@ -21,11 +21,12 @@ pub mod enrollment;
 pub mod hub;
 mod measure;
 mod receiver;
+mod sources;
 pub mod status;
 mod storing;
 pub mod tls;
 
-pub use datagrams::SealPlan;
+pub use datagrams::KeyPlan;
 pub use demux::{
     Demux, DemuxOptions, DemuxTotals, RejectCounts, RejectKind, Rejected, RejectedSender, SourceRate,
 };

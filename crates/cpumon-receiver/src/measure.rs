@@ -9,7 +9,7 @@ use cpumon_model::{HostStatus, LossCounts, Trust};
 use crate::clock;
 use crate::storing::Sink;
 
-/// Measures until `stop` is set. A pass that fails is said, once for each reason in a row, and tried again.
+/// Measures until `stop` is set. A pass that fails is logged, once for each reason in a row, and tried again.
 pub fn run(mut sampler: Sampler, sink: &Sink, stop: &AtomicBool) {
     let mut status = HostStatus {
         info: sampler.info().clone(),

@@ -15,7 +15,7 @@ use cpumon_model::{HostInfo, SourceKind};
 use cpumon_store::StoreOptions;
 
 use crate::connection::{StreamListener, leave_address};
-use crate::datagrams::{self, Receiving, SealPlan};
+use crate::datagrams::{self, KeyPlan, Receiving};
 use crate::demux::SourceRate;
 use crate::enrollment::Authority;
 use crate::hub::{Hub, HubOptions};
@@ -30,8 +30,8 @@ pub struct Plan {
     pub udp: Vec<SocketAddr>,
     /// Multicast groups to join.
     pub multicast: Vec<IpAddr>,
-    /// Keys for sealed datagrams, and what is taken without.
-    pub seals: SealPlan,
+    /// The group keys, and what is taken unencrypted.
+    pub group_keys: KeyPlan,
     /// What one source of datagrams may send; `None`: any amount.
     pub source_rate: Option<SourceRate>,
     /// Store and how long to keep; `None`: keep nothing.
@@ -95,8 +95,8 @@ impl Receiver {
                  the program that was started last; choose another port with --udp, or end the other one"
             );
         }
-        let udp = receiver.local_addresses().context("cannot tell the UDP address")?;
-        let receiver = Receiving::open(receiver, &plan.seals, plan.source_rate)?;
+        let udp = receiver.local_addresses().context("cannot read the UDP address")?;
+        let receiver = Receiving::open(receiver, &plan.group_keys, plan.source_rate)?;
         let sampler =
             plan.measure.as_ref().map(Sampler::open).transpose().context("cannot measure this machine")?;
         // Before the first other thread begins: threads inherit what is left.
@@ -205,7 +205,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// What faces see.
+    /// What frontends see.
     #[must_use]
     pub fn hub(&self) -> &Arc<Hub> {
         &self.hub
@@ -247,7 +247,7 @@ impl Receiver {
         &self.pulse
     }
 
-    /// Whether some thread ended on its own: a receiver that is half dead must not look alive.
+    /// Whether some thread ended on its own: a receiver that is half dead must not seem alive.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.threads.iter().any(|(_, thread)| thread.is_finished())
@@ -297,8 +297,8 @@ fn allowed_paths(plan: &Plan, reads: &[PathBuf]) -> anyhow::Result<AllowedPaths>
         let made = make.create(dir);
         made.with_context(|| format!("cannot create {}; choose a file with --store", dir.display()))?;
     }
-    let memory = plan.seals.memory.parent().map(Path::to_owned);
-    let read = plan.seals.keys.iter().map(|path| parent(path)).chain(reads.iter().cloned());
+    let memory = plan.group_keys.memory.parent().map(Path::to_owned);
+    let read = plan.group_keys.keys.iter().map(|path| parent(path)).chain(reads.iter().cloned());
     Ok(AllowedPaths {
         read: read.collect(),
         write: kept.into_iter().chain(state).chain(memory).collect(),
@@ -337,7 +337,7 @@ fn bind_udp(plan: &Plan) -> anyhow::Result<UdpReceiver> {
     }
     let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT));
     let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT));
-    // A machine without IPv6 is no error as long as nobody asked for it.
+    // A machine without IPv6 is no error unless the user asked for it.
     bind(vec![v4, v6])
         .or_else(|error| {
             let only_v4 = bind(vec![v4])?;

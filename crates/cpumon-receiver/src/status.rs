@@ -9,11 +9,6 @@ use crate::clock;
 use crate::connection::StreamPlace;
 use crate::storing::StoreHandle;
 
-/// The row of all sources that are not listed by themselves; `None` if they sent nothing.
-pub(crate) fn other_sources(count: u64) -> Option<status::Rejects> {
-    (count > 0).then(|| status::Rejects { source: "others".to_owned(), count, ..status::Rejects::default() })
-}
-
 /// See the module.
 #[derive(Debug)]
 pub struct State {

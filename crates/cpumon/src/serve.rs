@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use cpumon_agent::Manager;
 use cpumon_model::Probes;
 use cpumon_query::Live;
-use cpumon_receiver::{Plan, SealPlan, SourceRate};
+use cpumon_receiver::{KeyPlan, Plan, SourceRate};
 use cpumon_tui::Options;
 
 use crate::cli::{LIVE_PROBES, RunArgs, ServeArgs};
@@ -39,7 +39,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
     let state = state_dir(args.state.as_deref(), args.store.as_deref());
     let plan = Plan {
         udp: args.udp.clone(),
-        seals: SealPlan {
+        group_keys: KeyPlan {
             keys: Some(key_file(args.group_key.as_deref(), &state)),
             needs_keys: args.group_key.is_some(),
             memory: state.join("sealed.heard"),
@@ -96,7 +96,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     let plan = Plan {
         udp: vec![args.udp],
         // Only loopback is received, so datagrams need no group key.
-        seals: SealPlan::default(),
+        group_keys: KeyPlan::default(),
         source_rate: None,
         multicast: Vec::new(),
         store: Some((store_for_writing(args.store.as_deref()), store_options(&args.retention))),

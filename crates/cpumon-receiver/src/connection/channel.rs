@@ -1,5 +1,5 @@
 //! [`Channel`]: one run of records in order. In: records. Out: intervals and holes, and up to which record everything is stored.
-//! Why channels: the present and the past of a device come side by side, and each has its own last known snapshot.
+//! The present and the past of a device come side by side, in a channel each, because each has its own last known snapshot.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -49,8 +49,8 @@ pub struct Channel {
     /// For records that were taken in: the number of the put that must be committed first.
     taken: VecDeque<(u64, u64)>,
     committed: u64,
-    /// What was acknowledged last.
-    said: (u64, u64),
+    /// What was acknowledged last: received, committed.
+    acknowledged: (u64, u64),
 }
 
 impl Channel {
@@ -66,7 +66,7 @@ impl Channel {
             has_base: false,
             taken: VecDeque::new(),
             committed: 0,
-            said: (0, 0),
+            acknowledged: (0, 0),
         }
     }
 
@@ -163,7 +163,7 @@ impl Channel {
             self.taken.pop_front();
         }
         let now = (self.last, self.committed);
-        (std::mem::replace(&mut self.said, now) != now).then_some(now)
+        (std::mem::replace(&mut self.acknowledged, now) != now).then_some(now)
     }
 
     /// Whether something is not committed yet.

@@ -16,11 +16,11 @@ use super::memory::Shared;
 use super::session::StreamSession;
 use crate::discovery::{Responder, ResponderStats};
 use crate::enrollment::Authority;
-use crate::status::other_sources;
+use crate::sources::other_sources;
 use crate::storing::Sink;
 use crate::tls::{Handler, Peer, ServerLimits, ServerStats, Session, StreamServer};
 
-/// Sources of refused connections that faces see, most first.
+/// Sources of refused connections that frontends see, most first.
 const SHOWN_REFUSALS: usize = 64;
 
 /// Makes sessions.
@@ -79,7 +79,7 @@ impl StreamListener {
         Ok(Self { server, responder, place })
     }
 
-    /// What answers devices that look for this receiver; it runs on a thread of its own.
+    /// The server that answers devices that search for this receiver; it runs on a thread of its own.
     pub fn take_responder(&mut self) -> Option<Responder> {
         self.responder.take()
     }

@@ -14,7 +14,7 @@ const MAX_GAPS: usize = 64;
 pub(super) struct Memory {
     /// What was counted since the receiver started.
     pub(super) loss: LossCounts,
-    /// Comparisons of its clock with this one's, and what they tell.
+    /// Comparisons of its clock with this one's, and what follows from them.
     pub(super) watch: ClockWatch,
     pub(super) clock: Option<HostClock>,
     /// The newest interval that was shown: its boot, its end on the monotonic clock.

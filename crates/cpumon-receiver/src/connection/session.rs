@@ -1,5 +1,5 @@
 //! [`StreamSession`]: one connection of an enrolled device. In: its channels. Out: the present to the hub and the store, the past
-//! to the store when that has room; acknowledgements.
+//! to the store when that has space; acknowledgements.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
@@ -22,7 +22,7 @@ use crate::tls::{Acks, Peer, Refusal, Session};
 const MAX_CHANNELS: usize = 4;
 /// Bytes of old records that may wait to be taken in. A device that keeps to the window has less, one record more.
 const MAX_WAITING_BYTES: usize = 2 << 20;
-/// How long old records may be worked on before new ones are looked for.
+/// How long old records may be worked on before the connection is polled again.
 const WORK_TIME: Duration = Duration::from_millis(20);
 /// A store that failed is asked after this long whether it works again.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
@@ -40,7 +40,7 @@ pub struct StreamSession {
     /// Since when records are shown but not stored: they must come again.
     unstored_since: Option<Instant>,
     status: HostStatus,
-    /// Comparisons of the device's time since boot with this receiver's clock, and what they tell of that boot.
+    /// Comparisons of the device's time since boot with this receiver's clock, and what follows for that boot.
     watch: ClockWatch,
     estimate: Option<(BootId, ClockEstimate)>,
 }
@@ -77,7 +77,7 @@ impl StreamSession {
             let receipt = ReceiptRequest { receipt: Arc::clone(receipts) as _, number: put };
             let is_taken = match outcome {
                 Outcome::Interval(seen, interval) => {
-                    // What was shown before comes again after a cut: the store knows it, and nobody sees it twice.
+                    // What was shown before comes again after a cut: the store knows it, and it is not shown twice.
                     let is_live = kind == ChannelKind::Live && memory.shows(interval);
                     memory.loss.snapshots += 1;
                     status.clone_from(seen);
@@ -122,7 +122,7 @@ impl StreamSession {
         })
     }
 
-    /// Takes records of the past in, as long as the store has room and there is time.
+    /// Takes records of the past in, as long as the store has space and there is time.
     fn catch_up(&mut self) -> Result<(), Refusal> {
         let end = Instant::now() + WORK_TIME;
         for at in 0..self.channels.len() {

@@ -1,4 +1,4 @@
-//! [`Sealing`]: the group's keys and what was heard under them, on the receiving thread. In: the key file, looked at each second.
+//! [`GroupKeys`]: the group keys and what was received under them, on the receiving thread. In: the key file, checked each second.
 //! Out: a demux that opens and refuses as it should; a file that remembers what was taken, so that a recording of yesterday
 //! is refused today.
 
@@ -13,19 +13,19 @@ use cpumon_wire::encrypted::GroupKey;
 
 use crate::demux::Demux;
 
-/// How often files are looked at and written.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often files are checked and written.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// What a receiver takes by datagram.
 #[derive(Clone, Debug, Default)]
-pub struct SealPlan {
+pub struct KeyPlan {
     /// The key file.
     pub keys: Option<PathBuf>,
     /// It must be there at the start: the user named it.
     pub needs_keys: bool,
-    /// What was heard is remembered here.
+    /// The file that remembers what was received, so that it is not taken a second time.
     pub memory: PathBuf,
-    /// Whether to take v2 without a seal; `None`: while there is no key.
+    /// Whether to take plain v2; `None`: while there is no key.
     pub allow_plain: Option<bool>,
     /// Whether to take v1; `None`: while there is no key.
     pub allow_v1: Option<bool>,
@@ -33,75 +33,75 @@ pub struct SealPlan {
 
 /// See the module.
 #[derive(Debug)]
-pub struct Sealing {
-    plan: SealPlan,
+pub struct GroupKeys {
+    plan: KeyPlan,
     /// `None`: there is no key file.
     keys: Option<Vec<GroupKey>>,
-    /// The key file cannot be used, and it was said.
+    /// The key file cannot be used, and it was logged.
     has_failed: bool,
-    next_look: Instant,
+    next_check: Instant,
     written: u64,
     writer: Option<Writer>,
 }
 
-impl Sealing {
+impl GroupKeys {
     /// Reads keys and memory into the demux.
     ///
     /// # Errors
     /// The key file that the user named cannot be used.
-    pub fn open(plan: SealPlan, demux: &mut Demux) -> anyhow::Result<Self> {
-        let mut sealing = Self {
+    pub fn open(plan: KeyPlan, demux: &mut Demux) -> anyhow::Result<Self> {
+        let mut group_keys = Self {
             plan,
             keys: None,
             has_failed: false,
-            next_look: Instant::now() + LOOK_EVERY,
+            next_check: Instant::now() + CHECK_EVERY,
             written: 0,
             writer: None,
         };
-        if sealing.plan.needs_keys
-            && let Some(path) = &sealing.plan.keys
+        if group_keys.plan.needs_keys
+            && let Some(path) = &group_keys.plan.keys
         {
-            read_keys(path).context("cannot open sealed datagrams")?;
+            read_keys(path).context("cannot open encrypted datagrams")?;
         }
-        sealing.look(demux);
-        match read_memory(&sealing.plan.memory) {
+        group_keys.read_keys(demux);
+        match read_memory(&group_keys.plan.memory) {
             Ok(Some(text)) => {
                 let bad = demux.recall(&text);
                 if bad > 0 {
-                    log::warn!("{bad} lines of {} cannot be read", sealing.plan.memory.display());
+                    log::warn!("{bad} lines of {} cannot be read", group_keys.plan.memory.display());
                 }
             }
             Ok(None) => {}
-            Err(error) => log::warn!("{error}: what was sealed before may be sent again"),
+            Err(error) => log::warn!("{error}: what was received before may be sent again"),
         }
-        Ok(sealing)
+        Ok(group_keys)
     }
 
-    /// Looks at the key file now and then, and keeps what was heard.
+    /// Checks the key file now and then, and stores what was received.
     pub fn work(&mut self, demux: &mut Demux) {
-        if Instant::now() < self.next_look {
+        if Instant::now() < self.next_check {
             return;
         }
-        self.next_look = Instant::now() + LOOK_EVERY;
-        self.look(demux);
+        self.next_check = Instant::now() + CHECK_EVERY;
+        self.read_keys(demux);
         let opened = demux.totals().opened;
         if opened > self.written && self.put(demux.memory()) {
             self.written = opened;
         }
     }
 
-    /// Writes what was heard since, and waits for it.
+    /// Writes what was received since, and waits for it.
     pub fn finish(mut self, demux: &Demux) {
         // The writer has its last text on the disk before this one goes there.
         drop(self.writer.take());
         if demux.totals().opened > 0
             && let Err(error) = write_memory(&self.plan.memory, &demux.memory())
         {
-            log::warn!("{error}: what was sealed before may be sent again to the next receiver");
+            log::warn!("{error}: what was received before may be sent again to the next receiver");
         }
     }
 
-    fn look(&mut self, demux: &mut Demux) {
+    fn read_keys(&mut self, demux: &mut Demux) {
         match self.plan.keys.as_deref().map(read_keys) {
             None | Some(Err(GroupError::Missing(_))) => self.keys = None,
             Some(Ok(keys)) => (self.keys, self.has_failed) = (Some(keys), false),
@@ -109,7 +109,7 @@ impl Sealing {
                 if !std::mem::replace(&mut self.has_failed, true) {
                     log::warn!("{error}; the keys before it stay in use");
                 }
-                // A file that cannot be used is no reason to take what is not sealed.
+                // A file that cannot be used must not turn encryption off: without keys plain datagrams would be taken.
                 self.keys.get_or_insert_default();
             }
         }
@@ -118,7 +118,7 @@ impl Sealing {
             demux.set_keys(keys);
         }
         let (v1, plain) = self.allowed();
-        demux.accept_unsealed(v1, plain);
+        demux.accept_plain(v1, plain);
     }
 
     /// Whether v1 and plain v2 are taken, in this order.
@@ -154,13 +154,16 @@ impl Writer {
                 if let Err(error) = &failed
                     && !has_failed
                 {
-                    log::warn!("{error}: what was sealed before may be sent again to the next receiver");
+                    log::warn!("{error}: what was received before may be sent again to the next receiver");
                 }
                 has_failed = failed.is_err();
             }
         };
-        let thread = std::thread::Builder::new().name("seals".to_owned()).spawn(write);
-        Ok(Self { texts: Some(texts), thread: Some(thread.context("cannot start the seals thread")?) })
+        let thread = std::thread::Builder::new().name("key memory".to_owned()).spawn(write);
+        Ok(Self {
+            texts: Some(texts),
+            thread: Some(thread.context("cannot start the thread that remembers datagrams")?),
+        })
     }
 
     fn put(&self, text: String) -> bool {
@@ -174,7 +177,7 @@ impl Drop for Writer {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            log::error!("the seals thread panicked");
+            log::error!("the thread that remembers datagrams panicked");
         }
     }
 }

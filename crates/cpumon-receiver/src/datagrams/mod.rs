@@ -3,5 +3,5 @@
 mod group_keys;
 mod receive;
 
-pub use group_keys::SealPlan;
+pub use group_keys::KeyPlan;
 pub use receive::{Receiving, run};

@@ -9,26 +9,27 @@ use cpumon_agent::Pulse;
 use cpumon_link::UdpReceiver;
 use cpumon_query::status;
 
-use super::group_keys::{SealPlan, Sealing};
+use super::group_keys::{GroupKeys, KeyPlan};
 use crate::clock;
 use crate::demux::{Demux, DemuxOptions, RejectCounts, SourceRate};
-use crate::status::{State, other_sources};
+use crate::sources::other_sources;
+use crate::status::State;
 use crate::storing::Sink;
 
-/// How long one wait for datagrams lasts: the time after which an incomplete set is looked at again.
+/// How long one wait for datagrams lasts: an incomplete set is checked again after it.
 const WAIT: Duration = Duration::from_millis(100);
-/// Counters and host states are handed to the faces this often.
+/// Counters and host states are handed to the frontends this often.
 const PUBLISH_EVERY: Duration = Duration::from_millis(250);
 /// A round that takes longer than this hangs.
 const HANGS: Duration = Duration::from_secs(20);
-/// Senders of rejected datagrams that faces see, most rejects first.
+/// Senders of rejected datagrams that frontends see, most rejects first.
 const SHOWN_REJECTS: usize = 64;
 
 /// A receiving thread that is ready to run.
 pub struct Receiving {
     receiver: UdpReceiver,
     demux: Demux,
-    sealing: Sealing,
+    group_keys: GroupKeys,
 }
 
 impl Receiving {
@@ -38,29 +39,29 @@ impl Receiving {
     /// The keys that the user named cannot be used.
     pub fn open(
         receiver: UdpReceiver,
-        plan: &SealPlan,
+        plan: &KeyPlan,
         source_rate: Option<SourceRate>,
     ) -> anyhow::Result<Self> {
         let mut demux = Demux::new(DemuxOptions { source_rate, ..DemuxOptions::default() });
-        let sealing = Sealing::open(plan.clone(), &mut demux)?;
-        Ok(Self { receiver, demux, sealing })
+        let group_keys = GroupKeys::open(plan.clone(), &mut demux)?;
+        Ok(Self { receiver, demux, group_keys })
     }
 
     /// What it takes, in words.
     pub fn describe(&self) -> String {
         let keys: Vec<String> = self.demux.key_ids().map(|id| id.to_string()).collect();
-        let open = match self.sealing.allowed() {
-            (true, true) => "hosts that report there are unauthenticated unless they seal",
-            (true, false) => "v1 is taken, v2 only if it is sealed",
-            (false, true) => "v2 is taken without a seal too, v1 is refused",
-            (false, false) => "what is not sealed is refused",
+        let open = match self.group_keys.allowed() {
+            (true, true) => "hosts that report there are unauthenticated unless they encrypt",
+            (true, false) => "v1 is taken, v2 only if it is encrypted",
+            (false, true) => "plain v2 is taken too, v1 is refused",
+            (false, false) => "what is not encrypted is refused",
         };
         match keys.is_empty() {
-            true if self.sealing.allowed() == (true, true) => {
+            true if self.group_keys.allowed() == (true, true) => {
                 "hosts that report there are unauthenticated".to_owned()
             }
-            true => format!("no key to open seals with; {open}"),
-            false => format!("opening seals of key {}; {open}", keys.join(", ")),
+            true => format!("no group key; {open}"),
+            false => format!("decrypting with group key {}; {open}", keys.join(", ")),
         }
     }
 }
@@ -73,14 +74,14 @@ pub fn run(
     pulse: &Pulse,
     stop: &AtomicBool,
 ) -> anyhow::Result<()> {
-    let Receiving { mut receiver, mut demux, mut sealing } = receiving;
-    demux.sealed_hosts().for_each(|host| sink.note_sealed(host));
+    let Receiving { mut receiver, mut demux, mut group_keys } = receiving;
+    demux.encrypted_hosts().for_each(|host| sink.note_encrypted(host));
     let mut next_publish = Instant::now();
     while !stop.load(Ordering::Relaxed) {
         pulse.beat(HANGS);
         let mut received = None;
         receiver.recv_batch(WAIT, &mut |datagram, from| {
-            // One look at the clocks for a batch: it is taken from the kernel in one call.
+            // The clocks are read once a batch: it is taken from the kernel in one call.
             let now = *received.get_or_insert_with(clock::now);
             // A rejected datagram is counted by the demux, with its sender and the reason.
             let _ = demux.accept(datagram, from, now, &mut |status, interval| {
@@ -88,19 +89,19 @@ pub fn run(
             });
         })?;
         demux.flush(clock::now(), &mut |status, interval| sink.take_received(status, interval));
-        sealing.work(&mut demux);
+        group_keys.work(&mut demux);
         if Instant::now() >= next_publish {
-            publish(&mut receiver, &demux, &sealing, sink, state);
+            publish(&mut receiver, &demux, &group_keys, sink, state);
             next_publish = Instant::now() + PUBLISH_EVERY;
         }
     }
-    publish(&mut receiver, &demux, &sealing, sink, state);
-    sealing.finish(&demux);
+    publish(&mut receiver, &demux, &group_keys, sink, state);
+    group_keys.finish(&demux);
     Ok(())
 }
 
-fn publish(receiver: &mut UdpReceiver, demux: &Demux, sealing: &Sealing, sink: &Sink, state: &State) {
-    let (accepts_v1, accepts_plain) = sealing.allowed();
+fn publish(receiver: &mut UdpReceiver, demux: &Demux, group_keys: &GroupKeys, sink: &Sink, state: &State) {
+    let (accepts_v1, accepts_plain) = group_keys.allowed();
     let totals = demux.totals();
     state.put_receiver(status::Receiver {
         datagrams: totals.datagrams,

@@ -1,18 +1,18 @@
-//! Run-delay histograms of a host. In: snapshots that tell whole histograms or the buckets that changed. Out: whole, cumulative
-//! ones, as far as they are known. Why: of a histogram that was never told whole nobody knows what its other buckets held, so
-//! it waits for its turn, and nothing is charged that happened before.
+//! Run-delay histograms of a host. In: snapshots with whole histograms or only the buckets that changed. Out: whole, cumulative
+//! ones, as far as they are known. The other buckets of a histogram that was never sent whole are unknown: it is left out until
+//! its turn comes, and nothing is charged that happened before.
 
 use std::sync::Arc;
 
 use cpumon_model::{DelayHistogram, DelayOf, Delays, Fields, Snapshot, find_delays};
 
-/// Leaves the histograms that are told whole: before anything else is known.
+/// Keeps only the histograms that were sent whole: nothing else is known of the host yet.
 pub(super) fn keep_whole(snapshot: &mut Snapshot, whole: &[DelayOf]) {
     snapshot.delays.retain(|row| whole.binary_search(&row.of).is_ok());
 }
 
-/// Brings told buckets and known ones together. What cannot be whole is left out. `has_all`: who is not known had no delays
-/// when all were told.
+/// Merges the buckets that were sent into the known ones. A histogram that cannot be completed is left out. `has_all`: an owner
+/// that is not known had no delays when all histograms were sent.
 pub(super) fn complete(known: &mut Snapshot, snapshot: &mut Snapshot, whole: &[DelayOf], has_all: bool) {
     let watched_from_ns = known.begin.boot_ns;
     snapshot.delays.retain_mut(|row| {
@@ -24,17 +24,17 @@ pub(super) fn complete(known: &mut Snapshot, snapshot: &mut Snapshot, whole: &[D
         }
         match find_delays(&known.delays, row.of) {
             Some(before) => row.histogram = Arc::new(merged(before, &row.histogram)),
-            // All that it ever counted was told since.
+            // It began while the host was watched, so every bucket it ever counted in was sent.
             None => return began_since(row.of, watched_from_ns),
         }
         true
     });
 }
 
-/// The known counts with the told ones in their places. A count that is told late stays as it is known.
-fn merged(known: &DelayHistogram, told: &DelayHistogram) -> DelayHistogram {
+/// The known counts with the sent ones in their places. A count that arrives late is lower and stays as it is known.
+fn merged(known: &DelayHistogram, sent: &DelayHistogram) -> DelayHistogram {
     let mut merged = known.clone();
-    for (bucket, count) in told.iter() {
+    for (bucket, count) in sent.iter() {
         merged.set(bucket, count.max(known.count(bucket)));
     }
     merged
@@ -49,14 +49,15 @@ fn began_since(of: DelayOf, watched_from_ns: u64) -> bool {
     start_ns != 0 && start_ns >= watched_from_ns
 }
 
-/// Takes what a snapshot tells; forgets whose owner is neither known nor told of. Returns how many found no room.
+/// Stores the histograms of a snapshot, and forgets those whose owner is neither known nor in it. Returns how many exceeded
+/// the limit.
 pub(super) fn take(known: &mut Snapshot, cur: &Snapshot, max_buckets: usize) -> u64 {
     if !cur.fields.contains(Fields::HISTOGRAMS) {
         // The probe is off, and will begin at 0 when it is on again.
         known.delays.clear();
         return 0;
     }
-    let told = |of: DelayOf| find_delays(&cur.delays, of).is_some();
+    let sent = |of: DelayOf| find_delays(&cur.delays, of).is_some();
     let (processes, threads) = (&known.processes, &known.threads);
     known.delays.retain(|row| {
         let lives = match row.of {
@@ -64,7 +65,7 @@ pub(super) fn take(known: &mut Snapshot, cur: &Snapshot, max_buckets: usize) -> 
             DelayOf::Process(key) => processes.binary_search_by_key(&key, |process| process.key).is_ok(),
             DelayOf::Thread(_, key) => threads.binary_search_by_key(&key, |thread| thread.key).is_ok(),
         };
-        lives || told(row.of)
+        lives || sent(row.of)
     });
     let mut buckets: usize = known.delays.iter().map(|row| row.histogram.iter().count()).sum();
     let mut over = 0;

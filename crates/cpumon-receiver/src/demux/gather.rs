@@ -68,12 +68,12 @@ pub(super) enum Added {
 pub(super) struct Gather {
     pub(super) fragments: Fragments,
     pub(super) header: Header,
-    /// What arrived; names that were not told are taken from what is known.
+    /// What arrived; names that were not sent are taken from what is known.
     pub(super) snapshot: Snapshot,
     pub(super) has_totals: bool,
     /// Buckets of run-delay histograms.
     delays: Vec<DelayRow>,
-    /// Owners whose histogram is told whole, ascending.
+    /// Owners whose histogram is sent whole, ascending.
     pub(super) whole_delays: Vec<DelayOf>,
     pub(super) host: Option<HostInfo>,
     /// When its first fragment came, on the receiver's monotonic clock, ns.
@@ -103,7 +103,7 @@ impl Gather {
         (snapshot.begin, snapshot.end) = (header.end, header.end);
     }
 
-    /// Takes a frame's rows. `known` is what the host is known to look like, `limit` the most rows of a kind.
+    /// Takes a frame's rows. `known` is the host's last known snapshot, `limit` the most rows of a kind.
     pub(super) fn add(
         &mut self,
         frame: &mut Frame,
@@ -140,10 +140,10 @@ impl Gather {
             + over(frame.delays.len(), self.delays.len())
             + (snapshot.irqs.len() + frame.irqs.len()).saturating_sub(MAX_IRQS) as u64;
         snapshot.cpus.extend(frame.cpus.iter().take(most(snapshot.cpus.len())));
-        let room = most(snapshot.threads.len());
-        snapshot.threads.extend(frame.threads.iter().take(room).map(|row| row.sample));
-        let room = most(snapshot.processes.len());
-        for row in frame.processes.iter().take(room) {
+        let space = most(snapshot.threads.len());
+        snapshot.threads.extend(frame.threads.iter().take(space).map(|row| row.sample));
+        let space = most(snapshot.processes.len());
+        for row in frame.processes.iter().take(space) {
             let before = find(known, row.key);
             snapshot.processes.push(ProcessSample {
                 key: row.key,
@@ -152,8 +152,8 @@ impl Gather {
                 ended_threads: row.ended_threads,
             });
         }
-        let room = most(snapshot.exits.len());
-        for row in frame.exits.iter().take(room) {
+        let space = most(snapshot.exits.len());
+        for row in frame.exits.iter().take(space) {
             let before = find(known, row.thread.process);
             snapshot.exits.push(ExitSample {
                 thread: row.thread,
@@ -163,8 +163,8 @@ impl Gather {
                 ends_process: row.ends_process,
             });
         }
-        let room = most(snapshot.gone.len());
-        snapshot.gone.extend(frame.gone.iter().take(room).map(|gone| gone.1));
+        let space = most(snapshot.gone.len());
+        snapshot.gone.extend(frame.gone.iter().take(space).map(|gone| gone.1));
         for row in frame.irqs.iter().take(MAX_IRQS.saturating_sub(snapshot.irqs.len())) {
             snapshot.irqs.push(irq(frame, row, known));
         }
@@ -210,12 +210,12 @@ fn irq(frame: &Frame, row: &IrqRow, known: &Snapshot) -> IrqSample {
     let before =
         known.irqs.binary_search_by_key(&row.irq, |irq| irq.irq).ok().and_then(|at| known.irqs.get(at));
     let name = match (before, frame.irq_name(row)) {
-        (Some(before), told) if told.as_deref().is_none_or(|told| *before.name == *told) => {
+        (Some(before), sent) if sent.as_deref().is_none_or(|sent| *before.name == *sent) => {
             Arc::clone(&before.name)
         }
-        (_, told) => {
-            let told = told.unwrap_or_default();
-            Arc::from(&told[..told.floor_char_boundary(MAX_IRQ_NAME_BYTES)])
+        (_, sent) => {
+            let sent = sent.unwrap_or_default();
+            Arc::from(&sent[..sent.floor_char_boundary(MAX_IRQ_NAME_BYTES)])
         }
     };
     IrqSample { irq: row.irq, name, time_ns: row.time_ns, count: row.count }
@@ -229,7 +229,7 @@ fn find(known: &Snapshot, key: cpumon_model::ProcessKey) -> Option<&ProcessSampl
 
 /// Where a host's texts go.
 pub(super) struct Texts<'a> {
-    /// What a process is called whose info was not told.
+    /// What a process is called whose info was not sent.
     pub(super) nameless: &'a Arc<ProcessInfo>,
     /// Bytes kept so far.
     pub(super) bytes: &'a mut usize,
@@ -238,17 +238,17 @@ pub(super) struct Texts<'a> {
 }
 
 impl Texts<'_> {
-    /// A told info, shared with what is known if it is the same; what is known if none is told or there is no room.
+    /// A sent info, shared with what is known if it is the same; what is known if none is sent or there is no space.
     fn shared(
         &mut self,
         frame: &Frame,
-        told: Option<&InfoText>,
+        sent: Option<&InfoText>,
         known: Option<&ProcessSample>,
         over_limit: &mut u64,
     ) -> Arc<ProcessInfo> {
         let known = known.map_or(self.nameless, |process| &process.info);
-        let Some(told) = told.filter(|told| !frame.is_info(told, known)) else { return Arc::clone(known) };
-        let info = frame.info(told);
+        let Some(sent) = sent.filter(|sent| !frame.is_info(sent, known)) else { return Arc::clone(known) };
+        let info = frame.info(sent);
         let bytes = self.bytes.saturating_add(text_bytes(&info));
         if bytes > self.most {
             *over_limit += 1;

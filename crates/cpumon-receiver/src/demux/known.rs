@@ -1,4 +1,4 @@
-//! [`Known`]: everything known of a v2 host: its live tasks with cumulative counters. In: snapshots that tell what changed.
+//! [`Known`]: everything known of a v2 host: its live tasks with cumulative counters. In: snapshots of what changed.
 //! Out: the full snapshot, against which the next one is compared. Why: a frame leaves out what did not change.
 
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use cpumon_model::{
 use super::delays;
 use super::gather::MAX_IRQS;
 
-/// The full last known snapshot and when each task was heard of last.
+/// The full last known snapshot and when each task was last received.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     pub(super) snapshot: Snapshot,
     /// One for each thread and process of the snapshot.
-    threads_heard: Vec<Heard>,
-    processes_heard: Vec<Heard>,
-    /// Exits that the last snapshot told; the next one tells them again.
-    exits_told: Vec<ThreadKey>,
-    /// Tasks that began at or after this cannot have been counted before they were first heard of, ns since boot.
+    threads_received: Vec<Received>,
+    processes_received: Vec<Received>,
+    /// Exits in the last snapshot; the next one repeats them, so that one lost snapshot loses no exit.
+    exits_sent: Vec<ThreadKey>,
+    /// Tasks that began at or after this cannot have been counted before they were first received, ns since boot.
     watched_from_boot_ns: u64,
-    /// A snapshot told every run-delay histogram, or that there are none: who was not told of then had no delays.
+    /// A snapshot had every run-delay histogram, or reported that there are none: tasks missing in it had no delays.
     has_all_delays: bool,
     /// Rows of the snapshot at hand that were not known, ascending.
     fresh: Vec<usize>,
@@ -30,15 +30,15 @@ pub(super) struct Known {
     emptied: Vec<ProcessKey>,
 }
 
-/// The snapshot that told a task last.
+/// The last snapshot that had a task.
 #[derive(Copy, Clone, Debug, Default)]
-struct Heard {
+struct Received {
     sequence: u64,
     /// Its end on the device's monotonic clock, ns.
     end_ns: u64,
 }
 
-impl Heard {
+impl Received {
     fn of(snapshot: &Snapshot) -> Self {
         Self { sequence: snapshot.sequence, end_ns: snapshot.end.mono_ns }
     }
@@ -55,28 +55,28 @@ fn search<T, K: Ord>(list: &[T], from: usize, key: &K, key_of: impl Fn(&T) -> K)
 }
 
 impl Known {
-    /// Begins to watch with a first snapshot. Returns how many threads found no room.
+    /// Begins to watch with a first snapshot. Returns how many threads exceeded the limit.
     pub(super) fn begin(&mut self, first: &Snapshot, max_threads: usize) -> u64 {
         self.snapshot.clear();
-        self.threads_heard.clear();
-        self.processes_heard.clear();
+        self.threads_received.clear();
+        self.processes_received.clear();
         self.watched_from_boot_ns = first.begin.boot_ns;
         self.has_all_delays = false;
-        self.exits_told.clear();
-        self.exits_told.extend(first.exits.iter().map(|exit| exit.thread.key));
+        self.exits_sent.clear();
+        self.exits_sent.extend(first.exits.iter().map(|exit| exit.thread.key));
         self.take(first, max_threads)
     }
 
-    /// Leaves out exits that the snapshot before told already.
+    /// Leaves out exits that the snapshot before had already.
     pub(super) fn drop_known_exits(&mut self, snapshot: &mut Snapshot) {
-        let told_before = self.exits_told.len();
-        self.exits_told.extend(snapshot.exits.iter().map(|exit| exit.thread.key));
-        let (before, _) = self.exits_told.split_at(told_before);
+        let sent_before = self.exits_sent.len();
+        self.exits_sent.extend(snapshot.exits.iter().map(|exit| exit.thread.key));
+        let (before, _) = self.exits_sent.split_at(sent_before);
         snapshot.exits.retain(|exit| before.binary_search(&exit.thread.key).is_err());
-        self.exits_told.drain(..told_before);
+        self.exits_sent.drain(..sent_before);
     }
 
-    /// Brings threads that were told and what is known of them together: a known thread of which nothing was heard went
+    /// Merges the threads that were sent into what is known of them: a known thread that was not sent went
     /// on waiting up to the last snapshot; a row without a name has the known one, and the known waits that did not grow.
     pub(super) fn complete_threads(&mut self, snapshot: &mut Snapshot) {
         let mut at = 0;
@@ -91,28 +91,28 @@ impl Known {
                 thread.comm = known.comm;
                 keep_waits(&mut thread.sched, &known.sched);
             }
-            let Some(heard) = self.threads_heard.get_mut(at) else { continue };
-            known.sched.go_on_waiting(end_ns.saturating_sub(heard.end_ns));
-            heard.end_ns = end_ns;
+            let Some(received) = self.threads_received.get_mut(at) else { continue };
+            known.sched.go_on_waiting(end_ns.saturating_sub(received.end_ns));
+            received.end_ns = end_ns;
         }
         for exit in &snapshot.exits {
             let at = search(&self.snapshot.threads, 0, &exit.thread.key, |row| row.key);
             if let Some(known) =
                 self.snapshot.threads.get_mut(at).filter(|known| known.key == exit.thread.key)
-                && let Some(heard) = self.threads_heard.get_mut(at)
+                && let Some(received) = self.threads_received.get_mut(at)
             {
-                known.sched.go_on_waiting(end_ns.saturating_sub(heard.end_ns));
-                heard.end_ns = end_ns;
+                known.sched.go_on_waiting(end_ns.saturating_sub(received.end_ns));
+                received.end_ns = end_ns;
             }
         }
     }
 
-    /// Brings told buckets of run-delay histograms and known ones together.
+    /// Merges the run-delay buckets that were sent into the known ones.
     pub(super) fn complete_delays(&mut self, snapshot: &mut Snapshot, whole: &[DelayOf]) {
         delays::complete(&mut self.snapshot, snapshot, whole, self.has_all_delays);
     }
 
-    /// Gives interrupt lines whose name was not told the one that is known.
+    /// Gives interrupt lines without a name the one that is known.
     pub(super) fn name_irqs(&self, snapshot: &mut Snapshot) {
         for irq in snapshot.irqs.iter_mut().filter(|irq| irq.name.is_empty()) {
             if let Ok(at) = self.snapshot.irqs.binary_search_by_key(&irq.irq, |known| known.irq) {
@@ -121,7 +121,7 @@ impl Known {
         }
     }
 
-    /// Applies a snapshot: everything it tells replaces what was known. Returns how many threads found no room.
+    /// Applies a snapshot: everything in it replaces what was known. Returns how many threads exceeded the limit.
     pub(super) fn take(&mut self, cur: &Snapshot, max_threads: usize) -> u64 {
         if cur.is_complete {
             self.forget_unlisted(cur);
@@ -135,7 +135,7 @@ impl Known {
         (known.source, known.fields) = (cur.source, cur.fields);
         known.irq_in_run_time = cur.irq_in_run_time;
         known.end = cur.end;
-        // Births are judged against this: whoever began since the host is watched has not been counted yet.
+        // Births are judged against this: a task that began since the host is watched has not been counted yet.
         known.begin = cur.begin;
         known.begin.boot_ns = self.watched_from_boot_ns;
         known.exited_total = cur.exited_total;
@@ -205,11 +205,11 @@ impl Known {
         self.emptied = emptied;
     }
 
-    /// Forgets tasks not heard of since snapshot `since`: they ended unseen. Returns how many threads.
-    pub(super) fn forget_unheard(&mut self, since: u64) -> u64 {
+    /// Forgets tasks that were not received since snapshot `since`: their end was lost. Returns how many threads.
+    pub(super) fn forget_silent(&mut self, since: u64) -> u64 {
         let before = self.snapshot.threads.len();
-        self.retain_threads(|_, heard| heard.sequence >= since);
-        self.retain_processes(|_, heard| heard.sequence >= since);
+        self.retain_threads(|_, received| received.sequence >= since);
+        self.retain_processes(|_, received| received.sequence >= since);
         let forgotten = (before - self.snapshot.threads.len()) as u64;
         if forgotten > 0 {
             // Should one of them turn up again, it must not be charged a second time from its start.
@@ -219,16 +219,16 @@ impl Known {
         forgotten
     }
 
-    fn retain_threads(&mut self, keep: impl Fn(&ThreadSample, Heard) -> bool) {
-        retain_both(&mut self.snapshot.threads, &mut self.threads_heard, keep);
+    fn retain_threads(&mut self, keep: impl Fn(&ThreadSample, Received) -> bool) {
+        retain_both(&mut self.snapshot.threads, &mut self.threads_received, keep);
     }
 
-    fn retain_processes(&mut self, keep: impl Fn(&ProcessSample, Heard) -> bool) {
-        retain_both(&mut self.snapshot.processes, &mut self.processes_heard, keep);
+    fn retain_processes(&mut self, keep: impl Fn(&ProcessSample, Received) -> bool) {
+        retain_both(&mut self.snapshot.processes, &mut self.processes_received, keep);
     }
 
     fn take_threads(&mut self, cur: &Snapshot, max_threads: usize) -> u64 {
-        let (known, heard) = (&mut self.snapshot.threads, &mut self.threads_heard);
+        let (known, received) = (&mut self.snapshot.threads, &mut self.threads_received);
         self.fresh.clear();
         let mut at = 0;
         for (index, thread) in cur.threads.iter().enumerate() {
@@ -236,21 +236,21 @@ impl Known {
             match known.get_mut(at).filter(|known| known.key == thread.key) {
                 Some(known) => {
                     *known = *thread;
-                    heard[at] = Heard::of(cur);
+                    received[at] = Received::of(cur);
                 }
                 None => self.fresh.push(index),
             }
         }
-        let room = max_threads.saturating_sub(known.len());
-        let over = self.fresh.len().saturating_sub(room);
-        self.fresh.truncate(room);
+        let space = max_threads.saturating_sub(known.len());
+        let over = self.fresh.len().saturating_sub(space);
+        self.fresh.truncate(space);
         let fresh = self.fresh.iter().rev().filter_map(|&index| cur.threads.get(index).copied());
-        insert(known, heard, self.fresh.len(), fresh, Heard::of(cur), |row| row.key);
+        insert(known, received, self.fresh.len(), fresh, Received::of(cur), |row| row.key);
         over as u64
     }
 
     fn take_processes(&mut self, cur: &Snapshot, max_processes: usize) {
-        let (known, heard) = (&mut self.snapshot.processes, &mut self.processes_heard);
+        let (known, received) = (&mut self.snapshot.processes, &mut self.processes_received);
         self.fresh.clear();
         let mut at = 0;
         for (index, process) in cur.processes.iter().enumerate() {
@@ -258,29 +258,29 @@ impl Known {
             match known.get_mut(at).filter(|known| known.key == process.key) {
                 Some(known) => {
                     known.clone_from(process);
-                    heard[at] = Heard::of(cur);
+                    received[at] = Received::of(cur);
                 }
                 None => self.fresh.push(index),
             }
         }
         self.fresh.truncate(max_processes.saturating_sub(known.len()));
         let fresh = self.fresh.iter().rev().filter_map(|&index| cur.processes.get(index).cloned());
-        insert(known, heard, self.fresh.len(), fresh, Heard::of(cur), |row| row.key);
+        insert(known, received, self.fresh.len(), fresh, Received::of(cur), |row| row.key);
     }
 }
 
-/// Adds the known waits that were not told, because they did not grow.
-fn keep_waits(told: &mut SchedTimes, known: &SchedTimes) {
+/// Adds the known waits that were not sent, because they did not grow.
+fn keep_waits(sent: &mut SchedTimes, known: &SchedTimes) {
     for (reason, ns) in known.waits.iter() {
-        if told.waits.of(reason) == 0 {
-            told.waits.add(reason, ns);
-            told.blocked_ns = told.blocked_ns.saturating_add(ns);
+        if sent.waits.of(reason) == 0 {
+            sent.waits.add(reason, ns);
+            sent.blocked_ns = sent.blocked_ns.saturating_add(ns);
         }
     }
 }
 
-fn take_irqs(known: &mut Vec<IrqSample>, told: &[IrqSample]) {
-    for irq in told {
+fn take_irqs(known: &mut Vec<IrqSample>, sent: &[IrqSample]) {
+    for irq in sent {
         match known.binary_search_by_key(&irq.irq, |known| known.irq) {
             Ok(at) => known[at].clone_from(irq),
             Err(at) if known.len() < MAX_IRQS => known.insert(at, irq.clone()),
@@ -293,41 +293,41 @@ fn take_irqs(known: &mut Vec<IrqSample>, told: &[IrqSample]) {
 /// new tasks mostly have the highest numbers, so that is little.
 fn insert<T: Default, K: Ord>(
     list: &mut Vec<T>,
-    heard: &mut Vec<Heard>,
+    received: &mut Vec<Received>,
     count: usize,
     descending: impl Iterator<Item = T>,
-    stamp: Heard,
+    stamp: Received,
     key_of: impl Fn(&T) -> K,
 ) {
     let mut from = list.len();
     let mut to = from + count;
     list.resize_with(to, T::default);
-    heard.resize(to, stamp);
+    received.resize(to, stamp);
     for row in descending {
         while from > 0 && key_of(&list[from - 1]) > key_of(&row) {
             list.swap(from - 1, to - 1);
-            heard.swap(from - 1, to - 1);
+            received.swap(from - 1, to - 1);
             from -= 1;
             to -= 1;
         }
         list[to - 1] = row;
-        heard[to - 1] = stamp;
+        received[to - 1] = stamp;
         to -= 1;
     }
 }
 
-fn retain_both<T>(list: &mut Vec<T>, heard: &mut Vec<Heard>, keep: impl Fn(&T, Heard) -> bool) {
+fn retain_both<T>(list: &mut Vec<T>, received: &mut Vec<Received>, keep: impl Fn(&T, Received) -> bool) {
     let mut at = 0;
     let mut kept = 0;
     list.retain(|row| {
-        let stamp = heard[at];
+        let stamp = received[at];
         let stays = keep(row, stamp);
         if stays {
-            heard[kept] = stamp;
+            received[kept] = stamp;
             kept += 1;
         }
         at += 1;
         stays
     });
-    heard.truncate(kept);
+    received.truncate(kept);
 }

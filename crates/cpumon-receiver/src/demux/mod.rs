@@ -5,73 +5,31 @@
 mod delays;
 mod gather;
 mod known;
+mod options;
 mod rates;
 mod rejects;
 mod senders;
+mod usage;
 mod v1_host;
 mod v2_host;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-use cpumon_model::{HostId, HostStatus, Interval, LossCounts, Moment, Snapshot, Trust};
+use cpumon_model::{HostId, HostStatus, Interval, Moment, Snapshot, Trust};
 
 use cpumon_wire::encrypted::{self, Decryptor, GroupKey, KeyId};
-use cpumon_wire::v1::AssemblerLimits;
 use cpumon_wire::{v1, v2};
 
+pub use options::DemuxOptions;
 use rates::Rates;
 pub use rates::SourceRate;
 pub use rejects::{RejectCounts, RejectKind, Rejected};
 pub use senders::RejectedSender;
 use senders::Senders;
+use usage::Usage;
 use v1_host::V1Host;
 use v2_host::V2Host;
-
-/// Limits and choices of a [`Demux`].
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct DemuxOptions {
-    /// Take v1 datagrams.
-    pub accept_v1: bool,
-    /// Take v2 frames that are not sealed.
-    pub accept_v2: bool,
-    /// Most hosts, v1 and v2 together; datagrams of further ones are refused and counted.
-    pub max_hosts: usize,
-    /// Most live threads kept per host; further ones are counted and left out.
-    pub max_threads_per_host: usize,
-    /// Most live threads kept in all; as above.
-    pub max_threads: usize,
-    /// Most bytes of process names, command lines and groups kept per host; processes beyond stay nameless, counted.
-    pub max_text_bytes_per_host: usize,
-    /// Most bytes of such texts kept in all.
-    pub max_text_bytes: usize,
-    /// A snapshot with missing fragments is given out as partial this long after its first fragment, ns.
-    pub reassembly_timeout_ns: u64,
-    /// Tasks that were not heard of for this many refresh rotations ended unseen.
-    pub stale_rotations: u32,
-    /// Limits of one v1 set.
-    pub v1: AssemblerLimits,
-    /// What one source address may send; `None`: any amount.
-    pub source_rate: Option<SourceRate>,
-}
-
-impl Default for DemuxOptions {
-    fn default() -> Self {
-        Self {
-            accept_v1: true,
-            accept_v2: true,
-            max_hosts: 4_096,
-            max_threads_per_host: 262_144,
-            max_threads: 8_000_000,
-            max_text_bytes_per_host: 16 << 20,
-            max_text_bytes: 1 << 30,
-            reassembly_timeout_ns: 500_000_000,
-            stale_rotations: 3,
-            v1: AssemblerLimits::default(),
-            source_rate: None,
-        }
-    }
-}
 
 /// Counts over all senders, cumulative.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -84,36 +42,36 @@ pub struct DemuxTotals {
     pub rejected: u64,
     /// Of these, how many for which reason.
     pub rejected_by_kind: RejectCounts,
-    /// Of these, datagrams whose sender had no room in the table of refused senders.
+    /// Of these, datagrams whose sender did not fit into the table of refused senders.
     pub rejected_elsewhere: u64,
-    /// Sealed datagrams that were opened.
+    /// Encrypted datagrams that were opened.
     pub opened: u64,
     /// Intervals given out.
     pub intervals: u64,
     /// Rows of v2 frames left out because a host had too many.
     pub rows_over_limit: u64,
-    /// Threads of v2 hosts that were not heard of any more and whose end no frame told.
+    /// Threads of v2 hosts that were not received any more and whose end was in no frame.
     pub ended_unseen: u64,
 }
 
-/// Tells v1 from v2, keeps the hosts apart, puts snapshots together and makes intervals of them.
+/// Separates v1 from v2 and host from host, puts snapshots together and makes intervals of them.
 #[derive(Debug)]
 pub struct Demux {
     options: DemuxOptions,
     v1_hosts: HashMap<IpAddr, V1Host>,
-    /// By id, and whether its frames were sealed: what is not sealed writes into no books of what is.
+    /// By id, and whether its frames were encrypted: a plain frame is never charged to an encrypted host.
     v2_hosts: HashMap<(HostId, bool), V2Host>,
     decryptor: Decryptor,
     frame: v2::Frame,
     /// What all v2 hosts hold together.
-    held: Held,
+    held: Usage,
     senders: Senders,
     rates: Rates,
     totals: DemuxTotals,
 }
 
 impl Demux {
-    /// Nothing heard yet.
+    /// Nothing received yet.
     #[must_use]
     pub fn new(options: DemuxOptions) -> Self {
         Self {
@@ -122,7 +80,7 @@ impl Demux {
             v2_hosts: HashMap::new(),
             decryptor: Decryptor::default(),
             frame: v2::Frame::default(),
-            held: Held::default(),
+            held: Usage::default(),
             senders: Senders::default(),
             rates: Rates::default(),
             totals: DemuxTotals::default(),
@@ -150,7 +108,7 @@ impl Demux {
         let result = if !self.is_within_rate(datagram.len(), from, received) {
             Err(Rejected::TooFast)
         } else if datagram.starts_with(&encrypted::MAGIC) {
-            self.take_sealed(datagram, from, received, &mut count)
+            self.take_encrypted(datagram, from, received, &mut count)
         } else if datagram.starts_with(&v2::MAGIC) {
             self.take_plain(datagram, from, received, &mut count)
         } else {
@@ -176,14 +134,14 @@ impl Demux {
             host.flush(now, &mut count);
         }
         for host in self.v2_hosts.values_mut() {
-            with_room(host, &self.options, &mut self.held, |host, options| {
+            within_limits(host, &self.options, &mut self.held, |host, options| {
                 host.flush(now, options, &mut count);
             });
         }
         self.totals.intervals += given;
     }
 
-    /// Every host heard of, in no particular order.
+    /// Every host that sent something, in no particular order.
     pub fn hosts(&self) -> impl Iterator<Item = &HostStatus> {
         self.v2_hosts.values().map(V2Host::status).chain(self.v1_hosts.values().map(V1Host::status))
     }
@@ -191,7 +149,7 @@ impl Demux {
     /// The full last known state of a v2 host: live threads with cumulative counters. `None` for v1 hosts.
     #[must_use]
     pub fn snapshot(&self, host: HostId) -> Option<&Snapshot> {
-        let of = |is_sealed| self.v2_hosts.get(&(host, is_sealed)).and_then(V2Host::snapshot);
+        let of = |is_encrypted| self.v2_hosts.get(&(host, is_encrypted)).and_then(V2Host::snapshot);
         of(true).or_else(|| of(false))
     }
 
@@ -230,7 +188,7 @@ impl Demux {
             }
         })?;
         if !self.v1_hosts.contains_key(&address) {
-            self.check_room()?;
+            self.check_space()?;
             self.v1_hosts.insert(address, V1Host::new(address, self.options.v1));
         }
         if let Some(host) = self.v1_hosts.get_mut(&address) {
@@ -247,10 +205,10 @@ impl Demux {
         self.rates.admits(from.ip().to_canonical(), bytes, received.mono_ns, &rate)
     }
 
-    fn check_room(&self) -> Result<(), Rejected> {
+    fn check_space(&self) -> Result<(), Rejected> {
         let max_hosts = self.options.max_hosts;
-        let has_room = self.v1_hosts.len() + self.v2_hosts.len() < max_hosts;
-        if has_room { Ok(()) } else { Err(Rejected::TooManyHosts { max_hosts }) }
+        let has_space = self.v1_hosts.len() + self.v2_hosts.len() < max_hosts;
+        if has_space { Ok(()) } else { Err(Rejected::TooManyHosts { max_hosts }) }
     }
 
     fn take_plain(
@@ -267,7 +225,7 @@ impl Demux {
         self.take_frame(datagram.len(), Trust::Unauthenticated, from, received, out)
     }
 
-    fn take_sealed(
+    fn take_encrypted(
         &mut self,
         datagram: &[u8],
         from: SocketAddr,
@@ -299,17 +257,17 @@ impl Demux {
     ) -> Result<(), Rejected> {
         let key = (self.frame.header.host, trust == Trust::Encrypted);
         if !self.v2_hosts.contains_key(&key) {
-            self.check_room()?;
+            self.check_space()?;
             self.v2_hosts.insert(key, V2Host::new(&self.frame.header, trust));
         }
         let Self { v2_hosts, frame, options, held, .. } = self;
         let Some(host) = v2_hosts.get_mut(&key) else { return Ok(()) };
-        with_room(host, options, held, |host, options| {
+        within_limits(host, options, held, |host, options| {
             host.accept(frame, bytes, from, received, options, out)
         })
     }
 
-    /// Opens sealed datagrams with these keys from now on.
+    /// Opens encrypted datagrams with these keys from now on.
     pub fn set_keys(&mut self, keys: &[GroupKey]) {
         self.decryptor.set_keys(keys);
     }
@@ -319,13 +277,13 @@ impl Demux {
         self.decryptor.key_ids()
     }
 
-    /// From now on takes what is not sealed: v1 datagrams, v2 frames.
-    pub fn accept_unsealed(&mut self, v1: bool, v2: bool) {
+    /// Whether unencrypted v1 datagrams and v2 frames are taken from now on.
+    pub fn accept_plain(&mut self, v1: bool, v2: bool) {
         (self.options.accept_v1, self.options.accept_v2) = (v1, v2);
     }
 
-    /// Hosts that sealed datagrams ever spoke for: nothing else should speak for them.
-    pub fn sealed_hosts(&self) -> impl Iterator<Item = HostId> {
+    /// Hosts that encrypted datagrams ever spoke for: nothing else should speak for them.
+    pub fn encrypted_hosts(&self) -> impl Iterator<Item = HostId> {
         self.decryptor.hosts()
     }
 
@@ -341,29 +299,22 @@ impl Demux {
     }
 }
 
-/// What is kept of v2 hosts.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-struct Held {
-    threads: usize,
-    text_bytes: usize,
-}
-
-/// Works on one host within what the others leave it, and books what it holds afterwards.
-fn with_room<T>(
+/// Works on one host within what the others leave it, and counts what it holds afterwards.
+fn within_limits<T>(
     host: &mut V2Host,
     options: &DemuxOptions,
-    held: &mut Held,
+    held: &mut Usage,
     work: impl FnOnce(&mut V2Host, &DemuxOptions) -> T,
 ) -> T {
     let before = host.held();
     let others =
-        Held { threads: held.threads - before.threads, text_bytes: held.text_bytes - before.text_bytes };
-    let room = |per_host: usize, in_all: usize, others: usize| per_host.min(in_all.saturating_sub(others));
+        Usage { threads: held.threads - before.threads, text_bytes: held.text_bytes - before.text_bytes };
+    let space = |per_host: usize, in_all: usize, others: usize| per_host.min(in_all.saturating_sub(others));
     let result = work(
         host,
         &DemuxOptions {
-            max_threads_per_host: room(options.max_threads_per_host, options.max_threads, others.threads),
-            max_text_bytes_per_host: room(
+            max_threads_per_host: space(options.max_threads_per_host, options.max_threads, others.threads),
+            max_text_bytes_per_host: space(
                 options.max_text_bytes_per_host,
                 options.max_text_bytes,
                 others.text_bytes,
@@ -373,12 +324,6 @@ fn with_room<T>(
     );
     let after = host.held();
     *held =
-        Held { threads: others.threads + after.threads, text_bytes: others.text_bytes + after.text_bytes };
+        Usage { threads: others.threads + after.threads, text_bytes: others.text_bytes + after.text_bytes };
     result
-}
-
-/// Adds what a datagram counts for.
-fn count_datagram(loss: &mut LossCounts, bytes: usize) {
-    loss.datagrams += 1;
-    loss.bytes += bytes as u64;
 }

@@ -1,16 +1,16 @@
 //! [`Rates`]: how much each source address may send. In: datagrams' sizes and sources. Out: whether one is taken. Why: a source that
 //! floods is refused before anything of it is read, so that it takes no time from others. A bounded table: a source that has been
-//! quiet for so long that it may send all it ever may is the same as one that was never heard of.
+//! quiet for so long that it may send all it ever may is the same as one that never sent.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-/// Most sources that are told apart at one time; those beyond share one allowance.
+/// Most sources with an allowance of their own at one time; those beyond share one allowance.
 const MAX_SOURCES: usize = 8_192;
 /// A source may send what it may in so many seconds at once: a receiver that was stopped takes in what waited in its socket.
 const BURST_S: u64 = 2;
 const SECOND_NS: u64 = 1_000_000_000;
-/// While all sources are busy, quiet ones are looked for this often.
+/// While all sources are busy, quiet ones are removed this often.
 const SWEEP_EVERY_NS: u64 = 1_000_000;
 
 /// What one source address may send.
@@ -64,7 +64,7 @@ impl Used {
 #[derive(Debug, Default)]
 pub(super) struct Rates {
     sources: HashMap<IpAddr, Used>,
-    /// Of all sources that found no room.
+    /// Of all sources that did not fit into the table.
     others: Used,
     next_sweep_ns: u64,
 }
@@ -75,10 +75,10 @@ impl Rates {
         if self.sources.len() >= MAX_SOURCES && !self.sources.contains_key(&source) {
             self.sweep(now_ns);
         }
-        let has_room = self.sources.len() < MAX_SOURCES;
+        let has_space = self.sources.len() < MAX_SOURCES;
         let used = match self.sources.get_mut(&source) {
             Some(used) => used,
-            None if has_room => self.sources.entry(source).or_default(),
+            None if has_space => self.sources.entry(source).or_default(),
             None => &mut self.others,
         };
         let now = used.at(now_ns);
@@ -136,17 +136,17 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_addresses_is_bounded_and_newcomers_are_heard() {
+    fn a_flood_of_addresses_is_bounded_and_newcomers_are_taken() {
         let mut rates = Rates::default();
         for number in 0..100_000 {
             // Each once, 200,000 a second: by the time the table is full the first ones are quiet again.
             assert!(rates.admits(source(number), 10, u64::from(number) * 5_000, &RATE));
             assert!(rates.sources.len() <= MAX_SOURCES);
         }
-        // All at one moment: nobody is quiet, and those without a place share.
+        // All at one moment: no source is quiet, and those without a place share.
         let mut rates = Rates::default();
         let taken = (0..20_000).filter(|&number| rates.admits(source(number), 10, 7, &RATE)).count();
         assert_eq!((rates.sources.len(), taken), (MAX_SOURCES, MAX_SOURCES + 200));
-        assert!(rates.admits(source(30_000), 10, 7 + SECOND_NS, &RATE), "a second later there is room");
+        assert!(rates.admits(source(30_000), 10, 7 + SECOND_NS, &RATE), "a second later there is space");
     }
 }

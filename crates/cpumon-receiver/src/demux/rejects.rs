@@ -16,13 +16,13 @@ pub enum Rejected {
         /// The limit.
         max_hosts: usize,
     },
-    /// It is not sealed, and what is not sealed is not taken.
-    #[error("taking a datagram of protocol v{version} without a seal: it is not allowed here ({})", flag(*version))]
+    /// It is not encrypted, and plain datagrams are not taken.
+    #[error("taking an unencrypted datagram of protocol v{version}: it is not allowed here ({})", flag(*version))]
     NotAllowed {
         /// 1 or 2.
         version: u8,
     },
-    /// It is sealed, and the seal does not hold.
+    /// It is encrypted, and cannot be opened.
     #[error(transparent)]
     Seal(#[from] DecryptError),
     /// Its source sends more than one may; nothing of it was read.
@@ -35,22 +35,22 @@ fn flag(version: u8) -> &'static str {
     if version == 1 { "--allow-v1" } else { "--allow-plain" }
 }
 
-/// Kinds of reasons, told apart in counts.
+/// Kinds of reasons, each with a count of its own.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum RejectKind {
     /// Bytes that are no datagram of ours.
     Malformed,
     /// A host beyond the limit.
     Host,
-    /// v2 without a seal, where that is not allowed.
+    /// Plain v2, where that is not allowed.
     Plain,
     /// v1, where that is not allowed.
     V1,
-    /// A seal of a key that is not in use here.
+    /// Encrypted with a key that is not in use here.
     UnknownKey,
-    /// A broken seal.
+    /// Changed on its way, or encrypted by somebody without the key.
     BadTag,
-    /// A sealed datagram that came before, or is of an agent start that is over.
+    /// An encrypted datagram that came before, or is of an agent start that is over.
     Replayed,
     /// More than one source may send.
     Rate,

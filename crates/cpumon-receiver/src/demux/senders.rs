@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use cpumon_model::Moment;
 
-use super::{RejectCounts, Rejected};
+use super::rejects::{RejectCounts, Rejected};
 
 /// Most senders kept.
 const MAX_SENDERS: usize = 1_024;
@@ -54,7 +54,7 @@ impl Senders {
         sender.last_wall_ns = received.wall_ns;
     }
 
-    /// Refusals of senders that found no room.
+    /// Refusals of senders that did not fit into the table.
     pub(super) fn elsewhere(&self) -> u64 {
         self.elsewhere
     }

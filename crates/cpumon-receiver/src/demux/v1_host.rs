@@ -1,11 +1,11 @@
 //! [`V1Host`]: one v1 sender behind its address. In: its decoded datagrams. Out: its intervals and status.
-//! Why: v1 names no host; only the source address tells devices apart.
+//! v1 names no host: devices differ by their source address only.
 
 use std::net::{IpAddr, SocketAddr};
 
 use cpumon_model::{HostId, HostInfo, HostStatus, Interval, Moment, SourceKind, Trust};
 
-use super::count_datagram;
+use super::usage::count_datagram;
 use cpumon_wire::v1::{Assembler, AssemblerLimits, Datagram};
 
 /// A v1 device.
@@ -24,7 +24,7 @@ impl V1Host {
             host,
             hostname: address.to_string().into(),
             agent: "v1 device".into(),
-            source_reason: "tells so itself by protocol v1".into(),
+            source_reason: "reported by the device itself, protocol v1".into(),
             ..HostInfo::default()
         };
         let status = HostStatus {

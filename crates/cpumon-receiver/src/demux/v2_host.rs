@@ -9,7 +9,9 @@ use cpumon_model::{Flags, HostInfo, HostStatus, Interval, Moment, ProcessInfo, S
 
 use super::gather::{Added, Fragments, Gather, Texts, text_bytes};
 use super::known::Known;
-use super::{DemuxOptions, Held, Rejected, count_datagram};
+use super::options::DemuxOptions;
+use super::rejects::Rejected;
+use super::usage::{Usage, count_datagram};
 use cpumon_wire::encrypted::DecryptError;
 use cpumon_wire::v2::{Frame, Header};
 use cpumon_wire::{DecodeError, Reason};
@@ -17,7 +19,7 @@ use cpumon_wire::{DecodeError, Reason};
 /// Snapshots that may come in at the same time.
 const MAX_PENDING: usize = 3;
 
-/// An agent start that was replaced by a later one may not come back while that one is heard, ns.
+/// An agent start that was replaced by a later one may not come back while that one is received, ns.
 const RETIRED_FOR_NS: u64 = 10_000_000_000;
 
 /// A host, by its id.
@@ -31,7 +33,7 @@ pub(super) struct V2Host {
     stream: u32,
     /// The agent start before this one, whose datagrams may still be on their way.
     retired: Option<u32>,
-    last_heard_mono_ns: u64,
+    last_received_mono_ns: u64,
     /// Snapshots coming in, ascending by sequence.
     pending: VecDeque<Gather>,
     spare: Vec<Gather>,
@@ -62,7 +64,7 @@ impl V2Host {
             is_watched: false,
             stream: header.stream,
             retired: None,
-            last_heard_mono_ns: 0,
+            last_received_mono_ns: 0,
             pending: VecDeque::new(),
             spare: Vec::new(),
             done: None,
@@ -81,15 +83,15 @@ impl V2Host {
     }
 
     /// What is kept of it.
-    pub(super) fn held(&self) -> Held {
-        Held { threads: self.known.snapshot.threads.len(), text_bytes: self.text_bytes }
+    pub(super) fn held(&self) -> Usage {
+        Usage { threads: self.known.snapshot.threads.len(), text_bytes: self.text_bytes }
     }
 
     pub(super) fn snapshot(&self) -> Option<&Snapshot> {
         self.is_watched.then_some(&self.known.snapshot)
     }
 
-    /// A sealed datagram of it was refused.
+    /// An encrypted datagram of it was refused.
     pub(super) fn count_refused(&mut self, error: DecryptError) {
         match error {
             DecryptError::Replayed | DecryptError::Earlier => self.status.loss.duplicates += 1,
@@ -118,7 +120,7 @@ impl V2Host {
             self.status.loss.reordered += 1;
             return Ok(());
         }
-        self.last_heard_mono_ns = received.mono_ns;
+        self.last_received_mono_ns = received.mono_ns;
         self.status.received_wall_ns = received.wall_ns;
         if !self.is_in_time(&header) {
             return Ok(());
@@ -170,7 +172,7 @@ impl V2Host {
         options: &DemuxOptions,
         out: &mut dyn FnMut(&HostStatus, &Interval),
     ) -> bool {
-        let is_quiet = received.mono_ns.saturating_sub(self.last_heard_mono_ns) >= RETIRED_FOR_NS;
+        let is_quiet = received.mono_ns.saturating_sub(self.last_received_mono_ns) >= RETIRED_FOR_NS;
         if self.retired == Some(header.stream) && !is_quiet {
             return false;
         }
@@ -255,7 +257,7 @@ impl V2Host {
         if self.is_watched {
             self.give_out(&gather, out);
             self.rows_over_limit += self.known.take(&gather.snapshot, options.max_threads_per_host);
-            self.forget_unheard(&gather, options);
+            self.forget_silent(&gather, options);
         } else {
             if self.flags.contains(Flags::RESTART) {
                 self.give_out_restart(&gather, out);
@@ -274,7 +276,7 @@ impl V2Host {
         }
     }
 
-    /// Counts the bytes of texts anew.
+    /// Counts the bytes of texts again, without those of processes that ended.
     fn count_texts(&mut self) {
         let infos = self.known.snapshot.processes.iter().map(|process| &process.info);
         self.text_bytes = infos.map(|info| text_bytes(info)).fold(0, usize::saturating_add);
@@ -343,7 +345,7 @@ impl V2Host {
     }
 
     /// Tasks that should have been repeated since, but were not, are gone.
-    fn forget_unheard(&mut self, gather: &Gather, options: &DemuxOptions) {
+    fn forget_silent(&mut self, gather: &Gather, options: &DemuxOptions) {
         if !gather.has_totals {
             return;
         }
@@ -352,7 +354,7 @@ impl V2Host {
             || known.processes.len() > known.process_count as usize;
         let patience = u64::from(gather.header.refresh_snapshots) * u64::from(options.stale_rotations);
         if ghosts && let Some(since) = gather.header.sequence.checked_sub(patience.max(1)) {
-            self.ended_unseen += self.known.forget_unheard(since);
+            self.ended_unseen += self.known.forget_silent(since);
         }
     }
 }

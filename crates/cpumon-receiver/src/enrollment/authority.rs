@@ -81,7 +81,7 @@ impl Authority {
     /// Lets a device in that waits, by the code that it shows, or does not; beside a running receiver.
     ///
     /// # Errors
-    /// Nobody waits like this, or the device has gone meanwhile.
+    /// No device waits like this, or the device has gone meanwhile.
     pub fn decide(&self, wanted: &str, decision: Decision) -> Result<PendingRequest, TlsError> {
         let request = self.requests.decide(wanted, decision)?;
         if decision == Decision::Accept && !self.registry.has_key_now(&request.key)? {
@@ -227,7 +227,7 @@ impl Authority {
         let mut roots = RootCertStore::empty();
         roots.add(self.certificate.clone())?;
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider())
-            // For those who come to enrol; whoever has no certificate can do nothing else.
+            // For devices that come to enroll; without a certificate they can do nothing else.
             .allow_unauthenticated()
             .build()
             .map_err(|error| TlsError::Crypto {
@@ -243,7 +243,7 @@ impl Authority {
             cpumon_wire::connection::ALPN_SNAPSHOTS.to_vec(),
             cpumon_wire::connection::ALPN_ENROL.to_vec(),
         ];
-        // A resumed connection would skip the look at the certificate.
+        // A resumed connection would skip the check of the certificate.
         config.send_tls13_tickets = 0;
         config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         Ok(config)

@@ -1,9 +1,9 @@
 //! A device without a token asks to be let in. In: its connection. Out: its certificate when the user has entered the code that it
-//! shows, or a goodbye. What strangers cost here is bounded: how many wait, of one address, for how long, and how often they may try.
+//! shows, or a refusal. What strangers cost here is bounded: how many wait, of one address, for how long, and how often they may try.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,12 @@ use cpumon_link::tls::pipe::Pipe;
 use cpumon_link::tls::{TlsError, Transcript, random};
 use cpumon_wire::connection::{ByeReason, MAX_SMALL_MESSAGE_BYTES, Message};
 
+use super::authority::Authority;
 use super::authority::key_of_request;
 use super::requests::{Decision, PendingRequest, REQUEST_WAITS, Shown};
+use crate::tls::ServerStats;
+use crate::tls::ending::{CHECK_EVERY, End, Unidentified, bye, flush};
 use crate::tls::limits::Gate;
-use crate::tls::server::{Counted, End, LOOK, Shared, bye, flush};
 
 /// Requests that wait at one time, in all and of one address.
 const MAX_WAITING: usize = 32;
@@ -26,7 +28,7 @@ const OF_SOURCE: (f64, f64) = (0.2, 4.0);
 /// The device hears this often that it is not forgotten.
 const SAY_EVERY: Duration = Duration::from_secs(2);
 
-/// What a device said of itself.
+/// What a device reports about itself.
 pub(crate) struct Applicant {
     commitment: [u8; 32],
     host: [u8; 16],
@@ -41,12 +43,12 @@ impl Applicant {
 }
 
 /// Who waits, by address, and who may try now.
-pub(crate) struct WaitingRoom {
+pub(crate) struct PendingDevices {
     waiting: Mutex<HashMap<IpAddr, usize>>,
     gate: Mutex<Gate>,
 }
 
-impl WaitingRoom {
+impl PendingDevices {
     pub(crate) fn new() -> Self {
         Self { waiting: Mutex::default(), gate: Mutex::new(Gate::new(ALL, OF_SOURCE)) }
     }
@@ -62,7 +64,7 @@ impl WaitingRoom {
             return refused("too many wait to be let in");
         }
         waiting.insert(source, of_source + 1);
-        Ok(Seat { room: self, source })
+        Ok(Seat { pending: self, source })
     }
 
     /// How many wait now.
@@ -73,13 +75,13 @@ impl WaitingRoom {
 
 /// One that waits is counted as long as this lives.
 struct Seat<'a> {
-    room: &'a WaitingRoom,
+    pending: &'a PendingDevices,
     source: IpAddr,
 }
 
 impl Drop for Seat<'_> {
     fn drop(&mut self) {
-        let mut waiting = self.room.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.pending.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = waiting.get_mut(&self.source) {
             *count -= 1;
             if *count == 0 {
@@ -89,24 +91,34 @@ impl Drop for Seat<'_> {
     }
 }
 
-impl Shared {
-    /// From its first message to its certificate.
-    pub(crate) fn interview(
+/// What the listener lends to a request.
+pub(crate) struct Consent<'a> {
+    pub(crate) authority: &'a Authority,
+    /// Devices without a token may ask at all.
+    pub(crate) takes_requests: bool,
+    pub(crate) stats: &'a ServerStats,
+    pub(crate) stop: &'a AtomicBool,
+    pub(crate) pending: &'a PendingDevices,
+}
+
+impl Consent<'_> {
+    /// From the first message of the device to its certificate.
+    pub(crate) fn ask_user(
         &self,
         pipe: &mut Pipe,
         applicant: &Applicant,
         source: IpAddr,
-        stranger: Counted,
+        stranger: Unidentified,
         deadline: Instant,
     ) -> Result<(), End> {
         self.stats.requests.fetch_add(1, Ordering::Relaxed);
-        if !self.limits.takes_requests {
+        if !self.takes_requests {
             let text = "it takes tokens only: `cpumon token` there prints the line to enter here";
             return Err(bye(ByeReason::NotLetIn, text));
         }
-        let _seat = self.room.enter(source)?;
+        let _seat = self.pending.enter(source)?;
         let request = self.question(pipe, applicant, source, deadline)?;
-        // From here on it is counted in the waiting room.
+        // From here on it is counted among the pending devices.
         drop(stranger);
         let shown = self.authority.requests().put(request)?;
         log::info!(
@@ -162,7 +174,7 @@ impl Shared {
                 return Ok(decision);
             }
             if now >= end {
-                return Err(bye(ByeReason::NotLetIn, "nobody has let this device in within 10 minutes"));
+                return Err(bye(ByeReason::NotLetIn, "no user has let this device in within 10 minutes"));
             }
             if self.stop.load(Ordering::Relaxed) {
                 return Err(bye(ByeReason::Stopping, "it stops"));
@@ -176,7 +188,7 @@ impl Shared {
             if pipe.next_message(MAX_SMALL_MESSAGE_BYTES)?.is_some() {
                 return Err(bye(ByeReason::Protocol, "it speaks while it waits"));
             }
-            pipe.wait(LOOK, true, None).map_err(TlsError::from)?;
+            pipe.wait(CHECK_EVERY, true, None).map_err(TlsError::from)?;
         }
     }
 }

@@ -1,5 +1,5 @@
-//! [`Registry`]: the enrolled hosts. In: a directory with a file each. Out: whether a key is let in. Why files that are read
-//! anew: whoever is revoked by another process is refused at once.
+//! [`Registry`]: the enrolled hosts. In: a directory with a file each. Out: whether a key is let in. The files are read
+//! again when they change, so that a host revoked by another process is refused at once.
 
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use crate::clock::wall_s;
 
 /// How long a device's certificate is good, on the receiver's clock. It is renewed when a third of this is left.
 pub const DEVICE_VALID_FOR: Duration = Duration::from_hours(365 * 24);
-/// The directory is looked at again after this long.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// The directory is checked for changes after this long.
+const CHECK_EVERY: Duration = Duration::from_millis(500);
 
 /// A host that was enrolled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,7 +75,7 @@ pub struct Registry {
 struct Cache {
     hosts: Vec<EnrolledHost>,
     modified: Option<SystemTime>,
-    looked: Option<Instant>,
+    checked: Option<Instant>,
 }
 
 impl Registry {
@@ -93,20 +93,21 @@ impl Registry {
         self.with(<[EnrolledHost]>::to_vec)
     }
 
-    fn with<T>(&self, look: impl FnOnce(&[EnrolledHost]) -> T) -> Result<T, TlsError> {
+    fn with<T>(&self, read: impl FnOnce(&[EnrolledHost]) -> T) -> Result<T, TlsError> {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if cache.looked.is_none_or(|looked| looked.elapsed() >= LOOK_EVERY) {
+        if cache.checked.is_none_or(|checked| checked.elapsed() >= CHECK_EVERY) {
             let modified = std::fs::metadata(&self.dir).and_then(|meta| meta.modified());
             let modified = modified.map_err(files::failed("read", &self.dir))?;
-            // A file that was replaced within the clock's grain of the last look would be missed: so look twice.
-            let is_settled = modified.elapsed().is_ok_and(|age| age > LOOK_EVERY * 2);
+            // Times of files are coarser than these checks: a change right after one may leave the time as it was. So a
+            // directory that changed just now is read a second time.
+            let is_settled = modified.elapsed().is_ok_and(|age| age > CHECK_EVERY * 2);
             if cache.modified != Some(modified) || !is_settled {
                 cache.hosts = self.load()?;
                 cache.modified = Some(modified);
             }
-            cache.looked = Some(Instant::now());
+            cache.checked = Some(Instant::now());
         }
-        Ok(look(&cache.hosts))
+        Ok(read(&cache.hosts))
     }
 
     fn load(&self) -> Result<Vec<EnrolledHost>, TlsError> {
@@ -125,14 +126,14 @@ impl Registry {
     /// Keeps a host's entry.
     pub(crate) fn put(&self, host: &EnrolledHost) -> Result<(), TlsError> {
         files::write(&self.dir.join(hex(&host.host)), host.text().as_bytes(), false)?;
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner).looked = None;
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner).checked = None;
         Ok(())
     }
 
     /// The host with this key, if it is let in.
     ///
     /// # Errors
-    /// The files cannot be read: then nobody is let in.
+    /// The files cannot be read: then no device is let in.
     pub fn find_key(&self, key: &[u8; 32]) -> Result<Option<EnrolledHost>, TlsError> {
         self.with(|hosts| {
             let is_it = |host: &&EnrolledHost| host.revoked_s == 0 && host.keys.contains(key);
@@ -145,7 +146,7 @@ impl Registry {
         Ok(self.load()?.iter().any(|host| host.revoked_s == 0 && host.keys.contains(key)))
     }
 
-    /// Whether a host was ever enrolled: then nobody else may speak for it.
+    /// Whether a host was ever enrolled: then no other sender may speak for it.
     ///
     /// # Errors
     /// The files cannot be read.

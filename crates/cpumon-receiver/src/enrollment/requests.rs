@@ -1,5 +1,5 @@
 //! [`Requests`]: devices that wait to be let in by the user. In: a directory with a file each. Out: who waits, and what the user
-//! decided. Why files: `cpumon hosts accept` works beside a running receiver, which looks at them.
+//! decided. Why files: `cpumon hosts accept` works beside a running receiver, which checks the files.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ pub struct PendingRequest {
     id: [u8; 16],
 }
 
-/// What the user said.
+/// What the user decided.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Let it in.
@@ -113,7 +113,7 @@ impl Requests {
     /// code on the device. Waits until the receiver has acted.
     ///
     /// # Errors
-    /// Nobody waits like this, several do, or no receiver is there to act.
+    /// No device waits like this, several do, or no receiver is there to act.
     pub fn decide(&self, wanted: &str, decision: Decision) -> Result<PendingRequest, TlsError> {
         let code = match (wanted.parse::<Code>(), decision) {
             (Err(error), Decision::Accept) => return Err(error),
@@ -153,7 +153,7 @@ impl Requests {
         Ok(Shown { requests: self, request })
     }
 
-    /// What the receiver before this one left behind: nobody waits there any more.
+    /// Removes what the receiver before this one left behind: those devices are not connected any more.
     pub(crate) fn clear(&self) -> Result<(), TlsError> {
         for entry in std::fs::read_dir(&self.dir).map_err(files::failed("read", &self.dir))? {
             let path = entry.map_err(files::failed("read", &self.dir))?.path();
@@ -171,10 +171,10 @@ pub(crate) struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// What the user said, if he did. Of a yes and a no the no counts.
+    /// What the user decided, if anything. If there are both a yes and a no, the no counts.
     pub(super) fn decision(&self) -> Option<Decision> {
-        let said = |decision: &Decision| self.requests.path(&self.request, decision.ending()).exists();
-        [Decision::Reject, Decision::Accept].into_iter().find(said)
+        let is_made = |decision: &Decision| self.requests.path(&self.request, decision.ending()).exists();
+        [Decision::Reject, Decision::Accept].into_iter().find(is_made)
     }
 }
 

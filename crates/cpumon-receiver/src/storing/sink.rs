@@ -20,8 +20,8 @@ pub struct Sink {
     store: Option<Arc<StoreHandle>>,
     local: Option<HostId>,
     authority: Option<Arc<Authority>>,
-    /// Hosts that seal: what is not sealed does not speak for them. As many as the demux knows.
-    sealed: Arc<RwLock<HashSet<HostId>>>,
+    /// Hosts that encrypt: plain datagrams do not speak for them. As many as the demux knows.
+    encrypted: Arc<RwLock<HashSet<HostId>>>,
     lines: Arc<TimeLines>,
 }
 
@@ -33,31 +33,31 @@ impl Sink {
         local: Option<HostId>,
         authority: Option<Arc<Authority>>,
     ) -> Self {
-        Self { hub, store, local, authority, sealed: Arc::default(), lines: Arc::default() }
+        Self { hub, store, local, authority, encrypted: Arc::default(), lines: Arc::default() }
     }
 
-    /// Sealed datagrams speak for this host.
-    pub fn note_sealed(&self, host: HostId) {
-        let is_known = self.sealed.read().unwrap_or_else(PoisonError::into_inner).contains(&host);
+    /// Encrypted datagrams speak for this host.
+    pub fn note_encrypted(&self, host: HostId) {
+        let is_known = self.encrypted.read().unwrap_or_else(PoisonError::into_inner).contains(&host);
         if !is_known {
-            self.sealed.write().unwrap_or_else(PoisonError::into_inner).insert(host);
+            self.encrypted.write().unwrap_or_else(PoisonError::into_inner).insert(host);
         }
     }
 
     /// Whether a datagram may speak for this host: not for this machine, nor for one that was enrolled, and only if it was
-    /// sealed for one that seals.
+    /// encrypted for one that encrypts.
     fn is_open(&self, host: HostId, trust: Trust) -> bool {
-        let seals = || self.sealed.read().unwrap_or_else(PoisonError::into_inner).contains(&host);
-        if trust != Trust::Encrypted && seals() {
+        let encrypts = || self.encrypted.read().unwrap_or_else(PoisonError::into_inner).contains(&host);
+        if trust != Trust::Encrypted && encrypts() {
             return false;
         }
-        // While nobody can tell who is enrolled, nobody is spoken for.
+        // If the registry cannot be read, every host may be enrolled: no datagram speaks for any.
         let is_enrolled =
             || self.authority.as_ref().is_some_and(|one| one.registry().has(host.0).unwrap_or(true));
         self.local != Some(host) && !is_enrolled()
     }
 
-    /// Takes an interval of an enrolled device. `estimate`: how its clock stands; `receipt`: who wants to know that it is stored;
+    /// Takes an interval of an enrolled device. `estimate`: how far its clock is off; `receipt` is settled when it is stored;
     /// without one it is only shown. False: it is not in the store's queue.
     pub fn take_stream(
         &self,
@@ -114,12 +114,12 @@ impl Sink {
     }
 
     /// Takes an interval that came by datagram. One that claims to be this machine, or one that was enrolled, becomes a host of
-    /// its own, so that nobody on the network can write into their books (and so that an agent in a container, which shares
+    /// its own, so that no datagram is charged to their accounts (and so that an agent in a container, which shares
     /// the machine's id, shows as what it is).
     pub fn take_received(&self, status: &HostStatus, interval: &Interval) {
         let mut interval = interval.clone();
         if status.trust == Trust::Encrypted {
-            self.note_sealed(interval.host);
+            self.note_encrypted(interval.host);
         }
         if self.is_open(interval.host, status.trust) {
             let recall = self.recall(&interval);

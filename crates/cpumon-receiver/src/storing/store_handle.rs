@@ -48,13 +48,13 @@ impl StoreHandle {
         &self.path
     }
 
-    /// Queues an interval; if there is no room, it is counted as dropped.
+    /// Queues an interval; if there is no space, it is counted as dropped.
     pub fn put(&self, status: &HostStatus, interval: &Interval) {
         let loss = (status.trust != Trust::Local).then_some(&status.loss);
         self.handle.try_put(&status.info, status.trust, loss, interval);
     }
 
-    /// Queues an interval that its sender keeps until `receipt` is told; false: no room now.
+    /// Queues an interval that its sender keeps until `receipt` is settled; false: no space now.
     pub fn put_with_receipt(
         &self,
         status: &HostStatus,
@@ -69,7 +69,7 @@ impl StoreHandle {
         self.handle.try_put_gap(info, trust, gap, receipt)
     }
 
-    /// How the intervals of a boot were placed before this start. What cannot be read is said, and counts as nothing.
+    /// How the intervals of a boot were placed before this start. A store that cannot be read is logged, and counts as empty.
     pub fn clock_line(&self, host: HostId, boot: BootId) -> ClockLine {
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         if reader.is_none() {

@@ -33,7 +33,8 @@ struct Boot {
 }
 
 impl TimeLines {
-    /// Places an interval that came by datagram: arrivals tell how its clock stands. `recall`: as below, for a host that seals.
+    /// Places an interval that came by datagram: its arrival shows how far its clock is off. `recall`: as below, for a host
+    /// that encrypts.
     pub fn place_received(
         &self,
         status: &HostStatus,
@@ -44,18 +45,18 @@ impl TimeLines {
         if interval.source == SourceKind::V1 {
             return;
         }
-        // What is not sealed anybody can make up: nobody asks the disk for it, or keeps how it was placed.
-        let is_sealed = status.trust == Trust::Encrypted;
-        let mut lines = if is_sealed { self.recalled(interval, recall) } else { self.lines() };
+        // A datagram that is not encrypted may be made up: it causes no read of the disk, and where it was placed is not stored.
+        let is_encrypted = status.trust == Trust::Encrypted;
+        let mut lines = if is_encrypted { self.recalled(interval, recall) } else { self.lines() };
         let boot = lines.boot(interval);
-        // What comes late, or is sent again by somebody who recorded it, tells nothing of now.
+        // A datagram that is late, or a recording that is sent again, says nothing about the clock now.
         let estimate = boot
             .line
             .is_newest(&interval.end)
             .then(|| boot.arrivals.take(status.received_wall_ns, status.info.interval_ns, &interval.end));
         boot.line.place(interval, estimate);
         boot.shift_ns = interval.wall_shift_ns;
-        if !is_sealed {
+        if !is_encrypted {
             interval.clock_piece = None;
         }
     }
@@ -135,8 +136,8 @@ mod tests {
             boot[..8].copy_from_slice(&number.to_le_bytes());
             let end = Moment { boot_ns: 1, ..Moment::default() };
             let mut one = Interval { boot: BootId(boot), end, ..Interval::default() };
-            lines.place_received(&status, &mut one, || panic!("nobody asks for what is not sealed"));
-            assert_eq!(one.end.wall_ns, 1_000_000_000_000, "its clock stands in 1970");
+            lines.place_received(&status, &mut one, || panic!("it is not encrypted"));
+            assert_eq!(one.end.wall_ns, 1_000_000_000_000, "its clock is in 1970");
             assert_eq!(one.wall_shift_ns, -1_000_000_000_000);
         }
         assert_eq!(lines.0.lock().unwrap().boots.len(), MAX_BOOTS);
@@ -145,12 +146,12 @@ mod tests {
     }
 
     #[test]
-    fn who_sends_the_same_ids_without_a_seal_does_not_hide_what_was_kept() {
+    fn the_same_ids_unencrypted_do_not_hide_what_was_stored() {
         let lines = TimeLines::default();
         let mut status = HostStatus { received_wall_ns: 5_000_000_000_000, ..HostStatus::default() };
         let end = Moment { boot_ns: 7, ..Moment::default() };
         let mut one = Interval { end, ..Interval::default() };
-        lines.place_received(&status, &mut one, || panic!("it is not sealed"));
+        lines.place_received(&status, &mut one, || panic!("it is not encrypted"));
         let piece = ClockPiece { from_boot_ns: 0, before_ns: 1_000, anchor_ns: 1_000, tolerance_ns: 0 };
         status.trust = Trust::Encrypted;
         let mut one = Interval { end, ..Interval::default() };

@@ -45,7 +45,7 @@ pub trait Session {
     /// # Errors
     /// As above.
     fn record(&mut self, channel: u32, record: &[u8]) -> Result<(), Refusal>;
-    /// The device compared its clock with this receiver's, which was `wall_ns` when it said so.
+    /// The device compared its clock with this receiver's, which was `wall_ns` when the report came.
     fn clock(&mut self, report: ClockReport, wall_ns: i64);
     /// Called often. True: there is work of its own, call again soon.
     ///

@@ -122,19 +122,19 @@ impl ServerStats {
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Bucket {
     rate: f64,
-    room: f64,
+    burst: f64,
     left: f64,
     at: Instant,
 }
 
 impl Bucket {
-    pub(super) fn new(rate: f64, room: f64) -> Self {
-        Self { rate, room, left: room, at: Instant::now() }
+    pub(super) fn new(rate: f64, burst: f64) -> Self {
+        Self { rate, burst, left: burst, at: Instant::now() }
     }
 
     fn refill(&mut self) {
         let now = Instant::now();
-        self.left = (self.left + now.duration_since(self.at).as_secs_f64() * self.rate).min(self.room);
+        self.left = (self.left + now.duration_since(self.at).as_secs_f64() * self.rate).min(self.burst);
         self.at = now;
     }
 
@@ -189,14 +189,14 @@ impl Gate {
             // Who is at rest need not be remembered.
             self.sources.retain(|_, bucket| {
                 bucket.refill();
-                bucket.left < bucket.room
+                bucket.left < bucket.burst
             });
             if self.sources.len() >= MAX_SOURCES {
                 return false;
             }
         }
-        let (rate, room) = self.of_source;
-        let bucket = self.sources.entry(source).or_insert_with(|| Bucket::new(rate, room));
+        let (rate, burst) = self.of_source;
+        let bucket = self.sources.entry(source).or_insert_with(|| Bucket::new(rate, burst));
         bucket.take() && self.all.take()
     }
 }

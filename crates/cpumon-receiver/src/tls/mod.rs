@@ -1,8 +1,9 @@
 //! The receiver's side of TLS: the listener, its limits, and what a connection calls.
 
+pub(crate) mod ending;
 mod handler;
 pub(crate) mod limits;
-pub(crate) mod server;
+mod server;
 #[cfg(test)]
 mod tests;
 

@@ -20,19 +20,16 @@ use cpumon_wire::packed::Unpacker;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::{ServerConfig, ServerConnection};
 
+use super::ending::{CHECK_EVERY, End, Unidentified, bye, flush};
 use super::handler::{Acks, Handler, Peer, Refusal, Session};
 use super::limits::{Bucket, Gate, ServerLimits, ServerStats};
 use crate::clock::wall_ns;
-use crate::enrollment::consent::{Applicant, WaitingRoom};
+use crate::enrollment::consent::{Applicant, Consent, PendingDevices};
 use crate::enrollment::{Authority, EnrolledHost};
 
 const STACK_BYTES: usize = 1 << 20;
-/// How often an idle thread looks whether it is to end, or its device was revoked.
-pub(crate) const LOOK: Duration = Duration::from_millis(250);
 /// How often a session with work of its own is called.
 const WORK: Duration = Duration::from_millis(25);
-/// How long a goodbye may take.
-const GOODBYE: Duration = Duration::from_millis(250);
 /// A buffer for records keeps so many bytes.
 const KEPT_BYTES: usize = 256 << 10;
 /// Channels of one connection that may come packed, the past and the present; an older one gives way.
@@ -41,15 +38,15 @@ const MAX_PACKED_CHANNELS: usize = 2;
 const BURST_S: f64 = 4.0;
 
 /// What all threads share.
-pub(crate) struct Shared {
+struct Shared {
     config: Arc<ServerConfig>,
-    pub(crate) authority: Arc<Authority>,
+    authority: Arc<Authority>,
     handler: Arc<dyn Handler>,
-    pub(crate) limits: ServerLimits,
-    pub(crate) stats: Arc<ServerStats>,
-    pub(crate) stop: Arc<AtomicBool>,
-    pub(crate) room: WaitingRoom,
-    strangers: AtomicUsize,
+    limits: ServerLimits,
+    stats: Arc<ServerStats>,
+    stop: Arc<AtomicBool>,
+    pending: PendingDevices,
+    unidentified: Arc<AtomicUsize>,
     serial: AtomicU64,
     /// The newest connection of each device.
     newest: Mutex<HashMap<[u8; 16], u64>>,
@@ -63,7 +60,7 @@ pub struct StreamServer {
 }
 
 impl StreamServer {
-    /// Listens. Nobody is let in before [`StreamServer::run`].
+    /// Listens. No device is let in before [`StreamServer::run`].
     ///
     /// # Errors
     /// The address cannot be listened on, or the identity cannot be used.
@@ -89,8 +86,8 @@ impl StreamServer {
             limits,
             stats: Arc::default(),
             stop: Arc::default(),
-            room: WaitingRoom::new(),
-            strangers: AtomicUsize::new(0),
+            pending: PendingDevices::new(),
+            unidentified: Arc::default(),
             serial: AtomicU64::new(0),
             newest: Mutex::default(),
         });
@@ -112,17 +109,17 @@ impl StreamServer {
     /// How many devices wait for the user now.
     pub fn waiting_requests(&self) -> impl Fn() -> usize + Send + Sync + 'static + use<> {
         let shared = Arc::clone(&self.shared);
-        move || shared.room.count()
+        move || shared.pending.count()
     }
 
-    /// Lets devices in until `stop` is set, then says goodbye to all.
+    /// Lets devices in until `stop` is set, then ends all connections with a reason.
     ///
     /// # Errors
     /// Waiting for connections fails for good.
     pub fn run(&self, stop: &AtomicBool) -> Result<(), TlsError> {
         let mut threads: Vec<JoinHandle<()>> = Vec::new();
         let mut gate = Gate::of_handshakes(&self.shared.limits);
-        let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK.subsec_nanos()) };
+        let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(CHECK_EVERY.subsec_nanos()) };
         while !stop.load(Ordering::Relaxed) {
             // A signal that ends the wait early does no harm: `stop` is checked again.
             let _ = poll(&mut [PollFd::new(&self.listener, PollFlags::IN)], Some(&wait));
@@ -145,14 +142,13 @@ impl StreamServer {
 
     fn admit(&self, socket: TcpStream, address: SocketAddr, gate: &mut Gate) -> Option<JoinHandle<()>> {
         let (shared, source) = (Arc::clone(&self.shared), address.ip().to_canonical());
-        let is_full = shared.strangers.load(Ordering::Relaxed) >= shared.limits.max_strangers;
+        let is_full = shared.unidentified.load(Ordering::Relaxed) >= shared.limits.max_strangers;
         if is_full || !gate.lets_in(source) {
             let reason = if is_full { "too many strangers at once" } else { "too many handshakes a second" };
             shared.stats.refuse(&shared.stats.refused_early, source, reason.to_owned());
             return None;
         }
-        shared.strangers.fetch_add(1, Ordering::Relaxed);
-        let stranger = Counted(Arc::clone(&self.shared));
+        let stranger = Unidentified::count(&self.shared.unidentified);
         let work = move || {
             let stranger = stranger;
             shared.serve(socket, address, stranger);
@@ -160,15 +156,6 @@ impl StreamServer {
         let thread =
             std::thread::Builder::new().name("device".to_owned()).stack_size(STACK_BYTES).spawn(work);
         thread.inspect_err(|error| log::warn!("cannot start a thread for {address}: {error}")).ok()
-    }
-}
-
-/// A connection without a certificate is counted as long as this lives.
-pub(crate) struct Counted(Arc<Shared>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.strangers.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -180,36 +167,8 @@ enum First {
     Asks(Applicant),
 }
 
-/// How a connection ended.
-pub(crate) enum End {
-    /// The device closed it, or the network did.
-    Gone,
-    /// This side ended it.
-    Bye(Refusal),
-}
-
-impl From<TlsError> for End {
-    fn from(error: TlsError) -> Self {
-        match error {
-            // A request for a certificate that cannot be read is one of the last kind.
-            TlsError::Message(_) | TlsError::Protocol(_) | TlsError::Crypto { .. } => {
-                Self::Bye(Refusal { reason: ByeReason::Protocol, text: error.to_string() })
-            }
-            TlsError::File { .. } => {
-                log::warn!("cannot enrol: {error}");
-                bye(ByeReason::Busy, "the receiver cannot keep the enrolment")
-            }
-            _ => Self::Gone,
-        }
-    }
-}
-
-pub(crate) fn bye(reason: ByeReason, text: &str) -> End {
-    End::Bye(Refusal { reason, text: text.to_owned() })
-}
-
 impl Shared {
-    fn serve(self: Arc<Self>, socket: TcpStream, address: SocketAddr, stranger: Counted) {
+    fn serve(self: Arc<Self>, socket: TcpStream, address: SocketAddr, stranger: Unidentified) {
         let (source, deadline) = (address.ip().to_canonical(), Instant::now() + self.limits.handshake_time);
         let hello = ServerConnection::new(Arc::clone(&self.config))
             .map_err(TlsError::from)
@@ -251,7 +210,7 @@ impl Shared {
             if is_fault {
                 self.stats.refuse(counter, source, refusal.text.clone());
             }
-            say_goodbye(&mut pipe, &refusal);
+            send_last_message(&mut pipe, &refusal);
         }
         pipe.close();
     }
@@ -261,7 +220,7 @@ impl Shared {
         &self,
         pipe: &mut Pipe,
         source: IpAddr,
-        stranger: Counted,
+        stranger: Unidentified,
         deadline: Instant,
     ) -> Result<(), End> {
         let first =
@@ -281,7 +240,16 @@ impl Shared {
                 flush(pipe);
                 Ok(())
             }
-            Ok(First::Asks(applicant)) => self.interview(pipe, &applicant, source, stranger, deadline),
+            Ok(First::Asks(applicant)) => {
+                let consent = Consent {
+                    authority: &self.authority,
+                    takes_requests: self.limits.takes_requests,
+                    stats: &self.stats,
+                    stop: &self.stop,
+                    pending: &self.pending,
+                };
+                consent.ask_user(pipe, &applicant, source, stranger, deadline)
+            }
             Err(error @ (TlsError::TokenRefused(_) | TlsError::Crypto { .. })) => {
                 Err(bye(ByeReason::Token, &error.to_string()))
             }
@@ -328,7 +296,7 @@ impl Shared {
 
     fn enrolled(&self, key: &[u8; 32]) -> Result<EnrolledHost, End> {
         let known = self.authority.registry().find_key(key).map_err(|error| {
-            log::warn!("cannot read who is enrolled, so nobody is let in: {error}");
+            log::warn!("cannot read who is enrolled, so no device is let in: {error}");
             bye(ByeReason::Busy, "the receiver cannot read who is enrolled")
         })?;
         known.ok_or_else(|| bye(ByeReason::Revoked, "this device was revoked, or enrolled again elsewhere"))
@@ -354,27 +322,27 @@ impl Shared {
                 self.limits.bytes_per_second as f64 * BURST_S,
             ),
             counted_bytes: 0,
-            heard: Instant::now(),
+            received_at: Instant::now(),
             unpackers: Vec::new(),
             record: Vec::new(),
         };
-        let mut next_look = Instant::now();
+        let mut next_check = Instant::now();
         loop {
-            if Instant::now() >= next_look {
-                next_look = Instant::now() + LOOK;
-                self.look(peer, key, serial)?;
+            if Instant::now() >= next_check {
+                next_check = Instant::now() + CHECK_EVERY;
+                self.check(peer, key, serial)?;
             }
             let is_busy = self.turn(pipe, &mut device, key, peer)?;
-            if device.heard.elapsed() >= self.limits.silence {
+            if device.received_at.elapsed() >= self.limits.silence {
                 return Err(End::Gone);
             }
-            pipe.wait(if is_busy { WORK } else { LOOK }, device.bucket.has_left(), None)
+            pipe.wait(if is_busy { WORK } else { CHECK_EVERY }, device.bucket.has_left(), None)
                 .map_err(TlsError::from)?;
         }
     }
 
     /// Whether the connection may go on.
-    fn look(&self, peer: &Peer, key: &[u8; 32], serial: u64) -> Result<(), End> {
+    fn check(&self, peer: &Peer, key: &[u8; 32], serial: u64) -> Result<(), End> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(bye(ByeReason::Stopping, "it stops"));
         }
@@ -392,7 +360,7 @@ impl Shared {
         let new_bytes = pipe.received_bytes - device.counted_bytes;
         if new_bytes > 0 {
             device.counted_bytes = pipe.received_bytes;
-            device.heard = Instant::now();
+            device.received_at = Instant::now();
             device.bucket.spend(new_bytes);
             self.stats.bytes.fetch_add(new_bytes, Ordering::Relaxed);
         }
@@ -434,7 +402,7 @@ struct Device {
     session: Box<dyn Session>,
     bucket: Bucket,
     counted_bytes: u64,
-    heard: Instant,
+    received_at: Instant,
     /// Of channels whose records come packed, what came before; begun with the channel.
     unpackers: Vec<(u32, Box<Unpacker>)>,
     record: Vec<u8>,
@@ -465,18 +433,7 @@ impl Device {
     }
 }
 
-fn say_goodbye(pipe: &mut Pipe, refusal: &Refusal) {
+fn send_last_message(pipe: &mut Pipe, refusal: &Refusal) {
     Message::Bye { reason: refusal.reason, text: &refusal.text }.push(&mut pipe.outbox);
     flush(pipe);
-}
-
-/// Sends what there is, as far as the other side takes it in a moment.
-pub(crate) fn flush(pipe: &mut Pipe) {
-    let end = Instant::now() + GOODBYE;
-    while pipe.pump(false).is_ok() && (pipe.tls.wants_write() || !pipe.outbox.is_empty()) {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() || pipe.wait(left, false, None).is_err() {
-            return;
-        }
-    }
 }

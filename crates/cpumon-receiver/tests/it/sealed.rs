@@ -76,7 +76,7 @@ fn hosts_of_sealed_and_of_plain_datagrams_are_kept_apart() {
     trusts.sort_by_key(|trust| trust.name());
     assert_eq!(trusts, [Trust::Encrypted, Trust::Encrypted, Trust::Unauthenticated, Trust::Unauthenticated]);
     assert_eq!(demux.hosts().count(), 2);
-    assert!(demux.sealed_hosts().eq([machine.host.host]) && demux.snapshot(machine.host.host).is_some());
+    assert!(demux.encrypted_hosts().eq([machine.host.host]) && demux.snapshot(machine.host.host).is_some());
     assert!(run_ns > 0);
 }
 

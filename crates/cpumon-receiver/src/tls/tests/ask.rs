@@ -30,23 +30,23 @@ impl Asking {
     }
 }
 
-fn ask_desk(desk: &Desk) -> Asking {
-    ask_at(&desk.address.to_string(), desk.authority.pin().unwrap(), HOST, true)
+fn ask_receiver(running: &TestReceiver) -> Asking {
+    ask_at(&running.address.to_string(), running.authority.pin().unwrap(), HOST, true)
 }
 
-fn waiting(desk: &Desk) -> PendingRequest {
-    until("it waits", || desk.authority.requests().list().unwrap().pop())
+fn waiting(running: &TestReceiver) -> PendingRequest {
+    until("it waits", || running.authority.requests().list().unwrap().pop())
 }
 
 #[test]
 fn a_device_gets_its_certificate_when_the_user_enters_its_code() {
-    let desk = Desk::start();
-    let device = ask_desk(&desk);
-    let (code, request) = (device.code(), waiting(&desk));
+    let running = TestReceiver::start();
+    let device = ask_receiver(&running);
+    let (code, request) = (device.code(), waiting(&running));
     assert_eq!((request.code, request.name.as_str(), request.host), (code, "device", HOST));
     assert_eq!(request.source, "127.0.0.1");
     // Another process, as `cpumon hosts accept` is.
-    let by_user = Authority::open(desk.dir.path()).unwrap();
+    let by_user = Authority::open(running.dir.path()).unwrap();
     let other = if code.to_string() == "1111-1111" { "2222-2222" } else { "1111-1111" };
     assert!(matches!(by_user.decide(other, Decision::Accept), Err(TlsError::NoDeviceWaiting(_))));
     assert!(
@@ -55,29 +55,29 @@ fn a_device_gets_its_certificate_when_the_user_enters_its_code() {
     );
     by_user.decide(&code.to_string(), Decision::Accept).unwrap();
     let identity = device.thread.join().unwrap().unwrap();
-    assert_eq!(identity.pin(), desk.authority.pin().unwrap());
-    assert!(desk.authority.requests().list().unwrap().is_empty());
-    assert_eq!((read(&desk.stats.requests), read(&desk.stats.requests_accepted)), (1, 1));
+    assert_eq!(identity.pin(), running.authority.pin().unwrap());
+    assert!(running.authority.requests().list().unwrap().is_empty());
+    assert_eq!((read(&running.stats.requests), read(&running.stats.requests_accepted)), (1, 1));
     // What it got is good for the stream.
-    desk.sends(identity);
+    running.sends(identity);
 }
 
 #[test]
 fn a_device_that_the_user_rejects_or_that_goes_away_leaves_nothing() {
-    let desk = Desk::start();
-    let device = ask_desk(&desk);
+    let running = TestReceiver::start();
+    let device = ask_receiver(&running);
     device.code();
-    waiting(&desk);
-    desk.authority.decide("device", Decision::Reject).unwrap();
-    let said = device.thread.join().unwrap().unwrap_err().to_string();
-    assert!(said.contains("does not let this device in"), "{said}");
-    until("it is counted", || (read(&desk.stats.requests_refused) == 1).then_some(()));
-    assert!(desk.authority.registry().hosts().unwrap().is_empty());
+    waiting(&running);
+    running.authority.decide("device", Decision::Reject).unwrap();
+    let text = device.thread.join().unwrap().unwrap_err().to_string();
+    assert!(text.contains("does not let this device in"), "{text}");
+    until("it is counted", || (read(&running.stats.requests_refused) == 1).then_some(()));
+    assert!(running.authority.registry().hosts().unwrap().is_empty());
     // The device does not agree: it keeps no key, whatever the receiver thinks.
-    let device = ask_at(&desk.address.to_string(), desk.authority.pin().unwrap(), HOST, false);
+    let device = ask_at(&running.address.to_string(), running.authority.pin().unwrap(), HOST, false);
     let code = device.code().to_string();
-    waiting(&desk);
-    desk.authority.decide(&code, Decision::Accept).unwrap();
+    waiting(&running);
+    running.authority.decide(&code, Decision::Accept).unwrap();
     assert!(matches!(device.thread.join().unwrap(), Err(TlsError::NotAgreed)));
     assert_eq!(std::fs::read_dir(device.dir.path()).unwrap().count(), 0);
 }
@@ -85,16 +85,16 @@ fn a_device_that_the_user_rejects_or_that_goes_away_leaves_nothing() {
 #[test]
 fn whoever_stands_between_shows_two_codes() {
     // The device believes the one between, who asks the receiver in its name, with a key of his own.
-    let (desk, between) = (Desk::start(), Desk::start());
-    let device = ask_desk(&between);
-    let forwarded = ask_desk(&desk);
+    let (running, between) = (TestReceiver::start(), TestReceiver::start());
+    let device = ask_receiver(&between);
+    let forwarded = ask_receiver(&running);
     assert_ne!(device.code(), forwarded.code());
     // Nor does the receiver let anybody change his nonce when he has seen the other's.
     let who = Transcript { device: [1; 32], pin: [2; 32], host: HOST, name: "device" };
     assert_ne!(who.commitment(&[3; 32]), who.commitment(&[4; 32]));
-    waiting(&desk);
+    waiting(&running);
     waiting(&between);
-    desk.authority.decide("device", Decision::Reject).unwrap();
+    running.authority.decide("device", Decision::Reject).unwrap();
     between.authority.decide("device", Decision::Reject).unwrap();
     assert!(device.thread.join().unwrap().is_err() && forwarded.thread.join().unwrap().is_err());
 }
@@ -102,10 +102,10 @@ fn whoever_stands_between_shows_two_codes() {
 #[test]
 fn a_nonce_other_than_the_one_it_was_bound_to_is_refused() {
     use cpumon_wire::connection::{ALPN_ENROL, ByeReason, MAX_SMALL_MESSAGE_BYTES, Message};
-    let desk = Desk::start();
-    let mut config = pinned_builder(desk.authority.pin().unwrap()).unwrap().with_no_client_auth();
+    let running = TestReceiver::start();
+    let mut config = pinned_builder(running.authority.pin().unwrap()).unwrap().with_no_client_auth();
     config.alpn_protocols = vec![ALPN_ENROL.to_vec()];
-    let mut pipe = connect(&desk.address.to_string(), config).unwrap();
+    let mut pipe = connect(&running.address.to_string(), config).unwrap();
     let key = NewKey::make().unwrap();
     let (commitment, request) = ([1; 32], key.request_der.as_slice());
     Message::Ask { commitment, host: HOST, name: "device", request }.push(&mut pipe.outbox);
@@ -119,25 +119,25 @@ fn a_nonce_other_than_the_one_it_was_bound_to_is_refused() {
         })
     });
     assert_eq!(reason.unwrap(), ByeReason::Protocol);
-    assert!(desk.authority.requests().list().unwrap().is_empty());
+    assert!(running.authority.requests().list().unwrap().is_empty());
 }
 
 #[test]
 fn of_one_address_four_wait_and_without_requests_nobody_does() {
-    let desk = Desk::start();
+    let running = TestReceiver::start();
     let devices: Vec<Asking> = (0..7)
-        .map(|n| ask_at(&desk.address.to_string(), desk.authority.pin().unwrap(), [n; 16], true))
+        .map(|n| ask_at(&running.address.to_string(), running.authority.pin().unwrap(), [n; 16], true))
         .collect();
-    until("three are refused", || (read(&desk.stats.requests_refused) == 3).then_some(()));
-    until("four wait", || (desk.authority.requests().list().unwrap().len() == 4).then_some(()));
-    assert!(matches!(desk.authority.decide("device", Decision::Reject), Err(TlsError::SeveralWait(_))));
-    for request in desk.authority.requests().list().unwrap() {
-        desk.authority.decide(&request.code.to_string(), Decision::Reject).unwrap();
+    until("three are refused", || (read(&running.stats.requests_refused) == 3).then_some(()));
+    until("four wait", || (running.authority.requests().list().unwrap().len() == 4).then_some(()));
+    assert!(matches!(running.authority.decide("device", Decision::Reject), Err(TlsError::SeveralWait(_))));
+    for request in running.authority.requests().list().unwrap() {
+        running.authority.decide(&request.code.to_string(), Decision::Reject).unwrap();
     }
     assert!(devices.into_iter().all(|device| device.thread.join().unwrap().is_err()));
-    let closed = Desk::start_with(|limits| limits.takes_requests = false);
-    let said = ask_desk(&closed).thread.join().unwrap().unwrap_err().to_string();
-    assert!(said.contains("cpumon token"), "{said}");
+    let closed = TestReceiver::start_with(|limits| limits.takes_requests = false);
+    let text = ask_receiver(&closed).thread.join().unwrap().unwrap_err().to_string();
+    assert!(text.contains("cpumon token"), "{text}");
 }
 
 #[test]
@@ -148,6 +148,6 @@ fn what_a_killed_receiver_left_behind_is_gone_and_nobody_acts_on_it() {
     let request = PendingRequest::new(code, HOST, "device", "10.0.0.1".to_owned(), [1; 32]).unwrap();
     std::mem::forget(authority.requests().put(request).unwrap());
     assert_eq!(authority.requests().list().unwrap().len(), 1);
-    let desk = Desk::start_in(dir, "127.0.0.1:0".parse().unwrap());
-    assert!(desk.authority.requests().list().unwrap().is_empty());
+    let running = TestReceiver::start_in(dir, "127.0.0.1:0".parse().unwrap());
+    assert!(running.authority.requests().list().unwrap().is_empty());
 }

@@ -82,7 +82,7 @@ impl Session for Taker {
 }
 
 /// A running receiver.
-pub(super) struct Desk {
+pub(super) struct TestReceiver {
     pub(super) dir: TempDir,
     pub(super) authority: Arc<Authority>,
     pub(super) address: SocketAddr,
@@ -92,7 +92,7 @@ pub(super) struct Desk {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Desk {
+impl TestReceiver {
     pub(super) fn start() -> Self {
         Self::start_in(tempfile::tempdir().unwrap(), "127.0.0.1:0".parse().unwrap())
     }
@@ -150,10 +150,10 @@ pub(super) fn read(counter: &std::sync::atomic::AtomicU64) -> u64 {
 }
 
 /// Waits for something that must happen, however slow the machine is.
-pub(super) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(super) fn until<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + Duration::from_secs(30);
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = check() {
             return found;
         }
         assert!(Instant::now() < end, "waited too long: {what}");
@@ -189,16 +189,16 @@ fn in_2003() -> (i64, u64) {
 
 #[test]
 fn a_device_whose_clock_stands_in_2003_tells_by_how_much() {
-    let (desk, device) = (Desk::start(), tempfile::tempdir().unwrap());
-    let uplink = uplink(&desk.address.to_string(), desk.enroll(&device).unwrap(), ram());
+    let (running, device) = (TestReceiver::start(), tempfile::tempdir().unwrap());
+    let uplink = uplink(&running.address.to_string(), running.enroll(&device).unwrap(), ram());
     append(&uplink, 1);
     let reports = until("some comparisons", || {
-        let reports = desk.got.1.lock().unwrap().clone();
+        let reports = running.got.1.lock().unwrap().clone();
         (reports.len() >= 3).then_some(reports)
     });
     for report in reports {
         let off_ns = (report.offset_ns + BEHIND_NS).unsigned_abs();
-        // Known to half of the round trip; a millisecond for what lies between two looks at a clock.
+        // Known to half of the round trip; a millisecond for what lies between two readings of a clock.
         assert!(off_ns <= report.round_trip_ns / 2 + 1_000_000, "{report:?}");
         let boot = report.boot.unwrap();
         assert_eq!((boot.boot, boot.offset_ns), ([9; 16], report.offset_ns - BOOTED_NS));
@@ -229,36 +229,36 @@ pub(super) fn ram() -> RamBacklog {
 
 #[test]
 fn what_is_appended_arrives_and_is_acknowledged() {
-    let (desk, device) = (Desk::start(), tempfile::tempdir().unwrap());
-    let identity = desk.enroll(&device).unwrap();
+    let (running, device) = (TestReceiver::start(), tempfile::tempdir().unwrap());
+    let identity = running.enroll(&device).unwrap();
     let mode = |path: &std::path::Path| {
         std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(path).unwrap()) & 0o777
     };
     assert_eq!(mode(identity.place().1), 0o600);
-    assert_eq!(mode(&desk.dir.path().join("receiver.identity")), 0o600);
-    let uplink = uplink(&desk.address.to_string(), identity, ram());
+    assert_eq!(mode(&running.dir.path().join("receiver.identity")), 0o600);
+    let uplink = uplink(&running.address.to_string(), identity, ram());
     append(&uplink, 3);
     assert!(uplink.drain(Duration::from_secs(30)));
-    assert_eq!(desk.got.numbers(), [1, 2, 3]);
+    assert_eq!(running.got.numbers(), [1, 2, 3]);
     let status = uplink.status();
     assert_eq!((status.acked, status.waiting, status.failures), (3, 0, 0));
-    assert_eq!(read(&desk.stats.devices), 1);
+    assert_eq!(read(&running.stats.devices), 1);
 }
 
 #[test]
 fn the_present_overtakes_the_past_and_nothing_is_missing() {
-    let (desk, device) = (Desk::start(), tempfile::tempdir().unwrap());
-    let identity = desk.enroll(&device).unwrap();
+    let (running, device) = (TestReceiver::start(), tempfile::tempdir().unwrap());
+    let identity = running.enroll(&device).unwrap();
     let mut backlog = ram();
     for number in 1..=2000 {
         let is_full = backlog.wants_full();
         backlog.append(is_full, number, &Datagrams::from(vec![frame(2000)]));
     }
-    let uplink = uplink(&desk.address.to_string(), identity, backlog);
+    let uplink = uplink(&running.address.to_string(), identity, backlog);
     until("the device asks for a full snapshot", || uplink.wants_full().then_some(()));
     append(&uplink, 5);
     assert!(uplink.drain(Duration::from_mins(1)));
-    let got = desk.got.0.lock().unwrap().clone();
+    let got = running.got.0.lock().unwrap().clone();
     let past: Vec<u64> = got.iter().filter(|one| one.1 == ChannelKind::Backfill).map(|one| one.0).collect();
     assert_eq!(past, (1..=*past.last().unwrap()).collect::<Vec<_>>());
     let live: Vec<u64> = got.iter().filter(|one| one.1 == ChannelKind::Live).map(|one| one.0).collect();
@@ -268,17 +268,17 @@ fn the_present_overtakes_the_past_and_nothing_is_missing() {
 
 #[test]
 fn a_receiver_that_comes_back_gets_what_is_not_acknowledged() {
-    let (desk, device) = (Desk::start(), tempfile::tempdir().unwrap());
-    let identity = desk.enroll(&device).unwrap();
-    let uplink = uplink(&desk.address.to_string(), identity, ram());
+    let (running, device) = (TestReceiver::start(), tempfile::tempdir().unwrap());
+    let identity = running.enroll(&device).unwrap();
+    let uplink = uplink(&running.address.to_string(), identity, ram());
     append(&uplink, 70);
     assert!(uplink.drain(Duration::from_secs(30)));
-    let (dir, address, _) = desk.stop();
+    let (dir, address, _) = running.stop();
     append(&uplink, 30);
-    let desk = Desk::start_in(dir, address);
+    let running = TestReceiver::start_in(dir, address);
     append(&uplink, 1);
     assert!(uplink.drain(Duration::from_secs(30)));
-    let mut got = desk.got.numbers();
+    let mut got = running.got.numbers();
     assert_eq!(got.first(), Some(&65), "what comes before begins at a full snapshot");
     got.sort_unstable();
     got.dedup();
@@ -287,7 +287,7 @@ fn a_receiver_that_comes_back_gets_what_is_not_acknowledged() {
 
 #[test]
 fn the_next_receiver_of_the_list_takes_over() {
-    let (first, second) = (Desk::start(), Desk::start());
+    let (first, second) = (TestReceiver::start(), TestReceiver::start());
     let devices = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let receivers = vec![
         Receiver { address: first.address.to_string(), identity: first.enroll(&devices[0]).unwrap() },
@@ -323,10 +323,10 @@ pub(super) fn goodbye(pipe: &mut Pipe) -> ByeReason {
 
 #[test]
 fn a_device_can_speak_for_itself_only_and_in_messages_of_bounded_length() {
-    let (desk, device) = (Desk::start(), tempfile::tempdir().unwrap());
-    let identity = desk.enroll(&device).unwrap();
+    let (running, device) = (TestReceiver::start(), tempfile::tempdir().unwrap());
+    let identity = running.enroll(&device).unwrap();
     let open = |host: [u8; 16]| {
-        let mut pipe = connect(&desk.address.to_string(), identity.client_config().unwrap()).unwrap();
+        let mut pipe = connect(&running.address.to_string(), identity.client_config().unwrap()).unwrap();
         Message::Hello { version: VERSION, host, spool: HOST, agent: "" }.push(&mut pipe.outbox);
         pipe
     };
@@ -339,13 +339,13 @@ fn a_device_can_speak_for_itself_only_and_in_messages_of_bounded_length() {
         pipe.pump(true).unwrap();
         assert_eq!(goodbye(&mut pipe), ByeReason::Protocol);
     }
-    desk.count(|stats| read(&stats.protocol_errors), 2);
+    running.count(|stats| read(&stats.protocol_errors), 2);
 }
 
 #[test]
 fn nothing_that_an_enrolled_device_sends_breaks_the_receiver() {
-    let (desk, device) = (Desk::start(), tempfile::tempdir().unwrap());
-    let identity = desk.enroll(&device).unwrap();
+    let (running, device) = (TestReceiver::start(), tempfile::tempdir().unwrap());
+    let identity = running.enroll(&device).unwrap();
     let mut sound = Vec::new();
     Message::Begin { channel: 1, kind: ChannelKind::Live }.push(&mut sound);
     Message::Ping { token: 1, clock: None }.push(&mut sound);
@@ -359,7 +359,7 @@ fn nothing_that_an_enrolled_device_sends_breaks_the_receiver() {
     for _ in 0..8 {
         // A receiver takes ten handshakes a second of one address.
         std::thread::sleep(Duration::from_millis(120));
-        let mut pipe = connect(&desk.address.to_string(), identity.client_config().unwrap()).unwrap();
+        let mut pipe = connect(&running.address.to_string(), identity.client_config().unwrap()).unwrap();
         Message::Hello { version: VERSION, host: HOST, spool: HOST, agent: "" }.push(&mut pipe.outbox);
         for _ in 0..50 {
             let mut bytes = sound.clone();
@@ -372,8 +372,8 @@ fn nothing_that_an_enrolled_device_sends_breaks_the_receiver() {
         let _ = pipe.pump(true);
         std::thread::sleep(Duration::from_millis(50));
     }
-    desk.count(|stats| read(&stats.protocol_errors), 1);
-    let uplink = uplink(&desk.address.to_string(), desk.enroll(&device).unwrap(), ram());
+    running.count(|stats| read(&stats.protocol_errors), 1);
+    let uplink = uplink(&running.address.to_string(), running.enroll(&device).unwrap(), ram());
     append(&uplink, 3);
     assert!(uplink.drain(Duration::from_secs(30)), "others are served as before");
 }
@@ -393,7 +393,7 @@ fn tls12_hello() -> Vec<u8> {
 
 #[test]
 fn strangers_with_garbage_old_tls_or_much_time_are_cut_off_and_counted() {
-    let desk = Desk::start();
+    let running = TestReceiver::start();
     let ends = |mut socket: TcpStream| {
         socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let mut answer = Vec::new();
@@ -401,27 +401,27 @@ fn strangers_with_garbage_old_tls_or_much_time_are_cut_off_and_counted() {
         let _ = socket.read_to_end(&mut answer);
         answer
     };
-    let mut garbage = TcpStream::connect(desk.address).unwrap();
+    let mut garbage = TcpStream::connect(running.address).unwrap();
     garbage.write_all(&[0x5a; 600]).unwrap();
     ends(garbage);
-    desk.count(|stats| read(&stats.handshakes_failed), 1);
-    let mut old = TcpStream::connect(desk.address).unwrap();
+    running.count(|stats| read(&stats.handshakes_failed), 1);
+    let mut old = TcpStream::connect(running.address).unwrap();
     old.write_all(&tls12_hello()).unwrap();
     let alert = ends(old);
     assert_eq!((alert[0], alert[alert.len() - 1]), (21, 70), "an alert: protocol_version");
     // One byte of a good beginning, and then nothing.
-    let mut slow = TcpStream::connect(desk.address).unwrap();
+    let mut slow = TcpStream::connect(running.address).unwrap();
     slow.write_all(&[22]).unwrap();
     assert!(ends(slow).is_empty());
-    desk.count(|stats| read(&stats.handshakes_failed), 3);
-    let (refusals, others) = desk.stats.refusals(8);
+    running.count(|stats| read(&stats.handshakes_failed), 3);
+    let (refusals, others) = running.stats.refusals(8);
     assert_eq!((refusals.len(), refusals[0].count, others), (1, 3, 0));
 }
 
 #[test]
 fn one_source_cannot_open_connections_without_end() {
-    let desk = Desk::start();
-    let sockets: Vec<_> = (0..60).map(|_| TcpStream::connect(desk.address).unwrap()).collect();
-    desk.count(|stats| read(&stats.refused_early), 30);
+    let running = TestReceiver::start();
+    let sockets: Vec<_> = (0..60).map(|_| TcpStream::connect(running.address).unwrap()).collect();
+    running.count(|stats| read(&stats.refused_early), 30);
     drop(sockets);
 }

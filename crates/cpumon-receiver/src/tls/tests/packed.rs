@@ -10,8 +10,8 @@ use rustls::ServerConnection;
 use super::*;
 
 /// A pipe of an enrolled device by hand, behind the welcome, which says the version to speak.
-fn device(desk: &Desk, identity: &DeviceIdentity, version: u16) -> (Pipe, u16) {
-    let mut pipe = connect(&desk.address.to_string(), identity.client_config().unwrap()).unwrap();
+fn device(running: &TestReceiver, identity: &DeviceIdentity, version: u16) -> (Pipe, u16) {
+    let mut pipe = connect(&running.address.to_string(), identity.client_config().unwrap()).unwrap();
     Message::Hello { version, host: HOST, spool: HOST, agent: "" }.push(&mut pipe.outbox);
     pipe.pump(true).unwrap();
     let end = Instant::now() + Duration::from_secs(30);
@@ -23,32 +23,32 @@ fn device(desk: &Desk, identity: &DeviceIdentity, version: u16) -> (Pipe, u16) {
 }
 
 /// What a receiver was sent, connection by connection: the version of the hello, and types of records.
-type Heard = Arc<Mutex<Vec<(u16, Vec<char>)>>>;
+type Received = Arc<Mutex<Vec<(u16, Vec<char>)>>>;
 
 /// A receiver that speaks `version` and, if it cannot use packed records, says so.
-fn receiver(desk: &Desk, version: u16, takes_packed: bool) -> (SocketAddr, Heard) {
+fn receiver(running: &TestReceiver, version: u16, takes_packed: bool) -> (SocketAddr, Received) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (address, heard) = (listener.local_addr().unwrap(), Heard::default());
-    let (config, said) = (Arc::new(desk.authority.server_config().unwrap()), Arc::clone(&heard));
+    let (address, received) = (listener.local_addr().unwrap(), Received::default());
+    let (config, text) = (Arc::new(running.authority.server_config().unwrap()), Arc::clone(&received));
     std::thread::spawn(move || {
         for socket in listener.incoming() {
             let tls = ServerConnection::new(Arc::clone(&config)).unwrap();
             let mut pipe = Pipe::new(socket.unwrap(), tls.into()).unwrap();
             // The device of a test that is over is gone at any moment.
-            let _ = attend(&mut pipe, version, takes_packed, &said);
+            let _ = attend(&mut pipe, version, takes_packed, &text);
         }
     });
-    (address, heard)
+    (address, received)
 }
 
-fn attend(pipe: &mut Pipe, version: u16, takes_packed: bool, heard: &Heard) -> Result<(), TlsError> {
+fn attend(pipe: &mut Pipe, version: u16, takes_packed: bool, received: &Received) -> Result<(), TlsError> {
     let end = Instant::now() + Duration::from_secs(30);
     shake_hands(pipe, end)?;
     let offered = await_message(pipe, end, MAX_SMALL_MESSAGE_BYTES, |bytes| {
         let Some(Message::Hello { version, .. }) = Message::decode(bytes)? else { panic!("no hello") };
         Ok(Some(version))
     })?;
-    heard.lock().unwrap().push((offered, Vec::new()));
+    received.lock().unwrap().push((offered, Vec::new()));
     let version = version.min(offered);
     Message::Welcome { version, window_bytes: 1 << 20, is_renewal_due: false }.push(&mut pipe.outbox);
     let mut number = 0;
@@ -61,7 +61,7 @@ fn attend(pipe: &mut Pipe, version: u16, takes_packed: bool, heard: &Heard) -> R
                 Some(Message::Packed { .. }) => 'p',
                 _ => continue,
             };
-            heard.lock().unwrap().last_mut().unwrap().1.push(kind);
+            received.lock().unwrap().last_mut().unwrap().1.push(kind);
             if kind == 'p' && !takes_packed {
                 Message::Bye { reason: ByeReason::Protocol, text: "what is this?" }.push(&mut answers);
                 break;
@@ -77,23 +77,23 @@ fn attend(pipe: &mut Pipe, version: u16, takes_packed: bool, heard: &Heard) -> R
 
 #[test]
 fn records_go_packed_and_arrive_as_they_were_also_behind_a_cut() {
-    let (desk, dir) = (Desk::start(), tempfile::tempdir().unwrap());
-    let identity = desk.enroll(&dir).unwrap();
-    let uplink = uplink(&desk.address.to_string(), identity, ram());
+    let (running, dir) = (TestReceiver::start(), tempfile::tempdir().unwrap());
+    let identity = running.enroll(&dir).unwrap();
+    let uplink = uplink(&running.address.to_string(), identity, ram());
     append(&uplink, 70);
     assert!(uplink.drain(Duration::from_secs(30)));
     // 70 records of 226 bytes; the handshake alone takes some 2,000.
     assert!(uplink.status().wire_bytes < 12_000, "{}", uplink.status().wire_bytes);
-    let (dir, address, got) = desk.stop();
+    let (dir, address, got) = running.stop();
     assert_eq!(got.numbers(), (1..=70).collect::<Vec<_>>());
     append(&uplink, 30);
-    let desk = Desk::start_in(dir, address);
+    let running = TestReceiver::start_in(dir, address);
     append(&uplink, 1);
     assert!(
         uplink.drain(Duration::from_secs(30)),
         "what the receiver knew of the channel is gone, and the device knows that"
     );
-    let mut got = desk.got.numbers();
+    let mut got = running.got.numbers();
     got.sort_unstable();
     got.dedup();
     assert_eq!(got, (65..=101).collect::<Vec<_>>());
@@ -102,28 +102,28 @@ fn records_go_packed_and_arrive_as_they_were_also_behind_a_cut() {
 
 #[test]
 fn a_receiver_of_the_first_release_gets_records_as_they_are() {
-    let (desk, dir) = (Desk::start(), tempfile::tempdir().unwrap());
-    let (address, heard) = receiver(&desk, 1, false);
-    let uplink = uplink(&address.to_string(), desk.enroll(&dir).unwrap(), ram());
+    let (running, dir) = (TestReceiver::start(), tempfile::tempdir().unwrap());
+    let (address, received) = receiver(&running, 1, false);
+    let uplink = uplink(&address.to_string(), running.enroll(&dir).unwrap(), ram());
     append(&uplink, 5);
     assert!(uplink.drain(Duration::from_secs(30)));
-    assert_eq!(*heard.lock().unwrap(), [(VERSION, vec!['r'; 5])]);
+    assert_eq!(*received.lock().unwrap(), [(VERSION, vec!['r'; 5])]);
 }
 
 #[test]
 fn a_device_of_the_first_release_is_taken_as_before() {
-    let (desk, dir) = (Desk::start(), tempfile::tempdir().unwrap());
-    let identity = desk.enroll(&dir).unwrap();
-    let (mut pipe, version) = device(&desk, &identity, 1);
+    let (running, dir) = (TestReceiver::start(), tempfile::tempdir().unwrap());
+    let identity = running.enroll(&dir).unwrap();
+    let (mut pipe, version) = device(&running, &identity, 1);
     assert_eq!(version, 1, "nobody speaks what the other does not know");
     let mut record = Vec::new();
     assert!(push_snapshot(&mut record, 1, 5, true, &[frame(10)]));
     Message::Begin { channel: 1, kind: ChannelKind::Live }.push(&mut pipe.outbox);
     Message::Record { channel: 1, record: &record }.push(&mut pipe.outbox);
     pipe.pump(true).unwrap();
-    until("the record arrives", || (desk.got.numbers() == [1]).then_some(()));
-    assert_eq!(device(&desk, &identity, u16::MAX).1, VERSION, "a device of the future speaks as we do");
-    let mut pipe = connect(&desk.address.to_string(), identity.client_config().unwrap()).unwrap();
+    until("the record arrives", || (running.got.numbers() == [1]).then_some(()));
+    assert_eq!(device(&running, &identity, u16::MAX).1, VERSION, "a device of the future speaks as we do");
+    let mut pipe = connect(&running.address.to_string(), identity.client_config().unwrap()).unwrap();
     Message::Hello { version: 2, host: HOST, spool: HOST, agent: "" }.push(&mut pipe.outbox);
     pipe.pump(true).unwrap();
     assert_eq!(goodbye(&mut pipe), ByeReason::Protocol, "no release has version 2");
@@ -131,20 +131,20 @@ fn a_device_of_the_first_release_is_taken_as_before() {
 
 #[test]
 fn a_receiver_that_cannot_use_what_is_packed_gets_it_as_it_is() {
-    let (desk, dir) = (Desk::start(), tempfile::tempdir().unwrap());
-    let (address, heard) = receiver(&desk, VERSION, false);
-    let uplink = uplink(&address.to_string(), desk.enroll(&dir).unwrap(), ram());
+    let (running, dir) = (TestReceiver::start(), tempfile::tempdir().unwrap());
+    let (address, received) = receiver(&running, VERSION, false);
+    let uplink = uplink(&address.to_string(), running.enroll(&dir).unwrap(), ram());
     append(&uplink, 3);
     assert!(uplink.drain(Duration::from_secs(30)));
-    let heard = heard.lock().unwrap().clone();
-    assert_eq!((heard[0].0, heard[0].1[0]), (VERSION, 'p'));
-    assert_eq!(heard[1], (1, vec!['r'; 3]));
+    let received = received.lock().unwrap().clone();
+    assert_eq!((received[0].0, received[0].1[0]), (VERSION, 'p'));
+    assert_eq!(received[1], (1, vec!['r'; 3]));
 }
 
 #[test]
 fn what_is_packed_wrongly_ends_the_connection_and_is_counted() {
-    let (desk, dir) = (Desk::start(), tempfile::tempdir().unwrap());
-    let identity = desk.enroll(&dir).unwrap();
+    let (running, dir) = (TestReceiver::start(), tempfile::tempdir().unwrap());
+    let identity = running.enroll(&dir).unwrap();
     let mut record = Vec::new();
     assert!(push_snapshot(&mut record, 1, 5, true, &[frame(10)]));
     let mut packed = Vec::new();
@@ -152,17 +152,17 @@ fn what_is_packed_wrongly_ends_the_connection_and_is_counted() {
     let mut damaged = packed.clone();
     damaged[0] ^= 1;
     for (channel, bytes) in [(1, &b""[..]), (1, &[0xff; 300]), (1, &damaged), (2, &packed)] {
-        let (mut pipe, version) = device(&desk, &identity, VERSION);
+        let (mut pipe, version) = device(&running, &identity, VERSION);
         assert_eq!(version, VERSION);
         Message::Begin { channel: 1, kind: ChannelKind::Live }.push(&mut pipe.outbox);
         Message::Packed { channel, packed: bytes }.push(&mut pipe.outbox);
         pipe.pump(true).unwrap();
         assert_eq!(goodbye(&mut pipe), ByeReason::Protocol);
     }
-    assert!(desk.got.numbers().is_empty());
-    let (mut pipe, _) = device(&desk, &identity, VERSION);
+    assert!(running.got.numbers().is_empty());
+    let (mut pipe, _) = device(&running, &identity, VERSION);
     Message::Begin { channel: 1, kind: ChannelKind::Live }.push(&mut pipe.outbox);
     Message::Packed { channel: 1, packed: &packed }.push(&mut pipe.outbox);
     pipe.pump(true).unwrap();
-    until("a sound one arrives", || (desk.got.numbers() == [1]).then_some(()));
+    until("a sound one arrives", || (running.got.numbers() == [1]).then_some(()));
 }

@@ -1,0 +1,71 @@
+//! How a connection ends, and who is counted as unidentified before it does: shared by the listener and by enrolment.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use cpumon_link::tls::TlsError;
+use cpumon_link::tls::pipe::Pipe;
+use cpumon_wire::connection::ByeReason;
+
+use super::handler::Refusal;
+
+/// How often an idle thread checks whether it is to end, or its device was revoked.
+pub(crate) const CHECK_EVERY: Duration = Duration::from_millis(250);
+/// How long sending the last message may take.
+const GOODBYE: Duration = Duration::from_millis(250);
+
+/// A connection without a certificate is counted as long as this lives.
+pub(crate) struct Unidentified(Arc<AtomicUsize>);
+
+impl Unidentified {
+    pub(super) fn count(counter: &Arc<AtomicUsize>) -> Self {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(counter))
+    }
+}
+
+impl Drop for Unidentified {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// How a connection ended.
+pub(crate) enum End {
+    /// The device closed it, or the network did.
+    Gone,
+    /// This side ended it.
+    Bye(Refusal),
+}
+
+impl From<TlsError> for End {
+    fn from(error: TlsError) -> Self {
+        match error {
+            // A request for a certificate that cannot be read is one of the last kind.
+            TlsError::Message(_) | TlsError::Protocol(_) | TlsError::Crypto { .. } => {
+                Self::Bye(Refusal { reason: ByeReason::Protocol, text: error.to_string() })
+            }
+            TlsError::File { .. } => {
+                log::warn!("cannot enrol: {error}");
+                bye(ByeReason::Busy, "the receiver cannot keep the enrolment")
+            }
+            _ => Self::Gone,
+        }
+    }
+}
+
+pub(crate) fn bye(reason: ByeReason, text: &str) -> End {
+    End::Bye(Refusal { reason, text: text.to_owned() })
+}
+
+/// Sends what there is, as far as the other side takes it in a moment.
+pub(crate) fn flush(pipe: &mut Pipe) {
+    let end = Instant::now() + GOODBYE;
+    while pipe.pump(false).is_ok() && (pipe.tls.wants_write() || !pipe.outbox.is_empty()) {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() || pipe.wait(left, false, None).is_err() {
+            return;
+        }
+    }
+}
