@@ -33,6 +33,16 @@ pub enum ChannelError {
     Host,
 }
 
+/// Whose record arrived, from where and when.
+pub struct Arrival {
+    /// The host that showed its certificate.
+    pub host: HostId,
+    /// Its address.
+    pub from: SocketAddr,
+    /// On the receiver's clocks.
+    pub at: Moment,
+}
+
 /// See the module.
 pub struct Channel {
     /// Its number on this connection.
@@ -74,13 +84,15 @@ impl Channel {
     pub fn take(
         &mut self,
         record: &[u8],
-        (host, from, now): (HostId, SocketAddr, Moment),
+        arrival: &Arrival,
         out: &mut dyn FnMut(Outcome<'_>) -> u64,
     ) -> Result<(), ChannelError> {
         let mut put = self.taken.back().map_or(0, |taken| taken.0);
         let mut out = |outcome: Outcome<'_>| put = put.max(out(outcome));
         match decode_record(record).ok_or(ChannelError::Damaged)? {
             Entry::Snapshot(snapshot) => {
+                // A number was skipped without a word about it. What is known is too old to compare with: the skipped snapshots
+                // may be stored already, and their CPU time would be charged twice.
                 if self.has_base && snapshot.number > self.last.saturating_add(1) {
                     let (number, wall_ns) = (snapshot.number, snapshot.wall_ns);
                     self.forget_base();
@@ -100,12 +112,13 @@ impl Channel {
                 self.has_base = true;
                 let mut is_refused = false;
                 for frame in snapshot.frames() {
-                    if host_of(frame).is_some_and(|named| named != host) {
+                    if host_of(frame).is_some_and(|named| named != arrival.host) {
                         return Err(ChannelError::Host);
                     }
-                    let taken = self.demux.accept(frame, from, now, &mut |status, interval| {
-                        out(Outcome::Interval(status, interval));
-                    });
+                    let taken =
+                        self.demux.accept(frame, arrival.from, arrival.at, &mut |status, interval| {
+                            out(Outcome::Interval(status, interval));
+                        });
                     is_refused |= taken.is_err();
                 }
                 if is_refused {
@@ -125,6 +138,7 @@ impl Channel {
                     self.forget_base();
                 }
                 self.advance(gap.last)?;
+                // The next snapshot is the first here and ends no interval: its own interval belongs to the hole.
                 if !self.has_base {
                     self.leading = Some(gap);
                 }

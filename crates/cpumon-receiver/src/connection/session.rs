@@ -11,7 +11,7 @@ use cpumon_model::{
 use cpumon_store::{ReceiptRequest, ReportedGap};
 use cpumon_wire::connection::{ByeReason, ChannelKind, ClockReport};
 
-use super::channel::{Channel, Outcome};
+use super::channel::{Arrival, Channel, Outcome};
 use super::memory::Shared;
 use super::receipts::Receipts;
 use crate::clock;
@@ -72,6 +72,7 @@ impl StreamSession {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         memory.loss.datagrams += 1;
         memory.loss.bytes += record.len() as u64;
+        let arrival = Arrival { host: self.host, from: self.address, at: clock::now() };
         let mut out = |outcome: Outcome<'_>| {
             let put = *puts + 1;
             let receipt = ReceiptRequest { receipt: Arc::clone(receipts) as _, number: put };
@@ -90,7 +91,7 @@ impl StreamSession {
                         _ => memory.clock.and_then(|clock| ClockEstimate::as_off_now(&clock, &interval.end)),
                     };
                     let receipt = unstored_since.is_none().then_some(receipt);
-                    sink.take_stream(status, (interval, estimate), is_live, receipt)
+                    sink.take_stream(status, interval, estimate, is_live, receipt)
                 }
                 Outcome::Gap(gap) => {
                     memory.count_gap(&gap);
@@ -110,12 +111,14 @@ impl StreamSession {
             if is_taken {
                 *puts = put;
             } else if unstored_since.is_none() {
+                // From the first record that the queue refuses on, records are only shown: acknowledging a later one would
+                // acknowledge this one too, and the device would forget it.
                 *unstored_since = Some(Instant::now());
             }
             // What was not put is never committed.
             if is_taken { put } else { u64::MAX }
         };
-        let taken = channel.take(record, (self.host, self.address, clock::now()), &mut out);
+        let taken = channel.take(record, &arrival, &mut out);
         taken.map_err(|error| {
             memory.loss.rejected += 1;
             Refusal { reason: ByeReason::Protocol, text: error.to_string() }

@@ -173,17 +173,22 @@ impl V2Host {
         out: &mut dyn FnMut(&HostStatus, &Interval),
     ) -> bool {
         let is_quiet = received.mono_ns.saturating_sub(self.last_received_mono_ns) >= RETIRED_FOR_NS;
+        // Late datagrams of the start before must not end the present one. Only when the present one has been silent for 10 s
+        // may the one before come back.
         if self.retired == Some(header.stream) && !is_quiet {
             return false;
         }
+        // The missing fragments of these snapshots belong to a start that is over: waiting for them is useless.
         while !self.pending.is_empty() {
             self.finish_oldest(options, out);
         }
         self.retired = Some(self.stream);
         self.stream = header.stream;
         self.status.info.boot = header.boot;
+        // A start numbers its snapshots from the beginning.
         self.done = None;
         self.newest = (0, 0);
+        // Counters of two starts or boots cannot be compared: the next snapshot is a first one, and says so.
         if self.is_watched {
             self.flags |= Flags::RESTART;
             self.is_watched = false;
@@ -210,6 +215,7 @@ impl V2Host {
             let gather = self.pending.iter().find(|gather| gather.header.sequence == header.sequence);
             gather.is_some_and(|gather| gather.fragments.has(header.fragment))
         };
+        // Older than the newest but of a snapshot that is still open: counted as out of order, and used.
         if place < self.newest && !is_twice() {
             self.status.loss.reordered += 1;
         }
@@ -232,6 +238,7 @@ impl V2Host {
         if self.pending.get(at).is_some_and(|gather| sequence(gather) == header.sequence) {
             return at;
         }
+        // The oldest has waited longest for its fragments, so it is the least likely to become whole.
         if self.pending.len() >= MAX_PENDING {
             self.finish_oldest(options, out);
             at = place(&self.pending);
@@ -255,6 +262,7 @@ impl V2Host {
             self.status.info = info;
         }
         if self.is_watched {
+            // First the interval, which compares with what is known; only then the snapshot becomes what is known.
             self.give_out(&gather, out);
             self.rows_over_limit += self.known.take(&gather.snapshot, options.max_threads_per_host);
             self.forget_silent(&gather, options);
@@ -352,6 +360,7 @@ impl V2Host {
         let known = &self.known.snapshot;
         let ghosts = known.threads.len() > known.thread_count as usize
             || known.processes.len() > known.process_count as usize;
+        // More tasks are known than the host has: the end of some was lost. A living task is repeated once a rotation.
         let patience = u64::from(gather.header.refresh_snapshots) * u64::from(options.stale_rotations);
         if ghosts && let Some(since) = gather.header.sequence.checked_sub(patience.max(1)) {
             self.ended_unseen += self.known.forget_silent(since);

@@ -15,11 +15,11 @@ use cpumon_wire::dns_sd::{
 };
 
 use crate::enrollment::Authority;
-use crate::tls::limits::Gate;
+use crate::tls::limits::{Allowance, Gate};
 
 /// Answers a second, and at once: of all senders, and of one address.
-const ALL: (f64, f64) = (20.0, 40.0);
-const OF_SOURCE: (f64, f64) = (2.0, 5.0);
+const ALL: Allowance = Allowance { per_second: 20.0, burst: 40.0 };
+const OF_SOURCE: Allowance = Allowance { per_second: 2.0, burst: 5.0 };
 /// Queries are short: a small buffer holds many.
 const BUFFER_BYTES: usize = 256 << 10;
 /// How often it checks whether to stop.

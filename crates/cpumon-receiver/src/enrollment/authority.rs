@@ -146,9 +146,10 @@ impl Authority {
         name: &str,
         request: &[u8],
     ) -> Result<Vec<u8>, TlsError> {
-        let signed = self.sign(request, host, DEVICE_VALID_FOR)?;
+        let (certificate, key) = self.sign(request, host, DEVICE_VALID_FOR)?;
+        // After signing: a request that is no good must not use the token up.
         self.use_token(secret)?;
-        self.keep(host, name, signed)
+        self.keep(host, name, certificate, key)
     }
 
     /// Enrols a device that the user lets in.
@@ -156,14 +157,16 @@ impl Authority {
     /// # Errors
     /// The request is no good, or the host cannot be kept.
     pub(super) fn let_in(&self, host: [u8; 16], name: &str, request: &[u8]) -> Result<Vec<u8>, TlsError> {
-        self.keep(host, name, self.sign(request, host, DEVICE_VALID_FOR)?)
+        let (certificate, key) = self.sign(request, host, DEVICE_VALID_FOR)?;
+        self.keep(host, name, certificate, key)
     }
 
     fn keep(
         &self,
         host: [u8; 16],
         name: &str,
-        (certificate, key): (Vec<u8>, [u8; 32]),
+        certificate: Vec<u8>,
+        key: [u8; 32],
     ) -> Result<Vec<u8>, TlsError> {
         let now = wall_s();
         self.registry.put(&EnrolledHost {

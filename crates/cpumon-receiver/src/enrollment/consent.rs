@@ -17,14 +17,14 @@ use super::authority::key_of_request;
 use super::requests::{Decision, PendingRequest, REQUEST_WAITS, Shown};
 use crate::tls::ServerStats;
 use crate::tls::ending::{CHECK_EVERY, End, Unidentified, bye, flush};
-use crate::tls::limits::Gate;
+use crate::tls::limits::{Allowance, Gate};
 
 /// Requests that wait at one time, in all and of one address.
 const MAX_WAITING: usize = 32;
 const MAX_WAITING_OF_SOURCE: usize = 4;
 /// New requests a second, and at once.
-const ALL: (f64, f64) = (1.0, 32.0);
-const OF_SOURCE: (f64, f64) = (0.2, 4.0);
+const ALL: Allowance = Allowance { per_second: 1.0, burst: 32.0 };
+const OF_SOURCE: Allowance = Allowance { per_second: 0.2, burst: 4.0 };
 /// The device hears this often that it is not forgotten.
 const SAY_EVERY: Duration = Duration::from_secs(2);
 

@@ -62,7 +62,8 @@ impl Sink {
     pub fn take_stream(
         &self,
         status: &HostStatus,
-        (interval, estimate): (&Interval, Option<ClockEstimate>),
+        interval: &Interval,
+        estimate: Option<ClockEstimate>,
         is_live: bool,
         receipt: Option<ReceiptRequest>,
     ) -> bool {

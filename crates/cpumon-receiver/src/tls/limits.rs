@@ -118,23 +118,32 @@ impl ServerStats {
     }
 }
 
-/// So many a second, and as many at once.
+/// How much may be used.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Allowance {
+    /// So much comes back a second.
+    pub(crate) per_second: f64,
+    /// So much may be used at once.
+    pub(crate) burst: f64,
+}
+
+/// What is left of an allowance.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Bucket {
-    rate: f64,
-    burst: f64,
+    allowance: Allowance,
     left: f64,
     at: Instant,
 }
 
 impl Bucket {
-    pub(super) fn new(rate: f64, burst: f64) -> Self {
-        Self { rate, burst, left: burst, at: Instant::now() }
+    pub(super) fn new(allowance: Allowance) -> Self {
+        Self { allowance, left: allowance.burst, at: Instant::now() }
     }
 
     fn refill(&mut self) {
         let now = Instant::now();
-        self.left = (self.left + now.duration_since(self.at).as_secs_f64() * self.rate).min(self.burst);
+        let back = now.duration_since(self.at).as_secs_f64() * self.allowance.per_second;
+        self.left = (self.left + back).min(self.allowance.burst);
         self.at = now;
     }
 
@@ -165,38 +174,39 @@ impl Bucket {
 #[derive(Debug)]
 pub(crate) struct Gate {
     all: Bucket,
-    /// Rate a second, and how many at once.
-    of_source: (f64, f64),
+    of_source: Allowance,
     sources: HashMap<IpAddr, Bucket>,
 }
 
 impl Gate {
     /// So many a second and at once, in all and of one source.
-    pub(crate) fn new(all: (f64, f64), of_source: (f64, f64)) -> Self {
-        Self { all: Bucket::new(all.0, all.1), of_source, sources: HashMap::new() }
+    pub(crate) fn new(all: Allowance, of_source: Allowance) -> Self {
+        Self { all: Bucket::new(all), of_source, sources: HashMap::new() }
     }
 
     /// For handshakes.
     pub(super) fn of_handshakes(limits: &ServerLimits) -> Self {
         let all = f64::from(limits.handshakes_per_second);
         let of_source = f64::from(limits.handshakes_per_second_of_source);
-        Self::new((all, all), (of_source, 2.0 * of_source))
+        Self::new(
+            Allowance { per_second: all, burst: all },
+            Allowance { per_second: of_source, burst: 2.0 * of_source },
+        )
     }
 
     /// Counts a try of `source`; false: too many.
     pub(crate) fn lets_in(&mut self, source: IpAddr) -> bool {
         if self.sources.len() >= MAX_SOURCES && !self.sources.contains_key(&source) {
-            // Who is at rest need not be remembered.
+            // A source with its whole allowance back is the same as one that never came.
             self.sources.retain(|_, bucket| {
                 bucket.refill();
-                bucket.left < bucket.burst
+                bucket.left < bucket.allowance.burst
             });
             if self.sources.len() >= MAX_SOURCES {
                 return false;
             }
         }
-        let (rate, burst) = self.of_source;
-        let bucket = self.sources.entry(source).or_insert_with(|| Bucket::new(rate, burst));
+        let bucket = self.sources.entry(source).or_insert_with(|| Bucket::new(self.of_source));
         bucket.take() && self.all.take()
     }
 }

@@ -22,7 +22,7 @@ use rustls::{ServerConfig, ServerConnection};
 
 use super::ending::{CHECK_EVERY, End, Unidentified, bye, flush};
 use super::handler::{Acks, Handler, Peer, Refusal, Session};
-use super::limits::{Bucket, Gate, ServerLimits, ServerStats};
+use super::limits::{Allowance, Bucket, Gate, ServerLimits, ServerStats};
 use crate::clock::wall_ns;
 use crate::enrollment::consent::{Applicant, Consent, PendingDevices};
 use crate::enrollment::{Authority, EnrolledHost};
@@ -282,6 +282,7 @@ impl Shared {
         if self.stats.devices.load(Ordering::Relaxed) >= self.limits.max_devices as u64 {
             return Err(bye(ByeReason::Busy, "too many devices are connected"));
         }
+        // If it came with its new certificate, the renewal arrived and the old key is good no longer.
         if let Err(error) = self.authority.registry().settle_key(host, &key) {
             log::warn!("cannot forget the old key of {}: {error}", known.name);
         }
@@ -317,10 +318,10 @@ impl Shared {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner).insert(peer.host, serial);
         let mut device = Device {
             session: self.handler.open(peer),
-            bucket: Bucket::new(
-                self.limits.bytes_per_second as f64,
-                self.limits.bytes_per_second as f64 * BURST_S,
-            ),
+            bucket: Bucket::new(Allowance {
+                per_second: self.limits.bytes_per_second as f64,
+                burst: self.limits.bytes_per_second as f64 * BURST_S,
+            }),
             counted_bytes: 0,
             received_at: Instant::now(),
             unpackers: Vec::new(),
@@ -347,6 +348,7 @@ impl Shared {
             return Err(bye(ByeReason::Stopping, "it stops"));
         }
         let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        // A device that lost its network comes back before this side notices: the later connection is the living one.
         if newest.get(&peer.host).is_some_and(|&newest| newest > serial) {
             return Err(bye(ByeReason::Replaced, "this device has connected again"));
         }
@@ -424,6 +426,7 @@ impl Device {
         let cost = unpacker
             .unpack(packed, &mut self.record)
             .map_err(|error| bye(ByeReason::Protocol, &error.to_string()))?;
+        // The bytes on the wire are counted already; the rest is what unpacking costs beyond them.
         self.bucket.spend(cost.saturating_sub(packed.len() as u64));
         let taken = self.session.record(channel, &self.record).map_err(End::Bye);
         // A full snapshot comes seldom.
