@@ -33,7 +33,7 @@ fn dodge(tick: Duration, stop: &AtomicBool) {
     }
 }
 
-/// Ends the dodger, also when the test fails: whoever waits for it would wait for ever.
+/// Ends the dodger, also when the test fails: a thread waits for its end.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -69,7 +69,7 @@ fn the_tick_sampler_misses_a_thread_that_dodges_the_tick() {
             let row = &rows[0];
             assert_eq!(row["pid"], std::process::id(), "{found}");
             let value = |name: &str| row[name].as_f64().unwrap();
-            // The scheduler's clock tells of the same slices, each within the time between its reading and the event.
+            // The scheduler's clock covers the same slices, each within the time between its reading and the event.
             let slack_ns = value("switch_ns") * 0.02 + value("slices") * 30_000.0 + value("blur_ns");
             assert!(value("switch_ns") > 1e8, "it runs most of the time: {found}");
             assert!(value("clock_error_ns").abs() < slack_ns, "{found}");
@@ -86,7 +86,7 @@ fn the_tick_sampler_misses_a_thread_that_dodges_the_tick() {
 }
 
 #[test]
-fn a_name_that_nobody_has_is_missing_data_and_csv_has_its_heading() {
+fn a_name_that_no_thread_has_is_missing_data_and_csv_has_its_heading() {
     if !is_root() {
         return;
     }

@@ -21,21 +21,21 @@ fn inside(namespace: &Namespace) -> Command {
     command
 }
 
-/// A device and a desk on one cable, each with a state directory that stays.
+/// A device and a receiver on one cable, each with a state directory that stays.
 struct Scene {
     device: Namespace,
-    desk: Namespace,
+    receiver: Namespace,
     dir: tempfile::TempDir,
 }
 
 impl Scene {
     fn set(label: &str) -> Self {
-        let (device, desk) =
-            (Namespace::new(&format!("{label}-device")), Namespace::new(&format!("{label}-desk")));
-        device.cable(&desk, "veth0");
+        let (device, receiver) =
+            (Namespace::new(&format!("{label}-device")), Namespace::new(&format!("{label}-receiver")));
+        device.cable(&receiver, "veth0");
         device.ip("addr add 10.79.3.1/24 brd + dev veth0");
-        desk.ip("addr add 10.79.3.2/24 brd + dev veth0");
-        Self { device, desk, dir: tempfile::tempdir().unwrap() }
+        receiver.ip("addr add 10.79.3.2/24 brd + dev veth0");
+        Self { device, receiver, dir: tempfile::tempdir().unwrap() }
     }
 
     fn path(&self, name: &str) -> String {
@@ -45,7 +45,7 @@ impl Scene {
     fn serve(&self, more: &[&str]) -> Serve {
         let (store, state) = (self.dir.path().join("store.db"), self.path("state"));
         let all = ["--no-agent", "--tls", "0.0.0.0:3002", "--state", &state];
-        Serve::start_with(inside(&self.desk), &store, &[&all[..], more].concat())
+        Serve::start_with(inside(&self.receiver), &store, &[&all[..], more].concat())
     }
 
     fn on_device(&self, words: &[&str]) -> Command {
@@ -60,7 +60,7 @@ impl Scene {
 
     /// A receiver's status, from inside its namespace.
     fn status(&self, serve: &Serve) -> serde_json::Value {
-        let mut command = inside(&self.desk);
+        let mut command = inside(&self.receiver);
         command.args(["status", "--json", "--url", &serve.url]);
         serde_json::from_slice(&output(command).stdout).unwrap()
     }
@@ -71,7 +71,7 @@ impl Scene {
         let words =
             ["enroll", "--discover", "--wait", "500ms", "--state", &keys, "--host-name", "the-device"];
         let mut child = self.on_device(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let (say, said) = mpsc::channel();
+        let (say, messages) = mpsc::channel();
         let out = child.stdout.take().unwrap();
         std::thread::spawn(move || {
             for line in BufReader::new(out).lines().map_while(Result::ok) {
@@ -80,7 +80,7 @@ impl Scene {
                 }
             }
         });
-        let code = said.recv_timeout(PATIENCE);
+        let code = messages.recv_timeout(PATIENCE);
         (child, code.expect("the device shows a code"))
     }
 
@@ -116,11 +116,11 @@ fn within<T>(seconds: u64, what: &str, mut get: impl FnMut() -> Option<T>) -> T 
 fn end(mut child: Child) -> String {
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
-    let mut said = String::new();
+    let mut messages = String::new();
     let mut errors = child.stderr.take().unwrap();
     wait(&mut child, "agent");
-    std::io::Read::read_to_string(&mut errors, &mut said).unwrap();
-    said
+    std::io::Read::read_to_string(&mut errors, &mut messages).unwrap();
+    messages
 }
 
 /// A stranger on the receiver's machine who answers every query: as a receiver of its own, in the name of the real one, and with garbage.
@@ -132,7 +132,7 @@ struct Stranger {
 impl Stranger {
     /// Claims that receivers are at `address`.
     fn start(scene: &Scene, pin: [u8; 32], address: &str) -> Self {
-        let socket = scene.desk.run(socket_of_queries);
+        let socket = scene.receiver.run(socket_of_queries);
         socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
         let claim =
             |pin| Instance { name: "receiver".into(), pin, addresses: vec![address.parse().unwrap()] };
@@ -184,7 +184,7 @@ fn an_agent_without_an_address_is_let_in_by_its_code_and_finds_its_receiver_agai
         return;
     }
     let scene = Scene::set("disc");
-    // Nobody answers who was not told to.
+    // No receiver answers without --discovery.
     let quiet = scene.serve(&[]);
     let none = output(scene.on_device(&["discover", "--wait", "300ms"]));
     assert!(none.status.code() == Some(3) && text(&none.stdout).contains("--discovery"), "{none:?}");
@@ -219,9 +219,9 @@ fn an_agent_without_an_address_is_let_in_by_its_code_and_finds_its_receiver_agai
 
     // The receiver moves. First a stranger answers alone, in its name, with an address where something accepts connections.
     serve.stop();
-    scene.desk.ip("addr del 10.79.3.2/24 dev veth0");
-    scene.desk.ip("addr add 10.79.3.66/24 brd + dev veth0");
-    let trap = scene.desk.run(|| std::net::TcpListener::bind("10.79.3.66:3002").unwrap());
+    scene.receiver.ip("addr del 10.79.3.2/24 dev veth0");
+    scene.receiver.ip("addr add 10.79.3.66/24 brd + dev veth0");
+    let trap = scene.receiver.run(|| std::net::TcpListener::bind("10.79.3.66:3002").unwrap());
     let stranger = Stranger::start(&scene, pin_of(&scene), "10.79.3.66:3002");
     // The first search comes within seconds. The device tries that address, sends a TLS hello and nothing that was measured.
     let (mut connection, _) = trap.accept().unwrap();
@@ -232,18 +232,21 @@ fn an_agent_without_an_address_is_let_in_by_its_code_and_finds_its_receiver_agai
     assert!(sent.starts_with(&[22, 3]) && sent.len() < 2_000, "a TLS hello alone: {} bytes", sent.len());
     drop(connection);
     drop(trap);
-    scene.desk.ip("addr add 10.79.3.9/24 brd + dev veth0");
-    scene.desk.ip("addr del 10.79.3.66/24 dev veth0");
-    scene.desk.ip("addr replace 10.79.3.9/24 brd + dev veth0");
+    scene.receiver.ip("addr add 10.79.3.9/24 brd + dev veth0");
+    scene.receiver.ip("addr del 10.79.3.66/24 dev veth0");
+    scene.receiver.ip("addr replace 10.79.3.9/24 brd + dev veth0");
     let before = scene.intervals();
     let serve = scene.serve(&["--discovery"]);
     within(60, "data after the move", || (scene.intervals() > before + 50).then_some(()));
     assert!(stranger.end() > 0, "the stranger answered nothing");
     let status = scene.status(&serve);
     assert!(status["stream"]["discovery"]["answered"].as_u64() > Some(0), "{status}");
-    let said = end(agent);
-    assert!(said.contains("may be at 10.79.3.66:3002 now"), "{said}");
-    assert!(said.contains("answers to searches ignored") && said.contains("sandbox: seccomp"), "{said}");
+    let messages = end(agent);
+    assert!(messages.contains("may be at 10.79.3.66:3002 now"), "{messages}");
+    assert!(
+        messages.contains("answers to searches ignored") && messages.contains("sandbox: seccomp"),
+        "{messages}"
+    );
     serve.stop();
 }
 
@@ -254,10 +257,10 @@ fn without_ipv4_the_addresses_of_the_link_are_enough() {
     }
     let scene = Scene::set("disc6");
     scene.device.ip("addr flush dev veth0 scope global");
-    scene.desk.ip("addr flush dev veth0 scope global");
+    scene.receiver.ip("addr flush dev veth0 scope global");
     let (store, state) = (scene.dir.path().join("store.db"), scene.path("state"));
     let all = ["--no-agent", "--tls", "[::]:3002", "--discovery", "--state", &state];
-    let serve = Serve::start_with(inside(&scene.desk), &store, &all);
+    let serve = Serve::start_with(inside(&scene.receiver), &store, &all);
     // An address of the link can be used some seconds after the cable is there, and the group is joined then.
     within(30, "the receiver", || {
         let found = text(&output(scene.on_device(&["discover", "--wait", "300ms"])).stdout);

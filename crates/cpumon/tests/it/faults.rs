@@ -65,7 +65,7 @@ fn top_of_a_host_shows_the_store_when_no_receiver_runs() {
     if !is_root() {
         return;
     }
-    // The state directory is the test's own, and so is loopback: in a network namespace nobody answers at the usual place.
+    // The state directory is the test's own, and so is loopback: in a network namespace no receiver answers at the default address.
     let state = tempfile::tempdir().unwrap();
     let store = state.path().join("cpumon.db");
     let serve = Serve::start_with(cpumon(), &store, &["--interval", "100ms"]);
@@ -84,8 +84,11 @@ fn top_of_a_host_shows_the_store_when_no_receiver_runs() {
     };
     let shown = top(&name);
     assert!(shown.status.success(), "{shown:?}");
-    let said = text(&shown.stderr);
-    assert!(said.contains("no receiver answers at") && said.contains(store.to_str().unwrap()), "{said}");
+    let messages = text(&shown.stderr);
+    assert!(
+        messages.contains("no receiver answers at") && messages.contains(store.to_str().unwrap()),
+        "{messages}"
+    );
     let lines = text(&shown.stdout);
     assert!(lines.contains(&name) && lines.lines().count() > 3, "{lines}");
     let other = top("no-such-host");
@@ -129,7 +132,7 @@ fn a_full_disk_stops_storing_not_showing_and_storing_resumes() {
             .then_some(())
     });
     assert!(serve.status()["store"]["dropped"].as_u64().unwrap() >= dropped);
-    // Whoever reads the file later is told what is not in it.
+    // The file itself says what is missing from it.
     let missing = eventually("a recorded gap", || {
         let mut inside = Command::new("nsenter");
         crate::support::clean(&mut inside);
@@ -196,9 +199,9 @@ fn a_reader_that_goes_away_is_no_error() {
             .unwrap();
         drop(child.stdout.take());
         let status = wait(&mut child, "export");
-        let mut said = String::new();
-        std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
-        assert!(status.success() && said.is_empty(), "{status:?} {said}");
+        let mut messages = String::new();
+        std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut messages).unwrap();
+        assert!(status.success() && messages.is_empty(), "{status:?} {messages}");
     }
     let written = run(&["sql", "--store", store.to_str().unwrap(), "DELETE FROM host"]);
     assert_eq!(written.status.code(), Some(1), "SQL only reads: {written:?}");
@@ -209,12 +212,12 @@ fn a_reader_that_goes_away_is_no_error() {
 }
 
 #[test]
-fn a_store_that_cannot_be_is_said_with_what_to_do() {
-    for (path, said) in [("/proc/nowhere/x.db", "--store"), ("/dev/null/x.db", "--store")] {
+fn a_store_that_cannot_be_is_reported_with_what_to_do() {
+    for (path, messages) in [("/proc/nowhere/x.db", "--store"), ("/dev/null/x.db", "--store")] {
         let output =
             run(&["serve", "--udp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--no-agent", "--store", path]);
         assert_eq!(output.status.code(), Some(1), "{output:?}");
-        assert!(text(&output.stderr).contains(said), "{output:?}");
+        assert!(text(&output.stderr).contains(messages), "{output:?}");
     }
 }
 

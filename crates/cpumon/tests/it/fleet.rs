@@ -88,7 +88,7 @@ impl Device {
     }
 
     /// Takes a snapshot at a moment of the wall clock.
-    pub fn look(&mut self, wall_ns: i64) {
+    pub fn snapshot(&mut self, wall_ns: i64) {
         self.made += 1;
         if self.made == 1 {
             self.first_wall_ns = wall_ns;

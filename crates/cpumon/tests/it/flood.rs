@@ -1,6 +1,6 @@
 //! A flood of garbage from many senders while good devices report over TLS. In: how many datagrams (`FLOOD_DATAGRAMS`) and how many
 //! a second (`FLOOD_RATE`). Out: the devices lose nothing, memory is bounded, and each datagram is counted: by
-//! its sender, or as dropped by the socket, whose kernel does not tell whose it was. `make flood` runs it long.
+//! its sender, or as dropped by the socket, whose kernel does not record the sender. `make flood` runs it long.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::fleet::{Device, wall_now_ns};
 use crate::support::{Serve, cpumon, eventually};
 
-/// More than a receiver's table has room for.
+/// More than a receiver's table has space for.
 const SENDERS: u64 = 1_500;
 const FLOODERS: u64 = 2;
 const DEVICES: u8 = 3;
@@ -62,7 +62,7 @@ fn flood(part: u64, count: u64, rate: u64, to: SocketAddr) {
 fn send_beside(serve: &Serve, device: &mut crate::time_line::Device, running: &AtomicU64) -> u64 {
     let (socket, mut sent) = (UdpSocket::bind("127.0.0.1:0").unwrap(), 0);
     while running.load(Ordering::Relaxed) > 0 || sent < 20 {
-        for frame in &device.look(0) {
+        for frame in &device.snapshot(0) {
             assert_eq!(socket.send_to(frame, serve.udp).unwrap(), frame.len());
             sent += 1;
         }
@@ -113,8 +113,8 @@ fn one_source_that_floods_takes_nothing_from_another_host() {
     assert_eq!(refused + read, receiver["rejected"].as_u64().unwrap());
     let worst = &receiver["rejected_by"][0];
     assert_eq!((&worst["source"], &worst["by_kind"]["rate_limit"]), (&"127.9.9.9".into(), &refused.into()));
-    let said = crate::support::ok(&["status", "--url", &serve.url]);
-    assert!(said.contains("from 127.9.9.9") && said.contains("rate_limit"), "{said}");
+    let messages = crate::support::ok(&["status", "--url", &serve.url]);
+    assert!(messages.contains("from 127.9.9.9") && messages.contains("rate_limit"), "{messages}");
 }
 
 #[test]
@@ -131,13 +131,13 @@ fn devices_on_tls_lose_nothing_while_garbage_floods_in() {
     for device in &mut devices {
         device.connect();
     }
-    let look = |devices: &mut Vec<Device>| {
+    let take_snapshots = |devices: &mut Vec<Device>| {
         for device in devices {
-            device.look(wall_now_ns());
+            device.snapshot(wall_now_ns());
         }
     };
     for _ in 0..20 {
-        look(&mut devices);
+        take_snapshots(&mut devices);
         std::thread::sleep(Duration::from_millis(50));
     }
     for device in &devices {
@@ -157,7 +157,7 @@ fn devices_on_tls_lose_nothing_while_garbage_floods_in() {
         }
         // Seldom, so that the receiver's own memory of the last intervals is small beside what is measured.
         while running.load(Ordering::Relaxed) > 0 {
-            look(&mut devices);
+            take_snapshots(&mut devices);
             std::thread::sleep(Duration::from_millis(250));
         }
     });

@@ -65,8 +65,8 @@ fn place() -> tempfile::TempDir {
 /// A recorder; killed when dropped.
 struct Recorder {
     child: Child,
-    /// What it said: sequence and run time.
-    said: BTreeMap<u64, i64>,
+    /// What it messages: sequence and run time.
+    messages: BTreeMap<u64, i64>,
 }
 
 impl Recorder {
@@ -80,13 +80,13 @@ impl Recorder {
             command.env(format!("TEST_{name}"), value.to_string());
         }
         let child = command.env("TEST_LOG", dir).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-        Self { child: child.unwrap(), said: BTreeMap::new() }
+        Self { child: child.unwrap(), messages: BTreeMap::new() }
     }
 
-    /// Lets it make this many snapshots, then kills it with SIGKILL and reads what it still said.
+    /// Lets it make this many snapshots, then kills it with SIGKILL and reads what it still messages.
     fn kill_after(&mut self, snapshots: u64) {
         let mut lines = BufReader::new(self.child.stdout.take().unwrap()).lines();
-        while self.said.len() < usize::try_from(snapshots).unwrap() {
+        while self.messages.len() < usize::try_from(snapshots).unwrap() {
             let line = lines.next().expect("it makes snapshots").unwrap();
             self.hear(&line);
         }
@@ -103,7 +103,7 @@ impl Recorder {
             && let Some((sequence, run_ns)) = words.split_once(' ')
             && let (Ok(sequence), Ok(run_ns)) = (sequence.parse(), run_ns.parse())
         {
-            self.said.insert(sequence, run_ns);
+            self.messages.insert(sequence, run_ns);
         }
     }
 }
@@ -152,25 +152,25 @@ fn kill_and_import(gathers: bool) {
     for run in 1..=3_u64 {
         let mut recorder = Recorder::start(&log, run, gathers, 8 << 20);
         recorder.kill_after(8 + run * 5 % 9);
-        let (code, said) = import(&log, &store);
-        assert_eq!(code, 0, "{said}");
+        let (code, messages) = import(&log, &store);
+        assert_eq!(code, 0, "{messages}");
         let boot = BootId([u8::try_from(run).unwrap(); 16]);
         let sums = stored(&store, boot);
-        let (&last_said, _) = recorder.said.last_key_value().unwrap();
+        let (&last_acked, _) = recorder.messages.last_key_value().unwrap();
         let &last = sums.last_key_value().unwrap().0;
         // Written together: what a kill may cost is what is gathered in that time.
         let may_wait = if gathers { GATHERED.as_millis() / INTERVAL.as_millis() + 1 } else { 0 };
-        assert!(u128::from(last) + may_wait >= u128::from(last_said), "{last} of {last_said}: {said}");
+        assert!(u128::from(last) + may_wait >= u128::from(last_acked), "{last} of {last_acked}: {messages}");
         assert_eq!(sums.keys().copied().collect::<Vec<_>>(), (1..=last).collect::<Vec<_>>());
-        let upto = last.min(last_said);
+        let upto = last.min(last_acked);
         let total: i64 = sums.range(..=upto).map(|row| row.1).sum();
-        assert_eq!(total, recorder.said[&upto], "run {run}");
+        assert_eq!(total, recorder.messages[&upto], "run {run}");
         assert!(total > 0);
     }
     // Once more: nothing changes.
     let before = ok(&["export", "threads", "--store", &store.display().to_string()]);
-    let (code, said) = import(&log, &store);
-    assert!(code == 0 && said.contains(": 0 intervals stored, "), "{said}");
+    let (code, messages) = import(&log, &store);
+    assert!(code == 0 && messages.contains(": 0 intervals stored, "), "{messages}");
     assert_eq!(ok(&["export", "threads", "--store", &store.display().to_string()]), before);
 }
 
@@ -184,9 +184,9 @@ fn what_a_full_log_dropped_is_a_hole_in_the_store_noted_once() {
     let mut all = BTreeMap::new();
     let mut missing = Vec::new();
     for round in 0..2 {
-        let (code, said) = import(&log, &store);
-        assert_eq!(code, 3, "{said}");
-        assert!(said.contains("dropped, the device's log was full"), "{said}");
+        let (code, messages) = import(&log, &store);
+        assert_eq!(code, 3, "{messages}");
+        assert!(messages.contains("dropped, the device's log was full"), "{messages}");
         all = stored(&store, boot);
         let gaps = Reader::open(&store).unwrap().losses(HOST, cpumon_store::TimeRange::ALL, 10).unwrap();
         missing = gaps.iter().map(|gap| gap.intervals).collect();
@@ -196,7 +196,7 @@ fn what_a_full_log_dropped_is_a_hole_in_the_store_noted_once() {
     assert_eq!(all.len() as u64, last - first + 1);
     // The snapshots 0 to first − 2 are gone; first − 1 is where the remaining ones begin.
     assert_eq!(missing, [first - 1]);
-    // The recorder goes on and drops more, some of it imported already: only what nobody has is missing.
+    // The recorder goes on and drops more, some of it imported already: only what was never imported is missing.
     let mut recorder = Recorder::start(&log, 2, false, 64 << 10);
     recorder.kill_after(40);
     import(&log, &store);
@@ -209,7 +209,7 @@ fn what_a_full_log_dropped_is_a_hole_in_the_store_noted_once() {
 }
 
 #[test]
-fn damage_in_a_log_is_told_and_the_rest_is_imported() {
+fn damage_in_a_log_is_counted_and_the_rest_is_imported() {
     let dir = place();
     let (log, store) = (dir.path().join("log"), dir.path().join("s.db"));
     for run in 1..=2 {
@@ -220,11 +220,11 @@ fn damage_in_a_log_is_told_and_the_rest_is_imported() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 0x40;
     std::fs::write(&segment, bytes).unwrap();
-    let (code, said) = import(&log, &store);
-    assert_eq!(code, 3, "{said}");
+    let (code, messages) = import(&log, &store);
+    assert_eq!(code, 3, "{messages}");
     assert!(
-        said.contains("damaged on the device") && said.contains("1 damaged parts were skipped"),
-        "{said}"
+        messages.contains("damaged on the device") && messages.contains("1 damaged parts were skipped"),
+        "{messages}"
     );
     assert!(!stored(&store, BootId([1; 16])).is_empty() && stored(&store, BootId([2; 16])).len() >= 11);
 }
@@ -233,8 +233,8 @@ fn damage_in_a_log_is_told_and_the_rest_is_imported() {
 fn an_import_of_nothing_says_so() {
     let dir = place();
     let store = dir.path().join("s.db");
-    let (code, said) = import(dir.path(), &store);
-    assert!(code == 1 && said.contains("holds no recording"), "{said}");
+    let (code, messages) = import(dir.path(), &store);
+    assert!(code == 1 && messages.contains("holds no recording"), "{messages}");
     let path = dir.path().display().to_string();
     let wrong = run(&["import", &path, "--host", "x", "--store", &store.display().to_string()]);
     assert_eq!(wrong.status.code(), Some(2));

@@ -1,5 +1,5 @@
 //! [`MadeUp`]: a source whose threads run, begin and end by chance, seeded. In: a seed. Out: snapshots on real clocks, and the run
-//! time of everything since the first one, so that whoever stored it can be checked.
+//! time of everything since the first one, so that the store can be checked.
 
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,6 +1,6 @@
 //! A receiver that was away: devices come back with all that they saw meanwhile. In: how many devices (`OUTAGE_DEVICES`), and for
 //! how many seconds the receiver was away on their clocks (`OUTAGE_SECONDS`). Out: everything stored once, the present beside it,
-//! and how late that was. `make outage` runs it long; no time is waited for, the devices' clocks tell of it.
+//! and how late that was. `make outage` runs it long; no time is waited for, the devices have simulated clocks.
 
 use std::time::{Duration, Instant};
 
@@ -39,7 +39,7 @@ fn after_an_outage_everything_is_stored_beside_the_present() {
     let begin_ns = wall_now_ns() - i64::from(seconds) * SECOND_NS;
     for device in &mut devices {
         for second in 0..i64::from(seconds) {
-            device.look(begin_ns + second * SECOND_NS);
+            device.snapshot(begin_ns + second * SECOND_NS);
         }
     }
 
@@ -55,7 +55,7 @@ fn after_an_outage_everything_is_stored_beside_the_present() {
         assert!(back.elapsed() < LIMIT, "the past is not there yet");
         if Instant::now() >= due {
             for device in &mut devices {
-                device.look(wall_now_ns());
+                device.snapshot(wall_now_ns());
             }
             due += Duration::from_secs(1);
         }
@@ -70,11 +70,11 @@ fn after_an_outage_everything_is_stored_beside_the_present() {
         device.drain(LIMIT);
     }
     eventually("no more in the queue", || (serve.status()["store"]["queue"] == 0).then_some(()));
-    // The first look at all of them comes before each had its turn.
+    // The first snapshot of all of them comes before each had its turn.
     let oldest = ages.iter().skip(1).max().copied().unwrap_or_default();
     println!(
         "{count} devices of {threads} threads, {seconds} s away: the past was there after {:.1} s, the present of all after {:.1} s; \
-         while the past came, the oldest of the newest snapshots shown was at most {:.2} s old ({} looks, a snapshot each s)",
+         while the past came, the oldest of the newest snapshots shown was at most {:.2} s old ({} snapshots, a snapshot each s)",
         all_back.as_secs_f64(),
         shown_after.unwrap_or_default().as_secs_f64(),
         oldest.as_secs_f64(),

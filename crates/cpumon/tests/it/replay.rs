@@ -64,10 +64,10 @@ fn any_moment_shows_what_a_store_shows_that_took_the_log_over() {
     for wall_ns in moments {
         for to in [Seek::At(wall_ns), Seek::Before(wall_ns), Seek::After(wall_ns)] {
             let (played, stored) = (feed.seek(to).unwrap(), kept.seek(to).unwrap());
-            let told = |found: &Option<Arc<Interval>>| {
+            let counted = |found: &Option<Arc<Interval>>| {
                 found.as_ref().map(|interval| (interval.sequence, run_ns(interval), interval.ledger))
             };
-            assert_eq!(told(&played), told(&stored), "{to:?}");
+            assert_eq!(counted(&played), counted(&stored), "{to:?}");
         }
     }
     let middle = &intervals[200];
@@ -77,7 +77,7 @@ fn any_moment_shows_what_a_store_shows_that_took_the_log_over() {
 }
 
 #[test]
-fn it_stops_steps_and_goes_on_from_where_it_stands() {
+fn it_stops_steps_and_goes_on_from_where_it_is() {
     let (_dir, path) = log(50, 64 << 20);
     let mut feed = ReplayFeed::open(&path, false).unwrap();
     let third = (0..3).map(|_| feed.poll().unwrap().unwrap()).last().unwrap();
@@ -126,7 +126,7 @@ fn what_is_written_meanwhile_is_played_too() {
     while more.len() < 5 && begin.elapsed() < Duration::from_secs(10) {
         more.extend(feed.poll().unwrap());
     }
-    // The agent was started anew: one interval without length says so.
+    // The agent was restarted: one interval without length says so.
     assert_eq!(
         more.iter().map(|interval| interval.duration_ns() > 0).collect::<Vec<_>>(),
         [false, true, true, true, true]

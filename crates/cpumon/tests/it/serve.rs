@@ -36,19 +36,19 @@ fn send_set(from: &std::net::UdpSocket, to: SocketAddr, set: i64) {
 }
 
 #[test]
-fn a_live_host_tells_its_books_and_what_measuring_costs() {
+fn a_live_host_has_a_ledger_and_the_cost_of_measuring() {
     let serve = Serve::start(&["--no-agent"]);
     let mut agent = cpumon();
     agent.args(["agent", "--to", &serve.udp.to_string(), "--interval", "200ms", "--host-name", "dev"]);
     let mut agent = agent.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     eventually("the agent's host", || serve.host("dev"));
-    let books = run(&["ledger", "--live", "1s", "--host", "dev", "--url", &serve.url, "--format", "csv"]);
+    let accounts = run(&["ledger", "--live", "1s", "--host", "dev", "--url", &serve.url, "--format", "csv"]);
     let status = run(&["status", "--json", "--url", &serve.url]);
     agent.kill().unwrap();
     agent.wait().unwrap();
-    assert_eq!(books.status.code(), Some(0), "{books:?}");
-    let books = String::from_utf8(books.stdout).unwrap();
-    assert!(books.lines().filter(|line| line.contains(",dev,")).count() > 1, "{books}");
+    assert_eq!(accounts.status.code(), Some(0), "{accounts:?}");
+    let accounts = String::from_utf8(accounts.stdout).unwrap();
+    assert!(accounts.lines().filter(|line| line.contains(",dev,")).count() > 1, "{accounts}");
     let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
     let cost = &status["agents"][0];
     assert_eq!(cost["host"], "dev", "{status}");
@@ -123,7 +123,7 @@ fn a_chart_is_the_same_from_the_receiver_and_from_its_command_line() {
         let mut shell = std::process::Command::new("sh");
         shell.args(["-c", command]).current_dir(&work).env("PATH", &path);
         let done = crate::support::output(shell);
-        // Devices of the original tell nothing of CPUs: a picture that says so, and that data is missing.
+        // Devices of the original report no CPUs: a picture that says so, and that data is missing.
         let code = if view.contains("fleet") || view.contains("cpus") { 3 } else { 0 };
         assert_eq!(done.status.code(), Some(code), "{command}: {done:?}");
         let name = command.rsplit("--output=").next().unwrap();
@@ -137,10 +137,12 @@ fn a_chart_is_the_same_from_the_receiver_and_from_its_command_line() {
     let unwritable = run(&[&chart[..], &["-o", "/nonexistent/x.svg"]].concat());
     assert_eq!(unwritable.status.code(), Some(1), "{unwritable:?}");
     assert!(text(&unwritable.stderr).contains("/nonexistent/x.svg"));
-    for (more, code, said) in [(&["--rows", "0"][..], 2, "rows=0"), (&["--host", "nobody"], 1, "nobody")] {
+    for (more, code, messages) in
+        [(&["--rows", "0"][..], 2, "rows=0"), (&["--host", "unknown"], 1, "unknown")]
+    {
         let output = run(&[&chart[..], more].concat());
         assert_eq!(output.status.code(), Some(code), "{output:?}");
-        assert!(text(&output.stderr).contains(said), "{output:?}");
+        assert!(text(&output.stderr).contains(messages), "{output:?}");
     }
     let several = run(&["export", "chart", "states", "--store", serve.store()]);
     assert_eq!(several.status.code(), Some(2), "{several:?}");
@@ -266,13 +268,13 @@ fn a_flood_of_garbage_costs_the_good_host_nothing() {
 }
 
 #[test]
-fn signals_end_it_and_a_taken_port_is_said() {
+fn signals_end_it_and_a_taken_port_is_reported() {
     let mut serve = Serve::start(&["--interval", "100ms"]);
     let http = serve.url.strip_prefix("http://").unwrap().to_owned();
     let second = run(&["serve", "--udp", "127.0.0.1:0", "--http", &http, "--no-store", "--no-agent"]);
     assert_eq!(second.status.code(), Some(1));
-    let said = text(&second.stderr);
-    assert!(said.contains(&http) && said.contains("--http"), "{said}");
+    let messages = text(&second.stderr);
+    assert!(messages.contains(&http) && messages.contains("--http"), "{messages}");
 
     let same_store =
         run(&["serve", "--udp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--store", serve.store()]);
@@ -285,12 +287,15 @@ fn signals_end_it_and_a_taken_port_is_said() {
         ["serve", "--udp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--store", &other, "--tls", &http];
     let same_stream = run(&streams);
     assert_eq!(same_stream.status.code(), Some(1));
-    let said = text(&same_stream.stderr);
-    assert!(said.contains(&http) && said.contains("--tls"), "{said}");
-    // Datagrams of a port may be shared, as those of a broadcast are; nobody must wonder where the others went.
+    let messages = text(&same_stream.stderr);
+    assert!(messages.contains(&http) && messages.contains("--tls"), "{messages}");
+    // Datagrams of a port may be shared, as those of a broadcast are; each receiver must report it.
     let shares = run(&["run", "-n", "1", "--udp", &udp, "--http", "127.0.0.1:0", "--store", &other]);
-    let said = text(&shares.stderr);
-    assert!(said.contains(&format!("receives on udp {udp} too")) && said.contains("--udp"), "{said}");
+    let messages = text(&shares.stderr);
+    assert!(
+        messages.contains(&format!("receives on udp {udp} too")) && messages.contains("--udp"),
+        "{messages}"
+    );
 
     eventually("a local interval", || {
         serve.status()["store"]["written"].as_u64().filter(|written| *written > 0)
@@ -320,9 +325,9 @@ fn run_logs_a_line_a_second_without_a_terminal() {
     ]);
     command.arg(&store);
     let output = crate::support::output(command);
-    let said = text(&output.stdout);
+    let messages = text(&output.stdout);
     assert!(output.status.success(), "{output:?}");
-    assert!(said.contains("%host") && said.contains("stored"), "{said}");
+    assert!(messages.contains("%host") && messages.contains("stored"), "{messages}");
     assert!(ok(&["export", "ledger", "--store", store.to_str().unwrap()]).lines().count() >= 5);
 }
 
@@ -427,7 +432,7 @@ fn off_loopback_only_who_has_a_token_gets_in() {
     let mut command = cpumon();
     command.env("STATE_DIRECTORY", state);
     let more = ["--udp", "127.0.0.1:0", "--http", "0.0.0.0:0", "--login-tokens", tokens];
-    let serve = Serve::start_as_told(command, &store, &more);
+    let serve = Serve::start_with_options(command, &store, &more);
     let url = serve.url.replace("http://0.0.0.0", "https://127.0.0.1");
     let ca = dir.path().join("http-cert.pem");
     let status = |more: &[&str]| {
@@ -455,10 +460,10 @@ fn off_loopback_only_who_has_a_token_gets_in() {
     let lacks_name = || {
         let mut command = cpumon();
         command.env("STATE_DIRECTORY", state);
-        let named = [&more[..], &["--http-name", "desk.example"]].concat();
-        let serve = Serve::start_as_told(command, &store, &named);
-        let lacks = serve.said.contains("the certificate is not for desk.example:");
-        assert!(serve.said.contains("certificate SHA-256"), "{}", serve.said);
+        let named = [&more[..], &["--http-name", "receiver.example"]].concat();
+        let serve = Serve::start_with_options(command, &store, &named);
+        let lacks = serve.messages.contains("the certificate is not for receiver.example:");
+        assert!(serve.messages.contains("certificate SHA-256"), "{}", serve.messages);
         serve.stop();
         lacks
     };

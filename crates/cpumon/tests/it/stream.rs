@@ -5,13 +5,13 @@ use std::process::{Child, Stdio};
 use crate::support::{Serve, cpumon, eventually, ok, output, run, text, wait};
 
 /// A receiver with a secure stream, and the address of it.
-struct Desk {
+struct RunningReceiver {
     serve: Serve,
     state: tempfile::TempDir,
     address: String,
 }
 
-impl Desk {
+impl RunningReceiver {
     fn start() -> Self {
         let state = tempfile::tempdir().unwrap();
         let dir = state.path().to_str().unwrap().to_owned();
@@ -39,8 +39,8 @@ impl Desk {
     fn enroll(&self, device: &tempfile::TempDir, name: &str) {
         let words = self.token();
         let keys = device.path().to_str().unwrap();
-        let said = ok(&["enroll", &words[1], &words[2], "--state", keys, "--host-name", name]);
-        assert!(said.contains(&format!("--to tls://{}", self.address)), "{said}");
+        let messages = ok(&["enroll", &words[1], &words[2], "--state", keys, "--host-name", name]);
+        assert!(messages.contains(&format!("--to tls://{}", self.address)), "{messages}");
     }
 }
 
@@ -52,34 +52,34 @@ fn agent(address: &str, keys: &tempfile::TempDir, more: &[&str]) -> Child {
 }
 
 #[test]
-fn an_enrolled_device_is_authenticated_in_every_face_and_nobody_else_writes_into_its_books() {
-    let (desk, keys) = (Desk::start(), tempfile::tempdir().unwrap());
-    desk.enroll(&keys, "device");
-    let listed = ok(&["hosts", "enrolled", "--state", desk.state()]);
+fn an_enrolled_device_is_authenticated_in_every_frontend_and_no_other_writes_into_its_data() {
+    let (receiver, keys) = (RunningReceiver::start(), tempfile::tempdir().unwrap());
+    receiver.enroll(&keys, "device");
+    let listed = ok(&["hosts", "enrolled", "--state", receiver.state()]);
     assert!(listed.contains("device") && listed.contains("enrolled"), "{listed}");
 
-    let mut agent = agent(&desk.address, &keys, &[]);
+    let mut agent = agent(&receiver.address, &keys, &[]);
     let host = eventually("the device", || {
-        desk.serve.host("device").filter(|host| host["loss"]["snapshots"].as_u64() > Some(5))
+        receiver.serve.host("device").filter(|host| host["loss"]["snapshots"].as_u64() > Some(5))
     });
     assert_eq!(host["trust"], "authenticated");
     let clock = eventually("its clock was compared", || {
-        let host = desk.serve.host("device")?;
+        let host = receiver.serve.host("device")?;
         host["clock"].is_object().then(|| host["clock"].clone())
     });
     let number = |name: &str| clock[name].as_i64().unwrap();
     // One machine has one clock.
     assert!(number("offset_ns").abs() <= number("round_trip_ns") / 2 + 1_000_000, "{clock}");
-    let stream = &desk.serve.status()["stream"];
+    let stream = &receiver.serve.status()["stream"];
     assert_eq!((&stream["devices"], &stream["enrolled"]), (&1.into(), &1.into()), "{stream}");
-    let url = ["--url", desk.serve.url.as_str()];
+    let url = ["--url", receiver.serve.url.as_str()];
     assert!(ok(&["hosts", url[0], url[1]]).contains("authenticated"));
     assert!(ok(&["status", url[0], url[1]]).contains("1 devices connected"));
     let top = ok(&["top", "-b", "-n", "1", "--host", "device", url[0], url[1]]);
     assert!(top.contains("authenticated") && !top.to_lowercase().contains("unauthenticated"), "{top}");
 
-    // The same machine by plain datagrams: whoever it is, it is another host.
-    let udp = desk.serve.udp.to_string();
+    // The same machine by plain datagrams: it is another host.
+    let udp = receiver.serve.udp.to_string();
     let args = [
         "agent",
         "--to",
@@ -94,16 +94,16 @@ fn an_enrolled_device_is_authenticated_in_every_face_and_nobody_else_writes_into
         "device",
     ];
     ok(&args);
-    let other = eventually("the claim", || desk.serve.host("device@127.0.0.1"));
+    let other = eventually("the claim", || receiver.serve.host("device@127.0.0.1"));
     assert_eq!(other["trust"], "unauthenticated");
     assert_ne!(other["id"], host["id"]);
-    assert_eq!(desk.serve.host("device").unwrap()["trust"], "authenticated");
+    assert_eq!(receiver.serve.host("device").unwrap()["trust"], "authenticated");
 
     // Revoked by another process while it is connected.
-    let said = ok(&["hosts", "revoke", "device", "--state", desk.state()]);
-    assert!(said.contains("revoked device"), "{said}");
+    let messages = ok(&["hosts", "revoke", "device", "--state", receiver.state()]);
+    assert!(messages.contains("revoked device"), "{messages}");
     let refused = eventually("it is cut off", || {
-        let stream = desk.serve.status()["stream"].clone();
+        let stream = receiver.serve.status()["stream"].clone();
         (stream["devices"] == 0 && stream["refused_devices"].as_u64() > Some(0)).then_some(stream)
     });
     assert!(refused["refused_by"][0]["reason"].as_str().unwrap().contains("revoked"), "{refused}");
@@ -112,7 +112,7 @@ fn an_enrolled_device_is_authenticated_in_every_face_and_nobody_else_writes_into
     let store = ok(&[
         "sql",
         "--store",
-        desk.serve.store(),
+        receiver.serve.store(),
         "--format",
         "csv",
         "SELECT host, trust FROM hosts ORDER BY host",
@@ -125,40 +125,49 @@ fn an_enrolled_device_is_authenticated_in_every_face_and_nobody_else_writes_into
 
 #[test]
 fn an_agent_of_a_wanted_count_ends_when_all_of_it_is_on_the_receivers_disk() {
-    let (desk, keys) = (Desk::start(), tempfile::tempdir().unwrap());
-    desk.enroll(&keys, "device");
-    let mut agent = agent(&desk.address, &keys, &["--count", "8"]);
+    let (receiver, keys) = (RunningReceiver::start(), tempfile::tempdir().unwrap());
+    receiver.enroll(&keys, "device");
+    let mut agent = agent(&receiver.address, &keys, &["--count", "8"]);
     assert!(wait(&mut agent, "agent").success());
     // Already committed: no waiting for it.
     let count = || {
-        ok(&["sql", "--store", desk.serve.store(), "--format", "csv", "SELECT count(*) FROM host_interval"])
+        ok(&[
+            "sql",
+            "--store",
+            receiver.serve.store(),
+            "--format",
+            "csv",
+            "SELECT count(*) FROM host_interval",
+        ])
     };
     assert_eq!(count().lines().last(), Some("7"), "the first snapshot ends no interval");
 }
 
 #[test]
 fn without_a_receiver_an_agent_of_a_wanted_count_says_that_data_is_missing() {
-    let (desk, keys) = (Desk::start(), tempfile::tempdir().unwrap());
-    desk.enroll(&keys, "device");
-    let address = desk.address.clone();
-    drop(desk);
+    let (receiver, keys) = (RunningReceiver::start(), tempfile::tempdir().unwrap());
+    receiver.enroll(&keys, "device");
+    let address = receiver.address.clone();
+    drop(receiver);
     let mut agent = agent(&address, &keys, &["--count", "3"]);
     assert_eq!(wait(&mut agent, "agent").code(), Some(3));
 }
 
 #[test]
-fn what_is_not_enrolled_or_wrong_is_said() {
-    let (desk, keys) = (Desk::start(), tempfile::tempdir().unwrap());
+fn what_is_not_enrolled_or_wrong_is_reported() {
+    let (receiver, keys) = (RunningReceiver::start(), tempfile::tempdir().unwrap());
     let keys_dir = keys.path().to_str().unwrap();
-    let to = format!("tls://{}", desk.address);
+    let to = format!("tls://{}", receiver.address);
     let not_enrolled = run(&["agent", "--to", &to, "--state", keys_dir, "--count", "1"]);
-    let said = text(&not_enrolled.stderr);
+    let messages = text(&not_enrolled.stderr);
     assert!(
-        !not_enrolled.status.success() && said.contains("not enrolled") && said.contains("cpumon token"),
-        "{said}"
+        !not_enrolled.status.success()
+            && messages.contains("not enrolled")
+            && messages.contains("cpumon token"),
+        "{messages}"
     );
 
-    let words = desk.token();
+    let words = receiver.token();
     ok(&["enroll", &words[1], &words[2], "--state", keys_dir]);
     let again = run(&["enroll", &words[1], &words[2], "--state", keys_dir]);
     assert!(text(&again.stderr).contains("was used"), "{again:?}");

@@ -93,7 +93,7 @@ pub struct Serve {
     pub url: String,
     pub store: PathBuf,
     /// Its lines before it was ready.
-    pub said: String,
+    pub messages: String,
     dir: Option<tempfile::TempDir>,
 }
 
@@ -114,18 +114,18 @@ impl Serve {
         Self::start_anywhere(command, store, &all)
     }
 
-    /// Receives where it does by default, unless `more` tells.
+    /// Receives where it does by default, unless `more` says otherwise.
     pub fn start_anywhere(command: Command, store: &Path, more: &[&str]) -> Self {
         let mut all = vec!["--http", "127.0.0.1:0"];
         all.extend(more);
-        Self::start_as_told(command, store, &all)
+        Self::start_with_options(command, store, &all)
     }
 
-    /// Answers where `more` tells too.
-    pub fn start_as_told(mut command: Command, store: &Path, more: &[&str]) -> Self {
+    /// Serves HTTP where `more` says too.
+    pub fn start_with_options(mut command: Command, store: &Path, more: &[&str]) -> Self {
         command.args(["serve", "--store"]).arg(store).args(more);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let (said, ready) = ready_line(&mut child);
+        let (messages, ready) = ready_line(&mut child);
         let value = |key: &str| {
             let word = ready.split_whitespace().find_map(|word| word.strip_prefix(key));
             word.unwrap_or_else(|| panic!("{key} in {ready:?}")).to_owned()
@@ -135,7 +135,7 @@ impl Serve {
             udp: value("udp=").split(',').next().unwrap().parse().unwrap(),
             url: format!("http://{}", value("http=")),
             store: store.to_owned(),
-            said,
+            messages,
             child,
             dir: None,
         }
@@ -183,12 +183,12 @@ fn ready_line(child: &mut Child) -> (String, String) {
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let (send, receive) = mpsc::channel();
     std::thread::spawn(move || {
-        let (mut said, mut line) = (String::new(), String::new());
+        let (mut messages, mut line) = (String::new(), String::new());
         while out.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
             if line.starts_with("ready ") {
-                let _ = send.send((std::mem::take(&mut said), line.clone()));
+                let _ = send.send((std::mem::take(&mut messages), line.clone()));
             }
-            said.push_str(&line);
+            messages.push_str(&line);
             line.clear();
         }
     });
@@ -205,7 +205,7 @@ pub fn sender(last_byte: u8) -> UdpSocket {
     UdpSocket::bind(("127.0.0.1".replace("0.1", &format!("0.{last_byte}")).as_str(), 0)).unwrap()
 }
 
-/// The original's files; `None` (said) where they are not, which in CI is an error.
+/// The original's files; `None`, with a message, where they are missing, which in CI is an error.
 pub fn v1_dir() -> Option<PathBuf> {
     let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/v1"));
     if dir.exists() {

@@ -1,4 +1,4 @@
-//! Devices whose clock stands in 2003, or is set while they run, over UDP and over TLS through the real receiver: everything they
+//! Devices whose clock is in 2003, or is set while they run, over UDP and over TLS through the real receiver: everything they
 //! sent is found where it happened, in order, and their own stamps are kept.
 
 use std::net::UdpSocket;
@@ -50,7 +50,7 @@ impl Device {
     }
 
     /// A snapshot of now, on a wall clock that is off by so much.
-    pub fn look(&mut self, off_ns: i64) -> Datagrams {
+    pub fn snapshot(&mut self, off_ns: i64) -> Datagrams {
         self.made += 1;
         let (into, boot_ns) = (&mut self.now, boot_ns());
         into.clear();
@@ -114,7 +114,7 @@ fn over_udp_a_clock_in_2003_and_one_that_is_set_are_found_where_they_happened() 
     let (mut old, mut set) = (Device::new(1, "old"), Device::new(2, "set"));
     for number in 0..SNAPSHOTS {
         let off_ns = if number < SNAPSHOTS / 2 { -BEHIND_NS } else { 0 };
-        for frames in [old.look(-BEHIND_NS), set.look(off_ns)] {
+        for frames in [old.snapshot(-BEHIND_NS), set.snapshot(off_ns)] {
             for frame in &frames {
                 assert_eq!(socket.send_to(frame, serve.udp).unwrap(), frame.len());
             }
@@ -127,7 +127,7 @@ fn over_udp_a_clock_in_2003_and_one_that_is_set_are_found_where_they_happened() 
             (i64::try_from(rows.len()).unwrap() >= SNAPSHOTS - 1).then_some(rows)
         })
     };
-    // Arrivals tell the time with the way included; a busy machine may be slow.
+    // Arrival times include the transport; a busy machine may be slow.
     check(&all("old"), begun_ns, i64::MAX, 5 * SECOND_NS);
     check(&all("set"), begun_ns, SNAPSHOTS / 2, 5 * SECOND_NS);
     let old = serve.host("old").unwrap();
@@ -147,7 +147,7 @@ fn identity(dir: &Path, address: &str, state: &Path, device: &Device) -> DeviceI
 }
 
 #[test]
-fn over_tls_what_waited_stands_in_its_time_and_comes_again_to_the_same_place() {
+fn over_tls_what_waited_is_in_its_time_and_comes_again_to_the_same_place() {
     let dir = tempfile::tempdir().unwrap();
     let (state, store, keys) =
         (dir.path().join("identity"), dir.path().join("s.db"), dir.path().join("keys"));
@@ -157,9 +157,9 @@ fn over_tls_what_waited_stands_in_its_time_and_comes_again_to_the_same_place() {
     let (mut device, begun_ns) = (Device::new(3, "spooled"), wall_now_ns());
     let identity = identity(&keys, &address, &state, &device);
     // All of it waits before there is a connection.
-    let looks: Vec<(Datagrams, i64)> = (0..SNAPSHOTS)
+    let snapshots: Vec<(Datagrams, i64)> = (0..SNAPSHOTS)
         .map(|_| {
-            let frames = device.look(-BEHIND_NS);
+            let frames = device.snapshot(-BEHIND_NS);
             pause();
             (frames, device.before.end.wall_ns)
         })
@@ -176,7 +176,7 @@ fn over_tls_what_waited_stands_in_its_time_and_comes_again_to_the_same_place() {
             ask: Vec::new(),
         };
         let uplink = Uplink::start(options, Box::new(RamBacklog::new([turn + 1; 16], 8 << 20))).unwrap();
-        for (at, (frames, wall_ns)) in looks.iter().enumerate() {
+        for (at, (frames, wall_ns)) in snapshots.iter().enumerate() {
             uplink.append(at == 0, *wall_ns, frames);
         }
         assert!(uplink.drain(Duration::from_secs(10)), "{:?}", uplink.status());

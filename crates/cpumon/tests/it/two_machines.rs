@@ -1,4 +1,4 @@
-//! A device and a desk, each in a network namespace of its own, joined by a cable: the agent broadcasts, the receiver
+//! A device and a receiver, each in a network namespace of its own, joined by a cable: the agent broadcasts, the receiver
 //! stores, and a user finds the thread that did it. Nothing is configured but the name.
 
 use std::process::{Command, Stdio};
@@ -28,17 +28,17 @@ fn spin(length: Duration) -> std::thread::JoinHandle<()> {
 }
 
 #[test]
-fn a_broadcast_reaches_the_desk_and_names_the_thread() {
+fn a_broadcast_reaches_the_receiver_and_names_the_thread() {
     if !available() {
         return;
     }
-    let (device, desk) = (Namespace::new("two-device"), Namespace::new("two-desk"));
-    device.cable(&desk, "veth0");
+    let (device, receiver) = (Namespace::new("two-device"), Namespace::new("two-receiver"));
+    device.cable(&receiver, "veth0");
     device.ip("addr add 10.79.1.1/24 brd + dev veth0");
-    desk.ip("addr add 10.79.1.2/24 brd + dev veth0");
+    receiver.ip("addr add 10.79.1.2/24 brd + dev veth0");
     let dir = tempfile::tempdir().unwrap();
     let store = dir.path().join("store.db");
-    let serve = Serve::start_with(inside(&desk), &store, &["--no-agent", "--udp", "0.0.0.0:3001"]);
+    let serve = Serve::start_with(inside(&receiver), &store, &["--no-agent", "--udp", "0.0.0.0:3001"]);
 
     let mut agent = inside(&device);
     agent.args(["agent", "--interval", "250ms", "--count", "16", "--host-name", "the-device"]);
@@ -74,17 +74,17 @@ fn without_ipv6_the_receiver_hears_ipv4_and_says_where() {
     if !available() {
         return;
     }
-    let desk = Namespace::new("two-no-v6");
+    let receiver = Namespace::new("two-no-v6");
     let off = "for f in /proc/sys/net/ipv6/conf/*/disable_ipv6; do [ ! -e $f ] || echo 1 > $f; done; exec \"$0\" \"$@\"";
     let mut command = Command::new("ip");
-    command.args(["netns", "exec", &desk.name, "sh", "-c", off, env!("CARGO_BIN_EXE_cpumon")]);
+    command.args(["netns", "exec", &receiver.name, "sh", "-c", off, env!("CARGO_BIN_EXE_cpumon")]);
     clean(&mut command);
     let dir = tempfile::tempdir().unwrap();
     let serve = Serve::start_anywhere(command, &dir.path().join("store.db"), &["--no-agent"]);
     // A socket on [::] can be had all the same: it hears as soon as there is IPv6.
     assert_eq!(serve.udp.to_string(), "0.0.0.0:3001");
 
-    let mut agent = inside(&desk);
+    let mut agent = inside(&receiver);
     agent.args([
         "agent",
         "--to",

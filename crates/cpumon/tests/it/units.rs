@@ -1,4 +1,4 @@
-//! The systemd units: how exposed they are by systemd's own count, and that the receiver tells its manager what it should.
+//! The systemd units: how exposed they are by systemd's own count, and that the receiver reports to its manager.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
@@ -29,17 +29,17 @@ fn each_unit_is_hardened() {
         let Ok(analyzed) = analyze else {
             return skip("needs systemd-analyze");
         };
-        let said = text(&analyzed.stdout) + &text(&analyzed.stderr);
-        assert!(!said.contains("gnoring"), "a line that systemd does not know: {said}");
-        let level = said.rsplit("exposure level for ").next().unwrap();
+        let messages = text(&analyzed.stdout) + &text(&analyzed.stderr);
+        assert!(!messages.contains("gnoring"), "a line that systemd does not know: {messages}");
+        let level = messages.rsplit("exposure level for ").next().unwrap();
         let level: f64 =
-            level.split_whitespace().nth(1).unwrap().parse().unwrap_or_else(|_| panic!("{said}"));
+            level.split_whitespace().nth(1).unwrap().parse().unwrap_or_else(|_| panic!("{messages}"));
         assert!(level <= MOST_EXPOSED, "{unit}: {level}");
     }
 }
 
 #[test]
-fn a_receiver_tells_its_manager_that_it_is_ready_and_alive_and_how_it_is_held() {
+fn a_receiver_reports_to_its_manager_that_it_is_ready_and_alive_and_which_sandbox_it_has() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("notify");
     let manager = UnixDatagram::bind(&path).unwrap();

@@ -116,7 +116,7 @@ fn agent() {
     let sampler = Sampler::from_source(steady, SourceKind::Simulated, info, &source);
     let mut agent = Agent::with_sampler(sampler, &settings).unwrap();
     let mut sequence = 0;
-    // It ends when it is told or killed, and not much later by itself.
+    // It ends when it is signalled or killed, and not much later by itself.
     while sequence < 6000 && agent.step(signals.stop()).unwrap() {
         sequence += 1;
         let mono_ns = made_ns.load(Ordering::Relaxed);

@@ -29,24 +29,24 @@ const FAULTS: Duration = Duration::from_secs(8);
 const SMALL_BYTES: u64 = 64 << 10;
 const LARGE_BYTES: u64 = 64 << 20;
 /// The device whose spool lies on a disk of its own that a receiver's absence fills, where that can be mounted. What waits in
-/// memory then is lost with a kill, and counted: there was no room.
+/// memory then is lost with a kill, and counted: there was no space.
 const ON_SMALL_DISK: usize = 2;
 
 /// The receiver, which is killed and comes back at the same place.
-struct Desk {
+struct RunningReceiver {
     store: PathBuf,
     state: PathBuf,
     address: String,
     serve: Option<Serve>,
 }
 
-impl Desk {
+impl RunningReceiver {
     fn start(dir: &Path) -> Self {
         let (store, state) = (dir.join("store.db"), dir.join("identity"));
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-        let mut desk = Self { store, state, address, serve: None };
-        desk.run();
-        desk
+        let mut receiver = Self { store, state, address, serve: None };
+        receiver.run();
+        receiver
     }
 
     fn run(&mut self) {
@@ -59,7 +59,7 @@ impl Desk {
 /// All that takes part.
 struct Scene {
     rng: SeededRng,
-    desk: Desk,
+    receiver: RunningReceiver,
     network: Network,
     devices: Vec<Device>,
     /// A bit was flipped in the spool of this device.
@@ -74,14 +74,14 @@ impl Scene {
         let (name, victim) = match self.rng.below(9) {
             0 => {
                 // Dropping it is a kill -9.
-                self.desk.serve = None;
+                self.receiver.serve = None;
                 std::thread::sleep(pause);
-                self.desk.run();
+                self.receiver.run();
                 ("kill -9 of the receiver", None)
             }
             1 => {
-                self.desk.serve.take().unwrap().stop();
-                self.desk.run();
+                self.receiver.serve.take().unwrap().stop();
+                self.receiver.run();
                 ("restart of the receiver", None)
             }
             2 => {
@@ -101,7 +101,7 @@ impl Scene {
                 ("slow network", None)
             }
             5 => {
-                let serve = self.desk.serve.as_ref().unwrap();
+                let serve = self.receiver.serve.as_ref().unwrap();
                 serve.signal("-STOP");
                 std::thread::sleep(pause);
                 serve.signal("-CONT");
@@ -109,16 +109,16 @@ impl Scene {
             }
             6 => ("kill -9 of the agent", Some(self.kill_agent(pause))),
             7 => {
-                self.desk.serve = None;
+                self.receiver.serve = None;
                 let victim = self.kill_agent(pause);
-                self.desk.run();
+                self.receiver.run();
                 ("kill -9 of the receiver and the agent", Some(victim))
             }
             _ => {
-                self.desk.serve = None;
+                self.receiver.serve = None;
                 std::thread::sleep(Duration::from_millis(3000 + self.rng.below(3000)));
                 let victim = (self.rng.below(2) == 0).then(|| self.kill_agent(pause));
-                self.desk.run();
+                self.receiver.run();
                 ("receiver long away", victim)
             }
         };
@@ -163,7 +163,7 @@ struct Tally {
     missing: usize,
 }
 
-/// Why snapshots of a device may be missing, as long as nobody damages its spool.
+/// Why snapshots of a device may be missing, as long as its spool is not damaged.
 fn reasons(device: &Device) -> &'static [GapReason] {
     match usize::from(device.number) {
         0 => &[GapReason::Dropped, GapReason::NoSpace],
@@ -182,8 +182,8 @@ fn check(store: &Path, device: &Device, is_damaged: bool, seed: u64) -> Tally {
         assert_eq!(u64::try_from(*run_ns), Ok(own_ns), "{what}: CPU time of the interval up to {end_ns}");
     }
     let gaps = reader.gaps(device.host, cpumon_store::TimeRange::ALL, 10_000).unwrap();
-    let told: u64 = gaps.iter().map(|gap| gap.intervals).sum();
-    let is_told = |mono_ns: u64| {
+    let counted: u64 = gaps.iter().map(|gap| gap.intervals).sum();
+    let is_counted = |mono_ns: u64| {
         let wall_ns = wall_ns_at(mono_ns);
         gaps.iter().any(|gap| {
             gap.intervals > 0
@@ -194,7 +194,7 @@ fn check(store: &Path, device: &Device, is_damaged: bool, seed: u64) -> Tally {
     for (number, run) in device.runs().iter().enumerate() {
         let ends = run.made_ns.get(1..).unwrap_or_default();
         let lost: Vec<u64> = ends.iter().copied().filter(|end_ns| !stored.contains_key(end_ns)).collect();
-        let silent: Vec<u64> = lost.iter().copied().filter(|end_ns| !is_told(*end_ns)).collect();
+        let silent: Vec<u64> = lost.iter().copied().filter(|end_ns| !is_counted(*end_ns)).collect();
         assert!(
             silent.is_empty(),
             "{what}, run {number}: not stored and not in a hole: {silent:?}, {gaps:?}"
@@ -211,7 +211,7 @@ fn check(store: &Path, device: &Device, is_damaged: bool, seed: u64) -> Tally {
             );
         }
     }
-    assert!(told >= missing as u64, "{what}: {missing} are missing, {told} are told: {gaps:?}");
+    assert!(counted >= missing as u64, "{what}: {missing} are missing, {counted} are counted: {gaps:?}");
     let may_be = |reason: &str| is_damaged || reasons(device).iter().any(|one| one.words() == reason);
     let odd: Vec<_> = gaps.iter().filter(|gap| gap.intervals > 0 && !may_be(&gap.reason)).collect();
     assert!(odd.is_empty(), "{what}: holes that must not be, or for another reason: {odd:?}");
@@ -233,19 +233,19 @@ impl Drop for Place {
 fn run_once(seed: u64) -> Tally {
     let (dir, rng) = (Place(tempfile::tempdir().unwrap()), SeededRng(2 * seed + 1));
     let dir = &dir.0;
-    let desk = Desk::start(dir.path());
-    let network = Network::to(desk.address.parse().unwrap());
+    let receiver = RunningReceiver::start(dir.path());
+    let network = Network::to(receiver.address.parse().unwrap());
     let (address, place) = (network.address.to_string(), |number: usize| dir.path().join(number.to_string()));
     let small = place(ON_SMALL_DISK).join("spool");
     std::fs::create_dir_all(&small).unwrap();
     let disk = SmallDisk::mount(&small, "64k");
     let enroll = |number: u8| {
         let max_bytes = if number == 0 { SMALL_BYTES } else { LARGE_BYTES };
-        Device::enroll(number, &place(number.into()), &address, &desk.state, max_bytes)
+        Device::enroll(number, &place(number.into()), &address, &receiver.state, max_bytes)
     };
     let mut devices: Vec<Device> = (0..3).map(enroll).collect();
     devices.iter_mut().for_each(Device::start);
-    let mut scene = Scene { rng, desk, network, devices, damaged: [false; 3] };
+    let mut scene = Scene { rng, receiver, network, devices, damaged: [false; 3] };
     let (begin, mut faults) = (Instant::now(), Vec::new());
     while begin.elapsed() < FAULTS {
         let pause = Duration::from_millis(200 + scene.rng.below(900));
@@ -258,9 +258,9 @@ fn run_once(seed: u64) -> Tally {
     tally
 }
 
-/// After the faults: live data of each device, then everything that waits, then the books.
+/// After the faults: live data of each device, then everything that waits, then the accounts.
 fn end(scene: &mut Scene, seed: u64) -> Tally {
-    let serve = scene.desk.serve.take().unwrap();
+    let serve = scene.receiver.serve.take().unwrap();
     eventually("live data of every device after the faults", || {
         let status = serve.status();
         let hosts = status["hosts"].as_array().unwrap().clone();
@@ -280,7 +280,7 @@ fn end(scene: &mut Scene, seed: u64) -> Tally {
     serve.stop();
     let mut all = Tally::default();
     for (device, damaged) in scene.devices.iter().zip(scene.damaged) {
-        let tally = check(&scene.desk.store, device, damaged, seed);
+        let tally = check(&scene.receiver.store, device, damaged, seed);
         (all.accepted, all.missing) = (all.accepted + tally.accepted, all.missing + tally.missing);
     }
     println!("seed {seed}: {} accepted, {} of them in counted holes", all.accepted, all.missing);

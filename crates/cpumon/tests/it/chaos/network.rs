@@ -52,9 +52,9 @@ fn accept(listener: &TcpListener, receiver: SocketAddr, trouble: &Arc<Trouble>) 
             std::thread::sleep(Duration::from_millis(5));
             continue;
         };
-        let Ok(desk) = TcpStream::connect(receiver) else { continue };
+        let Ok(upstream) = TcpStream::connect(receiver) else { continue };
         let generation = trouble.cuts.load(Ordering::Relaxed);
-        for (from, to) in [(&device, &desk), (&desk, &device)] {
+        for (from, to) in [(&device, &upstream), (&upstream, &device)] {
             let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
             let trouble = Arc::clone(trouble);
             pumps.push(std::thread::spawn(move || carry(from, to, generation, &trouble)));

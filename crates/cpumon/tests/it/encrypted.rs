@@ -1,5 +1,5 @@
-//! Sealed datagrams with the real binary: trust in every face, rotation beside a running receiver, a recording sent again, what is
-//! refused without a seal, and a broadcast from one network namespace to another.
+//! Encrypted datagrams with the real binary: trust in every frontend, rotation beside a running receiver, a recording sent again, what is
+//! refused without encryption, and a broadcast from one network namespace to another.
 
 use std::net::UdpSocket;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::support::{Serve, clean, cpumon, eventually, ok, run, text, wait};
 use crate::time_line::{BEHIND_NS, Device, boot_ns, exported};
 
 /// A receiver whose state is in a directory that stays.
-struct Desk {
+struct RunningReceiver {
     serve: Serve,
     dir: tempfile::TempDir,
 }
@@ -24,7 +24,7 @@ fn start(dir: &Path, more: &[&str]) -> Serve {
     Serve::start_with(cpumon(), &dir.join("store.db"), &all)
 }
 
-impl Desk {
+impl RunningReceiver {
     fn start(more: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         key(dir.path(), &["new"]);
@@ -42,8 +42,8 @@ impl Desk {
 
 /// `cpumon key`; the name of the key that it is about.
 fn key(dir: &Path, action: &[&str]) -> String {
-    let said = ok(&[&["key"], action, &["--state", dir.to_str().unwrap()]].concat());
-    said.split(' ').nth(1).unwrap_or_default().to_owned()
+    let messages = ok(&[&["key"], action, &["--state", dir.to_str().unwrap()]].concat());
+    messages.split(' ').nth(1).unwrap_or_default().to_owned()
 }
 
 fn agent(name: &str, to: &str, more: &[&str]) -> Child {
@@ -58,48 +58,50 @@ fn end(mut agent: Child) {
 }
 
 #[test]
-fn a_sealed_host_is_sealed_in_every_face_and_what_is_not_sealed_is_refused() {
-    let desk = Desk::start(&[]);
-    let (to, keys) = (desk.serve.udp.to_string(), desk.keys());
-    let sealed = agent("dev", &to, &["--group-key", &keys]);
-    let host = eventually("the sealed host", || desk.serve.host("dev"));
+fn an_encrypted_host_is_shown_as_such_and_plain_datagrams_are_refused() {
+    let receiver = RunningReceiver::start(&[]);
+    let (to, keys) = (receiver.serve.udp.to_string(), receiver.keys());
+    let encrypting = agent("dev", &to, &["--group-key", &keys]);
+    let host = eventually("the host with encryption", || receiver.serve.host("dev"));
     assert_eq!(host["trust"], "sealed");
-    let url = ["--url", desk.serve.url.as_str()];
+    let url = ["--url", receiver.serve.url.as_str()];
     assert!(ok(&["hosts", url[0], url[1]]).contains(" sealed "));
     let top = ok(&["top", "-b", "-n", "1", "--host", "dev", url[0], url[1]]);
     assert!(top.contains("sealed") && !top.to_lowercase().contains("unauthenticated"), "{top}");
     let status = ok(&["status", url[0], url[1]]);
-    assert!(status.contains("without a seal v2 is refused, v1 refused"), "{status}");
+    assert!(status.contains("without encryption v2 is refused, v1 refused"), "{status}");
 
     assert!(wait(&mut agent("plain", &to, &["--count", "3"]), "agent").success());
     assert!(
         run(&["agent", "--v1", "--to", &to, "--interval", "100ms", "--count", "3", "-q"]).status.success()
     );
-    eventually("both refused", || (desk.refused("plain") >= 3 && desk.refused("v1") >= 2).then_some(()));
-    assert_eq!(desk.serve.status()["hosts"].as_array().unwrap().len(), 1, "nothing of them is shown");
-    let by = &desk.serve.status()["receiver"]["rejected_by"][0];
+    eventually("both refused", || {
+        (receiver.refused("plain") >= 3 && receiver.refused("v1") >= 2).then_some(())
+    });
+    assert_eq!(receiver.serve.status()["hosts"].as_array().unwrap().len(), 1, "nothing of them is shown");
+    let by = &receiver.serve.status()["receiver"]["rejected_by"][0];
     assert!(by["by_kind"]["plain"].as_u64() >= Some(3), "{by}");
-    eventually("it is stored as sealed", || {
+    eventually("its trust is stored", || {
         let query = "SELECT host, trust FROM hosts";
-        let rows = text(&run(&["sql", "--store", desk.serve.store(), "--format", "csv", query]).stdout);
+        let rows = text(&run(&["sql", "--store", receiver.serve.store(), "--format", "csv", query]).stdout);
         rows.contains("dev,sealed").then_some(())
     });
-    end(sealed);
+    end(encrypting);
 }
 
 #[test]
-fn plain_datagrams_that_are_allowed_do_not_speak_for_a_host_that_seals() {
-    let desk = Desk::start(&["--allow-plain"]);
-    let (to, keys) = (desk.serve.udp.to_string(), desk.keys());
-    let sealed = agent("dev", &to, &["--group-key", &keys]);
-    eventually("the sealed host", || desk.serve.host("dev"));
+fn plain_datagrams_that_are_allowed_do_not_speak_for_a_host_that_encrypts() {
+    let receiver = RunningReceiver::start(&["--allow-plain"]);
+    let (to, keys) = (receiver.serve.udp.to_string(), receiver.keys());
+    let encrypting = agent("dev", &to, &["--group-key", &keys]);
+    eventually("the host with encryption", || receiver.serve.host("dev"));
     let plain = agent("dev", &to, &[]);
-    let other = eventually("the claim", || desk.serve.host("dev@127.0.0.1"));
+    let other = eventually("the claim", || receiver.serve.host("dev@127.0.0.1"));
     assert_eq!(other["trust"], "unauthenticated");
-    assert_eq!(desk.serve.host("dev").unwrap()["trust"], "sealed");
-    end(sealed);
-    // Nor after the receiver began again, before the device is heard.
-    let Desk { serve, dir } = desk;
+    assert_eq!(receiver.serve.host("dev").unwrap()["trust"], "sealed");
+    end(encrypting);
+    // Nor after the receiver began again, before the device is received.
+    let RunningReceiver { serve, dir } = receiver;
     serve.stop();
     let serve = start(dir.path(), &["--allow-plain", "--udp", &to]);
     eventually("the claim again", || serve.host("dev@127.0.0.1"));
@@ -109,43 +111,43 @@ fn plain_datagrams_that_are_allowed_do_not_speak_for_a_host_that_seals() {
 
 #[test]
 fn keys_are_rotated_beside_a_running_receiver() {
-    let desk = Desk::start(&[]);
-    let (to, keys) = (desk.serve.udp.to_string(), desk.keys());
+    let receiver = RunningReceiver::start(&[]);
+    let (to, keys) = (receiver.serve.udp.to_string(), receiver.keys());
     let listed = ok(&["key", "list", "--group-key", &keys]);
     let old = listed.lines().nth(1).unwrap().split(' ').next().unwrap().to_owned();
-    let copy = desk.dir.path().join("device.keys");
+    let copy = receiver.dir.path().join("device.keys");
     std::fs::copy(&keys, &copy).unwrap();
     let device = copy.to_str().unwrap();
     let first = agent("dev", &to, &["--group-key", device]);
-    let opened = || desk.serve.status()["receiver"]["opened"].as_u64().unwrap();
-    eventually("sealed with the old key", || (opened() > 3).then_some(()));
-    let new = key(desk.dir.path(), &["new"]);
+    let opened = || receiver.serve.status()["receiver"]["opened"].as_u64().unwrap();
+    eventually("encrypted with the old key", || (opened() > 3).then_some(()));
+    let new = key(receiver.dir.path(), &["new"]);
     eventually("two keys", || {
-        (desk.serve.status()["receiver"]["keys"] == serde_json::json!([new, old])).then_some(())
+        (receiver.serve.status()["receiver"]["keys"] == serde_json::json!([new, old])).then_some(())
     });
     let before = opened();
     eventually("the old one still opens", || (opened() > before + 3).then_some(()));
     end(first);
     std::fs::copy(&keys, &copy).unwrap();
     let second = agent("dev", &to, &["--group-key", device]);
-    key(desk.dir.path(), &["retire", &old]);
+    key(receiver.dir.path(), &["retire", &old]);
     eventually("one key", || {
-        (desk.serve.status()["receiver"]["keys"] == serde_json::json!([new])).then_some(())
+        (receiver.serve.status()["receiver"]["keys"] == serde_json::json!([new])).then_some(())
     });
     let before = opened();
-    eventually("sealed with the new key", || (opened() > before + 3).then_some(()));
-    assert_eq!(desk.refused("unknown_key"), 0);
+    eventually("encrypted with the new key", || (opened() > before + 3).then_some(()));
+    assert_eq!(receiver.refused("unknown_key"), 0);
     end(second);
 }
 
 #[test]
 fn a_recording_sent_again_is_refused_also_by_the_next_receiver() {
-    let desk = Desk::start(&[]);
-    let keys = desk.keys();
+    let receiver = RunningReceiver::start(&[]);
+    let keys = receiver.keys();
     let tap = UdpSocket::bind("127.0.0.1:0").unwrap();
     tap.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let to = tap.local_addr().unwrap().to_string();
-    // Long enough not to stand in sealed bytes by chance.
+    // Long enough not to stand in encrypted bytes by chance.
     let name = "recorded-device";
     let mut device = agent(name, &to, &["--group-key", &keys, "--count", "5"]);
     let mut recorded: Vec<Vec<u8>> = Vec::new();
@@ -156,59 +158,59 @@ fn a_recording_sent_again_is_refused_also_by_the_next_receiver() {
         }
         tap.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
     }
-    assert!(recorded.iter().all(|datagram| datagram.len() <= 1_400), "the seal is within the budget");
+    assert!(recorded.iter().all(|datagram| datagram.len() <= 1_400), "encryption is within the budget");
     let is_readable = |datagram: &Vec<u8>| datagram.windows(name.len()).any(|part| part == name.as_bytes());
     assert!(!recorded.iter().any(is_readable), "readable");
     let count = recorded.len() as u64;
-    // Datagrams of others may reach the port too, of an agent whose receiver had it before: only what has a seal is counted.
+    // Datagrams of others may reach the port too, of an agent whose receiver had it before: only what is encrypted is counted.
     let send = |serve: &Serve, datagrams: &[Vec<u8>], all: [u64; 3]| {
         for datagram in datagrams {
             tap.send_to(datagram, serve.udp).unwrap();
             std::thread::sleep(Duration::from_millis(1));
         }
         let mut seen = [0; 3];
-        eventually(&format!("{all:?} opened, replayed, with a bad seal"), || {
+        eventually(&format!("{all:?} opened, replayed, with a bad tag"), || {
             let status = serve.status();
             let receiver = &status["receiver"];
             let refused = |kind: &str| receiver["rejected_for"][kind].as_u64().unwrap_or(0);
             seen = [receiver["opened"].as_u64().unwrap(), refused("replayed"), refused("bad_seal")];
             (seen.iter().sum::<u64>() >= all.iter().sum()).then_some(())
         });
-        assert_eq!(seen, all, "opened, replayed, with a bad seal");
+        assert_eq!(seen, all, "opened, replayed, with a bad tag");
     };
-    send(&desk.serve, &recorded, [count, 0, 0]);
-    send(&desk.serve, &recorded, [count, count, 0]);
+    send(&receiver.serve, &recorded, [count, 0, 0]);
+    send(&receiver.serve, &recorded, [count, count, 0]);
     let mut tampered = recorded.clone();
     for datagram in &mut tampered {
         *datagram.last_mut().unwrap() ^= 1;
     }
-    send(&desk.serve, &tampered, [count, count, count]);
-    eventually("what was sent again is told of its host", || {
-        desk.serve.host(name).filter(|host| host["loss"]["duplicates"] == count).map(drop)
+    send(&receiver.serve, &tampered, [count, count, count]);
+    eventually("what was sent again is counted of its host", || {
+        receiver.serve.host(name).filter(|host| host["loss"]["duplicates"] == count).map(drop)
     });
 
-    let Desk { serve, dir } = desk;
+    let RunningReceiver { serve, dir } = receiver;
     serve.stop();
     let serve = start(dir.path(), &[]);
     send(&serve, &recorded, [0, count, 0]);
     assert!(serve.host(name).is_none(), "a dead host does not come to life");
 }
 
-/// Two devices that seal, one whose clock stands in 2003 and one whose is right, are recorded, then the receiver is killed before it noted
-/// what it heard. Who sends the recording again must not get anything stored twice, or move what the devices send next.
+/// Two devices that encrypt, one whose clock is in 2003 and one whose is right, are recorded, then the receiver is killed before it noted
+/// what it received. A replay of the recording must store nothing twice, or move what the devices send next.
 #[test]
 fn a_recording_of_the_second_before_a_kill_is_known_by_the_store_whatever_the_clocks_say() {
-    let desk = Desk::start(&[]);
-    let keys = read_keys(Path::new(&desk.keys())).unwrap();
+    let receiver = RunningReceiver::start(&[]);
+    let keys = read_keys(Path::new(&receiver.keys())).unwrap();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let off = [("old", -BEHIND_NS), ("right", 0)];
     let mut devices = [(1, off[0]), (2, off[1])].map(|(number, (name, off_ns))| {
         (Device::new(number, name), Encryptor::new(&keys[0], boot_ns(), [number; 16]), off_ns)
     });
-    let mut look = |serve: &Serve| {
+    let mut take_snapshots = |serve: &Serve| {
         let mut sent = Vec::new();
         for (device, encryptor, off_ns) in &mut devices {
-            let mut frames = device.look(*off_ns);
+            let mut frames = device.snapshot(*off_ns);
             encryptor.encrypt(&mut frames).unwrap();
             for frame in &frames {
                 socket.send_to(frame, serve.udp).unwrap();
@@ -219,7 +221,7 @@ fn a_recording_of_the_second_before_a_kill_is_known_by_the_store_whatever_the_cl
         sent
     };
     let count = 10;
-    let recorded: Vec<Vec<u8>> = (0..count).flat_map(|_| look(&desk.serve)).collect();
+    let recorded: Vec<Vec<u8>> = (0..count).flat_map(|_| take_snapshots(&receiver.serve)).collect();
     let stored = |serve: &Serve, count: usize| {
         off.map(|(name, off_ns)| {
             let rows = eventually("the intervals are stored", || {
@@ -227,15 +229,15 @@ fn a_recording_of_the_second_before_a_kill_is_known_by_the_store_whatever_the_cl
             });
             assert_eq!(rows.len(), count, "{name}: {rows:?}");
             for (end_ns, own_ns) in &rows {
-                // Arrivals tell a wrong clock with the way included; a busy machine may be slow.
+                // Arrival times include the transport; a busy machine may be slow.
                 let late_ns = end_ns - (own_ns - off_ns);
                 assert!((-50_000_000..5_000_000_000).contains(&late_ns), "{name}: off by {late_ns} ns");
             }
             rows
         })
     };
-    let before = stored(&desk.serve, count - 1);
-    let Desk { serve, dir } = desk;
+    let before = stored(&receiver.serve, count - 1);
+    let RunningReceiver { serve, dir } = receiver;
     // A kill -9.
     drop(serve);
     let _ = std::fs::remove_file(dir.path().join("sealed.heard"));
@@ -246,7 +248,7 @@ fn a_recording_of_the_second_before_a_kill_is_known_by_the_store_whatever_the_cl
         socket.send_to(datagram, serve.udp).unwrap();
     }
     eventually("they are taken", || (serve.status()["receiver"]["opened"] == recorded.len()).then_some(()));
-    look(&serve);
+    take_snapshots(&serve);
     let after = stored(&serve, count);
     for (before, after) in before.iter().zip(&after) {
         assert!(after.starts_with(before), "nothing was moved: {before:?} {after:?}");
@@ -254,17 +256,17 @@ fn a_recording_of_the_second_before_a_kill_is_known_by_the_store_whatever_the_cl
 }
 
 #[test]
-fn a_key_that_cannot_be_used_is_said() {
+fn a_key_that_cannot_be_used_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let missing = dir.path().join("none").to_str().unwrap().to_owned();
-    let said = |args: &[&str]| {
+    let messages = |args: &[&str]| {
         let output = run(args);
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         text(&output.stderr)
     };
-    let agent = said(&["agent", "--to", "127.0.0.1:9", "--count", "1", "--group-key", &missing]);
+    let agent = messages(&["agent", "--to", "127.0.0.1:9", "--count", "1", "--group-key", &missing]);
     assert!(agent.contains("cannot encrypt datagrams") && agent.contains("cpumon key new"), "{agent}");
-    let serve = said(&[
+    let serve = messages(&[
         "serve",
         "--udp",
         "127.0.0.1:0",
@@ -278,15 +280,15 @@ fn a_key_that_cannot_be_used_is_said() {
 }
 
 #[test]
-fn a_sealed_broadcast_reaches_the_desk_and_a_stranger_on_the_wire_does_not() {
+fn an_encrypted_broadcast_reaches_the_receiver_and_a_stranger_on_the_wire_does_not() {
     if !available() {
         return;
     }
-    let (device, desk) = (Namespace::new("seal-device"), Namespace::new("seal-desk"));
-    device.cable(&desk, "veth0");
+    let (device, receiver) = (Namespace::new("enc-device"), Namespace::new("enc-receiver"));
+    device.cable(&receiver, "veth0");
     device.ip("addr add 10.79.2.1/24 brd + dev veth0");
     device.ip("route add 239.77.0.0/16 dev veth0");
-    desk.ip("addr add 10.79.2.2/24 brd + dev veth0");
+    receiver.ip("addr add 10.79.2.2/24 brd + dev veth0");
     let inside = |namespace: &Namespace| {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &namespace.name, env!("CARGO_BIN_EXE_cpumon")]);
@@ -299,7 +301,7 @@ fn a_sealed_broadcast_reaches_the_desk_and_a_stranger_on_the_wire_does_not() {
     let store = dir.path().join("store.db");
     let state = dir.path().to_str().unwrap();
     let options = ["--no-agent", "--state", state, "--multicast", "239.77.0.1"];
-    let serve = Serve::start_anywhere(inside(&desk), &store, &options);
+    let serve = Serve::start_anywhere(inside(&receiver), &store, &options);
     let send = |name: &str, more: &[&str]| {
         let mut agent = inside(&device);
         agent.args(["agent", "--interval", "100ms", "--count", "8", "--source", "procfs", "-q"]);
@@ -307,7 +309,7 @@ fn a_sealed_broadcast_reaches_the_desk_and_a_stranger_on_the_wire_does_not() {
         assert!(wait(&mut agent.spawn().unwrap(), "agent").success());
     };
     let keys = keys.to_str().unwrap();
-    // One machine: of each run seven intervals, and one that says that the agent began anew.
+    // One machine: of each run seven intervals, and one that says that the agent started again.
     let targets = [&[][..], &["--multicast", "239.77.0.1:3001"], &["--to", "10.79.2.2:3001"]];
     for (target, intervals) in targets.into_iter().zip([7, 15, 23]) {
         send("device", &[target, &["--group-key", keys]].concat());
