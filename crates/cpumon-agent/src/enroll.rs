@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::Args;
 use cpumon_link::discovery::FoundReceiver;
-use cpumon_link::tls::{Code, Token, ask, enroll, fingerprint};
+use cpumon_link::tls::{AskedReceiver, AskingDevice, Code, Token, ask, enroll, fingerprint};
 use cpumon_model::{HostInfo, escape};
 
 use crate::DiscoverArgs;
@@ -77,8 +77,8 @@ impl EnrollArgs {
         let addresses: Vec<String> = receiver.addresses.iter().map(ToString::to_string).collect();
         let identity = ask(
             state,
-            (&addresses, receiver.pin),
-            (info.host.0, name),
+            AskedReceiver { addresses: &addresses, pin: receiver.pin },
+            AskingDevice { host: info.host.0, name },
             &mut |code| show(code, &shown, &receiver.pin),
             &mut |code| self.key.is_some() || agrees(code),
         )

@@ -84,6 +84,7 @@ impl RamBacklog {
     fn make_space(&mut self) {
         while self.bytes > self.max_bytes {
             self.lose_front(GapReason::Dropped);
+            // The snapshots up to the next full one are differences: without their base they are useless.
             while self.held.front().is_some_and(|held| !held.is_full) {
                 self.lose_front(GapReason::Dropped);
             }
@@ -116,6 +117,7 @@ impl RamBacklog {
     }
 
     fn forget_acked(&mut self) {
+        // The newest acknowledged full snapshot stays: a new connection starts reading there.
         let base = self.held.iter().rposition(|held| held.is_full && held.number <= self.acked).unwrap_or(0);
         for held in self.held.drain(..base) {
             self.bytes -= held.bytes.len();

@@ -5,9 +5,10 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::time::{Duration, Instant};
 
 use crate::Target;
-use crate::interfaces::{self, InterfaceAddress};
+use crate::interfaces::InterfaceAddress;
 use crate::message::{Control, KernelAddress};
 use crate::resolver::Resolver;
+use crate::sys;
 
 /// Interval at which the interfaces are read again.
 const REFRESH_EVERY: Duration = Duration::from_secs(10);
@@ -81,7 +82,7 @@ impl Destinations {
         if now >= self.next_refresh {
             (self.last_refresh, self.next_refresh) = (now, now + REFRESH_EVERY);
             if self.targets.iter().any(Target::needs_interfaces) {
-                interfaces::list(&mut self.fresh)?;
+                sys::interface_addresses(&mut self.fresh)?;
                 has_changed |= self.fresh != self.interfaces;
                 std::mem::swap(&mut self.fresh, &mut self.interfaces);
             }

@@ -1,10 +1,7 @@
 //! This machine's network interfaces as the link needs them: which are up, which can broadcast or multicast, under which
 //! addresses. The list is read again at intervals, because cables, Wi-Fi and VPNs come and go.
 
-use std::io;
 use std::net::{IpAddr, Ipv4Addr};
-
-use crate::sys;
 
 /// An interface's name, at most 15 bytes (`IFNAMSIZ` less the NUL), inline so that reading the list again allocates nothing.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -67,22 +64,6 @@ impl InterfaceAddress {
     }
 }
 
-/// The addresses of this machine's interfaces, loopback and link-local ones included.
-///
-/// # Errors
-/// The system does not list them.
-pub fn local_ips() -> io::Result<Vec<IpAddr>> {
-    let mut addresses = Vec::new();
-    list(&mut addresses)?;
-    Ok(addresses.iter().map(|one| one.address).collect())
-}
-
-/// Reads the list into a buffer that the caller reuses.
-pub fn list(into: &mut Vec<InterfaceAddress>) -> io::Result<()> {
-    into.clear();
-    sys::interface_addresses(into)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,12 +112,5 @@ mod tests {
         let mut down = ethernet(None);
         down.flags &= !libc::IFF_RUNNING.cast_unsigned();
         assert_eq!(down.broadcast_address(&[]), None);
-    }
-
-    #[test]
-    fn this_machine_has_a_loopback_interface() {
-        let mut addresses = Vec::new();
-        list(&mut addresses).unwrap();
-        assert!(addresses.iter().any(|address| address.address.is_loopback()), "{addresses:?}");
     }
 }

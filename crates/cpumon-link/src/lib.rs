@@ -43,10 +43,10 @@ pub mod tls;
 
 pub use backlog::{Backlog, NumberedRecord, RamBacklog};
 pub use error::LinkError;
-pub use interfaces::local_ips;
 pub use receiver::{ReceiverOptions, UdpReceiver};
 pub use sender::{SenderOptions, UdpSender};
 pub use stats::SendStats;
+pub use sys::local_ips;
 pub use target::{ParseTargetError, Target};
 
 /// The port of agents and receivers, the same as the original's.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
-use crate::interfaces::{self, InterfaceAddress};
+use crate::interfaces::InterfaceAddress;
 use crate::sys::{self, Slots};
 use crate::{DEFAULT_PORT, LinkError};
 
@@ -291,7 +291,7 @@ impl Groups {
             return Ok(());
         }
         self.next_refresh = now + REFRESH_EVERY;
-        interfaces::list(&mut self.fresh).map_err(LinkError::Interfaces)?;
+        sys::interface_addresses(&mut self.fresh).map_err(LinkError::Interfaces)?;
         for &group in &self.wanted {
             let new = |interface: &&InterfaceAddress| {
                 interface.can_multicast(group, &self.on) && !self.interfaces.contains(interface)

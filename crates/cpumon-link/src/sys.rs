@@ -186,9 +186,20 @@ pub fn socket_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
     if result == 0 { Ok(values[DROPS]) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Appends every address of every interface to `into`.
+/// Lists the addresses of this machine's interfaces, loopback and link-local ones included.
+///
+/// # Errors
+/// The system does not list them.
+pub fn local_ips() -> io::Result<Vec<IpAddr>> {
+    let mut addresses = Vec::new();
+    interface_addresses(&mut addresses)?;
+    Ok(addresses.iter().map(|one| one.address).collect())
+}
+
+/// Replaces the content of `into` by every address of every interface.
 #[expect(unsafe_code, reason = "getifaddrs(3) has no safe wrapper in std or socket2")]
 pub fn interface_addresses(into: &mut Vec<InterfaceAddress>) -> io::Result<()> {
+    into.clear();
     let mut list = MaybeUninit::<*mut libc::ifaddrs>::uninit();
     // SAFETY: getifaddrs writes one pointer into `list`.
     if unsafe { libc::getifaddrs(list.as_mut_ptr()) } != 0 {
@@ -243,5 +254,16 @@ unsafe fn ip_of(address: *const libc::sockaddr) -> Option<IpAddr> {
             }
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_a_loopback_interface() {
+        let addresses = local_ips().unwrap();
+        assert!(addresses.iter().any(IpAddr::is_loopback), "{addresses:?}");
     }
 }

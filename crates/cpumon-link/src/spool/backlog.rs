@@ -1,70 +1,21 @@
 //! [`Backlog`] for [`Spool`]: a connection reads records from any number on, with every hole, and acknowledged segments are
 //! deleted. While a receiver keeps up, nothing is written: what it has stored need not wear out the device's flash.
 
-use std::collections::VecDeque;
-
 use cpumon_wire::Datagrams;
 use cpumon_wire::connection::MAX_MESSAGE_BYTES;
-use cpumon_wire::spool::{
-    Entry, Gap, GapReason, Origin, RECORD_HEADER_BYTES, Records, SegmentHeader, State, Step, push_gap,
-};
+use cpumon_wire::spool::{Entry, Gap, GapReason, Origin, Records, SegmentHeader, Step, push_gap};
 
 use super::error::SpoolError;
 use super::options::SpoolOptions;
+use super::progress::Position;
 use super::segment::Segment;
 use super::write::Spool;
 use crate::backlog::{Backlog, NumberedRecord};
 
-/// Longest payload that fits a message of the connection, bytes.
-pub(super) const MAX_SENT_BYTES: usize = MAX_MESSAGE_BYTES - RECORD_HEADER_BYTES - 64;
 /// Bytes that are read from a segment at once, unless a record is longer.
 const PIECE_BYTES: u64 = 64 << 10;
 /// Positions where reading goes on: a connection reads at two of them, one for each channel.
-const MAX_PLACES: usize = 4;
-
-/// What a receiver has stored, and where reading is.
-#[derive(Debug, Default)]
-pub(super) struct Emptied {
-    /// A connection empties this spool.
-    pub(super) is_on: bool,
-    /// Every snapshot up to this number is on a receiver's disk.
-    pub(super) acked: u64,
-    /// The same, as the state file says.
-    noted: u64,
-    /// Begin of the hole before the oldest segment; 0: there is none, or it begins with the spool.
-    pub(super) dropped_begin_wall_ns: i64,
-    /// Why it is there; [`GapReason::Unknown`]: the spool had reached its size.
-    pub(super) dropped_reason: GapReason,
-    places: VecDeque<Place>,
-}
-
-impl Emptied {
-    /// Restores what the state file recorded.
-    pub(super) fn of(state: Option<&State>) -> Self {
-        let Some(state) = state else { return Self::default() };
-        Self {
-            acked: state.acked,
-            noted: state.acked,
-            dropped_begin_wall_ns: state.dropped_begin_wall_ns,
-            dropped_reason: state.dropped_reason,
-            ..Self::default()
-        }
-    }
-}
-
-/// Where reading goes on.
-#[derive(Copy, Clone, Debug, Default)]
-struct Place {
-    /// Number of the next record to give out.
-    cursor: u64,
-    /// The segment's first number.
-    segment: u64,
-    offset: u64,
-    /// When the last snapshot before it was made; 0: not known.
-    wall_ns: i64,
-    /// Something before it could not be read: only a full snapshot can follow.
-    is_broken: bool,
-}
+const MAX_POSITIONS: usize = 4;
 
 /// How reading a piece ended.
 enum End {
@@ -84,7 +35,7 @@ impl Spool {
         if spool.hosts.iter().any(|host| *host != origin.host.0) {
             return Err(SpoolError::Foreign { path: options.dir.clone() });
         }
-        spool.emptied.is_on = true;
+        spool.progress.is_drained = true;
         spool.remove_useless();
         Ok(spool)
     }
@@ -93,7 +44,7 @@ impl Spool {
     /// later snapshot refers to them. A hole at the end stays.
     fn remove_useless(&mut self) {
         let behind = self.lost.map_or(self.next, |lost| lost.first);
-        if self.emptied.acked == 0 || self.emptied.acked + 1 < behind {
+        if self.progress.acked == 0 || self.progress.acked + 1 < behind {
             return;
         }
         while let Some(oldest) = self.segments.front_mut() {
@@ -103,26 +54,26 @@ impl Spool {
             }
             self.segments.pop_front();
         }
-        self.emptied.dropped_begin_wall_ns = 0;
+        self.progress.dropped_begin_wall_ns = 0;
         self.count();
     }
 
     /// The oldest segment is about to be dropped: from where on snapshots are missing, and why, must be known after a restart too.
     pub(super) fn note_drop(&mut self, reason: GapReason) {
-        let Some(oldest) = self.segments.front().filter(|_| self.emptied.is_on) else { return };
+        let Some(oldest) = self.segments.front().filter(|_| self.progress.is_drained) else { return };
         let behind = self.segments.get(1).map_or(self.next, |segment| segment.first);
-        let acked = self.emptied.acked;
+        let acked = self.progress.acked;
         // Also if only what the first unsent snapshot is compared with goes: then its interval is lost.
         let is_loss = behind > acked;
-        let is_known = oldest.first > acked + 1 || self.emptied.dropped_begin_wall_ns != 0;
+        let is_known = oldest.first > acked + 1 || self.progress.dropped_begin_wall_ns != 0;
         let is_news = is_loss && !is_known;
         if is_news {
             // Where nothing is acknowledged the hole begins with the spool.
             let last = (acked > 0).then(|| last_wall_ns(oldest, acked).unwrap_or(oldest.begin_wall_ns));
-            self.emptied.dropped_begin_wall_ns = last.unwrap_or(0);
-            self.emptied.dropped_reason = reason;
+            self.progress.dropped_begin_wall_ns = last.unwrap_or(0);
+            self.progress.dropped_reason = reason;
         }
-        if is_news || self.emptied.noted != acked {
+        if is_news || self.progress.noted != acked {
             self.note_acked();
         }
     }
@@ -133,18 +84,18 @@ impl Spool {
             self.trouble(&error, "note what a receiver has");
             return false;
         }
-        self.emptied.noted = self.emptied.acked;
+        self.progress.noted = self.progress.acked;
         true
     }
 
     /// The state file does not say yet what a receiver has.
     pub(super) fn has_news(&self) -> bool {
-        self.emptied.is_on && self.emptied.noted != self.emptied.acked
+        self.progress.is_drained && self.progress.noted != self.progress.acked
     }
 
     /// Deletes the segments behind whose end a receiver has a full snapshot.
     fn forget_acked(&mut self) {
-        while self.segments.get(1).is_some_and(|second| second.first <= self.emptied.acked) {
+        while self.segments.get(1).is_some_and(|second| second.first <= self.progress.acked) {
             let is_written = self.segments.front().is_some_and(|oldest| oldest.written > 0);
             if is_written && self.has_news() && !self.note_acked() {
                 break;
@@ -157,38 +108,39 @@ impl Spool {
             self.segments.pop_front();
         }
         let oldest = self.segments.front().map_or(self.next, |segment| segment.first);
-        if oldest <= self.emptied.acked {
-            self.emptied.dropped_begin_wall_ns = 0;
+        if oldest <= self.progress.acked {
+            self.progress.dropped_begin_wall_ns = 0;
         }
         self.count();
     }
 
     /// Snapshots that were dropped or could not be stored, and that no receiver has acknowledged as missing.
     fn missing(&self) -> u64 {
-        let Some(oldest) = self.segments.front() else { return self.next - 1 - self.emptied.acked };
-        let dropped = oldest.first.saturating_sub(self.emptied.acked + 1);
+        let Some(oldest) = self.segments.front() else { return self.next - 1 - self.progress.acked };
+        let dropped = oldest.first.saturating_sub(self.progress.acked + 1);
         dropped + self.lost.map_or(0, |lost| lost.count())
     }
 
     /// Where reading begins in a segment, for a record of this number. `wall_ns`: when the last snapshot before it was made; 0: not
     /// known.
-    fn place_in(&mut self, at: usize, cursor: u64, wall_ns: i64) -> Option<Place> {
+    fn position_in(&mut self, at: usize, cursor: u64, wall_ns: i64) -> Option<Position> {
         let segment = self.segments.get(at)?;
         let wall_ns = if wall_ns == 0 { segment.begin_wall_ns } else { wall_ns };
         let (first, begin) =
-            (segment.first, Place { cursor, segment: segment.first, wall_ns, ..Place::default() });
-        let known = self.emptied.places.iter().position(|one| one.cursor == cursor && one.segment == first);
-        if let Some(known) = known.and_then(|known| self.emptied.places.remove(known)) {
+            (segment.first, Position { cursor, segment: segment.first, wall_ns, ..Position::default() });
+        let known =
+            self.progress.positions.iter().position(|one| one.cursor == cursor && one.segment == first);
+        if let Some(known) = known.and_then(|known| self.progress.positions.remove(known)) {
             return Some(known);
         }
         if let Some((_, offset)) = segment.fulls.iter().rev().find(|full| full.0 <= cursor) {
-            return Some(Place { offset: *offset, ..begin });
+            return Some(Position { offset: *offset, ..begin });
         }
         let header = segment.read_at(0, u64::from(u16::MAX)).ok();
         let header = header.and_then(|(bytes, _)| SegmentHeader::decode(&bytes));
         Some(match header {
-            Some((_, offset)) => Place { offset: offset as u64, ..begin },
-            None => Place { offset: segment.bytes(), is_broken: true, ..begin },
+            Some((_, offset)) => Position { offset: offset as u64, ..begin },
+            None => Position { offset: segment.bytes(), is_broken: true, ..begin },
         })
     }
 
@@ -196,41 +148,41 @@ impl Spool {
     /// behind it is missing all the same.
     fn hole_before(&self, cursor: u64) -> Option<Gap> {
         let oldest = self.segments.front().filter(|oldest| cursor < oldest.first)?;
-        let (first, last) = (cursor.max(self.emptied.acked + 1), oldest.first - 1);
-        let begin_wall_ns = match self.emptied.dropped_begin_wall_ns {
+        let (first, last) = (cursor.max(self.progress.acked + 1), oldest.first - 1);
+        let begin_wall_ns = match self.progress.dropped_begin_wall_ns {
             0 => self.begin_wall_ns,
             begin => begin,
         };
-        let reason = match self.emptied.dropped_reason {
+        let reason = match self.progress.dropped_reason {
             GapReason::Unknown => GapReason::Dropped,
             reason => reason,
         };
         let gap = Gap { first, last, begin_wall_ns, end_wall_ns: oldest.begin_wall_ns, reason };
-        (first <= last || first == last + 1 && self.emptied.dropped_begin_wall_ns != 0).then_some(gap)
+        (first <= last || first == last + 1 && self.progress.dropped_begin_wall_ns != 0).then_some(gap)
     }
 
     /// Reads from a place on to the end of its segment, or until there is enough.
-    fn read_segment(&mut self, at: usize, place: &mut Place, out: &mut Out<'_>) -> End {
+    fn read_segment(&mut self, at: usize, position: &mut Position, out: &mut Out<'_>) -> End {
         let mut most = PIECE_BYTES;
         loop {
             let Some(segment) = self.segments.get(at) else { return End::Segment };
-            let Ok((piece, has_more)) = segment.read_at(place.offset, most) else {
+            let Ok((piece, has_more)) = segment.read_at(position.offset, most) else {
                 // A read error loses the records just as damage does.
-                place.is_broken = true;
+                position.is_broken = true;
                 return End::Segment;
             };
-            let read = read_piece(&piece, place, self.emptied.acked, out);
-            place.offset += read as u64;
+            let read = read_piece(&piece, position, self.progress.acked, out);
+            position.offset += read as u64;
             if out.is_full() {
                 return End::Enough;
             }
             if !has_more {
-                place.is_broken |= read < piece.len();
+                position.is_broken |= read < piece.len();
                 return End::Segment;
             }
             most = if read == 0 { most.saturating_mul(2) } else { PIECE_BYTES };
             if most > 2 * MAX_MESSAGE_BYTES as u64 {
-                place.is_broken = true;
+                position.is_broken = true;
                 return End::Segment;
             }
         }
@@ -245,26 +197,26 @@ impl Spool {
         loop {
             let at = self.segments.partition_point(|segment| segment.first <= *cursor);
             let Some(at) = at.checked_sub(1) else { return };
-            let Some(mut place) = self.place_in(at, *cursor, wall_ns) else { return };
-            let end = self.read_segment(at, &mut place, out);
-            *cursor = place.cursor;
+            let Some(mut position) = self.position_in(at, *cursor, wall_ns) else { return };
+            let end = self.read_segment(at, &mut position, out);
+            *cursor = position.cursor;
             let behind = self.segments.get(at + 1).map(|next| (next.first, next.begin_wall_ns));
             match (end, behind) {
                 (End::Segment, Some((first, begin_wall_ns))) => {
-                    out.hole(&place, first, begin_wall_ns, self.emptied.acked);
+                    out.hole(&position, first, begin_wall_ns, self.progress.acked);
                     // A hole that was given out ends there: the next one is another.
-                    wall_ns = if place.cursor < first { begin_wall_ns } else { place.wall_ns };
+                    wall_ns = if position.cursor < first { begin_wall_ns } else { position.wall_ns };
                     *cursor = first.max(*cursor);
                 }
                 (_, behind) => {
-                    if place.is_broken && behind.is_none() {
+                    if position.is_broken && behind.is_none() {
                         // The next snapshot begins a segment: with it reading goes on.
                         self.is_open = false;
                     }
-                    if self.emptied.places.len() >= MAX_PLACES {
-                        self.emptied.places.pop_front();
+                    if self.progress.positions.len() >= MAX_POSITIONS {
+                        self.progress.positions.pop_front();
                     }
-                    self.emptied.places.push_back(place);
+                    self.progress.positions.push_back(position);
                     return;
                 }
             }
@@ -297,18 +249,18 @@ impl Out<'_> {
 
     /// The numbers from a place up to `behind` cannot be read. If a receiver has them all, an empty hole is given out: the interval that
     /// ends with `behind` has nothing to be compared with, and must not be missed in silence.
-    fn hole(&mut self, place: &Place, behind: u64, wall_ns: i64, acked: u64) {
+    fn hole(&mut self, position: &Position, behind: u64, wall_ns: i64, acked: u64) {
         let last = behind.saturating_sub(1);
-        let first = place.cursor.max(acked + 1);
-        if place.cursor <= last && behind > acked {
-            let begin_wall_ns = if place.wall_ns == 0 { wall_ns } else { place.wall_ns };
+        let first = position.cursor.max(acked + 1);
+        if position.cursor <= last && behind > acked {
+            let begin_wall_ns = if position.wall_ns == 0 { wall_ns } else { position.wall_ns };
             self.gap(&Gap { first, last, begin_wall_ns, end_wall_ns: wall_ns, reason: GapReason::Damaged });
         }
     }
 }
 
 /// Gives out the records of a piece that are due; how many bytes were read.
-fn read_piece(piece: &[u8], place: &mut Place, acked: u64, out: &mut Out<'_>) -> usize {
+fn read_piece(piece: &[u8], position: &mut Position, acked: u64, out: &mut Out<'_>) -> usize {
     let mut records = Records::within(piece);
     loop {
         let begin = records.offset();
@@ -318,29 +270,29 @@ fn read_piece(piece: &[u8], place: &mut Place, acked: u64, out: &mut Out<'_>) ->
         let step = records.step();
         let bytes = piece.get(begin..records.offset()).unwrap_or_default();
         match step {
-            Step::Entry(Entry::Snapshot(snapshot)) if snapshot.number < place.cursor => {
-                place.wall_ns = snapshot.wall_ns;
+            Step::Entry(Entry::Snapshot(snapshot)) if snapshot.number < position.cursor => {
+                position.wall_ns = snapshot.wall_ns;
             }
             Step::Entry(Entry::Snapshot(snapshot)) => {
-                place.is_broken |= snapshot.number > place.cursor;
-                if place.is_broken && !snapshot.is_full {
+                position.is_broken |= snapshot.number > position.cursor;
+                if position.is_broken && !snapshot.is_full {
                     continue;
                 }
-                out.hole(place, snapshot.number, snapshot.wall_ns, acked);
+                out.hole(position, snapshot.number, snapshot.wall_ns, acked);
                 out.push(snapshot.number, bytes.to_vec());
-                (place.cursor, place.wall_ns) = (snapshot.number + 1, snapshot.wall_ns);
-                place.is_broken = false;
+                (position.cursor, position.wall_ns) = (snapshot.number + 1, snapshot.wall_ns);
+                position.is_broken = false;
             }
-            Step::Entry(Entry::Gap(gap)) if gap.last >= place.cursor => {
-                out.hole(place, gap.first, gap.begin_wall_ns, acked);
+            Step::Entry(Entry::Gap(gap)) if gap.last >= position.cursor => {
+                out.hole(position, gap.first, gap.begin_wall_ns, acked);
                 out.push(gap.last, bytes.to_vec());
-                (place.cursor, place.wall_ns) = (gap.last + 1, gap.end_wall_ns);
-                place.is_broken = true;
+                (position.cursor, position.wall_ns) = (gap.last + 1, gap.end_wall_ns);
+                position.is_broken = true;
             }
             Step::Entry(_) => {}
             // What was given out before needs not be read again.
             Step::Damaged(damaged) => {
-                place.is_broken |= damaged.number.is_none_or(|number| number >= place.cursor);
+                position.is_broken |= damaged.number.is_none_or(|number| number >= position.cursor);
             }
             Step::End { .. } => return begin,
         }
@@ -374,7 +326,7 @@ impl Backlog for Spool {
     }
 
     fn acked(&self) -> u64 {
-        self.emptied.acked
+        self.progress.acked
     }
 
     fn wants_full(&self) -> bool {
@@ -389,7 +341,7 @@ impl Backlog for Spool {
     }
 
     fn start(&self) -> u64 {
-        let acked = self.emptied.acked;
+        let acked = self.progress.acked;
         let full = |segment: &Segment| {
             let known = segment.fulls.iter().rev().find(|full| full.0 <= acked).map(|full| full.0);
             known.or((segment.first <= acked).then_some(segment.first))
@@ -405,16 +357,16 @@ impl Backlog for Spool {
 
     fn ack(&mut self, number: u64) {
         let number = number.min(self.next.saturating_sub(1));
-        if number <= self.emptied.acked {
+        if number <= self.progress.acked {
             return;
         }
-        self.emptied.acked = number;
+        self.progress.acked = number;
         self.unwritten.forget(number);
         self.forget_acked();
     }
 
     fn waiting(&self) -> (u64, u64) {
-        let open = (self.next - 1).saturating_sub(self.emptied.acked);
+        let open = (self.next - 1).saturating_sub(self.progress.acked);
         (open.saturating_sub(self.missing()), self.status.bytes)
     }
 

@@ -58,3 +58,11 @@ impl<T> At<T> for io::Result<T> {
         self.map_err(|source| SpoolError::Io { operation, path: path.into(), source })
     }
 }
+
+/// The disk, the quota or the file-size limit is exhausted, in contrast to a disk that fails.
+pub(super) fn is_no_space(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
+}

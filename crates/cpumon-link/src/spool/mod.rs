@@ -11,6 +11,7 @@ mod error;
 mod files;
 mod lock;
 mod options;
+mod progress;
 mod read;
 mod recover;
 mod refusal;

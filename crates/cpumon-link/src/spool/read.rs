@@ -106,7 +106,8 @@ impl SpoolReader {
         segments: Range<usize>,
         out: &mut dyn FnMut(SpoolEvent<'_>) -> ControlFlow<()>,
     ) -> Result<ReadReport, SpoolError> {
-        let acked = StateFile::open(&self.dir).1.map_or((0, None), |state| (state.acked, Some(state.spool)));
+        let acked =
+            StateFile::open(&self.dir).1.map(|state| Acked { spool: state.spool, number: state.acked });
         let mut walk = Walk::new(out, segments.start == 0, acked);
         for file in self.files.get(segments).unwrap_or_default() {
             let bytes = match files::read(&file.path) {
@@ -132,7 +133,14 @@ impl SpoolReader {
     }
 }
 
-/// Goes through segments and keeps account of the numbers.
+/// What a receiver has stored, as the state file says.
+#[derive(Copy, Clone)]
+struct Acked {
+    spool: [u8; 16],
+    number: u64,
+}
+
+/// Goes through segments and tracks the numbers.
 struct Walk<'a> {
     out: &'a mut dyn FnMut(SpoolEvent<'_>) -> ControlFlow<()>,
     report: ReadReport,
@@ -145,7 +153,7 @@ struct Walk<'a> {
     /// What is not full leaves out something that was skipped.
     needs_full: bool,
     /// Up to this number a receiver has the snapshots of this spool: that they are not here is no hole.
-    acked: (u64, Option<[u8; 16]>),
+    acked: Option<Acked>,
     /// The greatest number that was skipped, and when its snapshot was made.
     skipped: u64,
     skipped_wall_ns: i64,
@@ -155,7 +163,7 @@ impl<'a> Walk<'a> {
     fn new(
         out: &'a mut dyn FnMut(SpoolEvent<'_>) -> ControlFlow<()>,
         is_from_begin: bool,
-        acked: (u64, Option<[u8; 16]>),
+        acked: Option<Acked>,
     ) -> Self {
         Self {
             out,
@@ -209,8 +217,9 @@ impl<'a> Walk<'a> {
         self.last_wall_ns = header.spool_begin_wall_ns;
         if !(is_first && self.is_from_begin) {
             self.next = self.next.max(header.first);
-        } else if self.acked.1 == Some(header.spool) {
-            self.next = self.next.max(header.first.min(self.acked.0.saturating_add(1)));
+        } else if let Some(acked) = self.acked.filter(|acked| acked.spool == header.spool) {
+            // A state file of another spool says nothing about these numbers.
+            self.next = self.next.max(header.first.min(acked.number.saturating_add(1)));
         }
     }
 

@@ -34,9 +34,11 @@ pub(super) fn recover(dir: &Path) -> Result<Found, SpoolError> {
     let listed = files::list(dir)?;
     let count = listed.len();
     for (at, segment) in listed.into_iter().enumerate() {
+        // The file name alone proves that the numbers before it were used, even if no header can be read.
         found.last = found.last.max(segment.first.saturating_sub(1));
         let header = header_of(&segment.path);
         let mut path = segment.path.clone();
+        // Segments are written in order, so only the newest file can be without a whole record.
         if at + 1 == count && !segment.is_damaged && found.remove_if_unborn(&path) {
             continue;
         }
@@ -131,6 +133,7 @@ impl Found {
             return self.set_aside(dir, segment);
         }
         if end.sound_bytes < bytes.len() as u64 {
+            // This writer begins a new segment and never appends here, so failing to cut is no error.
             let cut =
                 OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(end.sound_bytes));
             match cut {
@@ -150,10 +153,12 @@ impl Found {
             let at = records.offset();
             match records.step() {
                 Step::Entry(entry) => {
+                    // A sound record follows the damaged one, so that was not an unfinished end.
                     end.has_damage |= damaged_at.take().is_some();
                     self.note(&entry);
                 }
                 Step::Damaged(damaged) => {
+                    // A record with a damaged header has no known length: it need not be the last one.
                     end.has_damage |= damaged_at.is_some() || damaged.number.is_none();
                     damaged_at = Some(at);
                     // Numbers that were used are not used again: the hole is of their size.

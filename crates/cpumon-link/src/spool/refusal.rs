@@ -5,6 +5,7 @@ use std::io;
 
 use cpumon_wire::spool::{Gap, GapReason};
 
+use super::error::is_no_space;
 use super::write::Spool;
 
 impl Spool {
@@ -32,7 +33,7 @@ impl Spool {
     pub(super) fn write_newest(&mut self, is_needed: &dyn Fn(&Self) -> bool) -> bool {
         while !self.write() {
             let may_drop =
-                self.emptied.is_on && self.refused == GapReason::NoSpace && self.segments.len() > 1;
+                self.progress.is_drained && self.refused == GapReason::NoSpace && self.segments.len() > 1;
             if !may_drop || !is_needed(self) || !self.drop_oldest(GapReason::NoSpace) {
                 return false;
             }
@@ -47,7 +48,7 @@ impl Spool {
             return self.next;
         }
         let unwritten: u64 = self.segments.iter().map(|segment| segment.pending_snapshots).sum();
-        self.next.saturating_sub(unwritten).max(self.emptied.acked + 1)
+        self.next.saturating_sub(unwritten).max(self.progress.acked + 1)
     }
 
     /// The hole behind what is on the disk, if nothing more can be written: what the disk refuses, and what was lost since.
@@ -56,18 +57,11 @@ impl Spool {
         let Some(oldest) = refused else { return self.lost };
         let last_wall_ns = self.last_wall_ns.unwrap_or(oldest.begin_wall_ns);
         Some(Gap {
-            first: oldest.first.max(self.emptied.acked + 1),
+            first: oldest.first.max(self.progress.acked + 1),
             last: self.next.saturating_sub(1),
             begin_wall_ns: oldest.begin_wall_ns,
             end_wall_ns: self.lost.map_or(last_wall_ns, |lost| lost.end_wall_ns),
             reason: self.refused,
         })
     }
-}
-
-pub(super) fn is_no_space(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
-    )
 }

@@ -11,13 +11,12 @@ use cpumon_wire::spool::{
     State, push_gap, push_snapshot,
 };
 
-use super::backlog::{Emptied, MAX_SENT_BYTES};
-use super::error::{At, SpoolError};
+use super::error::{At, SpoolError, is_no_space};
 use super::files;
 use super::lock::Lock;
 use super::options::{SpoolOptions, SyncPolicy};
+use super::progress::{MAX_SENT_BYTES, Progress};
 use super::recover::recover;
-use super::refusal::is_no_space;
 use super::segment::Segment;
 use super::state::StateFile;
 use super::status::{Appended, SpoolStatus};
@@ -56,7 +55,7 @@ pub struct Spool {
     pub(super) is_closing: bool,
     sync_errors: u64,
     /// What a receiver has, and where reading is.
-    pub(super) emptied: Emptied,
+    pub(super) progress: Progress,
     pub(super) status: SpoolStatus,
     pub(super) hosts: Vec<[u8; 16]>,
     _lock: Lock,
@@ -104,7 +103,7 @@ impl Spool {
             syncer: None,
             is_closing: false,
             sync_errors: 0,
-            emptied: Emptied::of(known.as_ref()),
+            progress: Progress::of(known.as_ref()),
             status: SpoolStatus {
                 damaged_segments: found.damaged_segments,
                 cut_bytes: found.cut_bytes,
@@ -161,7 +160,7 @@ impl Spool {
     /// How long the oldest of what is to be written waits, or since when it was tried in vain. What a receiver has need not be written.
     fn waiting_for(&self) -> Duration {
         let oldest = || self.unwritten.oldest().map(|wait| wait.since.max(self.written_at));
-        let since = if self.emptied.is_on { oldest() } else { Some(self.written_at) };
+        let since = if self.progress.is_drained { oldest() } else { Some(self.written_at) };
         since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
@@ -180,7 +179,7 @@ impl Spool {
 
     fn take(&mut self, wall_ns: i64, is_full: bool, frames: &[impl AsRef<[u8]>]) -> Result<(), GapReason> {
         let payload = frames.iter().map(|frame| frame.as_ref().len() as u64 + 4).sum::<u64>();
-        let most = if self.emptied.is_on { MAX_SENT_BYTES } else { MAX_PAYLOAD_BYTES };
+        let most = if self.progress.is_drained { MAX_SENT_BYTES } else { MAX_PAYLOAD_BYTES };
         if payload > most as u64 {
             return Err(GapReason::TooLarge);
         }
@@ -259,6 +258,7 @@ impl Spool {
 
     /// Drops the oldest segment; false if there is none, or it cannot be removed.
     pub(super) fn drop_oldest(&mut self, reason: GapReason) -> bool {
+        // The state file records the drop before the segment is deleted: a kill in between must not lose the reason.
         self.note_drop(reason);
         let Some(oldest) = self.segments.front_mut() else { return false };
         if let Err(error) = oldest.remove() {
@@ -269,7 +269,7 @@ impl Spool {
         self.segments.pop_front();
         let behind = self.lost.map_or(self.next, |lost| lost.first);
         let next = self.segments.front().map_or(behind, |segment| segment.first);
-        self.status.dropped += next.saturating_sub(first.max(self.emptied.acked + 1));
+        self.status.dropped += next.saturating_sub(first.max(self.progress.acked + 1));
         self.unwritten.forget(next.saturating_sub(1));
         true
     }
@@ -390,9 +390,9 @@ impl Spool {
             spool: self.id,
             begin_wall_ns: self.begin_wall_ns,
             lost: self.hole_after_a_kill(),
-            acked: self.emptied.acked,
-            dropped_begin_wall_ns: self.emptied.dropped_begin_wall_ns,
-            dropped_reason: self.emptied.dropped_reason,
+            acked: self.progress.acked,
+            dropped_begin_wall_ns: self.progress.dropped_begin_wall_ns,
+            dropped_reason: self.progress.dropped_reason,
         };
         self.state.put(state, is_urgent || self.options.sync == SyncPolicy::Always)
     }

@@ -48,6 +48,24 @@ pub fn enroll(
     DeviceIdentity::create(dir, address, token.pin, key, &certificate)
 }
 
+/// A receiver that a device asks for a certificate.
+#[derive(Copy, Clone, Debug)]
+pub struct AskedReceiver<'a> {
+    /// `host:port`; the first one that answers is used.
+    pub addresses: &'a [String],
+    /// SHA-256 of the public key that signs the receiver's certificates.
+    pub pin: [u8; 32],
+}
+
+/// The device that asks.
+#[derive(Copy, Clone, Debug)]
+pub struct AskingDevice<'a> {
+    /// The device's host id.
+    pub host: [u8; 16],
+    /// The name that the receiver's user sees, cut to 255 bytes.
+    pub name: &'a str,
+}
+
 /// Asks the user of the receiver with this pin to let this device in, and keeps the identity in `dir`. `show` gets the code as soon as
 /// it is known; `agree` is asked when the receiver says yes: whether its user entered that code. Of `addresses` the first that answers.
 ///
@@ -55,13 +73,14 @@ pub fn enroll(
 /// The receiver cannot be reached, has another key, or does not let this device in; or the user of this device does not agree.
 pub fn ask(
     dir: &Path,
-    (addresses, pin): (&[String], [u8; 32]),
-    (host, name): ([u8; 16], &str),
+    receiver: AskedReceiver<'_>,
+    device: AskingDevice<'_>,
     show: &mut dyn FnMut(Code),
     agree: &mut dyn FnMut(Code) -> bool,
 ) -> Result<DeviceIdentity, TlsError> {
     super::files::make_dir(dir)?;
     let key = NewKey::make()?;
+    let (AskedReceiver { addresses, pin }, AskingDevice { host, name }) = (receiver, device);
     let (address, mut pipe) = reach(addresses, pin)?;
     // As it will be read at the other end.
     let name = &name[..name.floor_char_boundary(255.min(name.len()))];

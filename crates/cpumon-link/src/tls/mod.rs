@@ -24,7 +24,7 @@ mod uplink;
 
 pub use code::{Code, Transcript, fingerprint};
 pub use crypto::random;
-pub use enrol::{ask, enroll};
+pub use enrol::{AskedReceiver, AskingDevice, ask, enroll};
 pub use error::TlsError;
 pub use identity::DeviceIdentity;
 pub use token::Token;

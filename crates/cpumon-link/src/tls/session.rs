@@ -41,6 +41,15 @@ struct UnderWay {
     bytes: usize,
 }
 
+/// What device and receiver agreed on for a connection.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Terms {
+    /// The version that both sides speak.
+    pub(super) version: u16,
+    /// Unacknowledged bytes that the receiver allows.
+    pub(super) window_bytes: u32,
+}
+
 /// The channels of a connection, and the records that are not acknowledged yet.
 #[derive(Debug)]
 pub(super) struct Channels {
@@ -61,14 +70,10 @@ pub(super) struct Channels {
 
 impl Channels {
     /// Begins where a receiver must that knows nothing. True: the next snapshot should be a full one.
-    pub(super) fn begin(
-        backlog: &dyn Backlog,
-        (version, window_bytes): (u16, u32),
-        out: &mut Vec<u8>,
-    ) -> (Self, bool) {
+    pub(super) fn begin(backlog: &dyn Backlog, terms: Terms, out: &mut Vec<u8>) -> (Self, bool) {
         let waiting = backlog.next().saturating_sub(1).saturating_sub(backlog.acked());
         let mut channels = Self {
-            window: usize::try_from(window_bytes).unwrap_or(usize::MAX).max(1),
+            window: usize::try_from(terms.window_bytes).unwrap_or(usize::MAX).max(1),
             under_way: VecDeque::new(),
             past: None,
             live: None,
@@ -76,7 +81,7 @@ impl Channels {
             live_from: backlog.next(),
             read: Vec::new(),
             packed: Vec::new(),
-            version,
+            version: terms.version,
             records: 0,
         };
         let is_small = waiting <= SMALL_BACKLOG;

@@ -20,7 +20,7 @@ use super::candidates::Candidates;
 use super::connect::{await_message, connect};
 use super::identity::NewKey;
 use super::pipe::Pipe;
-use super::session::Channels;
+use super::session::{Channels, Terms};
 use super::{DeviceIdentity, TlsError};
 use crate::backlog::Backlog;
 use crate::discovery::{SearchOptions, search};
@@ -260,6 +260,7 @@ impl Worker {
         while !self.shared.is_stopping() && !self.options.receivers.is_empty() {
             let begin = Instant::now();
             let Err(error) = self.connection() else { return };
+            // A connection that lived long was a good one, so the pauses start again with the shortest.
             let is_first = failed_in_a_row == 0;
             failed_in_a_row =
                 if begin.elapsed() >= GOOD_AFTER { 1 } else { failed_in_a_row.saturating_add(1) };
@@ -270,6 +271,7 @@ impl Worker {
                 log::warn!("the receiver could not use what was sent; from now on records go as they are");
                 self.most = PLAIN_VERSION;
             }
+            // Without a welcome the address itself is in doubt.
             if self.version == 0
                 && let Some(candidates) = self.candidates.get_mut(self.next)
             {
@@ -293,6 +295,7 @@ impl Worker {
     fn count_failure(&self, error: &TlsError, is_first: bool) {
         let text = error.to_string();
         let mut status = self.shared.status();
+        // Once for each cause, not at every attempt.
         if is_first || status.last_error != text {
             let address = self.address();
             log::warn!("receiver {address}: {text}; trying again");
@@ -341,6 +344,7 @@ impl Worker {
         let most = FIRST_PAUSE
             .saturating_mul(1 << failed_in_a_row.clamp(1, 16).saturating_sub(1))
             .min(LONGEST_PAUSE);
+        // Devices that lost the same receiver at the same moment must not come back all at once.
         let jitter = super::random::<4>().map_or(0, u32::from_le_bytes);
         let end = Instant::now() + most / 2 + (most / 2).mul_f64(f64::from(jitter) / f64::from(u32::MAX));
         while !self.shared.is_stopping() {
@@ -350,7 +354,7 @@ impl Worker {
             }
             let awake =
                 libc::pollfd { fd: sys::number_of(self.awake.as_fd()), events: libc::POLLIN, revents: 0 };
-            // An error here is a shorter pause.
+            // Each new snapshot wakes this thread too; the loop then waits for the rest. An error here is a shorter pause.
             let _ = sys::wait(&mut [awake], left);
             self.drain_wake_pipe();
         }
@@ -390,7 +394,7 @@ impl Worker {
             status.connected_to = Some(address);
             status.connections += 1;
         }
-        let terms = (self.version, window_bytes);
+        let terms = Terms { version: self.version, window_bytes };
         let (channels, wants_full) = Channels::begin(&**self.shared.backlog(), terms, &mut pipe.outbox);
         self.shared.full_wanted.fetch_or(wants_full, Ordering::Relaxed);
         let clock = Comparing::new(self.options.clocks, self.options.boot);
