@@ -91,13 +91,13 @@ pub struct LedgerSum {
     sum: Ledger,
     cpus: BTreeMap<u32, CpuSum>,
     worst: Vec<WorstInterval>,
-    keep: usize,
+    worst_count: usize,
 }
 
 impl LedgerSum {
-    /// Nothing added yet; `keep`: how many of the worst intervals are listed.
+    /// Nothing added yet; `worst_count`: how many of the worst intervals are listed.
     #[must_use]
-    pub fn new(host: &str, keep: usize) -> Self {
+    pub fn new(host: &str, worst_count: usize) -> Self {
         Self {
             host: host.to_owned(),
             intervals: 0,
@@ -110,7 +110,7 @@ impl LedgerSum {
             sum: Ledger::default(),
             cpus: BTreeMap::new(),
             worst: Vec::new(),
-            keep,
+            worst_count,
         }
     }
 
@@ -145,9 +145,9 @@ impl LedgerSum {
         let worst =
             WorstInterval { end_wall_ns: interval.end.wall_ns, duration_ns: interval.duration_ns(), lines };
         let at = self.worst.partition_point(|other| size(other) >= size(&worst));
-        if at < self.keep {
+        if at < self.worst_count {
             self.worst.insert(at, worst);
-            self.worst.truncate(self.keep);
+            self.worst.truncate(self.worst_count);
         }
     }
 

@@ -31,7 +31,7 @@ pub struct WebOptions {
     pub names: Vec<String>,
 }
 
-/// See the module.
+/// What all requests of one server share.
 pub(crate) struct App {
     pub(crate) live: Arc<dyn Live>,
     pub(crate) page: Page,

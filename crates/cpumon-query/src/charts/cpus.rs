@@ -47,7 +47,7 @@ fn partly_online<'a>(each: impl Iterator<Item = (&'a u32, &'a CpuSum)> + Clone) 
     (!partly.is_empty()).then(|| format!("Online in a part of this time only: CPU {named}{more}."))
 }
 
-/// See the module.
+/// Fills the chart of each CPU by mode.
 pub(super) fn cpus(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     check_cpu_range(request.range)?;
     let read = history::cpus(request.history, request.host, request.range)?;

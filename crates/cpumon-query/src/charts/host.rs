@@ -33,7 +33,7 @@ impl ChartRequest<'_> {
     }
 }
 
-/// The CPU modes; where only sums are kept, the ledger's lines. The first and the system's are always there.
+/// The CPU modes; where there are only sums, the ledger's lines. The first and the system's are always there.
 fn parts(series: &HostSeries) -> impl Iterator<Item = &'static Part> {
     let all = if column(series, "user_ns", Of::Sum).is_some() { modes() } else { ledger() };
     let ran =

@@ -33,7 +33,7 @@ fn filter_of(selections: &[Selection]) -> ProcessFilter {
     }
 }
 
-/// See the module. Threads are read from intervals, whatever the range: no sums are kept of them. `wanted`: names of columns;
+/// Selected tasks over time. Threads are read from intervals, whatever the range: there are no sums of them. `wanted`: names of columns;
 /// none: all.
 pub fn lines(
     history: &History,

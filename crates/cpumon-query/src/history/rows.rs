@@ -12,7 +12,7 @@ use super::answers::{MatrixRow, Values};
 use super::buckets::{Buckets, Share};
 use crate::keys::TaskKey;
 
-/// Tasks kept apart while adding up; further ones go into the rest.
+/// Tasks counted apart while adding up; further ones go into the rest.
 const MAX_TASKS: usize = 50_000;
 
 /// Which rows come first.

@@ -42,7 +42,7 @@ impl Bucket {
     }
 }
 
-/// See the module.
+/// Tries of wrong tokens, by sender and of all senders.
 #[derive(Debug)]
 pub(super) struct Limiter {
     senders: HashMap<IpAddr, Full>,

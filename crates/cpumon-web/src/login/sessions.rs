@@ -16,7 +16,7 @@ struct Session {
     ends: Instant,
 }
 
-/// See the module.
+/// Sessions by the digest of their cookie.
 #[derive(Debug, Default)]
 pub(super) struct Sessions(HashMap<Digest256, Session>);
 

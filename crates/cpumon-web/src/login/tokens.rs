@@ -99,7 +99,7 @@ impl TokenEntry {
     }
 }
 
-/// See the module.
+/// A file of login tokens.
 #[derive(Clone, Debug)]
 pub struct TokenFile(PathBuf);
 
