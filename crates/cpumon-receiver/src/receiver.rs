@@ -38,7 +38,7 @@ pub struct Plan {
     pub store: Option<(PathBuf, StoreOptions)>,
     /// Address and state directory of the secure stream; `None`: no stream.
     pub stream: Option<(SocketAddr, PathBuf)>,
-    /// Answer devices that look for this receiver, and let them ask to be let in; needs a stream.
+    /// Answer devices that search for this receiver, and let them ask to be let in; needs a stream.
     pub discovery: bool,
     /// How to measure this machine; `None`: do not.
     pub measure: Option<SamplerOptions>,

@@ -24,7 +24,7 @@ pub enum Rejected {
     },
     /// It is encrypted, and cannot be opened.
     #[error(transparent)]
-    Seal(#[from] DecryptError),
+    Decrypt(#[from] DecryptError),
     /// Its source sends more than one may; nothing of it was read.
     #[error("taking a datagram: its source sends more than --source-datagrams or --source-bytes allow")]
     TooFast,
@@ -90,13 +90,13 @@ impl Rejected {
     #[must_use]
     pub fn kind(&self) -> RejectKind {
         match self {
-            Self::Decode(_) | Self::Seal(DecryptError::Malformed(_)) => RejectKind::Malformed,
-            Self::TooManyHosts { .. } | Self::Seal(DecryptError::TooManyHosts) => RejectKind::Host,
+            Self::Decode(_) | Self::Decrypt(DecryptError::Malformed(_)) => RejectKind::Malformed,
+            Self::TooManyHosts { .. } | Self::Decrypt(DecryptError::TooManyHosts) => RejectKind::Host,
             Self::NotAllowed { version: 1 } => RejectKind::V1,
             Self::NotAllowed { .. } => RejectKind::Plain,
-            Self::Seal(DecryptError::UnknownKey(_)) => RejectKind::UnknownKey,
-            Self::Seal(DecryptError::BadTag(_) | DecryptError::OtherHost) => RejectKind::BadTag,
-            Self::Seal(DecryptError::Replayed | DecryptError::Earlier) => RejectKind::Replayed,
+            Self::Decrypt(DecryptError::UnknownKey(_)) => RejectKind::UnknownKey,
+            Self::Decrypt(DecryptError::BadTag(_) | DecryptError::OtherHost) => RejectKind::BadTag,
+            Self::Decrypt(DecryptError::Replayed | DecryptError::Earlier) => RejectKind::Replayed,
             Self::TooFast => RejectKind::Rate,
         }
     }

@@ -113,7 +113,7 @@ fn whatever_is_lost_no_delay_is_lost_or_counted_twice() {
             link.deliver(&datagrams);
         }
         link.flush();
-        // One refresh without loss: whatever was missed is told by now.
+        // One refresh without loss: whatever was missed is sent by now.
         for _ in 0..7 {
             let (datagrams, _) = link.step(0, 0);
             link.deliver(&datagrams);

@@ -12,7 +12,7 @@ use cpumon_receiver::{Demux, DemuxOptions, RejectKind, Rejected};
 use cpumon_wire::v2::{Encoder, EncoderOptions};
 use cpumon_wire::{Datagrams, v1};
 
-use crate::carried::as_told;
+use crate::carried::as_carried;
 use crate::machine::{Machine, Random};
 
 /// A machine, its encoder, a receiver and the sum of what the receiver gave out.
@@ -77,14 +77,14 @@ impl Link {
         self.now_ns += 1_000;
         let received = Moment { mono_ns: self.now_ns, ..Moment::default() };
         let Self { demux, run_ns, intervals, .. } = self;
-        demux.accept(datagram, FROM, received, &mut |_, interval| book(interval, run_ns, intervals))
+        demux.accept(datagram, FROM, received, &mut |_, interval| account(interval, run_ns, intervals))
     }
 
     fn flush(&mut self) {
         self.now_ns += 10_000_000_000;
         let now = Moment { mono_ns: self.now_ns, ..Moment::default() };
         let Self { demux, run_ns, intervals, .. } = self;
-        demux.flush(now, &mut |_, interval| book(interval, run_ns, intervals));
+        demux.flush(now, &mut |_, interval| account(interval, run_ns, intervals));
     }
 
     fn status(&self) -> &HostStatus {
@@ -103,7 +103,7 @@ impl Link {
     }
 }
 
-fn book(interval: &Interval, run_ns: &mut i64, intervals: &mut Vec<Interval>) {
+fn account(interval: &Interval, run_ns: &mut i64, intervals: &mut Vec<Interval>) {
     let threads: i64 = interval.threads.iter().map(|row| row.delta.run_ns).sum();
     let processes: i64 = interval.processes.iter().map(|row| row.delta.run_ns).sum();
     assert!(threads <= processes, "processes are the sums of their threads and of those that ended");
@@ -121,7 +121,7 @@ fn counted(row: &ThreadInterval) -> ThreadInterval {
     ThreadInterval { sched, ..*row }
 }
 
-/// Waits are told in whole µs, and an open one goes on in ns: each reason may be 1 µs off.
+/// Waits are sent in whole µs, and an open one goes on in ns: each reason may be 1 µs off.
 fn assert_waited_alike(row: &ThreadInterval, expected: &ThreadInterval) {
     let (here, there) = (&row.sched, &expected.sched);
     let reasons = here.waits.iter().chain(there.waits.iter()).map(|(reason, _)| reason);
@@ -132,19 +132,19 @@ fn assert_waited_alike(row: &ThreadInterval, expected: &ThreadInterval) {
     assert!(here.blocked_ns.abs_diff(there.blocked_ns) <= 3_000, "{:?}: {here:?} {there:?}", row.key);
 }
 
-/// Threads without what goes on while nothing is heard of them.
+/// Threads without what goes on while nothing is received of them.
 fn still(threads: &[ThreadSample]) -> Vec<ThreadSample> {
     threads.iter().map(|thread| ThreadSample { sched: SchedTimes::default(), ..*thread }).collect()
 }
 
 #[test]
-fn a_thread_that_slept_unheard_has_waited_for_the_time_of_its_interval_only() {
+fn a_thread_that_slept_unreported_has_waited_for_the_time_of_its_interval_only() {
     let mut link = Link::new(11, EncoderOptions { refresh_snapshots: 60_000, ..EncoderOptions::default() });
     let first = link.first();
     link.deliver(&first);
     let second = link.step(None, true);
     link.deliver(&second);
-    // A minute in which nothing is heard of any thread.
+    // A minute in which nothing is received of any thread.
     for _ in 0..60 {
         let datagrams = link.step(None, false);
         link.deliver(&datagrams);
@@ -180,7 +180,7 @@ fn sees_what_the_device_saw(mut link: Link) {
         let before = link.machine.snapshot.clone();
         let datagrams = link.step(Some((2, 3)), true);
         link.deliver(&datagrams);
-        let there = Interval::between(&as_told(&before), &as_told(&link.machine.snapshot));
+        let there = Interval::between(&as_carried(&before), &as_carried(&link.machine.snapshot));
         let here = link.intervals.last().unwrap();
         let (rows, expected) = (changed(here), changed(&there));
         assert_eq!(
@@ -233,7 +233,7 @@ fn whatever_is_lost_every_nanosecond_is_charged_once() {
             }
             link.deliver(&datagrams);
         }
-        // One whole rotation arrives: every task has been told once more.
+        // One whole rotation arrives: every task has been sent once more.
         for _ in 0..6 {
             let datagrams = link.step(None, false);
             link.deliver(&datagrams);
@@ -392,7 +392,7 @@ fn nothing_is_charged_across_a_restart_of_the_agent_or_a_boot() {
 }
 
 #[test]
-fn v1_devices_are_told_apart_by_their_address() {
+fn v1_devices_are_separated_by_their_address() {
     let mut demux = Demux::new(DemuxOptions::default());
     let mut seen = Vec::new();
     for (last, pid) in [(1, 10), (2, 20)] {

@@ -12,8 +12,8 @@ mod machine;
 
 mod delays;
 mod demux;
+mod encrypted;
 mod hostile;
-mod sealed;
 mod spool_snapshots;
 mod summed;
 mod unwatched;

@@ -1,4 +1,4 @@
-//! Snapshots told once and in order, as a file keeps them: reading may begin at any full one, and CPU time agrees.
+//! Snapshots sent once and in order, as a file keeps them: reading may begin at any full one, and CPU time agrees.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -62,17 +62,17 @@ fn run_ns(interval: &Interval) -> i64 {
 fn cpu_time_agrees_with_the_devices_own_intervals() {
     for (seed, reports_exits) in [(1, true), (2, false), (3, true), (4, false)] {
         let (frames, own) = recorded(seed, reports_exits);
-        let told = decoded(&frames);
-        assert_eq!(told.len(), own.len());
-        for (told, own) in told.iter().zip(&own) {
-            assert_eq!((told.sequence, run_ns(told)), (own.sequence, run_ns(own)), "seed {seed}");
-            assert_eq!(told.ledger, own.ledger, "seed {seed}");
+        let read = decoded(&frames);
+        assert_eq!(read.len(), own.len());
+        for (read, own) in read.iter().zip(&own) {
+            assert_eq!((read.sequence, run_ns(read)), (own.sequence, run_ns(own)), "seed {seed}");
+            assert_eq!(read.ledger, own.ledger, "seed {seed}");
         }
     }
 }
 
 #[test]
-fn reading_that_begins_at_a_full_snapshot_tells_the_same() {
+fn reading_that_begins_at_a_full_snapshot_gives_the_same() {
     for (seed, reports_exits) in [(5, true), (6, false)] {
         let (frames, _) = recorded(seed, reports_exits);
         let all = decoded(&frames);

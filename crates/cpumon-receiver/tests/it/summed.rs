@@ -1,4 +1,4 @@
-//! Exits that found no room, summed by the parent's program: the receiver has the rows, marked, and no CPU time is lost or there
+//! Exits that found no space, summed by the parent's program: the receiver has the rows, marked, and no CPU time is lost or there
 //! twice, whatever datagrams are lost.
 
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ fn find(snapshot: &Snapshot, parent: usize) -> Option<usize> {
     snapshot.processes.iter().position(|row| row.key.pid == 0 && row.info.name.contains(PARENTS[parent]))
 }
 
-/// `parent` has so much more run time of children that found no room.
+/// `parent` has so much more run time of children that found no space.
 fn lose(snapshot: &mut Snapshot, parent: usize, run_ns: u64) {
     let at = find(snapshot, parent).unwrap_or_else(|| {
         let name = format!("children of {} (summed)", PARENTS[parent]).into();
@@ -111,7 +111,7 @@ fn the_receiver_has_the_rows_that_the_device_has_and_marks_them() {
     (0..2).for_each(|_| drop(link.step(&[], || false)));
     let mut seen = 0;
     for second in 0..20_u64 {
-        // Sometimes nobody, sometimes one, sometimes all of them.
+        // Sometimes none, sometimes one, sometimes all of them.
         let lost: Vec<_> = (0..3)
             .filter(|at| second % (*at as u64 + 2) == 0)
             .map(|at| (at, 7_000_000 + second * 1_000))
@@ -132,15 +132,15 @@ fn the_receiver_has_the_rows_that_the_device_has_and_marks_them() {
 fn whatever_datagrams_are_lost_the_cpu_time_of_the_lost_exits_is_there_once() {
     for seed in 0..10 {
         let mut link = Link::new(seed);
-        let (mut random, mut dice) = (Random(seed ^ 0x5a), Random(seed ^ 0xa5));
+        let (mut random, mut drops) = (Random(seed ^ 0x5a), Random(seed ^ 0xa5));
         link.step(&[], || false);
-        // The first of each row comes through: of what a row had before it was first seen nothing can be said.
+        // The first of each row comes through: of what a row had before it was first seen nothing is known.
         link.step(&[(0, 4_000_000), (1, 4_000_000), (2, 4_000_000)], || false);
         let mut truth = [4_000_000_i64; 3];
         for _ in 0..25 {
             let parent = usize::try_from(random.below(3)).unwrap();
             truth[parent] += 4_000_000;
-            link.step(&[(parent, 4_000_000)], || dice.one_in(3));
+            link.step(&[(parent, 4_000_000)], || drops.one_in(3));
         }
         link.now_ns += 10_000_000_000;
         let now = Moment { mono_ns: link.now_ns, ..Moment::default() };

@@ -1,10 +1,10 @@
-//! Threads that no event tells of: the receiver marks them as the device does, and comes to the same ledger.
+//! Threads that no event reports: the receiver marks them as the device does, and comes to the same ledger.
 
 use cpumon_model::{Fields, Flags, Interval, ProcessKey, SchedTimes, Snapshot};
 
 use crate::summed::Link;
 
-/// Hides this process: its threads have no times, and what they run no event tells.
+/// Hides this process: its threads have no times, and what they run no event reports.
 fn hide(snapshot: &mut Snapshot, whose: ProcessKey) {
     snapshot.fields |= Fields::SCHED | Fields::WAITS;
     for thread in snapshot.threads.iter_mut().filter(|thread| thread.process == whose) {

@@ -36,7 +36,7 @@ pub fn wait_for_cpus(machine: &mut Machine, busy: usize) {
 }
 
 /// A snapshot as frames have it: the times of the scheduler's events in whole µs, the sum of waits for blocked time.
-pub fn as_told(snapshot: &Snapshot) -> Snapshot {
+pub fn as_carried(snapshot: &Snapshot) -> Snapshot {
     let mut sent = snapshot.clone();
     let cut = |ns: &mut u64| *ns -= *ns % 1_000;
     let exits = sent.exits.iter_mut().map(|exit| &mut exit.thread);

@@ -12,7 +12,7 @@ use cpumon_wire::Datagrams;
 use cpumon_wire::v2::{Encoder, EncoderOptions};
 use proptest::prelude::*;
 
-use crate::carried::as_told;
+use crate::carried::as_carried;
 use crate::machine::CARRIED;
 use crate::v2_frames::gather;
 
@@ -224,7 +224,7 @@ proptest! {
         let report = encoder.encode(&host, &snapshot, &Interval::default(), &mut out);
         prop_assert_eq!((report.rows_lost, report.texts_cut), (0, 0));
         prop_assert!(out.iter().all(|datagram| datagram.len() <= max_datagram));
-        prop_assert_eq!(gather(&out), as_told(&snapshot));
+        prop_assert_eq!(gather(&out), as_carried(&snapshot));
     }
 }
 

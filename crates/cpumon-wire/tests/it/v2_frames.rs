@@ -4,7 +4,7 @@ use cpumon_model::{Interval, Snapshot};
 use cpumon_wire::Datagrams;
 use cpumon_wire::v2::{Encoder, EncoderOptions, Frame, decode};
 
-use crate::carried::as_told;
+use crate::carried::as_carried;
 use crate::machine::Machine;
 
 /// Puts all datagrams of a snapshot together as a receiver without history would.
@@ -76,7 +76,7 @@ fn a_full_snapshot_comes_back_whole() {
     let report = encoder.encode(&machine.host, &machine.snapshot, &Interval::default(), &mut out);
     assert_eq!((report.rows_lost, report.texts_cut), (0, 0));
     assert!(out.iter().all(|datagram| datagram.len() <= 1_400));
-    assert_eq!(gather(&out), as_told(&machine.snapshot));
+    assert_eq!(gather(&out), as_carried(&machine.snapshot));
 }
 
 /// Bytes of a frame per changed thread: 200 of them, headers, totals and CPUs included, names left out.

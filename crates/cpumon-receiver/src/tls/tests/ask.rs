@@ -85,7 +85,7 @@ fn a_device_that_the_user_rejects_or_that_goes_away_leaves_nothing() {
 }
 
 #[test]
-fn whoever_stands_between_shows_two_codes() {
+fn a_machine_in_the_middle_shows_two_codes() {
     // The device believes the one between, who asks the receiver in its name, with a key of his own.
     let (running, between) = (TestReceiver::start(), TestReceiver::start());
     let device = ask_receiver(&between);
@@ -125,7 +125,7 @@ fn a_nonce_other_than_the_one_it_was_bound_to_is_refused() {
 }
 
 #[test]
-fn of_one_address_four_wait_and_without_requests_nobody_does() {
+fn of_one_address_four_wait_and_without_requests_none_does() {
     let running = TestReceiver::start();
     let devices: Vec<Asking> = (0..7)
         .map(|n| ask_at(&running.address.to_string(), running.authority.pin().unwrap(), [n; 16], true))
@@ -143,7 +143,7 @@ fn of_one_address_four_wait_and_without_requests_nobody_does() {
 }
 
 #[test]
-fn what_a_killed_receiver_left_behind_is_gone_and_nobody_acts_on_it() {
+fn what_a_killed_receiver_left_behind_is_gone_and_has_no_effect() {
     let dir = tempfile::tempdir().unwrap();
     let authority = Authority::open(dir.path()).unwrap();
     let code: Code = "1234-5678".parse().unwrap();

@@ -188,7 +188,7 @@ fn in_2003() -> (i64, u64) {
 }
 
 #[test]
-fn a_device_whose_clock_stands_in_2003_tells_by_how_much() {
+fn a_device_whose_clock_is_in_2003_reports_by_how_much() {
     let (running, device) = (TestReceiver::start(), tempfile::tempdir().unwrap());
     let uplink = uplink(&running.address.to_string(), running.enroll(&device).unwrap(), ram());
     append(&uplink, 1);
@@ -351,10 +351,10 @@ fn nothing_that_an_enrolled_device_sends_breaks_the_receiver() {
     Message::Ping { token: 1, clock: None }.push(&mut sound);
     Message::Renew { request: &[1; 40] }.push(&mut sound);
     Message::Ack { channel: 1, received: 2, committed: 3 }.push(&mut sound);
-    let mut dice = 7_u64;
+    let mut seed = 7_u64;
     let mut roll = |sides: usize| {
-        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(dice >> 33).unwrap() % sides
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(seed >> 33).unwrap() % sides
     };
     for _ in 0..8 {
         // A receiver takes ten handshakes a second of one address.

@@ -1,4 +1,4 @@
-//! Packed records over loopback: old and new versions together, and what nobody should send.
+//! Packed records over loopback: old and new versions together, and what no device should send.
 
 use std::net::TcpListener;
 
@@ -115,7 +115,7 @@ fn a_device_of_the_first_release_is_taken_as_before() {
     let (running, dir) = (TestReceiver::start(), tempfile::tempdir().unwrap());
     let identity = running.enroll(&dir).unwrap();
     let (mut pipe, version) = device(&running, &identity, 1);
-    assert_eq!(version, 1, "nobody speaks what the other does not know");
+    assert_eq!(version, 1, "both sides speak what the other knows");
     let mut record = Vec::new();
     assert!(push_snapshot(&mut record, 1, 5, true, &[frame(10)]));
     Message::Begin { channel: 1, kind: ChannelKind::Live }.push(&mut pipe.outbox);

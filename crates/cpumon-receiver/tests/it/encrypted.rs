@@ -1,4 +1,4 @@
-//! Sealed datagrams at the receiver: whose they are, what is refused, and how it is counted.
+//! Encrypted datagrams at the receiver: whose they are, what is refused, and how it is counted.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -14,7 +14,7 @@ use crate::machine::Machine;
 const FROM: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)), 40_000);
 
 #[test]
-fn damaged_seals_and_sealed_damage_never_panic() {
+fn damaged_encryption_and_encrypted_damage_never_panic() {
     let mut random = crate::machine::Random(20_261_122);
     let mut demux = Demux::new(DemuxOptions { max_hosts: 20, ..DemuxOptions::default() });
     demux.set_keys(&[key(1)]);
@@ -51,7 +51,7 @@ fn demux(v1: bool, v2: bool) -> Demux {
 }
 
 #[test]
-fn hosts_of_sealed_and_of_plain_datagrams_are_kept_apart() {
+fn hosts_of_encrypted_and_of_plain_datagrams_are_kept_apart() {
     let mut machine = Machine::new(3, 5, 20, 20);
     let (mut encoder, mut plain) = (Encoder::new(EncoderOptions::default()), Datagrams::new());
     let mut encryptor = Encryptor::new(&key(1), 1, [7; 16]);
@@ -62,10 +62,10 @@ fn hosts_of_sealed_and_of_plain_datagrams_are_kept_apart() {
         machine.run();
         let interval = Interval::between(&before, &machine.snapshot);
         encoder.encode(&machine.host, &machine.snapshot, &interval, &mut plain);
-        let mut sealed = plain.clone();
-        encryptor.encrypt(&mut sealed).unwrap();
+        let mut encrypted = plain.clone();
+        encryptor.encrypt(&mut encrypted).unwrap();
         let now = Moment { mono_ns: second * 1_000_000_000, ..Moment::default() };
-        for datagram in plain.iter().chain(&sealed) {
+        for datagram in plain.iter().chain(&encrypted) {
             let take = |status: &cpumon_model::HostStatus, interval: &Interval| {
                 trusts.push(status.trust);
                 run_ns += interval.threads.iter().map(|row| row.delta.run_ns.unsigned_abs()).sum::<u64>();
@@ -92,7 +92,7 @@ fn what_is_refused_is_counted_by_kind_and_by_sender() {
     let v1 = v1::END_OF_TRANSFER;
     let mut take = |datagram: &[u8]| demux.accept(datagram, FROM, Moment::default(), &mut |_, _| {});
     assert_eq!(take(&good), Ok(()));
-    assert!(matches!(take(&good), Err(Rejected::Seal(DecryptError::Replayed))));
+    assert!(matches!(take(&good), Err(Rejected::Decrypt(DecryptError::Replayed))));
     for refused in [&bad[..], &foreign, &plain, &v1, b"cpu", &[0x63, 0xb5, 0x6d, 0x73, 1]] {
         assert!(take(refused).is_err());
     }
