@@ -58,41 +58,6 @@ impl Spool {
         self.count();
     }
 
-    /// The oldest segment is about to be dropped: from where on snapshots are missing, and why, must be known after a restart too.
-    pub(super) fn note_drop(&mut self, reason: GapReason) {
-        let Some(oldest) = self.segments.front().filter(|_| self.progress.is_drained) else { return };
-        let behind = self.segments.get(1).map_or(self.next, |segment| segment.first);
-        let acked = self.progress.acked;
-        // Also if only what the first unsent snapshot is compared with goes: then its interval is lost.
-        let is_loss = behind > acked;
-        let is_known = oldest.first > acked + 1 || self.progress.dropped_begin_wall_ns != 0;
-        let is_news = is_loss && !is_known;
-        if is_news {
-            // Where nothing is acknowledged the hole begins with the spool.
-            let last = (acked > 0).then(|| last_wall_ns(oldest, acked).unwrap_or(oldest.begin_wall_ns));
-            self.progress.dropped_begin_wall_ns = last.unwrap_or(0);
-            self.progress.dropped_reason = reason;
-        }
-        if is_news || self.progress.noted != acked {
-            self.note_acked();
-        }
-    }
-
-    /// Before segments are written or deleted: otherwise what was acknowledged would appear as dropped after a restart.
-    pub(super) fn note_acked(&mut self) -> bool {
-        if let Err(error) = self.remember(true) {
-            self.trouble(&error, "note what a receiver has");
-            return false;
-        }
-        self.progress.noted = self.progress.acked;
-        true
-    }
-
-    /// The state file does not say yet what a receiver has.
-    pub(super) fn has_news(&self) -> bool {
-        self.progress.is_drained && self.progress.noted != self.progress.acked
-    }
-
     /// Deletes the segments behind whose end a receiver has a full snapshot.
     fn forget_acked(&mut self) {
         while self.segments.get(1).is_some_and(|second| second.first <= self.progress.acked) {
@@ -295,23 +260,6 @@ fn read_piece(piece: &[u8], position: &mut Position, acked: u64, out: &mut Out<'
                 position.is_broken |= damaged.number.is_none_or(|number| number >= position.cursor);
             }
             Step::End { .. } => return begin,
-        }
-    }
-}
-
-/// When the last snapshot of a segment up to a number was made, or the last one before the hole that it begins with.
-fn last_wall_ns(segment: &Segment, number: u64) -> Option<i64> {
-    let (bytes, _) = segment.read_at(0, segment.bytes()).ok()?;
-    let mut records = Records::new(&bytes).ok()?;
-    let mut last = None;
-    loop {
-        match records.step() {
-            Step::Entry(Entry::Snapshot(snapshot)) if snapshot.number <= number => {
-                last = Some(snapshot.wall_ns);
-            }
-            Step::Entry(Entry::Gap(gap)) if gap.last > number => return last.or(Some(gap.begin_wall_ns)),
-            Step::End { .. } => return last,
-            _ => {}
         }
     }
 }

@@ -88,6 +88,23 @@ impl Segment {
         Ok((piece, offset + length < self.bytes()))
     }
 
+    /// When the last snapshot up to a number was made, or the last one before the hole that it begins with.
+    pub(super) fn last_wall_ns(&self, number: u64) -> Option<i64> {
+        let (bytes, _) = self.read_at(0, self.bytes()).ok()?;
+        let mut records = Records::new(&bytes).ok()?;
+        let mut last = None;
+        loop {
+            match records.step() {
+                Step::Entry(Entry::Snapshot(snapshot)) if snapshot.number <= number => {
+                    last = Some(snapshot.wall_ns);
+                }
+                Step::Entry(Entry::Gap(gap)) if gap.last > number => return last.or(Some(gap.begin_wall_ns)),
+                Step::End { .. } => return last,
+                _ => {}
+            }
+        }
+    }
+
     /// Writes what is pending. Where the disk refuses, as many whole snapshots as it took are written, and the rest stays pending.
     pub(super) fn write(&mut self) -> (Written, io::Result<()>) {
         let is_new = self.written == 0;

@@ -2,7 +2,6 @@
 //! must go on when the disk fails.
 
 use std::collections::VecDeque;
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -11,12 +10,11 @@ use cpumon_wire::spool::{
     State, push_gap, push_snapshot,
 };
 
-use super::error::{At, SpoolError, is_no_space};
+use super::error::is_no_space;
 use super::files;
 use super::lock::Lock;
 use super::options::{SpoolOptions, SyncPolicy};
 use super::progress::{MAX_SENT_BYTES, Progress};
-use super::recover::recover;
 use super::segment::Segment;
 use super::state::StateFile;
 use super::status::{Appended, SpoolStatus};
@@ -36,7 +34,7 @@ const OVERHEAD_BYTES: u64 = (2 * RECORD_HEADER_BYTES + 32 + SEGMENT_HEADER_BYTES
 #[derive(Debug)]
 pub struct Spool {
     pub(super) options: SpoolOptions,
-    origin: Origin,
+    pub(super) origin: Origin,
     pub(super) id: [u8; 16],
     pub(super) begin_wall_ns: i64,
     pub(super) segments: VecDeque<Segment>,
@@ -45,85 +43,23 @@ pub struct Spool {
     pub(super) next: u64,
     pub(super) lost: Option<Gap>,
     pub(super) last_wall_ns: Option<i64>,
-    written_at: Instant,
+    pub(super) written_at: Instant,
     /// Why the disk refused last.
     pub(super) refused: GapReason,
     /// Accepted, and in memory only.
     pub(super) unwritten: Unwritten,
-    state: StateFile,
-    syncer: Option<Syncer>,
+    pub(super) state: StateFile,
+    pub(super) syncer: Option<Syncer>,
     pub(super) is_closing: bool,
-    sync_errors: u64,
+    pub(super) sync_errors: u64,
     /// What a receiver has, and where reading is.
     pub(super) progress: Progress,
     pub(super) status: SpoolStatus,
     pub(super) hosts: Vec<[u8; 16]>,
-    _lock: Lock,
+    pub(super) _lock: Lock,
 }
 
 impl Spool {
-    /// Opens the spool of a directory for writing; goes on where the writer before ended. Snapshots of `origin` follow.
-    ///
-    /// # Errors
-    /// The directory cannot be made, read or locked, or the size is too small.
-    pub fn open(options: &SpoolOptions, origin: Origin) -> Result<Self, SpoolError> {
-        let least = SpoolOptions::MIN_BYTES;
-        if options.max_bytes < least {
-            return Err(SpoolError::TooSmall { bytes: options.max_bytes, least });
-        }
-        let dir = &options.dir;
-        std::fs::create_dir_all(dir).at("make the directory", dir)?;
-        let lock = Lock::take(dir)?;
-        let found = recover(dir)?;
-        let (state, remembered) = StateFile::open(dir);
-        let header = found.header.filter(|header| header.origin.host == origin.host);
-        // Another host's numbers go on, but they are another spool's.
-        let known = remembered.filter(|state| header.is_none_or(|header| header.spool == state.spool));
-        let known = known.filter(|_| header.is_some() || found.header.is_none());
-        let lost = known
-            .and_then(|state| state.lost)
-            .and_then(|lost| still_lost(lost, found.last, found.last_wall_ns));
-        let mut spool = Self {
-            origin,
-            id: header
-                .map(|header| header.spool)
-                .or(known.map(|state| state.spool))
-                .unwrap_or_else(random_id),
-            begin_wall_ns: header
-                .map_or(known.map_or(0, |state| state.begin_wall_ns), |h| h.spool_begin_wall_ns),
-            segments: found.segments,
-            is_open: false,
-            next: known.map_or(0, |state| state.next).max(found.last + 1),
-            lost,
-            last_wall_ns: found.last_wall_ns,
-            written_at: Instant::now(),
-            refused: GapReason::NoSpace,
-            unwritten: Unwritten::default(),
-            state,
-            syncer: None,
-            is_closing: false,
-            sync_errors: 0,
-            progress: Progress::of(known.as_ref()),
-            status: SpoolStatus {
-                damaged_segments: found.damaged_segments,
-                cut_bytes: found.cut_bytes,
-                ..SpoolStatus::default()
-            },
-            hosts: found.hosts,
-            options: options.clone(),
-            _lock: lock,
-        };
-        // Report a directory that cannot be written now. A full disk is no reason to fail: space may be freed later.
-        if let Err(error) = spool.remember(false)
-            && !is_no_space(&error)
-        {
-            return Err(error).at("write in", dir);
-        }
-        spool.drop_beyond(0);
-        spool.count();
-        Ok(spool)
-    }
-
     /// Whether the next snapshot must be full: a segment begins with it, or the one before was lost.
     #[must_use]
     pub fn wants_full(&self) -> bool {
@@ -247,7 +183,7 @@ impl Spool {
     }
 
     /// Drops the oldest segments until `need` bytes more fit; false if they do not, or cannot be removed.
-    fn drop_beyond(&mut self, need: u64) -> bool {
+    pub(super) fn drop_beyond(&mut self, need: u64) -> bool {
         while self.segments.iter().map(Segment::bytes).sum::<u64>() + need > self.options.max_bytes {
             if self.segments.len() <= usize::from(self.is_open) || !self.drop_oldest(GapReason::Dropped) {
                 return false;
@@ -427,26 +363,101 @@ impl Spool {
             SyncPolicy::AtEnd => None,
         }
     }
+
+    /// The oldest segment is about to be dropped: from where on snapshots are missing, and why, must be known after a restart too.
+    pub(super) fn note_drop(&mut self, reason: GapReason) {
+        let Some(oldest) = self.segments.front().filter(|_| self.progress.is_drained) else { return };
+        let behind = self.segments.get(1).map_or(self.next, |segment| segment.first);
+        let acked = self.progress.acked;
+        // Also if only what the first unsent snapshot is compared with goes: then its interval is lost.
+        let is_loss = behind > acked;
+        let is_known = oldest.first > acked + 1 || self.progress.dropped_begin_wall_ns != 0;
+        let is_news = is_loss && !is_known;
+        if is_news {
+            // Where nothing is acknowledged the hole begins with the spool.
+            let last = (acked > 0).then(|| oldest.last_wall_ns(acked).unwrap_or(oldest.begin_wall_ns));
+            self.progress.dropped_begin_wall_ns = last.unwrap_or(0);
+            self.progress.dropped_reason = reason;
+        }
+        if is_news || self.progress.noted != acked {
+            self.note_acked();
+        }
+    }
+
+    /// Before segments are written or deleted: otherwise what was acknowledged would appear as dropped after a restart.
+    pub(super) fn note_acked(&mut self) -> bool {
+        if let Err(error) = self.remember(true) {
+            self.trouble(&error, "note what a receiver has");
+            return false;
+        }
+        self.progress.noted = self.progress.acked;
+        true
+    }
+
+    /// The state file does not say yet what a receiver has.
+    pub(super) fn has_news(&self) -> bool {
+        self.progress.is_drained && self.progress.noted != self.progress.acked
+    }
+
+    pub(super) fn trouble(&mut self, error: &io::Error, operation: &str) {
+        self.refused = if is_no_space(error) { GapReason::NoSpace } else { GapReason::DiskFailed };
+        self.status.disk_errors += 1;
+        let words = format!("cannot {operation} in {}: {error}", self.options.dir.display());
+        if self.status.trouble.is_none() {
+            log::warn!("{words}; it stays in memory and is tried again");
+        }
+        self.status.trouble = Some(words);
+    }
+
+    /// The disk did not take everything. What is on it ends there, so that it can go as soon as a receiver has it: what follows begins
+    /// with a full snapshot.
+    pub(super) fn refuse(&mut self, error: &io::Error) {
+        self.trouble(error, "write the log");
+        if self.segments.back().is_some_and(|newest| newest.written > 0) {
+            self.is_open = false;
+        }
+    }
+
+    /// Writes what is pending. While the disk has no space for it and `is_needed`, a spool that a connection empties drops its
+    /// oldest segment. False if something is still pending.
+    pub(super) fn write_newest(&mut self, is_needed: &dyn Fn(&Self) -> bool) -> bool {
+        while !self.write() {
+            let may_drop =
+                self.progress.is_drained && self.refused == GapReason::NoSpace && self.segments.len() > 1;
+            if !may_drop || !is_needed(self) || !self.drop_oldest(GapReason::NoSpace) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Where numbers go on if nothing more can be written. What only waits its time is not accepted yet: its numbers are used again, or
+    /// they would appear as a hole. What the disk refuses is accepted, and is a hole if it stays in memory.
+    pub(super) fn next_after_a_kill(&self) -> u64 {
+        if self.lost.is_some() || self.is_closing || self.status.trouble.is_some() {
+            return self.next;
+        }
+        let unwritten: u64 = self.segments.iter().map(|segment| segment.pending_snapshots).sum();
+        self.next.saturating_sub(unwritten).max(self.progress.acked + 1)
+    }
+
+    /// The hole behind what is on the disk, if nothing more can be written: what the disk refuses, and what was lost since.
+    pub(super) fn hole_after_a_kill(&self) -> Option<Gap> {
+        let refused = self.unwritten.oldest().filter(|_| self.status.trouble.is_some());
+        let Some(oldest) = refused else { return self.lost };
+        let last_wall_ns = self.last_wall_ns.unwrap_or(oldest.begin_wall_ns);
+        Some(Gap {
+            first: oldest.first.max(self.progress.acked + 1),
+            last: self.next.saturating_sub(1),
+            begin_wall_ns: oldest.begin_wall_ns,
+            end_wall_ns: self.lost.map_or(last_wall_ns, |lost| lost.end_wall_ns),
+            reason: self.refused,
+        })
+    }
 }
 
 impl Drop for Spool {
     fn drop(&mut self) {
         self.finish();
     }
-}
-
-/// What of a hole that was remembered is not in a segment. `last`: the greatest number there, and when it was made.
-fn still_lost(lost: Gap, last: u64, last_wall_ns: Option<i64>) -> Option<Gap> {
-    let is_partly_there = last >= lost.first;
-    let begin_wall_ns = last_wall_ns.filter(|_| is_partly_there).unwrap_or(lost.begin_wall_ns);
-    (last < lost.last).then_some(Gap { first: lost.first.max(last + 1), begin_wall_ns, ..lost })
-}
-
-/// 128 bits that no other spool has.
-fn random_id() -> [u8; 16] {
-    let mut id = [0; 16];
-    for (half, place) in id.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-        *place = RandomState::new().hash_one((half, std::process::id())).to_le_bytes();
-    }
-    id
 }
