@@ -146,7 +146,7 @@ impl Host {
         Ok(Self {
             socket,
             info,
-            encoder: Encoder::new(EncoderOptions { stream, ..EncoderOptions::default() }),
+            encoder: Encoder::new(EncoderOptions { agent_start: stream, ..EncoderOptions::default() }),
             before: Snapshot::default(),
             now,
             interval: Interval::default(),

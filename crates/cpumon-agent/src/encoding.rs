@@ -44,7 +44,7 @@ impl Encoding {
         let options = EncoderOptions {
             max_datagram: settings.max_datagram.unwrap_or(default.max_datagram) - seal,
             refresh_snapshots: settings.refresh.unwrap_or(default.refresh_snapshots),
-            stream: agent_start,
+            agent_start,
             ..default
         };
         let encoder = Box::new(Encoder::new(options));

@@ -156,7 +156,7 @@ pub(crate) fn encoder(agent_start: u64) -> Encoder {
     Encoder::new(EncoderOptions {
         max_datagram: MAX_FRAME_BYTES,
         full_snapshots: 1,
-        stream: agent_start,
+        agent_start,
         is_lossless: true,
         ..EncoderOptions::default()
     })

@@ -6,7 +6,7 @@ use std::time::Duration;
 use cpumon_model::Moment;
 use cpumon_receiver::{Demux, DemuxOptions};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use frames::stream;
+use frames::datagrams_of;
 
 #[path = "../../cpumon-wire/benches/support/frames.rs"]
 mod frames;
@@ -16,7 +16,7 @@ mod machine;
 fn receive(criterion: &mut Criterion) {
     let from = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 3001);
     for (threads, has_sched) in [(200, true), (200, false), (2_000, true), (10_000, true)] {
-        let (first, rest, rows) = stream(threads, has_sched);
+        let (first, rest, rows) = datagrams_of(threads, has_sched);
         let mut group = criterion.benchmark_group(if has_sched {
             format!("200 changed of {threads}")
         } else {

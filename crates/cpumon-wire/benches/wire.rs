@@ -7,7 +7,7 @@ use std::time::Duration;
 use cpumon_wire::Datagrams;
 use cpumon_wire::v2::{Encoder, EncoderOptions, Frame};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use frames::{history, stream};
+use frames::{datagrams_of, history};
 
 #[path = "support/frames.rs"]
 mod frames;
@@ -43,7 +43,7 @@ fn encode(criterion: &mut Criterion) {
 
 fn receive(criterion: &mut Criterion) {
     for (threads, has_sched) in [(200, true), (200, false), (2_000, true), (10_000, true)] {
-        let (_, rest, rows) = stream(threads, has_sched);
+        let (_, rest, rows) = datagrams_of(threads, has_sched);
         let bytes: usize = rest.iter().map(Vec::len).sum();
         eprintln!("{rows} rows in {bytes} bytes: {:.1} bytes a row", bytes as f64 / rows as f64);
         let mut group = criterion.benchmark_group(if has_sched {

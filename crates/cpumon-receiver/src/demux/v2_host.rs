@@ -30,7 +30,7 @@ pub(super) struct V2Host {
     known: Known,
     /// There is a snapshot to compare with.
     is_watched: bool,
-    stream: u32,
+    agent_start: u32,
     /// The agent start before this one, whose datagrams may still be on their way.
     retired: Option<u32>,
     last_received_mono_ns: u64,
@@ -62,7 +62,7 @@ impl V2Host {
             from: None,
             known: Known::default(),
             is_watched: false,
-            stream: header.stream,
+            agent_start: header.agent_start,
             retired: None,
             last_received_mono_ns: 0,
             pending: VecDeque::new(),
@@ -114,7 +114,7 @@ impl V2Host {
             self.status.address = SocketAddr::new(from.ip().to_canonical(), from.port()).to_string().into();
         }
         let header = frame.header;
-        if (header.stream, header.boot) != (self.stream, self.status.info.boot)
+        if (header.agent_start, header.boot) != (self.agent_start, self.status.info.boot)
             && !self.restart(&header, received, options, out)
         {
             self.status.loss.reordered += 1;
@@ -175,15 +175,15 @@ impl V2Host {
         let is_quiet = received.mono_ns.saturating_sub(self.last_received_mono_ns) >= RETIRED_FOR_NS;
         // Late datagrams of the start before must not end the present one. Only when the present one has been silent for 10 s
         // may the one before come back.
-        if self.retired == Some(header.stream) && !is_quiet {
+        if self.retired == Some(header.agent_start) && !is_quiet {
             return false;
         }
         // The missing fragments of these snapshots belong to a start that is over: waiting for them is useless.
         while !self.pending.is_empty() {
             self.finish_oldest(options, out);
         }
-        self.retired = Some(self.stream);
-        self.stream = header.stream;
+        self.retired = Some(self.agent_start);
+        self.agent_start = header.agent_start;
         self.status.info.boot = header.boot;
         // A start numbers its snapshots from the beginning.
         self.done = None;

@@ -360,12 +360,12 @@ fn a_thread_that_ended_unseen_is_forgotten_after_the_rotations() {
 
 #[test]
 fn nothing_is_charged_across_a_restart_of_the_agent_or_a_boot() {
-    let mut link = Link::new(9, EncoderOptions { stream: 1, ..EncoderOptions::default() });
+    let mut link = Link::new(9, EncoderOptions { agent_start: 1, ..EncoderOptions::default() });
     let first = link.first();
     link.deliver(&first);
     let old = link.step(None, true);
     link.deliver(&old);
-    link.encoder = Encoder::new(EncoderOptions { stream: 2, ..EncoderOptions::default() });
+    link.encoder = Encoder::new(EncoderOptions { agent_start: 2, ..EncoderOptions::default() });
     link.step(None, true);
     link.machine.snapshot.sequence = 0;
     let first = link.first();

@@ -34,7 +34,7 @@ pub fn history(
 }
 
 /// Datagrams of all snapshots but the first, of a sender that repeats nothing.
-pub fn stream(threads: usize, has_sched: bool) -> (Vec<Vec<u8>>, Vec<Vec<u8>>, u64) {
+pub fn datagrams_of(threads: usize, has_sched: bool) -> (Vec<Vec<u8>>, Vec<Vec<u8>>, u64) {
     let (machine, list) = history(50, threads, 200, 60, has_sched);
     let options =
         EncoderOptions { refresh_snapshots: 65_535, full_snapshots: 1, ..EncoderOptions::default() };

@@ -43,7 +43,7 @@ pub struct EncoderOptions {
     /// This many snapshots after the start hold every task.
     pub full_snapshots: u32,
     /// Distinguishes agent starts: any number that differs from start to start, e.g. the wall clock's ns.
-    pub stream: u64,
+    pub agent_start: u64,
     /// Nothing gets lost on the way, as in a file: names and exits are sent once, and nothing is repeated between two full
     /// snapshots ([`Encoder::begin_again`]).
     pub is_lossless: bool,
@@ -51,7 +51,13 @@ pub struct EncoderOptions {
 
 impl Default for EncoderOptions {
     fn default() -> Self {
-        Self { max_datagram: 1_400, refresh_snapshots: 30, full_snapshots: 2, stream: 0, is_lossless: false }
+        Self {
+            max_datagram: 1_400,
+            refresh_snapshots: 30,
+            full_snapshots: 2,
+            agent_start: 0,
+            is_lossless: false,
+        }
     }
 }
 
@@ -99,7 +105,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// For one stream, from its first snapshot.
+    /// For one agent start, from its first snapshot.
     #[must_use]
     pub fn new(options: EncoderOptions) -> Self {
         let options = EncoderOptions {
@@ -200,7 +206,7 @@ impl Encoder {
         Header {
             host: host.host,
             boot: host.boot,
-            stream: folded(self.options.stream),
+            agent_start: folded(self.options.agent_start),
             sequence: snapshot.sequence,
             fragment: 0,
             fragment_count: 1,
@@ -430,6 +436,6 @@ impl Encoder {
 }
 
 /// The 32 bits that a header holds.
-fn folded(stream: u64) -> u32 {
-    u32::try_from((stream ^ stream >> 32) & 0xffff_ffff).unwrap_or(0)
+fn folded(number: u64) -> u32 {
+    u32::try_from((number ^ number >> 32) & 0xffff_ffff).unwrap_or(0)
 }

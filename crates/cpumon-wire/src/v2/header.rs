@@ -24,7 +24,7 @@ pub struct Header {
     /// Its boot.
     pub boot: BootId,
     /// One start of the agent.
-    pub stream: u32,
+    pub agent_start: u32,
     /// Number of the snapshot.
     pub sequence: u64,
     /// Which datagram of the snapshot, from 0.
@@ -66,7 +66,7 @@ impl Header {
         put(&flags.to_le_bytes());
         put(&self.host.0);
         put(&self.boot.0);
-        put(&self.stream.to_le_bytes());
+        put(&self.agent_start.to_le_bytes());
         put(&self.sequence.to_le_bytes());
         put(&self.fragment.to_le_bytes());
         put(&self.fragment_count.to_le_bytes());
@@ -111,7 +111,7 @@ impl Header {
         let mut header = Self {
             host: HostId(field(bytes, &mut at)?),
             boot: BootId(field(bytes, &mut at)?),
-            stream: u32::from_le_bytes(field(bytes, &mut at)?),
+            agent_start: u32::from_le_bytes(field(bytes, &mut at)?),
             sequence: u64::from_le_bytes(field(bytes, &mut at)?),
             fragment: u16::from_le_bytes(field(bytes, &mut at)?),
             fragment_count: u16::from_le_bytes(field(bytes, &mut at)?),

@@ -9,7 +9,7 @@ use cpumon_model::{
 use cpumon_wire::Datagrams;
 use cpumon_wire::v2::{Encoder, EncoderOptions, decode};
 
-/// The second snapshot of a stream: one CPU, one process, two threads, both of which ran.
+/// The second snapshot of an agent start: one CPU, one process, two threads, both of which ran.
 fn example() -> (HostInfo, Snapshot, Interval) {
     let host = HostInfo {
         host: HostId(std::array::from_fn(|at| u8::try_from(at).unwrap())),
@@ -87,7 +87,7 @@ fn documented(heading: &str) -> Vec<u8> {
 #[test]
 fn the_worked_example_of_a_frame_is_right() {
     let (host, snapshot, interval) = example();
-    let options = EncoderOptions { full_snapshots: 1, stream: 0x1122_3344, ..EncoderOptions::default() };
+    let options = EncoderOptions { full_snapshots: 1, agent_start: 0x1122_3344, ..EncoderOptions::default() };
     let mut encoder = Encoder::new(options);
     let mut out = Datagrams::new();
     let mut first = snapshot.clone();

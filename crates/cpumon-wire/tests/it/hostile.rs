@@ -157,7 +157,7 @@ fn header_faults_are_named() {
     assert_eq!(with(52, &[8, 0, 9, 0]), Ok(9));
 }
 
-/// Messages of the secure stream, sound ones, with records of the spool in them.
+/// Messages of a secure connection, sound ones, with records of the spool in them.
 fn messages() -> Vec<Vec<u8>> {
     let mut list = Vec::new();
     for (number, frames) in (1..).zip(seeds().chunks(4)) {
@@ -175,7 +175,7 @@ fn messages() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn damaged_messages_of_the_stream_never_panic_and_sound_ones_survive() {
+fn damaged_messages_of_a_connection_never_panic_and_sound_ones_survive() {
     let (seeds, mut random, mut bytes) = (messages(), Random(20_261_122), Vec::new());
     let (mut decoded, mut snapshots) = (0_u64, 0_u64);
     for round in 0..if cfg!(debug_assertions) { 20_000 } else { 100_000 } {

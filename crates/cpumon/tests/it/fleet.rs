@@ -67,7 +67,7 @@ impl Device {
             max_datagram: 65_000,
             full_snapshots: 1,
             is_lossless: true,
-            stream: u64::from(number) + 1,
+            agent_start: u64::from(number) + 1,
             ..EncoderOptions::default()
         };
         let info = HostInfo { host, boot, hostname: name.as_str().into(), ..HostInfo::default() };

@@ -168,7 +168,7 @@ pub fn write_log(dir: &std::path::Path, snapshots: u64, max_bytes: u64) {
         max_datagram: 65_000,
         full_snapshots: 1,
         is_lossless: true,
-        stream: std::fs::read_dir(dir).unwrap().count() as u64,
+        agent_start: std::fs::read_dir(dir).unwrap().count() as u64,
         ..EncoderOptions::default()
     };
     let mut encoder = Encoder::new(options);

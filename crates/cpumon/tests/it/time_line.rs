@@ -44,7 +44,7 @@ impl Device {
         let info =
             HostInfo { host, boot, hostname: name.into(), interval_ns: 50_000_000, ..HostInfo::default() };
         let options =
-            EncoderOptions { full_snapshots: 1, stream: number.into(), ..EncoderOptions::default() };
+            EncoderOptions { full_snapshots: 1, agent_start: number.into(), ..EncoderOptions::default() };
         let (before, now) = (Snapshot::default(), Snapshot::default());
         Self { info, encoder: Encoder::new(options), before, now, made: 0 }
     }
