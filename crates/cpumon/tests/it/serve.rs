@@ -442,7 +442,7 @@ fn off_loopback_only_who_has_a_token_gets_in() {
     };
     let ca = ca.to_str().unwrap();
     let refused = text(&status(&["--ca", ca]).stderr);
-    assert!(refused.contains("logged in") && refused.contains("login-token add"), "{refused}");
+    assert!(refused.contains("with a login") && refused.contains("login-token add"), "{refused}");
     let wrong = text(&status(&["--ca", ca, "--login-token", "nonsense"]).stderr);
     assert!(wrong.contains("not a token"), "{wrong}");
     let right = status(&["--ca", ca, "--login-token", &token]);
