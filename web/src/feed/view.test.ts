@@ -25,8 +25,10 @@ function snapshot(processes: Record<string, Value[]>, more: Partial<Snapshot> = 
     fields: [],
     flags: [],
     summary: {},
-    cpus: { rows: 0, columns: {} },
-    processes: { rows, columns: processes },
+    cpus: { rows: 0, total: 0, columns: {} },
+    processes: { rows, total: rows, columns: processes },
+    irqs: { rows: 0, total: 0, columns: {} },
+    threads: [],
     ...more,
   };
 }
@@ -109,7 +111,11 @@ describe('view', () => {
   it('shows children below parents', () => {
     expect(names(tasks, { layout: 'tree' })).toEqual(['init', '  shell']);
     expect(names(tasks, { layout: 'tree', open: ['-1-5'] })).toEqual(['init']);
-    const threads = { rows: 1, columns: { key: ['1-5'], process: '1-5', tid: [1], name: ['reaper'], run_ns: [1] } };
+    const threads = {
+      rows: 1,
+      total: 1,
+      columns: { key: ['1-5'], process: '1-5', tid: [1], name: ['reaper'], run_ns: [1] },
+    };
     const some = new Tasks();
     some.apply({ ...two, threads: [threads] }, true);
     expect(names(some, { layout: 'tree', open: ['1-5'] })).toEqual(['init', '  reaper', '  shell']);
@@ -142,6 +148,7 @@ describe('view', () => {
     const some = new Tasks();
     const threads = {
       rows: 2,
+      total: 2,
       columns: { key: ['2-6', '3-7'], process: '2-6', tid: [2, 3], name: ['shell', 'helper'], run_ns: [1e8, 2e8] },
     };
     some.apply({ ...two, threads: [threads] }, true);
@@ -157,6 +164,7 @@ describe('view', () => {
     const some = new Tasks();
     const threads = {
       rows: 3,
+      total: 3,
       columns: {
         key: ['2-6', '3-7', '1-5'],
         process: ['2-6', '2-6', '1-5'],

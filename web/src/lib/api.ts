@@ -1,139 +1,28 @@
-// The receiver's HTTP API. In: what is asked. Out: typed answers, or a Problem that says what to do.
-// Types follow /api/v1/openapi.json; only what the page reads is named here.
-import type { Table } from './table';
+// The receiver's HTTP API. In: requests. Out: typed answers, or a Problem that says what to do.
+// The types come from the receiver's own description, web/openapi.json (`npm run generate`); here they get the page's names.
+import type { components } from './api.generated';
 
-export interface Session {
-  version: string;
-  login_required: boolean;
-  logged_in: boolean;
-  store: boolean;
-}
+type Schemas = components['schemas'];
 
-export interface Spark {
-  step_ns: number;
-  host_ids: string[];
-  busy_ratio: (number | null)[][];
-}
-
-export interface Fleet {
-  now_ns: string;
-  number: number;
-  skipped: number;
-  /** What the receiver itself could not take or keep. */
-  receiver: {
-    store: 'ok' | 'failing' | 'none';
-    store_error: string;
-    store_dropped: number;
-    rejected: number;
-    kernel_dropped: number;
-  };
-  hosts: Table;
-  top: Table;
-  spark?: Spark;
-}
-
-export type Summary = Record<string, number | string | boolean | null | undefined>;
-
-export interface Snapshot {
-  host: string;
-  hostname: string;
-  trust: string;
-  boot: string;
-  number: number;
-  skipped: number;
-  /** How long ago the host's newest interval came; absent in answers about the past. */
-  age_ns?: number;
-  begin_ns: string;
-  end_ns: string;
-  end_ms: number;
-  /** The device's own clock less `end_ns`; 0 where it is right. */
-  wall_shift_ns: number;
-  duration_ns: number;
-  source: string;
-  fields: string[];
-  flags: string[];
-  summary: Summary;
-  cpus: Table;
-  processes: Table;
-  /** One for each process that was asked for, or one for all. */
-  threads?: Table[];
-  irqs?: Table;
-}
-
-export interface Gap {
-  begin_ms: number;
-  end_ms: number;
-  intervals: number;
-  reason: string;
-}
-
+export type Session = Schemas['Session'];
+/** Limits at which a mark or a colour changes: balanced, late, silent. */
+export type Limits = Schemas['Limits'];
+export type Spark = Schemas['Spark'];
+export type Fleet = Schemas['Fleet'];
+export type Summary = Schemas['RowOfCell'];
+export type Snapshot = Schemas['Snapshot'];
+export type Gap = Pick<Schemas['Gap'], 'begin_ms' | 'end_ms' | 'intervals' | 'reason'>;
+export type Series = Schemas['HostSeries'];
+export type TaskLine = Schemas['Line'];
+export type Lines = Schemas['Lines'];
+export type WaitLine = Schemas['WaitLine'];
+export type ProcessPage = Schemas['ProcessLine'];
+export type MatrixRow = Schemas['MatrixRow'];
+export type Matrix = Schemas['Matrix'];
+export type Compared = Schemas['Compare'];
+/** Values by point; null: not measured. */
 export type Line = (number | null)[];
-
-export interface Buckets {
-  resolution: string;
-  width_ns: number;
-  t_ms: number[];
-  covered_ns: number[];
-  gaps: Gap[];
-}
-
-export interface Series extends Buckets {
-  kept: { first_ns: string; last_ns: string } | null;
-  columns: Record<string, { sum?: Line; min?: Line; max?: Line }>;
-}
-
-export interface TaskLine {
-  kind: string;
-  key: string;
-  name: string;
-  first_ms: number | null;
-  last_ms: number | null;
-  began_ms: number | null;
-  ended_ms: number | null;
-  columns: Record<string, Line>;
-  max_run_ns_per_s?: Line;
-}
-
-export interface Lines extends Buckets {
-  lines: TaskLine[];
-}
-
-export interface WaitLine {
-  reason: string;
-  total_ns: number;
-  values: Line;
-}
-
-export interface ProcessPage extends Lines {
-  process: Record<string, string | number | boolean | null>;
-  waits?: WaitLine[];
-}
-
-export interface MatrixRow {
-  /** Null for all processes of a name. */
-  key: string | null;
-  name: string;
-  total_ns: number;
-  first_ms: number | null;
-  last_ms: number | null;
-  life?: string;
-  values: Line;
-  /** Its highest single interval in each point, ns per second. */
-  max: Line;
-}
-
-export interface Matrix extends Buckets {
-  total: number;
-  rows: MatrixRow[];
-  other: Line;
-}
-
-export interface Compared {
-  /** 0: the span holds no data. */
-  before_covered_ns: number;
-  after_covered_ns: number;
-  rows: Table;
-}
+export type Buckets = Schemas['BucketTimes'] & { gaps: Gap[] };
 
 /** An answer that is not the one asked for, in the receiver's words. */
 export class Problem extends Error {

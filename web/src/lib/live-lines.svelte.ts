@@ -84,7 +84,10 @@ export class LiveLines {
     // A bucket ends with its interval; the live points stand at their ends too.
     const width = series.width_ns / 1e6;
     const times = series.t_ms.map((ms) => (ms + width) / 1000);
-    const share = (values: readonly (number | null)[] | undefined, covered: readonly number[]): (number | null)[] =>
+    const share = (
+      values: readonly (number | null)[] | null | undefined,
+      covered: readonly number[],
+    ): (number | null)[] =>
       covered.map((ns, at) =>
         ns > 0 && values?.[at] !== null && values?.[at] !== undefined ? (values[at] * 100) / ns : null,
       );

@@ -1,11 +1,15 @@
 // Whether the user is logged in. In: the receiver's answer. Out: whether a login is needed. Why: beyond loopback it asks for a token.
 import { feed } from '../feed/feed.svelte';
+import { limits } from './limits.svelte';
 import { ask, login, logout, onLoginWanted, Problem, type Session } from './api';
 
-const LOGGED_OUT: Session = { version: '', login_required: true, logged_in: false, store: false };
+/** What the page needs of a session. */
+type Known = Pick<Session, 'version' | 'login_required' | 'logged_in'>;
+
+const LOGGED_OUT: Known = { version: '', login_required: true, logged_in: false };
 
 class SessionState {
-  known = $state.raw<Session | null>(null);
+  known = $state.raw<Known | null>(null);
   refused = $state('');
 
   constructor() {
@@ -24,7 +28,9 @@ class SessionState {
 
   async check(): Promise<void> {
     try {
-      this.known = await ask<Session>('session');
+      const answer = await ask<Session>('session');
+      this.known = answer;
+      limits.known = answer.limits;
     } catch (error) {
       if (error instanceof Problem && error.status === 401) this.known = LOGGED_OUT;
     }

@@ -3,7 +3,7 @@ import type { Buckets, Gap, Line, Series } from './api';
 import { LEDGER, MODES, type Part } from './modes';
 
 /** ns in a bucket as percent of the time that was measured in it. */
-export function shareOf(values: Line | undefined, buckets: Pick<Buckets, 'covered_ns'>, divide = 1): Line {
+export function shareOf(values: Line | null | undefined, buckets: Pick<Buckets, 'covered_ns'>, divide = 1): Line {
   return buckets.covered_ns.map((covered, at) => {
     const value = values?.[at];
     return covered > 0 && value !== null && value !== undefined ? (value * 100) / covered / divide : null;
@@ -16,7 +16,7 @@ export function timesOf(buckets: Pick<Buckets, 't_ms' | 'width_ns'>): number[] {
 }
 
 /** ns per second of single intervals as percent of one CPU. */
-export function rateOf(values: Line | undefined, buckets: Pick<Buckets, 'covered_ns'>, divide = 1): Line {
+export function rateOf(values: Line | null | undefined, buckets: Pick<Buckets, 'covered_ns'>, divide = 1): Line {
   return buckets.covered_ns.map((covered, at) => {
     const value = values?.[at];
     return covered > 0 && value !== null && value !== undefined ? value / 1e7 / divide : null;

@@ -3,6 +3,7 @@ import { getter, has, numbers, texts, type Table } from './table';
 
 const table: Table = {
   rows: 3,
+  total: 3,
   columns: { list: [1, null, 3], all: 0, words: { values: ['', 'docker'], index: [0, 1, 1] }, constructor: [7, 8, 9] },
 };
 

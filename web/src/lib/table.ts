@@ -1,13 +1,11 @@
 // The API's column tables. In: parsed JSON. Out: one value of one row, whatever form its column has.
 // Why: a column is an array, one value for all rows, or a dictionary with an index; only this file needs to know.
+import type { components } from './api.generated';
 
-export type Value = string | number | boolean | null;
-export type Column = Value | Value[] | { values: Value[]; index: number[] };
-export interface Table {
-  rows: number;
-  total?: number;
-  columns: Record<string, Column>;
-}
+export type Value = components['schemas']['Cell'];
+export type Column = components['schemas']['TableColumn'];
+/** `total`: rows that there are, where not all were sent. */
+export type Table = components['schemas']['Table'];
 
 export type Getter = (row: number) => Value;
 

@@ -1,0 +1,1796 @@
+// Written by `npm run generate` from openapi.json. Do not edit.
+
+export type paths = Record<string, never>;
+export type webhooks = Record<string, never>;
+export interface components {
+    schemas: {
+        /** @description Points of a picture, evenly spaced over the range. */
+        BucketTimes: {
+            /** @description Measured time in each point; 0: a gap, and every value there is null. */
+            covered_ns: number[];
+            /** @description What was read: `interval`s, or sums of a `minute` or an `hour`. */
+            resolution: string;
+            /** @description Begin of each point, as intervals stand. */
+            t_ms: number[];
+            /**
+             * Format: int64
+             * @description From one point to the next.
+             */
+            width_ns: number;
+        };
+        /** @description A value of a column (its kind and unit: /api/v1/columns). null: no data, which is not zero. */
+        Cell: null | number | boolean | string;
+        /** @description A device's clock, measured by exchanges of time over TLS. Meanings: [`HostClock`]. */
+        Clock: {
+            /**
+             * Format: int64
+             * @default null
+             */
+            drift_ppb: number | null;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            offset_ns: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            round_trip_ns: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            steps: number;
+        };
+        /** @description One column. */
+        ColumnHelp: {
+            /** @description Meaning, one sentence. */
+            help: string;
+            /** @description `integer`, `real` or `text`. */
+            kind: string;
+            /** @description Name in tables. */
+            name: string;
+            /** @description What a source must measure for it to have data: names of `fields`. */
+            needs: string[];
+            /** @description The tables that have it: `processes`, `threads`, `cpus`, `host`. */
+            tables: string[];
+            /** @description Unit; empty for names, ids and counts. */
+            unit: string;
+        };
+        /** @description Answer of `/api/v1/columns`. */
+        Columns: {
+            /** @description Every column, in order. */
+            columns: components["schemas"]["ColumnHelp"][];
+        };
+        /** @description Two spans side by side. */
+        Compare: {
+            /** @description Of the second. */
+            after: components["schemas"]["Nanos"][];
+            /**
+             * Format: int64
+             * @description Of the second.
+             */
+            after_covered_ns: number;
+            /** @description Begin and end of the first span, as asked for. */
+            before: components["schemas"]["Nanos"][];
+            /**
+             * Format: int64
+             * @description Measured time of the first span, ns; 0: it holds no data.
+             */
+            before_covered_ns: number;
+            /** @description A row a group, the largest change first, with the columns of `cpumon export compare` (docs/export.md). */
+            rows: components["schemas"]["Table"];
+        };
+        /** @description One CPU's times, by mode. */
+        Cpu: {
+            /**
+             * Format: int32
+             * @description CPU number.
+             * @default 0
+             */
+            cpu: number;
+            /**
+             * @description Counters of the scheduler's events.
+             * @default {
+             *       "run_queue_max": 0,
+             *       "run_queue_ns": 0,
+             *       "softirq_ns": [
+             *         0,
+             *         0,
+             *         0,
+             *         0,
+             *         0,
+             *         0,
+             *         0,
+             *         0,
+             *         0,
+             *         0
+             *       ],
+             *       "switches": 0,
+             *       "unknown_ns": 0
+             *     }
+             */
+            sched: components["schemas"]["CpuSched"];
+            /**
+             * @description user, nice, system, idle, iowait, irq, softirq, steal, guest, `guest_nice` (the order of /proc/stat), ns.
+             * @default [
+             *       0,
+             *       0,
+             *       0,
+             *       0,
+             *       0,
+             *       0,
+             *       0,
+             *       0,
+             *       0,
+             *       0
+             *     ]
+             */
+            times_ns: number[];
+            /**
+             * @description Some mode went backwards.
+             * @default false
+             */
+            went_back: boolean;
+        };
+        /** @description Counters of a CPU's scheduler events. */
+        CpuSched: {
+            /**
+             * Format: int32
+             * @description Longest run queue, tasks. A maximum: never add it up.
+             * @default 0
+             */
+            run_queue_max: number;
+            /**
+             * Format: int64
+             * @description Integral of the run queue's length over time, task-ns; by the length of the interval it is the mean.
+             * @default 0
+             */
+            run_queue_ns: number;
+            /**
+             * @description Time in soft interrupts: hi, timer, `net_tx`, `net_rx`, block, `irq_poll`, tasklet, sched, hrtimer, rcu.
+             * @default [
+             *       0,
+             *       0,
+             *       0,
+             *       0,
+             *       0,
+             *       0,
+             *       0,
+             *       0,
+             *       0,
+             *       0
+             *     ]
+             */
+            softirq_ns: number[];
+            /**
+             * Format: int64
+             * @description Context switches.
+             * @default 0
+             */
+            switches: number;
+            /**
+             * Format: int64
+             * @description Time that no context-switch event attributes to a thread.
+             * @default 0
+             */
+            unknown_ns: number;
+        };
+        /** @description How long single waits for a CPU took, counted by length: of a CPU, of a process, or with `thread` of one of its threads. */
+        Delays: {
+            /**
+             * @description Bucket and count, ascending. Buckets are log-linear: 8 for each power of two, so that a length is known to within an eighth.
+             * @default []
+             */
+            buckets: [
+                number,
+                number
+            ][];
+            /**
+             * Format: int32
+             * @description CPU number.
+             * @default null
+             */
+            cpu: number | null;
+            /** @default null */
+            process: components["schemas"]["TaskKey"] | null;
+            /** @default null */
+            thread: components["schemas"]["TaskKey"] | null;
+        };
+        /** @description Answers to devices that search for a receiver, since the receiver started. */
+        Discovery: {
+            /**
+             * Format: int64
+             * @description Answers that were sent.
+             * @default 0
+             */
+            answered: number;
+            /**
+             * Format: int64
+             * @description Answers that could not be sent.
+             * @default 0
+             */
+            failed: number;
+            /**
+             * @description Fingerprint of the receiver's key, to be compared by people.
+             * @default
+             */
+            key: string;
+            /**
+             * Format: int64
+             * @description Datagrams that are no query.
+             * @default 0
+             */
+            malformed: number;
+            /**
+             * Format: int64
+             * @description Queries that could be read.
+             * @default 0
+             */
+            queries: number;
+            /**
+             * Format: int64
+             * @description Queries beyond the limits, in all or of one address.
+             * @default 0
+             */
+            too_many: number;
+            /**
+             * Format: int64
+             * @description Messages about other services.
+             * @default 0
+             */
+            unrelated: number;
+        };
+        /** @description The command line that gives the same file. */
+        ExportCommand: {
+            /** @description For a POSIX shell. One that names a store is to be run where the store is. */
+            command: string;
+        };
+        /** @description Answer of `/api/v1/fleet`, and a message of its stream. */
+        Fleet: components["schemas"]["FleetBase"] & {
+            /**
+             * Format: int64
+             * @description Fleet snapshots before this one that this reader did not get because it was too slow.
+             */
+            skipped: number;
+            spark?: components["schemas"]["Spark"] | null;
+        };
+        /** @description All hosts, without what differs from reader to reader. */
+        FleetBase: {
+            /**
+             * @description A row a host: `id`, `hostname`, `trust`, `source`, `address`, `agent`, `kernel`, `arch`, `cpu_count`, `interval_ns`,
+             *     `state` (`reporting`, `late`, `silent`), `age_ns` since its last interval arrived, `clock_offset_ns` (its clock less the
+             *     receiver's: by exchanges of time over TLS, which also give `clock_round_trip_ns` and `clock_drift_ppb`; else when that
+             *     interval arrived), `end_ms`, `busy_ratio` (of all CPUs), `threads`, `processes`, `top_key`, `top_name`,
+             *     `top_cpu_pct`, `capacity_ns`, `unattributed_ns`, `unattributed_ratio`, `ledger_closed`, `lost`, `rejected`,
+             *     `store_dropped`, `flags`.
+             */
+            hosts: components["schemas"]["Table"];
+            /** @description Limits at which a mark or a colour changes. */
+            limits: components["schemas"]["Limits"];
+            /** @description The receiver's clock. */
+            now_ns: components["schemas"]["Nanos"];
+            /**
+             * Format: int64
+             * @description Counts fleet snapshots since the receiver started.
+             */
+            number: number;
+            /** @description The receiver itself. */
+            receiver: components["schemas"]["ReceiverHealth"];
+            /** @description The busiest processes over all hosts: `host_id`, `hostname`, `key`, `name`, `container`, `cpu_pct`, `host_pct`, `run_ns`. */
+            top: components["schemas"]["Table"];
+        };
+        /** @description A hole in a host's time. */
+        Gap: {
+            /**
+             * Format: double
+             * @description Begin, for drawing.
+             */
+            begin_ms: number;
+            /** @description Begin, as intervals stand. */
+            begin_ns: components["schemas"]["Nanos"];
+            /**
+             * Format: double
+             * @description End, for drawing.
+             */
+            end_ms: number;
+            /** @description End. */
+            end_ns: components["schemas"]["Nanos"];
+            /**
+             * Format: int64
+             * @description Intervals that are known to be missing; 0: not counted.
+             */
+            intervals: number;
+            /** @description Why: `queue full`, `store full`, `not stored`, `damaged`; `restart`: another boot or agent start; `no data`. */
+            reason: string;
+        };
+        /** @description Answer of `/gaps`. */
+        Gaps: {
+            /** @description Those that were asked for. */
+            gaps: components["schemas"]["Gap"][];
+            /** @description Holes there are, 10,000 at most. */
+            total: number;
+        };
+        /** @description What the source could not do, cumulative. Meanings: [`cpumon_model::SourceHealth`]. What is absent is not measured. */
+        Health: {
+            /**
+             * Format: int64
+             * @default null
+             */
+            cuts_lost: number | null;
+            /**
+             * Format: int64
+             * @default null
+             */
+            endings_lost: number | null;
+            /**
+             * Format: int64
+             * @default null
+             */
+            execs_lost: number | null;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            exits_lost: number;
+            /**
+             * Format: int64
+             * @default null
+             */
+            hidden_left_out: number | null;
+            /**
+             * Format: int64
+             * @default null
+             */
+            histogram_drops: number | null;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            intervals_late: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            intervals_skipped: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            malformed: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            own_cpu_ns: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            own_rss_bytes: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            permission_denied: number;
+            /** @default [] */
+            probes: string[];
+            /**
+             * Format: int64
+             * @default null
+             */
+            ring_drops: number | null;
+            /**
+             * Format: int64
+             * @default null
+             */
+            sched_missed_switches: number | null;
+            /**
+             * Format: int64
+             * @default null
+             */
+            sched_untracked: number | null;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            tasks_vanished: number;
+        };
+        /** @description A host as the receiver sees it now. */
+        Host: {
+            /**
+             * @description Where the last datagram came from, `address:port`; empty for the local agent.
+             * @default
+             */
+            address: string;
+            /**
+             * @description Agent name and version.
+             * @default
+             */
+            agent: string;
+            /**
+             * @description Machine architecture.
+             * @default
+             */
+            arch: string;
+            /**
+             * @description Boot id: 32 hexadecimal digits; all zero if not reported.
+             * @default
+             */
+            boot: string;
+            /** @default null */
+            clock: components["schemas"]["Clock"] | null;
+            /**
+             * Format: int64
+             * @description The device's wall clock less the receiver's, ns: by exchanges of time over TLS, else as the newest interval arrived, the
+             *     way included.
+             * @default 0
+             */
+            clock_offset_ns: number;
+            /**
+             * Format: int32
+             * @description Online CPUs; 0 if not reported.
+             * @default 0
+             */
+            cpu_count: number;
+            /**
+             * @description The machine's name; for v1 devices their address. Hostile text unless `trust` is `local`.
+             * @default
+             */
+            hostname: string;
+            /**
+             * @description Host id: 32 hexadecimal digits, stable over reboots.
+             * @default
+             */
+            id: string;
+            /**
+             * Format: int64
+             * @description The interval the agent aims at; 0 if not reported.
+             * @default 0
+             */
+            interval_ns: number;
+            /**
+             * @description Kernel name and release.
+             * @default
+             */
+            kernel: string;
+            /**
+             * @description End of the newest interval on the device's clocks.
+             * @default {
+             *       "boot_ns": 0,
+             *       "mono_ns": 0,
+             *       "wall_ns": 0
+             *     }
+             */
+            last: components["schemas"]["Moment"];
+            /**
+             * @description What was lost since the receiver started.
+             * @default {
+             *       "bytes": 0,
+             *       "datagrams": 0,
+             *       "duplicates": 0,
+             *       "rejected": 0,
+             *       "reordered": 0,
+             *       "snapshots": 0,
+             *       "snapshots_lost": 0,
+             *       "snapshots_partial": 0,
+             *       "store_dropped": 0
+             *     }
+             */
+            loss: components["schemas"]["Loss"];
+            /**
+             * Format: int32
+             * @description Live processes.
+             * @default 0
+             */
+            process_count: number;
+            /**
+             * Format: int64
+             * @description When the receiver got it, on the receiver's clock.
+             * @default 0
+             */
+            received_wall_ns: number;
+            /**
+             * @description Who measures: `procfs`, `bpf`, `v1`, …
+             * @default
+             */
+            source: string;
+            /**
+             * @description Why this source was chosen, one line.
+             * @default
+             */
+            source_reason: string;
+            /**
+             * Format: int32
+             * @description Live threads.
+             * @default 0
+             */
+            thread_count: number;
+            /**
+             * @description `local`, `authenticated` (over TLS, from the device enrolled under this host), `sealed` (datagrams encrypted under the group's key), `unauthenticated` (plain datagrams: anyone
+             *     could have sent them) or `imported`.
+             * @default
+             */
+            trust: string;
+        };
+        /** @description A host over time. */
+        HostSeries: components["schemas"]["BucketTimes"] & {
+            /**
+             * @description By name; `busy_ns` is the capacity less idle and steal, `run_queue_ns` the tasks running or ready, integrated over time: divided
+             *     by `covered_ns` it is their mean number (and of its highest 1e9 is one task). Sums made before store schema 6 do not keep it.
+             */
+            columns: {
+                [key: string]: components["schemas"]["SeriesColumn"];
+            };
+            /** @description Holes, at most 1000. */
+            gaps: components["schemas"]["Gap"][];
+            kept?: components["schemas"]["Kept"] | null;
+            /** @description The range that was asked for. */
+            since_ns: components["schemas"]["Nanos"];
+            /** @description Its end. */
+            until_ns: components["schemas"]["Nanos"];
+        };
+        /** @description Answer of `/api/v1/hosts`. */
+        Hosts: {
+            /** @description Hosts that reported since the receiver started, by name. */
+            hosts: components["schemas"]["Host"][];
+            /** @description Hosts there are. */
+            total?: number;
+        };
+        /** @description What happened on one host between two snapshots. */
+        Interval: {
+            /**
+             * @description Begin.
+             * @default {
+             *       "boot_ns": 0,
+             *       "mono_ns": 0,
+             *       "wall_ns": 0
+             *     }
+             */
+            begin: components["schemas"]["Moment"];
+            /**
+             * @description Boot id, 32 hexadecimal digits.
+             * @default
+             */
+            boot: string;
+            /**
+             * @description Per CPU.
+             * @default []
+             */
+            cpus: components["schemas"]["Cpu"][];
+            /**
+             * @description Run delays that ended, ascending by owner; owners without any are absent.
+             * @default []
+             */
+            delays: components["schemas"]["Delays"][];
+            /**
+             * @description End.
+             * @default {
+             *       "boot_ns": 0,
+             *       "mono_ns": 0,
+             *       "wall_ns": 0
+             *     }
+             */
+            end: components["schemas"]["Moment"];
+            /**
+             * @description Which counters were measured, e.g. `USER`, `RUN_DELAY`. What is not named here is unknown, not zero.
+             * @default []
+             */
+            fields: string[];
+            /**
+             * @description Oddities of the whole interval, e.g. `SPANS_LOSS`.
+             * @default []
+             */
+            flags: string[];
+            /**
+             * @description What the source could not do.
+             * @default {
+             *       "exits_lost": 0,
+             *       "intervals_late": 0,
+             *       "intervals_skipped": 0,
+             *       "malformed": 0,
+             *       "own_cpu_ns": 0,
+             *       "own_rss_bytes": 0,
+             *       "permission_denied": 0,
+             *       "tasks_vanished": 0
+             *     }
+             */
+            health: components["schemas"]["Health"];
+            /**
+             * @description Host id, 32 hexadecimal digits.
+             * @default
+             */
+            host: string;
+            /**
+             * @description Interrupt lines that were handled.
+             * @default []
+             */
+            irqs: components["schemas"]["Irq"][];
+            /**
+             * @description Where the CPU time went.
+             * @default {
+             *       "capacity_ns": 0,
+             *       "exited_ns": 0,
+             *       "idle_ns": 0,
+             *       "irq_in_run_time": false,
+             *       "irq_ns": 0,
+             *       "softirq_ns": 0,
+             *       "steal_ns": 0,
+             *       "threads_ns": 0
+             *     }
+             */
+            ledger: components["schemas"]["Ledger"];
+            /**
+             * Format: int64
+             * @description How long the ending snapshot's pass took.
+             * @default 0
+             */
+            pass_ns: number;
+            /**
+             * Format: int32
+             * @description Processes alive on the host.
+             * @default 0
+             */
+            process_count: number;
+            /**
+             * @description Processes.
+             * @default []
+             */
+            processes: components["schemas"]["Process"][];
+            /**
+             * Format: int64
+             * @description Sequence number of the snapshot that ends it.
+             * @default 0
+             */
+            sequence: number;
+            /**
+             * @description Who measured: `procfs`, `bpf`, `v1`, …
+             * @default
+             */
+            source: string;
+            /**
+             * Format: int32
+             * @description Threads alive on the host.
+             * @default 0
+             */
+            thread_count: number;
+            /**
+             * @description Threads.
+             * @default []
+             */
+            threads: components["schemas"]["Thread"][];
+            /**
+             * Format: int64
+             * @description The time stamp of a v1 device, 100 ns ticks since 0001-01-01 local time.
+             * @default null
+             */
+            v1_ticks: number | null;
+            /**
+             * Format: int64
+             * @description The device's own wall clock at the end less `end.wall_ns`, ns: where that clock is wrong, begin and end stand on the receiver's
+             *     time line.
+             * @default 0
+             */
+            wall_shift_ns: number;
+        };
+        /** @description One interrupt line. */
+        Irq: {
+            /**
+             * Format: int64
+             * @description Times it was handled.
+             * @default 0
+             */
+            count: number;
+            /**
+             * Format: int32
+             * @description Number of the line; from 65536 on: local vectors without a line.
+             * @default 0
+             */
+            irq: number;
+            /**
+             * @description Its name in /proc/interrupts. Hostile text.
+             * @default
+             */
+            name: string;
+            /**
+             * Format: int64
+             * @description Time in its handlers.
+             * @default 0
+             */
+            time_ns: number;
+        };
+        /** @description What is kept of a host. */
+        Kept: {
+            /** @description End of the first interval. */
+            first_ns: components["schemas"]["Nanos"];
+            /** @description End of the last interval. */
+            last_ns: components["schemas"]["Nanos"];
+        };
+        /** @description Where the CPU time went. Meanings: [`cpumon_model::Ledger`]. */
+        Ledger: {
+            /**
+             * Format: int64
+             * @default 0
+             */
+            capacity_ns: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            exited_ns: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            idle_ns: number;
+            /** @default false */
+            irq_in_run_time: boolean;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            irq_ns: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            softirq_ns: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            steal_ns: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            threads_ns: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            unknown_ns: number;
+        };
+        /** @description Limits at which a mark or a colour changes. */
+        Limits: {
+            /**
+             * Format: double
+             * @description A ledger is balanced if at most this share of the capacity is not attributed.
+             */
+            balanced_ratio: number;
+            /**
+             * Format: double
+             * @description A host is late once its newest interval is older than this many of its intervals, and than `late_ns`.
+             */
+            late_intervals: number;
+            /**
+             * Format: int64
+             * @description The least age of a late host, ns.
+             */
+            late_ns: number;
+            /**
+             * Format: double
+             * @description A host is silent once its newest interval is older than this many of its intervals, and than `silent_ns`.
+             */
+            silent_intervals: number;
+            /**
+             * Format: int64
+             * @description The least age of a silent host, ns.
+             */
+            silent_ns: number;
+        };
+        /** @description One task, or all processes of a name, over time. */
+        Line: {
+            /**
+             * Format: double
+             * @description When it began, by its key; null for names, where the source does not report it, and where no interval of its boot is stored.
+             */
+            began_ms?: number | null;
+            /**
+             * @description By name, a value a point: 0 if it was idle or not there, null where nothing was measured. Times and counts are sums;
+             *     percentiles of the run delay are those of all delays in the point, the longest run delay is the highest.
+             */
+            columns: {
+                [key: string]: (number | null)[];
+            };
+            /**
+             * Format: double
+             * @description End of the interval in which it ended; null if that is not in the range or no longer stored, and for names.
+             */
+            ended_ms?: number | null;
+            /**
+             * Format: double
+             * @description Begin of the first interval or sum in which it did something, not before it began.
+             */
+            first_ms?: number | null;
+            /** @description Key of the task. */
+            key?: string | null;
+            /** @description `process`, `thread` or `name`. */
+            kind: string;
+            /**
+             * Format: double
+             * @description End of the last one, not after it ended.
+             */
+            last_ms?: number | null;
+            /**
+             * @description The highest run time of a single interval in each point, ns per second. Of a name: of all its processes together; where
+             *     sums were read, at least that of one of them and their mean.
+             */
+            max_run_ns_per_s: (number | null)[];
+            /** @description Its newest name; null if it did nothing in the range. */
+            name?: string | null;
+        };
+        /** @description Answer of `/lines`. */
+        Lines: components["schemas"]["BucketTimes"] & {
+            /** @description Holes, at most 1000. */
+            gaps: components["schemas"]["Gap"][];
+            /** @description In the order processes, threads, names. */
+            lines: components["schemas"]["Line"][];
+            /** @description The range that was asked for. */
+            since_ns: components["schemas"]["Nanos"];
+            /** @description Its end. */
+            until_ns: components["schemas"]["Nanos"];
+        };
+        /** @description What a person types. */
+        Login: {
+            /** @description A token that `cpumon login-token add` made. */
+            token: string;
+        };
+        /** @description What was lost, doubled or refused since the receiver started. Meanings: [`LossCounts`]. */
+        Loss: {
+            /**
+             * Format: int64
+             * @default 0
+             */
+            bytes: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            datagrams: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            duplicates: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            rejected: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            reordered: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            snapshots: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            snapshots_lost: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            snapshots_partial: number;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            store_dropped: number;
+        };
+        /** @description Tasks over time, as `sort` says. */
+        Matrix: components["schemas"]["BucketTimes"] & {
+            /** @description Holes, at most 1000. */
+            gaps: components["schemas"]["Gap"][];
+            /** @description All others together, run time a point. */
+            other: (number | null)[];
+            /** @description Those that are shown. */
+            rows: components["schemas"]["MatrixRow"][];
+            /** @description The range that was asked for. */
+            since_ns: components["schemas"]["Nanos"];
+            /** @description Tasks there are. */
+            total: number;
+            /** @description Its end. */
+            until_ns: components["schemas"]["Nanos"];
+        };
+        /** @description One task over time. */
+        MatrixRow: {
+            /**
+             * Format: double
+             * @description Begin of the first span in which it did something.
+             */
+            first_ms: number;
+            /** @description Its key; null for processes of a name. */
+            key?: string | null;
+            /**
+             * Format: double
+             * @description End of the last one.
+             */
+            last_ms: number;
+            /** @description What is known of its life in the range: `alive`, `born`, `ended`, `born_ended`. */
+            life: string;
+            /**
+             * @description Its highest single interval in each point, ns per second. Of several processes over sums: the highest of any of them, but not
+             *     less than the mean of all.
+             */
+            max: (number | null)[];
+            /** @description Its name. */
+            name: string;
+            /**
+             * Format: int64
+             * @description Run time in the range.
+             */
+            total_ns: number;
+            /** @description Run time a point: 0 if it was idle or not there, null where nothing was measured. */
+            values: (number | null)[];
+        };
+        /** @description One instant on three clocks. */
+        Moment: {
+            /**
+             * Format: int64
+             * @description `CLOCK_BOOTTIME`.
+             * @default 0
+             */
+            boot_ns: number;
+            /**
+             * Format: int64
+             * @description `CLOCK_MONOTONIC`.
+             * @default 0
+             */
+            mono_ns: number;
+            /**
+             * Format: int64
+             * @description Since the UNIX epoch.
+             * @default 0
+             */
+            wall_ns: number;
+        };
+        /** @description Nanoseconds since the UNIX epoch, as text: a browser's numbers end at 2^53. */
+        Nanos: string;
+        /** @description Nothing was measured at that moment. */
+        NothingThen: components["schemas"]["Problem"] & {
+            after_ns?: components["schemas"]["Nanos"] | null;
+            before_ns?: components["schemas"]["Nanos"] | null;
+        };
+        /** @description An interval with the receiver's serial number; pass it as `?after=` to wait for the next one. 0: from the store. */
+        Numbered: {
+            /** @description The interval. */
+            interval: components["schemas"]["Interval"];
+            /**
+             * Format: int64
+             * @description Rises with every interval of any host; begins again when the receiver starts.
+             */
+            serial: number;
+        };
+        /** @description An error, RFC 9457. */
+        Problem: {
+            /** @description What was wrong, and why. */
+            detail: string;
+            /** @description What to do about it. */
+            how?: string;
+            /**
+             * Format: int32
+             * @description HTTP status code.
+             */
+            status: number;
+            /** @description The status in words. */
+            title: string;
+            /** @description `about:blank`: the status says it all. */
+            type: string;
+        };
+        /** @description A process over the interval. */
+        Process: components["schemas"]["ProcessInfo"] & components["schemas"]["Task"] & {
+            /**
+             * Format: int32
+             * @description Parent's pid.
+             * @default 0
+             */
+            parent_pid: number;
+            /**
+             * Format: int32
+             * @description Process id.
+             * @default 0
+             */
+            pid: number;
+            /**
+             * Format: int64
+             * @description Start, ns since boot; with the pid its identity.
+             * @default 0
+             */
+            start_ns: number;
+            /**
+             * Format: int32
+             * @description Threads of it in this interval's list.
+             * @default 0
+             */
+            thread_rows: number;
+        };
+        /** @description What a process is. All text is hostile: it may hold control characters. */
+        ProcessInfo: {
+            /**
+             * @description cgroup path.
+             * @default
+             */
+            cgroup: string;
+            /**
+             * @description Command line, only if the agent is set to send it.
+             * @default
+             */
+            cmdline: string;
+            /**
+             * @description The main thread's name.
+             * @default
+             */
+            comm: string;
+            /**
+             * @description Container or unit name.
+             * @default
+             */
+            container: string;
+            /**
+             * @description A kernel thread.
+             * @default false
+             */
+            is_kernel: boolean;
+            /**
+             * @description Executable's base name, else the main thread's name.
+             * @default
+             */
+            name: string;
+            /**
+             * Format: int32
+             * @description Real user id.
+             * @default 0
+             */
+            uid: number;
+        };
+        /** @description A process over time. */
+        ProcessLine: components["schemas"]["Lines"] & {
+            /** @description What it is. */
+            process: components["schemas"]["ProcessThen"];
+            /** @description What it was blocked by, the longest first; empty where waits were not measured (sums of a minute do not keep them). */
+            waits: components["schemas"]["WaitLine"][];
+        };
+        /** @description A process. */
+        ProcessThen: {
+            /** @description cgroup path. */
+            cgroup: string;
+            /** @description Command line, only if the agent is set to send it. */
+            cmdline: string;
+            /** @description The main thread's name. */
+            comm: string;
+            /** @description Container or unit name. */
+            container: string;
+            /** @description A kernel thread. */
+            is_kernel: boolean;
+            /** @description Its key. */
+            key: string;
+            /** @description Executable's base name, else the main thread's name. */
+            name: string;
+            /**
+             * Format: int32
+             * @description Parent's pid; 0 for none.
+             */
+            parent_pid: number;
+            /**
+             * Format: int32
+             * @description Process id.
+             */
+            pid: number;
+            /**
+             * Format: int32
+             * @description Real user id.
+             */
+            uid: number;
+        };
+        /** @description Counters over all senders since the receiver started. */
+        Receiver: {
+            /**
+             * @description Whether v2 datagrams that are not encrypted are taken.
+             * @default false
+             */
+            accepts_plain: boolean;
+            /**
+             * @description Whether v1 datagrams are taken.
+             * @default false
+             */
+            accepts_v1: boolean;
+            /**
+             * Format: int64
+             * @description Bytes of those.
+             * @default 0
+             */
+            bytes: number;
+            /**
+             * Format: int64
+             * @description Datagrams taken from the kernel.
+             * @default 0
+             */
+            datagrams: number;
+            /**
+             * Format: int64
+             * @description Intervals that were decoded and shown.
+             * @default 0
+             */
+            intervals: number;
+            /**
+             * Format: int64
+             * @description Datagrams the kernel threw away because the socket's buffer was full (`SO_RXQ_OVFL`, socket(7)).
+             * @default 0
+             */
+            kernel_dropped: number;
+            /**
+             * @description Names of the group's keys in use.
+             * @default []
+             */
+            keys: string[];
+            /**
+             * Format: int64
+             * @description Encrypted datagrams that were decrypted.
+             * @default 0
+             */
+            opened: number;
+            /**
+             * Format: int64
+             * @description Failed receive calls.
+             * @default 0
+             */
+            receive_errors: number;
+            /**
+             * Format: int64
+             * @description Datagrams that could not be used.
+             * @default 0
+             */
+            rejected: number;
+            /**
+             * @description Senders of rejected datagrams, most rejects first; at most 64 of them are kept.
+             * @default []
+             */
+            rejected_by: components["schemas"]["Rejects"][];
+            /**
+             * @description How many were rejected for which kind of reason; what did not happen is left out: `malformed`, `host_limit` (too many
+             *     hosts), `plain` and `v1` (not encrypted, and not allowed), `unknown_key`, `bad_seal`, `replayed`, `rate_limit`
+             *     (its source sent more than one may).
+             * @default {}
+             */
+            rejected_for: {
+                [key: string]: number;
+            };
+        };
+        /** @description What the receiver itself could not take or keep since it started; `/api/v1/status` says more. */
+        ReceiverHealth: {
+            /**
+             * Format: int64
+             * @description Datagrams that the kernel threw away because the socket's buffer was full.
+             */
+            kernel_dropped: number;
+            /**
+             * Format: int64
+             * @description Datagrams that could not be used.
+             */
+            rejected: number;
+            /** @description Whether intervals are being kept. */
+            store: components["schemas"]["StoreState"];
+            /**
+             * Format: int64
+             * @description Intervals that were shown and not stored.
+             */
+            store_dropped: number;
+            /** @description Why not; empty while they are. */
+            store_error: string;
+        };
+        /** @description What was rejected from one sender. */
+        Rejects: {
+            /**
+             * @description How many for which kind of reason; only of datagrams.
+             * @default {}
+             */
+            by_kind: {
+                [key: string]: number;
+            };
+            /**
+             * Format: int64
+             * @description Datagrams rejected.
+             * @default 0
+             */
+            count: number;
+            /**
+             * @description Why the last one was rejected.
+             * @default
+             */
+            reason: string;
+            /**
+             * @description IP address of the sender (spoofable); `others` for those beyond the table's bound.
+             * @default
+             */
+            source: string;
+        };
+        RowOfCell: {
+            [key: string]: null | number | boolean | string;
+        };
+        /** @description Counters of a thread's or process's scheduler events. */
+        Sched: {
+            /**
+             * Format: int64
+             * @description Time neither running nor runnable.
+             * @default 0
+             */
+            blocked_ns: number;
+            /**
+             * Format: int64
+             * @description The part of the run delay that came after wakeups.
+             * @default 0
+             */
+            delay_after_wakeup_ns: number;
+            /**
+             * Format: int64
+             * @description Longest single run delay. A maximum: never add it up.
+             * @default 0
+             */
+            longest_delay_ns: number;
+            /**
+             * Format: int64
+             * @description Times it ran on another CPU than before.
+             * @default 0
+             */
+            migrations: number;
+            /**
+             * Format: int64
+             * @description Code of what it waited for at the end; 0 while running or ready.
+             * @default 0
+             */
+            open_wait: number;
+            /**
+             * @description Blocked time by reason.
+             * @default []
+             */
+            waits: components["schemas"]["Wait"][];
+            /**
+             * Format: int64
+             * @description Times it was woken.
+             * @default 0
+             */
+            wakeups: number;
+        };
+        /** @description One column over time. */
+        SeriesColumn: {
+            /** @description The highest rate of a single interval, ns per second; of counts, the highest count. */
+            max?: (number | null)[] | null;
+            /** @description The lowest rate of a single interval, ns per second. */
+            min?: (number | null)[] | null;
+            /** @description What came together in each point; divided by `covered_ns` it is the mean rate. */
+            sum?: (number | null)[] | null;
+        };
+        /** @description What this receiver offers to who asks. */
+        Session: {
+            /** @description Limits at which a mark or a colour changes. */
+            limits: components["schemas"]["Limits"];
+            /** @description Whether one did, or need not. */
+            logged_in: boolean;
+            /** @description Whether one must log in. */
+            login_required: boolean;
+            /** @description The receiver's clock. */
+            now_ns: components["schemas"]["Nanos"];
+            /** @description Whether the past is kept. */
+            store: boolean;
+            /** @description The receiver's version. */
+            version: string;
+        };
+        /** @description One interval of one host. */
+        Snapshot: components["schemas"]["SnapshotBase"] & {
+            /**
+             * Format: int64
+             * @description How long ago the host's newest interval came to the receiver; absent in answers about the past.
+             */
+            age_ns?: number | null;
+            /**
+             * Format: int64
+             * @description Intervals before this one that this reader did not get: it was too slow, or they had left memory.
+             */
+            skipped: number;
+            /** @description Threads of the processes that were asked for, a table a process (or one for all); column `process` has its key. */
+            threads: components["schemas"]["Table"][];
+        };
+        /** @description One interval of one host, without what differs from reader to reader. */
+        SnapshotBase: {
+            /** @description Begin, on the device's wall clock, or on the receiver's time line where that clock is wrong. */
+            begin_ns: components["schemas"]["Nanos"];
+            /** @description Boot id. */
+            boot: string;
+            /** @description A row a CPU. */
+            cpus: components["schemas"]["Table"];
+            /**
+             * Format: int64
+             * @description Measured length on the monotonic clock, ns. Rates divide by it.
+             */
+            duration_ns: number;
+            /**
+             * Format: double
+             * @description End in ms, for drawing.
+             */
+            end_ms: number;
+            /** @description End, likewise. */
+            end_ns: components["schemas"]["Nanos"];
+            /** @description Which counters were measured; what is not named here is unknown, not zero. */
+            fields: string[];
+            /** @description Oddities of the whole interval. */
+            flags: string[];
+            /** @description Host id. */
+            host: string;
+            /** @description Its name. Hostile text unless `trust` is `local`. */
+            hostname: string;
+            /** @description A row an interrupt line that was handled, most time first; no columns where lines are not measured. */
+            irqs: components["schemas"]["Table"];
+            /**
+             * Format: int64
+             * @description Counts the host's intervals since the receiver started; 0: from the store.
+             */
+            number: number;
+            /** @description A row a process, most run time first. One that is not listed did nothing. */
+            processes: components["schemas"]["Table"];
+            /** @description Who measured: `procfs`, `bpf`, `v1`, … */
+            source: string;
+            /** @description Ledger, CPU modes of all CPUs together, counts, health: the columns of table `host`. */
+            summary: components["schemas"]["RowOfCell"];
+            /** @description `local`, `authenticated`, `sealed`, `unauthenticated` or `imported`. */
+            trust: string;
+            /**
+             * Format: int64
+             * @description The device's own wall clock at the end less `end_ns`, ns; 0 where that clock is right.
+             */
+            wall_shift_ns: number;
+        };
+        /** @description Utilization of the newest minutes. */
+        Spark: {
+            /** @description A list a host, the newest value last; null: nothing came. */
+            busy_ratio: (number | null)[][];
+            /** @description Which hosts, in order. */
+            host_ids: string[];
+            /**
+             * Format: int64
+             * @description Time between two values.
+             */
+            step_ns: number;
+        };
+        /** @description Answer of `/api/v1/status`. */
+        Status: {
+            /**
+             * @description Every host.
+             * @default []
+             */
+            hosts: components["schemas"]["Host"][];
+            /**
+             * @description Address of this API.
+             * @default
+             */
+            http: string;
+            /**
+             * Format: int64
+             * @description Its clock now.
+             * @default 0
+             */
+            now_wall_ns: number;
+            /**
+             * Format: int32
+             * @description Its process id.
+             * @default 0
+             */
+            pid: number;
+            /**
+             * @description Datagrams in total.
+             * @default {
+             *       "accepts_plain": false,
+             *       "accepts_v1": false,
+             *       "bytes": 0,
+             *       "datagrams": 0,
+             *       "intervals": 0,
+             *       "kernel_dropped": 0,
+             *       "keys": [],
+             *       "opened": 0,
+             *       "receive_errors": 0,
+             *       "rejected": 0,
+             *       "rejected_by": [],
+             *       "rejected_for": {}
+             *     }
+             */
+            receiver: components["schemas"]["Receiver"];
+            /**
+             * Format: int64
+             * @description When it started.
+             * @default 0
+             */
+            started_wall_ns: number;
+            /**
+             * @description The store.
+             * @default {
+             *       "dropped": 0,
+             *       "error": "",
+             *       "path": "",
+             *       "queue": 0,
+             *       "queue_capacity": 0,
+             *       "size_bytes": 0,
+             *       "state": "ok",
+             *       "written": 0
+             *     }
+             */
+            store: components["schemas"]["Store"];
+            /** @default null */
+            stream: components["schemas"]["Stream"] | null;
+            /**
+             * @description UDP addresses it listens on.
+             * @default []
+             */
+            udp: string[];
+            /**
+             * @description The receiver's version.
+             * @default
+             */
+            version: string;
+        };
+        /** @description The store as the receiver sees it. */
+        Store: {
+            /**
+             * Format: int64
+             * @description Intervals thrown away because the queue was full or writing failed.
+             * @default 0
+             */
+            dropped: number;
+            /**
+             * @description Why not; empty while they are.
+             * @default
+             */
+            error: string;
+            /**
+             * @description File.
+             * @default
+             */
+            path: string;
+            /**
+             * Format: int64
+             * @description Intervals waiting to be written.
+             * @default 0
+             */
+            queue: number;
+            /**
+             * Format: int64
+             * @description Most that may wait.
+             * @default 0
+             */
+            queue_capacity: number;
+            /**
+             * Format: int64
+             * @description Size of the file with its write-ahead log, bytes.
+             * @default 0
+             */
+            size_bytes: number;
+            /**
+             * @description Whether intervals are being stored.
+             * @default ok
+             */
+            state: components["schemas"]["StoreState"];
+            /**
+             * Format: int64
+             * @description Intervals written.
+             * @default 0
+             */
+            written: number;
+        };
+        /**
+         * @description Whether intervals are being stored.
+         * @enum {string}
+         */
+        StoreState: "ok" | "failing" | "none";
+        /** @description The secure stream's counters since the receiver started. */
+        Stream: {
+            /**
+             * Format: int64
+             * @description Connections that were accepted.
+             * @default 0
+             */
+            accepted: number;
+            /**
+             * @description TCP address it listens on.
+             * @default
+             */
+            address: string;
+            /**
+             * Format: int64
+             * @description Bytes of messages from devices.
+             * @default 0
+             */
+            bytes: number;
+            /**
+             * Format: int64
+             * @description Devices that are connected now.
+             * @default 0
+             */
+            devices: number;
+            /** @default null */
+            discovery: components["schemas"]["Discovery"] | null;
+            /**
+             * Format: int64
+             * @description Devices that were enrolled.
+             * @default 0
+             */
+            enrolled: number;
+            /**
+             * Format: int64
+             * @description Handshakes that failed: no TLS 1.3, a certificate that is not of this receiver or has expired, too slow.
+             * @default 0
+             */
+            handshakes_failed: number;
+            /**
+             * Format: int64
+             * @description Connections ended because of what the device sent.
+             * @default 0
+             */
+            protocol_errors: number;
+            /**
+             * @description Sources of what was refused, most first; at most 64 of them are shown.
+             * @default []
+             */
+            refused_by: components["schemas"]["Rejects"][];
+            /**
+             * Format: int64
+             * @description Devices refused although their certificate is good: revoked, or too many are connected.
+             * @default 0
+             */
+            refused_devices: number;
+            /**
+             * Format: int64
+             * @description Connections refused before the handshake: too many at once, or too many a second.
+             * @default 0
+             */
+            refused_early: number;
+            /**
+             * Format: int64
+             * @description Tokens that were refused: unknown, used, expired.
+             * @default 0
+             */
+            refused_tokens: number;
+            /**
+             * Format: int64
+             * @description Certificates that were renewed.
+             * @default 0
+             */
+            renewed: number;
+            /**
+             * Format: int64
+             * @description Devices without a token that asked to be let in.
+             * @default 0
+             */
+            requests: number;
+            /**
+             * Format: int64
+             * @description Those of them that the user let in.
+             * @default 0
+             */
+            requests_accepted: number;
+            /**
+             * Format: int64
+             * @description Those of them that were refused: by the user, by the clock, or because too many asked.
+             * @default 0
+             */
+            requests_refused: number;
+            /**
+             * Format: int64
+             * @description Those of them that wait for the user now.
+             * @default 0
+             */
+            requests_waiting: number;
+        };
+        /** @description A span of time as if it were one interval. */
+        Sum: {
+            /**
+             * Format: int64
+             * @description Measured time; rates divide by it.
+             */
+            covered_ns: number;
+            /** @description A row a process or a name, most run time first. */
+            processes: components["schemas"]["Table"];
+            /** @description What was read: `interval`s, or sums of a `minute` or an `hour` (then the range's ends are those of whole ones). */
+            resolution: string;
+            /** @description The range that was asked for. */
+            since_ns: components["schemas"]["Nanos"];
+            /** @description Ledger and CPU modes, summed. */
+            summary: components["schemas"]["RowOfCell"];
+            /** @description Threads of the processes that were asked for, a table each. */
+            threads: components["schemas"]["Table"][];
+            /** @description Its end. */
+            until_ns: components["schemas"]["Nanos"];
+        };
+        /** @description Rows as lists of values, a list a column. A column without any data is absent. */
+        Table: {
+            columns: {
+                [key: string]: components["schemas"]["Cell"][] | {
+                    index: number[];
+                    values: components["schemas"]["Cell"][];
+                } | components["schemas"]["Cell"];
+            };
+            /** @description Rows in this answer. */
+            rows: number;
+            /** @description Rows there are. */
+            total: number;
+        };
+        TableColumn: components["schemas"]["Cell"][] | {
+            index: number[];
+            values: components["schemas"]["Cell"][];
+        } | components["schemas"]["Cell"];
+        /** @description What a thread and a process have in common: what they did, and what is odd about it. */
+        Task: {
+            /**
+             * @description Oddities, e.g. `FIRST_SIGHT`.
+             * @default []
+             */
+            flags: string[];
+            /**
+             * Format: int64
+             * @description Involuntary switches.
+             * @default 0
+             */
+            involuntary_switches: number;
+            /**
+             * @description `born`, `ended`, `born_ended`; absent if alive at both ends.
+             * @default
+             */
+            life: string;
+            /**
+             * Format: int64
+             * @description Run delay.
+             * @default 0
+             */
+            run_delay_ns: number;
+            /**
+             * Format: int64
+             * @description Run time.
+             * @default 0
+             */
+            run_ns: number;
+            /**
+             * @description Counters of the scheduler's events.
+             * @default {}
+             */
+            sched: components["schemas"]["Sched"];
+            /**
+             * Format: int64
+             * @description System time.
+             * @default 0
+             */
+            system_ns: number;
+            /**
+             * Format: int64
+             * @description User time.
+             * @default 0
+             */
+            user_ns: number;
+            /**
+             * Format: int64
+             * @description Voluntary switches.
+             * @default 0
+             */
+            voluntary_switches: number;
+        };
+        /** @description Id and start, ns since boot: the identity of a process or thread. */
+        TaskKey: {
+            /**
+             * Format: int32
+             * @description pid or tid.
+             * @default 0
+             */
+            id: number;
+            /**
+             * Format: int64
+             * @description Its start.
+             * @default 0
+             */
+            start_ns: number;
+        };
+        /** @description A thread over the interval. */
+        Thread: components["schemas"]["Task"] & {
+            /**
+             * @description Name at the end; bytes that are not UTF-8 show as U+FFFD. Hostile text.
+             * @default
+             */
+            comm: string;
+            /**
+             * @description The name's bytes, only if they are not UTF-8.
+             * @default null
+             */
+            comm_bytes: number[] | null;
+            /**
+             * Format: int32
+             * @description The CPU it last ran on.
+             * @default 0
+             */
+            last_cpu: number;
+            /**
+             * Format: int32
+             * @description Nice value.
+             * @default 0
+             */
+            nice: number;
+            /**
+             * Format: int32
+             * @description Its process's pid.
+             * @default 0
+             */
+            pid: number;
+            /**
+             * Format: int32
+             * @description Kernel priority.
+             * @default 0
+             */
+            priority: number;
+            /**
+             * Format: int64
+             * @description Its process's start.
+             * @default 0
+             */
+            process_start_ns: number;
+            /**
+             * Format: int64
+             * @description Start, ns since boot; with the tid its identity.
+             * @default 0
+             */
+            start_ns: number;
+            /**
+             * Format: int32
+             * @description State letter as in proc(5); `?` not known.
+             * @default 0
+             */
+            state: number;
+            /**
+             * Format: int32
+             * @description Thread id.
+             * @default 0
+             */
+            tid: number;
+        };
+        /** @description Blocked time of one reason. */
+        Wait: {
+            /**
+             * Format: int64
+             * @description The same as a stable number.
+             * @default 0
+             */
+            code: number;
+            /**
+             * Format: int64
+             * @description Time blocked by it.
+             * @default 0
+             */
+            ns: number;
+            /**
+             * @description What it waited for: a system call, `disk`, `page fault`, …
+             * @default
+             */
+            reason: string;
+        };
+        /** @description What a process was blocked by, over time. */
+        WaitLine: {
+            /** @description A system call, `disk`, `page fault`, …; `other` has all that have no line of their own. */
+            reason: string;
+            /**
+             * Format: int64
+             * @description Blocked time in the range, summed over threads.
+             */
+            total_ns: number;
+            /** @description Blocked time a point: 0 if it was not blocked by it, null where waits were not measured. */
+            values: (number | null)[];
+        };
+    };
+    responses: never;
+    parameters: never;
+    requestBodies: never;
+    headers: never;
+    pathItems: never;
+}
+export type $defs = Record<string, never>;
+export type operations = Record<string, never>;
