@@ -21,6 +21,8 @@ trap 'rm -f "$messages"' EXIT
 
 step "format" cargo fmt --all --check
 step "direction" cargo xtask check-direction
+step "parameters" cargo xtask check-parameters
+step "words" cargo xtask check-words
 step "clippy" cargo clippy --workspace --all-targets --locked -- -D warnings
 step "dependencies" scripts/test-deny.sh
 step "docs" env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet

@@ -1,11 +1,13 @@
 //! Compares the imports between crates, as `cargo metadata` lists them, with the table in docs/architecture.md, and refuses
-//! `#[cfg(target_os)]` outside the one file that picks the platform.
+//! import cycles between files of a crate, and `#[cfg(target_os)]` outside the one file that picks the platform.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+
+use crate::cycles;
 
 const TABLE: &str = "docs/architecture.md";
 const PLATFORM_FILE: &str = "crates/cpumon-collect/src/source.rs";
@@ -18,6 +20,7 @@ pub fn check() -> Result<()> {
     let text = std::fs::read_to_string(root.join(TABLE)).with_context(|| format!("cannot read {TABLE}"))?;
     let mut breaches = import_breaches(&allowed_imports(&text)?, &actual_imports(&root)?);
     breaches.extend(platform_breaches(&root)?);
+    breaches.extend(cycles::breaches(&root)?);
     if breaches.is_empty() {
         return Ok(());
     }

@@ -27,7 +27,7 @@ struct Args {
 enum Chore {
     /// Check that crates import only what docs/architecture.md allows, and that platforms are picked in one place
     CheckDirection,
-    /// Check that no files of a crate import one another in a cycle
+    /// Check that no files of a crate import one another in a cycle (part of check-direction)
     CheckCycles,
     /// Check that functions take structs, not tuples
     CheckParameters,

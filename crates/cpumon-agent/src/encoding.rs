@@ -40,9 +40,9 @@ impl Encoding {
             return Self::V1 { encoder: Box::new(encoder), totals: SetReport::default() };
         }
         let default = EncoderOptions::default();
-        let seal = if encryptor.is_some() { OVERHEAD_BYTES } else { 0 };
+        let overhead = if encryptor.is_some() { OVERHEAD_BYTES } else { 0 };
         let options = EncoderOptions {
-            max_datagram: settings.max_datagram.unwrap_or(default.max_datagram) - seal,
+            max_datagram: settings.max_datagram.unwrap_or(default.max_datagram) - overhead,
             refresh_snapshots: settings.refresh.unwrap_or(default.refresh_snapshots),
             agent_start,
             ..default

@@ -68,7 +68,7 @@ fn reachable(listening: SocketAddr) -> anyhow::Result<SocketAddr> {
     match towards() {
         Ok(ip) if !ip.is_unspecified() => Ok(SocketAddr::new(ip, listening.port())),
         _ => bail!(
-            "cannot tell which address devices should use; give --address, such as --address 10.77.0.1:3002"
+            "cannot determine which address devices should use; give --address, such as --address 10.77.0.1:3002"
         ),
     }
 }

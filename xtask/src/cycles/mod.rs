@@ -26,7 +26,7 @@ pub fn check() -> Result<()> {
 }
 
 /// Every cycle of every crate, as one line that names its shortest way round.
-fn breaches(root: &Path) -> Result<Vec<String>> {
+pub fn breaches(root: &Path) -> Result<Vec<String>> {
     let mut breaches = Vec::new();
     for crate_root in crate_roots(root)? {
         let tree = ModuleTree::read(&crate_root)

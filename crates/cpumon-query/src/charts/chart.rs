@@ -136,7 +136,7 @@ pub enum Body {
     },
 }
 
-/// Everything that [`draw`](super::draw) draws.
+/// Everything that is drawn in one picture (`chart::draw` of `cpumon-export`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
     /// Title; may hold names from another machine.

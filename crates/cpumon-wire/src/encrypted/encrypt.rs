@@ -9,7 +9,7 @@ use crate::Datagrams;
 
 /// 2^64 datagrams were encrypted: the next one would repeat a nonce.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("sealing a datagram: this start of the agent has used up its numbers")]
+#[error("encrypting a datagram: this start of the agent has used up its numbers")]
 pub struct Exhausted;
 
 /// Encrypts the datagrams of one start of an agent.
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_frame_never_looks_the_same() {
+    fn the_same_frame_is_never_encrypted_to_the_same_bytes() {
         let key = GroupKey::new([1; 32]);
         let encrypted = |mut encryptor: Encryptor| {
             let mut datagrams = Datagrams::from(vec![vec![7; 64], vec![7; 64]]);

@@ -57,9 +57,8 @@ impl Tables {
     pub(super) fn end_record(&mut self, is_full: bool) {
         let record = self.record;
         for (kind, memory) in (0..).zip(&mut self.memories) {
-            let tells_all =
-                is_full && matches!(kind, section::PROCESSES | section::THREADS | section::DELAYS);
-            memory.end_record(|row| row.has_ended || (tells_all && row.record != record));
+            let has_all = is_full && matches!(kind, section::PROCESSES | section::THREADS | section::DELAYS);
+            memory.end_record(|row| row.has_ended || (has_all && row.record != record));
         }
     }
 

@@ -1,5 +1,5 @@
 //! Records: one snapshot, or one known hole. In: frames of a snapshot, or the hole. Out: bytes with a checksum over the
-//! record's head and another over its payload: a head that can be trusted tells where the next record begins, and which
+//! record's head and another over its payload: an intact head gives the place where the next record begins, and which
 //! number was lost, although the payload is damaged.
 
 use super::fields::{add_checksum, has_checksum, take, take_i64, take_u32, take_u64};
@@ -275,7 +275,7 @@ pub fn push_gap(out: &mut Vec<u8>, gap: &Gap) {
     });
 }
 
-/// Reads one record that stands alone, as in a message of a connection; `None` if it is damaged, or not all of the bytes.
+/// Reads a single record, as in a message of a connection; `None` if it is damaged, or not all of the bytes.
 #[must_use]
 pub fn decode_record(bytes: &[u8]) -> Option<Entry<'_>> {
     let head = Head::decode(bytes)?;

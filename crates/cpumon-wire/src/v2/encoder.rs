@@ -5,8 +5,8 @@ use cpumon_model::{
     Delta, ExitSample, HostInfo, Interval, ProcessKey, Snapshot, ThreadKey, empty_list, trim_list,
 };
 
-use super::CARRIED;
 use super::delays::DelayWriter;
+use super::format::CARRIED;
 use super::frames::Frames;
 use super::header::Header;
 use super::known::{KnownProcesses, KnownThreads, Turn};

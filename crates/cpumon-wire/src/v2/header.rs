@@ -3,7 +3,7 @@
 
 use cpumon_model::{BootId, Fields, HostId, Moment, SourceKind};
 
-use super::{CARRIED, MAGIC};
+use super::format::{CARRIED, MAGIC};
 use crate::{DecodeError, Reason};
 
 /// The version of the frame layout. A version that old decoders cannot read would get another number; new columns,
@@ -142,4 +142,10 @@ fn field<const N: usize>(bytes: &[u8], at: &mut usize) -> Result<[u8; N], Decode
     let field = field.ok_or(DecodeError::new(*at, Reason::Truncated))?;
     *at += N;
     Ok(field)
+}
+
+/// The machine that a frame speaks for; `None` if the bytes do not begin with a header.
+#[must_use]
+pub fn host_of(frame: &[u8]) -> Option<HostId> {
+    Header::decode(frame).ok().map(|(header, _)| header.host)
 }

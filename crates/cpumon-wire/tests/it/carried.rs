@@ -12,11 +12,11 @@ pub fn wait_for_cpus(machine: &mut Machine, busy: usize) {
     let ended = snapshot.exits.iter().filter(|exit| exit.ends_process).map(|exit| exit.thread.process);
     let keys: Vec<_> = ended.chain(snapshot.processes.iter().map(|row| row.key)).take(busy).collect();
     let lives = |key| snapshot.processes.binary_search_by_key(&key, |row| row.key).is_ok();
-    let is_told = |row: &Delays| match row.of {
+    let is_sent = |row: &Delays| match row.of {
         DelayOf::Cpu(_) => true,
         DelayOf::Process(key) | DelayOf::Thread(key, _) => lives(key) || keys.contains(&key),
     };
-    let mut delays: Vec<_> = snapshot.delays.iter().filter(|row| is_told(row)).cloned().collect();
+    let mut delays: Vec<_> = snapshot.delays.iter().filter(|row| is_sent(row)).cloned().collect();
     for key in keys {
         let thread = ThreadKey { tid: key.pid, start_ns: key.start_ns };
         let cpu = u32::try_from(random.below(4)).unwrap();

@@ -188,7 +188,7 @@ fn unknown_columns_of_every_coding_are_skipped() {
 }
 
 #[test]
-fn columns_that_an_older_sender_does_not_have_are_not_told() {
+fn columns_that_an_older_sender_does_not_have_are_no_data() {
     let columns = [(PID, Coding::Fixed(8)), (TID, Coding::Fixed(8)), (VOLUNTARY, Coding::Fixed(8))];
     let frame = [&real_frame()[..HEADER_BYTES], &section(THREADS, 1, &columns, &[&[9, 0, 77]])].concat();
     let frame = decode(&frame).unwrap();

@@ -163,7 +163,7 @@ fn impossible_times_are_flagged_and_never_wrapped() {
 }
 
 #[test]
-fn a_straggler_is_counted_but_a_clock_that_stands_still_loses_nothing() {
+fn a_straggler_is_counted_but_a_clock_that_does_not_move_loses_nothing() {
     let mut set = Set::new(AssemblerLimits::default());
     set.process(process(1, "a", 1, 5, 0));
     set.end();
@@ -246,7 +246,7 @@ fn an_interval_becomes_a_set_in_local_ticks_and_ms() {
 }
 
 #[test]
-fn processes_that_did_not_run_are_left_out_but_the_end_is_told() {
+fn processes_that_did_not_run_are_left_out_but_the_end_is_sent() {
     let mut out = Datagrams::new();
     SetEncoder::default().encode(&interval(42, "idle", &[(0, 0)]), 0, &mut out);
     assert_eq!(out.as_slice(), [END_OF_TRANSFER.to_vec()]);

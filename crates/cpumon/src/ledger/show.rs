@@ -1,5 +1,5 @@
-//! The books in writing. In: [`LedgerSum`]. Out: tables for people, CSV or JSON lines. Why: a line that is sampled or not known
-//! says so where it stands, and in a sentence below.
+//! Prints a [`LedgerSum`] as a table, CSV or JSON lines. A figure that is sampled or unknown is marked in its place, and a sentence
+//! below explains it.
 
 use std::io::{self, Write};
 
@@ -12,51 +12,51 @@ use crate::when;
 
 /// A table for each host, in lines of no more than `columns` if its numbers allow.
 pub(super) fn tables(all: &[&LedgerSum], columns: usize, out: &mut dyn Write) -> io::Result<()> {
-    for (nth, books) in all.iter().enumerate() {
+    for (nth, ledger) in all.iter().enumerate() {
         if nth > 0 {
             writeln!(out)?;
         }
-        one(books, columns, out)?;
+        one(ledger, columns, out)?;
     }
     Ok(())
 }
 
-fn one(books: &LedgerSum, columns: usize, out: &mut dyn Write) -> io::Result<()> {
-    let sources: Vec<&str> = books.sources.iter().copied().collect();
+fn one(ledger: &LedgerSum, columns: usize, out: &mut dyn Write) -> io::Result<()> {
+    let sources: Vec<&str> = ledger.sources.iter().copied().collect();
     let paragraph = |text: &str, out: &mut dyn Write| {
         textwrap::wrap(text, columns).iter().try_for_each(|line| writeln!(out, "{line}"))
     };
     let head = format!(
         "{}: {} intervals, {} s measured, {} to {}, source {}",
-        escape(&books.host),
-        books.intervals,
-        seconds(books.covered_ns as f64),
-        when::show(books.begin_wall_ns),
-        when::show(books.end_wall_ns),
+        escape(&ledger.host),
+        ledger.intervals,
+        seconds(ledger.covered_ns as f64),
+        when::show(ledger.begin_wall_ns),
+        when::show(ledger.end_wall_ns),
         sources.join(", ")
     );
     paragraph(&head, out)?;
-    if books.without > 0 {
-        paragraph(&format!("{} intervals tell no CPU times and are left out", books.without), out)?;
+    if ledger.without > 0 {
+        paragraph(&format!("{} intervals have no CPU times and are left out", ledger.without), out)?;
     }
     let mut sums = table("");
-    row(&mut sums, "all CPUs", &books.total());
-    share(&mut sums, &books.total());
-    for (cpu, lines) in books.per_cpu() {
+    row(&mut sums, "all CPUs", &ledger.total());
+    share(&mut sums, &ledger.total());
+    for (cpu, lines) in ledger.per_cpu() {
         row(&mut sums, &format!("CPU {cpu}"), &lines);
     }
     sums.write_within(columns, out)?;
-    if !books.worst().is_empty() {
+    if !ledger.worst().is_empty() {
         writeln!(out)?;
-        paragraph("worst first, by the share that nobody owns:", out)?;
+        paragraph("worst first, by the unattributed share:", out)?;
         let mut worst = table("END");
-        for bad in books.worst() {
+        for bad in ledger.worst() {
             row(&mut worst, &when::show(bad.end_wall_ns), &bad.lines);
         }
         worst.write_within(columns, out)?;
     }
     writeln!(out)?;
-    notes(books).iter().try_for_each(|note| paragraph(note, out))
+    notes(ledger).iter().try_for_each(|note| paragraph(note, out))
 }
 
 fn table(first: &str) -> Table {
@@ -117,46 +117,45 @@ fn without_sign_of_zero(number: String) -> String {
 }
 
 /// How each line is known.
-fn notes(books: &LedgerSum) -> Vec<String> {
+fn notes(ledger: &LedgerSum) -> Vec<String> {
     let mut notes = vec![
         "times in seconds; capacity = threads + exited + irq + softirq + steal + idle + unattributed"
             .to_owned(),
     ];
-    let has = |field| books.fields.contains(field);
-    if books.has_sched() {
-        notes.push("threads, exited, idle: measured at each context switch; unknown: the part of unattributed of which no switch event tells who ran".into());
+    let has = |field| ledger.fields.contains(field);
+    if ledger.has_sched() {
+        notes.push("threads, exited, idle: measured at each context switch; unknown: the part of unattributed that no switch event explains".into());
     } else {
         notes.push("threads: the scheduler's clock, not sampled; idle, and all of a CPU's own lines: /proc/stat, in clock ticks".into());
         notes.push(
-            "unknown: no data, because no switch events were measured (`cpumon doctor` tells why)".into(),
+            "unknown: no data, because no switch events were measured (`cpumon doctor` says why)".into(),
         );
     }
-    notes.push(match (has(Fields::IRQ), books.irq_in_run_time()) {
+    notes.push(match (has(Fields::IRQ), ledger.irq_in_run_time()) {
         (true, _) => "irq, softirq: measured at each interrupt, and no part of the threads' run time".into(),
-        (false, true) => "irq, softirq: not told apart, this kernel charges them to whoever was running; a CPU's own are sampled at the clock tick".into(),
+        (false, true) => "irq, softirq: not separate, this kernel charges them to the thread that was running; a CPU's own are sampled at the clock tick".into(),
         (false, false) => "irq, softirq: /proc/stat, as the kernel accounts them".into(),
     });
     if !has(Fields::EXITS) {
         notes.push(
-            "exited: no record of exits, so what tasks ran after the last look at them is unattributed"
-                .into(),
+            "exited: no record of exits, so what tasks ran after their last sample is unattributed".into(),
         );
     }
-    let of_cpus = books.per_cpu().filter_map(|(_, lines)| lines.unknown).fold(0, i64::saturating_add);
-    if books.total().unknown.is_some_and(|unknown| of_cpus > unknown) {
-        notes.push("unattributed and unknown of a CPU: with them what threads ran that are hidden from BPF; they are in the threads of all CPUs, by /proc, which does not tell where they ran".into());
+    let of_cpus = ledger.per_cpu().filter_map(|(_, lines)| lines.unknown).fold(0, i64::saturating_add);
+    if ledger.total().unknown.is_some_and(|unknown| of_cpus > unknown) {
+        notes.push("unattributed and unknown of a CPU: with them what threads ran that are hidden from BPF; they are in the threads of all CPUs, by /proc, which does not report on which CPU they ran".into());
     }
-    notes.push("exited of a CPU: -, its modes do not tell ended tasks from living ones".into());
+    notes.push("exited of a CPU: -, its modes do not separate ended tasks from living ones".into());
     notes
 }
 
 /// One object a host, a CPU and a worst interval, with the names of the shared columns.
-fn objects(books: &LedgerSum) -> Vec<Map<String, Value>> {
+fn objects(ledger: &LedgerSum) -> Vec<Map<String, Value>> {
     let mut objects = Vec::new();
     let mut push = |scope: &str, cpu: Option<u32>, span: (i64, i64, u64), lines: &LedgerLines| {
         let fields: [(&str, Value); 16] = [
             ("scope", scope.into()),
-            ("host", books.host.clone().into()),
+            ("host", ledger.host.clone().into()),
             ("cpu", cpu.into()),
             ("begin_ns", span.0.into()),
             ("end_ns", span.1.into()),
@@ -174,10 +173,10 @@ fn objects(books: &LedgerSum) -> Vec<Map<String, Value>> {
         ];
         objects.push(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect());
     };
-    let span = (books.begin_wall_ns, books.end_wall_ns, books.covered_ns);
-    push("host", None, span, &books.total());
-    books.per_cpu().for_each(|(cpu, lines)| push("cpu", Some(cpu), span, &lines));
-    for bad in books.worst() {
+    let span = (ledger.begin_wall_ns, ledger.end_wall_ns, ledger.covered_ns);
+    push("host", None, span, &ledger.total());
+    ledger.per_cpu().for_each(|(cpu, lines)| push("cpu", Some(cpu), span, &lines));
+    for bad in ledger.worst() {
         let length = i64::try_from(bad.duration_ns).unwrap_or(i64::MAX);
         push(
             "worst",
@@ -191,7 +190,7 @@ fn objects(books: &LedgerSum) -> Vec<Map<String, Value>> {
 
 /// One JSON object a line; no data is null.
 pub(super) fn json_lines(all: &[&LedgerSum], out: &mut dyn Write) -> io::Result<()> {
-    for object in all.iter().flat_map(|books| objects(books)) {
+    for object in all.iter().flat_map(|ledger| objects(ledger)) {
         serde_json::to_writer(&mut *out, &object)?;
         writeln!(out)?;
     }
@@ -219,7 +218,7 @@ pub(super) fn csv(all: &[&LedgerSum], out: &mut dyn Write) -> io::Result<()> {
         "unknown_ns",
     ];
     write!(out, "{}\r\n", NAMES.join(","))?;
-    for object in all.iter().flat_map(|books| objects(books)) {
+    for object in all.iter().flat_map(|ledger| objects(ledger)) {
         let cells: Vec<String> = NAMES.iter().map(|name| field(object.get(*name))).collect();
         write!(out, "{}\r\n", cells.join(","))?;
     }
@@ -247,7 +246,7 @@ mod tests {
 
     use super::*;
 
-    /// Two CPUs for one second, `lost` ms of them owned by nobody.
+    /// Two CPUs for one second, `lost` ms of them unattributed.
     fn interval(second: i64, lost: i64, fields: Fields, irq_in_run_time: bool) -> Interval {
         const MS: i64 = 1_000_000;
         let mut one = Interval { fields, source: SourceKind::Bpf, ..Interval::default() };
@@ -276,23 +275,23 @@ mod tests {
         one
     }
 
-    fn books(host: &str, fields: Fields, irq_in_run_time: bool) -> LedgerSum {
-        let mut books = LedgerSum::new(host, 2);
+    fn ledger(host: &str, fields: Fields, irq_in_run_time: bool) -> LedgerSum {
+        let mut ledger = LedgerSum::new(host, 2);
         for (second, lost) in [(0, 1), (1, 90), (2, 3), (3, -40)] {
-            books.add(&interval(second, lost, fields, irq_in_run_time));
+            ledger.add(&interval(second, lost, fields, irq_in_run_time));
         }
-        books.add(&Interval::default());
-        books
+        ledger.add(&Interval::default());
+        ledger
     }
 
     #[test]
-    fn the_books_read_like_this() {
-        let measured = books("device-7", Fields::all(), false);
-        let sampled = books("evil\x1b[2Jhost", Fields::FIRST_RELEASE - Fields::EXITS, true);
+    fn the_ledger_reads_like_this() {
+        let measured = ledger("device-7", Fields::all(), false);
+        let sampled = ledger("evil\x1b[2Jhost", Fields::FIRST_RELEASE - Fields::EXITS, true);
         let mut out = Vec::new();
         tables(&[&measured, &sampled], usize::MAX, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        // Moments are in the time zone of whoever looks.
+        // Moments are in the reader's time zone.
         let text = (0..5).fold(text, |text, second| {
             text.replace(&when::show(second * 1_000_000_000), &format!("<second {second}>"))
         });
@@ -301,7 +300,7 @@ mod tests {
 
     #[test]
     fn in_a_narrow_terminal_no_line_is_longer_than_it() {
-        let measured = books("device-7", Fields::all(), false);
+        let measured = ledger("device-7", Fields::all(), false);
         for columns in [40, 80, 100] {
             let mut out = Vec::new();
             tables(&[&measured], columns, &mut out).unwrap();
@@ -315,36 +314,36 @@ mod tests {
 
     #[test]
     fn where_threads_are_hidden_the_lines_of_the_cpus_say_what_they_have_more() {
-        let said = |unknown_ns| {
-            let mut books = LedgerSum::new("device-7", 2);
+        let has_note = |unknown_ns| {
+            let mut ledger = LedgerSum::new("device-7", 2);
             let mut one = interval(0, 1, Fields::all(), false);
             one.ledger.unknown_ns = unknown_ns;
-            books.add(&one);
+            ledger.add(&one);
             let mut out = Vec::new();
-            tables(&[&books], usize::MAX, &mut out).unwrap();
+            tables(&[&ledger], usize::MAX, &mut out).unwrap();
             String::from_utf8(out).unwrap().contains("hidden from BPF")
         };
         // The two CPUs have 500 us of it.
-        assert_eq!([said(500_000), said(499_999)], [false, true]);
+        assert_eq!([has_note(500_000), has_note(499_999)], [false, true]);
     }
 
     #[test]
     fn what_rounds_to_zero_has_no_sign() {
         assert_eq!((seconds(-4e4), seconds(4e4)), ("0.0000".to_owned(), "0.0000".to_owned()));
         assert_eq!((seconds(-6e4), seconds(1.5e9)), ("-0.0001".to_owned(), "1.5000".to_owned()));
-        let mut books = LedgerSum::new("device-7", 0);
+        let mut ledger = LedgerSum::new("device-7", 0);
         let mut one = interval(0, 0, Fields::all(), false);
         (one.ledger.idle_ns, one.ledger.unknown_ns) = (one.ledger.idle_ns + 9, -9);
-        books.add(&one);
+        ledger.add(&one);
         let mut out = Vec::new();
-        tables(&[&books], usize::MAX, &mut out).unwrap();
+        tables(&[&ledger], usize::MAX, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(!text.contains("-0.000"), "{text}");
     }
 
     #[test]
     fn machines_read_the_same_numbers_and_no_data_is_not_zero() {
-        let sampled = books("=cmd", Fields::FIRST_RELEASE, true);
+        let sampled = ledger("=cmd", Fields::FIRST_RELEASE, true);
         let (mut table, mut lines) = (Vec::new(), Vec::new());
         csv(&[&sampled], &mut table).unwrap();
         json_lines(&[&sampled], &mut lines).unwrap();

@@ -1,4 +1,4 @@
-//! The secure stream with the real binary: enrolment, trust in every face, revocation, a store that cannot take records.
+//! TLS connections with the real binary: enrolment, trust in every frontend, revocation, a store that cannot take records.
 
 use std::process::{Child, Stdio};
 

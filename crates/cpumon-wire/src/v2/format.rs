@@ -1,0 +1,13 @@
+//! What all parts of a frame agree on.
+
+use cpumon_model::Fields;
+
+/// What frames carry; the rest of what a source measures is no data to a receiver.
+pub(super) const CARRIED: Fields = Fields::FIRST_RELEASE
+    .union(Fields::SCHED)
+    .union(Fields::WAITS)
+    .union(Fields::IRQ)
+    .union(Fields::HISTOGRAMS);
+
+/// The first four bytes of each frame. As a v1 name length they are negative, so no v1 datagram begins like this.
+pub const MAGIC: [u8; 4] = [0x63, 0xb5, 0x6d, 0x32];
