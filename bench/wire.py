@@ -17,10 +17,10 @@ def chapter():
            "```", bench("cpumon-wire", "packing"), "```", "",
            "The agent's whole way, by the thread (`cargo bench -p cpumon-agent --bench agent_cost`):", "",
            "```", bench("cpumon-agent", "agent_cost"), "```", "",
-           "What TLS and the spool cost beside that (`cargo bench -p cpumon-agent --bench agent_cost -- 0 200 20 agent tls spool unacknowledged`; `unacknowledged`: a receiver that "
+           "What TLS and the spool cost beside that (`cargo bench -p cpumon-agent --bench agent_cost -- 0 200 20 agent tls spool unacked`; `unacked`: a receiver that "
            "acknowledges nothing, so that everything goes over TLS and to the disk; wire, disk: bytes for each thread sent, with headers, CPUs, processes, names of "
            "what is new, and what TLS adds, without TCP). Aims: ≤ 0.2 % of a CPU, ≤ 20 MB, ≤ 12 bytes on the wire:", "",
-           "```", bench("cpumon-agent", "agent_cost", "0", "200", "20", "agent", "tls", "spool", "unacknowledged"), "```"]
+           "```", bench("cpumon-agent", "agent_cost", "0", "200", "20", "agent", "tls", "spool", "unacked"), "```"]
     return "\n".join(out) + "\n"
 
 
