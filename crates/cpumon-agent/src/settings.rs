@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(connection.state, PathBuf::from("d"));
         assert!(settings("--to receiver").connection.is_none());
         let enrolled = settings("--to enrolled").connection.unwrap();
-        assert!(enrolled.receivers.is_empty() && enrolled.ask.len() == 3, "{enrolled:?}");
+        assert!(enrolled.receivers.is_empty() && enrolled.ask.len() == 2, "{enrolled:?}");
         assert!(settings("--to enrolled --no-discovery").connection.unwrap().ask.is_empty());
         assert_eq!(shown("--to enrolled"), [""; 0]);
         let spool =
