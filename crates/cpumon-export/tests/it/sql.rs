@@ -56,5 +56,7 @@ fn an_invalid_statement_is_an_error() {
     let store = store();
     let session = Sql::open(&store.path).unwrap();
     let error = sql(&session, "SELECT nonsense FROM hosts", SqlFormat::Table, &mut Vec::new()).unwrap_err();
-    assert!(error.to_string().contains("no such column: nonsense"), "{error}");
+    let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
+    let text: Vec<String> = causes.map(ToString::to_string).collect();
+    assert!(text.concat().contains("no such column: nonsense"), "{text:?}");
 }
