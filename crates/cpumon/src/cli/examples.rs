@@ -171,7 +171,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "sql",
         &[example(
             "Count the intervals of each host",
-            "cpumon sql 'SELECT host, count(*) FROM intervals GROUP BY host'",
+            "cpumon sql 'SELECT host, count(*) FROM host_interval GROUP BY host'",
         )],
     ),
     (
