@@ -73,7 +73,10 @@ pub fn run(args: &AgentArgs, stop: &AtomicBool) -> anyhow::Result<()> {
     let mut agent = Agent::open(&Settings::from(args))?;
     log::info!("{}", agent.start_line());
     give_up_rights(agent.source_kind(), agent.rights_to_keep());
-    log::info!("sandbox: {}; {}", sandbox::give_up_calls(agent.calls_to_keep()), agent.start_threads()?);
+    // Not as arguments of the log line: with --quiet these are not evaluated.
+    let filter = sandbox::give_up_calls(agent.calls_to_keep());
+    let domain = agent.start_threads()?;
+    log::info!("sandbox: {filter}; {domain}");
     manager.ready();
     let watch = manager.watch(agent.pulse()).context("cannot start the watchdog's thread")?;
     let result = agent.run(stop);

@@ -48,6 +48,17 @@ fn every_thread_has_a_filter_that_permits_what_it_needs() {
 }
 
 #[test]
+fn a_quiet_agent_has_the_filter_too() {
+    let Some(scene) = Scene::set() else { return };
+    let agent = scene.start(&[], &["--source", "procfs", "--quiet"]);
+    scene.receive(12);
+    for (thread, mode) in of_threads(&agent, "Seccomp") {
+        assert_eq!(mode, "2", "{thread}: seccomp mode");
+    }
+    assert_eq!(agent.end(), "");
+}
+
+#[test]
 fn programs_that_start_later_keep_their_names() {
     let Some(scene) = Scene::set() else { return };
     // Longer than the 15 bytes of a thread's name, and started after the sandbox: only /proc/PID/exe has the full name.

