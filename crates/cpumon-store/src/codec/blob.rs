@@ -45,12 +45,15 @@ impl Encoder {
     /// Adds a process; `threads_sum` is the sum of the rows that follow.
     #[inline]
     pub(crate) fn process(&mut self, process: &PackedProcess, threads_sum: &Delta) {
+        // Not zero only where the sum of the rows is not all: threads that ended without a row.
         let own = difference(&process.delta, threads_sum);
         let mut head = life_code(process.life);
         head |= if process.flags.is_empty() { 0 } else { process_bit::FLAGS };
         head |= if own.is_zero() { 0 } else { process_bit::OWN_VALUES };
+        // The two counts differ where idle threads have no row here.
         head |= if process.thread_rows == process.stored_rows { 0 } else { process_bit::THREAD_ROWS };
         head |= if process.is_absent { process_bit::ABSENT } else { 0 };
+        // Processes may come in any order, so a step can be negative.
         let id_step = process.id.wrapping_sub(self.process_id).cast_signed();
         self.process_id = process.id;
         let coding = self.coding;
@@ -98,10 +101,13 @@ impl Encoder {
 #[inline]
 fn put_values(out: &mut Row<'_>, coding: Coding, row: &Delta, mut mask: u8) {
     let mut parts = coding.parts(row);
+    // The sign bit of the OR is set if any part is negative. Otherwise zigzag would only cost a bit in each
+    // number.
     if parts.iter().fold(0, |all, part| all | part) < 0 {
         mask |= SIGNED;
         parts = parts.map(|part| zigzag(part).cast_signed());
     }
+    // The mask comes before the parts, but is complete only after them: its byte is reserved here.
     let at = out.put_byte(0);
     for (bit, part) in parts.into_iter().enumerate() {
         if part != 0 {
@@ -120,6 +126,7 @@ pub(crate) fn decode(bytes: &[u8], into: &mut PackedInterval) -> Result<(), Malf
         return Err(cursor.malformed("unknown format"));
     }
     let coding = Coding::from_bits(cursor.u8()?);
+    // A process has at least an id, a head and a number of rows, one byte each.
     let processes = cursor.count(3)?;
     let (mut process_id, mut thread_id) = (0_u64, 0_u64);
     for _ in 0..processes {
@@ -146,6 +153,7 @@ fn decode_process(
     cursor: &mut Cursor<'_>,
 ) -> Result<(PackedProcess, Delta), Malformed> {
     let head = cursor.u8()?;
+    // A thread has at least an id, a mask and a place.
     let stored = cursor.count(3)?;
     let stored_rows = u32::try_from(stored).map_err(|_| cursor.malformed("too many rows"))?;
     let flags = if head & process_bit::FLAGS == 0 { 0 } else { cursor.narrow()? };

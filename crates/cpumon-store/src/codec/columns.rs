@@ -9,6 +9,7 @@ use super::varint::{self, Cursor, Malformed, write_section};
 /// Writes the six parts of `rows` as six sections, after a byte for the coding and one for which are signed.
 pub(crate) fn write_values(rows: &[Delta], coding: Coding, out: &mut Vec<u8>) {
     let mut columns: [Vec<u8>; PARTS] = Default::default();
+    // Found in a pass of its own: a column is zigzag as a whole, which costs a bit in each of its numbers.
     let mut signed = 0_u8;
     for row in rows {
         for (bit, part) in coding.parts(row).into_iter().enumerate() {
@@ -78,6 +79,7 @@ fn expected(coding: MetaCoding, at: usize, row: &MetaRow, before: &MetaRow) -> i
 /// Writes the numbers of all intervals, column by column.
 pub(crate) fn write_meta(rows: &[MetaRow], out: &mut Vec<u8>) {
     let mut column = Vec::new();
+    // The last column is written by `write_shifts`, behind what older versions wrote.
     for (at, (_, coding)) in COLUMNS.iter().take(IN_EVERY_CHUNK).enumerate() {
         column.clear();
         let mut before = &[0; COUNT];
@@ -91,6 +93,7 @@ pub(crate) fn write_meta(rows: &[MetaRow], out: &mut Vec<u8>) {
 
 /// Reads what [`write_meta`] wrote into `rows`, which has the right length.
 pub(crate) fn read_meta(cursor: &mut Cursor<'_>, rows: &mut [MetaRow]) -> Result<(), Malformed> {
+    // Column by column: `expected` uses columns of the same row that were read before.
     for (at, (_, coding)) in COLUMNS.iter().take(IN_EVERY_CHUNK).enumerate() {
         let mut column = cursor.section()?;
         let mut before = [0; COUNT];
@@ -117,6 +120,7 @@ pub(crate) fn write_shifts(rows: &[MetaRow], out: &mut Vec<u8>) {
 
 /// Reads what [`write_shifts`] wrote; chunks without it were not moved.
 pub(crate) fn read_shifts(cursor: &mut Cursor<'_>, rows: &mut [MetaRow]) -> Result<(), Malformed> {
+    // So do all chunks of stores before schema version 7.
     if cursor.remaining() == 0 {
         return Ok(());
     }

@@ -22,6 +22,7 @@ pub(crate) fn encode(cpus: &[CpuInterval], out: &mut Vec<u8>) {
     varint::write(out, cpus.len() as u64);
     let mut previous = 0_u32;
     for cpu in cpus {
+        // The number of each CPU, not only how many there are: some may be offline.
         varint::write(out, u64::from(cpu.cpu.wrapping_sub(previous)));
         previous = cpu.cpu;
         let modes = cpu.times.to_array();

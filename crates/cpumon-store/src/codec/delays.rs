@@ -10,6 +10,7 @@ pub(crate) fn write(out: &mut Vec<u8>, histogram: &DelayHistogram) {
     varint::write(out, histogram.iter().count() as u64);
     let mut before = 0;
     for (bucket, count) in histogram.iter() {
+        // Buckets come in ascending order, so this is not negative.
         varint::write(out, u64::from(bucket - before));
         varint::write(out, count);
         before = bucket;

@@ -45,6 +45,7 @@ pub(crate) fn encode(interval: &Interval, out: &mut Vec<u8>) {
         varint::write(out, irq.time_ns);
         varint::write(out, irq.count);
     }
+    // The drops follow the histograms, so with drops the counts of histograms are written even as zeros.
     if interval.fields.contains(Fields::HISTOGRAMS) || has_drops {
         encode_delays(interval, out);
     }
@@ -78,6 +79,7 @@ fn encode_delays(interval: &Interval, out: &mut Vec<u8>) {
 /// Reads what follows the modes of the CPUs that `interval` has already; nothing is not known.
 pub(crate) fn decode(cursor: &mut Cursor<'_>, interval: &mut Interval) -> Result<(), Malformed> {
     let names = std::mem::take(&mut interval.irqs);
+    // Those of processes and threads stay: they were filled in before the CPUs.
     interval.delays.retain(|row| !matches!(row.of, DelayOf::Cpu(_)));
     if cursor.remaining() == 0 {
         return Ok(());
@@ -130,6 +132,7 @@ fn decode_delays(cursor: &mut Cursor<'_>, interval: &mut Interval) -> Result<(),
         let histogram = Arc::new(delays::read(cursor)?);
         interval.delays.push(Delays { of: DelayOf::Cpu(cpu), histogram });
     }
+    // The list has those of processes and threads already, and must be ascending as a whole.
     interval.delays.sort_unstable_by_key(|row| row.of);
     Ok(())
 }

@@ -198,6 +198,7 @@ pub(crate) fn apply(row: &MetaRow, host: HostId, boot: BootId, interval: &mut In
         softirq_ns: row[19],
         steal_ns: row[20],
         idle_ns: row[21],
+        // No column: it comes with the host's events (`host_sched`), where they are measured.
         unknown_ns: 0,
         irq_in_run_time: row[22] != 0,
     };
@@ -210,6 +211,7 @@ pub(crate) fn apply(row: &MetaRow, host: HostId, boot: BootId, interval: &mut In
         intervals_skipped: unsigned(28),
         own_cpu_ns: unsigned(29),
         own_rss_bytes: unsigned(30),
+        // The other counts come with the host's events. The buffer is reused, so the last interval's must go.
         ..SourceHealth::default()
     };
 }
@@ -222,6 +224,7 @@ pub(crate) fn fields_of(row: &MetaRow) -> Fields {
 /// The loss counts of a row, if it has some.
 pub(crate) fn loss_of(row: &MetaRow) -> Option<LossCounts> {
     let unsigned = |at: usize| row[at].cast_unsigned();
+    // The nine counts are there together or not at all (`loss_row`).
     (row[31] != NONE).then(|| LossCounts {
         datagrams: unsigned(31),
         bytes: unsigned(32),

@@ -74,6 +74,7 @@ pub(crate) fn life_code(life: Life) -> u8 {
 
 /// The reverse of [`life_code`]; only the two low bits count.
 pub(crate) fn life_of(code: u8) -> Life {
+    // Callers pass a whole head byte: the bits above are flags.
     match code & 3 {
         0 => Life::Alive,
         1 => Life::Born,
@@ -103,6 +104,7 @@ const STATE_CODES: [u8; 256] = {
 pub(crate) fn place_code(last_cpu: u16, state: TaskState) -> u64 {
     let code = STATE_CODES[usize::from(state.0)];
     let other = if code == OTHER_STATE { u64::from(state.0) << 20 } else { 0 };
+    // With a letter of STATES and a CPU below 8 the result is below 128: one byte as a varint.
     other | u64::from(last_cpu) << 4 | u64::from(code)
 }
 
@@ -110,6 +112,7 @@ pub(crate) fn place_code(last_cpu: u16, state: TaskState) -> u64 {
 pub(crate) fn place_of(code: u64) -> Option<(u16, TaskState)> {
     let state = match STATES.get((code & 15) as usize) {
         Some(&letter) if code >> 20 == 0 => letter,
+        // The encoder writes a byte above the CPU only for states without a letter. Anything else is damage.
         Some(_) => return None,
         None => u8::try_from(code >> 20).ok()?,
     };

@@ -90,6 +90,7 @@ impl Name for ThreadName {
             step(self.tid.into(), before.tid.into()),
             step(self.start_ns, before.start_ns),
             self.nice.into(),
+            // Priority is 20 + nice but for real-time threads: the difference is mostly the same number.
             i64::from(self.priority) - i64::from(self.nice),
             0,
         ]
@@ -104,6 +105,7 @@ impl Name for ThreadName {
             start_ns: stepped(before.start_ns, start_ns),
             comm: Comm::default(),
             nice: nice.try_into().ok()?,
+            // A damaged block can have any numbers of 64 bits here.
             priority: priority.checked_add(nice)?.try_into().ok()?,
         })
     }
@@ -130,6 +132,7 @@ impl Name for ProcessName {
             self.boot_id.wrapping_sub(before.boot_id),
             step(self.pid.into(), before.pid.into()),
             step(self.start_ns, before.start_ns),
+            // The kernel gives pids in ascending order, so a parent's pid is mostly a little lower.
             step(self.pid.into(), self.parent_pid.into()),
             self.info_id,
             self.is_short.into(),
@@ -180,6 +183,7 @@ pub(crate) fn decode<N: Name>(block: &[u8]) -> Result<Vec<N>, Malformed> {
     if cursor.u8()? != FORMAT {
         return Err(cursor.malformed("unknown format"));
     }
+    // A name has at least one byte in each of its columns.
     let count = cursor.count(N::NUMBERS)?.min(MAX_NAMES);
     let mut columns = (0..N::NUMBERS).map(|_| cursor.section()).collect::<Result<Vec<_>, _>>()?;
     let (mut lengths, mut text) = (cursor.section()?, cursor.section()?);

@@ -58,6 +58,7 @@ impl Encoder {
     pub(crate) fn thread(&mut self, id: u64, is_idle: bool, row: &SchedDelta) {
         varint::write_signed(&mut self.out, id.wrapping_sub(self.thread_id).cast_signed());
         self.thread_id = id;
+        // A wait that rounds to 0 µs would take two bytes and add no time.
         let mut waits = row.waits.iter().map(|(reason, ns)| (reason, whole_us(ns))).filter(|(_, us)| *us > 0);
         let known: Waits = waits.by_ref().collect();
         let blocked_us = whole_us(row.blocked_ns.max(0).unsigned_abs());
@@ -155,6 +156,8 @@ impl SchedRows {
             for _ in 0..threads {
                 thread_id = thread_id.wrapping_add(cursor.i64()?.cast_unsigned());
                 let (row, is_idle) = read_row(&mut cursor)?;
+                // The blocked time of a process is that of its active threads. An idle thread is blocked all
+                // the time.
                 if !is_idle {
                     sum += &row;
                 }
@@ -165,11 +168,13 @@ impl SchedRows {
         // Before schema version 4 nothing followed.
         if cursor.remaining() > 0 {
             read_delays(&mut cursor, &mut self.process_delays, wants)?;
+            // `wants` knows ids of processes, and a thread's id does not say which process it is of.
             read_delays(&mut cursor, &mut self.thread_delays, &mut |_| true)?;
         }
         if cursor.remaining() > 0 {
             return Err(cursor.malformed("bytes after the end"));
         }
+        // A blob has rows in any order; `find` searches by id.
         self.processes.sort_unstable_by_key(|row| row.0);
         self.threads.sort_unstable_by_key(|row| row.0);
         Ok(())
@@ -227,6 +232,7 @@ fn read_delays(
 /// Steps over what [`read_row`] reads.
 fn pass_row(cursor: &mut Cursor<'_>) -> Result<(), Malformed> {
     let head = cursor.u64()?;
+    // A number follows for each of the bits below the number of waits; the idle bit above it has none.
     let numbers = (head & ((1 << WAITS_AT) - 1)).count_ones() as usize;
     let waits = (head >> WAITS_AT & 7) as usize;
     cursor.skip(numbers + 2 * waits)
@@ -251,6 +257,7 @@ fn read_row(cursor: &mut Cursor<'_>) -> Result<(SchedDelta, bool), Malformed> {
         let reason = WaitReason::from_code(cursor.u64()?);
         row.waits.add(reason, cursor.u64()?.saturating_mul(1_000));
     }
+    // Blocked time is written only where there are no waits: else it is their sum.
     row.blocked_ns = row.blocked_ns.saturating_add(signed(row.waits.total_ns()));
     Ok((row, head & bit::IDLE != 0))
 }

@@ -33,6 +33,7 @@ impl Coding {
     #[inline]
     pub(crate) fn widen(&mut self, row: &Delta) {
         self.no_run &= row.run_ns == 0;
+        // A row that does not fit decides for all: the divisions of later rows are saved.
         if self.in_ticks {
             self.in_ticks = is_small_tick(row.user_ns) && is_small_tick(row.system_ns);
         }
@@ -52,6 +53,7 @@ impl Coding {
     #[inline]
     pub(crate) fn parts(self, row: &Delta) -> [i64; PARTS] {
         let rest =
+            // Without run time the difference would be −user − system in every row.
             if self.no_run { 0 } else { row.run_ns.wrapping_sub(row.user_ns).wrapping_sub(row.system_ns) };
         let (user, system) = if self.in_ticks {
             (row.user_ns / TICK_NS, row.system_ns / TICK_NS)

@@ -62,6 +62,7 @@ pub(crate) struct Row<'a> {
 impl Packer {
     /// Empties it.
     pub(crate) fn clear(&mut self) {
+        // The old bytes stay: `as_bytes` ends at `at`, and the next rows overwrite them.
         self.at = 0;
     }
 
@@ -73,12 +74,14 @@ impl Packer {
     /// Appends a row that `write` fills.
     #[inline]
     pub(crate) fn row(&mut self, write: impl FnOnce(&mut Row<'_>)) {
+        // Reserved for the largest row, so that the numbers of a row need no check for growth.
         if self.bytes.len() < self.at + ROW_BYTES {
             self.bytes.resize((self.at + ROW_BYTES).next_power_of_two().max(4096), 0);
         }
         if let Some(bytes) = self.bytes.get_mut(self.at..).and_then(<[u8]>::first_chunk_mut) {
             let mut row = Row { bytes, at: 0 };
             write(&mut row);
+            // A row that was cut off has counted on beyond its end.
             self.at += row.at.min(ROW_BYTES);
         }
     }
@@ -126,7 +129,9 @@ impl Row<'_> {
         let spread = (value & 0x3fff) | (value & 0x0fff_c000) << 2;
         let spread = (spread & 0x007f_007f) | (spread & 0x3f80_3f80) << 1;
         let len = 2 + usize::from(value >= 1 << 14) + usize::from(value >= 1 << 21);
+        // Every byte but the last says that more follow.
         let more = 0x0080_8080 >> (8 * (4 - len));
+        // Four bytes even where the number is shorter: the next number overwrites the rest.
         if let Some(place) = self.bytes.get_mut(self.at..self.at + 4) {
             place.copy_from_slice(&(spread | more).to_le_bytes());
         }
@@ -183,6 +188,7 @@ impl<'a> Cursor<'a> {
         let mut shift = 7;
         loop {
             let byte = self.u8()?;
+            // Nine bytes hold 63 bits, so the tenth may only add the last bit, and no byte may follow it.
             if shift == 63 && byte > 1 {
                 return Err(self.malformed("number above 64 bits"));
             }
@@ -214,6 +220,7 @@ impl<'a> Cursor<'a> {
             // One bit for each byte that ends a number; the highest byte of the product is their sum.
             let ends = (!word & MORE) >> 7;
             let ended = (ends.wrapping_mul(0x0101_0101_0101_0101) >> 56) as usize;
+            // The last number may end inside this word: the rest is counted byte by byte.
             if ended >= count {
                 break;
             }
@@ -237,6 +244,7 @@ impl<'a> Cursor<'a> {
 
     /// The next `len` bytes.
     pub(crate) fn bytes(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
+        // `len` is read from the file and may be anything.
         let end = self.at.checked_add(len).filter(|&end| end <= self.bytes.len());
         let end = end.ok_or_else(|| self.malformed("ends early"))?;
         let slice = &self.bytes[self.at..end];

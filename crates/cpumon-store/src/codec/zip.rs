@@ -12,6 +12,7 @@ const MAX_BYTES: usize = 256 << 20;
 
 /// Compresses `plain`.
 pub(crate) fn zip(plain: &[u8], level: i32) -> std::io::Result<Vec<u8>> {
+    // Checked here too: what `unzip` refuses must not be written.
     if plain.len() > MAX_BYTES {
         return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "a section of more than 256 MB"));
     }
@@ -33,10 +34,12 @@ pub(crate) fn unzip(zipped: &[u8], plain: &mut Vec<u8>) -> Result<(), Malformed>
     if len > MAX_BYTES {
         return Err(cursor.malformed("section too large"));
     }
+    // zstd writes into this memory and never adds to it: a frame that holds more cannot take more.
     plain.resize(len, 0);
     let frame = cursor.bytes(cursor.remaining())?;
     let read = DECOMPRESSOR.with_borrow_mut(|decompressor| decompressor.decompress_to_buffer(frame, plain));
     match read {
+        // The memory may be larger than `len`, because of an earlier section: more than `len` can fit.
         Ok(read) if read == len => Ok(()),
         _ => Err(cursor.malformed("compressed data damaged")),
     }

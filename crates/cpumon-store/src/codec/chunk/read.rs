@@ -18,12 +18,14 @@ const MAX_INTERVALS: usize = 1 << 16;
 fn read_directory(cursor: &mut Cursor<'_>, intervals: usize) -> Result<Vec<(u64, usize, usize)>, Malformed> {
     let groups = cursor.count(2)?;
     let (mut ids, mut counts, mut numbers) = (cursor.section()?, cursor.section()?, cursor.section()?);
+    // Each row has at least one byte there, so a damaged count cannot reserve more than the section has.
     let mut rows = Vec::with_capacity(numbers.remaining());
     let mut id = 0_u64;
     for group in 0..groups {
         id = id.wrapping_add(ids.u64()?);
         let count: usize = counts.narrow()?;
         let mut interval = -1_i64;
+        // A count that is too large ends with an error where the section ends.
         for at in 0..count {
             let step = numbers.i64()?;
             interval = if at == 0 { step } else { interval.wrapping_add(step).wrapping_add(1) };
@@ -72,9 +74,12 @@ impl Chunk {
     /// Reads the meta section; the other rows are emptied.
     pub(crate) fn read_meta(&mut self, section: &[u8]) -> Result<(), Malformed> {
         self.clear();
+        // Taken out while a cursor borrows it and the lists of `self` are filled; an error costs only the
+        // buffer.
         let mut plain = std::mem::take(&mut self.plain);
         unzip(section, &mut plain)?;
         let mut cursor = opened(&plain)?;
+        // Each interval has at least one byte in each of these columns.
         let count = cursor.count(IN_EVERY_CHUNK)?.min(MAX_INTERVALS);
         self.metas.resize(count, [0; COUNT]);
         read_meta(&mut cursor, &mut self.metas)?;
@@ -84,6 +89,7 @@ impl Chunk {
             self.cpu_ends.push(self.cpus.len());
         }
         read_shifts(&mut cursor, &mut self.metas)?;
+        // Ends of 0 make every interval read as one without rows, until the other sections are read.
         self.process_ends.resize(count, 0);
         self.thread_ends.resize(count, 0);
         self.plain = plain;
@@ -146,13 +152,18 @@ impl Chunk {
     ) -> Result<(), Malformed> {
         let is_picked = |group: usize| picked.get(group).copied().unwrap_or(false);
         let wanted = || directory.iter().filter(|row| is_picked(row.1));
+        // Rows come by process but are stored by interval: they are counted first, so that each has its
+        // place.
         let mut next = starts(&mut self.process_ends, wanted().map(|row| row.2));
         self.processes.resize(wanted().count(), PackedProcess::default());
         let (mut odd, mut live, mut stored) = (cursor.section()?, cursor.section()?, cursor.section()?);
         let mut values = Values::open(cursor)?;
+        // Unwanted rows are only counted until a wanted one comes: many are skipped faster than one by one.
         let mut passed = 0;
         for &(id, group, interval) in directory {
             let bits = odd.u64()?;
+            // Also of unwanted processes: with it, `read_threads` knows which of their thread rows have
+            // values.
             let rows_left = stored.narrow()?;
             let mut place = ProcessPlace {
                 interval,
@@ -226,7 +237,10 @@ impl Chunk {
             let at = found.ok_or_else(|| process.malformed("a thread without its process"))?;
             hint = at + 1;
             let owner = &mut self.order[at];
+            // The last row of a process is not written where it is what the other rows leave of the process's
+            // values.
             let is_rest = owner.rows_left == 1 && !owner.has_own;
+            // Not below 0: `owner` finds only rows that still lack threads.
             owner.rows_left -= 1;
             if owner.at.is_none() {
                 passed += 1;
@@ -289,6 +303,8 @@ impl Chunk {
         for place in &mut self.order {
             place.next_thread = place.at.and_then(|at| first.get(at).copied()).unwrap_or(usize::MAX);
         }
+        // Counts of a damaged chunk can add up to anything: the number of rows in the directory bounds the
+        // memory.
         self.threads.resize((next <= rows).then_some(next)?, PackedThread::default());
         Some(())
     }

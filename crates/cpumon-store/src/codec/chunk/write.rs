@@ -41,6 +41,7 @@ pub(crate) fn encode(intervals: &[FreshInterval], level: i32) -> std::io::Result
     for interval in intervals {
         write_section(&mut meta, &interval.cpus);
     }
+    // Last: chunks of older versions end here, and so do those of hosts whose clock is right.
     write_shifts(&numbers, &mut meta);
     let processes = sorted_processes(intervals);
     let threads = sorted_threads(intervals, &processes);
@@ -111,6 +112,7 @@ fn sorted_threads(intervals: &[FreshInterval], processes: &[ProcessAt]) -> Vec<T
         for process_row in &fresh.rows.processes {
             let (own, later) = rest.split_at(rest.len().min(process_row.stored_rows as usize));
             rest = later;
+            // Always found: `processes` was made from the rows of the same intervals.
             let process = ids.binary_search(&process_row.id).unwrap_or(0);
             let has_own = owns.contains(&(process_row.id, interval));
             // Rows are read back in order of id: the one that comes last there.
@@ -189,6 +191,7 @@ fn encode_threads(rows: &[ThreadAt]) -> Vec<u8> {
     let (mut process, mut place, mut odd) = (Vec::new(), Vec::new(), Vec::new());
     let mut before = 0_usize;
     for ThreadAt { row, process: number, .. } in rows {
+        // The rows of one thread follow each other, so most steps are 0.
         varint::write_signed(&mut process, step(before, *number));
         before = *number;
         varint::write(&mut place, place_code(row.last_cpu, row.state));
@@ -197,6 +200,7 @@ fn encode_threads(rows: &[ThreadAt]) -> Vec<u8> {
     for column in [process, place, odd] {
         write_section(&mut out, &column);
     }
+    // The reader computes these rows: the process's values less its other rows.
     let values: Vec<Delta> = rows.iter().filter(|at| !at.is_rest).map(|at| at.row.delta).collect();
     write_values(&values, Coding::of(values.iter()), &mut out);
     out
