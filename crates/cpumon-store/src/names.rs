@@ -202,6 +202,7 @@ pub(crate) fn next_names<N: Stored>(connection: &Connection, after: u64) -> Sql<
     let mut select = connection.prepare_cached(&text)?;
     let rows = select.query_map([after.cast_signed()], |row| N::from_row(row))?;
     let rows: Vec<N> = rows.collect::<Sql<_>>()?;
+    // The last call may have ended inside a block, so the one around the next id is tried first.
     let block: Option<Block<N>> = match block_around(connection, after + 1)? {
         Some(block) => Some(block),
         None => load_block(connection, "first_id > ?1 ORDER BY first_id", after)?,

@@ -38,12 +38,15 @@ impl Resolution {
 
     /// The bucket in which an interval ends: it covers (n × length, (n + 1) × length].
     pub(crate) fn bucket(self, end_wall_ns: i64) -> i64 {
+        // Less 1, because a bucket includes its end; euclidean, so that times before 1970 have buckets of
+        // full length.
         end_wall_ns.saturating_sub(1).div_euclid(self.length_ns())
     }
 
     /// The buckets in which intervals of a range can end.
     pub(crate) fn buckets(self, range: crate::TimeRange) -> BucketRange {
         BucketRange {
+            // A range does not include its begin.
             first: self.bucket(range.since_ns.saturating_add(1)),
             last: self.bucket(range.until_ns),
         }

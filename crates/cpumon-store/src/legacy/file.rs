@@ -99,6 +99,7 @@ impl LegacyFile {
             )
             .optional()
             .map_err(|error| self.schema_or_read(error))?;
+        // SQLite lists virtual tables as tables too, but reading one runs the code of its module.
         let is_virtual =
             |sql: &str| sql.trim_start().get(..14).is_some_and(|s| s.eq_ignore_ascii_case("CREATE VIRTUAL"));
         match kind {
@@ -117,6 +118,8 @@ impl LegacyFile {
             .map_err(&read)?;
         let columns = statement.query_map([table], |row| {
             let (pk, kind, max_pk): (i64, String, i64) = (row.get(1)?, row.get(2)?, row.get(3)?);
+            // Only a sole key of exactly this type can be the row id, by which SQLite finds a row without an
+            // index.
             let is_only_key = pk == 1 && max_pk == 1 && kind.eq_ignore_ascii_case("INTEGER");
             Ok(ColumnInfo { name: row.get(0)?, is_only_key })
         });
@@ -147,6 +150,7 @@ fn check_magic(path: &Path) -> Result<(), ImportError> {
     let mut head = [0; 16];
     match file.read_exact(&mut head) {
         Ok(()) if head == *MAGIC => Ok(()),
+        // A file that is shorter than the header can be read well: it is just no database.
         Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => Err(open(error)),
         _ => Err(ImportError::NotADatabase { path: path.to_owned() }),
     }

@@ -31,6 +31,7 @@ impl SetOrder {
     #[must_use]
     pub fn decode(mut bytes: &[u8]) -> Option<Self> {
         let first = take(&mut bytes)?.cast_signed();
+        // Each idx takes at least one byte, so a larger count is damage.
         let count = usize::try_from(take(&mut bytes)?).ok().filter(|count| *count <= bytes.len())?;
         let mut order = Self::default();
         for _ in 0..count {

@@ -93,6 +93,7 @@ impl ImportReport {
     /// Whether every row of the file was taken over.
     #[must_use]
     pub fn is_complete(&self) -> bool {
+        // The first six are the rows that were left out.
         self.odd.table()[..6].iter().all(|(count, _)| *count == 0)
     }
 

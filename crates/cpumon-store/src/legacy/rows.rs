@@ -49,6 +49,8 @@ impl ProcessRow {
     pub fn query(schema: Schema) -> String {
         let (ip, order) = match schema {
             Schema::Y2012 => ("NULL", ""),
+            // The file may declare a collation that takes two addresses for equal: their rows would
+            // alternate.
             Schema::Y2013 => ("[RemoteIP]", "[RemoteIP] COLLATE BINARY, "),
         };
         format!(

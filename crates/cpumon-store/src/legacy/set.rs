@@ -34,6 +34,7 @@ pub(super) struct Set {
 fn delta(user_ms: i64, kernel_ms: i64) -> (Delta, Flags) {
     let user_ns = user_ms.saturating_mul(NS_PER_MS);
     let system_ns = kernel_ms.saturating_mul(NS_PER_MS);
+    // A time that does not divide back was cut off by the multiplication above.
     let exact = |ns: i64, ms: i64| ns / NS_PER_MS == ms && ms >= 0;
     let run_ns = user_ns.checked_add(system_ns);
     let is_possible = exact(user_ns, user_ms) && exact(system_ns, kernel_ms) && run_ns.is_some();
@@ -117,6 +118,7 @@ impl Set {
             Entry::Vacant(at) => {
                 at.insert(self.threads.len());
                 owner.thread_rows = owner.thread_rows.saturating_add(1);
+                // The file has no start times.
                 let key = ThreadKey { tid: row.tid, start_ns: 0 };
                 self.threads.push(ThreadInterval {
                     key,
@@ -145,6 +147,8 @@ impl Set {
         let threads_ns = processes.iter().fold(0_i64, |sum, row| sum.saturating_add(row.delta.run_ns));
         let flags = processes.iter().fold(Flags::empty(), |all, row| all | row.flags);
         let interval = Interval {
+            // The store knows a duplicate by end and sequence, and this is the same at each import of the
+            // file.
             sequence: self.first_idx.try_into().unwrap_or(0),
             source: SourceKind::Legacy,
             fields: Fields::USER | Fields::SYSTEM | Fields::RUN,
@@ -166,6 +170,7 @@ impl Set {
     /// know, runs with the wall clock.
     fn ends(&self) -> (Moment, Moment) {
         let duration_ns = u64::from(self.duration_ms) * NS_PER_MS.unsigned_abs();
+        // At least the duration, because the begin on this clock cannot be negative.
         let end_mono_ns = u64::try_from(self.wall_ns).unwrap_or(0).max(duration_ns);
         let begin_wall_ns = self.wall_ns.saturating_sub_unsigned(duration_ns);
         let begin = Moment { mono_ns: end_mono_ns - duration_ns, boot_ns: 0, wall_ns: begin_wall_ns };

@@ -80,6 +80,7 @@ impl<'a> Sets<'a> {
         }
         let count = self.count("Processes", "SELECT count(DISTINCT [RemoteIP]) FROM [Processes]")?;
         match self.given_host {
+            // One name for several devices would make one host of them.
             Some(_) if count > 1 => Err(ImportError::HostForMany { path: self.file.path.clone(), count }),
             _ if count > MAX_HOSTS as u64 => Err(self.too_many("devices", MAX_HOSTS)),
             _ => Ok(()),

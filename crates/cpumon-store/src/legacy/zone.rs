@@ -49,6 +49,7 @@ fn parse_offset(text: &str) -> Option<i32> {
         _ => return None,
     };
     let number = |text: &str, max: i32| {
+        // `parse` alone would also accept a sign.
         let plain = !text.is_empty() && text.len() <= 2 && text.bytes().all(|b| b.is_ascii_digit());
         plain.then(|| text.parse::<i32>().ok().filter(|n| *n <= max)).flatten()
     };
@@ -92,6 +93,7 @@ pub(super) struct Instant {
 impl Resolved {
     /// `None` for a stamp outside of what 64 bits of ns since 1970 can hold (1677 to 2262).
     pub fn instant(&self, ticks: i64) -> Option<Instant> {
+        // 128 bits: ticks count from the year 1, and as ns they exceed 64 bits.
         let local_ns = (i128::from(ticks) - EPOCH_SECONDS * 10_000_000) * 100;
         let as_if_utc = Timestamp::from_nanosecond(local_ns).ok()?;
         let local = as_if_utc.to_zoned(TimeZone::UTC).datetime();

@@ -34,6 +34,7 @@ impl Reader {
         let mut boot = None;
         let mut visit = |task: &Task<'_>| {
             if task.process().key == key {
+                // Rows come in order of id, so of several boots with this key the newest remains.
                 boot = Some(task.process().boot);
             }
         };

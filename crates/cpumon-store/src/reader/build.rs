@@ -40,6 +40,7 @@ pub(super) fn fill(
     into: &mut StoredInterval,
 ) -> rusqlite::Result<()> {
     meta::apply(row, key.host, key.boot, &mut into.interval);
+    // What is not read must come out as not known, not as zeros.
     if !query.sched {
         into.interval.fields -= Fields::SCHED | Fields::WAITS | Fields::HISTOGRAMS;
     }
@@ -57,6 +58,7 @@ pub(super) fn fill(
         let (own, later) = rest.split_at(rest.len().min(packed.stored_rows as usize));
         rest = later;
         let process = names.process(connection, packed.id)?;
+        // Filtered here too: fresh rows, and chunks in the cache, are those of all processes.
         if !query.filter.matches(process.key, &process.info) {
             continue;
         }
@@ -67,6 +69,7 @@ pub(super) fn fill(
                 .extend(histogram.map(|histogram| Delays { of, histogram: Arc::clone(histogram) }));
         };
         push(DelayOf::Process(key), rows.sched.process_delays(packed.id));
+        // The device sent threads of this process, but no row for the process: none is made up.
         if !packed.is_absent {
             interval.processes.push(ProcessInterval {
                 key,
@@ -99,6 +102,7 @@ pub(super) fn fill(
             }
         }
     }
+    // Rows are stored by row id; an interval has them by key.
     interval.processes.sort_unstable_by_key(|process| process.key);
     interval.threads.sort_unstable_by_key(|thread| thread.key);
     interval.delays.sort_unstable_by_key(|row| row.of);

@@ -107,6 +107,7 @@ impl Chunks {
         // Not valid until it is read whole: an error below leaves it half decoded.
         loaded.id = -1;
         let what = query.what;
+        // NULL in place of a section that is not wanted: SQLite does not copy its blob then.
         let mut statement = connection.prepare_cached(
             "SELECT boot_id, meta, CASE WHEN ?2 THEN processes END, CASE WHEN ?3 THEN threads END,
                     CASE WHEN ?4 THEN sched END
@@ -115,6 +116,7 @@ impl Chunks {
         let with_sched = what > What::Meta && query.sched;
         let mut rows = statement.query(params![id, what > What::Meta, what > What::Processes, with_sched])?;
         let row = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        // A value that is no blob reads as an empty section, which is refused as damaged below.
         let blob = |at: usize| {
             row.get_ref(at).map(|value| value.as_blob_or_null().ok().flatten().unwrap_or_default())
         };

@@ -81,9 +81,11 @@ impl Reader {
     pub fn find_host(&self, wanted: &str) -> Result<HostRecord> {
         let mut hosts = self.hosts()?;
         let is_named: Vec<bool> = hosts.iter().map(|host| &*host.info.hostname == wanted).collect();
+        // A name goes before ids: a host may be named like the first digits of another one's id.
         let by_name = is_named.contains(&true);
         let digits: String = wanted.chars().filter(|&c| c != '-').map(|c| c.to_ascii_lowercase()).collect();
         let mut at = 0;
+        // Before `retain`, because the error lists all hosts there are.
         let listed = names_of(&hosts);
         hosts.retain(|host| {
             at += 1;

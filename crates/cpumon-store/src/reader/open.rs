@@ -42,6 +42,7 @@ impl Reader {
         // An immutable file has no locks, so it must not be used where a writer may be: only after an ordinary open failed for
         // lack of write access, and with an empty log.
         match Self::open_with(path, path, flags) {
+            // SQLite's errors there are READONLY and CANTOPEN, which `is_no_space` includes.
             Err(error) if error.is_no_space() && is_log_empty(path) => {
                 let uri = format!("file:{}?immutable=1", escaped(path));
                 Self::open_with(path, Path::new(&uri), flags | OpenFlags::SQLITE_OPEN_URI)

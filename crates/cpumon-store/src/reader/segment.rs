@@ -171,6 +171,7 @@ impl BucketReader<'_> {
             self.visit_process_buckets(&hosts, query, buckets, &mut bucket, visit)?
         };
         if flow.is_continue() {
+            // Sums have no threads, so the fresh intervals behind them are read without theirs.
             let query = Query { what: query.what.min(What::Processes), ..query.clone() };
             self.cursor.run_fresh(self.connection, self.host, &query, &mut |interval| {
                 if flow.is_continue() {

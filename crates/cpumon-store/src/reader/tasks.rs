@@ -88,6 +88,7 @@ impl Walk<'_> {
         loop {
             let (found, end) = next_names::<ProcessName>(self.connection, after)?;
             for name in found {
+                // The tables of names hold the tasks of all hosts: a boot of another host is not in this map.
                 let Some(&boot) = self.boots.get(&BootRow(name.boot_id)) else { continue };
                 if self.pid.is_some_and(|pid| pid != name.pid) {
                     continue;

@@ -65,6 +65,7 @@ pub(crate) fn prepare_writer(connection: &mut Connection, path: &Path, sync_each
     let tables = number(connection, path, "SELECT count(*) FROM sqlite_schema")?;
     let application_id = number(connection, path, "PRAGMA application_id")?;
     let found = number(connection, path, "PRAGMA user_version")?;
+    // A file without tables has no id yet: it is a new store.
     if tables > 0 && application_id != APPLICATION_ID {
         return Err(StoreError::NotAStore { path: path.into(), application_id });
     }
@@ -98,6 +99,7 @@ fn migrate(connection: &mut Connection, path: &Path, found: i32) -> Result<()> {
         transaction.execute_batch(step).at("write the schema", path)?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID).at("write the schema", path)?;
+    // In the same transaction: the version always names the steps that were done.
     transaction.pragma_update(None, "user_version", VERSION).at("write the schema", path)?;
     transaction.commit().at("write the schema", path)
 }

@@ -71,6 +71,7 @@ unsafe impl VTabCursor for TableCursor<'_> {
         self.places = (0..columns(self.table).count())
             .map(|at| if plan.wants(at) { place.next() } else { None })
             .collect();
+        // SQLite filters again with the same cursor, for instance for each row of an outer table of a join.
         self.row_id = 0;
         let scan = Scan::new(Rc::clone(&self.reader), self.table, &plan, bounds);
         self.scan = Some(scan.map_err(|error| module_error(&error))?);

@@ -12,6 +12,7 @@ use crate::codec::varint::Cursor;
 
 /// Adds the functions to a connection.
 pub(super) fn register(connection: &Connection) -> Result<()> {
+    // Innocuous: with `trusted_schema = OFF`, views could not use them otherwise.
     let flags =
         FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
     connection.create_aggregate_function("merge_run_delays", 1, flags, Merge)?;
@@ -48,6 +49,7 @@ impl Aggregate<Option<DelayHistogram>, Option<String>> for Merge {
     }
 
     fn finalize(&self, _: &mut Context<'_>, sum: Option<Option<DelayHistogram>>) -> Result<Option<String>> {
+        // The outer `None` is a group without rows, the inner one a group in which no row has data.
         Ok(sum.flatten().map(|sum| sum.to_string()))
     }
 }

@@ -43,6 +43,7 @@ impl Use {
             ColumnId::EndNs if is_equal => &[Self::EndAtLeast, Self::EndAtMost],
             ColumnId::EndNs if is_least => &[Self::EndAtLeast],
             ColumnId::EndNs if is_most => &[Self::EndAtMost],
+            // An interval may be of any length, so only a lower bound on its begin says something of its end.
             ColumnId::BeginNs if is_equal || is_least => &[Self::BeginAtLeast],
             _ => &[],
         }
@@ -77,17 +78,20 @@ impl Plan {
             else {
                 continue;
             };
+            // In tables of threads this is the thread's name, but the reader filters by names of processes.
             let is_thread_name =
                 column.id == ColumnId::Name && columns.iter().any(|other| other.id == ColumnId::ProcessName);
             let uses = Use::of(column.id, &constraint.operator());
             // Under another collation 'A' = 'a' may hold, which a bound would miss.
             let is_binary =
                 info.collation(at).is_ok_and(|collation| collation.eq_ignore_ascii_case("BINARY"));
+            // Not usable: the value comes from a table that this order of the join reads later.
             if constraint.is_usable() && is_binary && !is_thread_name && !uses.is_empty() {
                 chosen.push(at);
                 values.push(uses.to_vec());
             }
         }
+        // SQLite counts from 1: 0 says that the value is not handed over.
         for (argument, at) in (1..).zip(chosen) {
             info.constraint_usage(at).set_argv_index(argument);
         }
@@ -170,6 +174,7 @@ impl Bounds {
             (Use::Name, Ok(Value::Text(text)), _) => self.name = Some(text),
             (Use::Pid, _, Some((low, high))) => match u32::try_from(low) {
                 Ok(pid) if low == high => self.pid = Some(pid),
+                // No process has such a pid: a fraction, a negative number or one above 32 bits.
                 _ => self.is_empty = true,
             },
             (Use::EndAtLeast, _, Some((low, _))) => self.raise(low),

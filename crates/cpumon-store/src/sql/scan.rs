@@ -42,6 +42,7 @@ impl Scan {
         hosts.reverse();
         let columns = cpumon_model::columns(table).enumerate().filter(|(at, _)| plan.wants(*at));
         let columns = columns.map(|(_, column)| column).collect();
+        // Queries begin after a time, while the bound includes it.
         let after_ns = bounds.end_at_least.map_or(i64::MIN, |least| least.saturating_sub(1));
         Ok(Self { reader, table, columns, bounds, hosts, after_ns, after_id: 0, batch: FIRST_BATCH })
     }
@@ -53,6 +54,7 @@ impl Scan {
     /// The next rows; none at the end.
     pub fn next_batch(&mut self) -> Result<CellRows> {
         let mut rows = CellRows::default();
+        // An empty batch would end SQLite's scan, so hosts without rows are passed over.
         while rows.count == 0 {
             let Some(host) = self.hosts.last().cloned() else { break };
             let is_more = match self.table {
@@ -81,6 +83,7 @@ impl Scan {
 
     fn filter(&self) -> ProcessFilter {
         match (self.bounds.pid, &self.bounds.name) {
+            // One filter is enough: SQLite checks the other condition again.
             (Some(pid), _) => ProcessFilter::Pid(pid),
             (None, Some(name)) => ProcessFilter::Name(name.as_str().into()),
             (None, None) => ProcessFilter::All,
@@ -133,6 +136,8 @@ impl Scan {
             },
         )?;
         self.after_id = last;
+        // A full batch may have been the last one: then the next is empty, and the scan goes on to the next
+        // host.
         Ok(rows.count - before == limit)
     }
 }

@@ -33,6 +33,7 @@ pub struct Sql {
 fn is_allowed(action: &AuthAction<'_>) -> bool {
     match action {
         AuthAction::Select | AuthAction::Read { .. } | AuthAction::Recursive => true,
+        // load_extension() would run the code of any library file.
         AuthAction::Function { function_name } => !function_name.eq_ignore_ascii_case("load_extension"),
         AuthAction::Pragma { pragma_name, .. } => {
             HARMLESS_PRAGMAS.iter().any(|name| name.eq_ignore_ascii_case(pragma_name))
@@ -94,6 +95,7 @@ impl Sql {
         connection.execute_batch(QUERY_ONLY).at("set up", path)?;
         super::register(&connection, path).at("set up tables", path)?;
         let refusal = Refusal::default();
+        // After the PRAGMAs above, which it would refuse.
         connection.authorizer(Some(authorizer(Arc::clone(&refusal)))).at("set up", path)?;
         Ok(Self { connection, path: path.to_owned(), refusal })
     }
@@ -106,6 +108,7 @@ impl Sql {
         columns: &mut dyn FnMut(&[&str]) -> ControlFlow<()>,
         visit: &mut dyn FnMut(&[Value<'_>]) -> ControlFlow<()>,
     ) -> Result<u64> {
+        // A refusal of an earlier statement must not explain a failure of this one.
         *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let at = |source| self.failed(source);
         let mut batch = Batch::new(&self.connection, sql);

@@ -87,6 +87,7 @@ unsafe impl<'vtab> VTab<'vtab> for StoreTable {
     fn best_index(&self, info: &mut IndexInfo) -> Result<bool> {
         let columns: Vec<_> = columns(self.table).collect();
         let plan = Plan::choose(info, &columns, expected_rows(self.table));
+        // Nothing but a number and a text goes from here to the cursor's `filter`.
         info.set_idx_str(&plan.to_text());
         Ok(true)
     }

@@ -108,6 +108,7 @@ impl Inner {
 
     fn info(&mut self, host: HostId, info: &HostInfo) -> Arc<HostInfo> {
         match self.infos.get(&host) {
+            // All waiting intervals of a host share one description as long as it does not change.
             Some(known) if **known == *info => Arc::clone(known),
             _ => {
                 let known = Arc::new(info.clone());
@@ -137,6 +138,7 @@ impl Queue {
     /// a receipt.
     pub(super) fn try_put(&self, offer: &Offer<'_>) -> bool {
         let Offer { info, trust, loss, interval, gap, ref receipt } = *offer;
+        // First of all: copying, and waiting for the lock, must not make the receipt later.
         let (received, received_wall_ns) = (Instant::now(), wall_now_ns());
         // Copied outside of the lock: the writer thread takes the lock for each batch.
         let mut copy = self.lock().pool.pop().unwrap_or_default();
@@ -174,6 +176,7 @@ impl Queue {
             received,
             bytes,
         });
+        // Before the wakeup: the writer would only wait for the lock.
         drop(inner);
         self.filled.notify_one();
         true

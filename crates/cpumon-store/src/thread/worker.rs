@@ -109,6 +109,7 @@ impl Worker {
             self.queue.lock().count_dropped(entry.copy.interval.host, 1);
             return;
         }
+        // Before the put: if that fails, `note_failure` answers this receipt with the others.
         self.receipts.push(entry.receipt.as_ref());
         match self.put(entry) {
             Ok(Some(Put::Stored)) => {
@@ -140,6 +141,7 @@ impl Worker {
     fn end_batch(&mut self, is_last: bool) {
         self.next_commit = Instant::now() + self.options.commit_every;
         let lost = std::mem::take(&mut self.queue.lock().lost);
+        // Before the commit, which records them as gaps.
         self.writer.add_losses(lost);
         // The last attempt is made at once: there will be no later one.
         let is_due = self.retry_at.is_none_or(|retry_at| is_last || Instant::now() >= retry_at);

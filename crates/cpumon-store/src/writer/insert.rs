@@ -105,6 +105,7 @@ fn insert_row(connection: &Connection, key: BootKey, row: &MetaRow, blobs: [&[u8
     for (at, blob) in blobs.into_iter().enumerate() {
         statement.raw_bind_parameter(meta::IN_EVERY_CHUNK + 3 + at, blob)?;
     }
+    // Two keys and three blobs come before it, and parameters count from 1.
     statement.raw_bind_parameter(meta::SHIFT + 6, row[meta::SHIFT])?;
     statement.raw_execute()?;
     Ok(())

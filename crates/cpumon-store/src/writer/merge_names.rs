@@ -131,6 +131,7 @@ fn merge_oldest<N: StoredInBlocks>(connection: &Connection, merged: u64, last: u
         .query_row([merged.cast_signed()], |row| row.get(0))?;
     let Some(first_id) = oldest.map(i64::cast_unsigned) else { return Ok(merged) };
     let last_id = first_id + (BLOCK_IDS - 1);
+    // Only when all of its ids are given out: a block is not extended later.
     if last_id > last {
         return Ok(merged);
     }
