@@ -40,7 +40,7 @@ pub enum StoreError {
     NotAStore {
         /// The file.
         path: PathBuf,
-        /// `PRAGMA application_id`.
+        /// `PRAGMA application_id` of the file; 0 where none was set.
         application_id: i32,
     },
     /// The file is not an SQLite database, or is damaged.
@@ -59,7 +59,7 @@ pub enum StoreError {
     NewerSchema {
         /// The store file.
         path: PathBuf,
-        /// Its version.
+        /// `PRAGMA user_version` of the file.
         found: i32,
         /// The newest version this build reads.
         known: i32,
@@ -72,7 +72,7 @@ pub enum StoreError {
     OlderSchema {
         /// The store file.
         path: PathBuf,
-        /// Its version.
+        /// `PRAGMA user_version` of the file.
         found: i32,
         /// The version this build reads.
         known: i32,

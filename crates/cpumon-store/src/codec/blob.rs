@@ -91,7 +91,7 @@ impl Encoder {
         });
     }
 
-    /// The finished blob.
+    /// The blob, complete after the last row.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.out.as_bytes()
     }

@@ -47,12 +47,12 @@ impl<'a> Values<'a> {
         Ok(Self { coding, signed, columns })
     }
 
-    /// Steps over rows.
+    /// Steps over as many rows without decoding them.
     pub(crate) fn skip(&mut self, rows: usize) -> Result<(), Malformed> {
         self.columns.iter_mut().try_for_each(|column| column.skip(rows))
     }
 
-    /// The next row.
+    /// Decodes the next row; an error where a column has ended.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Delta, Malformed> {
         let mut parts = [0_i64; PARTS];

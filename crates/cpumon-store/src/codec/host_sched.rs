@@ -8,7 +8,7 @@ use cpumon_model::{CpuSched, DelayOf, Delays, Fields, Interval, IrqInterval, Pro
 use super::delays;
 use super::varint::{self, Cursor, Malformed};
 
-/// First byte.
+/// First byte behind the modes per CPU.
 const FORMAT: u8 = 1;
 
 /// Appends what is known to the modes per CPU in `out`.

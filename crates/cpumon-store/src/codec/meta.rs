@@ -25,7 +25,7 @@ pub(crate) const COUNT: usize = 41;
 /// Number of columns that each chunk has; those behind them are written only where they are not zero, and are the last ones
 /// of table `interval`.
 pub(crate) const IN_EVERY_CHUNK: usize = 40;
-/// Position of `wall_shift_ns`.
+/// Position of `wall_shift_ns`: the device's own wall clock less `end_wall_ns`.
 pub(crate) const SHIFT: usize = 40;
 
 /// The fields that the store has columns for. The rest of what a source measures reads as no data.
@@ -41,23 +41,23 @@ pub(crate) const NONE: i64 = i64::MIN;
 /// One interval's numbers, in the order of [`COLUMNS`]. Unsigned values are stored as signed ones of the same bits.
 pub(crate) type MetaRow = [i64; COUNT];
 
-/// Position of `end_mono_ns`.
+/// Position of `end_mono_ns`: ns of the device's CLOCK_MONOTONIC.
 pub(crate) const END_MONO: usize = 1;
-/// Position of `end_wall_ns`.
+/// Position of `end_wall_ns`: ns since the epoch, on the time line.
 pub(crate) const END_WALL: usize = 2;
-/// Position of `end_boot_ns`.
+/// Position of `end_boot_ns`: ns of the device's CLOCK_BOOTTIME.
 pub(crate) const END_BOOT: usize = 3;
-/// Position of `begin_mono_ns`.
+/// Position of `begin_mono_ns`: ns of the device's CLOCK_MONOTONIC.
 pub(crate) const BEGIN_MONO: usize = 4;
-/// Position of `begin_wall_ns`.
+/// Position of `begin_wall_ns`: ns since the epoch, on the time line.
 pub(crate) const BEGIN_WALL: usize = 5;
-/// Position of `fields`.
+/// Position of `fields`: bits of [`Fields`].
 const FIELDS: usize = 9;
 /// Position of `capacity_ns`; the ledger's other lines follow.
 pub(crate) const CAPACITY: usize = 15;
-/// Position of `sequence`.
+/// Position of `sequence`: the number of the snapshot at the end.
 pub(crate) const SEQUENCE: usize = 0;
-/// Position of `received_wall_ns`.
+/// Position of `received_wall_ns`: ns since the epoch, on the receiver's clock.
 pub(crate) const RECEIVED: usize = 7;
 
 /// Names as in table `interval`, and how a chunk writes them. A column refers to earlier ones only.

@@ -98,7 +98,7 @@ impl Encoder {
         }
     }
 
-    /// The finished blob.
+    /// The blob, complete after the last row; empty after [`Encoder::clear`].
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.out
     }

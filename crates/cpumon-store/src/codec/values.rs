@@ -6,7 +6,7 @@ use cpumon_model::Delta;
 /// Clock tick of /proc in ns: sources that split by ticks give multiples of it.
 pub(crate) const TICK_NS: i64 = 10_000_000;
 
-/// Number of parts.
+/// Parts of a row, one for each counter of [`Delta`].
 pub(crate) const PARTS: usize = 6;
 
 /// How the values of a section are written; one for all its rows.
@@ -39,12 +39,12 @@ impl Coding {
         }
     }
 
-    /// As two bits.
+    /// The coding byte in front of a section's values.
     pub(crate) fn bits(self) -> u8 {
         u8::from(self.in_ticks) | u8::from(self.no_run) << 1
     }
 
-    /// From two bits.
+    /// The reverse of [`Coding::bits`]; other bits have no meaning.
     pub(crate) fn from_bits(bits: u8) -> Self {
         Self { in_ticks: bits & 1 != 0, no_run: bits & 2 != 0 }
     }

@@ -11,7 +11,7 @@ pub(crate) struct Malformed {
     pub(crate) what: &'static str,
 }
 
-/// Appends `value`.
+/// Appends `value`, one to ten bytes.
 #[inline]
 pub(crate) fn write(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -60,7 +60,7 @@ pub(crate) struct Row<'a> {
 }
 
 impl Packer {
-    /// Empties it.
+    /// Begins again with no rows, in the same memory.
     pub(crate) fn clear(&mut self) {
         // The old bytes stay: `as_bytes` ends at `at`, and the next rows overwrite them.
         self.at = 0;
@@ -169,7 +169,7 @@ impl<'a> Cursor<'a> {
         self.bytes.len() - self.at
     }
 
-    /// Reads one byte.
+    /// Reads one byte; an error at the end of the section.
     #[inline]
     pub(crate) fn u8(&mut self) -> Result<u8, Malformed> {
         let byte = *self.bytes.get(self.at).ok_or_else(|| self.malformed("ends early"))?;
@@ -177,7 +177,7 @@ impl<'a> Cursor<'a> {
         Ok(byte)
     }
 
-    /// Reads one varint.
+    /// Reads one varint; a number above 64 bits is an error.
     #[inline]
     pub(crate) fn u64(&mut self) -> Result<u64, Malformed> {
         let first = self.u8()?;

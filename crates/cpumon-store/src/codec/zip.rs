@@ -10,7 +10,7 @@ use super::varint::{self, Cursor, Malformed};
 /// Largest plain section, bytes: a thousand times an ordinary one.
 const MAX_BYTES: usize = 256 << 20;
 
-/// Compresses `plain`.
+/// Compresses `plain`; an error if it is too large to be read back.
 pub(crate) fn zip(plain: &[u8], level: i32) -> std::io::Result<Vec<u8>> {
     // Checked here too: what `unzip` refuses must not be written.
     if plain.len() > MAX_BYTES {

@@ -46,7 +46,7 @@ pub enum ImportError {
     Read {
         /// The file.
         path: PathBuf,
-        /// The table.
+        /// The table, or `the schema`.
         table: &'static str,
         /// SQLite's error.
         source: rusqlite::Error,

@@ -126,6 +126,7 @@ impl IntervalCursor {
                 visit(&stored.interval);
                 ControlFlow::Continue(())
             };
+            // `visit_one` never breaks: the caller stops by doing nothing.
             let _ = self.emit(connection, query, &mut visit_one)?;
             after_ns = range.until_ns;
         }

@@ -18,7 +18,7 @@ use crate::sql::Cell;
 
 /// A process as it was, or a thread with its process.
 pub(crate) struct Task<'a> {
-    /// Its row id.
+    /// Row id in table `process`, or of a thread in `thread`.
     pub(crate) id: i64,
     boot: BootId,
     process: &'a ProcessThen,

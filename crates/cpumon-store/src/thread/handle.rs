@@ -124,7 +124,7 @@ impl WriterHandle {
         self.queue.has_ample_space()
     }
 
-    /// Current counts.
+    /// Counts since the thread was started, and what waits in the queue now.
     #[must_use]
     pub fn status(&self) -> StoreStatus {
         self.queue.status()

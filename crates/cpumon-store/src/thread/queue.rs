@@ -210,7 +210,7 @@ impl Queue {
         self.filled.notify_all();
     }
 
-    /// Current counts.
+    /// Counts since the thread was started, and what waits now.
     pub(super) fn status(&self) -> StoreStatus {
         let inner = self.lock();
         StoreStatus {

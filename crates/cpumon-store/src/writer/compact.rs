@@ -125,6 +125,7 @@ impl Compactor {
             let is_full = count.intervals >= self.full && count.oldest_received_ns <= due.full_ns;
             is_wanted
                 && (is_full || count.oldest_received_ns <= due.partial_ns)
+                // `full_ns` moves with the clock. For everything of a host it is beyond any pause.
                 && count.not_before_ns <= due.full_ns
         };
         self.fresh.iter().find(is_due).map(|(key, _)| *key)

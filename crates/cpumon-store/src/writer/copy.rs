@@ -29,6 +29,7 @@ impl ActiveCopy {
         threads.extend(from.threads.iter().filter(|row| stores_all || is_stored_thread(from, row)).copied());
         self.keys.clear();
         self.keys.extend(threads.iter().map(|row| row.process));
+        // A process needs a row for its histogram even if no counter of it moved.
         self.keys.extend(delays.iter().filter_map(|row| process_of(row.of)));
         self.keys.sort_unstable();
         processes.clear();

@@ -47,6 +47,7 @@ impl Dims {
     /// Starts from what a store holds.
     pub(super) fn load(connection: &Connection) -> Sql<Self> {
         let highest = |table: &str| -> Sql<u64> {
+            // No id may be given twice, and the highest one may be that of a row or be in a block.
             let text = format!(
                 "SELECT max(coalesce((SELECT max(id) FROM {table}), 0), coalesce((SELECT max(last_id) FROM {table}_block), 0))"
             );
@@ -202,6 +203,7 @@ fn record_change(
 ) -> Sql<()> {
     connection
         .prepare_cached(
+            // IS NOT: without an earlier row the right side is NULL, for which `<>` would not be true.
             "INSERT INTO host_change
              SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11
              WHERE (?1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) IS NOT

@@ -45,6 +45,7 @@ impl LostRange {
 fn host_row(connection: &Connection, host: HostId) -> rusqlite::Result<HostRow> {
     connection
         .prepare_cached(
+            // The update changes nothing; without it, RETURNING would return no row of a host that is known.
             "INSERT INTO host (key, name, trust) VALUES (?1, ?2, 'unauthenticated')
              ON CONFLICT (key) DO UPDATE SET key = excluded.key RETURNING id",
         )?

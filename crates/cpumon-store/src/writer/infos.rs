@@ -105,6 +105,7 @@ fn stable_hash(info: &ProcessInfo) -> i64 {
         // Separated, so that ("ab", "c") and ("a", "bc") differ.
         hasher.write(&[0]);
     }
+    // Little-endian, so that a store can be written on a machine of either byte order.
     info.uid.to_le().hash(&mut hasher);
     hasher.finish().cast_signed()
 }

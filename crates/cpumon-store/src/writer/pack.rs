@@ -27,6 +27,8 @@ pub(crate) fn is_active_thread(row: &ThreadInterval) -> bool {
 /// Whether the thread gets a row: something happened to it, or a run delay of it ended that its counters do not show yet.
 #[inline]
 pub(crate) fn is_stored_thread(interval: &Interval, row: &ThreadInterval) -> bool {
+    // Delays are in order of their owner, threads last: without one at the end there is nothing to search
+    // for.
     is_active_thread(row)
         || (matches!(interval.delays.last(), Some(Delays { of: DelayOf::Thread(..), .. }))
             && interval.delays_of(DelayOf::Thread(row.process, row.key)).is_some())
@@ -61,6 +63,7 @@ fn pick<T>(rows: &[T], wanted: impl Fn(&T) -> bool, into: &mut Vec<u32>) {
     into.resize(rows.len(), 0);
     let mut count = 0;
     for (at, row) in (0_u32..).zip(rows) {
+        // Written for every row; it stays only where `count` moves on.
         into[count] = at;
         count += usize::from(wanted(row));
     }
@@ -265,6 +268,7 @@ impl Packer {
         for slot in &self.slots {
             let (own, later) = rest.split_at(slot.threads as usize);
             rest = later;
+            // NONE is beyond the end of any list.
             let row = interval.processes.get(slot.row as usize);
             self.encoder.process(&packed_process(slot, row), &slot.sum);
             for active in own {
@@ -346,6 +350,7 @@ fn packed_process(slot: &Slot, row: Option<&ProcessInterval>) -> PackedProcess {
             id,
             thread_rows: stored_rows,
             is_absent: true,
+            // The sum of its threads: then it has no values of its own to write.
             delta: slot.sum,
             stored_rows,
             ..PackedProcess::default()

@@ -126,6 +126,7 @@ impl Rollup {
         let part = HostPart {
             end_wall_ns: row[END_WALL],
             covered_ns,
+            // The seven lines of the ledger are neighbours in `meta::COLUMNS`.
             ledger: std::array::from_fn(|at| row[CAPACITY + at]),
             run_delay_ns: known.contains(Fields::RUN_DELAY).then(|| delays.fold(0, i64::saturating_add)),
             run_delays: cpu_delays.as_ref(),

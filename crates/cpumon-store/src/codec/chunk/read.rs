@@ -36,7 +36,7 @@ fn read_directory(cursor: &mut Cursor<'_>, intervals: usize) -> Result<Vec<(u64,
     Ok(rows)
 }
 
-/// A decoded chunk.
+/// A decoded chunk: the sections that were read, in memory that the next chunk uses again.
 #[derive(Debug, Default)]
 pub(crate) struct Chunk {
     pub(crate) metas: Vec<MetaRow>,
