@@ -16,6 +16,8 @@ pub(super) fn keep_whole(snapshot: &mut Snapshot, whole: &[DelayOf]) {
 pub(super) fn complete(known: &mut Snapshot, snapshot: &mut Snapshot, whole: &[DelayOf], has_all: bool) {
     let watched_from_ns = known.begin.boot_ns;
     snapshot.delays.retain_mut(|row| {
+        // All histograms were sent once, so a missing one had no delays: an empty one to compare with is
+        // exact.
         if has_all && let Err(at) = known.delays.binary_search_by_key(&row.of, |row| row.of) {
             known.delays.insert(at, Delays { of: row.of, histogram: Arc::default() });
         }
@@ -42,6 +44,7 @@ fn merged(known: &DelayHistogram, sent: &DelayHistogram) -> DelayHistogram {
 
 fn began_since(of: DelayOf, watched_from_ns: u64) -> bool {
     let start_ns = match of {
+        // A CPU has no start of its own: it counted before the host was watched.
         DelayOf::Cpu(_) => 0,
         DelayOf::Process(key) => key.start_ns,
         DelayOf::Thread(_, key) => key.start_ns,

@@ -100,6 +100,7 @@ impl Gather {
         snapshot.source = header.source;
         snapshot.fields = header.fields;
         snapshot.irq_in_run_time = header.irq_in_run_time;
+        // The begin comes with the totals: without them the snapshot has no length.
         (snapshot.begin, snapshot.end) = (header.end, header.end);
     }
 
@@ -112,9 +113,11 @@ impl Gather {
         limit: usize,
     ) -> Added {
         let header = frame.header;
+        // Fragments of one snapshot agree on these: others would mix the counters of two moments.
         if header.fragment_count != self.header.fragment_count || header.end != self.header.end {
             return Added::Inconsistent;
         }
+        // Before any row is taken: a fragment that comes twice must not add its rows twice.
         if !self.fragments.mark(header.fragment) {
             return Added::Duplicate;
         }
@@ -130,6 +133,7 @@ impl Gather {
             snapshot.thread_count = totals.thread_count;
             snapshot.process_count = totals.process_count;
         }
+        // Every list is bounded by itself, because a hostile sender can fill any of them.
         let most = |list: usize| limit.saturating_sub(list);
         let over = |rows: usize, list: usize| rows.saturating_sub(most(list)) as u64;
         self.rows_over_limit += over(frame.cpus.len(), snapshot.cpus.len())
@@ -144,6 +148,8 @@ impl Gather {
         snapshot.threads.extend(frame.threads.iter().take(space).map(|row| row.sample));
         let space = most(snapshot.processes.len());
         for row in frame.processes.iter().take(space) {
+            // Names are repeated in each rotation: one that did not change is shared with the known one, not
+            // copied.
             let before = find(known, row.key);
             snapshot.processes.push(ProcessSample {
                 key: row.key,
@@ -175,6 +181,7 @@ impl Gather {
     /// Sorts the rows and drops doubles, which only a broken or hostile sender makes.
     pub(super) fn tidy(&mut self) {
         let snapshot = &mut self.snapshot;
+        // Fragments arrive in any order, and everything behind this searches by ascending keys.
         snapshot.cpus.sort_unstable_by_key(|cpu| cpu.cpu);
         snapshot.cpus.dedup_by_key(|cpu| cpu.cpu);
         snapshot.threads.sort_unstable_by_key(|thread| thread.key);
@@ -215,6 +222,7 @@ fn irq(frame: &Frame, row: &IrqRow, known: &Snapshot) -> IrqSample {
         }
         (_, sent) => {
             let sent = sent.unwrap_or_default();
+            // Cut and not refused: the name is for people only, and the sender chooses its length.
             Arc::from(&sent[..sent.floor_char_boundary(MAX_IRQ_NAME_BYTES)])
         }
     };
@@ -250,6 +258,7 @@ impl Texts<'_> {
         let Some(sent) = sent.filter(|sent| !frame.is_info(sent, known)) else { return Arc::clone(known) };
         let info = frame.info(sent);
         let bytes = self.bytes.saturating_add(text_bytes(&info));
+        // The process stays, under the name that is known: its CPU time counts, only the text is left out.
         if bytes > self.most {
             *over_limit += 1;
             return Arc::clone(known);

@@ -47,6 +47,7 @@ impl Received {
 /// Where a key is to be found in an ascending list, from `from` on: by galloping.
 fn search<T, K: Ord>(list: &[T], from: usize, key: &K, key_of: impl Fn(&T) -> K) -> usize {
     let rest = list.get(from..).unwrap_or_default();
+    // Both lists hold mostly the same tasks, so the next key is one or two places ahead.
     let mut reach = 1;
     while rest.get(reach - 1).is_some_and(|row| key_of(row) < *key) {
         reach *= 2;
@@ -63,6 +64,7 @@ impl Known {
         self.watched_from_boot_ns = first.begin.boot_ns;
         self.has_all_delays = false;
         self.exits_sent.clear();
+        // The next snapshot repeats these exits. They are older than the first snapshot, so none is charged.
         self.exits_sent.extend(first.exits.iter().map(|exit| exit.thread.key));
         self.take(first, max_threads)
     }
@@ -71,6 +73,8 @@ impl Known {
     pub(super) fn drop_known_exits(&mut self, snapshot: &mut Snapshot) {
         let sent_before = self.exits_sent.len();
         self.exits_sent.extend(snapshot.exits.iter().map(|exit| exit.thread.key));
+        // Old and new keys share one list, so that no memory is allocated for each snapshot. `tidy` sorted
+        // both.
         let (before, _) = self.exits_sent.split_at(sent_before);
         snapshot.exits.retain(|exit| before.binary_search(&exit.thread.key).is_err());
         self.exits_sent.drain(..sent_before);
@@ -87,14 +91,19 @@ impl Known {
             else {
                 continue;
             };
+            // A row without a name leaves out the wait reasons that did not grow, too.
             if thread.comm.is_empty() {
                 thread.comm = known.comm;
                 keep_waits(&mut thread.sched, &known.sched);
             }
             let Some(received) = self.threads_received.get_mut(at) else { continue };
+            // The device sent no row since `received`, so its open wait went on at least to the last
+            // snapshot.
             known.sched.go_on_waiting(end_ns.saturating_sub(received.end_ns));
             received.end_ns = end_ns;
         }
+        // An ended thread has no row among the threads, but may have been left out in the same way until its
+        // end.
         for exit in &snapshot.exits {
             let at = search(&self.snapshot.threads, 0, &exit.thread.key, |row| row.key);
             if let Some(known) =
@@ -123,11 +132,13 @@ impl Known {
 
     /// Applies a snapshot: everything in it replaces what was known. Returns how many threads exceeded the limit.
     pub(super) fn take(&mut self, cur: &Snapshot, max_threads: usize) -> u64 {
+        // A complete snapshot lists every live task, so it repairs what losses left behind.
         if cur.is_complete {
             self.forget_unlisted(cur);
         }
         self.forget_ended(cur);
         self.forget_gone(cur);
+        // After forgetting, so that ended tasks make space for new ones below the limit.
         let over = self.take_threads(cur, max_threads);
         self.take_processes(cur, max_threads);
         let known = &mut self.snapshot;
@@ -141,6 +152,8 @@ impl Known {
         known.exited_total = cur.exited_total;
         known.health = cur.health;
         (known.thread_count, known.process_count) = (cur.thread_count, cur.process_count);
+        // Where the CPU rows are lost the known counters stay: they are cumulative, so the next ones bring
+        // the sum.
         if !cur.cpus.is_empty() {
             known.cpus.clone_from(&cur.cpus);
         }
@@ -181,6 +194,7 @@ impl Known {
         self.emptied.extend(threads.iter().filter(|row| is_gone(&row.key)).map(|row| row.process));
         self.emptied.sort_unstable();
         self.emptied.dedup();
+        // A thread that is new in this snapshot keeps its process alive as well.
         let alive = threads.iter().filter(|row| !is_gone(&row.key)).chain(&cur.threads);
         for thread in alive {
             if let Ok(at) = self.emptied.binary_search(&thread.process) {
@@ -200,6 +214,7 @@ impl Known {
             return;
         }
         self.retain_threads(|thread, _| cur.gone.binary_search(&thread.key).is_err());
+        // Taken out for the borrow and put back, so that its memory is used again.
         let emptied = std::mem::take(&mut self.emptied);
         self.retain_processes(|process, _| emptied.binary_search(&process.key).is_err());
         self.emptied = emptied;
@@ -241,6 +256,7 @@ impl Known {
                 None => self.fresh.push(index),
             }
         }
+        // Known threads are updated whatever the limit is: it keeps only new ones out.
         let space = max_threads.saturating_sub(known.len());
         let over = self.fresh.len().saturating_sub(space);
         self.fresh.truncate(space);
@@ -283,6 +299,7 @@ fn take_irqs(known: &mut Vec<IrqSample>, sent: &[IrqSample]) {
     for irq in sent {
         match known.binary_search_by_key(&irq.irq, |known| known.irq) {
             Ok(at) => known[at].clone_from(irq),
+            // Bounded, because a hostile sender could name new lines for ever.
             Err(at) if known.len() < MAX_IRQS => known.insert(at, irq.clone()),
             Err(_) => {}
         }
@@ -304,6 +321,7 @@ fn insert<T: Default, K: Ord>(
     list.resize_with(to, T::default);
     received.resize(to, stamp);
     for row in descending {
+        // From behind, as in an insertion sort: each row moves at most once, to its final place.
         while from > 0 && key_of(&list[from - 1]) > key_of(&row) {
             list.swap(from - 1, to - 1);
             received.swap(from - 1, to - 1);
@@ -319,6 +337,7 @@ fn insert<T: Default, K: Ord>(
 fn retain_both<T>(list: &mut Vec<T>, received: &mut Vec<Received>, keep: impl Fn(&T, Received) -> bool) {
     let mut at = 0;
     let mut kept = 0;
+    // `retain` visits the rows in order, so `at` and `kept` keep both lists in step.
     list.retain(|row| {
         let stamp = received[at];
         let stays = keep(row, stamp);

@@ -100,11 +100,13 @@ impl Demux {
     ) -> Result<(), Rejected> {
         self.totals.datagrams += 1;
         self.totals.bytes += datagram.len() as u64;
+        // Counted beside `self`, because the calls below borrow all of it.
         let mut given = 0;
         let mut count = |status: &HostStatus, interval: &Interval| {
             given += 1;
             out(status, interval);
         };
+        // The rate comes first: a flood must not cost a key derivation or a parse for each datagram.
         let result = if !self.is_within_rate(datagram.len(), from, received) {
             Err(Rejected::TooFast)
         } else if datagram.starts_with(&encrypted::MAGIC) {
@@ -118,6 +120,7 @@ impl Demux {
         if let Err(rejected) = result {
             self.totals.rejected += 1;
             self.totals.rejected_by_kind.count(rejected.kind());
+            // A dual-stack socket delivers IPv4 senders as ::ffff:a.b.c.d: both spellings are one sender.
             self.senders.count(from.ip().to_canonical(), rejected, received);
         }
         result
@@ -150,6 +153,7 @@ impl Demux {
     #[must_use]
     pub fn snapshot(&self, host: HostId) -> Option<&Snapshot> {
         let of = |is_encrypted| self.v2_hosts.get(&(host, is_encrypted)).and_then(V2Host::snapshot);
+        // Plain datagrams that claim the id of a host that encrypts never answer for it.
         of(true).or_else(|| of(false))
     }
 
@@ -183,10 +187,12 @@ impl Demux {
             return Err(Rejected::NotAllowed { version: 1 });
         }
         let decoded = v1::decode(datagram).inspect_err(|_| {
+            // Only a known host counts it: garbage must not create hosts. The sender is counted by `accept`.
             if let Some(host) = self.v1_hosts.get_mut(&address) {
                 host.count_rejected(datagram.len());
             }
         })?;
+        // After decoding, so that only a sound datagram takes a place among the hosts.
         if !self.v1_hosts.contains_key(&address) {
             self.check_space()?;
             self.v1_hosts.insert(address, V1Host::new(address, self.options.v1));
@@ -235,6 +241,8 @@ impl Demux {
         match self.decryptor.decrypt(datagram) {
             Ok(frame) => self.frame.decode(frame)?,
             Err(error) => {
+                // A stranger can name any agent start, so the claim moves only a counter of a host that is
+                // known already.
                 if let Some(host) = self.decryptor.claimed_host(datagram)
                     && let Some(host) = self.v2_hosts.get_mut(&(host, true))
                 {
@@ -307,6 +315,7 @@ fn within_limits<T>(
     work: impl FnOnce(&mut V2Host, &DemuxOptions) -> T,
 ) -> T {
     let before = host.held();
+    // A host's own rows do not count against it: one at the limit must still be able to replace what it has.
     let others =
         Usage { threads: held.threads - before.threads, text_bytes: held.text_bytes - before.text_bytes };
     let space = |per_host: usize, in_all: usize, others: usize| per_host.min(in_all.saturating_sub(others));

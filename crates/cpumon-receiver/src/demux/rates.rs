@@ -42,6 +42,7 @@ impl Used {
     fn at(self, now_ns: u64) -> Self {
         let passed_ns = now_ns.saturating_sub(self.at_ns);
         Self {
+            // A moment before the last one must not give the same time back twice.
             at_ns: now_ns.max(self.at_ns),
             used_ns: self.used_ns.map(|used_ns| used_ns.saturating_sub(passed_ns)),
         }
@@ -49,6 +50,7 @@ impl Used {
 
     /// With one datagram more, if that is within the limits.
     fn with(self, bytes: usize, rate: &SourceRate) -> Option<Self> {
+        // A rate of 0 divides by zero, costs nothing, and so is no limit.
         let cost_ns =
             |amount: u64, per_s: u64| amount.saturating_mul(SECOND_NS).checked_div(per_s).unwrap_or_default();
         let [datagrams_ns, bytes_ns] = self.used_ns;
@@ -72,6 +74,7 @@ pub(super) struct Rates {
 impl Rates {
     /// Whether a datagram is within what its source may send; if so, it counts.
     pub(super) fn admits(&mut self, source: IpAddr, bytes: usize, now_ns: u64, rate: &SourceRate) -> bool {
+        // A source that is in the table never waits for a sweep.
         if self.sources.len() >= MAX_SOURCES && !self.sources.contains_key(&source) {
             self.sweep(now_ns);
         }
@@ -79,10 +82,12 @@ impl Rates {
         let used = match self.sources.get_mut(&source) {
             Some(used) => used,
             None if has_space => self.sources.entry(source).or_default(),
+            // More addresses do not get more: those beyond the table share one allowance.
             None => &mut self.others,
         };
         let now = used.at(now_ns);
         let more = now.with(bytes, rate);
+        // A refused datagram costs nothing: a source that floods still gets its rate, instead of silence.
         *used = more.unwrap_or(now);
         more.is_some()
     }
@@ -93,6 +98,7 @@ impl Rates {
             return;
         }
         self.sources.retain(|_, used| used.at(now_ns).used_ns != [0, 0]);
+        // All of them are busy. Without a pause each datagram of a flood would walk over the whole table.
         if self.sources.len() >= MAX_SOURCES {
             self.next_sweep_ns = now_ns.saturating_add(SWEEP_EVERY_NS);
         }

@@ -78,6 +78,7 @@ impl RejectKind {
             Self::Plain => "plain",
             Self::V1 => "v1",
             Self::UnknownKey => "unknown_key",
+            // Older than today's term: clients of the API know the count by this name.
             Self::BadTag => "bad_seal",
             Self::Replayed => "replayed",
             Self::Rate => "rate_limit",

@@ -37,6 +37,7 @@ impl Senders {
     /// Counts one refusal.
     pub(super) fn count(&mut self, address: IpAddr, reason: Rejected, received: Moment) {
         let is_full = self.table.len() >= MAX_SENDERS;
+        // The senders in the table stay, so that a flood of forged addresses cannot push them out.
         if is_full && !self.table.contains_key(&address) {
             self.elsewhere += 1;
             return;

@@ -22,6 +22,7 @@ impl V1Host {
         let host = host_of(address);
         let info = HostInfo {
             host,
+            // v1 carries no name, so the address is shown in its place.
             hostname: address.to_string().into(),
             agent: "v1 device".into(),
             source_reason: "reported by the device itself, protocol v1".into(),

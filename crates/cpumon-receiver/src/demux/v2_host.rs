@@ -110,6 +110,7 @@ impl V2Host {
         out: &mut dyn FnMut(&HostStatus, &Interval),
     ) -> Result<(), Rejected> {
         count_datagram(&mut self.status.loss, bytes);
+        // This runs for each datagram, so the text is made only when the sender has changed.
         if self.from.replace(from) != Some(from) {
             self.status.address = SocketAddr::new(from.ip().to_canonical(), from.port()).to_string().into();
         }
@@ -120,8 +121,12 @@ impl V2Host {
             self.status.loss.reordered += 1;
             return Ok(());
         }
+        // Not before the check: datagrams of the retired start must not make the present one seem active, or
+        // the retired one could never come back.
         self.last_received_mono_ns = received.mono_ns;
         self.status.received_wall_ns = received.wall_ns;
+        // No error: doubled and late datagrams are the network's doing. They are counted as loss, not as
+        // rejects.
         if !self.is_in_time(&header) {
             return Ok(());
         }
@@ -159,6 +164,7 @@ impl V2Host {
         let is_late = |gather: &Gather| {
             now.mono_ns.saturating_sub(gather.first_mono_ns) >= options.reassembly_timeout_ns
         };
+        // Intervals are given out in order, so no snapshot overtakes the oldest one.
         while self.pending.front().is_some_and(is_late) {
             self.finish_oldest(options, out);
         }
@@ -199,6 +205,8 @@ impl V2Host {
     /// False, and counted, if the frame's snapshot has been given out already.
     fn is_in_time(&mut self, header: &Header) -> bool {
         let place = (header.sequence, header.fragment);
+        // Its interval is out already. Counters are cumulative: the thread's next row brings what this one
+        // had.
         let is_done = self.done.as_ref().is_some_and(|done| header.sequence <= done.0);
         if is_done {
             let is_twice = self.done.as_ref().is_some_and(|(sequence, fragments)| {
@@ -275,10 +283,14 @@ impl V2Host {
             self.is_watched = true;
             self.flags = Flags::empty();
         }
+        // The old list of fragments goes into the spare snapshot, so that no memory is allocated for each
+        // one.
         let fragments = self.done.take().map(|done| done.1).unwrap_or_default();
         let fragments = std::mem::replace(&mut gather.fragments, fragments);
         self.done = Some((gather.header.sequence, fragments));
         self.spare.push(gather);
+        // The sum still has the texts of ended processes. Counting walks over all processes, so it waits
+        // until the limit is near.
         if self.text_bytes > options.max_text_bytes_per_host / 2 {
             self.count_texts();
         }
@@ -292,6 +304,7 @@ impl V2Host {
 
     fn count_gap(&mut self, gather: &Gather) {
         let loss = &mut self.status.loss;
+        // The first snapshot of a start follows none, whatever its number: `restart` has emptied `done`.
         if let Some((before, _)) = self.done {
             let lost = gather.header.sequence.saturating_sub(before).saturating_sub(1);
             if lost > 0 {
@@ -312,6 +325,8 @@ impl V2Host {
         let snapshot = &mut gather.snapshot;
         snapshot.is_complete = gather.header.is_complete && gather.fragments.is_complete();
         if !self.is_watched {
+            // Buckets that did not change are in no frame: without known ones a histogram in parts is
+            // useless.
             super::delays::keep_whole(snapshot, &gather.whole_delays);
             return;
         }
@@ -319,6 +334,7 @@ impl V2Host {
         self.known.drop_known_exits(snapshot);
         self.known.complete_threads(snapshot);
         self.known.name_irqs(snapshot);
+        // The fragment with the totals is lost: their defaults would show a host without tasks.
         if !gather.has_totals {
             let known = &self.known.snapshot;
             snapshot.exited_total = known.exited_total;
@@ -329,6 +345,7 @@ impl V2Host {
 
     fn give_out(&mut self, gather: &Gather, out: &mut dyn FnMut(&HostStatus, &Interval)) {
         self.interval.fill(&self.known.snapshot, &gather.snapshot);
+        // Before `take`, which forgets the threads that show which process has none left.
         self.known.end_emptied(&gather.snapshot, &mut self.interval);
         self.interval.flags |= self.flags;
         self.flags = Flags::empty();
@@ -354,6 +371,7 @@ impl V2Host {
 
     /// Tasks that should have been repeated since, but were not, are gone.
     fn forget_silent(&mut self, gather: &Gather, options: &DemuxOptions) {
+        // The counts are those of an earlier snapshot then, and prove nothing about this one.
         if !gather.has_totals {
             return;
         }

@@ -50,6 +50,7 @@ impl From<TlsError> for End {
                 log::warn!("cannot enrol: {error}");
                 bye(ByeReason::Busy, "the receiver cannot keep the enrolment")
             }
+            // The socket or TLS failed, so no last message can be sent.
             _ => Self::Gone,
         }
     }
@@ -62,6 +63,7 @@ pub(crate) fn bye(reason: ByeReason, text: &str) -> End {
 /// Sends what there is, as far as the other side takes it in a moment.
 pub(crate) fn flush(pipe: &mut Pipe) {
     let end = Instant::now() + GOODBYE;
+    // Nothing is read: the end is decided, and what comes now changes nothing.
     while pipe.pump(false).is_ok() && (pipe.tls.wants_write() || !pipe.outbox.is_empty()) {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() || pipe.wait(left, false, None).is_err() {

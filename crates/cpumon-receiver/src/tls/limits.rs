@@ -160,6 +160,7 @@ impl Bucket {
     /// Takes what was used already; the debt is waited for.
     pub(super) fn spend(&mut self, amount: u64) {
         self.refill();
+        // May go below 0: bytes that have arrived cannot be refused, but the next ones can wait.
         self.left -= amount as f64;
     }
 
@@ -203,10 +204,12 @@ impl Gate {
                 bucket.left < bucket.allowance.burst
             });
             if self.sources.len() >= MAX_SOURCES {
+                // All of them are busy. Only newcomers are refused; connected devices are not affected.
                 return false;
             }
         }
         let bucket = self.sources.entry(source).or_insert_with(|| Bucket::new(self.of_source));
+        // In this order a source beyond its own limit takes nothing from the allowance of all.
         bucket.take() && self.all.take()
     }
 }

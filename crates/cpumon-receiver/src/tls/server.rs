@@ -74,6 +74,7 @@ impl StreamServer {
         authority.requests().clear()?;
         let bind = || {
             let listener = TcpListener::bind(address)?;
+            // A client that goes between poll(2) and accept(2) would leave a blocking accept(2) waiting.
             listener.set_nonblocking(true)?;
             let address = listener.local_addr()?;
             Ok((listener, address))
@@ -123,14 +124,17 @@ impl StreamServer {
         while !stop.load(Ordering::Relaxed) {
             // A signal that ends the wait early does no harm: `stop` is checked again.
             let _ = poll(&mut [PollFd::new(&self.listener, PollFlags::IN)], Some(&wait));
+            // An error such as ECONNABORTED ends this turn only: the next poll comes back to the listener.
             while let Ok((socket, address)) = self.listener.accept() {
                 self.shared.stats.accepted.fetch_add(1, Ordering::Relaxed);
                 if let Some(thread) = self.admit(socket, address, &mut gate) {
                     threads.push(thread);
                 }
             }
+            // Otherwise the list would grow with every connection for as long as the receiver runs.
             threads.retain(|thread| !thread.is_finished());
         }
+        // Each connection checks this within 250 ms and sends the reason, so joining ends soon.
         self.shared.stop.store(true, Ordering::Relaxed);
         for thread in threads {
             if thread.join().is_err() {
@@ -142,12 +146,16 @@ impl StreamServer {
 
     fn admit(&self, socket: TcpStream, address: SocketAddr, gate: &mut Gate) -> Option<JoinHandle<()>> {
         let (shared, source) = (Arc::clone(&self.shared), address.ip().to_canonical());
+        // Tested before the gate, so that a connection without a place uses up no allowance of its source.
         let is_full = shared.unidentified.load(Ordering::Relaxed) >= shared.limits.max_strangers;
         if is_full || !gate.lets_in(source) {
             let reason = if is_full { "too many strangers at once" } else { "too many handshakes a second" };
             shared.stats.refuse(&shared.stats.refused_early, source, reason.to_owned());
+            // Dropping the socket closes it without a byte: a reason would need the handshake that is to be
+            // saved.
             return None;
         }
+        // Counted by the listener and not by the new thread: the next connection must see it.
         let stranger = Unidentified::count(&self.shared.unidentified);
         let work = move || {
             let stranger = stranger;
@@ -155,6 +163,8 @@ impl StreamServer {
         };
         let thread =
             std::thread::Builder::new().name("device".to_owned()).stack_size(STACK_BYTES).spawn(work);
+        // Without a thread the closure is dropped, which closes the socket and takes the stranger off the
+        // count.
         thread.inspect_err(|error| log::warn!("cannot start a thread for {address}: {error}")).ok()
     }
 }
@@ -169,6 +179,7 @@ enum First {
 
 impl Shared {
     fn serve(self: Arc<Self>, socket: TcpStream, address: SocketAddr, stranger: Unidentified) {
+        // One deadline for handshake and first message: sending a byte at a time does not prolong it.
         let (source, deadline) = (address.ip().to_canonical(), Instant::now() + self.limits.handshake_time);
         let hello = ServerConnection::new(Arc::clone(&self.config))
             .map_err(TlsError::from)
@@ -187,6 +198,7 @@ impl Shared {
                 .map_err(|refusal| (refusal, &self.stats.refused_tokens)),
             Some(ALPN_SNAPSHOTS) => match self.greet(&mut pipe, address, deadline) {
                 Ok((peer, key)) => {
+                    // From here on it counts as a device, and its place among the strangers is free.
                     drop(stranger);
                     self.attend(&mut pipe, &peer, &key).map_err(|end| (end, &self.stats.protocol_errors))
                 }
@@ -268,6 +280,8 @@ impl Shared {
         let certificate =
             pipe.tls.peer_certificates().and_then(|chain| chain.first()).ok_or_else(no_certificate)?;
         let key = key_hash(certificate)?;
+        // TLS proves that the certificate is signed here, and that the device has its key. Whether it was
+        // revoked since is in the registry.
         let known = self.enrolled(&key)?;
         let (version, host, agent) = await_message(pipe, deadline, MAX_SMALL_MESSAGE_BYTES, |bytes| {
             let Some(Message::Hello { version, host, agent, .. }) = Message::decode(bytes)? else {
@@ -279,6 +293,7 @@ impl Shared {
         if host != known.host {
             return Err(bye(ByeReason::Protocol, "it says that it is another host than the one enrolled"));
         }
+        // Devices that pass this at one moment may exceed the limit by a few: it only bounds memory.
         if self.stats.devices.load(Ordering::Relaxed) >= self.limits.max_devices as u64 {
             return Err(bye(ByeReason::Busy, "too many devices are connected"));
         }
@@ -296,6 +311,7 @@ impl Shared {
     }
 
     fn enrolled(&self, key: &[u8; 32]) -> Result<EnrolledHost, End> {
+        // Not `Revoked` on an error: the device may well be enrolled.
         let known = self.authority.registry().find_key(key).map_err(|error| {
             log::warn!("cannot read who is enrolled, so no device is let in: {error}");
             bye(ByeReason::Busy, "the receiver cannot read who is enrolled")
@@ -313,8 +329,10 @@ impl Shared {
             }
         }
         self.stats.devices.fetch_add(1, Ordering::Relaxed);
+        // A guard, because `?` leaves this function in several places.
         let _connected = Connected(&self.stats);
         let serial = self.serial.fetch_add(1, Ordering::Relaxed) + 1;
+        // The connection before finds this at its next check, and ends.
         self.newest.lock().unwrap_or_else(PoisonError::into_inner).insert(peer.host, serial);
         let mut device = Device {
             session: self.handler.open(peer),
@@ -337,6 +355,7 @@ impl Shared {
             if device.received_at.elapsed() >= self.limits.silence {
                 return Err(End::Gone);
             }
+            // While the allowance is used up the socket is not read: TCP then slows the device down.
             pipe.wait(if is_busy { WORK } else { CHECK_EVERY }, device.bucket.has_left(), None)
                 .map_err(TlsError::from)?;
         }
@@ -352,6 +371,7 @@ impl Shared {
         if newest.get(&peer.host).is_some_and(|&newest| newest > serial) {
             return Err(bye(ByeReason::Replaced, "this device has connected again"));
         }
+        // The registry may read files; other connections do not wait for that.
         drop(newest);
         self.enrolled(key).map(|_| ())
     }
@@ -366,6 +386,7 @@ impl Shared {
             device.bucket.spend(new_bytes);
             self.stats.bytes.fetch_add(new_bytes, Ordering::Relaxed);
         }
+        // Messages borrow the pipe, so the answers to them are gathered beside it.
         let mut answers = Vec::new();
         while let Some(bytes) = pipe.next_message(MAX_MESSAGE_BYTES)? {
             match Message::decode(bytes).map_err(TlsError::from)? {
@@ -378,6 +399,8 @@ impl Shared {
                 }
                 Some(Message::Packed { channel, packed }) => device.unpack(channel, packed)?,
                 Some(Message::Ping { token, clock }) => {
+                    // Both stamps are as close to the wire as possible: the device subtracts the time between
+                    // them.
                     let received_ns = wall_ns();
                     if let Some(clock) = clock {
                         device.session.clock(clock, received_ns);
@@ -389,6 +412,7 @@ impl Shared {
                     self.stats.renewed.fetch_add(1, Ordering::Relaxed);
                     Message::Certificate { der: &der }.push(&mut answers);
                 }
+                // Types of later versions are skipped (docs/connection-format.md).
                 _ => {}
             }
         }
