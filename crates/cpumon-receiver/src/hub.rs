@@ -96,6 +96,7 @@ impl Hub {
             if !inner.hosts.contains_key(&id) && inner.hosts.len() >= self.options.max_hosts {
                 inner.forget_most_silent();
             }
+            // One more, for the host that may be new with this interval.
             let budget = self.options.max_bytes / (inner.hosts.len() + 1);
             let host = inner.hosts.entry(id).or_default();
             host.status.clone_from(status);
@@ -103,11 +104,13 @@ impl Hub {
             host.push(Shown { serial, number: host.number, interval }, budget);
             serial
         };
+        // Without the lock, which those that wake up need at once.
         self.bell.ring(serial);
     }
 
     /// Updates a host that sent something but completed no interval (counters, a new name).
     pub fn put_status(&self, status: &HostStatus) {
+        // Not inserted: a host is shown once it has an interval.
         if let Some(host) = self.lock().hosts.get_mut(&status.info.host) {
             host.status.clone_from(status);
         }
@@ -154,6 +157,7 @@ fn find_recent(recent: &VecDeque<Shown>, to: Seek) -> Option<&Shown> {
     match to {
         Seek::At(ns) => newest_first()
             .find(|shown| shown.interval.begin.wall_ns < ns && ns <= shown.interval.end.wall_ns)
+            // In a hole, or after the newest interval: the last one before.
             .or_else(|| newest_first().find(|shown| shown.interval.end.wall_ns < ns)),
         Seek::Before(ns) => newest_first().find(|shown| shown.interval.end.wall_ns < ns),
         Seek::After(ns) => {
@@ -200,6 +204,7 @@ impl Live for Hub {
         if in_memory.is_some() {
             return Ok(in_memory);
         }
+        // Without the lock: the store may take a while, and intervals go on arriving.
         if let Some(interval) = (self.past)(host, to)? {
             return Ok(Some(Shown { serial: 0, number: 0, interval: Arc::new(interval) }));
         }

@@ -28,6 +28,7 @@ pub fn run(mut sampler: Sampler, sink: &Sink, stop: &AtomicBool) {
                 status.thread_count = step.snapshot.thread_count;
                 status.process_count = step.snapshot.process_count;
                 status.loss = LossCounts { snapshots: status.loss.snapshots + 1, ..status.loss };
+                // The first snapshot has nothing to be compared with, so it ends no interval.
                 if !step.is_first {
                     sink.take_local(&status, step.interval);
                 }

@@ -88,6 +88,7 @@ impl Receiver {
     /// # Errors
     /// An address cannot be listened on, this machine cannot be measured, the store or the identity cannot be opened.
     pub fn start(plan: &Plan, frontend: Frontend) -> anyhow::Result<Self> {
+        // While the rights are there: a port below 1024 and a receive buffer beyond the limit need them.
         let receiver = bind_udp(plan)?;
         for address in receiver.shared_addresses() {
             log::warn!(
@@ -266,10 +267,12 @@ impl Receiver {
         (self.stop_frontend)();
         let mut result = Ok(());
         for (name, thread) in self.threads.drain(..) {
+            // The measuring thread may be parked between two passes.
             thread.thread().unpark();
             let ended = thread.join().unwrap_or_else(|_| Err(anyhow!("it panicked")));
             result = result.and(ended.with_context(|| format!("the {name} thread failed")));
         }
+        // Last, because the threads that ended put their final intervals into its queue.
         if let Some(store) = self.store.take() {
             result = result.and(store.finish());
         }
@@ -291,6 +294,7 @@ fn allowed_paths(plan: &Plan, reads: &[PathBuf]) -> anyhow::Result<AllowedPaths>
     };
     let kept = plan.store.as_ref().map(|(path, _)| parent(path));
     let state = plan.stream.as_ref().map(|(_, dir)| dir.clone());
+    // The state directory holds private keys; the store's directory is the umask's matter.
     for (dir, mode) in kept.iter().map(|dir| (dir, 0o777)).chain(state.iter().map(|dir| (dir, 0o700))) {
         let mut make = std::fs::DirBuilder::new();
         make.recursive(true).mode(mode);

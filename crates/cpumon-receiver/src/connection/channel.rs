@@ -87,6 +87,7 @@ impl Channel {
         arrival: &Arrival,
         out: &mut dyn FnMut(Outcome<'_>) -> u64,
     ) -> Result<(), ChannelError> {
+        // A record that ends no interval counts as committed with those before it.
         let mut put = self.taken.back().map_or(0, |taken| taken.0);
         let mut out = |outcome: Outcome<'_>| put = put.max(out(outcome));
         match decode_record(record).ok_or(ChannelError::Damaged)? {
@@ -119,6 +120,8 @@ impl Channel {
                         self.demux.accept(frame, arrival.from, arrival.at, &mut |status, interval| {
                             out(Outcome::Interval(status, interval));
                         });
+                    // Reported as a hole: if the connection ended here, the device would only send the same
+                    // record again.
                     is_refused |= taken.is_err();
                 }
                 if is_refused {
@@ -142,6 +145,7 @@ impl Channel {
                 if !self.has_base {
                     self.leading = Some(gap);
                 }
+                // An empty hole only says that the base is gone: it has nothing of its own to store.
                 if gap.count() > 0 {
                     out(Outcome::Gap(gap));
                 }
@@ -171,6 +175,7 @@ impl Channel {
 
     /// Up to which records are taken in and committed, given the last put that is; `None`: no news.
     pub fn news(&mut self, stored: u64) -> Option<(u64, u64)> {
+        // Puts ascend along the queue, so the first one that is not stored yet ends the run.
         while let Some(&(put, number)) = self.taken.front().filter(|taken| taken.0 <= stored) {
             debug_assert!(put <= stored);
             self.committed = number;
@@ -187,5 +192,7 @@ impl Channel {
 }
 
 fn demux() -> Demux {
+    // v1 names no host, so nothing would bind its rows to the certificate; and a channel carries one host
+    // only.
     Demux::new(DemuxOptions { accept_v1: false, max_hosts: 1, ..DemuxOptions::default() })
 }

@@ -32,6 +32,8 @@ struct Sessions {
 impl Handler for Sessions {
     fn open(&self, peer: &Peer) -> Box<dyn Session> {
         let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        // It outlives the connection, so that nothing is shown or counted twice after a cut. Enrolment bounds
+        // the map.
         let memory = Arc::clone(hosts.entry(HostId(peer.host)).or_default());
         log::info!(
             "{} is connected from {} ({})",
@@ -168,6 +170,7 @@ impl StreamPlace {
 /// Leaves word in the state directory where this receiver listens, so that `cpumon token` can say it.
 pub fn leave_address(state: &Path, address: SocketAddr) {
     let path = state.join("listening");
+    // Not fatal: only `cpumon token` reads the file, and the user can name the address there.
     if let Err(error) = std::fs::write(&path, format!("{address}\n")) {
         log::warn!("cannot write {}: {error}; `cpumon token` needs --address", path.display());
     }

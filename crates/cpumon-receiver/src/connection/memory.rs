@@ -27,6 +27,7 @@ impl Memory {
     /// Counts a hole that the device reports, and one that was counted before as far as it grew.
     pub(super) fn count_gap(&mut self, gap: &Gap) {
         let key = (gap.begin_wall_ns, gap.reason);
+        // A hole that grows comes again with the same begin: only the growth is new.
         if let Some(known) = self.gaps.iter_mut().find(|known| (known.0, known.1) == key) {
             self.loss.snapshots_lost += gap.count().saturating_sub(known.2);
             known.2 = known.2.max(gap.count());

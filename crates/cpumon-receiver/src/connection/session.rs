@@ -74,6 +74,7 @@ impl StreamSession {
         memory.loss.bytes += record.len() as u64;
         let arrival = Arrival { host: self.host, from: self.address, at: clock::now() };
         let mut out = |outcome: Outcome<'_>| {
+            // Provisional: the number is used up only if the queue takes the put.
             let put = *puts + 1;
             let receipt = ReceiptRequest { receipt: Arc::clone(receipts) as _, number: put };
             let is_taken = match outcome {
@@ -129,6 +130,7 @@ impl StreamSession {
     fn catch_up(&mut self) -> Result<(), Refusal> {
         let end = Instant::now() + WORK_TIME;
         for at in 0..self.channels.len() {
+            // Live data of all devices go through the same queue, so the past fills at most half of it.
             while self.sink.has_ample_space() && Instant::now() < end {
                 let Some(record) = self.channels.get_mut(at).and_then(|channel| channel.waiting.pop_front())
                 else {
@@ -143,6 +145,7 @@ impl StreamSession {
 
 impl Session for StreamSession {
     fn begin(&mut self, channel: u32, kind: ChannelKind) -> Result<(), Refusal> {
+        // Numbers only grow, so that one can be recognised as used even after its channel gave way.
         if self.channels.last().is_some_and(|last| last.id >= channel) {
             return Err(Refusal {
                 reason: ByeReason::Protocol,
@@ -181,6 +184,7 @@ impl Session for StreamSession {
         memory.clock = Some(known);
         if let Some(report) = boot {
             let boot = BootId(report.boot);
+            // The time since boot begins again with each boot: comparisons of two boots cannot be combined.
             if self.estimate.is_some_and(|known| known.0 != boot) {
                 self.watch = ClockWatch::default();
             }
@@ -200,6 +204,8 @@ impl Session for StreamSession {
         if self.receipts.has_failed() && self.unstored_since.is_none() {
             self.unstored_since = Some(Instant::now());
         }
+        // After the end the device begins from what is acknowledged: that is how the unstored records come
+        // again.
         if self.unstored_since.is_some_and(|since| since.elapsed() >= RETRY_AFTER) && self.sink.is_storing() {
             let text = "the store takes records again: send what is not acknowledged".to_owned();
             return Err(Refusal { reason: ByeReason::Resume, text });

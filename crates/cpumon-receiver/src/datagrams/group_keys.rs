@@ -58,6 +58,7 @@ impl GroupKeys {
             written: 0,
             writer: None,
         };
+        // Without the key that the user named, plain datagrams would be taken instead.
         if group_keys.plan.needs_keys
             && let Some(path) = &group_keys.plan.keys
         {
@@ -85,6 +86,7 @@ impl GroupKeys {
         self.next_check = Instant::now() + CHECK_EVERY;
         self.read_keys(demux);
         let opened = demux.totals().opened;
+        // A busy writer is tried again in a second: the next text contains all of this one.
         if opened > self.written && self.put(demux.memory()) {
             self.written = opened;
         }
@@ -114,6 +116,7 @@ impl GroupKeys {
             }
         }
         let keys = self.keys.as_deref().unwrap_or_default();
+        // Only on a change: `set_keys` checks every agent start that is remembered.
         if !keys.iter().map(GroupKey::id).eq(demux.key_ids()) {
             demux.set_keys(keys);
         }
@@ -146,6 +149,7 @@ struct Writer {
 
 impl Writer {
     fn start(path: PathBuf) -> anyhow::Result<Self> {
+        // One text may wait, because each one contains those before it.
         let (texts, to_write) = sync_channel::<String>(1);
         let write = move || {
             let mut has_failed = false;
@@ -173,6 +177,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
+        // This ends the thread after its last text. Joined before, it would wait for ever.
         self.texts = None;
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()

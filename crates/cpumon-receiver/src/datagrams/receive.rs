@@ -75,6 +75,7 @@ pub fn run(
     stop: &AtomicBool,
 ) -> anyhow::Result<()> {
     let Receiving { mut receiver, mut demux, mut group_keys } = receiving;
+    // From the memory file: a restart must not open these hosts to plain datagrams.
     demux.encrypted_hosts().for_each(|host| sink.note_encrypted(host));
     let mut next_publish = Instant::now();
     while !stop.load(Ordering::Relaxed) {
@@ -88,6 +89,7 @@ pub fn run(
                 sink.take_received(status, interval);
             });
         })?;
+        // Also while nothing arrives: the last snapshot of a host that went silent is given out, too.
         demux.flush(clock::now(), &mut |status, interval| sink.take_received(status, interval));
         group_keys.work(&mut demux);
         if Instant::now() >= next_publish {

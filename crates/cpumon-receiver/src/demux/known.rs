@@ -47,7 +47,7 @@ impl Received {
 /// Where a key is to be found in an ascending list, from `from` on: by galloping.
 fn search<T, K: Ord>(list: &[T], from: usize, key: &K, key_of: impl Fn(&T) -> K) -> usize {
     let rest = list.get(from..).unwrap_or_default();
-    // Both lists hold mostly the same tasks, so the next key is one or two places ahead.
+    // Both lists ascend, so the next key is mostly close behind the last one.
     let mut reach = 1;
     while rest.get(reach - 1).is_some_and(|row| key_of(row) < *key) {
         reach *= 2;

@@ -146,6 +146,7 @@ impl Responder {
             }
         }
         self.update(None);
+        // Browsers drop the receiver at once, not only when its records expire (RFC 6762, section 10.1).
         self.groups.send(&self.receiver, &goodbye(&self.instance));
         Ok(())
     }
@@ -215,6 +216,7 @@ impl Responder {
         }
         // [::] accepts IPv4 too.
         let is_accepted = |ip: &IpAddr| self.tls.is_ipv6() || ip.is_ipv4();
+        // Without the asker's own zone a link-local address is useless, and an address record has no zone.
         let is_link_local = |ip: &IpAddr| matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
         let others = self.own.iter().copied().filter(|ip| !ip.is_loopback() && !is_link_local(ip));
         let nearest = asker.and_then(towards);

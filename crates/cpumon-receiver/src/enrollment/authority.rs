@@ -84,6 +84,8 @@ impl Authority {
     /// No device waits like this, or the device has gone meanwhile.
     pub fn decide(&self, wanted: &str, decision: Decision) -> Result<PendingRequest, TlsError> {
         let request = self.requests.decide(wanted, decision)?;
+        // The receiver has acted, but the device may have gone in the same moment: only the registry proves
+        // it.
         if decision == Decision::Accept && !self.registry.has_key_now(&request.key)? {
             return Err(TlsError::NoDeviceWaiting(wanted.chars().take(80).collect()));
         }
@@ -189,6 +191,7 @@ impl Authority {
         let renewed = self.registry.update(host, |known| {
             let is_let_in = known.revoked_s == 0 && known.keys.contains(&used);
             let expires_s = wall_s() + DEVICE_VALID_FOR.as_secs();
+            // Two keys at most: a renewal that was never used is replaced by the next one.
             is_let_in.then(|| EnrolledHost { keys: vec![used, key], expires_s, ..known })
         })?;
         renewed.map(|_| certificate).ok_or(TlsError::Protocol("not enrolled"))
@@ -212,6 +215,7 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let certificate = params
+            // Only the key of the request is used: what the certificate says is for the receiver to decide.
             .signed_by(&request.public_key, &self.issuer)
             .map_err(TlsError::crypto("sign a certificate"))?;
         let key = key_hash(certificate.der())?;
@@ -241,6 +245,7 @@ impl Authority {
         let mut config = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .with_client_cert_verifier(verifier)
+            // A device knows a hash of the identity's key only, so the certificate with that key goes along.
             .with_single_cert(vec![own.der().clone(), self.certificate.clone()], key)?;
         config.alpn_protocols = vec![
             cpumon_wire::connection::ALPN_SNAPSHOTS.to_vec(),
@@ -271,6 +276,7 @@ fn make_identity() -> Result<String, TlsError> {
     let key = KeyPair::generate().map_err(TlsError::crypto("make a key"))?;
     let mut params = CertificateParams::default();
     params.distinguished_name = named("cpumon receiver identity");
+    // 0: it may sign devices, but nothing that signs in turn.
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
     let certificate = params.self_signed(&key).map_err(TlsError::crypto("make a certificate"))?;

@@ -55,6 +55,7 @@ impl PendingDevices {
 
     fn enter(&self, source: IpAddr) -> Result<Seat<'_>, End> {
         let refused = |text| Err(bye(ByeReason::NotLetIn, text));
+        // The gate comes first, so that a refused try counts against its source as well.
         if !self.gate.lock().unwrap_or_else(PoisonError::into_inner).lets_in(source) {
             return refused("too many ask to be let in: try again in some seconds");
         }
@@ -157,6 +158,8 @@ impl Consent<'_> {
             })?;
         let pin = self.authority.pin()?;
         let transcript = Transcript { device: key, pin, host: applicant.host, name: &applicant.name };
+        // The device fixed its nonce before it saw ours. Otherwise it could search for one that gives a
+        // wanted code.
         if transcript.commitment(&device_nonce) != applicant.commitment {
             return Err(bye(ByeReason::Protocol, "the nonce is not the one that it was bound to"));
         }
@@ -170,6 +173,7 @@ impl Consent<'_> {
         let mut next_word = Instant::now();
         loop {
             let now = Instant::now();
+            // Before the time is checked: a decision of the last moment counts.
             if let Some(decision) = shown.decision() {
                 return Ok(decision);
             }
@@ -184,6 +188,7 @@ impl Consent<'_> {
                 let left_s = u32::try_from(end.duration_since(now).as_secs()).unwrap_or(u32::MAX);
                 Message::Waiting { left_s }.push(&mut pipe.outbox);
             }
+            // This also notices that the device has gone, which takes its request off the user's list.
             pipe.pump(true)?;
             if pipe.next_message(MAX_SMALL_MESSAGE_BYTES)?.is_some() {
                 return Err(bye(ByeReason::Protocol, "it speaks while it waits"));

@@ -114,7 +114,9 @@ impl Registry {
         let mut hosts = Vec::new();
         for entry in std::fs::read_dir(&self.dir).map_err(files::failed("read", &self.dir))? {
             let path = entry.map_err(files::failed("read", &self.dir))?.path();
+            // A file that is being written has a temporary name, which is no host id.
             let Some(host) = path.file_name().and_then(|name| unhex(name.to_str()?)) else { continue };
+            // It was removed since the directory was listed.
             let Some(bytes) = files::read(&path)? else { continue };
             let damaged = || TlsError::Damaged { path: path.clone(), reason: "a line is missing".to_owned() };
             hosts.push(EnrolledHost::parse(host, &String::from_utf8_lossy(&bytes)).ok_or_else(damaged)?);
@@ -126,6 +128,7 @@ impl Registry {
     /// Keeps a host's entry.
     pub(crate) fn put(&self, host: &EnrolledHost) -> Result<(), TlsError> {
         files::write(&self.dir.join(hex(&host.host)), host.text().as_bytes(), false)?;
+        // So that this process sees its own change at once.
         self.cache.lock().unwrap_or_else(PoisonError::into_inner).checked = None;
         Ok(())
     }

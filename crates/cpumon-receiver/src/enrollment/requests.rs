@@ -131,6 +131,7 @@ impl Requests {
         if other.is_some() {
             return Err(TlsError::SeveralWait(wanted.chars().take(80).collect()));
         }
+        // The file's name is the decision. The receiver removes the request once it has acted.
         files::write(&self.path(&request, decision.ending()), b"", true)?;
         let end = Instant::now() + Duration::from_secs(5);
         while self.path(&request, "").exists() {

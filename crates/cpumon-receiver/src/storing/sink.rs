@@ -38,6 +38,7 @@ impl Sink {
 
     /// Encrypted datagrams speak for this host.
     pub fn note_encrypted(&self, host: HostId) {
+        // Asked for each interval, but a host is new only once: the write lock is rarely taken.
         let is_known = self.encrypted.read().unwrap_or_else(PoisonError::into_inner).contains(&host);
         if !is_known {
             self.encrypted.write().unwrap_or_else(PoisonError::into_inner).insert(host);
@@ -54,6 +55,7 @@ impl Sink {
         // If the registry cannot be read, every host may be enrolled: no datagram speaks for any.
         let is_enrolled =
             || self.authority.as_ref().is_some_and(|one| one.registry().has(host.0).unwrap_or(true));
+        // The registry comes last, because it may read files.
         self.local != Some(host) && !is_enrolled()
     }
 
@@ -68,9 +70,11 @@ impl Sink {
         receipt: Option<ReceiptRequest>,
     ) -> bool {
         let (mut status, mut interval) = (status.clone(), interval.clone());
+        // An agent in a container has this machine's id, and must not write into what is measured here.
         if self.local == Some(interval.host) {
             claim(&mut status, &mut interval);
         }
+        // After `claim`, because the store has the line under the id that results.
         let recall = self.recall(&interval);
         self.lines.place_compared(&mut interval, estimate, recall);
         let is_put = match (&self.store, receipt) {
@@ -152,6 +156,7 @@ impl Sink {
         };
         store.put(status, &interval);
         let mut status = status.clone();
+        // Read after the put, so that a drop of this interval shows at once.
         status.loss.store_dropped = store.dropped(interval.host);
         self.hub.put(&status, Arc::new(interval));
     }

@@ -50,6 +50,7 @@ impl StoreHandle {
 
     /// Queues an interval; if there is no space, it is counted as dropped.
     pub fn put(&self, status: &HostStatus, interval: &Interval) {
+        // What is measured here comes over no network, so it has no losses to store.
         let loss = (status.trust != Trust::Local).then_some(&status.loss);
         self.handle.try_put(&status.info, status.trust, loss, interval);
     }
@@ -73,6 +74,7 @@ impl StoreHandle {
     pub fn clock_line(&self, host: HostId, boot: BootId) -> ClockLine {
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         if reader.is_none() {
+            // A failure is not remembered: the next boot that is asked for tries again.
             *reader = Reader::open(&self.path).inspect_err(|error| log::warn!("{error}")).ok();
         }
         let line = reader.as_ref().map(|reader| reader.clock_line(host, boot));
@@ -140,6 +142,7 @@ fn size_on_disk(path: &Path) -> u64 {
 /// Answers for what the hub has no longer in memory. The store is opened at the first question.
 pub fn past_of_store(path: Option<PathBuf>) -> Past {
     let Some(path) = path else { return Box::new(|_, _| Ok(None)) };
+    // A reader of its own, so that a slow question of a frontend does not delay `clock_line`.
     let reader: Mutex<Option<Reader>> = Mutex::new(None);
     Box::new(move |host, to| {
         let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);

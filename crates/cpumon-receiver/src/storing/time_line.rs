@@ -86,6 +86,8 @@ impl TimeLines {
         drop(lines);
         let line = recall();
         let mut lines = self.lines();
+        // Another thread may have recalled it meanwhile and placed intervals since: then its line is the
+        // newer one.
         if !is_recalled(&lines) {
             let boot = lines.boot(interval);
             (boot.line, boot.is_recalled) = (line, true);
@@ -101,6 +103,7 @@ impl TimeLines {
     pub fn shift_ns(&self, host: HostId) -> Option<i64> {
         let lines = self.lines();
         let of_host = lines.boots.iter().filter(|(key, _)| key.0 == host);
+        // A host may have several boots here. The hole is beside the intervals that came last.
         of_host.max_by_key(|(_, boot)| boot.used).map(|(_, boot)| boot.shift_ns)
     }
 }
