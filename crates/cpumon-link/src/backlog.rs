@@ -100,9 +100,11 @@ impl RamBacklog {
         } else if held.number == self.acked {
             let (first, wall_ns) = (held.number + 1, held.wall_ns);
             let base = Gap { first, last: held.number, begin_wall_ns: wall_ns, end_wall_ns: wall_ns, reason };
+            // An empty hole: nothing is lost but the interval that was to end with the next snapshot.
             self.hole.get_or_insert(base);
         }
         if let (Some(hole), Some(front)) = (&mut self.hole, self.held.front()) {
+            // The hole ends where the next snapshot was made, because that one's interval is missing too.
             hole.end_wall_ns = front.wall_ns;
         }
     }
@@ -122,6 +124,7 @@ impl RamBacklog {
         for held in self.held.drain(..base) {
             self.bytes -= held.bytes.len();
         }
+        // A receiver has been informed of a hole once it acknowledged the hole's last number.
         self.hole = self.hole.filter(|hole| hole.last > self.acked);
     }
 }
@@ -148,6 +151,7 @@ impl Backlog for RamBacklog {
         self.next += 1;
         let mut bytes = Vec::new();
         let fits = spool::push_snapshot(&mut bytes, number, wall_ns, is_full, frames.as_slice())
+            // A longer record would end the connection each time it is sent.
             && bytes.len() <= MAX_RECORD_BYTES;
         if !fits || (self.held.is_empty() && !is_full) {
             // The backlog has one hole, at its front. A hole here would be a second one, so everything before it goes too.
@@ -179,6 +183,8 @@ impl Backlog for RamBacklog {
     fn read(&mut self, cursor: &mut u64, max_bytes: usize, out: &mut Vec<NumberedRecord>) {
         if let Some(hole) = self.hole.filter(|hole| *cursor <= hole.last) {
             let mut bytes = Vec::new();
+            // A reader that is inside the hole already, or a receiver that has part of it, misses only the
+            // rest.
             let first = hole.first.max(*cursor).max(self.acked + 1);
             spool::push_gap(&mut bytes, &Gap { first, ..hole });
             out.push((hole.last, bytes));
@@ -187,6 +193,7 @@ impl Backlog for RamBacklog {
         let from = self.held.partition_point(|held| held.number < *cursor);
         let mut bytes = 0;
         for held in self.held.range(from..) {
+            // One record always goes, however long: otherwise it would block those behind it.
             if bytes > 0 && bytes + held.bytes.len() > max_bytes {
                 break;
             }
@@ -197,6 +204,7 @@ impl Backlog for RamBacklog {
     }
 
     fn ack(&mut self, number: u64) {
+        // The number comes from the network: it must not free snapshots that are still to be made.
         let number = number.min(self.next.saturating_sub(1));
         if number > self.acked {
             self.acked = number;

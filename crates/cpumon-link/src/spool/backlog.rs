@@ -32,6 +32,7 @@ impl Spool {
     /// As [`Spool::open`]; or it holds snapshots of another machine.
     pub fn open_backlog(options: &SpoolOptions, origin: Origin) -> Result<Self, SpoolError> {
         let mut spool = Self::open(options, origin)?;
+        // A receiver ends the connection at a record of another host, so it could never be sent.
         if spool.hosts.iter().any(|host| *host != origin.host.0) {
             return Err(SpoolError::Foreign { path: options.dir.clone() });
         }
@@ -62,6 +63,7 @@ impl Spool {
     fn forget_acked(&mut self) {
         while self.segments.get(1).is_some_and(|second| second.first <= self.progress.acked) {
             let is_written = self.segments.front().is_some_and(|oldest| oldest.written > 0);
+            // The note comes first: a kill in between must not let what was acknowledged appear as dropped.
             if is_written && self.has_news() && !self.note_acked() {
                 break;
             }
@@ -142,10 +144,13 @@ impl Spool {
                 return End::Enough;
             }
             if !has_more {
+                // A rest at the end of a segment is a record that was cut, or whose length is damaged.
                 position.is_broken |= read < piece.len();
                 return End::Segment;
             }
+            // A record longer than the piece: it is read again with more.
             most = if read == 0 { most.saturating_mul(2) } else { PIECE_BYTES };
+            // No record that can be sent is that long, so its length is damaged.
             if most > 2 * MAX_MESSAGE_BYTES as u64 {
                 position.is_broken = true;
                 return End::Segment;
@@ -239,6 +244,8 @@ fn read_piece(piece: &[u8], position: &mut Position, acked: u64, out: &mut Out<'
                 position.wall_ns = snapshot.wall_ns;
             }
             Step::Entry(Entry::Snapshot(snapshot)) => {
+                // A jump of the numbers: the snapshot before this one is missing, so only a full one can
+                // follow.
                 position.is_broken |= snapshot.number > position.cursor;
                 if position.is_broken && !snapshot.is_full {
                     continue;

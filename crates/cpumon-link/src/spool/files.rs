@@ -52,6 +52,7 @@ fn parse(name: &str) -> Option<(u64, bool)> {
         None => (name.strip_suffix(SEGMENT)?, false),
     };
     let is_number = digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
+    // `parse` alone would take a leading "+" and fewer digits.
     Some((digits.parse().ok().filter(|_| is_number)?, is_damaged))
 }
 

@@ -29,6 +29,7 @@ impl Spool {
         let dir = &options.dir;
         std::fs::create_dir_all(dir).at("make the directory", dir)?;
         let lock = Lock::take(dir)?;
+        // After the lock: recovery cuts and renames files, which another writer could still be using.
         let found = recover(dir)?;
         let (state, remembered) = StateFile::open(dir);
         let header = found.header.filter(|header| header.origin.host == origin.host);
@@ -48,6 +49,8 @@ impl Spool {
                 .map_or(known.map_or(0, |state| state.begin_wall_ns), |h| h.spool_begin_wall_ns),
             segments: found.segments,
             is_open: false,
+            // A number must not come twice. The state may be older than the segments, or name numbers that
+            // only memory had.
             next: known.map_or(0, |state| state.next).max(found.last + 1),
             lost,
             last_wall_ns: found.last_wall_ns,
@@ -74,6 +77,7 @@ impl Spool {
         {
             return Err(error).at("write in", dir);
         }
+        // The size may be smaller than when the spool was written.
         spool.drop_beyond(0);
         spool.count();
         Ok(spool)
@@ -82,6 +86,7 @@ impl Spool {
 
 /// What of a hole that was remembered is not in a segment. `last`: the greatest number there, and when it was made.
 fn still_lost(lost: Gap, last: u64, last_wall_ns: Option<i64>) -> Option<Gap> {
+    // Part of the hole is in a segment already: the rest begins where the last record there ends.
     let is_partly_there = last >= lost.first;
     let begin_wall_ns = last_wall_ns.filter(|_| is_partly_there).unwrap_or(lost.begin_wall_ns);
     (last < lost.last).then_some(Gap { first: lost.first.max(last + 1), begin_wall_ns, ..lost })
@@ -91,6 +96,7 @@ fn still_lost(lost: Gap, last: u64, last_wall_ns: Option<i64>) -> Option<Gap> {
 fn random_id() -> [u8; 16] {
     let mut id = [0; 16];
     for (half, place) in id.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        // `RandomState` takes its keys from the system's random numbers, and no two have the same.
         *place = RandomState::new().hash_one((half, std::process::id())).to_le_bytes();
     }
     id

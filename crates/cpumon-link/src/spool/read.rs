@@ -106,6 +106,7 @@ impl SpoolReader {
         segments: Range<usize>,
         out: &mut dyn FnMut(SpoolEvent<'_>) -> ControlFlow<()>,
     ) -> Result<ReadReport, SpoolError> {
+        // The state says what a receiver had before the oldest segments went: that is no hole.
         let acked =
             StateFile::open(&self.dir).1.map(|state| Acked { spool: state.spool, number: state.acked });
         let mut walk = Walk::new(out, segments.start == 0, acked);
@@ -182,6 +183,8 @@ impl<'a> Walk<'a> {
     fn segment(&mut self, bytes: &[u8]) -> ControlFlow<()> {
         self.report.segments += 1;
         self.report.bytes += bytes.len() as u64;
+        // A segment begins with a full snapshot: what comes before that one refers to a snapshot of another
+        // segment.
         self.needs_full = true;
         let Ok(mut records) = Records::new(bytes) else {
             self.report.damaged += 1;
@@ -216,6 +219,7 @@ impl<'a> Walk<'a> {
         let is_first = self.spool.replace(header.spool).is_none();
         self.last_wall_ns = header.spool_begin_wall_ns;
         if !(is_first && self.is_from_begin) {
+            // What lies before was not asked for, or has the numbers of another spool.
             self.next = self.next.max(header.first);
         } else if let Some(acked) = self.acked.filter(|acked| acked.spool == header.spool) {
             // A state file of another spool says nothing about these numbers.
@@ -247,6 +251,7 @@ impl<'a> Walk<'a> {
             self.needs_full = true;
             return ControlFlow::Continue(());
         }
+        // It leaves out what did not change since a snapshot that could not be read.
         if self.needs_full && !snapshot.is_full {
             self.skip(snapshot.number, snapshot.wall_ns);
             return ControlFlow::Continue(());
@@ -261,6 +266,7 @@ impl<'a> Walk<'a> {
 
     /// A hole that the writer recorded.
     fn recorded_gap(&mut self, gap: Gap) -> ControlFlow<()> {
+        // Reported already: a copy of a segment repeats its holes.
         if gap.last < self.next {
             return ControlFlow::Continue(());
         }
@@ -274,6 +280,7 @@ impl<'a> Walk<'a> {
         if number <= self.next {
             return ControlFlow::Continue(());
         }
+        // Before anything was read, a jump can only be what the writer dropped to keep to its size.
         let is_dropped = self.report.snapshots + self.report.missing + self.report.damaged == 0;
         let reason = if is_dropped { GapReason::Dropped } else { GapReason::Damaged };
         let (first, begin_wall_ns) = (self.next, self.last_wall_ns);

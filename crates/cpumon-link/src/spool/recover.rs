@@ -46,6 +46,7 @@ pub(super) fn recover(dir: &Path) -> Result<Found, SpoolError> {
             path = found.set_aside(dir, &segment);
         }
         found.hosts.extend(header.map(|header| header.origin.host.0));
+        // The hosts of segments change rarely, so removing neighbours bounds the list.
         found.hosts.dedup();
         found.header = header.or(found.header);
         if at + 1 == count {
@@ -62,6 +63,7 @@ pub(super) fn recover(dir: &Path) -> Result<Found, SpoolError> {
 
 fn header_of(path: &Path) -> Option<SegmentHeader> {
     let mut begin = Vec::new();
+    // The length field of a header has 16 bits, so no header is longer.
     File::open(path).ok()?.take(u64::from(u16::MAX)).read_to_end(&mut begin).ok()?;
     SegmentHeader::decode(&begin).map(|(header, _)| header)
 }
@@ -84,6 +86,7 @@ impl Found {
     /// Removes a segment whose writer was killed before its first record was whole.
     fn remove_if_unborn(&mut self, path: &Path) -> bool {
         let Ok(bytes) = files::read(path) else { return false };
+        // A kill or a power cut inside the first write leaves less than a header.
         let is_torn_header = bytes.len() < SEGMENT_HEADER_BYTES;
         let has_no_record =
             || Records::new(&bytes).is_ok_and(|mut records| matches!(records.step(), Step::End { .. }));
@@ -126,6 +129,7 @@ impl Found {
             }
         };
         let end = self.scan(&bytes);
+        // A segment that is set aside stays as it is, for reading what can be read.
         if path != segment.path || segment.is_damaged {
             return path;
         }
@@ -145,6 +149,7 @@ impl Found {
     }
 
     fn scan(&mut self, bytes: &[u8]) -> End {
+        // Without a header its numbers still show which ones were used.
         let mut records = Records::new(bytes).unwrap_or_else(|_| Records::without_header(bytes));
         let mut end = End { sound_bytes: 0, has_damage: false };
         // A damaged payload of the very last record is an unfinished one: a power cut writes pages in any order.

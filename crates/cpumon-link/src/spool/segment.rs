@@ -75,6 +75,7 @@ impl Segment {
     /// # Errors
     /// The disk refuses.
     pub(super) fn read_at(&self, offset: u64, most: u64) -> io::Result<(Vec<u8>, bool)> {
+        // Behind the end of the file, in memory: a connection sends snapshots that no disk has yet.
         if let Some(behind) = offset.checked_sub(self.written) {
             let rest = usize::try_from(behind).ok().and_then(|at| self.pending.get(at..)).unwrap_or_default();
             let piece = rest.get(..usize::try_from(most).unwrap_or(usize::MAX)).unwrap_or(rest);
@@ -82,6 +83,7 @@ impl Segment {
         }
         let length = most.min(self.written - offset);
         let mut piece = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+        // Opened again, because a segment that will not grow has closed its file.
         let mut file = File::open(&self.path)?;
         file.seek(SeekFrom::Start(offset))?;
         file.take(length).read_to_end(&mut piece)?;
@@ -138,12 +140,14 @@ impl Segment {
             let file = match &mut self.file {
                 Some(file) => file,
                 none => {
+                    // Not truncated: the file may have been written before and closed since.
                     none.insert(OpenOptions::new().write(true).create(true).truncate(false).open(&self.path)?)
                 }
             };
             file.seek(SeekFrom::Start(self.written))?;
             while let Some(rest) = self.pending.get(taken..).filter(|rest| !rest.is_empty()) {
                 match file.write(rest) {
+                    // Without this a file system that takes nothing would keep this loop running.
                     Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                     Ok(count) => taken += count,
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -158,6 +162,7 @@ impl Segment {
     /// Of the first `taken` pending bytes those up to the end of a snapshot, how many snapshots are in them, and the last one's number.
     fn whole_snapshots(&self, taken: usize) -> (usize, u64, u64) {
         let taken = self.pending.get(..taken).unwrap_or_default();
+        // Only the begin of the file has a segment header.
         let records = if self.written == 0 { Records::new(taken) } else { Ok(Records::within(taken)) };
         let Ok(mut records) = records else { return (0, 0, 0) };
         let mut whole = (0, 0, 0);
@@ -179,6 +184,7 @@ impl Segment {
 
     /// Nothing will be added: gives back what is not needed any more.
     pub(super) fn end(&mut self) {
+        // While something is pending the file is needed again.
         if self.pending.is_empty() {
             self.file = None;
         }
@@ -188,10 +194,12 @@ impl Segment {
     /// Removes the file, if there is one.
     pub(super) fn remove(&mut self) -> io::Result<()> {
         self.file = None;
+        // Nothing was ever written, so there is no file to remove.
         if self.written == 0 {
             return Ok(());
         }
         match std::fs::remove_file(&self.path) {
+            // Somebody else removed it: the space is free, which is what was wanted.
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }

@@ -31,6 +31,7 @@ impl StateFile {
             Some(file) => file,
             none => none.insert(make(&self.path)?),
         };
+        // The slots take turns: a power cut inside this write leaves the other one sound.
         let (at, slot) = State { generation: self.generation + 1, ..state }.slot();
         file.seek(SeekFrom::Start(at))?;
         file.write_all(&slot)?;
@@ -46,6 +47,7 @@ fn make(path: &Path) -> io::Result<File> {
     let missing = usize::try_from((STATE_BYTES as u64).saturating_sub(length)).unwrap_or(0);
     if missing > 0 {
         file.seek(SeekFrom::End(0))?;
+        // Written and not only extended: a sparse file would need blocks when the disk is full.
         file.write_all(&vec![0; missing])?;
         file.sync_all()?;
     }

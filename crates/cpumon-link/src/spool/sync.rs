@@ -55,6 +55,7 @@ impl Syncer {
 
 impl Drop for Syncer {
     fn drop(&mut self) {
+        // This ends the thread's loop after the files that wait; joined before, it would wait for ever.
         drop(self.files.take());
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()

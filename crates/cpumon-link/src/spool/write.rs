@@ -83,6 +83,8 @@ impl Spool {
         };
         let is_due = match self.options.sync {
             SyncPolicy::Always => true,
+            // What would be due before the next snapshot is written now: it must not wait longer than
+            // `every`.
             SyncPolicy::Every(every) => self.waiting_for() + self.options.interval > every,
             SyncPolicy::AtEnd => false,
         };
@@ -115,6 +117,7 @@ impl Spool {
 
     fn take(&mut self, wall_ns: i64, is_full: bool, frames: &[impl AsRef<[u8]>]) -> Result<(), GapReason> {
         let payload = frames.iter().map(|frame| frame.as_ref().len() as u64 + 4).sum::<u64>();
+        // What does not fit a message of the connection could never leave this device.
         let most = if self.progress.is_drained { MAX_SENT_BYTES } else { MAX_PAYLOAD_BYTES };
         if payload > most as u64 {
             return Err(GapReason::TooLarge);
@@ -123,6 +126,7 @@ impl Spool {
             return Err(GapReason::Unknown);
         }
         let need = payload + OVERHEAD_BYTES;
+        // Before it is taken, so that the spool never exceeds its size.
         if !self.drop_beyond(need) {
             return Err(GapReason::NoSpace);
         }
@@ -135,6 +139,7 @@ impl Spool {
             self.begin_segment(wall_ns);
         }
         let Some(segment) = self.segments.back_mut() else { return Err(GapReason::Unknown) };
+        // A hole is written in front of the first snapshot behind it, which is full.
         let lost = self.lost.take();
         if let Some(lost) = lost {
             push_gap(&mut segment.pending, &Gap { end_wall_ns: wall_ns, ..lost });
@@ -185,6 +190,7 @@ impl Spool {
     /// Drops the oldest segments until `need` bytes more fit; false if they do not, or cannot be removed.
     pub(super) fn drop_beyond(&mut self, need: u64) -> bool {
         while self.segments.iter().map(Segment::bytes).sum::<u64>() + need > self.options.max_bytes {
+            // The segment that grows is never dropped: what follows in it needs its full snapshot.
             if self.segments.len() <= usize::from(self.is_open) || !self.drop_oldest(GapReason::Dropped) {
                 return false;
             }
@@ -205,6 +211,7 @@ impl Spool {
         self.segments.pop_front();
         let behind = self.lost.map_or(self.next, |lost| lost.first);
         let next = self.segments.front().map_or(behind, |segment| segment.first);
+        // What a receiver has already is not lost with the segment.
         self.status.dropped += next.saturating_sub(first.max(self.progress.acked + 1));
         self.unwritten.forget(next.saturating_sub(1));
         true
@@ -213,6 +220,7 @@ impl Spool {
     /// Whether there is memory for `need` bytes more while the disk does not take any; a spool that a connection empties drops its
     /// oldest segment for it.
     fn check_waiting(&mut self, need: u64) -> Result<(), GapReason> {
+        // Everything is meant to stay in memory here, and `drop_beyond` bounds it.
         if self.options.sync == SyncPolicy::AtEnd {
             return Ok(());
         }
@@ -237,6 +245,7 @@ impl Spool {
             end_wall_ns: wall_ns,
             reason,
         });
+        // One hole at most follows the last snapshot, so its last reason is the one that is reported.
         (lost.last, lost.end_wall_ns, lost.reason) = (number, wall_ns, reason);
         self.status.lost += 1;
         self.status.lost_reason = reason;
@@ -253,6 +262,7 @@ impl Spool {
     /// Writes everything that waits. False if the disk refuses; then the rest still waits.
     pub(super) fn write(&mut self) -> bool {
         self.written_at = Instant::now();
+        // Otherwise what was acknowledged would appear as dropped after a kill.
         if self.has_news() && !self.note_acked() {
             return false;
         }
@@ -288,9 +298,11 @@ impl Spool {
         let Some(segment) = self.segments.get_mut(at) else { return };
         let done = match (&self.syncer, segment.file()) {
             (_, None) => Ok(()),
+            // A descriptor of its own, because the segment may end and close the file before the sync.
             (Some(syncer), Some(file)) => file.try_clone().map(|file| syncer.sync(file)),
             (None, Some(file)) => file.sync_data(),
         };
+        // fdatasync(2) of a new file does not store its name: that is in the directory (fsync(2)).
         let done = if is_new { done.and_then(|()| files::sync_dir(&self.options.dir)) } else { done };
         if !(is_last && self.is_open) {
             segment.end();
@@ -413,6 +425,7 @@ impl Spool {
     /// with a full snapshot.
     pub(super) fn refuse(&mut self, error: &io::Error) {
         self.trouble(error, "write the log");
+        // Of a segment that has not reached the disk nothing ends there, so it may grow.
         if self.segments.back().is_some_and(|newest| newest.written > 0) {
             self.is_open = false;
         }
@@ -438,6 +451,7 @@ impl Spool {
             return self.next;
         }
         let unwritten: u64 = self.segments.iter().map(|segment| segment.pending_snapshots).sum();
+        // A receiver may have what was never written: those numbers are used up.
         self.next.saturating_sub(unwritten).max(self.progress.acked + 1)
     }
 
@@ -447,6 +461,7 @@ impl Spool {
         let Some(oldest) = refused else { return self.lost };
         let last_wall_ns = self.last_wall_ns.unwrap_or(oldest.begin_wall_ns);
         Some(Gap {
+            // Sent from memory and stored there: it is not missing, although the disk refused it.
             first: oldest.first.max(self.progress.acked + 1),
             last: self.next.saturating_sub(1),
             begin_wall_ns: oldest.begin_wall_ns,
