@@ -69,11 +69,13 @@ impl Destinations {
 
     /// Reads the interfaces again soon: sending failed as if they had changed.
     pub fn suspect(&mut self) {
+        // Bounded by the last read: an interface that stays down must not cause a read for each batch.
         self.next_refresh = self.next_refresh.min(self.last_refresh + REFRESH_AGAIN);
     }
 
     /// Brings the destinations up to date. True if they changed.
     pub fn refresh(&mut self, now: Instant) -> std::io::Result<bool> {
+        // The first call expands even if nothing changed since `new`.
         let mut has_changed = !std::mem::replace(&mut self.is_expanded, true);
         for (resolver, known) in self.resolvers.iter_mut().zip(&mut self.names) {
             let address = resolver.address(now);
@@ -81,6 +83,7 @@ impl Destinations {
         }
         if now >= self.next_refresh {
             (self.last_refresh, self.next_refresh) = (now, now + REFRESH_EVERY);
+            // Single addresses take the routing table's way, so reading the interfaces would be for nothing.
             if self.targets.iter().any(Target::needs_interfaces) {
                 sys::interface_addresses(&mut self.fresh)?;
                 has_changed |= self.fresh != self.interfaces;
@@ -119,6 +122,7 @@ impl Destinations {
                     self.interfaces.iter().filter_map(to).for_each(add);
                 }
                 Target::Multicast { group, port, ttl, interfaces } => {
+                    // An interface with several addresses is listed once for each, one after the other.
                     let mut last_index = 0;
                     for from in self.interfaces.iter().filter(|from| from.can_multicast(*group, interfaces)) {
                         if from.index != std::mem::replace(&mut last_index, from.index) {

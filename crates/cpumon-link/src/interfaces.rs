@@ -49,6 +49,7 @@ impl InterfaceAddress {
         if !self.is_usable(wanted) {
             None
         } else if self.has(libc::IFF_BROADCAST) {
+            // A broadcast address that is the interface's own would reach this machine only.
             Some(self.broadcast.filter(|&to| to != own).unwrap_or(Ipv4Addr::BROADCAST))
         } else {
             self.has(libc::IFF_LOOPBACK).then_some(Ipv4Addr::new(127, 255, 255, 255))

@@ -102,6 +102,7 @@ impl Control {
                 control.push_some(libc::IPPROTO_IP, libc::IP_TTL, ttl);
             }
             IpAddr::V6(_) => {
+                // The address before it stays 0: the kernel chooses the source (ipv6(7)).
                 info[16..].copy_from_slice(&index.to_ne_bytes());
                 control.push(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &info);
                 control.push_some(libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, ttl);
@@ -138,6 +139,7 @@ impl Control {
             if names[..4] == level.to_ne_bytes() && names[4..] == kind.to_ne_bytes() {
                 return body.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes));
             }
+            // Messages begin at multiples of a word (cmsg(3), `CMSG_NXTHDR`).
             rest = rest.get(len.next_multiple_of(Self::WORD)..)?;
         }
         None

@@ -118,6 +118,7 @@ impl UdpReceiver {
         each: &mut dyn FnMut(&[u8], SocketAddr),
     ) -> Result<usize, LinkError> {
         self.groups.refresh(&self.sockets)?;
+        // What is there already needs no poll(2): under load this saves a system call for each batch.
         let count = self.take(each);
         if count > 0 || timeout.is_zero() {
             return Ok(count);
@@ -137,6 +138,7 @@ impl UdpReceiver {
             let (counter, drops) = (&mut listening.drop_counter, &mut listening.drops);
             let received = self.slots.receive(listening.socket.as_fd(), &mut |datagram, from, dropped| {
                 if let Some(dropped) = dropped {
+                    // The kernel's counter has 32 bits: `wrapping_sub` is right across its end.
                     *drops += u64::from(dropped.wrapping_sub(std::mem::replace(counter, dropped)));
                 }
                 match from {
@@ -228,6 +230,7 @@ impl Listening {
         let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))
             .map_err(|source| LinkError::Open { purpose: "receiving", source })?;
         if address.is_ipv6() {
+            // Otherwise [::] would take IPv4 datagrams as well, which 0.0.0.0 beside it is for.
             socket.set_only_v6(true).map_err(option("IPV6_V6ONLY"))?;
         }
         sys::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)
@@ -293,6 +296,7 @@ impl Groups {
         self.next_refresh = now + REFRESH_EVERY;
         sys::interface_addresses(&mut self.fresh).map_err(LinkError::Interfaces)?;
         for &group in &self.wanted {
+            // An interface that was removed has lost its memberships, so one that is back counts as new.
             let new = |interface: &&InterfaceAddress| {
                 interface.can_multicast(group, &self.on) && !self.interfaces.contains(interface)
             };
@@ -300,6 +304,7 @@ impl Groups {
                 let family = |listening: &&Listening| listening.address.is_ipv4() == group.is_ipv4();
                 for listening in sockets.iter().filter(family) {
                     if let Err(error) = listening.join(group, interface.index) {
+                        // Not fatal: an interface that cannot join must not cost the others.
                         log::warn!("cannot join {group} on interface {}: {error}", interface.address);
                     }
                 }

@@ -68,6 +68,7 @@ impl Resolver {
     pub fn wait(&mut self, timeout: Duration) {
         match self.pending.as_ref().map(|pending| pending.recv_timeout(timeout)) {
             None | Some(Err(RecvTimeoutError::Timeout)) => {}
+            // The thread panicked without an answer: the next try starts another one.
             Some(Err(RecvTimeoutError::Disconnected)) => self.pending = None,
             Some(Ok(answer)) => {
                 self.pending = None;

@@ -60,6 +60,7 @@ impl UdpSender {
     /// Allocates nothing unless the destinations change.
     pub fn send_batch<D: AsRef<[u8]>>(&mut self, datagrams: &[D]) {
         self.refresh();
+        // One patience for the whole call: a device that is stuck must not hold up each datagram for 200 ms.
         let mut patience = FULL_DEVICE_WAIT;
         match self.pace {
             None => self.send_unpaced(datagrams, &mut patience),
@@ -147,6 +148,7 @@ impl Sending<'_> {
                     let bytes = (done..done + sent).map(|item| at(item).0.as_ref().len() as u64).sum::<u64>();
                     self.stats.datagrams += sent as u64;
                     self.stats.bytes += bytes;
+                    // At least one: if the kernel took none without an error, this loop would never end.
                     done += sent.max(1);
                 }
                 Err(error) => done += self.after(&error, at(done).1.shown, total - done),
@@ -162,6 +164,8 @@ impl Sending<'_> {
             libc::EAGAIN | libc::ENOBUFS if self.wait_for_space() => return 0,
             _ => {}
         }
+        // The socket's buffer is full, so all the rest would fail as well. Other errors concern this
+        // datagram.
         let lost = if errno == libc::EAGAIN { rest } else { 1 };
         if self.stats.count_errors(errno, lost as u64) {
             log::warn!("cannot send to {to}: {error}; further errors of this kind are only counted");
@@ -198,6 +202,7 @@ fn open_family(domain: Domain, needed: bool, useful: bool) -> Result<Option<Sock
     }
     match open_socket(domain) {
         Ok(socket) => Ok(Some(socket)),
+        // A name may resolve to either family, and a machine without IPv6 has the other one.
         Err(_) if !needed => Ok(None),
         Err(source) if domain == Domain::IPV4 => {
             Err(LinkError::Open { purpose: "sending over IPv4", source })
@@ -209,6 +214,7 @@ fn open_family(domain: Domain, needed: bool, useful: bool) -> Result<Option<Sock
 fn open_socket(domain: Domain) -> io::Result<Socket> {
     let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
     if domain == Domain::IPV4 {
+        // Without SO_BROADCAST the kernel refuses broadcast addresses with EACCES (ip(7)).
         socket.set_broadcast(true)?;
     } else {
         socket.set_only_v6(true)?;

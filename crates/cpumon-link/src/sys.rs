@@ -87,6 +87,7 @@ impl Slots {
         for ((header, len), (address, control)) in headers.iter().zip(lengths).zip(beside).take(count) {
             *len = header.msg_len as usize;
             address.len = header.msg_hdr.msg_namelen;
+            // Bounded by the buffer's own length, whatever the kernel says.
             control.len = (header.msg_hdr.msg_controllen as usize).min(Control::MAX_BYTES);
         }
         Ok(count)
@@ -119,6 +120,7 @@ pub fn send<'a>(
         header.msg_hdr.msg_namelen = to.len;
         header.msg_hdr.msg_iov = vector;
         header.msg_hdr.msg_iovlen = 1;
+        // A null pointer means no control messages, so the kernel routes the datagram as usual.
         if control.len > 0 {
             header.msg_hdr.msg_control = control.bytes.as_ptr().cast_mut().cast();
             header.msg_hdr.msg_controllen = control.len as _;

@@ -24,6 +24,7 @@ pub fn connect(address: &str, config: ClientConfig) -> Result<Pipe, TlsError> {
     let mut last = std::io::Error::from(std::io::ErrorKind::AddrNotAvailable);
     let mut socket = None;
     for address in address.to_socket_addrs().map_err(failed)? {
+        // Half of the limit for each, so that one silent address does not use up all of it.
         match TcpStream::connect_timeout(&address, LIMIT / 2) {
             Ok(connected) => {
                 socket = Some(connected);
@@ -38,6 +39,7 @@ pub fn connect(address: &str, config: ClientConfig) -> Result<Pipe, TlsError> {
     let tls = ClientConnection::new(Arc::new(config), name)?;
     let mut pipe = Pipe::new(socket, tls.into())?;
     shake_hands(&mut pipe, deadline).map_err(|error| match error {
+        // `Pinned` gives this error where the pinned key is not in the chain.
         TlsError::Tls(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
             TlsError::WrongKey { address: address.to_owned() }
         }

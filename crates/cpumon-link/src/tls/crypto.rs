@@ -81,6 +81,7 @@ impl ServerCertVerifier for Pinned {
         WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&self.provider))
             .build()
             .map_err(|error| Error::General(error.to_string()))?
+            // The other certificates are left out: only the pinned key itself may have signed this one.
             .verify_server_cert(end_entity, &[], server_name, ocsp_response, now)
     }
 

@@ -107,6 +107,7 @@ pub fn ask(
         }
     };
     pipe.close();
+    // A false receiver can send a certificate at once: only the user knows whether the code was entered.
     if !agree(code) {
         return Err(TlsError::NotAgreed);
     }

@@ -43,10 +43,13 @@ fn write_then_name(path: &Path, temporary: &Path, bytes: &[u8], is_new: bool) ->
     let write = || -> std::io::Result<()> {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(temporary)?;
         file.write_all(bytes)?;
+        // Before it gets its name: otherwise a power cut could leave a file with the name and without the
+        // bytes.
         file.sync_all()
     };
     write().map_err(failed("write", temporary))?;
     if is_new {
+        // link(2) fails where the name exists; rename(2) would replace it.
         match fs::hard_link(temporary, path) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(false),
             named => named.map_err(failed("create", path))?,
@@ -54,6 +57,7 @@ fn write_then_name(path: &Path, temporary: &Path, bytes: &[u8], is_new: bool) ->
     } else {
         fs::rename(temporary, path).map_err(failed("replace", path))?;
     }
+    // The new name is in the directory, which needs a sync of its own (fsync(2)).
     if let Some(dir) = path.parent().and_then(|dir| File::open(dir).ok()) {
         dir.sync_all().map_err(failed("write", path))?;
     }

@@ -93,6 +93,7 @@ impl DeviceIdentity {
         let at = all.iter().position(|identity| identity.address == address);
         match (at, all.len()) {
             (Some(at), _) => Ok(all.swap_remove(at)),
+            // TLS checks the key, so a wrong receiver at this address is refused all the same.
             (None, 1) => Ok(all.swap_remove(0)),
             _ => Err(TlsError::NotEnrolled { address: address.to_owned(), dir: dir.to_owned() }),
         }

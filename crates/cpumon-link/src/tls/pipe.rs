@@ -43,6 +43,7 @@ impl Pipe {
     /// The socket does not take the options.
     pub fn new(socket: TcpStream, tls: Connection) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
+        // Nagle's algorithm would hold back a small message until the other side acknowledges the one before.
         socket.set_nodelay(true)?;
         Ok(Self {
             socket,
@@ -66,9 +67,11 @@ impl Pipe {
         let events = if reads { libc::POLLIN } else { 0 } | if wants_write { libc::POLLOUT } else { 0 };
         let mut polls = [
             libc::pollfd { fd: self.socket.as_raw_fd(), events, revents: 0 },
+            // poll(2) ignores negative descriptors.
             libc::pollfd { fd: wake.map_or(-1, |wake| wake.as_raw_fd()), events: libc::POLLIN, revents: 0 },
         ];
         match sys::wait(&mut polls, timeout) {
+            // A signal: the caller finds nothing to do and waits again.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             waited => waited.map(|_| ()),
         }
@@ -83,6 +86,7 @@ impl Pipe {
             self.read()?;
         }
         self.write()?;
+        // Whole messages that came before the end, such as the reason for it, are read first.
         if self.has_ended && !self.has_message_bytes() {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
         }
@@ -107,6 +111,7 @@ impl Pipe {
                 }
             };
             self.has_ended |= state.peer_has_closed();
+            // rustls holds decrypted bytes up to a limit, so they are taken after each packet.
             let plain = state.plaintext_bytes_to_read();
             if plain > 0 {
                 let from = self.inbox.len();
@@ -128,6 +133,8 @@ impl Pipe {
                     Err(error) => return Err(error.into()),
                 }
             }
+            // During the handshake rustls buffers what is to be sent up to a limit, and writing beyond it
+            // fails.
             if self.outbox.is_empty() || self.tls.is_handshaking() {
                 return Ok(());
             }
@@ -155,6 +162,7 @@ impl Pipe {
             }
             None if self.has_ended => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
             None => {
+                // Only here, and not after each message: moving the rest costs its whole length.
                 self.inbox.drain(..self.taken);
                 self.taken = 0;
                 if self.inbox.is_empty() {

@@ -73,6 +73,7 @@ impl Channels {
     pub(super) fn begin(backlog: &dyn Backlog, terms: Terms, out: &mut Vec<u8>) -> (Self, bool) {
         let waiting = backlog.next().saturating_sub(1).saturating_sub(backlog.acked());
         let mut channels = Self {
+            // At least 1: with 0 not even one live record would go.
             window: usize::try_from(terms.window_bytes).unwrap_or(usize::MAX).max(1),
             under_way: VecDeque::new(),
             past: None,
@@ -84,6 +85,7 @@ impl Channels {
             version: terms.version,
             records: 0,
         };
+        // A few snapshots go before the present: a second channel would cost a full snapshot.
         let is_small = waiting <= SMALL_BACKLOG;
         let kind = if is_small { ChannelKind::Live } else { ChannelKind::Backfill };
         let channel = channels.open(kind, backlog.start(), out);
@@ -105,6 +107,7 @@ impl Channels {
 
     /// Queues what may go now. `last_full`: number of the newest full snapshot.
     pub(super) fn fill(&mut self, backlog: &mut dyn Backlog, last_full: u64, out: &mut Vec<u8>) {
+        // Only a full snapshot that was made since the connection began: an older one belongs to the past.
         if self.live.is_none() && last_full >= self.live_from && last_full < backlog.next() {
             let live = self.open(ChannelKind::Live, last_full, out);
             if let Some(past) = &mut self.past {
@@ -113,6 +116,7 @@ impl Channels {
             }
             self.live = Some(live);
         }
+        // The present first: the past gets what is left of the outbox and of the window.
         for kind in [ChannelKind::Live, ChannelKind::Backfill] {
             while out.len() < OUTBOX_BYTES && self.has_space(kind) && self.queue(kind, backlog, out) {}
         }
@@ -169,10 +173,13 @@ impl Channels {
 
     /// Takes an acknowledgement; gives the number up to which everything is on the receiver's disk, if that is news.
     pub(super) fn acked(&mut self, channel: u32, received: u64, committed: u64) -> Option<u64> {
+        // Other channels have the same numbers, so the channel is part of the comparison.
         self.under_way.retain(|one| one.channel != channel || one.number > received);
         for one in [&mut self.past, &mut self.live].into_iter().flatten().filter(|one| one.id == channel) {
+            // It must never go down: what was acknowledged is deleted.
             one.committed = one.committed.max(committed);
         }
+        // The backlog deletes from its begin, so while the past is sent only its acknowledgements count.
         let past = self.past.as_ref().map(|past| (past.committed, past.last));
         match past {
             Some((committed, Some(last))) if committed >= last => {

@@ -146,10 +146,12 @@ impl Uplink {
     /// The system refuses a thread or a pipe, or an identity cannot be used.
     pub fn start(options: UplinkOptions, backlog: Box<dyn Backlog>) -> Result<Self, TlsError> {
         for receiver in &options.receivers {
+            // An identity that cannot be used is an error of the start, not a failure on each attempt.
             receiver.identity.client_config()?;
         }
         let (awake, wake) = std::io::pipe()?;
         sys::set_nonblocking(awake.as_fd())?;
+        // The measuring thread writes to this end, and must not wait when the pipe is full.
         sys::set_nonblocking(wake.as_fd())?;
         let shared = Arc::new(Shared {
             backlog: Mutex::new(backlog),
@@ -186,6 +188,7 @@ impl Uplink {
         let number = self.shared.backlog().append(is_full, wall_ns, frames);
         if is_full {
             self.shared.full_wanted.store(false, Ordering::Relaxed);
+            // The live channel begins with this snapshot, if a connection waits for one.
             self.shared.last_full.store(number, Ordering::Relaxed);
         }
         self.wake();
@@ -195,6 +198,7 @@ impl Uplink {
     /// Counts of connections, failures and of the backlog.
     #[must_use]
     pub fn status(&self) -> UplinkStatus {
+        // One lock after the other: no thread ever holds both, so they cannot block one another.
         let status = self.shared.status().clone();
         let backlog = self.shared.backlog();
         let (waiting, waiting_bytes) = backlog.waiting();
@@ -265,6 +269,8 @@ impl Worker {
             failed_in_a_row =
                 if begin.elapsed() >= GOOD_AFTER { 1 } else { failed_in_a_row.saturating_add(1) };
             self.count_failure(&error, is_first);
+            // The receiver could not unpack, or the packed bytes are wrong: packing again would end in the
+            // same way.
             if self.version >= PACKED_VERSION
                 && matches!(&error, TlsError::Bye { reason: ByeReason::Protocol, .. })
             {
@@ -278,6 +284,7 @@ impl Worker {
                 candidates.advance();
             }
             let asked_back = matches!(&error, TlsError::Bye { reason: ByeReason::Resume, .. });
+            // A receiver that ended the connection to get records again is there: stay with it.
             if !asked_back {
                 self.next = (self.next + 1) % self.options.receivers.len();
             }
@@ -318,6 +325,7 @@ impl Worker {
             return;
         }
         for (receiver, candidates) in self.options.receivers.iter().zip(&mut self.candidates) {
+            // Another key would be refused by TLS, so its answers are not worth an attempt.
             let wanted = Some(receiver.identity.pin());
             let options = SearchOptions { to: self.options.ask.clone(), wanted, wait: SEARCH_WAIT };
             let shared = &self.shared;
@@ -362,11 +370,13 @@ impl Worker {
 
     /// Empties the pipe that wakes this thread.
     fn drain_wake_pipe(&mut self) {
+        // A short read means that the pipe is empty.
         while self.awake.read(&mut [0; 64]).is_ok_and(|count| count == 64) {}
     }
 
     /// One connection, from the handshake to its end. `Ok`: asked to stop.
     fn connection(&mut self) -> Result<(), TlsError> {
+        // If this stays 0, the attempt failed before the welcome.
         self.version = 0;
         let address = self.address();
         let Some(receiver) = self.options.receivers.get(self.next) else { return Ok(()) };
@@ -384,6 +394,7 @@ impl Worker {
                     Some(Message::Bye { reason, text }) => {
                         Err(TlsError::Bye { reason, text: text.to_owned() })
                     }
+                    // Messages of other types may come first; the time limit still holds.
                     _ => Ok(None),
                 }
             })?;
@@ -396,6 +407,7 @@ impl Worker {
         }
         let terms = Terms { version: self.version, window_bytes };
         let (channels, wants_full) = Channels::begin(&**self.shared.backlog(), terms, &mut pipe.outbox);
+        // A connection before may have asked for one that was not made yet: that must not be lost.
         self.shared.full_wanted.fetch_or(wants_full, Ordering::Relaxed);
         let clock = Comparing::new(self.options.clocks, self.options.boot);
         let mut talk = Talk { pipe, channels, last_received: Instant::now(), clock, new_key: None };
@@ -410,6 +422,8 @@ impl Worker {
     fn talk(&mut self, talk: &mut Talk) -> Result<(), TlsError> {
         let mut counted = (0, 0);
         loop {
+            // Records wait for the first comparison of clocks, so that they get their place on the receiver's
+            // time line.
             if talk.clock.has_reported() {
                 let mut backlog = self.shared.backlog();
                 let last_full = self.shared.last_full.load(Ordering::Relaxed);
@@ -432,6 +446,7 @@ impl Worker {
             }
             talk.keep_alive()?;
             let next = talk.clock.next.saturating_duration_since(Instant::now());
+            // The lower bound keeps a ping that is due from becoming a busy loop.
             talk.pipe.wait(
                 next.clamp(Duration::from_millis(1), PING_AFTER / 5),
                 true,
@@ -456,6 +471,7 @@ impl Worker {
                 }
                 Some(Message::Certificate { der }) => {
                     if let (Some(key), Some(receiver)) =
+                        // A certificate without a key that waits for it was not asked for.
                         (new_key.take(), self.options.receivers.get_mut(self.next))
                     {
                         receiver.identity.renew(key, der)?;

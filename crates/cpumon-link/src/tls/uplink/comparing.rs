@@ -59,16 +59,19 @@ impl Comparing {
 
     /// The answer came: the receiver's clock when it got the question and when it answered; older receivers do not report it.
     pub(super) fn answered(&mut self, token: u64, times: Option<(i64, i64)>) {
+        // A late answer to an earlier question would be compared with the wrong moment.
         let Some((_, (wall_ns, boot_ns), asked)) = self.asked.filter(|asked| asked.0 == token) else {
             return;
         };
         let Some(times) = times else {
+            // No comparison will ever come from such a receiver, so records need not wait.
             self.is_reported = true;
             return;
         };
         // Measured by the monotonic clock: the wall clock may have been set since.
         let passed_ns = i64::try_from(asked.elapsed().as_nanos()).unwrap_or(i64::MAX);
         let times = ReceiverTimes { received_ns: times.0, sent_ns: times.1 };
+        // Clamped, because the receiver's wall clock may have been set between its two stamps.
         let there_ns = times.sent_ns.saturating_sub(times.received_ns).clamp(0, passed_ns);
         let boot_ns = i64::try_from(boot_ns).unwrap_or(i64::MAX);
         self.report = Some(ClockReport {
@@ -76,6 +79,7 @@ impl Comparing {
             round_trip_ns: passed_ns.saturating_sub(there_ns).unsigned_abs(),
             boot: Some(BootReport { boot: self.boot, offset_ns: offset_ns(boot_ns, passed_ns, times) }),
         });
+        // The report goes with the next ping, and records wait for it: so that one goes at once.
         if !self.is_reported {
             self.next = Instant::now();
         }
