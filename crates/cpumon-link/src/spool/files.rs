@@ -1,4 +1,4 @@
-//! The names of a spool's files. In: a directory. Out: its segments in order, whole files within bounds.
+//! The names of a spool's files, its segments in order, and whole files within bounds.
 
 use std::fs::File;
 use std::io::{self, Read};

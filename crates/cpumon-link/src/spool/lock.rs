@@ -1,5 +1,4 @@
-//! One writer per spool. In: its directory. Out: a held lock, or who holds it. Why: two writers would give out the same
-//! numbers.
+//! One writer per spool: two would give out the same numbers.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};

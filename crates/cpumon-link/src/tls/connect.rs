@@ -1,4 +1,4 @@
-//! From an address to a TLS connection. In: an address, TLS settings, a time limit. Out: a [`Pipe`] behind the handshake.
+//! From an address to a TLS connection whose handshake is done, within a time limit.
 
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
