@@ -36,7 +36,7 @@ pub type Past = Box<dyn Fn(HostId, Seek) -> Result<Option<Interval>, String> + S
 /// Reads the receiver's own state.
 pub type Statuses = Box<dyn Fn() -> Status + Send + Sync>;
 
-/// See the module.
+/// The recent past of each host in memory, shared by the threads that write and the frontends that read.
 pub struct Hub {
     options: HubOptions,
     inner: Mutex<Inner>,

@@ -1,5 +1,6 @@
-//! [`Channel`]: one run of records in order. In: records. Out: intervals and holes, and up to which record everything is stored.
-//! The present and the past of a device come side by side, in a channel each, because each has its own last known snapshot.
+//! [`Channel`]: one run of records in order becomes intervals and holes, and the number up to which
+//! everything is stored. The present and the past of a device come side by side, in a channel each, because
+//! each has its own last known snapshot.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -43,7 +44,7 @@ pub struct Arrival {
     pub at: Moment,
 }
 
-/// See the module.
+/// One run of records in order, with the last known snapshot that the next one is compared with.
 pub struct Channel {
     /// Its number on this connection.
     pub id: u32,

@@ -1,5 +1,6 @@
-//! The secure stream's end. In: records of enrolled devices. Out: intervals to the store and the hub; acknowledgements of what
-//! the store has committed. Why here: what a record means is decided beside the store, the link only carries it.
+//! The receiver's end of the TLS connection: records of enrolled devices go to the store and the hub, and
+//! what the store has committed is acknowledged. What a record means is decided here, beside the store; the
+//! link only carries it.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

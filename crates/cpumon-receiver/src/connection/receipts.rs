@@ -1,4 +1,4 @@
-//! [`Receipts`]: how far the store is with what a session put into its queue. In: the writer thread's word. Out: a number.
+//! [`Receipts`]: how far the store's writer thread is with what a session put into its queue.
 
 use std::sync::{Mutex, PoisonError};
 

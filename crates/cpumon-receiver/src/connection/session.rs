@@ -1,5 +1,5 @@
-//! [`StreamSession`]: one connection of an enrolled device. In: its channels. Out: the present to the hub and the store, the past
-//! to the store when that has space; acknowledgements.
+//! [`StreamSession`]: one connection of an enrolled device. The present goes to the hub and the store at
+//! once, the past to the store when that has space.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
@@ -27,7 +27,7 @@ const WORK_TIME: Duration = Duration::from_millis(20);
 /// A store that failed is asked after this long whether it works again.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
-/// See the module.
+/// One connection of an enrolled device, with its channels and what of them is not committed yet.
 pub struct StreamSession {
     host: HostId,
     address: SocketAddr,

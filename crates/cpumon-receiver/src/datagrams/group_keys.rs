@@ -19,7 +19,7 @@ const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// What a receiver takes by datagram.
 #[derive(Clone, Debug, Default)]
 pub struct KeyPlan {
-    /// The key file.
+    /// The key file; `None`: datagrams are never decrypted.
     pub keys: Option<PathBuf>,
     /// It must be there at the start: the user named it.
     pub needs_keys: bool,
@@ -31,7 +31,7 @@ pub struct KeyPlan {
     pub allow_v1: Option<bool>,
 }
 
-/// See the module.
+/// The group keys in use, and the memory of what was received under them.
 #[derive(Debug)]
 pub struct GroupKeys {
     plan: KeyPlan,

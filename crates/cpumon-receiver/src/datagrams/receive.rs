@@ -1,5 +1,5 @@
-//! The receiving thread. In: datagrams. Out: intervals to the [`Sink`], counts to the [`State`]. It waits for nothing but the
-//! network.
+//! The receiving thread: datagrams become intervals for the [`Sink`] and counts for the [`State`]. It waits
+//! for nothing but the network.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

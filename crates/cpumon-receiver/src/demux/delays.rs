@@ -1,6 +1,6 @@
-//! Run-delay histograms of a host. In: snapshots with whole histograms or only the buckets that changed. Out: whole, cumulative
-//! ones, as far as they are known. The other buckets of a histogram that was never sent whole are unknown: it is left out until
-//! its turn comes, and nothing is charged that happened before.
+//! Run-delay histograms of a host: sent whole, or only the buckets that changed, and merged to whole,
+//! cumulative ones as far as they are known. The other buckets of a histogram that was never sent whole are
+//! unknown: it is left out until its turn comes, and nothing is charged that happened before.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! [`Gather`]: the datagrams of one snapshot while they come in. In: decoded frames. Out: the snapshot and what is missing.
-//! Why apart: datagrams of two snapshots may overlap on the way, so a host gathers more than one at a time.
+//! [`Gather`]: the datagrams of one snapshot while they come in. Datagrams of two snapshots may overlap on
+//! the way, so a host gathers more than one at a time.
 
 use std::sync::Arc;
 
@@ -55,9 +55,9 @@ impl Fragments {
 /// What became of a frame.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Added {
-    /// Taken.
+    /// Its rows were added.
     New,
-    /// There already.
+    /// This fragment arrived before; its rows were not added again.
     Duplicate,
     /// It says another number of fragments than those before.
     Inconsistent,

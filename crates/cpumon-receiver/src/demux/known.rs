@@ -1,5 +1,5 @@
-//! [`Known`]: everything known of a v2 host: its live tasks with cumulative counters. In: snapshots of what changed.
-//! Out: the full snapshot, against which the next one is compared. Why: a frame leaves out what did not change.
+//! [`Known`]: everything known of a v2 host, its live tasks with cumulative counters. A frame leaves out what
+//! did not change, so each snapshot is completed from here before it is compared.
 
 use std::sync::Arc;
 

@@ -1,6 +1,5 @@
-//! [`Demux`]: datagrams of many senders become intervals of many hosts. In: datagrams, where from and when. Out: for each
-//! finished interval the host's status and the interval. Why: loss, order, restarts and limits are handled in one place, so
-//! that nothing behind it ever sees a datagram.
+//! [`Demux`]: datagrams of many senders become intervals of many hosts. Loss, order, restarts and limits are
+//! handled in this one place, so that nothing behind it ever sees a datagram.
 
 mod delays;
 mod gather;
@@ -71,7 +70,7 @@ pub struct Demux {
 }
 
 impl Demux {
-    /// Nothing received yet.
+    /// A demux without hosts.
     #[must_use]
     pub fn new(options: DemuxOptions) -> Self {
         Self {

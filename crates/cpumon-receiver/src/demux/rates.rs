@@ -1,6 +1,6 @@
-//! [`Rates`]: how much each source address may send. In: datagrams' sizes and sources. Out: whether one is taken. Why: a source that
-//! floods is refused before anything of it is read, so that it takes no time from others. A bounded table: a source that has been
-//! quiet for so long that it may send all it ever may is the same as one that never sent.
+//! [`Rates`]: how much each source address may send. A source that floods is refused before anything of it is
+//! read, so that it takes no time from others. The table is bounded: a source that has its whole allowance
+//! back is the same as one that never sent.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -62,7 +62,7 @@ impl Used {
     }
 }
 
-/// See the module.
+/// What each source used up of its allowance; at most `MAX_SOURCES` of them.
 #[derive(Debug, Default)]
 pub(super) struct Rates {
     sources: HashMap<IpAddr, Used>,

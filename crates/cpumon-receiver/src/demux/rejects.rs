@@ -1,5 +1,5 @@
-//! [`Rejected`]: why a datagram was refused, and [`RejectCounts`]: how often for which kind of reason. In: refusals. Out: numbers of
-//! a fixed size, for all senders together and for each.
+//! [`Rejected`]: why a datagram was refused, and [`RejectCounts`]: how often for which kind of reason, in
+//! numbers of a fixed size, for all senders together and for each.
 
 use cpumon_wire::DecodeError;
 use cpumon_wire::encrypted::DecryptError;
@@ -13,13 +13,13 @@ pub enum Rejected {
     /// It speaks for a host too many.
     #[error("taking a datagram of a new host: there are {max_hosts} already")]
     TooManyHosts {
-        /// The limit.
+        /// Most hosts that the demux follows at one time.
         max_hosts: usize,
     },
     /// It is not encrypted, and plain datagrams are not taken.
     #[error("taking an unencrypted datagram of protocol v{version}: it is not allowed here ({})", flag(*version))]
     NotAllowed {
-        /// 1 or 2.
+        /// Version of the protocol: 1 or 2.
         version: u8,
     },
     /// It is encrypted, and cannot be opened.
@@ -103,7 +103,7 @@ impl Rejected {
     }
 }
 
-/// Refusals by kind.
+/// Refused datagrams of each [`RejectKind`], cumulative.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct RejectCounts([u64; RejectKind::ALL.len()]);
 

@@ -1,5 +1,5 @@
-//! [`Senders`]: who sent what we refused. In: refusals. Out: a bounded table for people. Why: a flood is shown by its source
-//! and costs a fixed amount of memory.
+//! [`Senders`]: who sent what was refused. The table is bounded, so that a flood is shown by its sources and
+//! costs a fixed amount of memory.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ const MAX_SENDERS: usize = 1_024;
 pub struct RejectedSender {
     /// Where they came from.
     pub address: IpAddr,
-    /// How many.
+    /// Refused datagrams of this sender since it entered the table.
     pub datagrams: u64,
     /// How many for which reason.
     pub by_kind: RejectCounts,
@@ -60,7 +60,7 @@ impl Senders {
         self.elsewhere
     }
 
-    /// The table.
+    /// Senders in the table, in no particular order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &RejectedSender> {
         self.table.values()
     }

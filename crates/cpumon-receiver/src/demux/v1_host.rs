@@ -1,5 +1,5 @@
-//! [`V1Host`]: one v1 sender behind its address. In: its decoded datagrams. Out: its intervals and status.
-//! v1 names no host: devices differ by their source address only.
+//! [`V1Host`]: one v1 sender behind its address. v1 names no host: devices differ by their source address
+//! only.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,7 +8,7 @@ use cpumon_model::{HostId, HostInfo, HostStatus, Interval, Moment, SourceKind, T
 use super::usage::count_datagram;
 use cpumon_wire::v1::{Assembler, AssemblerLimits, Datagram};
 
-/// A v1 device.
+/// A source address that sends v1 datagrams.
 #[derive(Debug)]
 pub(super) struct V1Host {
     assembler: Assembler,

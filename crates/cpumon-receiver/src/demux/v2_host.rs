@@ -1,5 +1,5 @@
-//! [`V2Host`]: one host that sends v2 frames. In: its decoded frames. Out: its intervals and status.
-//! Why: what is lost, doubled or out of order is counted here, and CPU time is charged exactly once whatever was lost.
+//! [`V2Host`]: one host that sends v2 frames, from decoded frames to intervals. What is lost, doubled or out
+//! of order is counted here, and CPU time is charged exactly once whatever was lost.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

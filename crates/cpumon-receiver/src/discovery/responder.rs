@@ -111,7 +111,7 @@ impl Responder {
         })
     }
 
-    /// Its counts.
+    /// Counts since the start, shared with the running thread.
     #[must_use]
     pub fn stats(&self) -> Arc<ResponderStats> {
         Arc::clone(&self.stats)

@@ -1,5 +1,6 @@
-//! [`Authority`]: who a receiver is and whom it lets in. In: a state directory. Out: its key (the pin in every token), tokens,
-//! signed certificates. Why files: `cpumon token` and `cpumon hosts revoke` work beside a running receiver.
+//! [`Authority`]: who a receiver is and whom it lets in: its key (the pin in every token), tokens and signed
+//! certificates. They are files so that `cpumon token` and `cpumon hosts revoke` work beside a running
+//! receiver.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,7 +28,7 @@ const BACKDATED: Duration = Duration::from_hours(24);
 /// Tokens that may wait to be used.
 const MAX_TOKENS: usize = 1000;
 
-/// See the module.
+/// The receiver's identity in its state directory, with what it signed and whom it enrolled.
 pub struct Authority {
     dir: PathBuf,
     issuer: Issuer<'static, KeyPair>,
@@ -100,7 +101,7 @@ impl Authority {
         key_hash(&self.certificate)
     }
 
-    /// The enrolled hosts.
+    /// The hosts that were ever enrolled, revoked ones included.
     #[must_use]
     pub fn registry(&self) -> &Registry {
         &self.registry

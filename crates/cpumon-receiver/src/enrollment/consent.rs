@@ -1,5 +1,6 @@
-//! A device without a token asks to be let in. In: its connection. Out: its certificate when the user has entered the code that it
-//! shows, or a refusal. What strangers cost here is bounded: how many wait, of one address, for how long, and how often they may try.
+//! A device without a token asks to be let in, and gets its certificate when the user has entered the code
+//! that it shows. What strangers cost here is bounded: how many wait, of one address, for how long, and how
+//! often they may try.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -1,5 +1,5 @@
-//! [`Registry`]: the enrolled hosts. In: a directory with a file each. Out: whether a key is let in. The files are read
-//! again when they change, so that a host revoked by another process is refused at once.
+//! [`Registry`]: the enrolled hosts, a file each, and whether a key is let in. The files are read again when
+//! they change, so that a host revoked by another process is refused at once.
 
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ const CHECK_EVERY: Duration = Duration::from_millis(500);
 /// A host that was enrolled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EnrolledHost {
-    /// The machine.
+    /// Id of the machine, which its records must name.
     pub host: [u8; 16],
     /// Its name when it was enrolled.
     pub name: String,
@@ -64,7 +64,7 @@ impl EnrolledHost {
     }
 }
 
-/// See the module.
+/// The enrolled hosts in one directory, with a cache that is checked twice a second.
 #[derive(Debug)]
 pub struct Registry {
     dir: PathBuf,

@@ -1,5 +1,5 @@
-//! [`Requests`]: devices that wait to be let in by the user. In: a directory with a file each. Out: who waits, and what the user
-//! decided. Why files: `cpumon hosts accept` works beside a running receiver, which checks the files.
+//! [`Requests`]: devices that wait to be let in by the user, a file each. They are files so that `cpumon
+//! hosts accept` works beside a running receiver, which checks them.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -33,9 +33,9 @@ pub struct PendingRequest {
 /// What the user decided.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Let it in.
+    /// The device gets a certificate.
     Accept,
-    /// Do not.
+    /// The device is refused; it may ask again.
     Reject,
 }
 
@@ -80,7 +80,7 @@ impl PendingRequest {
     }
 }
 
-/// See the module.
+/// The pending requests in one directory, shared with `cpumon hosts accept` and `reject`.
 #[derive(Clone, Debug)]
 pub struct Requests {
     dir: PathBuf,

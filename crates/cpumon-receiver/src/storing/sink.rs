@@ -1,5 +1,5 @@
-//! [`Sink`]: where intervals go. In: intervals of the receiving or the measuring thread. Out: the store's queue and the hub,
-//! the same shared interval in both. Never waits.
+//! [`Sink`]: takes intervals of the receiving and the measuring threads to the store's queue and to the hub,
+//! without waiting.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -13,7 +13,7 @@ use super::time_line::TimeLines;
 use crate::enrollment::Authority;
 use crate::hub::Hub;
 
-/// See the module.
+/// Where intervals go. Clones share everything.
 #[derive(Clone, Debug)]
 pub struct Sink {
     hub: Arc<Hub>,

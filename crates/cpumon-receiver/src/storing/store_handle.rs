@@ -1,4 +1,4 @@
-//! [`StoreHandle`]: the store of a running receiver. In: intervals. Out: what is kept, and how that goes. Never waits.
+//! [`StoreHandle`]: the store of a running receiver. Putting an interval never waits for the disk.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +12,7 @@ use cpumon_store::{
 
 use crate::hub::Past;
 
-/// See the module.
+/// The store's writer thread and a reader for what was kept before this start.
 #[derive(Debug)]
 pub struct StoreHandle {
     path: PathBuf,
@@ -43,7 +43,7 @@ impl StoreHandle {
         })
     }
 
-    /// The store's file.
+    /// Path of the store's SQLite file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -97,7 +97,7 @@ impl StoreHandle {
         self.handle.dropped(host)
     }
 
-    /// How storing goes.
+    /// State, queue and size of the store now.
     pub fn status(&self) -> status::Store {
         let status = self.handle.status();
         let (state, error) = match status.state {

@@ -11,7 +11,7 @@ use cpumon_model::{
 /// Boots that are remembered; the one that was silent longest gives way.
 const MAX_BOOTS: usize = 8_192;
 
-/// See the module.
+/// The clock line of each boot that sent something lately.
 #[derive(Debug, Default)]
 pub struct TimeLines(Mutex<Lines>);
 

@@ -1,5 +1,4 @@
-//! What a receiver's program makes of connections. In: what devices send, through [`Session`]. Out: acknowledgements, or why
-//! the connection ends.
+//! The traits through which a receiver's program takes the records of devices and acknowledges them.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! What strangers and devices may cost. In: addresses and bytes. Out: yes or no, counted. Every table is bounded.
+//! What strangers and devices may cost. Every table is bounded, and everything that is refused is counted.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

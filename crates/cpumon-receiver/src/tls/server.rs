@@ -1,5 +1,5 @@
-//! [`StreamServer`]: a receiver's listener. In: connections of anybody. Out: a [`Session`] for each enrolled device, whose
-//! records it is given and whose acknowledgements it sends. A thread a connection; what strangers cost is bounded.
+//! [`StreamServer`]: a receiver's listener. Each connection has a thread. An enrolled device gets a
+//! [`Session`] for its records; what strangers cost is bounded.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -52,7 +52,7 @@ struct Shared {
     newest: Mutex<HashMap<[u8; 16], u64>>,
 }
 
-/// See the module.
+/// The bound listener. Connections are served while [`StreamServer::run`] runs, a thread each.
 pub struct StreamServer {
     listener: TcpListener,
     address: SocketAddr,
