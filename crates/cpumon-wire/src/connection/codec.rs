@@ -130,6 +130,7 @@ impl<'a> Message<'a> {
         if length > most {
             return Err(MessageError::TooLong { length, most });
         }
+        // The type is part of the length, so a message of 0 bytes cannot be.
         if length == 0 {
             return Err(MessageError::Malformed { kind: 0 });
         }
@@ -166,6 +167,7 @@ impl<'a> Message<'a> {
             },
             kind::RECORD => Self::Record { channel: body.u32()?, record: body.rest },
             kind::PACKED => Self::Packed { channel: body.u32()?, packed: body.rest },
+            // Devices and receivers of the first release end here: what is missing is `None` and no error.
             kind::PING => Self::Ping { token: body.u64()?, clock: body.clock() },
             kind::PONG => Self::Pong { token: body.u64()?, times: body.i64().zip(body.i64()) },
             kind::RENEW => Self::Renew { request: body.rest },

@@ -82,6 +82,7 @@ impl Decryptor {
         self.keys = keys.iter().take(MAX_KEYS).cloned().collect();
         let gone: Vec<SessionId> =
             self.sessions.keys().filter(|one| self.key(one.key).is_none()).copied().collect();
+        // Retired and not only removed: if the key comes back, recorded datagrams must stay refused.
         for session in gone {
             self.retire(&session);
         }
@@ -120,17 +121,21 @@ impl Decryptor {
         self.plain.extend_from_slice(encrypted);
         let id = header.session;
         let known = self.sessions.get(&id);
+        // The key of an unknown start is stored only after a tag proved it, so strangers leave nothing
+        // behind.
         let derived = if known.is_some() { None } else { Some(self.derive(&id)?) };
         let key = known.map(|session| &session.key).or(derived.as_ref());
         let decrypted = key
             .and_then(|key| key.open_in_place(nonce(header.counter), Aad::from(clear), &mut self.plain).ok());
         let length = decrypted.ok_or(DecryptError::BadTag(id.key))?.len();
+        // The tag is still behind the decrypted text.
         self.plain.truncate(length);
         let (frame, _) = v2::Header::decode(&self.plain)?;
         if let Some(key) = derived {
             self.admit(id, frame.host, frame.boot, key)?;
         }
         let session = self.sessions.get_mut(&id).ok_or(DecryptError::Earlier)?;
+        // Every device of the group has the key; without this, one start could speak for many hosts.
         if (session.host, session.boot) != (frame.host, frame.boot) {
             return Err(DecryptError::OtherHost);
         }
@@ -220,6 +225,7 @@ impl Decryptor {
             .map_or(self.known.len() < MAX_HOSTS, |known| known.sessions.len() < MAX_SESSIONS);
         match self.derive(&id) {
             Ok(key) if has_space && !self.sessions.contains_key(&id) => {
+                // Which numbers below `top` were missing is not stored, so all of them count as taken.
                 self.keep(id, Session { key, host, boot, window: Window::up_to(top), last_received: 0 });
             }
             _ if self.known.contains_key(&host) || self.known.len() < MAX_HOSTS => {

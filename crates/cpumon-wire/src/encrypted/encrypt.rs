@@ -39,6 +39,7 @@ impl Encryptor {
     fn encrypt_one(&mut self, datagram: &mut Vec<u8>) -> Result<(), Exhausted> {
         let key = self.key.as_ref().ok_or(Exhausted)?;
         let counter = self.next;
+        // Counted before anything can fail, so no number is ever used for two datagrams.
         self.next = counter.checked_add(1).ok_or(Exhausted)?;
         let header = Header { session: self.session, counter, bytes: HEADER_BYTES }.encode();
         datagram.splice(0..0, header);

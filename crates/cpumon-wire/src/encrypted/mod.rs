@@ -70,6 +70,7 @@ impl Header {
         if fixed[4] != VERSION {
             return Err(DecodeError::new(4, Reason::UnknownVersion));
         }
+        // A longer header has fields of a later release; the tag covers them too.
         if bytes < HEADER_BYTES {
             return Err(DecodeError::new(5, Reason::HeaderTooShort));
         }

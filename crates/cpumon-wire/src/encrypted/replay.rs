@@ -43,6 +43,7 @@ impl Window {
                 is_new
             }
             before => {
+                // At most one turn of the ring is cleared, so a jump of any length costs no more than that.
                 let first = before.map_or(0, |top| top + 1).max(number.saturating_sub(BITS - 1));
                 (first..number).for_each(|skipped| self.clear(skipped));
                 self.set(number);

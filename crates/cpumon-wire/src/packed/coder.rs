@@ -27,7 +27,9 @@ pub(super) trait Coder {
         let symbol = self.symbol(symbol_of(value))?;
         let Some(class) = u64::from(symbol).checked_sub(DIRECT) else { return Some(u64::from(symbol)) };
         let len = FIRST_LEN + u32::try_from(class >> TOP_BITS).ok()?;
+        // Symbols above 251 would be numbers of more than 64 bits; only damaged bytes have them.
         let width = len.checked_sub(1 + TOP_BITS).filter(|_| len <= u64::BITS)?;
+        // The topmost bit is always 1, so neither the symbol nor the bits carry it.
         let top = 1 << TOP_BITS | class & ((1 << TOP_BITS) - 1);
         Some(top << width | self.bits(value & ((1 << width) - 1), width)?)
     }

@@ -28,12 +28,15 @@ impl Compressor {
     /// Replaces `out` by the compressed symbols of a record. `None`: zstd failed, and the channel must not be used any more.
     pub(super) fn compress(&mut self, symbols: &[u8], out: &mut Vec<u8>) -> Option<()> {
         out.clear();
+        // Space for the worst case, so that the loop normally runs once.
         out.reserve(compress_bound(symbols.len()) + FLUSH_BYTES);
         let mut input = InBuffer::around(symbols);
         loop {
             let at = out.len();
             out.reserve(FLUSH_BYTES);
             let mut output = OutBuffer::around_pos(out, at);
+            // A flush ends the block and not the frame: this record can be read now, and later ones may refer
+            // to it.
             let flush = ZSTD_EndDirective::ZSTD_e_flush;
             if self.0.compress_stream2(&mut output, &mut input, flush).ok()? == 0 {
                 return Some(());
@@ -49,6 +52,7 @@ impl Decompressor {
     /// `None`: there is no memory for it.
     pub(super) fn new() -> Option<Self> {
         let mut context = DCtx::try_create()?;
+        // zstd takes windows of up to 128 MiB by default; a device must not make a receiver hold that much.
         context.set_parameter(DParameter::WindowLogMax(WINDOW_LOG)).ok()?;
         Some(Self(context))
     }
@@ -60,6 +64,7 @@ impl Decompressor {
         let mut input = InBuffer::around(bytes);
         loop {
             let at = symbols.len();
+            // In steps: how long the device's bytes become is not known before, and must not be believed.
             symbols.reserve(STEP_BYTES);
             let hint = self.0.decompress_stream(&mut OutBuffer::around_pos(symbols, at), &mut input).ok()?;
             // 0 is the end of a frame, and a channel's frame has none.

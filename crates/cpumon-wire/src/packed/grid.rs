@@ -74,6 +74,7 @@ impl Grid {
             return Some(value);
         }
         let begin = self.texts.len() as u64;
+        // A section's texts cannot be longer than its body: a device must not make a receiver store more.
         if self.texts.len() + text.len() > MAX_BODY {
             return None;
         }
@@ -92,6 +93,7 @@ impl Grid {
         }
         for description in descriptions.as_chunks::<{ Column::BYTES }>().0 {
             let column = Column::from_bytes(*description)?;
+            // The memory has one column for each id. A section with a column twice is sent byte by byte.
             if self.columns.iter().any(|known| known.id == column.id) {
                 return None;
             }
@@ -107,6 +109,7 @@ impl Grid {
         for at in 0..rows {
             self.read_row(at, &mut bits)?;
         }
+        // `write` fills up the last byte only: whole bytes behind the last row would not come back.
         (bits.bits_left() < 8).then_some(())
     }
 
@@ -157,6 +160,7 @@ impl Grid {
         } else {
             from.checked_add(coded.checked_mul(unit)?)?
         };
+        // `write` divides by the unit, so a value between two units would not come back.
         value.is_multiple_of(unit).then_some(value)
     }
 
@@ -198,6 +202,8 @@ impl Grid {
     fn write_row(&self, at: usize, bits: &mut BitWriter, out: &mut Vec<u8>) -> Option<()> {
         let row = self.row(at);
         let before = at.checked_sub(1).map(|before| self.row(before));
+        // The flag is not remembered: it follows from the values. A section where it does not is sent byte by
+        // byte.
         let begins_group = before.is_none_or(|before| before[..self.groups] != row[..self.groups]);
         let from = if begins_group { 0 } else { self.groups };
         if self.groups > 0 {

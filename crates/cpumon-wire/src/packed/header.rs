@@ -28,6 +28,7 @@ pub(super) fn wall_ns(header: &[u8]) -> i64 {
 /// Codes a header; what was coded is in `header` and, for the next one, in `before`.
 pub(super) fn code_header(coder: &mut impl Coder, header: &mut Vec<u8>, before: &mut Vec<u8>) -> Option<()> {
     let length = usize::from(coder.symbol(u8::try_from(header.len()).ok()?)?);
+    // All offsets of numbers below lie within these bytes.
     if length < HEADER_BYTES {
         return None;
     }

@@ -129,6 +129,7 @@ impl RowMemory {
     pub(super) fn add_columns(&mut self, ids: impl Iterator<Item = u8> + Clone) {
         let missing = ids.clone().filter(|&id| self.position(id).is_none()).count();
         let count = self.columns.len() + missing;
+        // The limits are part of the format: both ends forget at the same point and still remember the same.
         if missing > 0 && (count > MAX_COLUMNS || count * self.allotted() > self.max_cells) {
             self.forget();
         }
@@ -166,6 +167,7 @@ impl RowMemory {
     /// Remembers a row if there is space; its place.
     pub(super) fn insert(&mut self, key: &Key, record: u32) -> Option<usize> {
         let place = self.allot()?;
+        // A freed place still has the values and trends of the row that had it before.
         for cell in self.columns.iter_mut().filter_map(|column| column.cells.get_mut(place)) {
             *cell = Cell::default();
         }

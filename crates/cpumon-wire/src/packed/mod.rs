@@ -86,6 +86,7 @@ impl<'a> SplitSection<'a> {
     /// How many values it has, if it is a table.
     fn values(&self) -> usize {
         let Some(&columns) = self.body.first() else { return 0 };
+        // Read from the table's head alone: limits are checked before the rows are taken apart.
         let rows_at = 2 + usize::from(columns) * 3;
         let rows = self.body.get(rows_at..rows_at + 2).and_then(|rows| rows.try_into().ok());
         usize::from(columns) * rows.map_or(0, |rows| usize::from(u16::from_le_bytes(rows)))

@@ -104,9 +104,11 @@ impl Packer {
             writer.symbol(form::END)?;
         }
         writer.symbol(form::END)?;
+        // The record's time is close to the wall clock of its snapshot, so the difference is short.
         writer.signed(head.wall_ns.wrapping_sub(wall_ns(&state.header)))?;
         writer.finish();
         state.tables.end_record(head.is_full());
+        // The receiver would refuse it. The state is ahead by now, so `pack` gives the channel up.
         if writer.symbols.len() > MAX_SYMBOLS {
             return None;
         }

@@ -113,7 +113,9 @@ impl Tables {
         self.known.clear();
         let mut cursor = 0;
         for at in 0..job.rows {
+            // A reader's keys are not filled in yet: it learns the row's index from the symbol.
             let found = if C::READS { None } else { job.memory.find(&job.key(at)) };
+            // A remembered row before the cursor is out of order; its key is sent instead.
             let skipped = found.and_then(|found| found.checked_sub(cursor));
             let symbol = coder.number(skipped.map_or(0, |skipped| skipped as u64 + 1))?;
             let found = match symbol.checked_sub(1) {
@@ -139,6 +141,8 @@ impl Tables {
             };
             let place = if let Some(row) = row.and_then(|row| job.memory.rows.get_mut(row)) {
                 row.record = self.record;
+                // Forgotten at the record's end only: removing it now would shift the indices of the rows
+                // that follow.
                 row.has_ended |= is_end(job.kind);
                 before = row.key;
                 Some(row.place)
@@ -184,6 +188,7 @@ impl Tables {
             let value = if let Some(length) = length.checked_sub(1) {
                 self.text.clear();
                 for at in 0..usize::try_from(length).ok()? {
+                    // A reader has no text here; its coder ignores the value that it is given.
                     let byte = text.get(at).copied().unwrap_or(0);
                     self.text.push(coder.symbol(byte)?);
                 }

@@ -108,6 +108,8 @@ impl Unpacker {
                 form::BYTES => read_bytes(reader, record)?,
                 _ => return None,
             }
+            // Checked after each section: few packed bytes can become many, and the record's end would be too
+            // late.
             if record.len() > MAX_RECORD_BYTES {
                 return None;
             }
@@ -122,6 +124,7 @@ impl Unpacker {
         let grid = &mut self.state.grid;
         grid.clear();
         self.state.tables.code(reader, kind, grid)?;
+        // The device checks this limit too, but it is not trusted: the limit bounds the receiver's work.
         self.values += grid.values.len();
         if self.values > MAX_RECORD_VALUES {
             return None;

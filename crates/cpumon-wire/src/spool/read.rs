@@ -72,6 +72,7 @@ impl<'a> Records<'a> {
     /// Begins behind a header that cannot be read: what the records say of their numbers can still be counted.
     #[must_use]
     pub fn without_header(segment: &'a [u8]) -> Self {
+        // The length in a damaged header cannot be trusted, so the header is taken to be as long as ours.
         let header = SegmentHeader::default();
         Self { header, bytes: segment, at: SEGMENT_HEADER_BYTES, newest: None, has_ended: false }
     }
@@ -109,6 +110,7 @@ impl<'a> Records<'a> {
             self.has_ended = true;
             return self.damaged(DamageReason::Head, None);
         };
+        // A sound head with a cut payload: the writer was killed, or still writes.
         let Some(payload) = rest.get(RECORD_HEADER_BYTES..RECORD_HEADER_BYTES + head.length) else {
             return self.end(rest.len());
         };
@@ -121,6 +123,7 @@ impl<'a> Records<'a> {
             }
             None => DamageReason::Payload,
         };
+        // The head has a checksum of its own and it is right, so its length leads to the next record.
         let step = self.damaged(damage, Some(head.number));
         self.at += RECORD_HEADER_BYTES + head.length;
         step

@@ -173,6 +173,7 @@ impl Head {
 
     fn gap(&self, payload: &[u8]) -> Option<Gap> {
         let mut at = 0;
+        // One above the record's own number is an empty hole; more than that cannot be.
         let first = take_u64(payload, &mut at).filter(|&first| first <= self.number.saturating_add(1))?;
         let begin_wall_ns = take_i64(payload, &mut at)?;
         let [reason] = take(payload, &mut at)?;
@@ -235,6 +236,7 @@ fn head_bytes(kind: u8, flags: u8, number: u64, wall_ns: i64, payload: &[u8]) ->
 /// Appends a record; `payload` writes its payload.
 fn push(out: &mut Vec<u8>, kind: u8, flags: u8, number: u64, wall_ns: i64, payload: impl Fn(&mut Vec<u8>)) {
     let begin = out.len();
+    // The head has the payload's checksum, so it is filled in behind it.
     out.resize(begin + RECORD_HEADER_BYTES, 0);
     payload(out);
     let body = out.get(begin + RECORD_HEADER_BYTES..).unwrap_or_default();

@@ -60,6 +60,7 @@ impl State {
     /// The newer of the two slots that are sound; `None` if neither is.
     #[must_use]
     pub fn decode(file: &[u8]) -> Option<Self> {
+        // A torn write damages one slot only; the other one has the state before.
         let slots = file.as_chunks::<STATE_SLOT_BYTES>().0.iter().take(2);
         slots.filter_map(|slot| Self::decode_slot(slot)).max_by_key(|state| state.generation)
     }
@@ -82,7 +83,9 @@ impl State {
         let (acked, dropped_begin_wall_ns) = (take_u64(slot, &mut at)?, take_i64(slot, &mut at)?);
         let [dropped_reason] = take(slot, &mut at)?;
         let dropped_reason = GapReason::from_code(dropped_reason);
+        // Lost snapshots have numbers too, so the next number is above all of them.
         let is_sound = has_lost == 1 && lost.first <= lost.last && lost.last < next;
+        // A receiver cannot have acknowledged a snapshot that has no number yet.
         let (lost, acked) = (is_sound.then_some(lost), acked.min(next.saturating_sub(1)));
         Some(Self {
             generation,

@@ -132,6 +132,8 @@ impl Assembler {
             self.counts.late += 1;
             return;
         }
+        // The end marker is a datagram of its own and may be lost; a datagram with another stamp then begins
+        // the next set.
         if self.pending.as_ref().is_some_and(|set| set.ticks != process.timestamp_ticks) {
             self.counts.sets_without_end += 1;
             self.emit(out);
@@ -146,6 +148,8 @@ impl Assembler {
         set.duration_ms = set.duration_ms.max(process.duration_ms);
         let mut digest = DefaultHasher::new();
         process.hash(&mut digest);
+        // UDP may deliver a datagram twice, and its times would be added twice. The digests have the limit of
+        // the processes, so a sender cannot make this set grow without end.
         if self.seen.len() < self.limits.max_processes && !self.seen.insert(digest.finish()) {
             self.counts.duplicates += 1;
             return;
@@ -168,6 +172,7 @@ impl Assembler {
             self.counts.threads_over_limit += process.threads.len() as u64;
             return;
         };
+        // Threads over the limit are only counted: the process's row has their time already.
         let space = self.limits.max_threads.saturating_sub(self.interval.threads.len());
         let kept = space.min(process.threads.len());
         self.counts.threads_over_limit += (process.threads.len() - kept) as u64;
@@ -181,6 +186,7 @@ impl Assembler {
     fn row_of(&mut self, process: &ProcessDatagram) -> Option<ProcessKey> {
         let (delta, flags) = delta_of(process.user_ms, process.kernel_ms);
         let names = self.names_of_pid.entry(process.process_id).or_insert(0);
+        // The search through all rows is needed only for a process id that came before in this set.
         if *names > 0 {
             let same = |row: &&mut ProcessInterval| {
                 row.key.pid == process.process_id && *row.info.name == *process.name
@@ -194,6 +200,8 @@ impl Assembler {
         if self.interval.processes.len() >= self.limits.max_processes {
             return None;
         }
+        // v1 has no start times; the count of names takes their place, so two processes with one id stay two
+        // rows.
         let key = ProcessKey { pid: process.process_id, start_ns: u64::from(*names) };
         *names += 1;
         let info = match self.infos.get(&key.pid) {
@@ -223,8 +231,11 @@ impl Assembler {
         self.counts.sets += 1;
         self.emitted = Some(Emitted {
             ticks: set.ticks,
+            // Half an interval and 1 s at most: a device whose clock has stopped sends its next set with the
+            // same stamp.
             straggler_until_mono_ns: set.last_mono_ns.saturating_add((duration_ns / 2).min(1_000_000_000)),
         });
+        // Only the infos of this set stay, so the map never has more entries than a set has processes.
         self.infos.clear();
         self.infos.extend(interval.processes.iter().map(|row| (row.key.pid, Arc::clone(&row.info))));
         interval.processes.clear();
@@ -252,6 +263,8 @@ fn finish_rows(interval: &mut Interval) {
     interval.threads.sort_by_key(|row| (row.key.tid, row.process));
     let mut previous: Option<ThreadKey> = None;
     for row in &mut interval.threads {
+        // One set may list a thread id under two processes. Keys of an interval are unique, so the later ones
+        // count up.
         if let Some(before) = previous.filter(|before| before.tid == row.key.tid) {
             row.key.start_ns = before.start_ns + 1;
         }
@@ -261,6 +274,7 @@ fn finish_rows(interval: &mut Interval) {
             interval.processes[at].flags |= row.flags;
         }
     }
+    // A sender may claim any times: a wrapped sum would be wrong and plausible, a saturated one is visible.
     let run_ns = interval.processes.iter().fold(0_i64, |sum, row| sum.saturating_add(row.delta.run_ns));
     interval.ledger.threads_ns = run_ns;
     interval.process_count = u32::try_from(interval.processes.len()).unwrap_or(u32::MAX);

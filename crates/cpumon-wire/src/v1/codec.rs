@@ -54,6 +54,8 @@ pub fn decode(bytes: &[u8]) -> Result<Datagram, DecodeError> {
     let name_length = fields.i16()?;
     let name_length =
         usize::try_from(name_length).map_err(|_| DecodeError::new(0, Reason::NegativeNameLength))?;
+    // This is a cleared buffer. Exactly 36 zero bytes are a legal process without a name, so only longer ones
+    // are refused.
     if bytes.len() > PROCESS_BYTES && bytes.iter().all(|&byte| byte == 0) {
         return Err(DecodeError::new(0, Reason::AllZero));
     }
@@ -73,6 +75,7 @@ pub fn decode(bytes: &[u8]) -> Result<Datagram, DecodeError> {
         // The first entry that is not there in full.
         return Err(DecodeError::new(fields.offset + fitting * THREAD_BYTES, Reason::Truncated));
     }
+    // The count was checked against the bytes that are there, so a forged one reserves no memory.
     process.threads.reserve_exact(thread_count);
     for _ in 0..thread_count {
         process.threads.push(thread(&mut fields)?);
@@ -88,6 +91,8 @@ fn text(bytes: &[u8]) -> String {
     for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());
         let invalid = chunk.invalid();
+        // `utf8_chunks` reports ED and A0..BF as two invalid chunks; the original's decoder makes one U+FFFD
+        // of both.
         let ends_surrogate = begins_surrogate && chunk.valid().is_empty() && matches!(invalid, [0xa0..=0xbf]);
         if !invalid.is_empty() && !ends_surrogate {
             text.push(char::REPLACEMENT_CHARACTER);

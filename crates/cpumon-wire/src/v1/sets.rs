@@ -74,9 +74,12 @@ impl<K: Ord + Copy> Rests<K> {
                 at += 1;
             }
             let rest = self.before.get(at).filter(|entry| entry.0 == key).map_or(Rest::default(), |e| e.1);
+            // No later set can carry the rest of an ended task, so it is rounded here.
             let round = if has_ended { NS_PER_MS / 2 } else { 0 };
             let user_ns = rest.user_ns.saturating_add(delta.user_ns).saturating_add(round);
             let system_ns = rest.system_ns.saturating_add(delta.system_ns).saturating_add(round);
+            // Deltas are signed. Euclidean division keeps each rest within 0 to 1 ms, so it is always carried
+            // forward.
             self.millis.push(Millis {
                 user: user_ns.div_euclid(NS_PER_MS),
                 kernel: system_ns.div_euclid(NS_PER_MS),
@@ -135,10 +138,12 @@ impl SetEncoder {
             .carry(interval.processes.iter().map(|row| (row.key, rest(&row.delta), has_ended(row.life))));
         self.order.clear();
         self.order.extend(interval.threads.iter().enumerate().map(|(at, row)| (row.process, at)));
+        // The interval has its threads by their own key; a datagram needs those of one process together.
         self.order.sort_unstable();
         let stamp = Stamp::of(interval, utc_offset_s);
         for (at, process) in interval.processes.iter().enumerate() {
             let millis = self.processes.millis.get(at).copied().unwrap_or_default();
+            // A process without new time may still have a whole millisecond: its end rounds the rest up.
             if !process.delta.is_zero() || !millis.is_zero() {
                 self.process(interval, process, millis, stamp, out, &mut report);
             }
@@ -164,6 +169,8 @@ impl SetEncoder {
         let count = self.order[first..].iter().take_while(|entry| entry.0 == process.key).count();
         let rows = &self.order[first..first + count];
         let fits = (self.max_datagram - PROCESS_BYTES - name.len()) / THREAD_BYTES;
+        // Idle threads are left out only where the process does not fit: the original receives at most 32,768
+        // bytes.
         let all_fit = count <= fits;
         let Datagram::Process(datagram) = &mut self.datagram else { return };
         datagram.name.clear();
@@ -182,6 +189,7 @@ impl SetEncoder {
             let Datagram::Process(datagram) = &mut self.datagram else { return };
             if datagram.threads.len() == fits {
                 write(&mut self.datagram, out);
+                // Only the first split of a process counts, whatever the number of its datagrams.
                 report.processes_split += u64::from(sent == fits as u64);
             }
             let Datagram::Process(datagram) = &mut self.datagram else { return };

@@ -71,6 +71,8 @@ impl DelayWriter {
                 let cells = [u64::from(is_whole), u64::from(bucket), count];
                 match delays.of {
                     DelayOf::Cpu(cpu) => {
+                        // Plus 1: a column of nothing but zeros is not written, and CPU 0 alone would have no
+                        // owner column.
                         cpus.push(&[u64::from(cpu) + 1]);
                         cpus.push(&cells);
                     }

@@ -165,7 +165,9 @@ impl Encoder {
             report.rows_lost += self.write_host(host, &mut frames, &mut texts);
         }
         report.rows_lost += self.write_totals(snapshot, &mut frames);
+        // Before `write_processes`: `was_sent` must still answer for the snapshot before.
         self.write_exits(snapshot, turn, &mut frames, &mut report);
+        // Both choices precede the processes, because a process with gone threads is due as well.
         self.choose_threads(snapshot, interval, turn, &mut report);
         self.choose_gone(snapshot);
         self.write_processes(snapshot, turn, &mut frames, &mut texts, &mut report);
@@ -256,6 +258,7 @@ impl Encoder {
             );
         }
         order.sort_unstable();
+        // `false` sorts first, so an exit of both snapshots keeps its newer row.
         order.dedup_by_key(|entry| (entry.0, entry.1));
         report.exits = order.len() as u64;
         self.table.clear();
@@ -264,6 +267,7 @@ impl Encoder {
         for &(process, _, again, at) in &self.exit_order {
             let exits = if again { &self.exits_before } else { &snapshot.exits };
             let Some(exit) = exits.get(at as usize) else { continue };
+            // A full snapshot must be readable alone, so there the names go with every exit.
             if !exit.ends_process && !turn.everything && self.processes.was_sent(process) {
                 rows::push_plain_exit(&mut self.table, exit, boot_ns);
             } else {
@@ -292,6 +296,7 @@ impl Encoder {
         self.threads.begin();
         let mut rows_at = 0;
         for (at, thread) in (0_u32..).zip(&snapshot.threads) {
+            // Both lists ascend by thread, so one pass matches them.
             while interval.threads.get(rows_at).is_some_and(|row| row.key < thread.key) {
                 rows_at += 1;
             }
@@ -306,7 +311,9 @@ impl Encoder {
         }
         self.threads.finish();
         let sent = (self.plain_order.len() + self.named_order.len()) as u64;
+        // Every changed thread is in one of the two lists; the others were due for another reason.
         report.refreshed_threads = sent.saturating_sub(report.changed_threads);
+        // By process: its key is written once for all of its threads.
         self.plain_order.sort_unstable();
         self.named_order.sort_unstable();
     }

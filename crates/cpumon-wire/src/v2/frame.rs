@@ -137,6 +137,7 @@ impl Frame {
     }
 
     fn section(&mut self, kind: u8, body: &[u8], offset: usize) -> Result<(), DecodeError> {
+        // A section of a later release: its length is enough to skip it.
         if !matches!(kind, section::HOST..=section::DELAYS) {
             return Ok(());
         }
@@ -204,6 +205,7 @@ impl Frame {
     }
 
     fn read_cpus(&mut self, table: &mut TableReader<'_>) -> Result<(), DecodeError> {
+        // A section may come several times in a frame. Rows ascend within each, not from one to the next.
         let first = self.cpus.len();
         self.cpus.reserve(table.rows_left());
         while table.next_row(&mut self.texts)? {
@@ -362,6 +364,7 @@ fn state(table: &TableReader<'_>) -> Result<TaskState, DecodeError> {
     let known = usize::try_from(code).ok().and_then(|code| STATES.get(code));
     match known {
         Some(&letter) => Ok(TaskState(letter)),
+        // Every code below 10 is in `STATES`, so this cannot underflow.
         None => u8::try_from(code - 10).map(TaskState).map_err(|_| table.error(Reason::OutOfRange)),
     }
 }

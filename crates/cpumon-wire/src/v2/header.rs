@@ -101,6 +101,7 @@ impl Header {
         if version != VERSION {
             return Err(DecodeError::new(4, Reason::UnknownVersion));
         }
+        // A longer header is one of a later release, which only appends fields.
         if length < HEADER_BYTES {
             return Err(DecodeError::new(5, Reason::HeaderTooShort));
         }
@@ -120,6 +121,7 @@ impl Header {
                 boot_ns: u64::from_le_bytes(field(bytes, &mut at)?),
                 wall_ns: i64::from_le_bytes(field(bytes, &mut at)?),
             },
+            // A bit that is not known here would promise counters that this receiver cannot read.
             fields: CARRIED
                 .intersection(Fields::from_bits_truncate(u32::from_le_bytes(field(bytes, &mut at)?))),
             is_complete: flags & COMPLETE != 0,

@@ -132,6 +132,7 @@ impl KnownProcesses {
 
     /// Whether the info of a process of the snapshot before was sent as often as a name is.
     pub(crate) fn was_sent(&self, key: ProcessKey) -> bool {
+        // Exits are written before `begin`, so `now` still holds the snapshot before.
         self.now
             .binary_search_by_key(&key, |known| known.key)
             .is_ok_and(|at| self.now.get(at).is_some_and(|known| known.sends_left == 0))

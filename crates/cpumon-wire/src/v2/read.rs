@@ -93,6 +93,7 @@ impl<'a> TableReader<'a> {
             let error = DecodeError::new(offset + 2 + at * Column::BYTES, Reason::BadColumn);
             let column = Column::from_bytes(*description).ok_or(error)?;
             let ready = ready(column);
+            // Unknown columns share one place, so only a known one can be doubled.
             if ready.to != UNKNOWN && !present.add(ready.to) {
                 return Err(error);
             }
@@ -101,6 +102,7 @@ impl<'a> TableReader<'a> {
         let (&rows, rest) = rest.split_first_chunk().ok_or(cut)?;
         let rows_left = u16::from_le_bytes(rows);
         let bits_at = offset + body.len() - rest.len();
+        // Callers reserve memory for the rows: a forged count must not be more than the bytes can hold.
         if usize::from(rows_left) * MIN_ROW_BITS as usize > rest.len() * 8 + MIN_ROW_BITS as usize {
             return Err(DecodeError::new(bits_at - 2, Reason::TooManyRows));
         }
@@ -235,6 +237,7 @@ impl<'a> TableReader<'a> {
             return if self.is_first { Err(self.error(Reason::NothingToRepeat)) } else { Ok(()) };
         }
         let len = coded - 1;
+        // Checked before the first byte, so a forged length appends nothing to the texts.
         if len > (self.bits.bits_left() / 8) as u64 {
             return Err(self.error(Reason::Truncated));
         }

@@ -165,6 +165,7 @@ pub(crate) const STATES: [u8; 10] = *b"SRDIZTtXP?";
 const MAX_TEXT_BYTES: usize = 255;
 
 fn counters(counters: &Counters) -> [u64; 7] {
+    // 0 where system time is exactly run less user; a column of zeros is not written at all.
     let rest = counters.system_ns.wrapping_sub(counters.run_ns.wrapping_sub(counters.user_ns));
     [
         counters.run_ns,
@@ -198,6 +199,8 @@ fn thread_values(thread: &ThreadSample) -> [u64; 15] {
         involuntary,
         state_code(thread.state),
         zigzag(i64::from(thread.nice)),
+        // The kernel shows a normal thread's priority as 20 + nice, so this is 0 except for real-time
+        // threads.
         zigzag(i64::from(thread.priority) - 20 - i64::from(thread.nice)),
         u64::from(thread.last_cpu),
     ]
@@ -227,6 +230,7 @@ fn push_info(table: &mut Table, info: &ProcessInfo, texts: &mut TextBudget) {
             (&info.comm, MAX_TEXT_BYTES),
             (&info.container, MAX_TEXT_BYTES),
             (&info.cgroup, MAX_TEXT_BYTES),
+            // Last, because it is the longest: it gets what the other texts leave of the datagram.
             (&info.cmdline, usize::MAX),
         ],
         table,

@@ -85,6 +85,7 @@ impl Table {
         let mut at = 0;
         while at < rows {
             let written = self.write_section(spec, at, rows, frames);
+            // An empty datagram does not take this row either, or the header cannot number more datagrams.
             if written == 0 && !frames.next_datagram() {
                 lost += 1;
                 at += 1;
@@ -121,6 +122,8 @@ impl Table {
         }
         for tally in &mut tallies {
             self.measure(tally, spec, rows);
+            // `measure` stops at the first negative difference, but folding changes the length of every
+            // value.
             if tally.folded {
                 *tally = Tally { unit: tally.unit, folded: true, ..Tally::new(tally.id, tally.slot) };
                 self.measure(tally, spec, rows);
@@ -154,6 +157,7 @@ impl Table {
                 continue;
             }
             if is_text(tally.id) {
+                // A row that repeats the text of the row before is written as 0.
                 tally.cover(0);
                 tally.add((value & 0xffff_ffff) + 1);
                 continue;
@@ -263,9 +267,11 @@ impl Table {
         out.extend_from_slice(&[0, 0]);
         let mut bits = BitWriter::default();
         let mut at = first;
+        // The section counts its rows in 16 bits.
         while at < rows && at - first < usize::from(u16::MAX) {
             let mark = bits.mark(out);
             self.write_row(at, at == first, &mut bits, out);
+            // A row's length is known only when it is written, so one that is too long is taken back.
             if bits.byte_len(out) > limit {
                 bits.go_back(out, &mark);
                 break;
@@ -277,6 +283,7 @@ impl Table {
             return 0;
         }
         bits.finish(out);
+        // A datagram has at most 65,000 bytes, so the length always fits.
         let body = u16::try_from(out.len() - begin - 3).unwrap_or(u16::MAX);
         out[begin + 1..begin + 3].copy_from_slice(&body.to_le_bytes());
         let count = u16::try_from(at - first).unwrap_or(u16::MAX);
@@ -286,6 +293,7 @@ impl Table {
 
     fn write_row(&self, at: usize, is_first: bool, bits: &mut BitWriter, out: &mut Vec<u8>) {
         let row = self.row(at);
+        // Each datagram must be readable alone: the first row of a section refers to no other row.
         let before = if is_first { &[][..] } else { self.row(at - 1) };
         let has_groups = self.planned_groups > 0;
         let begins_group = is_first || (has_groups && self.differs_in_group(at));

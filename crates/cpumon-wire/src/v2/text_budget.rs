@@ -26,6 +26,7 @@ impl TextBudget {
                 return table.text(text.as_bytes());
             }
             self.cut += 1;
+            // All of it counts as used, though a cut at a character may leave up to three bytes.
             left -= most;
             let kept = text.floor_char_boundary(most.saturating_sub(MARK.len()));
             table.cut_text(&text.as_bytes()[..kept], MARK.as_bytes())
