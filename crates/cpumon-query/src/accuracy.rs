@@ -156,6 +156,7 @@ impl Readings {
 }
 
 fn between(first: &ClockReading, last: &ClockReading) -> ThreadAccuracy {
+    // A counter that went back gives a negative difference, and that of two u64 needs more than 64 bits.
     let grown = |now: u64, then: u64| i64::try_from(i128::from(now) - i128::from(then)).unwrap_or(i64::MAX);
     ThreadAccuracy {
         key: last.key,

@@ -160,6 +160,7 @@ impl Comparison {
             let by_change = weight(b).total_cmp(&weight(a));
             by_change.then_with(|| (&a.name, a.process).cmp(&(&b.name, b.process)))
         });
+        // After sorting its indices are wrong.
         self.places = HashMap::default();
     }
 

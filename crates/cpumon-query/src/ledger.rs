@@ -126,6 +126,8 @@ impl LedgerSum {
         self.begin_wall_ns = self.begin_wall_ns.min(interval.begin.wall_ns);
         self.end_wall_ns = self.end_wall_ns.max(interval.end.wall_ns);
         self.sources.insert(interval.source.name());
+        // A counter that is missing in one interval would make the whole sum too small, so it counts as
+        // unknown.
         self.fields &= interval.fields;
         self.sum += ledger;
         for cpu in &interval.cpus {
@@ -141,6 +143,7 @@ impl LedgerSum {
 
     fn note_worst(&mut self, interval: &Interval) {
         let lines = LedgerLines::of(&interval.ledger, interval.fields.contains(Fields::SCHED));
+        // Negative is as wrong as positive: more was attributed than there was.
         let size = |worst: &WorstInterval| worst.lines.ratio().abs();
         let worst =
             WorstInterval { end_wall_ns: interval.end.wall_ns, duration_ns: interval.duration_ns(), lines };
@@ -173,6 +176,7 @@ impl LedgerSum {
     pub fn per_cpu(&self) -> impl Iterator<Item = (u32, LedgerLines)> + '_ {
         self.cpus.iter().map(|(cpu, sum)| {
             let times = CpuTimes::from_array(sum.times);
+            // Guest time is not added: /proc/stat has it in user and nice already.
             let threads =
                 [times.nice_ns, times.system_ns].into_iter().fold(times.user_ns, u64::saturating_add);
             let lines = LedgerLines {

@@ -98,6 +98,7 @@ impl IntervalSum {
                 Err(at) => self.total.cpus.insert(at, *cpu),
             }
         }
+        // The sums of the CPUs lack this interval, so they do not count as known.
         if next.cpus.is_empty() {
             self.total.fields.remove(Fields::CPUS);
         }
@@ -165,6 +166,7 @@ pub fn add_process(sum: &mut ProcessInterval, more: &ProcessInterval) {
     sum.life = life_over(sum.life, more.life);
     sum.thread_rows = sum.thread_rows.max(more.thread_rows);
     sum.parent_pid = more.parent_pid;
+    // A process may get another name (exec); the newest one describes it.
     sum.info = more.info.clone();
 }
 
@@ -173,6 +175,7 @@ fn add_thread(sum: &mut ThreadInterval, more: &ThreadInterval) {
     let (mut delta, mut sched) = (sum.delta, sum.sched);
     delta += &more.delta;
     sched += &more.sched;
+    // What a thread waits for is a state and no sum: the newest one counts.
     sched.open_wait = more.sched.open_wait;
     *sum = ThreadInterval { delta, sched, flags, life, ..*more };
 }

@@ -38,6 +38,7 @@ fn length(ns: i64) -> String {
 
 /// CPUs that were not online all the time.
 fn partly_online<'a>(each: impl Iterator<Item = (&'a u32, &'a CpuSum)> + Clone) -> Option<String> {
+    // A CPU with fewer intervals than another one was offline in some.
     let most = each.clone().map(|(_, sum)| sum.intervals).max()?;
     let partly: Vec<String> =
         each.filter(|(_, sum)| sum.intervals < most).map(|(cpu, _)| cpu.to_string()).collect();

@@ -30,6 +30,7 @@ pub(super) fn host(history: &History, query: &ChartQuery) -> Result<HostStatus, 
         .map(|host| cpumon_model::escape(&host.info.hostname).to_string())
         .collect();
     match (stored.pop(), stored.is_empty()) {
+        // By its id once more: of a host that reports, the receiver knows more than the record says.
         (Some(one), true) => history.find(&one.info.host.to_string()),
         (None, _) => Err(QueryError::NoHost),
         (Some(_), false) => Err(QueryError::WhichHost { names }),

@@ -120,6 +120,7 @@ fn split(
     range: TimeRange,
 ) -> Result<(Vec<Member>, Vec<String>), QueryError> {
     if query.order.is_some() || query.hosts.is_empty() {
+        // With `busy` the rows are sorted again by their use; names then decide between equal ones only.
         let is_reverse = query.is_reverse && query.order != Some(Order::Busy);
         hosts.sort_by(|a, b| by_name(a, b, is_reverse));
     } else if query.is_reverse {
@@ -165,6 +166,7 @@ pub(super) fn fleet(history: &History, query: &ChartQuery) -> Result<Chart, Quer
     let limit = rows_of(query, HOSTS)?;
     let hosts = find::hosts(history, &query.hosts)?;
     let mut last_ns = None;
+    // Without an end, the picture ends with the newest data of any host in it.
     if query.until_ns.is_none() {
         for host in &hosts {
             last_ns = last_ns.max(history.available(host.info.host)?.map(|known| known.last_ns));
@@ -183,6 +185,7 @@ pub(super) fn fleet(history: &History, query: &ChartQuery) -> Result<Chart, Quer
     let plot = PlotRange { since_ns, until_ns, points: points().matrix.min(seconds) };
     let read = |history: &History, member: &Member| row(history, member, plot, query.is_finest);
     let rows = if query.order == Some(Order::Busy) {
+        // The busiest are known only after every host was read, not just those of the page.
         let mut rows = history.of_each(&members, read)?;
         rows.sort_by(|a, b| by_mean(a, b, query.is_reverse));
         rows.drain(page).collect()

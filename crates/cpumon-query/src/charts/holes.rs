@@ -15,6 +15,7 @@ pub(super) fn holes(times: &BucketTimes, gaps: &[Gap], available: Option<Availab
         reason: gap.reason.clone(),
     });
     let mut holes: Vec<Hole> = known.collect();
+    // Only these are known reasons; holes added below must not explain the points after them.
     let gap_count = holes.len();
     let mut is_open = false;
     for (begin_ns, covered_ns) in times.begin_ns.iter().zip(&times.covered_ns) {
@@ -26,6 +27,7 @@ pub(super) fn holes(times: &BucketTimes, gaps: &[Gap], available: Option<Availab
             continue;
         }
         let reason = match available {
+            // Data seldom begin or end exactly at a point's border, so one width is allowed.
             Some(known) if end_ms <= to_ms(known.first_ns) + width_ms => "before the first data",
             Some(known) if begin_ms >= to_ms(known.last_ns) - width_ms => "no data yet",
             _ => "no data",

@@ -71,6 +71,7 @@ pub(super) fn landscape(request: &ChartRequest<'_>) -> Result<Chart, QueryError>
         MatrixBy::Process => numbered(row),
     });
     let others = matrix.total.saturating_sub(matrix.rows.len());
+    // Highest intervals of several tasks cannot be added up, so they have no row of others.
     if others > 0 && cells == Cells::Mean {
         let values = shares(Some(&matrix.other), &matrix.times, divide);
         rows.push(HeatmapRow { name: format!("{others} others"), values });

@@ -53,6 +53,7 @@ impl Glance {
         let mut rows: Vec<&ProcessInterval> =
             interval.processes.iter().filter(|row| row.delta.run_ns > 0).collect();
         if rows.len() > TOP {
+            // A host may have thousands of rows; selecting first leaves 20 of them to sort.
             rows.select_nth_unstable_by_key(TOP, |row| Reverse(row.delta.run_ns));
             rows.truncate(TOP);
         }

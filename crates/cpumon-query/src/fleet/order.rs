@@ -76,6 +76,7 @@ enum Key {
 }
 
 fn key(host: &FleetHost, by: HostOrder) -> Option<Key> {
+    // Negated, because numbers are listed with the largest first.
     let number = |number: f64| Some(Key::Number(-number));
     let text = |text: &str| (!text.is_empty()).then(|| Key::Text(text.to_lowercase()));
     let (status, glance) = (&host.status, host.glance.as_ref());
@@ -93,6 +94,7 @@ fn key(host: &FleetHost, by: HostOrder) -> Option<Key> {
             number(status.loss.snapshots_lost.saturating_add(status.loss.snapshots_partial) as f64)
         }
         HostOrder::ClockOffset => number(status.clock_offset_ns().unsigned_abs() as f64),
+        // Not negated: the earliest time is the longest silence, which comes first.
         HostOrder::LastSeen => Some(Key::Number(status.received_wall_ns as f64)),
     }
 }
@@ -102,6 +104,7 @@ pub(super) fn select(hosts: Vec<FleetHost>, query: &FleetQuery) -> Vec<FleetHost
     let search = query.search.to_lowercase();
     let mut hosts: Vec<FleetHost> = hosts.into_iter().filter(|host| matches(host, &search)).collect();
     let name = |host: &FleetHost| (host.status.info.hostname.clone(), host.status.info.host);
+    // The sort below is stable, so hosts with equal keys stay in order of name in either direction.
     hosts.sort_by_key(name);
     let mut keyed: Vec<(Option<Key>, FleetHost)> =
         hosts.into_iter().map(|host| (key(&host, query.sort), host)).collect();

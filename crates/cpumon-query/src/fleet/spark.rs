@@ -40,6 +40,7 @@ fn line(live: &dyn Live, host: &HostStatus, now_ns: i64) -> SparkLine {
             usize::try_from(at.clamp(0, VALUES)).unwrap_or(0)
         };
         let (from, to) = (place(interval.begin.wall_ns), place(interval.end.wall_ns));
+        // At least one value, because an interval may be shorter than a step.
         let end = line.len().min(to.max(from + 1));
         if let Some(part) = line.get_mut(from..end) {
             part.fill(Some((busy * 1e4).round() / 1e4));

@@ -41,12 +41,14 @@ impl Points {
 
     pub(crate) fn raise(&mut self, at: usize, value: f64) {
         if let Some(point) = self.0.get_mut(at) {
+            // `f64::max` ignores NaN, so the first value takes the place of "no data".
             *point = point.max(value);
         }
     }
 
     pub(crate) fn lower(&mut self, at: usize, value: f64) {
         if let Some(point) = self.0.get_mut(at) {
+            // Likewise: `f64::min` ignores NaN.
             *point = point.min(value);
         }
     }
@@ -76,9 +78,11 @@ pub(crate) fn whole(value: f64) -> Option<i64> {
 impl Buckets {
     pub(crate) fn new(range: PlotRange, plan: &Plan) -> Self {
         let length_ns = plan.resolution.map_or(1, Resolution::length_ns);
+        // Sums begin at multiples of their length, so the first point does as well.
         let begin_ns = range.since_ns.div_euclid(length_ns).saturating_mul(length_ns);
         let whole_ns = range.until_ns.saturating_sub(begin_ns);
         let count = (whole_ns.saturating_add(plan.width_ns - 1) / plan.width_ns).max(1);
+        // One more than asked for, because the begin was moved back.
         let count = usize::try_from(count).unwrap_or(1).min(range.points.saturating_add(1));
         let covered_ns = vec![0.0; count];
         Self { begin_ns, width_ns: plan.width_ns, count, resolution: plan.resolution, covered_ns }
@@ -96,8 +100,11 @@ impl Buckets {
     /// time. Calls `visit` for each.
     fn shares(&self, span: TimeRange, visit: &mut dyn FnMut(usize, f64)) {
         let TimeRange { since_ns: begin_ns, until_ns: end_ns } = span;
+        // The end is exclusive: an interval that ends at a border lies before it.
         let (first, last) = (self.place(begin_ns), self.place(end_ns.saturating_sub(1)));
         let length_ns = end_ns.saturating_sub(begin_ns);
+        // A sum is never split. Nor is an interval over which the wall clock was set back: it has no length
+        // to split by.
         if self.resolution.is_some() || length_ns <= 0 || first == last {
             if let Some(at) = usize::try_from(last).ok().filter(|at| *at < self.count) {
                 visit(at, 1.0);

@@ -103,6 +103,7 @@ impl Building {
             Selection::Thread { key, .. } => key.start_ns,
             Selection::Name(_) => return,
         };
+        // 0 is no time of a start: v1 devices send none.
         let age_ns = (start_ns > 0).then(|| end.boot_ns.checked_sub(start_ns)).flatten();
         if let Some(age_ns) = age_ns.and_then(|ns| i64::try_from(ns).ok()) {
             self.began_ns = end.wall_ns.checked_sub(age_ns);

@@ -46,6 +46,7 @@ impl Lives<'_> {
     /// Reads the intervals of the last minute in which it did something: there is its end, if it ended.
     fn find_end(&self, line: &mut Building, key: ProcessKey, bucket: TimeRange) -> Result<(), QueryError> {
         let mut minute = bucket;
+        // The sums of minutes find the minute, so intervals of one minute are read instead of sixty.
         if self.resolution == Resolution::Hour {
             let query = self.query(key, bucket).without_sched();
             self.history.for_each(&query, Some(Resolution::Minute), &mut |span| {
@@ -77,6 +78,7 @@ impl Lives<'_> {
         let mut shares = Vec::new();
         self.history.for_each(&self.query(key, TimeRange { since_ns, until_ns }), None, &mut |span| {
             if !span.interval.processes.is_empty() {
+                // Not `cover`: the sums counted this time as measured already.
                 buckets.place_of(span, &mut shares);
                 line.see(span, &view_of(span), &shares);
             }

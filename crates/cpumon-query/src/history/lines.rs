@@ -27,6 +27,7 @@ fn filter_of(selections: &[Selection]) -> ProcessFilter {
                 Selection::Process(key) | Selection::Thread { process: Some(key), .. } => Some(*key),
                 _ => None,
             };
+            // A name, or a thread without its process, can be in any process; then all are read.
             let owners: Option<_> = selections.iter().map(owner).collect();
             owners.map_or(ProcessFilter::All, ProcessFilter::AnyOf)
         }

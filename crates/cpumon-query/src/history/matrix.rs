@@ -131,6 +131,7 @@ pub fn threads(
 ) -> Result<Matrix, QueryError> {
     let query = Query::new(host.info.host).what(What::Threads).filter(ProcessFilter::Key(process));
     let add = |rows: &mut TaskRows<ThreadKey>, span: &Segment<'_>, shares: &[Share]| {
+        // Intervals in memory have all threads: only the store applies the filter.
         for row in span.interval.threads.iter().filter(|row| row.process == process) {
             let name = || row.comm.to_str_lossy().into_owned();
             let ran = Ran { run_ns: row.delta.run_ns, most_ns_per_s: None, life: row.life };

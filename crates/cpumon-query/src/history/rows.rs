@@ -74,6 +74,7 @@ impl RowSum {
     fn add(&mut self, span: &Segment<'_>, shares: &[Share], ran: Ran) {
         let end = span.interval.end;
         self.total_ns = self.total_ns.saturating_add(ran.run_ns);
+        // The same end means the same span, and so another process of this name.
         self.last_run_ns = ran.run_ns.saturating_add(if self.last == end { self.last_run_ns } else { 0 });
         self.last = end;
         self.born |= matches!(ran.life, Life::Born | Life::BornEnded);
@@ -135,6 +136,7 @@ impl<K: Hash + Eq + Ord> TaskRows<K> {
         ran: Ran,
     ) {
         let is_full = self.rows.len() >= MAX_TASKS;
+        // Before the limit is checked, so that the rest is right however many tasks there are.
         self.all.extend(shares.iter().map(|share| (share.at, ran.run_ns as f64 * share.part)));
         if is_full && !self.rows.contains_key(&key) {
             return;
@@ -190,6 +192,7 @@ impl<K: Hash + Eq + Ord> TaskRows<K> {
         let rows: Vec<_> = rows.into_iter().skip(shown.offset).take(shown.limit).collect();
         let mut rest = std::mem::take(&mut self.all);
         for (_, row) in &rows {
+            // The rest is all less what is shown, because tasks over the limit have no row to add up.
             rest.extend(row.cells.iter().map(|cell| (cell.at, -cell.run_ns)));
         }
         let rows = rows.iter().map(|(of, row)| MatrixRow {

@@ -30,6 +30,7 @@ impl Line {
         for Share { at, part } in shares {
             self.sum.add(*at, value * part);
             if length_ns > 0.0 {
+                // A rate is not split by time: the interval ran at it in each of its points.
                 let rate = value * SECOND_NS / length_ns;
                 self.min.lower(*at, rate);
                 self.max.raise(*at, rate);
@@ -81,6 +82,7 @@ impl QueueLine {
 /// Time that was neither idle nor stolen; `None` if the CPUs are not known.
 fn busy_ns(interval: &Interval) -> Option<f64> {
     let ledger = &interval.ledger;
+    // A stolen CPU ran another guest of the hypervisor: this host was not busy with it.
     let idle_ns = ledger.idle_ns.saturating_add(ledger.steal_ns);
     (ledger.capacity_ns > 0).then(|| ledger.capacity_ns.saturating_sub(idle_ns) as f64)
 }

@@ -66,6 +66,7 @@ impl History {
         let live = self.live.as_ref().map(|live| (live, live.find(text)));
         match (live, &self.reader) {
             (Some((live, Ok(id))), _) => Ok(live.host(id).unwrap_or_default()),
+            // The host may have reported only before this receiver started.
             (None | Some((_, Err(QueryError::UnknownHost))), Some(reader)) => {
                 Ok(status_of(reader.find_host(text)?))
             }
@@ -129,6 +130,8 @@ impl History {
         let points = i64::try_from(points).unwrap_or(i64::MAX).max(1);
         let width_ns = (length_ns.saturating_add(points - 1) / points).max(1);
         Ok(match plan {
+            // Intervals are split by time, so points may have any width; those of sums must be multiples of
+            // them.
             Some(Plan { resolution: None, since_ns, until_ns, .. }) => {
                 Plan { since_ns, until_ns, resolution: None, width_ns }
             }
@@ -146,6 +149,7 @@ impl History {
     ) -> Result<(), QueryError> {
         let mut visit = |span: &Segment<'_>| {
             visit(span);
+            // The flag guards no other data and one interval more does no harm, so relaxed is enough.
             if self.cancelled.load(Ordering::Relaxed) {
                 ControlFlow::Break(())
             } else {
@@ -182,13 +186,16 @@ impl History {
         work: impl Fn(&Self, TimeRange) -> Result<T, QueryError> + Sync,
     ) -> Result<Vec<T>, QueryError> {
         let (pool, TimeRange { since_ns, until_ns }) = (&self.pool, range);
+        // Not waited for: a caller may hold a turn already, and two such callers could wait for each other.
         let turns: Vec<_> = (1..parts).map_while(|_| pool.turns().try_acquire().ok()).collect();
         let parts = i64::try_from(turns.len() + 1).unwrap_or(1);
         let length_ns = range.length_ns() / parts;
+        // The last part ends with the range: it has what the division left over.
         let edge = |nth: i64| {
             if nth == parts { until_ns } else { since_ns.saturating_add(length_ns.saturating_mul(nth)) }
         };
         let part = |nth: i64| TimeRange { since_ns: edge(nth), until_ns: edge(nth + 1) };
+        // Every reader is opened before a thread starts, so an error here discards no work.
         let others: Result<Vec<_>, QueryError> = (1..parts).map(|nth| Ok((nth, self.another()?))).collect();
         let others = others?;
         let (work, part) = (&work, &part);
@@ -196,6 +203,7 @@ impl History {
             let start = |(nth, history): (i64, Self)| scope.spawn(move || work(&history, part(nth)));
             let others: Vec<_> = others.into_iter().map(start).collect();
             let first = work(self, part(0));
+            // A part that panicked is an error: an answer without it would be a wrong one.
             let others = others.into_iter().map(|other| other.join().map_err(|_| QueryError::PartUnread)?);
             std::iter::once(first).chain(others).collect()
         })
@@ -249,6 +257,7 @@ impl History {
 
     /// What a process is, if it was ever stored or is in memory.
     pub fn process(&self, host: HostId, key: ProcessKey) -> Result<Option<KnownProcess>, QueryError> {
+        // Memory first: the newest name of a process may not be in the store yet.
         for shown in self.recent(host, i64::MIN).iter().rev() {
             if let Some(row) = shown.interval.process(key) {
                 return Ok(Some((Arc::clone(&row.info), row.parent_pid)));

@@ -69,6 +69,7 @@ impl WaitLines {
             let mut values = self.known.clone();
             points.each(|at, value| values.add(at, value));
             let mut values = values.finish();
+            // More points were allotted: their number is known only after reading.
             values.truncate(count);
             WaitLine { reason: reason.name().into_owned(), total_ns: whole(total).unwrap_or(0), values }
         };
