@@ -80,6 +80,7 @@ impl<'w> Csv<'w> {
     pub fn text_field(&mut self, text: &str) -> io::Result<()> {
         self.separate();
         let apostrophe = if is_formula(text) { "'" } else { "" };
+        // Most texts need no quotes and are copied without an allocation.
         if !text.contains([',', '"', '\r', '\n']) {
             self.buffer.extend_from_slice(apostrophe.as_bytes());
             self.buffer.extend_from_slice(text.as_bytes());
@@ -101,6 +102,7 @@ impl<'w> Csv<'w> {
             self.buffer.extend_from_slice(b"\"\"");
         }
         self.buffer.extend_from_slice(b"\r\n");
+        // Only between records, because `begin` is a position in the buffer.
         if self.buffer.len() >= FLUSH_BYTES {
             self.out.write_all(&self.buffer)?;
             self.buffer.clear();

@@ -23,11 +23,14 @@ impl OutputFile {
     pub fn create(path: &Path) -> Result<Self, ExportError> {
         // A symbolic link stays one: its target is replaced.
         let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        // A rename would replace a device or a pipe by a file.
         let is_special = std::fs::metadata(&path).is_ok_and(|meta| !meta.is_file());
         let (file, temporary) = if is_special {
             (File::options().write(true).open(&path), None)
         } else {
             let temporary = temporary_path(&path);
+            // Fails if the name exists: neither the file of another export nor the target of a link is
+            // overwritten.
             (File::create_new(&temporary), Some(temporary))
         };
         let operation = if is_special { "open" } else { "create a file beside" };
@@ -41,6 +44,7 @@ impl OutputFile {
             |operation, path: &Path, source| ExportError::File { operation, path: path.to_owned(), source };
         if let Some(writer) = self.file.take() {
             let file = writer.into_inner().map_err(|e| error("write", &self.path, e.into_error()))?;
+            // Before the rename: after a crash the path must not be an empty file. Pipes cannot be synced.
             if self.temporary.is_some() {
                 file.sync_all().map_err(|source| error("write", &self.path, source))?;
             }
@@ -49,6 +53,7 @@ impl OutputFile {
             keep_permissions(&self.path, temporary);
             std::fs::rename(temporary, &self.path)
                 .map_err(|source| error("put in place", &self.path, source))?;
+            // It has its final name now; `Drop` must not remove it.
             self.temporary = None;
         }
         Ok(())

@@ -78,6 +78,7 @@ impl<'a> Source<'a> {
         let range = (self.query.since_ns.unwrap_or(i64::MIN), self.query.until_ns.unwrap_or(i64::MAX));
         let query = Query::new(host.info.host).range(range.0, range.1).what(what).filter(self.filter.clone());
         let mut resampler = self.query.interval_ns.map(Resampler::new);
+        // The store's walk has errors of its own only, so an error of `visit` is carried past it.
         let mut failed = None;
         self.reader.for_each_interval(&query, &mut |interval| {
             self.count(host, interval, counter);
@@ -129,12 +130,14 @@ impl<'a> Source<'a> {
     fn part_of_host(&self, host: &HostRecord, at_ns: i64) -> Option<f64> {
         let first = host.first_wall_ns?.max(self.query.since_ns.unwrap_or(i64::MIN));
         let last = host.last_wall_ns?.min(self.query.until_ns.unwrap_or(i64::MAX));
+        // The times come from other machines: the difference of two i64 needs more than 64 bits.
         let (whole, part) = (i128::from(last) - i128::from(first), i128::from(at_ns) - i128::from(first));
         (whole > 0).then(|| (part as f64 / whole as f64).clamp(0.0, 1.0))
     }
 
     /// The name of a host in rows. Names need not be unique: hosts that share one get the begin of their id appended.
     pub fn label(&self, host: &HostRecord) -> String {
+        // All hosts of the export are compared, so a label does not depend on which host is written.
         let is_double = |other: &HostRecord| {
             other.info.hostname == host.info.hostname && other.info.host != host.info.host
         };

@@ -68,6 +68,7 @@ pub fn sql(
 }
 
 fn ask(session: &Sql, statement: &str, answer: &mut dyn Answer) -> Result<u64, ExportError> {
+    // Both callbacks write to the same answer, and the store calls only one at a time.
     let written = std::cell::RefCell::new((answer, Ok(())));
     let note = |result: io::Result<()>, failed: &mut io::Result<()>| match result {
         Ok(()) => ControlFlow::Continue(()),
@@ -170,6 +171,7 @@ impl<'w> AlignedAnswer<'w> {
                 waiting.iter().filter_map(|row| row.get(at)).filter(|cell| cell.0 != "NULL").peekable();
             cells.peek().is_some() && cells.all(|cell| cell.1)
         };
+        // A column's name is aligned like its cells, which are known by now.
         let names: Vec<_> =
             self.names.iter().enumerate().map(|(at, name)| (name.clone(), is_number(at))).collect();
         self.line(&names)?;

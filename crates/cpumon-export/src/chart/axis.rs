@@ -57,13 +57,16 @@ pub(super) fn nice(largest: f64) -> f64 {
 pub(super) fn values(max: f64, count: f64) -> Vec<(f64, String)> {
     let raw = max / count.max(1.0);
     let power = 10_f64.powf(raw.log10().floor());
+    // A little tolerance: powers of ten are not exact floats.
     let step = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|by| by * power).find(|step| *step >= raw * 0.999);
     let step = step.unwrap_or(10.0 * power);
+    // As many decimals as the step needs, the same for all labels.
     let digits = (0..9_usize).find(|digits| {
         let scaled = step * 10_f64.powf(*digits as f64);
         (scaled - scaled.round()).abs() < 1e-6 * scaled.max(1.0)
     });
     let digits = digits.unwrap_or(9);
+    // The tolerance keeps a last tick that is above `max` by rounding only.
     let ticks = (0_i32..100).map(|nth| f64::from(nth) * step).take_while(|value| *value <= max * 1.000_001);
     ticks.map(|value| (value, format!("{value:.digits$}"))).collect()
 }
@@ -91,6 +94,7 @@ pub(super) fn moments(axis: TimeAxis, zone: &Zone) -> Vec<(f64, String)> {
     let ticks = ticks.take_while(|at_ms| *at_ms <= until_ms);
     let text = |at_ms: f64| {
         let clock = zone.clock(at_ms, digits);
+        // At midnight the new day says more than a clock of zeros.
         let is_midnight = clock.bytes().all(|b| b == b'0' || !b.is_ascii_digit());
         let date = zone.date(at_ms);
         let day = date.get(5..).unwrap_or_default().to_owned();

@@ -72,6 +72,7 @@ impl Grid {
         if grid.pitch >= NAME_DISTANCE {
             return grid;
         }
+        // The bars are too close for their names: without numbers, more columns fit.
         fit(wanted.min(most_columns(width, name + SPACE + LEAST.1)), 0.0)
     }
 
@@ -132,6 +133,7 @@ fn tracks(svg: &mut Svg, frame: &Frame<'_>, bars: &[Bar], segments: Segments<'_>
         add(if bar.shares.is_empty() { &mut blank } else { &mut free }, from, from + wide);
         let mut begin = 0.0;
         for (share, path) in bar.shares.iter().zip(&mut paths) {
+            // Shares may add up to a little more than 100; a bar must not leave its column.
             let to = (begin + if share.is_finite() { share.max(0.0) } else { 0.0 }).min(100.0);
             if to > begin {
                 add(path, from + begin / 100.0 * wide, from + to / 100.0 * wide);

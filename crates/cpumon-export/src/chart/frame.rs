@@ -59,6 +59,7 @@ impl<'c> Frame<'c> {
         let (left, right) = sides(width);
         let mut frame = Self { chart, options, width, left, right, has_times, head: HEAD, notes: Vec::new() };
         frame.head += (frame.below_title().len() - 1) as f64 * HEAD_LINE;
+        // Notes are part of the height, so they must be complete before it is asked for.
         frame.notes.extend(frame.holes_without_space());
         frame.notes.extend(chart.notes.iter().cloned());
         frame
@@ -136,6 +137,7 @@ impl<'c> Frame<'c> {
     fn edges(&self, hole: &Hole) -> Option<(f64, f64)> {
         let is_outside = hole.end_ms <= self.chart.since_ms || hole.begin_ms >= self.chart.until_ms;
         let (from, to) = (self.x(hole.begin_ms), self.x(hole.end_ms));
+        // At least 1.5 pixels: a short hole must not vanish.
         let seen = (from, to.max(from + 1.5).min(self.left + self.plot_width()).max(from));
         (!is_outside && hole.end_ms > hole.begin_ms).then_some(seen)
     }
@@ -214,6 +216,7 @@ impl<'c> Frame<'c> {
         for (at_ms, label) in moments(axis, &self.options.zone) {
             let x = self.x(at_ms);
             let half = text::width(&label, SIZE) / 2.0;
+            // Labels at the edges move inwards, so that they are not cut.
             let centre = x.clamp(PAD + half, self.width - PAD / 2.0 - half);
             svg.line(at(x, area.bottom()), at(x, area.bottom() + 5.0), line);
             svg.text(at(centre, area.bottom() + 18.0), &label, self.dim(Anchor::Middle));

@@ -41,6 +41,7 @@ fn level(value: f64, max: f64) -> usize {
 
 fn color_of(level: usize, theme: Theme) -> String {
     let share = level as f64 / (LEVELS - 1) as f64;
+    // `heat_color` takes the root, which the level has in it already.
     palette::heat_color(share * share, theme)
 }
 
@@ -128,6 +129,7 @@ pub(super) fn draw(chart: &Chart, rows: &[HeatmapRow], max: f64, options: &Rende
     scale(&mut svg, &frame, max);
     let grid = RowGrid { area, row };
     names(&mut svg, &frame, rows, grid);
+    // Below the cells, so that a hole never covers data.
     frame.holes(&mut svg, &chart.holes, area);
     cells(&mut svg, &frame, rows, max, grid);
     frame.reasons(&mut svg, &chart.holes, area);

@@ -39,6 +39,7 @@ fn last(row: &Sparkline) -> Option<f64> {
 
 /// The highest single interval, where it is known.
 fn peak(row: &Sparkline) -> Option<f64> {
+    // The values too: `highest` has none where it is not known.
     row.highest.iter().chain(&row.values).flatten().copied().reduce(f64::max)
 }
 
@@ -120,6 +121,7 @@ pub(super) fn draw(chart: &Chart, rows: &[Sparkline], max: f64, options: &Render
     if let Some(note) = reasons_without_space(&frame, rows, first_guess) {
         frame.note(note);
     }
+    // The note takes space itself, so the height is computed once more.
     let row = height_of_row(&frame, rows.len(), options.height);
     let area = frame.area(TITLES, row * rows.len().max(1) as f64);
     let reached = rows.iter().filter_map(peak).filter(|value| value.is_finite()).fold(max, f64::max);

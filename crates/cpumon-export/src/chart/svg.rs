@@ -40,6 +40,7 @@ pub(super) fn escape_xml(text: &str) -> String {
             '>' => safe.push_str("&gt;"),
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
+            // XML 1.0 excludes these two; `escape` has spelled out the control characters.
             '\u{fffe}' | '\u{ffff}' => safe.push('\u{fffd}'),
             c => safe.push(c),
         }

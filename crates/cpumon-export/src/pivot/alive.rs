@@ -63,6 +63,7 @@ impl EarlyLives {
         }
         for row in &interval.processes {
             let is_known = if ends(row) { self.alive.remove(&row.key) } else { !self.alive.insert(row.key) };
+            // Its first row does not say that it began, so it was alive and idle before.
             if !is_known && !begins(row) && self.noted < MAX_NOTED {
                 self.noted += 1;
                 self.early.entry(self.stretch.number).or_default().push((row.key, row.info.clone()));

@@ -71,6 +71,7 @@ impl PivotBuffer {
     pub fn enter(&mut self, interval: &Interval) {
         if self.boot != interval.boot {
             self.boot = interval.boot;
+            // Keys are unique within one boot only.
             self.index.clear();
         }
         self.heads.push(Head {
@@ -95,11 +96,13 @@ impl PivotBuffer {
         column: impl FnOnce() -> Option<usize>,
     ) {
         let slots = &mut self.slots;
+        // Intervals share descriptions, so addresses suffice; an equal copy only takes a slot of its own.
         let (slot, _) = self.index.entry((row.key, Arc::as_ptr(&row.info).addr())).or_insert_with(|| {
             slots.push(Slot { key: row.key, column: column() });
             (slots.len() - 1, Arc::clone(&row.info))
         });
         write_varint(&mut self.rows, (*slot as u64) << 1 | u64::from(ends));
+        // Zigzag: a negative value would take ten bytes otherwise.
         write_varint(&mut self.rows, ((value << 1) ^ (value >> 63)).cast_unsigned());
         if let Some(head) = self.heads.last_mut() {
             head.rows_end = self.rows.len();
@@ -122,6 +125,7 @@ impl PivotBuffer {
         let mut begin = 0;
         for head in &self.heads {
             interval.begin = Moment { wall_ns: head.begin_wall_ns, ..Moment::default() };
+            // The begin is 0 on this clock, so the end is the length.
             interval.end =
                 Moment { wall_ns: head.end_wall_ns, mono_ns: head.duration_ns, ..Moment::default() };
             interval.v1_ticks = head.v1_ticks;

@@ -72,6 +72,7 @@ impl Names {
         let label = format!("{}[{}]", info.name, identity.2.pid);
         let count = self.twins.entry((identity.0, label.clone())).or_insert(0);
         *count += 1;
+        // A pid that was used again must not add two processes up in one column.
         let label = if *count > 1 { format!("{label}#{count}") } else { label };
         // The same label on another host is the same column: the row has the host.
         let at = *self.by_name.entry(label.as_str().into()).or_insert_with(|| {
@@ -95,6 +96,7 @@ impl Names {
             self.position.push(sorted.len());
             sorted.push(OTHERS.to_owned());
         }
+        // Only the first pass numbers twins.
         self.twins = HashMap::new();
         sorted
     }
@@ -127,6 +129,8 @@ impl Names {
 
     /// Second pass: the position in the output of a column of the first pass.
     pub fn position(&self, column: Option<usize>) -> Option<usize> {
+        // Without folded names there is no such column, and a process that came after the first pass is left
+        // out.
         let others = || (self.folded > 0).then(|| self.position.len() - 1);
         column.and_then(|at| self.position.get(at).copied()).or_else(others)
     }

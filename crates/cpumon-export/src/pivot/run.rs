@@ -54,10 +54,12 @@ pub(super) fn run_within(
         })?;
         if let Some(buffer) = &mut first.buffer {
             buffer.close();
+            // The buffers of all hosts live until the second pass, so they share one budget.
             budget = budget.saturating_sub(buffer.bytes());
         }
         seen.push((first.lives, first.buffer));
     }
+    // The header has the names of all hosts, so no row is written before every first pass is over.
     let order = names.sort();
     counter.report.folded = names.folded();
     sink.header(&order)?;
@@ -114,6 +116,7 @@ struct FirstPass {
 impl FirstPass {
     fn observe(&mut self, interval: &Interval, names: &mut Names) {
         self.lives.observe(interval);
+        // From here on this host only collects names; it is read a second time.
         self.buffer.take_if(|buffer| buffer.bytes() > self.budget);
         let Some(buffer) = &mut self.buffer else {
             for row in &interval.processes {
@@ -144,6 +147,7 @@ impl SecondPass<'_> {
     fn cells(&mut self, interval: &Interval, rows: impl Iterator<Item = BufferedRow>) -> &[Value<'static>] {
         self.sums.clear();
         self.sums.resize(self.names.len(), None);
+        // Without the counter every cell stays empty: a 0 would claim that nothing ran.
         if interval.fields.contains(needs(self.value)) {
             self.alive.enter(interval, |info, key| self.names.column(self.host, interval, info, key));
             self.alive.fill_zeros(&mut self.sums);
@@ -151,6 +155,7 @@ impl SecondPass<'_> {
                 if let Some(sum) = row.column.and_then(|at| self.sums.get_mut(at)) {
                     *sum = Some(sum.unwrap_or(0).saturating_add(row.value));
                 }
+                // After the sum, because a process that ends in this interval still ran in it.
                 self.alive.follow(row.key, row.ends, row.column);
             }
         }
