@@ -226,7 +226,7 @@ pub enum Message<'a> {
     },
     /// Receiver: it will close the connection.
     Bye {
-        /// Why.
+        /// Why the connection ends, for the program.
         reason: ByeReason,
         /// The same for people.
         text: &'a str,
@@ -238,7 +238,7 @@ pub enum Message<'a> {
     },
     /// Receiver: the answer to [`Message::Ask`].
     Challenge {
-        /// Random.
+        /// 32 random bytes of the receiver.
         nonce: [u8; 32],
     },
     /// Receiver: the user has not decided yet.

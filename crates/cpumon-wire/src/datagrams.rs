@@ -1,5 +1,5 @@
-//! [`Datagrams`]: the bytes an encoder gives out, one buffer a datagram, kept from snapshot to snapshot.
-//! In: encoders. Out: a slice that the link sends in one batch. Why: a steady state allocates nothing.
+//! [`Datagrams`]: reusable buffers for the datagrams of one snapshot, so that a steady state allocates
+//! nothing.
 
 /// Datagrams of one snapshot or v1 set. Clearing keeps every buffer.
 #[derive(Clone, Debug, Default)]
@@ -9,7 +9,7 @@ pub struct Datagrams {
 }
 
 impl Datagrams {
-    /// None yet.
+    /// Without buffers; they are allocated as datagrams are added.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -44,7 +44,7 @@ impl Datagrams {
         self.as_slice().iter().map(Vec::len).sum()
     }
 
-    /// One by one.
+    /// The datagrams in the order in which to send them.
     pub fn iter(&self) -> std::slice::Iter<'_, Vec<u8>> {
         self.as_slice().iter()
     }

@@ -1,5 +1,5 @@
-//! [`DecodeError`]: why some bytes are no datagram of ours. In: nothing. Out: the error of both decoders.
-//! Why one type: a receiver counts and shows both kinds in the same way.
+//! [`DecodeError`]: why some bytes are no datagram of ours. Both decoders share it, because a receiver counts
+//! and shows their errors in the same way.
 
 /// Why a datagram was refused.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]

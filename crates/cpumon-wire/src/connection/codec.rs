@@ -1,5 +1,5 @@
-//! The layout of messages. In: a [`Message`], or bytes of the other side. Out: bytes, or the message. Field by field as in
-//! docs/connection-format.md.
+//! Encodes and decodes a [`Message`] field by field as in docs/connection-format.md. The bytes come from the
+//! other side and are not trusted.
 
 use super::{BootReport, ByeReason, ChannelKind, ClockReport, Message, MessageError};
 

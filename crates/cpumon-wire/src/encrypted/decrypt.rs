@@ -1,5 +1,5 @@
-//! [`Decryptor`]: encrypted datagrams become frames again. In: datagrams from any sender, the group's keys. Out: the frames that a
-//! holder of a key encrypted, each once. A datagram of a stranger costs a derivation and a check, and leaves nothing behind.
+//! [`Decryptor`]: turns encrypted datagrams into frames and returns each frame once. A datagram of a stranger
+//! costs a derivation and a check, and leaves nothing behind.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -66,7 +66,7 @@ pub(super) struct EncryptedHost {
     pub(super) retired: VecDeque<(BootId, u64)>,
 }
 
-/// See the module.
+/// Decrypts the datagrams of a group; refuses forged and repeated ones, and those of a start that is over.
 #[derive(Debug, Default)]
 pub struct Decryptor {
     keys: Vec<GroupKey>,

@@ -1,5 +1,4 @@
-//! [`Encryptor`]: frames become encrypted datagrams. In: a group key, what makes this start of the agent unique, frames. Out: the same
-//! buffers, encrypted.
+//! [`Encryptor`]: encrypts frames in their buffers, with a key that belongs to one start of the agent.
 
 use ring::aead::{Aad, LessSafeKey, Nonce};
 

@@ -1,5 +1,5 @@
-//! [`GroupKey`]: a secret that receivers and devices of a group share. In: 32 random bytes. Out: its id, and the keys of agent
-//! starts, which are derived from it (HKDF with SHA-256).
+//! [`GroupKey`]: a secret of 32 random bytes that receivers and devices of a group share. The keys of agent
+//! starts are derived from it (HKDF with SHA-256).
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ impl fmt::Display for KeyId {
     }
 }
 
-/// A group's secret.
+/// A secret that all devices and receivers of a group have.
 #[derive(Clone)]
 pub struct GroupKey {
     id: KeyId,
@@ -40,7 +40,7 @@ impl GroupKey {
         Self { id: KeyId(id), secret, root: Salt::new(HKDF_SHA256, SALT).extract(&secret) }
     }
 
-    /// Its name.
+    /// The name of the key, which may be public.
     #[must_use]
     pub fn id(&self) -> KeyId {
         self.id

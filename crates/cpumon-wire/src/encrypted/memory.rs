@@ -11,7 +11,7 @@ use super::{Decryptor, KeyId};
 const TITLE: &str = "cpumon sealed 1";
 
 impl Decryptor {
-    /// What to keep.
+    /// The text to store, which [`Decryptor::recall`] reads after a restart.
     #[must_use]
     pub fn memory(&self) -> String {
         let mut text = format!("{TITLE}\n");

@@ -1,11 +1,11 @@
-//! [`Window`]: which numbers of one agent start were taken. In: numbers. Out: whether one is new. A bounded bitmap, as in
-//! RFC 4303: what is further back than it reaches counts as taken.
+//! [`Window`]: which datagram numbers of one agent start were taken. A bounded bitmap as in RFC 4303: a
+//! number further back than it reaches counts as taken.
 
 /// Numbers behind the greatest one that are distinguished: more than a snapshot of 20,000 threads has datagrams.
 const BITS: u64 = 2_048;
 const WORDS: usize = 32;
 
-/// See the module.
+/// Which numbers of one agent start were taken. Its size does not depend on what was sent.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Window {
     /// The greatest number taken; `None`: none yet.

@@ -16,7 +16,7 @@ pub(super) trait Coder {
     /// Whether values come from packed bytes.
     const READS: bool;
 
-    /// One symbol.
+    /// One byte that goes through zstd.
     fn symbol(&mut self, symbol: u8) -> Option<u8>;
 
     /// The low `width` bits of a number, not compressed.
@@ -51,7 +51,7 @@ fn symbol_of(value: u64) -> u8 {
     symbol.to_le_bytes()[0]
 }
 
-/// The device's end.
+/// The device's end: collects the symbols and bits of one record.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
     pub(super) symbols: Vec<u8>,
@@ -86,7 +86,7 @@ impl Coder for Writer {
     }
 }
 
-/// The receiver's end.
+/// The receiver's end: takes the symbols and bits of one record in the same order.
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     symbols: &'a [u8],

@@ -1,5 +1,5 @@
-//! [`Compressor`] and [`Decompressor`]: zstd over all symbols of a channel. In: the symbols of a record. Out: bytes, and the way
-//! back. Why one context a channel: what repeats from record to record is found, and tables of probabilities are sent once.
+//! [`Compressor`] and [`Decompressor`]: zstd over all symbols of a channel. There is one context per channel,
+//! so repetitions between records are found and tables of probabilities are sent once.
 
 use zstd::zstd_safe::zstd_sys::ZSTD_EndDirective;
 use zstd::zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, compress_bound};
@@ -13,7 +13,7 @@ const STEP_BYTES: usize = 64 << 10;
 /// What flushing adds to a compressed block at most.
 const FLUSH_BYTES: usize = 64;
 
-/// The device's end.
+/// The device's end: one zstd frame for all records of the channel.
 pub(super) struct Compressor(CCtx<'static>);
 
 impl Compressor {
@@ -45,7 +45,7 @@ impl Compressor {
     }
 }
 
-/// The receiver's end.
+/// The receiver's end of that frame.
 pub(super) struct Decompressor(DCtx<'static>);
 
 impl Decompressor {

@@ -1,5 +1,6 @@
-//! [`Grid`]: a section of a frame as columns and absolute values. In: the section's bytes. Out: the same bytes again.
-//! The frame decoder's types cannot do this: they leave out columns that this program does not know.
+//! [`Grid`]: a section of a frame as columns of absolute values, from which the same bytes can be written
+//! again. The types of the frame decoder cannot do this: they leave out columns that this program does not
+//! know.
 
 use super::memory::KEY_COLUMNS;
 use crate::v2::bits::{BitReader, BitWriter, bit_len, unzigzag, zigzag};

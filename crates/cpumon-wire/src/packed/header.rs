@@ -1,5 +1,5 @@
-//! The headers of frames: 87 bytes, of which a snapshot changes its number and three clocks. In: a header, or space for one.
-//! Out: its symbols and bits, by the header before.
+//! Codes the headers of frames by the header before: of 87 bytes, a snapshot changes its number and three
+//! clocks.
 
 use super::coder::Coder;
 use crate::v2::HEADER_BYTES;

@@ -1,5 +1,5 @@
-//! [`RowMemory`]: the values of rows as the channel sent them last, for one kind of table. In: keys and values. Out: what the next
-//! value of a row is likely to be. Bounded: a row without space is coded as new each time.
+//! [`RowMemory`]: the last values of the rows of one kind of table, which predict their next values. It is
+//! bounded: a row without space is coded as new each time.
 
 use crate::v2::bits::{bit_len, zigzag};
 use crate::v2::columns::section;

@@ -1,4 +1,4 @@
-//! [`Packer`]: the device's end of a channel. In: records. Out: packed records.
+//! [`Packer`]: the device's end of a channel. It packs records, each by those before it.
 
 use super::coder::{Coder, Writer};
 use super::compress::Compressor;

@@ -1,5 +1,5 @@
-//! [`Tables`]: tables by what the channel sent before. In: a table to code, or space for one to read. Out: its symbols and bits,
-//! first which rows it has, then column by column: zstd finds more in values of one kind than in rows.
+//! [`Tables`]: codes a table by what the channel sent before: first which rows it has, then column by column,
+//! because zstd finds more in values of one kind than in rows.
 
 use super::coder::Coder;
 use super::grid::{Grid, KeySlots, MAX_COLUMNS, MAX_VALUES};

@@ -1,4 +1,5 @@
-//! [`Unpacker`]: the receiver's end of a channel. In: packed records. Out: records. What a device sends is not trusted.
+//! [`Unpacker`]: the receiver's end of a channel. It rebuilds records from packed bytes, which it does not
+//! trust.
 
 use super::coder::{Coder, Reader};
 use super::compress::Decompressor;

@@ -1,4 +1,4 @@
-//! Fixed fields, little-endian, one after the other. In: bytes and a place. Out: the field and the place behind it.
+//! Reads and writes the fixed, little-endian fields and checksums of a spool.
 
 /// The next `N` bytes; `None` where they reach beyond the end.
 pub(super) fn take<const N: usize>(bytes: &[u8], at: &mut usize) -> Option<[u8; N]> {

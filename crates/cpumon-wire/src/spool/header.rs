@@ -1,4 +1,4 @@
-//! [`SegmentHeader`]: the fixed beginning of a segment. In: its fields or bytes. Out: the other one.
+//! [`SegmentHeader`]: the fixed beginning of each segment.
 
 use cpumon_model::{BootId, HostId};
 

@@ -1,6 +1,5 @@
-//! [`Records`]: a segment's bytes, record by record. In: the bytes of a file, whatever they are. Out: sound records, and
-//! what is damaged. Why it never searches: a name in a payload could be a copy of a record, so behind a damaged head there is
-//! nothing to trust.
+//! [`Records`]: reads a segment record by record and reports what is damaged. It never searches for the next
+//! record behind a damaged head: a name in a payload could be a copy of a record.
 
 use super::header::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use super::record::{Entry, Head, RECORD_HEADER_BYTES};
@@ -22,12 +21,12 @@ pub enum DamageReason {
     Order,
 }
 
-/// A damaged place.
+/// Bytes of a segment that cannot be used.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Damaged {
     /// Byte offset in the segment.
     pub offset: usize,
-    /// What is wrong.
+    /// What is wrong with the bytes there.
     pub reason: DamageReason,
     /// The number of the record, if its head can be trusted.
     pub number: Option<u64>,
@@ -42,12 +41,12 @@ pub enum Step<'a> {
     Damaged(Damaged),
     /// The end. `tail_bytes`: bytes of a last record that was begun and not ended (the writer was killed, or still writes).
     End {
-        /// How many.
+        /// Bytes of the unfinished record; 0 if the segment ends with a whole one.
         tail_bytes: usize,
     },
 }
 
-/// Reads a segment.
+/// Reads the records of a segment in order, with [`Records::step`].
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
     header: SegmentHeader,

@@ -1,6 +1,5 @@
-//! Records: one snapshot, or one known hole. In: frames of a snapshot, or the hole. Out: bytes with a checksum over the
-//! record's head and another over its payload: an intact head gives the place where the next record begins, and which
-//! number was lost, although the payload is damaged.
+//! Records: one snapshot, or one known hole. Head and payload have checksums of their own: a sound head gives
+//! the begin of the next record and the number that was lost, even if the payload is damaged.
 
 use super::fields::{add_checksum, has_checksum, take, take_i64, take_u32, take_u64};
 
@@ -73,7 +72,7 @@ pub struct Gap {
     pub begin_wall_ns: i64,
     /// When the first snapshot behind the hole was made; where there is none, the last one in it.
     pub end_wall_ns: i64,
-    /// Why.
+    /// Why the snapshots are missing.
     pub reason: GapReason,
 }
 
@@ -98,7 +97,7 @@ pub struct SnapshotRecord<'a> {
 }
 
 impl<'a> SnapshotRecord<'a> {
-    /// Its frames.
+    /// The v2 frames of the snapshot, in the order in which they were written.
     #[must_use]
     pub fn frames(&self) -> Frames<'a> {
         Frames { rest: self.payload }
@@ -123,12 +122,12 @@ impl<'a> Iterator for Frames<'a> {
     }
 }
 
-/// A record.
+/// What a sound record holds.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Entry<'a> {
     /// A snapshot.
     Snapshot(SnapshotRecord<'a>),
-    /// A hole.
+    /// Snapshots that were made and could not be kept.
     Gap(Gap),
     /// A kind of record that is not known here; it has a number all the same.
     Unknown(u64),
@@ -221,7 +220,7 @@ impl SnapshotHead {
     }
 }
 
-/// A record's head.
+/// The bytes of a record's head, both checksums included.
 fn head_bytes(kind: u8, flags: u8, number: u64, wall_ns: i64, payload: &[u8]) -> Vec<u8> {
     let mut head = Vec::with_capacity(RECORD_HEADER_BYTES);
     head.extend_from_slice(&u32::try_from(payload.len()).unwrap_or(u32::MAX).to_le_bytes());
@@ -268,7 +267,7 @@ pub fn push_snapshot(
     true
 }
 
-/// Appends a hole.
+/// Appends the record of a hole; its number is that of the last missing snapshot.
 pub fn push_gap(out: &mut Vec<u8>, gap: &Gap) {
     push(out, GAP, 0, gap.last, gap.end_wall_ns, |out| {
         out.extend_from_slice(&gap.first.to_le_bytes());

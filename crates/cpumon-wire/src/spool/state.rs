@@ -1,6 +1,5 @@
-//! [`State`]: what a spool remembers beside its segments. In: numbers, a hole that found no space yet. Out: two slots of bytes
-//! in a file of fixed size that is overwritten in place, in turn: a full disk cannot refuse it, and a torn write leaves the
-//! slot before.
+//! [`State`]: what a spool remembers beside its segments. Its file has a fixed size and two slots that are
+//! overwritten in turn: a full disk cannot refuse it, and a torn write leaves the slot before.
 
 use super::fields::{add_checksum, has_checksum, take, take_i64, take_u64};
 use super::record::{Gap, GapReason};
@@ -12,14 +11,14 @@ pub const STATE_BYTES: usize = 2 * STATE_SLOT_BYTES;
 
 const MAGIC: [u8; 8] = *b"\x63\xb5\x6dSTATE";
 
-/// What is remembered.
+/// What one slot of the state file holds.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// Which writing of the state this is; the slot is this number's lowest bit.
     pub generation: u64,
     /// Number of the next snapshot.
     pub next: u64,
-    /// The spool.
+    /// Id of the spool, random, made with it.
     pub spool: [u8; 16],
     /// When its first snapshot was made, ns since the UNIX epoch; 0 if there is none yet.
     pub begin_wall_ns: i64,

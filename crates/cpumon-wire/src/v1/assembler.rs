@@ -1,6 +1,6 @@
-//! [`Assembler`]: the datagrams of one v1 sender become one [`Interval`] a set. In: decoded datagrams and when they came.
-//! Out: intervals on the receiver's clock. Why: v1 sends processes one by one, names no set and ends it with a marker that
-//! may be lost, and its devices' clocks are not to be trusted (the original's stood in 2003).
+//! [`Assembler`]: puts the datagrams of one v1 sender together, one [`Interval`] per set, on the receiver's
+//! clock. v1 sends each process by itself, and the marker that ends a set may be lost. The devices' clocks
+//! are not trusted: the original's showed 2003.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -33,7 +33,7 @@ impl Default for AssemblerLimits {
 /// What happened to the datagrams of one sender, cumulative.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetCounts {
-    /// Sets given out.
+    /// Sets that were given out as intervals.
     pub sets: u64,
     /// Of these, sets without an end marker: a new time stamp or the timeout ended them.
     pub sets_without_end: u64,
@@ -83,7 +83,7 @@ pub struct Assembler {
 }
 
 impl Assembler {
-    /// For one sender.
+    /// For the datagrams of one sender, whose intervals get the id `host`.
     #[must_use]
     pub fn new(host: HostId, limits: AssemblerLimits) -> Self {
         let interval = Interval {

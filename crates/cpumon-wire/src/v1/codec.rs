@@ -1,4 +1,4 @@
-//! Bytes to [`Datagram`] and back. In: one datagram. Out: its fields, or where and why it is none.
+//! Decodes and encodes one v1 [`Datagram`]. An error has the offset of the field.
 //!
 //! Where the original receiver takes garbage (a negative name length, nothing but zeros or FF) this decoder refuses it;
 //! where it is lenient about something harmless (bytes behind the last thread, a negative thread count) so is this one.

@@ -1,5 +1,5 @@
-//! Protocol v1: the datagrams of the original programs (2012), byte for byte. In: datagrams of original devices, or our
-//! intervals. Out: intervals, or datagrams that every original receiver understands. Layout: docs/wire-format.md.
+//! Protocol v1: the datagrams of the original programs (2012), byte for byte, in both directions. Layout:
+//! docs/wire-format.md.
 
 mod assembler;
 mod codec;

@@ -1,6 +1,5 @@
-//! [`SetEncoder`]: one of our intervals as a v1 set. In: intervals with ns. Out: datagrams that every original receiver
-//! takes, ended by the end-of-transfer marker, and what had to be left out. Why kept state: v1 counts whole ms, so what is
-//! cut off is carried to the next set; over the long run no time is lost.
+//! [`SetEncoder`]: writes one of our intervals as a v1 set that every original receiver takes. v1 counts
+//! whole ms, so the parts below 1 ms are carried to the next set and no time is lost over the long run.
 
 use cpumon_model::{Delta, Fields, Interval, Life, ProcessInterval, ProcessKey, ThreadInterval, ThreadKey};
 

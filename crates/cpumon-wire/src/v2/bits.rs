@@ -1,5 +1,5 @@
-//! [`BitWriter`] and [`BitReader`]: numbers of 0 to 64 bits, least significant bit first. In: numbers, or bytes.
-//! Out: the other one. Why bits: counters of an active thread differ so much that whole bytes waste a fifth of a frame.
+//! [`BitWriter`] and [`BitReader`]: numbers of 0 to 64 bits, the least significant bit first. Counters of
+//! active threads differ so much that whole bytes would waste a fifth of a frame.
 
 /// Appends bits to a byte buffer.
 #[derive(Debug, Default)]

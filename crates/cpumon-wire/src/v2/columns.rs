@@ -1,5 +1,5 @@
-//! The columns of v2 tables: their numbers on the wire and how each is coded. In: nothing. Out: constants for encoder and
-//! decoder. Why one place: a column's number and meaning must never change once frames with it were sent.
+//! The columns of v2 tables: their numbers on the wire and how each is coded. A column's number and meaning
+//! must never change once frames with it were sent.
 
 /// Section types. A type that is not known here is skipped.
 pub(crate) mod section {

@@ -1,5 +1,5 @@
-//! Run-delay histograms, as columns. In: cumulative counts, and which of them changed. Out: rows of one bucket each, and back.
-//! Why a section of its own: receivers of earlier releases skip it whole.
+//! Run-delay histograms as columns, one row per bucket. They have a section of their own, which receivers of
+//! earlier releases skip.
 //!
 //! Counts are cumulative, so a lost frame costs resolution and no delay. A histogram is sent whole when it is new and when it is
 //! its turn, else only its buckets that changed: a receiver that does not have the rest leaves it out until its turn. Those of
@@ -32,11 +32,11 @@ const THREADS: Spec = Spec {
 /// One bucket as a frame has it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct DelayRow {
-    /// Whose.
+    /// The CPU, process or thread that the delays are of.
     pub of: DelayOf,
     /// The snapshot has all buckets of this histogram.
     pub is_whole: bool,
-    /// The bucket.
+    /// Number of the bucket, 0 to 255 (docs/probes.md).
     pub bucket: u8,
     /// Delays counted in it, cumulative.
     pub count: u64,

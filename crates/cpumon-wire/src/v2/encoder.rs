@@ -1,5 +1,4 @@
-//! [`Encoder`]: one snapshot as frames. In: a complete snapshot and the interval it ends. Out: datagrams.
-//! Why it keeps state: it knows which names were sent already, and which exits the datagrams before had.
+//! [`Encoder`]: writes a snapshot as frames. It remembers which names and exits it has sent already.
 
 use cpumon_model::{
     Delta, ExitSample, HostInfo, Interval, ProcessKey, Snapshot, ThreadKey, empty_list, trim_list,
@@ -33,7 +32,7 @@ const ROWS_AT_ONCE: usize = 1_024;
 /// A new or changed name is sent this many times, so that one lost frame does not leave a task nameless.
 const NAME_SENDS: u8 = 2;
 
-/// How to send.
+/// How an [`Encoder`] divides snapshots into datagrams, and what it repeats.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct EncoderOptions {
     /// Longest datagram, bytes (UDP payload), 768 to 65,000: 1,400 passes every common tunnel.

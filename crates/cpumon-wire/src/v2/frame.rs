@@ -1,5 +1,5 @@
-//! [`Frame`]: one decoded v2 datagram. In: its bytes. Out: header and rows, in kept buffers.
-//! Why kept: a receiver decodes one frame after the other and allocates nothing.
+//! [`Frame`]: one decoded v2 datagram. Its buffers are reused, so a receiver decodes frames without
+//! allocating.
 
 use std::borrow::Cow;
 

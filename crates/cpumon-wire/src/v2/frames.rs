@@ -1,10 +1,9 @@
-//! [`Frames`]: the datagrams of one snapshot while they are filled. In: sections. Out: datagrams with headers.
-//! Why: tables only ask how much space is left and for the next datagram.
+//! [`Frames`]: the datagrams of one snapshot while tables fill them.
 
 use super::header::{HEADER_BYTES, Header, MAX_FRAGMENTS};
 use crate::Datagrams;
 
-/// Datagrams being filled.
+/// The datagrams of one snapshot; the last one is being filled.
 #[derive(Debug)]
 pub(crate) struct Frames<'a> {
     out: &'a mut Datagrams,
@@ -41,7 +40,7 @@ impl<'a> Frames<'a> {
         true
     }
 
-    /// Numbers the datagrams.
+    /// Writes the number of each datagram and their count into the headers; the count is known only now.
     pub(crate) fn finish(self) {
         Header::number_fragments(self.out.as_mut_slice());
     }

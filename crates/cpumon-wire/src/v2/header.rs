@@ -1,5 +1,5 @@
-//! [`Header`]: the fixed beginning of each v2 datagram. In: its fields or bytes. Out: the other one.
-//! Why in every datagram: each one can be used although others of its snapshot are lost.
+//! [`Header`]: the fixed beginning of each v2 datagram. Every datagram has it, so each can be used although
+//! others of its snapshot are lost.
 
 use cpumon_model::{BootId, Fields, HostId, Moment, SourceKind};
 
@@ -19,9 +19,9 @@ pub const MAX_FRAGMENTS: u16 = 16_384;
 /// What every datagram says.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// The machine.
+    /// Id of the machine that the counters are of.
     pub host: HostId,
-    /// Its boot.
+    /// Id of its boot: counters of two boots are never compared.
     pub boot: BootId,
     /// One start of the agent.
     pub agent_start: u32,
@@ -35,7 +35,7 @@ pub struct Header {
     pub end: Moment,
     /// Which counters are known.
     pub fields: Fields,
-    /// What measured it.
+    /// What measured the counters, e.g. BPF.
     pub source: SourceKind,
     /// Within this many snapshots every task is sent at least once.
     pub refresh_snapshots: u16,

@@ -1,5 +1,5 @@
-//! [`KnownThreads`] and [`KnownProcesses`]: what the receivers were sent. In: a snapshot's tasks in ascending order.
-//! Out: whether each is due. Why: names are sent when new, when changed, and when it is the task's turn; not each time.
+//! [`KnownThreads`] and [`KnownProcesses`]: what the receivers were sent, and so what is due. Names are sent
+//! when they are new, when they change, and when it is the task's turn.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use cpumon_model::{
 /// Whose turn it is.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Turn {
-    /// Every task's.
+    /// A full snapshot: every task is due, with its name.
     pub(crate) everything: bool,
     /// That of the tasks whose number modulo `slots` is this.
     pub(crate) slot: u32,
@@ -108,9 +108,9 @@ struct KnownProcess {
 /// What is due of a process.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Due {
-    /// All of it.
+    /// Its row with names: they are new, changed, or it is its turn.
     pub(crate) with_names: bool,
-    /// Its numbers.
+    /// Its counters of ended threads changed, or it is new.
     pub(crate) changed: bool,
 }
 

@@ -1,5 +1,4 @@
-//! Protocol v2: frames of cumulative counters. In: a snapshot and its interval. Out: datagrams, each decodable alone;
-//! and the way back. Layout: docs/wire-format.md.
+//! Protocol v2: frames of cumulative counters, each datagram decodable alone. Layout: docs/wire-format.md.
 //!
 //! A datagram is a header and tables. A table describes its own columns, so a decoder skips columns, tables and header
 //! fields that it does not know, and takes what is missing as not sent.

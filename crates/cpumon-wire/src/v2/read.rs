@@ -1,5 +1,5 @@
-//! [`TableReader`]: a section's bytes as rows of numbers. In: one table. Out: row by row the value of every known column.
-//! Why generic: the table describes its columns, so those not known here are read and left out.
+//! [`TableReader`]: reads a section row by row. A table describes its columns, so columns that are not known
+//! here are read and left out.
 
 use super::bits::{BitReader, unzigzag};
 use super::columns::{Column, ID_LIMIT, Kind, Relative, UNITS, relative};
@@ -58,7 +58,7 @@ const NO_COLUMN: Ready = Ready {
     relative: Relative::No,
 };
 
-/// Reads a table.
+/// Reads the rows of one table; the values of a row stay until the next one.
 #[derive(Debug)]
 pub(crate) struct TableReader<'a> {
     bits: BitReader<'a>,

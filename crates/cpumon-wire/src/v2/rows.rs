@@ -1,5 +1,4 @@
-//! Samples as table rows. In: what a snapshot holds. Out: rows of numbers for [`Table`]. Why apart: here, and in `read.rs`
-//! for the way back, is which field goes into which column; nothing else knows.
+//! Samples as table rows: which field goes into which column. The way back is in `frame.rs`.
 
 use cpumon_model::{
     Counters, CpuSample, ExitSample, HostInfo, ProcessInfo, ProcessKey, ProcessSample, Snapshot, TaskState,

@@ -1,5 +1,5 @@
-//! Counters of the scheduler's and the interrupts' events, as columns. In: samples, or a table's row. Out: the other one.
-//! Why apart: these columns came later; a decoder of the first release skips them, and where they are absent all is 0.
+//! Counters of the scheduler's and the interrupts' events as columns, in both directions. They came after the
+//! first release, whose decoders skip them; where they are missing, all is 0.
 //!
 //! Times are cut to whole µs. A thread's waits are sent in slots, the longest first; a row without the thread's name has
 //! only those that grew since the snapshot before, so a receiver keeps the others.

@@ -43,7 +43,7 @@ pub struct ThreadRow {
 /// A process as a frame has it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ProcessRow {
-    /// Identity.
+    /// Pid and start of the process.
     pub key: ProcessKey,
     /// Parent's pid.
     pub parent_pid: u32,

@@ -1,5 +1,5 @@
-//! [`Table`]: rows of one kind on their way into frames. In: rows as numbers and texts. Out: sections, each within one
-//! datagram. Why gather first: the columns' widths and units are chosen for the rows at hand, once per snapshot.
+//! [`Table`]: gathers rows of one kind and writes them as sections, each within one datagram. Widths and
+//! units of columns are chosen for the gathered rows, once per snapshot.
 
 use super::bits::{BitWriter, bit_len, zigzag};
 use super::columns::{
@@ -14,7 +14,7 @@ pub(crate) const MIN_ROW_BITS: u32 = 4;
 /// Which columns a table has.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Spec {
-    /// Section type.
+    /// Type of the section on the wire.
     pub(crate) section: u8,
     /// Columns that are the same for a group of rows; written when they change.
     pub(crate) group: &'static [u8],

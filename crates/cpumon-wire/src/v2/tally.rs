@@ -1,5 +1,4 @@
-//! [`Tally`]: lengths of a column's values. In: every value. Out: the coding that takes the fewest bits.
-//! Why apart: [`super::table`] walks rows, this chooses.
+//! [`Tally`]: the lengths of a column's values, from which the coding with the fewest bits is chosen.
 
 use super::bits::bit_len;
 use super::columns::{Column, Kind, is_text};

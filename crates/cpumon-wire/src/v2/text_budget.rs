@@ -1,4 +1,4 @@
-//! [`TextBudget`]: how many bytes of text a row may have. In: texts. Out: texts in a table, cut where a row would not fit a datagram.
+//! [`TextBudget`]: cuts the texts of a row where the row would not fit a datagram.
 
 use super::table::Table;
 
