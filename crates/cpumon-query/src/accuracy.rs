@@ -20,7 +20,7 @@ pub struct ClockReading {
     pub comm: Comm,
     /// By the clock tick: user and system time as sampled.
     pub tick_ns: u64,
-    /// By the scheduler.
+    /// By the scheduler's clock (`se.sum_exec_runtime`).
     pub clock_ns: u64,
     /// By context switches. Only its growth has a meaning.
     pub switch_ns: u64,

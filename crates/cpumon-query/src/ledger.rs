@@ -8,7 +8,7 @@ use cpumon_model::{CpuTimes, Fields, Interval, Ledger};
 /// The lines of one host, of one CPU or of one interval, ns. `None`: no data.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct LedgerLines {
-    /// CPUs by length.
+    /// Number of CPUs × measured length.
     pub capacity: i64,
     /// Run time of threads that are alive.
     pub threads: i64,
@@ -44,7 +44,7 @@ impl LedgerLines {
         }
     }
 
-    /// unattributed ÷ capacity.
+    /// Share of the capacity that is not attributed; negative if more was attributed than there was.
     #[must_use]
     pub fn ratio(&self) -> f64 {
         if self.capacity == 0 { 0.0 } else { self.unattributed as f64 / self.capacity as f64 }
@@ -56,7 +56,7 @@ impl LedgerLines {
 pub struct WorstInterval {
     /// Its end, ns since the UNIX epoch.
     pub end_wall_ns: i64,
-    /// Its measured length.
+    /// Its measured length, ns.
     pub duration_ns: u64,
     /// Where its capacity went.
     pub lines: LedgerLines,
@@ -78,13 +78,13 @@ pub struct LedgerSum {
     pub intervals: u64,
     /// Intervals without CPU times (v1 devices).
     pub without: u64,
-    /// Measured time.
+    /// Sum of the lengths of those intervals, ns.
     pub covered_ns: u64,
     /// Begin of the first interval; `i64::MAX` while there is none.
     pub begin_wall_ns: i64,
     /// End of the last interval; `i64::MIN` while there is none.
     pub end_wall_ns: i64,
-    /// Who measured.
+    /// Names of the sources that measured, e.g. `bpf`.
     pub sources: BTreeSet<&'static str>,
     /// Counters that all intervals have.
     pub fields: Fields,

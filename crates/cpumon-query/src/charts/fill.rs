@@ -1,4 +1,4 @@
-//! What all charts share. In: points, holes, a body. Out: a chart that says so when there is nothing to see.
+//! What all charts share: title, range, points, holes, and the text of a chart without data.
 
 use cpumon_model::HostStatus;
 

@@ -1,4 +1,5 @@
-//! Holes with reasons. In: those that are known, and points without data. Out: both, so that nothing is blank without a reason.
+//! Holes with reasons: recorded gaps, and points without data that no gap explains. Nothing is blank without
+//! a reason.
 
 use cpumon_store::Gap;
 

@@ -1,4 +1,4 @@
-//! Points as values of a chart. In: sums a point. Out: percent, or what the unit is; none where nothing was measured.
+//! Turns sums per point into the values of a chart, e.g. percent. A point that was not measured has no value.
 
 use super::chart::Times;
 use super::query::Percent;

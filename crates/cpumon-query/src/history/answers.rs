@@ -154,7 +154,7 @@ pub struct MatrixRow {
 pub struct Matrix {
     /// The points.
     pub times: BucketTimes,
-    /// Tasks there are.
+    /// All tasks of the range, shown or not.
     pub total: usize,
     /// Those that are shown.
     pub rows: Vec<MatrixRow>,
@@ -167,7 +167,7 @@ pub struct Matrix {
 /// A span of time as if it were one interval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RangeSum {
-    /// What was read.
+    /// What was read: `None`: intervals, else sums of a minute or an hour.
     pub resolution: Option<Resolution>,
     /// The sum; its length is the measured time.
     pub interval: Interval,

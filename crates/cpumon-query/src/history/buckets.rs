@@ -1,4 +1,5 @@
-//! Points of a picture. In: spans of time with values. Out: a value a point; a point of which nothing is known has none.
+//! Evenly spaced points over a range. Intervals are split between points by time; a point without data has no
+//! value.
 
 use cpumon_model::IntervalView;
 use cpumon_store::{Plan, Resolution, Segment};
@@ -20,7 +21,7 @@ pub(crate) struct Buckets {
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub(crate) struct Share {
     pub(crate) at: usize,
-    /// 0 to 1.
+    /// Share of the span, 0 to 1; the parts of a span inside the range add up to at most 1.
     pub(crate) part: f64,
 }
 

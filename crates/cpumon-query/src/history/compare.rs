@@ -12,9 +12,9 @@ use crate::time::{PlotRange, TimeRange};
 /// The two ranges of a comparison.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct CompareRanges {
-    /// The first.
+    /// The range to compare with.
     pub before: TimeRange,
-    /// The second.
+    /// The range whose change is shown.
     pub after: TimeRange,
 }
 

@@ -23,7 +23,7 @@ pub struct CpuSum {
 /// All CPUs of a host over a range.
 #[derive(Clone, Debug)]
 pub struct Cpus {
-    /// By number.
+    /// The sum of each CPU, by its number.
     pub each: BTreeMap<u32, CpuSum>,
     /// Intervals that were read, with or without CPU times.
     pub intervals: u64,
@@ -66,6 +66,7 @@ pub fn cpus(history: &History, host: &HostStatus, range: TimeRange) -> Result<Cp
         let interval = span.interval;
         gaps.see(interval);
         intervals += 1;
+        // An interval at the edge counts only by what of it lies within the range.
         let share: f64 = shares.iter().map(|share| share.part).sum();
         for cpu in &interval.cpus {
             let sum = each.entry(cpu.cpu).or_default();
@@ -83,6 +84,7 @@ pub fn cpus(history: &History, host: &HostStatus, range: TimeRange) -> Result<Cp
         each,
         intervals,
         unknown_ns,
+        // Of old ranges only sums are left, which do not have single CPUs.
         has_only_sums: has_sums && intervals == 0,
         times: buckets.times(),
         gaps: gaps.finish(),

@@ -1,5 +1,5 @@
-//! Chosen processes and threads over time. In: keys and names, a range. Out: a line each: every column that adds up, a value a
-//! point, and the highest run time of a single interval.
+//! Selected processes and threads over time. Each line has all columns that add up, and the highest run time
+//! of a single interval in each point.
 
 use cpumon_model::{Fields, HostStatus, ProcessKey};
 use cpumon_store::{GapFinder, ProcessFilter, Query, What};

@@ -1,5 +1,5 @@
-//! Time on one side, tasks on the other. In: a range. Out: run time a point and a task, and the highest single interval in it; the
-//! busiest tasks first, the rest summed up: the landscape of a host's processes, and the threads of one process as a heat map.
+//! Tasks by time: the landscape of a host's processes, and the threads of one process. The busiest rows come
+//! first; the others are summed up in one.
 
 use std::hash::Hash;
 

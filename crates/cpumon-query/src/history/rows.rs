@@ -1,5 +1,5 @@
-//! The rows of a matrix while they are added up. In: what each task ran in each span. Out: run time and the highest single interval
-//! a point, the first rows apart, the rest summed up.
+//! The rows of a matrix while they are added up: run time and the highest single interval of each task in
+//! each point, and the sum of the tasks that are not shown.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -32,7 +32,7 @@ pub struct ShownRows {
     pub sort: MatrixSort,
     /// Left out at the beginning.
     pub offset: usize,
-    /// Given at most.
+    /// Most rows of the answer.
     pub limit: usize,
 }
 

@@ -1,5 +1,5 @@
-//! A host over time. In: a range. Out: [`HostSeries`]: CPU modes, ledger lines, run queue and counts, a value a point, with the
-//! highest and lowest single interval in it, and the holes with their reasons.
+//! A host over time ([`HostSeries`]): CPU modes, ledger lines, run queue and counts, with the highest and
+//! lowest single interval in each point, and holes with their reasons.
 
 use cpumon_model::{Column, ColumnId, HostStatus, Interval, Tables};
 use cpumon_store::{Gap, GapFinder, Query, RunQueue, Segment, What};

@@ -1,5 +1,5 @@
-//! What a process was blocked by, over time. In: spans. Out: a line a reason, the longest first. Why apart: reasons are found
-//! while reading, and a hostile device could name thousands.
+//! What a process was blocked by over time, one line for each reason. Reasons come from devices, so their
+//! number is bounded.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
