@@ -149,12 +149,14 @@ impl Numbering {
         let mut order = SetOrder { process_idx: Vec::new(), thread_position: (0..threads).collect() };
         if let Some(stored) = source.stored_order(interval)? {
             order.process_idx = stored.process_idx;
+            // Where not all threads were read, the stored positions are of other rows.
             if stored.thread_position.len() == interval.threads.len() {
                 order.thread_position = stored.thread_position;
             }
         } else {
             order.process_idx = (self.last..).skip(1).take(interval.processes.len()).collect();
         }
+        // Numbers go on behind imported ones, so none is used twice.
         self.last = order.process_idx.iter().copied().fold(self.last, i64::max);
         Ok(order)
     }
@@ -192,6 +194,7 @@ fn rows(
 
 fn write_processes(host: &str, interval: &Interval, order: &SetOrder, out: &mut dyn Write) -> io::Result<()> {
     let mut rows: Vec<_> = order.process_idx.iter().zip(&interval.processes).collect();
+    // As in the original's files, rows follow by their number; an interval has them by key.
     rows.sort_by_key(|(idx, _)| **idx);
     let (time, duration) = (ticks(interval), duration_ms(interval));
     for (idx, row) in rows {

@@ -67,6 +67,7 @@ impl TextTable {
                 used += GAP.len() + **width;
                 used <= columns
             });
+            // At least one row per block, even if it is too wide: otherwise the loop would not end.
             let (block, rest) = rows.split_at(fitting.count().max(1).min(rows.len()));
             if !is_first {
                 writeln!(out)?;

@@ -41,7 +41,7 @@ fn level(value: f64, max: f64) -> usize {
 
 fn color_of(level: usize, theme: Theme) -> String {
     let share = level as f64 / (LEVELS - 1) as f64;
-    // `heat_color` takes the root, which the level has in it already.
+    // `heat_color` takes a root as well, so the one in the level is undone first.
     palette::heat_color(share * share, theme)
 }
 
