@@ -72,6 +72,8 @@ impl Agent {
         let options = SenderOptions { to: settings.to.clone(), pace: settings.pace };
         let has_other = settings.recording.is_some() || settings.connection.is_some();
         let opened = (!settings.to.is_empty() || !has_other)
+            // The threads that resolve host names start here: they inherit the domain, this thread stays
+            // unrestricted.
             .then(|| in_domain(AllowedPaths::default(), || UdpSender::open(&options)))
             .transpose()
             .context("cannot start a thread")?;
@@ -115,7 +117,10 @@ impl Agent {
     pub fn rights_to_keep(&self) -> RetainedCapabilities {
         let has_spool = self.settings.connection.as_ref().is_some_and(|wanted| wanted.spool.is_some());
         RetainedCapabilities {
+            // Segments are created and deleted as long as the agent runs, in a directory of another user
+            // perhaps.
             files: self.recorder.is_some() || has_spool,
+            // The CPU budget loads BPF programs again whenever it switches a probe.
             probes: self.settings.sampler.max_cpu.is_some(),
         }
     }
@@ -188,6 +193,8 @@ impl Agent {
                 self.log_line(&line);
             }
         }
+        // Finishing writes and drains what still waits, so the last line and the exit code report the final
+        // counts.
         self.totals.recording = self.recorder.take().map(Recorder::finish);
         self.totals.connection = self.connection.take().map(Connection::finish);
         let line = self.reporter.line(&self.totals, Instant::now());
@@ -195,6 +202,7 @@ impl Agent {
         let (unsent, failed) = (self.totals.sent.errors, self.totals.failed);
         let unrecorded = self.totals.recording.map_or(0, |totals| totals.lost + totals.waiting);
         let unacknowledged = self.totals.connection.map_or(0, |totals| totals.unsafe_now());
+        // Only a fixed number of snapshots is a promise. An agent without one reports losses in its lines.
         if self.settings.count.is_some() && unsent + failed + unrecorded + unacknowledged > 0 {
             return Err(DataMissing { unsent, unrecorded, unacknowledged, failed }.into());
         }
@@ -206,6 +214,7 @@ impl Agent {
     /// # Errors
     /// Measuring failed ten times in a row.
     pub fn step(&mut self, stop: &AtomicBool) -> anyhow::Result<bool> {
+        // A step sleeps up to one interval on purpose: only a delay beyond that means that the loop hangs.
         self.pulse.beat(self.settings.interval() + LATE);
         let (info, step) = match self.sampler.step_with_info(stop) {
             Ok(None) => return Ok(false),
@@ -213,6 +222,7 @@ impl Agent {
             Err(error) => {
                 self.totals.failed += 1;
                 self.failed_in_a_row += 1;
+                // One warning for a series of failures: a lasting error would fill the log.
                 if self.failed_in_a_row == 1 {
                     log::warn!("a pass failed: {error}; the next one covers its time");
                 }
@@ -237,6 +247,7 @@ impl Agent {
         if let Some(sender) = &mut self.sender {
             self.encoding.encode(info, &step, &mut self.datagrams)?;
             if let Some(pace) = self.settings.pace {
+                // Each step has another number of datagrams, so the pause is fitted each time.
                 sender.set_pace(Some(fitting_pace(pace, self.datagrams.len(), self.settings.interval())));
             }
             sender.send_batch(self.datagrams.as_slice());

@@ -34,6 +34,7 @@ impl CpuShare {
 
 impl std::fmt::Display for CpuShare {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Percent / 100 * 100 is not exact in binary. Rounding prints the number that the user typed.
         write!(f, "{}%", (self.0 * 1e6).round() / 1e4)
     }
 }
@@ -49,6 +50,7 @@ impl FromStr for CpuShare {
     fn from_str(text: &str) -> Result<Self, ParseCpuShareError> {
         let number = text.strip_suffix('%').ok_or(ParseCpuShareError)?;
         let percent: f64 = number.trim_end().parse().map_err(|_| ParseCpuShareError)?;
+        // NaN is in no range, so it is refused too.
         if (0.01..=100.0).contains(&percent) { Ok(Self(percent / 100.0)) } else { Err(ParseCpuShareError) }
     }
 }
@@ -100,6 +102,7 @@ impl BudgetPolicy {
         }
         let used_ratio = used.as_secs_f64() / length.as_secs_f64();
         let limit = self.limit.ratio();
+        // One interval on the other side starts the count again: only time without a break decides.
         self.over = if used_ratio > limit { self.over + length } else { Duration::ZERO };
         self.space = if used_ratio < limit * SPACE_RATIO { self.space + length } else { Duration::ZERO };
         if let Some(since_up) = &mut self.since_up {
@@ -127,7 +130,9 @@ impl BudgetPolicy {
     }
 
     fn step_down(&mut self, used_ratio: f64) -> Option<Change> {
+        // Without a probe to remove, the cost is that of the snapshots alone: nothing changes.
         let step = STEPS.into_iter().find(|step| self.now.intersects(*step))?;
+        // `take`: several steps down after one step up double the wait only once.
         if self.since_up.take().is_some_and(|since| since < self.space_needed) {
             self.space_needed = (self.space_needed * 2).min(SPACE_AT_MOST);
         }
@@ -148,6 +153,7 @@ impl BudgetPolicy {
     }
 
     fn changed(&mut self, step: Probes, is_down: bool, used_ratio: f64) -> Change {
+        // The cost so far was that of other probes, so it must not decide about the new ones.
         (self.over, self.space) = (Duration::ZERO, Duration::ZERO);
         Change { probes: self.now, step, is_down, used_ratio }
     }

@@ -50,6 +50,7 @@ pub struct ConnectionTotals {
 impl ConnectionTotals {
     /// Snapshots that would be lost if the agent ended now.
     pub(crate) fn unsafe_now(&self) -> u64 {
+        // What waits in a spool survives this process: the next run sends it.
         self.lost + if self.written_bytes.is_some() { 0 } else { self.waiting }
     }
 
@@ -180,6 +181,7 @@ impl Connection {
     pub(crate) fn send(&mut self, info: &HostInfo, step: &Step<'_>) -> anyhow::Result<ConnectionTotals> {
         self.start()?;
         let Some(uplink) = &self.uplink else { return Ok(ConnectionTotals::default()) };
+        // A receiver that knows nothing must begin at a full snapshot, so the backlog needs one now and then.
         if uplink.wants_full() {
             self.encoder.begin_again();
         }
@@ -199,6 +201,7 @@ impl Connection {
     /// Waits up to five seconds for the last acknowledgements.
     pub(crate) fn finish(self) -> ConnectionTotals {
         let Some(uplink) = &self.uplink else { return ConnectionTotals::default() };
+        // Without a connection no acknowledgement can arrive: waiting would only delay the exit.
         if uplink.status().connected_to.is_some() {
             // Snapshots that stay unacknowledged are in the totals.
             let _ = uplink.drain(LAST_WAIT);
@@ -230,6 +233,7 @@ fn clocks() -> (i64, u64) {
 /// The paths and ports that the uplink thread needs: the identities (certificates are renewed in place), the spool, the receivers'
 /// ports, and the default port for a receiver found by discovery.
 fn allowed_paths(settings: &ConnectionSettings, receivers: &[String]) -> AllowedPaths {
+    // The last colon: an IPv6 address has others before it.
     let port = |receiver: &String| receiver.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
     let spool = settings.spool.iter().map(|spool| spool.dir.clone());
     AllowedPaths {

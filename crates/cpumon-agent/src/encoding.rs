@@ -42,6 +42,7 @@ impl Encoding {
         let default = EncoderOptions::default();
         let overhead = if encryptor.is_some() { OVERHEAD_BYTES } else { 0 };
         let options = EncoderOptions {
+            // `AgentArgs::check` ensures that what remains is not below the encoder's minimum.
             max_datagram: settings.max_datagram.unwrap_or(default.max_datagram) - overhead,
             refresh_snapshots: settings.refresh.unwrap_or(default.refresh_snapshots),
             agent_start,
@@ -59,6 +60,7 @@ impl Encoding {
         match self {
             Self::V1 { .. } if step.is_first => out.clear(),
             Self::V1 { encoder, totals } => {
+                // For each step: daylight saving time may begin or end while the agent runs.
                 let offset = utc_offset_s(step.interval.end.wall_ns);
                 add_and_warn(totals, encoder.encode(step.interval, offset, out));
             }
@@ -87,6 +89,7 @@ impl Encoding {
                 (totals.names_cut, "names cut"),
             ],
             Self::V2 { totals, .. } => {
+                // The zero only makes both arrays equally long; counts of zero are filtered out below.
                 [(totals.texts_cut, "texts cut"), (totals.rows_lost, "rows lost"), (0, "")]
             }
         };

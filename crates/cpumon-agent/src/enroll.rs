@@ -80,6 +80,7 @@ impl EnrollArgs {
             AskedReceiver { addresses: &addresses, pin: receiver.pin },
             AskingDevice { host: info.host.0, name },
             &mut |code| show(code, &shown, &receiver.pin),
+            // With --key the user has named the receiver already, so there is nothing left to compare.
             &mut |code| self.key.is_some() || agrees(code),
         )
         .context("cannot enroll")?;

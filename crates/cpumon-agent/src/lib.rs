@@ -72,6 +72,7 @@ pub fn run(args: &AgentArgs, stop: &AtomicBool) -> anyhow::Result<()> {
     let manager = Manager::find();
     let mut agent = Agent::open(&Settings::from(args))?;
     log::info!("{}", agent.start_line());
+    // Before the network threads start: a thread inherits the capabilities of the one that starts it.
     give_up_rights(agent.source_kind(), agent.rights_to_keep());
     // Not as arguments of the log line: with --quiet these are not evaluated.
     let filter = sandbox::give_up_calls(agent.calls_to_keep());

@@ -50,6 +50,8 @@ impl Signals {
     pub fn install() -> io::Result<Self> {
         let (stop, interrupted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         for signal in [SIGINT, SIGTERM] {
+            // Handlers run in the order of registration: at the first signal the flag is not set yet, at the
+            // second it is.
             flag::register_conditional_shutdown(signal, Self::INTERRUPTED, Arc::clone(&stop))?;
             flag::register(signal, Arc::clone(&stop))?;
         }
@@ -73,6 +75,8 @@ impl Signals {
                 let _ = writeln!(io::stderr(), "{program}: {}", Chain(error));
                 if error.is::<DataMissing>() { 3 } else { 1 }
             }
+            // 128 + SIGINT is the convention of shells. SIGTERM is how a service manager stops it, which is
+            // no failure.
             Ok(()) if self.interrupted.load(Ordering::Relaxed) => 130,
             Ok(()) => 0,
         };

@@ -128,6 +128,7 @@ impl Recorder {
 
     /// Encodes and appends a step.
     pub(crate) fn record(&mut self, info: &HostInfo, step: &Step<'_>) -> RecordingTotals {
+        // A segment must be readable alone: the ones before it may be deleted when the recording is full.
         if self.spool.wants_full() {
             self.encoder.begin_again();
         }
@@ -155,6 +156,7 @@ impl Recorder {
 pub(crate) fn encoder(agent_start: u64) -> Encoder {
     Encoder::new(EncoderOptions {
         max_datagram: MAX_FRAME_BYTES,
+        // The default repeats the full snapshot, because a datagram may be lost. Here nothing is lost.
         full_snapshots: 1,
         agent_start,
         is_lossless: true,

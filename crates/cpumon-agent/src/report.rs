@@ -69,6 +69,7 @@ fn describe(now: &Totals, then: &Totals, length: Duration) -> String {
         now.health.own_rss_bytes as f64 / 1e6,
     );
     let datagrams = now.sent.datagrams - then.sent.datagrams;
+    // Where datagrams are not an output, `sent 0 datagrams` would read as a failure.
     if datagrams > 0 || (now.recording.is_none() && now.connection.is_none()) {
         // Writing to a String cannot fail.
         let kilobytes = (now.sent.bytes - then.sent.bytes) as f64 / 1e3;

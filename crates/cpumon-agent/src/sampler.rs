@@ -135,6 +135,8 @@ impl Sampler {
         std::mem::swap(&mut self.previous, &mut self.current);
         self.interval.fill_rows(&self.previous, &self.current, self.rows);
         self.snapshots += 1;
+        // While a replacement waits, two sources run. Their joint cost must not cause another change of
+        // probes.
         if let (Some(cpu_budget), None) = (&mut self.cpu_budget, &self.next) {
             cpu_budget.update(&self.current, self.source.probe_cpu_ns());
         }
@@ -146,6 +148,7 @@ impl Sampler {
         self.source = source;
         self.previous.clear();
         self.current.clear();
+        // Makes the next step a first one: the agent then reports another start to receivers.
         self.snapshots = 0;
     }
 
@@ -193,6 +196,8 @@ impl Sampler {
 
 /// The same source with other probes.
 fn open_again(options: &SourceOptions) -> Result<Box<dyn Source + Send>, CollectError> {
+    // Not `Auto`: a fallback to /proc would change the counters. A failure leaves the current source in
+    // place.
     cpumon_collect::open(&SourceOptions { choice: SourceChoice::Bpf, ..options.clone() })
         .map(|opened| opened.source)
 }

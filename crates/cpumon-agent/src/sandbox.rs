@@ -13,6 +13,7 @@ pub fn in_domain<T: Send>(
     mut allowed: AllowedPaths,
     work: impl FnOnce() -> T + Send,
 ) -> io::Result<(T, String)> {
+    // Landlock restricts TCP only: UDP queries to name servers need no rule.
     allowed.connect.push(NAME_SERVERS);
     let confined = move || {
         let domain = confine_files(&allowed).unwrap_or_else(|error| {
@@ -21,6 +22,7 @@ pub fn in_domain<T: Send>(
         });
         (work(), domain)
     };
+    // A Landlock domain cannot be left. It restricts a thread of its own, so the calling thread stays free.
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("domain".to_owned()).spawn_scoped(scope, confined)?;
         thread.join().map_err(|_| io::Error::other("a thread panicked"))

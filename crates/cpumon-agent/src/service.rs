@@ -52,6 +52,8 @@ impl Manager {
                 })
                 .ok()
         });
+        // sd_watchdog_enabled(3): a process that only inherited the variables must not report in the
+        // service's place.
         let is_mine = text("WATCHDOG_PID").is_none_or(|pid| pid == std::process::id().to_string());
         let usec = text("WATCHDOG_USEC").filter(|_| is_mine).and_then(|usec| usec.parse().ok());
         Self { watchdog: usec.filter(|_| socket.is_some()).map(Duration::from_micros), socket }
@@ -89,6 +91,8 @@ impl Manager {
                     // If the report fails, the manager ends this process after WatchdogSec.
                     let _ = socket.send(b"WATCHDOG=1");
                 }
+                // sd_watchdog_enabled(3) advises half of the time; a third leaves a margin for one late wake-
+                // up.
                 std::thread::park_timeout(every / 3);
             }
         };

@@ -126,6 +126,7 @@ fn targets(args: &AgentArgs) -> Vec<Target> {
     let given = single.chain(&args.multicast).cloned().chain(broadcast);
     let mut targets: Vec<Target> =
         given.map(|target| with_ttl(target).on_interfaces(&args.interfaces)).collect();
+    // Broadcast is the one target that needs no configuration, so an agent without options uses it.
     if targets.is_empty() && args.record.is_none() && !has_tls {
         targets.push(Target::broadcast(DEFAULT_PORT).on_interfaces(&args.interfaces));
     }

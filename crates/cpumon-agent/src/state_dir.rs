@@ -12,10 +12,12 @@ pub fn default_state_dir() -> PathBuf {
         return std::env::split_paths(&listed).next().unwrap_or_default().join("identities");
     }
     let is_root =
+        // The owner of /proc/self is the effective user; geteuid(2) would need unsafe code.
         std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
     if is_root {
         return PathBuf::from("/var/lib/cpumon-agent/identities");
     }
+    // The XDG Base Directory Specification says to ignore a relative path.
     let xdg = variable("XDG_STATE_HOME").filter(|dir| dir.is_absolute());
     let home = || variable("HOME").map(|home| home.join(".local/state"));
     xdg.or_else(home).map_or_else(|| PathBuf::from("identities"), |dir| dir.join("cpumon-agent/identities"))
