@@ -45,8 +45,10 @@ impl PastQueries {
                 .how("Ask again in a moment, or for shorter ranges.")
         };
         let turn = timeout(MAX_WAIT, self.pool.turns().acquire()).await.map_err(|_| busy())?;
+        // Named, not `_`: the turn is held until the answer is complete.
         let _turn = turn.map_err(|_| busy())?;
         let cancelled = Arc::new(AtomicBool::new(false));
+        // This future is dropped when the client goes away; the thread then stops at its next check.
         let _cancel = Cancel(Arc::clone(&cancelled));
         let (live, pool) = (Arc::clone(&self.live), Arc::clone(&self.pool));
         let done = tokio::task::spawn_blocking(move || work(&History::of_receiver(live, pool, cancelled)?));

@@ -95,6 +95,7 @@ impl Feed {
 
     /// The newest message as an open object, made if the last one is older than [`STEP`].
     fn current(&self) -> (u64, Bytes) {
+        // Held while encoding: readers that come meanwhile get this message instead of making their own.
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         // Readers come a little early or late: what is nearly a step old is old.
         let is_old = last.made.is_none_or(|made| made.elapsed() >= STEP.mul_f32(0.9));

@@ -28,6 +28,7 @@ impl Server {
     /// Whether a `Host` header names this server: `localhost`, a loopback address, the very address it is bound to (any, if
     /// it is bound to all: an address is no name that could be pointed here), or a name that it was given.
     fn is_ours(&self, host: &str) -> bool {
+        // An `Authority` may have user information (`user@host`), a Host header never has.
         let Some(authority) = host.parse::<Authority>().ok().filter(|_| !host.contains('@')) else {
             return false;
         };
@@ -44,6 +45,7 @@ impl Server {
     fn host<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
         let mut hosts = headers.get_all(header::HOST).iter();
         match (hosts.next(), hosts.next()) {
+            // RFC 9112, section 3.2: a request with more than one Host header is invalid.
             (Some(host), None) => host.to_str().ok().filter(|host| self.is_ours(host)),
             _ => None,
         }
@@ -56,6 +58,7 @@ impl Server {
         let is_other = |origin: &HeaderValue| !origin.as_bytes().eq_ignore_ascii_case(ours.as_bytes());
         let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
         headers.get_all(header::ORIGIN).iter().any(is_other)
+            // `none`: the user typed the address or opened a bookmark.
             || site.is_some_and(|site| site != b"same-origin" && site != b"none")
     }
 

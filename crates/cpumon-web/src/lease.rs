@@ -38,6 +38,7 @@ impl Lease {
             if end <= Instant::now() {
                 return;
             }
+            // `renew` may move the end meanwhile, so the loop checks it again.
             sleep_until(end).await;
         }
     }

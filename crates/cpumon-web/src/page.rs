@@ -79,11 +79,13 @@ fn embedded(path: &str, headers: &HeaderMap) -> Response {
             None => Body::from(Bytes::from_static(file.plain)).into_response(),
         }
     };
+    // A file with a hash in its name never changes; the others must be asked about at each load.
     let caching =
         if file.path.starts_with(HASHED) { "private, max-age=31536000, immutable" } else { "no-cache" };
     for (name, value) in [
         (header::CONTENT_TYPE, kind(file.path)),
         (header::ETAG, file.tag),
+        // A cache must not give a packed file to a client that cannot unpack it.
         (header::VARY, "accept-encoding"),
         (header::CACHE_CONTROL, caching),
     ] {
@@ -95,6 +97,7 @@ fn embedded(path: &str, headers: &HeaderMap) -> Response {
 /// Whether who asks has what bears this tag, quotes included (RFC 9110, section 13.1.2).
 pub(crate) fn is_known(headers: &HeaderMap, tag: &str) -> bool {
     let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    // RFC 9110, section 13.1.2, demands the weak comparison: a proxy that packs an answer makes its tag weak.
     known
         .flat_map(|tags| tags.split(','))
         .map(str::trim)
@@ -112,6 +115,7 @@ fn takes_brotli(headers: &HeaderMap) -> bool {
             let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
             let weight = weight.trim().trim_start_matches("q=").trim();
             name.trim().eq_ignore_ascii_case("br")
+                // `br;q=0` forbids brotli (RFC 9110, section 12.4.2).
                 && weight.parse::<f32>().is_ok_and(|q| q > 0.0) | weight.is_empty()
         })
     })
@@ -125,6 +129,7 @@ fn html(status: StatusCode, text: Cow<'static, str>) -> Response {
 /// A file of the directory that a developer named, read again at each request.
 async fn from_disk(dir: PathBuf, path: String) -> Response {
     let read = tokio::task::spawn_blocking(move || {
+        // `join` would replace the directory by an absolute path, and `..` would leave it.
         let wanted =
             if is_inside(&path) && dir.join(&path).is_file() { path } else { "index.html".to_owned() };
         std::fs::read(dir.join(&wanted)).map(|bytes| (kind(&wanted), bytes)).map_err(|error| (dir, error))

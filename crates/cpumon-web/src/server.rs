@@ -80,6 +80,8 @@ impl HttpServer {
         }
         let bind = || {
             let listener = TcpListener::bind(address)?;
+            // `tokio::net::TcpListener::from_std` leaves this to the caller; a blocking socket would stop the
+            // runtime.
             listener.set_nonblocking(true)?;
             let bound = listener.local_addr()?;
             Ok((listener, bound))
@@ -121,6 +123,7 @@ impl HttpServer {
             }
             Ok(())
         });
+        // A thread may read the store for seconds; the end of the receiver does not wait for it.
         runtime.shutdown_timeout(Duration::from_millis(200));
         result.map_err(WebError::Runtime)
     }
@@ -141,6 +144,8 @@ impl Guests {
 
     /// Counts a connection; `None` if its address has too many.
     fn enter(&self, ip: IpAddr) -> Option<Guest> {
+        // On a dual-stack socket IPv4 clients have IPv4-mapped addresses, which all lie in one IPv6 network:
+        // without this they would share one count.
         let (ip, mut counts) = (ip.to_canonical(), self.lock());
         let count = counts.entry(network(ip)).or_default();
         if *count >= MAX_OF_ADDRESS && !ip.is_loopback() {
@@ -156,6 +161,7 @@ impl Drop for Guest {
         let mut counts = self.0.lock();
         if let Some(count) = counts.get_mut(&self.1) {
             *count -= 1;
+            // Otherwise the map would keep every address that ever connected.
             if *count == 0 {
                 counts.remove(&self.1);
             }
@@ -166,6 +172,8 @@ impl Drop for Guest {
 async fn accept_all(listener: tokio::net::TcpListener, tls: Option<TlsAcceptor>, router: axum::Router) {
     let (places, guests) = (Arc::new(Semaphore::new(MAX_CONNECTIONS)), Guests::default());
     loop {
+        // Taken before `accept`, so that further connections wait in the kernel. The semaphore is never
+        // closed.
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, peer)) => {
@@ -191,6 +199,7 @@ async fn accept_all(listener: tokio::net::TcpListener, tls: Option<TlsAcceptor>,
 /// Serves one connection, after its handshake if it has one.
 async fn connection(stream: TcpStream, tls: Option<TlsAcceptor>, router: axum::Router) {
     let Some(tls) = tls else { return serve(stream, router).await };
+    // A client that does not finish its handshake must not occupy a place.
     match tokio::time::timeout(HEADER_TIME, tls.accept(stream)).await {
         Ok(Ok(stream)) => serve(stream, router).await,
         Ok(Err(error)) => log::debug!("HTTP: no TLS with a client: {error}"),
@@ -210,6 +219,7 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, router: axum::Router
     let ended = tokio::select! {
         ended = served.as_mut() => Some(ended),
         () = sleep(CONNECTION_TIME) => {
+            // No further request on this connection; an answer in progress may go on until the lease is over.
             served.as_mut().graceful_shutdown();
             tokio::select! {
                 ended = served => Some(ended),

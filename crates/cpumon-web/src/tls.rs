@@ -49,6 +49,7 @@ pub struct Tls {
 
 impl std::fmt::Debug for Tls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The configuration is left out: it holds the private key.
         f.debug_struct("Tls").field("fingerprint", &self.fingerprint).finish_non_exhaustive()
     }
 }
@@ -74,6 +75,7 @@ impl Tls {
             .with_protocol_versions(&[&tokio_rustls::rustls::version::TLS13])
             .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
             .map_err(|error| unusable(error.to_string()))?;
+        // The server speaks HTTP/1 only.
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         let fingerprint = fingerprint.join(":");
         Ok(Self { config: Arc::new(config), fingerprint, certificate: certificate_der })

@@ -35,6 +35,7 @@ pub(crate) async fn check(State(gate): State<Option<Arc<Gate>>>, request: Reques
             let is_missing = problem.status == StatusCode::UNAUTHORIZED;
             let mut response = problem.into_response();
             if is_missing {
+                // RFC 9110, section 15.5.2: a 401 must name a scheme.
                 let bearer = HeaderValue::from_static("Bearer");
                 response.headers_mut().insert(header::WWW_AUTHENTICATE, bearer);
             }

@@ -76,11 +76,13 @@ impl Gate {
     fn refreshed_within(&self, age: Duration) -> MutexGuard<'_, Inner> {
         let mut inner = self.lock();
         if inner.checked.is_none_or(|at| at.elapsed() >= age) {
+            // Also if the read fails: a broken file is not read at each request.
             inner.checked = Some(Instant::now());
             match self.tokens.list() {
                 Ok(entries) => inner.entries = entries,
                 Err(error) => {
                     log::warn!("{error}; all requests are refused");
+                    // Tokens that were revoked in a file that cannot be read must not stay valid.
                     inner.entries.clear();
                 }
             }
@@ -129,6 +131,7 @@ impl Gate {
 
     /// Verifies a token and returns its id; wrong ones are limited by sender.
     async fn verify(&self, token: &str, peer: IpAddr) -> Result<String, Problem> {
+        // A longer text would be hashed before any limit counts it.
         if token.len() > MAX_TOKEN {
             return Err(wrong_token());
         }
@@ -136,6 +139,7 @@ impl Gate {
         if let Some(id) = self.refreshed().verified.get(&key) {
             return Ok(id.clone());
         }
+        // Taken first and given back after a right token, so that tries made at the same time all count.
         self.lock().tries.take(peer).map_err(|wait| too_many(" from this address", wait))?;
         let Ok(_turn) = self.turn.acquire().await else { return Err(wrong_token()) };
         let known =
@@ -144,11 +148,13 @@ impl Gate {
         let entry = known(RECHECK).or_else(|| known(Duration::ZERO)).ok_or_else(wrong_token)?;
         self.lock().tries.take_of_all().map_err(|wait| too_many("", wait))?;
         let text = token.to_owned();
+        // argon2 is slow: on the only thread of the runtime it would stop every other connection.
         let verified = tokio::task::spawn_blocking(move || entry.verify(&text).then_some(entry));
         let Ok(Some(entry)) = verified.await else { return Err(wrong_token()) };
         let mut inner = self.lock();
         inner.tries.give_back(peer);
         if inner.verified.len() >= MAX_VERIFIED {
+            // The bound costs little: each of these tokens is only verified once more.
             inner.verified.clear();
         }
         inner.verified.insert(key, entry.id.clone());
@@ -171,6 +177,7 @@ impl Gate {
         if let Some(cookie) = self.cookie(headers) {
             self.lock().sessions.remove(&digest(cookie));
         }
+        // Max-Age=0 makes the browser delete the cookie (RFC 6265, section 5.2.2).
         self.set_cookie("", Duration::ZERO)
     }
 
@@ -210,6 +217,7 @@ fn wrong_token() -> Problem {
 }
 
 fn too_many(from: &str, wait: Duration) -> Problem {
+    // Rounded up, so that a client that waits this long is not refused again.
     let seconds = wait.as_secs() + 1;
     let detail = format!("Too many wrong tokens came{from}.");
     let problem =

@@ -27,6 +27,7 @@ struct Full(Instant);
 impl Bucket {
     /// Takes a try, or returns how long to wait for one.
     fn take(self, full: &mut Full, now: Instant) -> Result<(), Duration> {
+        // A bucket that is full counts from now: time without tries is not saved up.
         let next = full.0.max(now) + self.each;
         let wait = next.saturating_duration_since(now + self.each * self.most);
         if wait.is_zero() {
@@ -70,6 +71,7 @@ impl Limiter {
     }
 
     fn take_at(&mut self, sender: IpAddr, now: Instant) -> Result<(), Duration> {
+        // A sender whose tries are all back is the same as an unknown one.
         self.senders.retain(|_, full| full.0 > now);
         let sender = network(sender);
         if !self.senders.contains_key(&sender) && self.senders.len() >= MAX_SENDERS {

@@ -25,6 +25,7 @@ impl Sessions {
         let now = Instant::now();
         self.0.retain(|_, session| session.ends > now);
         if self.0.len() >= MAX_SESSIONS {
+            // All sessions last equally long, so the one that ends first is the oldest.
             let oldest = self.0.iter().min_by_key(|(_, session)| session.ends).map(|(cookie, _)| *cookie);
             oldest.map(|cookie| self.0.remove(&cookie));
         }

@@ -14,6 +14,7 @@ use super::gate::{Gate, Pass};
 /// Asks before each piece; a heartbeat is one too.
 pub(super) fn while_it_counts(response: Response, gate: Arc<Gate>, pass: Pass) -> Response {
     let kind = response.headers().get(header::CONTENT_TYPE);
+    // Other answers are finite: the check before them is enough.
     if kind.is_none_or(|kind| kind != "text/event-stream") {
         return response;
     }

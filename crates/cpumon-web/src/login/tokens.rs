@@ -67,8 +67,10 @@ pub struct TokenEntry {
 
 impl TokenEntry {
     fn parse(line: &str) -> Option<Self> {
+        // The label is last because it may contain spaces.
         let mut parts = line.splitn(4, ' ');
         let (id, created_s, hash, label) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+        // A broken hash is reported when the file is read; at a login it would only be a wrong token.
         PasswordHash::new(hash).ok()?;
         Some(Self {
             id: id.into(),
@@ -154,6 +156,8 @@ impl TokenFile {
         }
         let mut random = [0_u8; 36];
         getrandom::fill(&mut random).map_err(|error| TokenError::Make(error.to_string()))?;
+        // The id is not secret: it finds the line, so that a token is hashed against one entry, not against
+        // all.
         let (id, secret) = random.split_at(4);
         let (id, secret) = (hex(id), hex(secret));
         let token = format!("{PREFIX}_{id}_{secret}");
@@ -188,6 +192,7 @@ impl TokenFile {
             for entry in entries {
                 file.write_all(entry.line().as_bytes())?;
             }
+            // Before the rename: after a crash the name must not belong to an empty file.
             file.as_file().sync_all()?;
             file.persist(&self.0)?;
             Ok(())

@@ -67,6 +67,7 @@ impl Encoder {
         {
             return Arc::clone(encoded);
         }
+        // Nothing is encoded while this lock is held: readers of other hosts would wait for it.
         let encoded = Arc::new(Encoded {
             shown: shown.clone(),
             host: host.clone(),
@@ -78,6 +79,7 @@ impl Encoder {
         let is_older = kept.iter().any(|(of, at)| *of == id && at.shown.serial > shown.serial);
         if !is_older {
             kept.retain(|(of, _)| *of != id);
+            // The host that was encoded longest ago is at the end.
             kept.truncate(MAX_KEPT - 1);
             kept.insert(0, (id, Arc::clone(&encoded)));
         }
@@ -111,6 +113,7 @@ impl Encoded {
             }
             Threads::Of(keys) => keys,
         };
+        // Held while a table is made, so that two readers do not both make it.
         let mut made = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let table = |key: &ProcessKey| {
             let make = || body_of(&thread_table(&view, rows, |row| row.process == *key));

@@ -37,6 +37,7 @@ impl HostReader {
     /// `last_id`: the id of the last message it got, on an earlier connection.
     pub(crate) fn new(app: Shared, host: HostId, threads: Threads, last_id: Option<&str>) -> Self {
         let newest = app.live.newest(host).map_or(0, |shown| shown.number);
+        // A number above the newest is of a host that was forgotten since: the reader starts with the newest.
         let last = last_id.and_then(|id| number_of(id, app.epoch)).filter(|number| *number <= newest);
         let bell = app.live.bell().listen();
         Self { app, host, threads, last, backlog_until: newest, bell }
@@ -57,6 +58,7 @@ impl HostReader {
         } else if catches_up || behind <= MAX_BEHIND {
             self.app.live.newer(self.host, last)?
         } else if last < self.backlog_until {
+            // `behind` exceeds MAX_BACKLOG here, so this cannot underflow.
             self.app.live.newer(self.host, newest.number - MAX_BACKLOG)?
         } else {
             newest
@@ -86,6 +88,7 @@ impl Messages for HostReader {
     async fn next(&mut self) -> Option<VecDeque<Bytes>> {
         let deadline = Instant::now() + HEARTBEAT;
         loop {
+            // Before the check: a ring after it then ends the wait below.
             self.bell.mark_unchanged();
             let host = self.app.live.host(self.host);
             if let Some((host, (shown, skipped))) = host.zip(self.pick()) {
@@ -94,6 +97,7 @@ impl Messages for HostReader {
             }
             match timeout_at(deadline, self.bell.changed()).await {
                 Ok(Ok(())) => sleep(RECHECK).await,
+                // The sender of the bell is gone: the receiver stops.
                 Ok(Err(_)) => return None,
                 Err(_) => return Some(heartbeat()),
             }

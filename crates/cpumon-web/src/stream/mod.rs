@@ -63,5 +63,6 @@ pub(crate) fn head(event: &str, epoch: i64, number: u64) -> Bytes {
 /// The number in the id of the last message that a browser got, if this receiver sent it.
 pub(crate) fn number_of(id: &str, epoch: i64) -> Option<u64> {
     let (of, number) = id.rsplit_once('-')?;
+    // Numbers begin again when the receiver starts, so an id of another start means nothing.
     (of.parse::<i64>().ok()? == epoch).then(|| number.parse().ok())?
 }
