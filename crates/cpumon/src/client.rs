@@ -80,6 +80,7 @@ pub struct Client {
 
 /// Whether the text after the host's colon, if there is one, is a port.
 fn has_valid_port(authority: &str) -> bool {
+    // An IPv6 address in brackets contains colons of its own.
     let behind_host = authority.rsplit_once(']').map_or(authority, |(_, rest)| rest);
     behind_host.rsplit_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_ok())
 }
@@ -105,7 +106,9 @@ impl Client {
             .timeout_connect(Some(CONNECT_TIME))
             .timeout_global(Some(LONG_POLL + ANSWER_TIME))
             .http_status_as_error(false)
+            // The API has no redirects, so one comes from something that is no receiver.
             .max_redirects(0)
+            // Receivers are on loopback or behind a tunnel, which a proxy does not reach.
             .proxy(None)
             .tls_config(tls_config(is_tls, access)?)
             .user_agent(concat!("cpumon/", env!("CARGO_PKG_VERSION")))
@@ -140,6 +143,7 @@ impl Client {
             reason: error.to_string(),
         })?;
         let status = response.status().as_u16();
+        // A long poll that ran out of time: nothing is wrong.
         if status == 204 {
             return Ok(None);
         }
@@ -235,6 +239,7 @@ impl Client {
         };
         match self.interval(&format!("/api/v1/hosts/{host}/interval?{question}")) {
             Ok(found) => Ok(found.map(|(_, interval)| interval)),
+            // 404: the store has no interval there, which is not a failure.
             Err(ClientError::Refused { status: 404, .. }) => Ok(None),
             Err(error) => Err(error),
         }

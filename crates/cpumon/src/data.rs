@@ -98,6 +98,7 @@ pub fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
     }
     let query = query(args)?;
     let reader = Reader::open(&args.store.path()).map_err(explain)?;
+    // The progress line and an export on the same terminal would overwrite each other.
     let mut bar = ProgressLine::new(args.output.is_some() || !io::stdout().is_terminal());
     let is_array = args.wanted_format() == ExportFormat::Json;
     let mut write = |out: &mut dyn Write| {
@@ -117,6 +118,7 @@ pub fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
     };
     bar.clear();
     match result {
+        // The reader closed the output (`cpumon export … | head`): it has what it wanted.
         Err(error) if error.is_broken_pipe() => Ok(Outcome::Done),
         Err(error @ (ExportError::ManyHosts { .. } | ExportError::NoLegacyLayout { .. })) => {
             Err(Usage(error.to_string()).into())
@@ -248,6 +250,7 @@ pub fn import(args: &ImportArgs) -> anyhow::Result<Outcome> {
     let zone = args.time_zone.as_deref().map(str::parse).transpose();
     let zone = zone.map_err(|error: legacy::ImportError| Usage(error.to_string()))?.unwrap_or_default();
     let options = legacy::ImportOptions { host: args.host.clone(), zone };
+    // Checked before the store is opened, so that a misspelled name does not create a store.
     if !args.file.exists() {
         return Err(legacy::ImportError::Open {
             path: args.file.clone(),

@@ -113,6 +113,7 @@ impl<'a> Import<'a> {
     /// Notes the part of a gap behind the position of an earlier import.
     fn put_gap(&mut self, gap: spool::Gap) -> Result<()> {
         self.gaps.push(gap);
+        // An earlier import noted this gap already.
         if gap.last <= self.before.number {
             return Ok(());
         }
@@ -132,6 +133,7 @@ impl<'a> Import<'a> {
     }
 
     fn commit(&mut self) -> Result<()> {
+        // A recording that was imported before must not move the position back.
         if self.place.number > self.before.number {
             self.writer.put_source_position(&self.source, self.place)?;
         }

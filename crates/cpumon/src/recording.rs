@@ -50,6 +50,7 @@ pub(crate) fn read(
         match done {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
+                // `read_segments` has its own error type, so an error of `out` takes this way around it.
                 result = Err(error);
                 ControlFlow::Break(())
             }
@@ -70,10 +71,12 @@ fn decode(
     for frame in snapshot.frames() {
         let accepted = demux.accept(frame, FROM, received, &mut |status, interval| {
             let status = HostStatus { trust: Trust::Imported, address: Box::default(), ..status.clone() };
+            // A frame can complete several intervals; after an error the others must not reach `out`.
             if result.is_ok() {
                 result = out(RecordingEvent::Interval(&status, interval));
             }
         });
+        // A frame of a newer version must not end the reading: the rest of the recording may be readable.
         *rejected += u64::from(accepted.is_err());
     }
     result?;

@@ -1,4 +1,4 @@
-//! [`Serving`]: a running receiver with its HTTP server. In: plans of both. Out: the receiver, and lines that say what it does.
+//! [`Serving`]: starts a receiver with its HTTP server, and describes both in lines for people and programs.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -33,7 +33,7 @@ pub fn sampler_options(measure: &MeasureArgs, probes: Probes) -> SamplerOptions 
     SamplerOptions { source, max_cpu: measure.max_cpu, ..SamplerOptions::default() }
 }
 
-/// See the module. Dropping it stops it.
+/// A running receiver and its HTTP server. Dropping it stops both.
 pub struct Serving {
     receiver: Receiver,
     /// Where HTTP is answered, `https` with TLS.
@@ -48,8 +48,10 @@ impl Serving {
         let store = plan.store.as_ref().map(|(path, _)| path.clone());
         let web = WebOptions { store, ..web };
         let (scheme, access) = (if web.tls.is_some() { "https" } else { "http" }, login::start_lines(&web));
+        // The login file is replaced as a whole, so the sandbox must allow its directory, not the file.
         let reads = web.login.iter().map(|path| directory_of(path)).chain(web.web_dir.clone()).collect();
         let server = HttpServer::bind(http, web).map_err(|error| anyhow!("{error}{}", bind_hint(&error)))?;
+        // The thread of the server consumes it, so what is needed later is taken out before.
         let (address, shutdown) = (server.local_addr(), server.shutdown());
         let frontend = Frontend {
             address,

@@ -165,6 +165,7 @@ fn local(text: &str, today: Date) -> Result<Option<DateTime>, String> {
     let date = match day {
         "today" => today,
         "yesterday" => today.checked_sub(1.day()).map_err(|error| error.to_string())?,
+        // The form decides first: `2026-02-30` then gets an error of its own, not the list of forms.
         iso if has_the_form_of_a_date(iso) => iso.parse().map_err(|error: jiff::Error| error.to_string())?,
         _ => return Ok(None),
     };
@@ -190,6 +191,7 @@ fn clock(text: &str) -> Result<Option<Time>, String> {
     let spelled = match text.len() {
         4 if is_digits => format!("{}:{}", &text[..2], &text[2..]),
         6 if is_digits => format!("{}:{}:{}", &text[..2], &text[2..4], &text[4..]),
+        // jiff wants two digits for the hour; people write `9:05` too.
         _ if text.contains(':') && text.bytes().all(|b| b.is_ascii_digit() || b == b':' || b == b'.') => {
             if text.find(':') == Some(1) {
                 format!("0{text}")

@@ -27,6 +27,7 @@ pub fn accuracy(args: &AccuracyArgs, out: &mut dyn Write) -> anyhow::Result<Outc
     let signals = Signals::install()?;
     let notes = notes();
     let mut reader = ClockReader::open().context("cannot read the clocks of this machine's threads")?;
+    // After the programs are loaded: reading their maps needs fewer capabilities.
     give_up_rights(SourceKind::Bpf, RetainedCapabilities::FILES);
     let findings = compare(args, &mut reader, &signals, notes)?;
     match args.format.get() {

@@ -1,4 +1,4 @@
-//! [`HubFeed`]: this process's own receiver. In: its hub. Out: any host of it, live and past.
+//! [`HubFeed`]: shows the hosts of this process's own receiver, live and past.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -13,7 +13,7 @@ use cpumon_tui::{Feed, FeedError, HistoryPoint, Task};
 
 use crate::clock;
 
-/// See the module.
+/// The hub, the selected host, and the serial number of the last interval that was returned.
 #[derive(Debug)]
 pub struct HubFeed {
     hub: Arc<Hub>,
@@ -89,6 +89,7 @@ impl Feed for HubFeed {
     fn poll(&mut self) -> Result<Option<Arc<Interval>>, FeedError> {
         self.choose_first();
         let Some(host) = self.selected else { return Ok(None) };
+        // The first interval is the newest: the screens begin with now, not with what is in memory.
         let next = if self.handed_out == 0 {
             self.hub.newest(host)
         } else {
@@ -137,6 +138,7 @@ impl Feed for HubFeed {
 
     fn user_name(&self, uid: u32) -> Option<String> {
         let status = self.hub.host(self.selected?)?;
+        // Another machine's uids mean other users.
         (status.trust == Trust::Local).then(|| self.users.get(&uid).cloned()).flatten()
     }
 }

@@ -40,6 +40,7 @@ impl LocalFeed {
     /// Opens the source and starts measuring.
     pub fn start(options: &SamplerOptions) -> anyhow::Result<Self> {
         let sampler = Sampler::open(options).context("cannot measure this machine")?;
+        // Before the measuring thread starts: it inherits the capabilities of this thread.
         cpumon_agent::give_up_rights(sampler.kind(), RetainedCapabilities::FILES);
         let shared = Arc::new(Shared::<Inner>::default());
         shared.lock().status = HostStatus {
@@ -81,6 +82,7 @@ fn measure(mut sampler: Sampler, shared: &Shared<Inner>) {
             }
             Err(error) => {
                 shared.lock().error = Some(format!("cannot measure this machine: {error}"));
+                // Parked, not asleep: `drop` ends the pause at once.
                 std::thread::park_timeout(Duration::from_millis(50));
             }
         }

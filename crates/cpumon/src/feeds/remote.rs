@@ -58,6 +58,7 @@ fn ask(client: &Client, shared: &Shared<Inner>) {
     let mut next_hosts = Instant::now();
     while !shared.stop.load(Ordering::Relaxed) {
         let selected = shared.lock().selected;
+        // The newest interval of the other host may have a lower number, and it is wanted at once.
         if selected != host {
             (host, after) = (selected, 0);
         }
@@ -89,6 +90,7 @@ fn ask_once(
         return Ok(());
     };
     *after = serial;
+    // The user may have chosen another host while this request waited.
     if inner.selected == host {
         inner.arrived = Some(Instant::now());
         inner.waiting.push_back(Arc::new(interval));

@@ -125,6 +125,7 @@ impl ReplayFeed {
         let loaded = Arc::new(loaded);
         self.loaded.push_back(Arc::clone(&loaded));
         let rows = |feed: &Self| feed.loaded.iter().map(|loaded| loaded.rows).sum::<usize>();
+        // The oldest is dropped first, so the segment just read is never the one that goes.
         while self.loaded.len() > MAX_LOADED || (self.loaded.len() > 1 && rows(self) > MAX_LOADED_ROWS) {
             self.loaded.pop_front();
         }
@@ -150,6 +151,7 @@ impl ReplayFeed {
                     return Some(Position { segment, interval });
                 }
             }
+            // `from.interval` counts in the first segment only.
             skipped = 0;
         }
         None
@@ -212,6 +214,7 @@ impl ReplayFeed {
             return;
         }
         self.next_check = Instant::now() + CHECK_EVERY;
+        // The directory may be unreadable for a moment; the next check tries again.
         let Ok(reader) = SpoolReader::open(self.reader.dir()) else { return };
         let first =
             |index: &[Option<SegmentHeader>]| index.first().copied().flatten().map(|header| header.first);
@@ -219,6 +222,7 @@ impl ReplayFeed {
         self.reader = reader;
         self.list();
         if first(&self.index) == first_before {
+            // The last segment may have grown, so it is decoded again; the others are complete.
             self.loaded.retain(|loaded| loaded.segment < last);
         } else {
             // The oldest segment was deleted, so positions have changed. Continue at the end.
@@ -230,6 +234,7 @@ impl ReplayFeed {
     /// Time between the current interval and the next.
     fn wait_for(&self, next: &Interval) -> Duration {
         let length = Duration::from_nanos(next.duration_ns());
+        // An interval without a length, or with a very long one, is replayed as a gap.
         let length = if length.is_zero() || length > LONGEST { GAP } else { length };
         length.div_f64(self.playback.speed)
     }
@@ -292,6 +297,7 @@ impl Feed for ReplayFeed {
 
     fn seek(&mut self, to: Seek) -> Result<Option<Arc<Interval>>, FeedError> {
         let Some(position) = self.position_of(to) else { return Ok(None) };
+        // Playing on would move the screen away from the moment that the user went to.
         (self.at, self.playback.is_playing, self.playback.is_at_end) = (Some(position), false, false);
         Ok(self.interval(position))
     }

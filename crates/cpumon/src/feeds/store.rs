@@ -83,6 +83,7 @@ impl Feed for StoreFeed {
 
     fn poll(&mut self) -> Result<Option<Arc<Interval>>, FeedError> {
         let Some(host) = self.selected.filter(|_| Instant::now() >= self.next_check) else { return Ok(None) };
+        // First the newest interval of the store, then each one behind it.
         let found = match self.newest_end_ns {
             None => seek(&self.reader, host, Seek::Before(i64::MAX)),
             Some(end_ns) => seek(&self.reader, host, Seek::After(end_ns)),
@@ -90,6 +91,8 @@ impl Feed for StoreFeed {
         let found = found.map_err(|error| failed(&error))?;
         match &found {
             Some(interval) => self.newest_end_ns = Some(interval.end.wall_ns),
+            // Only an empty answer delays the next query, so intervals that piled up are read without a
+            // pause.
             None => self.next_check = Instant::now() + CHECK_EVERY,
         }
         Ok(found.map(Arc::new))
@@ -113,6 +116,7 @@ impl Feed for StoreFeed {
         let query = Query::new(host).range(wall_ns.start.saturating_sub(1), wall_ns.end.saturating_sub(1));
         let query = match task {
             Task::Process(key) => query.what(What::Processes).filter(ProcessFilter::Key(key)),
+            // A thread's key does not name its process, which the store filters by.
             Task::Thread(_) => query,
         };
         self.reader
