@@ -68,6 +68,7 @@ impl RunHistory {
             .map(|row| (Task::Process(row.key), row.delta.run_ns))
             .chain(threads.map(|row| (Task::Thread(row.key), row.delta.run_ns)))
             .collect();
+        // `tasks` finds points by binary search.
         points.sort_unstable_by_key(|point| point.0);
         self.points += points.len();
         self.steps.push_back(Step { point: host_point(interval), end_boot_ns: interval.end.boot_ns, points });
@@ -90,6 +91,7 @@ impl RunHistory {
                 tasks.iter().filter_map(|task| step.points.binary_search_by_key(task, |point| point.0).ok());
             found.filter_map(|at| step.points.get(at)).fold(0_i64, |sum, point| sum.saturating_add(point.1))
         };
+        // 0: the sender does not know the start, so no step can be left out.
         let lived = self.steps.iter().filter(|step| start_ns == 0 || step.end_boot_ns >= start_ns);
         lived.map(|step| PlotPoint { run_ns: sum(step), ..step.point }).collect()
     }

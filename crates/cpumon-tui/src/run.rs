@@ -34,6 +34,7 @@ pub fn run(feed: &mut dyn Feed, options: &Options) -> Result<(), TuiError> {
     let options = with_environment(options);
     let terminal =
         ratatui::try_init().map_err(|source| TuiError::Terminal { operation: "set up", source })?;
+    // Named, not `_`: it must live until the loop has ended.
     let _restore = Restore;
     Screens::new(feed, &options).main_loop(terminal)
 }
@@ -41,6 +42,7 @@ pub fn run(feed: &mut dyn Feed, options: &Options) -> Result<(), TuiError> {
 /// Adds what the environment asks for: `NO_COLOR` (no-color.org), a locale without UTF-8.
 fn with_environment(options: &Options) -> Options {
     let text = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
+    // POSIX: the first of these that is set and not empty decides.
     let locale = text("LC_ALL").or_else(|| text("LC_CTYPE")).or_else(|| text("LANG"));
     let is_utf8 = locale.is_some_and(|locale| {
         let locale = locale.to_ascii_lowercase();
@@ -159,6 +161,8 @@ impl<'a> Screens<'a> {
         match self.feed.history(task, range.clone()) {
             Ok(points) => self.app.on_history(task, range, &points.unwrap_or_default()),
             Err(error) => {
+                // An empty answer is stored too, so that a failed request is not repeated at each turn of the
+                // loop.
                 self.app.on_history(task, range, &[]);
                 self.app.on_notice(error.to_string());
             }
@@ -173,6 +177,7 @@ impl<'a> Screens<'a> {
         while event::poll(wait).map_err(read)? {
             wait = Duration::ZERO;
             match event::read().map_err(read)? {
+                // Some terminals report the release of a key too; only presses and repeats count.
                 Event::Key(key) if key.kind != KeyEventKind::Release => {
                     if let Some(request) = self.app.on_key(key)
                         && self.carry_out(request)
@@ -231,6 +236,7 @@ impl<'a> Screens<'a> {
 fn write_new(stem: &str, text: &str) -> io::Result<String> {
     for number in 1..=MAX_FILES {
         let name = if number == 1 { format!("{stem}.csv") } else { format!("{stem}-{number}.csv") };
+        // `create_new` neither follows a link nor replaces a file that appears meanwhile.
         match OpenOptions::new().write(true).create_new(true).open(&name) {
             Ok(mut file) => return file.write_all(text.as_bytes()).map(|()| name),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

@@ -50,12 +50,14 @@ impl Cursor {
     /// Moves the selection. The first move selects the first row in view.
     pub(crate) fn go(&mut self, step: Move, rows: &RowList, interval: &Interval) {
         let last = rows.rows.len().saturating_sub(1);
+        // One row of the page before stays in view.
         let page = self.height.saturating_sub(1).max(1);
         let at = match (step, self.selected.is_some()) {
             (Move::Home, _) => 0,
             (Move::End, _) => last,
             (Move::Up | Move::Down, false) => self.top,
             (Move::Up, true) => self.at.saturating_sub(1),
+            // Where the selected task has no row, `at` is already the row that took its place.
             (Move::Down, true) => self.at.saturating_add(usize::from(self.is_present)),
             (Move::PageUp, _) => self.at.saturating_sub(page),
             (Move::PageDown, _) => self.at.saturating_add(page),
@@ -87,6 +89,7 @@ impl Cursor {
         }
         self.height = height;
         self.top = self.top.min(count.saturating_sub(height.max(1)));
+        // A selection that the user scrolled away from must not pull the view back.
         if was_in_view {
             self.scroll_to_selection();
         }

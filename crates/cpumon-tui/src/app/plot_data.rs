@@ -31,6 +31,7 @@ impl App {
 
     /// The answer to [`App::history_wanted`]; empty if there is none.
     pub fn on_history(&mut self, task: Task, asked: Range<i64>, points: &[HistoryPoint]) {
+        // A `HistoryPoint` has no capacity, so that of the interval on screen is used.
         let rate = self.shown.as_ref().map_or(0.0, |interval| {
             interval.ledger.capacity_ns as f64 / interval.duration_ns().max(1) as f64
         });
@@ -62,6 +63,7 @@ impl App {
         let seen = self.seen_history.tasks(&tasks);
         match (&self.history, tasks.as_slice()) {
             (Some(history), [task]) if history.task == *task && !history.points.is_empty() => {
+                // What the screens received has its own capacity, so the feed only adds what is older.
                 let first = seen.first().map_or(i64::MAX, |point| point.begin_wall_ns);
                 let older = history.points.iter().filter(|point| point.begin_wall_ns < first);
                 older.copied().chain(seen).collect()

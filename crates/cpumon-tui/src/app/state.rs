@@ -178,6 +178,7 @@ impl App {
     /// Takes in how long ago the newest interval arrived.
     pub fn on_age(&mut self, age: Option<Duration>) {
         let seconds = |age: Option<Duration>| age.map(|age| age.as_secs());
+        // The header shows the age of stale data only, and in whole seconds: other changes need no drawing.
         self.is_dirty |= self.is_stale() && seconds(age) != seconds(self.age);
         let was_stale = self.is_stale();
         self.age = age;
@@ -186,6 +187,7 @@ impl App {
 
     /// Takes in a failure of the feed; it stays in the status line until [`App::on_feed_ok`].
     pub fn on_error(&mut self, error: &FeedError) {
+        // A feed that fails returns the same error at each poll; one drawing is enough.
         self.is_dirty |= self.problem.as_deref() != Some(&error.0);
         self.problem = Some(error.0.clone());
     }
@@ -199,6 +201,7 @@ impl App {
     pub fn on_playback(&mut self, playback: Option<Playback>) {
         self.is_dirty |= self.playback != playback;
         let is_playing = |playback: Option<Playback>| playback.is_some_and(|playback| playback.is_playing);
+        // What is played is shown, wherever the user was before.
         if is_playing(playback) && !is_playing(self.playback) {
             self.clock = Clock::Live;
         }
@@ -242,6 +245,7 @@ impl App {
 
     /// Goes to a moment, ns since the UNIX epoch; a request where the intervals at hand do not reach it.
     pub fn go_to(&mut self, wall_ns: i64) -> Option<Request> {
+        // A recording must seek in the feed: its position there decides what is played next.
         match self.recent.at(wall_ns).filter(|_| self.playback.is_none()) {
             Some(interval) => {
                 self.show_past(interval);
@@ -287,6 +291,7 @@ impl App {
 
     pub(crate) fn clock_text(&self, wall_ns: i64) -> String {
         match &self.clock_text {
+            // The feed has formatted only the moment on screen; any other is shown in UTC.
             Some((at, text)) if *at == wall_ns => text::safe(text),
             _ => text::utc_seconds(wall_ns),
         }
@@ -304,6 +309,7 @@ impl App {
     /// Whether the newest interval is older than it should be.
     pub(crate) fn is_stale(&self) -> bool {
         let length = self.newest.as_ref().map_or(0, |interval| interval.duration_ns());
+        // A single late interval must not mark the data as old; 3 s covers short intervals.
         let patience = Duration::from_nanos(length.saturating_mul(3)).max(Duration::from_secs(3));
         self.age.is_some_and(|age| age > patience)
     }
@@ -355,6 +361,7 @@ impl App {
         self.shown = None;
         self.clock = Clock::Live;
         self.rows = RowList::default();
+        // Following is a choice of the user, which holds for every host.
         self.cursor = Cursor { follow: self.cursor.follow, ..Cursor::default() };
         self.view.open.clear();
         self.view.closed.clear();

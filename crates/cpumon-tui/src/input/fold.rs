@@ -29,6 +29,7 @@ impl App {
     }
 
     fn unfold(&mut self, id: RowId) {
+        // In the tree a closed row hides its children: they come back before its threads open.
         if let RowId::Process(key) = id
             && self.view.closed.remove(&key)
         {

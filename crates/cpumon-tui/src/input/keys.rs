@@ -13,6 +13,7 @@ impl App {
     pub fn on_key(&mut self, key: KeyEvent) -> Option<Request> {
         self.mark_dirty();
         self.notice = None;
+        // In raw mode Ctrl-C is a key and sends no signal, so it must end the screens in every mode.
         if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
             return Some(Request::Quit);
         }
@@ -72,6 +73,7 @@ impl App {
             KeyCode::Right => return self.fold(Some(true)),
             KeyCode::Left => return self.fold(Some(false)),
             KeyCode::Char('n') => return self.find_next(true),
+            // Without a search `N` sorts by id, as in top.
             KeyCode::Char('N') if !self.search.is_empty() => return self.find_next(false),
             _ => return false,
         };

@@ -10,6 +10,7 @@ impl App {
     /// Selects the next row that holds the search text, around the end.
     pub(super) fn find_next(&mut self, is_forward: bool) -> bool {
         let count = self.rows.rows.len();
+        // Without a selection the search forward wraps to the first row.
         let from = if self.cursor.is_present { self.cursor.at } else { count.saturating_sub(1) };
         let step =
             |n: usize| if is_forward { (from + n) % count } else { (from + count - n % count) % count };

@@ -37,6 +37,7 @@ impl Input<'_> {
     }
 
     fn flat_threads(&self) -> RowList {
+        // Once for each process: all of its threads share the answer.
         let wanted: Vec<bool> =
             self.interval.processes.iter().map(|process| self.allows_pid(process.key.pid)).collect();
         let named: Vec<bool> =

@@ -77,6 +77,7 @@ impl<'a> Sorter<'a> {
             _ => Value::Number(self.measured(&group.delta, &group.sched)),
         };
         if self.is_rising {
+            // The sort is stable: groups of equal value stay in the order of their first process.
             groups.sort_by_cached_key(value);
         } else {
             groups.sort_by_cached_key(|group| Reverse(value(group)));
@@ -88,6 +89,7 @@ impl<'a> Sorter<'a> {
         if self.is_rising {
             places.sort_by_cached_key(|&at| (value(at), at));
         } else {
+            // Only the value is reversed, so rows of equal value have one order in both directions.
             places.sort_by_cached_key(|&at| (Reverse(value(at)), at));
         }
     }

@@ -57,6 +57,7 @@ fn sort_siblings(input: &Input<'_>, roots: &mut [u32], family: &mut Family) {
 
 /// Each process's value with those of all below it.
 fn branch_sums(mut sums: Vec<i64>, roots: &[u32], family: &Family) -> Vec<i64> {
+    // A list instead of recursion: a long chain of parents must not overflow the stack.
     let mut order: Vec<u32> = roots.to_vec();
     let mut next = 0;
     while let Some(&at) = order.get(next) {
@@ -85,6 +86,7 @@ fn parents(input: &Input<'_>) -> Vec<Option<u32>> {
     let mut parents: Vec<Option<u32>> = processes
         .iter()
         .map(|process| {
+            // Parent 0 is the kernel itself, which started init and kthreadd.
             let is_parent = process.parent_pid != 0 && process.parent_pid != process.key.pid;
             if is_parent { by_pid.get(&process.parent_pid).copied() } else { None }
         })
@@ -97,6 +99,7 @@ fn parents(input: &Input<'_>) -> Vec<Option<u32>> {
 fn cut_loops(parents: &mut [Option<u32>]) {
     let mut walk_of = vec![0_u32; parents.len()];
     for start in 0..parents.len() {
+        // 0 marks a process that no walk has reached.
         let walk = index(start).saturating_add(1);
         let mut at = start;
         while walk_of[at] == 0 {
@@ -148,6 +151,7 @@ fn push_family(input: &Input<'_>, root: u32, family: &Family, threads: &ThreadLi
             }
         }
         let count = children.len();
+        // The stack is popped at its end, so the first child is pushed last.
         for (nth, &child) in children.iter().enumerate().rev() {
             stack.push(row.child(RowKind::Process(child), nth + 1 == count, Fold::Leaf));
         }

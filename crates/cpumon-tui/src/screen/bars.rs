@@ -82,6 +82,7 @@ fn bar(theme: Theme, times: &CpuTimes, columns: usize) -> Vec<Span<'static>> {
     let mut spans = Vec::with_capacity(MODES.len());
     for mode in &MODES {
         passed += u128::from((mode.ns)(times));
+        // Doubled and shifted by half: integer division then rounds to the nearest column.
         let border = usize::try_from((passed * columns as u128 * 2 + total) / (total * 2)).unwrap_or(columns);
         if border > drawn {
             spans.push(Span::styled(mode.letter.to_string().repeat(border - drawn), theme.mode(mode)));

@@ -67,6 +67,7 @@ const ROUND: [f64; 9] = [1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
 /// The top of the axis: the next round number, at least 1.
 fn ceiling(highest: f64) -> f64 {
     let mut power = 1.0;
+    // The bound ends the loop whatever another machine sends.
     while power * 10.0 < highest && power < 1e18 {
         power *= 10.0;
     }
@@ -145,6 +146,7 @@ fn day_time(app: &App, wall_ns: i64) -> String {
 
 /// The column of a moment; moments before the window are in the first one.
 fn column(wall_ns: i64, window: &Range<i64>, columns: usize) -> usize {
+    // Times of other machines may lie anywhere in 64 bits, and the product with `columns` is larger.
     let length = i128::from(window.end) - i128::from(window.start);
     let at = (i128::from(wall_ns) - i128::from(window.start)).max(0) * columns as i128 / length.max(1);
     usize::try_from(at).unwrap_or(0)
@@ -155,6 +157,7 @@ fn extents(points: &[(PlotPoint, f64)], window: &Range<i64>, columns: usize) -> 
     let mut extents: Vec<Extent> = vec![None; columns];
     for (point, value) in points {
         let from = column(point.begin_wall_ns, window, columns);
+        // The end is exclusive: an interval that ends at the border of a column does not touch the next one.
         let to = column(point.end_wall_ns.saturating_sub(1), window, columns).max(from);
         let touched = extents.get_mut(from..(to + 1).min(columns)).unwrap_or_default();
         for extent in touched {
@@ -173,6 +176,7 @@ fn draw_line(
     window: &Range<i64>,
     buffer: &mut Buffer,
 ) {
+    // A braille character has 2 by 4 dots, an asterisk is one.
     let (across, down) = if app.theme.ascii { (1, 1) } else { (2, 4) };
     let rows = usize::from(line.height) * down;
     let extents = extents(points, window, usize::from(line.width) * across);
@@ -189,6 +193,7 @@ fn draw_line(
                 *cell |= bit;
             }
         }
+        // A column without data ends the line, so the next one is not joined across the gap.
         before = own;
     }
     put_cells(app, &cells, line, buffer);
