@@ -166,6 +166,7 @@ impl Write for Pieces {
             return Ok(());
         }
         let piece = Bytes::from(std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE_BYTES)));
+        // The receiving end is dropped when the client goes away: the export then ends as at a closed pipe.
         self.sender.blocking_send(Ok(piece)).map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 }
@@ -204,6 +205,7 @@ pub(super) async fn export(
         let query = query.clone();
         move || {
             write(&path, &query, sender);
+            // Moved into this thread: the turn ends with the export, not with the request.
             drop(turn);
         }
     });
@@ -215,6 +217,7 @@ pub(super) async fn export(
     };
     let rest = unfold((Some(first), receiver, lease), |(first, mut receiver, lease)| async move {
         if let Some(Extension(lease)) = &lease {
+            // This runs when the client has taken the piece before.
             lease.renew();
         }
         if let Some(first) = first {

@@ -43,6 +43,7 @@ impl Span {
     fn range(&self, points: usize) -> Result<PlotRange, Problem> {
         let until_ns = self.until.unwrap_or_else(now_ns);
         let since_ns = self.since.unwrap_or_else(|| until_ns.saturating_sub(HOUR_NS));
+        // Later code subtracts the two, so their difference must fit into 64 bits.
         if since_ns >= until_ns || until_ns.checked_sub(since_ns).is_none() {
             return Err(bad(format!(
                 "since={since_ns} is not before until={until_ns}, or too long before it."
@@ -143,6 +144,7 @@ pub(super) struct Which {
 
 /// A comma inside of a name is written as `%2C`.
 pub(super) fn name_of(text: &str) -> String {
+    // `%25` last: `%252C` then becomes `%2C`, not a comma.
     text.replace("%2C", ",").replace("%2c", ",").replace("%25", "%")
 }
 

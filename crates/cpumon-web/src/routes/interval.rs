@@ -110,6 +110,7 @@ pub(super) async fn seek(app: &Shared, id: HostId, to: Seek) -> Result<Option<Sh
 }
 
 async fn wait_for_newer(live: &dyn Live, id: HostId, serial: u64) -> Option<Shown> {
+    // Before the first check: an interval that arrives after it ends the wait.
     let mut bell = live.bell().listen();
     let deadline = Instant::now() + LONG_POLL;
     loop {

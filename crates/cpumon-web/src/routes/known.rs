@@ -46,6 +46,7 @@ impl Known {
 }
 
 fn refusal(name: &str, taken: &[String]) -> Problem {
+    // Cut first: the comparison costs the product of both lengths.
     let name: String = name.chars().take(MAX_SHOWN).collect();
     let alike = |known: &String| (strsim::jaro(&name, known), known.clone());
     let nearest = taken.iter().map(alike).filter(|(alike, _)| *alike >= ALIKE);

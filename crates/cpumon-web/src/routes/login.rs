@@ -44,6 +44,7 @@ fn no_gate() -> Problem {
 pub(super) async fn log_in(State(app): State<Shared>, mut request: Request) -> Result<Response, Problem> {
     let gate = app.gate.as_ref().ok_or_else(no_gate)?;
     let peer = peer_of(&request);
+    // Anyone may call this route, and axum's default limit is 2 MB.
     DefaultBodyLimit::max(MAX_BYTES).apply(&mut request);
     // Only JSON is taken: a form of another site cannot send that unasked.
     let login: Result<Json<Login>, JsonRejection> =
