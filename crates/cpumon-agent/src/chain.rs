@@ -18,6 +18,7 @@ impl fmt::Display for Chain<'_> {
                 line = format!("{line}: {text}");
             }
         }
+        // Line breaks are part of our own messages; only the text between them is escaped.
         let lines: Vec<String> = line.lines().map(|line| cpumon_model::escape(line).to_string()).collect();
         f.write_str(&lines.join("\n"))
     }

@@ -99,6 +99,7 @@ fn print(result: anyhow::Result<(String, bool)>) -> ExitCode {
 }
 
 fn main() -> ExitCode {
+    // `Cli::parse` would not read the environment variables of former flag names.
     let matches = Cli::command().mut_args(with_old_variable).get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     log_to_stderr(PROGRAM, cli.agent.log_level());

@@ -6,6 +6,7 @@ use clap::Arg;
 #[must_use]
 pub fn with_old_variable(arg: Arg) -> Arg {
     let is_set = |name: &std::ffi::OsStr| std::env::var_os(name).is_some();
+    // The variable of the current name wins.
     if arg.get_env().is_none_or(is_set) {
         return arg;
     }

@@ -33,10 +33,12 @@ impl Server {
             return false;
         };
         let name = authority.host();
+        // `Authority::host` keeps the brackets of an IPv6 address.
         let name = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
         if let Ok(address) = name.parse::<IpAddr>() {
             return address.is_loopback() || address == self.bound.ip() || self.bound.ip().is_unspecified();
         }
+        // Host names have no case (RFC 9110, section 4.2.3).
         let is = |ours: &str| name.eq_ignore_ascii_case(ours);
         is("localhost") || self.names.iter().any(|ours| is(ours))
     }

@@ -119,6 +119,7 @@ impl HttpServer {
             let listener = tokio::net::TcpListener::from_std(listener)?;
             tokio::select! {
                 () = accept_all(listener, tls, router(live, address, options)) => {}
+                // `wait_for` checks the current value first, so a stop that came earlier counts too.
                 _ = stopped.wait_for(|stop| *stop) => {}
             }
             Ok(())
@@ -185,6 +186,7 @@ async fn accept_all(listener: tokio::net::TcpListener, tls: Option<TlsAcceptor>,
                 let tls = tls.clone();
                 tokio::spawn(async move {
                     connection(stream, tls, router).await;
+                    // Both move into the task, so they count until the connection ends.
                     drop((place, guest));
                 });
             }

@@ -168,6 +168,7 @@ impl TryFrom<Process> for model::ProcessInterval {
 
 impl From<&model::ThreadInterval> for Thread {
     fn from(row: &model::ThreadInterval) -> Self {
+        // A thread's name may have any bytes, a JSON string holds Unicode only.
         let is_text = std::str::from_utf8(row.comm.as_bytes()).is_ok();
         Self {
             tid: row.key.tid,

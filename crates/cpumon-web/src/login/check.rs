@@ -27,6 +27,7 @@ pub(crate) fn peer_of(request: &Request) -> IpAddr {
 /// Lets requests pass that have a login, and those of open paths.
 pub(crate) async fn check(State(gate): State<Option<Arc<Gate>>>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
+    // The page itself has no data, and it must load to show the login.
     let is_open = !path.starts_with("/api") || OPEN.contains(&path);
     let Some(gate) = gate.filter(|_| !is_open) else { return next.run(request).await };
     match gate.passes(request.headers(), peer_of(&request)).await {

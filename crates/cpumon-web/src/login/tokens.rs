@@ -194,6 +194,7 @@ impl TokenFile {
             }
             // Before the rename: after a crash the name must not belong to an empty file.
             file.as_file().sync_all()?;
+            // A rename: a running receiver reads the old list or the new one, never a part.
             file.persist(&self.0)?;
             Ok(())
         };
