@@ -69,6 +69,7 @@ fn write_fleet(file: &[u8], out: &mut dyn Write) -> std::io::Result<()> {
 /// The address behind `address:port`, or of a source.
 fn ip_of(text: &str) -> Option<IpAddr> {
     let ip = text.parse::<SocketAddr>().map(|address| address.ip()).or_else(|_| text.parse());
+    // An IPv4 sender may be listed by its IPv4-mapped address; both forms are one address.
     ip.ok().map(|ip: IpAddr| ip.to_canonical())
 }
 

@@ -92,6 +92,7 @@ impl<'a> Import<'a> {
         if source == self.source {
             return Ok(());
         }
+        // Before the source changes: the position is stored under the name of the current one.
         self.commit()?;
         self.before = self.writer.source_position(&source)?;
         (self.source, self.host, self.place) = (source, header.origin.host, SourcePosition::default());

@@ -66,6 +66,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
     let ended = wait(&serving, &signals, args.log_each_second, None);
     drop(watch);
     manager.stopping();
+    // Before the result of the wait: what is queued must reach the store even if a thread has failed.
     serving.finish()?;
     ended?;
     Ok(signals.outcome())
@@ -143,6 +144,7 @@ fn wait(serving: &Serving, signals: &Signals, logs: bool, intervals: Option<u64>
         // The first snapshot ends no interval.
         let is_enough = intervals.is_some_and(|wanted| count() > wanted);
         if (logs && Instant::now() >= next_line) || is_enough {
+            // Added to the last time, not to now, so that the lines do not drift.
             next_line += Duration::from_secs(1);
             let mut out = io::stdout().lock();
             if writeln!(out, "{}", lines.line(clock::wall_ns())).and_then(|()| out.flush()).is_err() {

@@ -53,6 +53,7 @@ fn check(args: &TopArgs) -> Result<(), Usage> {
 
 fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed + Send>> {
     if let Some(dir) = &args.replay {
+        // Programs read batch output, so it is not paced.
         let feed = ReplayFeed::open(dir, !args.batch);
         return Ok(Box::new(
             feed.context("cannot replay the recording, which `cpumon-agent --record DIR` writes")?,
@@ -86,6 +87,7 @@ fn remote_or_store(args: &TopArgs, name: &str) -> anyhow::Result<Box<dyn Feed + 
     let client = Client::new(args.url.as_deref().unwrap_or(HTTP_URL), &args.access).map_err(Usage)?;
     match client.find(name) {
         Ok(host) => Ok(Box::new(RemoteFeed::start(client, host.info.host)?)),
+        // A receiver that the user named must not be replaced by another source.
         Err(error @ ClientError::Unreachable { .. }) if args.url.is_none() => {
             let path = store_for_reading(None);
             if !path.exists() {

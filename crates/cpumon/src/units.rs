@@ -16,6 +16,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?
     } else if trimmed.starts_with(|c: char| c.is_ascii_digit()) {
         let span: Span = trimmed.parse().map_err(|_| wrong())?;
+        // A duration has no date, so its days cannot have 23 or 25 hours.
         let signed = span.to_duration(SpanRelativeTo::days_are_24_hours()).map_err(|_| wrong())?;
         Duration::try_from(signed).map_err(|_| wrong())?
     } else {

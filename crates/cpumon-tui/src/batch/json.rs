@@ -98,6 +98,7 @@ fn json(value: Value<'_>) -> Json {
     match value {
         Value::Null => Json::Null,
         Value::Int(number) => number.into(),
+        // JSON has no NaN and no infinity.
         Value::Real(number) => serde_json::Number::from_f64(number).map_or(Json::Null, Json::Number),
         Value::Text(text) => text.into_owned().into(),
     }
@@ -116,6 +117,7 @@ pub(super) fn write_json(listing: &Listing<'_>, out: &mut dyn Write) -> io::Resu
         head.insert(column_name(id).into(), json(values.host(id)));
     }
     let text = serde_json::to_string(&head)?;
+    // Without its closing brace, so that the rows follow one by one.
     out.write_all(text.trim_end_matches('}').as_bytes())?;
     out.write_all(b",\"rows\":[")?;
     let (view, users) = (View::default(), HashMap::new());

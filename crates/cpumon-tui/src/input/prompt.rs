@@ -26,6 +26,7 @@ impl App {
             KeyCode::Backspace => {
                 text.pop();
             }
+            // Ctrl-U clears the line, as in a shell.
             KeyCode::Char('u') if key.modifiers.contains(KeyModifiers::CONTROL) => text.clear(),
             KeyCode::Char(c)
                 if !key.modifiers.contains(KeyModifiers::CONTROL) && text.chars().count() < MAX_PROMPT =>
@@ -46,6 +47,7 @@ impl App {
                 self.search = text;
                 let count = self.rows.rows.len();
                 let from = self.cursor.at;
+                // From the selected row on: a row that still matches the longer text stays selected.
                 self.select_match((0..count).map(|n| (from + n) % count));
             }
             Prompt::Filter => {

@@ -18,6 +18,7 @@ impl App {
 
     pub(super) fn on_hosts_key(&mut self, code: KeyCode, at: usize) -> Option<Request> {
         let last = self.hosts.len().saturating_sub(1);
+        // The list may have become shorter since it was drawn.
         let at = at.min(last);
         self.mode = match code {
             KeyCode::Up | KeyCode::Char('k') => Mode::Hosts(at.saturating_sub(1)),

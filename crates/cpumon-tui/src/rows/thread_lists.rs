@@ -17,6 +17,7 @@ impl ThreadLists {
             interval.processes.binary_search_by_key(&thread.process, |row| row.key).ok()
         };
         let owners: Vec<Option<usize>> = interval.threads.iter().map(owner).collect();
+        // A counting sort: the threads of each process stay in the order of the interval.
         let mut starts = vec![0_u32; interval.processes.len() + 1];
         for process in owners.iter().flatten() {
             starts[process + 1] += 1;

@@ -37,6 +37,7 @@ pub(crate) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
             y += 1;
             label = "";
             rest = &rest[taken.len()..];
+            // A character wider than the column takes nothing: every line below would be the same.
             if rest.is_empty() || taken.is_empty() {
                 break;
             }

@@ -40,6 +40,7 @@ impl RemoteFeed {
     pub fn start(client: Client, host: HostId) -> anyhow::Result<Self> {
         let shared = Arc::new(Shared::<Inner>::default());
         {
+            // The first request is made here, so that its error ends the command before a screen opens.
             let hosts = client.hosts()?;
             let mut inner = shared.lock();
             (inner.selected, inner.hosts) = (host, hosts);

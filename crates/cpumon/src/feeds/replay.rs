@@ -303,6 +303,7 @@ impl Feed for ReplayFeed {
     }
 
     fn history(&mut self, task: Task, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
+        // The interval that contains the end of the range may end in the next segment.
         let (first, last) = (self.segment_at(wall_ns.start), self.segment_at(wall_ns.end) + 1);
         if last - first > MAX_HISTORY_SEGMENTS {
             return Ok(None);
