@@ -1,4 +1,4 @@
-//! What every route reads. In: a receiver and options. Out: [`App`], shared by all requests.
+//! [`App`]: the receiver, its options and the limits that all requests share.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -21,7 +21,7 @@ use crate::stream::{HEARTBEAT, Messages, body_of, close, head, heartbeat, number
 /// Time between two fleet snapshots.
 const STEP: Duration = Duration::from_secs(1);
 
-/// The last message.
+/// The message that all readers share until the next one is made.
 #[derive(Default)]
 struct Encoded {
     number: u64,

@@ -1,7 +1,6 @@
-//! The check of where a request comes from. In: a request. Out: the request, or a refusal.
-//! Why: a web page in the user's browser can point a name of its own at this server (DNS rebinding), or send requests to it
-//! from elsewhere with the user's cookie (CSRF). The first names another host than ours in `Host`, the second another origin
-//! in `Origin`. There is no CORS header either.
+//! Refuses requests that another site makes. A web page in the user's browser can point a name of its own at
+//! this server (DNS rebinding), or send requests to it with the user's cookie (CSRF). The first names a
+//! foreign host in `Host`, the second a foreign origin in `Origin`. No answer has a CORS header either.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

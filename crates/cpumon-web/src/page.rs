@@ -1,6 +1,6 @@
-//! The page: the receiver's frontend in a browser. In: a path. Out: a file that was embedded by `build.rs`, or read from a
-//! directory while developing. Why: one program serves all, nothing is asked from elsewhere, and a strict content security
-//! policy keeps hostile names from ever becoming code.
+//! The page: the receiver's frontend in a browser. Its files are embedded by `build.rs`, or read from a
+//! directory while developing. The page loads nothing from other servers, and a strict content security
+//! policy prevents that a hostile name becomes code.
 
 use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Errors as RFC 9457 `application/problem+json`. In: a status and a sentence. Out: a response.
+//! Errors as responses of type `application/problem+json` (RFC 9457).
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -9,7 +9,7 @@ use cpumon_store::StoreError;
 
 use crate::api;
 
-/// An error answer.
+/// An error as a status, a sentence, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
@@ -120,7 +120,7 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "This receiver knows no such host.")
     }
 
-    /// The answer's body.
+    /// The body, with the usual way out of this status where none was given.
     pub(crate) fn body(self) -> api::Problem {
         let usual = || usual_way_out(self.status).to_owned();
         api::Problem {

@@ -96,7 +96,7 @@ impl HttpServer {
         self.address
     }
 
-    /// What stops it.
+    /// Stops this server from any thread, also before it runs.
     #[must_use]
     pub fn shutdown(&self) -> Shutdown {
         self.shutdown.clone()
@@ -130,7 +130,7 @@ impl HttpServer {
     }
 }
 
-/// Connections, by address.
+/// Open connections by address, an IPv6 network counted as one.
 #[derive(Clone, Debug, Default)]
 struct Guests(Arc<Mutex<HashMap<IpAddr, usize>>>);
 

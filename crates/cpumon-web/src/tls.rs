@@ -1,5 +1,5 @@
-//! TLS. In: a certificate and key, given or made here. Out: what the server needs to speak it. Why made here: a receiver in a
-//! home or a lab has no authority to ask; a person who connects compares the fingerprint once, or gets the certificate another way.
+//! TLS with a certificate that is given, or made here: a receiver at home or in a lab has no authority to
+//! ask. A person who connects compares the fingerprint once, or gets the certificate another way.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! The table of columns as JSON. In: the model's [`COLUMNS`](cpumon_model::COLUMNS). Out: names, units, meanings. Why: the
-//! page writes its headings and help from the same words as every other frontend, and a new column shows up by itself.
+//! The model's [`COLUMNS`](cpumon_model::COLUMNS) as JSON: names, units, meanings. The page takes its
+//! headings and help from here, as every other frontend does, so a new column needs no change of the page.
 
 use cpumon_model::{COLUMNS, Column, Fields, Kind, Tables};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! An interval's conversions between model and JSON. In: either. Out: the other, without loss.
+//! Converts an interval between the model and JSON, without loss in both directions.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! What happened on one host in one interval, for a browser. In: an [`Interval`]. Out: [`Snapshot`], with tables of CPUs,
-//! processes and chosen threads. Why: live and past moments have the same form.
+//! [`Snapshot`]: one [`Interval`] of a host for a browser, with tables of CPUs, processes and chosen threads.
+//! Live and past moments have the same form.
 
 use std::cmp::Reverse;
 use std::fmt;

@@ -1,6 +1,6 @@
-//! Rows for a browser, a list a column. In: cells of the model's one table of columns. Out: compact JSON.
-//! Why: a host has thousands of rows of two dozen columns, most of them alike; a list a column is a third of the size of an
-//! object a row, and is parsed as fast.
+//! Tables for a browser as compact JSON, one list for each column. A host has thousands of rows of two dozen
+//! columns, most of them alike: a list a column is a third of the size of an object a row, and is parsed as
+//! fast.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -1,6 +1,6 @@
-//! How often someone may be wrong. In: the sender of a try. Out: whether it may be made now. Why: a token cannot be guessed, and
-//! verifying one costs the machine; both stay so however many try. Bounded: a table of senders, and a bound for all together on
-//! what costs. Only tokens with the id of one of ours are verified: strangers cannot use up the tries of those who have a token.
+//! Limits wrong tokens, for each sender and for all senders together, in tables of bounded size. A token then
+//! cannot be guessed, and verifying tokens cannot take the machine. Only tokens with the id of one of ours
+//! are verified, so strangers cannot use up the tries of those who have a token.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

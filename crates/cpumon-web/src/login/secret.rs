@@ -2,14 +2,14 @@
 
 use sha2::{Digest, Sha256};
 
-/// A secret's digest.
+/// SHA-256 of a secret, the key under which a session or a verified token is found.
 pub(crate) type Digest256 = [u8; 32];
 
 pub(super) fn digest(secret: &str) -> Digest256 {
     Sha256::digest(secret.as_bytes()).into()
 }
 
-/// Hexadecimal digits.
+/// Two lower-case hexadecimal digits for each byte.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes.iter().fold(String::new(), |mut text, byte| {

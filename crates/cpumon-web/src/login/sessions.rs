@@ -1,4 +1,5 @@
-//! Who is logged in. In: digests of cookies. Out: whether one counts. In memory only: a restart logs everyone out.
+//! Sessions of people who logged in, by the digest of their cookie. They are in memory only: a restart logs
+//! everyone out.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -1,5 +1,4 @@
-//! Streams of who logged in. In: an answer, and what its reader was let in by. Out: the answer; a stream ends when that counts no
-//! more. Why: one that is open would outlive a log-out.
+//! Ends the event streams of a login that is no longer valid: an open one would outlive a log-out.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Tokens to log in with. In: a file of hashes. Out: tokens made, listed, revoked, verified. Why a file: it outlives the
-//! receiver, and everyone who can write it can give access. A line is `ID CREATED HASH LABEL`; the token itself is nowhere.
+//! Login tokens in a file of hashes: made, listed, revoked, verified. A file outlives the receiver, and
+//! everyone who can write it can give access. A line is `ID CREATED HASH LABEL`; the token itself is nowhere.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::secret::hex;
 
 /// Tokens begin with this, so that one that leaked is recognized.
 const PREFIX: &str = "cpumon-login";
-/// Longest label.
+/// Longest label, in characters.
 const MAX_LABEL: usize = 64;
 /// A file larger than this is not one of ours.
 const MAX_BYTES: u64 = 1 << 20;

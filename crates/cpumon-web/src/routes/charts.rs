@@ -1,4 +1,4 @@
-//! Pictures of charts. In: what `cpumon export chart` takes. Out: the same bytes as it writes; and the command line for them.
+//! Charts as pictures: the bytes that `cpumon export chart` writes, and the command line for them.
 
 use std::str::FromStr;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Files. In: a kind, a range, filters. Out: what `cpumon export` writes, as a download that is made while it is sent; and the
-//! command line that gives the same file.
+//! Exports as downloads that are made while they are sent. The bytes are those of `cpumon export`, and a
+//! second route has the command line that writes the same file.
 
 use std::io::{self, Write};
 use std::sync::Arc;

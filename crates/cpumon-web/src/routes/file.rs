@@ -1,4 +1,4 @@
-//! Files and the command lines that give the same. In: a body, options. Out: a download, a line for a POSIX shell.
+//! Downloads, and the command lines for a POSIX shell that write the same files.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, header};

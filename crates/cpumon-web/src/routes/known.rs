@@ -1,5 +1,5 @@
-//! Parameters that a route does not take. In: a request that found its route. Out: the request, or a refusal that names those
-//! that the route takes. Why: a misspelled one would be left out without a word, and the answer be to another question.
+//! Refuses parameters that a route does not take, and names those that it takes. Without this a misspelled
+//! parameter would be ignored, and the answer would be to another question.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Logging in and out. In: a token. Out: a cookie that scripts cannot read and other sites cannot send.
+//! Logging in and out: a token is exchanged for a cookie that scripts cannot read and other sites cannot
+//! send.
 
 use axum::Json;
 use axum::extract::rejection::JsonRejection;

@@ -1,5 +1,5 @@
-//! The routes. In: requests that passed the guard. Out: JSON of [`crate::api`], live streams, the page. Each route is
-//! described where it is written; `/api/v1/openapi.json` is made from that.
+//! The routes for requests that passed the guard: JSON of [`crate::api`], live streams, the page. Each route
+//! is described where it is written; `/api/v1/openapi.json` is made from that.
 #![expect(unused_qualifications, reason = "written by utoipa's macros")]
 
 mod charts;

@@ -1,4 +1,4 @@
-//! Parameters that several routes take. In: text of the query. Out: values, or a problem that says what is wrong.
+//! Parameters that several routes take. A wrong value is answered with a problem that names it.
 
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
@@ -83,7 +83,7 @@ impl ThreadPaging {
     }
 }
 
-/// A wrong question.
+/// Status 400 with this sentence.
 pub(crate) fn bad(detail: impl Into<String>) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, detail)
 }

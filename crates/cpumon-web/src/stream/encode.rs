@@ -1,5 +1,5 @@
-//! Encodes once what many readers get. In: an interval. Out: shared bytes: the interval with its processes, and a table of
-//! threads a process. Why: ten pages on one host cost one encoding, whichever processes each of them has open.
+//! Encodes an interval once for all of its readers: the processes, and a table of threads for each process.
+//! Ten pages on one host cost one encoding, whichever processes each of them has open.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -53,7 +53,7 @@ pub(crate) fn open(object: &Bytes) -> Bytes {
     object.slice(..object.len().saturating_sub(1))
 }
 
-/// Ends a message.
+/// Closes the object of a message; an empty line ends the event.
 pub(crate) fn close() -> Bytes {
     Bytes::from_static(b"}\n\n")
 }

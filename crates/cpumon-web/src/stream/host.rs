@@ -1,4 +1,4 @@
-//! One reader of one host's live stream. In: the hub, what the reader has got. Out: the next snapshot it gets.
+//! [`HostReader`]: one reader of a host's live stream. It decides which snapshot the reader gets next.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -50,7 +50,7 @@ pub(crate) fn respond<M: Messages>(messages: M) -> Response {
     response
 }
 
-/// A comment.
+/// A comment line, which browsers ignore.
 pub(crate) fn heartbeat() -> VecDeque<Bytes> {
     VecDeque::from([Bytes::from_static(b":\n\n")])
 }
