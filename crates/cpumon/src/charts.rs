@@ -1,4 +1,4 @@
-//! `cpumon export chart`. In: a store. Out: a picture, the same bytes that the receiver's API serves.
+//! `cpumon export chart`: draws a chart of a store. The bytes are those that the receiver's API serves.
 
 use std::io::{self, Write};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! One line a second: what a receiver does where there is no screen. In: the hub. Out: text.
+//! One line a second about a running receiver, for output that is no terminal.
 
 use std::fmt::Write;
 use std::sync::Arc;
