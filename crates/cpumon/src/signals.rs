@@ -34,7 +34,7 @@ impl Signals {
             flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&self.stop))?;
             flag::register(signal, Arc::clone(&self.stop))?;
         }
-        // Only Ctrl-C counts as an interruption: SIGTERM and SIGHUP are how others end a service.
+        // Only Ctrl-C counts as an interruption; a service manager and a closed terminal end it normally.
         flag::register(SIGINT, Arc::clone(&self.interrupted))?;
         Ok(())
     }
