@@ -43,6 +43,7 @@ impl ClockReader {
 
     pub(crate) fn read(&mut self, into: &mut Vec<ClockReading>) -> Result<(), CollectError> {
         let cut = self.control.begin_cut();
+        // Against an empty pass: without `Control::keep` the probe sends every thread in full.
         let oddities = self.iterator.read(&Pass::default(), &[], &mut self.records);
         self.control.end();
         oddities?;
@@ -68,6 +69,7 @@ impl ClockReader {
 fn clocks_of(task: &TaskRecord, cut_ns: u64) -> ClockReading {
     let is_running = task.times.state() == TimesState::Running;
     let open_ns = if is_running { cut_ns.saturating_sub(task.times.at_ns) } else { 0 };
+    // After a missed switch the events count other slices than the kernel, and the clocks do not compare.
     let same_switches = task.times.voluntary_switches == task.voluntary_switches
         && task.times.involuntary_switches == task.involuntary_switches;
     ClockReading {

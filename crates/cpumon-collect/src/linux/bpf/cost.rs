@@ -26,6 +26,7 @@ impl ProbeCost {
         let of_program = |program: libbpf_rs::ProgramMut<'_>| {
             PathBuf::from(format!("/proc/self/fdinfo/{}", program.as_fd().as_raw_fd()))
         };
+        // A program that was not loaded has no descriptor.
         let loaded = programs.object.progs_mut().filter(|program| program.autoload());
         Self { infos: loaded.map(of_program).collect(), estimated_ns: 0 }
     }
@@ -41,6 +42,7 @@ impl ProbeCost {
     /// Measured where the kernel measures it; it starts from the moment it does.
     pub(crate) fn ns(&self) -> u64 {
         let measured: u64 = self.infos.iter().filter_map(|path| run_time_ns(path)).sum();
+        // 0 where `kernel.bpf_stats_enabled` is off.
         if measured > 0 { measured } else { self.estimated_ns }
     }
 }

@@ -200,11 +200,13 @@ impl BpfSource {
         }
         for _ in 0..ADOPTING_PASSES {
             self.control.begin_cut();
+            // Against an empty pass: until `Control::keep` the probe sends every thread in full.
             self.iterator.read(&Pass::default(), &[], &mut self.records)?;
             self.control.end();
             if self.records.iter().all(|task| task.times.is_whole()) {
                 break;
             }
+            // Gives the kernel time to fill that reserve.
             std::thread::yield_now();
         }
         Ok(())
@@ -215,6 +217,7 @@ impl BpfSource {
         if !self.hidden.is_known() {
             return Ok(());
         }
+        // Before the iterator: a process that begins while it runs is not taken for hidden.
         let begin_ns = clock::now().boot_ns;
         if self.watch.is_some() {
             self.control.begin_cut();
@@ -251,6 +254,7 @@ impl BpfSource {
     /// The threads of the snapshot before the last one, if that is what `into` holds: those that rested since need not be
     /// written. Where the switches are watched they have times that go on; then, and else, the list is empty.
     fn left_threads(&self, into: &mut Snapshot) -> Vec<ThreadSample> {
+        // A caller may pass any snapshot: only its end shows that it was made two passes ago.
         let is_own = (into.host, into.boot) == (self.host, self.boot) && into.end == self.last_but_one();
         let mut left = std::mem::take(&mut into.threads);
         if self.watch.is_some() || !is_own {
@@ -261,6 +265,7 @@ impl BpfSource {
 
     /// When the snapshot before the last one ended.
     fn last_but_one(&self) -> Moment {
+        // The slot that the snapshot under way overwrites when it is complete.
         self.ends[usize::from(!self.sequence.is_multiple_of(2))]
     }
 
@@ -282,6 +287,7 @@ impl BpfSource {
         let drained = self.ring.drain(&mut self.events)?;
         let end = clock::now();
         if oddities.malformed == 0 {
+            // Otherwise the probe would report threads as unchanged that this side never received.
             self.control.keep();
         }
         self.malformed += u64::from(oddities.malformed > 0);
@@ -294,6 +300,7 @@ impl BpfSource {
         if let Some(watch) = &mut self.watch {
             let records = self.records.records_mut();
             watch.settle(cut, self.tracker.before(), records, &mut self.events, oddities, into);
+            // All counters are as of the cut; the distance of the two moments is the length of the pass.
             (into.begin, into.end) = (earlier(cut, end.mono_ns.saturating_sub(begin.mono_ns)), cut);
         } else {
             (into.begin, into.end) = (begin, end);
@@ -346,6 +353,7 @@ impl Source for BpfSource {
         into.health.permission_denied = self.infos.denied();
         self.hidden.complete(into);
         if oddities.malformed == 0 {
+            // Every thread that an incomplete pass misses would seem to be hidden.
             self.hidden.find_again(self.tracker.before(), observed_from_ns, oddities.shown, into);
         }
         into.health.probes = self.programs.probes;

@@ -77,6 +77,7 @@ impl Rescan {
                 let ran_ns = now.ran_ns.saturating_sub(then.ran_ns);
                 now_ns.saturating_sub(then_ns).saturating_sub(ran_ns) >= WORTH_A_RESCAN_NS
             }
+            // Without the switches no time is known to be unexplained: only the wait limits the scans.
             _ => true,
         };
         self.left == 0 && is_worth
@@ -137,6 +138,8 @@ impl Hidden {
         let Some(chosen) = &mut self.chosen else { return false };
         chosen.list(&mut self.listing);
         let (mut has_found, mut tries) = (false, 0);
+        // A scan that reached its limit left off here; one that reaches the end starts at the front next
+        // time.
         let from = std::mem::take(&mut self.next_pid);
         for &pid in self.listing.iter().filter(|pid| **pid >= from) {
             if chosen.has(pid) || is_shown(shown, pid) {
@@ -153,6 +156,7 @@ impl Hidden {
             // A process that began while the iterator ran may be missing from it for that reason alone.
             if start_ns.saturating_add(START_RESOLUTION_NS) < observed_from_ns && !is_over {
                 chosen.choose(pid);
+                // `choose` leaves out a process with too many threads.
                 has_found |= chosen.has(pid);
             }
         }
@@ -175,6 +179,7 @@ impl Hidden {
         }
         let unknown_ns = into.cpus.iter().map(|cpu| cpu.sched.unknown_ns).fold(0, u64::saturating_add);
         let is_watched = into.fields.contains(Fields::SCHED);
+        // Ended threads count too: otherwise the sum falls at an end, and explained time seems unexplained.
         let live = self.threads.iter().map(|task| task.run_ns);
         let ran_ns = live.fold(chosen.exited().run_ns, u64::saturating_add);
         let now = Sums { unknown_ns: is_watched.then_some(unknown_ns), ran_ns };
@@ -192,6 +197,7 @@ impl Hidden {
                 into.processes[at].ended_threads = *ended;
             }
         }
+        // The tracker counts exits by their events, and hidden threads send none.
         into.exited_total += &chosen.exited();
         let (denied, malformed) = chosen.refused();
         into.health.permission_denied += denied;

@@ -67,6 +67,7 @@ impl Exits {
         let process_of = |at: &usize| list.get(*at).map(|exit| (exit.task.process_key(), exit.end_ns));
         empty_list(&mut self.by_process);
         self.by_process.extend(0..list.len());
+        // By end as well: the last of a group may be the one that ended its process.
         self.by_process.sort_unstable_by_key(process_of);
         for group in self.by_process.chunk_by(|a, b| process_of(a).map(|p| p.0) == process_of(b).map(|p| p.0))
         {
@@ -84,6 +85,7 @@ impl Exits {
                 }
             }
             if let Some(sample) = group.last().and_then(|&at| into.exits.get_mut(at)) {
+                // A listed process has a live thread, whatever the count at this exit was.
                 sample.ends_process = listed.is_none() && last.threads_left == 0;
             }
         }
@@ -102,6 +104,7 @@ fn name_process<'a>(
     let program = names.find(key);
     if let Some(kept) = infos.kept(key) {
         return match program {
+            // An exec since the process was read makes the cached name old.
             Some(program) if *program != *kept.name => {
                 Arc::new(ProcessInfo { name: program.as_ref().into(), ..ProcessInfo::clone(kept) })
             }

@@ -51,6 +51,7 @@ impl ExecNames {
         }
         // Stable: the last of several names of a process is the newest.
         self.names.sort_by_key(|name| name.process);
+        // `dedup_by_key` keeps the first of equal ones, and the newest is the last.
         self.names.reverse();
         self.names.dedup_by_key(|name| name.process);
         self.names.reverse();

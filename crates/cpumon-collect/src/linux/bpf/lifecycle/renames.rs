@@ -68,6 +68,7 @@ impl Renames {
     pub(crate) fn apply(&self, records: &mut [TaskRecord]) {
         for rename in &self.list {
             if let Ok(at) = records.binary_search_by_key(&rename.kernel_key, TaskRecord::key)
+                // The former leader got this key in exchange: it is not the thread that called exec.
                 && let Some(task) = records.get_mut(at).filter(|task| !task.has(TAKEN_OVER))
             {
                 rename.put_on(task);
@@ -107,6 +108,7 @@ impl Renames {
     /// Forgets the threads that are not in `records` (their exit was lost).
     pub(crate) fn keep_alive(&mut self, records: &[TaskRecord]) {
         self.list.retain(|rename| {
+            // The records have the identity that was put on them, with the start cut as in every key.
             let key = ThreadKey { start_ns: whole_us(rename.start_ns), ..rename.kernel_key };
             records.binary_search_by_key(&key, TaskRecord::key).is_ok()
         });

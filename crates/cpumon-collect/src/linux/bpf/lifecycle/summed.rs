@@ -73,6 +73,8 @@ impl SummedExits {
         earlier: &[TaskRecord],
         into: &mut Snapshot,
     ) {
+        // Nothing was lost since the last pass: the map of the probe is not read, a system call for each
+        // parent.
         if lost.count != self.seen {
             self.seen = lost.count;
             self.read_probe();
@@ -110,6 +112,7 @@ impl SummedExits {
 
     /// A thread that was seen alive was charged up to then.
     fn charge(&mut self, name: [u8; 16], task: &TaskRecord) {
+        // A parent beyond the limits has no row of its own: its children are in that of all others.
         let row = if self.rows.contains_key(&name) {
             self.rows.get_mut(&name)
         } else {
@@ -133,6 +136,7 @@ impl Row {
         let mut task = self.lost.plus(&self.overflow).as_task();
         task.subtract(&self.charged, &ThreadTimes::default());
         let before = self.settled;
+        // A vanished thread is only most likely among the lost: what was charged for it may exceed the sums.
         task.run_ns = task.run_ns.max(before.run_ns);
         task.run_delay_ns = task.run_delay_ns.max(before.run_delay_ns);
         task.voluntary_switches = task.voluntary_switches.max(before.voluntary_switches);
@@ -165,6 +169,7 @@ impl Row {
             involuntary_switches: now.involuntary_switches.saturating_sub(base.involuntary_switches),
         };
         let is_parent = |task: &&TaskRecord| task.is_leader() && task.comm() == Comm::new(name);
+        // The row is that of all parents of one name: the first of them is shown.
         let parent_pid = live.iter().find(is_parent).map_or(0, |task| task.tid);
         ProcessSample { key: self.key, parent_pid, info: Arc::clone(&self.info), ended_threads }
     }

@@ -56,6 +56,7 @@ impl TaskIterator {
             match iterator.read(&mut self.buffer) {
                 Ok(0) => return Ok(take.end()),
                 Ok(bytes) => take.all(self.buffer.get(..bytes).unwrap_or_default()),
+                // A signal is no failure: the next read goes on where this one was interrupted.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(failed("read the task iterator")(error)),
             }
@@ -87,13 +88,16 @@ impl<'a> Take<'a> {
         into: &'a mut Pass,
     ) -> Self {
         let (into, places) = into.parts_mut();
+        // Ages go on from `before`: those that `into` still has are two passes old.
         places.clear();
         let oddities = Oddities::default();
         Self { before, passed: 0, hidden, has_times, into, places, taken: 0, oddities }
     }
 
     pub(crate) fn end(mut self) -> Oddities {
+        // Hidden threads with ids above the last one that the iterator showed.
         self.push_hidden_before(u32::MAX);
+        // What is behind is left of an earlier pass with more threads.
         self.into.truncate(self.taken);
         trim_list(self.into);
         trim_list(self.places);
@@ -137,6 +141,8 @@ impl<'a> Take<'a> {
 
     fn is_as_before(&mut self, task: &TaskRecord) -> bool {
         let Some(before) = self.known(task.tid).map(|at| &self.before[at]) else { return false };
+        // The record of the last pass is settled and this one is not, so the split differs although nothing
+        // ran.
         let TaskRecord { utime_ns, stime_ns, times, .. } = *before;
         *before == TaskRecord { utime_ns, stime_ns, times, ..*task }
     }
@@ -162,7 +168,10 @@ impl<'a> Take<'a> {
         }
         let place = self.before.places().get(at).copied();
         let age = place.map_or(0, |place| place.age);
+        // At another index than in the last pass nothing can be skipped: buffers are matched by index.
         let grown = if at == self.taken { Place::SETTLED.min(age + 1) } else { 0 };
+        // `into` is the pass before `before`: with an age above 0 it has the same record at this index
+        // already.
         let is_there = at == self.taken && age > 0 && at < self.into.len();
         let pid = place.map_or_else(|| self.before[at].pid, |place| place.pid);
         self.places.push(Place { tid, pid, age: grown });
@@ -176,6 +185,7 @@ impl<'a> Take<'a> {
     pub(crate) fn all(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let Some(rest) = self.one(bytes).and_then(|length| bytes.get(length..)) else {
+                // Records differ in length and have no mark to resume at: the rest of this read is lost.
                 self.oddities.malformed += bytes.len();
                 return;
             };
@@ -187,6 +197,7 @@ impl<'a> Take<'a> {
     fn one(&mut self, bytes: &[u8]) -> Option<usize> {
         let head: SentHeader = read_plain(bytes)?;
         let rest = bytes.get(size_of::<SentHeader>()..)?;
+        // Keeps the list ascending: hidden threads come from a list of their own.
         self.push_hidden_before(head.tid);
         let length = match SentKind::from_code(head.kind)? {
             SentKind::Same => {
@@ -214,9 +225,11 @@ impl<'a> Take<'a> {
     fn known(&mut self, tid: u32) -> Option<usize> {
         let places = self.before.places();
         if places.is_empty() {
+            // Both sides ascend, so each search goes on where the last one ended.
             let rest = self.before.get(self.passed..)?;
             self.passed += rest.iter().take_while(|task| task.tid < tid).count();
             let same = self.before.get(self.passed..)?.iter().take_while(|task| task.tid == tid);
+            // The iterator did not send a record that was missed, so its "same" means another one of this id.
             return same.enumerate().find(|(_, task)| task.missed == 0).map(|(at, _)| self.passed + at);
         }
         self.passed += places.get(self.passed..)?.iter().take_while(|place| place.tid < tid).count();
@@ -226,6 +239,7 @@ impl<'a> Take<'a> {
     /// A thread whose times changed at every attempt to read them keeps those of the last pass.
     fn take_last_known(&mut self, tid: u32, task: &mut TaskRecord) {
         let known = self.known(tid).map(|at| &self.before[at]);
+        // A reused id must not inherit the times of the thread before.
         if let Some(known) = known.filter(|known| known.start_ns == task.start_ns) {
             task.times = known.times;
         }

@@ -69,6 +69,8 @@ impl Pass {
     pub(crate) fn move_up(&mut self, from: usize, to: usize) {
         self.records.swap(from, to);
         if let Some(&place) = self.places.get(from) {
+            // The buffers of the passes before have another record at this index, so it must be written
+            // again.
             self.places[to] = Place { age: 0, ..place };
         }
     }
@@ -109,6 +111,7 @@ impl Pass {
     ) -> impl Iterator<Item = &TaskRecord> {
         let count = self.records.len();
         (0..count).filter_map(move |at| {
+            // A place has 12 bytes, a record 256, and most threads are passed over here.
             let (tid, pid) = match self.places.get(at) {
                 Some(place) => (place.tid, place.pid),
                 None => self.records.get(at).map(|task| (task.tid, task.pid))?,

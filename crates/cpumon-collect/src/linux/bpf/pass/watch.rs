@@ -55,6 +55,7 @@ impl Watch {
             done: Vec::with_capacity(INITIAL_EVENTS),
             untracked: Untracked::default(),
         };
+        // The programs are attached, so one switch makes each CPU and its thread known to the probe.
         super::super::sched::visit_cpus();
         Ok(Some(watch))
     }
@@ -72,6 +73,7 @@ impl Watch {
     ) {
         // A thread that began after T is not part of this snapshot; its birth would lie after the snapshot's end.
         records.retain(|task| task.start_ns <= cut.boot_ns);
+        // Before `sort_events`, which drops the copies made at the cut.
         Self::add_ended(cut, records, events);
         self.sort_events(cut, events);
         self.cpus.begin();
@@ -85,6 +87,7 @@ impl Watch {
             self.settle_one(cut.mono_ns, before, &mut ending.task);
         });
         self.done = done;
+        // After the threads: settling them adds open delays to the queues and claims the open slices.
         self.cpus.fill(cut.mono_ns, &mut into.cpus);
         if let Some(irqs) = &mut self.irqs {
             irqs.read(&mut into.irqs);
@@ -123,6 +126,7 @@ impl Watch {
             };
             *cause += u64::from(was_whole);
         }
+        // Before `count_by_switches`, whose run delay includes the open one.
         let delay_ns = task.times.close(self.cpus.previous_cut_ns(), cut_ns);
         if delay_ns > 0 {
             self.cpus.add_open_delay(task.times.cpu, delay_ns);
@@ -137,13 +141,17 @@ impl Watch {
             let Event::Cut(ended) = event else { continue };
             let task = ended.task;
             let is_in = |list: &[TaskRecord]| list.iter().any(|other| other.key() == task.key());
+            // Only the iterator's part is sorted; the few that are added are searched one by one.
             let (iterated, added) = records.split_at(seen);
+            // A copy of another cut, as a failed pass leaves it, says nothing about this one. A thread may
+            // send several.
             if ended.cut_ns == cut.mono_ns && task.start_ns <= cut.boot_ns && !is_in(added) {
                 match iterated.binary_search_by_key(&task.key(), TaskRecord::key) {
                     // Of a process whose other threads live on.
                     Ok(at) if iterated.get(at).is_some_and(|other| other.has(ENDED_LEADER)) => {
                         records[at] = task;
                     }
+                    // The iterator has read how it was at the cut.
                     Ok(_) => {}
                     Err(_) => records.push(task),
                 }
@@ -167,6 +175,7 @@ impl Watch {
         std::mem::swap(events, &mut self.spare);
         let previous_cut_ns = self.cpus.previous_cut_ns();
         for event in events {
+            // The probe resets the maximum at the next delay only, so it may be of an earlier interval.
             event.task_mut().times.forget_earlier_delays(previous_cut_ns);
             // Its clock was read a moment after it was compared with the cut.
             event.not_after(cut.boot_ns.saturating_sub(1));
@@ -197,8 +206,10 @@ fn each_open_ending(
     for event in events.iter_mut().rev() {
         let Event::Ending(ending) = event else { continue };
         let key = ending.task.key();
+        // The exits are sorted; what this loop reports is appended behind them.
         let (ended, reported) = done.split_at(exits);
         let is_done = ended.binary_search(&key).is_ok() || reported.contains(&key);
+        // A listed thread was settled with the records: a second time would count its open slice twice.
         if !is_done && records.binary_search_by_key(&key, TaskRecord::key).is_err() {
             act(ending);
             done.push(key);

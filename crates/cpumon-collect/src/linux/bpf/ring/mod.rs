@@ -91,6 +91,7 @@ impl Waiting {
             }
             Event::Exec(_) => {
                 dropped.execs += 1;
+                // In `lost` as well: the tracker then reads the names of all processes again.
                 self.overflow.execs += 1;
             }
             Event::Ending(_) => dropped.endings += 1,
@@ -125,6 +126,7 @@ impl Waiting {
         });
         let Some((ending, event)) = ending else { return false };
         let mut exit = *exit;
+        // At the exit the kernel's pointer to the leader can be stale; at the ending it was not yet.
         if exit.task.process_start_ns == 0 {
             exit.task.process_start_ns = ending.process_start_ns;
         }
@@ -181,6 +183,7 @@ impl EventRing {
 
     /// Replaces `into` by every event since the last call.
     pub(crate) fn drain(&self, into: &mut Vec<Event>) -> Result<Drained, CollectError> {
+        // Before `waiting` is locked: the callback of the ring buffer takes that lock.
         self.ring.empty()?;
         let mut waiting = lock(&self.ring.waiting);
         empty_list(into);
@@ -204,6 +207,7 @@ impl EventRing {
 impl Drop for EventRing {
     fn drop(&mut self) {
         let written = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
+        // Joined only if it was woken: otherwise the join would never return.
         if let (Ok(_), Some(helper)) = (written, self.helper.take())
             && helper.join().is_err()
         {
@@ -250,6 +254,7 @@ fn open_ring(
 fn spawn_helper(ring: &Arc<Ring>, stop: &Arc<OwnedFd>) -> std::io::Result<JoinHandle<()>> {
     let (ring, stop) = (Arc::clone(ring), Arc::clone(stop));
     std::thread::Builder::new().name("cpumon-ring".to_owned()).spawn(move || {
+        // It inherits the capabilities of the thread that opened the source, and only reads mapped memory.
         privileges::drop_all();
         let ring_fd = lock(&ring.ring).epoll_fd();
         #[expect(unsafe_code, reason = "libbpf hands out a number only")]
@@ -261,6 +266,7 @@ fn spawn_helper(ring: &Arc<Ring>, stop: &Arc<OwnedFd>) -> std::io::Result<JoinHa
             match poll(&mut fds, None) {
                 Ok(_) if fds.last().is_some_and(|stop| !stop.revents().is_empty()) => return,
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                // Snapshots go on emptying the buffer without this thread; what does not fit is counted.
                 Err(error) => return log::warn!("cannot wait for the BPF ring buffer: {error}"),
             }
             if let Err(error) = ring.empty() {

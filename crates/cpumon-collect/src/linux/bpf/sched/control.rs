@@ -52,6 +52,7 @@ impl Control {
             rest_mask: self.rest_mask,
             ..ControlPage::default()
         };
+        // All but T, which `begin_cut` writes last: a probe that sees T must find the rest in place.
         self.page.write_rest(&page);
         // Until the pass has succeeded.
         self.send_all = true;
@@ -84,6 +85,7 @@ impl Control {
 
     /// The iterator is through.
     pub(crate) fn end(&mut self) {
+        // The mask stays: renames, which the probe reports at any time, find the slot of a thread by it.
         self.page.write_rest(&ControlPage { rest_mask: self.rest_mask, ..ControlPage::default() });
     }
 

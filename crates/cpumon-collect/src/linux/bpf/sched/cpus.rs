@@ -150,6 +150,8 @@ impl CpuAccounts {
                 let run = &mut kept.last.mode_ns[Mode::Run as usize];
                 *run = run.saturating_sub(account.slice_run_ns);
             }
+            // Other CPUs add to `pulled_ns`, so the probe keeps it outside of the account that it copies at a
+            // cut.
             let queue_ns = account.queue_ns.saturating_add(entry.pulled_ns).saturating_add(kept.queue_ns);
             // After the unclaimed slice was taken out, or the mode would have to fall at the next cut.
             kept.grow(cut_ns, &sample.times, self.probes.contains(Probes::IRQ));
@@ -159,6 +161,8 @@ impl CpuAccounts {
             sample.sched = CpuSched {
                 unknown_ns: kept.modes[Mode::Unknown as usize],
                 run_queue_ns: kept.queue_shown_ns,
+                // The probe resets the maximum at the first switch after a cut: without one it is of an
+                // earlier interval.
                 run_queue_max: if account.queue_cut_ns == self.previous_cut_ns {
                     account.queue_max
                 } else {
@@ -167,11 +171,13 @@ impl CpuAccounts {
                 switches: account.switches,
                 softirq_ns: std::array::from_fn(|kind| account.softirq_ns[kind]),
             };
+            // A thread that ran all the time made no switch at which the queue would have been counted.
             if account.tid != 0 {
                 sample.sched.run_queue_max = sample.sched.run_queue_max.max(1);
             }
         }
         self.previous_cut_ns = cut_ns;
+        // A CPU that went offline is not in the sum: it must not fall.
         self.missed = self.missed.max(breaks);
     }
 
@@ -205,9 +211,11 @@ impl CpuTotals {
         let run = self.modes[Mode::Run as usize];
         // Without events of their own, interrupts are inside the run time: their sampled time is taken out of it for show.
         let sampled_irq = if has_irq { 0 } else { self.sampled_irq(sampled) };
+        // The sampled time moves in ticks, so what is left may fall short of the split that was shown.
         let run = run.saturating_sub(sampled_irq).max(self.user_system.user_ns + self.user_system.system_ns);
         let user = sampled.user_ns.saturating_add(sampled.nice_ns);
         self.user_system = self.user_system.advance(user, sampled.system_ns, run);
+        // `Split` divides any total in two: here user time into plain and niced time.
         self.user_nice = self.user_nice.advance(sampled.user_ns, sampled.nice_ns, self.user_system.user_ns);
     }
 
@@ -218,9 +226,12 @@ impl CpuTotals {
 
     fn times(&self) -> CpuTimes {
         let mode = |mode: Mode| self.modes[mode as usize];
+        // What `grow` took out of the run time for interrupts must appear as theirs, or the sum would not add
+        // up.
         let aside = mode(Mode::Run) - (self.user_system.user_ns + self.user_system.system_ns);
         let irq_aside = aside.min(self.sampled.irq_ns.saturating_sub(self.base.irq_ns));
         CpuTimes {
+            // From the values of /proc/stat on: times are since boot, as in every source.
             user_ns: self.base.user_ns.saturating_add(self.user_nice.user_ns),
             nice_ns: self.base.nice_ns.saturating_add(self.user_nice.system_ns),
             system_ns: self.base.system_ns.saturating_add(self.user_system.system_ns),

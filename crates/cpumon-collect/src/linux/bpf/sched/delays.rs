@@ -80,9 +80,11 @@ impl DelayAccounts {
             first_drops: 0,
             has_warned: false,
         };
+        // Slot 0 is never in use: to the probe 0 means that a thread has no slot.
         for slot in 1..accounts.slots.len() {
             accounts.give_back(slot)?;
         }
+        // Threads that found no slot before the queue was filled search again.
         accounts.begin_round();
         accounts.first_drops = accounts.drops();
         accounts.drops_before = accounts.first_drops;
@@ -102,6 +104,7 @@ impl DelayAccounts {
         for at in 1..self.slots.len() {
             let Some(entry) = self.slots.read(at).filter(|entry| entry.kind != FREE) else { continue };
             let kept = self.kept[at].get_or_insert_with(|| SlotTotals::process(&entry));
+            // Before the slot may be freed: it has the delays that ended since the last pass.
             count_up(&mut kept.histogram, &entry.counts);
             into.delays.push(Delays { of: kept.of, histogram: Arc::clone(&kept.histogram) });
             // A process that began after the pass is in no list yet: its slot must not be taken away.
@@ -169,6 +172,7 @@ impl DelayAccounts {
         let slot = number as usize;
         let entry =
             DelayEntry { kind: THREAD, owner: task.tid, start_ns: task.start_ns, ..DelayEntry::EMPTY };
+        // Before `owners` leads to it: the probe counts only into a slot that names the right owner.
         self.slots.write(slot, &entry);
         let of = DelayOf::Thread(task.process_key(), task.key());
         if let Some(kept) = self.kept.get_mut(slot) {
@@ -186,6 +190,7 @@ impl DelayAccounts {
         self.kept[at] = None;
         self.selected.retain(|(_, slot)| *slot != at);
         self.slots.write(at, &DelayEntry::EMPTY);
+        // Last: once it is in the queue, the probe may give the slot to another process.
         self.give_back(at)
     }
 
@@ -237,6 +242,7 @@ fn count_up(histogram: &mut Arc<DelayHistogram>, counts: &[u32; DELAY_BUCKETS]) 
     }
     drop(known);
     if !grown.is_empty() {
+        // Copied only when it grew: an unchanged histogram stays shared with the snapshots before.
         let histogram = Arc::make_mut(histogram);
         for (bucket, count) in grown {
             histogram.add(bucket, count);

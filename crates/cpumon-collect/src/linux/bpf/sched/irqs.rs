@@ -64,6 +64,7 @@ impl IrqTimes {
     }
 
     fn learn(&mut self, irq: u32, at: usize, has_read_names: &mut bool) {
+        // At most once a pass: /proc/interrupts has a column for each CPU.
         if !*has_read_names {
             *has_read_names = true;
             self.learn_listed();

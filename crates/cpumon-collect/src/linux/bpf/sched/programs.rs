@@ -136,14 +136,17 @@ fn set_up(
     ring_bytes: u32,
 ) -> Result<(), libbpf_rs::Error> {
     let has_histograms = probes.contains(Probes::HISTOGRAMS);
+    // Maps of a probe that is off are made all the same, as small as the kernel allows.
     let slots = if has_histograms { delay_slots::slots_for(delay_slots::count_processes()) } else { 1 };
     for mut map in object.maps_mut() {
         match map.name().to_str() {
             Some("events") => map.set_max_entries(ring_bytes)?,
             Some("rests") => map.set_max_entries(rest_slots())?,
+            // A CPU may come online later, and a map cannot grow.
             Some("cpus") => map.set_max_entries(possible_cpus())?,
             Some("cpu_delays") if has_histograms => map.set_max_entries(possible_cpus())?,
             Some("delays" | "delay_owners" | "free_delays") => map.set_max_entries(slots)?,
+            // `probes` is the first constant: the verifier drops the code of what is off.
             Some("sched.rodata") => {
                 if let Some(start) = map.initial_value_mut().and_then(|value| value.first_chunk_mut()) {
                     *start = constant.to_ne_bytes();
@@ -167,6 +170,7 @@ fn has_reachable_queues(btf: &Btf<'_>) -> bool {
 
 /// Names of the programs for interrupts that this kernel has tracepoints for.
 fn vectors_in(btf: &Btf<'_>) -> Vec<String> {
+    // Each tracepoint has a type of this name; a program for one that is missing would fail the whole load.
     let has = |event: &str| btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{event}")).is_some();
     let events = VECTORS.iter().filter(|name| has(&format!("{name}_entry")) && has(&format!("{name}_exit")));
     events.flat_map(|name| [format!("on_{name}_entry"), format!("on_{name}_exit")]).collect()
@@ -183,6 +187,7 @@ pub(crate) fn visit_cpus() {
             break;
         }
         one.set(cpu);
+        // Refused for a CPU that is offline, or not in this process's cpuset.
         if sched_setaffinity(None, &one).is_ok() {
             std::thread::yield_now();
         }

@@ -36,6 +36,7 @@ impl<T: Plain> Shared<T> {
         };
         let map = programs.map(name)?;
         let (value_bytes, count) = (map.value_size() as usize, map.max_entries() as usize);
+        // The kernel rounds array entries up to 8 bytes: only then is the map an array of `T`.
         if value_bytes != size_of::<T>() || !size_of::<T>().is_multiple_of(8) {
             return Err(refused("its value has another size"));
         }

@@ -114,11 +114,14 @@ impl ThreadTimes {
 
     fn wait_until(&mut self, until: u64) {
         let waited = until.saturating_sub(self.at_ns);
+        // So that closing again at the next cut adds only what has passed since.
         self.at_ns = self.at_ns.max(until);
         self.blocked_ns = self.blocked_ns.saturating_add(waited);
+        // Wait reasons are not watched.
         if self.reason == 0 {
             return;
         }
+        // As `add_new_wait` of waits.h: the last slot is for "other" alone.
         let (named, other) = self.reasons.split_at(self.reasons.len() - 1);
         let slot = named.iter().position(|known| *known == self.reason || *known == 0);
         let slot = slot.unwrap_or(named.len());
@@ -143,6 +146,7 @@ impl ThreadTimes {
         SchedTimes {
             delay_after_wakeup_ns: self.delay_wakeup_ns,
             blocked_ns: self.blocked_ns,
+            // Each sleep ended with a wakeup, but for the one that is still open.
             wakeups: self.voluntary_switches.saturating_sub(is_asleep.into()),
             migrations: migrations.into(),
             longest_delay_ns: self.longest_delay_ns,
@@ -160,6 +164,7 @@ impl ThreadTimes {
         take(&mut self.blocked_ns, base.blocked_ns);
         take(&mut self.voluntary_switches, base.voluntary_switches);
         take(&mut self.involuntary_switches, base.involuntary_switches);
+        // Matched by reason: a slot may have gone to another one since the base was taken.
         for (reason, ns) in self.reasons.iter().zip(&mut self.wait_ns) {
             if let Some(at) = base.reasons.iter().position(|known| known == reason && *reason != 0) {
                 take(ns, base.wait_ns[at]);

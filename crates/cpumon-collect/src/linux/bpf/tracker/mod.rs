@@ -85,22 +85,28 @@ impl Tracker {
             }
         }
         self.names.sort();
+        // Nearly always empty, and `records_mut` would forget which threads have rested.
         if !self.renames.is_empty() {
             self.renames.apply(records.records_mut());
+            // `note_exec` appends, and a new start can change the order among records of one id.
             records.sort();
         }
         self.exits.sort();
+        // `self.lost` is still that of the last pass: `count` replaces it below.
         self.merge(records, lost.count != self.lost.count, into);
         self.list_processes(records, infos, into);
+        // After the processes are listed: an exit shares the name of its process.
         self.exited_rows += &self.exits.report(&self.names, infos, into);
         self.count(lost, into);
         self.names.end_pass();
+        // After the merge, when `records` has the threads on their way out as well.
         self.renames.keep_alive(records);
         std::mem::swap(&mut self.before, records);
     }
 
     fn note_ending(&mut self, exit: &ExitEvent) {
         let mut task = exit.task;
+        // As in `note_exit`: the last pass has it under its new identity.
         self.renames.put_on(&mut task);
         // Settled against the last pass, so that the split of run time goes on where the snapshots left it.
         task.settle(find(&self.before, &task));
@@ -113,6 +119,7 @@ impl Tracker {
 
     fn note_exit(&mut self, exit: &ExitEvent) {
         let mut task = exit.task;
+        // Before the search: the last pass has the thread under the identity that user space gave it.
         self.renames.end(&mut task);
         let earlier = find(&self.before, &task);
         // The kernel's pointer to the leader was stale (records.h), so the probe sent 0.
@@ -127,26 +134,33 @@ impl Tracker {
     fn process_start(&self, earlier: Option<&TaskRecord>, task: &TaskRecord) -> u64 {
         let ending = || self.endings.iter().rev().find(|ending| ending.key() == task.key());
         let leader = || self.before.binary_search_by_key(&task.pid, |other| other.tid).ok();
+        // Records of the thread itself come first: the leader is found by its id alone, which may have been
+        // reused.
         let known = earlier.or_else(ending).or_else(|| leader().and_then(|at| self.before.get(at)));
+        // Neither was ever seen: its own start is the nearest that is known.
         known.map_or(task.start_ns, |known| known.process_start_ns)
     }
 
     fn note_exec(&mut self, exec: &ExecEvent, begin_ns: u64, records: &mut Pass, infos: &mut InfoCache) {
         let process = exec.task.process_key();
         self.names.note(process, exec);
+        // The cached name and command line are those of the program before.
         infos.expire(process);
         // The leader itself called exec: same id, same start, only the name is new.
         if exec.old_tid == exec.task.tid {
             return;
         }
+        // An id of the last pass may meanwhile belong to a thread of another process: the pid must match too.
         let at = self.before.binary_search_by_key(&exec.old_tid, |other| other.tid).ok();
         let old = at.and_then(|at| self.before.get(at)).filter(|old| old.pid == exec.task.pid).copied();
         if let Some(old) = old {
             // Under its old id the thread ends here, with all that it had counted by the exec; `Rename` starts from there.
             let mut ended = TaskRecord { tid: old.tid, start_ns: old.start_ns, ..exec.task };
             ended.settle(Some(&old));
+            // 1 thread left: the process lives on, so this exit must not end it.
             self.exits.push(ended, exec.at_ns, 1);
         }
+        // A thread that no snapshot showed under its old id takes all its counters to the new one.
         let rename = Rename::new(exec, old.is_some());
         if exec.at_ns >= begin_ns {
             // The iterator saw the thread under either identity, or both: only the event is sure.
@@ -168,7 +182,11 @@ impl Tracker {
         let (mut earlier, mut exit) = (0, 0);
         let mut kept = 0;
         for at in 0..records.len() {
+            // Nothing before it was dropped, so the sample of two passes ago is at this index and is this
+            // thread's.
             if kept == at && kept < into.threads.len() && self.is_settled(records, at, exit) {
+                // A settled thread had this index in the last pass too: what lies before it there is missing
+                // from this one.
                 while earlier < at {
                     self.note_missing(earlier, has_lost);
                     earlier += 1;
@@ -192,6 +210,7 @@ impl Tracker {
             // final counters, so the exit wins and the record goes.
             if task.has(ENDED_LEADER) || self.exits.key_at(exit).is_some_and(|ended| ended == task.key()) {
                 if task.is_leader() {
+                    // Its process may live on in other threads, and takes its name and user from the leader.
                     self.ended_leaders.push(*task);
                 }
                 continue;
@@ -228,11 +247,13 @@ impl Tracker {
     fn add_leaving(&mut self, records: &mut Pass, into: &mut Snapshot) {
         for task in &self.endings {
             let is_in = |list: &[TaskRecord]| find(list, task).is_some();
+            // `note_missing` handles those of the last pass; what is left is known from this event alone.
             if !self.exits.contains(task.key()) && !is_in(records) && !is_in(&self.before) {
                 self.leaving.push(*task);
             }
         }
         if !self.leaving.is_empty() {
+            // Forgets the places: the index of every thread behind an added one changes.
             records.records_mut().extend_from_slice(&self.leaving);
             into.threads.extend(self.leaving.iter().map(|task| task.to_sample()));
             records.sort();
@@ -273,10 +294,13 @@ impl Tracker {
         let mut last = None;
         for task in records.followers() {
             let key = task.process_key();
+            // Threads of one process are often neighbours: one comparison spares the searches below.
             if last == Some(key) {
                 continue;
             }
             last = Some(key);
+            // The part of the leaders ascends; what is appended behind it does not, and is nearly always
+            // empty.
             if into.processes.get(..listed).is_some_and(|list| contains(list, task))
                 || into.processes.get(listed..).is_some_and(|list| list.iter().any(|other| other.key == key))
             {
@@ -300,6 +324,7 @@ impl Tracker {
 
     fn count(&mut self, lost: LostExits, into: &mut Snapshot) {
         let mut lost_task = lost.as_task();
+        // Settled as one thread, so that the split of the sum never falls either.
         lost_task.settle(Some(&self.lost_task));
         (self.lost, self.lost_task) = (lost, lost_task);
         into.exited_total = self.exited_rows;
