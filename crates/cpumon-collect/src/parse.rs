@@ -197,6 +197,7 @@ pub fn parse_cgroup(bytes: &[u8]) -> Option<&[u8]> {
         let (Some(id), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else {
             continue;
         };
+        // The v2 line has no controllers. On a mixed host it often says only `/`, and v1 names the group.
         let rank = match controllers {
             b"" if id == b"0" => 0,
             b"name=systemd" => 2,
@@ -205,6 +206,7 @@ pub fn parse_cgroup(bytes: &[u8]) -> Option<&[u8]> {
         };
         found[rank].get_or_insert(path);
     }
+    // `/` alone names no group.
     let revealing = found.iter().flatten().find(|path| path.len() > 1);
     revealing.or_else(|| found.iter().flatten().next()).copied()
 }
@@ -220,6 +222,7 @@ pub fn container_name(path: &str) -> String {
 fn container_id(part: &str) -> Option<String> {
     let stem = part.strip_suffix(".scope").unwrap_or(part);
     let id = stem.rsplit(['-', ':']).next()?;
+    // Container engines name a container by 256 bits in hex; shorter hex may be part of any name.
     (id.len() == 64 && id.bytes().all(|b| b.is_ascii_hexdigit())).then(|| id[..12].to_owned())
 }
 

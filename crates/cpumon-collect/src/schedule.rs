@@ -36,6 +36,7 @@ pub enum IntervalError {
 
 /// Reads an interval: a number (a decimal fraction is allowed) and `ms`, `s`, `m` or `h`; without a unit, seconds.
 pub fn parse_interval(text: &str) -> Result<Duration, IntervalError> {
+    // An error repeats what was typed; a bound keeps it to one line.
     let shown = || text.chars().take(64).collect::<String>();
     let trimmed = text.trim();
     let unit_at = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
@@ -61,6 +62,7 @@ pub fn parse_interval(text: &str) -> Result<Duration, IntervalError> {
 /// `number` (digits, at most one point, at most 9 digits behind it) times `factor`, rounded down; saturates.
 fn decimal_times(number: &str, factor: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    // Nine digits reach 1 ns of a second, and the bound keeps the power of ten below in 64 bits.
     if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') || fraction.len() > 9 {
         return None;
     }
@@ -110,6 +112,7 @@ impl Schedule {
     /// thread ([`std::thread::Thread::unpark`]) to end the sleep at once.
     pub fn wait(&mut self, stop: &AtomicBool) -> Tick {
         let skipped = self.skip_past(Instant::now());
+        // `park_timeout` may return early without a reason, so the time that is left is measured again.
         while !stop.load(Ordering::Relaxed) {
             let now = Instant::now();
             let left = self.due.saturating_duration_since(now);
@@ -132,6 +135,7 @@ impl Schedule {
         let behind_ns = now.saturating_duration_since(self.due).as_nanos();
         let skipped = u64::try_from(behind_ns / self.interval.as_nanos()).unwrap_or(u64::MAX);
         let steps = u32::try_from(skipped).unwrap_or(u32::MAX);
+        // On the grid, not `now`: the wake-ups keep their distance from the first one.
         self.due = self.interval.checked_mul(steps).and_then(|by| self.due.checked_add(by)).unwrap_or(now);
         self.skipped = self.skipped.saturating_add(skipped);
         skipped
@@ -140,6 +144,7 @@ impl Schedule {
     fn tick(&mut self, now: Instant, skipped: u64) -> Tick {
         let late = now.saturating_duration_since(self.due);
         self.late += u64::from(late > self.interval / 10);
+        // From the due time and not from now, or every late wake-up would delay all that follow.
         self.due += self.interval;
         Tick { late_ns: u64::try_from(late.as_nanos()).unwrap_or(u64::MAX), skipped, stopped: false }
     }

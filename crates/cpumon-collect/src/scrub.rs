@@ -64,11 +64,13 @@ pub fn scrub_cmdline(raw: &[u8], into: &mut String) {
             into.push(' ');
         }
         let is_after_user = std::mem::take(&mut is_of_user);
+        // A long option is no value: the option before it had none, and this one is judged for itself.
         if std::mem::take(&mut hide_next) && !argument.starts_with("--") {
             into.push_str(MASK);
         } else if let Some(value) = letter.and_then(|letter| behind_letter(&argument, letter)) {
             into.push_str(&argument[..argument.len() - value.len()]);
             into.push_str(if value.is_empty() { "" } else { MASK });
+            // `-p VALUE`: the value is the next argument.
             hide_next = value.is_empty();
         } else if let Some((user, _)) = argument.split_once(':').filter(|_| is_after_user) {
             into.push_str(user);
@@ -101,6 +103,7 @@ fn scrub_argument(argument: &str, into: &mut String) -> bool {
         if let Some(shown) = before_secret(word) {
             into.push_str(shown);
             into.push_str(MASK);
+            // What follows in the same argument may belong to the secret, so the rest of it goes too.
             return false;
         }
         if is_secret(word) {
@@ -109,6 +112,7 @@ fn scrub_argument(argument: &str, into: &mut String) -> bool {
             push_without_url_password(word, into);
         }
         let names_secret =
+            // `Authorization: Bearer TOKEN` has its secret after this word.
             (word.starts_with('-') && names_a_secret(word)) || word.eq_ignore_ascii_case("bearer");
         if words.peek().is_some() {
             into.push(' ');
@@ -125,6 +129,7 @@ fn scrub_argument(argument: &str, into: &mut String) -> bool {
 
 /// Whether a word has the form of a well-known secret, also in quotes.
 fn is_secret(word: &str) -> bool {
+    // JSON in an argument puts a secret in quotes, with a comma behind it.
     let word = word.trim_matches(['"', '\'', ',']);
     let is_one = |(begin, least): &(&str, usize)| word.len() >= *least && word.starts_with(begin);
     SECRET_BEGINS.iter().any(is_one)
@@ -165,6 +170,7 @@ fn push_without_url_password(word: &str, into: &mut String) {
 
 /// Whether a name is that of a secret.
 fn names_a_secret(name: &str) -> bool {
+    // On the stack, because it runs for many words of every command line; a longer name is cut.
     let mut letters = [0_u8; 64];
     let mut count = 0;
     // Separators out: api-key, api_key and apikey are one.

@@ -1,4 +1,4 @@
-//! The clocks. Out: a [`Moment`] now, and the length of `USER_HZ` ticks.
+//! Reads the clocks of a [`Moment`] and the length of `USER_HZ` ticks.
 
 use cpumon_model::Moment;
 use rustix::time::{ClockId, clock_gettime};

@@ -77,6 +77,7 @@ pub(crate) fn list_numbers(
     into: &mut Vec<u32>,
 ) -> Result<(), Errno> {
     into.clear();
+    // A kept descriptor would go on where the last listing ended.
     rustix::fs::seek(dir, SeekFrom::Start(0))?;
     let mut entries = RawDir::new(dir, space);
     while let Some(entry) = entries.next() {

@@ -47,6 +47,7 @@ pub(crate) fn host_id(options: &SourceOptions, boot: BootId) -> HostId {
     for file in MACHINE_ID_FILES {
         let id =
             fs::read_to_string(options.fs_root.join(file)).ok().and_then(|text| text.parse::<HostId>().ok());
+        // machine-id(5) forbids all zeros, and two machines that have them would be one host.
         if let Some(id) = id.filter(|id| *id != HostId::default()) {
             return hashed(b"machine-id\0", &id.0);
         }

@@ -41,10 +41,12 @@ pub(crate) fn open(options: &SourceOptions) -> Result<Opened, CollectError> {
 
 /// With the probes that do load, if those are some and not all.
 fn open_less(options: &SourceOptions, refused: CollectError) -> Result<Opened, CollectError> {
+    // There is nothing to leave out: every snapshot needs what was refused.
     if options.probes.is_empty() {
         return Err(refused);
     }
     let loads = steps::find(options.probes, bpf::try_loading)?;
+    // All of them load, so the refusal has another cause.
     if loads.without.is_empty() {
         return Err(refused);
     }

@@ -1,4 +1,4 @@
-//! What measuring costs. Out: CPU time and resident memory of this process, into [`SourceHealth`].
+//! What measuring costs: writes CPU time and resident memory of this process into [`SourceHealth`].
 
 use std::os::fd::OwnedFd;
 

@@ -58,8 +58,10 @@ pub(crate) fn drop_all() {
 
 fn reduce_to(wanted: CapabilitySet) -> Result<CapabilitySet, Errno> {
     let left = capabilities(None)?.permitted & wanted;
+    // Otherwise a program with file capabilities could gain back what is given up here.
     set_no_new_privs(true)?;
     clear_ambient_capability_set()
+        // Kernels before 4.3 have no ambient set, so there is nothing to clear.
         .or_else(|error| if error == Errno::INVAL { Ok(()) } else { Err(error) })?;
     set_capabilities(
         None,

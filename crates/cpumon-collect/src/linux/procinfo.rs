@@ -1,6 +1,6 @@
-//! What a process is. In: its key and name. Out: a shared [`ProcessInfo`] (program, command line, cgroup, user). Why
-//! kept: it takes four files, and it hardly ever changes. It is read at first sight, when the name changes (exec, prctl),
-//! shortly after, and then now and then, because a move between cgroups or a setuid leaves no trace elsewhere.
+//! What a process is: a cache of its [`ProcessInfo`] (program, command line, cgroup, user), which takes four files to read
+//! and hardly ever changes. It is read at first sight, when the name changes (exec, prctl), shortly after, and then now and
+//! then, because a move between cgroups or a setuid leaves no trace elsewhere.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -86,6 +86,7 @@ impl InfoCache {
         let due = match self.entries.get_mut(&about.key) {
             Some(entry) => {
                 entry.seen = self.pass;
+                // A setuid changes the user and no name.
                 let is_same = entry.comm == about.comm && about.uid.is_none_or(|uid| uid == entry.info.uid);
                 if is_same && entry.read_again_at > self.pass {
                     return Arc::clone(&entry.info);
@@ -104,6 +105,7 @@ impl InfoCache {
             read_again_at,
             denied: 0,
         });
+        // A file that is refused at every read counts once.
         if denied > entry.denied {
             self.denied += denied - entry.denied;
             entry.denied = denied;
@@ -177,6 +179,7 @@ impl InfoCache {
                 // The name is known all the same: nothing is missing.
                 files.denied = files.others_denied;
             }
+            // Where the executable is refused, the command line may have its name in full.
             if (name.is_empty() || self.with_cmdline)
                 && let Some(raw) = files.read("cmdline", &mut self.buffer)
             {
@@ -284,6 +287,7 @@ impl Files<'_> {
         match result {
             Ok(value) => return Some(value),
             Err(Errno::ACCESS | Errno::PERM) => self.denied += 1,
+            // Mostly ENOENT or ESRCH: the process has ended. What was known of it stays.
             Err(_) => self.vanished = true,
         }
         None
@@ -301,6 +305,8 @@ fn base_name(path: &[u8]) -> Cow<'_, str> {
 fn longer_name(cmdline: &[u8], comm: Comm) -> Option<Cow<'_, str>> {
     let program = cmdline.split(|&b| b == 0).next()?;
     let name = program.rsplit(|&b| b == b'/').next()?;
+    // A process can write anything into its command line, so it counts only where it goes on from the
+    // kernel's name.
     let is_cut = comm.as_bytes().len() == Comm::MAX_BYTES && name.starts_with(comm.as_bytes());
     is_cut.then(|| String::from_utf8_lossy(name))
 }

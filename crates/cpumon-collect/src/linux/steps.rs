@@ -34,11 +34,13 @@ pub(super) fn find(
     let mut probes = Probes::EXITS;
     let (mut without, mut reason) = (Vec::new(), None);
     for (step, what) in STEPS.into_iter().filter(|(step, _)| wanted.contains(*step)) {
+        // Without the switches no other probe loads: a try would only repeat the refusal.
         let is_grounded = step == Probes::SCHED || probes.contains(Probes::SCHED);
         match is_grounded.then(|| try_loading(probes | step)) {
             Some(Ok(())) => probes |= step,
             Some(Err(refused)) => {
                 without.push(what);
+                // The line has space for one reason: the first is that of the probe that is missed most.
                 reason = reason.or(Some(refused));
             }
             None => without.push(what),

@@ -53,6 +53,7 @@ impl Chosen {
             log::debug!("cannot list /proc: {error}");
             into.clear();
         }
+        // A process that is not listed has ended.
         self.left_out.retain(|(pid, _)| into.binary_search(pid).is_ok());
     }
 
@@ -88,6 +89,7 @@ impl Chosen {
         let mut processes = mem::take(&mut self.processes);
         let mut others = processes.iter().map(|process| process.threads.len()).sum::<usize>();
         processes.retain_mut(|process| {
+            // Its own threads do not count against it: they are within the limit already.
             others -= process.threads.len();
             self.reader.most_threads = MAX_THREADS.saturating_sub(others);
             self.reader.crowd = None;

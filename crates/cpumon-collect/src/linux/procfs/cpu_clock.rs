@@ -1,5 +1,5 @@
-//! The CPU clock of another process. In: a pid. Out: the run time of all its threads, ended ones included, in ns.
-//! Why: one system call of 0.3 µs shows whether *any* of its threads ran, without privileges (`clock_getcpuclockid(3)`).
+//! The CPU clock of another process: the run time of all its threads, ended ones included, in ns.
+//! One system call of 0.3 µs shows whether *any* of its threads ran, without privileges (`clock_getcpuclockid(3)`).
 //! It is the sum of the very counters that schedstat prints, so that sums over threads can be compared to the ns.
 
 use std::fs;
@@ -10,6 +10,7 @@ const CPUCLOCK_SCHED: libc::clockid_t = 2;
 
 /// Reads the clock; `None` if no process has this pid (a thread's id is no pid).
 pub(super) fn process_ns(pid: u32) -> Option<u64> {
+    // As clock_getcpuclockid(3) makes it: the inverted pid above three bits that name the clock.
     let clock = !libc::pid_t::try_from(pid).ok()? << 3 | CPUCLOCK_SCHED;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid timespec that outlives the call; any clock id is allowed, unknown ones fail.

@@ -105,10 +105,12 @@ impl ProcfsSource {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let has_clock = cpu_clock::fits(root);
         let mut reader = Reader::new();
+        // The clock of process 1 needs no /proc: if it answers and the directory is missing, that is hidepid.
         if has_clock && cpu_clock::process_ns(1).is_some() && !root.join("1").exists() {
             reader.denied += 1;
             log::warn!("/proc hides other users' processes (hidepid): their time shows up as unattributed");
         }
+        // Without clocks no pid could be asked, so the newest one is of no use.
         let loadavg = openat(CWD, root.join("loadavg"), flags, Mode::empty()).ok().filter(|_| has_clock);
         Ok(Self {
             proc_root: root.clone(),
@@ -133,6 +135,7 @@ impl ProcfsSource {
     fn read_known(&mut self) -> bool {
         let Self { processes, reader, proc_dir, has_clock, exited, listing, .. } = self;
         let mut changed = false;
+        // The listing's memory is free until `find_new` lists. It ascends, as `processes` does.
         let gone = listing;
         gone.clear();
         processes.retain_mut(|process| match process.read(proc_dir, *has_clock, reader) {
@@ -153,6 +156,7 @@ impl ProcfsSource {
             return changed;
         }
         for process in processes {
+            // A child gets another parent without running, so its clock does not show it.
             process.is_orphaned |= gone.binary_search(&process.leader.parent_pid).is_ok();
         }
         true
@@ -164,6 +168,7 @@ impl ProcfsSource {
         match search {
             Search::Probe(pids) => {
                 for pid in pids {
+                    // A pid may have gone to a thread, or its process has ended already: neither has a clock.
                     if !self.is_known(pid, known) && cpu_clock::process_ns(pid).is_some() {
                         self.begin_process(pid);
                     }
@@ -185,6 +190,7 @@ impl ProcfsSource {
                     }
                 }
                 self.listing = listing;
+                // Last: the buffer is back in its place, and what was listed before the error is used.
                 listed.map_err(CollectError::file("list", &self.proc_root))?;
             }
         }
@@ -216,6 +222,7 @@ impl ProcfsSource {
         }
         let used = self.reader.fds_left - left;
         self.reader.halve_budget(used);
+        // Without an earlier pid to go on from, the next passes list /proc and find what could not be opened.
         self.newest = NewestPid::default();
     }
 
@@ -261,8 +268,10 @@ impl ProcfsSource {
         let template = &self.template;
         (into.host, into.boot, into.source) = (template.host, template.boot, template.source);
         (into.is_complete, into.irq_in_run_time) = (template.is_complete, template.irq_in_run_time);
+        // Passes count from 1, snapshots from 0.
         into.sequence = self.reader.pass - 1;
         into.fields = Fields::USER | Fields::SYSTEM | Fields::RUN | Fields::SWITCHES | Fields::CPUS;
+        // Only schedstat has the run delay.
         into.fields.set(Fields::RUN_DELAY, self.reader.has_schedstat == Some(true));
         into.health.tasks_vanished = self.reader.vanished;
         into.health.permission_denied = self.reader.denied + self.infos.denied();

@@ -1,5 +1,5 @@
-//! Which processes are new. In: the newest pid the kernel handed out (last field of /proc/loadavg). Out: the pids to try.
-//! Why: listing /proc costs about 5 µs for each process that was there all along; asking the CPU clock of each pid handed
+//! Finds the pids of new processes from the newest pid that the kernel handed out (last field of /proc/loadavg).
+//! Listing /proc costs about 5 µs for each process that was there all along; asking the CPU clock of each pid handed
 //! out since then costs 0.3 µs.
 
 use std::ops::RangeInclusive;

@@ -1,4 +1,4 @@
-//! One process. In: its CPU clock and its kept task directory. Out: its threads, up to date, and what ended ones ran.
+//! One process with its threads, its CPU clock, its kept task directory and what its ended threads ran.
 
 use std::os::fd::OwnedFd;
 
@@ -48,6 +48,8 @@ impl Process {
         if self.dir.is_none() {
             let opened = file::with_path(self.key.pid, "task", |path| file::open_at(proc_dir, path));
             self.dir = Some(opened.map_err(|errno| reader.miss(errno))?);
+            // Counted although it may fall below zero: `scan` closes the directory again when the budget is
+            // used up.
             reader.fds_left -= 1;
         }
         Ok(())

@@ -93,6 +93,7 @@ impl Reader {
         keep: bool,
     ) -> Result<&[u8], Miss> {
         if let Some(file) = kept {
+            // Only opening can run out of descriptors, so this error is not checked for that.
             let read = file::read_start(&*file, &mut self.buffer);
             return read.map_err(meaning);
         }
@@ -162,6 +163,7 @@ impl Reader {
 /// What an error of opening or reading means.
 fn meaning(errno: Errno) -> Miss {
     match errno {
+        // The task ended: its file is not there (ENOENT), or was open and cannot be read any more (ESRCH).
         Errno::NOENT | Errno::SRCH => Miss::Gone,
         Errno::ACCESS | Errno::PERM => Miss::Denied,
         _ => Miss::Failed,

@@ -1,5 +1,4 @@
-//! Reading the threads of one process. In: its task directory and its CPU clock. Out: threads up to date, new and ended
-//! ones noticed. Why apart: this is where the time goes.
+//! Reads the threads of one process and notices those that began or ended. Most of a pass's time is spent here.
 //!
 //! Threads that ran lately are read first. If run time over all threads then adds up to the CPU clock, to the ns, no other
 //! thread can have run, and the others are not read at all.
@@ -43,6 +42,7 @@ impl Process {
                 self.count_ended(proc_dir, clock_ns, reader);
                 self.clock_ns = clock_ns;
             }
+            // `clock_ns` stays as it was, so that the next pass does not take the process for one that rests.
             Scanned::Some => {}
         }
         Ok(())
@@ -75,8 +75,10 @@ impl Process {
                 });
             }
         }
+        // `settle_by_clock` has read those that ran lately.
         is_complete &= self.probe(dir, reader, |thread| !thread.is_read(pass));
         is_complete &= self.each(dir, reader, |_| true, Thread::settle);
+        // The count alone is not enough: where one thread ended and another began it is the same.
         if self.changed || !has_links(self.threads.len()) {
             let mut listing = std::mem::take(&mut reader.listing);
             let listed = reader.list(dir, &mut listing).map_err(|errno| reader.miss(errno));
@@ -92,6 +94,7 @@ impl Process {
     fn settle_by_clock(&mut self, dir: &OwnedFd, reader: &mut Reader, is_complete: &mut bool) -> Option<u64> {
         let pass = reader.pass;
         let hot = self.threads.iter().filter(|thread| thread.is_hot(pass)).count();
+        // Of many threads some run on during each try, so that the sum does not meet the clock.
         let tries = if hot * RARELY <= self.threads.len() { TRIES } else { 1 };
         for _ in 0..tries {
             *is_complete = self.probe(dir, reader, |thread| thread.is_hot(pass));
@@ -100,6 +103,7 @@ impl Process {
             }
             // A sum of counters that never exceed the truth can equal the truth only if each one is true.
             let threads_ns: u64 = self.threads.iter().map(Thread::probed_ns).fold(0, u64::saturating_add);
+            // Read after the threads: whatever ran meanwhile makes the two differ.
             let clock_ns = cpu_clock::process_ns(self.key.pid)?;
             if threads_ns.saturating_add(self.ended.total().run_ns) == clock_ns {
                 return Some(clock_ns);
@@ -128,6 +132,7 @@ impl Process {
             if !which(thread) {
                 return true;
             }
+            // Only the main thread describes the process; what the others report of it is dropped.
             let mut other = Leader::default();
             let leader = if thread.sample.key.tid == key.pid { &mut *leader } else { &mut other };
             match act(thread, dir, reader, leader) {
@@ -181,6 +186,8 @@ impl Process {
                 if tid == self.key.pid {
                     self.leader = leader;
                     self.key.start_ns = thread.sample.key.start_ns;
+                    // Ids come round: threads with smaller ones were read before the main thread, whose start
+                    // is in the key.
                     self.threads.iter_mut().for_each(|thread| thread.belongs_to(self.key));
                 }
                 thread.belongs_to(self.key);
@@ -205,6 +212,7 @@ impl Process {
         if clock_ns.is_some_and(|clock_ns| self.ended.missing_ns(clock_ns, &live) == 0) {
             return;
         }
+        // Tried again at the next scan: what is missing is found from cumulative values.
         let Ok(bytes) = reader.read(proc_dir, self.key.pid, "stat", &mut None, false) else { return };
         let Some(stat) = parse::parse_stat(bytes) else { return };
         let ns = |ticks: u64| ticks.saturating_mul(reader.ns_per_tick);

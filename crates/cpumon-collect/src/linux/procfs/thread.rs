@@ -1,4 +1,4 @@
-//! One thread. In: its files under a kept task directory. Out: its sample, with counters that never fall.
+//! One thread: makes its sample, whose counters never fall, of its files under a kept task directory.
 //! schedstat alone says whether it ran: stat and status are read only then.
 
 use std::os::fd::OwnedFd;
@@ -97,11 +97,13 @@ impl Thread {
         let keep = reader.pass - self.read_pass <= KEEP_WITHIN;
         self.read_pass = reader.pass;
         if reader.has_schedstat == Some(false) {
+            // Without schedstat only stat shows whether it ran.
             self.is_unsettled = true;
             return Ok(());
         }
         let bytes = reader.read(dir, self.sample.key.tid, "schedstat", &mut self.files.schedstat, keep)?;
         let Some(sched) = parse::parse_schedstat(bytes) else { return Err(reader.senseless()) };
+        // A second probe in the same pass must not undo that the first one saw it move.
         self.is_unsettled |= sched != self.sched;
         self.sched = sched;
         Ok(())
@@ -125,6 +127,7 @@ impl Thread {
             // Another thread under the same number.
             Ok(_) => return Err(Miss::Gone),
             Err(miss) => {
+                // schedstat was read before stat failed: the run time of its last moments counts.
                 self.count(None, reader);
                 return Err(miss);
             }
@@ -141,6 +144,7 @@ impl Thread {
         reader: &mut Reader,
         leader: &mut Leader,
     ) -> Result<(), Miss> {
+        // No descriptor is kept: a thread that rests is read here once in `REFRESH_PASSES`.
         let stat = read_stat(dir, self.sample.key.tid, reader, &mut None, false)?;
         if stat.start_ticks != self.start_ticks {
             return Err(Miss::Gone);
@@ -151,6 +155,7 @@ impl Thread {
 
     /// Whether it is this thread's turn to be refreshed.
     pub(super) fn is_due(&self, pass: u64) -> bool {
+        // By id, so that each pass refreshes some threads and none refreshes all.
         (u64::from(self.sample.key.tid) + pass).is_multiple_of(REFRESH_PASSES)
     }
 

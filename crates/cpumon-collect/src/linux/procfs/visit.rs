@@ -52,6 +52,7 @@ impl Process {
             process.open_dir(proc_dir, reader).and_then(|()| process.scan(proc_dir, clock_ns, reader));
         match result {
             Ok(()) if process.threads.is_empty() => Err(Miss::Gone),
+            // The key has the main thread's start: without it there is no key.
             Ok(()) if process.main_thread().is_none() => {
                 process.close(reader);
                 Err(Miss::Failed)
@@ -88,6 +89,7 @@ impl Process {
                 return self.rest(proc_dir, reader);
             }
         }
+        // It was refused when it was opened: its clock may move, but there is nothing to read.
         if self.threads.is_empty() {
             return Outcome::Same;
         }
@@ -109,6 +111,7 @@ impl Process {
             if self.open_dir(proc_dir, reader).is_ok() {
                 self.refresh(reader);
             }
+            // The process rests, so a directory that was opened for this refresh is not worth a descriptor.
             if !had_dir {
                 reader.close(&mut self.dir);
             }

@@ -157,6 +157,7 @@ pub(crate) fn confine_calls(calls: Calls) -> io::Result<String> {
     let rules = rules(calls).map_err(io::Error::other)?;
     let count = rules.len();
     let arch = std::env::consts::ARCH.try_into().map_err(io::Error::other)?;
+    // Not a kill: libraries have a fallback for a call that an older kernel lacks.
     let refuse = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
     let filter = SeccompFilter::new(rules, refuse, SeccompAction::Allow, arch).map_err(io::Error::other)?;
     let program: BpfProgram = filter.try_into().map_err(io::Error::other)?;

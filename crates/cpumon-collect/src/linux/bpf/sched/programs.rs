@@ -63,6 +63,7 @@ impl Programs {
         refusal::check(probes)?;
         // Before Linux 5.18 a switch has one argument less, and the verifier refuses to read it.
         let object = load_with(probes, ring_bytes, "on_switch_4")
+            // If both fail the first refusal is shown: the second form fails on every newer kernel.
             .or_else(|refused| load_with(probes, ring_bytes, "on_switch_3").map_err(|_| refused))?;
         let mut links = Vec::new();
         let mut iterator = None;

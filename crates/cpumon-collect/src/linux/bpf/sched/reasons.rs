@@ -1,5 +1,5 @@
-//! Wait reasons from the machine's own numbers. In: what the probe notes at a switch (waits.h). Out: [`WaitReason`]s that mean
-//! the same on every machine.
+//! Makes [`WaitReason`]s, which mean the same on every machine, of what the probe notes at a switch (waits.h) in the machine's
+//! own numbers.
 
 use cpumon_model::WaitReason;
 
