@@ -92,6 +92,7 @@ impl ClockWatch {
         let together: f64 = points.iter().map(|point| (point.0 - mean_x) * (point.1 - mean_y)).sum();
         #[expect(clippy::cast_possible_truncation, reason = "a cast of a float saturates")]
         let ppb = (together / spread * 1e9).round() as i64;
+        // Two points always lie on a line, so their slope would be nothing but noise.
         (points.len() >= 3 && spread > 0.0).then_some(ppb)
     }
 }

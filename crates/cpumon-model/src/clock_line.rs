@@ -38,6 +38,7 @@ impl ClockEstimate {
         let round_trip_ns = i64::try_from(boot.round_trip_ns).unwrap_or(i64::MAX);
         Self {
             anchor_ns: 0_i64.saturating_sub(boot.offset_ns),
+            // The offset is known to half of the round trip only, so a slow way widens both limits.
             wrong_beyond_ns: WRONG_BEYOND_NS.max(round_trip_ns),
             follow_beyond_ns: FOLLOW_BEYOND_NS.max(round_trip_ns),
             is_measured: true,
@@ -51,6 +52,7 @@ impl ClockEstimate {
         let round_trip_ns = i64::try_from(clock.round_trip_ns).unwrap_or(i64::MAX);
         let wrong_beyond_ns = WRONG_BEYOND_NS.max(round_trip_ns);
         (clock.offset_ns.saturating_abs() > wrong_beyond_ns).then(|| Self {
+            // The time since that boot cannot be compared any more; only its wall clock is known.
             anchor_ns: anchor_of(end).saturating_sub(clock.offset_ns),
             wrong_beyond_ns,
             follow_beyond_ns: FOLLOW_BEYOND_NS,
@@ -118,6 +120,7 @@ impl ClockLine {
     /// before.
     pub fn place(&mut self, interval: &mut Interval, estimate: Option<ClockEstimate>) {
         let (begin, end) = (interval.begin, interval.end);
+        // What is sent again must be placed as before, so it may not change the line.
         let is_new = self.is_newest(&end);
         // A guess begins a line and changes none: a clock that is set in the middle of a boot does not move it.
         let is_first = self.pieces.is_empty() && self.newest_boot_ns.is_none();
@@ -164,6 +167,7 @@ impl ClockLine {
         if is_good {
             return;
         }
+        // Not before the latest end that was placed: what was placed once stays where it is.
         let from_boot_ns = self.newest_boot_ns.unwrap_or(i64::MIN).max(boot_of(begin));
         let anchor_ns = if is_right { own_ns } else { estimate.anchor_ns };
         let before_ns = last.anchor_at(from_boot_ns, anchor_of(begin));
@@ -173,18 +177,21 @@ impl ClockLine {
             from_boot_ns,
             before_ns: if is_far { anchor_ns } else { before_ns },
             anchor_ns,
+            // 0: the device's own stamps are not used while its clock is wrong.
             tolerance_ns: if is_right { wrong_ns } else { 0 },
         });
     }
 
     fn push(&mut self, piece: ClockPiece) {
         if self.pieces.len() >= MAX_CLOCK_PIECES {
+            // A clock that is set again and again must not take memory without end: the oldest piece goes.
             self.pieces.remove(0);
         }
         self.pieces.push(piece);
     }
 
     fn piece_at(&self, boot_ns: i64) -> Option<&ClockPiece> {
+        // Strictly less: a piece holds for what ends after its begin, not at it.
         let after = self.pieces.partition_point(|piece| piece.from_boot_ns < boot_ns);
         after.checked_sub(1).and_then(|at| self.pieces.get(at))
     }

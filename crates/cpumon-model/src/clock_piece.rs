@@ -17,6 +17,7 @@ impl ClockPiece {
     /// The anchor at a moment at which the device's own is `own_ns`.
     pub(crate) fn anchor_at(&self, boot_ns: i64, own_ns: i64) -> i64 {
         let passed_ns = boot_ns.saturating_sub(self.from_boot_ns).max(0);
+        // At half the pace later moments stay later while the line goes back.
         let slewed_ns = self.before_ns.saturating_sub(passed_ns / 2);
         if slewed_ns > self.anchor_ns {
             slewed_ns

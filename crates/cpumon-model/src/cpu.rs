@@ -151,6 +151,7 @@ impl CpuSched {
         let delta = Self {
             unknown_ns: grown(self.unknown_ns, earlier.unknown_ns),
             run_queue_ns: grown(self.run_queue_ns, earlier.run_queue_ns),
+            // A maximum since the snapshot before: there is nothing to subtract.
             run_queue_max: self.run_queue_max,
             switches: grown(self.switches, earlier.switches),
             softirq_ns,
@@ -170,6 +171,7 @@ impl std::ops::AddAssign<&CpuSched> for CpuSched {
     fn add_assign(&mut self, other: &CpuSched) {
         self.unknown_ns = self.unknown_ns.saturating_add(other.unknown_ns);
         self.run_queue_ns = self.run_queue_ns.saturating_add(other.run_queue_ns);
+        // The longest of all queues: a sum would be a length that no queue had.
         self.run_queue_max = self.run_queue_max.max(other.run_queue_max);
         self.switches = self.switches.saturating_add(other.switches);
         for (sum, more) in self.softirq_ns.iter_mut().zip(other.softirq_ns) {

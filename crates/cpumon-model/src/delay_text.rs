@@ -1,6 +1,6 @@
-//! A run-delay histogram as text: `[[5119,3],[11263,1]]`, the upper end of each bucket in ns and its count. In: a
-//! [`DelayHistogram`]. Out: text, and back. Why a list of lists: whatever reads JSON can take it apart, SQL's `json_each` too,
-//! and who knows nothing of the layout reads lengths, not numbers of buckets.
+//! A [`DelayHistogram`] as text, and back: `[[5119,3],[11263,1]]`, the upper end of each bucket in ns and its count. A list of
+//! lists can be taken apart by whatever reads JSON, SQL's `json_each` too, and a reader who knows nothing of the layout finds
+//! lengths, not numbers of buckets.
 
 use std::fmt;
 use std::str::FromStr;
@@ -35,6 +35,7 @@ impl FromStr for DelayHistogram {
         let list = list.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).ok_or(ParseDelaysError)?;
         let pair = |pair: &str| {
             let (ns, count) = pair.split_once(',')?;
+            // An upper end lies in its own bucket, so each bucket comes back as it was.
             Some((delay_bucket(ns.trim().parse().ok()?), count.trim().parse().ok()?))
         };
         let pairs = list.split("],[").map(|text| pair(text).ok_or(ParseDelaysError));

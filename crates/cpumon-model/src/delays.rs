@@ -1,6 +1,5 @@
-//! Run-delay histograms: how long each single wait for a CPU took, of a process, a CPU or a thread. In: counts by bucket. Out:
-//! differences, sums and percentiles that stay right however they are merged. Why sparse: of 256 buckets a busy process
-//! fills some thirty.
+//! Run-delay histograms: how long each single wait for a CPU took, of a process, a CPU or a thread. Differences, sums and
+//! percentiles stay right however histograms are merged. Buckets are stored sparsely: of 256 a busy process fills some thirty.
 //!
 //! The layout is that of the `histogram` crate with grouping power 3 and max value power 34, in ns: 8 buckets for each power of
 //! two, so a value is known to within an eighth of itself, from 1 ns to 17 s, and a bucket's number is one byte. A histogram of
@@ -23,6 +22,7 @@ pub const DELAY_BUCKETS: usize = ((MAX_VALUE_POWER - GROUPING_POWER + 1) as usiz
 #[must_use]
 pub fn delay_bucket(ns: u64) -> u8 {
     let ns = ns.min((1 << MAX_VALUE_POWER) - 1);
+    // `| 1`: 0 has no logarithm. Below 16 ns the shift is 0 and each value has a bucket of its own.
     let shift = (ns | 1).ilog2().saturating_sub(GROUPING_POWER);
     u8::try_from((u64::from(shift) << GROUPING_POWER) + (ns >> shift)).unwrap_or(u8::MAX)
 }
@@ -127,7 +127,9 @@ impl DelayHistogram {
     /// nothing was counted.
     #[must_use]
     pub fn percentile_ns(&self, percent: u32) -> Option<u64> {
+        // In 128 bits: a sum of 64-bit counts times 100 overflows 64.
         let total: u128 = self.iter().map(|(_, count)| u128::from(count)).sum();
+        // At least 1: the percentile 0 is the shortest delay, and rank 0 would lie in front of it.
         let rank = (total * u128::from(percent.min(100))).div_ceil(100).max(1);
         let mut seen = 0;
         let reaches = |(_, count): &(u8, u64)| {

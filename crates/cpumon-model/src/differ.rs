@@ -122,6 +122,7 @@ impl Interval {
             before.rest(|gone| self.threads.extend(builder.vanished(gone)));
             return;
         }
+        // A finder goes forwards only, and `gone` begins at the front again.
         let mut before = Finder::new(&builder.prev.threads);
         for &key in &builder.cur.gone {
             if let Some(gone) = before.search(key, |row| row.key) {
@@ -151,6 +152,7 @@ impl Interval {
         {
             self.processes.push(builder.exited_process_row(exit));
         }
+        // A process has had one row for each of its exits up to here.
         if self.processes.len() > known {
             merge_same_processes(&mut self.processes);
         }
@@ -166,6 +168,7 @@ impl Interval {
                 continue;
             }
             last = Some(thread.process);
+            // Behind the sorted rows: `known` keeps the search above to those.
             self.processes.push(builder.unlisted_process_row(thread));
         }
         if self.processes.len() > known {
@@ -177,6 +180,7 @@ impl Interval {
         let mut at = 0;
         for thread in &self.threads {
             if self.processes.get(at).is_none_or(|row| row.key != thread.process) {
+                // Threads of one process are often neighbours: the search is needed only when it changes.
                 let Ok(found) = self.processes.binary_search_by_key(&thread.process, |row| row.key) else {
                     continue;
                 };
@@ -300,6 +304,7 @@ fn at_least_zero(delta: &mut Delta) {
 }
 
 fn matching_cpus<'a>(prev: &'a Snapshot, cur: &'a Snapshot) -> impl Iterator<Item = CpuInterval> + 'a {
+    // Where the probe was switched on in between, the earlier sample has no counts to compare with.
     let has_sched = common_fields(prev, cur).contains(Fields::SCHED);
     cur.cpus.iter().filter_map(move |now| {
         // A CPU that came online inside has no earlier count: it adds neither capacity nor time.
@@ -320,6 +325,7 @@ fn matching_irqs<'a>(prev: &'a Snapshot, cur: &'a Snapshot) -> impl Iterator<Ite
 
 /// Sorts and makes one row of several with the same key: an ending beats a living one, a named one an unnamed one.
 fn merge_same_processes(rows: &mut Vec<ProcessInterval>) {
+    // A named row comes first, so that it is the one that stays.
     rows.sort_unstable_by_key(|row| (row.key, row.info.name.is_empty()));
     rows.dedup_by(|later, kept| {
         let same = later.key == kept.key;

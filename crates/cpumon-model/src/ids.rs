@@ -42,6 +42,7 @@ fn parse_hex16(text: &str) -> Result<[u8; 16], ParseIdError> {
     let mut count = 0_usize;
     for c in text.trim().chars().filter(|&c| c != '-') {
         let digit = c.to_digit(16).and_then(|d| u8::try_from(d).ok()).ok_or_else(error)?;
+        // More than 32 digits end here.
         let byte = bytes.get_mut(count / 2).ok_or_else(error)?;
         *byte = *byte << 4 | digit;
         count += 1;

@@ -196,6 +196,7 @@ impl Interval {
     #[must_use]
     pub fn cpu_delays(&self) -> DelayHistogram {
         let mut sum = DelayHistogram::default();
+        // Owners ascend, and CPUs are the first kind of them.
         for row in self.delays.iter().take_while(|row| matches!(row.of, DelayOf::Cpu(_))) {
             sum += &row.histogram;
         }

@@ -56,6 +56,7 @@ impl<'a> IntervalView<'a> {
             ColumnId::EndUtc => Value::Text(Cow::Borrowed(&self.end_utc)),
             ColumnId::BeginNs => Value::Int(self.interval.begin.wall_ns),
             ColumnId::EndNs => Value::Int(self.interval.end.wall_ns),
+            // A v1 interval is placed by the receiver's clock: the device's own is not in it.
             ColumnId::DeviceEndNs if self.interval.source == SourceKind::V1 => Value::Null,
             ColumnId::DeviceEndNs => Value::Int(self.interval.device_end_wall_ns()),
             ColumnId::DurationNs => Value::count(self.interval.duration_ns()),

@@ -37,6 +37,7 @@ impl IrqInterval {
     /// did not report is not known, so it counts 0, as does a counter that fell.
     #[must_use]
     pub fn between(earlier: Option<&IrqSample>, cur: &IrqSample, is_complete: bool) -> Self {
+        // Compared with itself, a line whose earlier count is not known comes to 0.
         let unknown = if is_complete { (0, 0) } else { (cur.time_ns, cur.count) };
         let (time_ns, count) = earlier.map_or(unknown, |earlier| (earlier.time_ns, earlier.count));
         Self {

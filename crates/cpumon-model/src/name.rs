@@ -21,6 +21,7 @@ impl Comm {
             raw.iter().take(Self::MAX_BYTES).position(|&b| b == 0).unwrap_or(raw.len().min(Self::MAX_BYTES));
         let mut bytes = [0; Self::MAX_BYTES];
         bytes[..len].copy_from_slice(&raw[..len]);
+        // What is behind the name stays 0, so that the derived comparisons see the name alone.
         Self { bytes, len: len.try_into().unwrap_or(0) }
     }
 

@@ -47,6 +47,7 @@ impl SchedTimes {
     #[must_use]
     pub fn since(&self, earlier: &Self) -> (SchedDelta, bool) {
         let grown = |now: u64, then: u64| signed(now.saturating_sub(then));
+        // Blocked time is not among them: it may fall without an error.
         let fell = self.delay_after_wakeup_ns < earlier.delay_after_wakeup_ns
             || self.wakeups < earlier.wakeups
             || self.migrations < earlier.migrations;
@@ -55,6 +56,7 @@ impl SchedTimes {
             blocked_ns: grown(self.blocked_ns, earlier.blocked_ns),
             wakeups: grown(self.wakeups, earlier.wakeups),
             migrations: grown(self.migrations, earlier.migrations),
+            // A maximum since the snapshot before: there is nothing to subtract.
             longest_delay_ns: signed(self.longest_delay_ns),
             waits: self.waits.since(&earlier.waits),
             open_wait: self.open_wait,

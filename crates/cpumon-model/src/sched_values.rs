@@ -11,6 +11,7 @@ impl IntervalView<'_> {
     /// A thread's or process's cell; `None` if the column is another's.
     pub(crate) fn sched(&self, id: ColumnId, flags: Flags, sched: &SchedDelta) -> Option<Value<'_>> {
         let cell = self.watched(id, sched)?;
+        // No event reports the thread: 0 would read as "never blocked".
         Some(if flags.contains(Flags::UNWATCHED) { Value::Null } else { cell })
     }
 
@@ -24,6 +25,7 @@ impl IntervalView<'_> {
             ColumnId::Migrations => count(sched.migrations),
             ColumnId::WaitReason => self.reason(sched.waits.longest().map(|longest| longest.0)),
             ColumnId::WaitNs => {
+                // Watched and without a wait is 0; `measured` makes it no data where waits are not watched.
                 let ns = sched.waits.longest().map_or(0, |longest| longest.1);
                 self.measured(Fields::WAITS, i64::try_from(ns).unwrap_or(i64::MAX))
             }

@@ -269,6 +269,7 @@ pub struct Snapshot {
 impl Snapshot {
     /// Empties every list, keeping the capacity as far as it is used ([`empty_list`]), and resets every value to its default.
     pub fn clear(&mut self) {
+        // The lists are taken out first: the default would drop their memory.
         let empty = Self {
             cpus: std::mem::take(&mut self.cpus),
             processes: std::mem::take(&mut self.processes),

@@ -136,6 +136,7 @@ impl<'a> IntervalView<'a> {
             ColumnId::UnattributedRatio if ledger.capacity_ns != 0 => {
                 return Some(Value::Real(ledger.unattributed_ratio()));
             }
+            // Without a capacity there is nothing to divide by: no data, not 0.
             ColumnId::UnattributedRatio => return Some(Value::Null),
             ColumnId::IrqInRunTime => return Some(self.known(Value::Int(i64::from(ledger.irq_in_run_time)))),
             _ => return None,
@@ -167,7 +168,9 @@ impl<'a> IntervalView<'a> {
     }
 
     fn cpu_sum(&self, id: ColumnId) -> Option<Value<'a>> {
+        // The 0 to begin with; a column that is no CPU mode ends here.
         let one = cpu_mode(&CpuTimes::default(), id)?;
+        // The sum over no CPU is no data, not 0.
         if self.interval.cpus.is_empty() {
             return Some(Value::Null);
         }

@@ -1,5 +1,5 @@
-//! Why threads sleep: [`WaitReason`] and [`Waits`], the time by reason. In: reasons and times. Out: sums that never lose
-//! any. Why a table of fixed size: a thread waits for few things, and a snapshot has thousands of threads.
+//! Why threads sleep: [`WaitReason`] and [`Waits`], the time by reason, whose sum never loses any. The table has a fixed size,
+//! because a thread waits for few things and a snapshot has thousands of threads.
 
 use std::borrow::Cow;
 
@@ -123,6 +123,7 @@ impl Waits {
     /// Adds time to a reason; [`WaitReason::NONE`] counts as [`WaitReason::OTHER`], a time of 0 changes nothing. Where all
     /// slots are taken, the smallest of them and of the new one goes to [`WaitReason::OTHER`]; so the sum stays exact.
     pub fn add(&mut self, reason: WaitReason, ns: u64) {
+        // A time of 0 must not take a slot from a reason that has some.
         if ns == 0 {
             return;
         }

@@ -190,6 +190,7 @@ fn difference(now: &Counters, then: &Counters) -> (Delta, Flags) {
 /// earlier value to compare with.
 pub(super) fn common_fields(prev: &Snapshot, cur: &Snapshot) -> Fields {
     let by_probe = Fields::SCHED | Fields::WAITS | Fields::IRQ | Fields::HISTOGRAMS;
+    // Only what a probe measures can begin in the middle; the kernel counts all else from a task's start.
     cur.fields - (by_probe - prev.fields)
 }
 
@@ -234,6 +235,7 @@ pub(super) fn find_thread<'a>(rows: &'a [ThreadSample], row: &ThreadInterval) ->
 }
 
 fn born_from_ns(begin: Moment) -> u64 {
+    // From the begin of the earlier pass: it may have missed a thread that began while it ran.
     begin.boot_ns.saturating_sub(START_RESOLUTION_NS)
 }
 
