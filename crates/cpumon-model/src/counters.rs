@@ -6,15 +6,15 @@ bitflags! {
     /// Which counters a source measures. What is not set is *no data*, which is not zero.
     #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
     pub struct Fields: u32 {
-        /// `user_ns`
+        /// [`Counters::user_ns`] is measured.
         const USER = 1;
-        /// `system_ns`
+        /// [`Counters::system_ns`] is measured.
         const SYSTEM = 1 << 1;
-        /// `run_ns`
+        /// [`Counters::run_ns`] is measured.
         const RUN = 1 << 2;
-        /// `run_delay_ns`
+        /// [`Counters::run_delay_ns`] is measured; /proc has it only with schedstat.
         const RUN_DELAY = 1 << 3;
-        /// `voluntary_switches` and `involuntary_switches`
+        /// [`Counters::voluntary_switches`] and [`Counters::involuntary_switches`] are measured.
         const SWITCHES = 1 << 4;
         /// Times of each CPU by mode
         const CPUS = 1 << 5;

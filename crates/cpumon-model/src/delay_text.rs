@@ -1,6 +1,6 @@
-//! A [`DelayHistogram`] as text, and back: `[[5119,3],[11263,1]]`, the upper end of each bucket in ns and its count. A list of
-//! lists can be taken apart by whatever reads JSON, SQL's `json_each` too, and a reader who knows nothing of the layout finds
-//! lengths, not numbers of buckets.
+//! A [`DelayHistogram`] as text, and back: `[[5119,3],[11263,1]]`, the upper end of each bucket in ns and its
+//! count. A list of lists can be taken apart by whatever reads JSON, SQL's `json_each` too, and a reader who
+//! knows nothing of the layout finds lengths, not numbers of buckets.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,6 @@
-//! Run-delay histograms: how long each single wait for a CPU took, of a process, a CPU or a thread. Differences, sums and
-//! percentiles stay right however histograms are merged. Buckets are stored sparsely: of 256 a busy process fills some thirty.
+//! Run-delay histograms: how long each single wait for a CPU took, of a process, a CPU or a thread.
+//! Differences, sums and percentiles stay right however histograms are merged. Buckets are stored sparsely:
+//! of 256 a busy process fills some thirty.
 //!
 //! The layout is that of the `histogram` crate with grouping power 3 and max value power 34, in ns: 8 buckets for each power of
 //! two, so a value is known to within an eighth of itself, from 1 ns to 17 s, and a bucket's number is one byte. A histogram of
@@ -60,7 +61,7 @@ pub struct DelayHistogram {
 pub struct Delays {
     /// The CPU, process or thread whose delays these are.
     pub of: DelayOf,
-    /// Delays by length.
+    /// Number of delays by length: cumulative in a snapshot, differences in an interval.
     pub histogram: Arc<DelayHistogram>,
 }
 

@@ -1,5 +1,5 @@
-//! System calls by number. In: a number of ours, or a name. Out: the other one. Why: a wait reason names the system call a
-//! thread sleeps in, on whatever machine; so its number on the wire and in the store is one for all architectures.
+//! System calls by number, and numbers by name. A wait reason names the system call a thread sleeps in, on
+//! whatever machine; so its number on the wire and in the store is one for all architectures.
 //!
 //! Our number is the one of x86-64 (`arch/x86/entry/syscalls/syscall_64.tbl`); who measures another architecture maps its
 //! numbers by name. Every system call of aarch64 has an x86-64 twin.

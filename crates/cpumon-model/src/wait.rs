@@ -1,5 +1,5 @@
-//! Why threads sleep: [`WaitReason`] and [`Waits`], the time by reason, whose sum never loses any. The table has a fixed size,
-//! because a thread waits for few things and a snapshot has thousands of threads.
+//! Why threads sleep: [`WaitReason`] and [`Waits`], the time by reason, whose sum never loses any. The table
+//! has a fixed size, because a thread waits for few things and a snapshot has thousands of threads.
 
 use std::borrow::Cow;
 
