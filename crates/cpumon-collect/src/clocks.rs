@@ -1,4 +1,4 @@
-//! What three clocks say of a thread: [`ClockReading`]. In: a platform's reader. Out: plain readings.
+//! [`ClockReading`]: one thread's CPU time by three clocks, as a platform's reader hands it out.
 
 use cpumon_model::{Comm, ThreadKey};
 

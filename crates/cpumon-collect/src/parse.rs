@@ -6,29 +6,29 @@ use cpumon_model::{Comm, CpuSample, CpuTimes, TaskState};
 /// What is used of /proc/PID/stat and /proc/PID/task/TID/stat. Times are in ticks of `USER_HZ`.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
-    /// Field 1.
+    /// Field 1: the thread's own id in a file of a task directory.
     pub pid: u32,
-    /// Field 2, without its parentheses.
+    /// Field 2, without its parentheses; at most 15 bytes.
     pub comm: Comm,
-    /// Field 3.
+    /// Field 3: one letter.
     pub state: TaskState,
-    /// Field 4.
+    /// Field 4; 0 for a process without a parent.
     pub parent_pid: u32,
     /// Field 9, `PF_*`.
     pub flags: u32,
-    /// Field 14.
+    /// Field 14: ticks in user mode, guests included.
     pub user_ticks: u64,
-    /// Field 15.
+    /// Field 15: ticks in kernel mode.
     pub system_ticks: u64,
-    /// Field 18.
+    /// Field 18: 20 + nice, or −1 − `rt_priority` for real-time tasks.
     pub priority: i16,
-    /// Field 19.
+    /// Field 19, −20 to 19.
     pub nice: i8,
-    /// Field 20.
+    /// Field 20: threads of the whole process.
     pub num_threads: u32,
     /// Field 22, since boot.
     pub start_ticks: u64,
-    /// Field 39.
+    /// Field 39: the CPU it last ran on.
     pub last_cpu: u16,
 }
 
@@ -57,11 +57,11 @@ pub struct SchedStat {
 /// What is used of /proc/PID/task/TID/status.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// Real user id.
+    /// Real user id; 0 where the file names none.
     pub uid: u32,
-    /// `voluntary_ctxt_switches`.
+    /// `voluntary_ctxt_switches`: times it left its CPU to wait.
     pub voluntary_switches: u64,
-    /// `nonvoluntary_ctxt_switches`.
+    /// `nonvoluntary_ctxt_switches`: times it was pushed off its CPU.
     pub involuntary_switches: u64,
 }
 

@@ -1,5 +1,5 @@
-//! Which threads the user selects. In: a pattern of the command line. Out: [`ThreadPattern`]. Why not a regular expression:
-//! thread names have fifteen bytes; `*` is all that is needed, and costs no dependency.
+//! [`ThreadPattern`]: the threads that a user selects on the command line. It is no regular expression,
+//! because thread names have fifteen bytes: `*` is all that is needed, and costs no dependency.
 
 use std::str::FromStr;
 

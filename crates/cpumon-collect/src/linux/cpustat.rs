@@ -1,5 +1,6 @@
-//! Per-CPU times. In: /proc/stat. Out: [`CpuSample`]s in ns. The kernel counts in ns but prints ticks of `USER_HZ`, so
-//! each value is exact to 10 ms only; that goes for idle, irq and softirq in the ledger too.
+//! Reads /proc/stat into [`CpuSample`]s with times of each CPU in ns. The kernel counts in ns but prints
+//! ticks of `USER_HZ`, so each value is exact to 10 ms only; that goes for idle, irq and softirq in the
+//! ledger too.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};

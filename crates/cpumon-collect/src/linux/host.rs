@@ -1,5 +1,5 @@
-//! Who this machine is. In: machine id, boot id, uname. Out: [`HostInfo`], [`HostId`], [`BootId`], and whether interrupts
-//! are charged to threads.
+//! Who this machine is: [`HostInfo`], [`HostId`] and [`BootId`] from machine id, boot id and uname, and
+//! whether interrupts are charged to threads.
 
 use std::fs;
 use std::io::Read;

@@ -1,4 +1,4 @@
-//! Linux. In: /proc and, where permitted, BPF. Out: an opened source and a description of the host.
+//! Linux: opens a source over /proc or, where permitted, BPF, and describes the host.
 //! The parts that both sources share: clocks, /proc/stat, process names, the user/system split, own usage.
 
 use cpumon_model::{HostInfo, Probes, SourceKind};

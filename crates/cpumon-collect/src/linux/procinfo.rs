@@ -1,6 +1,7 @@
-//! What a process is: a cache of its [`ProcessInfo`] (program, command line, cgroup, user), which takes four files to read
-//! and hardly ever changes. It is read at first sight, when the name changes (exec, prctl), shortly after, and then now and
-//! then, because a move between cgroups or a setuid leaves no trace elsewhere.
+//! What a process is: a cache of its [`ProcessInfo`] (program, command line, cgroup, user), which takes four
+//! files to read and hardly ever changes. It is read at first sight, when the name changes (exec, prctl),
+//! shortly after, and then now and then, because a move between cgroups or a setuid leaves no trace
+//! elsewhere.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

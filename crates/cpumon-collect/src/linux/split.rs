@@ -5,9 +5,9 @@
 /// The last split of one task. Zero for a new one.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Split {
-    /// User time, ns.
+    /// The part of the run time in user mode, ns.
     pub(crate) user_ns: u64,
-    /// System time, ns.
+    /// The part of the run time in kernel mode, ns.
     pub(crate) system_ns: u64,
 }
 

@@ -1,5 +1,5 @@
-//! What the kernel's type information reveals. In: `kernel/btf/vmlinux` of sysfs. Out: checks of BPF features, of the
-//! kernel's accounting options and of each tracepoint. Needs no right at all.
+//! Checks BPF features, the kernel's accounting options and each tracepoint by the kernel's type information
+//! (`kernel/btf/vmlinux` of sysfs). Needs no right at all.
 
 use libbpf_rs::btf::types::{Enum, Struct};
 use libbpf_rs::btf::{Btf, BtfType};

@@ -1,4 +1,4 @@
-//! The kernel's version, configuration and lockdown. In: /proc, /sys. Out: checks of the kernel.
+//! Checks the kernel's version, configuration and lockdown, from /proc and /sys.
 
 use super::super::release::{Version, version_of};
 use super::files::text;

@@ -1,6 +1,6 @@
-//! The doctor. In: /proc, /sys and, where it may try, the kernel itself. Out: a [`Diagnosis`]: each probe, right, kernel
-//! feature and tracepoint; there or not, why, and what it gives. Why: "it does not work here" must come with a reason and
-//! a remedy, also for who is not root.
+//! The doctor makes a [`Diagnosis`] from /proc, /sys and, where it may try, the kernel itself: each probe,
+//! right, kernel feature and tracepoint; there or not, why, and what it gives. "It does not work here" must
+//! come with a reason and a remedy, also for a user who is not root.
 //!
 //! What a kernel can do is read from its type information (BTF), which every user may read: each tracepoint is a type
 //! `btf_trace_NAME`, each kind of map an enumerator, each option of the configuration that matters a member of a struct.

@@ -1,4 +1,4 @@
-//! What this process may do. In: /proc/self/status, sysctl files, the mount of /proc, limits. Out: checks of rights.
+//! Checks what this process may do, by /proc/self/status, sysctl files, the mount of /proc and limits.
 
 use super::super::release::Version;
 use super::files::{text, value_of};

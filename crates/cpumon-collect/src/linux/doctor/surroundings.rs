@@ -1,5 +1,5 @@
-//! Where the kernel runs: hypervisor, container. In: /proc, /sys, files that container runtimes leave. Out: notes on what
-//! that does to the figures.
+//! Finds out from /proc, /sys and files that container runtimes leave where the kernel runs (hypervisor,
+//! container), and notes what that does to the figures.
 
 use std::fs;
 

@@ -1,6 +1,7 @@
-//! The CPU clock of another process: the run time of all its threads, ended ones included, in ns.
-//! One system call of 0.3 µs shows whether *any* of its threads ran, without privileges (`clock_getcpuclockid(3)`).
-//! It is the sum of the very counters that schedstat prints, so that sums over threads can be compared to the ns.
+//! The CPU clock of another process: the run time of all its threads, ended ones included, in ns. One system
+//! call of 0.3 µs shows whether *any* of its threads ran, without privileges (`clock_getcpuclockid(3)`). It
+//! is the sum of the very counters that schedstat prints, so that sums over threads can be compared to the
+//! ns.
 
 use std::fs;
 use std::path::Path;

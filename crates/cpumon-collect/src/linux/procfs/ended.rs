@@ -1,6 +1,6 @@
-//! Threads that ended in a living process: the process's total less the sum over its live threads gives cumulative
-//! counters of the ended ones, which never fall and never exceed the truth. /proc shows no thread after its end, but
-//! the process keeps its time, so that even threads which no pass ever saw are counted.
+//! Threads that ended in a living process: the process's total less the sum over its live threads gives
+//! cumulative counters of the ended ones, which never fall and never exceed the truth. /proc shows no thread
+//! after its end, but the process keeps its time, so that even threads which no pass ever saw are counted.
 
 use cpumon_model::Counters;
 

@@ -1,4 +1,5 @@
-//! The procfs source. In: /proc, no privileges, Linux 4.4 or later. Out: complete snapshots of cumulative counters.
+//! The procfs source: makes complete snapshots of cumulative counters from /proc, without privileges, on
+//! Linux 4.4 or later.
 //!
 //! # How it stays cheap
 //! A pass costs system calls for what ran, not for what exists:

@@ -1,6 +1,6 @@
-//! Finds the pids of new processes from the newest pid that the kernel handed out (last field of /proc/loadavg).
-//! Listing /proc costs about 5 µs for each process that was there all along; asking the CPU clock of each pid handed
-//! out since then costs 0.3 µs.
+//! Finds the pids of new processes from the newest pid that the kernel handed out (last field of
+//! /proc/loadavg). Listing /proc costs about 5 µs for each process that was there all along; asking the CPU
+//! clock of each pid handed out since then costs 0.3 µs.
 
 use std::ops::RangeInclusive;
 use std::os::fd::OwnedFd;

@@ -1,4 +1,5 @@
-//! Reads the threads of one process and notices those that began or ended. Most of a pass's time is spent here.
+//! Reads the threads of one process and notices those that began or ended. Most of a pass's time is spent
+//! here.
 //!
 //! Threads that ran lately are read first. If run time over all threads then adds up to the CPU clock, to the ns, no other
 //! thread can have run, and the others are not read at all.

@@ -157,7 +157,7 @@ impl RingDrops {
 #[repr(C)]
 pub(crate) struct CpuAccount {
     pub(crate) since_ns: u64,
-    /// By [`Mode`](super::sched::Mode).
+    /// Time in each [`Mode`](super::sched::Mode) since the CPU was first seen, ns.
     pub(crate) mode_ns: [u64; 8],
     pub(crate) slice_ns: u64,
     pub(crate) slice_base_ns: u64,
@@ -226,7 +226,7 @@ pub(crate) struct IrqEntry {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct DelayEntry {
-    /// 0: free.
+    /// 0: free; else the owner is a process or a selected thread (delays.h: `DELAYS_*`).
     pub(crate) kind: u32,
     pub(crate) owner: u32,
     pub(crate) start_ns: u64,

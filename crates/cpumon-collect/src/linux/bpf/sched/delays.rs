@@ -42,9 +42,9 @@ pub(crate) struct DelayAccounts {
     owners: MapHandle,
     free: MapHandle,
     patterns: Vec<ThreadPattern>,
-    /// By slot.
+    /// By slot; `None` for one that is free or was not read yet.
     kept: Vec<Option<SlotTotals>>,
-    /// By CPU.
+    /// By CPU: those that may come online too.
     kept_cpus: Vec<Arc<DelayHistogram>>,
     /// Selected threads with their slots, ascending.
     selected: Vec<(ThreadKey, usize)>,

@@ -1,5 +1,5 @@
-//! Makes [`WaitReason`]s, which mean the same on every machine, of what the probe notes at a switch (waits.h) in the machine's
-//! own numbers.
+//! Makes [`WaitReason`]s, which mean the same on every machine, of what the probe notes at a switch (waits.h)
+//! in the machine's own numbers.
 
 use cpumon_model::WaitReason;
 
