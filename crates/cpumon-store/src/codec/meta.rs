@@ -41,13 +41,13 @@ pub(crate) const NONE: i64 = i64::MIN;
 /// One interval's numbers, in the order of [`COLUMNS`]. Unsigned values are stored as signed ones of the same bits.
 pub(crate) type MetaRow = [i64; COUNT];
 
-/// Position of `end_mono_ns`: ns of the device's CLOCK_MONOTONIC.
+/// Position of `end_mono_ns`: ns of the device's `CLOCK_MONOTONIC`.
 pub(crate) const END_MONO: usize = 1;
 /// Position of `end_wall_ns`: ns since the epoch, on the time line.
 pub(crate) const END_WALL: usize = 2;
-/// Position of `end_boot_ns`: ns of the device's CLOCK_BOOTTIME.
+/// Position of `end_boot_ns`: ns of the device's `CLOCK_BOOTTIME`.
 pub(crate) const END_BOOT: usize = 3;
-/// Position of `begin_mono_ns`: ns of the device's CLOCK_MONOTONIC.
+/// Position of `begin_mono_ns`: ns of the device's `CLOCK_MONOTONIC`.
 pub(crate) const BEGIN_MONO: usize = 4;
 /// Position of `begin_wall_ns`: ns since the epoch, on the time line.
 pub(crate) const BEGIN_WALL: usize = 5;
