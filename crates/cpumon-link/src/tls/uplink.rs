@@ -2,6 +2,7 @@
 //! answers. The measuring thread never waits for the network.
 
 mod comparing;
+mod status;
 
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;
@@ -25,6 +26,8 @@ use super::{DeviceIdentity, TlsError};
 use crate::backlog::Backlog;
 use crate::discovery::{SearchOptions, search};
 use crate::{Target, sys};
+
+pub use self::status::UplinkStatus;
 
 const STACK_BYTES: usize = 512 << 10;
 /// How long a receiver may take to answer the first message.
@@ -75,39 +78,6 @@ pub struct UplinkOptions {
     pub clocks: fn() -> (i64, u64),
     /// Whom to ask when no receiver answers where it should be ([`groups`](crate::discovery::groups)); empty: do not ask.
     pub ask: Vec<Target>,
-}
-
-/// How an uplink is doing. Counts are since the start.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct UplinkStatus {
-    /// The receiver that is connected now.
-    pub connected_to: Option<String>,
-    /// Connections that were made.
-    pub connections: u64,
-    /// Attempts that failed, and connections that broke.
-    pub failures: u64,
-    /// Why the last one did.
-    pub last_error: String,
-    /// Records that were sent, those sent again included.
-    pub records: u64,
-    /// Bytes on the wire, with what TLS adds and without TCP.
-    pub wire_bytes: u64,
-    /// Snapshots that no receiver has acknowledged yet.
-    pub waiting: u64,
-    /// Bytes that the backlog holds.
-    pub waiting_bytes: u64,
-    /// Snapshots that were lost in the backlog, and reported as gaps.
-    pub lost: u64,
-    /// Number of the last snapshot that is on a receiver's disk.
-    pub acked: u64,
-    /// Bytes that the backlog wrote to a disk.
-    pub written_bytes: u64,
-    /// The past is being sent beside the present.
-    pub is_backfilling: bool,
-    /// Searches of the subnet for a receiver that did not answer where it should be.
-    pub searches: u64,
-    /// Answers to them that no well-behaved receiver sends.
-    pub ignored_answers: u64,
 }
 
 struct Shared {
