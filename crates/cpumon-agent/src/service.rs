@@ -1,7 +1,6 @@
 //! [`Manager`]: reports to the service manager that started this process (`sd_notify(3)`): ready, alive, stopping.
 //!
-//! The crate `sd-notify` opens a socket for each message. The sandbox forbids that after the start, so this module opens its
-//! socket once.
+//! It opens its socket once, before the sandbox is entered, so that nothing has to be opened for a message later.
 
 use std::ffi::OsStr;
 use std::io;
