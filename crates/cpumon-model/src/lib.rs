@@ -29,6 +29,7 @@ mod interval;
 mod interval_view;
 mod irq;
 mod ledger;
+pub mod limits;
 mod lists;
 mod name;
 mod sched_times;

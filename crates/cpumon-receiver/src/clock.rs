@@ -8,6 +8,11 @@ pub fn wall_ns() -> i64 {
     now().wall_ns
 }
 
+/// Now on the monotonic clock, ns.
+pub(crate) fn mono_ns() -> u64 {
+    now().mono_ns
+}
+
 /// Now on the wall clock, s since the UNIX epoch.
 #[must_use]
 pub fn wall_s() -> u64 {

@@ -1,11 +1,11 @@
 //! The server: one thread, one async runtime, bounded connections and times. It answers until [`Shutdown::stop`].
 
-use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use cpumon_model::limits::{Place, Places};
 use cpumon_query::Live;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -17,7 +17,7 @@ use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 
 use crate::lease::{CONNECTION_TIME, HEADER_TIME, Lease};
-use crate::login::{Peer, network};
+use crate::login::Peer;
 use crate::{WebOptions, router};
 
 /// Connections served at once; further ones wait in the kernel's accept queue.
@@ -130,55 +130,21 @@ impl HttpServer {
     }
 }
 
-/// Open connections by address, an IPv6 network counted as one.
-#[derive(Clone, Debug, Default)]
-struct Guests(Arc<Mutex<HashMap<IpAddr, usize>>>);
-
-/// A connection that counts while it lasts.
-#[derive(Debug)]
-struct Guest(Guests, IpAddr);
-
-impl Guests {
-    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Counts a connection; `None` if its address has too many.
-    fn enter(&self, ip: IpAddr) -> Option<Guest> {
-        // On a dual-stack socket IPv4 clients have IPv4-mapped addresses, which all lie in one IPv6 network:
-        // without this they would share one count.
-        let (ip, mut counts) = (ip.to_canonical(), self.lock());
-        let count = counts.entry(network(ip)).or_default();
-        if *count >= MAX_OF_ADDRESS && !ip.is_loopback() {
-            return None;
-        }
-        *count += 1;
-        Some(Guest(self.clone(), network(ip)))
-    }
-}
-
-impl Drop for Guest {
-    fn drop(&mut self) {
-        let mut counts = self.0.lock();
-        if let Some(count) = counts.get_mut(&self.1) {
-            *count -= 1;
-            // Otherwise the map would keep every address that ever connected.
-            if *count == 0 {
-                counts.remove(&self.1);
-            }
-        }
-    }
+/// Counts a connection; `None` if its address has too many.
+fn enter(guests: &Places, ip: IpAddr) -> Option<Place> {
+    let most = if ip.to_canonical().is_loopback() { usize::MAX } else { MAX_OF_ADDRESS };
+    guests.enter(ip, most, usize::MAX)
 }
 
 async fn accept_all(listener: tokio::net::TcpListener, tls: Option<TlsAcceptor>, router: axum::Router) {
-    let (places, guests) = (Arc::new(Semaphore::new(MAX_CONNECTIONS)), Guests::default());
+    let (places, guests) = (Arc::new(Semaphore::new(MAX_CONNECTIONS)), Places::default());
     loop {
         // Taken before `accept`, so that further connections wait in the kernel. The semaphore is never
         // closed.
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, peer)) => {
-                let Some(guest) = guests.enter(peer.ip()) else {
+                let Some(guest) = enter(&guests, peer.ip()) else {
                     log::debug!("HTTP: {} has too many connections", peer.ip());
                     continue;
                 };
@@ -249,19 +215,17 @@ mod tests {
     use tokio::time::Instant;
 
     #[test]
-    fn one_address_has_not_all_places() {
-        let guests = Guests::default();
-        let enter = |ip: &str| guests.enter(ip.parse().unwrap());
+    fn one_address_has_not_all_places_but_this_machine_may() {
+        let guests = Places::default();
+        let enter = |ip: &str| enter(&guests, ip.parse().unwrap());
         let mut all: Vec<_> =
             (0..MAX_OF_ADDRESS).map(|nth| enter(&format!("2001:db8::{nth}")).unwrap()).collect();
         assert!(enter("2001:db8::ffff").is_none(), "the same network");
         all.extend(enter("10.1.2.3"));
         all.extend((0..MAX_CONNECTIONS).map(|_| enter("127.0.0.1").unwrap()));
+        all.extend((0..MAX_CONNECTIONS).map(|_| enter("::ffff:127.0.0.1").unwrap()));
         all.extend((0..MAX_CONNECTIONS).map(|_| enter("::1").unwrap()));
-        drop(all.swap_remove(0));
-        assert!(enter("2001:db8::ffff").is_some());
-        drop(all);
-        assert!(guests.lock().is_empty());
+        assert_eq!(all.len(), MAX_OF_ADDRESS + 1 + 3 * MAX_CONNECTIONS);
     }
 
     /// A file of so many pieces, one each half minute.

@@ -5,7 +5,6 @@ mod delays;
 mod gather;
 mod known;
 mod options;
-mod rates;
 mod rejects;
 mod senders;
 mod usage;
@@ -15,14 +14,13 @@ mod v2_host;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
+use cpumon_model::limits::SourceTable;
 use cpumon_model::{HostId, HostStatus, Interval, Moment, Snapshot, Trust};
 
 use cpumon_wire::encrypted::{self, Decryptor, GroupKey, KeyId};
 use cpumon_wire::{v1, v2};
 
-pub use options::DemuxOptions;
-use rates::Rates;
-pub use rates::SourceRate;
+pub use options::{DemuxOptions, SourceRate};
 pub use rejects::{RejectCounts, RejectKind, Rejected};
 pub use senders::RejectedSender;
 use senders::Senders;
@@ -65,7 +63,8 @@ pub struct Demux {
     /// What all v2 hosts hold together.
     held: Usage,
     senders: Senders,
-    rates: Rates,
+    /// How many datagrams and bytes each source may send; `None`: any number.
+    rates: Option<SourceTable<2>>,
     totals: DemuxTotals,
 }
 
@@ -74,6 +73,7 @@ impl Demux {
     #[must_use]
     pub fn new(options: DemuxOptions) -> Self {
         Self {
+            rates: options.source_rate.map(SourceRate::table),
             options,
             v1_hosts: HashMap::new(),
             v2_hosts: HashMap::new(),
@@ -81,7 +81,6 @@ impl Demux {
             frame: v2::Frame::default(),
             held: Usage::default(),
             senders: Senders::default(),
-            rates: Rates::default(),
             totals: DemuxTotals::default(),
         }
     }
@@ -206,8 +205,8 @@ impl Demux {
 impl Demux {
     /// Whether a datagram is within what its source may send.
     fn is_within_rate(&mut self, bytes: usize, from: SocketAddr, received: Moment) -> bool {
-        let Some(rate) = self.options.source_rate else { return true };
-        self.rates.admits(from.ip().to_canonical(), bytes, received.mono_ns, &rate)
+        let Some(rates) = &mut self.rates else { return true };
+        rates.take(from.ip().into(), [1, bytes as u64], received.mono_ns).is_ok()
     }
 
     fn check_space(&self) -> Result<(), Rejected> {

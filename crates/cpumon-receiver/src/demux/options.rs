@@ -1,8 +1,36 @@
 //! [`DemuxOptions`]: what a demux takes, and how much it may hold.
 
+use cpumon_model::limits::{Overflow, Rate, SourceTable};
 use cpumon_wire::v1::AssemblerLimits;
 
-use super::rates::SourceRate;
+/// Most sources with an allowance of their own at one time; those beyond share one allowance.
+const MAX_SOURCES: usize = 8_192;
+/// A source may send what it may in so many seconds at once: a receiver that was stopped takes in what waited in its socket.
+const BURST_S: u64 = 2;
+
+/// What one source may send: an IPv4 address or an IPv6 network of 64 bits. A source that floods is refused before anything of
+/// it is read, so that it takes no time from others.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct SourceRate {
+    /// Datagrams a second; 0: any number.
+    pub datagrams_per_s: u64,
+    /// Bytes a second; 0: any number.
+    pub bytes_per_s: u64,
+}
+
+impl Default for SourceRate {
+    /// docs/security.md says why so much.
+    fn default() -> Self {
+        Self { datagrams_per_s: 20_000, bytes_per_s: 64_000_000 }
+    }
+}
+
+impl SourceRate {
+    pub(super) fn table(self) -> SourceTable<2> {
+        let rate = |amount| Rate { amount, seconds: 1, burst_s: BURST_S };
+        SourceTable::new([self.datagrams_per_s, self.bytes_per_s].map(rate), MAX_SOURCES, Overflow::Share)
+    }
+}
 
 /// Limits and choices of a [`Demux`](super::Demux).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -27,7 +55,7 @@ pub struct DemuxOptions {
     pub stale_rotations: u32,
     /// Limits of one v1 set.
     pub v1: AssemblerLimits,
-    /// What one source address may send; `None`: any amount.
+    /// What one source may send; `None`: any amount.
     pub source_rate: Option<SourceRate>,
 }
 

@@ -10,16 +10,18 @@ use std::time::{Duration, Instant};
 use cpumon_link::discovery::{GROUPS, GroupSender};
 use cpumon_link::tls::TlsError;
 use cpumon_link::{LinkError, ReceiverOptions, UdpReceiver, local_ips};
+use cpumon_model::limits::{Limiter, Rate};
 use cpumon_wire::dns_sd::{
     Instance, MAX_ADDRESSES, PORT, ReplyTo, announcement, answer, goodbye, read_query,
 };
 
+use crate::clock::mono_ns;
 use crate::enrollment::Authority;
-use crate::tls::limits::{Allowance, Gate};
+use crate::tls::limits::limiter;
 
-/// Answers a second, and at once: of all senders, and of one address.
-const ALL: Allowance = Allowance { per_second: 20.0, burst: 40.0 };
-const OF_SOURCE: Allowance = Allowance { per_second: 2.0, burst: 5.0 };
+/// Answers to all senders, and to one source.
+const ALL: Rate = Rate { amount: 20, seconds: 1, burst_s: 2 };
+const OF_SOURCE: Rate = Rate { amount: 2, seconds: 1, burst_s: 3 };
 /// Queries are short: a small buffer holds many.
 const BUFFER_BYTES: usize = 256 << 10;
 /// How often it checks whether to stop.
@@ -54,7 +56,7 @@ pub struct Responder {
     instance: Instance,
     /// Where the receiver accepts TLS connections.
     tls: SocketAddr,
-    gate: Gate,
+    limiter: Limiter,
     /// Addresses of this machine.
     own: Vec<IpAddr>,
     read_addresses_at: Instant,
@@ -102,7 +104,7 @@ impl Responder {
             groups: GroupSender::new(now),
             instance: Instance { name: name.to_owned(), pin: authority.pin()?, addresses: Vec::new() },
             tls,
-            gate: Gate::new(ALL, OF_SOURCE),
+            limiter: limiter(ALL, OF_SOURCE),
             own: Vec::new(),
             read_addresses_at: now,
             announcements_left: ANNOUNCEMENTS,
@@ -152,7 +154,7 @@ impl Responder {
     }
 
     fn receive(&mut self, asked: &mut Vec<Asked>) -> Result<(), LinkError> {
-        let (stats, gate, instance) = (&self.stats, &mut self.gate, &self.instance);
+        let (stats, limiter, instance) = (&self.stats, &mut self.limiter, &self.instance);
         self.receiver.recv_batch(STOP_CHECK, &mut |datagram, from| match read_query(
             datagram,
             from.port(),
@@ -162,7 +164,7 @@ impl Responder {
             Ok(None) => count(&stats.unrelated),
             Ok(Some(reply_to)) => {
                 count(&stats.queries);
-                if gate.lets_in(from.ip().to_canonical()) {
+                if limiter.take(from.ip(), mono_ns()).is_ok() {
                     asked.push(Asked { reply_to, from });
                 } else {
                     count(&stats.too_many);

@@ -2,7 +2,6 @@
 //! that it shows. What strangers cost here is bounded: how many wait, of one address, for how long, and how
 //! often they may try.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,21 +10,23 @@ use std::time::{Duration, Instant};
 use cpumon_link::tls::connect::await_message;
 use cpumon_link::tls::pipe::Pipe;
 use cpumon_link::tls::{TlsError, Transcript, random};
+use cpumon_model::limits::{Limiter, Place, Places, Rate};
 use cpumon_wire::connection::{ByeReason, MAX_SMALL_MESSAGE_BYTES, Message};
 
 use super::authority::Authority;
 use super::authority::key_of_request;
 use super::requests::{Decision, PendingRequest, REQUEST_WAITS, Shown};
+use crate::clock::mono_ns;
 use crate::tls::ServerStats;
-use crate::tls::ending::{CHECK_EVERY, End, Unidentified, bye, flush};
-use crate::tls::limits::{Allowance, Gate};
+use crate::tls::ending::{CHECK_EVERY, End, bye, flush};
+use crate::tls::limits::limiter;
 
-/// Requests that wait at one time, in all and of one address.
+/// Requests that wait at one time, in all and of one source.
 const MAX_WAITING: usize = 32;
 const MAX_WAITING_OF_SOURCE: usize = 4;
 /// New requests a second, and at once.
-const ALL: Allowance = Allowance { per_second: 1.0, burst: 32.0 };
-const OF_SOURCE: Allowance = Allowance { per_second: 0.2, burst: 4.0 };
+const ALL: Rate = Rate { amount: 1, seconds: 1, burst_s: 32 };
+const OF_SOURCE: Rate = Rate { amount: 1, seconds: 5, burst_s: 20 };
 /// The device hears this often that it is not forgotten.
 const SAY_EVERY: Duration = Duration::from_secs(2);
 
@@ -43,53 +44,30 @@ impl Applicant {
     }
 }
 
-/// Who waits, by address, and who may try now.
+/// Who waits, and who may try now.
 pub(crate) struct PendingDevices {
-    waiting: Mutex<HashMap<IpAddr, usize>>,
-    gate: Mutex<Gate>,
+    waiting: Places,
+    tries: Mutex<Limiter>,
 }
 
 impl PendingDevices {
     pub(crate) fn new() -> Self {
-        Self { waiting: Mutex::default(), gate: Mutex::new(Gate::new(ALL, OF_SOURCE)) }
+        Self { waiting: Places::default(), tries: Mutex::new(limiter(ALL, OF_SOURCE)) }
     }
 
-    fn enter(&self, source: IpAddr) -> Result<Seat<'_>, End> {
-        let refused = |text| Err(bye(ByeReason::NotLetIn, text));
-        // The gate comes first, so that a refused try counts against its source as well.
-        if !self.gate.lock().unwrap_or_else(PoisonError::into_inner).lets_in(source) {
-            return refused("too many ask to be let in: try again in some seconds");
-        }
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let (all, of_source) = (waiting.values().sum::<usize>(), waiting.get(&source).copied().unwrap_or(0));
-        if all >= MAX_WAITING || of_source >= MAX_WAITING_OF_SOURCE {
-            return refused("too many wait to be let in");
-        }
-        waiting.insert(source, of_source + 1);
-        Ok(Seat { pending: self, source })
+    fn enter(&self, source: IpAddr, now_ns: u64) -> Result<Place, End> {
+        let refused = |text: &str| bye(ByeReason::NotLetIn, text);
+        // The rate comes first, so that a refused try counts against its source as well.
+        self.tries.lock().unwrap_or_else(PoisonError::into_inner).take(source, now_ns).map_err(|wait| {
+            refused(&format!("too many ask to be let in: try again in {} s", wait.as_secs() + 1))
+        })?;
+        let place = self.waiting.enter(source, MAX_WAITING_OF_SOURCE, MAX_WAITING);
+        place.ok_or_else(|| refused("too many wait to be let in"))
     }
 
     /// How many wait now.
     pub(crate) fn count(&self) -> usize {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
-    }
-}
-
-/// One that waits is counted as long as this lives.
-struct Seat<'a> {
-    pending: &'a PendingDevices,
-    source: IpAddr,
-}
-
-impl Drop for Seat<'_> {
-    fn drop(&mut self) {
-        let mut waiting = self.pending.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = waiting.get_mut(&self.source) {
-            *count -= 1;
-            if *count == 0 {
-                waiting.remove(&self.source);
-            }
-        }
+        self.waiting.count()
     }
 }
 
@@ -110,7 +88,7 @@ impl Consent<'_> {
         pipe: &mut Pipe,
         applicant: &Applicant,
         source: IpAddr,
-        stranger: Unidentified,
+        stranger: Place,
         deadline: Instant,
     ) -> Result<(), End> {
         self.stats.requests.fetch_add(1, Ordering::Relaxed);
@@ -118,7 +96,7 @@ impl Consent<'_> {
             let text = "it takes tokens only: `cpumon token` there prints the line to enter here";
             return Err(bye(ByeReason::NotLetIn, text));
         }
-        let _seat = self.pending.enter(source)?;
+        let _place = self.pending.enter(source, mono_ns())?;
         let request = self.question(pipe, applicant, source, deadline)?;
         // From here on it is counted among the pending devices.
         drop(stranger);
@@ -196,5 +174,20 @@ impl Consent<'_> {
             }
             pipe.wait(CHECK_EVERY, true, None).map_err(TlsError::from)?;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ipv6_network_has_no_more_places_among_those_who_wait_than_an_address() {
+        let pending = PendingDevices::new();
+        let enter = |nth: u16| {
+            pending.enter(format!("2001:db8::{nth}").parse().unwrap(), u64::from(nth) * 60_000_000_000)
+        };
+        let waiting: Vec<_> = (1..=40).filter_map(|nth| enter(nth).ok()).collect();
+        assert_eq!((waiting.len(), pending.count()), (MAX_WAITING_OF_SOURCE, MAX_WAITING_OF_SOURCE));
     }
 }

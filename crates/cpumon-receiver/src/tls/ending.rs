@@ -1,7 +1,5 @@
-//! How a connection ends, and who is counted as unidentified before it does: shared by the listener and by enrolment.
+//! How a connection ends: shared by the listener and by enrolment.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use cpumon_link::tls::TlsError;
@@ -14,22 +12,6 @@ use super::handler::Refusal;
 pub(crate) const CHECK_EVERY: Duration = Duration::from_millis(250);
 /// How long sending the last message may take.
 const GOODBYE: Duration = Duration::from_millis(250);
-
-/// A connection without a certificate is counted as long as this lives.
-pub(crate) struct Unidentified(Arc<AtomicUsize>);
-
-impl Unidentified {
-    pub(super) fn count(counter: &Arc<AtomicUsize>) -> Self {
-        counter.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(counter))
-    }
-}
-
-impl Drop for Unidentified {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
 
 /// How a connection ended.
 pub(crate) enum End {

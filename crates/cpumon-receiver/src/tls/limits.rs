@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use cpumon_model::limits::{Limiter, Overflow, Rate};
 
 /// Limits of a [`StreamServer`](super::StreamServer).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -15,7 +17,7 @@ pub struct ServerLimits {
     pub max_strangers: usize,
     /// Handshakes a second, all sources together.
     pub handshakes_per_second: u32,
-    /// Handshakes a second of one source address.
+    /// Handshakes a second of one source.
     pub handshakes_per_second_of_source: u32,
     /// How long the handshake and the first message may take.
     pub handshake_time: Duration,
@@ -118,98 +120,14 @@ impl ServerStats {
     }
 }
 
-/// How much may be used.
-#[derive(Copy, Clone, Debug)]
-pub(crate) struct Allowance {
-    /// So much comes back a second.
-    pub(crate) per_second: f64,
-    /// So much may be used at once.
-    pub(crate) burst: f64,
-}
-
-/// What is left of an allowance.
-#[derive(Copy, Clone, Debug)]
-pub(crate) struct Bucket {
-    allowance: Allowance,
-    left: f64,
-    at: Instant,
-}
-
-impl Bucket {
-    pub(super) fn new(allowance: Allowance) -> Self {
-        Self { allowance, left: allowance.burst, at: Instant::now() }
-    }
-
-    fn refill(&mut self) {
-        let now = Instant::now();
-        let back = now.duration_since(self.at).as_secs_f64() * self.allowance.per_second;
-        self.left = (self.left + back).min(self.allowance.burst);
-        self.at = now;
-    }
-
-    /// Takes one; false if none is left.
-    pub(super) fn take(&mut self) -> bool {
-        self.refill();
-        let has = self.left >= 1.0;
-        if has {
-            self.left -= 1.0;
-        }
-        has
-    }
-
-    /// Takes what was used already; the debt is waited for.
-    pub(super) fn spend(&mut self, amount: u64) {
-        self.refill();
-        // May go below 0: bytes that have arrived cannot be refused, but the next ones can wait.
-        self.left -= amount as f64;
-    }
-
-    /// No debt.
-    pub(super) fn has_left(&mut self) -> bool {
-        self.refill();
-        self.left > 0.0
+impl ServerLimits {
+    pub(super) fn handshakes(&self) -> Limiter {
+        let rate = |amount: u32, burst_s| Rate { amount: amount.into(), seconds: 1, burst_s };
+        limiter(rate(self.handshakes_per_second, 1), rate(self.handshakes_per_second_of_source, 2))
     }
 }
 
-/// Who may try something now.
-#[derive(Debug)]
-pub(crate) struct Gate {
-    all: Bucket,
-    of_source: Allowance,
-    sources: HashMap<IpAddr, Bucket>,
-}
-
-impl Gate {
-    /// So many a second and at once, in all and of one source.
-    pub(crate) fn new(all: Allowance, of_source: Allowance) -> Self {
-        Self { all: Bucket::new(all), of_source, sources: HashMap::new() }
-    }
-
-    /// For handshakes.
-    pub(super) fn of_handshakes(limits: &ServerLimits) -> Self {
-        let all = f64::from(limits.handshakes_per_second);
-        let of_source = f64::from(limits.handshakes_per_second_of_source);
-        Self::new(
-            Allowance { per_second: all, burst: all },
-            Allowance { per_second: of_source, burst: 2.0 * of_source },
-        )
-    }
-
-    /// Counts a try of `source`; false: too many.
-    pub(crate) fn lets_in(&mut self, source: IpAddr) -> bool {
-        if self.sources.len() >= MAX_SOURCES && !self.sources.contains_key(&source) {
-            // A source with its whole allowance back is the same as one that never came.
-            self.sources.retain(|_, bucket| {
-                bucket.refill();
-                bucket.left < bucket.allowance.burst
-            });
-            if self.sources.len() >= MAX_SOURCES {
-                // All of them are busy. Only newcomers are refused; connected devices are not affected.
-                return false;
-            }
-        }
-        let bucket = self.sources.entry(source).or_insert_with(|| Bucket::new(self.of_source));
-        // In this order a source beyond its own limit takes nothing from the allowance of all.
-        bucket.take() && self.all.take()
-    }
+/// What may be tried, by all sources and by one. A flood from many networks keeps newcomers out, and cuts no connection.
+pub(crate) fn limiter(all: Rate, of_source: Rate) -> Limiter {
+    Limiter::new(all, of_source, MAX_SOURCES, Overflow::Share)
 }

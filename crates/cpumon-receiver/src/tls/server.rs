@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -12,6 +12,7 @@ use cpumon_link::tls::TlsError;
 use cpumon_link::tls::connect::{await_message, shake_hands};
 use cpumon_link::tls::crypto::key_hash;
 use cpumon_link::tls::pipe::Pipe;
+use cpumon_model::limits::{Bucket, Limiter, Place, Places, Rate};
 use cpumon_wire::connection::{
     ALPN_ENROL, ALPN_SNAPSHOTS, ByeReason, MAX_MESSAGE_BYTES, MAX_SMALL_MESSAGE_BYTES, Message, VERSION,
     agree_on_version,
@@ -20,10 +21,10 @@ use cpumon_wire::packed::Unpacker;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::{ServerConfig, ServerConnection};
 
-use super::ending::{CHECK_EVERY, End, Unidentified, bye, flush};
+use super::ending::{CHECK_EVERY, End, bye, flush};
 use super::handler::{Acks, Handler, Peer, Refusal, Session};
-use super::limits::{Allowance, Bucket, Gate, ServerLimits, ServerStats};
-use crate::clock::wall_ns;
+use super::limits::{ServerLimits, ServerStats};
+use crate::clock::{mono_ns, wall_ns};
 use crate::enrollment::consent::{Applicant, Consent, PendingDevices};
 use crate::enrollment::{Authority, EnrolledHost};
 
@@ -35,7 +36,7 @@ const KEPT_BYTES: usize = 256 << 10;
 /// Channels of one connection that may come packed, the past and the present; an older one gives way.
 const MAX_PACKED_CHANNELS: usize = 2;
 /// So much time's worth of bytes may come at once.
-const BURST_S: f64 = 4.0;
+const BURST_S: u64 = 4;
 
 /// What all threads share.
 struct Shared {
@@ -46,7 +47,8 @@ struct Shared {
     stats: Arc<ServerStats>,
     stop: Arc<AtomicBool>,
     pending: PendingDevices,
-    unidentified: Arc<AtomicUsize>,
+    /// Connections without a certificate.
+    unidentified: Places,
     serial: AtomicU64,
     /// The newest connection of each device.
     newest: Mutex<HashMap<[u8; 16], u64>>,
@@ -88,7 +90,7 @@ impl StreamServer {
             stats: Arc::default(),
             stop: Arc::default(),
             pending: PendingDevices::new(),
-            unidentified: Arc::default(),
+            unidentified: Places::default(),
             serial: AtomicU64::new(0),
             newest: Mutex::default(),
         });
@@ -119,7 +121,7 @@ impl StreamServer {
     /// Waiting for connections fails for good.
     pub fn run(&self, stop: &AtomicBool) -> Result<(), TlsError> {
         let mut threads: Vec<JoinHandle<()>> = Vec::new();
-        let mut gate = Gate::of_handshakes(&self.shared.limits);
+        let mut handshakes = self.shared.limits.handshakes();
         let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(CHECK_EVERY.subsec_nanos()) };
         while !stop.load(Ordering::Relaxed) {
             // A signal that ends the wait early does no harm: `stop` is checked again.
@@ -127,7 +129,7 @@ impl StreamServer {
             // An error such as ECONNABORTED ends this turn only: the next poll comes back to the listener.
             while let Ok((socket, address)) = self.listener.accept() {
                 self.shared.stats.accepted.fetch_add(1, Ordering::Relaxed);
-                if let Some(thread) = self.admit(socket, address, &mut gate) {
+                if let Some(thread) = self.admit(socket, address, &mut handshakes) {
                     threads.push(thread);
                 }
             }
@@ -144,19 +146,28 @@ impl StreamServer {
         Ok(())
     }
 
-    fn admit(&self, socket: TcpStream, address: SocketAddr, gate: &mut Gate) -> Option<JoinHandle<()>> {
+    fn admit(
+        &self,
+        socket: TcpStream,
+        address: SocketAddr,
+        handshakes: &mut Limiter,
+    ) -> Option<JoinHandle<()>> {
         let (shared, source) = (Arc::clone(&self.shared), address.ip().to_canonical());
-        // Tested before the gate, so that a connection without a place uses up no allowance of its source.
-        let is_full = shared.unidentified.load(Ordering::Relaxed) >= shared.limits.max_strangers;
-        if is_full || !gate.lets_in(source) {
-            let reason = if is_full { "too many strangers at once" } else { "too many handshakes a second" };
-            shared.stats.refuse(&shared.stats.refused_early, source, reason.to_owned());
+        let refuse = |reason: &str| {
             // Dropping the socket closes it without a byte: a reason would need the handshake that is to be
             // saved.
-            return None;
+            shared.stats.refuse(&shared.stats.refused_early, source, reason.to_owned());
+            None
+        };
+        // By the listener and not by the new thread, so that the next connection sees it; and before the rate, so
+        // that a connection without a place uses up nothing of its source.
+        let Some(stranger) = shared.unidentified.enter(source, usize::MAX, shared.limits.max_strangers)
+        else {
+            return refuse("too many strangers at once");
+        };
+        if handshakes.take(source, mono_ns()).is_err() {
+            return refuse("too many handshakes a second");
         }
-        // Counted by the listener and not by the new thread: the next connection must see it.
-        let stranger = Unidentified::count(&self.shared.unidentified);
         let work = move || {
             let stranger = stranger;
             shared.serve(socket, address, stranger);
@@ -178,7 +189,7 @@ enum First {
 }
 
 impl Shared {
-    fn serve(self: Arc<Self>, socket: TcpStream, address: SocketAddr, stranger: Unidentified) {
+    fn serve(self: Arc<Self>, socket: TcpStream, address: SocketAddr, stranger: Place) {
         // One deadline for handshake and first message: sending a byte at a time does not prolong it.
         let (source, deadline) = (address.ip().to_canonical(), Instant::now() + self.limits.handshake_time);
         let hello = ServerConnection::new(Arc::clone(&self.config))
@@ -228,13 +239,7 @@ impl Shared {
     }
 
     /// Somebody with a token, perhaps, or one who asks the user.
-    fn enroll(
-        &self,
-        pipe: &mut Pipe,
-        source: IpAddr,
-        stranger: Unidentified,
-        deadline: Instant,
-    ) -> Result<(), End> {
+    fn enroll(&self, pipe: &mut Pipe, source: IpAddr, stranger: Place, deadline: Instant) -> Result<(), End> {
         let first =
             await_message(pipe, deadline, MAX_SMALL_MESSAGE_BYTES, |bytes| match Message::decode(bytes)? {
                 Some(Message::Enrol { secret, host, name, request }) => {
@@ -336,10 +341,7 @@ impl Shared {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner).insert(peer.host, serial);
         let mut device = Device {
             session: self.handler.open(peer),
-            bucket: Bucket::new(Allowance {
-                per_second: self.limits.bytes_per_second as f64,
-                burst: self.limits.bytes_per_second as f64 * BURST_S,
-            }),
+            bucket: Bucket::new(Rate { amount: self.limits.bytes_per_second, seconds: 1, burst_s: BURST_S }),
             counted_bytes: 0,
             received_at: Instant::now(),
             unpackers: Vec::new(),
@@ -356,7 +358,7 @@ impl Shared {
                 return Err(End::Gone);
             }
             // While the allowance is used up the socket is not read: TCP then slows the device down.
-            pipe.wait(if is_busy { WORK } else { CHECK_EVERY }, device.bucket.has_left(), None)
+            pipe.wait(if is_busy { WORK } else { CHECK_EVERY }, device.bucket.has_left(mono_ns()), None)
                 .map_err(TlsError::from)?;
         }
     }
@@ -378,12 +380,12 @@ impl Shared {
 
     /// Takes what came, lets the session work, sends what there is to say. True: the session has work left.
     fn turn(&self, pipe: &mut Pipe, device: &mut Device, key: &[u8; 32], peer: &Peer) -> Result<bool, End> {
-        pipe.pump(device.bucket.has_left())?;
+        pipe.pump(device.bucket.has_left(mono_ns()))?;
         let new_bytes = pipe.received_bytes - device.counted_bytes;
         if new_bytes > 0 {
             device.counted_bytes = pipe.received_bytes;
             device.received_at = Instant::now();
-            device.bucket.spend(new_bytes);
+            device.bucket.spend(new_bytes, mono_ns());
             self.stats.bytes.fetch_add(new_bytes, Ordering::Relaxed);
         }
         // Messages borrow the pipe, so the answers to them are gathered beside it.
@@ -451,7 +453,7 @@ impl Device {
             .unpack(packed, &mut self.record)
             .map_err(|error| bye(ByeReason::Protocol, &error.to_string()))?;
         // The bytes on the wire are counted already; the rest is what unpacking costs beyond them.
-        self.bucket.spend(cost.saturating_sub(packed.len() as u64));
+        self.bucket.spend(cost.saturating_sub(packed.len() as u64), mono_ns());
         let taken = self.session.record(channel, &self.record).map_err(End::Bye);
         // A full snapshot comes seldom.
         self.record.clear();

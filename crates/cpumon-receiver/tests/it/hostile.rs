@@ -1,9 +1,9 @@
 //! Any bytes: the demux refuses or takes them, but never panics and never hoards memory.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use cpumon_model::Moment;
-use cpumon_receiver::{Demux, DemuxOptions};
+use cpumon_receiver::{Demux, DemuxOptions, RejectKind, SourceRate};
 use cpumon_wire::dns_sd::browse;
 use cpumon_wire::encrypted::GroupKey;
 
@@ -46,6 +46,19 @@ fn what_fuzzers_kept_is_taken_without_a_panic() {
             let _ = demux.accept(&bytes, from, Moment::default(), &mut |_, _| {});
         }
     }
+}
+
+#[test]
+fn an_ipv6_network_may_send_no_more_than_one_address() {
+    let source_rate = Some(SourceRate { datagrams_per_s: 100, bytes_per_s: 0 });
+    let mut demux = Demux::new(DemuxOptions { source_rate, ..DemuxOptions::default() });
+    let mut send = |network: u16, host: u16| {
+        let from = SocketAddr::new(Ipv6Addr::new(0x2001, 0xdb8, 0, network, 0, 0, 0, host).into(), 3001);
+        demux.accept(b"garbage", from, Moment::default(), &mut |_, _| {}).unwrap_err().kind()
+    };
+    let refused = (0..1_000).filter(|&host| send(1, host) == RejectKind::Rate).count();
+    assert_eq!(refused, 800, "all but what one source may send at once");
+    assert_ne!(send(2, 1), RejectKind::Rate, "another network");
 }
 
 #[test]

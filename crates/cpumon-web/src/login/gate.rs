@@ -8,8 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use cpumon_model::limits::{Limiter, Overflow, Rate};
 
-use super::limit::Limiter;
 use super::secret::{Digest256, digest, hex};
 use super::sessions::{self, Sessions};
 use super::tokens::{TokenEntry, TokenFile};
@@ -21,6 +21,13 @@ const RECHECK: Duration = Duration::from_secs(1);
 const MAX_VERIFIED: usize = 256;
 /// Longest token read; ours have 80 characters.
 const MAX_TOKEN: usize = 256;
+
+/// Wrong tokens of one sender: 5 at once.
+const TRIES_OF_SENDER: Rate = Rate { amount: 1, seconds: 10, burst_s: 50 };
+/// Tokens verified of all senders together, 30 at once, so that verifying cannot take the machine. Only tokens with the id of one
+/// of ours are verified: strangers cannot use up the tries of those who have a token.
+const TRIES_OF_ALL: Rate = Rate { amount: 1, seconds: 2, burst_s: 60 };
+const MAX_SENDERS: usize = 1024;
 
 /// The login of a request.
 pub(super) enum Pass {
@@ -35,6 +42,7 @@ pub(crate) struct Gate {
     tokens: TokenFile,
     is_tls: bool,
     inner: Mutex<Inner>,
+    started: Instant,
     /// Verifying is made slow on purpose: one at a time, so that it cannot take the machine.
     turn: tokio::sync::Semaphore,
 }
@@ -54,18 +62,24 @@ impl Gate {
             checked: None,
             sessions: Sessions::default(),
             verified: HashMap::new(),
-            tries: Limiter::default(),
+            // Someone with many addresses must not keep a person from logging in.
+            tries: Limiter::new(TRIES_OF_ALL, TRIES_OF_SENDER, MAX_SENDERS, Overflow::Evict),
         };
         Self {
             tokens: TokenFile::new(tokens),
             is_tls,
             inner: Mutex::new(inner),
+            started: Instant::now(),
             turn: tokio::sync::Semaphore::new(1),
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
     /// The tokens that count now, read no longer than [`RECHECK`] ago. One that was revoked ends its sessions.
@@ -140,13 +154,16 @@ impl Gate {
             return Ok(id.clone());
         }
         // Taken first and given back after a right token, so that tries made at the same time all count.
-        self.lock().tries.take(peer).map_err(|wait| too_many(" from this address", wait))?;
+        self.lock()
+            .tries
+            .take_of_source(peer, self.now_ns())
+            .map_err(|wait| too_many(" from this address", wait))?;
         let Ok(_turn) = self.turn.acquire().await else { return Err(wrong_token()) };
         let known =
             |age| self.refreshed_within(age).entries.iter().find(|entry| entry.is_for(token)).cloned();
         // It may have been made a moment ago; who tries often is held back before.
         let entry = known(RECHECK).or_else(|| known(Duration::ZERO)).ok_or_else(wrong_token)?;
-        self.lock().tries.take_of_all().map_err(|wait| too_many("", wait))?;
+        self.lock().tries.take_of_all(self.now_ns()).map_err(|wait| too_many("", wait))?;
         let text = token.to_owned();
         // argon2 is slow: on the only thread of the runtime it would stop every other connection.
         let verified = tokio::task::spawn_blocking(move || entry.verify(&text).then_some(entry));

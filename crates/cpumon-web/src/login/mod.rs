@@ -2,7 +2,6 @@
 
 mod check;
 mod gate;
-mod limit;
 mod secret;
 mod sessions;
 mod streams;
@@ -10,5 +9,4 @@ mod tokens;
 
 pub(crate) use check::{OPEN, Peer, check, peer_of};
 pub(crate) use gate::Gate;
-pub(crate) use limit::network;
 pub use tokens::{TokenEntry, TokenError, TokenFile};

@@ -182,10 +182,10 @@ pub struct ServeArgs {
         default_missing_value = "true"
     )]
     pub allow_v1: Option<bool>,
-    /// Accept at most this many datagrams per second from one address, with bursts of twice as many; 0 for no limit
+    /// Accept at most this many datagrams per second from one IPv4 address or IPv6 /64 network, with bursts of twice as many; 0 for no limit
     #[arg(long, help_heading = "Receiving", value_name = "N", default_value_t = SourceRate::default().datagrams_per_s)]
     pub source_datagrams: u64,
-    /// Accept at most this many bytes per second from one address, with bursts of twice as many; 0 for no limit
+    /// Accept at most this many bytes per second from one IPv4 address or IPv6 /64 network, with bursts of twice as many; 0 for no limit
     #[arg(long, help_heading = "Receiving", value_name = "SIZE", default_value = "64MB", value_parser = size)]
     pub source_bytes: u64,
     /// Join this multicast group; may be repeated

@@ -1,0 +1,277 @@
+//! What senders may use of a receiver: datagrams, handshakes, discovery, requests, logins, connections.
+//!
+//! Limits count by [`Source`] in tables of bounded size. They read no clock: who asks gives the time.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+const SECOND_NS: u64 = 1_000_000_000;
+/// While all sources of a full table are busy, it is searched this often.
+const SWEEP_EVERY_NS: u64 = 1_000_000;
+
+/// Whom a limit counts: an IPv4 address, or an IPv6 network of 64 bits.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Source(IpAddr);
+
+impl From<IpAddr> for Source {
+    fn from(address: IpAddr) -> Self {
+        // A dual-stack socket delivers IPv4 senders as ::ffff:a.b.c.d, which all lie in one network.
+        Self(match address.to_canonical() {
+            // Who has one IPv6 address has its whole network (RFC 6177). But fe80::/64 is that of all machines
+            // on the link: there only the address sets them apart.
+            IpAddr::V6(ip) if !ip.is_unicast_link_local() => {
+                Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into()
+            }
+            address => address,
+        })
+    }
+}
+
+/// How much may be used, over time and at once.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// So much comes back in `seconds`; 0: there is no limit.
+    pub amount: u64,
+    /// See `amount`.
+    pub seconds: u64,
+    /// At once as much may be used as comes back in this time.
+    pub burst_s: u64,
+}
+
+impl Rate {
+    /// The time in which so much comes back, ns.
+    fn cost_ns(&self, amount: u64) -> u64 {
+        amount.saturating_mul(self.seconds * SECOND_NS).checked_div(self.amount).unwrap_or(0)
+    }
+
+    /// When all is back once `amount` is used, too (the generic cell rate algorithm).
+    fn full_after_ns(&self, full_at_ns: u64, amount: u64, now_ns: u64) -> u64 {
+        // What is full counts from now: time in which nothing was used is not saved up.
+        full_at_ns.max(now_ns).saturating_add(self.cost_ns(amount))
+    }
+
+    /// How long to wait for `amount`, ns. For ever, if it is more than may be used at once.
+    fn wait_ns(&self, full_at_ns: u64, amount: u64, now_ns: u64) -> u64 {
+        let full_ns = self.full_after_ns(full_at_ns, amount, now_ns);
+        full_ns.saturating_sub(now_ns.saturating_add(self.burst_s * SECOND_NS))
+    }
+}
+
+fn wait(wait_ns: u64) -> Result<(), Duration> {
+    if wait_ns == 0 { Ok(()) } else { Err(Duration::from_nanos(wait_ns)) }
+}
+
+/// What one has left of a [`Rate`].
+#[derive(Copy, Clone, Debug)]
+pub struct Bucket {
+    rate: Rate,
+    full_at_ns: u64,
+}
+
+impl Bucket {
+    /// All of it.
+    #[must_use]
+    pub fn new(rate: Rate) -> Self {
+        Self { rate, full_at_ns: 0 }
+    }
+
+    /// Uses one.
+    ///
+    /// # Errors
+    /// How long to wait for it.
+    pub fn take(&mut self, now_ns: u64) -> Result<(), Duration> {
+        wait(self.rate.wait_ns(self.full_at_ns, 1, now_ns))?;
+        self.spend(1, now_ns);
+        Ok(())
+    }
+
+    /// Counts what was used already, also beyond what is left: what comes next waits for it.
+    pub fn spend(&mut self, amount: u64, now_ns: u64) {
+        self.full_at_ns = self.rate.full_after_ns(self.full_at_ns, amount, now_ns);
+    }
+
+    /// Whether anything is left.
+    #[must_use]
+    pub fn has_left(&self, now_ns: u64) -> bool {
+        self.full_at_ns < now_ns.saturating_add(self.rate.burst_s * SECOND_NS)
+    }
+}
+
+/// What a source gets that finds the table full of busy sources.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Overflow {
+    /// A share of what all sources without a place have together: more addresses do not get more.
+    Share,
+    /// The place of the source that has most back: many sources cannot lock others out.
+    Evict,
+}
+
+/// What each source has left of `N` rates; of most of them, in a table of bounded size.
+#[derive(Debug)]
+pub struct SourceTable<const N: usize> {
+    rates: [Rate; N],
+    /// By source, when all of each rate is back.
+    sources: HashMap<Source, [u64; N]>,
+    max_sources: usize,
+    overflow: Overflow,
+    /// Of all sources that did not fit into the table.
+    others: [u64; N],
+    next_sweep_ns: u64,
+}
+
+impl<const N: usize> SourceTable<N> {
+    /// Sources that used nothing yet.
+    #[must_use]
+    pub fn new(rates: [Rate; N], max_sources: usize, overflow: Overflow) -> Self {
+        let sources = HashMap::new();
+        Self { rates, sources, max_sources, overflow, others: [0; N], next_sweep_ns: 0 }
+    }
+
+    /// Uses an amount of each rate, or nothing at all.
+    ///
+    /// # Errors
+    /// How long to wait for it.
+    pub fn take(&mut self, source: Source, amounts: [u64; N], now_ns: u64) -> Result<(), Duration> {
+        let rates = self.rates;
+        let full_at_ns = self.place_of(source, now_ns);
+        let each = || rates.iter().zip(amounts);
+        let wait_ns = each().zip(&*full_at_ns).map(|((rate, amount), &at)| rate.wait_ns(at, amount, now_ns));
+        // What is refused costs nothing: a source that floods still gets its rate, instead of silence.
+        wait(wait_ns.max().unwrap_or(0))?;
+        for ((rate, amount), at) in each().zip(full_at_ns) {
+            *at = rate.full_after_ns(*at, amount, now_ns);
+        }
+        Ok(())
+    }
+
+    fn place_of(&mut self, source: Source, now_ns: u64) -> &mut [u64; N] {
+        // A source in the table never waits for a search.
+        if self.sources.len() >= self.max_sources && !self.sources.contains_key(&source) {
+            self.make_space(now_ns);
+        }
+        let has_space = self.sources.len() < self.max_sources;
+        match self.sources.entry(source) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) if has_space => place.insert([0; N]),
+            Entry::Vacant(_) => &mut self.others,
+        }
+    }
+
+    fn make_space(&mut self, now_ns: u64) {
+        if self.overflow == Overflow::Evict {
+            let fullest = self.sources.iter().min_by_key(|(_, full_at_ns)| **full_at_ns);
+            fullest.map(|(&source, _)| source).map(|source| self.sources.remove(&source));
+        } else if now_ns >= self.next_sweep_ns {
+            // A source that has all back is the same as one that never came.
+            self.sources.retain(|_, full_at_ns| full_at_ns.iter().any(|&at_ns| at_ns > now_ns));
+            // Without a pause each datagram of a flood would walk over the whole table.
+            if self.sources.len() >= self.max_sources {
+                self.next_sweep_ns = now_ns.saturating_add(SWEEP_EVERY_NS);
+            }
+        }
+    }
+}
+
+/// A rate of each source, and one of all together.
+#[derive(Debug)]
+pub struct Limiter {
+    all: Bucket,
+    of_source: SourceTable<1>,
+}
+
+impl Limiter {
+    /// Nothing is used yet.
+    #[must_use]
+    pub fn new(all: Rate, of_source: Rate, max_sources: usize, overflow: Overflow) -> Self {
+        Self { all: Bucket::new(all), of_source: SourceTable::new([of_source], max_sources, overflow) }
+    }
+
+    /// Uses one of both rates.
+    ///
+    /// # Errors
+    /// How long to wait for it.
+    pub fn take(&mut self, source: impl Into<Source>, now_ns: u64) -> Result<(), Duration> {
+        // In this order a source beyond its own rate takes nothing from the others.
+        self.take_of_source(source, now_ns)?;
+        self.take_of_all(now_ns)
+    }
+
+    /// Uses one of the source's own rate.
+    ///
+    /// # Errors
+    /// How long to wait for it.
+    pub fn take_of_source(&mut self, source: impl Into<Source>, now_ns: u64) -> Result<(), Duration> {
+        self.of_source.take(source.into(), [1], now_ns)
+    }
+
+    /// Uses one of what all have together.
+    ///
+    /// # Errors
+    /// How long to wait for it.
+    pub fn take_of_all(&mut self, now_ns: u64) -> Result<(), Duration> {
+        self.all.take(now_ns)
+    }
+
+    /// Takes the last use of both rates back.
+    pub fn give_back(&mut self, source: impl Into<Source>) {
+        let [rate] = self.of_source.rates;
+        if let Some([full_at_ns]) = self.of_source.sources.get_mut(&source.into()) {
+            *full_at_ns = full_at_ns.saturating_sub(rate.cost_ns(1));
+        }
+        self.all.full_at_ns = self.all.full_at_ns.saturating_sub(self.all.rate.cost_ns(1));
+    }
+}
+
+/// Places that sources take for some time, such as those of connections.
+#[derive(Clone, Debug, Default)]
+pub struct Places(Arc<Mutex<HashMap<Source, usize>>>);
+
+/// A place, taken until this is dropped.
+#[derive(Debug)]
+pub struct Place {
+    places: Places,
+    source: Source,
+}
+
+impl Places {
+    /// Takes a place; `None` if the source has `most_of_source`, or all together have `most`.
+    #[must_use]
+    pub fn enter(&self, source: impl Into<Source>, most_of_source: usize, most: usize) -> Option<Place> {
+        let (source, mut taken) = (source.into(), self.lock());
+        let of_source = taken.get(&source).copied().unwrap_or(0);
+        if of_source >= most_of_source || taken.values().sum::<usize>() >= most {
+            return None;
+        }
+        taken.insert(source, of_source + 1);
+        Some(Place { places: self.clone(), source })
+    }
+
+    /// How many are taken.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.lock().values().sum()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Source, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Entry::Occupied(mut taken) = self.places.lock().entry(self.source) {
+            *taken.get_mut() -= 1;
+            // Otherwise the map would keep every source that ever had a place.
+            if *taken.get() == 0 {
+                taken.remove();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "limits_tests.rs"]
+mod tests;
