@@ -4,96 +4,210 @@
 /// Shown in place of a secret.
 const MASK: &str = "***";
 /// A name that holds one of these anywhere is a secret's name.
-const SECRET_PARTS: [&str; 12] = [
+const SECRET_PARTS: [&str; 17] = [
     "password",
     "passwd",
     "passphrase",
     "passwort",
+    "passcode",
+    "pswd",
     "secret",
     "token",
     "apikey",
     "credential",
     "authorization",
     "cookie",
+    "signature",
     "privatekey",
     "accesskey",
+    "accountkey",
+    // `kubectl create secret generic db --from-literal=user=bob`
+    "fromliteral",
 ];
-/// A name with one of these as a word of its own (`--key`, `API_KEY`, `db.pwd`) is one too.
-const SECRET_WORDS: [&str; 7] = ["key", "pwd", "pass", "pw", "auth", "pin", "bearer"];
+/// A name with one of these as a word of its own (`--key`, `API_KEY`, `db.pwd`) is one too. `sig` is how URLs of Azure are signed.
+const SECRET_WORDS: [&str; 9] = ["key", "pwd", "pass", "pw", "auth", "pin", "bearer", "psk", "sig"];
 
-/// Programs, by how their names begin, whose option of one letter is a secret: its value follows it (`-pVALUE`) or is the next
-/// argument.
-const SECRET_LETTERS: [(&str, char); 9] = [
-    ("mysql", 'p'),
-    ("mariadb", 'p'),
-    ("sshpass", 'p'),
-    ("redis-cli", 'a'),
-    ("ldap", 'w'),
-    ("sqlcmd", 'P'),
-    ("bcp", 'P'),
-    ("mosquitto_", 'P'),
-    ("xfreerdp", 'p'),
+/// Programs, by how their names begin, whose options of one letter are secrets: the value follows the letter (`-pVALUE`) or is the
+/// next argument.
+const SECRET_LETTERS: [(&str, &str); 18] = [
+    ("mysql", "p"),
+    ("mariadb", "p"),
+    ("mongo", "p"),
+    ("sshpass", "p"),
+    ("redis-cli", "a"),
+    ("ldap", "w"),
+    ("sqlcmd", "P"),
+    ("bcp", "P"),
+    ("mosquitto_", "P"),
+    ("xfreerdp", "p"),
+    ("7z", "p"),
+    ("rar", "p"),
+    ("unrar", "p"),
+    ("zip", "P"),
+    ("unzip", "P"),
+    ("ipmitool", "P"),
+    ("snmp", "cAX"),
+    ("ssh-keygen", "NP"),
 ];
-/// Options whose value is `USER:PASSWORD` in curl and its like.
-const OF_USER: [&str; 4] = ["-u", "-U", "--user", "--proxy-user"];
-/// What well-known secrets begin with, and how long they are at least: such a word is one at any place.
-const SECRET_BEGINS: [(&str, usize); 12] = [
+/// Long options whose value is `USER:PASSWORD` or `USER%PASSWORD`, in curl and smbclient; their short ones are `-u` and `-U`.
+const OF_USER: [&str; 2] = ["--user", "--proxy-user"];
+/// What well-known secrets begin with, and how long they are at least: such a word is one at any place. Ours are among them.
+const SECRET_BEGINS: [(&str, usize); 29] = [
+    ("cpumon1.", 20),
+    ("cpumon-login_", 20),
+    ("cpumon-key1.", 20),
     ("AKIA", 20),
     ("ASIA", 20),
+    ("AIza", 35),
     ("ghp_", 30),
     ("gho_", 30),
+    ("ghu_", 30),
     ("ghs_", 30),
+    ("ghr_", 30),
     ("github_pat_", 30),
     ("glpat-", 20),
+    ("npm_", 30),
+    ("pypi-", 30),
+    ("xoxa-", 20),
     ("xoxb-", 20),
     ("xoxp-", 20),
+    ("xoxr-", 20),
+    ("xoxs-", 20),
+    ("xapp-", 20),
     ("sk-", 24),
     ("sk_live_", 24),
+    ("rk_live_", 24),
+    ("whsec_", 24),
+    ("hvs.", 24),
+    ("ya29.", 30),
+    ("AGE-SECRET-KEY-", 30),
     ("eyJ", 40),
 ];
+/// What is behind one of these in a URL is a secret: who knows it can post there.
+const SECRET_PATHS: [&str; 4] =
+    ["hooks.slack.com/", "webhook.office.com/", "/api/webhooks/", "api.telegram.org/bot"];
+/// Begin and end of a key in PEM.
+const PEM: (&str, &str) = ("-----BEGIN", "-----END");
 
 /// Appends the scrubbed command line to `into`. Arguments end with NUL bytes; invalid UTF-8 becomes U+FFFD.
 pub fn scrub_cmdline(raw: &[u8], into: &mut String) {
     let raw = raw.strip_suffix(b"\0").unwrap_or(raw);
-    let mut hide_next = false;
-    let mut is_of_user = false;
-    let mut letter = None;
+    let mut state = Scrubber::default();
     for (index, argument) in raw.split(|&b| b == 0).enumerate() {
-        let argument = String::from_utf8_lossy(argument);
         if index > 0 {
             into.push(' ');
         }
-        let is_after_user = std::mem::take(&mut is_of_user);
-        // A long option is no value: the option before it had none, and this one is judged for itself.
-        if std::mem::take(&mut hide_next) && !argument.starts_with("--") {
-            into.push_str(MASK);
-        } else if let Some(value) = letter.and_then(|letter| behind_letter(&argument, letter)) {
-            into.push_str(&argument[..argument.len() - value.len()]);
-            into.push_str(if value.is_empty() { "" } else { MASK });
-            // `-p VALUE`: the value is the next argument.
-            hide_next = value.is_empty();
-        } else if let Some((user, _)) = argument.split_once(':').filter(|_| is_after_user) {
-            into.push_str(user);
-            into.push(':');
-            into.push_str(MASK);
-        } else {
-            is_of_user = OF_USER.contains(&&*argument);
-            hide_next = scrub_argument(&argument, into);
-        }
-        // What runs another program in its arguments (`sudo mysql -psecret`) hides what that one would.
-        let program = argument.rsplit('/').next().unwrap_or_default();
-        letter = letter_of(program).or(letter);
+        state.argument(index, &String::from_utf8_lossy(argument), into);
     }
 }
 
-/// The option of one letter that is a secret to this program.
-fn letter_of(program: &str) -> Option<char> {
-    SECRET_LETTERS.iter().find(|(begin, _)| program.starts_with(begin)).map(|(_, letter)| *letter)
+/// What the arguments so far say about the next one.
+#[derive(Default)]
+struct Scrubber {
+    next: Next,
+    is_curl: bool,
+    /// Options of one letter that are secrets.
+    letters: &'static str,
 }
 
-/// The value behind `-L` in this argument, empty if it is the next one.
-fn behind_letter(argument: &str, letter: char) -> Option<&str> {
-    argument.strip_prefix('-')?.strip_prefix(letter)
+/// What the next argument is.
+#[derive(Copy, Clone, Default, PartialEq, Eq)]
+enum Next {
+    /// To be judged by itself.
+    #[default]
+    Any,
+    Secret,
+    /// `USER:PASSWORD`.
+    OfUser,
+    /// Part of a key in PEM, whose words are arguments of their own.
+    InPem,
+}
+
+impl Scrubber {
+    fn argument(&mut self, index: usize, argument: &str, into: &mut String) {
+        match std::mem::take(&mut self.next) {
+            Next::InPem => {
+                into.push_str(MASK);
+                self.next = if argument.contains(PEM.1) { Next::Any } else { Next::InPem };
+            }
+            Next::Secret => {
+                into.push_str(MASK);
+                // Either a secret that begins like an option, or an option without a value before an option that has one.
+                let is_option = argument.starts_with("--") && !argument.contains('=');
+                self.next = if is_option && names_a_secret(argument) { Next::Secret } else { Next::Any };
+            }
+            what => self.judge(argument, what == Next::OfUser, into),
+        }
+        self.note_program(index, argument);
+    }
+
+    fn judge(&mut self, argument: &str, is_of_user: bool, into: &mut String) {
+        if let Some(value) = behind_letter(argument, self.letters) {
+            into.push_str(&argument[..argument.len() - value.len()]);
+            if value.is_empty() {
+                // `-p VALUE`: the value is the next argument.
+                self.next = Next::Secret;
+            } else {
+                into.push_str(MASK);
+            }
+        } else if let Some(shown) = self.before_password(argument, is_of_user) {
+            into.push_str(shown);
+            into.push_str(MASK);
+        } else if scrub_argument(argument, into) {
+            self.next = Next::Secret;
+        } else if argument.contains(PEM.0) && !argument.contains(PEM.1) {
+            self.next = Next::InPem;
+        }
+    }
+
+    /// What runs another program in its arguments (`sudo mysql -psecret`) hides what that one would.
+    fn note_program(&mut self, index: usize, argument: &str) {
+        let program = argument.rsplit('/').next().unwrap_or_default();
+        self.is_curl |= program == "curl";
+        // `docker login -p secret`, and likewise podman, helm, az and oc.
+        let is_login = index > 0 && argument == "login";
+        let found = SECRET_LETTERS.iter().find(|(begin, _)| program.starts_with(begin));
+        self.letters = found.map_or(if is_login { "p" } else { self.letters }, |(_, letters)| letters);
+    }
+
+    /// The part of `argument` up to the password of `USER:PASSWORD`, if it has one. Notes whether the next argument is of this form.
+    fn before_password<'a>(&mut self, argument: &'a str, is_of_user: bool) -> Option<&'a str> {
+        if is_of_user {
+            let colon = argument.find(':').or_else(|| user_end(argument));
+            return colon.map(|at| &argument[..=at]);
+        }
+        let value = user_value(argument, self.is_curl)?;
+        if value.is_empty() {
+            self.next = Next::OfUser;
+        }
+        let at = argument.len() - value.len() + user_end(value)?;
+        Some(&argument[..=at])
+    }
+}
+
+/// The value of an option that names a user, empty if it is the next argument.
+fn user_value(argument: &str, is_curl: bool) -> Option<&str> {
+    let long = OF_USER.iter().find_map(|option| argument.strip_prefix(option));
+    if let Some(rest) = long {
+        return if rest.is_empty() { Some(rest) } else { rest.strip_prefix('=') };
+    }
+    let letters = argument.strip_prefix('-').filter(|letters| !letters.starts_with('-'))?;
+    // curl takes several letters at once: `-sSu bob:secret`.
+    let at = letters.find(['u', 'U']).filter(|at| is_curl || *at == 0)?;
+    Some(&letters[at + 1..])
+}
+
+/// Where the name of a user ends and the password begins. `-url=http://h` is no user.
+fn user_end(value: &str) -> Option<usize> {
+    let at = value.find([':', '%'])?;
+    let is_name =
+        value[..at].chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '@' | '\\' | '/'));
+    (at > 0 && is_name && !value[at + 1..].starts_with("//")).then_some(at)
+}
+
+/// The value behind one of `letters` in this argument, empty if it is the next one.
+fn behind_letter<'a>(argument: &'a str, letters: &str) -> Option<&'a str> {
+    argument.strip_prefix('-')?.strip_prefix(|c| letters.contains(c))
 }
 
 /// Appends one argument; says whether the next one is a secret.
@@ -106,7 +220,8 @@ fn scrub_argument(argument: &str, into: &mut String) -> bool {
             // What follows in the same argument may belong to the secret, so the rest of it goes too.
             return false;
         }
-        if is_secret(word) {
+        if let Some(shown) = before_known_secret(word) {
+            into.push_str(shown);
             into.push_str(MASK);
         } else {
             push_without_url_password(word, into);
@@ -127,17 +242,26 @@ fn scrub_argument(argument: &str, into: &mut String) -> bool {
     false
 }
 
-/// Whether a word has the form of a well-known secret, also in quotes.
-fn is_secret(word: &str) -> bool {
-    // JSON in an argument puts a secret in quotes, with a comma behind it.
-    let word = word.trim_matches(['"', '\'', ',']);
-    let is_one = |(begin, least): &(&str, usize)| word.len() >= *least && word.starts_with(begin);
-    SECRET_BEGINS.iter().any(is_one)
-        && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+/// The part of `word` before a well-known secret in it: in quotes, behind a `=`, in a URL.
+fn before_known_secret(word: &str) -> Option<&str> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let mut at = 0;
+    for piece in word.split(|c| !is_part(c)) {
+        let is_one = |(begin, least): &(&str, usize)| piece.len() >= *least && piece.starts_with(begin);
+        if SECRET_BEGINS.iter().any(is_one) {
+            return Some(&word[..at]);
+        }
+        at += piece.len();
+        at += word[at..].chars().next().map_or(0, char::len_utf8);
+    }
+    SECRET_PATHS.iter().find_map(|path| word.find(path).map(|at| &word[..at + path.len()]))
 }
 
 /// The part of `word` up to the value of a secret in it (`--token=`, `{"password":`), if it holds one.
 fn before_secret(word: &str) -> Option<&str> {
+    if let Some(at) = word.find(PEM.0) {
+        return Some(&word[..at]);
+    }
     let mut from = 0;
     for (at, separator) in word.char_indices().filter(|(_, c)| matches!(c, '=' | ':' | '&' | ',' | ';' | '?'))
     {
@@ -235,6 +359,66 @@ mod tests {
     }
 
     #[test]
+    fn secrets_that_were_missed_are_hidden() {
+        let long = "0123456789abcdefghijklmnopqrstuvwxyz0123456789";
+        let known = |begin: &str| vec!["x".to_owned(), format!("{begin}{long}")];
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        for (arguments, shown) in [
+            (words("curl -ubob:hunter2 h"), "curl -ubob:*** h"),
+            (words("curl -sSubob:hunter2 h"), "curl -sSubob:*** h"),
+            (words("curl -su bob:hunter2 h"), "curl -su bob:*** h"),
+            (words("curl --user=bob:hunter2 h"), "curl --user=bob:*** h"),
+            (words("curl --proxy-user=bob:hunter2"), "curl --proxy-user=bob:***"),
+            (words("docker login -u bob -p hunter2"), "docker login -u bob -p ***"),
+            (words("sudo docker login -phunter2 r"), "sudo docker login -p*** r"),
+            (words("7z x -phunter2 a.7z"), "7z x -p*** a.7z"),
+            (words("unzip -P hunter2 a.zip"), "unzip -P *** a.zip"),
+            (words("zip -Phunter2 a.zip"), "zip -P*** a.zip"),
+            (words("smbclient -U bob%hunter2 //h/s"), "smbclient -U bob%*** //h/s"),
+            (words("smbclient -UDOM\\bob%hunter2"), "smbclient -UDOM\\bob%***"),
+            (words("smbclient --user=bob%hunter2"), "smbclient --user=bob%***"),
+            (words("ssh-keygen -N hunter2 -f k"), "ssh-keygen -N *** -f k"),
+            (words("ssh-keygen -p -P hunter2"), "ssh-keygen -p -P ***"),
+            (words("x AccountName=a;AccountKey=hunter2=="), "x AccountName=a;AccountKey=***"),
+            (words("azcopy https://a/b?sv=1&sig=hunter2"), "azcopy https://a/b?sv=1&sig=***"),
+            (words("curl https://s3/x?X-Amz-Signature=hunter2"), "curl https://s3/x?X-Amz-Signature=***"),
+            (words("wpa psk=hunter2"), "wpa psk=***"),
+            (words("x --pswd=hunter2"), "x --pswd=***"),
+            (words("x --passcode hunter2"), "x --passcode ***"),
+            (words("x --password --hunter2 y"), "x --password *** y"),
+            (words("x --token --password hunter2"), "x --token *** ***"),
+            (words("x --password --pw hunter2"), "x --password *** ***"),
+            (known("AIza"), "x ***"),
+            (known("npm_"), "x ***"),
+            (known("xapp-1-"), "x ***"),
+            (known("cpumon1."), "x ***"),
+            (known("cpumon-login_"), "x ***"),
+            (known("cpumon-key1."), "x ***"),
+            (known("--google=AIza"), "x --google=***"),
+            (known("https://h/download/ghp_"), "x https://h/download/***"),
+            (known("\u{e4},npm_"), "x \u{e4},***"),
+            (
+                words("curl https://hooks.slack.com/services/T0/B0/hunter2"),
+                "curl https://hooks.slack.com/***",
+            ),
+            (
+                words("curl https://discord.com/api/webhooks/1/hunter2"),
+                "curl https://discord.com/api/webhooks/***",
+            ),
+            (words("kubectl create --from-literal=db=hunter2"), "kubectl create --from-literal=***"),
+            (words("kubectl create --from-literal db=hunter2"), "kubectl create --from-literal ***"),
+            (
+                vec!["x".into(), "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END".into(), "y".into()],
+                "x *** y",
+            ),
+            (words("x -----BEGIN RSA KEY-----hunter2 hunter2 -----END y"), "x *** *** *** *** *** y"),
+        ] {
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            assert_eq!(scrubbed(&arguments), shown);
+        }
+    }
+
+    #[test]
     fn what_is_no_secret_stays() {
         for arguments in [
             &["vim", "/etc/passwd"][..],
@@ -249,6 +433,11 @@ mod tests {
             &["mysql", "-u", "bob", "-h", "db"],
             &["curl", "-u", "bob"],
             &["python", "sk-learn.py", "AKIA", "eyJ"],
+            &["java", "-url=http://h:80/x"],
+            &["curl", "-sSo", "out:1", "http://h/"],
+            &["date", "-u", "+%s"],
+            &["git", "-c", "user.name=bob", "log"],
+            &["hx", "hooks.rs", "npm_scripts", "https://slack.com/services/x"],
         ] {
             assert_eq!(scrubbed(arguments), arguments.join(" "));
         }
