@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cpumon_collect::RetainedCapabilities;
-use cpumon_model::SourceKind;
+use cpumon_model::{SourceKind, escape};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
@@ -110,13 +110,35 @@ pub fn wake_on(signals: &[i32]) -> io::Result<()> {
 /// Logs messages of this level and above to standard error, each with the program's name. Does nothing if a logger is already
 /// installed.
 pub fn log_to_stderr(program: &'static str, level: log::LevelFilter) {
-    let format = move |to: &mut env_logger::fmt::Formatter, record: &log::Record<'_>| match record.level() {
-        log::Level::Error | log::Level::Warn => {
-            let level = if record.level() == log::Level::Warn { "warning" } else { "error" };
-            writeln!(to, "{program}: {level}: {}", record.args())
-        }
-        _ => writeln!(to, "{program}: {}", record.args()),
-    };
+    let format =
+        move |to: &mut env_logger::fmt::Formatter, record: &log::Record<'_>| write_line(to, program, record);
     // Fails only if a logger is already installed.
     let _ = env_logger::Builder::new().filter_level(level).format(format).try_init();
+}
+
+/// Writes a record as one line. Its text may come from another machine (a name, a version, a path), so whatever could move a
+/// terminal's cursor or begin a line of its own is escaped here, for every message.
+fn write_line(to: &mut dyn Write, program: &str, record: &log::Record<'_>) -> io::Result<()> {
+    let level = match record.level() {
+        log::Level::Error => "error: ",
+        log::Level::Warn => "warning: ",
+        _ => "",
+    };
+    let text = record.args().to_string();
+    writeln!(to, "{program}: {level}{}", escape(&text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_with_text_of_another_machine_is_one_line_without_escape_sequences() {
+        let mut line = Vec::new();
+        let message = format_args!("the agent is \x1b[2Jevil\ncpumon: error: made up");
+        let record = log::Record::builder().level(log::Level::Warn).args(message).build();
+        write_line(&mut line, "cpumon", &record).unwrap();
+        let expected = "cpumon: warning: the agent is \\x1b[2Jevil\\ncpumon: error: made up\n";
+        assert_eq!(String::from_utf8(line).unwrap(), expected);
+    }
 }

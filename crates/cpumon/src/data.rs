@@ -1,6 +1,6 @@
 //! The commands over a store: `export`, `import`, `sql`, `hosts --store`.
 
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,7 @@ use crate::import_log;
 use crate::json::write_json;
 use crate::paths::{explain, store_for_writing};
 use crate::records::JsonArray;
+use crate::stdout::stdout;
 use crate::table::{Table, terminal_columns};
 use crate::when::{self, Between};
 
@@ -111,11 +112,7 @@ pub fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
         array.finish()?;
         Ok(report)
     };
-    let result = if let Some(path) = &args.output {
-        to_file(path, &mut write)
-    } else {
-        write(&mut BufWriter::with_capacity(1 << 16, io::stdout().lock()))
-    };
+    let result = if let Some(path) = &args.output { to_file(path, &mut write) } else { write(&mut stdout()) };
     bar.clear();
     match result {
         // The reader closed the output (`cpumon export … | head`): it has what it wanted.
@@ -141,7 +138,7 @@ fn to_file(
 /// `cpumon sql`.
 pub fn sql(args: &SqlArgs) -> anyhow::Result<Outcome> {
     let session = Sql::open(&args.store.path()).map_err(explain)?;
-    let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    let mut out = stdout();
     let write = |format, out: &mut dyn Write| cpumon_export::sql(&session, &args.query, format, out);
     let result = match args.format.get() {
         cli::Format::Table => write(SqlFormat::Table, &mut out),
@@ -271,7 +268,7 @@ pub fn import(args: &ImportArgs) -> anyhow::Result<Outcome> {
 /// Opens a store without limits: imported data is old, and must not be deleted because of its age.
 fn open_writer(path: &Path) -> anyhow::Result<Writer> {
     if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
-        std::fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
+        cpumon_files::create_dir(dir).with_context(|| format!("cannot create {}", dir.display()))?;
     }
     let options = StoreOptions { max_age: None, max_bytes: None, ..StoreOptions::default() };
     Writer::open(path, &options).context("cannot open the store")

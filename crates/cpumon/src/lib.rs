@@ -31,13 +31,14 @@ mod serve;
 mod serving;
 mod signals;
 mod status;
+mod stdout;
 mod table;
 mod top;
 pub mod units;
 pub mod when;
 
 use std::ffi::OsString;
-use std::io::{self, BufWriter, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -111,7 +112,7 @@ fn agent(args: &AgentArgs) -> anyhow::Result<Outcome> {
 
 /// Runs a command that writes to standard output, buffered.
 fn to_stdout(command: impl FnOnce(&mut dyn Write) -> anyhow::Result<Outcome>) -> anyhow::Result<Outcome> {
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = stdout::stdout();
     let outcome = command(&mut out)?;
     out.flush().context("cannot write to standard output")?;
     Ok(outcome)

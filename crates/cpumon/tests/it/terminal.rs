@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 
 use crate::skip::skip;
-use crate::support::{eventually, text};
+use crate::support::{eventually, ok, text};
 
 /// A tmux server of its own; ended when dropped.
 struct Tmux {
@@ -100,4 +100,21 @@ fn a_terminal_that_goes_away_ends_it() {
     assert!(process.exists());
     drop(tmux);
     eventually("the process to end", || (!process.exists()).then_some(()));
+}
+
+#[test]
+fn csv_shows_escape_sequences_of_names_on_a_terminal_and_a_pipe_gets_the_exact_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("s.db");
+    drop(cpumon_store::Writer::open(&store, &cpumon_store::StoreOptions::default()).unwrap());
+    let store = store.to_str().unwrap();
+    let query = "SELECT 'evil' || char(27) || '[2J' || char(8238) AS name";
+    let args = ["sql", "--format", "csv", "--store", store, query];
+    assert_eq!(ok(&args), "name\r\nevil\x1b[2J\u{202e}\r\n");
+    let line = format!("{} sql --format csv --store {store} \"{query}\"", env!("CARGO_BIN_EXE_cpumon"));
+    let Some(tmux) = Tmux::start("env PS1='prompt> ' sh") else { return };
+    tmux.wait_for("a shell", |screen| screen.contains("prompt>"));
+    tmux.keys(&["-l", &line]);
+    tmux.keys(&["Enter"]);
+    tmux.wait_for("the name with its escapes", |screen| screen.contains("evil\\x1b[2J\\u{202e}"));
 }
