@@ -2,7 +2,6 @@
 //! and show, around one [`Hub`].
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -294,11 +293,8 @@ fn allowed_paths(plan: &Plan, reads: &[PathBuf]) -> anyhow::Result<AllowedPaths>
     };
     let kept = plan.store.as_ref().map(|(path, _)| parent(path));
     let state = plan.stream.as_ref().map(|(_, dir)| dir.clone());
-    // The state directory holds private keys; the store's directory is the umask's matter.
-    for (dir, mode) in kept.iter().map(|dir| (dir, 0o777)).chain(state.iter().map(|dir| (dir, 0o700))) {
-        let mut make = std::fs::DirBuilder::new();
-        make.recursive(true).mode(mode);
-        let made = make.create(dir);
+    for dir in kept.iter().chain(state.iter()) {
+        let made = cpumon_files::create_dir(dir);
         made.with_context(|| format!("cannot create {}; choose a file with --store", dir.display()))?;
     }
     let memory = plan.group_keys.memory.parent().map(Path::to_owned);

@@ -115,7 +115,7 @@ impl Tls {
 fn write_secret(path: &Path, text: &str) -> Result<(), TlsError> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let write = || {
-        std::fs::create_dir_all(dir)?;
+        cpumon_files::create_dir(dir)?;
         let mut file = tempfile::NamedTempFile::new_in(dir)?;
         file.write_all(text.as_bytes())?;
         file.persist(path)?;

@@ -9,7 +9,6 @@
 mod backlog;
 mod error;
 mod files;
-mod lock;
 mod open;
 mod options;
 mod progress;

@@ -2,12 +2,13 @@
 //! state file.
 
 use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
 use std::time::Instant;
 
+use cpumon_files::{LockError, LockFile};
 use cpumon_wire::spool::{Gap, GapReason, Origin};
 
 use super::error::{At, SpoolError, is_no_space};
-use super::lock::Lock;
 use super::options::SpoolOptions;
 use super::progress::Progress;
 use super::recover::recover;
@@ -27,10 +28,18 @@ impl Spool {
             return Err(SpoolError::TooSmall { bytes: options.max_bytes, least });
         }
         let dir = &options.dir;
-        std::fs::create_dir_all(dir).at("make the directory", dir)?;
-        let lock = Lock::take(dir)?;
+        cpumon_files::create_dir(dir).at("make the directory", dir)?;
+        let lock = lock(dir)?;
         // After the lock: recovery cuts and renames files, which another writer could still be using.
         let found = recover(dir)?;
+        if let Some(mode) =
+            found.segments.back().and_then(|last| cpumon_files::readable_by_others(&last.path))
+        {
+            log::warn!(
+                "other users can read the recording in {} (mode {mode:03o}): chmod 700 the directory unless that is wanted",
+                dir.display()
+            );
+        }
         let (state, remembered) = StateFile::open(dir);
         let header = found.header.filter(|header| header.origin.host == origin.host);
         // Another host's numbers go on, but they are another spool's.
@@ -82,6 +91,15 @@ impl Spool {
         spool.count();
         Ok(spool)
     }
+}
+
+/// One writer per spool: two would give out the same numbers.
+fn lock(dir: &Path) -> Result<LockFile, SpoolError> {
+    let path = dir.join("lock");
+    LockFile::take(&path).map_err(|error| match error {
+        LockError::Held { holder } => SpoolError::Locked { path: dir.into(), holder },
+        LockError::Io { operation, source } => SpoolError::Io { operation, path, source },
+    })
 }
 
 /// What of a hole that was remembered is not in a segment. `last`: the greatest number there, and when it was made.

@@ -2,7 +2,7 @@
 //! segments. Unfinished tails are cut off, damaged segments are set aside; neither is fatal.
 
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -138,8 +138,7 @@ impl Found {
         }
         if end.sound_bytes < bytes.len() as u64 {
             // This writer begins a new segment and never appends here, so failing to cut is no error.
-            let cut =
-                OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(end.sound_bytes));
+            let cut = cpumon_files::open_to_write(&path).and_then(|file| file.set_len(end.sound_bytes));
             match cut {
                 Ok(()) => self.cut_bytes += bytes.len() as u64 - end.sound_bytes,
                 Err(error) => log::warn!("cannot cut the unfinished end of {}: {error}", path.display()),

@@ -1,7 +1,7 @@
 //! [`Segment`]: one segment of a spool that is written, first in memory, then in a file. What a full disk refuses stays in
 //! memory until there is space.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
@@ -141,7 +141,7 @@ impl Segment {
                 Some(file) => file,
                 none => {
                     // Not truncated: the file may have been written before and closed since.
-                    none.insert(OpenOptions::new().write(true).create(true).truncate(false).open(&self.path)?)
+                    none.insert(cpumon_files::open_to_write(&self.path)?)
                 }
             };
             file.seek(SeekFrom::Start(self.written))?;

@@ -1,6 +1,6 @@
 //! The file `state`: made once at full size, overwritten in place from then on, so that a full disk cannot refuse it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -42,7 +42,7 @@ impl StateFile {
 
 /// Opens the file for writing, at its full size: its blocks are taken now.
 fn make(path: &Path) -> io::Result<File> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+    let mut file = cpumon_files::open_to_write(path)?;
     let length = file.metadata()?.len();
     let missing = usize::try_from((STATE_BYTES as u64).saturating_sub(length)).unwrap_or(0);
     if missing > 0 {

@@ -12,7 +12,6 @@ use cpumon_wire::spool::{
 
 use super::error::is_no_space;
 use super::files;
-use super::lock::Lock;
 use super::options::{SpoolOptions, SyncPolicy};
 use super::progress::{MAX_SENT_BYTES, Progress};
 use super::segment::Segment;
@@ -56,7 +55,7 @@ pub struct Spool {
     pub(super) progress: Progress,
     pub(super) status: SpoolStatus,
     pub(super) hosts: Vec<[u8; 16]>,
-    pub(super) _lock: Lock,
+    pub(super) _lock: cpumon_files::LockFile,
 }
 
 impl Spool {

@@ -1,8 +1,8 @@
 //! Private files: mode 0600 in directories of mode 0700, replaced atomically.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::TlsError;
@@ -21,7 +21,7 @@ pub fn failed(operation: &'static str, path: &Path) -> impl Fn(std::io::Error) -
 /// # Errors
 /// The directory cannot be made.
 pub fn make_dir(dir: &Path) -> Result<(), TlsError> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed("create", dir))
+    cpumon_files::create_dir(dir).map_err(failed("create", dir))
 }
 
 /// Writes a file that replaces what was there, or, with `is_new`, that must not be there yet (false: it was).

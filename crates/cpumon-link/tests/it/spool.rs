@@ -248,3 +248,32 @@ fn another_machine_in_the_same_directory_is_another_spool() {
     });
     assert_eq!((read.unwrap().damaged, gaps, numbers), (0, 0, vec![1, 2, 3, 4, 5, 6]));
 }
+
+#[test]
+fn a_recording_is_readable_by_its_owner_only() {
+    use std::os::unix::fs::MetadataExt;
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("recording");
+    let mut spool = Spool::open(&options(&dir, 1 << 20, SyncPolicy::Always), ORIGIN).unwrap();
+    append(&mut spool, 1..=3, 50);
+    let _ = spool.close();
+    let files = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path());
+    let mut modes: Vec<u32> = files.map(|path| path.metadata().unwrap().mode() & 0o777).collect();
+    modes.push(dir.metadata().unwrap().mode() & 0o777);
+    assert_eq!(modes, [0o600, 0o600, 0o600, 0o700], "segment, state, lock, directory");
+}
+
+#[test]
+fn links_planted_under_the_names_of_a_spool_keep_their_targets_unchanged() {
+    for name in ["lock", "state", "00000000000000000001.segment"] {
+        let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let victim = outside.path().join("victim");
+        std::fs::write(&victim, "precious").unwrap();
+        std::os::unix::fs::symlink(&victim, dir.path().join(name)).unwrap();
+        if let Ok(mut spool) = Spool::open(&options(dir.path(), 1 << 20, SyncPolicy::Always), ORIGIN) {
+            append(&mut spool, 1..=3, 50);
+            let _ = spool.close();
+        }
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious", "{name}");
+    }
+}

@@ -1,11 +1,11 @@
 //! [`Registry`]: the enrolled hosts, a file each, and whether a key is let in. The files are read again when
 //! they change, so that a host revoked by another process is refused at once.
 
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use cpumon_files::LockFile;
 use cpumon_link::tls::TlsError;
 use cpumon_link::tls::files::{self, field, hex, unhex};
 
@@ -165,9 +165,8 @@ impl Registry {
         change: impl FnOnce(EnrolledHost) -> Option<EnrolledHost>,
     ) -> Result<Option<EnrolledHost>, TlsError> {
         let path = self.dir.join("lock");
-        let lock = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
-        let lock = lock.map_err(files::failed("open", &path))?;
-        lock.lock().map_err(files::failed("lock", &path))?;
+        let _lock = LockFile::wait(&path)
+            .map_err(|error| files::failed("lock", &path)(std::io::Error::other(error)))?;
         let known = self.load()?.into_iter().find(|known| known.host == host);
         let changed = known.and_then(change);
         if let Some(changed) = &changed {

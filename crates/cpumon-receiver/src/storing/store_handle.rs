@@ -26,8 +26,8 @@ pub struct StoreHandle {
 impl StoreHandle {
     /// Opens the store, making its directory if need be, and starts its writer thread.
     pub fn start(path: &Path, options: &StoreOptions) -> anyhow::Result<Self> {
-        if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty() && !dir.exists()) {
-            std::fs::create_dir_all(dir).with_context(|| {
+        if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
+            cpumon_files::create_dir(dir).with_context(|| {
                 format!("cannot create {} for the store; choose a file with --store", dir.display())
             })?;
         }

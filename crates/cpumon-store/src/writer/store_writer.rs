@@ -4,13 +4,14 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use cpumon_files::LockFile;
 use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Trust};
 
 use super::compact::{Compactor, Due, find_host};
 use super::dims::Dims;
 use super::gaps::{self, ReportedGap};
 use super::insert::{Arrival, Inserter, Put};
-use super::lock::WriterLock;
+use super::lock::lock_store;
 use super::losses::{Losses, LostByHost};
 use super::merge_names::NameMerger;
 use super::retain::{Retention, Step};
@@ -36,14 +37,14 @@ pub struct Writer {
     retention: Retention,
     losses: Losses,
     // Last, so that the database is closed when the lock is released.
-    _lock: WriterLock,
+    _lock: LockFile,
 }
 
 impl Writer {
     /// Opens or creates the store at `path` and takes its writer lock. An older schema is brought up to date.
     pub fn open(path: &Path, options: &StoreOptions) -> Result<Self> {
         check_is_no_directory(path)?;
-        let lock = WriterLock::take(path)?;
+        let lock = lock_store(path)?;
         let session = Session::open(path, options)?;
         let connection = session.connection();
         let dims = Dims::load(connection).at("read ids", path)?;

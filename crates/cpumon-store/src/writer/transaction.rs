@@ -40,6 +40,14 @@ impl Session {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        // SQLite gives the log and the index of the log the mode of the database file, which it would make by the umask.
+        cpumon_files::create_empty(path).at("create", path)?;
+        if let Some(mode) = cpumon_files::readable_by_others(path) {
+            log::warn!(
+                "other users can open the store {} (mode {mode:03o}): chmod 600 it unless that is wanted",
+                path.display()
+            );
+        }
         let mut connection = Connection::open_with_flags(path, flags).at("open", path)?;
         connection.set_prepared_statement_cache_capacity(64);
         // A reader that recovers the log of a killed writer holds a lock for a moment.

@@ -12,6 +12,7 @@ mod faults;
 mod fixture;
 mod full_disk;
 mod names;
+mod private_files;
 mod retain;
 mod round_trip;
 mod sched;

@@ -187,7 +187,7 @@ impl TokenFile {
     fn write(&self, entries: &[TokenEntry]) -> Result<(), TokenError> {
         let dir = self.0.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let write = || {
-            std::fs::create_dir_all(dir)?;
+            cpumon_files::create_dir(dir)?;
             let mut file = tempfile::NamedTempFile::new_in(dir)?;
             for entry in entries {
                 file.write_all(entry.line().as_bytes())?;

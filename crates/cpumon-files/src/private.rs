@@ -1,0 +1,183 @@
+//! Files of mode 0600, opened without following a link, and only if a user whom we trust owns them.
+
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+const FILE_MODE: u32 = 0o600;
+const DIR_MODE: u32 = 0o700;
+/// Permissions of group and others.
+const OTHERS: u32 = 0o077;
+
+/// Creates a directory and its missing parents, all with mode 0700. An existing one keeps its mode.
+///
+/// # Errors
+/// The directory cannot be created.
+pub fn create_dir(dir: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(DIR_MODE).create(dir)
+}
+
+/// Creates an empty file of mode 0600. Whatever has this name already stays as it is.
+///
+/// # Errors
+/// The file cannot be created.
+pub fn create_empty(path: &Path) -> io::Result<()> {
+    match OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Opens a file for reading and writing, and creates it with mode 0600 if it is missing. Its content stays.
+///
+/// # Errors
+/// It is a symbolic link or no regular file, belongs to a user who is neither this process's, nor root, nor the owner of its
+/// directory, or cannot be opened.
+pub fn open_to_write(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
+    let (file, meta) = open_no_link(&mut options, path)?;
+    let owner = meta.uid();
+    // Who owns the directory can replace any file in it anyway. Without this, root could not import into the store of a service
+    // that has a user of its own.
+    if !is_us_or_root(owner) && owner != directory_of(path).metadata()?.uid() {
+        return Err(foreign(owner));
+    }
+    Ok(file)
+}
+
+/// Opens a file that holds a secret for reading.
+///
+/// # Errors
+/// It is a symbolic link or no regular file, belongs to a user who is neither this process's nor root, gives rights to others,
+/// or cannot be opened; `NotFound` if there is none.
+pub fn open_private(path: &Path) -> io::Result<File> {
+    let (file, meta) = open_no_link(OpenOptions::new().read(true), path)?;
+    if !is_us_or_root(meta.uid()) {
+        return Err(foreign(meta.uid()));
+    }
+    let mode = meta.mode() & 0o777;
+    if mode & OTHERS != 0 {
+        return Err(io::Error::other(format!(
+            "others may use it (mode {mode:03o}): chmod 600 it, and replace it if they did"
+        )));
+    }
+    Ok(file)
+}
+
+/// The mode of an existing file that users other than its owner can open; `None` if they cannot, or there is no such file.
+#[must_use]
+pub fn readable_by_others(path: &Path) -> Option<u32> {
+    let mode = path.metadata().ok()?.mode() & 0o777;
+    let directory = directory_of(path).metadata().ok()?.mode();
+    // A file's mode does not matter where others may not enter its directory.
+    (mode & OTHERS != 0 && directory & 0o011 != 0).then_some(mode)
+}
+
+fn open_no_link(options: &mut OpenOptions, path: &Path) -> io::Result<(File, Metadata)> {
+    // Without NONBLOCK, opening a FIFO that somebody left here would wait for its other end for ever.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let opened = options.custom_flags(flags.bits().cast_signed()).open(path);
+    let file = opened.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::LOOP) => io::Error::other("it is a symbolic link"),
+        _ => error,
+    })?;
+    let meta = file.metadata()?;
+    if !meta.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    Ok((file, meta))
+}
+
+fn is_us_or_root(owner: u32) -> bool {
+    owner == 0 || owner == rustix::process::geteuid().as_raw()
+}
+
+fn foreign(owner: u32) -> io::Error {
+    io::Error::other(format!("it belongs to user {owner}"))
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    use super::*;
+
+    const STRANGER: u32 = 4242;
+
+    fn mode(path: &Path) -> u32 {
+        path.metadata().unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn what_is_made_is_for_its_owner_only_and_what_is_there_keeps_its_mode() {
+        let dir = tempfile::tempdir().unwrap();
+        let new = dir.path().join("a/b");
+        create_dir(&new).unwrap();
+        assert_eq!((mode(&new), mode(&dir.path().join("a"))), (0o700, 0o700));
+        let (first, second) = (new.join("first"), new.join("second"));
+        create_empty(&first).unwrap();
+        drop(open_to_write(&second).unwrap());
+        assert_eq!((mode(&first), mode(&second)), (0o600, 0o600));
+        std::fs::set_permissions(&first, PermissionsExt::from_mode(0o644)).unwrap();
+        assert_eq!(readable_by_others(&first), None, "its directory is closed");
+        std::fs::set_permissions(&new, PermissionsExt::from_mode(0o755)).unwrap();
+        create_empty(&first).unwrap();
+        create_dir(&new).unwrap();
+        assert_eq!((mode(&first), mode(&new)), (0o644, 0o755));
+        assert_eq!((readable_by_others(&first), readable_by_others(&second)), (Some(0o644), None));
+    }
+
+    #[test]
+    fn links_directories_and_fifos_are_not_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let (victim, link) = (dir.path().join("victim"), dir.path().join("link"));
+        std::fs::write(&victim, "precious").unwrap();
+        symlink(&victim, &link).unwrap();
+        for error in [open_to_write(&link).unwrap_err(), open_private(&link).unwrap_err()] {
+            assert_eq!(error.to_string(), "it is a symbolic link");
+        }
+        assert!(open_private(dir.path()).unwrap_err().to_string().contains("regular file"));
+        let fifo = dir.path().join("fifo");
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        assert!(open_to_write(&fifo).unwrap_err().to_string().contains("regular file"));
+    }
+
+    #[test]
+    fn a_file_of_another_user_is_not_used_unless_he_owns_the_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("planted");
+        std::fs::write(&path, "x").unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+        drop(open_private(&path).unwrap());
+        if chown(&path, Some(STRANGER), None).is_err() {
+            eprintln!("skipped: only root can give a file away");
+            return;
+        }
+        for error in [open_to_write(&path).unwrap_err(), open_private(&path).unwrap_err()] {
+            assert_eq!(error.to_string(), "it belongs to user 4242");
+        }
+        chown(dir.path(), Some(STRANGER), None).unwrap();
+        assert!(open_to_write(&path).is_ok(), "his directory");
+        assert!(open_private(&path).is_err(), "a secret is never taken from him");
+    }
+
+    #[test]
+    fn a_secret_that_others_may_read_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("secret");
+        assert_eq!(open_private(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
+        std::fs::write(&path, "x").unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
+        assert!(open_private(&path).unwrap_err().to_string().contains("mode 640"));
+    }
+}
