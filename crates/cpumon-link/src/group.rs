@@ -5,7 +5,6 @@
 //! `#` are comments.
 
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
@@ -16,8 +15,6 @@ use crate::tls::{TlsError, files, random};
 
 const PREFIX: &str = "cpumon-key1.";
 const TITLE: &str = "# Keys of a cpumon group: the first encrypts, all decrypt. Anyone who can read this file can impersonate its devices.\n";
-/// Rights of others that a key file must not give.
-const OTHERS: u32 = 0o077;
 
 /// What can go wrong with a key file.
 #[derive(Debug, thiserror::Error)]
@@ -29,14 +26,6 @@ pub enum GroupError {
     /// There is none.
     #[error("there is no key file {}; `cpumon key new` makes one", .0.display())]
     Missing(PathBuf),
-    /// Others may read it.
-    #[error("others may read {} (mode {mode:03o}): chmod 600 it, and replace its keys if they did", path.display())]
-    Open {
-        /// The file.
-        path: PathBuf,
-        /// Its permissions.
-        mode: u32,
-    },
     /// A line is no key.
     #[error("{}, line {line}: this is no key", path.display())]
     NoKey {
@@ -99,14 +88,7 @@ pub fn retire_key(path: &Path, id: &str) -> Result<KeyId, GroupError> {
 }
 
 fn read(path: &Path) -> Result<Option<Vec<GroupKey>>, GroupError> {
-    let mode = match std::fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        found => found.map_err(files::failed("open", path))?.mode() & 0o777,
-    };
-    if mode & OTHERS != 0 {
-        return Err(GroupError::Open { path: path.to_owned(), mode });
-    }
-    let Some(bytes) = files::read(path)? else { return Ok(None) };
+    let Some(bytes) = files::read_private(path)? else { return Ok(None) };
     let text = String::from_utf8_lossy(&bytes);
     let lines = text.lines().map(str::trim).enumerate();
     let keys = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
@@ -160,7 +142,7 @@ pub fn read_memory(path: &Path) -> Result<Option<String>, GroupError> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     use super::*;
 

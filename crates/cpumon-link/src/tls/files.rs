@@ -1,7 +1,7 @@
 //! Private files: mode 0600 in directories of mode 0700, replaced atomically.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -69,8 +69,19 @@ fn write_then_name(path: &Path, temporary: &Path, bytes: &[u8], is_new: bool) ->
 /// # Errors
 /// The file cannot be read.
 pub fn read(path: &Path) -> Result<Option<Vec<u8>>, TlsError> {
-    use std::io::Read;
-    let file = match File::open(path) {
+    read_opened(path, File::open(path))
+}
+
+/// Reads a file that holds a secret, as [`read`]; `None` if there is none.
+///
+/// # Errors
+/// It cannot be read, is a link, belongs to another user than this one and root, or gives others any right.
+pub fn read_private(path: &Path) -> Result<Option<Vec<u8>>, TlsError> {
+    read_opened(path, cpumon_files::open_private(path))
+}
+
+fn read_opened(path: &Path, opened: std::io::Result<File>) -> Result<Option<Vec<u8>>, TlsError> {
+    let file = match opened {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(failed("open", path))?,
     };

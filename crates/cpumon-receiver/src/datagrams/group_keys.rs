@@ -105,7 +105,9 @@ impl GroupKeys {
 
     fn read_keys(&mut self, demux: &mut Demux) {
         match self.plan.keys.as_deref().map(read_keys) {
-            None | Some(Err(GroupError::Missing(_))) => self.keys = None,
+            None => self.keys = None,
+            // There has never been a key, so that a first try on a subnet needs no configuration.
+            Some(Err(GroupError::Missing(_))) if self.keys.is_none() => {}
             Some(Ok(keys)) => (self.keys, self.has_failed) = (Some(keys), false),
             Some(Err(error)) => {
                 if !std::mem::replace(&mut self.has_failed, true) {
@@ -184,5 +186,34 @@ impl Drop for Writer {
         {
             log::error!("the thread that remembers datagrams panicked");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_link::group::add_key;
+
+    use super::*;
+    use crate::demux::DemuxOptions;
+
+    #[test]
+    fn a_key_file_that_vanishes_leaves_plain_datagrams_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("group.keys");
+        let plan = KeyPlan {
+            keys: Some(path.clone()),
+            memory: dir.path().join("sealed.heard"),
+            ..KeyPlan::default()
+        };
+        let mut demux = Demux::new(DemuxOptions::default());
+        let mut group_keys = GroupKeys::open(plan, &mut demux).unwrap();
+        assert_eq!(group_keys.allowed(), (true, true), "there has never been a key");
+        let key = add_key(&path).unwrap();
+        group_keys.read_keys(&mut demux);
+        assert_eq!(group_keys.allowed(), (false, false));
+        std::fs::rename(&path, dir.path().join("moved")).unwrap();
+        group_keys.read_keys(&mut demux);
+        assert_eq!(group_keys.allowed(), (false, false));
+        assert!(demux.key_ids().eq([key.id()]), "its devices are still understood");
     }
 }
