@@ -35,7 +35,7 @@ pub struct EnrollArgs {
     /// Find the receiver on the subnet, print a code and wait until the receiver's user enters it (instead of ADDR:PORT and TOKEN)
     #[arg(long, env = "CPUMON_DISCOVER")]
     pub discover: bool,
-    /// With --discover: only the receiver with this key, which it prints when it starts; needed when several answer
+    /// With --discover: only the receiver with this key, which it prints when it starts; needed when several answer, and without a terminal
     #[arg(long, value_name = "KEY", env = "CPUMON_KEY", value_parser = parse_key, requires = "discover", conflicts_with = "address")]
     pub key: Option<String>,
     /// With --discover: the interfaces to ask on, and how long to wait.
@@ -70,6 +70,13 @@ impl EnrollArgs {
     }
 
     fn ask_on_the_subnet(&self, state: &Path) -> anyhow::Result<String> {
+        // The answer may come from anyone on the subnet: either the user compares the code, or names the key.
+        if self.key.is_none() && !std::io::stdin().is_terminal() {
+            bail!(
+                "enroll --discover without a terminal needs --key KEY, which the receiver prints when it starts: no user can confirm here that the \
+                 right receiver has answered"
+            );
+        }
         let receiver = self.find()?;
         let info = this_machine()?;
         let name = self.host_name.as_deref().unwrap_or(&info.hostname);
@@ -145,13 +152,9 @@ fn show(code: Code, receiver: &str, pin: &[u8; 32]) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// Asks the user to confirm: another machine on the subnet could have answered as the receiver. Without a terminal there is no user
-/// to ask, and the check is left to the receiver's list of hosts.
+/// Asks the user to confirm: another machine on the subnet could have answered as the receiver.
 fn agrees(code: Code) -> bool {
     let mut input = std::io::stdin().lock();
-    if !std::io::stdin().is_terminal() {
-        return true;
-    }
     let mut out = std::io::stdout().lock();
     let _ = write!(out, "The receiver accepts this machine. Was the code {code} entered there? [y/N] ")
         .and_then(|()| out.flush());

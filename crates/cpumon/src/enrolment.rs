@@ -7,9 +7,9 @@ use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 use cpumon_agent::EnrollArgs;
-use cpumon_link::tls::{DEFAULT_TLS_PORT, fingerprint};
+use cpumon_link::tls::{DEFAULT_TLS_PORT, TlsError, fingerprint};
 use cpumon_model::{HostId, escape};
-use cpumon_receiver::enrollment::{Authority, Decision, EnrolledHost};
+use cpumon_receiver::enrollment::{Authority, BoundHost, Decision, EnrolledHost, TokenScope};
 
 use crate::cli::{
     AcceptArgs, DiscoverCommandArgs, EnrolledArgs, Format, RejectArgs, RevokeArgs, StateArgs, TokenArgs,
@@ -43,9 +43,29 @@ pub fn token(args: &TokenArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         Some(address) => address.clone(),
         None => reachable(listening(&dir))?.to_string(),
     };
-    let token = authority.make_token(args.expires).context("cannot make an enrolment token")?;
+    let scope = scope_of(&authority, args)?;
+    let token = authority.make_token_for(args.expires, &scope).context("cannot make an enrolment token")?;
     writeln!(out, "cpumon-agent enroll {address} {token}").context("cannot write to standard output")?;
     Ok(Outcome::Done)
+}
+
+/// Whom the token lets in. A name of an enrolled host means its id, which its machine keeps.
+fn scope_of(authority: &Authority, args: &TokenArgs) -> anyhow::Result<TokenScope> {
+    let Some(wanted) = &args.host else { return Ok(TokenScope::default()) };
+    let known = match authority.registry().named(wanted) {
+        Err(TlsError::UnknownHost(_)) => None,
+        known => Some(known?),
+    };
+    if let Some(known) = known.as_ref().filter(|known| known.revoked_s > 0 && !args.again) {
+        bail!(
+            "{} was revoked {}; add --again to let it in again",
+            escape(&known.name),
+            moment(known.revoked_s)
+        );
+    }
+    let id = known.map(|known| known.host).or_else(|| wanted.parse::<HostId>().ok().map(|id| id.0));
+    let host = id.map_or_else(|| BoundHost::Name(wanted.clone()), BoundHost::Id);
+    Ok(TokenScope { host: Some(host), again: args.again })
 }
 
 /// The address of the receiver, which it writes to its state directory.
@@ -134,14 +154,19 @@ pub fn pending(args: &EnrolledArgs, out: &mut dyn Write) -> anyhow::Result<Outco
     let enrolled = authority.registry().hosts()?;
     let mut records = Records::new(&["code", "host", "id", "address", "until", "note"]);
     for request in authority.requests().list()? {
-        let is_known = enrolled.iter().any(|known| known.host == request.host);
+        let known = enrolled.iter().find(|known| known.host == request.host);
         records.push([
             request.code.to_string(),
             escape(&request.name).to_string(),
             HostId(request.host).to_string(),
             escape(&request.source).to_string(),
             moment(request.until_s),
-            if is_known { "enrolled before; its key would be replaced" } else { "" }.to_owned(),
+            match known {
+                Some(known) if known.revoked_s > 0 => "revoked; `accept --again` would let it in again",
+                Some(_) => "enrolled before; its key would be replaced",
+                None => "",
+            }
+            .to_owned(),
         ]);
     }
     records.write(args.format.get(), out).context("cannot write to standard output")?;
@@ -150,7 +175,8 @@ pub fn pending(args: &EnrolledArgs, out: &mut dyn Write) -> anyhow::Result<Outco
 
 /// `cpumon hosts accept`.
 pub fn accept(args: &AcceptArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    decide(&args.place, &args.code, Decision::Accept, "enrolled", out)
+    let decision = if args.again { Decision::AcceptAgain } else { Decision::Accept };
+    decide(&args.place, &args.code, decision, "enrolled", out)
 }
 
 /// `cpumon hosts reject`.
@@ -208,6 +234,8 @@ mod tests {
         let args = TokenArgs {
             address: Some("receiver:3002".to_owned()),
             expires: std::time::Duration::from_mins(1),
+            host: None,
+            again: false,
             place: place.clone(),
         };
         let mut output = Vec::new();

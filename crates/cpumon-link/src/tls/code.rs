@@ -1,4 +1,4 @@
-//! The code by which a user verifies that no one is between a device and a receiver: eight digits made from both keys, the
+//! The code by which a user verifies that no one is between a device and a receiver: ten digits made from both keys, the
 //! device's name and id, and a nonce of each side. Without nonces an attacker in between could search for a key that gives the
 //! same code; so the device commits to its nonce before it knows the receiver's (docs/discovery.md).
 
@@ -8,15 +8,15 @@ use std::str::FromStr;
 use super::crypto::sha256;
 use super::{TlsError, files};
 
-const CODES: u64 = 100_000_000;
+const CODES: u64 = 10_000_000_000;
 
-/// Eight digits, shown as `1234-5678`.
+/// Ten digits, shown as `12345-67890`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Code(u32);
+pub struct Code(u64);
 
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:04}-{:04}", self.0 / 10_000, self.0 % 10_000)
+        write!(f, "{:05}-{:05}", self.0 / 100_000, self.0 % 100_000)
     }
 }
 
@@ -25,7 +25,7 @@ impl FromStr for Code {
 
     fn from_str(text: &str) -> Result<Self, TlsError> {
         let digits: String = text.chars().filter(|c| !matches!(c, '-' | ' ')).collect();
-        let is_code = digits.len() == 8 && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let is_code = digits.len() == 10 && digits.bytes().all(|byte| byte.is_ascii_digit());
         let code = if is_code { digits.parse().ok() } else { None };
         code.map(Self).ok_or_else(|| TlsError::Code(text.chars().take(40).collect()))
     }
@@ -62,9 +62,9 @@ impl Transcript<'_> {
     /// The code that both sides show.
     #[must_use]
     pub fn code(&self, device_nonce: &[u8; 32], receiver_nonce: &[u8; 32]) -> Code {
-        let hash = self.hash(b"cpumon code 1\0", &[device_nonce, receiver_nonce]);
+        let hash = self.hash(b"cpumon code 2\0", &[device_nonce, receiver_nonce]);
         let number = hash.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-        Code(u32::try_from(number % CODES).unwrap_or(0))
+        Code(number % CODES)
     }
 }
 
@@ -81,11 +81,11 @@ mod tests {
     #[test]
     fn a_code_is_read_as_it_is_shown_and_nothing_else_is() {
         let code = Code(1_234_567);
-        assert_eq!(code.to_string(), "0123-4567");
-        for text in ["0123-4567", "01234567", " 0123 4567"] {
+        assert_eq!(code.to_string(), "00012-34567");
+        for text in ["00012-34567", "0001234567", " 00012 34567"] {
             assert_eq!(text.parse::<Code>().unwrap(), code);
         }
-        for wrong in ["", "123-4567", "0123-45678", "0123-456x", "+1234567", "name"] {
+        for wrong in ["", "0123-4567", "00012-345678", "00012-3456x", "+001234567", "name"] {
             assert!(wrong.parse::<Code>().is_err(), "{wrong}");
         }
     }

@@ -52,8 +52,13 @@ pub enum TlsError {
     /// A token that the receiver does not take.
     #[error("the token {0}; `cpumon token` makes a new one")]
     TokenRefused(&'static str),
+    /// A host that was revoked, and is not let in again by this token or decision.
+    #[error(
+        "this host was revoked: on the receiver, `cpumon token --host HOST --again` or `cpumon hosts accept CODE --again` lets it in again"
+    )]
+    WasRevoked,
     /// A code that cannot be one.
-    #[error("{0}: this is no code; a device shows eight digits, such as 1234-5678")]
+    #[error("{0}: this is no code; a device shows ten digits, such as 12345-67890")]
     Code(String),
     /// No device waits to be enrolled under this code or name.
     #[error("{0}: no device waits with this; `cpumon hosts pending` lists those that do")]

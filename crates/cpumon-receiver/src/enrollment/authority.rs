@@ -16,17 +16,16 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
 use cpumon_link::tls::crypto::{RECEIVER_NAME, key_hash, provider, sha256};
-use cpumon_link::tls::files::{self, field, hex};
+use cpumon_link::tls::files::{self, hex};
 use cpumon_link::tls::{TlsError, Token, random};
 
 use super::registry::{DEVICE_VALID_FOR, EnrolledHost, Registry};
 use super::requests::{Decision, PendingRequest, Requests};
+use super::tokens::{TokenScope, Tokens};
 use crate::clock::wall_s;
 
 /// Certificates begin to be good a little earlier, for clocks that were set back.
 const BACKDATED: Duration = Duration::from_hours(24);
-/// Tokens that may wait to be used.
-const MAX_TOKENS: usize = 1000;
 
 /// The receiver's identity in its state directory, with what it signed and whom it enrolled.
 pub struct Authority {
@@ -35,6 +34,7 @@ pub struct Authority {
     certificate: CertificateDer<'static>,
     registry: Registry,
     requests: Requests,
+    tokens: Tokens,
 }
 
 impl std::fmt::Debug for Authority {
@@ -53,12 +53,12 @@ impl Authority {
             files::make_dir(dir)?;
         }
         let path = dir.join("receiver.identity");
-        let text = if let Some(text) = files::read(&path)? {
+        let text = if let Some(text) = files::read_private(&path)? {
             text
         } else {
             // Of two processes that come here at once one makes the identity, both read it.
             files::write(&path, make_identity()?.as_bytes(), true)?;
-            files::read(&path)?.unwrap_or_default()
+            files::read_private(&path)?.unwrap_or_default()
         };
         let damaged = |reason: String| TlsError::Damaged { path: path.clone(), reason };
         let key =
@@ -70,7 +70,8 @@ impl Authority {
             .map_err(|error| damaged(format!("its certificate cannot be used: {error}")))?;
         let (registry, requests) =
             (Registry::open(&dir.join("hosts"))?, Requests::open(&dir.join("requests")));
-        Ok(Self { dir: dir.to_owned(), issuer, certificate, registry, requests })
+        let tokens = Tokens::open(dir.join("tokens"));
+        Ok(Self { dir: dir.to_owned(), issuer, certificate, registry, requests, tokens })
     }
 
     /// The devices that wait to be let in.
@@ -82,12 +83,19 @@ impl Authority {
     /// Lets a device in that waits, by the code that it shows, or does not; beside a running receiver.
     ///
     /// # Errors
-    /// No device waits like this, or the device has gone meanwhile.
+    /// No device waits like this, its host was revoked and the decision is not [`Decision::AcceptAgain`], or the device has gone
+    /// meanwhile.
     pub fn decide(&self, wanted: &str, decision: Decision) -> Result<PendingRequest, TlsError> {
-        let request = self.requests.decide(wanted, decision)?;
+        let request = self.requests.find(wanted, decision)?;
+        let is_revoked =
+            || Ok::<_, TlsError>(self.registry.find(request.host)?.is_some_and(|host| host.revoked_s > 0));
+        if decision == Decision::Accept && is_revoked()? {
+            return Err(TlsError::WasRevoked);
+        }
+        self.requests.decide(&request, decision)?;
         // The receiver has acted, but the device may have gone in the same moment: only the registry proves
         // it.
-        if decision == Decision::Accept && !self.registry.has_key_now(&request.key)? {
+        if decision != Decision::Reject && !self.registry.has_key_now(&request.key)? {
             return Err(TlsError::NoDeviceWaiting(wanted.chars().take(80).collect()));
         }
         Ok(request)
@@ -107,38 +115,24 @@ impl Authority {
         &self.registry
     }
 
-    /// Makes a token that is good once, for this long. Only a hash of its secret is kept.
+    /// Makes a token that is good once, for this long, for any host that was not revoked. Only a hash of its secret is kept.
     ///
     /// # Errors
     /// It cannot be kept, or too many wait already.
     pub fn make_token(&self, valid_for: Duration) -> Result<Token, TlsError> {
-        drop_expired_tokens(&self.dir.join("tokens"))?;
-        let token = Token { pin: self.pin()?, secret: random()? };
-        let until = wall_s().saturating_add(valid_for.as_secs());
-        files::write(&self.token_path(&token.secret), format!("expires: {until}\n").as_bytes(), true)?;
-        Ok(token)
+        self.make_token_for(valid_for, &TokenScope::default())
     }
 
-    /// The name of a token's file. The secret is 256 random bits, so that a plain hash cannot be searched; a slow one would
-    /// only let strangers keep the receiver busy.
-    fn token_path(&self, secret: &[u8; 32]) -> PathBuf {
-        self.dir.join("tokens").join(hex(&sha256(secret)))
+    /// Makes a token for the hosts of a scope.
+    ///
+    /// # Errors
+    /// It cannot be kept, or too many wait already.
+    pub fn make_token_for(&self, valid_for: Duration, scope: &TokenScope) -> Result<Token, TlsError> {
+        Ok(Token { pin: self.pin()?, secret: self.tokens.make(valid_for, scope)? })
     }
 
-    /// Uses a token up.
-    fn use_token(&self, secret: &[u8; 32]) -> Result<(), TlsError> {
-        let path = self.token_path(secret);
-        let expires_s =
-            token_expiry(&path)?.ok_or(TlsError::TokenRefused("is not known here or was used"))?;
-        // Of two that come at once only one removes the file.
-        std::fs::remove_file(&path).map_err(|_| TlsError::TokenRefused("is not known here or was used"))?;
-        if expires_s <= wall_s() {
-            return Err(TlsError::TokenRefused("has expired"));
-        }
-        Ok(())
-    }
-
-    /// Enrols a device: uses the token up, signs its key, remembers it. A host that was enrolled before gets the new key only.
+    /// Enrols a device: checks the token, signs the device's key, uses the token up, remembers the device. A host that was enrolled
+    /// before gets the new key only.
     ///
     /// # Errors
     /// The token or the request is no good.
@@ -149,9 +143,11 @@ impl Authority {
         name: &str,
         request: &[u8],
     ) -> Result<Vec<u8>, TlsError> {
+        // First: without a token no stranger reaches the parser of requests or the key that signs.
+        let token = self.tokens.check(secret, host, name, self.registry.find(host)?.as_ref())?;
         let (certificate, key) = self.sign(request, host, DEVICE_VALID_FOR)?;
         // After signing: a request that is no good must not use the token up.
-        self.use_token(secret)?;
+        token.use_up()?;
         self.keep(host, name, certificate, key)
     }
 
@@ -282,29 +278,4 @@ fn make_identity() -> Result<String, TlsError> {
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
     let certificate = params.self_signed(&key).map_err(TlsError::crypto("make a certificate"))?;
     Ok(format!("{}{}", key.serialize_pem(), certificate.pem()))
-}
-
-/// Tokens that have expired go; what is left is bounded.
-fn drop_expired_tokens(tokens: &Path) -> Result<(), TlsError> {
-    let entries = std::fs::read_dir(tokens).map_err(files::failed("read", tokens))?;
-    let mut count = 0;
-    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-        if token_expiry(&path)?.is_none_or(|expires_s| expires_s <= wall_s()) {
-            std::fs::remove_file(&path).map_err(files::failed("remove", &path))?;
-        } else {
-            count += 1;
-        }
-    }
-    if count >= MAX_TOKENS {
-        return Err(TlsError::Protocol("1000 tokens wait to be used already: use some, or let them expire"));
-    }
-    Ok(())
-}
-
-/// When a token ends, s since the epoch; `None`: no such token.
-fn token_expiry(path: &Path) -> Result<Option<u64>, TlsError> {
-    let Some(bytes) = files::read(path)? else { return Ok(None) };
-    let text = String::from_utf8_lossy(&bytes);
-    // One that cannot be read has expired.
-    Ok(Some(field(&text, "expires").and_then(|expires| expires.parse().ok()).unwrap_or(0)))
 }

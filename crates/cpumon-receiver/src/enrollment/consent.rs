@@ -2,8 +2,9 @@
 //! that it shows. What strangers cost here is bounded: how many wait, of one address, for how long, and how
 //! often they may try.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -48,11 +49,19 @@ impl Applicant {
 pub(crate) struct PendingDevices {
     waiting: Places,
     tries: Mutex<Limiter>,
+    /// The newest request of each host, by a number of its own.
+    newest: Mutex<HashMap<[u8; 16], u64>>,
+    numbers: AtomicU64,
 }
 
 impl PendingDevices {
     pub(crate) fn new() -> Self {
-        Self { waiting: Places::default(), tries: Mutex::new(limiter(ALL, OF_SOURCE)) }
+        Self {
+            waiting: Places::default(),
+            tries: Mutex::new(limiter(ALL, OF_SOURCE)),
+            newest: Mutex::default(),
+            numbers: AtomicU64::new(0),
+        }
     }
 
     fn enter(&self, source: IpAddr, now_ns: u64) -> Result<Place, End> {
@@ -65,9 +74,40 @@ impl PendingDevices {
         place.ok_or_else(|| refused("too many wait to be let in"))
     }
 
+    /// Ends the request of this host that waits, if there is one: who tries codes must begin from the start each time, and the user
+    /// sees one code for each host.
+    fn replace(&self, host: [u8; 16]) -> Turn<'_> {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner).insert(host, number);
+        Turn { pending: self, host, number }
+    }
+
     /// How many wait now.
     pub(crate) fn count(&self) -> usize {
         self.waiting.count()
+    }
+}
+
+/// A request is the newest one of its host, or another has replaced it.
+struct Turn<'a> {
+    pending: &'a PendingDevices,
+    host: [u8; 16],
+    number: u64,
+}
+
+impl Turn<'_> {
+    fn is_over(&self) -> bool {
+        let newest = self.pending.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        newest.get(&self.host) != Some(&self.number)
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut newest = self.pending.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        if newest.get(&self.host) == Some(&self.number) {
+            newest.remove(&self.host);
+        }
     }
 }
 
@@ -100,13 +140,14 @@ impl Consent<'_> {
         let request = self.question(pipe, applicant, source, deadline)?;
         // From here on it is counted among the pending devices.
         drop(stranger);
+        let turn = self.pending.replace(applicant.host);
         let shown = self.authority.requests().put(request)?;
         log::info!(
             "{} at {source} asks to be let in, code {}: `cpumon hosts accept CODE` with the code that it shows",
             shown.request.name.escape_debug(),
             shown.request.code
         );
-        let decision = self.await_user(pipe, &shown)?;
+        let decision = self.await_user(pipe, &shown, &turn)?;
         if decision == Decision::Reject {
             return Err(bye(ByeReason::NotLetIn, "the user does not let this device in"));
         }
@@ -147,11 +188,14 @@ impl Consent<'_> {
     }
 
     /// Waits for the user, as long as the device does.
-    fn await_user(&self, pipe: &mut Pipe, shown: &Shown<'_>) -> Result<Decision, End> {
+    fn await_user(&self, pipe: &mut Pipe, shown: &Shown<'_>, turn: &Turn<'_>) -> Result<Decision, End> {
         let end = Instant::now() + REQUEST_WAITS;
         let mut next_word = Instant::now();
         loop {
             let now = Instant::now();
+            if turn.is_over() {
+                return Err(bye(ByeReason::NotLetIn, "a newer request of this host has replaced this one"));
+            }
             // Before the time is checked: a decision of the last moment counts.
             if let Some(decision) = shown.decision() {
                 return Ok(decision);

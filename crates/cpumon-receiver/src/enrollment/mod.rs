@@ -4,7 +4,9 @@ mod authority;
 pub(crate) mod consent;
 mod registry;
 mod requests;
+mod tokens;
 
 pub use authority::Authority;
 pub use registry::{DEVICE_VALID_FOR, EnrolledHost, Registry};
 pub use requests::{Decision, PendingRequest, REQUEST_WAITS, Requests};
+pub use tokens::{BoundHost, TokenScope};

@@ -116,10 +116,8 @@ impl Registry {
             let path = entry.map_err(files::failed("read", &self.dir))?.path();
             // A file that is being written has a temporary name, which is no host id.
             let Some(host) = path.file_name().and_then(|name| unhex(name.to_str()?)) else { continue };
-            // It was removed since the directory was listed.
-            let Some(bytes) = files::read(&path)? else { continue };
-            let damaged = || TlsError::Damaged { path: path.clone(), reason: "a line is missing".to_owned() };
-            hosts.push(EnrolledHost::parse(host, &String::from_utf8_lossy(&bytes)).ok_or_else(damaged)?);
+            // None: it was removed since the directory was listed.
+            hosts.extend(read_host(host, &path)?);
         }
         hosts.sort_by(|a, b| (&a.name, a.host).cmp(&(&b.name, b.host)));
         Ok(hosts)
@@ -157,6 +155,14 @@ impl Registry {
         self.with(|hosts| hosts.iter().any(|known| known.host == host))
     }
 
+    /// What is known of a host, by what the files say now.
+    ///
+    /// # Errors
+    /// Its file cannot be read.
+    pub fn find(&self, host: [u8; 16]) -> Result<Option<EnrolledHost>, TlsError> {
+        read_host(host, &self.dir.join(hex(&host)))
+    }
+
     /// Changes a host's entry as it is in its file now: of two processes that do so at once, one waits for the other.
     /// `None` from `change`, or no such host: nothing is written.
     pub(super) fn update(
@@ -186,11 +192,11 @@ impl Registry {
         self.update(host, settled).map(|_| ())
     }
 
-    /// Refuses a host from now on, by name or id.
+    /// The host with this name or id.
     ///
     /// # Errors
     /// There is no such host, or several have the name.
-    pub fn revoke(&self, name_or_id: &str) -> Result<EnrolledHost, TlsError> {
+    pub fn named(&self, name_or_id: &str) -> Result<EnrolledHost, TlsError> {
         let hosts = self.hosts()?;
         let id: Option<[u8; 16]> = unhex(&name_or_id.replace('-', ""));
         let is_it = |host: &&EnrolledHost| Some(host.host) == id || host.name == name_or_id;
@@ -201,8 +207,23 @@ impl Registry {
         if other.is_some() {
             return Err(TlsError::AmbiguousHost(name_or_id.to_owned()));
         }
+        Ok(host.clone())
+    }
+
+    /// Refuses a host from now on, by name or id.
+    ///
+    /// # Errors
+    /// There is no such host, or several have the name.
+    pub fn revoke(&self, name_or_id: &str) -> Result<EnrolledHost, TlsError> {
+        let host = self.named(name_or_id)?;
         let revoked =
             self.update(host.host, |known| Some(EnrolledHost { revoked_s: wall_s().max(1), ..known }))?;
         revoked.ok_or_else(|| TlsError::UnknownHost(name_or_id.to_owned()))
     }
+}
+
+fn read_host(host: [u8; 16], path: &Path) -> Result<Option<EnrolledHost>, TlsError> {
+    let Some(bytes) = files::read(path)? else { return Ok(None) };
+    let damaged = || TlsError::Damaged { path: path.to_owned(), reason: "a line is missing".to_owned() };
+    EnrolledHost::parse(host, &String::from_utf8_lossy(&bytes)).map(Some).ok_or_else(damaged)
 }

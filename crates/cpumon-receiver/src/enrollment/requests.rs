@@ -33,8 +33,10 @@ pub struct PendingRequest {
 /// What the user decided.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// The device gets a certificate.
+    /// The device gets a certificate, unless its host was revoked.
     Accept,
+    /// The device gets a certificate, also if its host was revoked.
+    AcceptAgain,
     /// The device is refused; it may ask again.
     Reject,
 }
@@ -42,7 +44,7 @@ pub enum Decision {
 impl Decision {
     fn ending(self) -> &'static str {
         match self {
-            Self::Accept => "accept",
+            Self::Accept | Self::AcceptAgain => "accept",
             Self::Reject => "reject",
         }
     }
@@ -109,14 +111,13 @@ impl Requests {
         Ok(all)
     }
 
-    /// Decides about the one that waits with this code. To say no its name or id will do: to say yes the user must have seen the
-    /// code on the device. Waits until the receiver has acted.
+    /// The one that waits with this code. To say no its name or id will do: to say yes the user must have seen the code on the device.
     ///
     /// # Errors
-    /// No device waits like this, several do, or no receiver is there to act.
-    pub fn decide(&self, wanted: &str, decision: Decision) -> Result<PendingRequest, TlsError> {
+    /// No device waits like this, or several do.
+    pub(super) fn find(&self, wanted: &str, decision: Decision) -> Result<PendingRequest, TlsError> {
         let code = match (wanted.parse::<Code>(), decision) {
-            (Err(error), Decision::Accept) => return Err(error),
+            (Err(error), Decision::Accept | Decision::AcceptAgain) => return Err(error),
             (code, _) => code.ok(),
         };
         let id: Option<[u8; 16]> = unhex(&wanted.replace('-', ""));
@@ -131,16 +132,24 @@ impl Requests {
         if other.is_some() {
             return Err(TlsError::SeveralWait(wanted.chars().take(80).collect()));
         }
+        Ok(request)
+    }
+
+    /// Decides about a request, and waits until the receiver has acted.
+    ///
+    /// # Errors
+    /// It cannot be written, or no receiver is there to act.
+    pub(super) fn decide(&self, request: &PendingRequest, decision: Decision) -> Result<(), TlsError> {
         // The file's name is the decision. The receiver removes the request once it has acted.
-        files::write(&self.path(&request, decision.ending()), b"", true)?;
+        files::write(&self.path(request, decision.ending()), b"", true)?;
         let end = Instant::now() + Duration::from_secs(5);
-        while self.path(&request, "").exists() {
+        while self.path(request, "").exists() {
             if Instant::now() >= end {
                 return Err(TlsError::NoReceiver);
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        Ok(request)
+        Ok(())
     }
 
     fn path(&self, request: &PendingRequest, ending: &str) -> PathBuf {

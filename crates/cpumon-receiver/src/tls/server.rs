@@ -267,7 +267,7 @@ impl Shared {
                 };
                 consent.ask_user(pipe, &applicant, source, stranger, deadline)
             }
-            Err(error @ (TlsError::TokenRefused(_) | TlsError::Crypto { .. })) => {
+            Err(error @ (TlsError::TokenRefused(_) | TlsError::WasRevoked | TlsError::Crypto { .. })) => {
                 Err(bye(ByeReason::Token, &error.to_string()))
             }
             Err(error) => Err(error.into()),

@@ -25,6 +25,12 @@ pub struct TokenArgs {
     /// Time until the enrolment token expires
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration)]
     pub expires: Duration,
+    /// Let only this host in: its id, the name of an enrolled host, or the name under which a new device enrolls
+    #[arg(long, value_name = "NAME|ID")]
+    pub host: Option<String>,
+    /// With --host: also if the host was revoked
+    #[arg(long, requires = "host")]
+    pub again: bool,
     /// The address at which the device reaches this receiver [default: the address on which it listens]
     #[arg(long, value_name = "ADDR:PORT", value_parser = cpumon_agent::parse_receiver_address)]
     pub address: Option<String>,
@@ -97,6 +103,9 @@ pub struct AcceptArgs {
     /// The code that the device shows; the same code on both sides rules out a machine in between
     #[arg(value_name = "CODE")]
     pub code: String,
+    /// Also if the host was revoked
+    #[arg(long)]
+    pub again: bool,
     /// Store and state directory of the receiver.
     #[command(flatten)]
     pub place: StateArgs,

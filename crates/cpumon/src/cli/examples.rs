@@ -73,7 +73,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     ),
     (
         "token",
-        &[example("Print a command that enrolls a device within 10 minutes", "cpumon token --expires 10m")],
+        &[
+            example("Print a command that enrolls a device within 10 minutes", "cpumon token --expires 10m"),
+            example("Let a host in again that was revoked", "cpumon token --host web1 --again"),
+        ],
     ),
     ("key", &[example("Make a group key beside the default store", "cpumon key new")]),
     ("key new", &[example("Make a group key in a file of its own", "cpumon key new --group-key group.keys")]),
@@ -110,8 +113,8 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     ("hosts revoke", &[example("Refuse a device from now on", "cpumon hosts revoke device1")]),
     ("hosts enrolled", &[example("List the enrolled hosts as JSON", "cpumon hosts enrolled --json")]),
     ("hosts pending", &[example("List the devices that wait to be enrolled", "cpumon hosts pending")]),
-    ("hosts accept", &[example("Enroll the device that shows this code", "cpumon hosts accept 1234-5678")]),
-    ("hosts reject", &[example("Reject the device that shows this code", "cpumon hosts reject 1234-5678")]),
+    ("hosts accept", &[example("Enroll the device that shows this code", "cpumon hosts accept 12345-67890")]),
+    ("hosts reject", &[example("Reject the device that shows this code", "cpumon hosts reject 12345-67890")]),
     (
         "status",
         &[

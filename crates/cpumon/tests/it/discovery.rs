@@ -3,11 +3,13 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, UdpSocket};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use cpumon_link::tls::fingerprint;
 use cpumon_receiver::enrollment::Authority;
 use cpumon_wire::dns_sd::{Instance, PORT, ReplyTo, answer, read_query};
 
@@ -68,8 +70,19 @@ impl Scene {
     /// Starts `enroll --discover`; the code that it shows.
     fn enroll(&self) -> (Child, String) {
         let keys = self.path("keys");
-        let words =
-            ["enroll", "--discover", "--wait", "500ms", "--state", &keys, "--host-name", "the-device"];
+        let key = fingerprint(&Authority::open(Path::new(&self.path("state"))).unwrap().pin().unwrap());
+        let words = [
+            "enroll",
+            "--discover",
+            "--key",
+            &key,
+            "--wait",
+            "500ms",
+            "--state",
+            &keys,
+            "--host-name",
+            "the-device",
+        ];
         let mut child = self.on_device(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (say, messages) = mpsc::channel();
         let out = child.stdout.take().unwrap();
@@ -175,7 +188,7 @@ fn socket_of_queries() -> UdpSocket {
 
 /// The real receiver's pin, as everyone on the subnet learns it.
 fn pin_of(scene: &Scene) -> [u8; 32] {
-    Authority::open(std::path::Path::new(&scene.path("state"))).unwrap().pin().unwrap()
+    Authority::open(Path::new(&scene.path("state"))).unwrap().pin().unwrap()
 }
 
 #[test]
@@ -292,4 +305,14 @@ fn discovery_off_loopback_only_and_a_device_that_is_sent_away_gets_no_key() {
     assert_eq!(scene.hosts(&["enrolled"]).lines().count(), 1);
     assert_eq!(scene.status(&serve)["stream"]["requests_refused"], 1);
     serve.stop();
+}
+
+#[test]
+fn without_a_terminal_a_device_enrolls_by_discovery_only_with_a_receivers_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let keys = dir.path().join("keys");
+    let refused = run(&["enroll", "--discover", "--wait", "100ms", "--state", keys.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(text(&refused.stderr).contains("needs --key KEY"), "{refused:?}");
+    assert!(!keys.exists());
 }

@@ -49,7 +49,7 @@ fn a_device_gets_its_certificate_when_the_user_enters_its_code() {
     assert_eq!(request.source, "127.0.0.1");
     // Another process, as `cpumon hosts accept` is.
     let by_user = Authority::open(running.dir.path()).unwrap();
-    let other = if code.to_string() == "1111-1111" { "2222-2222" } else { "1111-1111" };
+    let other = if code.to_string() == "11111-11111" { "22222-22222" } else { "11111-11111" };
     assert!(matches!(by_user.decide(other, Decision::Accept), Err(TlsError::NoDeviceWaiting(_))));
     assert!(
         matches!(by_user.decide("device", Decision::Accept), Err(TlsError::Code(_))),
@@ -146,10 +146,41 @@ fn of_one_address_four_wait_and_without_requests_none_does() {
 fn what_a_killed_receiver_left_behind_is_gone_and_has_no_effect() {
     let dir = tempfile::tempdir().unwrap();
     let authority = Authority::open(dir.path()).unwrap();
-    let code: Code = "1234-5678".parse().unwrap();
+    let code: Code = "12345-67890".parse().unwrap();
     let request = PendingRequest::new(code, HOST, "device", "10.0.0.1".to_owned(), [1; 32]).unwrap();
     std::mem::forget(authority.requests().put(request).unwrap());
     assert_eq!(authority.requests().list().unwrap().len(), 1);
     let running = TestReceiver::start_in(dir, "127.0.0.1:0".parse().unwrap());
     assert!(running.authority.requests().list().unwrap().is_empty());
+}
+
+#[test]
+fn a_new_request_of_a_host_ends_the_one_before() {
+    let running = TestReceiver::start();
+    let first = ask_receiver(&running);
+    let first_code = first.code();
+    waiting(&running);
+    let second = ask_receiver(&running);
+    let second_code = second.code();
+    let text = first.thread.join().unwrap().unwrap_err().to_string();
+    assert!(text.contains("newer request"), "{text}");
+    let codes =
+        || running.authority.requests().list().unwrap().iter().map(|one| one.code).collect::<Vec<_>>();
+    until("only the second one waits", || (codes() == [second_code]).then_some(()));
+    assert!(running.authority.decide(&first_code.to_string(), Decision::Accept).is_err());
+    running.authority.decide(&second_code.to_string(), Decision::Accept).unwrap();
+    running.sends(second.thread.join().unwrap().unwrap());
+}
+
+#[test]
+fn a_code_lets_a_revoked_host_in_only_if_the_user_says_again() {
+    let (running, before) = (TestReceiver::start(), tempfile::tempdir().unwrap());
+    running.enroll(&before).unwrap();
+    running.authority.registry().revoke("device").unwrap();
+    let device = ask_receiver(&running);
+    let code = device.code().to_string();
+    waiting(&running);
+    assert!(matches!(running.authority.decide(&code, Decision::Accept), Err(TlsError::WasRevoked)));
+    running.authority.decide(&code, Decision::AcceptAgain).unwrap();
+    running.sends(device.thread.join().unwrap().unwrap());
 }

@@ -3,6 +3,7 @@
 use crate::enrollment::DEVICE_VALID_FOR;
 
 use super::*;
+use crate::enrollment::{BoundHost, TokenScope};
 
 #[test]
 fn a_token_is_good_once_and_for_its_time_and_for_its_receiver() {
@@ -42,7 +43,10 @@ fn a_revoked_device_is_cut_off_at_once_and_stays_out_until_enrolled_again() {
     running.count(|stats| read(&stats.refused_devices), 2);
     assert_eq!(running.got.numbers(), [1]);
     drop(uplink);
-    let uplink = self::uplink(&running.address.to_string(), running.enroll(&device).unwrap(), ram());
+    let (address, scope) = (running.address.to_string(), TokenScope { host: None, again: true });
+    let token = running.authority.make_token_for(Duration::from_mins(1), &scope).unwrap();
+    let again = enroll(device.path(), &address, &token, HOST, "device").unwrap();
+    let uplink = self::uplink(&address, again, ram());
     append(&uplink, 1);
     assert!(uplink.drain(Duration::from_secs(30)));
 }
@@ -133,4 +137,51 @@ fn a_receiver_keeps_its_pin_over_restarts_while_its_listening_key_changes() {
     append(&uplink, 1);
     assert!(uplink.drain(Duration::from_secs(30)), "another key, the same pin");
     assert!(running.got.numbers().contains(&2));
+}
+
+#[test]
+fn without_a_token_no_certificate_request_is_parsed() {
+    let running = TestReceiver::start();
+    let enroll =
+        |secret: &[u8; 32]| running.authority.enroll(secret, HOST, "device", b"no request").unwrap_err();
+    assert!(
+        matches!(enroll(&[0; 32]), TlsError::TokenRefused(_)),
+        "it says what the token lacks, not the request"
+    );
+    let token = running.authority.make_token(Duration::from_mins(1)).unwrap();
+    assert!(matches!(enroll(&token.secret), TlsError::Crypto { .. }));
+    // A request that is no good does not use the token up.
+    let key = NewKey::make().unwrap();
+    running.authority.enroll(&token.secret, HOST, "device", &key.request_der).unwrap();
+}
+
+#[test]
+fn an_unbound_token_does_not_lift_a_revocation() {
+    let (running, device) = (TestReceiver::start(), tempfile::tempdir().unwrap());
+    running.enroll(&device).unwrap();
+    running.authority.registry().revoke("device").unwrap();
+    let text = running.enroll(&device).unwrap_err().to_string();
+    assert!(text.contains("was revoked") && text.contains("--again"), "{text}");
+    let scope = TokenScope { host: Some(BoundHost::Id(HOST)), again: true };
+    let token = running.authority.make_token_for(Duration::from_mins(1), &scope).unwrap();
+    let address = running.address.to_string();
+    running.sends(enroll(device.path(), &address, &token, HOST, "device").unwrap());
+}
+
+#[test]
+fn an_identity_that_somebody_else_could_have_written_is_not_used() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let dir = tempfile::tempdir().unwrap();
+    let pin = Authority::open(dir.path()).unwrap().pin().unwrap();
+    let path = dir.path().join("receiver.identity");
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o666)).unwrap();
+    let error = Authority::open(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("mode 666") && error.contains("receiver.identity"), "{error}");
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+    let moved = dir.path().join("elsewhere");
+    std::fs::rename(&path, &moved).unwrap();
+    symlink(&moved, &path).unwrap();
+    assert!(Authority::open(dir.path()).unwrap_err().to_string().contains("symbolic link"));
+    std::fs::rename(&moved, &path).unwrap();
+    assert_eq!(Authority::open(dir.path()).unwrap().pin().unwrap(), pin);
 }

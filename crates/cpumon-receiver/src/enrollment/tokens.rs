@@ -1,0 +1,211 @@
+//! Enrolment tokens, a file each: what a token is good for, and whether it was used. The file's name is a hash of the secret.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cpumon_link::tls::files::{self, field, hex, unhex};
+use cpumon_link::tls::{TlsError, random};
+
+use super::registry::EnrolledHost;
+use crate::clock::wall_s;
+
+/// Tokens that may wait to be used.
+const MAX_TOKENS: usize = 1000;
+const NOT_HERE: TlsError = TlsError::TokenRefused("is not known here or was used");
+
+/// Whom a token lets in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TokenScope {
+    /// Only this host; `None`: any.
+    pub host: Option<BoundHost>,
+    /// Also if it was revoked.
+    pub again: bool,
+}
+
+/// The host to which a token is bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BoundHost {
+    /// The machine with this id.
+    Id([u8; 16]),
+    /// A machine that was never enrolled, by the name under which it enrols.
+    Name(String),
+}
+
+impl TokenScope {
+    fn includes(&self, host: [u8; 16], name: &str) -> bool {
+        match &self.host {
+            None => true,
+            Some(BoundHost::Id(id)) => *id == host,
+            Some(BoundHost::Name(wanted)) => wanted == name,
+        }
+    }
+}
+
+/// A token that was found good for a host, and is not used up yet.
+#[derive(Debug)]
+pub(super) struct Checked(PathBuf);
+
+impl Checked {
+    /// Uses the token up. Of two that come at once only one succeeds.
+    pub(super) fn use_up(self) -> Result<(), TlsError> {
+        std::fs::remove_file(&self.0).map_err(|_| NOT_HERE)
+    }
+}
+
+/// The tokens in one directory.
+#[derive(Debug)]
+pub(super) struct Tokens {
+    dir: PathBuf,
+}
+
+impl Tokens {
+    pub(super) fn open(dir: PathBuf) -> Self {
+        Self { dir }
+    }
+
+    /// Makes a token that is good once, for this long; returns its secret, of which only a hash is stored.
+    pub(super) fn make(&self, valid_for: Duration, scope: &TokenScope) -> Result<[u8; 32], TlsError> {
+        if self.count_valid()? >= MAX_TOKENS {
+            return Err(TlsError::Protocol(
+                "1000 tokens wait to be used already: use some, or let them expire",
+            ));
+        }
+        let secret = random()?;
+        let bound = match &scope.host {
+            None => String::new(),
+            Some(BoundHost::Id(id)) => format!("host: {}\n", hex(id)),
+            Some(BoundHost::Name(name)) => format!("name: {}\n", name.escape_debug()),
+        };
+        let again = if scope.again { "again: yes\n" } else { "" };
+        let text = format!("expires: {}\n{bound}{again}", wall_s().saturating_add(valid_for.as_secs()));
+        files::write(&self.path(&secret), text.as_bytes(), true)?;
+        Ok(secret)
+    }
+
+    /// Checks whether a token lets a host in now. This reads one file: strangers reach nothing else before it.
+    pub(super) fn check(
+        &self,
+        secret: &[u8; 32],
+        host: [u8; 16],
+        name: &str,
+        known: Option<&EnrolledHost>,
+    ) -> Result<Checked, TlsError> {
+        let path = self.path(secret);
+        let token = StoredToken::read(&path)?.ok_or(NOT_HERE)?;
+        if token.expires_s <= wall_s() {
+            // If it stays, the next token that is made removes it.
+            let _ = std::fs::remove_file(&path);
+            return Err(TlsError::TokenRefused("has expired"));
+        }
+        if !token.scope.includes(host, &name.escape_debug().to_string()) {
+            return Err(TlsError::TokenRefused("is for another host"));
+        }
+        if known.is_some_and(|known| known.revoked_s > 0) && !token.scope.again {
+            return Err(TlsError::WasRevoked);
+        }
+        Ok(Checked(path))
+    }
+
+    /// The secret is 256 random bits, so that a plain hash cannot be searched; a slow one would only let strangers keep the
+    /// receiver busy.
+    fn path(&self, secret: &[u8; 32]) -> PathBuf {
+        self.dir.join(hex(&cpumon_link::tls::crypto::sha256(secret)))
+    }
+
+    /// Removes the expired tokens; returns how many are left. Another process may make, use or remove tokens meanwhile.
+    fn count_valid(&self) -> Result<usize, TlsError> {
+        let entries = std::fs::read_dir(&self.dir).map_err(files::failed("read", &self.dir))?;
+        let mut count = 0;
+        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+            // A token that is being made has a temporary name: removing it would make its maker fail.
+            let is_token = path.file_name().and_then(|name| unhex::<32>(name.to_str()?)).is_some();
+            if !is_token {
+                continue;
+            }
+            match StoredToken::read(&path)? {
+                // It was used since the directory was listed.
+                None => {}
+                Some(token) if token.expires_s > wall_s() => count += 1,
+                Some(_) => match std::fs::remove_file(&path) {
+                    Err(error) if error.kind() != ErrorKind::NotFound => {
+                        return Err(files::failed("remove", &path)(error));
+                    }
+                    _ => {}
+                },
+            }
+        }
+        Ok(count)
+    }
+}
+
+struct StoredToken {
+    /// s since the epoch.
+    expires_s: u64,
+    scope: TokenScope,
+}
+
+impl StoredToken {
+    /// `None`: no such token. One that cannot be read has expired.
+    fn read(path: &Path) -> Result<Option<Self>, TlsError> {
+        let Some(bytes) = files::read(path)? else { return Ok(None) };
+        let text = String::from_utf8_lossy(&bytes);
+        let expires_s = field(&text, "expires").and_then(|expires| expires.parse().ok());
+        let id = field(&text, "host").map(unhex);
+        let host = match id {
+            // A binding that cannot be read must not become a token for any host.
+            Some(None) => return Ok(Some(Self { expires_s: 0, scope: TokenScope::default() })),
+            Some(Some(id)) => Some(BoundHost::Id(id)),
+            None => field(&text, "name").map(|name| BoundHost::Name(name.to_owned())),
+        };
+        let scope = TokenScope { host, again: field(&text, "again").is_some() };
+        Ok(Some(Self { expires_s: expires_s.unwrap_or(0), scope }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_hours(1);
+
+    #[test]
+    fn a_bound_token_is_for_its_host_only_and_a_revoked_host_needs_one_that_says_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let tokens = Tokens::open(dir.path().to_owned());
+        let make = |host, again| tokens.make(LONG, &TokenScope { host, again }).unwrap();
+        let by_id = make(Some(BoundHost::Id([7; 16])), false);
+        assert!(tokens.check(&by_id, [7; 16], "any", None).is_ok());
+        assert!(matches!(tokens.check(&by_id, [8; 16], "any", None), Err(TlsError::TokenRefused(_))));
+        let by_name = make(Some(BoundHost::Name("w\u{e4}b\n1".to_owned())), false);
+        assert!(tokens.check(&by_name, [8; 16], "w\u{e4}b\n1", None).is_ok());
+        assert!(matches!(tokens.check(&by_name, [8; 16], "w", None), Err(TlsError::TokenRefused(_))));
+        let revoked = EnrolledHost { host: [7; 16], revoked_s: 5, ..EnrolledHost::default() };
+        for refused in [&by_id, &make(None, false)] {
+            let checked = tokens.check(refused, [7; 16], "any", Some(&revoked));
+            assert!(matches!(checked, Err(TlsError::WasRevoked)), "{checked:?}");
+        }
+        let again = make(Some(BoundHost::Id([7; 16])), true);
+        tokens.check(&again, [7; 16], "any", Some(&revoked)).unwrap().use_up().unwrap();
+        assert!(tokens.check(&again, [7; 16], "any", Some(&revoked)).is_err(), "it was used");
+    }
+
+    #[test]
+    fn a_token_that_another_process_makes_or_removes_meanwhile_disturbs_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let tokens = Tokens::open(dir.path().to_owned());
+                    for _ in 0..100 {
+                        // Expired at once: the next one, here or there, removes it.
+                        tokens.make(Duration::ZERO, &TokenScope::default()).unwrap();
+                    }
+                });
+            }
+        });
+        let tokens = Tokens::open(dir.path().to_owned());
+        assert_eq!(tokens.count_valid().unwrap(), 0);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}
