@@ -23,7 +23,7 @@ pub struct Shown {
 /// A place in a host's past. Times are ns since the UNIX epoch, on the time line of the host's intervals.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Seek {
-    /// The interval that contains this moment, else the newest one that ends before it.
+    /// The interval that contains this moment; none in a hole.
     At(i64),
     /// The newest interval that ends before this moment.
     Before(i64),

@@ -155,10 +155,9 @@ impl Host {
 fn find_recent(recent: &VecDeque<Shown>, to: Seek) -> Option<&Shown> {
     let newest_first = || recent.iter().rev();
     match to {
-        Seek::At(ns) => newest_first()
-            .find(|shown| shown.interval.begin.wall_ns < ns && ns <= shown.interval.end.wall_ns)
-            // In a hole, or after the newest interval: the last one before.
-            .or_else(|| newest_first().find(|shown| shown.interval.end.wall_ns < ns)),
+        Seek::At(ns) => {
+            newest_first().find(|shown| shown.interval.begin.wall_ns < ns && ns <= shown.interval.end.wall_ns)
+        }
         Seek::Before(ns) => newest_first().find(|shown| shown.interval.end.wall_ns < ns),
         Seek::After(ns) => {
             // What the oldest one in memory hides, the store may have.
@@ -269,7 +268,7 @@ mod tests {
         let seek = |to: Seek| hub.seek(id, to).map(|found| found.map(|shown| shown.interval.sequence));
         assert_eq!(seek(Seek::At(104 * SECOND_NS + 1)), Ok(Some(105)));
         assert_eq!(seek(Seek::At(104 * SECOND_NS)), Ok(Some(104)), "an end belongs to its interval");
-        assert_eq!(seek(Seek::At(200 * SECOND_NS)), Ok(Some(109)), "later: the newest before");
+        assert_eq!(seek(Seek::At(200 * SECOND_NS)), Ok(None), "no data then: nothing else in its place");
         assert_eq!(seek(Seek::At(10)), Ok(Some(999)), "older: from the store");
         assert_eq!(seek(Seek::Before(104 * SECOND_NS)), Ok(Some(103)));
         assert_eq!(seek(Seek::After(104 * SECOND_NS)), Ok(Some(105)));

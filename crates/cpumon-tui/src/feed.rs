@@ -15,7 +15,7 @@ pub struct FeedError(pub String);
 /// A place in a host's past. Times are ns since the UNIX epoch.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Seek {
-    /// The interval that contains this moment, else the newest one that ends before it.
+    /// The interval that contains this moment; none in a hole. [`find_moment`](crate::find_moment) names its neighbours.
     At(i64),
     /// The newest interval that ends before this moment (a step back from an interval that ends there).
     Before(i64),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::FeedError;
+use crate::{FeedError, NoMoment};
 
 /// How the screens start.
 #[derive(Clone, Debug, Default)]
@@ -77,6 +77,6 @@ pub enum TuiError {
     #[error("cannot read data")]
     Feed(#[source] FeedError),
     /// Batch mode: there is no data for the requested moment.
-    #[error("no data for {0}")]
-    NothingThen(String),
+    #[error(transparent)]
+    NoMoment(NoMoment),
 }

@@ -9,6 +9,7 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
 use crate::feed::{Seek, Task};
+use crate::moment::find_moment;
 use crate::{App, Feed, Options, Request, TuiError};
 
 /// How long the loop waits for a key before it asks the feed again.
@@ -227,8 +228,15 @@ impl<'a> Screens<'a> {
     }
 
     fn seek(&mut self, to: Seek) {
-        let answer = self.feed.seek(to);
-        self.app.on_seek(to, answer);
+        let Seek::At(wall_ns) = to else {
+            let answer = self.feed.seek(to);
+            return self.app.on_seek(to, answer);
+        };
+        match find_moment(self.feed, wall_ns) {
+            Ok(Ok(interval)) => self.app.on_seek(to, Ok(Some(interval))),
+            Ok(Err(nothing)) => self.app.on_notice(nothing.to_string()),
+            Err(error) => self.app.on_seek(to, Err(error)),
+        }
     }
 }
 

@@ -7,7 +7,8 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 use cpumon_agent::SamplerOptions;
 use cpumon_collect::SourceOptions;
-use cpumon_tui::{BatchOptions, Feed, Options, TuiError};
+use cpumon_model::{HostStatus, Trust};
+use cpumon_tui::{BatchOptions, Feed, NoMoment, Options, TuiError, find_moment};
 
 use crate::cli::{BatchFormat, HTTP_URL, LIVE_PROBES, TopArgs};
 use crate::client::{Client, ClientError};
@@ -19,6 +20,9 @@ use crate::screen;
 use crate::signals::Signals;
 use crate::when;
 
+/// Hosts that an error names.
+const MAX_NAMED: usize = 8;
+
 /// `cpumon top`.
 pub fn top(args: &TopArgs) -> anyhow::Result<Outcome> {
     check(args)?;
@@ -26,6 +30,12 @@ pub fn top(args: &TopArgs) -> anyhow::Result<Outcome> {
     let mut feed = feed(args)?;
     if args.batch {
         return batch(args, &signals, &mut *feed);
+    }
+    // Before the screens open: they would hide that the moment has no data behind another one.
+    if let Some(at) = args.at
+        && let Err(nothing) = find_moment(&mut *feed, at.wall_ns)?
+    {
+        return Ok(missing(&nothing));
     }
     let options = Options {
         stop: signals.stop().clone(),
@@ -70,8 +80,31 @@ fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed + Send>> {
         }
         // A receiver given by --url is asked for the past too.
         Some(name) if args.url.is_some() && args.store.is_none() => remote_or_store(args, name),
-        _ => stored(&store_for_reading(args.store.as_deref()), host, ""),
+        _ => {
+            let feed = stored(&store_for_reading(args.store.as_deref()), host, "")?;
+            if host.is_none() && args.at.is_some() {
+                check_which_host(&feed.hosts())?;
+            }
+            Ok(feed)
+        }
     }
+}
+
+/// Without a name, a moment is of this machine, or of the only host there is.
+fn check_which_host(hosts: &[HostStatus]) -> Result<(), Usage> {
+    if hosts.len() <= 1 || hosts.iter().any(|host| host.trust == Trust::Local) {
+        return Ok(());
+    }
+    let names: Vec<String> = hosts
+        .iter()
+        .take(MAX_NAMED)
+        .map(|host| cpumon_model::escape(&host.info.hostname).to_string())
+        .collect();
+    let more = if hosts.len() > MAX_NAMED { ", …" } else { "" };
+    Err(Usage(format!(
+        "the store has no data of this machine, but of others: {}{more}; choose one with --host",
+        names.join(", ")
+    )))
 }
 
 fn stored(path: &Path, host: Option<&str>, note: &str) -> anyhow::Result<Box<dyn Feed + Send>> {
@@ -104,6 +137,13 @@ fn remote_or_store(args: &TopArgs, name: &str) -> anyhow::Result<Box<dyn Feed + 
     }
 }
 
+/// Says what is missing, and where the nearest data is.
+fn missing(nothing: &NoMoment) -> Outcome {
+    // Standard error may be closed; the exit code still reports missing data.
+    let _ = writeln!(io::stderr(), "cpumon: {nothing}");
+    Outcome::DataMissing
+}
+
 fn batch(args: &TopArgs, signals: &Signals, feed: &mut dyn Feed) -> anyhow::Result<Outcome> {
     let (format, path) = args.batch_output();
     let options = BatchOptions {
@@ -126,10 +166,7 @@ fn batch(args: &TopArgs, signals: &Signals, feed: &mut dyn Feed) -> anyhow::Resu
     };
     let mut out = BufWriter::new(to);
     match cpumon_tui::batch(feed, &options, &mut out).and_then(|()| out.flush().map_err(TuiError::Output)) {
-        Err(error @ TuiError::NothingThen(_)) => {
-            let _ = writeln!(io::stderr(), "cpumon: {error}");
-            Ok(Outcome::DataMissing)
-        }
+        Err(TuiError::NoMoment(nothing)) => Ok(missing(&nothing)),
         ended => ended.map(|()| signals.outcome()).map_err(Into::into),
     }
 }

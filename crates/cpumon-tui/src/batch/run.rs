@@ -10,8 +10,8 @@ use cpumon_model::Interval;
 use crate::batch::json::write_json;
 use crate::batch::listing::Listing;
 use crate::batch::text::write_text;
-use crate::feed::Seek;
 use crate::history::RunTotals;
+use crate::moment::find_moment;
 use crate::options::BatchFormat;
 use crate::rows::RowList;
 use crate::view::View;
@@ -25,8 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Prints intervals as they come until [`BatchOptions`] says it is enough.
 pub fn batch(feed: &mut dyn Feed, options: &BatchOptions, out: &mut dyn Write) -> Result<(), TuiError> {
     if let Some(wall_ns) = options.at_wall_ns {
-        let found = feed.seek(Seek::At(wall_ns)).map_err(TuiError::Feed)?;
-        let interval = found.ok_or_else(|| TuiError::NothingThen(feed.format_time(wall_ns)))?;
+        let found = find_moment(feed, wall_ns).map_err(TuiError::Feed)?;
+        let interval = found.map_err(TuiError::NoMoment)?;
         return print(feed, &interval, options, 0, out).map_err(TuiError::Output);
     }
     let delay_ns = options.delay.map_or(0, |delay| i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX));

@@ -121,7 +121,7 @@ pub(super) async fn at(
     let place = seek_place(moment.at, moment.before, moment.after)?;
     let shown = match place {
         None => app.live.newest(id),
-        Some(to) => seek(&app, id, to).await?.filter(|shown| contains(to, shown)),
+        Some(to) => seek(&app, id, to).await?,
     };
     let Some(shown) = shown else {
         return nothing_then(&app, id, place).await;
@@ -130,14 +130,6 @@ pub(super) async fn at(
     let threads = thread_tables(&status, &shown, &threads, thread_rows);
     let base = SnapshotBase::new(&status, shown.number, &shown.interval, rows);
     Ok(Json(api::Snapshot { base, skipped: 0, age_ns, threads }).into_response())
-}
-
-/// Whether an interval answers the question; `Seek::At` finds the one before a hole too.
-fn contains(to: Seek, shown: &Shown) -> bool {
-    match to {
-        Seek::At(wall_ns) => shown.interval.begin.wall_ns < wall_ns && wall_ns <= shown.interval.end.wall_ns,
-        Seek::Before(_) | Seek::After(_) => true,
-    }
 }
 
 async fn nothing_then(

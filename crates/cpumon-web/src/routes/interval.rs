@@ -26,7 +26,7 @@ pub const LONG_POLL: Duration = Duration::from_secs(5);
 pub(super) struct Which {
     /// Waits up to 5 s for an interval with a serial above this one.
     newer_than: Option<u64>,
-    /// The interval that contains this moment, ns since the UNIX epoch, else the newest before it.
+    /// The interval that contains this moment, ns since the UNIX epoch.
     at: Option<i64>,
     /// The newest interval that ends before this moment.
     before: Option<i64>,

@@ -203,7 +203,6 @@ impl ReplayFeed {
                 let contains =
                     |interval: &Interval| interval.begin.wall_ns < wall_ns && wall_ns <= interval.end.wall_ns;
                 self.find_back(segment..segment + 2, contains)
-                    .or_else(|| self.find_back(0..segment + 1, |interval| interval.end.wall_ns <= wall_ns))
             }
         }
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cpumon_model::{HostId, HostStatus, Interval};
+use cpumon_model::{HostId, HostStatus, Interval, Trust};
 use cpumon_query::{Seek, seek};
 use cpumon_store::{HostRecord, ProcessFilter, Query, Reader, StoreError, What};
 use cpumon_tui::{Feed, FeedError, HistoryPoint, Task};
@@ -40,13 +40,15 @@ fn status_of(record: HostRecord) -> HostStatus {
 }
 
 impl StoreFeed {
-    /// Opens a store and selects `host`, or else the one that reported last. `note` is shown behind the store's name.
+    /// Opens a store and selects `host`, or else this machine, or else the host that reported last. `note` is shown behind the
+    /// store's name.
     pub fn open(path: &Path, host: Option<&str>, note: &str) -> Result<Self, StoreError> {
         let reader = Reader::open(path)?;
         let records = reader.hosts()?;
+        let preferred = |record: &&HostRecord| (record.trust == Trust::Local, record.last_wall_ns);
         let selected = match host {
             Some(wanted) => Some(reader.find_host(wanted)?.info.host),
-            None => records.iter().max_by_key(|record| record.last_wall_ns).map(|record| record.info.host),
+            None => records.iter().max_by_key(preferred).map(|record| record.info.host),
         };
         let hosts = records.into_iter().map(status_of).collect();
         Ok(Self {

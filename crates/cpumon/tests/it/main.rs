@@ -20,6 +20,7 @@ mod flood;
 mod log;
 mod made_up;
 mod outage;
+mod past;
 mod replay;
 mod serve;
 mod stream;

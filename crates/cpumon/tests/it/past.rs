@@ -1,0 +1,101 @@
+//! `cpumon top --at`: which host and which moment it shows, and that it says so where there is none.
+
+use std::path::Path;
+
+use cpumon_model::{
+    Delta, Fields, HostId, HostInfo, Interval, Moment, ProcessInfo, ProcessInterval, ProcessKey, Trust,
+};
+use cpumon_store::{StoreOptions, Writer};
+
+use crate::support::{ok, run, text};
+
+const SECOND_NS: i64 = 1_000_000_000;
+/// Some time in the past.
+const BEGIN_NS: i64 = 1_750_000_000 * SECOND_NS;
+
+fn info(id: u8, name: &str) -> HostInfo {
+    HostInfo { host: HostId([id; 16]), hostname: name.into(), cpu_count: 1, ..HostInfo::default() }
+}
+
+fn interval(host: u8, second: i64) -> Interval {
+    let at = |second: i64| Moment {
+        wall_ns: BEGIN_NS + second * SECOND_NS,
+        mono_ns: (second * SECOND_NS).unsigned_abs(),
+        boot_ns: (second * SECOND_NS).unsigned_abs(),
+    };
+    let process = ProcessInterval {
+        key: ProcessKey { pid: 7, start_ns: 9 },
+        info: std::sync::Arc::new(ProcessInfo { name: "burner".into(), ..ProcessInfo::default() }),
+        delta: Delta { run_ns: 900_000_000, ..Delta::default() },
+        ..ProcessInterval::default()
+    };
+    Interval {
+        host: HostId([host; 16]),
+        fields: Fields::RUN,
+        source: cpumon_model::SourceKind::Bpf,
+        sequence: second.unsigned_abs(),
+        begin: at(second - 1),
+        end: at(second),
+        processes: vec![process],
+        ..Interval::default()
+    }
+}
+
+/// A minute of each host, with a hole from 20 to 40 s.
+fn store(path: &Path, hosts: &[(u8, &str, Trust)]) {
+    let mut writer = Writer::open(path, &StoreOptions::default()).unwrap();
+    for second in (1..=60).filter(|second| !(21..=40).contains(second)) {
+        for (id, name, trust) in hosts {
+            writer.put(&info(*id, name), *trust, None, &interval(*id, second)).unwrap();
+        }
+    }
+    writer.commit().unwrap();
+}
+
+fn at(second: i64) -> String {
+    jiff::Timestamp::from_second(BEGIN_NS / SECOND_NS + second).unwrap().to_string()
+}
+
+#[test]
+fn a_moment_in_a_hole_is_no_data_with_its_neighbours_and_not_another_moment() {
+    let work = tempfile::tempdir().unwrap();
+    let path = work.path().join("s.db");
+    store(&path, &[(1, "vm", Trust::Local)]);
+    let store = path.to_str().unwrap();
+    assert!(ok(&["top", "--store", store, "--at", &at(10), "-b"]).contains("burner"));
+    // (moment, what stderr has, what it has not)
+    let cases = [
+        (30, "(10 s earlier), after: ", ""),
+        (-3600, "nearest data after: ", "before: "),
+        (86_400 * 400, "nearest data before: ", "after: "),
+    ];
+    for (second, has, has_not) in cases {
+        for screen in [&["-b"][..], &[]] {
+            let output = run(&[&["top", "--store", store, "--at", &at(second)], screen].concat());
+            let stderr = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(3), "{second}: {stderr}");
+            assert!(stderr.contains("no data for ") && stderr.contains(has), "{second}: {stderr}");
+            assert!(has_not.is_empty() || !stderr.contains(has_not), "{second}: {stderr}");
+            assert!(output.stdout.is_empty(), "{second}");
+        }
+    }
+    assert!(ok(&["top", "--store", store, "--at", &at(62), "-b"]).contains("burner"), "still being measured");
+}
+
+#[test]
+fn a_moment_without_a_host_is_of_this_machine() {
+    let work = tempfile::tempdir().unwrap();
+    let path = work.path().join("s.db");
+    store(
+        &path,
+        &[(1, "board5", Trust::Authenticated), (2, "vm", Trust::Local), (3, "web", Trust::Unauthenticated)],
+    );
+    let shown = ok(&["top", "--store", path.to_str().unwrap(), "--at", &at(10), "-b"]);
+    assert!(shown.contains(" vm "), "{shown}");
+
+    let others = work.path().join("others.db");
+    store(&others, &[(1, "board5", Trust::Authenticated), (3, "web", Trust::Unauthenticated)]);
+    let output = run(&["top", "--store", others.to_str().unwrap(), "--at", &at(10), "-b"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("of others: board5, web; choose one with --host"));
+}
