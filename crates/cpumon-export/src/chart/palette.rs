@@ -3,6 +3,7 @@
 
 use std::sync::OnceLock;
 
+use cpumon_query::charts::CHARTS_JSON;
 use serde_json::Value;
 
 use super::data::Ink;
@@ -45,9 +46,8 @@ fn read(root: &Value) -> Palette {
 fn palette() -> &'static Palette {
     static PALETTE: OnceLock<Palette> = OnceLock::new();
     PALETTE.get_or_init(|| {
-        let text = include_str!("../../../../web/src/charts.json");
         // The file is part of the program; a test reads every entry.
-        read(&serde_json::from_str(text).unwrap_or_default())
+        read(&serde_json::from_str(CHARTS_JSON).unwrap_or_default())
     })
 }
 

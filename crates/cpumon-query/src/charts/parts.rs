@@ -47,12 +47,14 @@ struct Parts {
     points: Points,
 }
 
+/// Parts, points and colours of charts, as JSON. The colours are read by `cpumon-export`, which draws.
+pub const CHARTS_JSON: &str = include_str!("../../../../web/src/charts.json");
+
 fn parts() -> &'static Parts {
     static PARTS: OnceLock<Parts> = OnceLock::new();
     PARTS.get_or_init(|| {
-        let text = include_str!("../../../../web/src/charts.json");
         // The file is part of the program; a test reads every entry.
-        serde_json::from_str(text).unwrap_or_default()
+        serde_json::from_str(CHARTS_JSON).unwrap_or_default()
     })
 }
 

@@ -323,7 +323,7 @@ pub(super) async fn chart(
 }
 
 /// The command line that gives the same file as `/api/v1/hosts/{host}/charts/{view}`.
-#[utoipa::path(get, path = "/api/v1/hosts/{host}/charts/{view}/command",
+#[utoipa::path(get, operation_id = "chart_command", path = "/api/v1/hosts/{host}/charts/{view}/command",
     params(("host" = String, Path, description = "Id, or a name that only one host has."),
         ("view" = String, Path, description = "As of the chart."), OfHost, Drawn),
     responses((status = 200, body = ExportCommand), HostProblems))]
@@ -339,7 +339,7 @@ pub(super) async fn command(
 }
 
 /// CPU use of all hosts, or of some, a small line each: the bytes that `cpumon export chart fleet` writes.
-#[utoipa::path(get, path = "/api/v1/fleet/chart", params(OfFleet, Drawn),
+#[utoipa::path(get, operation_id = "fleet_chart", path = "/api/v1/fleet/chart", params(OfFleet, Drawn),
     responses((status = 200, content((String = "image/svg+xml"), (String = "image/png"))),
         (status = 304, description = "As the one that is known."), HostProblems))]
 pub(super) async fn fleet(
@@ -353,7 +353,7 @@ pub(super) async fn fleet(
 }
 
 /// The command line that gives the same file as `/api/v1/fleet/chart`.
-#[utoipa::path(get, path = "/api/v1/fleet/chart/command", params(OfFleet, Drawn),
+#[utoipa::path(get, operation_id = "fleet_chart_command", path = "/api/v1/fleet/chart/command", params(OfFleet, Drawn),
     responses((status = 200, body = ExportCommand), HostProblems))]
 pub(super) async fn fleet_command(
     State(app): State<Shared>,

@@ -194,6 +194,22 @@ proptest! {
     }
 }
 
+#[test]
+fn every_operation_has_an_id_of_its_own() {
+    let document: Value = serde_json::to_value(crate::openapi()).unwrap();
+    let mut ids: Vec<&str> = document["paths"]
+        .as_object()
+        .unwrap()
+        .values()
+        .flat_map(|item| item.as_object().unwrap().values())
+        .filter_map(|operation| operation["operationId"].as_str())
+        .collect();
+    let count = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert!(count > 20 && ids.len() == count, "{count} operations have {} ids: {ids:?}", ids.len());
+}
+
 /// Streams end never, so their messages are held against the types that their description names.
 #[tokio::test(start_paused = true)]
 async fn every_message_of_a_stream_is_described() {

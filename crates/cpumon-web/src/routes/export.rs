@@ -234,7 +234,7 @@ pub(super) async fn export(
 }
 
 /// The command line that gives the same file as `/api/v1/export/{kind}`; what is refused there is refused here.
-#[utoipa::path(get, path = "/api/v1/export/{kind}/command",
+#[utoipa::path(get, operation_id = "export_command", path = "/api/v1/export/{kind}/command",
     params(("kind" = String, Path, description = "`processes`, `threads`, `pivot`, `ledger` or `compare`."), Wanted),
     responses((status = 200, body = ExportCommand), HostProblems))]
 pub(super) async fn command(

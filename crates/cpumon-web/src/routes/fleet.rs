@@ -93,7 +93,7 @@ impl AsFile {
 }
 
 /// Every host that is wanted as a file, with the columns of `/api/v1/fleet`; ages are moments there. Or their busiest processes.
-#[utoipa::path(get, path = "/api/v1/fleet/export", params(AsFile), responses(
+#[utoipa::path(get, operation_id = "fleet_export", path = "/api/v1/fleet/export", params(AsFile), responses(
     (status = 200, content((String = "text/csv"), (String = "application/jsonl"))),
     (status = 400, body = api::Problem, content_type = "application/problem+json"),
 ))]
@@ -115,7 +115,7 @@ pub(super) async fn export(
 }
 
 /// The command line that gives the same file as `/api/v1/fleet/export`.
-#[utoipa::path(get, path = "/api/v1/fleet/export/command", params(AsFile), responses(
+#[utoipa::path(get, operation_id = "fleet_export_command", path = "/api/v1/fleet/export/command", params(AsFile), responses(
     (status = 200, body = ExportCommand),
     (status = 400, body = api::Problem, content_type = "application/problem+json"),
 ))]
@@ -145,7 +145,7 @@ pub(super) async fn command(
 }
 
 /// The same once a second as Server-Sent Events named `fleet`; data is a `Fleet`.
-#[utoipa::path(get, path = "/api/v1/fleet/live", params(LastId), responses(
+#[utoipa::path(get, operation_id = "fleet_live", path = "/api/v1/fleet/live", params(LastId), responses(
     (status = 200, body = String, content_type = "text/event-stream"),
     (status = 400, body = api::Problem, content_type = "application/problem+json"),
 ))]

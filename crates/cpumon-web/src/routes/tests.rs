@@ -59,7 +59,11 @@ impl Live for Fake {
     }
     fn seek(&self, host: HostId, to: Seek) -> Result<Option<Shown>, String> {
         let (Seek::At(wall_ns) | Seek::Before(wall_ns) | Seek::After(wall_ns)) = to;
-        if wall_ns < 0 { Err("the store is away".into()) } else { Ok(self.newest(host)) }
+        let contains = |shown: &Shown| {
+            !matches!(to, Seek::At(_))
+                || (shown.interval.begin.wall_ns < wall_ns && wall_ns <= shown.interval.end.wall_ns)
+        };
+        if wall_ns < 0 { Err("the store is away".into()) } else { Ok(self.newest(host).filter(contains)) }
     }
     fn status(&self) -> Status {
         let error = "no space left".to_owned();
