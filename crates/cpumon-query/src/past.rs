@@ -1,5 +1,6 @@
 //! [`Past`]: what a store can be asked. `cpumon_store::Reader` implements it; another engine may later.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -41,8 +42,8 @@ pub trait Past: Send {
     fn gaps(&self, host: HostId, range: TimeRange, limit: usize) -> Result<Vec<Gap>, StoreError>;
     /// What a process is; `None`: it was never stored.
     fn process(&self, host: HostId, key: ProcessKey) -> Result<Option<KnownProcess>, StoreError>;
-    /// When a process began.
-    fn began(&self, host: HostId, key: ProcessKey) -> Result<Option<i64>, StoreError>;
+    /// When processes began; those that are not known are left out.
+    fn began(&self, host: HostId, keys: &[ProcessKey]) -> Result<HashMap<ProcessKey, i64>, StoreError>;
 }
 
 impl Past for Reader {
@@ -92,8 +93,8 @@ impl Past for Reader {
         self.process(host, key)
     }
 
-    fn began(&self, host: HostId, key: ProcessKey) -> Result<Option<i64>, StoreError> {
-        self.began(host, key)
+    fn began(&self, host: HostId, keys: &[ProcessKey]) -> Result<HashMap<ProcessKey, i64>, StoreError> {
+        self.began(host, keys)
     }
 }
 

@@ -106,7 +106,8 @@ fn cells(svg: &mut Svg, frame: &Frame<'_>, rows: &[HeatmapRow], max: f64, grid: 
     }
 }
 
-fn scale(svg: &mut Svg, frame: &Frame<'_>, max: f64) {
+/// Draws the colours with their ends, and gives where the space behind them begins.
+fn scale(svg: &mut Svg, frame: &Frame<'_>, max: f64) -> f64 {
     let y = frame.head() + 3.0;
     let shares = [0.0, 0.02, 0.06, 0.12, 0.22, 0.36, 0.55, 0.75, 1.0];
     svg.text(at(PAD, y + 9.0), "0", frame.dim(Anchor::Start));
@@ -116,7 +117,32 @@ fn scale(svg: &mut Svg, frame: &Frame<'_>, max: f64) {
         svg.rect(swatch, &fill);
     }
     let most = if max < 10.0 { format!("{max:.1}") } else { format!("{max:.0}") };
-    svg.text(at(PAD + 20.0 + shares.len() as f64 * 20.0, y + 9.0), &most, frame.dim(Anchor::Start));
+    let left = PAD + 20.0 + shares.len() as f64 * 20.0;
+    svg.text(at(left, y + 9.0), &most, frame.dim(Anchor::Start));
+    left + text::width(&most, SIZE) + 22.0
+}
+
+/// Whether a row has no value in a point that was measured: its task was not there.
+fn has_absent(rows: &[HeatmapRow]) -> bool {
+    let points = rows.iter().map(|row| row.values.len()).max().unwrap_or(0);
+    let is_known = |row: &HeatmapRow, at: usize| row.values.get(at).copied().flatten().is_some();
+    (0..points)
+        .any(|at| rows.iter().any(|row| is_known(row, at)) && rows.iter().any(|row| !is_known(row, at)))
+}
+
+/// The marks behind the scale: a blank cell and a hatched one are not the same as a cell of 0.
+fn marks(svg: &mut Svg, frame: &Frame<'_>, rows: &[HeatmapRow], mut left: f64) {
+    let y = frame.head() + 3.0;
+    let blank = format!("fill=\"none\" stroke=\"{}\"", frame.color("line"));
+    let shown = [
+        (has_absent(rows), "not running", blank),
+        (!frame.chart.holes.is_empty(), "no data", "fill=\"url(#hole)\"".to_owned()),
+    ];
+    for (_, label, fill) in shown.into_iter().filter(|(is_shown, ..)| *is_shown) {
+        svg.rect(Area { left: left + 0.5, top: y + 0.5, width: 18.0, height: 9.0 }, &fill);
+        svg.text(at(left + 25.0, y + 9.0), label, frame.dim(Anchor::Start));
+        left += 25.0 + text::width(label, SIZE) + 18.0;
+    }
 }
 
 /// Draws a heatmap with names, scale and ranges without data.
@@ -126,7 +152,8 @@ pub(super) fn draw(chart: &Chart, rows: &[HeatmapRow], max: f64, options: &Rende
     let (row, height) = heights(&frame, rows.len(), options.height);
     let area = frame.area(SCALE, row * rows.len().max(1) as f64);
     let mut svg = frame.begin(height);
-    scale(&mut svg, &frame, max);
+    let behind = scale(&mut svg, &frame, max);
+    marks(&mut svg, &frame, rows, behind);
     let grid = RowGrid { area, row };
     names(&mut svg, &frame, rows, grid);
     // Below the cells, so that a hole never covers data.

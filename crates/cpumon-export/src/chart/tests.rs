@@ -77,6 +77,24 @@ fn heat(rows: usize, columns: u32) -> Chart {
     chart
 }
 
+#[test]
+fn a_cell_of_a_task_that_was_not_there_is_blank_and_the_scale_says_so() {
+    let rows = |values: [Option<f64>; 3]| {
+        [[Some(4.0), Some(0.0), Some(1.0)], values]
+            .map(|values| HeatmapRow { name: "w".into(), values: values.into() })
+            .to_vec()
+    };
+    let drawn = |values| svg(&chart(Body::Heatmap { rows: rows(values), max: 4.0 }, 3), &small(Theme::Light));
+    let (there, ended) = (drawn([Some(1.0), Some(0.0), Some(0.0)]), drawn([Some(1.0), None, None]));
+    assert!(ended.contains("not running") && !there.contains("not running"));
+    // The colour of 0: one cell of it is left.
+    let zeros = |document: &str| {
+        let path = document.split("<path").find(|path| path.contains("z\" fill=\"#eaf0f5\"")).unwrap();
+        path.matches('M').count()
+    };
+    assert_eq!((zeros(&there), zeros(&ended)), (2, 1));
+}
+
 /// So many CPUs; the second of them, if there is one, reports nothing.
 fn cpus(count: usize) -> Chart {
     let part = |label: &str, color| BarPart { label: label.into(), ink: Ink::Named(color) };

@@ -49,7 +49,7 @@ pub struct Line {
     pub ink: Ink,
     /// How the values are drawn.
     pub stroke: Stroke,
-    /// One value for each point; `None` is no data.
+    /// One value for each point; `None` is no data, or in a point that was measured: the task was not running.
     pub values: Vec<Option<f64>>,
     /// The highest single interval in each point, where it is known: a faint band above the line.
     pub highest: Vec<Option<f64>>,
@@ -60,7 +60,7 @@ pub struct Line {
 pub struct HeatmapRow {
     /// Name at the left; may come from another machine.
     pub name: String,
-    /// One value for each point; `None` is no data.
+    /// One value for each point; `None` is no data, or in a point that was measured: it was not running.
     pub values: Vec<Option<f64>>,
 }
 

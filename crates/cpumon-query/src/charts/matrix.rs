@@ -85,6 +85,9 @@ pub(super) fn landscape(request: &ChartRequest<'_>) -> Result<Chart, QueryError>
         body: Body::Heatmap { rows, max },
         unmeasured: "No process used a CPU in this range",
     });
+    if by == MatrixBy::Name && matrix.times.resolution.is_some() && chart.empty.is_none() {
+        chart.notes.push("Read from sums: a program that was not running is drawn as 0.".to_owned());
+    }
     if cells == Cells::Highest && chart.empty.is_none() {
         chart.notes.extend(notes(cells, &matrix, what_rows));
     }

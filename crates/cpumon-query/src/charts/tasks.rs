@@ -40,6 +40,15 @@ fn labels(lines: &[TaskLine]) -> Vec<String> {
     lines.iter().map(label).collect()
 }
 
+/// Says why lines end, if one does where others go on.
+fn absence(lines: &Lines) -> Option<String> {
+    let is_absent = |line: &TaskLine| {
+        let values = line.max_run_ns_per_s.iter().zip(&lines.times.covered_ns);
+        values.into_iter().any(|(value, covered_ns)| value.is_none() && *covered_ns > 0)
+    };
+    lines.lines.iter().any(is_absent).then(|| "Blank: not running yet, or ended.".to_owned())
+}
+
 pub(super) fn tasks(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     let query = request.query;
     let count = query.processes.len() + query.threads.len();
@@ -74,6 +83,7 @@ pub(super) fn tasks(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
         body: Body::Lines { lines, max: None },
         unmeasured: "None of them did anything in this range",
     });
+    chart.notes.extend(absence(&all));
     chart.notes.push("Faint above a line: the largest single interval in each point.".to_owned());
     Ok(chart)
 }
@@ -100,14 +110,16 @@ pub(super) fn states(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
         let values = rates(Some(&task.max_run_ns_per_s), &all.times, 1.0);
         lines.push(line("largest run in a point", Ink::Named("dim"), Stroke::Dashed, values));
     }
-    Ok(request.chart(Draft {
+    let mut chart = request.chart(Draft {
         title: request.titled(&format!("{title}, states over time")),
         unit: "% of one CPU, summed over threads",
         times: &all.times,
         gaps: &all.gaps,
         body: Body::Lines { lines, max: None },
         unmeasured: "What it did is not known of this range",
-    }))
+    });
+    chart.notes.extend(absence(&all));
+    Ok(chart)
 }
 
 pub(super) fn delays(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {

@@ -100,7 +100,7 @@ pub struct TaskLine {
     pub began_ns: Option<i64>,
     /// End of the interval in which it ended.
     pub ended_ns: Option<i64>,
-    /// By name: 0 where it was idle, `None` where nothing was measured.
+    /// By name: 0 where it was idle, `None` where nothing was measured or it was not there.
     pub columns: Vec<(&'static str, Values)>,
     /// The highest run time of a single interval in each point, ns per second.
     pub max_run_ns_per_s: Values,
@@ -143,7 +143,7 @@ pub struct MatrixRow {
     pub last_ns: i64,
     /// What is known of its life in the range: `alive`, `born`, `ended`, `born_ended`.
     pub life: &'static str,
-    /// Run time a point.
+    /// Run time a point: 0 where it was idle, `None` where nothing was measured or it was not there.
     pub values: Values,
     /// Its highest single interval in each point, ns per second.
     pub max: Values,

@@ -60,6 +60,15 @@ impl Points {
         known.for_each(|(at, value)| visit(at, *value));
     }
 
+    /// Takes the zeros of points that `is_there` refuses away.
+    pub(crate) fn blank(&mut self, is_there: impl Fn(usize) -> bool) {
+        for (at, point) in self.0.iter_mut().enumerate() {
+            if *point == 0.0 && !is_there(at) {
+                *point = f64::NAN;
+            }
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.iter().all(|point| point.is_nan())
     }
@@ -158,28 +167,43 @@ impl Buckets {
         }
     }
 
-    /// Sums where something was measured; what is not there did nothing, or was not there.
-    pub(crate) fn zero_where_covered(
+    /// The points that a range of time touches.
+    pub(crate) fn points_of(&self, range: TimeRange) -> std::ops::Range<usize> {
+        if range.until_ns <= range.since_ns {
+            return 0..0;
+        }
+        let place = |ns: i64| usize::try_from(self.place(ns)).unwrap_or(0).min(self.count);
+        let last = self.place(range.until_ns.saturating_sub(1));
+        place(range.since_ns)..usize::try_from(last.saturating_add(1)).unwrap_or(0).min(self.count)
+    }
+
+    /// Sums where something was measured: zero of what was there and did nothing, no value of what was not there.
+    pub(crate) fn zero_where_there(
         &self,
         values: impl IntoIterator<Item = (usize, f64)>,
+        is_there: impl Fn(usize) -> bool,
     ) -> Vec<Option<i64>> {
-        self.where_covered(values, |sum, value| sum + value)
+        self.where_there(values, is_there, |sum, value| sum + value)
     }
 
     /// The same with the highest value of each point.
-    pub(crate) fn highest_where_covered(
+    pub(crate) fn highest_where_there(
         &self,
         values: impl IntoIterator<Item = (usize, f64)>,
+        is_there: impl Fn(usize) -> bool,
     ) -> Vec<Option<i64>> {
-        self.where_covered(values, f64::max)
+        self.where_there(values, is_there, f64::max)
     }
 
-    fn where_covered(
+    fn where_there(
         &self,
         values: impl IntoIterator<Item = (usize, f64)>,
+        is_there: impl Fn(usize) -> bool,
         join: impl Fn(f64, f64) -> f64,
     ) -> Vec<Option<i64>> {
-        let mut all: Vec<Option<f64>> = self.covered_ns.iter().map(|ns| (*ns > 0.0).then_some(0.0)).collect();
+        let covered = self.covered_ns.iter().enumerate();
+        let mut all: Vec<Option<f64>> =
+            covered.map(|(at, ns)| (*ns > 0.0 && is_there(at)).then_some(0.0)).collect();
         for (at, value) in values {
             if let Some(point) = all.get_mut(at) {
                 *point = Some(join(point.unwrap_or(0.0), value));
@@ -240,8 +264,13 @@ mod tests {
         for (begin, end) in [(0, 10), (20, 40)] {
             buckets.cover(&Segment::of(&interval(begin, end)), &mut shares);
         }
-        assert_eq!(buckets.zero_where_covered([(2, 5.0), (2, 1.0)]), [Some(0), None, Some(6), Some(0)]);
-        assert_eq!(buckets.highest_where_covered([(2, 5.0), (2, 1.0)]), [Some(0), None, Some(5), Some(0)]);
+        let values = || [(2, 5.0), (2, 1.0)];
+        assert_eq!(buckets.zero_where_there(values(), |_| true), [Some(0), None, Some(6), Some(0)]);
+        assert_eq!(buckets.highest_where_there(values(), |_| true), [Some(0), None, Some(5), Some(0)]);
+        assert_eq!(buckets.zero_where_there(values(), |at| at > 1), [None, None, Some(6), Some(0)]);
+        assert_eq!(buckets.points_of(TimeRange { since_ns: i64::MIN, until_ns: 11 }), 0..2);
+        assert_eq!(buckets.points_of(TimeRange { since_ns: 35, until_ns: i64::MAX }), 3..4);
+        assert_eq!(buckets.points_of(TimeRange { since_ns: 50, until_ns: 60 }), 4..4);
         assert_eq!(buckets.times().covered_ns, [10, 0, 10, 10]);
     }
 }

@@ -7,8 +7,9 @@ use cpumon_model::{
 use cpumon_store::Segment;
 
 use super::answers::{LineKind, TaskLine};
-use super::buckets::{Points, Share, number};
+use super::buckets::{Buckets, Points, Share, number};
 use super::columns::{is_extreme, shown_columns, summable};
+use super::presence::Presence;
 use super::selection::Selection;
 use crate::keys::TaskKey;
 use crate::time::TimeRange;
@@ -27,6 +28,7 @@ pub(super) struct Building {
     pub(super) last_sum: Option<TimeRange>,
     pub(super) began_ns: Option<i64>,
     ended_ns: Option<i64>,
+    presence: Presence,
 }
 
 impl Building {
@@ -47,6 +49,7 @@ impl Building {
             last_sum: None,
             began_ns: None,
             ended_ns: None,
+            presence: Presence::default(),
             selection,
         }
     }
@@ -113,7 +116,13 @@ impl Building {
         }
     }
 
-    pub(super) fn see(&mut self, span: &Segment<'_>, view: &IntervalView<'_>, shares: &[Share]) {
+    pub(super) fn see(
+        &mut self,
+        buckets: &Buckets,
+        span: &Segment<'_>,
+        view: &IntervalView<'_>,
+        shares: &[Share],
+    ) {
         self.touch(shares, view);
         let selection = self.selection.clone();
         let (mut run_ns, mut peak) = (0_i64, 0.0_f64);
@@ -121,6 +130,7 @@ impl Building {
             self.name = Some(row.comm.to_str_lossy().into_owned());
             let of = DelayOf::Thread(row.process, row.key);
             self.live(span.interval.end, row.life);
+            self.presence.see(buckets, row.key.into(), span, row.life);
             self.add(span, shares, of, |id| number(&view.thread(row, id)));
             run_ns = run_ns.saturating_add(row.delta.run_ns);
         }
@@ -129,6 +139,7 @@ impl Building {
         {
             self.name = Some(row.info.name.to_string());
             self.live(span.interval.end, row.life);
+            self.presence.see(buckets, row.key.into(), span, row.life);
             self.add(span, shares, DelayOf::Process(row.key), |id| number(&view.process(row, id)));
             run_ns = run_ns.saturating_add(row.delta.run_ns);
             peak = peak.max(span.max_run_ns_per_s.get(at).map_or(0.0, |peak| *peak as f64));
@@ -152,8 +163,30 @@ impl Building {
         }
     }
 
-    pub(super) fn finish(mut self) -> TaskLine {
+    /// Takes the zeros away of points in which the task was not there. `from_sums`: they do not say when it began or ended.
+    fn blank(&mut self, buckets: &Buckets, from_sums: bool) {
+        match &self.selection {
+            // Of the processes of a name neither begin nor end is known then.
+            Selection::Name(_) if from_sums => return,
+            _ if from_sums || self.presence.is_unknown() => self.presence.mark(
+                buckets,
+                TimeRange {
+                    since_ns: self.began_ns.unwrap_or(i64::MIN),
+                    until_ns: self.ended_ns.unwrap_or(i64::MAX),
+                },
+            ),
+            _ => self.presence.close(buckets),
+        }
+        let presence = &self.presence;
+        for (_, points) in &mut self.columns {
+            points.blank(|at| presence.is_there(at));
+        }
+        self.peak.blank(|at| presence.is_there(at));
+    }
+
+    pub(super) fn finish(mut self, buckets: &Buckets, from_sums: bool) -> TaskLine {
         self.fill_percentiles();
+        self.blank(buckets, from_sums);
         let columns = self.columns.iter().filter(|(_, points)| !points.is_empty());
         let (kind, key) = match &self.selection {
             Selection::Process(key) => (LineKind::Process, Some(TaskKey::Process(*key))),

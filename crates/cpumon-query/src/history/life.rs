@@ -1,7 +1,9 @@
 //! Begin and end of processes where sums were read: sums have neither, and leave out a process that ran in one interval only.
 //! Little is read: the minute of its last row.
 
-use cpumon_model::{HostId, ProcessKey};
+use std::collections::HashMap;
+
+use cpumon_model::{HostId, Life, Moment, ProcessKey};
 use cpumon_store::{ProcessFilter, Query, Resolution, What};
 
 use super::buckets::{Buckets, view_of};
@@ -27,15 +29,31 @@ impl Lives<'_> {
     pub(super) fn complete(&self, line: &mut Building, buckets: &Buckets) -> Result<(), QueryError> {
         let Selection::Process(key) = line.selection else { return Ok(()) };
         if let Some(bucket) = line.last_sum {
-            self.find_end(line, key, bucket)?;
+            self.find_end(key, bucket, &mut |end, life| line.live(end, life))?;
         }
         if line.began_ns.is_none() {
-            line.began_ns = self.history.began(self.host, key)?;
+            line.began_ns = self.began(&[key])?.get(&key).copied();
         }
         match (line.first_ns, line.began_ns) {
             (None, Some(began_ns)) => self.add_short(line, key, began_ns, buckets),
             _ => Ok(()),
         }
+    }
+
+    /// When processes began, of those that the store knows.
+    pub(super) fn began(&self, keys: &[ProcessKey]) -> Result<HashMap<ProcessKey, i64>, QueryError> {
+        if keys.is_empty() { Ok(HashMap::new()) } else { self.history.began(self.host, keys) }
+    }
+
+    /// When a process ended, if it did in the last sum that it is in.
+    pub(super) fn ended(&self, key: ProcessKey, bucket: TimeRange) -> Result<Option<i64>, QueryError> {
+        let mut ended_ns = None;
+        self.find_end(key, bucket, &mut |end, life| {
+            if matches!(life, Life::Ended | Life::BornEnded) {
+                ended_ns = Some(end.wall_ns);
+            }
+        })?;
+        Ok(ended_ns)
     }
 
     fn query(&self, key: ProcessKey, range: TimeRange) -> Query {
@@ -44,7 +62,12 @@ impl Lives<'_> {
     }
 
     /// Reads the intervals of the last minute in which it did something: there is its end, if it ended.
-    fn find_end(&self, line: &mut Building, key: ProcessKey, bucket: TimeRange) -> Result<(), QueryError> {
+    fn find_end(
+        &self,
+        key: ProcessKey,
+        bucket: TimeRange,
+        see: &mut dyn FnMut(Moment, Life),
+    ) -> Result<(), QueryError> {
         let mut minute = bucket;
         // The sums of minutes find the minute, so intervals of one minute are read instead of sixty.
         if self.resolution == Resolution::Hour {
@@ -59,7 +82,7 @@ impl Lives<'_> {
         let query = self.query(key, minute).without_sched();
         self.history.for_each(&query, None, &mut |span| {
             for row in &span.interval.processes {
-                line.live(span.interval.end, row.life);
+                see(span.interval.end, row.life);
             }
         })
     }
@@ -80,7 +103,7 @@ impl Lives<'_> {
             if !span.interval.processes.is_empty() {
                 // Not `cover`: the sums counted this time as measured already.
                 buckets.place_of(span, &mut shares);
-                line.see(span, &view_of(span), &shares);
+                line.see(buckets, span, &view_of(span), &shares);
             }
         })
     }

@@ -101,7 +101,7 @@ fn walk(
         gaps.see(span.interval);
         let view = view_of(span);
         for line in &mut building {
-            line.see(span, &view, &shares);
+            line.see(&buckets, span, &view, &shares);
         }
         if let Some(waits) = &mut waits {
             waits.see(span, &shares);
@@ -115,7 +115,7 @@ fn walk(
     }
     Ok(Lines {
         times: buckets.times(),
-        lines: building.into_iter().map(Building::finish).collect(),
+        lines: building.into_iter().map(|line| line.finish(&buckets, plan.resolution.is_some())).collect(),
         gaps: gaps.finish(),
     })
 }

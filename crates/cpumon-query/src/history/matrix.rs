@@ -7,8 +7,9 @@ use cpumon_model::{HostStatus, ProcessInterval, ProcessKey, ThreadKey};
 use cpumon_store::{GapFinder, ProcessFilter, Query, Segment, What};
 
 use super::answers::Matrix;
-use super::buckets::{Buckets, Share};
-use super::rows::{Ran, ShownRows, TaskRows};
+use super::buckets::Buckets;
+use super::life::Lives;
+use super::rows::{Placed, Ran, ShownRows, TaskRows};
 use super::source::{History, MAX_GAPS};
 use crate::QueryError;
 use crate::keys::TaskKey;
@@ -52,10 +53,11 @@ fn build<K: Hash + Eq + Ord + Send>(
     history: &History,
     asked: Asked,
     key: impl Fn(&K) -> Option<TaskKey>,
-    add: impl Fn(&mut TaskRows<K>, &Segment<'_>, &[Share]) + Sync,
+    add: impl Fn(&mut TaskRows<K>, Placed<'_>) + Sync,
 ) -> Result<Matrix, QueryError> {
     let Asked { query, range, shown } = asked;
-    let mut plan = history.plan(query.host, range)?;
+    let host = query.host;
+    let mut plan = history.plan(host, range)?;
     if query.what == What::Threads {
         // There are no sums of threads.
         plan.resolution = None;
@@ -70,7 +72,7 @@ fn build<K: Hash + Eq + Ord + Send>(
         history.for_each(&query, plan.resolution, &mut |span| {
             part.buckets.cover(span, &mut shares);
             part.gaps.see(span.interval);
-            add(&mut part.rows, span, &shares);
+            add(&mut part.rows, Placed { buckets: &part.buckets, span, shares: &shares });
             part.rows.fold();
         })?;
         Ok(part)
@@ -79,7 +81,8 @@ fn build<K: Hash + Eq + Ord + Send>(
     let parts = if plan.resolution.is_none() { history.parts(all) } else { 1 };
     let whole = history.in_parts(all, parts, read)?.into_iter().reduce(Part::append);
     let Part { buckets, gaps, rows } = whole.unwrap_or(Part { buckets, gaps, rows: TaskRows::new() });
-    let (total, rows, other) = rows.finish(&buckets, shown, key);
+    let lives = plan.resolution.map(|resolution| Lives { history, host, range, resolution });
+    let (total, rows, other) = rows.finish(&buckets, shown, lives.as_ref(), key)?;
     Ok(Matrix { times: buckets.times(), total, rows, other, gaps: gaps.finish() })
 }
 
@@ -104,20 +107,22 @@ pub fn landscape(
 fn ran<'a>(span: &'a Segment<'_>) -> impl Iterator<Item = (&'a ProcessInterval, Ran)> {
     let most = |at: usize| span.max_run_ns_per_s.get(at).copied();
     span.interval.processes.iter().enumerate().map(move |(at, row)| {
-        (row, Ran { run_ns: row.delta.run_ns, most_ns_per_s: most(at), life: row.life })
+        let ran =
+            Ran { run_ns: row.delta.run_ns, most_ns_per_s: most(at), life: row.life, task: row.key.into() };
+        (row, ran)
     })
 }
 
-fn add_names(rows: &mut TaskRows<String>, span: &Segment<'_>, shares: &[Share]) {
-    for (row, ran) in ran(span) {
+fn add_names(rows: &mut TaskRows<String>, placed: Placed<'_>) {
+    for (row, ran) in ran(placed.span) {
         let name = row.info.name.to_string();
-        rows.add(name.clone(), || name, span, shares, ran);
+        rows.add(name.clone(), || name, placed, ran);
     }
 }
 
-fn add_processes(rows: &mut TaskRows<ProcessKey>, span: &Segment<'_>, shares: &[Share]) {
-    for (row, ran) in ran(span) {
-        rows.add(row.key, || row.info.name.to_string(), span, shares, ran);
+fn add_processes(rows: &mut TaskRows<ProcessKey>, placed: Placed<'_>) {
+    for (row, ran) in ran(placed.span) {
+        rows.add(row.key, || row.info.name.to_string(), placed, ran);
     }
 }
 
@@ -130,12 +135,13 @@ pub fn threads(
     shown: ShownRows,
 ) -> Result<Matrix, QueryError> {
     let query = Query::new(host.info.host).what(What::Threads).filter(ProcessFilter::Key(process));
-    let add = |rows: &mut TaskRows<ThreadKey>, span: &Segment<'_>, shares: &[Share]| {
+    let add = |rows: &mut TaskRows<ThreadKey>, placed: Placed<'_>| {
         // Intervals in memory have all threads: only the store applies the filter.
-        for row in span.interval.threads.iter().filter(|row| row.process == process) {
+        for row in placed.span.interval.threads.iter().filter(|row| row.process == process) {
             let name = || row.comm.to_str_lossy().into_owned();
-            let ran = Ran { run_ns: row.delta.run_ns, most_ns_per_s: None, life: row.life };
-            rows.add(row.key, name, span, shares, ran);
+            let ran =
+                Ran { run_ns: row.delta.run_ns, most_ns_per_s: None, life: row.life, task: row.key.into() };
+            rows.add(row.key, name, placed, ran);
         }
     };
     let asked = Asked { query, range, shown };

@@ -9,6 +9,7 @@ mod cpus;
 mod life;
 mod lines;
 mod matrix;
+mod presence;
 mod rows;
 mod selection;
 mod series;

@@ -5,12 +5,16 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use cpumon_model::{Life, Moment};
+use cpumon_model::{Life, Moment, ProcessKey};
 use cpumon_store::Segment;
 
 use super::answers::{MatrixRow, Values};
 use super::buckets::{Buckets, Share};
+use super::life::Lives;
+use super::presence::{Presence, TaskStart};
+use crate::QueryError;
 use crate::keys::TaskKey;
+use crate::time::TimeRange;
 
 /// Tasks counted apart while adding up; further ones go into the rest.
 const MAX_TASKS: usize = 50_000;
@@ -45,6 +49,8 @@ pub(super) struct Ran {
     pub(super) run_ns: i64,
     pub(super) most_ns_per_s: Option<i64>,
     pub(super) life: Life,
+    /// Which task it is: a row of a name has several.
+    pub(super) task: TaskStart,
 }
 
 /// One point of a row.
@@ -66,13 +72,18 @@ struct RowSum {
     /// End of the last span, and what ran in it: a name has several processes.
     last: Moment,
     last_run_ns: i64,
+    /// The last span on the wall clock.
+    last_sum: TimeRange,
     born: bool,
     ended: bool,
+    presence: Presence,
 }
 
 impl RowSum {
-    fn add(&mut self, span: &Segment<'_>, shares: &[Share], ran: Ran) {
-        let end = span.interval.end;
+    fn add(&mut self, buckets: &Buckets, span: &Segment<'_>, shares: &[Share], ran: Ran) {
+        self.presence.see(buckets, ran.task, span, ran.life);
+        let (begin, end) = (span.interval.begin, span.interval.end);
+        self.last_sum = TimeRange { since_ns: begin.wall_ns, until_ns: end.wall_ns };
         self.total_ns = self.total_ns.saturating_add(ran.run_ns);
         // The same end means the same span, and so another process of this name.
         self.last_run_ns = ran.run_ns.saturating_add(if self.last == end { self.last_run_ns } else { 0 });
@@ -99,9 +110,10 @@ impl RowSum {
     fn append(&mut self, later: Self) {
         self.total_ns = self.total_ns.saturating_add(later.total_ns);
         self.most_ns_per_s = self.most_ns_per_s.max(later.most_ns_per_s);
-        self.last = later.last;
+        (self.last, self.last_sum) = (later.last, later.last_sum);
         self.born |= later.born;
         self.ended = later.ended;
+        self.presence.append(later.presence);
         self.cells.extend(later.cells);
     }
 
@@ -122,19 +134,21 @@ pub(super) struct TaskRows<K> {
     all: Vec<(usize, f64)>,
 }
 
+/// Where a row goes: the points, and those of them that a span lies in.
+#[derive(Copy, Clone)]
+pub(super) struct Placed<'a> {
+    pub(super) buckets: &'a Buckets,
+    pub(super) span: &'a Segment<'a>,
+    pub(super) shares: &'a [Share],
+}
+
 impl<K: Hash + Eq + Ord> TaskRows<K> {
     pub(super) fn new() -> Self {
         Self { rows: HashMap::new(), all: Vec::new() }
     }
 
-    pub(super) fn add(
-        &mut self,
-        key: K,
-        name: impl FnOnce() -> String,
-        span: &Segment<'_>,
-        shares: &[Share],
-        ran: Ran,
-    ) {
+    pub(super) fn add(&mut self, key: K, name: impl FnOnce() -> String, placed: Placed<'_>, ran: Ran) {
+        let Placed { buckets, span, shares } = placed;
         let is_full = self.rows.len() >= MAX_TASKS;
         // Before the limit is checked, so that the rest is right however many tasks there are.
         self.all.extend(shares.iter().map(|share| (share.at, ran.run_ns as f64 * share.part)));
@@ -146,7 +160,7 @@ impl<K: Hash + Eq + Ord> TaskRows<K> {
             first_ns: span.interval.begin.wall_ns,
             ..RowSum::default()
         });
-        row.add(span, shares, ran);
+        row.add(buckets, span, shares, ran);
     }
 
     /// Takes the rows of a later part of the range.
@@ -173,13 +187,15 @@ impl<K: Hash + Eq + Ord> TaskRows<K> {
         self.all.extend(sums);
     }
 
-    /// All rows there are, those that are shown, and the sum of the others.
+    /// All rows there are, those that are shown, and the sum of the others. `lives`: where sums were read, which do not say when
+    /// a task began or ended.
     pub(super) fn finish(
         mut self,
         buckets: &Buckets,
         shown: ShownRows,
+        lives: Option<&Lives<'_>>,
         key: impl Fn(&K) -> Option<TaskKey>,
-    ) -> (usize, Vec<MatrixRow>, Values) {
+    ) -> Result<(usize, Vec<MatrixRow>, Values), QueryError> {
         let total = self.rows.len();
         let mut rows: Vec<(K, RowSum)> = self.rows.drain().collect();
         rows.sort_by(|(a_key, a), (b_key, b)| {
@@ -189,7 +205,11 @@ impl<K: Hash + Eq + Ord> TaskRows<K> {
                 MatrixSort::Highest => b.most_ns_per_s.total_cmp(&a.most_ns_per_s).then(busiest),
             }
         });
-        let rows: Vec<_> = rows.into_iter().skip(shown.offset).take(shown.limit).collect();
+        let mut rows: Vec<_> = rows.into_iter().skip(shown.offset).take(shown.limit).collect();
+        match lives {
+            Some(lives) => find_lives(&mut rows, lives, buckets, &key)?,
+            None => rows.iter_mut().for_each(|(_, row)| row.presence.close(buckets)),
+        }
         let mut rest = std::mem::take(&mut self.all);
         for (_, row) in &rows {
             // The rest is all less what is shown, because tasks over the limit have no row to add up.
@@ -202,9 +222,42 @@ impl<K: Hash + Eq + Ord> TaskRows<K> {
             first_ns: row.first_ns,
             last_ns: row.last.wall_ns,
             life: row.life(),
-            values: buckets.zero_where_covered(row.cells.iter().map(|cell| (cell.at, cell.run_ns))),
-            max: buckets.highest_where_covered(row.cells.iter().map(|cell| (cell.at, cell.most_ns_per_s))),
+            values: buckets.zero_where_there(row.cells.iter().map(|cell| (cell.at, cell.run_ns)), |at| {
+                row.presence.is_there(at)
+            }),
+            max: buckets
+                .highest_where_there(row.cells.iter().map(|cell| (cell.at, cell.most_ns_per_s)), |at| {
+                    row.presence.is_there(at)
+                }),
         });
-        (total, rows.collect(), buckets.zero_where_covered(rest))
+        Ok((total, rows.collect(), buckets.zero_where_there(rest, |_| true)))
     }
+}
+
+/// Finds when the tasks of rows that were read from sums began and ended. Of the processes of a name neither is known: their row
+/// has zeros throughout.
+fn find_lives<K>(
+    rows: &mut [(K, RowSum)],
+    lives: &Lives<'_>,
+    buckets: &Buckets,
+    key: impl Fn(&K) -> Option<TaskKey>,
+) -> Result<(), QueryError> {
+    let process = |of: &K| match key(of) {
+        Some(TaskKey::Process(key)) => Some(key),
+        _ => None,
+    };
+    let keys: Vec<ProcessKey> = rows.iter().filter_map(|(of, _)| process(of)).collect();
+    let began = lives.began(&keys)?;
+    for (of, row) in rows {
+        let mut range = TimeRange { since_ns: i64::MIN, until_ns: i64::MAX };
+        if let Some(key) = process(of) {
+            range.since_ns = began.get(&key).copied().unwrap_or(i64::MIN);
+            // A task that is in the last point is there to its end.
+            if !buckets.points_of(TimeRange { since_ns: row.last.wall_ns, until_ns: i64::MAX }).is_empty() {
+                range.until_ns = lives.ended(key, row.last_sum)?.unwrap_or(i64::MAX);
+            }
+        }
+        row.presence.mark(buckets, range);
+    }
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! [`History`]: the past of a receiver. It reads the store if there is one, else the intervals in memory, and answers the same
 //! questions for both. A caller that went away is not read for.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -266,9 +267,13 @@ impl History {
         self.ask_reader(|reader| reader.process(host, key)).map(Option::flatten)
     }
 
-    /// When a process began, if the store knows.
-    pub(crate) fn began(&self, host: HostId, key: ProcessKey) -> Result<Option<i64>, QueryError> {
-        self.ask_reader(|reader| reader.began(host, key)).map(Option::flatten)
+    /// When processes began, of those that the store knows.
+    pub(crate) fn began(
+        &self,
+        host: HostId,
+        keys: &[ProcessKey],
+    ) -> Result<HashMap<ProcessKey, i64>, QueryError> {
+        self.ask_reader(|reader| reader.began(host, keys)).map(Option::unwrap_or_default)
     }
 
     /// The end of the first interval of the store that ends after a time.

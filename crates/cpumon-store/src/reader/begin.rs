@@ -1,5 +1,7 @@
 //! When a process began, on the wall clock. Its key has the time since boot only, and sums have no begin at all.
 
+use std::collections::HashMap;
+
 use cpumon_model::{HostId, ProcessKey, Tables};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -9,7 +11,7 @@ use super::tasks::Task;
 use crate::codec::chunk::Chunk;
 use crate::codec::meta::{END_BOOT, END_WALL};
 use crate::error::Result;
-use crate::rows::BootKey;
+use crate::rows::{BootKey, BootRow};
 
 /// The same moment on two clocks, ns.
 #[derive(Copy, Clone, Debug)]
@@ -25,24 +27,32 @@ impl Pair {
 }
 
 impl Reader {
-    /// When a process began, ns since the epoch on the host's time line: its key has the time since boot, and the interval of
-    /// that boot that ends nearest to it has both clocks. `None` if the process was never stored, its source has no start
-    /// times, or no interval of its boot is stored.
-    pub fn began(&self, host: HostId, key: ProcessKey) -> Result<Option<i64>> {
-        let Some(host_row) = self.host_row(host)? else { return Ok(None) };
-        let start_ns = key.start_ns.cast_signed();
-        let mut boot = None;
+    /// When processes began, ns since the epoch on the host's time line: a key has the time since boot, and the interval of
+    /// that boot that ends nearest to it has both clocks. Left out are those that were never stored, whose source has no start
+    /// times, or of whose boot no interval is stored.
+    pub fn began(&self, host: HostId, keys: &[ProcessKey]) -> Result<HashMap<ProcessKey, i64>> {
+        let mut began = HashMap::new();
+        let Some(host_row) = self.host_row(host)? else { return Ok(began) };
+        let mut boots: HashMap<ProcessKey, Option<BootRow>> =
+            keys.iter().filter(|key| key.start_ns > 0).map(|key| (*key, None)).collect();
         let mut visit = |task: &Task<'_>| {
-            if task.process().key == key {
+            let process = task.process();
+            if let Some(boot) = boots.get_mut(&process.key) {
                 // Rows come in order of id, so of several boots with this key the newest remains.
-                boot = Some(task.process().boot);
+                *boot = Some(process.boot);
             }
         };
-        self.for_each_task(host, Tables::PROCESSES, Some(key.pid), 0, usize::MAX, &mut visit)?;
-        let Some(boot) = boot.filter(|_| start_ns > 0) else { return Ok(None) };
-        let nearest = nearest(&self.connection, BootKey { host: host_row, boot }, start_ns);
-        let nearest = nearest.map_err(|error| self.read_error(error))?;
-        Ok(nearest.map(|pair| pair.wall_of(start_ns)))
+        let pid = if let [one] = keys { Some(one.pid) } else { None };
+        self.for_each_task(host, Tables::PROCESSES, pid, 0, usize::MAX, &mut visit)?;
+        for (key, boot) in boots {
+            let Some(boot) = boot else { continue };
+            let start_ns = key.start_ns.cast_signed();
+            let nearest = nearest(&self.connection, BootKey { host: host_row, boot }, start_ns);
+            if let Some(pair) = nearest.map_err(|error| self.read_error(error))? {
+                began.insert(key, pair.wall_of(start_ns));
+            }
+        }
+        Ok(began)
     }
 }
 

@@ -1,6 +1,8 @@
 //! The past over HTTP, as series, lines, landscapes and sums, from a store and from memory.
 
-use cpumon_model::{Interval, Life, ProcessKey, delay_bucket};
+use cpumon_model::{
+    Interval, Life, ProcessInfo, ProcessInterval, ProcessKey, ThreadInterval, ThreadKey, delay_bucket,
+};
 use serde_json::Value;
 
 use super::past_store::{BEGIN_NS, SECOND_NS, Stored, interval};
@@ -16,6 +18,84 @@ fn sum(list: &Value) -> i64 {
 
 fn nulls(list: &Value) -> usize {
     list.as_array().unwrap().iter().filter(|value| value.is_null()).count()
+}
+
+/// One process for all five minutes, and one that began after 60 s and ended after 100 s.
+fn with_a_short_one(second: i64) -> Interval {
+    let mut made = interval(second);
+    made.processes.retain(|row| row.key.pid == 20);
+    made.threads.retain(|row| row.process.pid == 20);
+    if (61..=100).contains(&second) {
+        let (process, thread) = (made.processes[0].clone(), made.threads[0]);
+        let key = ProcessKey { pid: 40, start_ns: 60_500_000_000 };
+        let life = match second {
+            61 => Life::Born,
+            100 => Life::Ended,
+            _ => Life::Alive,
+        };
+        let info = Arc::new(ProcessInfo { name: "short".into(), ..ProcessInfo::default() });
+        // Idle in every second interval: then it has no row, and is there all the same.
+        if second % 2 == 0 || life != Life::Alive {
+            made.processes.push(ProcessInterval { key, info, life, thread_rows: 1, ..process });
+            let of_thread = ThreadKey { tid: 40, start_ns: key.start_ns };
+            made.threads.push(ThreadInterval { key: of_thread, process: key, life, ..thread });
+        }
+    }
+    made
+}
+
+/// `.`: no value, `0`: zero, `#`: more.
+fn shape(values: &Value) -> String {
+    let values = values.as_array().unwrap().iter();
+    values
+        .map(|value| match value.as_i64() {
+            None => '.',
+            Some(0) => '0',
+            Some(_) => '#',
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn a_task_that_is_not_there_is_null_and_not_zero() {
+    for compacted in [false, true] {
+        let stored = Stored::made(compacted, with_a_short_one);
+        // 30 points of 10 s; from 120 to 180 s nothing was measured.
+        let short = "......####....................";
+        let all = "############......############";
+        let of = |body: &Value, name: &str| {
+            let rows = body["rows"].as_array().unwrap();
+            let row = rows.iter().find(|row| row["name"] == name || row["key"] == name).unwrap();
+            [shape(&row["values"]), shape(&row["max"])]
+        };
+        for by in ["name", "process"] {
+            let body = stored.of_all("landscape", &format!("points=30&by={by}")).await;
+            assert_eq!(of(&body, "short"), [short; 2], "{by}");
+            assert_eq!(of(&body, "web"), [all; 2], "{by}");
+            assert_eq!(shape(&body["other"]), all.replace('#', "0"));
+        }
+        let key = "40-60500000000";
+        let body = stored.of_all(&format!("processes/{key}/threads"), "points=30").await;
+        assert_eq!(of(&body, key), [short; 2]);
+        let body = stored.of_all("lines", &format!("points=30&processes={key},20-9&threads={key}")).await;
+        for (nth, expected) in [short, all, short].into_iter().enumerate() {
+            assert_eq!(shape(&body["lines"][nth]["columns"]["run_ns"]), expected, "{nth}");
+            assert_eq!(shape(&body["lines"][nth]["max_run_ns_per_s"]), expected, "{nth}");
+        }
+        let body = stored.of_all(&format!("processes/{key}"), "points=30").await;
+        assert_eq!(shape(&body["lines"][0]["columns"]["run_ns"]), short);
+        // In points of 1 s there are some in which it was idle.
+        let body = stored.of_all("landscape", "points=300").await;
+        assert!(of(&body, "short")[0][58..102].starts_with("..##0#0#"), "{body}");
+    }
+    // Sums of minutes have neither begin nor end; of one process both are found.
+    let stored = Stored::made(true, with_a_short_one);
+    for (by, expected) in [("process", ".#..."), ("name", "0#.00")] {
+        let body = stored.of_all("landscape", &format!("points=5&by={by}")).await;
+        assert_eq!(body["resolution"], "minute");
+        let row = body["rows"].as_array().unwrap().iter().find(|row| row["name"] == "short").unwrap();
+        assert_eq!(shape(&row["values"]), expected, "{by}");
+    }
 }
 
 #[tokio::test]
