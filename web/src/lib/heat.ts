@@ -8,6 +8,17 @@ export type Cells = 'mean' | 'highest';
 
 const [LIGHT, DARK] = charts.heat as [number[][], number[][]];
 
+type Rows = readonly { values: readonly (number | null)[]; highest?: readonly (number | null)[] }[];
+
+/** The strongest colour, in percent: of the highest cell, and of 1 % at least, so that next to nothing is not drawn in it. */
+export function mostOf(rows: Rows, cells: Cells): number {
+  let most = 1;
+  for (const row of rows) {
+    for (const value of cells === 'highest' ? (row.highest ?? []) : row.values) most = Math.max(most, value ?? 0);
+  }
+  return most;
+}
+
 export function heatColor(share: number, isDark: boolean): string {
   const steps = isDark ? DARK : LIGHT;
   // Small values differ more than large ones: the eye needs that, and most values are small.

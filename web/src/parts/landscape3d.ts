@@ -183,7 +183,8 @@ function optionOf(
   const bars: [number, number, number][] = [];
   rows.forEach((row, y) =>
     row.values.forEach((value, x) => {
-      if (value !== null && value > 0) bars.push([x, y, value]);
+      // 0 is a flat tile; where a task was not running there is none.
+      if (value !== null) bars.push([x, y, value]);
     }),
   );
   const axis = {

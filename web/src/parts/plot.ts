@@ -12,13 +12,18 @@ export interface PlotLine {
   stacked?: boolean;
   dashed?: boolean;
   width?: number;
+  /** Words for a point that was measured and in which it has no value. */
+  absent?: string;
 }
 
 export interface PlotData {
   /** Seconds since the epoch. */
   times: readonly number[];
   lines: readonly PlotLine[];
+  /** Times without data, hatched. */
   gaps: readonly Gap[];
+  /** Times at which what is drawn was not there: blank, with a word. */
+  absences?: readonly Gap[];
 }
 
 export interface PlotColors {
@@ -173,10 +178,10 @@ function timeLabels(ticks: number[], zone: Zone): string[] {
   });
 }
 
-/** The edges of each hole that is to be seen. */
-function holesOn(plot: uPlot, setup: PlotSetup): { from: number; to: number; reason: string }[] {
+/** The edges of each time that is to be seen. */
+function onScreen(plot: uPlot, gaps: readonly Gap[]): { from: number; to: number; reason: string }[] {
   const { bbox } = plot;
-  return setup.data().gaps.flatMap((gap) => {
+  return gaps.flatMap((gap) => {
     const from = Math.max(plot.valToPos(gap.begin_ms / 1000, 'x', true), bbox.left);
     const to = Math.min(plot.valToPos(gap.end_ms / 1000, 'x', true), bbox.left + bbox.width);
     return to > from ? [{ from, to, reason: gap.reason }] : [];
@@ -186,7 +191,7 @@ function holesOn(plot: uPlot, setup: PlotSetup): { from: number; to: number; rea
 function drawGaps(plot: uPlot, setup: PlotSetup): void {
   const { ctx, bbox } = plot;
   ctx.save();
-  for (const { from, to } of holesOn(plot, setup))
+  for (const { from, to } of onScreen(plot, setup.data().gaps))
     hatch(ctx, from, bbox.top, Math.max(to - from, 2), bbox.height, setup.colors.gap);
   ctx.restore();
 }
@@ -198,7 +203,8 @@ function drawReasons(plot: uPlot, setup: PlotSetup): void {
   ctx.font = `${11 * devicePixelRatio}px Inter, system-ui, sans-serif`;
   ctx.textAlign = 'center';
   ctx.textBaseline = 'middle';
-  for (const { from, to, reason } of holesOn(plot, setup)) {
+  const { gaps, absences = [] } = setup.data();
+  for (const { from, to, reason } of onScreen(plot, [...gaps, ...absences])) {
     const width = widthOf(ctx, reason) + 8 * devicePixelRatio;
     if (width >= to - from) continue;
     const [x, y, height] = [(from + to) / 2, bbox.top + bbox.height / 2, 16 * devicePixelRatio];

@@ -1,0 +1,37 @@
+// When a task was there. In: values by point, and how much of each point was measured. Out: whether a point without a value is a
+// hole or a time at which the task was not running. Why: no data, zero and not running are three different things.
+import type { Buckets, Gap, Line } from './api';
+
+export const NOT_RUNNING = 'not running';
+
+/** Whether a point was measured and the task was not there. */
+export function isAbsent(value: number | null | undefined, coveredNs: number | undefined): boolean {
+  return (coveredNs ?? 0) > 0 && (value === null || value === undefined);
+}
+
+/** The times at which a task was not running, with words for them. */
+export function absencesOf(
+  values: Line | undefined,
+  buckets: Pick<Buckets, 't_ms' | 'width_ns' | 'covered_ns'>,
+): Gap[] {
+  if (!values) return [];
+  const width = buckets.width_ns / 1e6;
+  const first = values.findIndex((value) => value !== null);
+  const last = values.findLastIndex((value) => value !== null);
+  const found: Gap[] = [];
+  let open: Gap | null = null;
+  buckets.covered_ns.forEach((covered, at) => {
+    if (!isAbsent(values[at], covered)) {
+      open = null;
+      return;
+    }
+    const [begin, end] = [buckets.t_ms[at]!, buckets.t_ms[at]! + width];
+    if (open) open.end_ms = end;
+    else {
+      const reason = at < first ? 'not started yet' : first >= 0 && at > last ? 'ended' : NOT_RUNNING;
+      open = { begin_ms: begin, end_ms: end, intervals: 0, reason };
+      found.push(open);
+    }
+  });
+  return found;
+}

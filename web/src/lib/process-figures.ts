@@ -1,0 +1,116 @@
+// What the page of a process shows. In: the receiver's answers. Out: lines, sums and rows. Colours come from the caller: they are
+// those of the document.
+import type { PlotData, PlotLine } from '../parts/plot';
+import { absencesOf } from './absence';
+import type { Line, MatrixRow, ProcessPage, TaskLine } from './api';
+import { count, duration, fixed, isNumber, NO_DATA } from './format';
+import { DELAYS, STATES } from './modes';
+import { holesOf, rateOf, shareOf, timesOf } from './shares';
+import { totalOf } from './totals';
+
+export const NOT_MEASURED = 'not measured';
+const NOTHING: PlotData = { times: [], lines: [], gaps: [] };
+
+export interface Colors {
+  /** Of a CSS variable. */
+  named: (name: string) => string;
+  /** Of the nth line. */
+  nth: (nth: number) => string;
+}
+
+/** How the process spent its time, stacked, and its largest run in a single interval. */
+export function statesOf(page: ProcessPage | null, withBlocked: boolean, colors: Colors): PlotData {
+  const task = page?.lines[0];
+  if (!page || !task) return NOTHING;
+  const lines: PlotLine[] = STATES.filter(
+    (part) => task.columns[part.name] && (part.name !== 'blocked_ns' || withBlocked),
+  ).map((part) => ({
+    label: part.label,
+    color: colors.named(part.color),
+    values: shareOf(task.columns[part.name], page),
+    stacked: true,
+  }));
+  if (task.max_run_ns_per_s)
+    lines.push({
+      label: 'largest run',
+      color: colors.named('--dim'),
+      values: rateOf(task.max_run_ns_per_s, page),
+      dashed: true,
+      width: 1,
+    });
+  return { times: timesOf(page), lines, gaps: holesOf(page), absences: absencesOf(task.columns['run_ns'], page) };
+}
+
+/** Percentiles of all run delays in each point, ms. */
+export function delaysOf(page: ProcessPage | null, colors: Colors): PlotData {
+  const task = page?.lines[0];
+  if (!page || !task) return NOTHING;
+  const lines = DELAYS.map((part, nth) => ({ ...part, color: colors.nth(nth) }))
+    .filter((part) => totalOf(task.columns[part.name]) !== null)
+    .map(({ name, label, color }) => ({
+      label,
+      color,
+      values: (task.columns[name] ?? []).map((ns, at) =>
+        (page.covered_ns[at] ?? 0) > 0 && isNumber(ns) ? ns / 1e6 : null,
+      ),
+    }));
+  return { times: timesOf(page), lines, gaps: holesOf(page), absences: absencesOf(task.columns['run_ns'], page) };
+}
+
+export interface Total {
+  label: string;
+  value: string;
+  help: string;
+}
+
+/** Sums over the span that is shown. */
+export function totalsOf(page: ProcessPage, task: TaskLine): Total[] {
+  const covered = page.covered_ns.reduce((sum, ns) => sum + ns, 0);
+  const sum = (column: string): number | null => totalOf(task.columns[column]);
+  const time = (column: string): string => {
+    const ns = sum(column);
+    return ns === null ? NOT_MEASURED : `${duration(ns)} · ${covered > 0 ? fixed((ns * 100) / covered) : NO_DATA} %`;
+  };
+  const length = (ns: number | null): string => (ns === null ? NOT_MEASURED : duration(ns));
+  const delay = sum('run_delay_ns');
+  const [voluntary, involuntary] = [sum('voluntary_switches'), sum('involuntary_switches')];
+  const turns = voluntary === null && involuntary === null ? null : (voluntary ?? 0) + (involuntary ?? 0);
+  return [
+    { label: 'run', value: time('run_ns'), help: 'time on a CPU, and its mean share of one CPU' },
+    { label: 'user', value: time('user_ns'), help: 'run time in user mode' },
+    { label: 'system', value: time('system_ns'), help: 'run time in kernel mode' },
+    { label: 'ready', value: time('run_delay_ns'), help: 'runnable, but waiting for a CPU; summed over threads' },
+    {
+      label: 'mean delay',
+      value: delay !== null && turns ? duration(delay / turns) : delay === null ? NOT_MEASURED : NO_DATA,
+      help: 'ready time by turn on a CPU',
+    },
+    {
+      label: 'longest delay',
+      value: length(largestOf(task.columns['longest_run_delay_ns'])),
+      help: 'the longest single wait for a CPU',
+    },
+    {
+      label: 'delay after wakeup',
+      value: length(sum('delay_after_wakeup_ns')),
+      help: 'the part of the ready time that followed a wakeup; the rest followed a preemption',
+    },
+    { label: 'blocked', value: time('blocked_ns'), help: 'neither running nor runnable; summed over threads' },
+    {
+      label: 'switches',
+      value: turns === null ? NOT_MEASURED : `${count(voluntary)} voluntary, ${count(involuntary)} involuntary`,
+      help: 'times it left the CPU to wait, and times it was pushed off',
+    },
+    { label: 'measured', value: duration(covered), help: 'time in this span for which there is data' },
+  ];
+}
+
+function largestOf(line: Line | undefined): number | null {
+  const known = (line ?? []).filter(isNumber);
+  return known.length > 0 ? Math.max(...known) : null;
+}
+
+/** The mark of a row whose task began or ended in the span. */
+export function lifeMark(life: MatrixRow['life'] | undefined): string {
+  return life === 'born' ? '+' : life === 'ended' ? '†' : life === 'born_ended' ? '‡' : '';
+}
