@@ -1,0 +1,52 @@
+import { expect, it } from 'vitest';
+import { linesOf, maxOf, titleOf, unitOf, type Minutes, type PlotChoice } from './live-figures';
+
+const colors = { named: (name: string) => name, nth: (nth: number) => `line ${nth}` };
+const minutes: Minutes = {
+  times: [1, 2, 3],
+  modes: { user_ns: [50, null, 100], system_ns: [10, null, 0], irq_ns: [0, null, 0], steal_ns: [4, null, 0] },
+  queue: { mean: [1.5, null, 2], longest: [4, null, 5] },
+  lines: [],
+  tasks: [],
+};
+const choice: PlotChoice = { asQueue: false, percent: 'cpu', cpus: 2, tasks: 0 };
+const labels = (from: Minutes, of: PlotChoice) => linesOf(from, of, colors).map((line) => line.label);
+
+it('stacks the modes that occurred; user and system always', () => {
+  expect(labels(minutes, choice)).toEqual(expect.arrayContaining(['user', 'system', 'steal']));
+  expect(labels(minutes, choice)).not.toContain('irq');
+  expect(labels({ ...minutes, modes: {} }, choice)).toEqual(['user', 'system']);
+});
+
+it('divides by the number of CPUs where 100 is the whole host', () => {
+  const [user] = linesOf(minutes, { ...choice, percent: 'host' }, colors);
+  expect(user!.values).toEqual([25, null, 50]);
+  expect(linesOf(minutes, { ...choice, percent: 'host', cpus: 0 }, colors)[0]!.values).toEqual([50, null, 100]);
+});
+
+it('draws chosen tasks beside all CPUs; what is not there has words of its own', () => {
+  const chosen = { ...minutes, tasks: [{}], lines: [{ name: 'web', values: [null, null, 7] }] };
+  const [web, all] = linesOf(chosen, { ...choice, tasks: 1 }, colors);
+  expect(web).toMatchObject({ label: 'web', color: 'line 0', values: [null, null, 7], absent: 'not running' });
+  expect(all).toMatchObject({ label: 'all CPUs', values: [64, null, 100], dashed: true });
+});
+
+it('draws the run queue in place of CPU use', () => {
+  const queue = { ...choice, asQueue: true };
+  expect(linesOf(minutes, queue, colors).map((line) => line.values)).toEqual([
+    [1.5, null, 2],
+    [4, null, 5],
+  ]);
+  expect([titleOf(queue), unitOf(queue, true), unitOf(queue, false)]).toEqual([
+    'Run queue',
+    'tasks running or ready',
+    'not measured by this source',
+  ]);
+});
+
+it('has the CPUs as the end of the axis, unless tasks are chosen or no CPU is measured', () => {
+  const ends = [choice, { ...choice, percent: 'host' as const }, { ...choice, tasks: 1 }, { ...choice, cpus: 0 }];
+  expect(ends.map(maxOf)).toEqual([200, 100, undefined, undefined]);
+  expect(unitOf({ ...choice, cpus: 0 }, false)).toContain('does not measure the CPUs');
+  expect([titleOf(choice), titleOf({ ...choice, tasks: 2 })]).toEqual(['All CPUs by mode', 'Selection']);
+});
