@@ -1,5 +1,6 @@
 // The fleet's rows. In: the receiver's tables. Out: hosts and busiest processes, sorted and searched.
 import type { Fleet, Query } from './api';
+import { isNumber, NO_DATA, share } from './format';
 import { getter, numbers, texts } from './table';
 
 export interface HostRow {
@@ -110,6 +111,16 @@ export function sortHosts(hosts: readonly HostRow[], sort: string, descending: b
     if (right === null) return -1;
     return (left < right ? -1 : 1) * sign;
   });
+}
+
+/** How a host's ledger balances: a mark with the share that is not attributed, and whether it is good. */
+export function ledgerOf(host: Pick<HostRow, 'closed' | 'unattributed'>): {
+  text: string;
+  kind: 'none' | 'good' | 'warn';
+} {
+  if (host.closed === null) return { text: NO_DATA, kind: 'none' };
+  const percent = share(isNumber(host.unattributed) ? host.unattributed * 100 : null, 2);
+  return { text: `${host.closed ? '✓' : '✗'} ${percent} %`, kind: host.closed ? 'good' : 'warn' };
 }
 
 /** Of our own agents the version alone: space is short. */
