@@ -2,22 +2,18 @@
 
 use std::str::FromStr;
 
-use cpumon_query::{ChoiceError, GroupBy};
+use cpumon_query::{ChoiceError, GroupBy, words};
 
-/// The rows to export.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// One row for each process and interval.
+words! {
+    /// Kinds of export.
+    #[derive(Default)]
+    Kind, "kind",
     #[default]
-    Processes,
-    /// One row for each thread and interval.
-    Threads,
-    /// One row for each interval, one column for each process name.
-    Pivot,
-    /// One row for each interval: the ledger, CPU modes, health.
-    Ledger,
-    /// Two ranges of time side by side, one row for each group of processes: [`ExportQuery::spans`].
-    Compare,
+    Processes = "processes": "One row for each process and interval",
+    Threads = "threads": "One row for each thread and interval",
+    Pivot = "pivot": "One row for each moment, one column for each process",
+    Ledger = "ledger": "One row for each interval: the CPU time of the whole machine by use",
+    Compare = "compare": "Two ranges side by side, one row for each name (--before, --after)",
 }
 
 /// Layout of the file on disk.
@@ -32,51 +28,35 @@ pub enum Format {
     Legacy(LegacyYear),
 }
 
-/// The year of one of the original receiver's layouts.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-pub enum LegacyYear {
-    /// The pivot has no column for the device.
-    Y2012,
-    /// The pivot begins with `RemoteIP`.
-    Y2013,
+impl FromStr for Format {
+    type Err = ChoiceError;
+
+    fn from_str(text: &str) -> Result<Self, ChoiceError> {
+        match text {
+            "csv" => Ok(Self::Csv),
+            "jsonl" => Ok(Self::Jsonl),
+            _ => Err(ChoiceError::new("format", text, &["csv", "jsonl"])),
+        }
+    }
 }
 
-/// The value of a pivot's cells.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub enum PivotValue {
-    /// Run time in user mode, ns.
+words! {
+    /// Layouts of the original receiver.
+    LegacyYear, "legacy layout",
+    Y2012 = "2012": "Layout of 2012: one device",
+    Y2013 = "2013": "Layout of 2013: with the device's address",
+}
+
+words! {
+    /// Values of a pivot.
+    #[derive(Default)]
+    PivotValue, "pivot value",
     #[default]
-    User,
-    /// Run time in kernel mode, ns.
-    System,
-    /// Time on a CPU, ns.
-    Run,
-    /// Utilization, 100 = one CPU.
-    Pct,
+    User = "user": "User time",
+    System = "system": "System time",
+    Run = "run": "Run time",
+    Pct = "pct": "Run time in percent of one CPU",
 }
-
-macro_rules! from_name {
-    ($type:ident, $what:literal, $($name:literal => $value:expr),+) => {
-        impl $type {
-            /// Every name that [`FromStr`] takes.
-            pub const NAMES: &[&str] = &[$($name),+];
-        }
-        impl FromStr for $type {
-            type Err = ChoiceError;
-            fn from_str(text: &str) -> Result<Self, ChoiceError> {
-                match text {
-                    $($name => Ok($value),)+
-                    _ => Err(ChoiceError::new($what, text, Self::NAMES)),
-                }
-            }
-        }
-    };
-}
-
-from_name!(Kind, "kind", "processes" => Self::Processes, "threads" => Self::Threads, "pivot" => Self::Pivot, "ledger" => Self::Ledger, "compare" => Self::Compare);
-from_name!(Format, "format", "csv" => Self::Csv, "jsonl" => Self::Jsonl);
-from_name!(LegacyYear, "legacy layout", "2012" => Self::Y2012, "2013" => Self::Y2013);
-from_name!(PivotValue, "pivot value", "user" => Self::User, "system" => Self::System, "run" => Self::Run, "pct" => Self::Pct);
 
 /// A span of a host's time line, ns since the UNIX epoch: what ends after the first and not after the second.
 pub type Span = (i64, i64);

@@ -4,7 +4,6 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 
 use cpumon_model::{Value, escape};
-use cpumon_query::ChoiceError;
 use cpumon_store::sql::Sql;
 use unicode_width::UnicodeWidthStr;
 
@@ -29,19 +28,6 @@ pub enum SqlFormat {
     Csv,
     /// The same as [`crate::jsonl`]; the second column of a name gets `_2` appended.
     Jsonl,
-}
-
-impl std::str::FromStr for SqlFormat {
-    type Err = ChoiceError;
-
-    fn from_str(text: &str) -> Result<Self, ChoiceError> {
-        match text {
-            "table" => Ok(Self::Table),
-            "csv" => Ok(Self::Csv),
-            "jsonl" => Ok(Self::Jsonl),
-            _ => Err(ChoiceError::new("format", text, &["table", "csv", "jsonl"])),
-        }
-    }
 }
 
 /// Takes an answer row by row.

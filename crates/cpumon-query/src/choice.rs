@@ -20,13 +20,13 @@ impl ChoiceError {
     }
 }
 
-/// Makes an enum from words.
+/// Makes an enum of words, the same in a URL and on a command line, each with what it means.
 #[macro_export]
 macro_rules! words {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $($(#[$variant_doc:meta])* $variant:ident = $word:literal),+ $(,)?) => {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $($(#[$attribute:meta])* $variant:ident = $word:literal: $help:literal),+ $(,)?) => {
         $(#[$doc])*
         #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-        pub enum $name { $($(#[$variant_doc])* $variant),+ }
+        pub enum $name { $(#[doc = $help] $(#[$attribute])* $variant),+ }
 
         impl $name {
             /// Every choice, in the order of the help.
@@ -43,8 +43,21 @@ macro_rules! words {
             type Err = $crate::ChoiceError;
 
             fn from_str(text: &str) -> Result<Self, $crate::ChoiceError> {
-                let found = Self::ALL.iter().find(|one| one.name() == text).copied();
-                found.ok_or_else(|| $crate::ChoiceError::new($what, text, &[$($word),+]))
+                match text {
+                    $($word => Ok(Self::$variant),)+
+                    _ => Err($crate::ChoiceError::new($what, text, &[$($word),+])),
+                }
+            }
+        }
+
+        impl $crate::clap::ValueEnum for $name {
+            fn value_variants<'a>() -> &'a [Self] {
+                Self::ALL
+            }
+
+            fn to_possible_value(&self) -> Option<$crate::clap::builder::PossibleValue> {
+                let help = match self { $(Self::$variant => $help),+ };
+                Some($crate::clap::builder::PossibleValue::new(self.name()).help(help))
             }
         }
     };

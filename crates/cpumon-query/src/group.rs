@@ -7,20 +7,15 @@ use cpumon_model::{ProcessInfo, SourceKind};
 use crate::words;
 
 words! {
-    /// What makes a column of a pivot, or a row of a comparison.
+    /// Groups of processes: columns of a pivot, or rows of a comparison.
     #[derive(Default)]
     GroupBy, "grouping",
-    /// The process's name; same-named processes add up.
     #[default]
-    Name = "name",
-    /// Each process by itself: `name[pid]`, and `name[pid]#2` for the second one under a reused pid.
-    Process = "process",
-    /// The program: as the name, and kernel threads of one family together (`kworker/0:1` is `kworker`).
-    Program = "program",
-    /// The real user id.
-    User = "user",
-    /// The container or systemd unit; `(none)` where there is none.
-    Container = "container",
+    Name = "name": "All processes of one name",
+    Process = "process": "One process, by pid and start time",
+    Program = "program": "Like name, with kernel threads of one family together (kworker/0:1 is kworker)",
+    User = "user": "Real user id",
+    Container = "container": "Container or systemd unit",
 }
 
 /// Name of what did not fit.

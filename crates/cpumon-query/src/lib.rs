@@ -28,6 +28,8 @@ mod sum;
 pub mod time;
 
 pub use choice::ChoiceError;
+#[doc(hidden)] // For `words!`.
+pub use clap;
 pub use error::QueryError;
 pub use group::{GroupBy, OTHERS, group_name};
 pub use keys::TaskKey;

@@ -14,7 +14,6 @@ mod fleet;
 mod guard;
 mod lease;
 mod login;
-mod order;
 mod page;
 mod problem;
 mod routes;
@@ -24,7 +23,6 @@ mod tls;
 
 pub use app::WebOptions;
 pub use login::{TokenEntry, TokenError, TokenFile};
-pub use order::HostOrder;
 pub use routes::{LONG_POLL, openapi, openapi_json, router};
 pub use server::{HttpServer, Shutdown, WebError};
 pub use tls::{Tls, TlsError};

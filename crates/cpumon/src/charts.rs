@@ -33,26 +33,21 @@ fn query(args: &ChartArgs) -> Result<ChartQuery, Usage> {
         until_ns,
         processes: args.process.clone(),
         threads: args.thread.clone(),
-        by: args.by.into(),
-        cells: args.cells.into(),
+        by: args.by,
+        cells: args.cells,
         rows: args.rows,
         offset: args.offset,
-        order: args.sort.map(Into::into),
+        order: args.sort,
         is_reverse: args.reverse,
         with_blocked: args.blocked,
         is_finest: args.finest,
-        percent: args.percent.into(),
-        ..ChartQuery::new(args.view.into())
+        percent: args.percent,
+        ..ChartQuery::new(args.view)
     })
 }
 
 fn options(args: &ChartArgs) -> RenderOptions {
-    RenderOptions {
-        width: args.width,
-        height: args.height,
-        theme: args.theme.into(),
-        zone: args.zone.clone(),
-    }
+    RenderOptions { width: args.width, height: args.height, theme: args.theme, zone: args.zone.clone() }
 }
 
 /// The same wrong questions are wrong usage here, with what to do about them.

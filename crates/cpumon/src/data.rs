@@ -12,10 +12,7 @@ use cpumon_store::{HostRecord, Reader, StoreOptions, TimeRange, Writer, legacy};
 
 use crate::charts;
 use crate::cli;
-use crate::cli::{
-    ExportArgs, ExportFormat, ExportKind, ExportPicture, GroupBy, HostsArgs, ImportArgs, LegacyYear,
-    PivotValue, SqlArgs,
-};
+use crate::cli::{ExportArgs, ExportFormat, ExportPicture, HostsArgs, ImportArgs, SqlArgs};
 use crate::exit::{Outcome, Usage};
 use crate::import_log;
 use crate::json::write_json;
@@ -36,16 +33,9 @@ fn query(args: &ExportArgs) -> anyhow::Result<ExportQuery> {
     let spans = spans(kind, args)?;
     let interval_ns = args.interval.map(|interval| u64::try_from(interval.as_nanos())).transpose();
     Ok(ExportQuery {
-        kind: match kind {
-            ExportKind::Processes => Kind::Processes,
-            ExportKind::Threads => Kind::Threads,
-            ExportKind::Pivot => Kind::Pivot,
-            ExportKind::Ledger => Kind::Ledger,
-            ExportKind::Compare => Kind::Compare,
-        },
+        kind,
         format: match (args.legacy, args.wanted_format()) {
-            (Some(LegacyYear::Y2012), _) => Format::Legacy(cpumon_export::LegacyYear::Y2012),
-            (Some(LegacyYear::Y2013), _) => Format::Legacy(cpumon_export::LegacyYear::Y2013),
+            (Some(year), _) => Format::Legacy(year),
             (None, ExportFormat::Csv) => Format::Csv,
             (None, ExportFormat::Jsonl | ExportFormat::Json) => Format::Jsonl,
         },
@@ -54,29 +44,18 @@ fn query(args: &ExportArgs) -> anyhow::Result<ExportQuery> {
         until_ns,
         process: args.process.clone(),
         interval_ns: interval_ns.context("--interval is too long")?,
-        group_by: match args.by {
-            GroupBy::Name => cpumon_query::GroupBy::Name,
-            GroupBy::Process => cpumon_query::GroupBy::Process,
-            GroupBy::Program => cpumon_query::GroupBy::Program,
-            GroupBy::User => cpumon_query::GroupBy::User,
-            GroupBy::Container => cpumon_query::GroupBy::Container,
-        },
-        pivot_value: match args.value {
-            PivotValue::User => cpumon_export::PivotValue::User,
-            PivotValue::System => cpumon_export::PivotValue::System,
-            PivotValue::Run => cpumon_export::PivotValue::Run,
-            PivotValue::Pct => cpumon_export::PivotValue::Pct,
-        },
+        group_by: args.by,
+        pivot_value: args.value,
         spans,
     })
 }
 
 /// The two ranges of a comparison, which takes no other range; other kinds have none.
-fn spans(kind: ExportKind, args: &ExportArgs) -> anyhow::Result<Option<(Span, Span)>> {
+fn spans(kind: Kind, args: &ExportArgs) -> anyhow::Result<Option<(Span, Span)>> {
     let of = |between: Between| (between.since.wall_ns, between.until.wall_ns);
     let wrong = |text: &str| Err(Usage(text.to_owned()).into());
     match (kind, args.before, args.after) {
-        (ExportKind::Compare, Some(before), Some(after)) => {
+        (Kind::Compare, Some(before), Some(after)) => {
             if args.range.is_given() || args.interval.is_some() {
                 return wrong(
                     "`export compare` takes --before and --after, not --since, --until or --interval",
@@ -84,9 +63,7 @@ fn spans(kind: ExportKind, args: &ExportArgs) -> anyhow::Result<Option<(Span, Sp
             }
             Ok(Some((of(before), of(after))))
         }
-        (ExportKind::Compare, ..) => {
-            wrong("`export compare` needs two ranges: --before 3h..2h --after 1h..now")
-        }
+        (Kind::Compare, ..) => wrong("`export compare` needs two ranges: --before 3h..2h --after 1h..now"),
         (_, None, None) => Ok(None),
         _ => wrong("--before and --after are for `cpumon export compare`"),
     }

@@ -10,25 +10,21 @@ pub const MIN_PIXELS: u32 = 320;
 pub const MAX_PIXELS: u32 = 2400;
 
 words! {
-    /// Light or dark colours.
+    /// Colour themes.
     #[derive(Default)]
     Theme, "theme",
-    /// A light background, for paper.
     #[default]
-    Light = "light",
-    /// A dark background.
-    Dark = "dark",
+    Light = "light": "For paper",
+    Dark = "dark": "For dark screens",
 }
 
 words! {
     /// File format of a picture.
     #[derive(Default)]
     PictureForm, "picture format",
-    /// Sharp at any size.
     #[default]
-    Svg = "svg",
-    /// Two pixels for each of the chart's own.
-    Png = "png",
+    Svg = "svg": "Sharp at any size",
+    Png = "png": "Two pixels for each of the chart's own",
 }
 
 /// Size, colours and time zone of a picture.

@@ -3,62 +3,45 @@
 use crate::words;
 
 words! {
-    /// The subject of a chart.
+    /// Views of a chart.
     View, "chart",
-    /// A host's CPU time by mode, stacked.
-    Cpu = "cpu",
-    /// Tasks running or ready.
-    RunQueue = "run-queue",
-    /// Selected processes and threads, one line each.
-    Tasks = "tasks",
-    /// One process: user, system, ready, blocked, stacked.
-    States = "states",
-    /// One process: percentiles of its run delay.
-    Delays = "delays",
-    /// One process: its threads by time, as a heatmap.
-    Threads = "threads",
-    /// The busiest processes by time, as a heatmap.
-    Landscape = "landscape",
-    /// Each CPU of a host by mode, one bar each.
-    Cpus = "cpus",
-    /// CPU use of several hosts, one small line each.
-    Fleet = "fleet",
+    Cpu = "cpu": "The host's CPU time by mode, stacked",
+    RunQueue = "run-queue": "Tasks running or ready",
+    Tasks = "tasks": "Selected processes and threads, one line each",
+    States = "states": "One process: user, system, ready, blocked, stacked",
+    Delays = "delays": "One process: percentiles of its run delay",
+    Threads = "threads": "One process: its threads by time, as a heatmap",
+    Landscape = "landscape": "The busiest processes by time, as a heatmap",
+    Cpus = "cpus": "Each CPU of the host by mode, one bar each: the mean of the range",
+    Fleet = "fleet": "CPU use of hosts, one small line each",
 }
 
 words! {
-    /// Scale: 100 % = one CPU or the whole host.
+    /// Scale of percentages: what 100 % is.
     Percent, "percent",
-    /// 100 % is one CPU.
-    Cpu = "cpu",
-    /// 100 % is the whole host.
-    Host = "host",
+    Cpu = "cpu": "One CPU",
+    Host = "host": "All CPUs",
 }
 
 words! {
-    /// What a row of the landscape is.
+    /// Rows of the landscape.
     LandscapeBy, "row",
-    /// All processes of one name.
-    Name = "name",
-    /// A single process.
-    Process = "process",
+    Name = "name": "All processes of one name",
+    Process = "process": "Each process",
 }
 
 words! {
-    /// What the colour of a heatmap's cell shows, and how its rows are ordered.
+    /// Cells of a heatmap.
     Cells, "cells",
-    /// The mean of the time in the cell; the busiest rows first.
-    Mean = "mean",
-    /// The highest single interval in it; the rows with the highest first.
-    Highest = "highest",
+    Mean = "mean": "The mean over the time of a cell; busiest rows first",
+    Highest = "highest": "The highest interval in a cell, so that a spike of a second shows in a day; highest rows first",
 }
 
 words! {
     /// Order of hosts.
     Order, "order",
-    /// By name.
-    Name = "name",
-    /// Busiest first, over the range.
-    Busy = "busy",
+    Name = "name": "From A to Z",
+    Busy = "busy": "Busiest first, over the range",
 }
 
 /// Which chart to fill.

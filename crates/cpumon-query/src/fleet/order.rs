@@ -10,27 +10,48 @@ use super::state::HostState;
 use crate::time::Page;
 
 /// How a list of hosts is ordered. Numbers: the largest first; texts: from A to Z. No data comes last, whichever way round.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[derive(
+    Copy, Clone, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Deserialize, utoipa::ToSchema,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum HostOrder {
-    /// By name, from A to Z.
+    /// By name, from A to Z
     #[default]
     Name,
-    /// Busiest first.
+    /// Busiest first
     Busy,
-    /// By the name of the busiest process.
+    /// By the name of the busiest process
     Top,
-    /// Most threads first.
+    /// Most threads first
     Threads,
-    /// The largest share that the ledger does not attribute first.
+    /// Most unattributed CPU time first
     Ledger,
-    /// Most losses first.
+    /// Most losses first
     Loss,
-    /// Most wrong clocks first.
+    /// Most wrong clocks first
     ClockOffset,
-    /// By the agent's name and version.
+    /// By the agent's name and version
     Agent,
-    /// Longest silent first.
+    /// Longest silent first
     LastSeen,
+}
+
+impl HostOrder {
+    /// As it is written in a query; the command line has `-` for `_`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Name => "name",
+            Self::Busy => "busy",
+            Self::Top => "top",
+            Self::Threads => "threads",
+            Self::Ledger => "ledger",
+            Self::Loss => "loss",
+            Self::ClockOffset => "clock_offset",
+            Self::Agent => "agent",
+            Self::LastSeen => "last_seen",
+        }
+    }
 }
 
 /// Which hosts are asked for.

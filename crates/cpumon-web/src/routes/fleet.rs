@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use cpumon_export::Format;
-use cpumon_query::fleet::FleetQuery;
+use cpumon_query::fleet::{FleetQuery, HostOrder};
 use cpumon_query::time::Page;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -13,7 +13,6 @@ use utoipa::IntoParams;
 use super::file::{CommandLine, ExportCommand, as_download};
 use super::host::{LastId, last_id};
 use super::params::{Asked, bad, limit};
-use crate::HostOrder;
 use crate::api;
 use crate::app::Shared;
 use crate::fleet::{FileOf, FleetReader};
@@ -53,7 +52,7 @@ pub(super) async fn fleet(
     let limit = limit("limit", which.limit, 1000, MAX_HOSTS)?;
     let query = FleetQuery {
         search: which.search.unwrap_or_default(),
-        sort: which.sort.unwrap_or_default().into(),
+        sort: which.sort.unwrap_or_default(),
         is_reverse: which.reverse.unwrap_or_default(),
         page: Page { offset: which.offset.unwrap_or(0), limit },
     };
@@ -104,7 +103,7 @@ pub(super) async fn export(
     let (format, of) = (wanted.format()?, wanted.of()?);
     let query = FleetQuery {
         search: wanted.search.unwrap_or_default(),
-        sort: wanted.sort.unwrap_or_default().into(),
+        sort: wanted.sort.unwrap_or_default(),
         is_reverse: wanted.reverse.unwrap_or_default(),
         ..FleetQuery::all()
     };

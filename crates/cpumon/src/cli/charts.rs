@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::builder::PossibleValue;
-use clap::{Args, Subcommand, ValueEnum};
-use cpumon_export::chart::{MAX_PIXELS, MIN_PIXELS, Zone};
+use clap::{Args, Subcommand};
+use cpumon_export::chart::{MAX_PIXELS, MIN_PIXELS, Theme, Zone};
+use cpumon_query::charts::{Cells, LandscapeBy, Order, Percent, View};
 
 use super::{RangeArgs, StoreArgs};
 
@@ -24,7 +24,7 @@ const UNTIL: &str = "End of the range, in the same forms [default: the end of th
 pub struct ChartArgs {
     /// View to draw
     #[arg(value_name = "VIEW", value_enum)]
-    pub view: ChartView,
+    pub view: View,
     /// The store.
     #[command(flatten)]
     pub store: StoreArgs,
@@ -44,11 +44,11 @@ pub struct ChartArgs {
     #[arg(long, value_name = "KEY")]
     pub thread: Vec<String>,
     /// For `landscape`: one row for each of these
-    #[arg(long, value_enum, default_value_t = ChartBy::Name)]
-    pub by: ChartBy,
+    #[arg(long, value_enum, default_value_t = LandscapeBy::Name)]
+    pub by: LandscapeBy,
     /// For `landscape` and `threads`: value of a cell, which also orders the rows
-    #[arg(long, value_enum, default_value_t = ChartCells::Mean)]
-    pub cells: ChartCells,
+    #[arg(long, value_enum, default_value_t = Cells::Mean)]
+    pub cells: Cells,
     /// Rows of a heatmap or hosts of `fleet`, 1 to 200 [default: 60, for threads 200]
     #[arg(long, value_name = "N")]
     pub rows: Option<usize>,
@@ -57,7 +57,7 @@ pub struct ChartArgs {
     pub offset: usize,
     /// For `fleet`: order of the hosts [default: the order of --host, else by name]
     #[arg(long, value_enum)]
-    pub sort: Option<ChartOrder>,
+    pub sort: Option<Order>,
     /// For `fleet`: reverse the order; hosts without data stay last
     #[arg(long)]
     pub reverse: bool,
@@ -68,8 +68,8 @@ pub struct ChartArgs {
     #[arg(long)]
     pub finest: bool,
     /// Scale: 100 % = one CPU or the whole host
-    #[arg(long, value_enum, default_value_t = ChartPercent::Cpu)]
-    pub percent: ChartPercent,
+    #[arg(long, value_enum, default_value_t = Percent::Cpu)]
+    pub percent: Percent,
     /// Width in pixels, 320 to 2400; a PNG has twice as many [default: 1200]
     #[arg(long, value_name = "PIXELS", value_parser = pixels())]
     pub width: Option<u32>,
@@ -77,8 +77,8 @@ pub struct ChartArgs {
     #[arg(long, value_name = "PIXELS", value_parser = pixels())]
     pub height: Option<u32>,
     /// Colour theme
-    #[arg(long, value_enum, default_value_t = ChartTheme::Light)]
-    pub theme: ChartTheme,
+    #[arg(long, value_enum, default_value_t = Theme::Light)]
+    pub theme: Theme,
     /// Time zone of the axis: utc, local, a name such as Europe/Berlin, or an offset such as +05:30
     #[arg(long, value_name = "ZONE", default_value = "utc")]
     pub zone: Zone,
@@ -86,79 +86,4 @@ pub struct ChartArgs {
 
 fn pixels() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(i64::from(MIN_PIXELS)..=i64::from(MAX_PIXELS))
-}
-
-/// A value of the export crate, with its help text.
-macro_rules! choice {
-    ($(#[$doc:meta])* $name:ident of $from:path, $($variant:ident: $help:literal),+ $(,)?) => {
-        $(#[$doc])*
-        #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-        pub enum $name { $(#[doc = $help] $variant),+ }
-
-        impl From<$name> for $from {
-            fn from(choice: $name) -> Self {
-                match choice { $($name::$variant => Self::$variant),+ }
-            }
-        }
-
-        impl ValueEnum for $name {
-            fn value_variants<'a>() -> &'a [Self] {
-                &[$(Self::$variant),+]
-            }
-
-            fn to_possible_value(&self) -> Option<PossibleValue> {
-                let help = match self { $(Self::$variant => $help),+ };
-                Some(PossibleValue::new(<$from>::from(*self).name()).help(help))
-            }
-        }
-    };
-}
-
-choice! {
-    /// Views of a chart.
-    ChartView of cpumon_query::charts::View,
-    Cpu: "The host's CPU time by mode, stacked",
-    RunQueue: "Tasks running or ready",
-    Tasks: "Selected processes and threads, one line each",
-    States: "One process: user, system, ready, blocked, stacked",
-    Delays: "One process: percentiles of its run delay",
-    Threads: "One process: its threads by time, as a heatmap",
-    Landscape: "The busiest processes by time, as a heatmap",
-    Cpus: "Each CPU of the host by mode, one bar each: the mean of the range",
-    Fleet: "CPU use of hosts, one small line each",
-}
-
-choice! {
-    /// Orders of hosts.
-    ChartOrder of cpumon_query::charts::Order,
-    Name: "From A to Z",
-    Busy: "Busiest first, over the range",
-}
-
-choice! {
-    /// Rows of the landscape.
-    ChartBy of cpumon_query::charts::LandscapeBy,
-    Name: "All processes of one name",
-    Process: "Each process",
-}
-
-choice! {
-    /// Cells of a heatmap.
-    ChartCells of cpumon_query::charts::Cells,
-    Mean: "The mean over the time of a cell; busiest rows first",
-    Highest: "The highest interval in a cell, so that a spike of a second shows in a day; highest rows first",
-}
-
-choice! {
-    /// Scales of percentages.
-    ChartPercent of cpumon_query::charts::Percent,
-    Cpu: "One CPU",
-    Host: "All CPUs",
-}
-
-choice! {
-    /// Colour themes.
-    ChartTheme of cpumon_export::chart::Theme,
-    Light: "For paper",
-    Dark: "For dark screens",
 }

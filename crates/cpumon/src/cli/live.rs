@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use cpumon_agent::DiscoverArgs;
 use cpumon_collect::parse_interval;
-use cpumon_web::HostOrder;
+use cpumon_query::fleet::HostOrder;
 
 use super::{AccessArgs, FormatArgs, HTTP_URL, HostsCommand, SourceArgs};
 use crate::units::duration;

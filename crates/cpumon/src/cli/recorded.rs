@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use cpumon_collect::{SourceChoice, parse_interval, parse_probes};
+use cpumon_export::{Kind, LegacyYear, PivotValue};
 use cpumon_model::Probes;
+use cpumon_query::GroupBy;
 
 use super::{AccessArgs, ExportFormat, ExportPicture, FormatArgs, HTTP_URL, RangeArgs, StoreArgs};
 use crate::units::duration;
@@ -20,7 +22,7 @@ pub struct ExportArgs {
     pub picture: Option<ExportPicture>,
     /// What to write
     #[arg(value_name = "KIND", value_enum, required = true)]
-    pub kind: Option<ExportKind>,
+    pub kind: Option<Kind>,
     /// The store.
     #[command(flatten)]
     pub store: StoreArgs,
@@ -100,66 +102,12 @@ pub struct LedgerArgs {
     pub probes: Probes,
 }
 
-/// Kinds of export.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ExportKind {
-    /// One row for each process and interval
-    Processes,
-    /// One row for each thread and interval
-    Threads,
-    /// One row for each moment, one column for each process
-    Pivot,
-    /// One row for each interval: the CPU time of the whole machine by use
-    Ledger,
-    /// Two ranges side by side, one row for each name (--before, --after)
-    Compare,
-}
-
 impl ExportArgs {
     /// The wanted format; CSV by default.
     #[must_use]
     pub fn wanted_format(&self) -> ExportFormat {
         if self.json { ExportFormat::Json } else { self.format.unwrap_or(ExportFormat::Csv) }
     }
-}
-
-/// Layouts of the original receiver.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LegacyYear {
-    /// Layout of 2012: one device
-    #[value(name = "2012")]
-    Y2012,
-    /// Layout of 2013: with the device's address
-    #[value(name = "2013")]
-    Y2013,
-}
-
-/// Groups of processes: columns of a pivot, or rows of a comparison.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
-pub enum GroupBy {
-    /// All processes of one name
-    Name,
-    /// One process, by pid and start time
-    Process,
-    /// Like name, with kernel threads of one family together (kworker/0:1 is kworker)
-    Program,
-    /// Real user id
-    User,
-    /// Container or systemd unit
-    Container,
-}
-
-/// Values of a pivot.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PivotValue {
-    /// User time
-    User,
-    /// System time
-    System,
-    /// Run time
-    Run,
-    /// Run time in percent of one CPU
-    Pct,
 }
 
 /// `cpumon import`.
