@@ -27,12 +27,14 @@ pub struct ClockExchange {
 
 /// What is known of a device's clock.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
+#[cfg_attr(feature = "json", schema(as = Clock))]
 pub struct HostClock {
     /// The device's wall clock less the receiver's, ns.
     pub offset_ns: i64,
     /// Round trip of the exchange that it comes from, ns: it is known to half of this.
     pub round_trip_ns: u64,
-    /// How much faster it runs than the receiver's, parts per billion; `None`: not watched for long enough.
+    /// How much faster it runs than the receiver's, parts per billion; absent until it was watched for long enough.
     pub drift_ppb: Option<i64>,
     /// Times it was set since the receiver watches it.
     pub steps: u64,

@@ -30,9 +30,10 @@ pub struct CpuTimes {
 pub const SOFTIRQ_KINDS: [&str; 10] =
     ["hi", "timer", "net_tx", "net_rx", "block", "irq_poll", "tasklet", "sched", "hrtimer", "rcu"];
 
-/// What the scheduler's events report of one CPU, cumulative in a [`CpuSample`], differences in a [`CpuInterval`], but for
-/// `run_queue_max`. Known where the source measures [`Fields::SCHED`](crate::Fields::SCHED).
+/// What the scheduler's events report of one CPU: cumulative in a sample, differences in an interval, but for
+/// `run_queue_max`. Known where the source measures `SCHED`.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
 pub struct CpuSched {
     /// Time during which no switch event says which thread ran, ns. That of threads read from /proc is in it: it is not known on which CPU they
     /// ran.
@@ -44,7 +45,8 @@ pub struct CpuSched {
     pub run_queue_max: u32,
     /// Number of context switches on this CPU.
     pub switches: u64,
-    /// Time in soft interrupts by kind ([`SOFTIRQ_KINDS`]), ns; known where [`Fields::IRQ`](crate::Fields::IRQ) is measured.
+    /// Time in soft interrupts, ns: hi, timer, `net_tx`, `net_rx`, block, `irq_poll`, tasklet, sched, hrtimer, rcu; known where `IRQ` is
+    /// measured.
     pub softirq_ns: [u64; SOFTIRQ_KINDS.len()],
 }
 

@@ -69,6 +69,8 @@ impl Trust {
 
 /// What was lost, doubled or refused between a host and this receiver; cumulative since the receiver started.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
+#[cfg_attr(feature = "json", schema(as = Loss))]
 pub struct LossCounts {
     /// Datagrams that arrived from this host.
     pub datagrams: u64,

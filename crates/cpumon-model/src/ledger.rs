@@ -2,6 +2,7 @@
 
 /// Where the CPU time of one interval went, ns, whole host. What is left over is shown, never spread or clamped.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
 pub struct Ledger {
     /// CPUs online × measured length of the interval.
     pub capacity_ns: i64,
@@ -9,7 +10,7 @@ pub struct Ledger {
     pub threads_ns: i64,
     /// Run time in this interval of threads that ended in it.
     pub exited_ns: i64,
-    /// Hard interrupts; 0 when they are inside the threads' run time ([`Ledger::irq_in_run_time`]).
+    /// Hard interrupts; 0 when they are inside the threads' run time (`irq_in_run_time`).
     pub irq_ns: i64,
     /// Soft interrupts; 0 when they are inside the threads' run time.
     pub softirq_ns: i64,
@@ -18,7 +19,7 @@ pub struct Ledger {
     /// Time with nothing to run, iowait included.
     pub idle_ns: i64,
     /// The part of what is unattributed that has a counted cause: time that no switch event attributes to a thread, less the run time
-    /// of threads that are [`Flags::UNWATCHED`](crate::Flags::UNWATCHED). Below zero where these were counted, a clock tick late,
+    /// of threads that are flagged `UNWATCHED`. Below zero where these were counted, a clock tick late,
     /// what was unknown in the interval before. It is no line of its own and 0 where no switch events are measured.
     pub unknown_ns: i64,
     /// irq and softirq are not lines of their own: the kernel charges them to the thread that was running.

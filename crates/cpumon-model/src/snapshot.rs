@@ -11,6 +11,7 @@ use crate::{
 
 /// One instant on three clocks.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
 pub struct Moment {
     /// `CLOCK_MONOTONIC`, ns: lengths are measured on this clock.
     pub mono_ns: u64,

@@ -1,6 +1,9 @@
-//! How a receiver is doing: its counters, its store, its TLS connections. The receiver fills these structs; frontends show them.
+//! How a receiver is doing: its counters, its store, its TLS connections. The receiver fills these structs; frontends show them, the API as they are.
 
 use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A receiver: version, addresses, counters, store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,7 +29,8 @@ pub struct Status {
 }
 
 /// Counters over all senders since the receiver started.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
 pub struct Receiver {
     /// Datagrams taken from the kernel.
     pub datagrams: u64,
@@ -38,7 +42,7 @@ pub struct Receiver {
     pub rejected: u64,
     /// Failed receive calls.
     pub receive_errors: u64,
-    /// Senders of rejected datagrams, most rejects first; at most 64.
+    /// Senders of rejected datagrams, most rejects first; at most 64 of them are kept.
     pub rejected_by: Vec<Rejects>,
     /// How many were rejected for which kind of reason; what did not happen is left out: `malformed`, `host_limit` (too many
     /// hosts), `plain` and `v1` (not encrypted, and not allowed), `unknown_key`, `bad_seal`, `replayed`, `rate_limit`
@@ -56,8 +60,10 @@ pub struct Receiver {
     pub intervals: u64,
 }
 
-/// Counters of agents' TLS connections since the receiver started.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The secure stream's counters since the receiver started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+#[schema(as = Stream)]
 pub struct Connections {
     /// TCP address it listens on.
     pub address: String,
@@ -79,15 +85,16 @@ pub struct Connections {
     pub refused_tokens: u64,
     /// Certificates that were renewed.
     pub renewed: u64,
-    /// Devices without a token that asked to be admitted.
+    /// Devices without a token that asked to be let in.
     pub requests: u64,
     /// Those of them that wait for the user now.
     pub requests_waiting: u64,
-    /// Those of them that the user admitted.
+    /// Those of them that the user let in.
     pub requests_accepted: u64,
     /// Those of them that were refused: by the user, by the clock, or because too many asked.
     pub requests_refused: u64,
-    /// Answers to devices that search for a receiver; `None` unless it runs with `--discovery`.
+    /// Answers to devices that search for a receiver; absent unless it runs with `--discovery`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub discovery: Option<Discovery>,
     /// Bytes of messages from devices.
     pub bytes: u64,
@@ -96,7 +103,8 @@ pub struct Connections {
 }
 
 /// Answers to devices that search for a receiver, since the receiver started.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
 pub struct Discovery {
     /// Fingerprint of the receiver's key, to be compared by people.
     pub key: String,
@@ -115,7 +123,8 @@ pub struct Discovery {
 }
 
 /// What was rejected from one sender.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
 pub struct Rejects {
     /// IP address of the sender (spoofable); `others` for those beyond the table's bound.
     pub source: String,
@@ -124,11 +133,13 @@ pub struct Rejects {
     /// Why the last one was rejected.
     pub reason: String,
     /// How many for which kind of reason; only of datagrams.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub by_kind: BTreeMap<String, u64>,
 }
 
 /// Whether intervals are being stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum StoreState {
     /// Every interval is stored.
     #[default]
@@ -140,9 +151,10 @@ pub enum StoreState {
 }
 
 /// The store as the receiver sees it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
 pub struct Store {
-    /// Its file.
+    /// File.
     pub path: String,
     /// Whether intervals are being stored.
     pub state: StoreState,

@@ -81,8 +81,7 @@ fn over_limit(host: &api::Host, rejected_by: &[api::Rejects]) -> u64 {
 }
 
 /// Everything that did not arrive as it was sent, in few words.
-fn show_loss(loss: &api::Loss, over_limit: u64) -> String {
-    let counts = LossCounts::from(loss);
+fn show_loss(counts: &LossCounts, over_limit: u64) -> String {
     let named = [
         (counts.snapshots_lost, "lost"),
         (counts.snapshots_partial, "partial"),

@@ -20,25 +20,29 @@ export interface components {
         };
         /** @description A value of a column (its kind and unit: /api/v1/columns). null: no data, which is not zero. */
         Cell: null | number | boolean | string;
-        /** @description A device's clock, measured by exchanges of time over TLS. Meanings: [`HostClock`]. */
+        /** @description What is known of a device's clock. */
         Clock: {
             /**
              * Format: int64
+             * @description How much faster it runs than the receiver's, parts per billion; absent until it was watched for long enough.
              * @default null
              */
             drift_ppb: number | null;
             /**
              * Format: int64
+             * @description The device's wall clock less the receiver's, ns.
              * @default 0
              */
             offset_ns: number;
             /**
              * Format: int64
+             * @description Round trip of the exchange that it comes from, ns: it is known to half of this.
              * @default 0
              */
             round_trip_ns: number;
             /**
              * Format: int64
+             * @description Times it was set since the receiver watches it.
              * @default 0
              */
             steps: number;
@@ -134,22 +138,27 @@ export interface components {
              */
             went_back: boolean;
         };
-        /** @description Counters of a CPU's scheduler events. */
+        /**
+         * @description What the scheduler's events report of one CPU: cumulative in a sample, differences in an interval, but for
+         *     `run_queue_max`. Known where the source measures `SCHED`.
+         */
         CpuSched: {
             /**
              * Format: int32
-             * @description Longest run queue, tasks. A maximum: never add it up.
+             * @description Longest run queue since the snapshot before, tasks. A maximum: never summed over time.
              * @default 0
              */
             run_queue_max: number;
             /**
              * Format: int64
-             * @description Integral of the run queue's length over time, task-ns; by the length of the interval it is the mean.
+             * @description Integral of the run queue's length over time, the running task included: task-nanoseconds. Divided by the length
+             *     of the interval it is the mean length.
              * @default 0
              */
             run_queue_ns: number;
             /**
-             * @description Time in soft interrupts: hi, timer, `net_tx`, `net_rx`, block, `irq_poll`, tasklet, sched, hrtimer, rcu.
+             * @description Time in soft interrupts, ns: hi, timer, `net_tx`, `net_rx`, block, `irq_poll`, tasklet, sched, hrtimer, rcu; known where `IRQ` is
+             *     measured.
              * @default [
              *       0,
              *       0,
@@ -166,13 +175,14 @@ export interface components {
             softirq_ns: number[];
             /**
              * Format: int64
-             * @description Context switches.
+             * @description Number of context switches on this CPU.
              * @default 0
              */
             switches: number;
             /**
              * Format: int64
-             * @description Time that no context-switch event attributes to a thread.
+             * @description Time during which no switch event says which thread ran, ns. That of threads read from /proc is in it: it is not known on which CPU they
+             *     ran.
              * @default 0
              */
             unknown_ns: number;
@@ -617,7 +627,8 @@ export interface components {
              *       "irq_ns": 0,
              *       "softirq_ns": 0,
              *       "steal_ns": 0,
-             *       "threads_ns": 0
+             *       "threads_ns": 0,
+             *       "unknown_ns": 0
              *     }
              */
             ledger: components["schemas"]["Ledger"];
@@ -707,47 +718,60 @@ export interface components {
             /** @description End of the last interval. */
             last_ns: components["schemas"]["Nanos"];
         };
-        /** @description Where the CPU time went. Meanings: [`cpumon_model::Ledger`]. */
+        /** @description Where the CPU time of one interval went, ns, whole host. What is left over is shown, never spread or clamped. */
         Ledger: {
             /**
              * Format: int64
+             * @description CPUs online × measured length of the interval.
              * @default 0
              */
             capacity_ns: number;
             /**
              * Format: int64
+             * @description Run time in this interval of threads that ended in it.
              * @default 0
              */
             exited_ns: number;
             /**
              * Format: int64
+             * @description Time with nothing to run, iowait included.
              * @default 0
              */
             idle_ns: number;
-            /** @default false */
+            /**
+             * @description irq and softirq are not lines of their own: the kernel charges them to the thread that was running.
+             * @default false
+             */
             irq_in_run_time: boolean;
             /**
              * Format: int64
+             * @description Hard interrupts; 0 when they are inside the threads' run time (`irq_in_run_time`).
              * @default 0
              */
             irq_ns: number;
             /**
              * Format: int64
+             * @description Soft interrupts; 0 when they are inside the threads' run time.
              * @default 0
              */
             softirq_ns: number;
             /**
              * Format: int64
+             * @description Taken by the hypervisor.
              * @default 0
              */
             steal_ns: number;
             /**
              * Format: int64
+             * @description Run time of threads that are alive at the end.
              * @default 0
              */
             threads_ns: number;
             /**
              * Format: int64
+             * @description The part of what is unattributed that has a counted cause: time that no switch event attributes to a thread, less the run time
+             *     of threads that are flagged `UNWATCHED`. Below zero where these were counted, a clock tick late,
+             *     what was unknown in the interval before. It is no line of its own and 0 where no switch events are measured.
              * @default 0
              */
             unknown_ns: number;
@@ -837,50 +861,59 @@ export interface components {
             /** @description A token that `cpumon login-token add` made. */
             token: string;
         };
-        /** @description What was lost, doubled or refused since the receiver started. Meanings: [`LossCounts`]. */
+        /** @description What was lost, doubled or refused between a host and this receiver; cumulative since the receiver started. */
         Loss: {
             /**
              * Format: int64
+             * @description Bytes of those datagrams.
              * @default 0
              */
             bytes: number;
             /**
              * Format: int64
+             * @description Datagrams that arrived from this host.
              * @default 0
              */
             datagrams: number;
             /**
              * Format: int64
+             * @description Datagrams that arrived a second time.
              * @default 0
              */
             duplicates: number;
             /**
              * Format: int64
+             * @description Datagrams that could not be decoded.
              * @default 0
              */
             rejected: number;
             /**
              * Format: int64
+             * @description Datagrams that arrived after a later one.
              * @default 0
              */
             reordered: number;
             /**
              * Format: int64
+             * @description Snapshots put together completely.
              * @default 0
              */
             snapshots: number;
             /**
              * Format: int64
+             * @description Snapshots of which no fragment arrived (sequence gaps).
              * @default 0
              */
             snapshots_lost: number;
             /**
              * Format: int64
+             * @description Snapshots of which some fragments never arrived; what did arrive was used.
              * @default 0
              */
             snapshots_partial: number;
             /**
              * Format: int64
+             * @description Intervals thrown away because the store's queue was full.
              * @default 0
              */
             store_dropped: number;
@@ -935,19 +968,19 @@ export interface components {
         Moment: {
             /**
              * Format: int64
-             * @description `CLOCK_BOOTTIME`.
+             * @description `CLOCK_BOOTTIME`, ns: start times are on this clock (it runs on during suspend).
              * @default 0
              */
             boot_ns: number;
             /**
              * Format: int64
-             * @description `CLOCK_MONOTONIC`.
+             * @description `CLOCK_MONOTONIC`, ns: lengths are measured on this clock.
              * @default 0
              */
             mono_ns: number;
             /**
              * Format: int64
-             * @description Since the UNIX epoch.
+             * @description `CLOCK_REALTIME`, ns since the UNIX epoch: for people; may jump.
              * @default 0
              */
             wall_ns: number;

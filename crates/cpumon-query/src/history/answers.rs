@@ -2,6 +2,8 @@
 
 use cpumon_model::Interval;
 use cpumon_store::{Gap, Resolution};
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::keys::TaskKey;
 use crate::time::Available;
@@ -37,14 +39,17 @@ pub fn resolution_name(resolution: Option<Resolution>) -> &'static str {
 }
 
 /// One column over time.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct SeriesColumn {
-    /// Sum of each point; divided by `covered_ns` it is the mean rate.
-    pub sum: Option<Values>,
+    /// What came together in each point; divided by `covered_ns` it is the mean rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sum: Option<Vec<Option<i64>>>,
     /// The lowest rate of a single interval, ns per second.
-    pub min: Option<Values>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min: Option<Vec<Option<i64>>>,
     /// The highest rate of a single interval, ns per second; of counts, the highest count.
-    pub max: Option<Values>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max: Option<Vec<Option<i64>>>,
 }
 
 /// A host over time.
@@ -118,14 +123,14 @@ pub struct Lines {
 }
 
 /// What a process was blocked by, over time.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct WaitLine {
     /// A system call, `disk`, `page fault`, …; `other` has all that have no line of their own.
     pub reason: String,
     /// Blocked time in the range, summed over threads.
     pub total_ns: i64,
-    /// Blocked time a point: 0 if it was not blocked by it, `None` where waits were not measured.
-    pub values: Values,
+    /// Blocked time a point: 0 if it was not blocked by it, null where waits were not measured.
+    pub values: Vec<Option<i64>>,
 }
 
 /// One task of a matrix.

@@ -33,7 +33,7 @@ fn what_is_queued_is_stored() {
     assert_eq!((status.stored_intervals, status.duplicate_intervals, status.dropped_intervals), (300, 5, 0));
     assert_eq!(
         status.stored_thread_rows,
-        expected.iter().map(|interval| interval.threads.len() as u64).sum()
+        expected.iter().map(|interval| interval.threads.len() as u64).sum::<u64>()
     );
     assert!(!handle.try_put(&info, Trust::Local, None, &day[0]), "a stopped writer takes nothing");
 }

@@ -6,8 +6,8 @@ use cpumon_model as model;
 use cpumon_model::{Comm, Fields, Flags, Life, SourceHealth, TaskState};
 
 use super::delays::Delays;
-use super::fields::{same_fields, source_from_name};
-use super::interval::{Cpu, Health, Interval, Ledger, Moment, Process, ProcessInfo, Task, Thread};
+use super::fields::source_from_name;
+use super::interval::{Cpu, Health, Interval, Process, ProcessInfo, Task, Thread};
 use super::sched::Irq;
 
 /// JSON that has the right shape but not the right values.
@@ -17,12 +17,6 @@ pub struct InvalidInterval {
     what: &'static str,
     value: String,
 }
-
-same_fields!(model::Moment => Moment { mono_ns, boot_ns, wall_ns });
-same_fields!(Ledger => LedgerModel { capacity_ns, threads_ns, exited_ns, irq_ns, softirq_ns, steal_ns, idle_ns, unknown_ns, irq_in_run_time });
-same_fields!(model::Ledger => Ledger { capacity_ns, threads_ns, exited_ns, irq_ns, softirq_ns, steal_ns, idle_ns, unknown_ns, irq_in_run_time });
-same_fields!(Moment => MomentModel { mono_ns, boot_ns, wall_ns });
-use model::{Ledger as LedgerModel, Moment as MomentModel};
 
 /// Both directions have these counts alike.
 macro_rules! health {
@@ -216,7 +210,7 @@ impl From<&model::Interval> for Interval {
             cpu: row.cpu,
             times_ns: row.times.to_array(),
             went_back: row.went_back,
-            sched: (&row.sched).into(),
+            sched: row.sched,
         };
         Self {
             host: interval.host.to_string(),
@@ -225,8 +219,8 @@ impl From<&model::Interval> for Interval {
             source: interval.source.name().into(),
             fields: flag_names(&interval.fields),
             flags: flag_names(&interval.flags),
-            begin: Moment::from(&interval.begin),
-            end: Moment::from(&interval.end),
+            begin: interval.begin,
+            end: interval.end,
             wall_shift_ns: interval.wall_shift_ns,
             pass_ns: interval.pass_ns,
             v1_ticks: interval.v1_ticks,
@@ -235,7 +229,7 @@ impl From<&model::Interval> for Interval {
             threads: interval.threads.iter().map(Thread::from).collect(),
             thread_count: interval.thread_count,
             process_count: interval.process_count,
-            ledger: Ledger::from(&interval.ledger),
+            ledger: interval.ledger,
             health: health_of(interval),
             irqs: interval.irqs.iter().map(Irq::from).collect(),
             delays: interval.delays.iter().map(Delays::from).collect(),
@@ -252,7 +246,7 @@ impl TryFrom<Interval> for model::Interval {
             cpu: row.cpu,
             times: model::CpuTimes::from_array(row.times_ns),
             went_back: row.went_back,
-            sched: (&row.sched).into(),
+            sched: row.sched,
         };
         Ok(Self {
             host: interval.host.parse().map_err(|_| id("host", &interval.host))?,
@@ -261,8 +255,8 @@ impl TryFrom<Interval> for model::Interval {
             source: source_from_name(&interval.source),
             fields: flags_from_names::<Fields>(&interval.fields),
             flags: flags_from_names(&interval.flags),
-            begin: (&interval.begin).into(),
-            end: (&interval.end).into(),
+            begin: interval.begin,
+            end: interval.end,
             wall_shift_ns: interval.wall_shift_ns,
             clock_piece: None,
             pass_ns: interval.pass_ns,
@@ -272,7 +266,7 @@ impl TryFrom<Interval> for model::Interval {
             threads: interval.threads.into_iter().map(TryFrom::try_from).collect::<Result<_, _>>()?,
             thread_count: interval.thread_count,
             process_count: interval.process_count,
-            ledger: (&interval.ledger).into(),
+            ledger: interval.ledger,
             health: (&interval.health).into(),
             irqs: interval.irqs.iter().map(model::IrqInterval::from).collect(),
             delays: super::delays::to_model(&interval.delays),

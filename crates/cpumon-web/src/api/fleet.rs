@@ -1,11 +1,11 @@
 //! All hosts at a glance, for a browser. Filled by `crate::fleet`.
 
+use cpumon_query::status::StoreState;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::limits::Limits;
 use super::snapshot::Nanos;
-use super::status::StoreState;
 use super::table::Table;
 
 /// What the receiver itself could not take or keep since it started; `/api/v1/status` says more.

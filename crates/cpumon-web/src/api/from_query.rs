@@ -10,10 +10,10 @@ use cpumon_store::Gap;
 use super::fleet::ReceiverHealth;
 use super::history::{
     BucketTimes, CompareJson, GapJson, HostSeries, Kept, LineJson, Lines, Matrix, MatrixRow, ProcessJson,
-    SeriesColumn, SumJson, WaitLine,
+    SumJson,
 };
 use super::snapshot::{Nanos, process_table, summary, thread_table};
-use super::status::{Discovery, Receiver, Rejects, Status, Store, StoreState, Stream};
+use super::status::Status;
 use super::table::{Cell, Row, Table};
 
 impl From<status::Status> for Status {
@@ -25,45 +25,10 @@ impl From<status::Status> for Status {
             now_wall_ns: from.now_wall_ns,
             udp: from.udp,
             http: from.http,
-            receiver: from.receiver.into(),
-            stream: from.connections.map(Stream::from),
-            store: from.store.into(),
+            receiver: from.receiver,
+            stream: from.connections,
+            store: from.store,
             hosts: Vec::new(),
-        }
-    }
-}
-
-/// The same fields under the same names; those after the semicolon are converted.
-macro_rules! same_fields {
-    ($from:ty => $to:ident { $($field:ident),+ ; $($part:ident: $convert:expr),* }) => {
-        impl From<$from> for $to {
-            fn from(from: $from) -> Self {
-                Self { $($field: from.$field,)+ $($part: $convert(from.$part)),* }
-            }
-        }
-    };
-}
-
-fn discovery(from: Option<status::Discovery>) -> Option<Discovery> {
-    from.map(Discovery::from)
-}
-
-fn rejects(all: Vec<status::Rejects>) -> Vec<Rejects> {
-    all.into_iter().map(Rejects::from).collect()
-}
-
-same_fields!(status::Receiver => Receiver { datagrams, bytes, kernel_dropped, rejected, receive_errors, rejected_for, opened, keys, accepts_plain, accepts_v1, intervals; rejected_by: rejects });
-same_fields!(status::Connections => Stream { address, devices, accepted, refused_early, handshakes_failed, refused_devices, protocol_errors, enrolled, refused_tokens, renewed, requests, requests_waiting, requests_accepted, requests_refused, bytes; discovery: discovery, refused_by: rejects });
-same_fields!(status::Discovery => Discovery { key, queries, answered, unrelated, too_many, malformed, failed;  });
-same_fields!(status::Rejects => Rejects { source, count, reason, by_kind;  });
-same_fields!(status::Store => Store { path, error, queue, queue_capacity, dropped, written, size_bytes; state: StoreState::from });
-
-impl From<status::StoreState> for StoreState {
-    fn from(from: status::StoreState) -> Self {
-        match from {
-            status::StoreState::Ok => Self::Ok,
-            status::StoreState::Failing => Self::Failing,
-            status::StoreState::None => Self::None,
         }
     }
 }
@@ -71,7 +36,7 @@ impl From<status::StoreState> for StoreState {
 impl From<status::Status> for ReceiverHealth {
     fn from(from: status::Status) -> Self {
         Self {
-            store: from.store.state.into(),
+            store: from.store.state,
             store_error: from.store.error,
             store_dropped: from.store.dropped,
             rejected: from.receiver.rejected,
@@ -108,15 +73,13 @@ impl From<history::BucketTimes> for BucketTimes {
     }
 }
 
-same_fields!(history::SeriesColumn => SeriesColumn { sum, min, max; });
-
 impl HostSeries {
     pub(crate) fn new(range: TimeRange, series: history::HostSeries) -> Self {
         let kept = |known: cpumon_query::time::Available| Kept {
             first_ns: Nanos(known.first_ns),
             last_ns: Nanos(known.last_ns),
         };
-        let columns = series.columns.into_iter().map(|(name, column)| (name.into(), column.into()));
+        let columns = series.columns.into_iter().map(|(name, column)| (name.into(), column));
         Self {
             since_ns: Nanos(range.since_ns),
             until_ns: Nanos(range.until_ns),
@@ -155,8 +118,6 @@ impl Lines {
         }
     }
 }
-
-same_fields!(history::WaitLine => WaitLine { reason, total_ns, values; });
 
 impl ProcessJson {
     pub(crate) fn new(key: ProcessKey, known: &KnownProcess) -> Self {

@@ -1,5 +1,6 @@
 //! The past, for a browser. Filled from the answers of `cpumon_query::history`.
 
+use cpumon_query::history::{SeriesColumn, WaitLine};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -53,20 +54,6 @@ pub struct Kept {
     pub first_ns: Nanos,
     /// End of the last interval.
     pub last_ns: Nanos,
-}
-
-/// One column over time.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
-pub struct SeriesColumn {
-    /// What came together in each point; divided by `covered_ns` it is the mean rate.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sum: Option<Vec<Option<i64>>>,
-    /// The lowest rate of a single interval, ns per second.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub min: Option<Vec<Option<i64>>>,
-    /// The highest rate of a single interval, ns per second; of counts, the highest count.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max: Option<Vec<Option<i64>>>,
 }
 
 /// A host over time.
@@ -156,17 +143,6 @@ pub struct ProcessJson {
     pub uid: u32,
     /// A kernel thread.
     pub is_kernel: bool,
-}
-
-/// What a process was blocked by, over time.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
-pub struct WaitLine {
-    /// A system call, `disk`, `page fault`, …; `other` has all that have no line of their own.
-    pub reason: String,
-    /// Blocked time in the range, summed over threads.
-    pub total_ns: i64,
-    /// Blocked time a point: 0 if it was not blocked by it, null where waits were not measured.
-    pub values: Vec<Option<i64>>,
 }
 
 /// A process over time.

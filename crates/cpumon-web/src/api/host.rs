@@ -1,11 +1,10 @@
 //! A host as JSON, from and to [`cpumon_model::HostStatus`].
 
-use cpumon_model::{HostClock, HostInfo, HostStatus, LossCounts, ParseIdError, Trust};
+use cpumon_model::{HostClock, HostInfo, HostStatus, LossCounts, Moment, ParseIdError, Trust};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::fields::{same_fields, source_from_name};
-use super::interval::Moment;
+use super::fields::source_from_name;
 
 /// Answer of `/api/v1/hosts`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -55,46 +54,14 @@ pub struct Host {
     pub clock_offset_ns: i64,
     /// How exact exchanges of time make it; absent where it follows from arrivals alone.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub clock: Option<Clock>,
+    pub clock: Option<HostClock>,
     /// Live threads.
     pub thread_count: u32,
     /// Live processes.
     pub process_count: u32,
     /// What was lost since the receiver started.
-    pub loss: Loss,
+    pub loss: LossCounts,
 }
-
-/// A device's clock, measured by exchanges of time over TLS. Meanings: [`HostClock`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(default)]
-#[expect(missing_docs, reason = "each field is documented under the same name in HostClock")]
-pub struct Clock {
-    pub offset_ns: i64,
-    pub round_trip_ns: u64,
-    pub drift_ppb: Option<i64>,
-    pub steps: u64,
-}
-
-/// What was lost, doubled or refused since the receiver started. Meanings: [`LossCounts`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(default)]
-#[expect(missing_docs, reason = "each field is documented under the same name in LossCounts")]
-pub struct Loss {
-    pub datagrams: u64,
-    pub bytes: u64,
-    pub snapshots: u64,
-    pub snapshots_lost: u64,
-    pub snapshots_partial: u64,
-    pub duplicates: u64,
-    pub reordered: u64,
-    pub rejected: u64,
-    pub store_dropped: u64,
-}
-
-same_fields!(HostClock => Clock { offset_ns, round_trip_ns, drift_ppb, steps });
-same_fields!(Clock => HostClock { offset_ns, round_trip_ns, drift_ppb, steps });
-same_fields!(LossCounts => Loss { datagrams, bytes, snapshots, snapshots_lost, snapshots_partial, duplicates, reordered, rejected, store_dropped });
-same_fields!(Loss => LossCounts { datagrams, bytes, snapshots, snapshots_lost, snapshots_partial, duplicates, reordered, rejected, store_dropped });
 
 impl From<&HostStatus> for Host {
     fn from(status: &HostStatus) -> Self {
@@ -112,13 +79,13 @@ impl From<&HostStatus> for Host {
             address: status.address.to_string(),
             trust: status.trust.name().into(),
             source: status.source.name().into(),
-            last: Moment::from(&status.last),
+            last: status.last,
             received_wall_ns: status.received_wall_ns,
             clock_offset_ns: status.clock_offset_ns(),
-            clock: status.clock.as_ref().map(Clock::from),
+            clock: status.clock,
             thread_count: status.thread_count,
             process_count: status.process_count,
-            loss: Loss::from(&status.loss),
+            loss: status.loss,
         }
     }
 }
@@ -142,12 +109,12 @@ impl TryFrom<Host> for HostStatus {
             address: host.address.into(),
             trust: Trust::from_name(&host.trust),
             source: source_from_name(&host.source),
-            last: (&host.last).into(),
+            last: host.last,
             received_wall_ns: host.received_wall_ns,
-            clock: host.clock.as_ref().map(HostClock::from),
+            clock: host.clock,
             thread_count: host.thread_count,
             process_count: host.process_count,
-            loss: (&host.loss).into(),
+            loss: host.loss,
         })
     }
 }
@@ -174,7 +141,7 @@ mod tests {
             address: "10.0.0.2:41234".into(),
             trust: Trust::Unauthenticated,
             source: SourceKind::Bpf,
-            last: cpumon_model::Moment { mono_ns: u64::MAX, boot_ns: 2, wall_ns: i64::MIN },
+            last: Moment { mono_ns: u64::MAX, boot_ns: 2, wall_ns: i64::MIN },
             received_wall_ns: 3,
             clock: Some(HostClock { offset_ns: -9, round_trip_ns: 4, drift_ppb: Some(-5), steps: 6 }),
             thread_count: 4,

@@ -1,11 +1,12 @@
 //! An interval as JSON: the types. Their conversions from and to [`cpumon_model::Interval`] are in `convert`.
 
+use cpumon_model::{CpuSched, Ledger, Moment};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::delays::Delays;
 use super::fields::is_default;
-use super::sched::{CpuSched, Irq, Sched};
+use super::sched::{Irq, Sched};
 
 /// An interval with the receiver's serial number; pass it as `?after=` to wait for the next one. 0: from the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -66,18 +67,6 @@ pub struct Interval {
     /// Run delays that ended, ascending by owner; owners without any are absent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub delays: Vec<Delays>,
-}
-
-/// One instant on three clocks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(default)]
-pub struct Moment {
-    /// `CLOCK_MONOTONIC`.
-    pub mono_ns: u64,
-    /// `CLOCK_BOOTTIME`.
-    pub boot_ns: u64,
-    /// Since the UNIX epoch.
-    pub wall_ns: i64,
 }
 
 /// One CPU's times, by mode.
@@ -208,23 +197,6 @@ pub struct Thread {
     /// What it did.
     #[serde(flatten)]
     pub task: Task,
-}
-
-/// Where the CPU time went. Meanings: [`cpumon_model::Ledger`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(default)]
-#[expect(missing_docs, reason = "each field is documented under the same name in the model's Ledger")]
-pub struct Ledger {
-    pub capacity_ns: i64,
-    pub threads_ns: i64,
-    pub exited_ns: i64,
-    pub irq_ns: i64,
-    pub softirq_ns: i64,
-    pub steal_ns: i64,
-    pub idle_ns: i64,
-    #[serde(skip_serializing_if = "is_default")]
-    pub unknown_ns: i64,
-    pub irq_in_run_time: bool,
 }
 
 /// What the source could not do, cumulative. Meanings: [`cpumon_model::SourceHealth`]. What is absent is not measured.

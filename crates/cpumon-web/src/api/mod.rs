@@ -22,6 +22,10 @@ mod snapshot;
 mod status;
 mod table;
 
+pub use cpumon_model::{CpuSched, HostClock as Clock, Ledger, LossCounts as Loss, Moment};
+pub use cpumon_query::history::{SeriesColumn, WaitLine};
+pub use cpumon_query::status::{Connections as Stream, Discovery, Receiver, Rejects, Store, StoreState};
+
 pub use columns::{ColumnHelp, Columns};
 pub use convert::InvalidInterval;
 pub use delays::{Delays, TaskKey};
@@ -29,13 +33,13 @@ pub use fleet::{Fleet, FleetBase, ReceiverHealth, Spark};
 pub(crate) use from_query::SumOptions;
 pub use history::{
     BucketTimes, CompareJson, GapJson, Gaps, HostSeries, Kept, LineJson, Lines, Matrix, MatrixRow,
-    ProcessJson, ProcessLine, SeriesColumn, SumJson, WaitLine,
+    ProcessJson, ProcessLine, SumJson,
 };
-pub use host::{Clock, Host, Hosts, Loss};
-pub use interval::{Cpu, Health, Interval, Ledger, Moment, Numbered, Process, ProcessInfo, Task, Thread};
+pub use host::{Host, Hosts};
+pub use interval::{Cpu, Health, Interval, Numbered, Process, ProcessInfo, Task, Thread};
 pub use limits::Limits;
-pub use sched::{CpuSched, Irq, Sched, Wait};
+pub use sched::{Irq, Sched, Wait};
 pub(crate) use snapshot::thread_table;
 pub use snapshot::{Nanos, Snapshot, SnapshotBase};
-pub use status::{Discovery, Problem, Receiver, Rejects, Status, Store, StoreState, Stream};
+pub use status::{Problem, Status};
 pub use table::{Cell, Row, Table, TableColumn};

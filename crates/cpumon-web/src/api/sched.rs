@@ -6,7 +6,7 @@ use cpumon_model::{WaitReason, Waits};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::fields::{is_default, same_fields};
+use super::fields::is_default;
 
 /// Blocked time of one reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -47,22 +47,6 @@ pub struct Sched {
     pub open_wait: u64,
 }
 
-/// Counters of a CPU's scheduler events.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(default)]
-pub struct CpuSched {
-    /// Time that no context-switch event attributes to a thread.
-    pub unknown_ns: u64,
-    /// Integral of the run queue's length over time, task-ns; by the length of the interval it is the mean.
-    pub run_queue_ns: u64,
-    /// Longest run queue, tasks. A maximum: never add it up.
-    pub run_queue_max: u32,
-    /// Context switches.
-    pub switches: u64,
-    /// Time in soft interrupts: hi, timer, `net_tx`, `net_rx`, block, `irq_poll`, tasklet, sched, hrtimer, rcu.
-    pub softirq_ns: [u64; 10],
-}
-
 /// One interrupt line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
@@ -76,10 +60,6 @@ pub struct Irq {
     /// Times it was handled.
     pub count: u64,
 }
-
-same_fields!(CpuSched => CpuSchedModel { unknown_ns, run_queue_ns, run_queue_max, switches, softirq_ns });
-same_fields!(model::CpuSched => CpuSched { unknown_ns, run_queue_ns, run_queue_max, switches, softirq_ns });
-use model::CpuSched as CpuSchedModel;
 
 impl From<&model::SchedDelta> for Sched {
     fn from(from: &model::SchedDelta) -> Self {

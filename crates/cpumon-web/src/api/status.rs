@@ -1,7 +1,6 @@
 //! The receiver's own state, and errors, as JSON.
 
-use std::collections::BTreeMap;
-
+use cpumon_query::status::{Connections, Receiver, Store};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -27,154 +26,11 @@ pub struct Status {
     pub receiver: Receiver,
     /// The secure stream; absent unless the receiver was started with it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stream: Option<Stream>,
+    pub stream: Option<Connections>,
     /// The store.
     pub store: Store,
     /// Every host.
     pub hosts: Vec<Host>,
-}
-
-/// Counters over all senders since the receiver started.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(default)]
-pub struct Receiver {
-    /// Datagrams taken from the kernel.
-    pub datagrams: u64,
-    /// Bytes of those.
-    pub bytes: u64,
-    /// Datagrams the kernel threw away because the socket's buffer was full (`SO_RXQ_OVFL`, socket(7)).
-    pub kernel_dropped: u64,
-    /// Datagrams that could not be used.
-    pub rejected: u64,
-    /// Failed receive calls.
-    pub receive_errors: u64,
-    /// Senders of rejected datagrams, most rejects first; at most 64 of them are kept.
-    pub rejected_by: Vec<Rejects>,
-    /// How many were rejected for which kind of reason; what did not happen is left out: `malformed`, `host_limit` (too many
-    /// hosts), `plain` and `v1` (not encrypted, and not allowed), `unknown_key`, `bad_seal`, `replayed`, `rate_limit`
-    /// (its source sent more than one may).
-    pub rejected_for: BTreeMap<String, u64>,
-    /// Encrypted datagrams that were decrypted.
-    pub opened: u64,
-    /// Names of the group's keys in use.
-    pub keys: Vec<String>,
-    /// Whether v2 datagrams that are not encrypted are taken.
-    pub accepts_plain: bool,
-    /// Whether v1 datagrams are taken.
-    pub accepts_v1: bool,
-    /// Intervals that were decoded and shown.
-    pub intervals: u64,
-}
-
-/// The secure stream's counters since the receiver started.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(default)]
-pub struct Stream {
-    /// TCP address it listens on.
-    pub address: String,
-    /// Devices that are connected now.
-    pub devices: u64,
-    /// Connections that were accepted.
-    pub accepted: u64,
-    /// Connections refused before the handshake: too many at once, or too many a second.
-    pub refused_early: u64,
-    /// Handshakes that failed: no TLS 1.3, a certificate that is not of this receiver or has expired, too slow.
-    pub handshakes_failed: u64,
-    /// Devices refused although their certificate is good: revoked, or too many are connected.
-    pub refused_devices: u64,
-    /// Connections ended because of what the device sent.
-    pub protocol_errors: u64,
-    /// Devices that were enrolled.
-    pub enrolled: u64,
-    /// Tokens that were refused: unknown, used, expired.
-    pub refused_tokens: u64,
-    /// Certificates that were renewed.
-    pub renewed: u64,
-    /// Devices without a token that asked to be let in.
-    pub requests: u64,
-    /// Those of them that wait for the user now.
-    pub requests_waiting: u64,
-    /// Those of them that the user let in.
-    pub requests_accepted: u64,
-    /// Those of them that were refused: by the user, by the clock, or because too many asked.
-    pub requests_refused: u64,
-    /// Answers to devices that search for a receiver; absent unless it runs with `--discovery`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub discovery: Option<Discovery>,
-    /// Bytes of messages from devices.
-    pub bytes: u64,
-    /// Sources of what was refused, most first; at most 64 of them are shown.
-    pub refused_by: Vec<Rejects>,
-}
-
-/// Answers to devices that search for a receiver, since the receiver started.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(default)]
-pub struct Discovery {
-    /// Fingerprint of the receiver's key, to be compared by people.
-    pub key: String,
-    /// Queries that could be read.
-    pub queries: u64,
-    /// Answers that were sent.
-    pub answered: u64,
-    /// Messages about other services.
-    pub unrelated: u64,
-    /// Queries beyond the limits, in all or of one address.
-    pub too_many: u64,
-    /// Datagrams that are no query.
-    pub malformed: u64,
-    /// Answers that could not be sent.
-    pub failed: u64,
-}
-
-/// What was rejected from one sender.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(default)]
-pub struct Rejects {
-    /// IP address of the sender (spoofable); `others` for those beyond the table's bound.
-    pub source: String,
-    /// Datagrams rejected.
-    pub count: u64,
-    /// Why the last one was rejected.
-    pub reason: String,
-    /// How many for which kind of reason; only of datagrams.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub by_kind: BTreeMap<String, u64>,
-}
-
-/// Whether intervals are being stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum StoreState {
-    /// Every interval is stored.
-    #[default]
-    Ok,
-    /// Writing fails (disk full, say): intervals are shown but not stored; retried until it works again.
-    Failing,
-    /// This receiver was started without a store.
-    None,
-}
-
-/// The store as the receiver sees it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(default)]
-pub struct Store {
-    /// File.
-    pub path: String,
-    /// Whether intervals are being stored.
-    pub state: StoreState,
-    /// Why not; empty while they are.
-    pub error: String,
-    /// Intervals waiting to be written.
-    pub queue: u64,
-    /// Most that may wait.
-    pub queue_capacity: u64,
-    /// Intervals thrown away because the queue was full or writing failed.
-    pub dropped: u64,
-    /// Intervals written.
-    pub written: u64,
-    /// Size of the file with its write-ahead log, bytes.
-    pub size_bytes: u64,
 }
 
 /// An error, RFC 9457.

@@ -195,7 +195,6 @@ pub(super) async fn process(
     });
     let (known, (lines, waits)) = answer.await?;
     let lines = api::Lines::new(range.time(), lines);
-    let waits = waits.into_iter().map(api::WaitLine::from).collect();
     Ok(Json(api::ProcessLine { process: ProcessJson::new(key, &known), lines, waits }))
 }
 
