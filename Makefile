@@ -19,7 +19,7 @@ test: ## every check: format, lints, direction, unit, integration, privileged
 	@scripts/build-page.sh
 	@scripts/test.sh
 
-chaos: ## the oracle of the secure stream, long: faults from printed seeds (RUNS=200, SEED=…); `make test` runs it once
+chaos: ## the oracle of TLS connections, long: faults from printed seeds (RUNS=200, SEED=…); `make test` runs it once
 	@scripts/install-deps.sh test
 	CHAOS_RUNS=$(or $(RUNS),200) CHAOS_SEED=$(SEED) cargo test --locked --package cpumon --test it -- chaos --nocapture
 

@@ -21,7 +21,7 @@ use cpumon_collect::{SourceChoice, SourceOptions};
 use cpumon_link::Target;
 use cpumon_link::spool::{SpoolOptions, SyncPolicy};
 use cpumon_receiver::enrollment::Authority;
-use cpumon_receiver::tls::{Acks, Handler, Peer, Refusal, ServerLimits, Session, StreamServer};
+use cpumon_receiver::tls::{Acks, Handler, Peer, Refusal, ServerLimits, Session, TlsServer};
 use cpumon_wire::connection::{ChannelKind, ClockReport};
 use cpumon_wire::spool::{Entry, decode_record};
 use rustix::time::{ClockId, clock_gettime};
@@ -152,7 +152,7 @@ fn load(idle: usize, active: usize) -> Outcome<()> {
 fn receive(identity: &Path) -> Outcome<()> {
     let authority = Arc::new(Authority::open(identity)?);
     let server =
-        StreamServer::bind(([127, 0, 0, 1], 0).into(), authority, Arc::new(Taker), ServerLimits::default())?;
+        TlsServer::bind(([127, 0, 0, 1], 0).into(), authority, Arc::new(Taker), ServerLimits::default())?;
     println!("{}", server.local_addr());
     io::stdout().flush()?;
     let stop = Arc::new(AtomicBool::new(false));

@@ -30,4 +30,4 @@ pub use datagrams::KeyPlan;
 pub use demux::{
     Demux, DemuxOptions, DemuxTotals, RejectCounts, RejectKind, Rejected, RejectedSender, SourceRate,
 };
-pub use receiver::{Frontend, Plan, Receiver};
+pub use receiver::{Frontend, Plan, Receiver, TlsPlan};

@@ -13,7 +13,7 @@ use cpumon_link::{DEFAULT_PORT, ReceiverOptions, UdpReceiver};
 use cpumon_model::{HostInfo, SourceKind};
 use cpumon_store::StoreOptions;
 
-use crate::connection::{StreamListener, leave_address};
+use crate::connection::{ConnectionListener, leave_address};
 use crate::datagrams::{self, KeyPlan, Receiving};
 use crate::demux::SourceRate;
 use crate::enrollment::Authority;
@@ -35,12 +35,21 @@ pub struct Plan {
     pub source_rate: Option<SourceRate>,
     /// Store and how long to keep; `None`: keep nothing.
     pub store: Option<(PathBuf, StoreOptions)>,
-    /// Address and state directory of the secure stream; `None`: no stream.
-    pub stream: Option<(SocketAddr, PathBuf)>,
-    /// Answer devices that search for this receiver, and let them ask to be let in; needs a stream.
+    /// Accept enrolled devices over TLS; `None`: do not.
+    pub tls: Option<TlsPlan>,
+    /// Answer devices that search for this receiver, and let them ask to be let in; needs TLS.
     pub discovery: bool,
     /// How to measure this machine; `None`: do not.
     pub measure: Option<SamplerOptions>,
+}
+
+/// Where enrolled devices are accepted.
+#[derive(Clone, Debug)]
+pub struct TlsPlan {
+    /// TCP address to listen on.
+    pub address: SocketAddr,
+    /// Directory of the receiver's identity, its tokens and enrolled hosts.
+    pub state: PathBuf,
 }
 
 /// Serves what the hub has, until it is stopped.
@@ -134,7 +143,7 @@ impl Receiver {
     ) -> anyhow::Result<(Self, Sink)> {
         let Listening { receiver, udp } = listening;
         let store = start_store(plan)?;
-        let authority = plan.stream.as_ref().map(|(_, dir)| Authority::open(dir)).transpose()?.map(Arc::new);
+        let authority = plan.tls.as_ref().map(|tls| Authority::open(&tls.state)).transpose()?.map(Arc::new);
 
         let state = Arc::new(State::new(udp, frontend.address, store.clone()));
         let past = past_of_store(plan.store.as_ref().map(|(path, _)| path.clone()));
@@ -143,16 +152,16 @@ impl Receiver {
         let local = info.as_ref().map(|info| info.host);
         let measured_by = info.map(|info| info.source_reason.to_string());
         let sinks = Sink::new(Arc::clone(&hub), store.clone(), local, authority.clone());
-        let stream = match (&plan.stream, authority) {
-            (Some((address, dir)), Some(authority)) => {
-                let listener = StreamListener::bind(
-                    *address,
+        let connections = match (&plan.tls, authority) {
+            (Some(tls), Some(authority)) => {
+                let listener = ConnectionListener::bind(
+                    tls.address,
                     &authority,
                     sinks.clone(),
                     plan.discovery.then(hostname).as_deref(),
                 )?;
-                leave_address(dir, listener.place().address);
-                state.put_stream(listener.place());
+                leave_address(&tls.state, listener.info().address);
+                state.put_listener(listener.info());
                 Some(listener)
             }
             _ => None,
@@ -169,7 +178,7 @@ impl Receiver {
             held: String::new(),
             pulse: Pulse::default(),
         };
-        running.spawn_all(frontend.run, receiver, stream, &sinks)?;
+        running.spawn_all(frontend.run, receiver, connections, &sinks)?;
         Ok((running, sinks))
     }
 
@@ -177,19 +186,19 @@ impl Receiver {
         &mut self,
         show: RunFrontend,
         receiver: Receiving,
-        stream: Option<StreamListener>,
+        connections: Option<ConnectionListener>,
         sink: &Sink,
     ) -> anyhow::Result<()> {
         let (for_udp, pulse) = (sink.clone(), self.pulse.clone());
         let (stop, state) = (Arc::clone(&self.stop), Arc::clone(&self.state));
         self.spawn("receive", move || datagrams::run(receiver, &for_udp, &state, &pulse, &stop))?;
-        if let Some(mut stream) = stream {
-            if let Some(mut responder) = stream.take_responder() {
+        if let Some(mut connections) = connections {
+            if let Some(mut responder) = connections.take_responder() {
                 let stop = Arc::clone(&self.stop);
                 self.spawn("discovery", move || Ok(responder.run(&stop)?))?;
             }
             let stop = Arc::clone(&self.stop);
-            self.spawn("stream", move || stream.run(&stop))?;
+            self.spawn("tls", move || connections.run(&stop))?;
         }
         let hub = Arc::clone(&self.hub);
         self.spawn("http", move || show(hub))
@@ -292,7 +301,7 @@ fn allowed_paths(plan: &Plan, reads: &[PathBuf]) -> anyhow::Result<AllowedPaths>
         _ => PathBuf::from("."),
     };
     let kept = plan.store.as_ref().map(|(path, _)| parent(path));
-    let state = plan.stream.as_ref().map(|(_, dir)| dir.clone());
+    let state = plan.tls.as_ref().map(|tls| tls.state.clone());
     for dir in kept.iter().chain(state.iter()) {
         let made = cpumon_files::create_dir(dir);
         made.with_context(|| format!("cannot create {}; choose a file with --store", dir.display()))?;
@@ -303,14 +312,14 @@ fn allowed_paths(plan: &Plan, reads: &[PathBuf]) -> anyhow::Result<AllowedPaths>
         read: read.collect(),
         write: kept.into_iter().chain(state).chain(memory).collect(),
         connect: Vec::new(),
-        bind: plan.stream.iter().map(|(address, _)| address.port()).collect(),
+        bind: plan.tls.iter().map(|tls| tls.address.port()).collect(),
     })
 }
 
-/// The store's writer. With a secure stream each commit waits for the disk: acknowledged means on the disk.
+/// The store's writer. With TLS each commit waits for the disk: acknowledged means on the disk.
 fn start_store(plan: &Plan) -> anyhow::Result<Option<Arc<StoreHandle>>> {
     let start = |(path, options): &(PathBuf, StoreOptions)| {
-        let sync_each_commit = options.sync_each_commit || plan.stream.is_some();
+        let sync_each_commit = options.sync_each_commit || plan.tls.is_some();
         StoreHandle::start(path, &StoreOptions { sync_each_commit, ..options.clone() })
     };
     Ok(plan.store.as_ref().map(start).transpose()?.map(Arc::new))

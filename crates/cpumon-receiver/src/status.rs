@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use cpumon_query::status;
 
 use crate::clock;
-use crate::connection::StreamPlace;
+use crate::connection::ListenerInfo;
 use crate::storing::StoreHandle;
 
 /// See the module.
@@ -15,7 +15,7 @@ pub struct State {
     started_wall_ns: i64,
     udp: Vec<SocketAddr>,
     http: SocketAddr,
-    stream: OnceLock<StreamPlace>,
+    connections: OnceLock<ListenerInfo>,
     store: Option<Arc<StoreHandle>>,
     receiver: Mutex<status::Receiver>,
 }
@@ -23,26 +23,26 @@ pub struct State {
 impl State {
     /// Nothing received yet.
     pub(crate) fn new(udp: Vec<SocketAddr>, http: SocketAddr, store: Option<Arc<StoreHandle>>) -> Self {
-        let (stream, receiver) = (OnceLock::new(), Mutex::default());
-        Self { started_wall_ns: clock::wall_ns(), udp, http, stream, store, receiver }
+        let (connections, receiver) = (OnceLock::new(), Mutex::default());
+        Self { started_wall_ns: clock::wall_ns(), udp, http, connections, store, receiver }
     }
 
-    /// There is a secure stream.
-    pub(crate) fn put_stream(&self, place: StreamPlace) {
+    /// There is a TLS listener.
+    pub(crate) fn put_listener(&self, info: ListenerInfo) {
         // Set once, at the start.
-        let _ = self.stream.set(place);
+        let _ = self.connections.set(info);
     }
 
-    /// The secure stream's address, if there is one.
+    /// The address of the TLS listener, if there is one.
     #[must_use]
-    pub fn stream_address(&self) -> Option<SocketAddr> {
-        self.stream.get().map(|place| place.address)
+    pub fn tls_address(&self) -> Option<SocketAddr> {
+        self.connections.get().map(|info| info.address)
     }
 
     /// Fingerprint of this receiver's key, with discovery.
     #[must_use]
     pub fn discovery_key(&self) -> Option<String> {
-        self.stream.get().and_then(StreamPlace::discovery_key)
+        self.connections.get().and_then(ListenerInfo::discovery_key)
     }
 
     /// Replaces the receiving thread's counters.
@@ -62,7 +62,7 @@ impl State {
             udp: self.udp.iter().map(ToString::to_string).collect(),
             http: self.http.to_string(),
             receiver: self.receiver.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            connections: self.stream.get().map(StreamPlace::status),
+            connections: self.connections.get().map(ListenerInfo::status),
             store: self.store.as_ref().map_or_else(no_store, |store| store.status()),
         }
     }

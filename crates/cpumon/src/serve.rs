@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use cpumon_agent::Manager;
 use cpumon_model::Probes;
 use cpumon_query::Live;
-use cpumon_receiver::{KeyPlan, Plan, SourceRate};
+use cpumon_receiver::{KeyPlan, Plan, SourceRate, TlsPlan};
 use cpumon_tui::Options;
 
 use crate::cli::{LIVE_PROBES, RunArgs, ServeArgs};
@@ -52,7 +52,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
         }),
         multicast: args.multicast.clone(),
         store: (!args.no_store).then(|| (store, store_options(&args.retention))),
-        stream: args.tls.map(|address| (address, state)),
+        tls: args.tls.map(|address| TlsPlan { address, state }),
         discovery: args.discovery,
         measure: (!args.no_agent).then(|| sampler_options(&args.measure, Probes::empty())),
     };
@@ -101,7 +101,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
         source_rate: None,
         multicast: Vec::new(),
         store: Some((store_for_writing(args.store.as_deref()), store_options(&args.retention))),
-        stream: None,
+        tls: None,
         discovery: false,
         measure: Some(sampler_options(&args.measure, LIVE_PROBES)),
     };

@@ -82,14 +82,14 @@ impl Serving {
             Some(reason) => format!("measuring this machine by {reason}"),
             None => "not measuring this machine".to_owned(),
         };
-        let stream = state.stream_address().map(|address| {
+        let tls = state.tls_address().map(|address| {
             format!("receiving on tls {address}; hosts that report there are authenticated: `cpumon token` lets one in")
         });
         let mut lines = vec![
             format!("cpumon {}, pid {}", status.version, status.pid),
             format!("receiving on udp {}; {}", status.udp.join(", "), self.receiver.taken()),
         ];
-        lines.extend(stream);
+        lines.extend(tls);
         lines.extend(state.discovery_key().map(|key| {
             format!(
                 "answering devices that search for a receiver (DNS-SD, udp 5353); this one's key is {key}"
@@ -109,9 +109,9 @@ impl Serving {
     #[must_use]
     pub fn ready_line(&self) -> String {
         let state = self.receiver.state();
-        let (status, stream) = (state.status(), state.stream_address());
-        let stream = stream.map_or_else(String::new, |address| format!(" tls={address}"));
-        format!("ready udp={} http={}{stream} pid={}", status.udp.join(","), status.http, status.pid)
+        let (status, tls) = (state.status(), state.tls_address());
+        let tls = tls.map_or_else(String::new, |address| format!(" tls={address}"));
+        format!("ready udp={} http={}{tls} pid={}", status.udp.join(","), status.http, status.pid)
     }
 
     /// Stops every thread, writes the queue to the store, and returns the first error.

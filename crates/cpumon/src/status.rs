@@ -146,8 +146,8 @@ fn write_status(status: &api::Status, out: &mut dyn Write) -> std::io::Result<()
         let kinds = show_kinds(&rejects.by_kind);
         writeln!(out, "rejected   {} from {source}{kinds}; the last: {reason}", rejects.count)?;
     }
-    if let Some(stream) = &status.stream {
-        write_stream(stream, out)?;
+    if let Some(connections) = &status.stream {
+        write_connections(connections, out)?;
     }
     write_store(&status.store, out)?;
     write_hosts(status, out)
@@ -166,27 +166,27 @@ fn write_encryption(receiver: &api::Receiver, out: &mut dyn Write) -> std::io::R
     )
 }
 
-fn write_stream(stream: &api::Stream, out: &mut dyn Write) -> std::io::Result<()> {
+fn write_connections(connections: &api::Stream, out: &mut dyn Write) -> std::io::Result<()> {
     writeln!(
         out,
         "tls        {}; {} devices connected, {} received, {} enrolled, {} certificates renewed",
-        stream.address,
-        stream.devices,
-        show_bytes(stream.bytes),
-        stream.enrolled,
-        stream.renewed
+        connections.address,
+        connections.devices,
+        show_bytes(connections.bytes),
+        connections.enrolled,
+        connections.renewed
     )?;
     writeln!(
         out,
         "tls        {} connections; refused: {} too many or too fast, {} handshakes, {} devices, {} tokens, {} by what they sent",
-        stream.accepted,
-        stream.refused_early,
-        stream.handshakes_failed,
-        stream.refused_devices,
-        stream.refused_tokens,
-        stream.protocol_errors
+        connections.accepted,
+        connections.refused_early,
+        connections.handshakes_failed,
+        connections.refused_devices,
+        connections.refused_tokens,
+        connections.protocol_errors
     )?;
-    if let Some(discovery) = &stream.discovery {
+    if let Some(discovery) = &connections.discovery {
         writeln!(
             out,
             "discovery  key {}; {} queries, {} answered; {} unrelated, {} too many, {} malformed, {} failed",
@@ -199,14 +199,17 @@ fn write_stream(stream: &api::Stream, out: &mut dyn Write) -> std::io::Result<()
             discovery.failed
         )?;
     }
-    if stream.requests > 0 {
+    if connections.requests > 0 {
         writeln!(
             out,
             "requests   {} devices asked to be let in: {} wait (cpumon hosts pending), {} accepted, {} refused",
-            stream.requests, stream.requests_waiting, stream.requests_accepted, stream.requests_refused
+            connections.requests,
+            connections.requests_waiting,
+            connections.requests_accepted,
+            connections.requests_refused
         )?;
     }
-    for refused in &stream.refused_by {
+    for refused in &connections.refused_by {
         let (source, reason) = (escape(&refused.source), escape(&refused.reason));
         writeln!(out, "tls        refused {} of {source}; the last: {reason}", refused.count)?;
     }

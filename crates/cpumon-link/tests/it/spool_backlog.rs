@@ -1,4 +1,4 @@
-//! A spool that a stream empties: what a receiver has is deleted, the rest is sent, whatever happens in between.
+//! A spool that a connection empties: what a receiver has is deleted, the rest is sent, whatever happens in between.
 
 use std::path::Path;
 use std::time::Duration;

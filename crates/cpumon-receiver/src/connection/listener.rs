@@ -14,12 +14,12 @@ use cpumon_model::HostId;
 use cpumon_query::status;
 
 use super::memory::Shared;
-use super::session::StreamSession;
+use super::session::ConnectionSession;
 use crate::discovery::{Responder, ResponderStats};
 use crate::enrollment::Authority;
 use crate::sources::other_sources;
 use crate::storing::Sink;
-use crate::tls::{Handler, Peer, ServerLimits, ServerStats, Session, StreamServer};
+use crate::tls::{Handler, Peer, ServerLimits, ServerStats, Session, TlsServer};
 
 /// Sources of refused connections that frontends see, most first.
 const SHOWN_REFUSALS: usize = 64;
@@ -42,18 +42,18 @@ impl Handler for Sessions {
             peer.address,
             peer.agent
         );
-        Box::new(StreamSession::new(peer, self.sink.clone(), memory))
+        Box::new(ConnectionSession::new(peer, self.sink.clone(), memory))
     }
 }
 
 /// A listener that is bound, not yet running.
-pub struct StreamListener {
-    server: StreamServer,
+pub struct ConnectionListener {
+    server: TlsServer,
     responder: Option<Responder>,
-    place: StreamPlace,
+    info: ListenerInfo,
 }
 
-impl StreamListener {
+impl ConnectionListener {
     /// Listens for the devices enrolled in `authority`.
     ///
     /// With discovery it is found on its subnets under this name, and devices may ask for enrolment.
@@ -65,13 +65,13 @@ impl StreamListener {
     ) -> anyhow::Result<Self> {
         let handler = Arc::new(Sessions { sink, hosts: Mutex::default() });
         let limits = ServerLimits { takes_requests: discovery_name.is_some(), ..ServerLimits::default() };
-        let server = StreamServer::bind(address, Arc::clone(authority), handler, limits)
-            .context("cannot receive the secure stream; choose another address with --tls")?;
+        let server = TlsServer::bind(address, Arc::clone(authority), handler, limits)
+            .context("cannot accept TLS connections; choose another address with --tls")?;
         let address = server.local_addr();
         let responder = discovery_name.map(|name| Responder::bind(authority, address, name)).transpose();
         let responder =
             responder.context("cannot answer devices that search for a receiver (UDP port 5353)")?;
-        let place = StreamPlace {
+        let info = ListenerInfo {
             address,
             stats: server.stats(),
             discovery: responder
@@ -79,7 +79,7 @@ impl StreamListener {
                 .map(|one| Discovery { key: fingerprint(&one.pin()), stats: one.stats() }),
             waiting: Arc::new(server.waiting_requests()),
         };
-        Ok(Self { server, responder, place })
+        Ok(Self { server, responder, info })
     }
 
     /// The server that answers devices that search for this receiver; it runs on a thread of its own.
@@ -88,8 +88,8 @@ impl StreamListener {
     }
 
     /// Where, and what it counts.
-    pub fn place(&self) -> StreamPlace {
-        self.place.clone()
+    pub fn info(&self) -> ListenerInfo {
+        self.info.clone()
     }
 
     /// Lets devices in until `stop` is set.
@@ -107,7 +107,7 @@ struct Discovery {
 
 /// A listener as frontends see it.
 #[derive(Clone)]
-pub struct StreamPlace {
+pub struct ListenerInfo {
     /// Where it listens.
     pub address: SocketAddr,
     stats: Arc<ServerStats>,
@@ -115,13 +115,13 @@ pub struct StreamPlace {
     waiting: Arc<dyn Fn() -> usize + Send + Sync>,
 }
 
-impl std::fmt::Debug for StreamPlace {
+impl std::fmt::Debug for ListenerInfo {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StreamPlace").field("address", &self.address).finish_non_exhaustive()
+        f.debug_struct("ListenerInfo").field("address", &self.address).finish_non_exhaustive()
     }
 }
 
-impl StreamPlace {
+impl ListenerInfo {
     /// Fingerprint of this receiver's key, with discovery.
     pub fn discovery_key(&self) -> Option<String> {
         self.discovery.as_ref().map(|discovery| discovery.key.clone())

@@ -6,4 +6,4 @@ mod memory;
 mod receipts;
 mod session;
 
-pub use listener::{StreamListener, StreamPlace, leave_address};
+pub use listener::{ConnectionListener, ListenerInfo, leave_address};

@@ -1,4 +1,4 @@
-//! [`StreamSession`]: one connection of an enrolled device. The present goes to the hub and the store at
+//! [`ConnectionSession`]: one connection of an enrolled device. The present goes to the hub and the store at
 //! once, the past to the store when that has space.
 
 use std::net::SocketAddr;
@@ -28,7 +28,7 @@ const WORK_TIME: Duration = Duration::from_millis(20);
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
 /// One connection of an enrolled device, with its channels and what of them is not committed yet.
-pub struct StreamSession {
+pub struct ConnectionSession {
     host: HostId,
     address: SocketAddr,
     sink: Sink,
@@ -45,7 +45,7 @@ pub struct StreamSession {
     estimate: Option<(BootId, ClockEstimate)>,
 }
 
-impl StreamSession {
+impl ConnectionSession {
     /// Nothing received yet.
     pub fn new(peer: &Peer, sink: Sink, memory: Shared) -> Self {
         Self {
@@ -92,7 +92,7 @@ impl StreamSession {
                         _ => memory.clock.and_then(|clock| ClockEstimate::as_off_now(&clock, &interval.end)),
                     };
                     let receipt = unstored_since.is_none().then_some(receipt);
-                    sink.take_stream(status, interval, estimate, is_live, receipt)
+                    sink.take_enrolled(status, interval, estimate, is_live, receipt)
                 }
                 Outcome::Gap(gap) => {
                     memory.count_gap(&gap);
@@ -143,7 +143,7 @@ impl StreamSession {
     }
 }
 
-impl Session for StreamSession {
+impl Session for ConnectionSession {
     fn begin(&mut self, channel: u32, kind: ChannelKind) -> Result<(), Refusal> {
         // Numbers only grow, so that one can be recognised as used even after its channel gave way.
         if self.channels.last().is_some_and(|last| last.id >= channel) {
@@ -222,13 +222,13 @@ mod tests {
     use super::*;
     use crate::hub::{Hub, HubOptions};
 
-    fn session() -> StreamSession {
+    fn session() -> ConnectionSession {
         let hub =
             Hub::new(HubOptions::default(), Box::new(|_, _| Ok(None)), Box::new(status::Status::default));
         let sink = Sink::new(Arc::new(hub), None, None, None);
         let (name, agent) = ("device".to_owned(), String::new());
         let peer = Peer { host: [1; 16], name, address: ([10, 0, 0, 1], 1).into(), agent };
-        StreamSession::new(&peer, sink, Shared::default())
+        ConnectionSession::new(&peer, sink, Shared::default())
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl Sink {
 
     /// Takes an interval of an enrolled device. `estimate`: how far its clock is off; `receipt` is settled when it is stored;
     /// without one it is only shown. False: it is not in the store's queue.
-    pub fn take_stream(
+    pub fn take_enrolled(
         &self,
         status: &HostStatus,
         interval: &Interval,

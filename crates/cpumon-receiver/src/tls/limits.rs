@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cpumon_model::limits::{Limiter, Overflow, Rate};
 
-/// Limits of a [`StreamServer`](super::StreamServer).
+/// Limits of a [`TlsServer`](super::TlsServer).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ServerLimits {
     /// Connections of devices at one time.

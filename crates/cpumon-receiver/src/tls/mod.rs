@@ -9,4 +9,4 @@ mod tests;
 
 pub use handler::{Acks, Handler, Peer, Refusal, Session};
 pub use limits::{ServerLimits, ServerStats, SourceRefusals};
-pub use server::StreamServer;
+pub use server::TlsServer;

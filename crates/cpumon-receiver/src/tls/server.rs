@@ -1,4 +1,4 @@
-//! [`StreamServer`]: a receiver's listener. Each connection has a thread. An enrolled device gets a
+//! [`TlsServer`]: a receiver's listener. Each connection has a thread. An enrolled device gets a
 //! [`Session`] for its records; what strangers cost is bounded.
 
 use std::collections::HashMap;
@@ -54,15 +54,15 @@ struct Shared {
     newest: Mutex<HashMap<[u8; 16], u64>>,
 }
 
-/// The bound listener. Connections are served while [`StreamServer::run`] runs, a thread each.
-pub struct StreamServer {
+/// The bound listener. Connections are served while [`TlsServer::run`] runs, a thread each.
+pub struct TlsServer {
     listener: TcpListener,
     address: SocketAddr,
     shared: Arc<Shared>,
 }
 
-impl StreamServer {
-    /// Listens. No device is let in before [`StreamServer::run`].
+impl TlsServer {
+    /// Listens. No device is let in before [`TlsServer::run`].
     ///
     /// # Errors
     /// The address cannot be listened on, or the identity cannot be used.

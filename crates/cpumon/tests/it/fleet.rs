@@ -1,4 +1,4 @@
-//! Devices of the secure stream in one process, on a clock that the test sets. In: moments. Out: snapshots of threads that run a
+//! Devices on TLS connections in one process, on a clock that the test sets. In: moments. Out: snapshots of threads that run a
 //! fixed share of the time, in a spool or on their way to a receiver; and what a store must have of them.
 
 use std::ops::ControlFlow;

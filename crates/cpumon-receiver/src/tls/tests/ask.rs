@@ -60,7 +60,7 @@ fn a_device_gets_its_certificate_when_the_user_enters_its_code() {
     assert_eq!(identity.pin(), running.authority.pin().unwrap());
     assert!(running.authority.requests().list().unwrap().is_empty());
     assert_eq!((read(&running.stats.requests), read(&running.stats.requests_accepted)), (1, 1));
-    // What it got is good for the stream.
+    // What it got is good for a connection.
     running.sends(identity);
 }
 

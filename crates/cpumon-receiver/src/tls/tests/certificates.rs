@@ -81,7 +81,7 @@ fn a_certificate_of_another_receiver_or_past_its_time_is_refused() {
 }
 
 #[test]
-fn without_a_certificate_a_stream_is_refused() {
+fn without_a_certificate_a_connection_is_refused() {
     let running = TestReceiver::start();
     let mut config = pinned_builder(running.authority.pin().unwrap()).unwrap().with_no_client_auth();
     config.alpn_protocols = vec![cpumon_wire::connection::ALPN_SNAPSHOTS.to_vec()];

@@ -1,4 +1,4 @@
-//! Both ends of the stream over loopback: who is let in, who is not, what arrives.
+//! Both ends of a TLS connection over loopback: who is let in, who is not, what arrives.
 
 mod ask;
 mod certificates;
@@ -111,7 +111,7 @@ impl TestReceiver {
         let handshake_time = Duration::from_millis(700);
         let mut limits = ServerLimits { handshake_time, takes_requests: true, ..ServerLimits::default() };
         change(&mut limits);
-        let bind = || StreamServer::bind(address, Arc::clone(&authority), Arc::new(got.clone()), limits);
+        let bind = || TlsServer::bind(address, Arc::clone(&authority), Arc::new(got.clone()), limits);
         let server = until("the port is free", || bind().ok());
         let (address, stats, stopped) = (server.local_addr(), server.stats(), Arc::clone(&stop));
         let thread = std::thread::spawn(move || server.run(&stopped).unwrap());

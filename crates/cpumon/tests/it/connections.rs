@@ -4,7 +4,7 @@ use std::process::{Child, Stdio};
 
 use crate::support::{Serve, cpumon, eventually, ok, output, run, text, wait};
 
-/// A receiver with a secure stream, and the address of it.
+/// A receiver that accepts TLS connections, and where.
 struct RunningReceiver {
     serve: Serve,
     state: tempfile::TempDir,
