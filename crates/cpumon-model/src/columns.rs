@@ -165,7 +165,7 @@ columns! {
     Trust "trust" Text "" [HOSTS] NONE "How the data came in: local, authenticated, sealed, unauthenticated or imported.";
     FirstNs "first_ns" Integer "ns" [HOSTS] NONE "End of the oldest stored interval, since the UNIX epoch.";
     LastNs "last_ns" Integer "ns" [HOSTS] NONE "End of the newest stored interval, since the UNIX epoch.";
-    Flags "flags" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|HOST_INTERVAL] NONE "What is odd, names joined by |: counter_reset, first_sight, no_final_counters, impossible, spans_loss, partial, restart, summed (exits of one parent's program for which there was no space, together), unwatched (hidden from the scheduler's events, read from /proc).";
+    Flags "flags" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|HOST_INTERVAL] NONE "What is odd, names joined by |: counter_reset, first_sight, no_final_counters, impossible, spans_loss, partial, restart, summed (exits of one parent's program for which there was no space, together), unwatched (hidden from the scheduler's events, read from /proc), run_queue_unknown (events were lost).";
     Source "source" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "The source that measured: procfs, bpf, v1, legacy, simulated.";
     BlockedNs "blocked_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED "Time neither running nor runnable within the interval; of a process the sum over its threads that were active.";
     DelayAfterWakeupNs "delay_after_wakeup_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED "The part of run_delay_ns that came after a wakeup; the rest came after preemption.";
@@ -183,7 +183,7 @@ columns! {
     IrqCount "count" Integer "" [IRQ_INTERVAL] IRQ "Times the line was handled.";
     UnknownNs "unknown_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] SCHED "The part of unattributed_ns during which no switch event says which thread ran; a CPU's includes what unwatched threads ran.";
     CpuUnattributedNs "unattributed_ns" Integer "ns" [CPU_INTERVAL] CPUS "Length of the interval minus all modes of this CPU; negative when more was accounted than there was.";
-    RunQueueMean "run_queue_mean" Real "tasks" [CPU_INTERVAL|HOST_INTERVAL] SCHED "Tasks running or ready, weighted by time; of the host the sum over its CPUs.";
+    RunQueueMean "run_queue_mean" Real "tasks" [CPU_INTERVAL|HOST_INTERVAL] SCHED "Tasks running or ready, weighted by time; of the host the sum over its CPUs. Empty where events were lost (flag run_queue_unknown).";
     RunQueueMax "run_queue_max" Integer "tasks" [CPU_INTERVAL|HOST_INTERVAL] SCHED "Longest run queue of the CPU, or of any CPU.";
     Switches "switches" Integer "" [CPU_INTERVAL|HOST_INTERVAL] SCHED "Context switches.";
     SoftirqHiNs "softirq_hi_ns" Integer "ns" [CPU_INTERVAL|HOST_INTERVAL] IRQ "Soft interrupts: high-priority tasklets; part of softirq_ns.";
@@ -212,6 +212,7 @@ columns! {
     EndingsLost "endings_lost" Integer "" [HOST_INTERVAL] NONE "Of ring_drops: threads on their way out; one is missed only if a snapshot falls between that and its last switch.";
     CutsLost "cuts_lost" Integer "" [HOST_INTERVAL] NONE "Of ring_drops: counters at the instant of a snapshot of threads that ended while it was made; what they ran up to that instant is in the next interval.";
     HiddenLeftOut "hidden_left_out" Integer "" [HOST_INTERVAL] NONE "Threads hidden from BPF that are not read from /proc because there are too many, at the interval's end; what they ran is unknown.";
+    WakeupsUnknown "wakeups_unknown" Integer "" [HOST_INTERVAL] SCHED "Switches to a thread of which it is not known when it was woken, since the agent's start; its whole wait counts as blocked.";
 }
 
 /// The columns of one table, in their order.

@@ -10,6 +10,8 @@
 
 mod row_builder;
 
+pub use self::row_builder::born_from_ns;
+
 use std::sync::Arc;
 
 use self::row_builder::{RowBuilder, common_fields, find_process, find_thread, pass_ns, signed};
@@ -55,6 +57,8 @@ impl Interval {
             self.begin = cur.end;
             return;
         }
+        let has_queue = cur.health.run_queue_unknown == prev.health.run_queue_unknown;
+        self.flags.set(Flags::RUN_QUEUE_UNKNOWN, !has_queue && self.fields.contains(Fields::SCHED));
         self.cpus.extend(matching_cpus(prev, cur));
         self.irqs.extend(matching_irqs(prev, cur));
         let builder = RowBuilder::new(prev, cur, self.duration_ns());

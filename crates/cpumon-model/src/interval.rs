@@ -50,6 +50,9 @@ bitflags! {
         /// those of /proc, and what only the events measure (blocked time, wakeups, waits) is no data. What interrupts took while it
         /// ran is inside its run time.
         const UNWATCHED = 1 << 8;
+        /// Of the interval: the length of the run queues is not known, because events were lost. Of which of two intervals the time
+        /// is that some threads waited for a CPU, nothing reports; so it is in the sums over longer times all the same.
+        const RUN_QUEUE_UNKNOWN = 1 << 9;
     }
 }
 
@@ -184,6 +187,14 @@ impl Interval {
             sum += &cpu.sched;
         }
         sum
+    }
+
+    /// Mean number of tasks running or ready over the interval, on all CPUs together. `None` where that is not measured, or not known.
+    #[must_use]
+    pub fn run_queue_mean(&self) -> Option<f64> {
+        let is_known = self.fields.contains(Fields::SCHED) && !self.flags.contains(Flags::RUN_QUEUE_UNKNOWN);
+        let mean = || self.cpu_sched().run_queue_mean(self.duration_ns());
+        (is_known && !self.cpus.is_empty()).then(mean).flatten()
     }
 
     /// The run delays of one owner that ended in the interval; `None` if there were none, or none are measured.

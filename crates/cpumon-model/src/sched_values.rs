@@ -80,7 +80,8 @@ impl IntervalView<'_> {
         Some(match id {
             ColumnId::UnknownNs => known(Fields::SCHED, Value::count(sched.unknown_ns)),
             ColumnId::RunQueueMean => {
-                let mean = sched.run_queue_mean(self.interval().duration_ns());
+                let is_known = !self.interval().flags.contains(Flags::RUN_QUEUE_UNKNOWN);
+                let mean = sched.run_queue_mean(self.interval().duration_ns()).filter(|_| is_known);
                 known(Fields::SCHED, mean.map_or(Value::Null, Value::Real))
             }
             ColumnId::RunQueueMax => known(Fields::SCHED, Value::Int(i64::from(sched.run_queue_max))),
@@ -97,6 +98,7 @@ impl IntervalView<'_> {
         Some(match id {
             ColumnId::SchedUntracked => count(health.sched_untracked),
             ColumnId::SchedMissedSwitches => count(health.sched_missed_switches),
+            ColumnId::WakeupsUnknown => count(health.wakeups_unknown),
             ColumnId::HistogramDrops if self.interval().fields.contains(Fields::HISTOGRAMS) => {
                 Value::count(health.histogram_drops)
             }

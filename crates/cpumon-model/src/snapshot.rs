@@ -200,6 +200,10 @@ pub struct SourceHealth {
     pub sched_untracked: u64,
     /// Switch events that were missed: one names another task as running than the event before it switched to.
     pub sched_missed_switches: u64,
+    /// Switches to a thread of which it is not known when it was woken: all of its wait counts as blocked.
+    pub wakeups_unknown: u64,
+    /// Snapshots at whose instant the run queues were not known: events were lost, and threads that waited for a CPU may be missing.
+    pub run_queue_unknown: u64,
     /// Run delays without space for a histogram of their process or thread; those of the CPUs have them.
     pub histogram_drops: u64,
     /// Events (exits, execs, threads on their way out) that did not fit the kernel's ring buffer or in the list behind
@@ -257,7 +261,8 @@ pub struct Snapshot {
     pub irqs: Vec<IrqSample>,
     /// Run-delay histograms, cumulative, ascending by owner.
     pub delays: Vec<Delays>,
-    /// Cumulative counters of *all* threads that ended since the source was opened, rows lost on the way included.
+    /// Cumulative counters of *all* threads that ended since the source was opened. Of those whose rows were lost on the way it has what
+    /// they did since the last snapshot that shows them.
     pub exited_total: Counters,
     /// Threads alive on the host, in this snapshot or not.
     pub thread_count: u32,

@@ -1,6 +1,6 @@
 //! What sums per minute and hour are made of. The writer adds intervals up with it, the reader names the same buckets.
 
-use cpumon_model::{CpuSched, Fields, Interval};
+use cpumon_model::{CpuSched, Fields, Flags, Interval};
 
 /// ns in a second: the unit of rates per second.
 pub(crate) const PER_SECOND: i64 = 1_000_000_000;
@@ -72,10 +72,12 @@ pub struct RunQueue {
 }
 
 impl RunQueue {
-    /// Of one interval; `None` where context switches were not measured.
+    /// Of one interval; `None` where context switches were not measured, or some of its events were lost.
     #[must_use]
     pub fn of(interval: &Interval) -> Option<Self> {
-        if !interval.fields.contains(Fields::SCHED) || interval.cpus.is_empty() {
+        let is_known =
+            interval.fields.contains(Fields::SCHED) && !interval.flags.contains(Flags::RUN_QUEUE_UNKNOWN);
+        if !is_known || interval.cpus.is_empty() {
             return None;
         }
         let sched = interval.cpu_sched();

@@ -84,6 +84,7 @@ fn agent(host: &str, interval: &Interval) -> Agent {
         ("malformed", Some(health.malformed)),
         ("permission_denied", Some(health.permission_denied)),
         ("sched_missed_switches", known(Fields::SCHED, health.sched_missed_switches)),
+        ("wakeups_unknown", known(Fields::SCHED, health.wakeups_unknown)),
         ("sched_untracked", known(Fields::SCHED, health.sched_untracked)),
         ("histogram_drops", known(Fields::HISTOGRAMS, health.histogram_drops)),
         ("ring_drops", known(Fields::EXITS, health.ring_drops)),

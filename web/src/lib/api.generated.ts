@@ -406,6 +406,11 @@ export interface components {
              * @default 0
              */
             tasks_vanished: number;
+            /**
+             * Format: int64
+             * @default null
+             */
+            wakeups_unknown: number | null;
         };
         /** @description A host as the receiver sees it now. */
         Host: {

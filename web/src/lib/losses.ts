@@ -5,6 +5,7 @@ import type { Summary } from './api';
 const OF_AGENT: readonly [column: string, one: string, several: string][] = [
   ['exits_lost', 'exit lost', 'exits lost'],
   ['sched_missed_switches', 'switch missed', 'switches missed'],
+  ['wakeups_unknown', 'wakeup at an unknown time', 'wakeups at an unknown time'],
   ['sched_untracked', 'thread untracked', 'threads untracked'],
   ['execs_lost', 'exec event lost', 'exec events lost'],
   ['endings_lost', 'thread exit lost', 'thread exits lost'],

@@ -234,7 +234,9 @@ pub(super) fn find_thread<'a>(rows: &'a [ThreadSample], row: &ThreadInterval) ->
     rows.binary_search_by_key(&row.key, |thread| thread.key).ok().and_then(|at| rows.get(at))
 }
 
-fn born_from_ns(begin: Moment) -> u64 {
+/// Tasks that began at or after this, ns since boot, began in the interval after the snapshot that began at `begin`.
+#[must_use]
+pub fn born_from_ns(begin: Moment) -> u64 {
     // From the begin of the earlier pass: it may have missed a thread that began while it ran.
     begin.boot_ns.saturating_sub(START_RESOLUTION_NS)
 }

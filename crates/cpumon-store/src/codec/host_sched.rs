@@ -57,8 +57,10 @@ pub(crate) fn encode(interval: &Interval, out: &mut Vec<u8>) {
 }
 
 /// The last part, written only where something in it is not 0.
-fn drops_of(health: &SourceHealth) -> [u64; 5] {
-    [health.ring_drops, health.execs_lost, health.endings_lost, health.cuts_lost, health.hidden_left_out]
+fn drops_of(health: &SourceHealth) -> [u64; 6] {
+    let lost = [health.ring_drops, health.execs_lost, health.endings_lost, health.cuts_lost];
+    let [ring_drops, execs, endings, cuts] = lost;
+    [ring_drops, execs, endings, cuts, health.hidden_left_out, health.wakeups_unknown]
 }
 
 fn encode_delays(interval: &Interval, out: &mut Vec<u8>) {
@@ -121,6 +123,7 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, interval: &mut Interval) -> Result
     health.endings_lost = number()?;
     health.cuts_lost = number()?;
     health.hidden_left_out = number()?;
+    health.wakeups_unknown = number()?;
     Ok(())
 }
 
@@ -164,7 +167,7 @@ mod tests {
 
     prop_compose! {
         fn any_interval()(
-            numbers in any::<[u64; 3]>(), unknown_ns in any::<i64>(), drops in 0..3_u64, ring_drops in prop::array::uniform5(0..2_u64), probes in any::<u16>(),
+            numbers in any::<[u64; 3]>(), unknown_ns in any::<i64>(), drops in 0..3_u64, ring_drops in prop::array::uniform6(0..2_u64), probes in any::<u16>(),
             cpus in prop::collection::vec((any::<[u64; 3]>(), any::<u32>(), any::<[u64; 10]>()), 0..4),
             irqs in prop::collection::btree_map(any::<u32>(), ("\\PC{0,9}", any::<u64>(), any::<u64>()), 0..5),
         ) -> Interval {
@@ -181,7 +184,7 @@ mod tests {
             }
             (interval.health.sched_untracked, interval.health.sched_missed_switches) = (numbers[0], numbers[1]);
             let health = &mut interval.health;
-            [health.ring_drops, health.execs_lost, health.endings_lost, health.cuts_lost, health.hidden_left_out] = ring_drops;
+            [health.ring_drops, health.execs_lost, health.endings_lost, health.cuts_lost, health.hidden_left_out, health.wakeups_unknown] = ring_drops;
             interval.health.probes = Probes::from_bits_truncate(probes);
             interval.cpus = (0..).zip(cpus).map(|(cpu, (some, run_queue_max, softirq_ns))| {
                 let [unknown_ns, run_queue_ns, switches] = some;

@@ -53,6 +53,8 @@ pub(crate) const BEGIN_MONO: usize = 4;
 pub(crate) const BEGIN_WALL: usize = 5;
 /// Position of `fields`: bits of [`Fields`].
 const FIELDS: usize = 9;
+/// Position of `flags`: bits of [`Flags`].
+const FLAGS: usize = 10;
 /// Position of `capacity_ns`; the ledger's other lines follow.
 pub(crate) const CAPACITY: usize = 15;
 /// Position of `sequence`: the number of the snapshot at the end.
@@ -175,7 +177,6 @@ fn loss_row(loss: Option<&LossCounts>) -> [i64; 9] {
 pub(crate) fn apply(row: &MetaRow, host: HostId, boot: BootId, interval: &mut Interval) {
     let unsigned = |at: usize| row[at].cast_unsigned();
     let small = |at: usize| u32::try_from(row[at]).unwrap_or(0);
-    let tiny = |at: usize| u16::try_from(row[at]).unwrap_or(0);
     interval.host = host;
     interval.boot = boot;
     interval.sequence = unsigned(SEQUENCE);
@@ -185,7 +186,7 @@ pub(crate) fn apply(row: &MetaRow, host: HostId, boot: BootId, interval: &mut In
     (interval.wall_shift_ns, interval.clock_piece) = (row[SHIFT], None);
     interval.source = SourceKind::from_code(u8::try_from(row[8]).unwrap_or(0));
     interval.fields = fields_of(row);
-    interval.flags = Flags::from_bits_retain(tiny(10));
+    interval.flags = flags_of(row);
     interval.v1_ticks = (row[11] != NONE).then_some(row[11]);
     interval.pass_ns = unsigned(12);
     interval.thread_count = small(13);
@@ -214,6 +215,11 @@ pub(crate) fn apply(row: &MetaRow, host: HostId, boot: BootId, interval: &mut In
         // The other counts come with the host's events. The buffer is reused, so the last interval's must go.
         ..SourceHealth::default()
     };
+}
+
+/// What is odd about the interval.
+pub(crate) fn flags_of(row: &MetaRow) -> Flags {
+    Flags::from_bits_retain(u16::try_from(row[FLAGS]).unwrap_or(0))
 }
 
 /// Which counters are known.

@@ -10,7 +10,7 @@ use super::run_delays::{self, MERGED};
 use crate::codec::PackedProcess;
 use crate::codec::chunk::FreshInterval;
 use crate::codec::cpus;
-use crate::codec::meta::{BEGIN_MONO, CAPACITY, END_MONO, END_WALL, MetaRow, fields_of};
+use crate::codec::meta::{BEGIN_MONO, CAPACITY, END_MONO, END_WALL, MetaRow, fields_of, flags_of};
 use crate::codec::sched::SchedRows;
 use crate::rows::HostRow;
 use crate::sums::{PER_SECOND, Resolution, RunQueue, rate};
@@ -121,7 +121,13 @@ impl Rollup {
         let cpu_delays = known.contains(Fields::HISTOGRAMS).then(|| self.cpus.cpu_delays());
         // Without CPUs (a source that does not list them) a queue of 0 would read as "nothing waited".
         let has_queue = known.contains(Fields::SCHED) && !self.cpus.cpus.is_empty();
-        let run_queue = has_queue.then(|| RunQueue::new(&self.cpus.cpu_sched(), covered_ns));
+        let mut run_queue = has_queue.then(|| RunQueue::new(&self.cpus.cpu_sched(), covered_ns));
+        if flags_of(row).contains(Flags::RUN_QUEUE_UNKNOWN)
+            && let Some(queue) = &mut run_queue
+        {
+            // Its sum is right together with its neighbours' (see the flag), its own mean is not known.
+            queue.max_run_queue_ns_per_s = 0;
+        }
         let delays = interval.rows.processes.iter().map(|row| row.delta.run_delay_ns);
         let part = HostPart {
             end_wall_ns: row[END_WALL],

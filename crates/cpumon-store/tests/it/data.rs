@@ -238,6 +238,7 @@ pub fn add_drops(day: &mut [Interval]) {
         interval.health.ring_drops = 6;
         (interval.health.execs_lost, interval.health.endings_lost, interval.health.cuts_lost) = (1, 2, 3);
         interval.health.hidden_left_out = 9;
+        interval.health.wakeups_unknown = 4;
     }
 }
 

@@ -33,11 +33,8 @@ pub(crate) fn events_per_sec(shown: &Interval) -> Option<f64> {
 
 /// The mean number of tasks running or ready on all CPUs, weighted by time, and the longest queue of one CPU.
 pub(crate) fn run_queue(shown: &Interval) -> String {
-    let sched = shown.cpu_sched();
-    let mean = sched
-        .run_queue_mean(shown.duration_ns())
-        .map_or_else(|| NONE.to_string(), |mean| format!("{mean:.2}"));
-    format!("run queue {mean}, longest {}", sched.run_queue_max)
+    let mean = shown.run_queue_mean().map_or_else(|| NONE.to_string(), |mean| format!("{mean:.2}"));
+    format!("run queue {mean}, longest {}", shown.cpu_sched().run_queue_max)
 }
 
 /// Everything that was lost or not measured, with its count. Zero counts are left out.
@@ -56,6 +53,7 @@ pub(crate) fn losses(loss: Option<&LossCounts>, health: &SourceHealth) -> Vec<St
         (health.permission_denied, "denied"),
         (health.malformed, "malformed"),
         (health.sched_missed_switches, "switches missed"),
+        (health.wakeups_unknown, "wakeups unknown"),
         (health.sched_untracked, "threads untracked"),
         (health.histogram_drops, "run delays in no histogram"),
         (health.ring_drops.saturating_sub(health.exits_lost), "other events lost"),

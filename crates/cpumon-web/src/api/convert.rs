@@ -48,6 +48,7 @@ fn health_of(interval: &model::Interval) -> Health {
         endings_lost: known(Fields::EXITS, from.endings_lost),
         cuts_lost: known(Fields::EXITS, from.cuts_lost),
         hidden_left_out: known(Fields::EXITS, from.hidden_left_out),
+        wakeups_unknown: known(Fields::SCHED, from.wakeups_unknown),
         probes: flag_names(&from.probes),
     )
 }
@@ -63,6 +64,9 @@ impl From<&Health> for SourceHealth {
             endings_lost: from.endings_lost.unwrap_or(0),
             cuts_lost: from.cuts_lost.unwrap_or(0),
             hidden_left_out: from.hidden_left_out.unwrap_or(0),
+            wakeups_unknown: from.wakeups_unknown.unwrap_or(0),
+            // An interval has it as a flag.
+            run_queue_unknown: 0,
             probes: flags_from_names(&from.probes),
         )
     }

@@ -54,6 +54,8 @@ fn health() -> SourceHealth {
         endings_lost: 2,
         cuts_lost: 3,
         hidden_left_out: 14,
+        wakeups_unknown: 15,
+        run_queue_unknown: 0,
         probes: model::Probes::SCHED | model::Probes::IRQ,
     }
 }
@@ -174,7 +176,7 @@ fn a_count_that_nothing_measures_is_absent_and_a_zero_is_there() {
         serde_json::to_value(Interval::from(&interval).health).unwrap()
     };
     let (none, all) = (health(Fields::empty()), health(Fields::all()));
-    for name in ["sched_untracked", "sched_missed_switches", "histogram_drops"] {
+    for name in ["sched_untracked", "sched_missed_switches", "wakeups_unknown", "histogram_drops"] {
         assert_eq!((none.get(name), all[name].as_u64()), (None, Some(0)), "{name}");
     }
 }

@@ -228,6 +228,8 @@ pub struct Health {
     pub cuts_lost: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hidden_left_out: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wakeups_unknown: Option<u64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<String>,
 }

@@ -125,10 +125,12 @@ ids! {
     HEALTH_13 = 126;
     HEALTH_14 = 127;
     HEALTH_15 = 128;
+    HEALTH_16 = 129;
+    HEALTH_17 = 130;
 }
 
 /// Column numbers from here on are not known and skipped.
-pub(crate) const ID_LIMIT: usize = 129;
+pub(crate) const ID_LIMIT: usize = 131;
 
 /// What a value is the difference to.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

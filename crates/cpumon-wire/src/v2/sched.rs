@@ -11,8 +11,9 @@ use cpumon_model::{
 
 use super::columns::{
     BLOCKED_REST, CPU_SWITCHES, DELAY_AFTER_WAKEUP, HEALTH_8, HEALTH_9, HEALTH_10, HEALTH_11, HEALTH_12,
-    HEALTH_13, HEALTH_14, HEALTH_15, IRQ, IRQ_COUNT, IRQ_NAME, IRQ_TIME, LONGEST_DELAY, MIGRATIONS,
-    OPEN_WAIT, PROBES, RUN_QUEUE, RUN_QUEUE_MAX, SOFTIRQ_0, UNKNOWN_TIME, WAIT_0, WAIT_11, WAKEUPS,
+    HEALTH_13, HEALTH_14, HEALTH_15, HEALTH_16, HEALTH_17, IRQ, IRQ_COUNT, IRQ_NAME, IRQ_TIME, LONGEST_DELAY,
+    MIGRATIONS, OPEN_WAIT, PROBES, RUN_QUEUE, RUN_QUEUE_MAX, SOFTIRQ_0, UNKNOWN_TIME, WAIT_0, WAIT_11,
+    WAKEUPS,
 };
 use super::read::{Span, TableReader};
 use super::table::Table;
@@ -144,6 +145,7 @@ pub(crate) fn push_health(table: &mut Table, health: &SourceHealth) {
     table.push(&[health.sched_untracked, health.sched_missed_switches, probes]);
     table.push(&[health.histogram_drops, health.ring_drops]);
     table.push(&[health.execs_lost, health.endings_lost, health.cuts_lost, health.hidden_left_out]);
+    table.push(&[health.wakeups_unknown, health.run_queue_unknown]);
 }
 
 /// Completes the health of the totals' row.
@@ -156,5 +158,7 @@ pub(crate) fn read_health(table: &TableReader<'_>, health: &mut SourceHealth) {
     health.endings_lost = table.value(HEALTH_13);
     health.cuts_lost = table.value(HEALTH_14);
     health.hidden_left_out = table.value(HEALTH_15);
+    health.wakeups_unknown = table.value(HEALTH_16);
+    health.run_queue_unknown = table.value(HEALTH_17);
     health.probes = Probes::from_bits_truncate(u16::try_from(table.value(PROBES)).unwrap_or(0));
 }
