@@ -87,8 +87,10 @@ impl Tracker {
         self.names.sort();
         // Nearly always empty, and `records_mut` would forget which threads have rested.
         if !self.renames.is_empty() {
+            // `note_exec` appends.
+            records.sort();
             self.renames.apply(records.records_mut());
-            // `note_exec` appends, and a new start can change the order among records of one id.
+            // A new start can change the order among records of one id.
             records.sort();
         }
         self.exits.sort();

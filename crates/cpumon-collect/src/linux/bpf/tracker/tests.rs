@@ -2,6 +2,7 @@
 
 use cpumon_model::{Flags, Interval, Life, Moment, ThreadInterval, ThreadKey};
 
+use super::super::records::TAKEN_OVER;
 use super::*;
 
 /// A tracker over an empty /proc, and the snapshots it made.
@@ -302,6 +303,22 @@ fn user_time_is_whole_microseconds_and_never_falls() {
     let mut third = sampled(2_500, 8, 4);
     third.settle(Some(&second));
     assert_eq!((third.utime_ns, third.stime_ns), (1_000, 1_500), "did not run: nothing moves");
+}
+
+#[test]
+fn an_exec_during_the_pass_does_not_hide_an_earlier_one() {
+    // Thread 31 of process 30 called exec before this pass; one of process 20 does while it is on, and its record comes last.
+    let mut rig = Rig::new(&[task(20, 20, 10), task(21, 20, 10), task(30, 30, 10), task(31, 30, 10)]);
+    let first = exec(task(30, 30, 12), 31, at(2) + 5, "first");
+    let end = TaskRecord { flags: TAKEN_OVER, ..task(30, 30, 10) };
+    rig.next(&[task(20, 20, 10), task(21, 20, 10), task(30, 30, 12)], &[exit(end, at(2) + 4, 1), first]);
+    let renamed = rig.last.threads[2].key;
+    assert_eq!((renamed.tid, renamed.start_ns), (30, at(2)), "it begins with its exec, in whole µs");
+    let second = exec(task(20, 20, 14), 21, at(9), "second");
+    let end = TaskRecord { flags: TAKEN_OVER, ..task(20, 20, 10) };
+    rig.next(&[task(20, 20, 14), task(30, 30, 13)], &[exit(end, at(9), 1), second]);
+    assert_eq!(rig.live(), [20, 30], "each once");
+    assert_eq!(rig.last.threads[1].key, renamed);
 }
 
 #[test]
