@@ -138,7 +138,32 @@ fn softirq_kind(id: ColumnId) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{ColumnId, CpuInterval, Fields, Interval, IntervalView, Value};
+    use crate::{
+        ColumnId, CpuInterval, CpuSample, CpuSched, Fields, Flags, Interval, IntervalView, Moment, Snapshot,
+        Value,
+    };
+
+    #[test]
+    fn where_events_were_lost_the_run_queue_is_no_data_and_not_zero() {
+        let snapshot = |mono_ns, run_queue_ns, run_queue_unknown| {
+            let sched = CpuSched { run_queue_ns, ..CpuSched::default() };
+            let end = Moment { mono_ns, ..Moment::default() };
+            let mut snapshot = Snapshot { fields: Fields::all(), begin: end, end, ..Snapshot::default() };
+            snapshot.cpus = vec![CpuSample { sched, ..CpuSample::default() }];
+            snapshot.health.run_queue_unknown = run_queue_unknown;
+            snapshot
+        };
+        let (first, second, third) = (snapshot(10, 0, 3), snapshot(20, 25, 4), snapshot(30, 40, 4));
+        let unknown = Interval::between(&first, &second);
+        let view = IntervalView::new("h", &unknown);
+        assert_eq!(view.host(ColumnId::Flags), Value::Text("run_queue_unknown".into()));
+        assert_eq!(view.host(ColumnId::RunQueueMean), Value::Null);
+        assert_eq!(view.cpu(&unknown.cpus[0], ColumnId::RunQueueMean), Value::Null);
+        assert_eq!(unknown.run_queue_mean(), None);
+        let known = Interval::between(&second, &third);
+        assert_eq!((known.flags, known.run_queue_mean()), (Flags::empty(), Some(1.5)));
+        assert_eq!(IntervalView::new("h", &known).host(ColumnId::RunQueueMean), Value::Real(1.5));
+    }
 
     #[test]
     fn without_a_row_of_any_cpu_their_sum_is_no_data() {
