@@ -129,7 +129,6 @@ pub(crate) struct BpfSource {
     delays: Option<DelayAccounts>,
     /// Exits that fit no buffer.
     summed: SummedExits,
-    overflow: Vec<(u32, records::LostExits)>,
     cpus: CpuStat,
     own: OwnUsage,
     infos: InfoCache,
@@ -175,7 +174,6 @@ impl BpfSource {
             watch,
             delays,
             summed: SummedExits::open(&programs)?,
-            overflow: Vec::new(),
             cpus: CpuStat::open(&options.proc_root)?,
             own: OwnUsage::open(),
             infos: InfoCache::open(&options.proc_root, options.cmdline)?,
@@ -201,8 +199,9 @@ impl BpfSource {
         for _ in 0..ADOPTING_PASSES {
             self.control.begin_cut();
             // Against an empty pass: until `Control::keep` the probe sends every thread in full.
-            self.iterator.read(&Pass::default(), &[], &mut self.records)?;
+            let read = self.iterator.read(&Pass::default(), &[], &mut self.records);
             self.control.end();
+            read?;
             if self.records.iter().all(|task| task.times.is_whole()) {
                 break;
             }
@@ -224,8 +223,9 @@ impl BpfSource {
         } else {
             self.control.begin();
         }
-        self.iterator.read(&Pass::default(), &[], &mut self.records)?;
+        let read = self.iterator.read(&Pass::default(), &[], &mut self.records);
         self.control.end();
+        read?;
         self.records.sort();
         self.hidden.find(&self.records, begin_ns);
         self.hidden.read();
@@ -278,25 +278,22 @@ impl BpfSource {
             self.control.begin();
             begin
         };
-        // They have no cut: the nearer to its instant, the better.
-        self.hidden.read();
-        let oddities = self.iterator.read(self.tracker.before(), self.hidden.threads(), &mut self.records)?;
-        self.cpus.read(&mut into.cpus)?;
+        // As of the cut, like all else: who ends from here on is of the next interval.
+        let mut lost = self.watch.is_some().then(|| self.read_lost(into));
+        let read = self.read_all(into);
+        // Also after a failure: otherwise every end of a thread until the next pass would leave a copy.
         self.control.end();
+        let oddities = read?;
         // Last, because it cannot be repeated: a pass that fails must not take events with it.
-        let drained = self.ring.drain(&mut self.events)?;
+        let malformed = self.ring.drain(&mut self.events)?;
+        let lost = *lost.get_or_insert_with(|| self.read_lost(into));
         let end = clock::now();
         if oddities.malformed == 0 {
             // Otherwise the probe would report threads as unchanged that this side never received.
             self.control.keep();
         }
         self.malformed += u64::from(oddities.malformed > 0);
-        into.health.malformed = self.malformed + drained.malformed;
-        let dropped = drained.ring.plus(&drained.list);
-        into.health.ring_drops = dropped.total();
-        into.health.execs_lost = dropped.execs;
-        into.health.endings_lost = dropped.endings;
-        into.health.cuts_lost = dropped.cuts;
+        into.health.malformed = self.malformed + malformed;
         if let Some(watch) = &mut self.watch {
             let records = self.records.records_mut();
             watch.settle(cut, self.tracker.before(), records, &mut self.events, oddities, into);
@@ -305,7 +302,27 @@ impl BpfSource {
         } else {
             (into.begin, into.end) = (begin, end);
         }
-        Ok(Observed { from_ns: cut.boot_ns, lost: drained.lost, oddities })
+        Ok(Observed { from_ns: cut.boot_ns, lost, oddities })
+    }
+
+    fn read_all(&mut self, into: &mut Snapshot) -> Result<Oddities, CollectError> {
+        // They have no cut: the nearer to its instant, the better.
+        self.hidden.read();
+        let oddities = self.iterator.read(self.tracker.before(), self.hidden.threads(), &mut self.records)?;
+        self.cpus.read(&mut into.cpus)?;
+        Ok(oddities)
+    }
+
+    /// Reads the events that did not fit, and returns the sums of the exits among them.
+    fn read_lost(&mut self, into: &mut Snapshot) -> records::LostExits {
+        let dropped = self.ring.drops();
+        into.health.ring_drops = dropped.total();
+        into.health.execs_lost = dropped.execs;
+        into.health.endings_lost = dropped.endings;
+        into.health.cuts_lost = dropped.cuts;
+        let lost = self.ring.lost();
+        self.summed.read(&lost);
+        lost
     }
 }
 
@@ -343,10 +360,10 @@ impl Source for BpfSource {
         into.threads = left;
         self.tracker.track(&mut self.records, &self.events, observed_from_ns, lost, &mut self.infos, into);
         self.infos.end_pass();
-        self.ring.take_overflow(&mut self.overflow);
-        // The tracker left the last pass in `records`.
-        let (vanished, live) = (self.tracker.lost_threads(), self.tracker.before());
-        self.summed.fill(&lost, &self.overflow, vanished, live, &self.records, into);
+        self.summed.fill(self.tracker.before(), into);
+        if let Some(watch) = &mut self.watch {
+            watch.fill_queues(self.tracker.ready(), self.ring.drops(), into);
+        }
         if let Some(delays) = &mut self.delays {
             delays.read(observed_from_ns, self.tracker.before(), into)?;
         }
@@ -407,15 +424,9 @@ mod tests {
             // The total is counted apart from the rows.
             let total = after.exited_total.since(&before.exited_total).unwrap().run_ns;
             let named: u64 = after.exits.iter().map(|exit| exit.thread.counters.run_ns).sum();
-            // So is what others, who were lost as well, were charged before.
-            let is_gone = |row: &&ThreadSample| {
-                let is_alive = after.threads.binary_search_by_key(&row.key, |row| row.key).is_ok();
-                !is_alive && after.exits.binary_search_by_key(&row.key, |exit| exit.thread.key).is_err()
-            };
-            let charged: u64 = before.threads.iter().filter(is_gone).map(|row| row.counters.run_ns).sum();
             let of_rows: i64 = summed.iter().map(|row| row.1).sum();
-            let rows = (named + charged).cast_signed() + of_rows;
-            assert!((rows - total).abs() <= total / 20, "{rows} of {total}, {charged} before: {summed:?}");
+            let rows = named.cast_signed() + of_rows;
+            assert!((rows - total).abs() <= total / 20, "{rows} of {total}: {summed:?}");
             assert!(interval.ledger.exited_ns >= of_rows, "{:?} {of_rows}", interval.ledger);
             assert_eq!(after.process_count as usize + summed.len(), after.processes.len());
             // An interval later nothing of it is counted again.
@@ -426,5 +437,19 @@ mod tests {
                 quiet.processes.iter().find(|row| &*row.info.name == "children of sh (summed)").unwrap();
             assert!(again.flags.contains(Flags::SUMMED) && again.delta.run_ns < 20_000_000, "{again:?}");
         }
+    }
+
+    #[test]
+    fn a_pass_that_fails_is_over_for_the_probe_too() {
+        let options = SourceOptions { probes: Probes::SCHED, ..SourceOptions::default() };
+        let mut source = match BpfSource::open_with(&options, 4096, EventRing::open_alone) {
+            Ok(source) => source,
+            Err(error) => return crate::skip::skip(format!("needs root for BPF: {error}")),
+        };
+        source.iterator = TaskIterator::new(source.programs.take_other_link(), true);
+        assert!(source.snapshot(&mut Snapshot::default()).is_err());
+        assert!(!source.control.is_reading(), "every end of a thread would leave a copy until the next pass");
+        assert!(source.adopt().is_err() && !source.control.is_reading());
+        assert!(source.find_hidden().is_err() && !source.control.is_reading());
     }
 }

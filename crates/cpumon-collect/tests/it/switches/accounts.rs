@@ -104,6 +104,10 @@ pub struct ThreadAccount {
     pub longest_delay_ns: u64,
     /// A switch was missed: the times fall short.
     pub is_broken: bool,
+    /// It sleeps though the scheduler has stamped it as queued, and no wakeup renews that stamp.
+    is_stamped: bool,
+    /// Times it came, and it is not known when it was woken.
+    pub unknown_wakeups: u64,
 }
 
 /// The times of one CPU.
@@ -223,6 +227,7 @@ impl ThreadAccount {
 
     fn come(&mut self, now: u64) {
         self.is_broken |= self.state == State::Running;
+        self.unknown_wakeups += u64::from(std::mem::take(&mut self.is_stamped));
         self.close(now);
         (self.at_ns, self.ready_ns, self.state) = (self.at_ns.max(now), None, State::Running);
     }
@@ -255,8 +260,29 @@ impl Accounts {
 
     /// A task becomes runnable. Of one that runs, or is runnable already, a wakeup changes nothing.
     pub fn wake(&mut self, now: u64, task: Task) {
-        if let Some(thread) = self.threads.get_mut(&task).filter(|thread| thread.state == State::Blocked) {
+        let sleeps = |thread: &&mut ThreadAccount| thread.state == State::Blocked && !thread.is_stamped;
+        if let Some(thread) = self.threads.get_mut(&task).filter(sleeps) {
             thread.ready_ns.get_or_insert(now);
+        }
+    }
+
+    /// The scheduler moves a task that sleeps, and that it had left in its queue, to another queue.
+    pub fn moved(&mut self, task: Task) {
+        if let Some(thread) = self.threads.get_mut(&task).filter(|thread| thread.state == State::Blocked) {
+            (thread.is_stamped, thread.ready_ns) = (true, None);
+        }
+    }
+
+    /// A pass over all tasks finds this one asleep.
+    pub fn seen_asleep(&mut self, task: Task) {
+        match self.threads.get_mut(&task) {
+            // It was not woken when it was stamped.
+            Some(thread) if thread.state == State::Blocked && thread.ready_ns.is_some() => {
+                (thread.is_stamped, thread.ready_ns) = (true, None);
+            }
+            // It has run since it was pushed off: that was missed.
+            Some(thread) if thread.state == State::Ready => thread.is_broken = true,
+            _ => {}
         }
     }
 

@@ -6,6 +6,7 @@
 //! change of the C code that is not made here, or the other way round, fails a test.
 
 mod accounts;
+mod lossy;
 mod record;
 mod replay;
 mod scenarios;

@@ -1,6 +1,7 @@
 //! Runs `tests/scenarios-switches/*.toml` through [`Accounts`]: events in, times out. Times are µs.
 //!
-//! Events: `AT CPU PREV>NEXT [asleep in CALL|ready] [steal=N] [lost=N]`, `AT wake TASK`, `AT born TASK`, `AT end TASK`,
+//! Events: `AT CPU PREV>NEXT [asleep in CALL|ready] [steal=N] [lost=N]`, `AT wake TASK`, `AT born TASK`, `AT end TASK`, `AT moved TASK` (from queue to
+//! queue, asleep), `AT seen TASK asleep` (by a pass),
 //! `AT CPU irq|softirq begin|end`. Task 0 is idle.
 
 use std::fmt::Write as _;
@@ -49,6 +50,8 @@ fn apply(accounts: &mut Accounts, out: &mut String, event: &str) {
     let now = number(words[0]) * US;
     match words[1..] {
         ["wake", who] => accounts.wake(now, task(who)),
+        ["moved", who] => accounts.moved(task(who)),
+        ["seen", who, "asleep"] => accounts.seen_asleep(task(who)),
         ["born", who] => accounts.born(now, task(who)),
         ["end", who] => {
             let account = accounts.ended(task(who)).expect("a task that began");
@@ -91,6 +94,9 @@ fn write_thread(out: &mut String, name: &str, account: &ThreadAccount) {
     }
     write!(out, " switches={}/{}", account.voluntary_switches, account.involuntary_switches).unwrap();
     write!(out, " longest={}", us(account.longest_delay_ns)).unwrap();
+    if account.unknown_wakeups > 0 {
+        write!(out, " unknown_wakeups={}", account.unknown_wakeups).unwrap();
+    }
     out.push_str(if account.is_broken { " broken\n" } else { "\n" });
 }
 

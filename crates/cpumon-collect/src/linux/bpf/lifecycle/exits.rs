@@ -35,14 +35,21 @@ impl Exits {
         self.list.push(Exit { task, end_ns, threads_left });
     }
 
-    /// Brings them into ascending order; call it when all are there.
+    /// Brings them into ascending order, each once; call it when all are there.
     pub(crate) fn sort(&mut self) {
         self.list.sort_unstable_by_key(|exit| exit.task.key());
+        // A second event of the same end would count its time twice.
+        self.list.dedup_by_key(|exit| exit.task.key());
     }
 
     /// The key of the nth.
     pub(crate) fn key_at(&self, at: usize) -> Option<ThreadKey> {
         self.list.get(at).map(|exit| exit.task.key())
+    }
+
+    /// Those that ended.
+    pub(crate) fn tasks(&self) -> impl Iterator<Item = &TaskRecord> {
+        self.list.iter().map(|exit| &exit.task)
     }
 
     /// Whether this thread ended.

@@ -10,26 +10,17 @@ use cpumon_model::{Comm, Counters, ProcessInfo, ProcessKey, ProcessSample, Snaps
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use super::super::records::task::whole_us;
-use super::super::records::{LostExits, TaskRecord, ThreadTimes, read_plain};
+use super::super::records::{LostExits, TaskRecord, read_plain};
 use super::super::sched::Programs;
 use crate::CollectError;
 
 /// Passes after which a row that does not grow goes, until it grows again.
 const IDLE_PASSES: u32 = 60;
 
-/// Most parents with a row of their own in the waiting list; lost.h: `MAX_LOST_PARENTS`.
-pub(crate) const MAX_PARENTS: usize = 64;
-/// Beyond so many rows the waiting list, whose parents may be others at each pass, makes none but that of all others.
-const MAX_ROWS: usize = 2 * MAX_PARENTS + 1;
-
 #[derive(Clone, Debug, Default)]
 struct Row {
     /// Out of the probe, cumulative.
     lost: LostExits,
-    /// Out of the waiting list, cumulative.
-    overflow: LostExits,
-    /// What of both was charged already to threads while they lived.
-    charged: Counters,
     /// All that was shown under this name, settled.
     settled: TaskRecord,
     /// What was shown before the row began this time.
@@ -61,31 +52,18 @@ impl SummedExits {
         Ok(Self { probe, rows: BTreeMap::new(), seen: 0, begun: 0 })
     }
 
-    /// Adds the rows to `into`, which has its processes already. `lost`: the sum over all, cumulative. `overflow`: what the
-    /// waiting list summed since the last pass, by the parent's process id. `vanished`: threads of the last pass that are
-    /// among the lost. `live` and `earlier`: the live threads of this pass and the last one, ascending.
-    pub(crate) fn fill(
-        &mut self,
-        lost: &LostExits,
-        overflow: &[(u32, LostExits)],
-        vanished: &[TaskRecord],
-        live: &[TaskRecord],
-        earlier: &[TaskRecord],
-        into: &mut Snapshot,
-    ) {
+    /// Reads the probe's sums as they are now. `lost`: the sum over all, cumulative.
+    pub(crate) fn read(&mut self, lost: &LostExits) {
         // Nothing was lost since the last pass: the map of the probe is not read, a system call for each
         // parent.
         if lost.count != self.seen {
             self.seen = lost.count;
             self.read_probe();
-            for (pid, more) in overflow {
-                let row = row_of(&mut self.rows, name_of(*pid, live, earlier));
-                row.overflow = row.overflow.plus(more);
-            }
-            for task in vanished {
-                self.charge(name_of(task.parent_pid, live, earlier), task);
-            }
         }
+    }
+
+    /// Adds the rows to `into`, which has its processes already. `live`: the live threads of this pass, ascending.
+    pub(crate) fn fill(&mut self, live: &[TaskRecord], into: &mut Snapshot) {
         let start_ns = whole_us(into.end.boot_ns);
         for (name, row) in &mut self.rows {
             row.settle();
@@ -94,8 +72,6 @@ impl SummedExits {
                 into.processes.push(row.sample(live, name));
             }
         }
-        // The probe's counts of a row are cumulative, so that row must stay; one that only the waiting list filled may start over.
-        self.rows.retain(|_, row| row.idle_passes < IDLE_PASSES || row.lost.count > 0);
         into.processes.sort_unstable_by_key(|process| process.key);
     }
 
@@ -109,38 +85,13 @@ impl SummedExits {
             self.rows.entry(name).or_default().lost = sums;
         }
     }
-
-    /// A thread that was seen alive was charged up to then.
-    fn charge(&mut self, name: [u8; 16], task: &TaskRecord) {
-        // A parent beyond the limits has no row of its own: its children are in that of all others.
-        let row = if self.rows.contains_key(&name) {
-            self.rows.get_mut(&name)
-        } else {
-            self.rows.get_mut(&[0; 16])
-        };
-        if let Some(row) = row {
-            row.charged += &task.counters();
-        }
-    }
-}
-
-/// The row of a parent, or that of all others if there are too many.
-fn row_of(rows: &mut BTreeMap<[u8; 16], Row>, name: [u8; 16]) -> &mut Row {
-    let has_space = rows.contains_key(&name) || rows.len() < MAX_ROWS;
-    rows.entry(if has_space { name } else { [0; 16] }).or_default()
 }
 
 impl Row {
     /// Brings `settled` up to date; no counter of it ever falls.
     fn settle(&mut self) {
-        let mut task = self.lost.plus(&self.overflow).as_task();
-        task.subtract(&self.charged, &ThreadTimes::default());
+        let mut task = self.lost.as_task();
         let before = self.settled;
-        // A vanished thread is only most likely among the lost: what was charged for it may exceed the sums.
-        task.run_ns = task.run_ns.max(before.run_ns);
-        task.run_delay_ns = task.run_delay_ns.max(before.run_delay_ns);
-        task.voluntary_switches = task.voluntary_switches.max(before.voluntary_switches);
-        task.involuntary_switches = task.involuntary_switches.max(before.involuntary_switches);
         task.settle(Some(&before));
         self.idle_passes = if task.counters() == before.counters() { self.idle_passes + 1 } else { 0 };
         self.settled = task;
@@ -175,22 +126,6 @@ impl Row {
     }
 }
 
-/// The parent's name, also if it ended since the last pass; that of all others if it is not known.
-fn name_of(pid: u32, live: &[TaskRecord], earlier: &[TaskRecord]) -> [u8; 16] {
-    let find = |list: &[TaskRecord]| {
-        let at = list.binary_search_by_key(&pid, |task| task.tid).ok();
-        at.and_then(|at| list.get(at)).map(|task| padded(task.comm().as_bytes()))
-    };
-    find(live).or_else(|| find(earlier)).unwrap_or_default()
-}
-
-/// As the probe keys its sums.
-fn padded(name: &[u8]) -> [u8; 16] {
-    let mut padded = [0; 16];
-    padded.iter_mut().zip(name).for_each(|(to, from)| *to = *from);
-    padded
-}
-
 fn info(name: &[u8; 16]) -> ProcessInfo {
     let comm = Comm::new(name);
     let parent = if comm.is_empty() { "others".into() } else { comm.to_str_lossy() };
@@ -198,36 +133,5 @@ fn info(name: &[u8; 16]) -> ProcessInfo {
         name: format!("children of {parent} (summed)").into(),
         comm: parent.as_ref().into(),
         ..ProcessInfo::default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_parent_that_ended_meanwhile_lends_its_name_too() {
-        let task = |tid, name: &[u8; 4]| {
-            let mut comm = [0; 16];
-            comm[..4].copy_from_slice(name);
-            TaskRecord { tid, pid: tid, comm, ..TaskRecord::default() }
-        };
-        let (live, earlier) = ([task(3, b"make")], [task(3, b"init"), task(7, b"bash")]);
-        let name = |pid| Comm::new(&name_of(pid, &live, &earlier)).to_str_lossy().into_owned();
-        assert_eq!((name(3), name(7), name(9)), ("make".to_owned(), "bash".to_owned(), String::new()));
-    }
-
-    #[test]
-    fn parents_without_end_make_no_rows_without_end() {
-        let mut rows = BTreeMap::new();
-        for parent in 0..5_000_u32 {
-            let sums = LostExits { count: 1, run_ns: 7, ..LostExits::default() };
-            let row = row_of(&mut rows, padded(format!("p{parent}").as_bytes()));
-            row.overflow = row.overflow.plus(&sums);
-        }
-        assert_eq!(rows.len(), MAX_ROWS + 1);
-        let run_ns: u64 = rows.values().map(|row| row.overflow.run_ns).sum();
-        assert_eq!(run_ns, 35_000, "no CPU time is dropped");
-        assert_eq!(rows[&[0; 16]].overflow.count, 5_000 - MAX_ROWS as u64);
     }
 }

@@ -3,10 +3,11 @@
 
 use cpumon_model::{Moment, Probes, Snapshot, ThreadKey, empty_list, trim_list};
 
-use super::super::records::{ENDED_LEADER, ExitEvent, HIDDEN, TaskRecord};
+use super::super::records::{ENDED_LEADER, ExitEvent, HIDDEN, RingDrops, TaskRecord};
 use super::super::ring::INITIAL_EVENTS;
 use super::super::ring::events::Event;
 use super::super::sched::{CpuAccounts, IrqTimes, Programs, TimesState};
+use super::super::tracker::Ready;
 use super::iterator::Oddities;
 use crate::{CollectError, SourceOptions};
 
@@ -21,6 +22,9 @@ pub(crate) struct Watch {
     /// A buffer: threads that need no settling any more.
     done: Vec<ThreadKey>,
     untracked: Untracked,
+    /// Passes at whose end the run queues were not known.
+    queues_unknown: u64,
+    dropped: RingDrops,
 }
 
 /// Threads for which the kernel's own counters stand in, each counted when it became so, by cause.
@@ -54,6 +58,8 @@ impl Watch {
             spare: Vec::with_capacity(INITIAL_EVENTS),
             done: Vec::with_capacity(INITIAL_EVENTS),
             untracked: Untracked::default(),
+            queues_unknown: 0,
+            dropped: RingDrops::default(),
         };
         // The programs are attached, so one switch makes each CPU and its thread known to the probe.
         super::super::sched::visit_cpus();
@@ -97,6 +103,18 @@ impl Watch {
         }
         into.health.sched_untracked = self.untracked.total();
         into.health.sched_missed_switches = self.cpus.missed_switches();
+        into.health.wakeups_unknown = self.cpus.unknown_wakeups();
+    }
+
+    /// Completes the run queues, when the threads have been tracked. `drops`: the events that did not fit, up to the end of the pass.
+    pub(crate) fn fill_queues(&mut self, ready: Ready, drops: RingDrops, into: &mut Snapshot) {
+        self.cpus.share_ready(ready.ns, &mut into.cpus);
+        // A thread that neither the iterator nor an event reports may have waited for a CPU at the cut.
+        let before = std::mem::replace(&mut self.dropped, drops);
+        let may_miss = (drops.endings, drops.cuts) != (before.endings, before.cuts);
+        let is_known = ready.unknown == 0 && !may_miss && self.cpus.is_whole();
+        self.queues_unknown += u64::from(!is_known);
+        into.health.run_queue_unknown = self.queues_unknown;
     }
 
     fn settle_one(&mut self, cut_ns: u64, before: &[TaskRecord], task: &mut TaskRecord) {

@@ -34,6 +34,7 @@ struct cfs_rq {
 struct sched_entity {
 	__u64 sum_exec_runtime;
 	__u64 nr_migrations;
+	unsigned char sched_delayed;
 	struct cfs_rq *cfs_rq;
 };
 
@@ -145,6 +146,7 @@ struct linux_binprm {
 #define TASK_STOPPED 0x04
 #define TASK_TRACED 0x08
 #define TASK_DEAD 0x80
+#define TASK_WAKING 0x200
 #define TASK_NOLOAD 0x400
 
 // kernel/sched/sched.h: in a run queue, not on its way to another.
@@ -156,6 +158,22 @@ static __always_inline __u32 state_of(struct task_struct *task)
 	if (bpf_core_field_exists(task->__state))
 		return task->__state;
 	return BPF_CORE_READ((struct task_struct___older *)task, state);
+}
+
+static __always_inline bool is_runnable(struct task_struct *task)
+{
+	__u32 state = state_of(task);
+
+	return state == 0 || state == TASK_WAKING;
+}
+
+// It sleeps. Since Linux 6.12 the scheduler may leave a thread in its queue for some time after that (`sched_delayed`). Without that
+// mark a thread in a queue may be runnable whatever its state says: pushed off on its way to sleep, or just being woken.
+static __always_inline bool is_asleep(struct task_struct *task)
+{
+	if (is_runnable(task))
+		return false;
+	return !task->on_rq || (bpf_core_field_exists(task->se.sched_delayed) && task->se.sched_delayed);
 }
 
 static __always_inline __u32 cpu_of(struct task_struct *task)

@@ -16,6 +16,9 @@ pub(crate) const TAKEN_OVER: u8 = 4;
 /// BPF does not see it: it is read from /proc. Set in user space.
 pub(crate) const HIDDEN: u8 = 8;
 
+/// In no list and reported by no event at the last pass, so it was shown as a pass before. Set in user space.
+pub(crate) const STALE: u8 = 16;
+
 /// One thread as the kernel reports it. After [`TaskRecord::settle`] `utime_ns` and `stime_ns` are the split of `run_ns`.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -111,7 +114,8 @@ pub(crate) struct ExecEvent {
     pub(crate) name: [u8; EXEC_NAME_BYTES],
 }
 
-/// Sums over threads whose exit event did not fit, cumulative since the probe was loaded.
+/// Sums over threads whose exit event did not fit, cumulative since the probe was loaded: what they did since the last snapshot that
+/// has them. User and system time are whole, their proportion counts.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct LostExits {
@@ -141,15 +145,6 @@ impl RingDrops {
     pub(crate) fn total(&self) -> u64 {
         self.exits + self.execs + self.endings + self.cuts
     }
-
-    pub(crate) fn plus(&self, other: &Self) -> Self {
-        Self {
-            exits: self.exits + other.exits,
-            execs: self.execs + other.execs,
-            endings: self.endings + other.endings,
-            cuts: self.cuts + other.cuts,
-        }
-    }
 }
 
 /// How a CPU stood at the cut.
@@ -166,7 +161,8 @@ pub(crate) struct CpuAccount {
     pub(crate) steal_clock_ns: u64,
     /// What the kernel had counted of `tid` when it came; 0: no event reported its switch-in.
     pub(crate) slice_exec_ns: u64,
-    pub(crate) queue_ns: u64,
+    /// In slices of threads, with all that interrupted them.
+    pub(crate) busy_ns: u64,
     pub(crate) switches: u64,
     pub(crate) breaks: u64,
     pub(crate) softirq_ns: [u64; 16],
@@ -198,7 +194,12 @@ pub(crate) struct CpuEntry {
     pub(crate) now: CpuAccount,
     pub(crate) cut: CpuAccount,
     pub(crate) shown: CpuAccount,
-    pub(crate) padding: [u64; 12],
+    pub(crate) clocks: [u64; 3],
+    /// Switches to a thread of which it is not known when it was woken.
+    pub(crate) unknown_wakeups: u64,
+    /// Waits in this CPU's queue that ended here.
+    pub(crate) waited_ns: u64,
+    pub(crate) padding: [u64; 7],
 }
 
 /// What user space sets for the probe.
@@ -265,8 +266,8 @@ assert_layout!(ExitEvent: 280, kind: 0, threads_left: 4, end_ns: 8, cut_ns: 16, 
 assert_layout!(ExecEvent: 400, kind: 0, old_tid: 4, at_ns: 8, cut_ns: 16, task: 24, name: 280);
 assert_layout!(LostExits: 64, count: 0, run_ns: 8, utime_ns: 16, stime_ns: 24, run_delay_ns: 32, voluntary_switches: 40, involuntary_switches: 48, execs: 56);
 assert_layout!(RingDrops: 32, exits: 0, execs: 8, endings: 16, cuts: 24);
-assert_layout!(CpuAccount: 288, since_ns: 0, mode_ns: 8, slice_ns: 72, slice_base_ns: 80, slice_run_ns: 88, steal_clock_ns: 96, slice_exec_ns: 104, queue_ns: 112, switches: 120, breaks: 128, softirq_ns: 136, queue_cut_ns: 264, queue_max: 272, tid: 276, base: 280, mode: 281, irq_depth: 282, softirq: 283, came_unseen: 284);
-assert_layout!(CpuEntry: 1024, changes: 0, cut_ns: 8, pulled_ns: 24, is_torn: 32, shown: 640);
+assert_layout!(CpuAccount: 288, since_ns: 0, mode_ns: 8, slice_ns: 72, slice_base_ns: 80, slice_run_ns: 88, steal_clock_ns: 96, slice_exec_ns: 104, busy_ns: 112, switches: 120, breaks: 128, softirq_ns: 136, queue_cut_ns: 264, queue_max: 272, tid: 276, base: 280, mode: 281, irq_depth: 282, softirq: 283, came_unseen: 284);
+assert_layout!(CpuEntry: 1024, changes: 0, cut_ns: 8, pulled_ns: 24, is_torn: 32, shown: 640, unknown_wakeups: 952, waited_ns: 960);
 assert_layout!(ControlPage: 32, cut_ns: 0, is_reading: 8, refresh: 12, send_all: 16, cpus: 20, rest_mask: 24);
 assert_layout!(IrqEntry: 16, time_ns: 0, count: 8);
 assert_layout!(DelayEntry: 1040, kind: 0, owner: 4, start_ns: 8, counts: 16);

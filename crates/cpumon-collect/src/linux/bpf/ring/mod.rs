@@ -8,17 +8,17 @@ pub(crate) mod events;
 
 use std::num::NonZeroUsize;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use cpumon_model::empty_list;
-use libbpf_rs::{RingBuffer, RingBufferBuilder};
+use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
 use self::events::Event;
-use super::lifecycle::summed::MAX_PARENTS;
 use super::load;
-use super::records::{ExitEvent, LostExits, RingDrops, TaskRecord};
+use super::records::{ExitEvent, LostExits, RingDrops};
 use super::sched::{PROBE, Programs, Shared};
 use crate::CollectError;
 use crate::source::platform::privileges;
@@ -28,7 +28,8 @@ const RING_BYTES_PER_CPU: usize = 1 << 19;
 const MIN_RING_BYTES: usize = 1 << 20;
 const MAX_RING_BYTES: usize = 16 << 20;
 
-/// Events kept until the next snapshot. What is beyond is only summed, and counted as lost.
+/// Events that wait for the next snapshot, beyond which the helper thread takes no more: then the ring buffer fills up, and the probe
+/// sums the exits that do not fit.
 const MAX_WAITING: usize = 1 << 15;
 
 /// Events for which the lists have capacity from the start.
@@ -42,25 +43,6 @@ const NEWEST: usize = 8;
 struct Waiting {
     events: Vec<Event>,
     malformed: u64,
-    /// Exits that did not fit `events`.
-    overflow: LostExits,
-    /// The same since the last snapshot, by the parent's process id; 0: of all beyond [`MAX_PARENTS`].
-    overflow_of: Vec<(u32, LostExits)>,
-    /// Events that did not fit `events`.
-    dropped: RingDrops,
-}
-
-/// What emptying the ring buffer gave besides events, all of it since the probe was loaded.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Drained {
-    /// Records that made no sense.
-    pub(crate) malformed: u64,
-    /// Exits that fit no buffer.
-    pub(crate) lost: LostExits,
-    /// Events that did not fit the ring buffer.
-    pub(crate) ring: RingDrops,
-    /// Events that the ring buffer held and the list behind it did not.
-    pub(crate) list: RingDrops,
 }
 
 impl Waiting {
@@ -74,43 +56,13 @@ impl Waiting {
         match event {
             None => self.malformed += 1,
             Some(Event::Exit(exit)) if self.replace_ending(&exit) => {}
-            Some(event) if self.events.len() < MAX_WAITING => self.events.push(event),
-            Some(event) => self.drop(&event),
-        }
-    }
-}
-
-impl Waiting {
-    /// Counts an event for which there is no space, and sums it if it is an exit.
-    fn drop(&mut self, event: &Event) {
-        let dropped = &mut self.dropped;
-        match event {
-            Event::Exit(exit) => {
-                dropped.exits += 1;
-                self.sum(&exit.task);
-            }
-            Event::Exec(_) => {
-                dropped.execs += 1;
-                // In `lost` as well: the tracker then reads the names of all processes again.
-                self.overflow.execs += 1;
-            }
-            Event::Ending(_) => dropped.endings += 1,
-            Event::Cut(_) => dropped.cuts += 1,
+            Some(event) => self.events.push(event),
         }
     }
 
-    fn sum(&mut self, task: &TaskRecord) {
-        self.overflow.add(task);
-        let known = self.overflow_of.iter().position(|(pid, _)| *pid == task.parent_pid);
-        // Bounded: a storm of parents must not make the list of sums longer than the list that it relieves.
-        let pid = if known.is_some() || self.overflow_of.len() < MAX_PARENTS { task.parent_pid } else { 0 };
-        if let Some((_, sums)) = self.overflow_of.iter_mut().find(|(known, _)| *known == pid) {
-            sums.add(task);
-        } else {
-            let mut sums = LostExits::default();
-            sums.add(task);
-            self.overflow_of.push((pid, sums));
-        }
+    /// How many more events the helper thread may take.
+    fn space(&self) -> usize {
+        MAX_WAITING.saturating_sub(self.events.len())
     }
 }
 
@@ -141,13 +93,17 @@ pub(crate) struct EventRing {
     lost: Shared<LostExits>,
     drops: Shared<RingDrops>,
     helper: Option<JoinHandle<()>>,
-    stop: Arc<OwnedFd>,
 }
 
 struct Ring {
     /// The holder of the lock empties the ring buffer: its callback fills `waiting`.
-    ring: Mutex<RingBuffer<'static>>,
+    buffer: Mutex<RingBuffer<'static>>,
     waiting: Arc<Mutex<Waiting>>,
+    /// Most events that the ring buffer holds.
+    capacity: usize,
+    /// Written to when there is space again, or when the helper thread has to stop.
+    wake: OwnedFd,
+    stops: AtomicBool,
 }
 
 /// Size of the ring buffer for this machine.
@@ -161,9 +117,7 @@ impl EventRing {
     /// With a thread that empties the buffer when it is half full.
     pub(crate) fn open(programs: &Programs) -> Result<Self, CollectError> {
         let mut events = Self::open_alone(programs)?;
-        events.helper = Some(
-            spawn_helper(&events.ring, &events.stop).map_err(|error| refused("start a thread", &error))?,
-        );
+        events.helper = Some(spawn_helper(&events.ring).map_err(|error| refused("start a thread", &error))?);
         Ok(events)
     }
 
@@ -171,44 +125,49 @@ impl EventRing {
     pub(crate) fn open_alone(programs: &Programs) -> Result<Self, CollectError> {
         let waiting = Waiting { events: Vec::with_capacity(INITIAL_EVENTS), ..Waiting::default() };
         let waiting = Arc::new(Mutex::new(waiting));
-        let ring = open_ring(programs, &waiting)?;
+        let (ring, bytes) = open_ring(programs, &waiting)?;
         let lost = Shared::map(programs, "lost", false)?;
         let drops = Shared::map(programs, "ring_drops", false)?;
-        let stop =
+        let wake =
             eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| refused("make an eventfd", &error.into()))?;
-        let stop = Arc::new(stop);
-        let ring = Arc::new(Ring { ring: Mutex::new(ring), waiting });
-        Ok(Self { ring, lost, drops, helper: None, stop })
+        let capacity = bytes / size_of::<ExitEvent>();
+        let ring = Ring { buffer: Mutex::new(ring), waiting, capacity, wake, stops: AtomicBool::new(false) };
+        Ok(Self { ring: Arc::new(ring), lost, drops, helper: None })
     }
 
-    /// Replaces `into` by every event since the last call.
-    pub(crate) fn drain(&self, into: &mut Vec<Event>) -> Result<Drained, CollectError> {
-        // Before `waiting` is locked: the callback of the ring buffer takes that lock.
-        self.ring.empty()?;
+    /// Replaces `into` by every event since the last call. Returns how many records made no sense, since the probe was loaded.
+    pub(crate) fn drain(&self, into: &mut Vec<Event>) -> Result<u64, CollectError> {
+        // Before `waiting` is locked: the callback of the ring buffer takes that lock. All that was in the buffer at this instant is
+        // among so many; a storm that goes on must not hold up the pass.
+        self.ring.take(self.ring.capacity)?;
         let mut waiting = lock(&self.ring.waiting);
+        let was_full = waiting.space() == 0;
         empty_list(into);
         // The two lists change places, so that both keep their memory.
         std::mem::swap(into, &mut waiting.events);
-        Ok(Drained {
-            malformed: waiting.malformed,
-            lost: self.lost.read(0).unwrap_or_default().plus(&waiting.overflow),
-            ring: self.drops.read(0).unwrap_or_default(),
-            list: waiting.dropped,
-        })
+        if was_full {
+            self.ring.wake();
+        }
+        Ok(waiting.malformed)
     }
 
-    /// Replaces `into` by what did not fit the waiting list since the last call, by the parent's process id.
-    pub(crate) fn take_overflow(&self, into: &mut Vec<(u32, LostExits)>) {
-        into.clear();
-        into.append(&mut lock(&self.ring.waiting).overflow_of);
+    /// Exits that did not fit, since the probe was loaded.
+    pub(crate) fn lost(&self) -> LostExits {
+        self.lost.read(0).unwrap_or_default()
+    }
+
+    /// Events that did not fit, since the probe was loaded.
+    pub(crate) fn drops(&self) -> RingDrops {
+        self.drops.read(0).unwrap_or_default()
     }
 }
 
 impl Drop for EventRing {
     fn drop(&mut self) {
-        let written = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
+        self.ring.stops.store(true, Ordering::SeqCst);
+        let is_woken = self.ring.wake();
         // Joined only if it was woken: otherwise the join would never return.
-        if let (Ok(_), Some(helper)) = (written, self.helper.take())
+        if let Some(helper) = self.helper.take().filter(|_| is_woken)
             && helper.join().is_err()
         {
             log::warn!("the thread that empties the BPF ring buffer had failed");
@@ -217,11 +176,18 @@ impl Drop for EventRing {
 }
 
 impl Ring {
-    fn empty(&self) -> Result<(), CollectError> {
-        lock(&self.ring).consume().map_err(|error| CollectError::Bpf {
-            operation: "empty the ring buffer",
-            error: std::io::Error::other(error.to_string()),
-        })
+    /// Takes up to so many records.
+    fn take(&self, most: usize) -> Result<(), CollectError> {
+        let taken = lock(&self.buffer).consume_raw_n(most);
+        if taken >= 0 {
+            return Ok(());
+        }
+        let error = std::io::Error::from_raw_os_error(taken.saturating_neg());
+        Err(CollectError::Bpf { operation: "empty the ring buffer", error })
+    }
+
+    fn wake(&self) -> bool {
+        rustix::io::write(&self.wake, &1_u64.to_ne_bytes()).is_ok()
     }
 }
 
@@ -234,10 +200,11 @@ fn refused(step: &str, error: &std::io::Error) -> CollectError {
     CollectError::BpfUnavailable { reason: format!("cannot {step}: {error}") }
 }
 
+/// Returns its size in bytes too.
 fn open_ring(
     programs: &Programs,
     waiting: &Arc<Mutex<Waiting>>,
-) -> Result<RingBuffer<'static>, CollectError> {
+) -> Result<(RingBuffer<'static>, usize), CollectError> {
     let failed = |error: libbpf_rs::Error| load::refused(PROBE, "open the ring buffer of", &error);
     let map = programs.map("events")?;
     let waiting = Arc::clone(waiting);
@@ -247,39 +214,52 @@ fn open_ring(
         0
     };
     builder.add(&map, take).map_err(failed)?;
-    builder.build().map_err(failed)
+    Ok((builder.build().map_err(failed)?, map.max_entries() as usize))
 }
 
-/// Sleeps until the probe finds the ring buffer half full, or `stop` is written to.
-fn spawn_helper(ring: &Arc<Ring>, stop: &Arc<OwnedFd>) -> std::io::Result<JoinHandle<()>> {
-    let (ring, stop) = (Arc::clone(ring), Arc::clone(stop));
+/// Sleeps until the probe finds the ring buffer half full, or the ring says that it has to stop.
+fn spawn_helper(ring: &Arc<Ring>) -> std::io::Result<JoinHandle<()>> {
+    let ring = Arc::clone(ring);
     std::thread::Builder::new().name("cpumon-ring".to_owned()).spawn(move || {
         // It inherits the capabilities of the thread that opened the source, and only reads mapped memory.
         privileges::drop_all();
-        let ring_fd = lock(&ring.ring).epoll_fd();
+        let ring_fd = lock(&ring.buffer).epoll_fd();
         #[expect(unsafe_code, reason = "libbpf hands out a number only")]
         // SAFETY: the ring buffer lives in `ring`, which this thread holds, and keeps the descriptor open.
         let ring_fd = unsafe { BorrowedFd::borrow_raw(ring_fd) };
-        loop {
-            let mut fds =
-                [PollFd::from_borrowed_fd(ring_fd, PollFlags::IN), PollFd::new(&*stop, PollFlags::IN)];
-            match poll(&mut fds, None) {
-                Ok(_) if fds.last().is_some_and(|stop| !stop.revents().is_empty()) => return,
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        while !ring.stops.load(Ordering::SeqCst) {
+            if let Err(error) = help(&ring, ring_fd) {
                 // Snapshots go on emptying the buffer without this thread; what does not fit is counted.
-                Err(error) => return log::warn!("cannot wait for the BPF ring buffer: {error}"),
-            }
-            if let Err(error) = ring.empty() {
-                return log::warn!("{error}");
+                return log::warn!("the BPF ring buffer is emptied by snapshots only: {error}");
             }
         }
     })
+}
+
+/// Waits for events and takes them.
+fn help(ring: &Ring, ring_fd: BorrowedFd<'_>) -> Result<(), CollectError> {
+    let failed =
+        |operation| move |error: rustix::io::Errno| CollectError::Bpf { operation, error: error.into() };
+    let space = lock(&ring.waiting).space();
+    let mut fds = [PollFd::new(&ring.wake, PollFlags::IN), PollFd::from_borrowed_fd(ring_fd, PollFlags::IN)];
+    // Without space the buffer stays as it is until a snapshot has taken what waits: polling it would return at once.
+    let polled = if space == 0 { &mut fds[..1] } else { &mut fds[..] };
+    match poll(polled, None) {
+        Ok(_) => {}
+        Err(rustix::io::Errno::INTR) => return Ok(()),
+        Err(error) => return Err(failed("wait for the ring buffer")(error)),
+    }
+    if !fds[0].revents().is_empty() {
+        rustix::io::read(&ring.wake, &mut [0; 8]).map_err(failed("be woken for the ring buffer"))?;
+    }
+    ring.take(space)
 }
 
 #[cfg(test)]
 mod tests {
     use cpumon_model::Probes;
 
+    use super::super::records::TaskRecord;
     use super::*;
 
     fn bytes_of(exit: &ExitEvent) -> Vec<u8> {
@@ -290,29 +270,19 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_summed_and_nonsense_counted() {
+    fn the_helper_takes_no_more_than_the_list_holds_and_nonsense_is_counted() {
         let mut waiting = Waiting::default();
         let task = TaskRecord { run_ns: 7, ..TaskRecord::default() };
         let bytes = bytes_of(&ExitEvent { kind: 1, task, ..ExitEvent::default() });
-        for _ in 0..MAX_WAITING + 3 {
+        for taken in 0..MAX_WAITING {
+            assert_eq!(waiting.space(), MAX_WAITING - taken);
             waiting.take(&bytes);
         }
+        assert_eq!(waiting.space(), 0, "the ring buffer fills up, and the probe sums what does not fit");
         waiting.take(&bytes[..100]);
         waiting.take(&[9, 9, 9, 9]);
         waiting.take(&[]);
-        let dropped = RingDrops { exits: 3, ..RingDrops::default() };
-        assert_eq!((waiting.events.len(), waiting.malformed, waiting.dropped), (MAX_WAITING, 3, dropped));
-        for kind in [3, 3, 4] {
-            waiting.take(&bytes_of(&ExitEvent { kind, task, ..ExitEvent::default() }));
-        }
-        assert_eq!(waiting.dropped, RingDrops { endings: 2, cuts: 1, ..dropped });
-        assert_eq!((waiting.overflow.count, waiting.overflow.run_ns), (3, 21));
-        let of: Vec<_> =
-            waiting.overflow_of.iter().map(|(pid, sums)| (*pid, sums.count, sums.run_ns)).collect();
-        assert_eq!(of, [(0, 3, 21)]);
-        let both =
-            LostExits { count: 2, run_ns: 9, execs: 1, ..LostExits::default() }.plus(&waiting.overflow);
-        assert_eq!((both.count, both.run_ns, both.execs), (5, 30, 1));
+        assert_eq!((waiting.events.len(), waiting.malformed), (MAX_WAITING, 3));
     }
 
     #[test]
@@ -327,8 +297,8 @@ mod tests {
             std::thread::spawn(|| ()).join().unwrap();
         }
         let mut events = Vec::new();
-        let Drained { malformed, lost, ring, list } = ring.drain(&mut events).unwrap();
-        assert_eq!((malformed, list), (0, RingDrops::default()));
+        assert_eq!(ring.drain(&mut events).unwrap(), 0);
+        let (lost, ring) = (ring.lost(), ring.drops());
         assert_eq!((ring.exits, ring.execs), (lost.count, lost.execs), "exits and execs are summed besides");
         assert!(ring.endings > 0 && ring.total() >= ring.exits + ring.endings, "{ring:?}");
         assert!(events.len() <= 4096 / 296, "{}", events.len());
@@ -367,7 +337,8 @@ mod tests {
             std::thread::spawn(|| ()).join().unwrap();
         }
         let mut events = Vec::new();
-        let lost = ring.drain(&mut events).unwrap().lost;
+        ring.drain(&mut events).unwrap();
+        let lost = ring.lost();
         let is_ours =
             |event: &&Event| matches!(event, Event::Exit(exit) if exit.task.pid == std::process::id());
         let reported = events.iter().filter(is_ours).count();

@@ -89,6 +89,12 @@ impl Control {
         self.page.write_rest(&ControlPage { rest_mask: self.rest_mask, ..ControlPage::default() });
     }
 
+    /// Whether the probe takes a pass to be on.
+    #[cfg(test)]
+    pub(crate) fn is_reading(&self) -> bool {
+        self.page.read(0).is_some_and(|page| page.is_reading != 0)
+    }
+
     /// The pass has succeeded: what it sent need not be sent again.
     pub(crate) fn keep(&mut self) {
         self.send_all = false;

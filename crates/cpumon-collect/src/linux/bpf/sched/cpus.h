@@ -29,7 +29,7 @@ struct cpu_times {
 	__u64 slice_run_ns; // only at a cut: what of the open slice is the thread's
 	__u64 steal_clock_ns; // the hypervisor's count, as far as it is booked
 	__u64 slice_exec_ns; // only at a cut: what the kernel had counted of `tid` when it came; 0: no event reported its switch-in
-	__u64 queue_ns; // queue length integrated over time, running thread included
+	__u64 busy_ns; // in slices of threads, with all that interrupted them
 	__u64 switches;
 	__u64 breaks; // switches away from another thread than was switched to
 	__u64 softirq_ns[SOFTIRQS];
@@ -50,7 +50,7 @@ ASSERT_AT(cpu_times, slice_base_ns, 80);
 ASSERT_AT(cpu_times, slice_run_ns, 88);
 ASSERT_AT(cpu_times, steal_clock_ns, 96);
 ASSERT_AT(cpu_times, slice_exec_ns, 104);
-ASSERT_AT(cpu_times, queue_ns, 112);
+ASSERT_AT(cpu_times, busy_ns, 112);
 ASSERT_AT(cpu_times, switches, 120);
 ASSERT_AT(cpu_times, breaks, 128);
 ASSERT_AT(cpu_times, softirq_ns, 136);
@@ -79,7 +79,9 @@ struct cpu {
 	__u64 ahead_ns; // CLOCK_MONOTONIC less the run queue's clock
 	__u64 ahead_at_ns; // when that was measured
 	__u64 clock_read_ns; // when both were last compared
-	__u64 padding[9];
+	__u64 unknown_wakeups; // switches to a thread of which it is not known when it was woken
+	__u64 waited_ns; // waits in this CPU's queue that ended here
+	__u64 padding[7];
 };
 ASSERT_SIZE(cpu, 1024);
 ASSERT_AT(cpu, changes, 0);
@@ -87,6 +89,8 @@ ASSERT_AT(cpu, cut_ns, 8);
 ASSERT_AT(cpu, pulled_ns, 24);
 ASSERT_AT(cpu, is_torn, 32);
 ASSERT_AT(cpu, shown, 640);
+ASSERT_AT(cpu, unknown_wakeups, 952);
+ASSERT_AT(cpu, waited_ns, 960);
 
 // user space sets the size before it loads this
 struct {
@@ -176,6 +180,9 @@ static __noinline __u64 account_break(struct cpu_times *times, struct cpu *cpu, 
 	times->mode_ns[base] -= lost;
 	times->mode_ns[MODE_UNKNOWN] += lost - rest;
 	times->mode_ns[current_tid ? MODE_RUN : MODE_IDLE] += rest;
+	// It was idle since the lost one left.
+	if (times->tid && !current_tid)
+		times->busy_ns -= rest;
 	return current_tid ? rest : 0;
 }
 
@@ -198,7 +205,7 @@ static __always_inline __u64 close_slice(struct cpu_times *times, struct cpu *cp
 		own -= stolen;
 	}
 	if (times->tid != 0)
-		times->queue_ns += since(now, times->slice_ns);
+		times->busy_ns += since(now, times->slice_ns);
 	if (!is_known)
 		return account_break(times, cpu, current_tid);
 	return base == MODE_RUN ? own : 0;

@@ -8,6 +8,7 @@ use cpumon_model::{CpuSample, CpuSched, CpuTimes, Probes};
 
 use super::super::super::split::Split;
 use super::super::records::{CpuAccount, CpuEntry};
+use super::queues::{QueueTotals, Shares};
 use super::{Programs, Shared};
 use crate::CollectError;
 
@@ -38,9 +39,7 @@ struct CpuTotals {
     user_nice: Split,
     /// /proc/stat now: of guests, and of interrupts where they have no events.
     sampled: CpuTimes,
-    /// Delays in its queue that are open at the cut.
-    queue_ns: u64,
-    queue_shown_ns: u64,
+    queue: QueueTotals,
     /// The thread of the open slice is known.
     is_claimed: bool,
 }
@@ -56,6 +55,9 @@ pub(crate) struct CpuAccounts {
     running: Vec<(u32, u64)>,
     previous_cut_ns: u64,
     missed: u64,
+    unknown_wakeups: u64,
+    /// A CPU could not be read whole at this cut.
+    is_torn: bool,
 }
 
 impl CpuAccounts {
@@ -68,6 +70,8 @@ impl CpuAccounts {
             running: Vec::with_capacity(8),
             previous_cut_ns: 0,
             missed: 0,
+            unknown_wakeups: 0,
+            is_torn: false,
         })
     }
 
@@ -97,7 +101,7 @@ impl CpuAccounts {
     /// Adds a delay that is open at the cut to the queue it is spent in.
     pub(crate) fn add_open_delay(&mut self, cpu: u16, delay_ns: u64) {
         if let Some(kept) = self.kept.get_mut(&cpu.into()) {
-            kept.queue_ns = kept.queue_ns.saturating_add(delay_ns);
+            kept.queue.open(delay_ns);
         }
     }
 
@@ -106,7 +110,7 @@ impl CpuAccounts {
         self.unseen.clear();
         self.running.clear();
         for (&cpu, kept) in &mut self.kept {
-            kept.queue_ns = 0;
+            kept.queue.begin();
             kept.is_claimed = false;
             let entry = self.entries.read(cpu as usize).filter(|entry| entry.is_torn == 0);
             let Some(CpuEntry { shown, .. }) = entry.filter(|entry| entry.shown.tid != 0) else { continue };
@@ -132,11 +136,14 @@ impl CpuAccounts {
 
     /// Turns the samples of /proc/stat into those of the accounts.
     pub(crate) fn fill(&mut self, cut_ns: u64, cpus: &mut [CpuSample]) {
-        let mut breaks = 0_u64;
+        let (mut breaks, mut unknown_wakeups) = (0_u64, 0_u64);
+        self.is_torn = false;
         for sample in cpus {
             let Some(entry) = self.entries.read(sample.cpu as usize) else { continue };
             let account = self.account(sample.cpu).unwrap_or(entry.shown);
             breaks = breaks.saturating_add(account.breaks);
+            unknown_wakeups = unknown_wakeups.saturating_add(entry.unknown_wakeups);
+            self.is_torn |= entry.is_torn != 0;
             let kept = self.kept.entry(sample.cpu).or_insert_with(|| CpuTotals {
                 base: sample.times,
                 first_cut_ns: cut_ns,
@@ -150,17 +157,14 @@ impl CpuAccounts {
                 let run = &mut kept.last.mode_ns[Mode::Run as usize];
                 *run = run.saturating_sub(account.slice_run_ns);
             }
-            // Other CPUs add to `pulled_ns`, so the probe keeps it outside of the account that it copies at a
-            // cut.
-            let queue_ns = account.queue_ns.saturating_add(entry.pulled_ns).saturating_add(kept.queue_ns);
             // After the unclaimed slice was taken out, or the mode would have to fall at the next cut.
             kept.grow(cut_ns, &sample.times, self.probes.contains(Probes::IRQ));
-            // A thread that waits in one queue may be pulled over to another: what was shown of it stays.
-            kept.queue_shown_ns = kept.queue_shown_ns.max(queue_ns);
+            kept.queue.close(account.busy_ns, entry.waited_ns.saturating_add(entry.pulled_ns));
             sample.times = kept.times();
             sample.sched = CpuSched {
                 unknown_ns: kept.modes[Mode::Unknown as usize],
-                run_queue_ns: kept.queue_shown_ns,
+                // `share_ready` adds the time that threads were ready.
+                run_queue_ns: 0,
                 // The probe resets the maximum at the first switch after a cut: without one it is of an
                 // earlier interval.
                 run_queue_max: if account.queue_cut_ns == self.previous_cut_ns {
@@ -171,14 +175,34 @@ impl CpuAccounts {
                 switches: account.switches,
                 softirq_ns: std::array::from_fn(|kind| account.softirq_ns[kind]),
             };
-            // A thread that ran all the time made no switch at which the queue would have been counted.
-            if account.tid != 0 {
-                sample.sched.run_queue_max = sample.sched.run_queue_max.max(1);
-            }
+            // A CPU that ran one thread all the time made no switch at which the queue would have been counted.
+            let at_cut = kept.queue.length() + u32::from(account.tid != 0);
+            sample.sched.run_queue_max = sample.sched.run_queue_max.max(at_cut);
         }
         self.previous_cut_ns = cut_ns;
         // A CPU that went offline is not in the sum: it must not fall.
         self.missed = self.missed.max(breaks);
+        self.unknown_wakeups = self.unknown_wakeups.max(unknown_wakeups);
+    }
+
+    /// Adds the time that all threads together were ready since the last cut to the queues.
+    pub(crate) fn share_ready(&mut self, ready_ns: u64, cpus: &mut [CpuSample]) {
+        let weight = |sample: &CpuSample| self.kept.get(&sample.cpu).map_or(0, |kept| kept.queue.weight());
+        let mut shares = Shares::new(ready_ns, cpus.iter().map(weight));
+        for sample in cpus {
+            let Some(kept) = self.kept.get_mut(&sample.cpu) else { continue };
+            sample.sched.run_queue_ns = kept.queue.add(shares.next(kept.queue.weight()));
+        }
+    }
+
+    /// Whether every CPU could be read whole at the last cut.
+    pub(crate) fn is_whole(&self) -> bool {
+        !self.is_torn
+    }
+
+    /// Switches to a thread of which it is not known when it was woken, since the probe was loaded.
+    pub(crate) fn unknown_wakeups(&self) -> u64 {
+        self.unknown_wakeups
     }
 
     /// Switches that were missed, since the probe was loaded.

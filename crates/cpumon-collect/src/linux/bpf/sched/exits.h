@@ -50,6 +50,19 @@ static __always_inline __u64 wakeup(void)
 	return waiting > size / 2 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 }
 
+// The last quarter of the buffer is kept for ends of processes and for execs: a process with thousands of threads that is killed
+// must not take the names of all others that end in the same moment.
+static __always_inline bool is_kept_for_others(struct task_struct *task)
+{
+	__u64 waiting, size;
+
+	if (task->pid == task->tgid || task->signal->live.counter == 0)
+		return false;
+	waiting = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA);
+	size = bpf_ringbuf_query(&events, BPF_RB_RING_SIZE);
+	return waiting > size - size / 4;
+}
+
 static __always_inline void fill_times(struct thread_times *to, const struct thread_times *from)
 {
 	if (from)
@@ -58,17 +71,31 @@ static __always_inline void fill_times(struct thread_times *to, const struct thr
 		__builtin_memset(to, 0, sizeof(*to));
 }
 
+// By its switches. The first of them since the last snapshot has kept how it stood at its cut; one that began since had nothing.
+static __always_inline void unsent_by_switches(struct unsent *part, const struct thread *thread)
+{
+	const struct thread_times *now = &thread->now, *sent = &thread->cut;
+	__u64 cut = thread->cut_ns;
+
+	part->run_ns = now->run_ns;
+	part->run_delay_ns = delays_of(now);
+	part->voluntary_switches = now->voluntary_switches;
+	part->involuntary_switches = now->involuntary_switches;
+	part->run_ns = since(part->run_ns, sent->run_ns + open_run(sent, cut, thread->tid));
+	part->run_delay_ns = since(part->run_delay_ns, delays_of(sent) + open_delay(sent, cut));
+	part->voluntary_switches -= sent->voluntary_switches;
+	part->involuntary_switches -= sent->involuntary_switches;
+}
+
 static __noinline int count_lost_exit(struct task_struct *task, struct thread *thread)
 {
-	__u64 run = BPF_CORE_READ(task, se.sum_exec_runtime), delay = 0;
+	struct unsent part = {};
 
-	if (bpf_core_field_exists(task->sched_info.run_delay))
-		delay = BPF_CORE_READ(task, sched_info.run_delay);
-	if (thread && !(thread->now.flags & TIMES_BROKEN)) {
-		run = thread->now.run_ns;
-		delay = thread->now.delay_wakeup_ns + thread->now.delay_preempt_ns;
-	}
-	return count_lost(task, run, delay);
+	if (thread && !(thread->now.flags & TIMES_BROKEN))
+		unsent_by_switches(&part, thread);
+	else
+		unsent_by_kernel(&part, task);
+	return count_lost(task, &part);
 }
 
 // Who the thread is, or was at the instant `as_of`. (For a leader whose id was taken over the kernel's own ids suffice.)
@@ -88,8 +115,10 @@ static __always_inline void identify(struct task_record *record, const struct th
 // `thread`: NULL where the switches are not watched.
 static __noinline bool send_exit(struct task_struct *task, const struct thread *thread, __u32 kind, __u64 cut)
 {
-	struct exit_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+	struct exit_event *event = NULL;
 
+	if (!is_kept_for_others(task))
+		event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
 		count_drop(kind);
 		return false;

@@ -1,10 +1,20 @@
 // Exits that did not fit the ring buffer.
 // traces:   a task that made its last switch, if its event found no space.
-// produces: sums over the host and for each parent executable. Names are lost, CPU time never is.
+// produces: sums over the host and for each parent executable of what these tasks did since the last snapshot that has them: the
+//           rest was charged to them while they lived. Names are lost, CPU time never is, and none is counted twice.
 // costs:    two sums of seven atomic additions a lost exit.
 #pragma once
 
-#include "../records/records.h"
+#include "cpus.h"
+#include "rest.h"
+
+// What a task did that no snapshot has.
+struct unsent {
+	__u64 run_ns;
+	__u64 run_delay_ns;
+	__u64 voluntary_switches;
+	__u64 involuntary_switches;
+};
 
 // Parents with a sum of their own.
 #define MAX_LOST_PARENTS 64
@@ -29,26 +39,73 @@ struct {
 	__type(value, struct lost_exits);
 } lost_parents SEC(".maps");
 
-static __always_inline void add_lost(struct lost_exits *sums, struct task_struct *task, __u64 run, __u64 delay)
+static __always_inline void add_lost(struct lost_exits *sums, struct task_struct *task, const struct unsent *part)
 {
-	__sync_fetch_and_add(&sums->run_ns, run);
-	__sync_fetch_and_add(&sums->run_delay_ns, delay);
+	__sync_fetch_and_add(&sums->run_ns, part->run_ns);
+	__sync_fetch_and_add(&sums->run_delay_ns, part->run_delay_ns);
+	// All of it: only their proportion counts, by which the run time is split.
 	__sync_fetch_and_add(&sums->utime_ns, task->utime);
 	__sync_fetch_and_add(&sums->stime_ns, task->stime);
-	__sync_fetch_and_add(&sums->voluntary_switches, task->nvcsw);
-	__sync_fetch_and_add(&sums->involuntary_switches, task->nivcsw);
+	__sync_fetch_and_add(&sums->voluntary_switches, part->voluntary_switches);
+	__sync_fetch_and_add(&sums->involuntary_switches, part->involuntary_switches);
 	__sync_fetch_and_add(&sums->count, 1);
 }
 
 // What a parent begins with.
 static const struct lost_exits no_exits = {};
 
-static __noinline int count_lost(struct task_struct *task, __u64 run, __u64 delay)
+// By the kernel's own counters. A pass that failed has noted as sent what no snapshot has: such a time stays unattributed.
+static __noinline int unsent_by_kernel(struct unsent *part, struct task_struct *task)
+{
+	struct rest *sent = rest_of(task);
+
+	if (!part)
+		return 0;
+	part->run_ns = task->se.sum_exec_runtime;
+	part->run_delay_ns = 0;
+	if (bpf_core_field_exists(task->sched_info.run_delay))
+		part->run_delay_ns = task->sched_info.run_delay;
+	part->voluntary_switches = task->nvcsw;
+	part->involuntary_switches = task->nivcsw;
+	if (!sent || sent->start_ns != task->start_boottime)
+		return 0;
+	part->run_ns = since(part->run_ns, sent->run_ns);
+	part->run_delay_ns = since(part->run_delay_ns, sent->run_delay_ns);
+	part->voluntary_switches = (__u32)task->nvcsw - sent->voluntary_switches;
+	part->involuntary_switches = (__u32)task->nivcsw - sent->involuntary_switches;
+	return 0;
+}
+
+// What of an open slice or delay was counted up to the cut.
+static __always_inline __u64 open_run(const struct thread_times *at_cut, __u64 cut, __u32 tid)
+{
+	struct cpu *cpu = at_cut->state == STATE_RUNNING ? cpu_at(at_cut->cpu) : NULL;
+
+	return cpu && cpu->cut_ns == cut && cpu->cut.tid == tid ? cpu->cut.slice_run_ns : 0;
+}
+
+static __always_inline __u64 open_delay(const struct thread_times *at_cut, __u64 cut)
+{
+	if (at_cut->state == STATE_READY)
+		return since(cut, at_cut->at_ns);
+	if (at_cut->state == STATE_BLOCKED && at_cut->ready_ns)
+		return since(cut, later(at_cut->ready_ns, at_cut->at_ns));
+	return 0;
+}
+
+static __always_inline __u64 delays_of(const struct thread_times *times)
+{
+	return times->delay_wakeup_ns + times->delay_preempt_ns;
+}
+
+static __noinline int count_lost(struct task_struct *task, const struct unsent *part)
 {
 	struct parent_name name = {}, others = {};
 	__u32 zero = 0;
 	struct lost_exits *sums = bpf_map_lookup_elem(&lost, &zero);
 
+	if (!part)
+		return 0;
 	// Parents first: a reader that sees the host's sum grown finds theirs grown too.
 	bpf_probe_read_kernel_str(name.comm, sizeof(name.comm), task->real_parent->group_leader->comm);
 	if (sums) {
@@ -61,8 +118,8 @@ static __noinline int count_lost(struct task_struct *task, __u64 run, __u64 dela
 		if (!parent)
 			parent = bpf_map_lookup_elem(&lost_parents, &others);
 		if (parent)
-			add_lost(parent, task, run, delay);
-		add_lost(sums, task, run, delay);
+			add_lost(parent, task, part);
+		add_lost(sums, task, part);
 	}
 	return 0;
 }

@@ -6,6 +6,7 @@ mod delay_slots;
 mod delays;
 mod irqs;
 mod programs;
+mod queues;
 mod reasons;
 mod shared;
 mod times;

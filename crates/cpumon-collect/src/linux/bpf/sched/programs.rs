@@ -40,6 +40,9 @@ const PROGRAMS: [(&str, Probes); 10] = [
 const WAKEUPS: [&str; 2] = ["on_wakeup", "on_wakeup_new"];
 const OWN_WAKEUPS: u32 = 0x1_0000;
 
+/// Where threads can stay in a queue after they fell asleep, a move to another queue makes their time of wakeup unknown; threads.h: `woken_at`.
+const MIGRATE: &str = "on_migrate";
+
 /// Interrupts with tracepoints of their own, which not every kernel has: `on_NAME_entry` and `on_NAME_exit`.
 const VECTORS: [&str; 6] =
     ["local_timer", "reschedule", "call_function", "call_function_single", "irq_work", "ipi"];
@@ -50,7 +53,8 @@ pub(crate) struct Programs {
     pub(crate) probes: Probes,
     iterator: Option<Link>,
     /// Detaches when dropped.
-    _links: Vec<Link>,
+    #[cfg_attr(not(test), expect(dead_code, reason = "held, not read"))]
+    links: Vec<Link>,
 }
 
 impl Programs {
@@ -75,7 +79,7 @@ impl Programs {
                 links.push(link);
             }
         }
-        Ok(Self { object, probes, iterator, _links: links })
+        Ok(Self { object, probes, iterator, links })
     }
 
     /// The iterator's link; once.
@@ -83,6 +87,12 @@ impl Programs {
         self.iterator.take().ok_or_else(|| CollectError::BpfUnavailable {
             reason: format!("the probe `{PROBE}` holds no iterator"),
         })
+    }
+
+    /// The link of a program that is no iterator: reading it fails.
+    #[cfg(test)]
+    pub(crate) fn take_other_link(&mut self) -> Link {
+        self.links.pop().expect("a program besides the iterator")
     }
 
     /// A map by its name.
@@ -103,13 +113,14 @@ pub(crate) fn wanted(probes: Probes) -> Probes {
 fn load_with(probes: Probes, ring_bytes: u32, on_switch: &str) -> Result<Object, CollectError> {
     let mut object = load::open(PROBE, &OBJECT.0)?;
     let refused = |step| move |error: libbpf_rs::Error| load::refused(PROBE, step, &error);
-    let (mut vectors, mut constant) = (Vec::new(), u32::from(probes.bits()));
+    let (mut vectors, mut constant, mut leaves_late) = (Vec::new(), u32::from(probes.bits()), false);
     if probes.contains(Probes::SCHED) {
         let btf = Btf::from_vmlinux()
             .map_err(|error| load::refused(PROBE, "read the kernel's types for", &error))?;
         if probes.contains(Probes::IRQ) {
             vectors = vectors_in(&btf);
         }
+        leaves_late = has_member(&btf, "sched_entity", "sched_delayed");
         if !has_reachable_queues(&btf) {
             constant |= OWN_WAKEUPS;
         }
@@ -118,6 +129,7 @@ fn load_with(probes: Probes, ring_bytes: u32, on_switch: &str) -> Result<Object,
         let Some(name) = program.name().to_str() else { continue };
         let is_wanted = match name.strip_prefix("on_switch_") {
             Some(_) => name == on_switch,
+            None if name == MIGRATE => leaves_late,
             None if WAKEUPS.contains(&name) => constant & OWN_WAKEUPS != 0,
             None => PROGRAMS.iter().find(|(known, _)| *known == name).map_or_else(
                 || vectors.iter().any(|vector| vector == name),
@@ -165,8 +177,12 @@ fn has_reachable_queues(btf: &Btf<'_>) -> bool {
     if refusal::watches_wakeups() {
         return false;
     }
-    let Some(queue) = btf.type_by_name::<Struct<'_>>("cfs_rq") else { return false };
-    queue.iter().any(|member| member.name.is_some_and(|name| name == "rq"))
+    has_member(btf, "cfs_rq", "rq")
+}
+
+fn has_member(btf: &Btf<'_>, kind: &str, field: &str) -> bool {
+    let Some(kind) = btf.type_by_name::<Struct<'_>>(kind) else { return false };
+    kind.iter().any(|member| member.name.is_some_and(|name| name == field))
 }
 
 /// Names of the programs for interrupts that this kernel has tracepoints for.
@@ -198,7 +214,7 @@ pub(crate) fn visit_cpus() {
     }
 }
 
-/// Slots for threads that rest: four for each thread there is, so that few share one. They take 16 bytes each in the kernel.
+/// Slots for threads that rest: four for each thread there is, so that few share one. They take 48 bytes each in the kernel.
 fn rest_slots() -> u32 {
     // proc_loadavg(5): the fourth field is RUNNABLE/ALL threads.
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();

@@ -1,8 +1,8 @@
-// Threads that rest.
+// What user space received of each thread last.
 // traces:   each thread that the iterator visits, and each rename.
-// produces: whether a thread has rested since user space received it last. Most threads of a host rest: for them the iterator
-//           sends one word instead of a record.
-// costs:    16 bytes a slot. Neither the storage of a resting thread nor most of its task_struct is read, which no cache holds.
+// produces: whether a thread has rested since. Most threads of a host rest: for them the iterator sends one word instead of a
+//           record. And the kernel's counters as they were sent: of an exit that is only summed, what was shown is taken off (lost.h).
+// costs:    48 bytes a slot. Neither the storage of a resting thread nor most of its task_struct is read, which no cache holds.
 //
 // A thread that is off its CPU and in no run queue, and has made no switch since, has not run: none of its counters has changed,
 // and its open wait goes on. What others can change of it meanwhile is in `others`; its name is reported by an event.
@@ -10,12 +10,19 @@
 
 #include "cut.h"
 
-// State of a thread when it was sent to user space.
+// A thread when it was sent to user space.
 struct rest {
-	__u64 start_ns; // CLOCK_BOOTTIME; 0: it did not rest
-	__u32 switches; // lower half
+	__u64 start_ns; // CLOCK_BOOTTIME
+	__u64 run_ns;
+	__u64 run_delay_ns;
+	__u32 voluntary_switches; // lower half
+	__u32 involuntary_switches; // lower half
+	__u32 switches; // lower half of what it had made in the state that was sent
 	__u32 others; // its parent and priorities, mixed
+	__u32 rests;
+	__u32 reserved;
 };
+ASSERT_SIZE(rest, 48);
 
 // Slots by tid; threads that share one are sent in full. User space sets the size, a power of two, before it loads this.
 struct {
@@ -49,6 +56,6 @@ static __always_inline __u32 others_of(struct task_struct *task)
 
 static __always_inline bool has_rested(struct task_struct *task, const struct rest *rest)
 {
-	return rest->start_ns == task->start_boottime && rest->switches == switches_of(task) && is_off_cpu(task) &&
+	return rest->rests && rest->start_ns == task->start_boottime && rest->switches == switches_of(task) && is_off_cpu(task) &&
 	       rest->others == others_of(task) && !control.send_all && (__u32)task->pid % REFRESH_PASSES != control.refresh;
 }

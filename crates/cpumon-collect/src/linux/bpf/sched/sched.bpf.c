@@ -1,5 +1,5 @@
 // traces:   each switch (tp_btf/sched_switch) and birth (task_newtask), where the kernel has no group scheduling each wakeup too
-//           (sched_wakeup, sched_wakeup_new), interrupt
+//           (sched_wakeup, sched_wakeup_new), where threads can leave it late each move to another queue (sched_migrate_task), interrupt
 //           (irq_handler_*, softirq_*, and the interrupts that have tracepoints of their own: irq_vectors on x86, ipi
 //           on arm64), the beginning of each end (sched_process_exit), each exec and rename; once for each thread while a
 //           snapshot reads it (iter/task). The constant `probes` switches off what is not asked for; without any of them
@@ -87,6 +87,13 @@ int BPF_PROG(on_wakeup_new, struct task_struct *task)
 	return 0;
 }
 
+SEC("?tp_btf/sched_migrate_task")
+int BPF_PROG(on_migrate, struct task_struct *task)
+{
+	note_move(task);
+	return 0;
+}
+
 SEC("tp_btf/task_newtask")
 int BPF_PROG(on_birth, struct task_struct *task)
 {
@@ -102,7 +109,7 @@ int BPF_PROG(on_rename, struct task_struct *task)
 	struct rest *rest = rest_of(task);
 
 	if (rest)
-		rest->start_ns = 0;
+		rest->rests = 0;
 	return 0;
 }
 

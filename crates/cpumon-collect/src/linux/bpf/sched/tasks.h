@@ -26,6 +26,25 @@ static __always_inline bool has_ended(struct task_struct *task)
 	return !bpf_core_field_exists(task->on_cpu) || task->on_cpu == 0;
 }
 
+// When a blocked thread became runnable, as the pass finds it; 0: it sleeps. The stamp is read before the state: a thread that still
+// sleeps then was not woken when it was stamped. A function of its own: clang would move the address of the state in older kernels,
+// which no newer one has, out of the loop that calls this.
+static __noinline __u64 ready_in_pass(struct thread *thread, struct task_struct *task, __u64 ahead)
+{
+	__u64 at, ready;
+
+	if (!thread)
+		return 0;
+	at = thread->now.at_ns;
+	ready = woken_at(thread, task, ahead);
+	FENCE();
+	if (is_runnable(task))
+		return ready;
+	if (ready && is_asleep(task))
+		thread->stamped_ns = at;
+	return 0;
+}
+
 // How the thread stood at the cut. False if it changed at every attempt.
 static __always_inline bool read_thread(struct thread *thread, struct task_struct *task, struct thread_times *into, __u64 cut)
 {
@@ -42,7 +61,7 @@ static __always_inline bool read_thread(struct thread *thread, struct task_struc
 
 			__builtin_memcpy(into, &thread->now, sizeof(*into));
 			if (into->state == STATE_BLOCKED && cpu)
-				into->ready_ns = woken_at(thread, task, cpu->ahead_ns);
+				into->ready_ns = ready_in_pass(thread, task, cpu->ahead_ns);
 			// A task on its way to another queue is in neither.
 			is_between |= task->on_rq == TASK_ON_RQ_MIGRATING;
 			if (into->state == STATE_BLOCKED && into->ready_ns && !is_between) {
@@ -95,10 +114,15 @@ static __always_inline struct thread *adopt(struct task_struct *task, __u64 cut)
 	return bpf_task_storage_get(&threads, task, &adopted, BPF_LOCAL_STORAGE_GET_F_CREATE);
 }
 
-// The kernel shows a thread off its CPU that was switched to long ago: the switch away was missed.
+// The kernel shows a thread asleep that was switched to, or pushed off its CPU while runnable, long ago: the switch by which it went to
+// sleep was missed.
 static __always_inline bool missed_a_switch(struct task_struct *task, const struct thread_times *times, __u64 cut)
 {
-	return times->state == STATE_RUNNING && !task->on_cpu && !task->on_rq && since(cut, times->at_ns) > 1000000;
+	if (task->on_cpu || since(cut, times->at_ns) <= 1000000)
+		return false;
+	if (times->state == STATE_RUNNING)
+		return !task->on_rq;
+	return times->state == STATE_READY && is_asleep(task);
 }
 
 // Notes the state in which the thread was sent. `switches`: those it had made before.
@@ -113,9 +137,14 @@ static __always_inline void note_rest(struct rest *rest, struct task_struct *tas
 	}
 	// One that has ended, or has another id to user space, is sent in full until that is over.
 	rests = rests && !(out->task.flags & RECORD_ENDED_LEADER) && out->task.tid == out->sent.tid;
-	rest->start_ns = rests ? out->task.start_ns : 0;
+	rest->start_ns = task->start_boottime;
+	rest->run_ns = out->task.run_ns;
+	rest->run_delay_ns = out->task.run_delay_ns;
+	rest->voluntary_switches = out->task.voluntary_switches;
+	rest->involuntary_switches = out->task.involuntary_switches;
 	rest->switches = switches;
 	rest->others = others_of(task);
+	rest->rests = rests;
 }
 
 static __always_inline int send_task(struct bpf_iter__task *ctx, struct task_struct *task, __u8 flags)
@@ -141,8 +170,12 @@ static __always_inline int send_task(struct bpf_iter__task *ctx, struct task_str
 		if (thread && read_thread(thread, task, &out.times, cut)) {
 			out.sent.kind = SENT_TIMES;
 			length = sizeof(out);
-			if (thread->cut_ns != cut && missed_a_switch(task, &out.times, cut))
+			if (thread->cut_ns != cut && missed_a_switch(task, &out.times, cut)) {
 				out.times.flags |= TIMES_BROKEN;
+				// For good: its next switch would end a time that it was not ready.
+				if (out.times.state == STATE_READY)
+					thread->now.flags |= TIMES_BROKEN;
+			}
 		} else if (thread) {
 			out.sent.kind = SENT_TORN;
 		}

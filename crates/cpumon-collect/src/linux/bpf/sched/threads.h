@@ -27,6 +27,7 @@ struct thread {
 	__u32 old_tid;
 	__u64 run_delay_ns; // by the kernel's count, when it fell asleep
 	__u64 sent_ready_ns; // the wakeup time that the iterator sent
+	__u64 stamped_ns; // begin of a sleep in which the scheduler stamped it as queued though it slept on; 0: of none
 	struct delay_slots delays;
 };
 
@@ -90,16 +91,35 @@ static __always_inline void begin_thread(struct thread *thread, __u64 now, __u64
 // When a thread that slept became runnable; 0: not yet. The scheduler stamps each task that enters a queue by that queue's
 // clock (sched_info, which /proc/PID/schedstat is made of) and takes the stamp back only after the switch event. So no
 // event of the wakeup is needed where that clock can be read. `ahead`: of it. A time that was sent once stays.
+//
+// A stamp can be untrue. A thread that the scheduler left in its queue when it fell asleep (`sched_delayed`) is stamped if it is moved
+// to another CPU's queue meanwhile, and keeps that stamp when it leaves the queue; a wakeup does not renew it. When such a
+// thread was woken is not known: its whole wait counts as blocked, and is counted.
 static __always_inline __u64 woken_at(struct thread *thread, struct task_struct *task, __u64 ahead)
 {
 	__u64 queued = task->sched_info.last_queued;
 
+	if (thread->stamped_ns == thread->now.at_ns)
+		return 0;
 	if (probes & OWN_WAKEUPS)
 		return thread->now.ready_ns;
 	if (thread->sent_ready_ns >= thread->now.at_ns)
 		return thread->sent_ready_ns;
 	// It may have waited in another CPU's queue before.
 	return queued ? queued + ahead - since(task->sched_info.run_delay, thread->run_delay_ns) : 0;
+}
+
+// The scheduler moves a thread to another queue, and stamps it in there.
+static __always_inline void note_move(struct task_struct *task)
+{
+	struct thread *thread;
+
+	// A wakeup that moves it: it is in no queue, and is stamped rightly.
+	if (!task->on_rq || is_runnable(task))
+		return;
+	thread = bpf_task_storage_get(&threads, task, 0, 0);
+	if (thread && thread->now.state == STATE_BLOCKED)
+		thread->stamped_ns = thread->now.at_ns;
 }
 
 // Its run time up to `now`, in the middle of a slice: an exec.
@@ -171,7 +191,7 @@ static __always_inline void account_delay(struct thread_times *times, struct cpu
 	} else if (delay > times->longest_delay_ns) {
 		times->longest_delay_ns = delay;
 	}
-	here->now.queue_ns += delay - elsewhere;
+	here->waited_ns += delay - elsewhere;
 	if (elsewhere) {
 		struct cpu *there = cpu_at(times->cpu);
 
@@ -193,7 +213,7 @@ static __always_inline void switch_in(struct thread *thread, struct task_struct 
 				      __u16 cpu)
 {
 	struct thread_times *times;
-	bool has_waited = false;
+	bool has_waited = false, is_broken;
 	__u64 waited = 0;
 
 	if (!thread) {
@@ -202,9 +222,12 @@ static __always_inline void switch_in(struct thread *thread, struct task_struct 
 	}
 	times = &thread->now;
 	begin_change(&thread->changes);
-	if (times->state == STATE_BLOCKED)
+	if (times->state == STATE_BLOCKED) {
 		times->ready_ns = woken_at(thread, task, here->ahead_ns);
+		here->unknown_wakeups += thread->stamped_ns == times->at_ns;
+	}
 	keep_cut(thread, now, cut);
+	is_broken = times->flags & TIMES_BROKEN;
 	if (times->state == STATE_BLOCKED) {
 		__u64 ready = times->ready_ns ? lesser(later(times->ready_ns, times->at_ns), now) : now;
 		__u64 blocked = since(ready, times->at_ns), delay = since(now, ready);
@@ -213,15 +236,17 @@ static __always_inline void switch_in(struct thread *thread, struct task_struct 
 		if (probes & PROBE_WAITS)
 			add_wait(times, blocked);
 		times->delay_wakeup_ns += delay;
-		account_delay(times, here, delay, waited_elsewhere(thread, task, delay, cpu), cut);
-		has_waited = times->ready_ns;
+		if (!is_broken)
+			account_delay(times, here, delay, waited_elsewhere(thread, task, delay, cpu), cut);
+		has_waited = times->ready_ns && !is_broken;
 		waited = delay;
 	} else if (times->state == STATE_READY) {
 		__u64 delay = since(now, times->at_ns);
 
 		times->delay_preempt_ns += delay;
-		account_delay(times, here, delay, times->cpu == cpu ? 0 : delay, cut);
-		has_waited = true;
+		if (!is_broken)
+			account_delay(times, here, delay, times->cpu == cpu ? 0 : delay, cut);
+		has_waited = !is_broken;
 		waited = delay;
 	} else {
 		times->flags |= TIMES_BROKEN;

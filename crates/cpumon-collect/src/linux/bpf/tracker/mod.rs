@@ -1,14 +1,16 @@
 //! The tracker makes a snapshot's threads, processes and exits of one pass's records and events. What the iterator saw and what the
 //! events report overlap in time; here each thread ends up in exactly one place. Pure but for the names of new processes.
 
-use cpumon_model::{Counters, ProcessSample, Snapshot, ThreadSample, empty_list};
+use cpumon_model::{Counters, ProcessSample, Snapshot, ThreadSample, born_from_ns, empty_list};
 
 use super::super::procinfo::{About, InfoCache};
 use super::lifecycle::exits::Exits;
 use super::lifecycle::names::ExecNames;
 use super::lifecycle::renames::{Rename, Renames};
 use super::pass::{Pass, Place};
-use super::records::{ENDED_LEADER, ExecEvent, ExitEvent, HIDDEN, KERNEL_THREAD, LostExits, TaskRecord};
+use super::records::{
+    ENDED_LEADER, ExecEvent, ExitEvent, HIDDEN, KERNEL_THREAD, LostExits, STALE, TaskRecord,
+};
 use super::ring::events::Event;
 
 /// Passes for which a thread that is neither seen nor reported as ended is kept. It is on its way out: between leaving
@@ -34,8 +36,19 @@ pub(crate) struct Tracker {
     lost_task: TaskRecord,
     exited_rows: Counters,
     vanished: u64,
-    /// Threads of the last pass that are most likely among the exits lost in this one.
-    lost_threads: Vec<TaskRecord>,
+    /// Threads that began at or after this are charged from their start.
+    born_from_ns: u64,
+    ready: Ready,
+}
+
+/// How long all threads together were ready since the last pass.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ready {
+    /// The growth of their run delays, those that ended included: as the rows of an interval have it.
+    pub(crate) ns: u64,
+    /// Threads of which it is not known in which of two intervals they were ready: no event reports how they stood at the end of the
+    /// pass, and they are in no list.
+    pub(crate) unknown: u64,
 }
 
 impl Tracker {
@@ -50,9 +63,9 @@ impl Tracker {
         &self.before
     }
 
-    /// Threads of the last pass that are most likely among the exits lost in this one, as they were then.
-    pub(crate) fn lost_threads(&self) -> &[TaskRecord] {
-        &self.lost_threads
+    /// What the last pass found.
+    pub(crate) fn ready(&self) -> Ready {
+        self.ready
     }
 
     /// Fills the lists, counts and health of `into`, whose threads may be those of the snapshot before the last one, without
@@ -94,6 +107,7 @@ impl Tracker {
             records.sort();
         }
         self.exits.sort();
+        self.ready = self.ready_of_exits(&lost);
         // `self.lost` is still that of the last pass: `count` replaces it below.
         self.merge(records, lost.count != self.lost.count, into);
         self.list_processes(records, infos, into);
@@ -104,6 +118,19 @@ impl Tracker {
         // After the merge, when `records` has the threads on their way out as well.
         self.renames.keep_alive(records);
         std::mem::swap(&mut self.before, records);
+        self.born_from_ns = born_from_ns(into.begin);
+    }
+
+    /// Of those that ended since the last pass. `lost`: the sums of those whose event did not fit.
+    fn ready_of_exits(&self, lost: &LostExits) -> Ready {
+        let mut ready = Ready { ns: lost.run_delay_ns.saturating_sub(self.lost.run_delay_ns), unknown: 0 };
+        for task in self.exits.tasks() {
+            let earlier = find(&self.before, task);
+            ready.ns = ready.ns.saturating_add(grown_delay_ns(task, earlier, self.born_from_ns));
+            // It was shown as it had been a pass before.
+            ready.unknown += u64::from(earlier.is_some_and(|earlier| earlier.has(STALE)));
+        }
+        ready
     }
 
     fn note_ending(&mut self, exit: &ExitEvent) {
@@ -178,7 +205,6 @@ impl Tracker {
     /// Goes through this pass, the last one and the exits side by side, all ascending.
     fn merge(&mut self, records: &mut Pass, has_lost: bool, into: &mut Snapshot) {
         empty_list(&mut self.leaving);
-        empty_list(&mut self.lost_threads);
         empty_list(&mut self.ended_leaders);
         into.threads.reserve(records.len().saturating_sub(into.threads.len()));
         let (mut earlier, mut exit) = (0, 0);
@@ -219,6 +245,8 @@ impl Tracker {
             }
             // Before it is copied into the snapshot: a sample must hold the split, not raw ticks.
             task.settle(before);
+            let delay_ns = grown_delay_ns(task, before, self.born_from_ns);
+            self.ready.ns = self.ready.ns.saturating_add(delay_ns);
             match into.threads.get_mut(kept) {
                 // What is left of the snapshot before the last one has no times, and neither has this.
                 Some(place) => *place = ThreadSample { sched: place.sched, ..task.to_sample() },
@@ -277,13 +305,15 @@ impl Tracker {
         // Where exits were lost this is most likely one of them; its run time is in their sum.
         if has_lost || task.missed >= MAX_MISSED {
             self.vanished += 1;
-            if has_lost {
-                self.lost_threads.push(*task);
-            }
+            self.ready.unknown += 1;
         } else {
             // The event is newer than the last pass, so no time that it already ran is withheld until the exit.
             let newest = self.endings.iter().rev().find(|ending| ending.key() == task.key());
-            self.leaving.push(TaskRecord { missed: task.missed + 1, ..*newest.unwrap_or(task) });
+            self.ready.unknown += u64::from(newest.is_none());
+            let stale = if newest.is_none() { STALE } else { 0 };
+            let missed = task.missed + 1;
+            let task = *newest.unwrap_or(task);
+            self.leaving.push(TaskRecord { missed, flags: task.flags | stale, ..task });
         }
     }
 
@@ -338,6 +368,15 @@ impl Tracker {
     }
 }
 
+/// As the differ has it: a thread that was not there and is older counts nothing.
+fn grown_delay_ns(task: &TaskRecord, earlier: Option<&TaskRecord>, born_from_ns: u64) -> u64 {
+    match earlier {
+        Some(earlier) => task.run_delay_ns.saturating_sub(earlier.run_delay_ns),
+        None if task.start_ns >= born_from_ns => task.run_delay_ns,
+        None => 0,
+    }
+}
+
 fn find<'a>(sorted: &'a [TaskRecord], task: &TaskRecord) -> Option<&'a TaskRecord> {
     sorted.binary_search_by_key(&task.id(), TaskRecord::id).ok().and_then(|at| sorted.get(at))
 }
@@ -346,6 +385,8 @@ fn contains(sorted: &[ProcessSample], task: &TaskRecord) -> bool {
     sorted.binary_search_by_key(&task.process_key(), |process| process.key).is_ok()
 }
 
+#[cfg(test)]
+mod lossy;
 #[cfg(test)]
 mod resting;
 #[cfg(test)]
