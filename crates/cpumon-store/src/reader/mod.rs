@@ -9,6 +9,7 @@ mod dims;
 mod error;
 mod gaps;
 mod hosts;
+mod idle;
 mod intervals;
 #[cfg(feature = "import")]
 mod legacy;

@@ -11,7 +11,7 @@ use super::receipt::ReceiptRequest;
 use super::status::StoreStatus;
 use crate::options::QueueOptions;
 use crate::time::wall_now_ns;
-use crate::writer::{ActiveCopy, LostByHost, ReportedGap};
+use crate::writer::{ActiveCopy, ListSchedule, LostByHost, ReportedGap};
 
 /// Copies in the pool for reuse.
 const MAX_POOLED: usize = 64;
@@ -52,6 +52,8 @@ pub(super) struct Inner {
     entries: VecDeque<Entry>,
     bytes: usize,
     pool: Vec<ActiveCopy>,
+    /// With which intervals the rows of idle processes go along.
+    lists: ListSchedule,
     infos: HashMap<HostId, Arc<HostInfo>>,
     /// Dropped intervals per host, cumulative.
     dropped: HashMap<HostId, u64>,
@@ -141,8 +143,11 @@ impl Queue {
         // First of all: copying, and waiting for the lock, must not make the receipt later.
         let (received, received_wall_ns) = (Instant::now(), wall_now_ns());
         // Copied outside of the lock: the writer thread takes the lock for each batch.
-        let mut copy = self.lock().pool.pop().unwrap_or_default();
-        copy.fill(interval);
+        let (mut copy, with_idle) = {
+            let mut inner = self.lock();
+            (inner.pool.pop().unwrap_or_default(), inner.lists.is_due(interval, true))
+        };
+        copy.fill(interval, with_idle);
         let rows = &copy.interval;
         let bytes = size_of::<Entry>()
             + rows.threads.len() * size_of_val_of(&rows.threads)

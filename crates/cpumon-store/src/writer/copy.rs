@@ -14,8 +14,8 @@ pub(crate) struct ActiveCopy {
 }
 
 impl ActiveCopy {
-    /// Copies everything of `from` but its idle rows.
-    pub(crate) fn fill(&mut self, from: &Interval) {
+    /// Copies everything of `from` but its idle rows; `with_idle`: those of processes too, for the list of all that are there.
+    pub(crate) fn fill(&mut self, from: &Interval, with_idle: bool) {
         let Interval { mut cpus, mut processes, mut threads, mut irqs, mut delays, .. } =
             std::mem::take(&mut self.interval);
         cpus.clear();
@@ -33,8 +33,9 @@ impl ActiveCopy {
         self.keys.extend(delays.iter().filter_map(|row| process_of(row.of)));
         self.keys.sort_unstable();
         processes.clear();
-        let is_stored =
-            |row: &&_| stores_all || is_active_process(row) || self.keys.binary_search(&row.key).is_ok();
+        let is_stored = |row: &&_| {
+            stores_all || with_idle || is_active_process(row) || self.keys.binary_search(&row.key).is_ok()
+        };
         processes.extend(from.processes.iter().filter(is_stored).cloned());
         self.interval = Interval {
             host: from.host,

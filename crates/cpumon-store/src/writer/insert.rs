@@ -11,9 +11,11 @@ use super::clock::ClockPieces;
 use super::compact::Compactor;
 use super::dims::Dims;
 use super::pack::Packer;
+use super::process_lists::{EVERY, ListSchedule, has_all, write_list};
 use super::transaction::Transaction;
 use crate::codec::meta::{self, MetaRow};
 use crate::codec::{cpus, host_sched};
+use crate::options::StoreOptions;
 use crate::rows::BootKey;
 
 /// What became of an interval.
@@ -38,14 +40,27 @@ pub(super) struct Arrival<'a> {
 }
 
 /// Packs and inserts intervals, with buffers that are used again.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Inserter {
     packer: Packer,
     cpus: Vec<u8>,
     clock_pieces: ClockPieces,
+    lists: ListSchedule,
+    zstd_level: i32,
 }
 
 impl Inserter {
+    pub(super) fn new(options: &StoreOptions) -> Self {
+        Self {
+            packer: Packer::default(),
+            cpus: Vec::new(),
+            clock_pieces: ClockPieces::default(),
+            // Sooner than the queue, which passes idle rows on only with some intervals: those must find a list due.
+            lists: ListSchedule::new(EVERY / 2),
+            zstd_level: options.zstd_level,
+        }
+    }
+
     /// Inserts an interval unless the store has it.
     pub(super) fn insert(
         &mut self,
@@ -73,6 +88,9 @@ impl Inserter {
         let now_s = received_wall_ns / 1_000_000_000;
         let mut naming = dims.naming(transaction, interval.host, now_s)?;
         self.packer.pack(&mut naming, interval)?;
+        if is_newest && self.lists.is_due(interval, has_all(interval)) {
+            write_list(transaction, key, &mut naming, interval, self.zstd_level)?;
+        }
         // In the transaction of the first interval that it placed: the one is of no use without the other.
         self.clock_pieces.write(transaction, key.boot, interval.clock_piece)?;
         let blobs = [&self.cpus, self.packer.samples(), self.packer.sched()];
@@ -83,6 +101,7 @@ impl Inserter {
     /// After a rollback: rows that were written in the transaction are gone.
     pub(super) fn forget_written(&mut self) {
         self.clock_pieces = ClockPieces::default();
+        self.lists.forget();
     }
 }
 

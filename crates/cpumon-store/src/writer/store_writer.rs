@@ -54,7 +54,7 @@ impl Writer {
             session,
             options: options.clone(),
             dims,
-            inserter: Inserter::default(),
+            inserter: Inserter::new(options),
             compactor,
             name_merger,
             retention: Retention::new(options),

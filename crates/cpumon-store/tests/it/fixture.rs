@@ -16,12 +16,12 @@ fn fixture(version: i32) -> PathBuf {
 }
 
 /// The newest schema version.
-const NEWEST: i32 = 7;
+const NEWEST: i32 = 8;
 
 /// What each fixture holds: intervals of one host, and how many of them are compacted. From version 2 on names are in blocks, from
 /// version 3 on it has scheduler events, from version 4 on run-delay histograms, from
 /// version 5 on those are in the sums, from version 6 on run queues too, from version 7 on
-/// clocks that are off.
+/// clocks that are off, from version 8 on lists of processes.
 fn content(version: i32) -> (Vec<Interval>, usize) {
     let info = data::host(1);
     if version == 1 {
@@ -91,5 +91,8 @@ fn stores_of_every_version_are_brought_up_to_date_and_read() {
         let blocks: i64 =
             connection.query_row("SELECT count(*) FROM thread_block", [], |row| row.get(0)).unwrap();
         assert_eq!(blocks, i64::from(version > 1), "names of version {version} in blocks");
+        let mut newest = day.last().unwrap().clone();
+        let knows_idle = reader.add_idle(&mut newest).unwrap();
+        assert_eq!(knows_idle, version > 7, "who was idle, in version {version}");
     }
 }

@@ -11,6 +11,7 @@ mod data;
 mod faults;
 mod fixture;
 mod full_disk;
+mod idle;
 mod names;
 mod private_files;
 mod retain;

@@ -1,0 +1,110 @@
+//! Rows of idle processes. Samples have none: who was there is read from the list of processes before the moment, and from the rows
+//! between the two.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use cpumon_model::{BootId, Interval, Life, ProcessInterval, ProcessKey};
+use rusqlite::{OptionalExtension, params};
+
+use super::open::Reader;
+use super::query::{Query, What};
+use crate::codec::process_list::{Listed, decode};
+use crate::error::{At, Result, StoreError};
+use crate::rows::HostRow;
+use crate::writer::LONGEST_LIST_NS;
+
+/// A list of processes.
+struct ProcessList {
+    end_wall_ns: i64,
+    processes: Vec<Listed>,
+}
+
+impl Reader {
+    /// Adds the rows of processes that were there and did nothing, all zero. `false`: it is not known which these are, because no
+    /// list of processes was stored shortly before.
+    pub fn add_idle(&self, interval: &mut Interval) -> Result<bool> {
+        let Some(host) = self.host_row(interval.host)? else { return Ok(false) };
+        let Some(list) = self.last_list(host, interval)? else { return Ok(false) };
+        let mut there = self.listed(&list)?;
+        let range = Query::new(interval.host).range(list.end_wall_ns, interval.end.wall_ns);
+        self.for_each_interval(&range.what(What::Processes).without_sched(), &mut |one| {
+            if one.boot == interval.boot {
+                follow(&mut there, one);
+            }
+            ControlFlow::Continue(())
+        })?;
+        for row in &interval.processes {
+            there.remove(&row.key);
+        }
+        interval.processes.extend(there.into_values());
+        interval.processes.sort_by_key(|row| row.key);
+        Ok(true)
+    }
+
+    /// The newest list of the interval's boot that is not after its end, nor too old to be followed up to it.
+    fn last_list(&self, host: HostRow, interval: &Interval) -> Result<Option<ProcessList>> {
+        let (BootId(boot), end_ns) = (interval.boot, interval.end.wall_ns);
+        let found: Option<(i64, Vec<u8>)> = self
+            .connection
+            .prepare_cached(
+                "SELECT end_wall_ns, processes FROM process_list
+                 WHERE host_id = ?1 AND end_wall_ns BETWEEN ?2 AND ?3
+                     AND boot_id = (SELECT id FROM boot WHERE host_id = ?1 AND key = ?4)
+                 ORDER BY end_wall_ns DESC LIMIT 1",
+            )
+            .and_then(|mut select| {
+                let oldest_ns = end_ns.saturating_sub(2 * LONGEST_LIST_NS);
+                let row = select
+                    .query_row(params![host, oldest_ns, end_ns, boot], |row| Ok((row.get(0)?, row.get(1)?)));
+                row.optional()
+            })
+            .at("read a list of processes", self.path())?;
+        found
+            .map(|(end_wall_ns, bytes)| {
+                let processes = decode(&bytes).map_err(|malformed| StoreError::Corrupt {
+                    path: self.path().into(),
+                    detail: malformed.to_string(),
+                })?;
+                Ok(ProcessList { end_wall_ns, processes })
+            })
+            .transpose()
+    }
+
+    /// The processes of a list, as rows of zeros.
+    fn listed(&self, list: &ProcessList) -> Result<HashMap<ProcessKey, ProcessInterval>> {
+        let mut cursor = self.cursor.take();
+        let rows = list.processes.iter().map(|listed| {
+            let process = cursor.names.process(&self.connection, listed.id)?;
+            let row = ProcessInterval {
+                key: process.key,
+                parent_pid: process.parent_pid,
+                info: std::sync::Arc::clone(&process.info),
+                thread_rows: listed.thread_rows,
+                ..ProcessInterval::default()
+            };
+            Ok((process.key, row))
+        });
+        let rows: rusqlite::Result<_> = rows.collect();
+        self.cursor.replace(cursor);
+        rows.at("read names", self.path())
+    }
+}
+
+/// Takes who began, changed or ended in an interval.
+fn follow(there: &mut HashMap<ProcessKey, ProcessInterval>, interval: &Interval) {
+    for row in &interval.processes {
+        if matches!(row.life, Life::Ended | Life::BornEnded) {
+            there.remove(&row.key);
+        } else {
+            let idle = ProcessInterval {
+                key: row.key,
+                parent_pid: row.parent_pid,
+                info: std::sync::Arc::clone(&row.info),
+                thread_rows: row.thread_rows,
+                ..ProcessInterval::default()
+            };
+            there.insert(row.key, idle);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Which processes there are, idle ones too: written once in a while, so that the rows of idle processes, which are not stored, can
+//! be had for any moment. From a list to the next, rows of samples record who began and who ended.
+
+use std::collections::HashMap;
+
+use cpumon_model::{BootId, HostId, Interval, Life};
+use rusqlite::{Connection, Result as Sql, params};
+
+use super::merge_names::mark_seen;
+use super::naming::{Naming, Seeded};
+use super::pack::stores_idle;
+use crate::codec::names::ProcessName;
+use crate::codec::process_list::{Listed, encode};
+use crate::rows::BootKey;
+use crate::sums::PER_SECOND;
+
+/// Intervals from one list to the next; reading a moment reads at most about so many.
+pub(super) const EVERY: u32 = 200;
+/// The same as time, for long intervals.
+pub(crate) const LONGEST_NS: i64 = 600 * PER_SECOND;
+/// After a gap a list is due at once, because who ended in it is not known, but not more often than this: a sender can make gaps.
+const LEAST_NS: i64 = 10 * PER_SECOND;
+/// Longer lists are not written: idle processes of such a host stay unknown.
+const MOST: usize = 1 << 15;
+/// Hosts in memory; beyond it all are forgotten, and get a list with their next interval.
+const MAX_HOSTS: usize = 8192;
+
+/// What is known of a host.
+#[derive(Copy, Clone, Debug)]
+struct LastList {
+    boot: BootId,
+    listed_wall_ns: i64,
+    /// End of the newest interval.
+    end_wall_ns: i64,
+    /// Intervals since the list.
+    intervals: u32,
+}
+
+/// When the next list of each host is due.
+#[derive(Debug)]
+pub(crate) struct ListSchedule {
+    every: u32,
+    hosts: HashMap<HostId, LastList, Seeded>,
+}
+
+impl Default for ListSchedule {
+    fn default() -> Self {
+        Self::new(EVERY)
+    }
+}
+
+impl ListSchedule {
+    /// `every`: so many intervals from one list to the next.
+    pub(crate) fn new(every: u32) -> Self {
+        Self { every, hosts: HashMap::default() }
+    }
+
+    /// Whether a list is due with this interval. It then counts as written, if it can be.
+    pub(crate) fn is_due(&mut self, interval: &Interval, can_be: bool) -> bool {
+        let (boot, begin_ns, end_ns) = (interval.boot, interval.begin.wall_ns, interval.end.wall_ns);
+        if self.hosts.len() >= MAX_HOSTS {
+            self.hosts.clear();
+        }
+        let last = self.hosts.entry(interval.host).or_insert(LastList {
+            boot,
+            listed_wall_ns: i64::MIN,
+            end_wall_ns: begin_ns,
+            intervals: 0,
+        });
+        // What comes late belongs between lists that were written.
+        if last.boot == boot && end_ns <= last.end_wall_ns {
+            return false;
+        }
+        let passed_ns = end_ns.saturating_sub(last.listed_wall_ns);
+        let has_gap = begin_ns > last.end_wall_ns;
+        last.intervals = last.intervals.saturating_add(1);
+        last.end_wall_ns = end_ns;
+        let is_due = last.boot != boot
+            || last.intervals >= self.every
+            || passed_ns >= LONGEST_NS
+            || (has_gap && passed_ns >= LEAST_NS);
+        if is_due && can_be {
+            *last = LastList { boot, listed_wall_ns: end_ns, end_wall_ns: end_ns, intervals: 0 };
+        }
+        is_due && can_be
+    }
+
+    /// After a rollback: lists that were written in it are gone.
+    pub(crate) fn forget(&mut self) {
+        self.hosts.clear();
+    }
+}
+
+fn has_ended(life: Life) -> bool {
+    matches!(life, Life::Ended | Life::BornEnded)
+}
+
+/// Whether an interval has a row of every process that is there: idle rows may have been left out, or did not fit.
+pub(super) fn has_all(interval: &Interval) -> bool {
+    let there = interval.processes.iter().filter(|row| !has_ended(row.life)).count();
+    !stores_idle(interval)
+        && (1..=MOST).contains(&there)
+        && there >= usize::try_from(interval.process_count).unwrap_or(usize::MAX)
+        && interval.process_count > 0
+}
+
+/// Writes the list of an interval that [`has_all`]. `naming` knows the rows of those that are active.
+pub(super) fn write_list(
+    connection: &Connection,
+    key: BootKey,
+    naming: &mut Naming<'_>,
+    interval: &Interval,
+    level: i32,
+) -> Sql<()> {
+    let mut list = Vec::with_capacity(interval.processes.len());
+    for row in interval.processes.iter().filter(|row| !has_ended(row.life)) {
+        list.push(Listed { id: naming.process(row.key, Some(row))?, thread_rows: row.thread_rows });
+    }
+    list.sort_unstable_by_key(|one| one.id);
+    let packed = encode(&list, level);
+    let packed = packed.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO process_list VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![key.host, interval.end.wall_ns, key.boot, packed])?;
+    // Nothing else may name an idle process for weeks, and retention keeps only names that are seen.
+    let mut ids = list.iter().map(|one| one.id).collect();
+    mark_seen::<ProcessName>(connection, &mut ids, naming.now_s)
+}

@@ -1,0 +1,174 @@
+//! Rows of idle processes, which no sample has, at any moment of the past.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use cpumon_model::{
+    BootId, Delta, HostId, HostInfo, Interval, Life, Moment, ProcessInfo, ProcessInterval, ProcessKey,
+    SourceKind, Trust,
+};
+use cpumon_store::{QueueOptions, Reader, StoreOptions, Writer, WriterThread};
+
+use crate::data::{SECOND_NS, START_NS, compact_all, host, number};
+
+/// What a process of the test does: born and ended in these seconds, and active in those that `is_active` picks.
+struct Made {
+    pid: u32,
+    born: i64,
+    ended: i64,
+    is_active: fn(i64) -> bool,
+    /// Its end is not in any row: the exit was lost.
+    end_is_lost: bool,
+}
+
+const NEVER: i64 = i64::MAX;
+
+fn made() -> Vec<Made> {
+    let of = |pid, born, ended, is_active| Made { pid, born, ended, is_active, end_is_lost: false };
+    vec![
+        of(1, -5, NEVER, |_| true),
+        of(2, -5, NEVER, |_| false),
+        of(3, -5, NEVER, |second| second == 3),
+        of(4, -5, 250, |_| false),
+        of(5, 300, NEVER, |_| false),
+        of(6, 150, 160, |_| true),
+        Made { end_is_lost: true, ..of(7, -5, 330, |second| second == 10) },
+    ]
+}
+
+fn there(second: i64) -> Vec<u32> {
+    made().iter().filter(|one| one.born <= second && second < one.ended).map(|one| one.pid).collect()
+}
+
+/// All rows, as a device sends them.
+fn interval(info: &HostInfo, second: i64) -> Interval {
+    let at = |second: i64| Moment {
+        wall_ns: START_NS + second * SECOND_NS,
+        mono_ns: ((second + 100) * SECOND_NS).unsigned_abs(),
+        boot_ns: ((second + 100) * SECOND_NS).unsigned_abs(),
+    };
+    let row = |one: &Made| {
+        let is_end = second == one.ended && !one.end_is_lost;
+        let is_there = one.born <= second && second < one.ended;
+        let life = if second == one.born {
+            Life::Born
+        } else if is_end {
+            Life::Ended
+        } else {
+            Life::Alive
+        };
+        let run_ns = if (one.is_active)(second) || life != Life::Alive { 5_000_000 } else { 0 };
+        (is_there || is_end).then(|| ProcessInterval {
+            key: ProcessKey { pid: one.pid, start_ns: ((one.born + 100) * SECOND_NS).unsigned_abs() - 1 },
+            parent_pid: 1,
+            info: Arc::new(ProcessInfo { name: format!("p{}", one.pid).into(), ..ProcessInfo::default() }),
+            thread_rows: 2,
+            life,
+            delta: Delta { run_ns, ..Delta::default() },
+            ..ProcessInterval::default()
+        })
+    };
+    Interval {
+        host: info.host,
+        boot: info.boot,
+        sequence: second.unsigned_abs(),
+        source: SourceKind::Bpf,
+        begin: at(second - 1),
+        end: at(second),
+        processes: made().iter().filter_map(row).collect(),
+        process_count: u32::try_from(there(second).len()).unwrap(),
+        ..Interval::default()
+    }
+}
+
+/// Pids with a row at the end of a second, those that ended in it left out.
+fn pids_at(reader: &Reader, host: HostId, second: i64) -> Vec<u32> {
+    let mut found = reader.interval_at(host, START_NS + second * SECOND_NS).unwrap().unwrap();
+    assert!(reader.add_idle(&mut found).unwrap(), "{second}");
+    assert!(found.processes.is_sorted_by_key(|row| row.key));
+    let rows = found.processes.iter().filter(|row| row.life != Life::Ended);
+    rows.map(|row| {
+        assert_eq!((&*row.info.name, row.parent_pid, row.thread_rows), (&*format!("p{}", row.key.pid), 1, 2));
+        row.key.pid
+    })
+    .collect()
+}
+
+fn check(path: &Path, host: HostId, what: &str) {
+    let reader = Reader::open(path).unwrap();
+    for second in [1, 2, 3, 99, 100, 149, 155, 160, 161, 249, 250, 251, 299, 300, 329, 402, 449, 450] {
+        let mut expected = there(second);
+        if (331..400).contains(&second) {
+            expected.push(7);
+        }
+        assert_eq!(pids_at(&reader, host, second), expected, "{what}: {second}");
+    }
+    // No list came since, and no row has its end.
+    assert!(pids_at(&reader, host, 335).contains(&7), "{what}");
+    let idle = reader.interval_at(host, START_NS + 99 * SECOND_NS).unwrap().unwrap();
+    assert_eq!(idle.processes.len(), 1, "samples have no idle rows");
+}
+
+#[test]
+fn the_past_has_a_row_for_every_process_that_was_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, info) = (dir.path().join("s.db"), host(1));
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    for second in 1..=450 {
+        writer.put(&info, Trust::Local, None, &interval(&info, second)).unwrap();
+    }
+    writer.commit().unwrap();
+    check(&path, info.host, "fresh");
+    compact_all(&mut writer);
+    check(&path, info.host, "compacted");
+    // A list a hundred intervals: a few bytes each.
+    assert_eq!(number(&path, "SELECT count(*) FROM process_list"), 5);
+    assert!(number(&path, "SELECT max(length(processes)) FROM process_list") < 60);
+}
+
+#[test]
+fn the_queue_passes_idle_rows_on_with_the_intervals_that_need_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, info) = (dir.path().join("s.db"), host(1));
+    let thread = WriterThread::spawn(&path, &StoreOptions::default(), &QueueOptions::default()).unwrap();
+    for second in 1..=450 {
+        assert!(thread.handle().try_put(&info, Trust::Local, None, &interval(&info, second)));
+    }
+    assert_eq!(thread.stop().stored_intervals, 450);
+    assert_eq!(number(&path, "SELECT count(*) FROM process_list"), 3);
+    let reader = Reader::open(&path).unwrap();
+    for second in [1, 150, 260, 320, 402, 450] {
+        assert_eq!(pids_at(&reader, info.host, second), there(second), "{second}");
+    }
+}
+
+#[test]
+fn another_boot_or_a_gap_has_a_list_of_its_own_and_an_old_one_is_not_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, info) = (dir.path().join("s.db"), host(1));
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    let put = |writer: &mut Writer, second: i64, boot: u8, cut: bool| {
+        let mut one = interval(&info, second);
+        one.boot = BootId([boot; 16]);
+        if cut {
+            one.processes.pop();
+        }
+        let info = HostInfo { boot: one.boot, ..info.clone() };
+        writer.put(&info, Trust::Local, None, &one).unwrap();
+    };
+    put(&mut writer, 1, 1, false);
+    put(&mut writer, 2, 2, false);
+    // A gap in which 4 and 7 ended.
+    put(&mut writer, 400, 2, false);
+    // Rows that did not fit: no list, and none shortly before.
+    put(&mut writer, 9_000, 2, true);
+    writer.commit().unwrap();
+    let reader = Reader::open(&path).unwrap();
+    for second in [1, 2, 400] {
+        assert_eq!(pids_at(&reader, info.host, second), there(second), "{second}");
+    }
+    let mut last = reader.interval_at(info.host, START_NS + 9_000 * SECOND_NS).unwrap().unwrap();
+    let rows = last.processes.len();
+    assert!(!reader.add_idle(&mut last).unwrap());
+    assert_eq!(last.processes.len(), rows);
+}
