@@ -23,10 +23,10 @@ fn interval(host: u8, second: i64) -> Interval {
         mono_ns: (second * SECOND_NS).unsigned_abs(),
         boot_ns: (second * SECOND_NS).unsigned_abs(),
     };
-    let process = ProcessInterval {
-        key: ProcessKey { pid: 7, start_ns: 9 },
-        info: std::sync::Arc::new(ProcessInfo { name: "burner".into(), ..ProcessInfo::default() }),
-        delta: Delta { run_ns: 900_000_000, ..Delta::default() },
+    let process = |pid: u32, name: &str, run_ns: i64| ProcessInterval {
+        key: ProcessKey { pid, start_ns: 9 },
+        info: std::sync::Arc::new(ProcessInfo { name: name.into(), ..ProcessInfo::default() }),
+        delta: Delta { run_ns, ..Delta::default() },
         ..ProcessInterval::default()
     };
     Interval {
@@ -36,7 +36,8 @@ fn interval(host: u8, second: i64) -> Interval {
         sequence: second.unsigned_abs(),
         begin: at(second - 1),
         end: at(second),
-        processes: vec![process],
+        processes: vec![process(7, "burner", 900_000_000), process(8, "sleeper", 0)],
+        process_count: 2,
         ..Interval::default()
     }
 }
@@ -80,6 +81,17 @@ fn a_moment_in_a_hole_is_no_data_with_its_neighbours_and_not_another_moment() {
         }
     }
     assert!(ok(&["top", "--store", store, "--at", &at(62), "-b"]).contains("burner"), "still being measured");
+}
+
+#[test]
+fn the_past_has_idle_processes_too() {
+    let work = tempfile::tempdir().unwrap();
+    let path = work.path().join("s.db");
+    store(&path, &[(1, "vm", Trust::Local)]);
+    for second in [1, 15, 45] {
+        let shown = ok(&["top", "--store", path.to_str().unwrap(), "--at", &at(second), "-b"]);
+        assert!(shown.contains("burner") && shown.contains("sleeper"), "{shown}");
+    }
 }
 
 #[test]
