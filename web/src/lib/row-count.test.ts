@@ -1,0 +1,29 @@
+import { expect, it } from 'vitest';
+import { rowCount, type Counted } from './row-count';
+
+const all: Counted = {
+  layout: 'list',
+  tasks: 152,
+  isSearched: false,
+  hidesIdle: false,
+  processes: 152,
+  threads: 900,
+};
+
+it('counts rows by what they are', () => {
+  expect(rowCount(all)).toBe('152 processes');
+  expect(rowCount({ ...all, layout: 'user', tasks: 1 })).toBe('1 group');
+  expect(rowCount({ ...all, tasks: 1, isSearched: true })).toBe('1 process found');
+  expect(rowCount({ ...all, tasks: 157 })).toBe('157 processes');
+});
+
+it('says how many have no row because nothing is stored of idle tasks', () => {
+  expect(rowCount({ ...all, tasks: 63 })).toBe('63 active of 152 processes');
+  expect(rowCount({ ...all, layout: 'threads', tasks: 63 })).toBe('63 active of 900 threads');
+  expect(rowCount({ ...all, tasks: 63, processes: undefined })).toBe('63 processes');
+});
+
+it('does not call rows missing that the user hid', () => {
+  expect(rowCount({ ...all, tasks: 63, hidesIdle: true })).toBe('63 processes');
+  expect(rowCount({ ...all, tasks: 3, isSearched: true })).toBe('3 processes found');
+});
