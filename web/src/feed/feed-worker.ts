@@ -1,0 +1,214 @@
+// The work beside the page: stream, parse, keep, sort, filter. In: orders. Out: reports with flat arrays.
+// Why: a snapshot of 10,000 threads is more than a frame's work; the page only draws what is on screen.
+import { apiUrl, hostPath, type Fleet, type Snapshot, type Spark } from '../lib/api';
+import { COUNTER } from './columns';
+import { headOf, OwnCost, problem, roll } from './head';
+import type { Order, Report } from './messages';
+import { Stream } from './stream';
+import { Tasks, type Task } from './tasks';
+import { Texts, ViewMaker, type Spec, type View } from './view';
+
+const MOST_OPEN = 64;
+/** Steps that wait for an answer; a key that is held down makes no more. */
+const MOST_STEPS = 8;
+
+type Seek = 'before' | 'after';
+
+/** Everything that the worker keeps: one subject, one stream, the tasks on screen. */
+export class FeedWorker {
+  private readonly stream: Pick<Stream, 'open' | 'stop'>;
+  private readonly tasks = new Tasks();
+  private readonly known = new Texts();
+  private readonly ownCost = new OwnCost();
+  private spec: Spec = { layout: 'list', sort: 'cpu', descending: true, filter: '', open: [], hideIdle: false };
+  private watched: string[] = [];
+  private durationNs = 0;
+  private spark: Spark | undefined;
+  private subject: { live: string } | { host: string; endNs: string } | null = null;
+  /** What the open stream or the shown moment asks for. */
+  private asked = '';
+  /** End of the interval on screen. */
+  private shownNs = '';
+  /** From where a step goes: the interval on screen, or the moment that was asked for and has no data. */
+  private fromNs = '';
+  private steps: { host: string; seek: Seek }[] = [];
+  private isFetching = false;
+  private turn = 0;
+
+  /** `streamOf`: how a stream is made; tests give one of their own. */
+  constructor(
+    private readonly post: (report: Report) => void,
+    streamOf: (...listeners: ConstructorParameters<typeof Stream>) => Pick<Stream, 'open' | 'stop'> = (...listeners) =>
+      new Stream(...listeners),
+  ) {
+    this.stream = streamOf(
+      (name, data) => this.take(name, data),
+      (link) => this.post({ is: 'link', link }),
+    );
+  }
+
+  async obey(order: Order): Promise<void> {
+    switch (order.do) {
+      case 'close':
+        this.leave();
+        this.stream.stop();
+        return;
+      case 'fleet':
+        this.leave();
+        this.spark = undefined;
+        this.stream.open(apiUrl('fleet/live'));
+        return;
+      case 'live':
+        this.leave();
+        this.subject = { live: order.host };
+        this.tasks.clear();
+        this.listen(order.host, false);
+        return;
+      case 'moment':
+        this.stream.stop();
+        // Steps that came before anything was on screen go on from this moment; others are overtaken by it.
+        if (this.fromNs !== '') this.steps = [];
+        this.subject = { host: order.host, endNs: '' };
+        await this.moment(order.host, { [order.seek]: order.ns });
+        await this.advance();
+        return;
+      case 'step':
+        if (this.steps.length < MOST_STEPS) this.steps.push({ host: order.host, seek: order.seek });
+        await this.advance();
+        return;
+      case 'watch':
+        this.watched = order.keys;
+        return;
+      case 'spec':
+        this.spec = order.spec;
+        if (this.durationNs > 0) this.post({ is: 'view', view: this.view() });
+        await this.askForThreads();
+        await this.advance();
+    }
+  }
+
+  private leave(): void {
+    this.subject = null;
+    this.steps = [];
+    this.shownNs = '';
+    this.fromNs = '';
+    this.turn += 1;
+    this.isFetching = false;
+  }
+
+  /** Steps that wait, one after the other, each from where the one before came to. */
+  private async advance(): Promise<void> {
+    while (!this.isFetching && this.fromNs !== '') {
+      const next = this.steps.shift();
+      if (!next) return;
+      this.stream.stop();
+      this.subject = { host: next.host, endNs: '' };
+      await this.moment(next.host, { [next.seek]: this.fromNs }, true);
+    }
+  }
+
+  /** The threads that the rows on screen need. */
+  private wanted(): string {
+    if (this.spec.layout === 'threads') return 'all';
+    return this.spec.open
+      .filter((key) => this.tasks.processes.has(key))
+      .slice(0, MOST_OPEN)
+      .join(',');
+  }
+
+  private listen(host: string, carryOn: boolean): void {
+    this.asked = this.wanted();
+    this.stream.open(apiUrl(hostPath(host, 'live'), { threads: this.asked || undefined }), carryOn);
+  }
+
+  private async askForThreads(): Promise<void> {
+    if (!this.subject || this.wanted() === this.asked) return;
+    if ('live' in this.subject) this.listen(this.subject.live, true);
+    else if (this.subject.endNs)
+      await this.moment(this.subject.host, { at: (BigInt(this.subject.endNs) - 1n).toString() });
+  }
+
+  private async moment(host: string, query: Record<string, string>, isStep = false): Promise<void> {
+    this.turn += 1;
+    const mine = this.turn;
+    this.asked = this.wanted();
+    this.isFetching = true;
+    const answer = await this.fetched(host, query);
+    if (mine !== this.turn) return;
+    this.isFetching = false;
+    if (!answer) {
+      this.steps = [];
+      this.post({
+        is: 'problem',
+        status: 0,
+        title: 'Receiver lost',
+        detail: 'The receiver does not answer.',
+        how: '',
+        beforeNs: null,
+        afterNs: null,
+      });
+      return;
+    }
+    if (answer.status !== 200) {
+      this.steps = [];
+      this.fromNs = query['at'] ?? this.fromNs;
+      this.post(problem(answer.status, answer.text));
+      return;
+    }
+    const snapshot = JSON.parse(answer.text) as Snapshot;
+    // The interval that is on screen already, asked for again (a pause, more threads): rows that rest stay.
+    const isSame = this.shownNs === snapshot.end_ns;
+    this.subject = { host, endNs: snapshot.end_ns };
+    this.show(snapshot, isSame, answer.text.length, isStep);
+    await this.askForThreads();
+  }
+
+  private async fetched(host: string, query: Record<string, string>): Promise<{ status: number; text: string } | null> {
+    try {
+      const answer = await fetch(
+        apiUrl(hostPath(host, 'at'), { ...query, threads: this.asked || undefined, limit: 20_000 }),
+      );
+      return { status: answer.status, text: await answer.text() };
+    } catch {
+      return null;
+    }
+  }
+
+  private take(name: string, data: string): void {
+    if (name === 'fleet') {
+      const fleet = JSON.parse(data) as Fleet;
+      this.spark = fleet.spark ?? (this.spark ? roll(this.spark, fleet) : undefined);
+      this.post({ is: 'fleet', fleet: this.spark ? { ...fleet, spark: this.spark } : fleet });
+      return;
+    }
+    if (!this.subject || !('live' in this.subject)) return;
+    this.show(JSON.parse(data) as Snapshot, true, data.length);
+    void this.askForThreads();
+  }
+
+  private show(snapshot: Snapshot, follows: boolean, bytes: number, stepped = false): void {
+    this.tasks.apply(snapshot, follows);
+    this.shownNs = snapshot.end_ns;
+    this.fromNs = snapshot.end_ns;
+    this.durationNs = snapshot.duration_ns;
+    this.post({
+      is: 'snapshot',
+      head: headOf(snapshot, this.ownCost.percentOf(snapshot), bytes),
+      view: this.view(),
+      watched: this.watched.map((key) => [key, this.runOf(key)]),
+      stepped,
+    });
+  }
+
+  private view(): View {
+    return new ViewMaker(this.tasks, this.spec, this.durationNs, this.known).make();
+  }
+
+  /** Utilization of a watched process or thread, 100 = one CPU; NaN if it is not there. */
+  private runOf(key: string): number {
+    const [first = '', second] = key.split('/');
+    const process = this.tasks.processes.get(first);
+    const task: Task | undefined = second ? process?.threads.get(key) : process;
+    return task && this.durationNs > 0 ? (task.counters[COUNTER.run_ns]! * 100) / this.durationNs : NaN;
+  }
+}

@@ -1,0 +1,124 @@
+// What a snapshot has beside the rows of the grid. In: the receiver's JSON. Out: plain data for the page.
+import type { Fleet, Snapshot, Spark } from '../lib/api';
+import { has, numbers, texts } from '../lib/table';
+import { COUNTERS } from './columns';
+import type { CpuModes, Head, Report } from './messages';
+
+const MODES = [
+  'user_ns',
+  'nice_ns',
+  'system_ns',
+  'irq_ns',
+  'softirq_ns',
+  'steal_ns',
+  'iowait_ns',
+  'idle_ns',
+  'run_queue_mean',
+];
+/** What the agent itself uses, from its sum of CPU time in snapshots that follow one another. */
+export class OwnCost {
+  private last = { boot: '', endNs: '', cpuNs: 0 };
+
+  /** 100 = one CPU; null: not measured, or the snapshot before is not known. */
+  percentOf(snapshot: Snapshot): number | null {
+    const before = this.last;
+    const cpuNs = snapshot.summary['own_cpu_ns'];
+    if (typeof cpuNs !== 'number') return null;
+    this.last = { boot: snapshot.boot, endNs: snapshot.end_ns, cpuNs };
+    const follows = before.boot === snapshot.boot && before.endNs === snapshot.begin_ns && cpuNs >= before.cpuNs;
+    return follows && snapshot.duration_ns > 0 ? ((cpuNs - before.cpuNs) * 100) / snapshot.duration_ns : null;
+  }
+}
+
+export function headOf(snapshot: Snapshot, ownPct: number | null, bytes: number): Head {
+  return {
+    host: snapshot.host,
+    hostname: snapshot.hostname,
+    trust: snapshot.trust,
+    number: snapshot.number,
+    skipped: snapshot.skipped,
+    ageMs: (snapshot.age_ns ?? 0) / 1e6,
+    cut: cutOf(snapshot),
+    beginNs: snapshot.begin_ns,
+    endNs: snapshot.end_ns,
+    endMs: snapshot.end_ms,
+    wallShiftNs: snapshot.wall_shift_ns,
+    durationNs: snapshot.duration_ns,
+    source: snapshot.source,
+    fields: snapshot.fields,
+    flags: snapshot.flags,
+    summary: snapshot.summary,
+    cpus: cpusOf(snapshot),
+    irqs: irqsOf(snapshot),
+    measured: [...COUNTERS, 'wait_reason'].filter((name) => has(snapshot.processes, name)),
+    ownPct,
+    bytes,
+  };
+}
+
+/** What did not fit of processes and threads. */
+function cutOf({ processes, threads = [] }: Snapshot): Head['cut'] {
+  const tables = [processes, ...threads].filter((table) => (table.total ?? table.rows) > table.rows);
+  if (tables.length === 0) return null;
+  return {
+    shown: tables.reduce((sum, table) => sum + table.rows, 0),
+    total: tables.reduce((sum, table) => sum + (table.total ?? 0), 0),
+  };
+}
+
+function cpusOf(snapshot: Snapshot): CpuModes[] {
+  const cpu = numbers(snapshot.cpus, 'cpu');
+  const modes = MODES.map((name) => [name, numbers(snapshot.cpus, name)] as const);
+  return Array.from({ length: snapshot.cpus.rows }, (_, row) => ({
+    cpu: cpu(row),
+    modes: Object.fromEntries(modes.map(([name, get]) => [name, get(row)])),
+  }));
+}
+
+function irqsOf(snapshot: Snapshot): Head['irqs'] {
+  const table = snapshot.irqs;
+  if (!table) return [];
+  const name = texts(table, 'name');
+  const time = numbers(table, 'time_ns');
+  const counts = numbers(table, 'count');
+  return Array.from({ length: table.rows }, (_, row) => ({ name: name(row), timeNs: time(row), count: counts(row) }));
+}
+
+/** The sparklines move on by one value a message. */
+export function roll(before: Spark, fleet: Fleet): Spark {
+  const id = texts(fleet.hosts, 'id');
+  const busy = numbers(fleet.hosts, 'busy_ratio');
+  const age = numbers(fleet.hosts, 'age_ns');
+  const lines = new Map(before.host_ids.map((host, at) => [host, before.busy_ratio[at] ?? []]));
+  const length = before.busy_ratio[0]?.length ?? 120;
+  const host_ids: string[] = [];
+  const busy_ratio: (number | null)[][] = [];
+  for (let row = 0; row < fleet.hosts.rows; row += 1) {
+    const line = lines.get(id(row)) ?? [];
+    const isNew = age(row) <= before.step_ns * 1.5;
+    const value = busy(row);
+    host_ids.push(id(row));
+    busy_ratio.push([...line, isNew && Number.isFinite(value) ? value : null].slice(-length));
+  }
+  return { step_ns: before.step_ns, host_ids, busy_ratio };
+}
+
+/** Why a moment cannot be shown, in the words of the receiver. */
+export function problem(status: number, text: string): Report {
+  let body: Record<string, unknown> = {};
+  try {
+    body = JSON.parse(text) as Record<string, unknown>;
+  } catch {
+    // The status says it all.
+  }
+  const word = (name: string): string => (typeof body[name] === 'string' ? body[name] : '');
+  return {
+    is: 'problem',
+    status,
+    title: word('title') || `HTTP ${status}`,
+    detail: word('detail'),
+    how: word('how'),
+    beforeNs: word('before_ns') || null,
+    afterNs: word('after_ns') || null,
+  };
+}
