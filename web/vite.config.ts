@@ -61,5 +61,7 @@ export default defineConfig({
   test: {
     include: ['src/**/*.test.ts', 'tests/weight.test.ts'],
     setupFiles: ['tests/jsdom.ts'],
+    // What is tested is what happens, not when: a machine that builds elsewhere is slow.
+    testTimeout: 60_000,
   },
 });

@@ -245,26 +245,6 @@ test('the landscape: bars, and the same data as a heatmap', async ({ page, recei
   }).toPass();
 });
 
-test('the cell that is pointed at keeps its moment when other columns come', async ({ page, receiver }) => {
-  let release = (): void => undefined;
-  const released = new Promise<void>((resolve) => (release = resolve));
-  await page.route('**/landscape?*points=240*', async (route) => {
-    await released;
-    await route.continue();
-  });
-  await openPast(page, receiver, 'landscape');
-  await expect(page.getByRole('region', { name: 'landscape' }).locator('canvas').first()).toBeVisible();
-  // What the bars are made of is shown until the finer data come.
-  await page.getByRole('button', { name: 'Heatmap' }).click();
-  await page.getByRole('application').focus();
-  await page.keyboard.press('ArrowLeft');
-  const cursor = page.locator('.cursor');
-  await expect(cursor).toHaveAttribute('style', /left: 97\.5%/);
-  release();
-  await expect(cursor).not.toHaveAttribute('style', /left: 97\.5%/);
-  await expect(cursor).toHaveAttribute('style', /left: 9[78]/);
-});
-
 test('the 3D code is loaded only for the landscape', async ({ page, receiver }) => {
   const asked: string[] = [];
   page.on('request', (request) => asked.push(request.url()));

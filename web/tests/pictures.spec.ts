@@ -109,16 +109,6 @@ test('a click on a point of a day opens its busiest interval, with the mouse and
   expect(bucket.here).toBe(bucket.most);
 });
 
-test('a process says when it began and when it ended', async ({ page, past }) => {
-  await page.goto(`${past.url}/host/picture/process/300-42?${SPAN}&tz=utc`);
-  await expect(page.getByRole('region', { name: 'process' })).toContainText(
-    /began .*2026-01-01 .* ended .*2026-01-01 00:0\d/,
-  );
-  await page.goto(`${past.url}/host/picture/process/200-42?${SPAN}&tz=utc`);
-  await expect(page.getByRole('region', { name: 'process' })).toContainText('began');
-  await expect(page.getByRole('region', { name: 'process' })).not.toContainText('ended');
-});
-
 /** Each chart that can be saved: where it is, and its name. */
 const CHARTS = [
   ['history', `history?${SPAN}&at=${AT}`, 'time line', 'cpu', 'light'],

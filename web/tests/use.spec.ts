@@ -61,24 +61,6 @@ test('Esc on a process that a link opened stays in the page', async ({ page, rec
   await expect(grid(page)).toBeVisible();
 });
 
-test('a heatmap is walked in steps and to its ends', async ({ page, receiver }) => {
-  await receiver.hasRecorded(6);
-  const now = Date.now();
-  await page.goto(
-    `${receiver.url}/host/${await receiver.local()}/landscape?as=heatmap&since=${now - 60_000}&until=${now}`,
-  );
-  const readout = page.getByRole('region', { name: 'landscape' }).getByRole('status');
-  const board = page.getByRole('application');
-  await board.focus();
-  await page.keyboard.press('End');
-  const last = await readout.innerText();
-  await page.keyboard.press('PageUp');
-  await expect(readout).not.toHaveText(last);
-  await page.keyboard.press('Home');
-  await expect(readout).toContainText(/no data|%CPU/);
-  await expect(page.locator('.cursor')).toHaveAttribute('style', /left: 0%/);
-});
-
 test('a click on a heatmap opens what is under the mouse, whatever came since it moved', async ({ page, receiver }) => {
   await receiver.hasRecorded(6);
   const until = await receiver.hasRecordedNow();
@@ -379,20 +361,3 @@ test('on paper a view is as long as it is, dark on white', async ({ page, receiv
   ).toBe('rgb(23, 32, 43)');
 });
 
-test('a process blocked for unmeasured reasons still shows its blocked time', async ({ page, receiver }) => {
-  await receiver.hasRecorded(3);
-  await page.route('**/processes/*?*', async (route) => {
-    const answer = (await (await route.fetch()).json()) as {
-      lines: { columns: Record<string, unknown> }[];
-      t_ms: number[];
-      waits?: unknown[];
-    };
-    answer.waits = [];
-    answer.lines[0]!.columns['blocked_ns'] = answer.t_ms.map((_, nth) => (nth === 0 ? 2e9 : 0));
-    await route.fulfill({ json: answer });
-  });
-  await page.goto(`${receiver.url}/host/${await receiver.local()}/process/${await receiver.someProcess()}`);
-  await expect(page.getByRole('region', { name: 'wait reasons' })).toContainText(
-    'It was blocked for 2.00 s; the reasons were not measured.',
-  );
-});

@@ -1,0 +1,79 @@
+// @vitest-environment jsdom
+import { fireEvent, render, screen } from '@testing-library/svelte';
+import { expect, it, vi } from 'vitest';
+import type { ProcessPage } from '../lib/api';
+import type { Range } from '../lib/range.svelte';
+import ProcessHead from './ProcessHead.svelte';
+import ProcessSums from './ProcessSums.svelte';
+
+const second = (nth: number): number => Date.UTC(2026, 6, 1, 10, 0, nth);
+
+function page(line: object, process: object = {}, waits: unknown = []): ProcessPage {
+  return {
+    t_ms: [0, 1000],
+    width_ns: 1e9,
+    covered_ns: [1e9, 1e9],
+    gaps: [],
+    process: { name: 'encoder', pid: 20, parent_pid: 1, uid: 0, ...process },
+    lines: [{ columns: {}, first_ms: second(10), last_ms: second(30), ...line }],
+    waits,
+  } as unknown as ProcessPage;
+}
+
+const set = vi.fn();
+const range = { sinceMs: second(0), untilMs: second(59), lengthMs: 59_000, set } as unknown as Range;
+const head = (of: ProcessPage | null) => render(ProcessHead, { process: '20-9', page: of, range });
+
+it('says when a process began and when it ended, as far as that is known', async () => {
+  const { rerender } = head(page({ began_ms: second(9), ended_ms: second(31) }));
+  const region = screen.getByRole('region', { name: 'process' });
+  expect(region.textContent).toMatch(/began .*2026-07-01.*at work .* ended .*2026-07-01/s);
+  expect(region.textContent).toContain('uid 0 (root)');
+  await rerender({ page: page({}) });
+  expect(region.textContent).not.toMatch(/began|ended/);
+});
+
+it('shows its key until the receiver knows its name', () => {
+  head(null);
+  expect(screen.getByRole('heading').textContent).toBe('20-9');
+});
+
+it('fits the span to its activity', async () => {
+  head(page({}));
+  await fireEvent.click(screen.getByRole('button', { name: 'Fit' }));
+  expect(set).toHaveBeenCalledWith(second(10) - 1500, second(30) + 1500);
+});
+
+it('cuts a long command line until it is asked for', async () => {
+  head(page({}, { cmdline: `java ${'x'.repeat(400)}` }));
+  const button = screen.getByRole('button', { name: 'whole command line' });
+  expect(button.getAttribute('aria-expanded')).toBe('false');
+  await fireEvent.click(button);
+  expect(screen.getByRole('button', { name: 'less of the command line' })).toBeTruthy();
+});
+
+it('shows the blocked time of a process whose reasons were not measured', () => {
+  render(ProcessSums, { page: page({ columns: { blocked_ns: [2e9, 0] } }) });
+  expect(screen.getByRole('region', { name: 'wait reasons' }).textContent).toContain(
+    'It was blocked for 2.00 s; the reasons were not measured.',
+  );
+});
+
+it('says what is not measured, and what did not happen', () => {
+  render(ProcessSums, { page: page({ columns: {} }) });
+  expect(screen.getByRole('region', { name: 'wait reasons' }).textContent).toContain('not measured by this source');
+  render(ProcessSums, { page: page({ columns: { blocked_ns: [0, 0] } }) });
+  expect(screen.getAllByRole('region', { name: 'wait reasons' })[1]!.textContent).toContain('it never blocked');
+});
+
+it('lists what it waited for with its shares', () => {
+  const waits = [
+    { reason: 'futex', total_ns: 3e9, values: [] },
+    { reason: 'disk', total_ns: 1e9, values: [] },
+  ];
+  render(ProcessSums, { page: page({ columns: { blocked_ns: [4e9, 0] } }, {}, waits) });
+  expect(screen.getAllByRole('listitem').map((item) => item.textContent)).toEqual([
+    'futex3.00 s75.0 %',
+    'disk1.00 s25.0 %',
+  ]);
+});
