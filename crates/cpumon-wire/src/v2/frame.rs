@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use cpumon_model::{
     Comm, Counters, CpuSample, CpuTimes, HostInfo, Moment, ProcessInfo, ProcessKey, SourceHealth, TaskState,
-    ThreadKey, ThreadSample,
+    ThreadKey, ThreadSample, trim_list,
 };
 
 use super::bits::unzigzag;
@@ -19,13 +19,18 @@ use super::columns::{
 use super::delays::{self, DelayRow};
 use super::header::Header;
 use super::read::{Span, TableReader};
-use super::rows::STATES;
+use super::rows::{MAX_TEXT_BYTES, STATES};
 use super::sched::{self, IrqRow};
 use super::sent::{ExitRow, InfoText, ProcessRow, ThreadRow, Totals};
 use crate::{DecodeError, Reason};
 
 /// Most time of one CPU in one mode, ns: 36 years. So the sum over all modes fits 64 bits.
 const MAX_CPU_TIME_NS: u64 = 1 << 60;
+
+/// Bits of a frame for each row with counters, on average. Such a row takes some 200 bytes of memory, however short it is here.
+const COUNTED_ROW_BITS: usize = 16;
+/// So many rows with counters may be shorter. A frame of 1,400 bytes has no space for more, so every agent keeps to this.
+const MIN_COUNTED_ROWS: usize = 4_096;
 
 /// One decoded datagram. Rows ascend by process and thread within each of the datagram's tables.
 #[derive(Clone, Debug, Default)]
@@ -51,6 +56,8 @@ pub struct Frame {
     /// Buckets of run-delay histograms.
     pub delays: Vec<DelayRow>,
     texts: Vec<u8>,
+    /// Rows with counters that may still come.
+    counted_rows_left: usize,
 }
 
 /// Reads one datagram.
@@ -69,6 +76,7 @@ impl Frame {
         self.clear();
         let (header, mut at) = Header::decode(bytes)?;
         self.header = header;
+        self.counted_rows_left = (bytes.len() * 8 / COUNTED_ROW_BITS).max(MIN_COUNTED_ROWS);
         while at < bytes.len() {
             let cut = DecodeError::new(at, Reason::Truncated);
             let (&[kind, low, high], rest) =
@@ -85,11 +93,11 @@ impl Frame {
     #[must_use]
     pub fn info(&self, text: &InfoText) -> ProcessInfo {
         ProcessInfo {
-            name: self.text(text.name).into(),
-            comm: self.text(text.comm).into(),
+            name: self.short(text.name),
+            comm: self.short(text.comm),
             cmdline: self.text(text.cmdline).into(),
-            cgroup: self.text(text.cgroup).into(),
-            container: self.text(text.container).into(),
+            cgroup: self.short(text.cgroup),
+            container: self.short(text.container),
             uid: text.uid,
             is_kernel: text.is_kernel,
         }
@@ -111,6 +119,18 @@ impl Frame {
     #[must_use]
     pub fn irq_name(&self, row: &IrqRow) -> Option<Cow<'_, str>> {
         row.name.map(|name| self.text(name))
+    }
+
+    /// Empties it, and gives back memory that only few datagrams need.
+    pub fn trim(&mut self) {
+        self.clear();
+        trim_list(&mut self.cpus);
+        trim_list(&mut self.processes);
+        trim_list(&mut self.threads);
+        trim_list(&mut self.exits);
+        trim_list(&mut self.gone);
+        trim_list(&mut self.irqs);
+        trim_list(&mut self.delays);
     }
 
     fn clear(&mut self) {
@@ -136,12 +156,22 @@ impl Frame {
         String::from_utf8_lossy(self.bytes(span))
     }
 
+    /// A text, cut where agents cut it: the sender chooses its length, and the receiver keeps it.
+    fn short(&self, span: Span) -> Box<str> {
+        let text = self.text(span);
+        text[..text.floor_char_boundary(MAX_TEXT_BYTES)].into()
+    }
+
     fn section(&mut self, kind: u8, body: &[u8], offset: usize) -> Result<(), DecodeError> {
         // A section of a later release: its length is enough to skip it.
         if !matches!(kind, section::HOST..=section::DELAYS) {
             return Ok(());
         }
         let mut table = TableReader::new(body, offset)?;
+        if matches!(kind, section::HOST..=section::EXITS) {
+            let rows_left = self.counted_rows_left.checked_sub(table.rows_left());
+            self.counted_rows_left = rows_left.ok_or(DecodeError::new(offset, Reason::TooManyRows))?;
+        }
         match kind {
             section::HOST => self.read_host(&mut table),
             section::TOTALS => self.read_totals(&mut table),
@@ -160,11 +190,11 @@ impl Frame {
             self.host = Some(HostInfo {
                 host: self.header.host,
                 boot: self.header.boot,
-                hostname: self.text(table.span(HOSTNAME)).into(),
-                kernel: self.text(table.span(KERNEL)).into(),
-                arch: self.text(table.span(ARCH)).into(),
-                agent: self.text(table.span(AGENT)).into(),
-                source_reason: self.text(table.span(SOURCE_REASON)).into(),
+                hostname: self.short(table.span(HOSTNAME)),
+                kernel: self.short(table.span(KERNEL)),
+                arch: self.short(table.span(ARCH)),
+                agent: self.short(table.span(AGENT)),
+                source_reason: self.short(table.span(SOURCE_REASON)),
                 cpu_count: table.narrow(CPU_COUNT)?,
                 interval_ns: table.value(INTERVAL),
             });

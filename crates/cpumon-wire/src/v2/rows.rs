@@ -162,7 +162,7 @@ pub(crate) const PLAIN_IRQS: Spec =
 pub(crate) const STATES: [u8; 10] = *b"SRDIZTtXP?";
 
 /// Longest text sent apart from the command line, bytes.
-const MAX_TEXT_BYTES: usize = 255;
+pub(crate) const MAX_TEXT_BYTES: usize = 255;
 
 fn counters(counters: &Counters) -> [u64; 7] {
     // 0 where system time is exactly run less user; a column of zeros is not written at all.
