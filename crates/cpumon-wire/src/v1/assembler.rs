@@ -2,16 +2,21 @@
 //! clock. v1 sends each process by itself, and the marker that ends a set may be lost. The devices' clocks
 //! are not trusted: the original's showed 2003.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use cpumon_model::{
     Delta, Fields, Flags, HostId, Interval, Moment, ProcessInfo, ProcessInterval, ProcessKey, SourceKind,
-    ThreadInterval, ThreadKey,
+    ThreadInterval, ThreadKey, trim_list,
 };
 
+use super::sets::MAX_NAME_BYTES;
 use super::{Datagram, ProcessDatagram, ThreadEntry};
+
+/// Memory of a process beside its row and its name, bytes: its shared description, and its places in tables by id and name.
+const PROCESS_INFO_BYTES: usize = size_of::<ProcessInfo>() + 192;
 
 /// How much of one set is kept.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -73,12 +78,18 @@ pub struct Assembler {
     interval: Interval,
     pending: Option<Pending>,
     emitted: Option<Emitted>,
-    /// Names seen under a process id in this set.
+    /// Processes of this set under each process id.
     names_of_pid: HashMap<u32, u32>,
+    /// Places of this set's processes by id and the digest of their name: a sender may split one into many datagrams.
+    places: HashMap<(u32, u64), usize>,
     /// Digests of this set's datagrams.
     seen: HashSet<u64>,
     /// Infos of the last set, to share them.
     infos: HashMap<u32, Arc<ProcessInfo>>,
+    /// Memory of the rows and names of this set, and of the infos of the last one, bytes.
+    bytes: usize,
+    info_bytes: usize,
+    max_bytes: usize,
     counts: SetCounts,
 }
 
@@ -98,10 +109,36 @@ impl Assembler {
             pending: None,
             emitted: None,
             names_of_pid: HashMap::new(),
+            places: HashMap::new(),
             seen: HashSet::new(),
             infos: HashMap::new(),
+            bytes: 0,
+            info_bytes: 0,
+            max_bytes: usize::MAX,
             counts: SetCounts::default(),
         }
+    }
+
+    /// Memory that it takes, bytes.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.bytes + self.info_bytes
+    }
+
+    /// It may take so many bytes from now on; processes and threads beyond are counted and left out.
+    pub fn set_max_bytes(&mut self, bytes: usize) {
+        self.max_bytes = bytes;
+    }
+
+    /// Gives back what it keeps from set to set, only to share it: its sender is silent.
+    pub fn forget_infos(&mut self) {
+        self.infos = HashMap::new();
+        self.info_bytes = 0;
+    }
+
+    /// How many more rows of so many bytes it may hold.
+    fn space_for(&self, row_bytes: usize) -> usize {
+        self.max_bytes.saturating_sub(self.held()) / row_bytes
     }
 
     /// What happened so far.
@@ -174,7 +211,12 @@ impl Assembler {
         };
         // Threads over the limit are only counted: the process's row has their time already.
         let space = self.limits.max_threads.saturating_sub(self.interval.threads.len());
-        let kept = space.min(process.threads.len());
+        let kept = space.min(process.threads.len()).min(self.space_for(size_of::<ThreadInterval>()));
+        self.bytes += kept * size_of::<ThreadInterval>();
+        // By an eighth where that is more: doubling would take twice what is counted.
+        if self.interval.threads.capacity() - self.interval.threads.len() < kept {
+            self.interval.threads.reserve_exact(kept + self.interval.threads.len() / 8);
+        }
         self.counts.threads_over_limit += (process.threads.len() - kept) as u64;
         self.interval
             .threads
@@ -185,28 +227,33 @@ impl Assembler {
     /// process), gets the times added. `None` if the set is full.
     fn row_of(&mut self, process: &ProcessDatagram) -> Option<ProcessKey> {
         let (delta, flags) = delta_of(process.user_ms, process.kernel_ms);
-        let names = self.names_of_pid.entry(process.process_id).or_insert(0);
-        // The search through all rows is needed only for a process id that came before in this set.
-        if *names > 0 {
-            let same = |row: &&mut ProcessInterval| {
-                row.key.pid == process.process_id && *row.info.name == *process.name
-            };
-            if let Some(row) = self.interval.processes.iter_mut().find(same) {
+        // Cut where our own senders cut it: the sender chooses its length, and the receiver keeps it.
+        let name = &process.name[..process.name.floor_char_boundary(MAX_NAME_BYTES)];
+        let mut digest = DefaultHasher::new();
+        name.hash(&mut digest);
+        let bytes = size_of::<ProcessInterval>() + PROCESS_INFO_BYTES + name.len();
+        let has_space =
+            self.interval.processes.len() < self.limits.max_processes && self.space_for(bytes) > 0;
+        let place = match self.places.entry((process.process_id, digest.finish())) {
+            Entry::Occupied(place) => {
+                let row = self.interval.processes.get_mut(*place.get())?;
                 row.delta += &delta;
                 row.flags |= flags;
                 return Some(row.key);
             }
-        }
-        if self.interval.processes.len() >= self.limits.max_processes {
-            return None;
-        }
+            Entry::Vacant(_) if !has_space => return None,
+            Entry::Vacant(place) => place,
+        };
+        place.insert(self.interval.processes.len());
+        self.bytes += bytes;
         // v1 has no start times; the count of names takes their place, so two processes with one id stay two
         // rows.
+        let names = self.names_of_pid.entry(process.process_id).or_insert(0);
         let key = ProcessKey { pid: process.process_id, start_ns: u64::from(*names) };
         *names += 1;
         let info = match self.infos.get(&key.pid) {
-            Some(info) if *info.name == *process.name => Arc::clone(info),
-            _ => Arc::new(ProcessInfo { name: process.name.as_str().into(), ..ProcessInfo::default() }),
+            Some(info) if *info.name == *name => Arc::clone(info),
+            _ => Arc::new(ProcessInfo { name: name.into(), ..ProcessInfo::default() }),
         };
         self.interval.processes.push(ProcessInterval {
             key,
@@ -236,12 +283,17 @@ impl Assembler {
             straggler_until_mono_ns: set.last_mono_ns.saturating_add((duration_ns / 2).min(1_000_000_000)),
         });
         // Only the infos of this set stay, so the map never has more entries than a set has processes.
-        self.infos.clear();
-        self.infos.extend(interval.processes.iter().map(|row| (row.key.pid, Arc::clone(&row.info))));
+        self.infos = interval.processes.iter().map(|row| (row.key.pid, Arc::clone(&row.info))).collect();
+        self.info_bytes = self.infos.values().map(|info| PROCESS_INFO_BYTES + info.name.len()).sum();
+        self.bytes = 0;
         interval.processes.clear();
+        trim_list(&mut interval.processes);
         interval.threads.clear();
-        self.names_of_pid.clear();
-        self.seen.clear();
+        trim_list(&mut interval.threads);
+        // Made anew, because a cleared table keeps the memory of the largest set.
+        self.names_of_pid = HashMap::new();
+        self.places = HashMap::new();
+        self.seen = HashSet::new();
     }
 }
 

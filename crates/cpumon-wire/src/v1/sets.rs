@@ -10,7 +10,7 @@ use super::{
 use crate::Datagrams;
 
 /// Longest process name sent, bytes; longer ones are cut.
-const MAX_NAME_BYTES: usize = 1_024;
+pub(super) const MAX_NAME_BYTES: usize = 1_024;
 const NS_PER_MS: i64 = 1_000_000;
 
 /// What one set held and what did not fit. Everything but `processes` and `threads` is for the user to see.
