@@ -12,6 +12,7 @@ mod row_builder;
 
 pub use self::row_builder::born_from_ns;
 
+use std::cell::LazyCell;
 use std::sync::Arc;
 
 use self::row_builder::{RowBuilder, common_fields, find_process, find_thread, pass_ns, signed};
@@ -206,6 +207,8 @@ impl Interval {
     /// lived. /proc gives that total in ticks, so it may come out below zero; then it adds nothing. Returns the sum, ns.
     fn charge_ended_threads(&mut self, builder: &RowBuilder<'_>) -> i64 {
         let mut sum_ns = 0_i64;
+        // Sorted once: searching all rows for each process would take the product of both.
+        let vanished = LazyCell::new(|| builder.vanished_threads(&self.threads));
         for process in &builder.cur.processes {
             // Most processes have none: a source with exit records reports ended threads as rows.
             if process.ended_threads == Counters::default() {
@@ -223,8 +226,9 @@ impl Interval {
                 continue;
             }
             // The total has all that the thread ever ran, but what it ran while it lived was charged in earlier intervals.
-            for gone in builder.vanished_threads_of(process.key, &self.threads) {
-                subtract(&mut extra, gone);
+            let first = vanished.partition_point(|gone| gone.process < process.key);
+            for gone in vanished[first..].iter().take_while(|gone| gone.process == process.key) {
+                subtract(&mut extra, &gone.counters);
             }
             at_least_zero(&mut extra);
             sum_ns = sum_ns.saturating_add(extra.run_ns);

@@ -111,16 +111,12 @@ impl<'a> RowBuilder<'a> {
         (!has_exit_row).then_some(row)
     }
 
-    /// Counters that were charged to the threads of `process` which vanished in this interval.
-    pub(super) fn vanished_threads_of<'b>(
-        &'b self,
-        process: ProcessKey,
-        rows: &'b [ThreadInterval],
-    ) -> impl Iterator<Item = &'b Counters> {
-        rows.iter()
-            .filter(move |row| row.process == process && row.flags.contains(Flags::NO_FINAL_COUNTERS))
-            .filter_map(|row| find_thread(&self.prev.threads, row))
-            .map(|thread| &thread.counters)
+    /// The threads that vanished in this interval as the earlier snapshot has them, by process: what was charged to them.
+    pub(super) fn vanished_threads(&self, rows: &[ThreadInterval]) -> Vec<&'a ThreadSample> {
+        let vanished = rows.iter().filter(|row| row.flags.contains(Flags::NO_FINAL_COUNTERS));
+        let mut threads: Vec<_> = vanished.filter_map(|row| find_thread(&self.prev.threads, row)).collect();
+        threads.sort_by_key(|thread| thread.process);
+        threads
     }
 
     pub(super) fn process_row(&self, process: &ProcessSample) -> ProcessInterval {
