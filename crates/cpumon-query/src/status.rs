@@ -58,6 +58,25 @@ pub struct Receiver {
     pub accepts_v1: bool,
     /// Intervals that were decoded and shown.
     pub intervals: u64,
+    /// How full the tables of hosts are that send datagrams.
+    pub tables: Tables,
+}
+
+/// Hosts that send datagrams, and the memory that they take. A host that completed no interval yet is in a table and not among
+/// `hosts`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct Tables {
+    /// Hosts that do not encrypt.
+    pub plain_hosts: u64,
+    /// Hosts that encrypt.
+    pub encrypted_hosts: u64,
+    /// Hosts of protocol v1.
+    pub v1_hosts: u64,
+    /// Places in each of the three tables.
+    pub max_hosts: u64,
+    /// Memory for what is known of all of them, bytes.
+    pub held_bytes: u64,
 }
 
 /// The secure stream's counters since the receiver started.

@@ -28,6 +28,7 @@ pub mod tls;
 
 pub use datagrams::KeyPlan;
 pub use demux::{
-    Demux, DemuxOptions, DemuxTotals, RejectCounts, RejectKind, Rejected, RejectedSender, SourceRate,
+    Demux, DemuxOptions, DemuxTotals, MemoryLimits, RejectCounts, RejectKind, Rejected, RejectedSender,
+    SourceRate, TableUse,
 };
 pub use receiver::{Frontend, Plan, Receiver, TlsPlan};

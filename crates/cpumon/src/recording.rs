@@ -6,7 +6,7 @@ use std::ops::{ControlFlow, Range};
 use anyhow::Result;
 use cpumon_link::spool::{ReadReport, SpoolEvent, SpoolReader};
 use cpumon_model::{HostStatus, Interval, Moment, Trust};
-use cpumon_receiver::{Demux, DemuxOptions};
+use cpumon_receiver::{Demux, DemuxOptions, MemoryLimits};
 use cpumon_wire::spool::{Gap, SegmentHeader, SnapshotRecord};
 
 /// The sender address of recorded frames, which have none.
@@ -39,7 +39,7 @@ pub(crate) fn read(
     segments: Range<usize>,
     out: &mut dyn FnMut(RecordingEvent<'_>) -> Result<()>,
 ) -> Result<Reading> {
-    let mut demux = Demux::new(DemuxOptions::default());
+    let mut demux = Demux::new(DemuxOptions { plain: MemoryLimits::ENROLLED, ..DemuxOptions::default() });
     let (mut rejected, mut result) = (0, Ok(()));
     let report = reader.read_segments(segments, &mut |event| {
         let done = match event {

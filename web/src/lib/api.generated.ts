@@ -1201,6 +1201,17 @@ export interface components {
             rejected_for: {
                 [key: string]: number;
             };
+            /**
+             * @description How full the tables of hosts are that send datagrams.
+             * @default {
+             *       "encrypted_hosts": 0,
+             *       "held_bytes": 0,
+             *       "max_hosts": 0,
+             *       "plain_hosts": 0,
+             *       "v1_hosts": 0
+             *     }
+             */
+            tables: components["schemas"]["Tables"];
         };
         /** @description What the receiver itself could not take or keep since it started; `/api/v1/status` says more. */
         ReceiverHealth: {
@@ -1435,7 +1446,14 @@ export interface components {
              *       "receive_errors": 0,
              *       "rejected": 0,
              *       "rejected_by": [],
-             *       "rejected_for": {}
+             *       "rejected_for": {},
+             *       "tables": {
+             *         "encrypted_hosts": 0,
+             *         "held_bytes": 0,
+             *         "max_hosts": 0,
+             *         "plain_hosts": 0,
+             *         "v1_hosts": 0
+             *       }
              *     }
              */
             receiver: components["schemas"]["Receiver"];
@@ -1661,6 +1679,42 @@ export interface components {
             index: number[];
             values: components["schemas"]["Cell"][];
         } | components["schemas"]["Cell"];
+        /**
+         * @description Hosts that send datagrams, and the memory that they take. A host that completed no interval yet is in a table and not among
+         *     `hosts`.
+         */
+        Tables: {
+            /**
+             * Format: int64
+             * @description Hosts that encrypt.
+             * @default 0
+             */
+            encrypted_hosts: number;
+            /**
+             * Format: int64
+             * @description Memory for what is known of all of them, bytes.
+             * @default 0
+             */
+            held_bytes: number;
+            /**
+             * Format: int64
+             * @description Places in each of the three tables.
+             * @default 0
+             */
+            max_hosts: number;
+            /**
+             * Format: int64
+             * @description Hosts that do not encrypt.
+             * @default 0
+             */
+            plain_hosts: number;
+            /**
+             * Format: int64
+             * @description Hosts of protocol v1.
+             * @default 0
+             */
+            v1_hosts: number;
+        };
         /** @description What a thread and a process have in common: what they did, and what is odd about it. */
         Task: {
             /**

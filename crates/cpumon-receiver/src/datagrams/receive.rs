@@ -11,13 +11,15 @@ use cpumon_query::status;
 
 use super::group_keys::{GroupKeys, KeyPlan};
 use crate::clock;
-use crate::demux::{Demux, DemuxOptions, RejectCounts, SourceRate};
+use crate::demux::{Demux, DemuxOptions, RejectCounts, SourceRate, TableUse};
 use crate::sources::other_sources;
 use crate::status::State;
 use crate::storing::Sink;
 
 /// How long one wait for datagrams lasts: an incomplete set is checked again after it.
 const WAIT: Duration = Duration::from_millis(100);
+/// Sets that wait are looked through this often: that takes a walk over all hosts.
+const FLUSH_EVERY: Duration = Duration::from_millis(20);
 /// Counters and host states are handed to the frontends this often.
 const PUBLISH_EVERY: Duration = Duration::from_millis(250);
 /// A round that takes longer than this hangs.
@@ -77,7 +79,7 @@ pub fn run(
     let Receiving { mut receiver, mut demux, mut group_keys } = receiving;
     // From the memory file: a restart must not open these hosts to plain datagrams.
     demux.encrypted_hosts().for_each(|host| sink.note_encrypted(host));
-    let mut next_publish = Instant::now();
+    let (mut next_publish, mut next_flush) = (Instant::now(), Instant::now());
     while !stop.load(Ordering::Relaxed) {
         pulse.beat(HANGS);
         let mut received = None;
@@ -90,7 +92,10 @@ pub fn run(
             });
         })?;
         // Also while nothing arrives: the last snapshot of a host that went silent is given out, too.
-        demux.flush(clock::now(), &mut |status, interval| sink.take_received(status, interval));
+        if Instant::now() >= next_flush {
+            demux.flush(clock::now(), &mut |status, interval| sink.take_received(status, interval));
+            next_flush = Instant::now() + FLUSH_EVERY;
+        }
         group_keys.work(&mut demux);
         if Instant::now() >= next_publish {
             publish(&mut receiver, &demux, &group_keys, sink, state);
@@ -118,8 +123,19 @@ fn publish(receiver: &mut UdpReceiver, demux: &Demux, group_keys: &GroupKeys, si
         accepts_plain,
         accepts_v1,
         intervals: totals.intervals,
+        tables: tables(&demux.table_use()),
     });
     demux.hosts().for_each(|status| sink.note(status));
+}
+
+fn tables(in_use: &TableUse) -> status::Tables {
+    status::Tables {
+        plain_hosts: in_use.plain_hosts as u64,
+        encrypted_hosts: in_use.encrypted_hosts as u64,
+        v1_hosts: in_use.v1_hosts as u64,
+        max_hosts: in_use.max_hosts as u64,
+        held_bytes: in_use.held_bytes as u64,
+    }
 }
 
 fn by_kind(counts: &RejectCounts) -> BTreeMap<String, u64> {

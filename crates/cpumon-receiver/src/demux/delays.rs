@@ -14,13 +14,11 @@ pub(super) fn keep_whole(snapshot: &mut Snapshot, whole: &[DelayOf]) {
 /// Merges the buckets that were sent into the known ones. A histogram that cannot be completed is left out. `has_all`: an owner
 /// that is not known had no delays when all histograms were sent.
 pub(super) fn complete(known: &mut Snapshot, snapshot: &mut Snapshot, whole: &[DelayOf], has_all: bool) {
+    if has_all {
+        add_missing(&mut known.delays, &snapshot.delays);
+    }
     let watched_from_ns = known.begin.boot_ns;
     snapshot.delays.retain_mut(|row| {
-        // All histograms were sent once, so a missing one had no delays: an empty one to compare with is
-        // exact.
-        if has_all && let Err(at) = known.delays.binary_search_by_key(&row.of, |row| row.of) {
-            known.delays.insert(at, Delays { of: row.of, histogram: Arc::default() });
-        }
         if whole.binary_search(&row.of).is_ok() {
             return true;
         }
@@ -31,6 +29,26 @@ pub(super) fn complete(known: &mut Snapshot, snapshot: &mut Snapshot, whole: &[D
         }
         true
     });
+}
+
+/// All histograms were sent once, so a missing one had no delays: an empty one to compare with is exact.
+fn add_missing(known: &mut Vec<Delays>, sent: &[Delays]) {
+    let empty = Arc::<DelayHistogram>::default();
+    let before = known.len();
+    for row in sent {
+        if find_delays(&known[..before], row.of).is_none() {
+            known.push(Delays { of: row.of, histogram: Arc::clone(&empty) });
+        }
+    }
+    sort_behind(known, before);
+}
+
+/// Sorts a list whose first `sorted` rows ascend already, and so do those behind them.
+fn sort_behind(list: &mut [Delays], sorted: usize) {
+    if list.len() > sorted {
+        // The stable sort finds the two runs and merges them; inserting row by row would move all that follows each time.
+        list.sort_by_key(|row| row.of);
+    }
 }
 
 /// The known counts with the sent ones in their places. A count that arrives late is lower and stays as it is known.
@@ -52,13 +70,30 @@ fn began_since(of: DelayOf, watched_from_ns: u64) -> bool {
     start_ns != 0 && start_ns >= watched_from_ns
 }
 
-/// Stores the histograms of a snapshot, and forgets those whose owner is neither known nor in it. Returns how many exceeded
-/// the limit.
-pub(super) fn take(known: &mut Snapshot, cur: &Snapshot, max_buckets: usize) -> u64 {
+/// Memory of a histogram, bytes: its place in the list, the shared part, and the buckets.
+pub(super) fn bytes_of_delays(row: &Delays) -> usize {
+    size_of::<Delays>() + SHARED_BYTES + row.histogram.iter().count() * BUCKET_BYTES
+}
+
+/// Memory of a histogram beside its place in the list and its buckets: counts of the `Arc`, the list, the allocator's share.
+pub(super) const SHARED_BYTES: usize = 80;
+/// Memory of one bucket.
+pub(super) const BUCKET_BYTES: usize = size_of::<(u8, u64)>();
+
+/// What [`take`] did.
+pub(super) struct Taken {
+    /// Histograms left out for want of space.
+    pub(super) over: u64,
+    /// Memory of all that are known now.
+    pub(super) bytes: usize,
+}
+
+/// Stores the histograms of a snapshot in at most `limit` bytes, and forgets those whose owner is neither known nor in it.
+pub(super) fn take(known: &mut Snapshot, cur: &Snapshot, limit: usize) -> Taken {
     if !cur.fields.contains(Fields::HISTOGRAMS) {
         // The probe is off, and will begin at 0 when it is on again.
-        known.delays.clear();
-        return 0;
+        known.delays = Vec::new();
+        return Taken { over: 0, bytes: 0 };
     }
     let sent = |of: DelayOf| find_delays(&cur.delays, of).is_some();
     let (processes, threads) = (&known.processes, &known.threads);
@@ -70,18 +105,22 @@ pub(super) fn take(known: &mut Snapshot, cur: &Snapshot, max_buckets: usize) -> 
         };
         lives || sent(row.of)
     });
-    let mut buckets: usize = known.delays.iter().map(|row| row.histogram.iter().count()).sum();
-    let mut over = 0;
+    let mut bytes: usize = known.delays.iter().map(bytes_of_delays).sum();
+    let (before, mut over) = (known.delays.len(), 0);
     for row in &cur.delays {
-        let more = row.histogram.iter().count();
-        match known.delays.binary_search_by_key(&row.of, |row| row.of) {
-            Ok(at) => known.delays[at].histogram = Arc::clone(&row.histogram),
-            Err(_) if buckets + more > max_buckets => over += 1,
-            Err(at) => {
-                buckets += more;
-                known.delays.insert(at, Delays { of: row.of, histogram: Arc::clone(&row.histogram) });
+        let more = bytes_of_delays(row);
+        match known.delays[..before].binary_search_by_key(&row.of, |row| row.of) {
+            Ok(at) => {
+                bytes = bytes - bytes_of_delays(&known.delays[at]) + more;
+                known.delays[at].histogram = Arc::clone(&row.histogram);
+            }
+            Err(_) if bytes + more > limit => over += 1,
+            Err(_) => {
+                bytes += more;
+                known.delays.push(Delays { of: row.of, histogram: Arc::clone(&row.histogram) });
             }
         }
     }
-    over
+    sort_behind(&mut known.delays, before);
+    Taken { over, bytes }
 }

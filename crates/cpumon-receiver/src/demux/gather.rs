@@ -4,15 +4,22 @@
 use std::sync::Arc;
 
 use cpumon_model::{
-    DelayHistogram, DelayOf, Delays, ExitSample, HostInfo, IrqSample, ProcessInfo, ProcessSample, Snapshot,
+    CpuSample, DelayHistogram, DelayOf, Delays, ExitSample, HostInfo, IrqSample, ProcessInfo, ProcessKey,
+    ProcessSample, Snapshot, ThreadKey, ThreadSample, trim_list,
 };
 
+use super::accounts::grow;
+use super::delays::{BUCKET_BYTES, SHARED_BYTES};
 use cpumon_wire::v2::{DelayRow, Frame, Header, InfoText, IrqRow};
 
 /// Most interrupt lines kept of a host.
 pub(super) const MAX_IRQS: usize = 1_024;
 /// Longest name of one, bytes.
 const MAX_IRQ_NAME_BYTES: usize = 64;
+/// Memory of an interrupt line with its name, bytes.
+pub(super) const IRQ_BYTES: usize = size_of::<IrqSample>() + MAX_IRQ_NAME_BYTES + 32;
+/// A row counts as so many bytes at least: one of few bytes takes no less time than others.
+const MIN_ROW_BYTES: usize = 128;
 
 /// Which fragments of a snapshot arrived.
 #[derive(Clone, Debug, Default)]
@@ -80,6 +87,27 @@ pub(super) struct Gather {
     pub(super) first_mono_ns: u64,
     /// Rows left out because of a limit.
     pub(super) rows_over_limit: u64,
+    /// Memory that its rows and texts are charged with, bytes; of these, texts that were not known.
+    pub(super) bytes: usize,
+    pub(super) text_bytes: usize,
+}
+
+/// Bytes that a host may still hold: of rows and texts of a snapshot that comes in, and of texts.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Space {
+    pub(super) bytes: usize,
+    pub(super) text_bytes: usize,
+}
+
+impl Space {
+    /// How many of `rows` fit, each of so many bytes; they count from now on.
+    fn take(&mut self, rows: usize, each: usize) -> usize {
+        // Lists have up to an eighth more space than rows.
+        let each = each.max(MIN_ROW_BYTES) * 9 / 8;
+        let fits = rows.min(self.bytes / each);
+        self.bytes -= fits * each;
+        fits
+    }
 }
 
 impl Gather {
@@ -93,6 +121,7 @@ impl Gather {
         self.host = None;
         self.first_mono_ns = mono_ns;
         self.rows_over_limit = 0;
+        (self.bytes, self.text_bytes) = (0, 0);
         let snapshot = &mut self.snapshot;
         snapshot.clear();
         (snapshot.host, snapshot.boot) = (header.host, header.boot);
@@ -104,13 +133,29 @@ impl Gather {
         (snapshot.begin, snapshot.end) = (header.end, header.end);
     }
 
-    /// Takes a frame's rows. `known` is the host's last known snapshot, `limit` the most rows of a kind.
+    /// Gives back texts, and memory that only few snapshots need.
+    pub(super) fn trim(&mut self) {
+        let snapshot = &mut self.snapshot;
+        snapshot.clear();
+        trim_list(&mut snapshot.cpus);
+        trim_list(&mut snapshot.threads);
+        trim_list(&mut snapshot.processes);
+        trim_list(&mut snapshot.exits);
+        trim_list(&mut snapshot.gone);
+        trim_list(&mut snapshot.delays);
+        self.delays.clear();
+        trim_list(&mut self.delays);
+        self.whole_delays.clear();
+        trim_list(&mut self.whole_delays);
+    }
+
+    /// Takes a frame's rows, as many as there is space for. `known` is the host's last known snapshot.
     pub(super) fn add(
         &mut self,
         frame: &mut Frame,
         known: &Snapshot,
-        mut texts: Texts<'_>,
-        limit: usize,
+        nameless: &Arc<ProcessInfo>,
+        space: Space,
     ) -> Added {
         let header = frame.header;
         // Fragments of one snapshot agree on these: others would mix the counters of two moments.
@@ -124,58 +169,90 @@ impl Gather {
         if let Some(host) = frame.host.take() {
             self.host = Some(host);
         }
-        let snapshot = &mut self.snapshot;
         if let Some(totals) = &frame.totals {
             self.has_totals = true;
+            let snapshot = &mut self.snapshot;
             snapshot.begin = totals.begin;
             snapshot.exited_total = totals.exited_total;
             snapshot.health = totals.health;
             snapshot.thread_count = totals.thread_count;
             snapshot.process_count = totals.process_count;
         }
-        // Every list is bounded by itself, because a hostile sender can fill any of them.
-        let most = |list: usize| limit.saturating_sub(list);
-        let over = |rows: usize, list: usize| rows.saturating_sub(most(list)) as u64;
-        self.rows_over_limit += over(frame.cpus.len(), snapshot.cpus.len())
-            + over(frame.threads.len(), snapshot.threads.len())
-            + over(frame.processes.len(), snapshot.processes.len())
-            + over(frame.exits.len(), snapshot.exits.len())
-            + over(frame.gone.len(), snapshot.gone.len())
-            + over(frame.delays.len(), self.delays.len())
-            + (snapshot.irqs.len() + frame.irqs.len()).saturating_sub(MAX_IRQS) as u64;
-        snapshot.cpus.extend(frame.cpus.iter().take(most(snapshot.cpus.len())));
-        let space = most(snapshot.threads.len());
-        snapshot.threads.extend(frame.threads.iter().take(space).map(|row| row.sample));
-        let space = most(snapshot.processes.len());
-        for row in frame.processes.iter().take(space) {
-            // Names are repeated in each rotation: one that did not change is shared with the known one, not
-            // copied.
-            let before = find(known, row.key);
-            snapshot.processes.push(ProcessSample {
+        let mut left = space;
+        self.add_rows(frame, &mut left, known);
+        let mut texts = Texts { frame, known, nameless, space: &mut left, over: 0 };
+        self.add_processes(&mut texts);
+        self.add_exits(&mut texts);
+        self.rows_over_limit += texts.over;
+        self.bytes += space.bytes - left.bytes;
+        self.text_bytes += space.text_bytes - left.text_bytes;
+        Added::New
+    }
+
+    /// Takes the rows without texts of processes.
+    fn add_rows(&mut self, frame: &Frame, space: &mut Space, known: &Snapshot) {
+        let (snapshot, over) = (&mut self.snapshot, &mut self.rows_over_limit);
+        let mut fitting = |rows: usize, each: usize| {
+            let fits = space.take(rows, each);
+            *over += (rows - fits) as u64;
+            fits
+        };
+        let fits = fitting(frame.cpus.len(), size_of::<CpuSample>());
+        grow(&mut snapshot.cpus, fits);
+        snapshot.cpus.extend(frame.cpus.iter().take(fits));
+        let fits = fitting(frame.threads.len(), size_of::<ThreadSample>());
+        grow(&mut snapshot.threads, fits);
+        snapshot.threads.extend(frame.threads.iter().take(fits).map(|row| row.sample));
+        let fits = fitting(frame.gone.len(), size_of::<ThreadKey>());
+        grow(&mut snapshot.gone, fits);
+        snapshot.gone.extend(frame.gone.iter().take(fits).map(|gone| gone.1));
+        let lines = frame.irqs.len().min(MAX_IRQS.saturating_sub(snapshot.irqs.len()));
+        let fits = fitting(lines, IRQ_BYTES);
+        *over += (frame.irqs.len() - lines) as u64;
+        snapshot.irqs.extend(frame.irqs.iter().take(fits).map(|row| irq(frame, row, known)));
+        let mut of = None;
+        for row in &frame.delays {
+            // Its place among the rows, and in a histogram that is merged into a known one.
+            let own = if of == Some(row.of) { 0 } else { 2 * (size_of::<Delays>() + SHARED_BYTES) };
+            of = Some(row.of);
+            if space.take(1, size_of::<DelayRow>() + 2 * BUCKET_BYTES + own) == 0 {
+                *over += 1;
+                continue;
+            }
+            grow(&mut self.delays, 1);
+            self.delays.push(*row);
+        }
+    }
+
+    fn add_processes(&mut self, texts: &mut Texts<'_>) {
+        let rows = &texts.frame.processes;
+        let fits = texts.space.take(rows.len(), size_of::<ProcessSample>());
+        texts.over += (rows.len() - fits) as u64;
+        grow(&mut self.snapshot.processes, fits);
+        for row in rows.iter().take(fits) {
+            self.snapshot.processes.push(ProcessSample {
                 key: row.key,
                 parent_pid: row.parent_pid,
-                info: texts.shared(frame, row.info.as_ref(), before, &mut self.rows_over_limit),
+                info: texts.shared(row.info.as_ref(), row.key),
                 ended_threads: row.ended_threads,
             });
         }
-        let space = most(snapshot.exits.len());
-        for row in frame.exits.iter().take(space) {
-            let before = find(known, row.thread.process);
-            snapshot.exits.push(ExitSample {
+    }
+
+    fn add_exits(&mut self, texts: &mut Texts<'_>) {
+        let rows = &texts.frame.exits;
+        let fits = texts.space.take(rows.len(), size_of::<ExitSample>() + size_of::<ThreadKey>());
+        texts.over += (rows.len() - fits) as u64;
+        grow(&mut self.snapshot.exits, fits);
+        for row in rows.iter().take(fits) {
+            self.snapshot.exits.push(ExitSample {
                 thread: row.thread,
                 parent_pid: row.parent_pid,
-                info: texts.shared(frame, row.info.as_ref(), before, &mut self.rows_over_limit),
+                info: texts.shared(row.info.as_ref(), row.thread.process),
                 end_ns: row.end_ns,
                 ends_process: row.ends_process,
             });
         }
-        let space = most(snapshot.gone.len());
-        snapshot.gone.extend(frame.gone.iter().take(space).map(|gone| gone.1));
-        for row in frame.irqs.iter().take(MAX_IRQS.saturating_sub(snapshot.irqs.len())) {
-            snapshot.irqs.push(irq(frame, row, known));
-        }
-        self.delays.extend(frame.delays.iter().take(most(self.delays.len())));
-        Added::New
     }
 
     /// Sorts the rows and drops doubles, which only a broken or hostile sender makes.
@@ -230,40 +307,39 @@ fn irq(frame: &Frame, row: &IrqRow, known: &Snapshot) -> IrqSample {
 }
 
 /// The process as it is known.
-fn find(known: &Snapshot, key: cpumon_model::ProcessKey) -> Option<&ProcessSample> {
+fn find(known: &Snapshot, key: ProcessKey) -> Option<&ProcessSample> {
     let at = known.processes.binary_search_by_key(&key, |process| process.key).ok()?;
     known.processes.get(at)
 }
 
-/// Where a host's texts go.
-pub(super) struct Texts<'a> {
+/// Where the texts of a frame go.
+struct Texts<'a> {
+    frame: &'a Frame,
+    known: &'a Snapshot,
     /// What a process is called whose info was not sent.
-    pub(super) nameless: &'a Arc<ProcessInfo>,
-    /// Bytes kept so far.
-    pub(super) bytes: &'a mut usize,
-    /// Most bytes to keep.
-    pub(super) most: usize,
+    nameless: &'a Arc<ProcessInfo>,
+    space: &'a mut Space,
+    /// Rows and texts left out.
+    over: u64,
 }
 
 impl Texts<'_> {
-    /// A sent info, shared with what is known if it is the same; what is known if none is sent or there is no space.
-    fn shared(
-        &mut self,
-        frame: &Frame,
-        sent: Option<&InfoText>,
-        known: Option<&ProcessSample>,
-        over_limit: &mut u64,
-    ) -> Arc<ProcessInfo> {
-        let known = known.map_or(self.nameless, |process| &process.info);
-        let Some(sent) = sent.filter(|sent| !frame.is_info(sent, known)) else { return Arc::clone(known) };
-        let info = frame.info(sent);
-        let bytes = self.bytes.saturating_add(text_bytes(&info));
+    /// A sent info, shared with what is known if it is the same; what is known if none is sent or there is no space. Names are
+    /// repeated in each rotation, and most did not change.
+    fn shared(&mut self, sent: Option<&InfoText>, key: ProcessKey) -> Arc<ProcessInfo> {
+        let known = find(self.known, key).map_or(self.nameless, |process| &process.info);
+        let Some(sent) = sent.filter(|sent| !self.frame.is_info(sent, known)) else {
+            return Arc::clone(known);
+        };
+        let info = self.frame.info(sent);
+        let bytes = text_bytes(&info);
         // The process stays, under the name that is known: its CPU time counts, only the text is left out.
-        if bytes > self.most {
-            *over_limit += 1;
+        if bytes > self.space.bytes.min(self.space.text_bytes) {
+            self.over += 1;
             return Arc::clone(known);
         }
-        *self.bytes = bytes;
+        self.space.bytes -= bytes;
+        self.space.text_bytes -= bytes;
         Arc::new(info)
     }
 }
@@ -271,5 +347,6 @@ impl Texts<'_> {
 /// Memory of an info, bytes.
 pub(super) fn text_bytes(info: &ProcessInfo) -> usize {
     let texts = [&info.name, &info.comm, &info.cmdline, &info.cgroup, &info.container];
-    size_of::<ProcessInfo>() + texts.iter().map(|text| text.len()).sum::<usize>()
+    // The counts of the `Arc`, and the allocator's share of six allocations.
+    size_of::<ProcessInfo>() + 64 + texts.iter().map(|text| text.len()).sum::<usize>()
 }

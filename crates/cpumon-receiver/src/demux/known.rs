@@ -5,11 +5,15 @@ use std::sync::Arc;
 
 use cpumon_model::{
     DelayOf, Fields, Interval, IrqSample, Life, ProcessKey, ProcessSample, SchedTimes, Snapshot, ThreadKey,
-    ThreadSample,
+    ThreadSample, trim_list,
 };
 
+use super::accounts::{bytes_of, grow};
 use super::delays;
-use super::gather::MAX_IRQS;
+use super::gather::{IRQ_BYTES, MAX_IRQS, text_bytes};
+
+/// Texts of so many bytes are not counted anew.
+const FEW_TEXT_BYTES: usize = 64 << 10;
 
 /// The full last known snapshot and when each task was last received.
 #[derive(Clone, Debug, Default)]
@@ -26,8 +30,13 @@ pub(super) struct Known {
     has_all_delays: bool,
     /// Rows of the snapshot at hand that were not known, ascending.
     fresh: Vec<usize>,
-    /// Processes whose last thread is gone, ascending.
+    /// Processes that end with the snapshot at hand, ascending.
     emptied: Vec<ProcessKey>,
+    /// Memory of texts of processes, those that ended since the last count included; and as of that count.
+    text_bytes: usize,
+    counted_text_bytes: usize,
+    /// Memory of the run-delay histograms.
+    delay_bytes: usize,
 }
 
 /// The last snapshot that had a task.
@@ -56,17 +65,46 @@ fn search<T, K: Ord>(list: &[T], from: usize, key: &K, key_of: impl Fn(&T) -> K)
 }
 
 impl Known {
-    /// Begins to watch with a first snapshot. Returns how many threads exceeded the limit.
-    pub(super) fn begin(&mut self, first: &Snapshot, max_threads: usize) -> u64 {
+    /// Memory that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let known = &self.snapshot;
+        bytes_of(&known.cpus)
+            + bytes_of(&known.processes)
+            + bytes_of(&known.threads)
+            + known.irqs.len() * IRQ_BYTES
+            + bytes_of(&self.threads_received)
+            + bytes_of(&self.processes_received)
+            + bytes_of(&self.exits_sent)
+            + bytes_of(&self.fresh)
+            + bytes_of(&self.emptied)
+            + self.text_bytes
+            + self.delay_bytes
+    }
+
+    /// Counts texts that were taken. The sum still has those of processes that ended: counting anew walks over all processes, so it
+    /// waits until there may be as many of them.
+    pub(super) fn add_texts(&mut self, bytes: usize) {
+        self.text_bytes += bytes;
+        if self.text_bytes <= 2 * self.counted_text_bytes + FEW_TEXT_BYTES {
+            return;
+        }
+        let infos = self.snapshot.processes.iter().map(|process| &process.info);
+        self.text_bytes = infos.map(|info| text_bytes(info)).fold(0, usize::saturating_add);
+        self.counted_text_bytes = self.text_bytes;
+    }
+
+    /// Begins to watch with a first snapshot. It may take so many bytes in all. Returns how many rows exceeded that.
+    pub(super) fn begin(&mut self, first: &Snapshot, limit: usize) -> u64 {
         self.snapshot.clear();
         self.threads_received.clear();
         self.processes_received.clear();
         self.watched_from_boot_ns = first.begin.boot_ns;
         self.has_all_delays = false;
+        (self.text_bytes, self.counted_text_bytes) = (0, 0);
         self.exits_sent.clear();
         // The next snapshot repeats these exits. They are older than the first snapshot, so none is charged.
         self.exits_sent.extend(first.exits.iter().map(|exit| exit.thread.key));
-        self.take(first, max_threads)
+        self.take(first, limit)
     }
 
     /// Leaves out exits that the snapshot before had already.
@@ -130,8 +168,9 @@ impl Known {
         }
     }
 
-    /// Applies a snapshot: everything in it replaces what was known. Returns how many threads exceeded the limit.
-    pub(super) fn take(&mut self, cur: &Snapshot, max_threads: usize) -> u64 {
+    /// Applies a snapshot: everything in it replaces what was known. It may take so many bytes in all. Returns how many rows
+    /// exceeded that.
+    pub(super) fn take(&mut self, cur: &Snapshot, limit: usize) -> u64 {
         // A complete snapshot lists every live task, so it repairs what losses left behind.
         if cur.is_complete {
             self.forget_unlisted(cur);
@@ -139,8 +178,8 @@ impl Known {
         self.forget_ended(cur);
         self.forget_gone(cur);
         // After forgetting, so that ended tasks make space for new ones below the limit.
-        let over = self.take_threads(cur, max_threads);
-        self.take_processes(cur, max_threads);
+        let mut over = self.take_threads(cur, limit);
+        over += self.take_processes(cur, limit);
         let known = &mut self.snapshot;
         (known.host, known.boot, known.sequence) = (cur.host, cur.boot, cur.sequence);
         (known.source, known.fields) = (cur.source, cur.fields);
@@ -159,7 +198,24 @@ impl Known {
         }
         take_irqs(&mut self.snapshot.irqs, &cur.irqs);
         self.has_all_delays |= cur.is_complete || !cur.fields.contains(Fields::HISTOGRAMS);
-        over + delays::take(&mut self.snapshot, cur, max_threads)
+        let space = limit.saturating_sub(self.bytes() - self.delay_bytes);
+        let delays = delays::take(&mut self.snapshot, cur, space);
+        self.delay_bytes = delays.bytes;
+        self.trim();
+        over + delays.over
+    }
+
+    /// Gives back memory that only few snapshots need.
+    fn trim(&mut self) {
+        trim_list(&mut self.snapshot.processes);
+        trim_list(&mut self.snapshot.threads);
+        trim_list(&mut self.threads_received);
+        trim_list(&mut self.processes_received);
+        trim_list(&mut self.exits_sent);
+        self.fresh.clear();
+        trim_list(&mut self.fresh);
+        self.emptied.clear();
+        trim_list(&mut self.emptied);
     }
 
     fn forget_unlisted(&mut self, cur: &Snapshot) {
@@ -176,10 +232,12 @@ impl Known {
         }
         let ended = |key: &ThreadKey| cur.exits.binary_search_by_key(key, |exit| exit.thread.key).is_ok();
         self.retain_threads(|thread, _| !ended(&thread.key));
-        if cur.exits.iter().any(|exit| exit.ends_process) {
-            self.retain_processes(|process, _| {
-                !cur.exits.iter().any(|exit| exit.ends_process && exit.thread.process == process.key)
-            });
+        let mut processes: Vec<ProcessKey> =
+            cur.exits.iter().filter(|exit| exit.ends_process).map(|exit| exit.thread.process).collect();
+        if !processes.is_empty() {
+            // Exits ascend by thread. Sorted by process each search takes few steps, however many ended at once.
+            processes.sort_unstable();
+            self.retain_processes(|process, _| processes.binary_search(&process.key).is_err());
         }
     }
 
@@ -196,11 +254,14 @@ impl Known {
         self.emptied.dedup();
         // A thread that is new in this snapshot keeps its process alive as well.
         let alive = threads.iter().filter(|row| !is_gone(&row.key)).chain(&cur.threads);
+        let mut lives = vec![false; self.emptied.len()];
         for thread in alive {
             if let Ok(at) = self.emptied.binary_search(&thread.process) {
-                self.emptied.remove(at);
+                lives[at] = true;
             }
         }
+        let mut lives = lives.into_iter();
+        self.emptied.retain(|_| lives.next() != Some(true));
         for key in &self.emptied {
             if let Ok(at) = interval.processes.binary_search_by_key(key, |row| row.key) {
                 interval.processes[at].life = Life::Ended;
@@ -242,7 +303,8 @@ impl Known {
         retain_both(&mut self.snapshot.processes, &mut self.processes_received, keep);
     }
 
-    fn take_threads(&mut self, cur: &Snapshot, max_threads: usize) -> u64 {
+    fn take_threads(&mut self, cur: &Snapshot, limit: usize) -> u64 {
+        let space = limit.saturating_sub(self.bytes());
         let (known, received) = (&mut self.snapshot.threads, &mut self.threads_received);
         self.fresh.clear();
         let mut at = 0;
@@ -257,7 +319,7 @@ impl Known {
             }
         }
         // Known threads are updated whatever the limit is: it keeps only new ones out.
-        let space = max_threads.saturating_sub(known.len());
+        let space = rows_in(space, known);
         let over = self.fresh.len().saturating_sub(space);
         self.fresh.truncate(space);
         let fresh = self.fresh.iter().rev().filter_map(|&index| cur.threads.get(index).copied());
@@ -265,7 +327,8 @@ impl Known {
         over as u64
     }
 
-    fn take_processes(&mut self, cur: &Snapshot, max_processes: usize) {
+    fn take_processes(&mut self, cur: &Snapshot, limit: usize) -> u64 {
+        let space = limit.saturating_sub(self.bytes());
         let (known, received) = (&mut self.snapshot.processes, &mut self.processes_received);
         self.fresh.clear();
         let mut at = 0;
@@ -279,10 +342,18 @@ impl Known {
                 None => self.fresh.push(index),
             }
         }
-        self.fresh.truncate(max_processes.saturating_sub(known.len()));
+        let space = rows_in(space, known);
+        let over = self.fresh.len().saturating_sub(space);
+        self.fresh.truncate(space);
         let fresh = self.fresh.iter().rev().filter_map(|&index| cur.processes.get(index).cloned());
         insert(known, received, self.fresh.len(), fresh, Received::of(cur), |row| row.key);
+        over as u64
     }
+}
+
+/// Rows that `bytes` have space for, beside those that the list has space for already.
+fn rows_in<T>(bytes: usize, list: &Vec<T>) -> usize {
+    list.capacity() - list.len() + bytes / (size_of::<T>() + size_of::<Received>())
 }
 
 /// Adds the known waits that were not sent, because they did not grow.
@@ -318,6 +389,8 @@ fn insert<T: Default, K: Ord>(
 ) {
     let mut from = list.len();
     let mut to = from + count;
+    grow(list, count);
+    grow(received, count);
     list.resize_with(to, T::default);
     received.resize(to, stamp);
     for row in descending {

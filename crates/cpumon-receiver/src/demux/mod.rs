@@ -1,32 +1,39 @@
 //! [`Demux`]: datagrams of many senders become intervals of many hosts. Loss, order, restarts and limits are
 //! handled in this one place, so that nothing behind it ever sees a datagram.
 
+mod accounts;
+mod arrival;
 mod delays;
 mod gather;
+mod host_table;
 mod known;
 mod options;
 mod rejects;
 mod senders;
-mod usage;
 mod v1_host;
+mod v1_table;
 mod v2_host;
+mod work;
 
-use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use cpumon_model::limits::SourceTable;
 use cpumon_model::{HostId, HostStatus, Interval, Moment, Snapshot, Trust};
 
 use cpumon_wire::encrypted::{self, Decryptor, GroupKey, KeyId};
-use cpumon_wire::{v1, v2};
+use cpumon_wire::{DecodeError, v1, v2};
 
+pub use accounts::MemoryLimits;
+use arrival::Arrival;
+use host_table::HostTable;
 pub use options::{DemuxOptions, SourceRate};
 pub use rejects::{RejectCounts, RejectKind, Rejected};
 pub use senders::RejectedSender;
 use senders::Senders;
-use usage::Usage;
 use v1_host::V1Host;
+use v1_table::V1Table;
 use v2_host::V2Host;
+use work::Scratch;
 
 /// Counts over all senders, cumulative.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -51,17 +58,34 @@ pub struct DemuxTotals {
     pub ended_unseen: u64,
 }
 
+/// How full the tables of hosts are, and what hosts hold.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableUse {
+    /// v2 hosts that do not encrypt.
+    pub plain_hosts: usize,
+    /// v2 hosts that encrypt.
+    pub encrypted_hosts: usize,
+    /// v1 hosts.
+    pub v1_hosts: usize,
+    /// Places in each of the three tables.
+    pub max_hosts: usize,
+    /// Memory for all of them, bytes.
+    pub held_bytes: usize,
+}
+
 /// Separates v1 from v2 and host from host, puts snapshots together and makes intervals of them.
 #[derive(Debug)]
 pub struct Demux {
     options: DemuxOptions,
-    v1_hosts: HashMap<IpAddr, V1Host>,
-    /// By id, and whether its frames were encrypted: a plain frame is never charged to an encrypted host.
-    v2_hosts: HashMap<(HostId, bool), V2Host>,
+    v1_hosts: V1Table,
+    /// v2 hosts whose frames were not encrypted.
+    plain: HostTable,
+    /// Those whose frames were: a plain frame is never charged to one of them.
+    encrypted: HostTable,
     decryptor: Decryptor,
     frame: v2::Frame,
-    /// What all v2 hosts hold together.
-    held: Usage,
+    /// Memory that all hosts use in turn.
+    scratch: Scratch,
     senders: Senders,
     /// How many datagrams and bytes each source may send; `None`: any number.
     rates: Option<SourceTable<2>>,
@@ -75,11 +99,12 @@ impl Demux {
         Self {
             rates: options.source_rate.map(SourceRate::table),
             options,
-            v1_hosts: HashMap::new(),
-            v2_hosts: HashMap::new(),
+            v1_hosts: V1Table::default(),
+            plain: HostTable::new(Trust::Unauthenticated),
+            encrypted: HostTable::new(Trust::Encrypted),
             decryptor: Decryptor::default(),
             frame: v2::Frame::default(),
-            held: Usage::default(),
+            scratch: Scratch::default(),
             senders: Senders::default(),
             totals: DemuxTotals::default(),
         }
@@ -104,15 +129,16 @@ impl Demux {
             given += 1;
             out(status, interval);
         };
+        let arrival = Arrival { bytes: datagram.len(), from, received };
         // The rate comes first: a flood must not cost a key derivation or a parse for each datagram.
-        let result = if !self.is_within_rate(datagram.len(), from, received) {
+        let result = if !self.is_within_rate(&arrival) {
             Err(Rejected::TooFast)
         } else if datagram.starts_with(&encrypted::MAGIC) {
-            self.take_encrypted(datagram, from, received, &mut count)
+            self.take_encrypted(datagram, &arrival, &mut count)
         } else if datagram.starts_with(&v2::MAGIC) {
-            self.take_plain(datagram, from, received, &mut count)
+            self.take_plain(datagram, &arrival, &mut count)
         } else {
-            self.take_v1(datagram, from, received, &mut count)
+            self.take_v1(datagram, &arrival, &mut count)
         };
         self.totals.intervals += given;
         if let Err(rejected) = result {
@@ -131,28 +157,45 @@ impl Demux {
             given += 1;
             out(status, interval);
         };
-        for host in self.v1_hosts.values_mut() {
-            host.flush(now, &mut count);
-        }
-        for host in self.v2_hosts.values_mut() {
-            within_limits(host, &self.options, &mut self.held, |host, options| {
-                host.flush(now, options, &mut count);
-            });
+        let Self { v1_hosts, plain, encrypted, options, scratch, .. } = self;
+        v1_hosts.flush(now, &mut plain.accounts, &mut count);
+        for table in [plain, encrypted] {
+            table.flush(now, options, scratch, &mut count);
         }
         self.totals.intervals += given;
     }
 
     /// Every host that sent something, in no particular order.
     pub fn hosts(&self) -> impl Iterator<Item = &HostStatus> {
-        self.v2_hosts.values().map(V2Host::status).chain(self.v1_hosts.values().map(V1Host::status))
+        self.v2_hosts().map(V2Host::status).chain(self.v1_hosts.hosts().map(V1Host::status))
     }
 
     /// The full last known state of a v2 host: live threads with cumulative counters. `None` for v1 hosts.
     #[must_use]
     pub fn snapshot(&self, host: HostId) -> Option<&Snapshot> {
-        let of = |is_encrypted| self.v2_hosts.get(&(host, is_encrypted)).and_then(V2Host::snapshot);
         // Plain datagrams that claim the id of a host that encrypts never answer for it.
-        of(true).or_else(|| of(false))
+        [&self.encrypted, &self.plain].into_iter().find_map(|table| table.get(host)?.snapshot())
+    }
+
+    /// How full the tables of hosts are.
+    #[must_use]
+    pub fn table_use(&self) -> TableUse {
+        TableUse {
+            plain_hosts: self.plain.len(),
+            encrypted_hosts: self.encrypted.len(),
+            v1_hosts: self.v1_hosts.hosts().count(),
+            max_hosts: self.options.max_hosts,
+            held_bytes: self.plain.accounts.held() + self.encrypted.accounts.held(),
+        }
+    }
+
+    /// Lets plain hosts hold so many bytes from now on.
+    pub fn limit_memory(&mut self, limits: MemoryLimits) {
+        self.options.plain = limits;
+    }
+
+    fn v2_hosts(&self) -> impl Iterator<Item = &V2Host> {
+        [&self.plain, &self.encrypted].into_iter().flat_map(HostTable::hosts)
     }
 
     /// Counts over all senders.
@@ -162,8 +205,8 @@ impl Demux {
         DemuxTotals {
             rejected_elsewhere: self.senders.elsewhere(),
             opened: self.decryptor.decrypted(),
-            rows_over_limit: self.v2_hosts.values().map(over).fold(0, u64::saturating_add),
-            ended_unseen: self.v2_hosts.values().map(|host| host.ended_unseen).fold(0, u64::saturating_add),
+            rows_over_limit: self.v2_hosts().map(over).fold(0, u64::saturating_add),
+            ended_unseen: self.v2_hosts().map(|host| host.ended_unseen).fold(0, u64::saturating_add),
             ..self.totals
         }
     }
@@ -176,101 +219,77 @@ impl Demux {
     fn take_v1(
         &mut self,
         datagram: &[u8],
-        from: SocketAddr,
-        received: Moment,
+        arrival: &Arrival,
         out: &mut dyn FnMut(&HostStatus, &Interval),
     ) -> Result<(), Rejected> {
-        let address = from.ip().to_canonical();
         if !self.options.accept_v1 {
             return Err(Rejected::NotAllowed { version: 1 });
         }
         let decoded = v1::decode(datagram).inspect_err(|_| {
             // Only a known host counts it: garbage must not create hosts. The sender is counted by `accept`.
-            if let Some(host) = self.v1_hosts.get_mut(&address) {
-                host.count_rejected(datagram.len());
-            }
+            self.v1_hosts.count_rejected(arrival);
         })?;
         // After decoding, so that only a sound datagram takes a place among the hosts.
-        if !self.v1_hosts.contains_key(&address) {
-            self.check_space()?;
-            self.v1_hosts.insert(address, V1Host::new(address, self.options.v1));
-        }
-        if let Some(host) = self.v1_hosts.get_mut(&address) {
-            host.accept(&decoded, datagram.len(), from, received, out);
-        }
-        Ok(())
+        self.v1_hosts.accept(&decoded, arrival, &self.options, &mut self.plain.accounts, out)
     }
-}
 
-impl Demux {
     /// Whether a datagram is within what its source may send.
-    fn is_within_rate(&mut self, bytes: usize, from: SocketAddr, received: Moment) -> bool {
+    fn is_within_rate(&mut self, arrival: &Arrival) -> bool {
         let Some(rates) = &mut self.rates else { return true };
-        rates.take(from.ip().into(), [1, bytes as u64], received.mono_ns).is_ok()
-    }
-
-    fn check_space(&self) -> Result<(), Rejected> {
-        let max_hosts = self.options.max_hosts;
-        let has_space = self.v1_hosts.len() + self.v2_hosts.len() < max_hosts;
-        if has_space { Ok(()) } else { Err(Rejected::TooManyHosts { max_hosts }) }
+        let amounts = [1, arrival.bytes as u64];
+        rates.take(arrival.from.ip().into(), amounts, arrival.received.mono_ns).is_ok()
     }
 
     fn take_plain(
         &mut self,
         datagram: &[u8],
-        from: SocketAddr,
-        received: Moment,
+        arrival: &Arrival,
         out: &mut dyn FnMut(&HostStatus, &Interval),
     ) -> Result<(), Rejected> {
         if !self.options.accept_v2 {
             return Err(Rejected::NotAllowed { version: 2 });
         }
-        self.frame.decode(datagram)?;
-        self.take_frame(datagram.len(), Trust::Unauthenticated, from, received, out)
+        let decoded = self.frame.decode(datagram);
+        self.take_frame(decoded, Trust::Unauthenticated, arrival, out)
     }
 
     fn take_encrypted(
         &mut self,
         datagram: &[u8],
-        from: SocketAddr,
-        received: Moment,
+        arrival: &Arrival,
         out: &mut dyn FnMut(&HostStatus, &Interval),
     ) -> Result<(), Rejected> {
-        match self.decryptor.decrypt(datagram) {
-            Ok(frame) => self.frame.decode(frame)?,
+        let decoded = match self.decryptor.decrypt(datagram) {
+            Ok(frame) => self.frame.decode(frame),
             Err(error) => {
                 // A stranger can name any agent start, so the claim moves only a counter of a host that is
                 // known already.
-                if let Some(host) = self.decryptor.claimed_host(datagram)
-                    && let Some(host) = self.v2_hosts.get_mut(&(host, true))
-                {
+                let claimed = self.decryptor.claimed_host(datagram);
+                if let Some(host) = claimed.and_then(|host| self.encrypted.get_mut(host)) {
                     host.count_refused(error);
                 }
                 return Err(error.into());
             }
-        }
-        self.take_frame(datagram.len(), Trust::Encrypted, from, received, out)
+        };
+        self.take_frame(decoded, Trust::Encrypted, arrival, out)
     }
 
-    /// Takes the decoded frame.
+    /// Takes the frame, if it was decoded.
     fn take_frame(
         &mut self,
-        bytes: usize,
+        decoded: Result<(), DecodeError>,
         trust: Trust,
-        from: SocketAddr,
-        received: Moment,
+        arrival: &Arrival,
         out: &mut dyn FnMut(&HostStatus, &Interval),
     ) -> Result<(), Rejected> {
-        let key = (self.frame.header.host, trust == Trust::Encrypted);
-        if !self.v2_hosts.contains_key(&key) {
-            self.check_space()?;
-            self.v2_hosts.insert(key, V2Host::new(&self.frame.header, trust));
-        }
-        let Self { v2_hosts, frame, options, held, .. } = self;
-        let Some(host) = v2_hosts.get_mut(&key) else { return Ok(()) };
-        within_limits(host, options, held, |host, options| {
-            host.accept(frame, bytes, from, received, options, out)
-        })
+        let Self { plain, encrypted, frame, options, scratch, .. } = self;
+        let table = if trust == Trust::Encrypted { encrypted } else { plain };
+        let taken = match decoded {
+            Ok(()) => table.accept(frame, arrival, options, scratch, out),
+            Err(error) => Err(error.into()),
+        };
+        frame.trim();
+        taken
     }
 
     /// Opens encrypted datagrams with these keys from now on.
@@ -303,34 +322,4 @@ impl Demux {
     pub fn recall(&mut self, memory: &str) -> usize {
         self.decryptor.recall(memory)
     }
-}
-
-/// Works on one host within what the others leave it, and counts what it holds afterwards.
-fn within_limits<T>(
-    host: &mut V2Host,
-    options: &DemuxOptions,
-    held: &mut Usage,
-    work: impl FnOnce(&mut V2Host, &DemuxOptions) -> T,
-) -> T {
-    let before = host.held();
-    // A host's own rows do not count against it: one at the limit must still be able to replace what it has.
-    let others =
-        Usage { threads: held.threads - before.threads, text_bytes: held.text_bytes - before.text_bytes };
-    let space = |per_host: usize, in_all: usize, others: usize| per_host.min(in_all.saturating_sub(others));
-    let result = work(
-        host,
-        &DemuxOptions {
-            max_threads_per_host: space(options.max_threads_per_host, options.max_threads, others.threads),
-            max_text_bytes_per_host: space(
-                options.max_text_bytes_per_host,
-                options.max_text_bytes,
-                others.text_bytes,
-            ),
-            ..*options
-        },
-    );
-    let after = host.held();
-    *held =
-        Usage { threads: others.threads + after.threads, text_bytes: others.text_bytes + after.text_bytes };
-    result
 }

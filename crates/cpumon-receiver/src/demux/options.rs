@@ -3,6 +3,8 @@
 use cpumon_model::limits::{Overflow, Rate, SourceTable};
 use cpumon_wire::v1::AssemblerLimits;
 
+use super::accounts::MemoryLimits;
+
 /// Most sources with an allowance of their own at one time; those beyond share one allowance.
 const MAX_SOURCES: usize = 8_192;
 /// A source may send what it may in so many seconds at once: a receiver that was stopped takes in what waited in its socket.
@@ -39,16 +41,13 @@ pub struct DemuxOptions {
     pub accept_v1: bool,
     /// Take v2 frames that are not encrypted.
     pub accept_v2: bool,
-    /// Most hosts, v1 and v2 together; datagrams of further ones are refused and counted.
+    /// Most hosts of each table: plain v2, encrypted v2, v1. A full table refuses datagrams of further hosts, or one that was
+    /// silent gives way.
     pub max_hosts: usize,
-    /// Most live threads kept per host; further ones are counted and left out.
-    pub max_threads_per_host: usize,
-    /// Most live threads kept in all; as above.
-    pub max_threads: usize,
-    /// Most bytes of process names, command lines and groups kept per host; processes beyond stay nameless, counted.
-    pub max_text_bytes_per_host: usize,
-    /// Most bytes of such texts kept in all.
-    pub max_text_bytes: usize,
+    /// Memory for hosts that do not encrypt, v1 among them; rows beyond are counted and left out.
+    pub plain: MemoryLimits,
+    /// Memory for hosts that encrypt.
+    pub encrypted: MemoryLimits,
     /// A snapshot with missing fragments is given out as partial this long after its first fragment, ns.
     pub reassembly_timeout_ns: u64,
     /// Tasks that were not received for this many refresh rotations are taken as ended.
@@ -65,10 +64,8 @@ impl Default for DemuxOptions {
             accept_v1: true,
             accept_v2: true,
             max_hosts: 4_096,
-            max_threads_per_host: 262_144,
-            max_threads: 8_000_000,
-            max_text_bytes_per_host: 16 << 20,
-            max_text_bytes: 1 << 30,
+            plain: MemoryLimits::PLAIN,
+            encrypted: MemoryLimits::ENCRYPTED,
             reassembly_timeout_ns: 500_000_000,
             stale_rotations: 3,
             v1: AssemblerLimits::default(),

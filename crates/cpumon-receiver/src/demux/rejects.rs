@@ -28,6 +28,9 @@ pub enum Rejected {
     /// Its source sends more than one may; nothing of it was read.
     #[error("taking a datagram: its source sends more than --source-datagrams or --source-bytes allow")]
     TooFast,
+    /// Its host begins more snapshots a second than one may.
+    #[error("taking a datagram: its host sends more than 20 snapshots a second")]
+    TooManySnapshots,
 }
 
 /// What would allow it.
@@ -98,7 +101,7 @@ impl Rejected {
             Self::Decrypt(DecryptError::UnknownKey(_)) => RejectKind::UnknownKey,
             Self::Decrypt(DecryptError::BadTag(_) | DecryptError::OtherHost) => RejectKind::BadTag,
             Self::Decrypt(DecryptError::Replayed | DecryptError::Earlier) => RejectKind::Replayed,
-            Self::TooFast => RejectKind::Rate,
+            Self::TooFast | Self::TooManySnapshots => RejectKind::Rate,
         }
     }
 }

@@ -5,7 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use cpumon_model::{HostId, HostInfo, HostStatus, Interval, Moment, SourceKind, Trust};
 
-use super::usage::count_datagram;
+use super::accounts::count_datagram;
+use super::arrival::Arrival;
 use cpumon_wire::v1::{Assembler, AssemblerLimits, Datagram};
 
 /// A source address that sends v1 datagrams.
@@ -46,28 +47,48 @@ impl V1Host {
         self.status.loss.rejected += 1;
     }
 
+    /// Memory that it takes, bytes.
+    pub(super) fn held(&self) -> usize {
+        self.assembler.held()
+    }
+
+    /// Gives back what only makes the next set cheaper.
+    pub(super) fn forget_infos(&mut self) {
+        self.assembler.forget_infos();
+    }
+
+    /// `limit`: bytes that it may hold.
     pub(super) fn accept(
         &mut self,
         datagram: &Datagram,
-        bytes: usize,
-        from: SocketAddr,
-        received: Moment,
+        arrival: &Arrival,
+        limit: usize,
         out: &mut dyn FnMut(&HostStatus, &Interval),
     ) {
+        let Arrival { bytes, from, received } = *arrival;
         count_datagram(&mut self.status.loss, bytes);
         self.status.received_wall_ns = received.wall_ns;
         if self.port.replace(from.port()) != Some(from.port()) {
             self.status.address = SocketAddr::new(from.ip().to_canonical(), from.port()).to_string().into();
         }
         let Self { assembler, status, .. } = self;
+        assembler.set_max_bytes(limit);
         assembler.accept(datagram, received, &mut |interval| give_out(status, interval, out));
         self.take_counts();
     }
 
-    pub(super) fn flush(&mut self, now: Moment, out: &mut dyn FnMut(&HostStatus, &Interval)) {
+    /// Gives out a set that has been waiting for its end for too long; false: there is none.
+    pub(super) fn flush(&mut self, now: Moment, out: &mut dyn FnMut(&HostStatus, &Interval)) -> bool {
         let Self { assembler, status, .. } = self;
-        assembler.flush(now, &mut |interval| give_out(status, interval, out));
-        self.take_counts();
+        let mut has_given = false;
+        assembler.flush(now, &mut |interval| {
+            has_given = true;
+            give_out(status, interval, out);
+        });
+        if has_given {
+            self.take_counts();
+        }
+        has_given
     }
 
     fn take_counts(&mut self) {

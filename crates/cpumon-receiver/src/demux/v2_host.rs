@@ -5,19 +5,25 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use cpumon_model::{Flags, HostInfo, HostStatus, Interval, Moment, ProcessInfo, Snapshot, Trust};
+use cpumon_model::limits::{Bucket, Rate};
+use cpumon_model::{Flags, HostInfo, HostStatus, Moment, ProcessInfo, Snapshot, Trust};
 
-use super::gather::{Added, Fragments, Gather, Texts, text_bytes};
+use super::accounts::count_datagram;
+use super::arrival::Arrival;
+use super::gather::{Added, Fragments, Gather, Space};
 use super::known::Known;
-use super::options::DemuxOptions;
 use super::rejects::Rejected;
-use super::usage::{Usage, count_datagram};
+use super::work::Work;
 use cpumon_wire::encrypted::DecryptError;
 use cpumon_wire::v2::{Frame, Header};
 use cpumon_wire::{DecodeError, Reason};
 
 /// Snapshots that may come in at the same time.
 const MAX_PENDING: usize = 3;
+
+/// Snapshots that a host may begin: each one costs a walk over what is known, however short it is. Agents make 10 a second at most; a
+/// receiver that was stopped takes in at once what waited in its socket.
+const SNAPSHOTS: Rate = Rate { amount: 20, seconds: 1, burst_s: 10 };
 
 /// An agent start that was replaced by a later one may not come back while that one is received, ns.
 const RETIRED_FOR_NS: u64 = 10_000_000_000;
@@ -36,17 +42,19 @@ pub(super) struct V2Host {
     last_received_mono_ns: u64,
     /// Snapshots coming in, ascending by sequence.
     pending: VecDeque<Gather>,
-    spare: Vec<Gather>,
     /// The snapshot given out last.
     done: Option<(u64, Fragments)>,
     /// Greatest (sequence, fragment) so far.
     newest: (u64, u16),
     /// Flags of the next interval: what happened since the last one.
     flags: Flags,
-    interval: Interval,
     nameless: Arc<ProcessInfo>,
-    /// Bytes of texts kept; those of processes that ended are taken off when it grows large.
-    text_bytes: usize,
+    /// Snapshots that it may begin.
+    snapshots: Bucket,
+    /// The longest time between two snapshots, on the same clock, ns.
+    longest_gap_ns: u64,
+    /// An interval was given out.
+    pub(super) is_established: bool,
     pub(super) rows_over_limit: u64,
     pub(super) ended_unseen: u64,
 }
@@ -66,13 +74,13 @@ impl V2Host {
             retired: None,
             last_received_mono_ns: 0,
             pending: VecDeque::new(),
-            spare: Vec::new(),
             done: None,
             newest: (0, 0),
             flags: Flags::empty(),
-            interval: Interval::default(),
             nameless: Arc::default(),
-            text_bytes: 0,
+            snapshots: Bucket::new(SNAPSHOTS),
+            longest_gap_ns: 0,
+            is_established: false,
             rows_over_limit: 0,
             ended_unseen: 0,
         }
@@ -82,9 +90,31 @@ impl V2Host {
         &self.status
     }
 
-    /// What is kept of it.
-    pub(super) fn held(&self) -> Usage {
-        Usage { threads: self.known.snapshot.threads.len(), text_bytes: self.text_bytes }
+    /// Memory that it takes, bytes.
+    pub(super) fn held(&self) -> usize {
+        self.known.bytes() + self.pending_bytes()
+    }
+
+    /// Of that, what snapshots that come in take.
+    pub(super) fn pending_bytes(&self) -> usize {
+        self.pending.iter().map(|gather| gather.bytes).sum()
+    }
+
+    /// For how long nothing came from it, ns.
+    pub(super) fn silent_ns(&self, now: Moment) -> u64 {
+        now.mono_ns.saturating_sub(self.last_received_mono_ns)
+    }
+
+    /// Whether it is silent for longer than it ever was between two snapshots, and than `ns`.
+    pub(super) fn is_gone(&self, now: Moment, ns: u64) -> bool {
+        self.silent_ns(now) >= ns.max(self.longest_gap_ns.saturating_mul(2))
+    }
+
+    /// Forgets everything but its description and its counts: its next snapshot is a first one.
+    pub(super) fn forget(&mut self) {
+        self.known = Known::default();
+        self.pending = VecDeque::new();
+        (self.done, self.newest, self.is_watched) = (None, (0, 0), false);
     }
 
     pub(super) fn snapshot(&self) -> Option<&Snapshot> {
@@ -103,12 +133,10 @@ impl V2Host {
     pub(super) fn accept(
         &mut self,
         frame: &mut Frame,
-        bytes: usize,
-        from: SocketAddr,
-        received: Moment,
-        options: &DemuxOptions,
-        out: &mut dyn FnMut(&HostStatus, &Interval),
+        arrival: &Arrival,
+        work: &mut Work<'_>,
     ) -> Result<(), Rejected> {
+        let Arrival { bytes, from, received } = *arrival;
         count_datagram(&mut self.status.loss, bytes);
         // This runs for each datagram, so the text is made only when the sender has changed.
         if self.from.replace(from) != Some(from) {
@@ -116,13 +144,16 @@ impl V2Host {
         }
         let header = frame.header;
         if (header.agent_start, header.boot) != (self.agent_start, self.status.info.boot)
-            && !self.restart(&header, received, options, out)
+            && !self.restart(&header, received, work)
         {
             self.status.loss.reordered += 1;
             return Ok(());
         }
         // Not before the check: datagrams of the retired start must not make the present one seem active, or
         // the retired one could never come back.
+        if self.last_received_mono_ns > 0 {
+            self.longest_gap_ns = self.longest_gap_ns.max(self.silent_ns(received));
+        }
         self.last_received_mono_ns = received.mono_ns;
         self.status.received_wall_ns = received.wall_ns;
         // No error: doubled and late datagrams are the network's doing. They are counted as loss, not as
@@ -130,14 +161,10 @@ impl V2Host {
         if !self.is_in_time(&header) {
             return Ok(());
         }
-        let at = self.pending_at(&header, received, options, out);
+        let Some(at) = self.pending_at(&header, received, work)? else { return Ok(()) };
+        let space = self.space(work);
         let Some(gather) = self.pending.get_mut(at) else { return Ok(()) };
-        let texts = Texts {
-            nameless: &self.nameless,
-            bytes: &mut self.text_bytes,
-            most: options.max_text_bytes_per_host,
-        };
-        match gather.add(frame, &self.known.snapshot, texts, options.max_threads_per_host) {
+        match gather.add(frame, &self.known.snapshot, &self.nameless, space) {
             Added::New => {}
             Added::Duplicate => self.status.loss.duplicates += 1,
             Added::Inconsistent => {
@@ -148,37 +175,38 @@ impl V2Host {
         if self.pending.get(at).is_some_and(|gather| gather.fragments.is_complete()) {
             // What came before it will not become whole any more.
             for _ in 0..=at {
-                self.finish_oldest(options, out);
+                self.finish_oldest(work);
             }
         }
         Ok(())
     }
 
+    /// What it may still hold.
+    fn space(&self, work: &Work<'_>) -> Space {
+        let texts: usize = self.pending.iter().map(|gather| gather.text_bytes).sum();
+        Space {
+            bytes: work.limit.saturating_sub(self.held()),
+            text_bytes: (work.limit / 2).saturating_sub(self.known.bytes() + texts),
+        }
+    }
+
+    /// Whether [`V2Host::flush`] has something to do.
+    pub(super) fn is_late(&self, now: Moment, timeout_ns: u64) -> bool {
+        let waits = |gather: &Gather| now.mono_ns.saturating_sub(gather.first_mono_ns);
+        self.pending.front().is_some_and(|gather| waits(gather) >= timeout_ns)
+    }
+
     /// Gives out snapshots that have been waiting for fragments for too long.
-    pub(super) fn flush(
-        &mut self,
-        now: Moment,
-        options: &DemuxOptions,
-        out: &mut dyn FnMut(&HostStatus, &Interval),
-    ) {
-        let is_late = |gather: &Gather| {
-            now.mono_ns.saturating_sub(gather.first_mono_ns) >= options.reassembly_timeout_ns
-        };
+    pub(super) fn flush(&mut self, now: Moment, work: &mut Work<'_>) {
         // Intervals are given out in order, so no snapshot overtakes the oldest one.
-        while self.pending.front().is_some_and(is_late) {
-            self.finish_oldest(options, out);
+        while self.is_late(now, work.options.reassembly_timeout_ns) {
+            self.finish_oldest(work);
         }
     }
 
     /// Another agent start or boot: what is known ends here. False if it is the start before, late on its way.
-    fn restart(
-        &mut self,
-        header: &Header,
-        received: Moment,
-        options: &DemuxOptions,
-        out: &mut dyn FnMut(&HostStatus, &Interval),
-    ) -> bool {
-        let is_quiet = received.mono_ns.saturating_sub(self.last_received_mono_ns) >= RETIRED_FOR_NS;
+    fn restart(&mut self, header: &Header, received: Moment, work: &mut Work<'_>) -> bool {
+        let is_quiet = self.silent_ns(received) >= RETIRED_FOR_NS;
         // Late datagrams of the start before must not end the present one. Only when the present one has been silent for 10 s
         // may the one before come back.
         if self.retired == Some(header.agent_start) && !is_quiet {
@@ -186,7 +214,7 @@ impl V2Host {
         }
         // The missing fragments of these snapshots belong to a start that is over: waiting for them is useless.
         while !self.pending.is_empty() {
-            self.finish_oldest(options, out);
+            self.finish_oldest(work);
         }
         self.retired = Some(self.agent_start);
         self.agent_start = header.agent_start;
@@ -231,34 +259,40 @@ impl V2Host {
         true
     }
 
-    /// The place of the snapshot that a header belongs to; begins it if need be.
+    /// The place of the snapshot that a header belongs to; begins it if need be. `None`: it is too late for that.
     fn pending_at(
         &mut self,
         header: &Header,
         received: Moment,
-        options: &DemuxOptions,
-        out: &mut dyn FnMut(&HostStatus, &Interval),
-    ) -> usize {
+        work: &mut Work<'_>,
+    ) -> Result<Option<usize>, Rejected> {
         let sequence = |gather: &Gather| gather.header.sequence;
         let place =
             |pending: &VecDeque<Gather>| pending.partition_point(|gather| sequence(gather) < header.sequence);
         let mut at = place(&self.pending);
         if self.pending.get(at).is_some_and(|gather| sequence(gather) == header.sequence) {
-            return at;
+            return Ok(Some(at));
         }
-        // The oldest has waited longest for its fragments, so it is the least likely to become whole.
         if self.pending.len() >= MAX_PENDING {
-            self.finish_oldest(options, out);
+            // Older than all that are open: one of those would have to be given out first, and intervals go forwards only.
+            if at == 0 {
+                return Ok(None);
+            }
+            // The oldest has waited longest for its fragments, so it is the least likely to become whole.
+            self.finish_oldest(work);
             at = place(&self.pending);
         }
-        let mut gather = self.spare.pop().unwrap_or_default();
+        if work.options.source_rate.is_some() && self.snapshots.take(received.mono_ns).is_err() {
+            return Err(Rejected::TooManySnapshots);
+        }
+        let mut gather = work.scratch.spare.pop().unwrap_or_default();
         gather.begin(header, received.mono_ns);
         self.pending.insert(at, gather);
-        at
+        Ok(Some(at))
     }
 
     /// Gives out the oldest snapshot, whole or not.
-    fn finish_oldest(&mut self, options: &DemuxOptions, out: &mut dyn FnMut(&HostStatus, &Interval)) {
+    fn finish_oldest(&mut self, work: &mut Work<'_>) {
         let Some(mut gather) = self.pending.pop_front() else { return };
         self.rows_over_limit += gather.rows_over_limit;
         self.count_gap(&gather);
@@ -271,15 +305,15 @@ impl V2Host {
         }
         if self.is_watched {
             // First the interval, which compares with what is known; only then the snapshot becomes what is known.
-            self.give_out(&gather, out);
-            self.rows_over_limit += self.known.take(&gather.snapshot, options.max_threads_per_host);
-            self.forget_silent(&gather, options);
+            self.give_out(&gather, work);
+            self.rows_over_limit += self.known.take(&gather.snapshot, work.limit / 2);
+            self.forget_silent(&gather, work.options.stale_rotations);
         } else {
             if self.flags.contains(Flags::RESTART) {
-                self.give_out_restart(&gather, out);
+                self.give_out_restart(&gather, work);
             }
             self.update_status(&gather);
-            self.rows_over_limit += self.known.begin(&gather.snapshot, options.max_threads_per_host);
+            self.rows_over_limit += self.known.begin(&gather.snapshot, work.limit / 2);
             self.is_watched = true;
             self.flags = Flags::empty();
         }
@@ -288,18 +322,8 @@ impl V2Host {
         let fragments = self.done.take().map(|done| done.1).unwrap_or_default();
         let fragments = std::mem::replace(&mut gather.fragments, fragments);
         self.done = Some((gather.header.sequence, fragments));
-        self.spare.push(gather);
-        // The sum still has the texts of ended processes. Counting walks over all processes, so it waits
-        // until the limit is near.
-        if self.text_bytes > options.max_text_bytes_per_host / 2 {
-            self.count_texts();
-        }
-    }
-
-    /// Counts the bytes of texts again, without those of processes that ended.
-    fn count_texts(&mut self) {
-        let infos = self.known.snapshot.processes.iter().map(|process| &process.info);
-        self.text_bytes = infos.map(|info| text_bytes(info)).fold(0, usize::saturating_add);
+        self.known.add_texts(gather.text_bytes);
+        work.recycle(gather);
     }
 
     fn count_gap(&mut self, gather: &Gather) {
@@ -323,7 +347,9 @@ impl V2Host {
     /// Fills in what the frames left out.
     fn complete_from_known(&mut self, gather: &mut Gather) {
         let snapshot = &mut gather.snapshot;
-        snapshot.is_complete = gather.header.is_complete && gather.fragments.is_complete();
+        // Rows that were left out are no sign of a task that ended.
+        let has_all = gather.fragments.is_complete() && gather.rows_over_limit == 0;
+        snapshot.is_complete = gather.header.is_complete && has_all;
         if !self.is_watched {
             // Buckets that did not change are in no frame: without known ones a histogram in parts is
             // useless.
@@ -343,23 +369,25 @@ impl V2Host {
         }
     }
 
-    fn give_out(&mut self, gather: &Gather, out: &mut dyn FnMut(&HostStatus, &Interval)) {
-        self.interval.fill(&self.known.snapshot, &gather.snapshot);
+    fn give_out(&mut self, gather: &Gather, work: &mut Work<'_>) {
+        let interval = &mut work.scratch.interval;
+        interval.fill(&self.known.snapshot, &gather.snapshot);
         // Before `take`, which forgets the threads that show which process has none left.
-        self.known.end_emptied(&gather.snapshot, &mut self.interval);
-        self.interval.flags |= self.flags;
+        self.known.end_emptied(&gather.snapshot, interval);
+        interval.flags |= self.flags;
         self.flags = Flags::empty();
+        self.is_established = true;
         self.update_status(gather);
-        out(&self.status, &self.interval);
+        work.give_out(&self.status);
     }
 
     /// An interval without length: nothing is charged from one agent start to the next.
-    fn give_out_restart(&mut self, gather: &Gather, out: &mut dyn FnMut(&HostStatus, &Interval)) {
+    fn give_out_restart(&mut self, gather: &Gather, work: &mut Work<'_>) {
         let other_boot = Snapshot { host: gather.snapshot.host, ..Snapshot::default() };
-        self.interval.fill(&other_boot, &gather.snapshot);
-        self.interval.flags |= self.flags;
+        work.scratch.interval.fill(&other_boot, &gather.snapshot);
+        work.scratch.interval.flags |= self.flags;
         self.update_status(gather);
-        out(&self.status, &self.interval);
+        work.give_out(&self.status);
     }
 
     fn update_status(&mut self, gather: &Gather) {
@@ -370,7 +398,7 @@ impl V2Host {
     }
 
     /// Tasks that should have been repeated since, but were not, are gone.
-    fn forget_silent(&mut self, gather: &Gather, options: &DemuxOptions) {
+    fn forget_silent(&mut self, gather: &Gather, stale_rotations: u32) {
         // The counts are those of an earlier snapshot then, and prove nothing about this one.
         if !gather.has_totals {
             return;
@@ -379,7 +407,7 @@ impl V2Host {
         let ghosts = known.threads.len() > known.thread_count as usize
             || known.processes.len() > known.process_count as usize;
         // More tasks are known than the host has: the end of some was lost. A living task is repeated once a rotation.
-        let patience = u64::from(gather.header.refresh_snapshots) * u64::from(options.stale_rotations);
+        let patience = u64::from(gather.header.refresh_snapshots) * u64::from(stale_rotations);
         if ghosts && let Some(since) = gather.header.sequence.checked_sub(patience.max(1)) {
             self.ended_unseen += self.known.forget_silent(since);
         }

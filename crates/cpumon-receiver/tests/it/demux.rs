@@ -8,7 +8,7 @@ use cpumon_model::{
     Flags, HostStatus, Interval, Life, LossCounts, Moment, SchedDelta, SchedTimes, Snapshot, ThreadInterval,
     ThreadSample, Waits,
 };
-use cpumon_receiver::{Demux, DemuxOptions, RejectKind, Rejected};
+use cpumon_receiver::{Demux, DemuxOptions, MemoryLimits, RejectKind, Rejected};
 use cpumon_wire::v2::{Encoder, EncoderOptions};
 use cpumon_wire::{Datagrams, v1};
 

@@ -10,10 +10,12 @@ mod encrypted_agent;
 #[expect(dead_code, reason = "the wire's tests use all of it")]
 mod machine;
 
+mod cost;
 mod delays;
 mod demux;
 mod encrypted;
 mod hostile;
 mod spool_snapshots;
 mod summed;
+mod tables;
 mod unwatched;

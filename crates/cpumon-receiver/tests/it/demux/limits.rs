@@ -33,12 +33,28 @@ fn hosts_beyond_the_limit_are_refused_and_counted() {
             &Interval::default(),
             &mut out,
         );
-        let result = demux.accept(&out.as_slice()[0], FROM, Moment::default(), &mut |_, _| {});
-        assert_eq!(result.is_err(), seed == 2);
+        let from = SocketAddr::from(([10, 0, 1, u8::try_from(seed).unwrap()], 1));
+        // The second one gives out an interval, so that both keep their places for a while.
+        for sequence in 0..2 {
+            let mut datagram = out.as_slice()[0].clone();
+            (datagram[44], datagram[54]) = (sequence, 1);
+            let result = demux.accept(&datagram, from, Moment::default(), &mut |_, _| {});
+            assert_eq!(result.is_err(), seed == 2);
+        }
     }
-    let v1 = demux.accept(&v1_process(7, "a"), FROM, Moment::default(), &mut |_, _| {});
-    assert_eq!(v1, Err(Rejected::TooManyHosts { max_hosts: 2 }));
-    assert_eq!((demux.hosts().count(), demux.totals().rejected_by_kind.of(RejectKind::Host)), (2, 2));
+    let other = |number: u8| SocketAddr::from(([10, 0, 0, number], 1));
+    for number in 0..3 {
+        let v1 = demux.accept(&v1_process(7, "a"), other(number), Moment::default(), &mut |_, _| {});
+        let is_full = number == 2;
+        assert_eq!(
+            v1.err(),
+            is_full.then_some(Rejected::TooManyHosts { max_hosts: 2 }),
+            "a table of its own"
+        );
+    }
+    let full = demux.table_use();
+    assert_eq!((full.plain_hosts, full.v1_hosts, full.max_hosts), (2, 2, 2));
+    assert_eq!((demux.hosts().count(), demux.totals().rejected_by_kind.of(RejectKind::Host)), (4, 3));
     let mut closed =
         Demux::new(DemuxOptions { accept_v1: false, accept_v2: false, ..DemuxOptions::default() });
     for datagram in [&v1_process(7, "a"), &out.as_slice()[0]] {
@@ -47,51 +63,64 @@ fn hosts_beyond_the_limit_are_refused_and_counted() {
     }
 }
 
-#[test]
-fn threads_beyond_the_limit_are_left_out_and_counted() {
-    let machine = Machine::new(1, 10, 100, 10);
+/// A limit of memory for any host.
+fn small(bytes: usize) -> DemuxOptions {
+    DemuxOptions { plain: MemoryLimits::one_host(bytes), ..DemuxOptions::default() }
+}
+
+fn deliver_first(demux: &mut Demux, machine: &Machine, from: SocketAddr) {
     let mut out = Datagrams::new();
-    Encoder::new(EncoderOptions::default()).encode(
-        &machine.host,
-        &machine.snapshot,
-        &Interval::default(),
-        &mut out,
-    );
-    let mut demux = Demux::new(DemuxOptions { max_threads_per_host: 30, ..DemuxOptions::default() });
+    let snapshot = &machine.snapshot;
+    Encoder::new(EncoderOptions::default()).encode(&machine.host, snapshot, &Interval::default(), &mut out);
     for datagram in &out {
-        demux.accept(datagram, FROM, Moment::default(), &mut |_, _| {}).unwrap();
+        demux.accept(datagram, from, Moment::default(), &mut |_, _| {}).unwrap();
     }
-    assert_eq!(demux.snapshot(machine.host.host).unwrap().threads.len(), 30);
-    assert_eq!(demux.totals().rows_over_limit, 70);
 }
 
 #[test]
-fn all_hosts_together_have_a_limit_and_so_have_their_texts() {
-    let options = DemuxOptions {
-        max_threads: 150,
-        max_text_bytes_per_host: 1_200,
-        max_text_bytes: 1_800,
-        ..DemuxOptions::default()
-    };
-    let mut demux = Demux::new(options);
-    let mut hosts = Vec::new();
-    for seed in 0..2 {
-        let machine = Machine::new(seed, 10, 100, 10);
-        let mut out = Datagrams::new();
-        Encoder::new(EncoderOptions::default()).encode(
-            &machine.host,
-            &machine.snapshot,
-            &Interval::default(),
-            &mut out,
-        );
-        for datagram in &out {
-            demux.accept(datagram, FROM, Moment::default(), &mut |_, _| {}).unwrap();
-        }
-        hosts.push(machine.host.host);
+fn rows_beyond_the_limit_are_left_out_and_counted() {
+    const LIMIT: usize = 60_000;
+    let machine = Machine::new(1, 10, 300, 10);
+    let mut demux = Demux::new(small(LIMIT));
+    deliver_first(&mut demux, &machine, FROM);
+    let known = demux.snapshot(machine.host.host).unwrap();
+    let (threads, over) = (known.threads.len(), demux.totals().rows_over_limit);
+    assert!((50..200).contains(&threads), "{threads} threads");
+    assert!(over >= 300 - threads as u64, "{over} rows left out, {threads} threads kept");
+    let held = demux.table_use().held_bytes;
+    assert!(held <= LIMIT && held > LIMIT / 4, "{held} bytes");
+}
+
+#[test]
+fn a_host_at_its_limit_still_replaces_what_is_known() {
+    let mut link = Link::new(3, EncoderOptions { full_snapshots: 1_000, ..EncoderOptions::default() });
+    link.demux = Demux::new(small(80_000));
+    let first = link.first();
+    link.deliver(&first);
+    for _ in 0..10 {
+        let datagrams = link.step(Some((5, 5)), true);
+        link.deliver(&datagrams);
     }
-    let known = |host: usize| demux.snapshot(hosts[host]).unwrap();
-    assert_eq!((known(0).threads.len(), known(1).threads.len()), (100, 50));
-    let named = |host: usize| known(host).processes.iter().filter(|row| !row.info.name.is_empty()).count();
-    assert!(named(0) > named(1) && named(0) < 10 && known(0).processes.len() == 10);
-    assert!(demux.totals().rows_over_limit > 50);
+    let ran = link.intervals.last().unwrap().threads.iter().filter(|row| row.delta.run_ns > 0).count();
+    assert!(ran > 30, "{ran} threads of the newest interval ran");
+    assert!(link.demux.table_use().held_bytes <= 80_000);
+    let rows = link.intervals.iter().flat_map(|one| &one.threads);
+    let unseen = rows.filter(|row| row.flags.contains(Flags::NO_FINAL_COUNTERS)).count();
+    assert_eq!(unseen, 0, "rows that were left out are no endings");
+}
+
+#[test]
+fn hosts_of_one_source_share_its_limit_and_others_have_their_own() {
+    let limits = MemoryLimits { host: 100_000, source: 110_000, all: 1 << 20, per_sent_byte: 64 };
+    let mut demux = Demux::new(DemuxOptions { plain: limits, ..DemuxOptions::default() });
+    let machines: Vec<Machine> = (0..3).map(|seed| Machine::new(seed, 10, 300, 10)).collect();
+    let other = SocketAddr::from(([10, 0, 0, 9], 1));
+    for (machine, from) in machines.iter().zip([FROM, FROM, other]) {
+        deliver_first(&mut demux, machine, from);
+    }
+    let threads = |at: usize| demux.snapshot(machines[at].host.host).unwrap().threads.len();
+    assert!(threads(0) > threads(1) * 3 / 2, "{} and {}", threads(0), threads(1));
+    assert_eq!(threads(0), threads(2));
+    let held = demux.table_use().held_bytes;
+    assert!(held <= 210_000, "{held} bytes");
 }

@@ -1,0 +1,52 @@
+//! [`Work`]: what a host uses while it takes a frame: limits, memory that all hosts share, and where its intervals go.
+
+use cpumon_model::{HostStatus, Interval, trim_list};
+
+use super::gather::Gather;
+use super::options::DemuxOptions;
+
+/// Snapshots that are kept for use by whichever host begins the next one.
+const MAX_SPARE: usize = 4;
+
+/// Memory that all hosts use in turn.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    pub(super) interval: Interval,
+    pub(super) spare: Vec<Gather>,
+}
+
+/// For one frame, or one flush, of one host.
+pub(super) struct Work<'a> {
+    pub(super) options: &'a DemuxOptions,
+    /// Bytes that the host may hold.
+    pub(super) limit: usize,
+    pub(super) scratch: &'a mut Scratch,
+    pub(super) out: &'a mut dyn FnMut(&HostStatus, &Interval),
+}
+
+impl Work<'_> {
+    /// Hands over the interval at hand, and gives back memory that only few need.
+    pub(super) fn give_out(&mut self, status: &HostStatus) {
+        let interval = &mut self.scratch.interval;
+        (self.out)(status, interval);
+        interval.cpus.clear();
+        trim_list(&mut interval.cpus);
+        interval.processes.clear();
+        trim_list(&mut interval.processes);
+        interval.threads.clear();
+        trim_list(&mut interval.threads);
+        interval.irqs.clear();
+        trim_list(&mut interval.irqs);
+        interval.delays.clear();
+        trim_list(&mut interval.delays);
+    }
+
+    /// Takes a snapshot that was given out.
+    pub(super) fn recycle(&mut self, mut gather: Gather) {
+        // Cleared now and not at its next use: until then it would hold texts of its host.
+        gather.trim();
+        if self.scratch.spare.len() < MAX_SPARE {
+            self.scratch.spare.push(gather);
+        }
+    }
+}
