@@ -21,7 +21,7 @@ use cpumon_collect::{SourceChoice, SourceOptions};
 use cpumon_link::Target;
 use cpumon_link::spool::{SpoolOptions, SyncPolicy};
 use cpumon_receiver::enrollment::Authority;
-use cpumon_receiver::tls::{Acks, Handler, Peer, Refusal, ServerLimits, Session, TlsServer};
+use cpumon_receiver::tls::{Acks, Handler, Peer, Refusal, ServerLimits, Session, TlsServer, Watch};
 use cpumon_wire::connection::{ChannelKind, ClockReport};
 use cpumon_wire::spool::{Entry, decode_record};
 use rustix::time::{ClockId, clock_gettime};
@@ -191,7 +191,7 @@ impl Session for Taken {
 
     fn clock(&mut self, _report: ClockReport, _wall_ns: i64) {}
 
-    fn record(&mut self, channel: u32, record: &[u8]) -> Result<(), Refusal> {
+    fn record(&mut self, channel: u32, record: &[u8], _: Watch<'_>) -> Result<(), Refusal> {
         if let (Some(Entry::Snapshot(snapshot)), Some(last)) =
             (decode_record(record), self.channels.get_mut(&channel))
         {
@@ -200,7 +200,7 @@ impl Session for Taken {
         Ok(())
     }
 
-    fn work(&mut self, acks: &mut Acks<'_>) -> Result<bool, Refusal> {
+    fn work(&mut self, acks: &mut Acks<'_>, _: Watch<'_>) -> Result<bool, Refusal> {
         for (channel, (last, acked)) in self.channels.iter_mut().filter(|channel| channel.1.0 > channel.1.1) {
             // What is taken in is off the window.
             acks.ack(*channel, *last, if self.is_silent { 0 } else { *last });

@@ -10,7 +10,11 @@ use cpumon_wire::connection::ChannelKind;
 use cpumon_wire::spool::{Entry, Gap, GapReason, decode_record};
 use cpumon_wire::v2::host_of;
 
-use crate::demux::{Demux, DemuxOptions};
+use crate::demux::{Demux, DemuxOptions, MemoryLimits};
+use crate::tls::{Refusal, Watch};
+
+/// Longest frame of a record, bytes; agents write 65,000 at most.
+const MAX_FRAME_BYTES: usize = 0xffff;
 
 /// What a record turned into.
 pub enum Outcome<'a> {
@@ -21,7 +25,7 @@ pub enum Outcome<'a> {
 }
 
 /// Why a record cannot be used; the connection ends.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChannelError {
     /// It is damaged, although TLS brought it whole.
     #[error("a record is damaged")]
@@ -32,6 +36,9 @@ pub enum ChannelError {
     /// It speaks for a host other than the one that showed its certificate.
     #[error("a record speaks for another host")]
     Host,
+    /// The connection ends for another reason.
+    #[error("{}", .0.text)]
+    Ended(Refusal),
 }
 
 /// Whose record arrived, from where and when.
@@ -53,6 +60,7 @@ pub struct Channel {
     /// Records that wait to be taken in; of the past only.
     pub waiting: VecDeque<Vec<u8>>,
     demux: Demux,
+    limits: MemoryLimits,
     last: u64,
     /// A hole before the first snapshot: that one's interval is missing too.
     leading: Option<Gap>,
@@ -71,7 +79,8 @@ impl Channel {
             id,
             kind,
             waiting: VecDeque::new(),
-            demux: demux(),
+            demux: demux(MemoryLimits::ENROLLED),
+            limits: MemoryLimits::ENROLLED,
             last: 0,
             leading: None,
             has_base: false,
@@ -86,6 +95,7 @@ impl Channel {
         &mut self,
         record: &[u8],
         arrival: &Arrival,
+        watch: Watch<'_>,
         out: &mut dyn FnMut(Outcome<'_>) -> u64,
     ) -> Result<(), ChannelError> {
         // A record that ends no interval counts as committed with those before it.
@@ -114,6 +124,10 @@ impl Channel {
                 self.has_base = true;
                 let mut is_refused = false;
                 for frame in snapshot.frames() {
+                    watch().map_err(ChannelError::Ended)?;
+                    if frame.len() > MAX_FRAME_BYTES {
+                        return Err(ChannelError::Damaged);
+                    }
                     if host_of(frame).is_some_and(|named| named != arrival.host) {
                         return Err(ChannelError::Host);
                     }
@@ -161,7 +175,7 @@ impl Channel {
     /// What comes is not compared with what was: between them lies what may be stored already.
     fn forget_base(&mut self) {
         if self.has_base {
-            self.demux = demux();
+            self.demux = demux(self.limits);
             self.has_base = false;
         }
     }
@@ -172,6 +186,17 @@ impl Channel {
         }
         self.last = number;
         Ok(())
+    }
+
+    /// Memory that it takes, bytes.
+    pub fn held(&self) -> usize {
+        self.demux.table_use().held_bytes + self.waiting.iter().map(Vec::capacity).sum::<usize>()
+    }
+
+    /// Lets it take so much memory from now on, bytes.
+    pub fn limit_memory(&mut self, bytes: usize) {
+        self.limits = MemoryLimits::one_host(bytes);
+        self.demux.limit_memory(self.limits);
     }
 
     /// Up to which records are taken in and committed, given the last put that is; `None`: no news.
@@ -192,8 +217,8 @@ impl Channel {
     }
 }
 
-fn demux() -> Demux {
+fn demux(plain: MemoryLimits) -> Demux {
     // v1 names no host, so nothing would bind its rows to the certificate; and a channel carries one host
     // only.
-    Demux::new(DemuxOptions { accept_v1: false, max_hosts: 1, ..DemuxOptions::default() })
+    Demux::new(DemuxOptions { accept_v1: false, max_hosts: 1, plain, ..DemuxOptions::default() })
 }

@@ -11,12 +11,13 @@ use cpumon_model::{
 use cpumon_store::{ReceiptRequest, ReportedGap};
 use cpumon_wire::connection::{ByeReason, ChannelKind, ClockReport};
 
-use super::channel::{Arrival, Channel, Outcome};
+use super::channel::{Arrival, Channel, ChannelError, Outcome};
 use super::memory::Shared;
 use super::receipts::Receipts;
 use crate::clock;
+use crate::demux::MemoryLimits;
 use crate::storing::Sink;
-use crate::tls::{Acks, Peer, Refusal, Session};
+use crate::tls::{Acks, Peer, Refusal, Session, Watch};
 
 /// Channels that a device may have open; an older one gives way.
 const MAX_CHANNELS: usize = 4;
@@ -64,8 +65,12 @@ impl ConnectionSession {
     }
 
     /// Takes one record in, of the channel at this place.
-    fn take(&mut self, at: usize, record: &[u8]) -> Result<(), Refusal> {
+    fn take(&mut self, at: usize, record: &[u8], watch: Watch<'_>) -> Result<(), Refusal> {
+        // One limit for all channels of the device, whatever it sends on which.
+        let held: usize = self.channels.iter().map(Channel::held).sum();
         let Some(channel) = self.channels.get_mut(at) else { return Ok(()) };
+        let others = held - channel.held();
+        channel.limit_memory(MemoryLimits::ENROLLED.host.saturating_sub(others));
         let kind = channel.kind;
         let (sink, receipts, status) = (&self.sink, &self.receipts, &mut self.status);
         let (puts, unstored_since, estimate) = (&mut self.puts, &mut self.unstored_since, self.estimate);
@@ -119,15 +124,18 @@ impl ConnectionSession {
             // What was not put is never committed.
             if is_taken { put } else { u64::MAX }
         };
-        let taken = channel.take(record, &arrival, &mut out);
-        taken.map_err(|error| {
-            memory.loss.rejected += 1;
-            Refusal { reason: ByeReason::Protocol, text: error.to_string() }
+        let taken = channel.take(record, &arrival, watch, &mut out);
+        taken.map_err(|error| match error {
+            ChannelError::Ended(refusal) => refusal,
+            error => {
+                memory.loss.rejected += 1;
+                Refusal { reason: ByeReason::Protocol, text: error.to_string() }
+            }
         })
     }
 
     /// Takes records of the past in, as long as the store has space and there is time.
-    fn catch_up(&mut self) -> Result<(), Refusal> {
+    fn catch_up(&mut self, watch: Watch<'_>) -> Result<(), Refusal> {
         let end = Instant::now() + WORK_TIME;
         for at in 0..self.channels.len() {
             // Live data of all devices go through the same queue, so the past fills at most half of it.
@@ -136,7 +144,7 @@ impl ConnectionSession {
                 else {
                     break;
                 };
-                self.take(at, &record)?;
+                self.take(at, &record, watch)?;
             }
         }
         Ok(())
@@ -159,7 +167,7 @@ impl Session for ConnectionSession {
         Ok(())
     }
 
-    fn record(&mut self, channel: u32, record: &[u8]) -> Result<(), Refusal> {
+    fn record(&mut self, channel: u32, record: &[u8], watch: Watch<'_>) -> Result<(), Refusal> {
         let Some(at) = self.channels.iter().position(|known| known.id == channel) else {
             return Err(Refusal { reason: ByeReason::Protocol, text: "a record of no channel".to_owned() });
         };
@@ -173,7 +181,7 @@ impl Session for ConnectionSession {
                 channel.waiting.push_back(record.to_vec());
                 Ok(())
             }
-            _ => self.take(at, record),
+            _ => self.take(at, record, watch),
         }
     }
 
@@ -193,8 +201,8 @@ impl Session for ConnectionSession {
         }
     }
 
-    fn work(&mut self, acks: &mut Acks<'_>) -> Result<bool, Refusal> {
-        self.catch_up()?;
+    fn work(&mut self, acks: &mut Acks<'_>, watch: Watch<'_>) -> Result<bool, Refusal> {
+        self.catch_up(watch)?;
         let stored = self.receipts.stored();
         for channel in &mut self.channels {
             if let Some((received, committed)) = channel.news(stored) {
@@ -239,19 +247,34 @@ mod tests {
             let (mut session, mut record) = (session(), sound.clone());
             record[at] ^= 0x10;
             session.begin(1, ChannelKind::Live).unwrap();
-            assert_eq!(session.record(1, &record).unwrap_err().reason, ByeReason::Protocol);
+            assert_eq!(session.record(1, &record, &mut || Ok(())).unwrap_err().reason, ByeReason::Protocol);
             assert_eq!(session.memory.lock().unwrap().loss.rejected, 1);
         }
         let mut session = session();
-        assert!(session.record(1, &sound).is_err(), "of no channel");
+        assert!(session.record(1, &sound, &mut || Ok(())).is_err(), "of no channel");
         session.begin(1, ChannelKind::Live).unwrap();
         assert!(session.begin(1, ChannelKind::Live).is_err(), "a channel begins once");
-        session.record(1, &sound).unwrap();
-        assert!(session.record(1, &sound).is_err(), "numbers ascend");
+        session.record(1, &sound, &mut || Ok(())).unwrap();
+        assert!(session.record(1, &sound, &mut || Ok(())).is_err(), "numbers ascend");
         for channel in 2..50 {
             session.begin(channel, ChannelKind::Backfill).unwrap();
         }
         assert_eq!(session.channels.len(), MAX_CHANNELS);
+    }
+
+    #[test]
+    fn a_connection_that_ends_takes_no_more_frames() {
+        let mut record = Vec::new();
+        assert!(push_snapshot(&mut record, 7, 1, true, &vec![b"no frame".as_slice(); 50]));
+        let (mut session, mut asked) = (session(), 0);
+        session.begin(1, ChannelKind::Live).unwrap();
+        let stopping = Refusal { reason: ByeReason::Stopping, text: String::new() };
+        let mut watch = || {
+            asked += 1;
+            if asked < 5 { Ok(()) } else { Err(stopping.clone()) }
+        };
+        assert_eq!(session.record(1, &record, &mut watch), Err(stopping.clone()));
+        assert_eq!((asked, session.memory.lock().unwrap().loss.rejected), (5, 0));
     }
 
     #[test]
@@ -262,7 +285,7 @@ mod tests {
             let mut record = Vec::new();
             assert!(push_snapshot(&mut record, number, 1, true, &[vec![0; 10_000]]));
             bytes += record.len();
-            session.record(1, &record).err()
+            session.record(1, &record, &mut || Ok(())).err()
         });
         assert_eq!(refused.unwrap().reason, ByeReason::Protocol);
         assert!((MAX_WAITING_BYTES..MAX_WAITING_BYTES + 30_000).contains(&bytes));

@@ -18,7 +18,7 @@ use crate::storing::Sink;
 
 /// How long one wait for datagrams lasts: an incomplete set is checked again after it.
 const WAIT: Duration = Duration::from_millis(100);
-/// Sets that wait are looked through this often: that takes a walk over all hosts.
+/// Sets that wait are searched this often: that takes a walk over all hosts.
 const FLUSH_EVERY: Duration = Duration::from_millis(20);
 /// Counters and host states are handed to the frontends this often.
 const PUBLISH_EVERY: Duration = Duration::from_millis(250);

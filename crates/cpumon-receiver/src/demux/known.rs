@@ -12,7 +12,7 @@ use super::accounts::{bytes_of, grow};
 use super::delays;
 use super::gather::{IRQ_BYTES, MAX_IRQS, text_bytes};
 
-/// Texts of so many bytes are not counted anew.
+/// Texts of so many bytes are not counted again.
 const FEW_TEXT_BYTES: usize = 64 << 10;
 
 /// The full last known snapshot and when each task was last received.
@@ -81,7 +81,7 @@ impl Known {
             + self.delay_bytes
     }
 
-    /// Counts texts that were taken. The sum still has those of processes that ended: counting anew walks over all processes, so it
+    /// Counts texts that were taken. The sum still has those of processes that ended: counting them again walks over all processes, so it
     /// waits until there may be as many of them.
     pub(super) fn add_texts(&mut self, bytes: usize) {
         self.text_bytes += bytes;

@@ -39,7 +39,11 @@ impl From<TlsError> for End {
 }
 
 pub(crate) fn bye(reason: ByeReason, text: &str) -> End {
-    End::Bye(Refusal { reason, text: text.to_owned() })
+    End::Bye(refusal(reason, text))
+}
+
+pub(super) fn refusal(reason: ByeReason, text: &str) -> Refusal {
+    Refusal { reason, text: text.to_owned() }
 }
 
 /// Sends what there is, as far as the other side takes it in a moment.

@@ -13,6 +13,10 @@ pub struct Refusal {
     pub text: String,
 }
 
+/// Asked again and again within long work; an error ends it, and the connection: the receiver stops, the device was revoked, or it
+/// has connected again.
+pub type Watch<'a> = &'a mut dyn FnMut() -> Result<(), Refusal>;
+
 /// A device that showed its certificate.
 #[derive(Clone, Debug)]
 pub struct Peer {
@@ -43,14 +47,14 @@ pub trait Session {
     ///
     /// # Errors
     /// As above.
-    fn record(&mut self, channel: u32, record: &[u8]) -> Result<(), Refusal>;
+    fn record(&mut self, channel: u32, record: &[u8], watch: Watch<'_>) -> Result<(), Refusal>;
     /// The device compared its clock with this receiver's, which was `wall_ns` when the report came.
     fn clock(&mut self, report: ClockReport, wall_ns: i64);
     /// Called often. True: there is work of its own, call again soon.
     ///
     /// # Errors
     /// The connection should end.
-    fn work(&mut self, acks: &mut Acks<'_>) -> Result<bool, Refusal>;
+    fn work(&mut self, acks: &mut Acks<'_>, watch: Watch<'_>) -> Result<bool, Refusal>;
 }
 
 /// Where a session puts its acknowledgements.

@@ -1,10 +1,10 @@
 //! [`TlsServer`]: a receiver's listener. Each connection has a thread. An enrolled device gets a
 //! [`Session`] for its records; what strangers cost is bounded.
 
-use std::collections::HashMap;
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -17,12 +17,13 @@ use cpumon_wire::connection::{
     ALPN_ENROL, ALPN_SNAPSHOTS, ByeReason, MAX_MESSAGE_BYTES, MAX_SMALL_MESSAGE_BYTES, Message, VERSION,
     agree_on_version,
 };
-use cpumon_wire::packed::Unpacker;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::{ServerConfig, ServerConnection};
 
-use super::ending::{CHECK_EVERY, End, bye, flush};
-use super::handler::{Acks, Handler, Peer, Refusal, Session};
+use super::device::Device;
+use super::ending::{CHECK_EVERY, End, bye, flush, refusal};
+use super::handler::{Acks, Handler, Peer, Refusal, Watch};
+use super::in_turn::InTurn;
 use super::limits::{ServerLimits, ServerStats};
 use crate::clock::{mono_ns, wall_ns};
 use crate::enrollment::consent::{Applicant, Consent, PendingDevices};
@@ -31,10 +32,6 @@ use crate::enrollment::{Authority, EnrolledHost};
 const STACK_BYTES: usize = 1 << 20;
 /// How often a session with work of its own is called.
 const WORK: Duration = Duration::from_millis(25);
-/// A buffer for records keeps so many bytes.
-const KEPT_BYTES: usize = 256 << 10;
-/// Channels of one connection that may come packed, the past and the present; an older one gives way.
-const MAX_PACKED_CHANNELS: usize = 2;
 /// So much time's worth of bytes may come at once.
 const BURST_S: u64 = 4;
 
@@ -49,9 +46,7 @@ struct Shared {
     pending: PendingDevices,
     /// Connections without a certificate.
     unidentified: Places,
-    serial: AtomicU64,
-    /// The newest connection of each device.
-    newest: Mutex<HashMap<[u8; 16], u64>>,
+    in_turn: InTurn,
 }
 
 /// The bound listener. Connections are served while [`TlsServer::run`] runs, a thread each.
@@ -91,8 +86,7 @@ impl TlsServer {
             stop: Arc::default(),
             pending: PendingDevices::new(),
             unidentified: Places::default(),
-            serial: AtomicU64::new(0),
-            newest: Mutex::default(),
+            in_turn: InTurn::default(),
         });
         Ok(Self { listener, address, shared })
     }
@@ -123,15 +117,18 @@ impl TlsServer {
         let mut threads: Vec<JoinHandle<()>> = Vec::new();
         let mut handshakes = self.shared.limits.handshakes();
         let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(CHECK_EVERY.subsec_nanos()) };
+        let mut has_failed = false;
         while !stop.load(Ordering::Relaxed) {
             // A signal that ends the wait early does no harm: `stop` is checked again.
             let _ = poll(&mut [PollFd::new(&self.listener, PollFlags::IN)], Some(&wait));
-            // An error such as ECONNABORTED ends this turn only: the next poll comes back to the listener.
-            while let Ok((socket, address)) = self.listener.accept() {
-                self.shared.stats.accepted.fetch_add(1, Ordering::Relaxed);
-                if let Some(thread) = self.admit(socket, address, &mut handshakes) {
-                    threads.push(thread);
+            if let Err(error) = self.accept_all(&mut handshakes, &mut threads) {
+                // Without a free descriptor (EMFILE) the connection goes on waiting, and poll(2) would return at once, for ever.
+                if !std::mem::replace(&mut has_failed, true) {
+                    log::warn!("cannot accept TLS connections for now: {error}");
                 }
+                std::thread::sleep(CHECK_EVERY);
+            } else {
+                has_failed = false;
             }
             // Otherwise the list would grow with every connection for as long as the receiver runs.
             threads.retain(|thread| !thread.is_finished());
@@ -144,6 +141,21 @@ impl TlsServer {
             }
         }
         Ok(())
+    }
+
+    /// Takes every connection that waits.
+    fn accept_all(&self, handshakes: &mut Limiter, threads: &mut Vec<JoinHandle<()>>) -> io::Result<()> {
+        loop {
+            match self.listener.accept() {
+                Ok((socket, address)) => {
+                    self.shared.stats.accepted.fetch_add(1, Ordering::Relaxed);
+                    threads.extend(self.admit(socket, address, handshakes));
+                }
+                // An error such as ECONNABORTED is the connection's: the next poll comes back to the listener.
+                Err(error) if is_of_connection(error.kind()) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     fn admit(
@@ -178,6 +190,11 @@ impl TlsServer {
         // count.
         thread.inspect_err(|error| log::warn!("cannot start a thread for {address}: {error}")).ok()
     }
+}
+
+/// Whether an error of accept(2) says something about that connection only, or that there is none.
+fn is_of_connection(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted)
 }
 
 /// What somebody without a certificate comes with.
@@ -287,7 +304,7 @@ impl Shared {
         let key = key_hash(certificate)?;
         // TLS proves that the certificate is signed here, and that the device has its key. Whether it was
         // revoked since is in the registry.
-        let known = self.enrolled(&key)?;
+        let known = self.enrolled(&key).map_err(End::Bye)?;
         let (version, host, agent) = await_message(pipe, deadline, MAX_SMALL_MESSAGE_BYTES, |bytes| {
             let Some(Message::Hello { version, host, agent, .. }) = Message::decode(bytes)? else {
                 return Err(TlsError::Protocol("expected a hello"));
@@ -315,13 +332,15 @@ impl Shared {
         Ok((Peer { host, name: known.name, address, agent }, key))
     }
 
-    fn enrolled(&self, key: &[u8; 32]) -> Result<EnrolledHost, End> {
+    fn enrolled(&self, key: &[u8; 32]) -> Result<EnrolledHost, Refusal> {
         // Not `Revoked` on an error: the device may well be enrolled.
         let known = self.authority.registry().find_key(key).map_err(|error| {
             log::warn!("cannot read who is enrolled, so no device is let in: {error}");
-            bye(ByeReason::Busy, "the receiver cannot read who is enrolled")
+            refusal(ByeReason::Busy, "the receiver cannot read who is enrolled")
         })?;
-        known.ok_or_else(|| bye(ByeReason::Revoked, "this device was revoked, or enrolled again elsewhere"))
+        known.ok_or_else(|| {
+            refusal(ByeReason::Revoked, "this device was revoked, or enrolled again elsewhere")
+        })
     }
 
     /// A device's connection, to its end.
@@ -336,24 +355,27 @@ impl Shared {
         self.stats.devices.fetch_add(1, Ordering::Relaxed);
         // A guard, because `?` leaves this function in several places.
         let _connected = Connected(&self.stats);
-        let serial = self.serial.fetch_add(1, Ordering::Relaxed) + 1;
-        // The connection before finds this at its next check, and ends.
-        self.newest.lock().unwrap_or_else(PoisonError::into_inner).insert(peer.host, serial);
-        let mut device = Device {
-            session: self.handler.open(peer),
-            bucket: Bucket::new(Rate { amount: self.limits.bytes_per_second, seconds: 1, burst_s: BURST_S }),
-            counted_bytes: 0,
-            received_at: Instant::now(),
-            unpackers: Vec::new(),
-            record: Vec::new(),
-        };
+        let number = self.in_turn.add(peer.host);
         let mut next_check = Instant::now();
-        loop {
-            if Instant::now() >= next_check {
-                next_check = Instant::now() + CHECK_EVERY;
-                self.check(peer, key, serial)?;
+        // Also within long work: a device must not hold a thread past its revocation, or past the receiver's end.
+        let mut check = || {
+            if Instant::now() < next_check {
+                return Ok(());
             }
-            let is_busy = self.turn(pipe, &mut device, key, peer)?;
+            next_check = Instant::now() + CHECK_EVERY;
+            self.check(peer, key, number)
+        };
+        let _served = loop {
+            check().map_err(End::Bye)?;
+            if let Some(served) = self.in_turn.begin(peer.host, number, CHECK_EVERY) {
+                break served;
+            }
+        };
+        let bucket = Bucket::new(Rate { amount: self.limits.bytes_per_second, seconds: 1, burst_s: BURST_S });
+        let mut device = Device::new(self.handler.open(peer), bucket);
+        loop {
+            check().map_err(End::Bye)?;
+            let is_busy = self.turn(pipe, &mut device, key, peer, &mut check)?;
             if device.received_at.elapsed() >= self.limits.silence {
                 return Err(End::Gone);
             }
@@ -364,22 +386,26 @@ impl Shared {
     }
 
     /// Whether the connection may go on.
-    fn check(&self, peer: &Peer, key: &[u8; 32], serial: u64) -> Result<(), End> {
+    fn check(&self, peer: &Peer, key: &[u8; 32], number: u64) -> Result<(), Refusal> {
         if self.stop.load(Ordering::Relaxed) {
-            return Err(bye(ByeReason::Stopping, "it stops"));
+            return Err(refusal(ByeReason::Stopping, "it stops"));
         }
-        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         // A device that lost its network comes back before this side notices: the later connection is the living one.
-        if newest.get(&peer.host).is_some_and(|&newest| newest > serial) {
-            return Err(bye(ByeReason::Replaced, "this device has connected again"));
+        if self.in_turn.is_replaced(peer.host, number) {
+            return Err(refusal(ByeReason::Replaced, "this device has connected again"));
         }
-        // The registry may read files; other connections do not wait for that.
-        drop(newest);
         self.enrolled(key).map(|_| ())
     }
 
     /// Takes what came, lets the session work, sends what there is to say. True: the session has work left.
-    fn turn(&self, pipe: &mut Pipe, device: &mut Device, key: &[u8; 32], peer: &Peer) -> Result<bool, End> {
+    fn turn(
+        &self,
+        pipe: &mut Pipe,
+        device: &mut Device,
+        key: &[u8; 32],
+        peer: &Peer,
+        watch: Watch<'_>,
+    ) -> Result<bool, End> {
         pipe.pump(device.bucket.has_left(mono_ns()))?;
         let new_bytes = pipe.received_bytes - device.counted_bytes;
         if new_bytes > 0 {
@@ -391,15 +417,16 @@ impl Shared {
         // Messages borrow the pipe, so the answers to them are gathered beside it.
         let mut answers = Vec::new();
         while let Some(bytes) = pipe.next_message(MAX_MESSAGE_BYTES)? {
+            watch().map_err(End::Bye)?;
             match Message::decode(bytes).map_err(TlsError::from)? {
                 Some(Message::Begin { channel, kind }) => {
                     device.session.begin(channel, kind).map_err(End::Bye)?;
                     device.begin(channel);
                 }
                 Some(Message::Record { channel, record }) => {
-                    device.session.record(channel, record).map_err(End::Bye)?;
+                    device.session.record(channel, record, watch).map_err(End::Bye)?;
                 }
-                Some(Message::Packed { channel, packed }) => device.unpack(channel, packed)?,
+                Some(Message::Packed { channel, packed }) => device.unpack(channel, packed, watch)?,
                 Some(Message::Ping { token, clock }) => {
                     // Both stamps are as close to the wire as possible: the device subtracts the time between
                     // them.
@@ -418,47 +445,10 @@ impl Shared {
                 _ => {}
             }
         }
-        let is_busy = device.session.work(&mut Acks { out: &mut answers }).map_err(End::Bye)?;
+        let is_busy = device.session.work(&mut Acks { out: &mut answers }, watch).map_err(End::Bye)?;
         pipe.outbox.append(&mut answers);
         pipe.pump(false)?;
         Ok(is_busy)
-    }
-}
-
-/// One connected device.
-struct Device {
-    session: Box<dyn Session>,
-    bucket: Bucket,
-    counted_bytes: u64,
-    received_at: Instant,
-    /// Of channels whose records come packed, what came before; begun with the channel.
-    unpackers: Vec<(u32, Box<Unpacker>)>,
-    record: Vec<u8>,
-}
-
-impl Device {
-    fn begin(&mut self, channel: u32) {
-        if self.unpackers.len() >= MAX_PACKED_CHANNELS {
-            self.unpackers.remove(0);
-        }
-        self.unpackers.push((channel, Box::default()));
-    }
-
-    /// A packed record. It costs the device as much as if it came as it is.
-    fn unpack(&mut self, channel: u32, packed: &[u8]) -> Result<(), End> {
-        let Some((_, unpacker)) = self.unpackers.iter_mut().find(|known| known.0 == channel) else {
-            return Err(bye(ByeReason::Protocol, "a record of no channel"));
-        };
-        let cost = unpacker
-            .unpack(packed, &mut self.record)
-            .map_err(|error| bye(ByeReason::Protocol, &error.to_string()))?;
-        // The bytes on the wire are counted already; the rest is what unpacking costs beyond them.
-        self.bucket.spend(cost.saturating_sub(packed.len() as u64), mono_ns());
-        let taken = self.session.record(channel, &self.record).map_err(End::Bye);
-        // A full snapshot comes seldom.
-        self.record.clear();
-        self.record.shrink_to(KEPT_BYTES);
-        taken
     }
 }
 

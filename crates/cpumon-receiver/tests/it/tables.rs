@@ -61,7 +61,7 @@ impl Head {
         // Every counter is known, histograms included.
         bytes.extend_from_slice(&0x7ff_u32.to_le_bytes());
         bytes.extend_from_slice(&[2, 5, 0]);
-        sections.iter().for_each(|section| bytes.extend_from_slice(section));
+        bytes.extend(sections.concat());
         bytes
     }
 }

@@ -109,6 +109,8 @@ pub(super) struct RowMemory {
     /// Places that were ever used; each column has so many cells, rounded up.
     places: usize,
     free: Vec<usize>,
+    /// A row ended with the record at hand.
+    pub(super) has_ended: bool,
 }
 
 impl RowMemory {
@@ -122,6 +124,7 @@ impl RowMemory {
             columns: Vec::new(),
             places: 0,
             free: Vec::new(),
+            has_ended: false,
         }
     }
 
@@ -193,9 +196,15 @@ impl RowMemory {
         Some(self.places - 1)
     }
 
-    /// Ends a record: its new rows can be found from now on, and rows that are over are forgotten. Once a record rather than once
-    /// a table, or a record of many small tables would cost a receiver a merge of all rows for each.
-    pub(super) fn end_record(&mut self, is_over: impl Fn(&KnownRow) -> bool) {
+    /// Ends a record: its new rows can be found from now on, and rows that ended are forgotten; with `full`, the number of a record
+    /// that had all, those that it did not have as well. Once a record rather than once a table, or a record of many small tables would
+    /// cost a receiver a merge of all rows for each. Returns how many rows it visited: none where nothing can have changed.
+    pub(super) fn end_record(&mut self, full: Option<u32>) -> usize {
+        let has_ended = std::mem::take(&mut self.has_ended);
+        if self.fresh.is_empty() && !has_ended && full.is_none() {
+            return 0;
+        }
+        let visited = self.rows.len() + self.fresh.len();
         let free = &mut self.free;
         if !self.fresh.is_empty() {
             self.rows.append(&mut self.fresh);
@@ -210,12 +219,13 @@ impl RowMemory {
             });
         }
         self.rows.retain(|row| {
-            let is_over = is_over(row);
+            let is_over = row.has_ended || full.is_some_and(|record| row.record != record);
             if is_over {
                 free.push(row.place);
             }
             !is_over
         });
+        visited
     }
 }
 
@@ -243,9 +253,12 @@ mod tests {
         let key = |at: u64| [at, 0, 0, 0, 0, 0];
         let inserted = (0..5_000).filter(|&at| memory.insert(&key(at), 1).is_some()).count();
         assert_eq!(inserted, 1 << 11);
-        memory.end_record(|_| false);
+        assert_eq!(memory.end_record(None), 2_048);
         assert_eq!((memory.find(&key(2_047)), memory.find(&key(2_048))), (Some(2_047), None));
-        memory.end_record(|row| row.key[0] < 1_000);
+        assert_eq!(memory.end_record(None), 0, "nothing new");
+        memory.rows[7].has_ended = true;
+        memory.has_ended = true;
+        assert_eq!((memory.end_record(None), memory.rows.len()), (2_048, 2_047));
         assert!(memory.insert(&key(9_000), 2).is_some(), "places are used again");
     }
 
@@ -254,7 +267,7 @@ mod tests {
         let mut memory = RowMemory::new(usize::from(section::CPUS));
         memory.add_columns(0..40);
         assert!(memory.insert(&Key::default(), 1).is_some());
-        memory.end_record(|_| false);
+        memory.end_record(None);
         memory.add_columns(30..80);
         assert!(memory.rows.is_empty() && memory.column(0).is_none() && memory.column(79).is_some());
     }

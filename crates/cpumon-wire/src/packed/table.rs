@@ -19,6 +19,8 @@ pub(super) struct Tables {
     described: Box<[[[u16; 256]; LAYOUTS]; KINDS]>,
     /// Number of the record on the channel.
     record: u32,
+    /// Remembered rows that were visited for this record, beside those that its tables name.
+    rows_visited: usize,
     /// Of each row of the table at hand: its index among the remembered ones, if its key is not sent.
     known: Vec<Option<usize>>,
     /// and the place of its cells.
@@ -41,6 +43,7 @@ impl Default for Tables {
             memories: std::array::from_fn(RowMemory::new),
             described: Box::new([[[0; 256]; LAYOUTS]; KINDS]),
             record: 0,
+            rows_visited: 0,
             known: Vec::new(),
             places: Vec::new(),
             text: Vec::new(),
@@ -56,10 +59,16 @@ impl Tables {
     /// A full record has every task that lives: the others are forgotten.
     pub(super) fn end_record(&mut self, is_full: bool) {
         let record = self.record;
+        self.rows_visited = 0;
         for (kind, memory) in (0..).zip(&mut self.memories) {
             let has_all = is_full && matches!(kind, section::PROCESSES | section::THREADS | section::DELAYS);
-            memory.end_record(|row| row.has_ended || (has_all && row.record != record));
+            self.rows_visited += memory.end_record(has_all.then_some(record));
         }
+    }
+
+    /// What the end of the last record cost.
+    pub(super) fn rows_visited(&self) -> usize {
+        self.rows_visited
     }
 
     /// Rows that are remembered.
@@ -145,7 +154,9 @@ impl Tables {
                 // that follow.
                 row.has_ended |= is_end(job.kind);
                 before = row.key;
-                Some(row.place)
+                let place = row.place;
+                job.memory.has_ended |= is_end(job.kind);
+                Some(place)
             } else if is_end(job.kind) {
                 None
             } else {

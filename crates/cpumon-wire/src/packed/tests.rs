@@ -196,7 +196,40 @@ fn a_record_of_many_values_costs_its_sender_what_it_becomes() {
     assert!(packer.pack(&record, &mut packed));
     let cost = unpacker.unpack(&packed, &mut back).unwrap();
     assert!(back == record && packed.len() * 20 < record.len());
-    assert_eq!(cost, record.len() as u64 + 100 * 5_000 * 3);
+    let rows_at_the_end = 5_000;
+    assert_eq!(cost, record.len() as u64 + 100 * 5_000 * 3 + rows_at_the_end);
+}
+
+#[test]
+fn the_end_of_a_record_costs_the_rows_that_it_visits() {
+    let (mut packer, mut unpacker) = (Packer::new(), Unpacker::new());
+    let first = record(1, true, &[frame(&[(section::THREADS, threads(1, 5_000))])]);
+    assert!(both_ways(&mut packer, &mut unpacker, &first));
+    let mut cost_of = |number: u64, sections: &[(u8, Vec<u8>)]| {
+        let (mut packed, mut back) = (Vec::new(), Vec::new());
+        let record = record(number, false, &[frame(sections)]);
+        assert!(packer.pack(&record, &mut packed));
+        unpacker.unpack(&packed, &mut back).unwrap() - record.len() as u64
+    };
+    assert_eq!(cost_of(2, &[]), 0, "nothing ended, so no row is visited");
+    assert_eq!(cost_of(3, &[(section::THREADS, threads(7, 1))]), 3);
+    assert_eq!(cost_of(4, &[(section::EXITS, threads(7, 1))]), 3 + 5_000);
+    assert_eq!(cost_of(5, &[]), 0);
+}
+
+#[test]
+fn unpacking_asks_before_each_section_whether_to_go_on() {
+    let tables = vec![(section::THREADS, threads(1, 10)); 50];
+    let (mut packed, mut back) = (Vec::new(), Vec::new());
+    assert!(Packer::new().pack(&record(1, true, &[frame(&tables)]), &mut packed));
+    let mut asked = 0;
+    let mut goes_on = || {
+        asked += 1;
+        asked < 7
+    };
+    assert_eq!(Unpacker::new().unpack_while(&packed, &mut back, &mut goes_on), Err(PackedError));
+    assert_eq!(asked, 7);
+    assert!(Unpacker::new().unpack_while(&packed, &mut back, &mut || true).is_ok());
 }
 
 #[test]

@@ -48,29 +48,50 @@ impl Unpacker {
         }
     }
 
-    /// Replaces `record` by what was packed. Gives what that cost: the bytes of the record, and one for each value in it.
+    /// [`Unpacker::unpack_while`] without an end before its end.
     ///
     /// # Errors
-    /// The bytes are malformed, or the channel's packed records came in another order. The channel must not be used any more.
+    /// As there.
     pub fn unpack(&mut self, packed: &[u8], record: &mut Vec<u8>) -> Result<u64, PackedError> {
+        self.unpack_while(packed, record, &mut || true)
+    }
+
+    /// Replaces `record` by what was packed, as long as `goes_on`, which is asked before each section. Gives what that cost: the
+    /// bytes of the record, one for each value in it, and one for each remembered row that was visited.
+    ///
+    /// # Errors
+    /// The bytes are malformed, the channel's packed records came in another order, or it was not to go on. The channel must not be
+    /// used any more.
+    pub fn unpack_while(
+        &mut self,
+        packed: &[u8],
+        record: &mut Vec<u8>,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Result<u64, PackedError> {
         record.clear();
         let mut symbols = std::mem::take(&mut self.symbols);
-        let read = self.read(packed, &mut symbols, record);
+        let read = self.read(packed, &mut symbols, record, goes_on);
         symbols.clear();
         symbols.shrink_to(BUFFER_BYTES);
         self.symbols = symbols;
         self.state.grid.trim();
         read.ok_or(PackedError)?;
-        Ok((self.values + record.len()) as u64)
+        Ok((self.values + record.len() + self.state.tables.rows_visited()) as u64)
     }
 
-    fn read(&mut self, packed: &[u8], symbols: &mut Vec<u8>, record: &mut Vec<u8>) -> Option<()> {
+    fn read(
+        &mut self,
+        packed: &[u8],
+        symbols: &mut Vec<u8>,
+        record: &mut Vec<u8>,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Option<()> {
         let (sum, rest) = packed.split_first_chunk::<4>()?;
         let (length, rest) = take_length(rest)?;
         let (compressed, bits) = rest.split_at_checked(length)?;
         self.decompressor.as_mut()?.decompress(compressed, symbols, MAX_SYMBOLS)?;
         let mut reader = Reader::new(symbols, bits);
-        let head = self.read_record(&mut reader, record)?;
+        let head = self.read_record(&mut reader, record, goes_on)?;
         let payload = record.get(RECORD_HEADER_BYTES..)?;
         // Damage that decompresses all the same, and an end of the channel that remembers something else.
         if !reader.is_at_end() || crc32c::crc32c(payload) != u32::from_le_bytes(*sum) {
@@ -80,7 +101,12 @@ impl Unpacker {
         Some(())
     }
 
-    fn read_record(&mut self, reader: &mut Reader<'_>, record: &mut Vec<u8>) -> Option<SnapshotHead> {
+    fn read_record(
+        &mut self,
+        reader: &mut Reader<'_>,
+        record: &mut Vec<u8>,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Option<SnapshotHead> {
         record.resize(RECORD_HEADER_BYTES, 0);
         self.values = 0;
         self.state.tables.begin_record();
@@ -88,7 +114,7 @@ impl Unpacker {
         self.state.number = number;
         let flags = reader.symbol(0)?;
         while reader.symbol(0)? != form::END {
-            self.read_frame(reader, record)?;
+            self.read_frame(reader, record, goes_on)?;
         }
         let wall_ns = wall_ns(&self.state.header).wrapping_add(reader.signed(0)?);
         let head = SnapshotHead { flags, number, wall_ns };
@@ -96,13 +122,22 @@ impl Unpacker {
         Some(head)
     }
 
-    fn read_frame(&mut self, reader: &mut Reader<'_>, record: &mut Vec<u8>) -> Option<()> {
+    fn read_frame(
+        &mut self,
+        reader: &mut Reader<'_>,
+        record: &mut Vec<u8>,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Option<()> {
         let begin = record.len();
         record.extend_from_slice(&[0; 4]);
         self.header.clear();
         code_header(reader, &mut self.header, &mut self.state.header)?;
         record.extend_from_slice(&self.header);
         loop {
+            // Few packed bytes can become long work.
+            if !goes_on() {
+                return None;
+            }
             match reader.symbol(0)? {
                 form::END => break,
                 form::TABLE => self.read_table(reader, record)?,

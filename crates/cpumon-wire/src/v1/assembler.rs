@@ -290,7 +290,7 @@ impl Assembler {
         trim_list(&mut interval.processes);
         interval.threads.clear();
         trim_list(&mut interval.threads);
-        // Made anew, because a cleared table keeps the memory of the largest set.
+        // Replaced, because a cleared table keeps the memory of the largest set.
         self.names_of_pid = HashMap::new();
         self.places = HashMap::new();
         self.seen = HashSet::new();

@@ -117,6 +117,39 @@ fn one_source_that_floods_takes_nothing_from_another_host() {
     assert!(messages.contains("from 127.9.9.9") && messages.contains("rate_limit"), "{messages}");
 }
 
+/// CPU time that a process used so far, in ticks of 10 ms.
+fn cpu_ticks(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+#[test]
+fn a_receiver_without_free_descriptors_waits_for_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (state, store) = (dir.path().join("identity"), dir.path().join("store.db"));
+    let more = ["--no-agent", "--tls", "127.0.0.1:0", "--state", state.to_str().unwrap()];
+    let serve = Serve::start_with(cpumon(), &store, &more);
+    let address: SocketAddr = serve.status()["stream"]["address"].as_str().unwrap().parse().unwrap();
+    // What it has open, and a little for what it does beside TLS.
+    let open = std::fs::read_dir(Path::new("/proc").join(serve.pid.to_string()).join("fd")).unwrap().count();
+    let limit = Some(open as u64 + 4);
+    let pid = rustix::process::Pid::from_raw(i32::try_from(serve.pid).unwrap());
+    let limits = rustix::process::Rlimit { current: limit, maximum: limit };
+    rustix::process::prlimit(pid, rustix::process::Resource::Nofile, limits).unwrap();
+    // They say nothing, so each keeps its descriptor for 5 s.
+    let strangers: Vec<_> = (0..16).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
+    std::thread::sleep(Duration::from_millis(500));
+    let before = cpu_ticks(serve.pid);
+    std::thread::sleep(Duration::from_secs(2));
+    let used = cpu_ticks(serve.pid) - before;
+    assert!(used < 100, "{used} ticks of 10 ms in 2 s");
+    drop(strangers);
+    eventually("it takes connections again", || {
+        (serve.status()["stream"]["accepted"].as_u64().unwrap() >= 16).then_some(())
+    });
+}
+
 #[test]
 fn devices_on_tls_lose_nothing_while_garbage_floods_in() {
     let count = number("FLOOD_DATAGRAMS").unwrap_or(40_000) / FLOODERS;

@@ -1,6 +1,7 @@
 //! Both ends of a TLS connection over loopback: who is let in, who is not, what arrives.
 
 mod ask;
+mod busy;
 mod certificates;
 mod packed;
 
@@ -60,7 +61,7 @@ impl Session for Taker {
         self.got.1.lock().unwrap().push(report);
     }
 
-    fn record(&mut self, channel: u32, record: &[u8]) -> Result<(), Refusal> {
+    fn record(&mut self, channel: u32, record: &[u8], _: Watch<'_>) -> Result<(), Refusal> {
         let channel = self.channels.iter_mut().find(|known| known.0 == channel).unwrap();
         match decode_record(record) {
             Some(Entry::Snapshot(snapshot)) => {
@@ -73,7 +74,7 @@ impl Session for Taker {
         Ok(())
     }
 
-    fn work(&mut self, acks: &mut Acks<'_>) -> Result<bool, Refusal> {
+    fn work(&mut self, acks: &mut Acks<'_>, _: Watch<'_>) -> Result<bool, Refusal> {
         for channel in &self.channels {
             acks.ack(channel.0, channel.2, channel.2);
         }
