@@ -1,10 +1,12 @@
-//! Files that belong to cpumon alone: mode 0600 in directories of mode 0700, and lock files.
+//! Files that belong to cpumon alone: mode 0600 in directories of mode 0700; lock files and the audit log.
 //!
 //! Root writes stores and recordings also into directories where other users may create files. A link or a file that one of them
 //! left under the name of ours must not be written to: every file that is opened for writing here is checked first.
 
+mod audit;
 mod lock;
 mod private;
 
+pub use audit::{AuditEvent, AuditLog, this_user};
 pub use lock::{LockError, LockFile};
 pub use private::{create_dir, create_empty, open_private, open_to_write, readable_by_others};

@@ -302,11 +302,12 @@ fn allowed_paths(plan: &Plan, reads: &[PathBuf]) -> anyhow::Result<AllowedPaths>
     };
     let kept = plan.store.as_ref().map(|(path, _)| parent(path));
     let state = plan.tls.as_ref().map(|tls| tls.state.clone());
-    for dir in kept.iter().chain(state.iter()) {
+    let memory =
+        plan.group_keys.memory.parent().filter(|dir| !dir.as_os_str().is_empty()).map(Path::to_owned);
+    for dir in kept.iter().chain(state.iter()).chain(memory.iter()) {
         let made = cpumon_files::create_dir(dir);
         made.with_context(|| format!("cannot create {}; choose a file with --store", dir.display()))?;
     }
-    let memory = plan.group_keys.memory.parent().map(Path::to_owned);
     let read = plan.group_keys.keys.iter().map(|path| parent(path)).chain(reads.iter().cloned());
     Ok(AllowedPaths {
         read: read.collect(),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use cpumon_files::AuditLog;
 use cpumon_query::{Live, ReaderPool, open_store};
 use tokio::sync::Semaphore;
 
@@ -29,6 +30,8 @@ pub struct WebOptions {
     pub tls: Option<Tls>,
     /// Names, other than `localhost`, that the server goes by.
     pub names: Vec<String>,
+    /// Where logins and exports are written down; `None`: nowhere.
+    pub audit: Option<Arc<AuditLog>>,
 }
 
 /// What all requests of one server share.
@@ -56,7 +59,10 @@ impl App {
             past: PastQueries::new(Arc::clone(&live), pool),
             fleet: FleetFeed::new(Arc::clone(&live), epoch),
             live,
-            gate: options.login.clone().map(|tokens| Arc::new(Gate::new(tokens, options.tls.is_some()))),
+            gate: options
+                .login
+                .clone()
+                .map(|tokens| Arc::new(Gate::new(tokens, options.tls.is_some(), options.audit.clone()))),
             page: Page { dir: options.web_dir.clone() },
             encoder: Encoder::default(),
             exports: Arc::new(Semaphore::new(MAX_EXPORTS)),

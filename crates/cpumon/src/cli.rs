@@ -63,6 +63,8 @@ pub enum Command {
     Discover(DiscoverCommandArgs),
     /// List the hosts of a receiver or of a store; accept, reject or revoke devices
     Hosts(HostsArgs),
+    /// List who was enrolled, refused and revoked, who logged in, and what was exported
+    Audit(AuditArgs),
     /// Show a receiver's health: addresses, losses, rejected data, store
     Status(StatusArgs),
     /// Show the ledger: where the capacity of the CPUs went, and the intervals with the largest unattributed share

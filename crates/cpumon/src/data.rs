@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use cpumon_export::{ExportError, ExportQuery, Format, Kind, OutputFile, Progress, Report, Span, SqlFormat};
+use cpumon_files::{AuditEvent, AuditLog, this_user};
 use cpumon_model::{Utc, Value, escape};
 use cpumon_store::sql::Sql;
 use cpumon_store::{HostRecord, Reader, StoreOptions, TimeRange, Writer, legacy};
@@ -16,7 +17,7 @@ use crate::cli::{ExportArgs, ExportFormat, ExportPicture, HostsArgs, ImportArgs,
 use crate::exit::{Outcome, Usage};
 use crate::import_log;
 use crate::json::write_json;
-use crate::paths::{explain, store_for_writing};
+use crate::paths::{explain, state_dir, store_for_writing};
 use crate::records::JsonArray;
 use crate::stdout::stdout;
 use crate::table::{Table, terminal_columns};
@@ -76,6 +77,9 @@ pub fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
     }
     let query = query(args)?;
     let reader = Reader::open(&args.store.path()).map_err(explain)?;
+    let detail = format!("host {}", query.host.as_deref().unwrap_or("any"));
+    let audit = AuditLog::in_dir(&state_dir(None, Some(reader.path())));
+    audit.note(AuditEvent::Exported, &this_user(), &format!("{:?}", query.kind).to_lowercase(), &detail);
     // The progress line and an export on the same terminal would overwrite each other.
     let mut bar = ProgressLine::new(args.output.is_some() || !io::stdout().is_terminal());
     let is_array = args.wanted_format() == ExportFormat::Json;

@@ -101,7 +101,7 @@ pub fn enroll(args: &EnrollArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
 
 /// `cpumon hosts revoke`.
 pub fn revoke(args: &RevokeArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let host = open_made(&args.place)?.registry().revoke(&args.host)?;
+    let host = open_made(&args.place)?.revoke(&args.host)?;
     let (name, id) = (escape(&host.name), HostId(host.host));
     writeln!(
         out,

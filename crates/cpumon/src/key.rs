@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use anyhow::Context;
+use cpumon_files::{AuditEvent, AuditLog, this_user};
 use cpumon_link::group::{add_key, read_keys, retire_key};
 
 use crate::cli::{KeyAction, KeyArgs};
@@ -14,10 +15,11 @@ use crate::records::Records;
 pub fn key(args: &KeyArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let dir = state_dir(args.state.as_deref(), args.store.as_deref());
     let path = key_file(args.group_key.as_deref(), &dir);
-    let shown = path.display();
+    let (shown, audit) = (path.display(), AuditLog::in_dir(&dir));
     match &args.action {
         KeyAction::New => {
             let key = add_key(&path)?;
+            audit.note(AuditEvent::GroupKeyMade, &this_user(), &key.id().to_string(), "");
             writeln!(
                 out,
                 "key {} is in {shown}. Copy the file to each device with mode 0600 and start there: cpumon-agent --group-key FILE\n\
@@ -35,6 +37,7 @@ pub fn key(args: &KeyArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         }
         KeyAction::Retire { id } => {
             let id = retire_key(&path, id)?;
+            audit.note(AuditEvent::GroupKeyRetired, &this_user(), &id.to_string(), "");
             writeln!(out, "key {id} is retired: a running receiver refuses datagrams that are encrypted with it within a second")
         }
     }

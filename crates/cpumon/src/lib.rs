@@ -6,6 +6,7 @@
 //! input each.
 
 mod accuracy;
+mod audit;
 mod charts;
 pub mod cli;
 pub mod client;
@@ -87,6 +88,7 @@ pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
             to_stdout(|out| data::hosts(store, args, out))
         }
         Command::Hosts(args) => to_stdout(|out| hosts::hosts(args, out)),
+        Command::Audit(args) => to_stdout(|out| audit::audit(args, out)),
         Command::Status(args) => to_stdout(|out| status::status(args, out)),
         Command::Doctor(args) => to_stdout(|out| doctor::doctor(args, out)),
         Command::Accuracy(args) => to_stdout(|out| accuracy::accuracy(args, out)),

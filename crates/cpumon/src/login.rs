@@ -5,12 +5,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
+use cpumon_files::{AuditEvent, AuditLog, this_user};
 use cpumon_model::escape;
 use cpumon_web::{Tls, TokenFile, WebOptions};
 
 use crate::cli::{LoginTokenAction, LoginTokenArgs, WebArgs};
 use crate::exit::{Outcome, Usage};
-use crate::paths::store_for_writing;
+use crate::paths::{state_dir, store_for_writing};
 use crate::records::Records;
 use crate::when;
 
@@ -26,13 +27,20 @@ fn tokens(given: Option<&PathBuf>) -> TokenFile {
 /// `cpumon login-token`.
 pub fn login_token(args: &LoginTokenArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let file = tokens(args.login_tokens.as_ref());
+    // Beside the default store, as the tokens are: a receiver with another store reads these tokens too.
+    let audit = AuditLog::in_dir(&state_dir(None, None));
     let mut say = |text: String| writeln!(out, "{text}").context("cannot write to standard output");
     match &args.action {
-        LoginTokenAction::Add { label } => say(file.add(label)?)?,
+        LoginTokenAction::Add { label } => {
+            let token = file.add(label)?;
+            audit.note(AuditEvent::LoginTokenMade, &this_user(), label, "");
+            say(token)?;
+        }
         LoginTokenAction::Revoke { label } => {
             if !file.revoke(label)? {
                 bail!("{} has no login token {:?}", file.path().display(), escape(label).to_string());
             }
+            audit.note(AuditEvent::LoginTokenRevoked, &this_user(), label, "");
         }
         LoginTokenAction::List(format) => {
             let mut records = Records::new(&["label", "id", "created"]);
@@ -64,7 +72,7 @@ pub fn web_options(args: &WebArgs, http: SocketAddr) -> anyhow::Result<WebOption
         _ => Some(made_certificate(&names, http)?),
     };
     let login = (args.login || !is_near).then(|| tokens(args.login_tokens.as_ref()).path().to_owned());
-    Ok(WebOptions { store: None, web_dir: args.web_dir.clone(), login, tls, names })
+    Ok(WebOptions { web_dir: args.web_dir.clone(), login, tls, names, ..WebOptions::default() })
 }
 
 /// The name of this machine; empty if it has none that is text.

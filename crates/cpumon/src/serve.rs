@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use cpumon_agent::Manager;
+use cpumon_files::AuditLog;
 use cpumon_model::Probes;
 use cpumon_query::Live;
 use cpumon_receiver::{KeyPlan, Plan, SourceRate, TlsPlan};
 use cpumon_tui::Options;
+use cpumon_web::WebOptions;
 
 use crate::cli::{LIVE_PROBES, RunArgs, ServeArgs};
 use crate::clock;
@@ -56,7 +58,8 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
         discovery: args.discovery,
         measure: (!args.no_agent).then(|| sampler_options(&args.measure, Probes::empty())),
     };
-    let web = web_options(&args.web, args.http)?;
+    let audit = Some(Arc::new(AuditLog::in_dir(&state_dir(args.state.as_deref(), args.store.as_deref()))));
+    let web = WebOptions { audit, ..web_options(&args.web, args.http)? };
     let signals = Signals::install()?;
     let manager = Manager::find();
     let serving = Serving::start(&plan, args.http, web)?;

@@ -15,6 +15,7 @@ use rustls::pki_types::{CertificateDer, CertificateSigningRequestDer, PrivateKey
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
+use cpumon_files::{AuditEvent, AuditLog, this_user};
 use cpumon_link::tls::crypto::{RECEIVER_NAME, key_hash, provider, sha256};
 use cpumon_link::tls::files::{self, hex};
 use cpumon_link::tls::{TlsError, Token, random};
@@ -35,6 +36,7 @@ pub struct Authority {
     registry: Registry,
     requests: Requests,
     tokens: Tokens,
+    audit: AuditLog,
 }
 
 impl std::fmt::Debug for Authority {
@@ -71,7 +73,8 @@ impl Authority {
         let (registry, requests) =
             (Registry::open(&dir.join("hosts"))?, Requests::open(&dir.join("requests")));
         let tokens = Tokens::open(dir.join("tokens"));
-        Ok(Self { dir: dir.to_owned(), issuer, certificate, registry, requests, tokens })
+        let audit = AuditLog::in_dir(dir);
+        Ok(Self { dir: dir.to_owned(), issuer, certificate, registry, requests, tokens, audit })
     }
 
     /// The devices that wait to be let in.
@@ -98,6 +101,13 @@ impl Authority {
         if decision != Decision::Reject && !self.registry.has_key_now(&request.key)? {
             return Err(TlsError::NoDeviceWaiting(wanted.chars().take(80).collect()));
         }
+        let event = if decision == Decision::Reject {
+            AuditEvent::RequestRejected
+        } else {
+            AuditEvent::RequestAccepted
+        };
+        let detail = format!("code {}, from {}", request.code, request.source);
+        self.audit.note(event, &this_user(), &named_host(request.host, &request.name), &detail);
         Ok(request)
     }
 
@@ -107,6 +117,22 @@ impl Authority {
     /// The certificate cannot be read.
     pub fn pin(&self) -> Result<[u8; 32], TlsError> {
         key_hash(&self.certificate)
+    }
+
+    /// Where it is written down who was let in and who was refused.
+    #[must_use]
+    pub fn audit(&self) -> &AuditLog {
+        &self.audit
+    }
+
+    /// Refuses a host from now on, by name or id.
+    ///
+    /// # Errors
+    /// There is no such host, or several have the name.
+    pub fn revoke(&self, name_or_id: &str) -> Result<EnrolledHost, TlsError> {
+        let host = self.registry.revoke(name_or_id)?;
+        self.audit.note(AuditEvent::Revoked, &this_user(), &named_host(host.host, &host.name), "");
+        Ok(host)
     }
 
     /// The hosts that were ever enrolled, revoked ones included.
@@ -128,7 +154,11 @@ impl Authority {
     /// # Errors
     /// It cannot be kept, or too many wait already.
     pub fn make_token_for(&self, valid_for: Duration, scope: &TokenScope) -> Result<Token, TlsError> {
-        Ok(Token { pin: self.pin()?, secret: self.tokens.make(valid_for, scope)? })
+        let token = Token { pin: self.pin()?, secret: self.tokens.make(valid_for, scope)? };
+        let detail =
+            format!("for {} s{}", valid_for.as_secs(), if scope.again { ", also if revoked" } else { "" });
+        self.audit.note(AuditEvent::TokenMade, &this_user(), &scope.subject(), &detail);
+        Ok(token)
     }
 
     /// Enrols a device: checks the token, signs the device's key, uses the token up, remembers the device. A host that was enrolled
@@ -260,6 +290,11 @@ pub(super) fn key_of_request(request: &[u8]) -> Result<[u8; 32], TlsError> {
     let request = CertificateSigningRequestParams::from_der(&CertificateSigningRequestDer::from(request))
         .map_err(TlsError::crypto("read a certificate request"))?;
     Ok(sha256(&request.public_key.subject_public_key_info()))
+}
+
+/// A host in the audit log.
+pub(crate) fn named_host(host: [u8; 16], name: &str) -> String {
+    format!("{name} ({})", hex(&host))
 }
 
 fn named(name: &str) -> DistinguishedName {

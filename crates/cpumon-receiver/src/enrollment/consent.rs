@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use cpumon_files::AuditEvent;
 use cpumon_link::tls::connect::await_message;
 use cpumon_link::tls::pipe::Pipe;
 use cpumon_link::tls::{TlsError, Transcript, random};
 use cpumon_model::limits::{Limiter, Place, Places, Rate};
 use cpumon_wire::connection::{ByeReason, MAX_SMALL_MESSAGE_BYTES, Message};
 
-use super::authority::Authority;
-use super::authority::key_of_request;
+use super::authority::{Authority, key_of_request, named_host};
 use super::requests::{Decision, PendingRequest, REQUEST_WAITS, Shown};
 use crate::clock::mono_ns;
 use crate::tls::ServerStats;
@@ -152,6 +152,8 @@ impl Consent<'_> {
             return Err(bye(ByeReason::NotLetIn, "the user does not let this device in"));
         }
         let der = self.authority.let_in(applicant.host, &applicant.name, &applicant.request)?;
+        let subject = named_host(applicant.host, &applicant.name);
+        self.authority.audit().note(AuditEvent::Enrolled, &source.to_string(), &subject, "by code");
         self.stats.requests_accepted.fetch_add(1, Ordering::Relaxed);
         self.stats.enrolled.fetch_add(1, Ordering::Relaxed);
         Message::Certificate { der: &der }.push(&mut pipe.outbox);

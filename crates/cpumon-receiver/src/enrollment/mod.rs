@@ -7,6 +7,7 @@ mod requests;
 mod tokens;
 
 pub use authority::Authority;
+pub(crate) use authority::named_host;
 pub use registry::{DEVICE_VALID_FOR, EnrolledHost, Registry};
 pub use requests::{Decision, PendingRequest, REQUEST_WAITS, Requests};
 pub use tokens::{BoundHost, TokenScope};

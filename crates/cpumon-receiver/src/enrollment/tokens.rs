@@ -33,6 +33,15 @@ pub enum BoundHost {
 }
 
 impl TokenScope {
+    /// In the audit log.
+    pub(super) fn subject(&self) -> String {
+        match &self.host {
+            None => "any host".to_owned(),
+            Some(BoundHost::Id(id)) => hex(id),
+            Some(BoundHost::Name(name)) => name.clone(),
+        }
+    }
+
     fn includes(&self, host: [u8; 16], name: &str) -> bool {
         match &self.host {
             None => true,

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use cpumon_files::AuditEvent;
 use cpumon_link::tls::TlsError;
 use cpumon_link::tls::connect::{await_message, shake_hands};
 use cpumon_link::tls::crypto::key_hash;
@@ -27,7 +28,7 @@ use super::in_turn::InTurn;
 use super::limits::{ServerLimits, ServerStats};
 use crate::clock::{mono_ns, wall_ns};
 use crate::enrollment::consent::{Applicant, Consent, PendingDevices};
-use crate::enrollment::{Authority, EnrolledHost};
+use crate::enrollment::{Authority, EnrolledHost, named_host};
 
 const STACK_BYTES: usize = 1 << 20;
 /// How often a session with work of its own is called.
@@ -250,6 +251,9 @@ impl Shared {
             if is_fault {
                 self.stats.refuse(counter, source, refusal.text.clone());
             }
+            if matches!(refusal.reason, ByeReason::Token | ByeReason::NotLetIn | ByeReason::Revoked) {
+                self.authority.audit().note(AuditEvent::Refused, &source.to_string(), "", &refusal.text);
+            }
             send_last_message(&mut pipe, &refusal);
         }
         pipe.close();
@@ -260,7 +264,10 @@ impl Shared {
         let first =
             await_message(pipe, deadline, MAX_SMALL_MESSAGE_BYTES, |bytes| match Message::decode(bytes)? {
                 Some(Message::Enrol { secret, host, name, request }) => {
-                    self.authority.enroll(&secret, host, name, request).map(|der| Some(First::Enrolled(der)))
+                    let der = self.authority.enroll(&secret, host, name, request)?;
+                    let (source, subject) = (source.to_string(), named_host(host, name));
+                    self.authority.audit().note(AuditEvent::Enrolled, &source, &subject, "by token");
+                    Ok(Some(First::Enrolled(der)))
                 }
                 Some(Message::Ask { commitment, host, name, request }) => {
                     Ok(Some(First::Asks(Applicant::new(commitment, host, name, request))))

@@ -4,10 +4,11 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use cpumon_files::{AuditEvent, AuditLog};
 use cpumon_model::limits::{Limiter, Overflow, Rate};
 
 use super::secret::{Digest256, digest, hex};
@@ -37,10 +38,18 @@ pub(super) enum Pass {
     Token(String),
 }
 
+/// A token that is right.
+struct Verified {
+    id: String,
+    /// It was verified just now.
+    is_new: bool,
+}
+
 /// Tokens, sessions and tries of one receiver.
 pub(crate) struct Gate {
     tokens: TokenFile,
     is_tls: bool,
+    audit: Option<Arc<AuditLog>>,
     inner: Mutex<Inner>,
     started: Instant,
     /// Verifying is made slow on purpose: one at a time, so that it cannot take the machine.
@@ -56,7 +65,7 @@ struct Inner {
 }
 
 impl Gate {
-    pub(crate) fn new(tokens: PathBuf, is_tls: bool) -> Self {
+    pub(crate) fn new(tokens: PathBuf, is_tls: bool, audit: Option<Arc<AuditLog>>) -> Self {
         let inner = Inner {
             entries: Vec::new(),
             checked: None,
@@ -68,6 +77,7 @@ impl Gate {
         Self {
             tokens: TokenFile::new(tokens),
             is_tls,
+            audit,
             inner: Mutex::new(inner),
             started: Instant::now(),
             turn: tokio::sync::Semaphore::new(1),
@@ -143,15 +153,49 @@ impl Gate {
         }
     }
 
-    /// Verifies a token and returns its id; wrong ones are limited by sender.
-    async fn verify(&self, token: &str, peer: IpAddr) -> Result<String, Problem> {
+    /// Verifies a token and returns its id. The audit log gets what is wrong, each log-in of a person, and each program once.
+    async fn verify(&self, token: &str, peer: IpAddr, is_person: bool) -> Result<String, Problem> {
+        match self.check(token, peer).await {
+            Ok(Verified { id, is_new }) => {
+                if is_new || is_person {
+                    let label = self
+                        .lock()
+                        .entries
+                        .iter()
+                        .find(|entry| entry.id == id)
+                        .map(|entry| entry.label.clone());
+                    let who = if is_person { "a person" } else { "a program" };
+                    self.note(
+                        AuditEvent::LoggedIn,
+                        peer,
+                        &label.unwrap_or_default(),
+                        &format!("{who}, token {id}"),
+                    );
+                }
+                Ok(id)
+            }
+            Err(problem) => {
+                self.note(AuditEvent::Refused, peer, "login", &problem.detail);
+                Err(problem)
+            }
+        }
+    }
+
+    fn note(&self, event: AuditEvent, peer: IpAddr, subject: &str, detail: &str) {
+        if let Some(audit) = &self.audit {
+            audit.note(event, &peer.to_string(), subject, detail);
+        }
+    }
+
+    /// Wrong tokens are limited by sender.
+    async fn check(&self, token: &str, peer: IpAddr) -> Result<Verified, Problem> {
         // A longer text would be hashed before any limit counts it.
         if token.len() > MAX_TOKEN {
             return Err(wrong_token());
         }
         let key = digest(token);
         if let Some(id) = self.refreshed().verified.get(&key) {
-            return Ok(id.clone());
+            return Ok(Verified { id: id.clone(), is_new: false });
         }
         // Taken first and given back after a right token, so that tries made at the same time all count.
         self.lock()
@@ -175,12 +219,12 @@ impl Gate {
             inner.verified.clear();
         }
         inner.verified.insert(key, entry.id.clone());
-        Ok(entry.id)
+        Ok(Verified { id: entry.id, is_new: true })
     }
 
     /// Logs a person in; returns the cookie to be set.
     pub(crate) async fn log_in(&self, token: &str, peer: IpAddr) -> Result<HeaderValue, Problem> {
-        let id = self.verify(token, peer).await?;
+        let id = self.verify(token, peer, true).await?;
         let mut secret = [0_u8; 32];
         getrandom::fill(&mut secret)
             .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
@@ -215,7 +259,7 @@ impl Gate {
         // Schemes are valid in any case (RFC 9110, section 11.1).
         let bearer = bearer.and_then(|value| value.split_once(' '));
         match bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")) {
-            Some((_, token)) => self.verify(token.trim(), peer).await.map(Pass::Token),
+            Some((_, token)) => self.verify(token.trim(), peer, false).await.map(Pass::Token),
             None => Err(Problem::new(
                 StatusCode::UNAUTHORIZED,
                 "This receiver answers only requests with a login.",

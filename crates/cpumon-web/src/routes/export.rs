@@ -10,6 +10,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::{Extension, Json};
 use cpumon_export::{ExportError, ExportQuery, Format, Kind, LegacyYear, PivotValue};
+use cpumon_files::AuditEvent;
 use cpumon_model::Utc;
 use cpumon_query::time::TimeRange;
 use cpumon_query::{ChoiceError, GroupBy};
@@ -24,6 +25,7 @@ use super::host_problems::HostProblems;
 use super::params::{Asked, Between, Named, bad};
 use crate::app::Shared;
 use crate::lease::Lease;
+use crate::login::Peer;
 use crate::problem::Problem;
 
 /// Pieces of a file that wait for the network.
@@ -193,9 +195,19 @@ pub(super) async fn export(
     State(app): State<Shared>,
     Named(kind): Named<String>,
     lease: Option<Extension<Lease>>,
+    peer: Option<Extension<Peer>>,
     Asked(wanted): Asked<Wanted>,
 ) -> Result<Response, Problem> {
     let (query, path) = (wanted.query(&kind)?, store_of(&app)?);
+    if let Some(audit) = &app.options.audit {
+        let by = peer.map_or_else(String::new, |Extension(peer)| peer.0.ip().to_canonical().to_string());
+        audit.note(
+            AuditEvent::Exported,
+            &by,
+            &kind,
+            &format!("host {}", query.host.as_deref().unwrap_or("any")),
+        );
+    }
     let turn = Arc::clone(&app.exports).try_acquire_owned().map_err(|_| {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "Other exports are running.")
             .how("Try again when they are done.")

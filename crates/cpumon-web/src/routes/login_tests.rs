@@ -8,6 +8,7 @@ use tower::ServiceExt;
 use super::tests::Fake;
 use super::*;
 use crate::TokenFile;
+use cpumon_files::AuditLog;
 
 /// A receiver that asks for a login.
 pub(super) struct Guarded {
@@ -19,7 +20,8 @@ impl Guarded {
     pub(super) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let login = Some(dir.path().join("tokens"));
-        let options = WebOptions { login, ..WebOptions::default() };
+        let audit = Some(Arc::new(AuditLog::in_dir(dir.path())));
+        let options = WebOptions { login, audit, ..WebOptions::default() };
         let router = router(Arc::new(Fake::with_host("one")), "127.0.0.1:3080".parse().unwrap(), options);
         Self { dir, router }
     }
@@ -257,4 +259,27 @@ async fn without_a_login_there_is_none_to_make() {
         let request = Request::post(path).header(header::HOST, "localhost").body(Body::empty()).unwrap();
         assert_eq!(open.clone().oneshot(request).await.unwrap().status(), 404, "{path}");
     }
+}
+
+#[tokio::test]
+async fn log_ins_and_wrong_tokens_are_in_the_audit_log() {
+    let guarded = Guarded::new();
+    let token = guarded.tokens().add("anna").unwrap();
+    let json = ("content-type", "application/json");
+    for text in [token.as_str(), token.as_str(), "cpumon-login_wrong"] {
+        guarded.ask("POST", "/api/v1/login", &[json], &format!("{{\"token\":\"{text}\"}}")).await;
+    }
+    let bearer = format!("Bearer {token}");
+    for _ in 0..2 {
+        assert_eq!(guarded.get("/api/v1/status", &[("authorization", &bearer)]).await, 200);
+    }
+    let read = |name: &str| std::fs::read_to_string(guarded.dir.path().join(name)).unwrap();
+    let done = read("audit.jsonl");
+    assert_eq!(
+        done.matches("\"subject\":\"anna\"").count(),
+        2,
+        "the program used a token that was verified: {done}"
+    );
+    assert_eq!(read("audit-refused.jsonl").lines().count(), 1);
+    assert!(!format!("{done}{}", read("audit-refused.jsonl")).contains("cpumon-login_"), "no token");
 }

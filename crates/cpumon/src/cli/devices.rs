@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::FormatArgs;
 use crate::units::duration;
+use crate::when::When;
 
 /// The directory with a receiver's identity and enrolled hosts.
 #[derive(Clone, Debug, Args)]
@@ -125,6 +126,20 @@ pub struct RejectArgs {
 /// `cpumon hosts enrolled` and `cpumon hosts pending`.
 #[derive(Clone, Debug, Args)]
 pub struct EnrolledArgs {
+    /// Output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
+    /// Store and state directory of the receiver.
+    #[command(flatten)]
+    pub place: StateArgs,
+}
+
+/// `cpumon audit`.
+#[derive(Clone, Debug, Args)]
+pub struct AuditArgs {
+    /// Only what happened since then: `1h`, `yesterday 14:05`, `2026-11-20T14:05Z`
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub since: Option<When>,
     /// Output format.
     #[command(flatten)]
     pub format: FormatArgs,

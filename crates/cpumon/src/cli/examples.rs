@@ -116,6 +116,13 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     ("hosts accept", &[example("Enroll the device that shows this code", "cpumon hosts accept 12345-67890")]),
     ("hosts reject", &[example("Reject the device that shows this code", "cpumon hosts reject 12345-67890")]),
     (
+        "audit",
+        &[
+            example("List what happened since yesterday", "cpumon audit --since yesterday"),
+            example("List all entries as JSON lines", "cpumon audit --format jsonl"),
+        ],
+    ),
+    (
         "status",
         &[
             example("Show the receiver on this machine", "cpumon status"),

@@ -82,6 +82,7 @@ fn the_names_that_other_tools_rely_on_are_understood() {
         "key retire 1a2b3c4d --state d",
         "token --expires 10m --address receiver:3002 --store x.db",
         "token --host web1 --again",
+        "audit --since 1h --format jsonl --state d",
         "sql --store x.db --format csv SELECT",
         "status --json --url http://127.0.0.1:1",
         "accuracy --seconds 3 --pid 1,2 --name x --all --format csv",

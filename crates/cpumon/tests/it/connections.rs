@@ -109,6 +109,18 @@ fn an_enrolled_device_is_authenticated_in_every_frontend_and_no_other_writes_int
     assert!(refused["refused_by"][0]["reason"].as_str().unwrap().contains("revoked"), "{refused}");
     agent.kill().unwrap();
     agent.wait().unwrap();
+    let url = format!("{}/api/v1/export/processes", receiver.serve.url);
+    assert!(ureq::get(&url).call().unwrap().status().is_success());
+    let audit = ok(&["audit", "--state", receiver.state(), "--since", "1h", "--format", "csv"]);
+    for entry in [
+        "token made",
+        "enrolled,127.0.0.1,device (",
+        "revoked",
+        "refused,127.0.0.1",
+        "exported,127.0.0.1,processes",
+    ] {
+        assert!(audit.contains(entry), "{entry}: {audit}");
+    }
     let store = ok(&[
         "sql",
         "--store",

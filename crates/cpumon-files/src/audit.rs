@@ -1,0 +1,280 @@
+//! The audit log of a receiver: who let whom in, who was refused, what was exported. JSON lines in its state directory, appended by
+//! every program that acts there, and bounded: a full file becomes `.1`, and the `.1` before it goes.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::lock::{LockError, LockFile};
+use crate::private::{create_dir, open_to_write};
+
+/// Largest file, bytes. With the file before it that holds about 40,000 entries.
+const MAX_FILE_BYTES: u64 = 4 << 20;
+/// Longest text of an entry, characters: names come from other machines.
+const MAX_CHARS: usize = 200;
+const DONE: &str = "audit.jsonl";
+/// Refusals have a file of their own: strangers who are refused again and again must not push out the rest.
+const REFUSED: &str = "audit-refused.jsonl";
+/// Refusals that are written within one [`REFUSALS_WITHIN`]; the rest is counted.
+const MAX_REFUSALS: u32 = 60;
+const REFUSALS_WITHIN: Duration = Duration::from_mins(1);
+
+/// What happened.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum AuditEvent {
+    /// An enrolment token was made.
+    TokenMade,
+    /// A device was enrolled.
+    Enrolled,
+    /// A device's request was accepted by the user.
+    RequestAccepted,
+    /// A device's request was rejected by the user.
+    RequestRejected,
+    /// A host was revoked.
+    Revoked,
+    /// A login token was made.
+    LoginTokenMade,
+    /// A login token was revoked.
+    LoginTokenRevoked,
+    /// A person or a program logged in.
+    LoggedIn,
+    /// A group key was made.
+    GroupKeyMade,
+    /// A group key was retired.
+    GroupKeyRetired,
+    /// Recorded data was exported.
+    Exported,
+    /// A device, a login or a request was refused.
+    Refused,
+}
+
+impl AuditEvent {
+    /// Its name in the log.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::TokenMade => "token made",
+            Self::Enrolled => "enrolled",
+            Self::RequestAccepted => "request accepted",
+            Self::RequestRejected => "request rejected",
+            Self::Revoked => "revoked",
+            Self::LoginTokenMade => "login token made",
+            Self::LoginTokenRevoked => "login token revoked",
+            Self::LoggedIn => "logged in",
+            Self::GroupKeyMade => "group key made",
+            Self::GroupKeyRetired => "group key retired",
+            Self::Exported => "exported",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// The audit log in one state directory.
+#[derive(Debug)]
+pub struct AuditLog {
+    dir: PathBuf,
+    refusals: Mutex<Refusals>,
+    has_failed: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Refusals {
+    since: Option<Instant>,
+    written: u32,
+    left_out: u64,
+}
+
+impl AuditLog {
+    /// The log in a state directory, which is made with the first entry.
+    #[must_use]
+    pub fn in_dir(dir: &Path) -> Self {
+        Self { dir: dir.to_owned(), refusals: Mutex::default(), has_failed: AtomicBool::new(false) }
+    }
+
+    /// Adds an entry: `by` says who did it (a user of this machine or an address), `subject` to which host, token or data. A log that
+    /// cannot be written is reported once; what was to be done is done all the same.
+    pub fn note(&self, event: AuditEvent, by: &str, subject: &str, detail: &str) {
+        let left_out = match event {
+            AuditEvent::Refused => match self.admit_refusal(Instant::now()) {
+                Some(left_out) => left_out,
+                None => return,
+            },
+            _ => 0,
+        };
+        let line = line_of(event, by, subject, detail, left_out);
+        let name = if event == AuditEvent::Refused { REFUSED } else { DONE };
+        if let Err(error) = self.append(name, &line, event != AuditEvent::Exported) {
+            // Anyone who can read a store can export it, also without rights in its state directory.
+            let level = if event == AuditEvent::Exported { log::Level::Debug } else { log::Level::Warn };
+            if !self.has_failed.swap(true, Ordering::Relaxed) {
+                log::log!(level, "cannot write the audit log in {}: {error}", self.dir.display());
+            }
+        }
+    }
+
+    /// The entries' files, the older ones first. Some or all may be missing.
+    #[must_use]
+    pub fn files(&self) -> [PathBuf; 4] {
+        [old(DONE), DONE.into(), old(REFUSED), REFUSED.into()].map(|name| self.dir.join(name))
+    }
+
+    /// How many refusals were left out before this one; `None`: this one is left out too.
+    fn admit_refusal(&self, now: Instant) -> Option<u64> {
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        if refusals.since.is_none_or(|since| now.duration_since(since) >= REFUSALS_WITHIN) {
+            (refusals.since, refusals.written) = (Some(now), 0);
+        }
+        if refusals.written >= MAX_REFUSALS {
+            refusals.left_out += 1;
+            return None;
+        }
+        refusals.written += 1;
+        Some(std::mem::take(&mut refusals.left_out))
+    }
+
+    fn append(&self, name: &str, line: &str, makes_dir: bool) -> io::Result<()> {
+        if makes_dir {
+            create_dir(&self.dir)?;
+        }
+        // Not the lock of the file itself, which gets another name below.
+        let turn = LockFile::wait(&self.dir.join("audit.lock"));
+        let _turn = turn.map_err(|error| match error {
+            LockError::Io { source, .. } => source,
+            held @ LockError::Held { .. } => io::Error::other(held),
+        })?;
+        let path = self.dir.join(name);
+        let mut file = open_to_write(&path)?;
+        if file.metadata()?.len() + line.len() as u64 > MAX_FILE_BYTES {
+            std::fs::rename(&path, self.dir.join(old(name)))?;
+            file = open_to_write(&path)?;
+        }
+        let begins_line = ends_with_line(&mut file)?;
+        file.seek(SeekFrom::End(0))?;
+        // One write: a process that is killed leaves a whole entry or none.
+        file.write_all(format!("{}{line}", if begins_line { "" } else { "\n" }).as_bytes())
+    }
+}
+
+/// Whether the file is empty or its last line is complete: a power cut may have cut it.
+fn ends_with_line(file: &mut File) -> io::Result<bool> {
+    if file.metadata()?.len() == 0 {
+        return Ok(true);
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(last == *b"\n")
+}
+
+fn old(name: &str) -> String {
+    format!("{name}.1")
+}
+
+fn line_of(event: AuditEvent, by: &str, subject: &str, detail: &str, left_out: u64) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut line = format!("{{\"time_ns\":{},\"event\":\"{}\"", now.as_nanos(), event.name());
+    for (name, text) in [("by", by), ("subject", subject), ("detail", detail)] {
+        line.push_str(",\"");
+        line.push_str(name);
+        line.push_str("\":\"");
+        push_escaped(text, &mut line);
+        line.push('"');
+    }
+    if left_out > 0 {
+        // Writing to a String cannot fail.
+        let _ = write!(line, ",\"left_out\":{left_out}");
+    }
+    line.push_str("}\n");
+    line
+}
+
+/// Everything but letters, digits and visible ASCII as a JSON escape, so that the file is safe to print.
+fn push_escaped(text: &str, line: &mut String) {
+    for c in text.chars().take(MAX_CHARS) {
+        match c {
+            '"' | '\\' => line.extend(['\\', c]),
+            c if c.is_alphanumeric() || c.is_ascii_graphic() || c == ' ' => line.push(c),
+            c => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    let _ = write!(line, "\\u{unit:04x}");
+                }
+            }
+        }
+    }
+}
+
+/// The user who runs this process, for [`AuditLog::note`].
+#[must_use]
+pub fn this_user() -> String {
+    format!("uid {}", rustix::process::getuid().as_raw())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    fn lines(log: &AuditLog, at: usize) -> Vec<String> {
+        let text = std::fs::read_to_string(&log.files()[at]).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn an_entry_is_one_line_whatever_its_names_hold_and_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = AuditLog::in_dir(&dir.path().join("state"));
+        log.note(AuditEvent::Enrolled, "10.0.0.7", "evil\n\x1b[2J\"\\\u{202e}日", &"x".repeat(500));
+        let written = lines(&log, 1);
+        assert_eq!(written.len(), 1);
+        let expected = format!(
+            "\"event\":\"enrolled\",\"by\":\"10.0.0.7\",\"subject\":\"evil\\u000a\\u001b[2J\\\"\\\\\\u202e日\",\"detail\":\"{}\"}}",
+            "x".repeat(200)
+        );
+        assert!(written[0].ends_with(&expected), "{}", written[0]);
+        assert_eq!(log.files()[1].metadata().unwrap().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn refusals_push_nothing_out_and_those_left_out_are_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = AuditLog::in_dir(dir.path());
+        log.note(AuditEvent::Revoked, "uid 0", "web1", "");
+        for _ in 0..100 {
+            log.note(AuditEvent::Refused, "10.0.0.66", "", "the token is not known here");
+        }
+        assert_eq!((lines(&log, 1).len(), lines(&log, 3).len()), (1, 60));
+        assert_eq!(log.admit_refusal(Instant::now() + REFUSALS_WITHIN), Some(40));
+    }
+
+    #[test]
+    fn the_log_is_bounded_and_an_unfinished_line_spoils_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = AuditLog::in_dir(dir.path());
+        let bytes = usize::try_from(MAX_FILE_BYTES).unwrap();
+        std::fs::write(&log.files()[1], "x".repeat(bytes - 1000)).unwrap();
+        for _ in 0..10 {
+            log.note(AuditEvent::Enrolled, "a", "b", &"d".repeat(200));
+        }
+        assert!(lines(&log, 0).len() > 2 && lines(&log, 0)[1].starts_with("{\"time_ns\":"));
+        assert_eq!(lines(&log, 0).len() - 1 + lines(&log, 1).len(), 10);
+        assert!(
+            log.files()
+                .iter()
+                .filter_map(|path| path.metadata().ok())
+                .all(|meta| meta.len() <= MAX_FILE_BYTES)
+        );
+    }
+
+    #[test]
+    fn an_export_makes_no_state_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = AuditLog::in_dir(&dir.path().join("none"));
+        log.note(AuditEvent::Exported, "uid 0", "processes", "");
+        assert!(!dir.path().join("none").exists());
+    }
+}
