@@ -74,7 +74,11 @@ impl Agent {
         let opened = (!settings.to.is_empty() || !has_other)
             // The threads that resolve host names start here: they inherit the domain, this thread stays
             // unrestricted.
-            .then(|| in_domain(AllowedPaths::default(), || UdpSender::open(&options)))
+            .then(|| {
+                in_domain(AllowedPaths { resolves: true, ..AllowedPaths::default() }, || {
+                    UdpSender::open(&options)
+                })
+            })
             .transpose()
             .context("cannot start a thread")?;
         let (sender, resolver_sandbox) =
@@ -117,6 +121,7 @@ impl Agent {
     pub fn rights_to_keep(&self) -> RetainedCapabilities {
         let has_spool = self.settings.connection.as_ref().is_some_and(|wanted| wanted.spool.is_some());
         RetainedCapabilities {
+            names: true,
             // Segments are created and deleted as long as the agent runs, in a directory of another user
             // perhaps.
             files: self.recorder.is_some() || has_spool,
@@ -131,6 +136,7 @@ impl Agent {
         Calls {
             writes: self.recorder.is_some() || self.connection.is_some(),
             bpf: self.sampler.kind() == SourceKind::Bpf || self.settings.sampler.max_cpu.is_some(),
+            serves: false,
         }
     }
 

@@ -237,6 +237,7 @@ fn allowed_paths(settings: &ConnectionSettings, receivers: &[String]) -> Allowed
     let port = |receiver: &String| receiver.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
     let spool = settings.spool.iter().map(|spool| spool.dir.clone());
     AllowedPaths {
+        resolves: true,
         read: Vec::new(),
         write: std::iter::once(settings.state.clone()).chain(spool).collect(),
         connect: receivers

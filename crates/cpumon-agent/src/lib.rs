@@ -38,7 +38,7 @@ pub use args::{AgentArgs, SpoolSync};
 pub use budget_policy::{BudgetPolicy, Change, CpuShare, ParseCpuShareError};
 pub use chain::Chain;
 pub use connection::ConnectionTotals;
-pub use cpumon_collect::{AllowedPaths, RetainedCapabilities, now};
+pub use cpumon_collect::{AllowedPaths, Calls, RetainedCapabilities, now};
 pub use discover::DiscoverArgs;
 pub use enroll::{EnrollArgs, enroll_here};
 pub use old_variables::{variable_of, with_old_variable};
@@ -46,7 +46,7 @@ pub use process::{DataMissing, Signals, log_to_stderr, wake_on};
 pub use recorder::RecordingTotals;
 pub use report::Totals;
 pub use sampler::{Sampler, SamplerOptions, Step};
-pub use sandbox::in_domain;
+pub use sandbox::{give_up_calls, in_domain};
 pub use service::{Manager, Pulse, Watch};
 pub use settings::{ConnectionSettings, RecordingSettings, Settings};
 pub use size::size;
@@ -75,7 +75,7 @@ pub fn run(args: &AgentArgs, stop: &AtomicBool) -> anyhow::Result<()> {
     // Before the network threads start: a thread inherits the capabilities of the one that starts it.
     give_up_rights(agent.source_kind(), agent.rights_to_keep());
     // Not as arguments of the log line: with --quiet these are not evaluated.
-    let filter = sandbox::give_up_calls(agent.calls_to_keep());
+    let filter = give_up_calls(agent.calls_to_keep());
     let domain = agent.start_threads()?;
     log::info!("sandbox: {filter}; {domain}");
     manager.ready();

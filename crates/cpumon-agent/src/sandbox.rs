@@ -13,8 +13,10 @@ pub fn in_domain<T: Send>(
     mut allowed: AllowedPaths,
     work: impl FnOnce() -> T + Send,
 ) -> io::Result<(T, String)> {
-    // Landlock restricts TCP only: UDP queries to name servers need no rule.
-    allowed.connect.push(NAME_SERVERS);
+    if allowed.resolves {
+        // Landlock restricts TCP only: UDP queries to name servers need no rule.
+        allowed.connect.push(NAME_SERVERS);
+    }
     let confined = move || {
         let domain = confine_files(&allowed).unwrap_or_else(|error| {
             log::warn!("cannot restrict the files of network threads: {error}");
@@ -30,7 +32,8 @@ pub fn in_domain<T: Send>(
 }
 
 /// Blocks the system calls that this process no longer needs. Returns the filter as text. A kernel without seccomp is only logged.
-pub(crate) fn give_up_calls(calls: Calls) -> String {
+#[must_use]
+pub fn give_up_calls(calls: Calls) -> String {
     confine_calls(calls).unwrap_or_else(|error| {
         log::warn!("cannot give up system calls: {error}");
         "no seccomp".to_owned()

@@ -54,6 +54,8 @@ impl std::fmt::Display for SourceChoice {
 /// (`CAP_SYS_PTRACE`) always does.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RetainedCapabilities {
+    /// What shows the names of other users' programs (`CAP_SYS_PTRACE`).
+    pub names: bool,
     /// What reads and writes files in other users' directories (`CAP_DAC_OVERRIDE`).
     pub files: bool,
     /// What loads probes again (`CAP_BPF`, `CAP_PERFMON`), for who changes what is watched.
@@ -62,14 +64,16 @@ pub struct RetainedCapabilities {
 
 impl RetainedCapabilities {
     /// Only what shows the names of other users' programs.
-    pub const NAMES: Self = Self { files: false, probes: false };
+    pub const NAMES: Self = Self { names: true, files: false, probes: false };
     /// Names, and files in other users' directories.
-    pub const FILES: Self = Self { files: true, probes: false };
+    pub const FILES: Self = Self { names: true, files: true, probes: false };
 }
 
 /// Which files and ports a thread needs from now on, beside reading what belongs to the system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowedPaths {
+    /// Whether it finds the addresses of names, whose configuration may be anywhere in /etc and /run.
+    pub resolves: bool,
     /// Files and directories that it also reads.
     pub read: Vec<PathBuf>,
     /// Files and directories that it reads and writes.
@@ -87,6 +91,8 @@ pub struct Calls {
     pub writes: bool,
     /// It reads, or loads, probes.
     pub bpf: bool,
+    /// It accepts connections, and has a store.
+    pub serves: bool,
 }
 
 /// Names of the probes that can be chosen.

@@ -4,13 +4,14 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::lock::{LockError, LockFile};
-use crate::private::{create_dir, open_to_write};
+use crate::private::{Owner, create_dir_for, give_to_owner_of_directory, open_to_write};
 
 /// Largest file, bytes. With the file before it that holds about 40,000 entries.
 const MAX_FILE_BYTES: u64 = 4 << 20;
@@ -138,7 +139,7 @@ impl AuditLog {
 
     fn append(&self, name: &str, line: &str, makes_dir: bool) -> io::Result<()> {
         if makes_dir {
-            create_dir(&self.dir)?;
+            create_dir_for(&self.dir, self.dir.parent().and_then(Owner::of))?;
         }
         // Not the lock of the file itself, which gets another name below.
         let turn = LockFile::wait(&self.dir.join("audit.lock"));
@@ -147,16 +148,25 @@ impl AuditLog {
             held @ LockError::Held { .. } => io::Error::other(held),
         })?;
         let path = self.dir.join(name);
-        let mut file = open_to_write(&path)?;
+        let mut file = open_own(&path)?;
         if file.metadata()?.len() + line.len() as u64 > MAX_FILE_BYTES {
             std::fs::rename(&path, self.dir.join(old(name)))?;
-            file = open_to_write(&path)?;
+            file = open_own(&path)?;
         }
         let begins_line = ends_with_line(&mut file)?;
         file.seek(SeekFrom::End(0))?;
         // One write: a process that is killed leaves a whole entry or none.
         file.write_all(format!("{}{line}", if begins_line { "" } else { "\n" }).as_bytes())
     }
+}
+
+fn open_own(path: &Path) -> io::Result<File> {
+    let file = open_to_write(path)?;
+    if file.metadata()?.nlink() > 1 {
+        return Err(io::Error::other("it has another name, too"));
+    }
+    give_to_owner_of_directory(&file, path);
+    Ok(file)
 }
 
 /// Whether the file is empty or its last line is complete: a power cut may have cut it.
@@ -215,8 +225,6 @@ pub fn this_user() -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt;
-
     use super::*;
 
     fn lines(log: &AuditLog, at: usize) -> Vec<String> {

@@ -9,4 +9,7 @@ mod private;
 
 pub use audit::{AuditEvent, AuditLog, this_user};
 pub use lock::{LockError, LockFile};
-pub use private::{create_dir, create_empty, open_private, open_to_write, readable_by_others};
+pub use private::{
+    Owner, create_dir, create_dir_for, create_empty, give_to_owner_of_directory, open_private, open_to_write,
+    readable_by_others,
+};

@@ -5,7 +5,7 @@ use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 
-use crate::private::open_to_write;
+use crate::private::{give_to_owner_of_directory, open_to_write};
 
 /// Longest content of a lock file, bytes: a process id and a line end need 11.
 const MAX_BYTES: u64 = 32;
@@ -78,6 +78,7 @@ impl Drop for LockFile {
 fn open(path: &Path) -> Result<File, LockError> {
     let open = || {
         let mut file = open_to_write(path)?;
+        give_to_owner_of_directory(&file, path);
         let mut content = Vec::new();
         (&mut file).take(MAX_BYTES + 1).read_to_end(&mut content)?;
         // NUL: what a power cut may leave of a write.

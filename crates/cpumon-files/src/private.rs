@@ -2,7 +2,7 @@
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::Path;
 
 use rustix::fs::OFlags;
@@ -19,6 +19,57 @@ const OTHERS: u32 = 0o077;
 /// The directory cannot be created.
 pub fn create_dir(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(DIR_MODE).create(dir)
+}
+
+/// The user and group of a file or directory.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The user.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+}
+
+impl Owner {
+    /// Of an existing file or directory.
+    #[must_use]
+    pub fn of(path: &Path) -> Option<Self> {
+        path.metadata().ok().map(|meta| Self { uid: meta.uid(), gid: meta.gid() })
+    }
+}
+
+/// Creates a directory as [`create_dir`] does. If it is new, and this process may, it belongs to `owner`.
+///
+/// # Errors
+/// The directory cannot be created.
+pub fn create_dir_for(dir: &Path, owner: Option<Owner>) -> io::Result<()> {
+    if dir.exists() {
+        return Ok(());
+    }
+    create_dir(dir)?;
+    if let Some(owner) = owner.filter(|_| rustix::process::geteuid().is_root()) {
+        let flags = OFlags::NOFOLLOW | OFlags::DIRECTORY;
+        let made = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(dir)?;
+        fchown(&made, Some(owner.uid), Some(owner.gid))?;
+    }
+    Ok(())
+}
+
+/// Gives a file that root has just made to the owner of its directory, whose service must be able to use it.
+pub fn give_to_owner_of_directory(file: &File, path: &Path) {
+    let give = || {
+        let meta = file.metadata()?;
+        let owner = Owner::of(directory_of(path)).filter(|owner| owner.uid != 0);
+        // Another name of the file may be elsewhere, where it is not his.
+        let is_ours = meta.uid() == 0 && meta.nlink() <= 1 && rustix::process::geteuid().is_root();
+        match owner.filter(|_| is_ours) {
+            Some(owner) => fchown(file, Some(owner.uid), Some(owner.gid)),
+            None => Ok(()),
+        }
+    };
+    if let Err(error) = give() {
+        log::debug!("cannot give {} to the owner of its directory: {error}", path.display());
+    }
 }
 
 /// Creates an empty file of mode 0600. Whatever has this name already stays as it is.
@@ -168,6 +219,14 @@ mod tests {
         }
         chown(dir.path(), Some(STRANGER), None).unwrap();
         assert!(open_to_write(&path).is_ok(), "his directory");
+        let made = dir.path().join("made");
+        give_to_owner_of_directory(&open_to_write(&made).unwrap(), &made);
+        assert_eq!(Owner::of(&made).unwrap().uid, STRANGER);
+        let (shared, other) = (dir.path().join("shared"), tempfile::tempdir().unwrap());
+        std::fs::write(other.path().join("file"), "").unwrap();
+        std::fs::hard_link(other.path().join("file"), &shared).unwrap();
+        give_to_owner_of_directory(&open_to_write(&shared).unwrap(), &shared);
+        assert_eq!(Owner::of(&shared).unwrap().uid, 0, "a file with another name stays as it is");
         assert!(open_private(&path).is_err(), "a secret is never taken from him");
     }
 

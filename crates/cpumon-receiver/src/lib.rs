@@ -20,6 +20,7 @@ pub mod discovery;
 pub mod enrollment;
 pub mod hub;
 mod measure;
+mod privileges;
 mod receiver;
 mod sources;
 pub mod status;

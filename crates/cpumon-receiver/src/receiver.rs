@@ -8,7 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use anyhow::{Context, anyhow};
-use cpumon_agent::{AllowedPaths, Pulse, RetainedCapabilities, Sampler, SamplerOptions, in_domain};
+use cpumon_agent::{
+    AllowedPaths, Calls, Pulse, RetainedCapabilities, Sampler, SamplerOptions, give_up_calls, give_up_rights,
+    in_domain,
+};
 use cpumon_link::{DEFAULT_PORT, ReceiverOptions, UdpReceiver};
 use cpumon_model::{HostInfo, SourceKind};
 use cpumon_store::StoreOptions;
@@ -19,6 +22,7 @@ use crate::demux::SourceRate;
 use crate::enrollment::Authority;
 use crate::hub::{Hub, HubOptions};
 use crate::measure;
+use crate::privileges::{self, Kept};
 use crate::status::State;
 use crate::storing::{Sink, StoreHandle, past_of_store};
 
@@ -41,6 +45,8 @@ pub struct Plan {
     pub discovery: bool,
     /// How to measure this machine; `None`: do not.
     pub measure: Option<SamplerOptions>,
+    /// Give up system calls, which holds for the whole process: not where it does anything else, such as drawing a screen.
+    pub confines_calls: bool,
 }
 
 /// Where enrolled devices are accepted.
@@ -106,23 +112,29 @@ impl Receiver {
         }
         let udp = receiver.local_addresses().context("cannot read the UDP address")?;
         let receiver = Receiving::open(receiver, &plan.group_keys, plan.source_rate)?;
+        let kept = kept_by(plan);
+        kept.make_directories()?;
+        let user = kept.become_owner();
         let sampler =
             plan.measure.as_ref().map(Sampler::open).transpose().context("cannot measure this machine")?;
         // Before the first other thread begins: threads inherit what is left.
-        cpumon_agent::give_up_rights(
-            sampler.as_ref().map_or(SourceKind::Unknown, Sampler::kind),
-            RetainedCapabilities {
-                files: true,
-                probes: plan.measure.as_ref().is_some_and(|measure| measure.max_cpu.is_some()),
-            },
-        );
+        let kind = sampler.as_ref().map_or(SourceKind::Unknown, Sampler::kind);
+        let files = kept.needs_override();
+        let probes = plan.measure.as_ref().is_some_and(|measure| measure.max_cpu.is_some());
+        give_up_rights(kind, RetainedCapabilities { names: sampler.is_some(), files, probes });
+        let calls = Calls { writes: true, bpf: kind == SourceKind::Bpf || probes, serves: true };
+        let filter = plan.confines_calls.then(|| give_up_calls(calls));
         let info = sampler.as_ref().map(Sampler::info).cloned();
         let listening = Listening { receiver, udp };
-        let paths = allowed_paths(plan, &frontend.reads)?;
-        let (opened, held) = in_domain(paths, || Self::open_all(plan, listening, frontend, info))
-            .context("cannot start a thread")?;
+        let paths = allowed_paths(plan, &kept, &frontend.reads);
+        let in_domain = in_domain(paths, || {
+            // Names of programs are read by the measuring thread only.
+            give_up_rights(SourceKind::Unknown, RetainedCapabilities { names: false, files, probes: false });
+            Self::open_all(plan, listening, frontend, info)
+        });
+        let (opened, domain) = in_domain.context("cannot start a thread")?;
         let (mut running, sink) = opened?;
-        running.held = held;
+        running.held = [Some(domain), filter, user].into_iter().flatten().collect::<Vec<_>>().join(", ");
         if let Some(sampler) = sampler {
             // Outside: in a domain the names of other programs cannot be read.
             let stop = Arc::clone(&running.stop);
@@ -131,6 +143,7 @@ impl Receiver {
                 Ok(())
             })?;
         }
+        give_up_rights(SourceKind::Unknown, RetainedCapabilities { names: false, files, probes: false });
         Ok(running)
     }
 
@@ -293,28 +306,27 @@ fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// The files that this receiver keeps, and those that it reads again. A directory that is given is made, so that there is a rule
-/// for it.
-fn allowed_paths(plan: &Plan, reads: &[PathBuf]) -> anyhow::Result<AllowedPaths> {
-    let parent = |path: &Path| match path.parent() {
-        Some(dir) if !dir.as_os_str().is_empty() => dir.to_owned(),
-        _ => PathBuf::from("."),
-    };
-    let kept = plan.store.as_ref().map(|(path, _)| parent(path));
-    let state = plan.tls.as_ref().map(|tls| tls.state.clone());
-    let memory =
-        plan.group_keys.memory.parent().filter(|dir| !dir.as_os_str().is_empty()).map(Path::to_owned);
-    for dir in kept.iter().chain(state.iter()).chain(memory.iter()) {
-        let made = cpumon_files::create_dir(dir);
-        made.with_context(|| format!("cannot create {}; choose a file with --store", dir.display()))?;
+fn kept_by(plan: &Plan) -> Kept {
+    let memory = plan.group_keys.memory.parent().filter(|dir| !dir.as_os_str().is_empty());
+    Kept {
+        store: plan.store.as_ref().map(|(path, _)| path.clone()),
+        state: plan.tls.as_ref().map(|tls| tls.state.clone()),
+        memory: memory.map(Path::to_owned),
+        keys: plan.group_keys.keys.clone(),
     }
-    let read = plan.group_keys.keys.iter().map(|path| parent(path)).chain(reads.iter().cloned());
-    Ok(AllowedPaths {
+}
+
+/// The directories that this receiver writes, and those that it reads again.
+fn allowed_paths(plan: &Plan, kept: &Kept, reads: &[PathBuf]) -> AllowedPaths {
+    let read =
+        plan.group_keys.keys.iter().map(|path| privileges::directory_of(path)).chain(reads.iter().cloned());
+    AllowedPaths {
+        resolves: false,
         read: read.collect(),
-        write: kept.into_iter().chain(state).chain(memory).collect(),
+        write: kept.directories(),
         connect: Vec::new(),
         bind: plan.tls.iter().map(|tls| tls.address.port()).collect(),
-    })
+    }
 }
 
 /// The store's writer. With TLS each commit waits for the disk: acknowledged means on the disk.

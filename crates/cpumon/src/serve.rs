@@ -57,6 +57,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
         tls: args.tls.map(|address| TlsPlan { address, state }),
         discovery: args.discovery,
         measure: (!args.no_agent).then(|| sampler_options(&args.measure, Probes::empty())),
+        confines_calls: true,
     };
     let audit = Some(Arc::new(AuditLog::in_dir(&state_dir(args.state.as_deref(), args.store.as_deref()))));
     let web = WebOptions { audit, ..web_options(&args.web, args.http)? };
@@ -107,6 +108,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
         tls: None,
         discovery: false,
         measure: Some(sampler_options(&args.measure, LIVE_PROBES)),
+        confines_calls: false,
     };
     let web = web_options(&args.web, args.http)?;
     let signals = Signals::install()?;

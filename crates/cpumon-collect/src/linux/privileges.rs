@@ -31,7 +31,10 @@ pub(crate) fn drop_capabilities(
     kind: SourceKind,
     keep: RetainedCapabilities,
 ) -> Result<String, std::io::Error> {
-    let mut wanted = CapabilitySet::SYS_PTRACE;
+    let mut wanted = CapabilitySet::empty();
+    if keep.names {
+        wanted |= CapabilitySet::SYS_PTRACE;
+    }
     if keep.files {
         wanted |= CapabilitySet::DAC_OVERRIDE;
     }

@@ -21,7 +21,8 @@ pub fn failed(operation: &'static str, path: &Path) -> impl Fn(std::io::Error) -
 /// # Errors
 /// The directory cannot be made.
 pub fn make_dir(dir: &Path) -> Result<(), TlsError> {
-    cpumon_files::create_dir(dir).map_err(failed("create", dir))
+    let owner = dir.parent().and_then(cpumon_files::Owner::of);
+    cpumon_files::create_dir_for(dir, owner).map_err(failed("create", dir))
 }
 
 /// Writes a file that replaces what was there, or, with `is_new`, that must not be there yet (false: it was).
@@ -42,6 +43,7 @@ pub fn write(path: &Path, bytes: &[u8], is_new: bool) -> Result<bool, TlsError> 
 fn write_then_name(path: &Path, temporary: &Path, bytes: &[u8], is_new: bool) -> Result<bool, TlsError> {
     let write = || -> std::io::Result<()> {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(temporary)?;
+        cpumon_files::give_to_owner_of_directory(&file, temporary);
         file.write_all(bytes)?;
         // Before it gets its name: otherwise a power cut could leave a file with the name and without the
         // bytes.

@@ -189,6 +189,7 @@ impl TokenFile {
         let write = || {
             cpumon_files::create_dir(dir)?;
             let mut file = tempfile::NamedTempFile::new_in(dir)?;
+            cpumon_files::give_to_owner_of_directory(file.as_file(), file.path());
             for entry in entries {
                 file.write_all(entry.line().as_bytes())?;
             }

@@ -147,8 +147,12 @@ const WRITING_HERE: &[c_long] = &[];
 
 /// What `ioctl` may ask: whether standard error is a terminal, how much there is to read, no waiting, the number of a network interface.
 const IOCTLS: [u64; 5] = [libc::TCGETS, libc::TIOCGWINSZ, libc::FIONREAD, libc::FIONBIO, libc::SIOCGIFINDEX];
-/// Kinds of sockets: the network, the list of interfaces, the service manager and name look-ups.
-const SOCKETS: [i32; 4] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK, libc::AF_UNIX];
+/// Kinds of sockets: the network and the list of interfaces. None of `AF_UNIX`: behind such a socket a service manager or a container
+/// engine does whatever it is asked, and Landlock does not keep from connecting to it. The one of `NOTIFY_SOCKET` is open before.
+const SOCKETS: [i32; 3] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+/// Taking connections; SQLite gives its files the owner of the store.
+const SERVING: &[c_long] = &[libc::SYS_accept4, libc::SYS_listen, libc::SYS_fchown, libc::SYS_prlimit64];
+
 /// What opens a file for more than reading.
 const WRITES: i32 = libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC;
 
@@ -173,6 +177,9 @@ fn rules(calls: Calls) -> Result<Rules, seccompiler::BackendError> {
     if calls.bpf {
         // libbpf loads from a memory file.
         allow(&[libc::SYS_bpf, libc::SYS_prlimit64, libc::SYS_memfd_create, libc::SYS_ftruncate]);
+    }
+    if calls.serves {
+        allow(SERVING);
     }
     if calls.writes {
         allow(WRITING);
@@ -266,6 +273,7 @@ mod tests {
             assert!(refused(number, 0), "system call {number}");
         }
         assert!(refused(libc::SYS_socket, libc::AF_PACKET.into()), "raw sockets");
+        assert!(refused(libc::SYS_socket, libc::AF_UNIX.into()), "the sockets of service managers");
         assert!(refused(libc::SYS_clone, 0), "processes");
         assert!(refused(libc::SYS_kill, 1), "signals");
     }

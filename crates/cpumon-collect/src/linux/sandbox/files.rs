@@ -11,8 +11,26 @@ use landlock::{
 
 use crate::AllowedPaths;
 
-/// Where a thread reads that talks to the network: configuration, libraries, time zones, name servers, random bytes.
-const READ: [&str; 9] = ["/etc", "/usr", "/lib", "/lib64", "/run", "/proc", "/sys", "/dev", "/nix/store"];
+/// What every thread reads: libraries, time zones, names of users, random bytes. Not /dev: its disks belong to root, so a process of
+/// root would read them without any capability.
+const READ: [&str; 14] = [
+    "/usr",
+    "/lib",
+    "/lib64",
+    "/nix/store",
+    "/proc",
+    "/sys",
+    "/dev/null",
+    "/dev/random",
+    "/dev/urandom",
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+    "/etc/passwd",
+    "/etc/group",
+    "/etc/nsswitch.conf",
+];
+/// And a thread that finds the addresses of names. Directories: these files are replaced while it runs.
+const RESOLVES: [&str; 2] = ["/etc", "/run"];
 /// What the rules are written for; an older kernel holds those that it knows.
 const VERSION: ABI = ABI::V6;
 
@@ -35,7 +53,8 @@ fn restrict(allowed: &AllowedPaths) -> Result<RulesetStatus, landlock::RulesetEr
         .handle_access(AccessNet::from_all(VERSION))?
         .scope(Scope::from_all(VERSION))?
         .create()?;
-    let fixed = READ.iter().map(PathBuf::from);
+    let resolves: &[&str] = if allowed.resolves { &RESOLVES } else { &[] };
+    let fixed = READ.iter().chain(resolves).map(PathBuf::from);
     for (path, access) in fixed
         .chain(allowed.read.iter().cloned())
         .map(|path| (path, read))
@@ -86,5 +105,23 @@ mod tests {
         }
         assert_eq!(tried, (true, true, false, false, true, false, false), "{message}");
         assert!(std::fs::write(other.path().join("b"), "x").is_ok(), "others are free");
+    }
+
+    #[test]
+    fn a_thread_reads_neither_disks_nor_what_root_keeps_in_etc() {
+        let tried = std::thread::spawn(|| {
+            let message = confine_files(&AllowedPaths::default()).unwrap();
+            let reads = |path: &str| std::fs::File::open(path).is_ok();
+            (
+                message,
+                ["/etc/passwd", "/dev/null"].map(reads),
+                ["/etc/shadow", "/dev", "/run", "/root"].map(reads),
+            )
+        });
+        let (message, allowed, refused) = tried.join().unwrap();
+        if message.starts_with("no Landlock") {
+            return crate::skip::skip("needs a kernel with Landlock");
+        }
+        assert_eq!((allowed, refused), ([true; 2], [false; 4]), "{message}");
     }
 }

@@ -1,0 +1,131 @@
+//! As whom a receiver runs, and what it may do to files: as the owner of what it keeps, if that is one user other than root
+//! (docs/adr/0019-receiver-user.md).
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use cpumon_files::{Owner, create_dir_for};
+use rustix::process::{Gid, Uid};
+use rustix::thread::{
+    capabilities, set_capabilities, set_keep_capabilities, set_thread_groups, set_thread_res_gid,
+    set_thread_res_uid,
+};
+
+/// The user of a receiver that root starts and that has no store yet.
+const SERVICE_USER: &str = "cpumon";
+
+/// The files and directories that a receiver keeps.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) store: Option<PathBuf>,
+    /// Directory of identity, enrolled hosts and audit log.
+    pub(crate) state: Option<PathBuf>,
+    /// Directory of the memory of encrypted datagrams, mostly the same.
+    pub(crate) memory: Option<PathBuf>,
+    /// The group keys, which are read each second.
+    pub(crate) keys: Option<PathBuf>,
+}
+
+impl Kept {
+    /// The directories in which it writes.
+    pub(crate) fn directories(&self) -> Vec<PathBuf> {
+        let store = self.store.as_deref().map(directory_of);
+        store.into_iter().chain(self.state.clone()).chain(self.memory.clone()).collect()
+    }
+
+    /// Makes missing directories: a Landlock rule needs one that is there. They are for the owner of the store's directory.
+    pub(crate) fn make_directories(&self) -> anyhow::Result<()> {
+        let mut owner = service_user(&std::fs::read_to_string("/etc/passwd").unwrap_or_default());
+        for dir in self.directories() {
+            let made = create_dir_for(&dir, owner);
+            made.with_context(|| format!("cannot create {}; choose a file with --store", dir.display()))?;
+            owner = Owner::of(&dir);
+        }
+        Ok(())
+    }
+
+    /// Runs as the owner of everything that it keeps, if root has started it and that is another user. Says so in words. Call it
+    /// before another thread begins, which would stay as it is; probes and sockets need the capabilities, which stay until they
+    /// are given up.
+    pub(crate) fn become_owner(&self) -> Option<String> {
+        let is_root = rustix::process::geteuid().is_root();
+        let owner = self.only_owner().filter(|owner| is_root && owner.uid != 0)?;
+        match become_user(owner) {
+            Ok(()) => Some(format!("user {}", owner.uid)),
+            Err(error) => {
+                log::warn!("cannot run as user {}, who owns the store: {error}", owner.uid);
+                None
+            }
+        }
+    }
+
+    /// Whether something that it keeps belongs to another user than this process's.
+    pub(crate) fn needs_override(&self) -> bool {
+        let own = rustix::process::geteuid().as_raw();
+        self.existing().iter().any(|owner| owner.uid != own)
+    }
+
+    /// The owner of all that exists, if it is one.
+    fn only_owner(&self) -> Option<Owner> {
+        let mut owners = self.existing().into_iter();
+        let first = owners.next()?;
+        owners.all(|owner| owner.uid == first.uid).then_some(first)
+    }
+
+    fn existing(&self) -> Vec<Owner> {
+        let mut paths = self.directories();
+        if let Some(store) = &self.store {
+            paths.extend(["", "-wal", "-shm", "-writer"].map(|ending| {
+                let mut name = store.clone().into_os_string();
+                name.push(ending);
+                PathBuf::from(name)
+            }));
+        }
+        paths.extend(self.keys.clone());
+        for dir in [&self.state, &self.memory].into_iter().flatten() {
+            let entries = std::fs::read_dir(dir).into_iter().flatten();
+            paths.extend(entries.filter_map(|entry| Some(entry.ok()?.path())));
+        }
+        paths.iter().filter_map(|path| Owner::of(path)).collect()
+    }
+}
+
+/// Makes the calling thread, and those that it starts from now on, run as a user, with the capabilities that it had.
+fn become_user(owner: Owner) -> std::io::Result<()> {
+    let (uid, gid) = (Uid::from_raw(owner.uid), Gid::from_raw(owner.gid));
+    let had = capabilities(None)?;
+    // Without this the kernel clears all capabilities with the user; with it only the effective ones.
+    set_keep_capabilities(true)?;
+    set_thread_groups(&[gid])?;
+    set_thread_res_gid(gid, gid, gid)?;
+    set_thread_res_uid(uid, uid, uid)?;
+    Ok(set_capabilities(None, had)?)
+}
+
+/// The directory of a file.
+pub(crate) fn directory_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// User and group of the service in the lines of passwd(5).
+fn service_user(passwd: &str) -> Option<Owner> {
+    let line = passwd.lines().find(|line| line.split(':').next() == Some(SERVICE_USER))?;
+    let mut numbers = line.split(':').skip(2).map(str::parse);
+    Some(Owner { uid: numbers.next()?.ok()?, gid: numbers.next()?.ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_service_user_is_found_by_its_whole_name() {
+        let passwd =
+            "root:x:0:0::/root:/bin/sh\ncpumon-agent:x:7:7::/:/bin/false\ncpumon:x:998:997::/:/bin/false\n";
+        assert_eq!(service_user(passwd), Some(Owner { uid: 998, gid: 997 }));
+        assert_eq!(service_user("root:x:0:0::/root:/bin/sh\n"), None);
+    }
+}
