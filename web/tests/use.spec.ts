@@ -360,4 +360,3 @@ test('on paper a view is as long as it is, dark on white', async ({ page, receiv
       .evaluate((one) => getComputedStyle(one).color),
   ).toBe('rgb(23, 32, 43)');
 });
-

@@ -238,13 +238,13 @@ fn drop_chunks(connection: &Connection, limit_ns: i64) -> Sql<usize> {
         connection
             .prepare_cached("DELETE FROM gap WHERE host_id = ?1 AND end_wall_ns < ?2")?
             .execute([host_id, first])?;
-        // One list stays before the oldest data: those that were there then are read from it.
+        // One list before the oldest data stays: who was there then is read from it.
         connection
             .prepare_cached(
                 "DELETE FROM process_list WHERE host_id = ?1 AND end_wall_ns <
                      (SELECT max(end_wall_ns) FROM process_list WHERE host_id = ?1 AND end_wall_ns <= ?2)",
             )?
-            .execute([host_id, first])?;
+            .execute([host_id, last])?;
         intervals += chunk_intervals;
         thread_rows += chunk_rows;
     }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cpumon_model::{
     BootId, Delta, HostId, HostInfo, Interval, Life, Moment, ProcessInfo, ProcessInterval, ProcessKey,
@@ -140,6 +141,27 @@ fn the_queue_passes_idle_rows_on_with_the_intervals_that_need_them() {
     for second in [1, 150, 260, 320, 402, 450] {
         assert_eq!(pids_at(&reader, info.host, second), there(second), "{second}");
     }
+}
+
+#[test]
+fn lists_go_with_the_data_that_they_are_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, info) = (dir.path().join("s.db"), host(1));
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    for second in 1..=450 {
+        let one = interval(&info, second);
+        writer.put_received(&info, Trust::Local, None, &one, one.end.wall_ns).unwrap();
+    }
+    compact_all(&mut writer);
+    drop(writer);
+    let options = StoreOptions { max_age: Some(Duration::from_secs(100)), ..StoreOptions::default() };
+    let mut writer = Writer::open(&path, &options).unwrap();
+    writer.maintain_at(Duration::from_mins(1), START_NS + 450 * SECOND_NS).unwrap();
+    // The first three chunks are gone; of their lists the last one stays, for intervals behind it.
+    assert_eq!(number(&path, "SELECT min(first_end_wall_ns) FROM chunk"), START_NS + 301 * SECOND_NS);
+    let first_list = number(&path, "SELECT min(end_wall_ns) FROM process_list");
+    assert_eq!(first_list, START_NS + 201 * SECOND_NS);
+    assert_eq!(pids_at(&Reader::open(&path).unwrap(), info.host, 310), [1, 2, 3, 5, 7]);
 }
 
 #[test]
