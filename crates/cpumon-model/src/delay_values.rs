@@ -35,22 +35,27 @@ pub(crate) fn delay_cell(id: ColumnId) -> Option<DelayCell> {
 
 impl IntervalView<'_> {
     /// The cell of an owner; `None` if the column is another's. A thread that was not selected has no count, not 0.
-    pub(crate) fn delays(&self, id: ColumnId, of: DelayOf) -> Option<Value<'_>> {
+    pub(crate) fn delays(&self, id: ColumnId, of: DelayOf, longest_ns: Option<u64>) -> Option<Value<'_>> {
         let cell = delay_cell(id)?;
         let histogram = self.interval().delays_of(of);
         let is_none = histogram.is_none() && matches!(of, DelayOf::Thread(..));
-        Some(if is_none { Value::Null } else { self.delay(cell, histogram) })
+        Some(if is_none { Value::Null } else { self.delay(cell, histogram, longest_ns) })
     }
 
     /// The cell of a histogram; `None`: no delay ended.
-    pub(crate) fn delay(&self, cell: DelayCell, histogram: Option<&DelayHistogram>) -> Value<'static> {
+    pub(crate) fn delay(
+        &self,
+        cell: DelayCell,
+        histogram: Option<&DelayHistogram>,
+        longest_ns: Option<u64>,
+    ) -> Value<'static> {
         if !self.interval().fields.contains(Fields::HISTOGRAMS) {
             return Value::Null;
         }
         match cell {
             DelayCell::Count => Value::count(histogram.map_or(0, DelayHistogram::total)),
             DelayCell::Percentile(percent) => histogram
-                .and_then(|histogram| histogram.percentile_ns(percent))
+                .and_then(|histogram| histogram.percentile_ns(percent, longest_ns))
                 .map_or(Value::Null, Value::count),
             DelayCell::Histogram => {
                 let text = histogram.map_or_else(|| "[]".to_owned(), ToString::to_string);
@@ -65,7 +70,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{Delays, Interval, ProcessInterval, ProcessKey, ThreadInterval};
+    use crate::{Delays, Interval, ProcessInterval, ProcessKey, SchedDelta, ThreadInterval};
 
     #[test]
     fn no_probe_no_delay_and_some_delays_are_three_things() {
@@ -85,7 +90,19 @@ mod tests {
         assert_eq!(cells(Fields::empty(), some.clone()), [None; 3]);
         assert_eq!(cells(Fields::HISTOGRAMS, Vec::new()), [Some(0), None, None]);
         let end = |bucket| i64::try_from(*crate::delay_range_ns(bucket).end()).ok();
-        assert_eq!(cells(Fields::HISTOGRAMS, some), [Some(4), end(40), end(90)]);
+        assert_eq!(cells(Fields::HISTOGRAMS, some.clone()), [Some(4), end(40), end(90)]);
+        let longest_delay_ns = end(90).unwrap() - 1;
+        let sched = SchedDelta { longest_delay_ns, ..SchedDelta::default() };
+        let row = ProcessInterval { key, sched, ..ProcessInterval::default() };
+        let interval = Interval { fields: Fields::HISTOGRAMS, delays: some, ..Interval::default() };
+        for id in [ColumnId::RunDelayP99Ns, ColumnId::RunDelayMaxNs] {
+            let view = IntervalView::new("h", &interval);
+            assert_eq!(
+                view.process(&row, id),
+                Value::Int(longest_delay_ns),
+                "no percentile is above the longest delay"
+            );
+        }
         let interval = Interval { fields: Fields::HISTOGRAMS, ..Interval::default() };
         let view = IntervalView::new("h", &interval);
         let thread = ThreadInterval::default();

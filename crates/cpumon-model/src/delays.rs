@@ -124,10 +124,10 @@ impl DelayHistogram {
         Self { buckets: self.iter().map(grown).filter(|(_, count)| *count > 0).collect() }
     }
 
-    /// The upper end of the bucket in which the delay of this rank lies, ns: so many percent were no longer. `None` where
-    /// nothing was counted.
+    /// The upper end of the bucket in which the delay of this rank lies, ns: so many percent were no longer. `longest_ns`, where
+    /// it is known, is exact and caps that end: no percentile is above the longest delay. `None` where nothing was counted.
     #[must_use]
-    pub fn percentile_ns(&self, percent: u32) -> Option<u64> {
+    pub fn percentile_ns(&self, percent: u32, longest_ns: Option<u64>) -> Option<u64> {
         // In 128 bits: a sum of 64-bit counts times 100 overflows 64.
         let total: u128 = self.iter().map(|(_, count)| u128::from(count)).sum();
         // At least 1: the percentile 0 is the shortest delay, and rank 0 would lie in front of it.
@@ -137,7 +137,10 @@ impl DelayHistogram {
             seen += u128::from(*count);
             seen >= rank
         };
-        self.iter().find(reaches).map(|(bucket, _)| *delay_range_ns(bucket).end())
+        let (bucket, _) = self.iter().find(reaches)?;
+        let (low, high) = delay_range_ns(bucket).into_inner();
+        // Never below the bucket: the delays of threads whose exits were lost are counted here, but are not in the longest.
+        Some(longest_ns.map_or(high, |longest| longest.clamp(low, high)))
     }
 
     /// The upper end of the highest bucket, ns: no delay was longer, unless that is the last bucket.
@@ -212,9 +215,9 @@ mod tests {
     #[test]
     fn no_delays_have_no_percentile() {
         let none = DelayHistogram::default();
-        assert_eq!((none.percentile_ns(50), none.max_ns(), none.total()), (None, None, 0));
+        assert_eq!((none.percentile_ns(50, None), none.max_ns(), none.total()), (None, None, 0));
         let one: DelayHistogram = [(delay_bucket(50_000), 1)].into_iter().collect();
-        assert_eq!((one.percentile_ns(1), one.percentile_ns(100)), (one.max_ns(), one.max_ns()));
+        assert_eq!((one.percentile_ns(1, None), one.percentile_ns(100, None)), (one.max_ns(), one.max_ns()));
         assert!(one.sum_ns().contains(&50_000));
     }
 
@@ -234,8 +237,11 @@ mod tests {
             }
             for percent in [0_u32, 50, 90, 99, 100] {
                 let bucket = reference.quantile_bucket(f64::from(percent) / 100.0).unwrap().unwrap();
-                prop_assert_eq!(ours.percentile_ns(percent), Some(bucket.end()), "p{}", percent);
+                prop_assert_eq!(ours.percentile_ns(percent, None), Some(bucket.end()), "p{}", percent);
             }
+            let longest = *delays.iter().max().unwrap();
+            let capped = [50, 90, 99, 100].map(|percent| ours.percentile_ns(percent, Some(longest)).unwrap());
+            prop_assert!(capped.is_sorted() && capped[3] == longest, "{capped:?} of at most {longest}");
             prop_assert!(ours.sum_ns().contains(&delays.iter().sum::<u64>()));
         }
 

@@ -203,6 +203,12 @@ impl Interval {
         crate::find_delays(&self.delays, of)
     }
 
+    /// The longest single run delay of all processes, ns, where it is known.
+    #[must_use]
+    pub fn longest_delay_ns(&self) -> Option<u64> {
+        self.processes.iter().filter_map(|row| row.sched.longest_ns()).max()
+    }
+
     /// The run delays of all CPUs together.
     #[must_use]
     pub fn cpu_delays(&self) -> DelayHistogram {

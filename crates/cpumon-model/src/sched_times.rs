@@ -41,6 +41,14 @@ pub struct SchedDelta {
     pub open_wait: WaitReason,
 }
 
+impl SchedDelta {
+    /// The longest single run delay, ns; `None`: there was none, or it is not measured.
+    #[must_use]
+    pub fn longest_ns(&self) -> Option<u64> {
+        u64::try_from(self.longest_delay_ns).ok().filter(|&ns| ns > 0)
+    }
+}
+
 impl SchedTimes {
     /// What was added since `earlier`, and whether a counter fell; that one counts 0. Blocked time may fall by the length
     /// of a collection pass: an open wait is counted up to the pass, and the thread may have woken meanwhile.

@@ -51,7 +51,7 @@ impl<'a> IntervalView<'a> {
             _ => self
                 .delta(id, &row.delta)
                 .or_else(|| self.sched(id, row.flags, &row.sched))
-                .or_else(|| self.delays(id, DelayOf::Process(row.key)))
+                .or_else(|| self.delays(id, DelayOf::Process(row.key), row.sched.longest_ns()))
                 .or_else(|| self.info(id, &row.info))
                 .unwrap_or_else(|| self.shared(id)),
         }
@@ -80,7 +80,7 @@ impl<'a> IntervalView<'a> {
             _ => self
                 .delta(id, &row.delta)
                 .or_else(|| self.sched(id, row.flags, &row.sched))
-                .or_else(|| self.delays(id, DelayOf::Thread(row.process, row.key)))
+                .or_else(|| self.delays(id, DelayOf::Thread(row.process, row.key), row.sched.longest_ns()))
                 .or_else(|| self.info(id, &self.interval.process(row.process)?.info))
                 .unwrap_or_else(|| self.shared(id)),
         }
@@ -95,7 +95,7 @@ impl<'a> IntervalView<'a> {
             ColumnId::CpuUnattributedNs => Value::Int(row.unattributed_ns(self.interval.duration_ns())),
             _ => cpu_mode(&row.times, id)
                 .or_else(|| self.cpu_sched(id, &row.sched))
-                .or_else(|| self.delays(id, DelayOf::Cpu(row.cpu)))
+                .or_else(|| self.delays(id, DelayOf::Cpu(row.cpu), None))
                 .unwrap_or_else(|| self.shared(id)),
         }
     }
@@ -117,7 +117,11 @@ impl<'a> IntervalView<'a> {
                 .or_else(|| self.health(id))
                 .or_else(|| self.cpu_sum(id))
                 .or_else(|| self.host_sched(id))
-                .or_else(|| delay_cell(id).map(|cell| self.delay(cell, Some(&self.interval.cpu_delays()))))
+                .or_else(|| {
+                    let delays = || self.interval.cpu_delays();
+                    delay_cell(id)
+                        .map(|cell| self.delay(cell, Some(&delays()), self.interval.longest_delay_ns()))
+                })
                 .unwrap_or_else(|| self.shared(id)),
         }
     }

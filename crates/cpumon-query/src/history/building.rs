@@ -14,13 +14,20 @@ use super::selection::Selection;
 use crate::keys::TaskKey;
 use crate::time::TimeRange;
 
+/// The run delays of a point.
+#[derive(Clone, Default)]
+struct PointDelays {
+    histogram: DelayHistogram,
+    longest_ns: Option<u64>,
+}
+
 /// A line being added up.
 pub(super) struct Building {
     pub(super) selection: Selection,
     name: Option<String>,
     pub(super) columns: Vec<(&'static Column, Points)>,
     /// Run delays by length, a histogram a point: percentiles of several intervals cannot be had from theirs.
-    delays: Vec<DelayHistogram>,
+    delays: Vec<PointDelays>,
     peak: Points,
     pub(super) first_ns: Option<i64>,
     last_ns: Option<i64>,
@@ -41,7 +48,7 @@ impl Building {
         let has_percentiles = columns.iter().any(|(column, _)| delay_percent(column.id).is_some());
         Self {
             columns,
-            delays: vec![DelayHistogram::default(); if has_percentiles { count } else { 0 }],
+            delays: vec![PointDelays::default(); if has_percentiles { count } else { 0 }],
             name: None,
             peak: Points::new(count),
             first_ns: None,
@@ -77,6 +84,7 @@ impl Building {
         span: &Segment<'_>,
         shares: &[Share],
         of: DelayOf,
+        longest_ns: Option<u64>,
         cell: impl Fn(ColumnId) -> Option<f64>,
     ) {
         for (column, points) in
@@ -89,7 +97,8 @@ impl Building {
         if let Some(delays) = span.interval.delays_of(of) {
             for Share { at, .. } in shares {
                 if let Some(sum) = self.delays.get_mut(*at) {
-                    *sum += delays;
+                    sum.histogram += delays;
+                    sum.longest_ns = sum.longest_ns.max(longest_ns);
                 }
             }
         }
@@ -131,7 +140,7 @@ impl Building {
             let of = DelayOf::Thread(row.process, row.key);
             self.live(span.interval.end, row.life);
             self.presence.see(buckets, row.key.into(), span, row.life);
-            self.add(span, shares, of, |id| number(&view.thread(row, id)));
+            self.add(span, shares, of, row.sched.longest_ns(), |id| number(&view.thread(row, id)));
             run_ns = run_ns.saturating_add(row.delta.run_ns);
         }
         for (at, row) in
@@ -140,7 +149,9 @@ impl Building {
             self.name = Some(row.info.name.to_string());
             self.live(span.interval.end, row.life);
             self.presence.see(buckets, row.key.into(), span, row.life);
-            self.add(span, shares, DelayOf::Process(row.key), |id| number(&view.process(row, id)));
+            self.add(span, shares, DelayOf::Process(row.key), row.sched.longest_ns(), |id| {
+                number(&view.process(row, id))
+            });
             run_ns = run_ns.saturating_add(row.delta.run_ns);
             peak = peak.max(span.max_run_ns_per_s.get(at).map_or(0.0, |peak| *peak as f64));
         }
@@ -156,7 +167,7 @@ impl Building {
         for (column, points) in &mut self.columns {
             let Some(percent) = delay_percent(column.id) else { continue };
             for (at, delays) in self.delays.iter().enumerate() {
-                if let Some(ns) = delays.percentile_ns(percent) {
+                if let Some(ns) = delays.histogram.percentile_ns(percent, delays.longest_ns) {
                     points.raise(at, ns as f64);
                 }
             }

@@ -16,7 +16,8 @@ pub(super) fn register(connection: &Connection) -> Result<()> {
     let flags =
         FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
     connection.create_aggregate_function("merge_run_delays", 1, flags, Merge)?;
-    connection.create_aggregate_function("run_delay_percentile_ns", 2, flags, Percentile)
+    connection.create_aggregate_function("run_delay_percentile_ns", 2, flags, Percentile)?;
+    connection.create_aggregate_function("run_delay_percentile_ns", 3, flags, Percentile)
 }
 
 /// The histogram in a cell; `None`: no data.
@@ -61,6 +62,7 @@ struct Percentile;
 struct PercentileOf {
     sum: DelayHistogram,
     percent: u32,
+    longest_ns: Option<u64>,
 }
 
 impl Aggregate<PercentileOf, Option<i64>> for Percentile {
@@ -76,11 +78,15 @@ impl Aggregate<PercentileOf, Option<i64>> for Percentile {
         if let Some(more) = read(context)? {
             group.sum += &more;
         }
+        if context.len() > 2 {
+            let longest_ns: Option<i64> = context.get(2)?;
+            group.longest_ns = group.longest_ns.max(longest_ns.and_then(|ns| u64::try_from(ns).ok()));
+        }
         Ok(())
     }
 
     fn finalize(&self, _: &mut Context<'_>, group: Option<PercentileOf>) -> Result<Option<i64>> {
-        let ns = group.and_then(|group| group.sum.percentile_ns(group.percent));
+        let ns = group.and_then(|group| group.sum.percentile_ns(group.percent, group.longest_ns));
         Ok(ns.map(|ns| i64::try_from(ns).unwrap_or(i64::MAX)))
     }
 }

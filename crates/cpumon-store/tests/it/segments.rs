@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use cpumon_model::{
     DelayHistogram, DelayOf, Delta, Fields, Flags, Interval, Life, ProcessKey, SchedDelta, Trust,
+    delay_bucket, delay_range_ns,
 };
 use cpumon_store::sql::Sql;
 use cpumon_store::{
@@ -278,13 +279,21 @@ fn run_delays_are_merged_over_any_range_in_samples_sums_and_sql() {
         of_process.to_string()
     );
     for percent in [50, 90, 99, 100] {
-        let expected = of_process.percentile_ns(percent).unwrap().to_string();
+        let expected = of_process.percentile_ns(percent, None).unwrap().to_string();
         let text = format!("SELECT run_delay_percentile_ns(run_delay_histogram, {percent}) {from}");
         assert_eq!(ask(&path, &text), expected, "p{percent}");
+        // A longest delay of 1 ns lies below every bucket but the first: a percentile stays within its bucket.
+        let bucket = delay_bucket(of_process.percentile_ns(percent, None).unwrap());
+        let text = format!("SELECT run_delay_percentile_ns(run_delay_histogram, {percent}, 1) {from}");
+        assert_eq!(
+            ask(&path, &text),
+            delay_range_ns(bucket).start().to_string(),
+            "p{percent} with a longest delay"
+        );
     }
     for table in ["host_minute", "host_hour"] {
         let text = format!("SELECT run_delay_percentile_ns(run_delays, 99) FROM {table}");
-        assert_eq!(ask(&path, &text), of_host.percentile_ns(99).unwrap().to_string(), "{table}");
+        assert_eq!(ask(&path, &text), of_host.percentile_ns(99, None).unwrap().to_string(), "{table}");
         let text = format!("SELECT merge_run_delays(run_delays) FROM {table}");
         assert_eq!(ask(&path, &text), of_host.to_string(), "{table}");
     }

@@ -169,7 +169,7 @@ fn push(made: &mut Interval, spec: &Spec, number: u64) {
         // One thread was selected.
         if (name, nth) == ("postgres", 0) {
             let of = DelayOf::Thread(key, ThreadKey { tid: pid, start_ns: key.start_ns });
-            made.delays.push(Delays { of, histogram: delays(delta.run_delay_ns, pid) });
+            made.delays.push(Delays { of, histogram: delays(&delta, &sched(name, nth, &delta)) });
         }
         let comm = if nth == 0 { name.to_string() } else { format!("{name}-w{nth}") };
         made.threads.push(ThreadInterval {
@@ -187,7 +187,7 @@ fn push(made: &mut Interval, spec: &Spec, number: u64) {
         });
     }
     if sum.run_delay_ns > 0 {
-        made.delays.push(Delays { of: DelayOf::Process(key), histogram: delays(sum.run_delay_ns, pid) });
+        made.delays.push(Delays { of: DelayOf::Process(key), histogram: delays(&sum, &sched_sum) });
     }
     made.processes.push(ProcessInterval {
         key,
@@ -210,10 +210,10 @@ fn push(made: &mut Interval, spec: &Spec, number: u64) {
 }
 
 /// Many short waits for a CPU and few long ones.
-fn delays(run_delay_ns: i64, pid: u32) -> Arc<DelayHistogram> {
-    let ns = run_delay_ns.unsigned_abs();
-    let counts = [(ns / 900, 500), (ns / 400, 90), (ns / 60 + u64::from(pid), 8), (ns / 5, 1)];
-    Arc::new(counts.into_iter().map(|(ns, count)| (delay_bucket(ns), count)).collect())
+fn delays(delta: &Delta, sched: &SchedDelta) -> Arc<DelayHistogram> {
+    let (all, longest) = (delta.run_delay_ns.unsigned_abs(), sched.longest_delay_ns.unsigned_abs());
+    let counts = [(all / 900, 500), (all / 400, 90), (longest / 2, 8), (longest, 1)];
+    Arc::new(counts.into_iter().map(|(ns, count)| (delay_bucket(ns.min(longest)), count)).collect())
 }
 
 /// What a thread waited for while it did not run.

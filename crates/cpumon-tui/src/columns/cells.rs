@@ -109,7 +109,7 @@ impl<'a> Cells<'a> {
             };
         }
         if let Some(percent) = delay_percent(id) {
-            let ns = group_delays(self.interval, group).percentile_ns(percent);
+            let ns = group_delays(self.interval, group).percentile_ns(percent, group.sched.longest_ns());
             return ns.map_or(Value::Null, |ns| Value::Int(i64::try_from(ns).unwrap_or(i64::MAX)));
         }
         let (needs, value) = match id {

@@ -73,7 +73,7 @@ impl<'a> Sorter<'a> {
             Col::Seen => Value::Number(self.seen_of_group(group)),
             Col::Name | Col::Container | Col::User => Value::Text(group.name.to_lowercase()),
             Col::Wait => Value::Text(longest_wait(&group.sched)),
-            Col::DelayP99 => p99(Some(&group_delays(self.interval, group))),
+            Col::DelayP99 => p99(Some(&group_delays(self.interval, group)), &group.sched),
             _ => Value::Number(self.measured(&group.delta, &group.sched)),
         };
         if self.is_rising {
@@ -126,7 +126,7 @@ impl<'a> Sorter<'a> {
                     .map_or(Value::Number(i64::MAX), |row| self.thread(row));
             }
             Col::Wait => return Value::Text(longest_wait(&row.sched)),
-            Col::DelayP99 => return p99(self.interval.delays_of(DelayOf::Process(row.key))),
+            Col::DelayP99 => return p99(self.interval.delays_of(DelayOf::Process(row.key)), &row.sched),
             _ => self.measured(&row.delta, &row.sched),
         })
     }
@@ -150,7 +150,7 @@ impl<'a> Sorter<'a> {
             Col::Name => return Value::Text(row.comm.to_str_lossy().to_lowercase()),
             Col::Wait => return Value::Text(longest_wait(&row.sched)),
             Col::DelayP99 => {
-                return p99(self.interval.delays_of(DelayOf::Thread(row.process, row.key)));
+                return p99(self.interval.delays_of(DelayOf::Thread(row.process, row.key)), &row.sched);
             }
             _ => self.measured(&row.delta, &row.sched),
         })
@@ -158,8 +158,8 @@ impl<'a> Sorter<'a> {
 }
 
 /// Rows without run delays come after all others.
-fn p99(delays: Option<&DelayHistogram>) -> Value {
-    let ns = delays.and_then(|delays| delays.percentile_ns(99));
+fn p99(delays: Option<&DelayHistogram>, sched: &SchedDelta) -> Value {
+    let ns = delays.and_then(|delays| delays.percentile_ns(99, sched.longest_ns()));
     Value::Number(ns.map_or(-1, |ns| i64::try_from(ns).unwrap_or(i64::MAX)))
 }
 
