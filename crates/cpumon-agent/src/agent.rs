@@ -221,7 +221,7 @@ impl Agent {
     /// Measuring failed ten times in a row.
     pub fn step(&mut self, stop: &AtomicBool) -> anyhow::Result<bool> {
         // A step sleeps up to one interval on purpose: only a delay beyond that means that the loop hangs.
-        self.pulse.beat(self.settings.interval() + LATE);
+        self.pulse.beat(self.sampler.interval() + LATE);
         let (info, step) = match self.sampler.step_with_info(stop) {
             Ok(None) => return Ok(false),
             Ok(Some(both)) => both,

@@ -148,7 +148,7 @@ pub struct AgentArgs {
     )]
     pub histogram_threads: Vec<ThreadPattern>,
 
-    /// Limit the agent and its probes to this share of one CPU, such as 1%; probes that cost too much are switched off for a while, which the data records
+    /// Limit the agent and its probes to this share of one CPU, such as 1%; probes that cost too much are switched off for a while, and where that is not enough snapshots are made less often; the data records both
     #[arg(long, value_name = "PERCENT", env = "CPUMON_MAX_CPU", help_heading = "What")]
     pub max_cpu: Option<CpuShare>,
 

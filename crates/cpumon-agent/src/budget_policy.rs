@@ -3,6 +3,9 @@
 //!
 //! Probes are switched off one at a time: histograms, wait reasons, interrupts, switch events. They are switched on again in reverse
 //! order. A step up that had to be undone doubles the wait before the next one, so that a steady load does not make it oscillate.
+//!
+//! Where no probe is left to switch off, what remains is the cost of the snapshots: then they are made less often. What was used
+//! above the limit until then, and what it took to load other probes, is made up for within a minute in the same way.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -19,6 +22,13 @@ const SPACE_AT_FIRST: Duration = Duration::from_secs(10);
 const SPACE_AT_MOST: Duration = Duration::from_mins(5);
 /// The budget has space while no more than this part of it is used, because the next probe must fit too.
 const SPACE_RATIO: f64 = 0.5;
+
+/// The longest interval is so many of the wanted ones.
+const MAX_STRETCH: u32 = 20;
+/// What was used above the limit is made up for in this time.
+const MAKE_UP: Duration = Duration::from_mins(1);
+/// The least part of the limit that is left for snapshots meanwhile.
+const LEAST_RATIO: f64 = 0.25;
 
 /// A part of one CPU.
 #[derive(Copy, Clone, Debug, PartialEq, PartialOrd)]
@@ -78,6 +88,12 @@ pub struct BudgetPolicy {
     space: Duration,
     space_needed: Duration,
     since_up: Option<Duration>,
+    /// Wanted intervals between two snapshots.
+    stretch: u32,
+    /// Time for which fewer of them would have been enough.
+    slack: Duration,
+    /// CPU time that was used above the limit and is not made up for, s.
+    debt_s: f64,
 }
 
 impl BudgetPolicy {
@@ -92,7 +108,22 @@ impl BudgetPolicy {
             space: Duration::ZERO,
             space_needed: SPACE_AT_FIRST,
             since_up: None,
+            stretch: 1,
+            slack: Duration::ZERO,
+            debt_s: 0.0,
         }
+    }
+
+    /// How many of the wanted intervals lie between two snapshots.
+    #[must_use]
+    pub fn stretch(&self) -> u32 {
+        self.stretch
+    }
+
+    /// Adds a cost that is not that of measuring with these probes: to load others.
+    pub fn charge(&mut self, length: Duration, used: Duration) {
+        let over_s = used.as_secs_f64() - length.as_secs_f64() * self.limit.ratio();
+        self.debt_s = (self.debt_s + over_s).max(0.0);
     }
 
     /// Adds the cost of the last interval. Returns a change when one is due.
@@ -102,6 +133,8 @@ impl BudgetPolicy {
         }
         let used_ratio = used.as_secs_f64() / length.as_secs_f64();
         let limit = self.limit.ratio();
+        self.charge(length, used);
+        self.stretch_intervals(length, used_ratio);
         // One interval on the other side starts the count again: only time without a break decides.
         self.over = if used_ratio > limit { self.over + length } else { Duration::ZERO };
         self.space = if used_ratio < limit * SPACE_RATIO { self.space + length } else { Duration::ZERO };
@@ -110,7 +143,7 @@ impl BudgetPolicy {
         }
         if self.over >= PATIENCE {
             self.step_down(used_ratio)
-        } else if self.space >= self.space_needed {
+        } else if self.space >= self.space_needed && self.stretch == 1 {
             self.step_up(used_ratio)
         } else {
             None
@@ -129,8 +162,26 @@ impl BudgetPolicy {
         self.limit
     }
 
+    /// Chooses the distance of snapshots, where nothing else reduces the cost.
+    fn stretch_intervals(&mut self, length: Duration, used_ratio: f64) {
+        if STEPS.into_iter().any(|step| self.now.intersects(step)) {
+            (self.stretch, self.slack) = (1, Duration::ZERO);
+            return;
+        }
+        let limit = self.limit.ratio();
+        let allowed = (limit - self.debt_s / MAKE_UP.as_secs_f64()).max(limit * LEAST_RATIO);
+        // The cost of one snapshot does not depend on their distance.
+        let at_once = used_ratio * f64::from(self.stretch);
+        let needed = (1..MAX_STRETCH).find(|count| at_once <= allowed * f64::from(*count));
+        let needed = needed.unwrap_or(MAX_STRETCH);
+        self.slack = if needed < self.stretch { self.slack + length } else { Duration::ZERO };
+        if needed > self.stretch || self.slack >= SPACE_AT_FIRST {
+            (self.stretch, self.slack) = (needed, Duration::ZERO);
+        }
+    }
+
     fn step_down(&mut self, used_ratio: f64) -> Option<Change> {
-        // Without a probe to remove, the cost is that of the snapshots alone: nothing changes.
+        // Without a probe to remove, the cost is that of the snapshots alone: they are made less often.
         let step = STEPS.into_iter().find(|step| self.now.intersects(*step))?;
         // `take`: several steps down after one step up double the wait only once.
         if self.since_up.take().is_some_and(|since| since < self.space_needed) {
@@ -250,6 +301,49 @@ mod tests {
         let hour = SECOND * 3600;
         assert!(slow.update(hour, hour / 10).is_some_and(|change| change.is_down));
         assert_eq!(slow.update(Duration::ZERO, SECOND), None, "an interval without length has no share");
+    }
+
+    /// Seconds go by; a snapshot costs so many ms. Returns the CPU time of each second in ms, and the intervals in s.
+    fn minutes(budget: &mut BudgetPolicy, seconds: usize, snapshot_ms: f64) -> (Vec<f64>, Vec<u32>) {
+        let (mut used, mut intervals) = (vec![0.0; seconds], Vec::new());
+        let mut now = 0;
+        while now + (budget.stretch() as usize) <= seconds {
+            let stretch = budget.stretch();
+            now += stretch as usize;
+            used[now - 1] = snapshot_ms;
+            intervals.push(stretch);
+            budget.update(SECOND * stretch, Duration::from_secs_f64(snapshot_ms / 1_000.0));
+        }
+        (used, intervals)
+    }
+
+    #[test]
+    fn without_a_probe_to_switch_off_snapshots_are_made_less_often_and_every_minute_fits() {
+        for (limit, snapshot_ms) in [(0.3, 5.2), (0.3, 40.0), (1.0, 9.0), (0.1, 4.0)] {
+            let mut budget = BudgetPolicy::new(format!("{limit}%").parse().unwrap(), Probes::EXITS);
+            let (used, intervals) = minutes(&mut budget, 600, snapshot_ms);
+            let most = used[2..].windows(60).map(|minute| minute.iter().sum::<f64>()).fold(0.0, f64::max);
+            // One snapshot more or less falls into a minute.
+            assert!(
+                most <= limit * 600.0 + snapshot_ms,
+                "{limit} %, {snapshot_ms} ms: {most} ms in a minute"
+            );
+            let last = *intervals.last().unwrap();
+            let needed = (snapshot_ms / (limit * 10.0)).ceil();
+            assert!(f64::from(last) <= needed, "{limit} %: no longer than needed, {intervals:?}");
+        }
+    }
+
+    #[test]
+    fn what_other_probes_took_to_load_is_made_up_for() {
+        let mut budget = BudgetPolicy::new("1%".parse().unwrap(), Probes::EXITS);
+        budget.charge(SECOND, SECOND / 3);
+        // 0.8 % by snapshots alone: within the limit, but for a third of a second to make up for.
+        let (used, intervals) = minutes(&mut budget, 300, 8.0);
+        assert!(intervals[1] > 1, "{intervals:?}");
+        let first: f64 = used[..60].iter().sum();
+        assert!(first + 333.0 < 2.0 * 600.0, "{first} ms");
+        assert_eq!(intervals.last(), Some(&1), "then as often as wanted: {intervals:?}");
     }
 
     #[test]

@@ -17,8 +17,10 @@ pub(crate) struct CpuBudget {
     policy: BudgetPolicy,
     options: SourceOptions,
     open: Decryptor,
-    /// Time and cost at the last snapshot. `None` right after a change, so that the cost of opening a source is not charged to it.
+    /// Time and cost at the last snapshot.
     before: Option<Spent>,
+    /// Since then another source was opened: that is no cost of its probes.
+    has_opened: bool,
     change: Option<Change>,
     /// The kernel refused another source: no more changes are tried.
     is_stuck: bool,
@@ -34,7 +36,15 @@ struct Spent {
 impl CpuBudget {
     pub(crate) fn new(limit: CpuShare, options: &SourceOptions, open: Decryptor) -> Self {
         let policy = BudgetPolicy::new(limit, options.probes | Probes::EXITS);
-        Self { policy, options: options.clone(), open, before: None, change: None, is_stuck: false }
+        Self {
+            policy,
+            options: options.clone(),
+            open,
+            before: None,
+            has_opened: false,
+            change: None,
+            is_stuck: false,
+        }
     }
 
     /// Charges the cost since the last snapshot.
@@ -44,12 +54,18 @@ impl CpuBudget {
             cpu_ns: snapshot.health.own_cpu_ns.saturating_add(probe_cpu_ns),
         };
         let Some(before) = self.before.replace(now) else { return };
-        if self.is_stuck {
-            return;
-        }
         let length = Duration::from_nanos(now.at_mono_ns.saturating_sub(before.at_mono_ns));
         let used = Duration::from_nanos(now.cpu_ns.saturating_sub(before.cpu_ns));
-        self.change = self.policy.update(length, used);
+        if std::mem::take(&mut self.has_opened) {
+            return self.policy.charge(length, used);
+        }
+        let change = self.policy.update(length, used);
+        self.change = change.filter(|_| !self.is_stuck);
+    }
+
+    /// How many of the wanted intervals lie between two snapshots.
+    pub(crate) fn stretch(&self) -> u32 {
+        self.policy.stretch()
     }
 
     /// A source with other probes, if the policy asked for a change.
@@ -64,7 +80,7 @@ impl CpuBudget {
                 log::warn!(
                     "measuring took {used:.2} % of one CPU, the limit is {limit}: {probes} switched {verb}"
                 );
-                self.before = None;
+                self.has_opened = true;
                 Some(source)
             }
             Err(error) => {

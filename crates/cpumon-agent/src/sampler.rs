@@ -2,6 +2,7 @@
 //! them, in buffers that are reused. The agent, the receiver's own agent and `cpumon top` measure this machine with it.
 
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use cpumon_collect::{CollectError, Schedule, Source, SourceChoice, SourceOptions};
 use cpumon_model::{HostInfo, Interval, Rows, Snapshot, SourceKind};
@@ -16,7 +17,7 @@ pub struct SamplerOptions {
     pub source: SourceOptions,
     /// The name to report instead of the machine's own.
     pub hostname: Option<String>,
-    /// The share of one CPU that measuring may use; above it probes are switched off.
+    /// The share of one CPU that measuring may use; above it probes are switched off, then snapshots are made less often.
     pub max_cpu: Option<CpuShare>,
 }
 
@@ -25,6 +26,8 @@ pub struct Sampler {
     source: Box<dyn Source + Send>,
     kind: SourceKind,
     schedule: Schedule,
+    /// As it was asked for.
+    wanted_interval: Duration,
     info: HostInfo,
     previous: Snapshot,
     current: Snapshot,
@@ -90,6 +93,7 @@ impl Sampler {
             source,
             kind,
             schedule: Schedule::new(options.interval),
+            wanted_interval: Schedule::new(options.interval).interval(),
             info,
             previous: Snapshot::default(),
             current: Snapshot::default(),
@@ -139,8 +143,26 @@ impl Sampler {
         // probes.
         if let (Some(cpu_budget), None) = (&mut self.cpu_budget, &self.next) {
             cpu_budget.update(&self.current, self.source.probe_cpu_ns());
+            let interval = self.wanted_interval * cpu_budget.stretch();
+            self.set_interval(interval);
         }
         Ok(true)
+    }
+
+    /// Makes snapshots in this distance from now on; the data say so.
+    fn set_interval(&mut self, interval: Duration) {
+        if interval == self.schedule.interval() {
+            return;
+        }
+        log::warn!("to stay within --max-cpu a snapshot is made every {interval:?} from now on");
+        self.schedule.set_interval(interval);
+        self.info.interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
+    }
+
+    /// Time between two snapshots now: longer than asked for where nothing else holds the CPU budget.
+    #[must_use]
+    pub fn interval(&self) -> Duration {
+        self.schedule.interval()
     }
 
     /// Replaces the source. The snapshots are cleared, because the counters of the new source start at another base.
@@ -204,8 +226,6 @@ fn open_again(options: &SourceOptions) -> Result<Box<dyn Source + Send>, Collect
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use cpumon_model::{Counters, Flags, HostId, Moment, ThreadKey, ThreadSample};
 
     use super::*;

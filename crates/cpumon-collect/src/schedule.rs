@@ -108,6 +108,13 @@ impl Schedule {
         self.interval
     }
 
+    /// Changes the distance: the next wake-up is one of these after the last one.
+    pub fn set_interval(&mut self, interval: Duration) {
+        let interval = interval.clamp(MIN_INTERVAL, MAX_INTERVAL);
+        let last = self.due.checked_sub(self.interval).unwrap_or(self.due);
+        (self.due, self.interval) = (last + interval, interval);
+    }
+
     /// Sleeps until the next grid point that is not past yet, without waking up in between. The thread that sets `stop` unparks this
     /// thread ([`std::thread::Thread::unpark`]) to end the sleep at once.
     pub fn wait(&mut self, stop: &AtomicBool) -> Tick {
@@ -214,6 +221,20 @@ mod tests {
         schedule.count_into(&mut health);
         assert_eq!(health.intervals_skipped, tick.skipped);
         assert_eq!(health.intervals_late, u64::from(tick.late_ns > 10_000_000));
+    }
+
+    #[test]
+    fn another_distance_counts_from_the_last_wake_up() {
+        let stop = AtomicBool::new(false);
+        let mut schedule = Schedule::new(MIN_INTERVAL);
+        let start = Instant::now();
+        schedule.wait(&stop);
+        schedule.set_interval(3 * MIN_INTERVAL);
+        assert_eq!(schedule.interval(), 3 * MIN_INTERVAL);
+        schedule.wait(&stop);
+        assert!(start.elapsed() >= 3 * MIN_INTERVAL, "{:?}", start.elapsed());
+        schedule.set_interval(Duration::ZERO);
+        assert_eq!(schedule.interval(), MIN_INTERVAL, "moved to the nearer end");
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub struct MeasureArgs {
     /// Source and probes.
     #[command(flatten)]
     pub source: SourceArgs,
-    /// Limit measuring and its probes to this share of one CPU, such as 1%; probes that cost too much are switched off for a while, which the data records
+    /// Limit measuring and its probes to this share of one CPU, such as 1%; probes that cost too much are switched off for a while, and where that is not enough snapshots are made less often; the data records both
     #[arg(long, value_name = "PERCENT")]
     pub max_cpu: Option<CpuShare>,
 }
