@@ -19,7 +19,13 @@ pub(super) const BEGIN_NS: i64 = 1_800_000_000 * SECOND_NS;
 /// Blocked for 4 ms, half of it in futex, and a longest delay of 7 µs.
 fn sched() -> SchedDelta {
     let waits = [(WaitReason::syscall(202), 2_000_000), (WaitReason::DISK, 2_000_000)].into_iter().collect();
-    SchedDelta { blocked_ns: 4_000_000, wakeups: 3, longest_delay_ns: 7_000, waits, ..SchedDelta::default() }
+    SchedDelta {
+        blocked_ns: 4_000_000,
+        wakeups: 3,
+        longest_delay_ns: 100_000_000,
+        waits,
+        ..SchedDelta::default()
+    }
 }
 
 /// One and a half tasks on average, three at once.
