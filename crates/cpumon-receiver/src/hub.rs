@@ -1,19 +1,28 @@
 //! The live hub: what every frontend sees of a running receiver. In: intervals from the receiving thread and the local agent.
 //! Out: hosts, the newest minutes of each, and the receiver's own state. Why: showing must never wait for storing.
 //!
-//! Memory is bounded: each host keeps its newest `KEEP` at most, all hosts together about [`HubOptions::max_bytes`],
-//! and the newest interval of each host in any case.
+//! Memory is bounded: each host keeps its newest `KEEP` at most, all hosts together about [`HubOptions::max_bytes`]. Of that a quarter
+//! is for hosts that nothing is known of: they cannot make the others' past shorter. Of all other hosts the newest interval stays in any
+//! case. What is older is read from the store.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cpumon_model::{HostId, HostStatus, Interval, ProcessInterval, ThreadInterval};
+use cpumon_model::{
+    CpuInterval, HostId, HostStatus, Interval, IrqInterval, ProcessInterval, ThreadInterval, Trust,
+};
 use cpumon_query::status::Status;
 use cpumon_query::{Bell, Live, Seek, Shown};
 
+use crate::demux::{bytes_of_delays, text_bytes};
+
 /// How much of the recent past is kept, by the times of intervals.
 const KEEP: Duration = Duration::from_mins(10);
+/// Hosts that are not authenticated share one part in so many of the memory.
+const UNAUTHENTICATED_PART: usize = 4;
+/// Memory of an interrupt line beside its row: its name.
+const IRQ_NAME_BYTES: usize = 64;
 
 /// Bounds of a hub.
 #[derive(Copy, Clone, Debug)]
@@ -26,7 +35,7 @@ pub struct HubOptions {
 
 impl Default for HubOptions {
     fn default() -> Self {
-        Self { max_bytes: 256 << 20, max_hosts: 4096 }
+        Self { max_bytes: 64 << 20, max_hosts: 4096 }
     }
 }
 
@@ -60,18 +69,48 @@ struct Host {
     number: u64,
 }
 
+/// What all hosts of one kind of trust share.
+struct Share {
+    is_trusted: bool,
+    bytes: usize,
+}
+
 impl std::fmt::Debug for Hub {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Hub").field("options", &self.options).finish_non_exhaustive()
     }
 }
 
-/// What an interval takes in memory, near enough: process texts are shared between intervals and left out.
-fn size_of_interval(interval: &Interval) -> usize {
+/// Memory of an interval's rows, bytes.
+fn bytes_of_rows(interval: &Interval) -> usize {
     size_of::<Interval>()
         + interval.threads.len() * size_of::<ThreadInterval>()
         + interval.processes.len() * size_of::<ProcessInterval>()
-        + interval.cpus.len() * size_of::<cpumon_model::CpuInterval>()
+        + interval.cpus.len() * size_of::<CpuInterval>()
+        + interval.irqs.len() * (size_of::<IrqInterval>() + IRQ_NAME_BYTES)
+        + interval.delays.iter().map(bytes_of_delays).sum::<usize>()
+}
+
+/// Memory of an interval's texts that it does not share with its neighbour, bytes. Most processes keep their name, and all their rows
+/// share it.
+fn bytes_of_texts(interval: &Interval, neighbour: Option<&Shown>) -> usize {
+    let mut rest = neighbour.map_or(&[][..], |shown| &shown.interval.processes);
+    let mut bytes = 0;
+    for row in &interval.processes {
+        while let [first, behind @ ..] = rest
+            && first.key < row.key
+        {
+            rest = behind;
+        }
+        let is_shared =
+            rest.first().is_some_and(|one| one.key == row.key && Arc::ptr_eq(&one.info, &row.info));
+        bytes += if is_shared { 0 } else { text_bytes(&row.info) };
+    }
+    bytes
+}
+
+fn is_trusted(status: &HostStatus) -> bool {
+    status.trust != Trust::Unauthenticated
 }
 
 impl Hub {
@@ -79,6 +118,12 @@ impl Hub {
     #[must_use]
     pub fn new(options: HubOptions, past: Past, status: Statuses) -> Self {
         Self { options, inner: Mutex::default(), bell: Bell::default(), past, status }
+    }
+
+    /// Memory for the hosts of one kind of trust.
+    fn share(&self, is_trusted: bool) -> usize {
+        let unauthenticated = self.options.max_bytes / UNAUTHENTICATED_PART;
+        if is_trusted { self.options.max_bytes - unauthenticated } else { unauthenticated }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -93,15 +138,22 @@ impl Hub {
             inner.serial += 1;
             let serial = inner.serial;
             let id = status.info.host;
-            if !inner.hosts.contains_key(&id) && inner.hosts.len() >= self.options.max_hosts {
-                inner.forget_most_silent();
+            let share = Share { is_trusted: is_trusted(status), bytes: self.share(is_trusted(status)) };
+            if !inner.hosts.contains_key(&id)
+                && inner.hosts.len() >= self.options.max_hosts
+                && !inner.forget_most_silent(share.is_trusted)
+            {
+                return;
             }
             // One more, for the host that may be new with this interval.
-            let budget = self.options.max_bytes / (inner.hosts.len() + 1);
+            let budget = share.bytes / (inner.hosts_of(&share).count() + 1);
             let host = inner.hosts.entry(id).or_default();
             host.status.clone_from(status);
             host.number += 1;
             host.push(Shown { serial, number: host.number, interval }, budget);
+            if !share.is_trusted {
+                inner.keep_within(&share);
+            }
             serial
         };
         // Without the lock, which those that wake up need at once.
@@ -126,10 +178,31 @@ impl Hub {
 }
 
 impl Inner {
-    fn forget_most_silent(&mut self) {
-        let silent = self.hosts.iter().min_by_key(|(_, host)| host.status.received_wall_ns);
-        if let Some(id) = silent.map(|(id, _)| *id) {
-            self.hosts.remove(&id);
+    /// Makes a place for a host: one that is not authenticated gives way first, and never one that is for one that is not. False: there
+    /// is none.
+    fn forget_most_silent(&mut self, is_for_trusted: bool) -> bool {
+        let may_go = |host: &Host| is_for_trusted || !is_trusted(&host.status);
+        let candidates = self.hosts.iter().filter(|(_, host)| may_go(host));
+        let silent =
+            candidates.min_by_key(|(_, host)| (is_trusted(&host.status), host.status.received_wall_ns));
+        let Some(id) = silent.map(|(id, _)| *id) else { return false };
+        self.hosts.remove(&id).is_some()
+    }
+
+    fn hosts_of(&self, share: &Share) -> impl Iterator<Item = &Host> {
+        let wanted = share.is_trusted;
+        self.hosts.values().filter(move |host| is_trusted(&host.status) == wanted)
+    }
+
+    /// Forgets intervals, the oldest of the host with most bytes first, until the hosts of a share keep to it.
+    fn keep_within(&mut self, share: &Share) {
+        let mut bytes: usize = self.hosts_of(share).map(|host| host.bytes).sum();
+        while bytes > share.bytes {
+            let hosts = self.hosts.values_mut().filter(|host| is_trusted(&host.status) == share.is_trusted);
+            let Some(largest) = hosts.max_by_key(|host| host.bytes).filter(|host| host.bytes > 0) else {
+                return;
+            };
+            bytes -= largest.pop();
         }
     }
 }
@@ -138,16 +211,25 @@ impl Host {
     fn push(&mut self, shown: Shown, budget: usize) {
         let keep_ns = i64::try_from(KEEP.as_nanos()).unwrap_or(i64::MAX);
         let oldest_ns = shown.interval.end.wall_ns.saturating_sub(keep_ns);
-        self.bytes += size_of_interval(&shown.interval);
+        self.bytes += bytes_of_rows(&shown.interval) + bytes_of_texts(&shown.interval, self.recent.back());
         self.recent.push_back(shown);
         while self.recent.len() > 1 {
             let Some(front) = self.recent.front() else { break };
             if self.bytes <= budget && front.interval.end.wall_ns >= oldest_ns {
                 break;
             }
-            self.bytes = self.bytes.saturating_sub(size_of_interval(&front.interval));
-            self.recent.pop_front();
+            self.pop();
         }
+    }
+
+    /// Forgets the oldest interval; gives the bytes that are free now.
+    fn pop(&mut self) -> usize {
+        let Some(oldest) = self.recent.pop_front() else { return 0 };
+        // Texts that the next one shares stay.
+        let bytes = bytes_of_rows(&oldest.interval) + bytes_of_texts(&oldest.interval, self.recent.front());
+        let freed = bytes.min(self.bytes);
+        self.bytes -= freed;
+        freed
     }
 }
 
@@ -226,7 +308,7 @@ impl Live for Hub {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cpumon_model::{HostInfo, Moment};
+    use cpumon_model::{HostInfo, Moment, ProcessInfo};
 
     const SECOND_NS: i64 = 1_000_000_000;
 
@@ -291,12 +373,12 @@ mod tests {
     fn memory_is_bounded_by_bytes_and_by_age() {
         let small = HubOptions { max_bytes: 100_000, max_hosts: 10 };
         let hub = hub(small);
-        let status = host(1, 1);
+        let status = HostStatus { trust: Trust::Authenticated, ..host(1, 1) };
         for second in 0..100 {
             hub.put(&status, interval(second, 100));
         }
         let kept = hub.after_serial(status.info.host, 0);
-        let bytes: usize = kept.iter().map(|shown| size_of_interval(&shown.interval)).sum();
+        let bytes: usize = kept.iter().map(|shown| bytes_of_rows(&shown.interval)).sum();
         assert!(!kept.is_empty() && bytes <= small.max_bytes, "{bytes}");
 
         hub.put(&status, interval(100, 100_000));
@@ -305,6 +387,55 @@ mod tests {
         hub.put(&status, interval(101, 0));
         hub.put(&status, interval(101 + 601, 0));
         assert_eq!(hub.after_serial(status.info.host, 0).len(), 1, "older than ten minutes");
+    }
+
+    /// One process under a name of its own.
+    fn named(second: i64, name_bytes: usize) -> Arc<Interval> {
+        let info = Arc::new(ProcessInfo { cmdline: "n".repeat(name_bytes).into(), ..ProcessInfo::default() });
+        let mut one = Arc::unwrap_or_clone(interval(second, 0));
+        one.processes.push(ProcessInterval { info, ..ProcessInterval::default() });
+        Arc::new(one)
+    }
+
+    #[test]
+    fn texts_count_once_as_long_as_intervals_share_them() {
+        let hub = hub(HubOptions { max_bytes: 1 << 20, max_hosts: 10 });
+        let status = HostStatus { trust: Trust::Authenticated, ..host(1, 1) };
+        let bytes = || hub.lock().hosts.values().map(|host| host.bytes).sum::<usize>();
+        for second in 0..100 {
+            hub.put(&status, named(second, 60_000));
+        }
+        let kept = hub.recent(status.info.host, i64::MIN).len();
+        assert!((4..=13).contains(&kept) && bytes() <= 1 << 20, "{kept} of 60 kB each, {} bytes", bytes());
+        let same = named(100, 60_000);
+        for second in 100..400 {
+            let mut next = Interval::clone(&same);
+            next.end.wall_ns = second * SECOND_NS;
+            hub.put(&status, Arc::new(next));
+        }
+        assert!(hub.recent(status.info.host, i64::MIN).len() >= 300, "they share one text");
+        hub.put(&status, interval(2_000, 0));
+        assert_eq!(bytes(), bytes_of_rows(&interval(2_000, 0)), "everything else was taken off again");
+    }
+
+    #[test]
+    fn strangers_take_no_memory_from_hosts_that_are_known() {
+        let hub = hub(HubOptions { max_bytes: 4 << 20, max_hosts: 50 });
+        let known = HostStatus { trust: Trust::Authenticated, ..host(1, 1) };
+        for second in 0..300 {
+            hub.put(&known, interval(second, 10));
+        }
+        let before = hub.recent(known.info.host, i64::MIN).len();
+        // Each has one interval of nearly all that strangers may have together.
+        for id in 2..200 {
+            hub.put(&host(id, 400), interval(300, 4_000));
+        }
+        hub.put(&known, interval(300, 10));
+        assert_eq!(hub.recent(known.info.host, i64::MIN).len(), before + 1);
+        let inner = hub.lock();
+        let strangers = inner.hosts.values().filter(|host| !is_trusted(&host.status));
+        let bytes: usize = strangers.map(|host| host.bytes).sum();
+        assert!(bytes <= 1 << 20 && inner.hosts.len() <= 50, "{bytes} bytes of {} hosts", inner.hosts.len());
     }
 
     #[test]

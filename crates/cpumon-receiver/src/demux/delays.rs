@@ -71,7 +71,7 @@ fn began_since(of: DelayOf, watched_from_ns: u64) -> bool {
 }
 
 /// Memory of a histogram, bytes: its place in the list, the shared part, and the buckets.
-pub(super) fn bytes_of_delays(row: &Delays) -> usize {
+pub(crate) fn bytes_of_delays(row: &Delays) -> usize {
     size_of::<Delays>() + SHARED_BYTES + row.histogram.iter().count() * BUCKET_BYTES
 }
 

@@ -345,7 +345,7 @@ impl Texts<'_> {
 }
 
 /// Memory of an info, bytes.
-pub(super) fn text_bytes(info: &ProcessInfo) -> usize {
+pub(crate) fn text_bytes(info: &ProcessInfo) -> usize {
     let texts = [&info.name, &info.comm, &info.cmdline, &info.cgroup, &info.container];
     // The counts of the `Arc`, and the allocator's share of six allocations.
     size_of::<ProcessInfo>() + 64 + texts.iter().map(|text| text.len()).sum::<usize>()
