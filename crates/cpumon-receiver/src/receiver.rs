@@ -31,6 +31,8 @@ use crate::storing::{Sink, StoreHandle, past_of_store};
 pub struct Plan {
     /// UDP addresses; empty: every interface, port 3001, IPv4 and, if there is any, IPv6.
     pub udp: Vec<SocketAddr>,
+    /// Receive no datagrams at all.
+    pub no_udp: bool,
     /// Multicast groups to join.
     pub multicast: Vec<IpAddr>,
     /// The group keys, and what is taken unencrypted.
@@ -88,11 +90,14 @@ pub struct Receiver {
     held: String,
     /// Beats as long as datagrams are taken.
     pulse: Pulse,
+    /// Whether there is a thread that takes datagrams.
+    receives: bool,
 }
 
 /// What is bound already.
 struct Listening {
-    receiver: Receiving,
+    /// `None`: no datagrams are received.
+    receiver: Option<Receiving>,
     udp: Vec<SocketAddr>,
 }
 
@@ -103,15 +108,7 @@ impl Receiver {
     /// An address cannot be listened on, this machine cannot be measured, the store or the identity cannot be opened.
     pub fn start(plan: &Plan, frontend: Frontend) -> anyhow::Result<Self> {
         // While the rights are there: a port below 1024 and a receive buffer beyond the limit need them.
-        let receiver = bind_udp(plan)?;
-        for address in receiver.shared_addresses() {
-            log::warn!(
-                "another program receives on udp {address} too: broadcast and multicast reach both, any other datagram only \
-                 the program that was started last; choose another port with --udp, or end the other one"
-            );
-        }
-        let udp = receiver.local_addresses().context("cannot read the UDP address")?;
-        let receiver = Receiving::open(receiver, &plan.group_keys, plan.source_rate)?;
+        let listening = listen(plan)?;
         let kept = kept_by(plan);
         kept.make_directories()?;
         let user = kept.become_owner();
@@ -125,7 +122,6 @@ impl Receiver {
         let calls = Calls { writes: true, bpf: kind == SourceKind::Bpf || probes, serves: true };
         let filter = plan.confines_calls.then(|| give_up_calls(calls));
         let info = sampler.as_ref().map(Sampler::info).cloned();
-        let listening = Listening { receiver, udp };
         let paths = allowed_paths(plan, &kept, &frontend.reads);
         let in_domain = in_domain(paths, || {
             // Names of programs are read by the measuring thread only.
@@ -187,9 +183,10 @@ impl Receiver {
             state,
             store,
             measured_by,
-            taken: receiver.describe(),
+            taken: receiver.as_ref().map_or_else(String::new, Receiving::describe),
             held: String::new(),
             pulse: Pulse::default(),
+            receives: false,
         };
         running.spawn_all(frontend.run, receiver, connections, &sinks)?;
         Ok((running, sinks))
@@ -198,13 +195,16 @@ impl Receiver {
     fn spawn_all(
         &mut self,
         show: RunFrontend,
-        receiver: Receiving,
+        receiver: Option<Receiving>,
         connections: Option<ConnectionListener>,
         sink: &Sink,
     ) -> anyhow::Result<()> {
         let (for_udp, pulse) = (sink.clone(), self.pulse.clone());
         let (stop, state) = (Arc::clone(&self.stop), Arc::clone(&self.state));
-        self.spawn("receive", move || datagrams::run(receiver, &for_udp, &state, &pulse, &stop))?;
+        self.receives = receiver.is_some();
+        if let Some(receiver) = receiver {
+            self.spawn("receive", move || datagrams::run(receiver, &for_udp, &state, &pulse, &stop))?;
+        }
         if let Some(mut connections) = connections {
             if let Some(mut responder) = connections.take_responder() {
                 let stop = Arc::clone(&self.stop);
@@ -261,6 +261,12 @@ impl Receiver {
     #[must_use]
     pub fn held(&self) -> &str {
         &self.held
+    }
+
+    /// Whether datagrams are received. If not, the caller must let the pulse beat.
+    #[must_use]
+    pub fn receives_datagrams(&self) -> bool {
+        self.receives
     }
 
     /// Beats as long as datagrams are taken.
@@ -344,6 +350,23 @@ impl Drop for Receiver {
             log::error!("{error:#}");
         }
     }
+}
+
+/// Binds the sockets for datagrams, if there are to be any.
+fn listen(plan: &Plan) -> anyhow::Result<Listening> {
+    if plan.no_udp {
+        return Ok(Listening { receiver: None, udp: Vec::new() });
+    }
+    let receiver = bind_udp(plan)?;
+    for address in receiver.shared_addresses() {
+        log::warn!(
+            "another program receives on udp {address} too: broadcast and multicast reach both, any other datagram only \
+             the program that was started last; choose another port with --udp, or end the other one"
+        );
+    }
+    let udp = receiver.local_addresses().context("cannot read the UDP address")?;
+    let receiver = Some(Receiving::open(receiver, &plan.group_keys, plan.source_rate)?);
+    Ok(Listening { receiver, udp })
 }
 
 fn bind_udp(plan: &Plan) -> anyhow::Result<UdpReceiver> {

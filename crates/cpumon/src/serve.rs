@@ -1,6 +1,7 @@
 //! `cpumon serve` and `cpumon run`: a receiver that runs until a signal ends it.
 
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -27,6 +28,8 @@ use crate::signals::Signals;
 
 /// Time between two checks whether to stop.
 const CHECK_EVERY: Duration = Duration::from_millis(50);
+/// A receiver without datagrams counts as alive for so long after each check.
+const HANGS: Duration = Duration::from_secs(20);
 const PROGRAM: &str = "cpumon";
 
 /// `cpumon serve`.
@@ -41,13 +44,8 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
     let state = state_dir(args.state.as_deref(), args.store.as_deref());
     let plan = Plan {
         udp: args.udp.clone(),
-        group_keys: KeyPlan {
-            keys: Some(key_file(args.group_key.as_deref(), &state)),
-            needs_keys: args.group_key.is_some(),
-            memory: state.join("sealed.heard"),
-            allow_plain: args.allow_plain,
-            allow_v1: args.allow_v1,
-        },
+        no_udp: args.no_udp,
+        group_keys: key_plan(args, &state),
         source_rate: Some(SourceRate {
             datagrams_per_s: args.source_datagrams,
             bytes_per_s: args.source_bytes,
@@ -76,6 +74,20 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
     Ok(signals.outcome())
 }
 
+/// Which datagrams are taken.
+fn key_plan(args: &ServeArgs, state: &Path) -> KeyPlan {
+    // With TLS no device needs plain datagrams. Who names an address or a group for datagrams asks for them.
+    let is_closed = args.tls.is_some() && args.udp.is_empty() && args.multicast.is_empty();
+    let by_default = is_closed.then_some(false);
+    KeyPlan {
+        keys: Some(key_file(args.group_key.as_deref(), state)),
+        needs_keys: args.group_key.is_some(),
+        memory: state.join("sealed.heard"),
+        allow_plain: args.allow_plain.or(by_default),
+        allow_v1: args.allow_v1.or(by_default),
+    }
+}
+
 /// `cpumon run`. Ctrl-C is its normal end, not an interruption.
 pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     if !args.udp.ip().is_loopback() {
@@ -100,6 +112,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     );
     let plan = Plan {
         udp: vec![args.udp],
+        no_udp: false,
         // Only loopback is received, so datagrams need no group key.
         group_keys: KeyPlan::default(),
         source_rate: None,
@@ -144,6 +157,9 @@ fn wait(serving: &Serving, signals: &Signals, logs: bool, intervals: Option<u64>
             bail!("a thread of the receiver ended unexpectedly");
         }
         std::thread::sleep(CHECK_EVERY);
+        if !serving.receiver().receives_datagrams() {
+            serving.receiver().pulse().beat(HANGS);
+        }
         let count =
             || serving.receiver().hub().hosts().iter().map(|host| host.loss.snapshots).max().unwrap_or(0);
         // The first snapshot ends no interval.
@@ -162,4 +178,36 @@ fn wait(serving: &Serving, signals: &Signals, logs: bool, intervals: Option<u64>
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        serve: ServeArgs,
+    }
+
+    #[test]
+    fn with_tls_plain_datagrams_are_refused_unless_they_are_asked_for() {
+        let allowed = |line: &str| {
+            let args = Line::parse_from(format!("serve {line}").split_whitespace()).serve;
+            let plan = key_plan(&args, Path::new("state"));
+            (plan.allow_plain, plan.allow_v1)
+        };
+        // `None`: while there is no group key.
+        let by_key = (None, None);
+        assert_eq!(allowed(""), by_key);
+        assert_eq!(allowed("--udp 0.0.0.0:3001 --http 127.0.0.1:0 --store x.db"), by_key);
+        assert_eq!(allowed("--tls 0.0.0.0:3002"), (Some(false), Some(false)));
+        assert_eq!(allowed("--tls 0.0.0.0:3002 --discovery"), (Some(false), Some(false)));
+        assert_eq!(allowed("--tls 0.0.0.0:3002 --allow-v1"), (Some(false), Some(true)));
+        assert_eq!(allowed("--tls 0.0.0.0:3002 --udp 0.0.0.0:3001"), by_key);
+        assert_eq!(allowed("--tls 0.0.0.0:3002 --multicast 239.0.0.1"), by_key);
+        assert_eq!(allowed("--tls 0.0.0.0:3002 --udp 0.0.0.0:3001 --allow-plain=false"), (Some(false), None));
+    }
 }

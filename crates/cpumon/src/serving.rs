@@ -87,7 +87,11 @@ impl Serving {
         });
         let mut lines = vec![
             format!("cpumon {}, pid {}", status.version, status.pid),
-            format!("receiving on udp {}; {}", status.udp.join(", "), self.receiver.taken()),
+            if self.receiver.receives_datagrams() {
+                format!("receiving on udp {}; {}", status.udp.join(", "), self.receiver.taken())
+            } else {
+                "receiving no datagrams (--no-udp)".to_owned()
+            },
         ];
         lines.extend(tls);
         lines.extend(state.discovery_key().map(|key| {

@@ -56,7 +56,7 @@ impl Receiving {
             (true, true) => "hosts that report there are unauthenticated unless they encrypt",
             (true, false) => "v1 is taken, v2 only if it is encrypted",
             (false, true) => "plain v2 is taken too, v1 is refused",
-            (false, false) => "what is not encrypted is refused",
+            (false, false) => "what is not encrypted is refused (--allow-plain, --allow-v1)",
         };
         match keys.is_empty() {
             true if self.group_keys.allowed() == (true, true) => {

@@ -149,6 +149,13 @@ pub struct ServeArgs {
     /// Receive datagrams on this address; may be repeated [default: 0.0.0.0:3001 and, if possible, [::]:3001]
     #[arg(long, help_heading = "Receiving", value_name = "ADDR:PORT", action = ArgAction::Append, value_delimiter = ',')]
     pub udp: Vec<SocketAddr>,
+    /// Receive no datagrams
+    #[arg(
+        long,
+        help_heading = "Receiving",
+        conflicts_with_all = ["udp", "multicast", "group_key", "allow_plain", "allow_v1"]
+    )]
+    pub no_udp: bool,
     /// Accept TLS connections of enrolled devices on this address, such as 0.0.0.0:3002 [default: off]
     #[arg(long, help_heading = "Receiving", value_name = "ADDR:PORT", conflicts_with = "no_store")]
     pub tls: Option<SocketAddr>,
@@ -162,7 +169,7 @@ pub struct ServeArgs {
     /// File of group keys to decrypt datagrams with [default: group.keys in --state, if `cpumon key new` has made it]
     #[arg(long, help_heading = "Receiving", value_name = "FILE")]
     pub group_key: Option<PathBuf>,
-    /// Accept datagrams that are not encrypted [default: only while there is no group key]
+    /// Accept datagrams that are not encrypted [default: only while there is no group key, and with --tls only if --udp or --multicast is given]
     #[arg(
         long,
         help_heading = "Receiving",
@@ -172,7 +179,7 @@ pub struct ServeArgs {
         default_missing_value = "true"
     )]
     pub allow_plain: Option<bool>,
-    /// Accept datagrams in version 1 of the protocol, which cannot be encrypted [default: only while there is no group key]
+    /// Accept datagrams in version 1 of the protocol, which cannot be encrypted [default: as --allow-plain]
     #[arg(
         long,
         help_heading = "Receiving",

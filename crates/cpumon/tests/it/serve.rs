@@ -471,3 +471,24 @@ fn off_loopback_only_who_has_a_token_gets_in() {
     std::fs::remove_file(ca).unwrap();
     assert!(!lacks_name());
 }
+
+#[test]
+fn without_udp_no_socket_for_datagrams_is_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let serve = Serve::start_anywhere(cpumon(), &dir.path().join("store.db"), &["--no-agent", "--no-udp"]);
+    assert!(serve.messages.contains("receiving no datagrams (--no-udp)"), "{}", serve.messages);
+    assert_eq!(serve.status()["udp"], serde_json::json!([]));
+    let own = std::fs::read_dir(format!("/proc/{}/fd", serve.pid)).unwrap();
+    let own: Vec<String> = own
+        .filter_map(|fd| std::fs::read_link(fd.unwrap().path()).ok())
+        .map(|link| link.to_string_lossy().into_owned())
+        .collect();
+    for table in ["udp", "udp6"] {
+        let table = std::fs::read_to_string(format!("/proc/{}/net/{table}", serve.pid)).unwrap();
+        for line in table.lines().skip(1) {
+            let socket = format!("socket:[{}]", line.split_whitespace().nth(9).unwrap());
+            assert!(!own.contains(&socket), "{line}");
+        }
+    }
+    serve.stop();
+}

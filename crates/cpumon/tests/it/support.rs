@@ -132,7 +132,10 @@ impl Serve {
         };
         Self {
             pid: value("pid=").parse().unwrap(),
-            udp: value("udp=").split(',').next().unwrap().parse().unwrap(),
+            udp: match &*value("udp=") {
+                "" => ([0, 0, 0, 0], 0).into(),
+                all => all.split(',').next().unwrap().parse().unwrap(),
+            },
             url: format!("http://{}", value("http=")),
             store: store.to_owned(),
             messages,
