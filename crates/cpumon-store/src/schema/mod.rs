@@ -19,10 +19,11 @@ const MIGRATIONS: &[&str] = &[
     include_str!("v6.sql"),
     include_str!("v7.sql"),
     include_str!("v8.sql"),
+    include_str!("v9.sql"),
 ];
 
 /// The version that this build reads and writes.
-pub(crate) const VERSION: i32 = 8;
+pub(crate) const VERSION: i32 = 9;
 
 /// Size of a database page, bytes. Samples of a fresh interval are often 1 KB, and a page is filled until the next one does
 /// not fit: larger pages than the default of 4096 leave less of themselves empty.
@@ -143,6 +144,17 @@ mod tests {
             .chain(meta::COLUMNS.iter().skip(meta::IN_EVERY_CHUNK).map(|column| column.0))
             .collect();
         assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn the_newest_interval_of_a_boot_is_found_without_a_walk() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        prepare_writer(&mut connection, Path::new(":memory:"), false).unwrap();
+        let text =
+            "EXPLAIN QUERY PLAN SELECT max(end_wall_ns) FROM interval WHERE host_id = 1 AND boot_id = 2";
+        let plan: String = connection.query_row(text, [], |row| row.get("detail")).unwrap();
+        let expected = "SEARCH interval USING COVERING INDEX interval_boot (host_id=? AND boot_id=?)";
+        assert_eq!(plan, expected);
     }
 
     #[test]

@@ -231,7 +231,9 @@ fn record_change(
 fn load_newest(connection: &Connection, key: BootKey) -> Sql<Option<i64>> {
     let fresh: Option<i64> = connection
         .prepare_cached(
-            "SELECT max(end_wall_ns) FROM interval INDEXED BY interval_time WHERE host_id = ?1 AND boot_id = ?2",
+            // The index that has the boot before the time: a sender who goes through boots must not make each of its
+            // datagrams walk all intervals of the host.
+            "SELECT max(end_wall_ns) FROM interval INDEXED BY interval_boot WHERE host_id = ?1 AND boot_id = ?2",
         )?
         .query_row(params![key.host, key.boot], |row| row.get(0))?;
     let compacted: Option<i64> = connection
