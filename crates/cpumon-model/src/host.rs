@@ -42,6 +42,18 @@ pub enum Trust {
 }
 
 impl Trust {
+    /// How far a host's name is believed: of several hosts with one name, the highest is meant.
+    #[must_use]
+    pub fn rank(self) -> u8 {
+        match self {
+            Self::Unauthenticated => 0,
+            Self::Imported => 1,
+            Self::Encrypted => 2,
+            Self::Authenticated => 3,
+            Self::Local => 4,
+        }
+    }
+
     /// The stable name (API, store).
     #[must_use]
     pub fn name(self) -> &'static str {

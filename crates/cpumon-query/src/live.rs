@@ -52,16 +52,18 @@ pub trait Live: Send + Sync {
     /// Rings whenever an interval arrives.
     fn bell(&self) -> &Bell;
 
-    /// The host with this id or, if only one has it, this name.
+    /// The host with this id, or the most trusted one with this name. A text that parses as an id is no name: a host
+    /// could be named after another one's id.
     fn find(&self, text: &str) -> Result<HostId, QueryError> {
         let hosts = self.hosts();
-        if let Ok(id) = text.parse::<HostId>()
-            && hosts.iter().any(|host| host.info.host == id)
-        {
-            return Ok(id);
+        if let Ok(id) = text.parse::<HostId>() {
+            let is_known = hosts.iter().any(|host| host.info.host == id);
+            return is_known.then_some(id).ok_or(QueryError::UnknownHost);
         }
+        let named = || hosts.iter().filter(|host| &*host.info.hostname == text);
+        let best = named().map(|host| host.trust.rank()).max();
         let named: Vec<HostId> =
-            hosts.iter().filter(|host| &*host.info.hostname == text).map(|host| host.info.host).collect();
+            named().filter(|host| Some(host.trust.rank()) == best).map(|host| host.info.host).collect();
         match named.as_slice() {
             [] => Err(QueryError::UnknownHost),
             [one] => Ok(*one),

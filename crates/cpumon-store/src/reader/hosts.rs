@@ -74,26 +74,23 @@ impl Reader {
         Ok(first.zip(last))
     }
 
-    /// The host of this name or id (32 hexadecimal digits, or enough of the first ones to be the only host).
+    /// The host of this id (32 hexadecimal digits, or enough of the first ones to be the only host), or the most trusted one of
+    /// this name. A text that parses as an id is no name: a host could be named after another one's id.
     ///
     /// # Errors
     /// [`StoreError::UnknownHost`] and [`StoreError::AmbiguousHost`] list what there is.
     pub fn find_host(&self, wanted: &str) -> Result<HostRecord> {
         let mut hosts = self.hosts()?;
-        let is_named: Vec<bool> = hosts.iter().map(|host| &*host.info.hostname == wanted).collect();
-        // A name goes before ids: a host may be named like the first digits of another one's id.
-        let by_name = is_named.contains(&true);
+        let is_id = wanted.parse::<HostId>().is_ok();
+        let is_named = |host: &HostRecord| !is_id && &*host.info.hostname == wanted;
+        // A name goes before the first digits of an id: a host may be named like those.
+        let best = hosts.iter().filter(|host| is_named(host)).map(|host| host.trust.rank()).max();
         let digits: String = wanted.chars().filter(|&c| c != '-').map(|c| c.to_ascii_lowercase()).collect();
-        let mut at = 0;
         // Before `retain`, because the error lists all hosts there are.
         let listed = names_of(&hosts);
-        hosts.retain(|host| {
-            at += 1;
-            if by_name {
-                is_named.get(at - 1) == Some(&true)
-            } else {
-                digits.len() >= 4 && host.info.host.to_string().starts_with(&digits)
-            }
+        hosts.retain(|host| match best {
+            Some(rank) => is_named(host) && host.trust.rank() == rank,
+            None => digits.len() >= 4 && host.info.host.to_string().starts_with(&digits),
         });
         match hosts.len() {
             1 => Ok(hosts.remove(0)),

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use cpumon_model::{Interval, Trust};
+use cpumon_model::{HostInfo, Interval, Trust};
 use cpumon_store::{ProcessFilter, Put, Query, Reader, StoreOptions, What, Writer};
 
 use crate::data;
@@ -161,4 +161,28 @@ fn hosts_are_found_by_name_and_by_the_first_digits_of_their_id() {
     assert_eq!(reader.find_host("host-2").unwrap().trust, Trust::Unauthenticated);
     let error = reader.find_host("kitchen").unwrap_err().to_string();
     assert!(error.contains("host-1") && error.contains("host-2"), "{error}");
+}
+
+#[test]
+fn an_id_wins_over_a_name_and_of_equal_names_the_most_trusted_is_meant() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    let good = data::host(1);
+    let id = good.host.to_string();
+    let named_like_its_id = HostInfo { hostname: id.as_str().into(), ..data::host(2) };
+    let of_its_name = HostInfo { hostname: good.hostname.clone(), ..data::host(3) };
+    for (info, trust) in [
+        (&good, Trust::Local),
+        (&named_like_its_id, Trust::Unauthenticated),
+        (&of_its_name, Trust::Unauthenticated),
+    ] {
+        writer.put(info, trust, None, &data::day(info, 1, 1, 4)[0]).unwrap();
+    }
+    writer.commit().unwrap();
+    let reader = Reader::open(&path).unwrap();
+    assert_eq!(reader.find_host(&id).unwrap().info.host, good.host);
+    assert_eq!(reader.find_host(&good.hostname).unwrap().info.host, good.host);
+    let other = named_like_its_id.host.to_string();
+    assert_eq!(reader.find_host(&other).unwrap().info.host, named_like_its_id.host);
 }
