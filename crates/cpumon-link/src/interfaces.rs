@@ -3,43 +3,29 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-/// An interface's name, at most 15 bytes (`IFNAMSIZ` less the NUL), inline so that reading the list again allocates nothing.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct InterfaceName([u8; 15]);
-
-impl InterfaceName {
-    pub fn new(name: &[u8]) -> Self {
-        let mut bytes = [0; 15];
-        bytes.iter_mut().zip(name).for_each(|(to, from)| *to = *from);
-        Self(bytes)
-    }
-}
+use nix::net::if_::InterfaceFlags;
 
 /// One address of one interface.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InterfaceAddress {
-    pub name: InterfaceName,
+    pub name: String,
     pub index: u32,
-    /// `IFF_*`, netdevice(7).
-    pub flags: u32,
+    /// netdevice(7).
+    pub flags: InterfaceFlags,
     pub address: IpAddr,
     /// The subnet's broadcast address, where the interface was given one.
     pub broadcast: Option<Ipv4Addr>,
 }
 
 impl InterfaceAddress {
-    fn has(&self, flags: i32) -> bool {
-        flags.cast_unsigned() & !self.flags == 0
-    }
-
     /// Up, with a carrier, and meant: named in `wanted`, or not loopback if none is named.
     fn is_usable(&self, wanted: &[String]) -> bool {
         let is_wanted = if wanted.is_empty() {
-            !self.has(libc::IFF_LOOPBACK)
+            !self.flags.contains(InterfaceFlags::IFF_LOOPBACK)
         } else {
-            wanted.iter().any(|name| InterfaceName::new(name.as_bytes()) == self.name)
+            wanted.contains(&self.name)
         };
-        is_wanted && self.has(libc::IFF_UP | libc::IFF_RUNNING)
+        is_wanted && self.flags.contains(InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING)
     }
 
     /// Where a broadcast leaves through this address: the subnet's broadcast address, or 255.255.255.255 out of this
@@ -48,11 +34,11 @@ impl InterfaceAddress {
         let IpAddr::V4(own) = self.address else { return None };
         if !self.is_usable(wanted) {
             None
-        } else if self.has(libc::IFF_BROADCAST) {
+        } else if self.flags.contains(InterfaceFlags::IFF_BROADCAST) {
             // A broadcast address that is the interface's own would reach this machine only.
             Some(self.broadcast.filter(|&to| to != own).unwrap_or(Ipv4Addr::BROADCAST))
         } else {
-            self.has(libc::IFF_LOOPBACK).then_some(Ipv4Addr::new(127, 255, 255, 255))
+            self.flags.contains(InterfaceFlags::IFF_LOOPBACK).then_some(Ipv4Addr::new(127, 255, 255, 255))
         }
     }
 
@@ -61,7 +47,8 @@ impl InterfaceAddress {
     pub fn can_multicast(&self, group: IpAddr, wanted: &[String]) -> bool {
         self.address.is_ipv4() == group.is_ipv4()
             && self.is_usable(wanted)
-            && (self.has(libc::IFF_MULTICAST) || self.has(libc::IFF_LOOPBACK))
+            && (self.flags.contains(InterfaceFlags::IFF_MULTICAST)
+                || self.flags.contains(InterfaceFlags::IFF_LOOPBACK))
     }
 }
 
@@ -71,10 +58,12 @@ mod tests {
 
     fn ethernet(broadcast: Option<[u8; 4]>) -> InterfaceAddress {
         InterfaceAddress {
-            name: InterfaceName::new(b"eth0"),
+            name: "eth0".to_owned(),
             index: 2,
-            flags: (libc::IFF_UP | libc::IFF_RUNNING | libc::IFF_BROADCAST | libc::IFF_MULTICAST)
-                .cast_unsigned(),
+            flags: InterfaceFlags::IFF_UP
+                | InterfaceFlags::IFF_RUNNING
+                | InterfaceFlags::IFF_BROADCAST
+                | InterfaceFlags::IFF_MULTICAST,
             address: IpAddr::from([10, 0, 0, 5]),
             broadcast: broadcast.map(Ipv4Addr::from),
         }
@@ -82,9 +71,9 @@ mod tests {
 
     fn loopback() -> InterfaceAddress {
         InterfaceAddress {
-            name: InterfaceName::new(b"lo"),
+            name: "lo".to_owned(),
             index: 1,
-            flags: (libc::IFF_UP | libc::IFF_RUNNING | libc::IFF_LOOPBACK).cast_unsigned(),
+            flags: InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING | InterfaceFlags::IFF_LOOPBACK,
             address: IpAddr::from([127, 0, 0, 1]),
             broadcast: None,
         }
@@ -111,7 +100,7 @@ mod tests {
     #[test]
     fn without_a_carrier_there_is_nowhere_to_go() {
         let mut down = ethernet(None);
-        down.flags &= !libc::IFF_RUNNING.cast_unsigned();
+        down.flags.remove(InterfaceFlags::IFF_RUNNING);
         assert_eq!(down.broadcast_address(&[]), None);
     }
 }

@@ -3,9 +3,11 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use nix::sys::socket::{setsockopt, sockopt};
+use rustix::event::{PollFd, PollFlags};
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
 use crate::interfaces::InterfaceAddress;
@@ -49,7 +51,6 @@ impl Default for ReceiverOptions {
 /// would deal unicast senders out among them).
 pub struct UdpReceiver {
     sockets: Vec<Listening>,
-    polls: Vec<libc::pollfd>,
     slots: Box<Slots>,
     groups: Groups,
     receive_errors: u64,
@@ -90,9 +91,6 @@ impl UdpReceiver {
         for &group in &options.multicast {
             check_group(group, &sockets)?;
         }
-        let poll =
-            |from: &Listening| libc::pollfd { fd: from.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        let polls = sockets.iter().map(poll).collect();
         let groups = Groups {
             wanted: options.multicast.clone(),
             on: options.interfaces.clone(),
@@ -101,7 +99,7 @@ impl UdpReceiver {
             next_refresh: Instant::now(),
         };
         let mut receiver =
-            Self { sockets, polls, slots: Box::new(Slots::new(SLOT_BYTES)), groups, receive_errors: 0 };
+            Self { sockets, slots: Box::new(Slots::new(SLOT_BYTES)), groups, receive_errors: 0 };
         receiver.groups.refresh(&receiver.sockets)?;
         Ok(receiver)
     }
@@ -123,7 +121,9 @@ impl UdpReceiver {
         if count > 0 || timeout.is_zero() {
             return Ok(count);
         }
-        match sys::wait(&mut self.polls, timeout) {
+        let mut polls: Vec<_> =
+            self.sockets.iter().map(|from| PollFd::new(&from.socket, PollFlags::IN)).collect();
+        match sys::wait(&mut polls, timeout) {
             Ok(true) => Ok(self.take(each)),
             Ok(false) => Ok(0),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
@@ -233,8 +233,7 @@ impl Listening {
             // Otherwise [::] would take IPv4 datagrams as well, which 0.0.0.0 beside it is for.
             socket.set_only_v6(true).map_err(option("IPV6_V6ONLY"))?;
         }
-        sys::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)
-            .map_err(option("SO_RXQ_OVFL"))?;
+        setsockopt(&socket, sockopt::RxqOvfl, &1).map_err(|error| option("SO_RXQ_OVFL")(error.into()))?;
         grow_buffer(&socket, buffer_bytes).map_err(option("SO_RCVBUF"))?;
         let reuse = || socket.set_reuse_address(true).map_err(option("SO_REUSEADDR"));
         // Bind without SO_REUSEADDR first: only then does EADDRINUSE reveal that another program has the address. Set it
@@ -267,9 +266,7 @@ impl Listening {
 
 /// `SO_RCVBUFFORCE` is not bound to `net.core.rmem_max`, but needs a privilege; else as much as is allowed.
 fn grow_buffer(socket: &Socket, bytes: usize) -> io::Result<()> {
-    let wanted = i32::try_from(bytes).unwrap_or(i32::MAX);
-    sys::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, wanted)
-        .or_else(|_| socket.set_recv_buffer_size(bytes))
+    setsockopt(socket, sockopt::RcvBufForce, &bytes).or_else(|_| socket.set_recv_buffer_size(bytes))
 }
 
 fn check_group(group: IpAddr, sockets: &[Listening]) -> Result<(), LinkError> {

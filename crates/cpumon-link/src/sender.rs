@@ -3,10 +3,11 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::destinations::{Destination, Destinations};
@@ -180,7 +181,7 @@ impl Sending<'_> {
             return false;
         }
         let start = Instant::now();
-        let mut polls = [libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLOUT, revents: 0 }];
+        let mut polls = [PollFd::new(self.socket, PollFlags::OUT)];
         let is_ready = sys::wait(&mut polls, *self.patience).unwrap_or(false);
         // At least a little each time, so that a device that is always "ready" and always full ends the patience too.
         let spent = start.elapsed().max(Duration::from_millis(1));

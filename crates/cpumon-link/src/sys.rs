@@ -1,18 +1,23 @@
-//! The system calls that the standard library and socket2 lack: datagrams in batches, control messages, the list of
-//! interfaces. The only file of this crate with unsafe code; all pointers given to the kernel live on this stack or in
+//! The system calls that the standard library and socket2 lack: datagrams in batches, drop counts, waiting, the list
+//! of interfaces. The only file of this crate with unsafe code; all pointers given to the kernel live on this stack or in
 //! slices borrowed for the call.
 
 #![expect(clippy::cast_possible_truncation, reason = "sizes of C structs and batches are far below 2^31")]
 #![allow(clippy::unnecessary_cast, reason = "the C types of lengths and flags differ between libc flavours")]
 
 use std::io;
-use std::mem::{MaybeUninit, zeroed};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::mem::zeroed;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 use std::time::Duration;
 
-use crate::interfaces::{InterfaceAddress, InterfaceName};
+use nix::ifaddrs::getifaddrs;
+use nix::net::if_::if_nametoindex;
+use nix::sys::socket::SockaddrStorage;
+use rustix::event::{PollFd, Timespec, poll};
+
+use crate::interfaces::InterfaceAddress;
 use crate::message::{Control, KernelAddress};
 
 /// Datagrams in one system call.
@@ -135,37 +140,11 @@ pub fn send<'a>(
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// Waits until one of the sockets is ready for `events` (`POLLIN`, `POLLOUT`); false if none was in time.
-#[expect(unsafe_code, reason = "poll(2) has no safe wrapper in std or socket2")]
-pub fn wait(polls: &mut [libc::pollfd], timeout: Duration) -> io::Result<bool> {
-    // Rounded up, so that a short rest of a timeout does not turn into a busy loop.
-    let timeout_ms = i32::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(i32::MAX);
-    // SAFETY: pointer and length are those of one borrowed slice.
-    let ready = unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, timeout_ms) };
-    if ready < 0 { Err(io::Error::last_os_error()) } else { Ok(ready > 0) }
-}
-
-/// The number of a descriptor, for [`wait`].
-pub fn number_of(of: BorrowedFd<'_>) -> i32 {
-    of.as_raw_fd()
-}
-
-/// From now on reading and writing never wait.
-#[expect(unsafe_code, reason = "std can do this for sockets only")]
-pub fn set_nonblocking(of: BorrowedFd<'_>) -> io::Result<()> {
-    let mut on: libc::c_int = 1;
-    // SAFETY: FIONBIO reads one int, which lives on this stack.
-    let result = unsafe { libc::ioctl(of.as_raw_fd(), libc::FIONBIO, &raw mut on) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Sets an integer socket option.
-#[expect(unsafe_code, reason = "options that socket2 does not know")]
-pub fn set_option(socket: BorrowedFd<'_>, level: i32, option: i32, value: i32) -> io::Result<()> {
-    let (value, len) = (&raw const value, size_of::<i32>() as libc::socklen_t);
-    // SAFETY: `value` points to an i32 on this stack, `len` is its size.
-    let result = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value.cast(), len) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+/// Waits until one of the sockets is ready; false if none was in time.
+pub fn wait(polls: &mut [PollFd<'_>], timeout: Duration) -> io::Result<bool> {
+    // A time that no timespec holds is for ever.
+    let timeout = Timespec::try_from(timeout).ok();
+    Ok(poll(polls, timeout.as_ref())? > 0)
 }
 
 /// Datagrams that the kernel dropped at this socket since it was opened (`SO_MEMINFO`, Linux 4.12 and later).
@@ -199,64 +178,24 @@ pub fn local_ips() -> io::Result<Vec<IpAddr>> {
 }
 
 /// Replaces the content of `into` by every address of every interface.
-#[expect(unsafe_code, reason = "getifaddrs(3) has no safe wrapper in std or socket2")]
 pub fn interface_addresses(into: &mut Vec<InterfaceAddress>) -> io::Result<()> {
     into.clear();
-    let mut list = MaybeUninit::<*mut libc::ifaddrs>::uninit();
-    // SAFETY: getifaddrs writes one pointer into `list`.
-    if unsafe { libc::getifaddrs(list.as_mut_ptr()) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: getifaddrs succeeded, so `list` is set.
-    let list = unsafe { list.assume_init() };
-    let mut next = list;
-    // SAFETY: `next` is null or an entry of the list, which is freed only after the loop.
-    while let Some(entry) = unsafe { next.as_ref() } {
-        next = entry.ifa_next;
-        // SAFETY: `ifa_addr` and the broadcast address (a union read only where IFF_BROADCAST says so) are null or
-        // sockaddrs of the length that their family has; `ifa_name` is a C string; all belong to the entry.
-        let (address, broadcast, name, index) = unsafe {
-            let has_broadcast = entry.ifa_flags & libc::IFF_BROADCAST as u32 != 0;
-            (
-                ip_of(entry.ifa_addr),
-                if has_broadcast { ip_of(entry.ifa_ifu) } else { None },
-                std::ffi::CStr::from_ptr(entry.ifa_name),
-                libc::if_nametoindex(entry.ifa_name),
-            )
-        };
-        let broadcast = match broadcast {
-            Some(IpAddr::V4(ip)) if ip != Ipv4Addr::UNSPECIFIED => Some(ip),
-            _ => None,
-        };
-        if let (Some(address), true) = (address, index != 0) {
-            let name = InterfaceName::new(name.to_bytes());
-            into.push(InterfaceAddress { name, index, flags: entry.ifa_flags, address, broadcast });
-        }
-    }
-    // SAFETY: `list` came from getifaddrs and nothing refers to it any more.
-    unsafe { libc::freeifaddrs(list) };
+    into.extend(getifaddrs()?.filter_map(|one| {
+        let broadcast = one.broadcast.and_then(|to| Some(to.as_sockaddr_in()?.ip()));
+        Some(InterfaceAddress {
+            address: ip_of(&one.address?)?,
+            index: if_nametoindex(one.interface_name.as_str()).ok()?,
+            name: one.interface_name,
+            flags: one.flags,
+            broadcast: broadcast.filter(|to| !to.is_unspecified()),
+        })
+    }));
     Ok(())
 }
 
-/// # Safety
-/// `address` is null or points to a socket address as long as its family says.
-#[expect(unsafe_code, reason = "reads a C socket address")]
-unsafe fn ip_of(address: *const libc::sockaddr) -> Option<IpAddr> {
-    // SAFETY: the caller promises null or a valid sockaddr; its family names the struct it really is. The entries are
-    // allocated by libc with the alignment of pointers, read unaligned to need no more than that.
-    unsafe {
-        match i32::from(address.as_ref()?.sa_family) {
-            libc::AF_INET => {
-                let v4 = address.cast::<libc::sockaddr_in>().read_unaligned();
-                Some(Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr)).into())
-            }
-            libc::AF_INET6 => {
-                let v6 = address.cast::<libc::sockaddr_in6>().read_unaligned();
-                Some(IpAddr::from(v6.sin6_addr.s6_addr))
-            }
-            _ => None,
-        }
-    }
+fn ip_of(address: &SockaddrStorage) -> Option<IpAddr> {
+    let v4 = address.as_sockaddr_in().map(|v4| v4.ip().into());
+    v4.or_else(|| address.as_sockaddr_in6().map(|v6| v6.ip().into()))
 }
 
 #[cfg(test)]

@@ -2,10 +2,11 @@
 //! answers costs is bounded, and nothing that an answer claims is believed: it says where to connect, TLS proves who is there.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use cpumon_wire::dns_sd::{Instance, MAX_ADDRESSES, Unusable, browse, read_answer};
+use rustix::event::{PollFd, PollFlags};
 
 use crate::destinations::{Destination, Destinations};
 use crate::sys::{self, Outgoing};
@@ -151,12 +152,7 @@ fn ask(asking: &Asking<'_>, query: &[u8]) {
 }
 
 fn wait(sockets: &[Asking<'_>], timeout: Duration) -> Result<(), LinkError> {
-    let poll = |asking: &Asking<'_>| libc::pollfd {
-        fd: asking.socket.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    let mut polls: Vec<_> = sockets.iter().map(poll).collect();
+    let mut polls: Vec<_> = sockets.iter().map(|asking| PollFd::new(&asking.socket, PollFlags::IN)).collect();
     match sys::wait(&mut polls, timeout) {
         Err(error) if error.kind() != std::io::ErrorKind::Interrupted => Err(LinkError::Wait(error)),
         _ => Ok(()),

@@ -3,10 +3,11 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use cpumon_wire::connection::Message;
+use rustix::event::{PollFd, PollFlags};
 use rustls::Connection;
 
 use super::TlsError;
@@ -64,13 +65,15 @@ impl Pipe {
     /// The socket cannot be waited for.
     pub fn wait(&self, timeout: Duration, reads: bool, wake: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let wants_write = self.tls.wants_write() || !self.outbox.is_empty();
-        let events = if reads { libc::POLLIN } else { 0 } | if wants_write { libc::POLLOUT } else { 0 };
-        let mut polls = [
-            libc::pollfd { fd: self.socket.as_raw_fd(), events, revents: 0 },
-            // poll(2) ignores negative descriptors.
-            libc::pollfd { fd: wake.map_or(-1, |wake| wake.as_raw_fd()), events: libc::POLLIN, revents: 0 },
-        ];
-        match sys::wait(&mut polls, timeout) {
+        let mut events = PollFlags::empty();
+        events.set(PollFlags::IN, reads);
+        events.set(PollFlags::OUT, wants_write);
+        let socket = PollFd::new(&self.socket, events);
+        let waited = match wake {
+            None => sys::wait(&mut [socket], timeout),
+            Some(wake) => sys::wait(&mut [socket, PollFd::from_borrowed_fd(wake, PollFlags::IN)], timeout),
+        };
+        match waited {
             // A signal: the caller finds nothing to do and waits again.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             waited => waited.map(|_| ()),

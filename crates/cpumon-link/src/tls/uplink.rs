@@ -15,6 +15,7 @@ use cpumon_wire::Datagrams;
 use cpumon_wire::connection::{
     ByeReason, MAX_SMALL_MESSAGE_BYTES, Message, PACKED_VERSION, PLAIN_VERSION, VERSION, agree_on_version,
 };
+use rustix::event::{PollFd, PollFlags};
 
 use self::comparing::{Comparing, PING_AFTER};
 use super::candidates::Candidates;
@@ -120,9 +121,10 @@ impl Uplink {
             receiver.identity.client_config()?;
         }
         let (awake, wake) = std::io::pipe()?;
-        sys::set_nonblocking(awake.as_fd())?;
+        let set_nonblocking = |end| rustix::io::ioctl_fionbio(end, true).map_err(std::io::Error::from);
+        set_nonblocking(awake.as_fd())?;
         // The measuring thread writes to this end, and must not wait when the pipe is full.
-        sys::set_nonblocking(wake.as_fd())?;
+        set_nonblocking(wake.as_fd())?;
         let shared = Arc::new(Shared {
             backlog: Mutex::new(backlog),
             status: Mutex::default(),
@@ -330,10 +332,8 @@ impl Worker {
             if left.is_zero() {
                 return;
             }
-            let awake =
-                libc::pollfd { fd: sys::number_of(self.awake.as_fd()), events: libc::POLLIN, revents: 0 };
             // Each new snapshot wakes this thread too; the loop then waits for the rest. An error here is a shorter pause.
-            let _ = sys::wait(&mut [awake], left);
+            let _ = sys::wait(&mut [PollFd::new(&self.awake, PollFlags::IN)], left);
             self.drain_wake_pipe();
         }
     }
