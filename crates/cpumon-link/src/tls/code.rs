@@ -5,8 +5,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::TlsError;
 use super::crypto::sha256;
-use super::{TlsError, files};
 
 const CODES: u64 = 10_000_000_000;
 
@@ -71,7 +71,7 @@ impl Transcript<'_> {
 /// What people compare of a receiver's key: the first half of its pin, 32 digits.
 #[must_use]
 pub fn fingerprint(pin: &[u8; 32]) -> String {
-    files::hex(&pin[..16])
+    hex::encode(&pin[..16])
 }
 
 #[cfg(test)]

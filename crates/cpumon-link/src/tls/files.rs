@@ -30,7 +30,7 @@ pub fn make_dir(dir: &Path) -> Result<(), TlsError> {
 /// # Errors
 /// The file cannot be written.
 pub fn write(path: &Path, bytes: &[u8], is_new: bool) -> Result<bool, TlsError> {
-    let suffix = hex(&super::random::<8>()?);
+    let suffix = hex::encode(super::random::<8>()?);
     let temporary: PathBuf = path.with_extension(format!("tmp-{suffix}"));
     let written = write_then_name(path, &temporary, bytes, is_new);
     if !matches!(written, Ok(true)) || is_new {
@@ -98,22 +98,9 @@ pub fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
 }
 
-/// Bytes as hexadecimal digits.
-#[must_use]
-pub fn hex(bytes: &[u8]) -> String {
-    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or('0');
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
-}
-
 /// Bytes from hexadecimal digits; `None` if they are not `N` bytes.
 #[must_use]
 pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    if text.len() != 2 * N || !text.is_ascii() {
-        return None;
-    }
     let mut bytes = [0; N];
-    for (at, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
-    }
-    Some(bytes)
+    hex::decode_to_slice(text, &mut bytes).ok().map(|()| bytes)
 }

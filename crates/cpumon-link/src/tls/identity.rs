@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::TlsError;
 use super::crypto::{Pinned, provider, sha256};
-use super::files::{self, field, hex, unhex};
+use super::files::{self, field, unhex};
 
 /// A key that was made, and the request to sign it.
 pub struct NewKey {
@@ -152,7 +152,7 @@ impl DeviceIdentity {
         let text = format!(
             "receiver: {}\npin: {}\n{}\n{certificate}",
             self.address,
-            hex(&self.pin),
+            hex::encode(self.pin),
             self.key_pem.trim_end()
         );
         files::write(&self.path, text.as_bytes(), false).map(|_| ())

@@ -17,7 +17,7 @@ use rustls::{RootCertStore, ServerConfig};
 
 use cpumon_files::{AuditEvent, AuditLog, this_user};
 use cpumon_link::tls::crypto::{RECEIVER_NAME, key_hash, provider, sha256};
-use cpumon_link::tls::files::{self, hex};
+use cpumon_link::tls::files;
 use cpumon_link::tls::{TlsError, Token, random};
 
 use super::registry::{DEVICE_VALID_FOR, EnrolledHost, Registry};
@@ -234,7 +234,7 @@ impl Authority {
         let request = CertificateSigningRequestParams::from_der(&CertificateSigningRequestDer::from(request))
             .map_err(TlsError::crypto("read a certificate request"))?;
         let mut params = CertificateParams::default();
-        params.distinguished_name = named(&hex(&host));
+        params.distinguished_name = named(&hex::encode(host));
         params.serial_number = Some(SerialNumber::from_slice(&random::<16>()?));
         let now = SystemTime::now();
         params.not_before = (now - BACKDATED.min(valid_for)).into();
@@ -294,7 +294,7 @@ pub(super) fn key_of_request(request: &[u8]) -> Result<[u8; 32], TlsError> {
 
 /// A host in the audit log.
 pub(crate) fn named_host(host: [u8; 16], name: &str) -> String {
-    format!("{name} ({})", hex(&host))
+    format!("{name} ({})", hex::encode(host))
 }
 
 fn named(name: &str) -> DistinguishedName {

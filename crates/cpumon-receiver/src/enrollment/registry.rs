@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use cpumon_files::LockFile;
 use cpumon_link::tls::TlsError;
-use cpumon_link::tls::files::{self, field, hex, unhex};
+use cpumon_link::tls::files::{self, field, unhex};
 
 use crate::clock::wall_s;
 
@@ -35,7 +35,7 @@ pub struct EnrolledHost {
 
 impl EnrolledHost {
     fn text(&self) -> String {
-        let keys: Vec<String> = self.keys.iter().map(|key| hex(key)).collect();
+        let keys: Vec<String> = self.keys.iter().map(hex::encode).collect();
         format!(
             "name: {}\nkeys: {}\nenrolled: {}\nexpires: {}\nrevoked: {}\n",
             self.name,
@@ -125,7 +125,7 @@ impl Registry {
 
     /// Keeps a host's entry.
     pub(crate) fn put(&self, host: &EnrolledHost) -> Result<(), TlsError> {
-        files::write(&self.dir.join(hex(&host.host)), host.text().as_bytes(), false)?;
+        files::write(&self.dir.join(hex::encode(host.host)), host.text().as_bytes(), false)?;
         // So that this process sees its own change at once.
         self.cache.lock().unwrap_or_else(PoisonError::into_inner).checked = None;
         Ok(())
@@ -160,7 +160,7 @@ impl Registry {
     /// # Errors
     /// Its file cannot be read.
     pub fn find(&self, host: [u8; 16]) -> Result<Option<EnrolledHost>, TlsError> {
-        read_host(host, &self.dir.join(hex(&host)))
+        read_host(host, &self.dir.join(hex::encode(host)))
     }
 
     /// Changes a host's entry as it is in its file now: of two processes that do so at once, one waits for the other.

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use cpumon_link::tls::files::{self, field, hex, unhex};
+use cpumon_link::tls::files::{self, field, unhex};
 use cpumon_link::tls::{Code, TlsError, random};
 
 use crate::clock::wall_s;
@@ -65,7 +65,7 @@ impl PendingRequest {
 
     fn text(&self) -> String {
         let Self { code, name, source, until_s, .. } = self;
-        let (host, key) = (hex(&self.host), hex(&self.key));
+        let (host, key) = (hex::encode(self.host), hex::encode(self.key));
         format!("code: {code}\nhost: {host}\nname: {name}\nsource: {source}\nuntil: {until_s}\nkey: {key}\n")
     }
 
@@ -153,7 +153,7 @@ impl Requests {
     }
 
     fn path(&self, request: &PendingRequest, ending: &str) -> PathBuf {
-        let path = self.dir.join(hex(&request.id));
+        let path = self.dir.join(hex::encode(request.id));
         if ending.is_empty() { path } else { path.with_extension(ending) }
     }
 

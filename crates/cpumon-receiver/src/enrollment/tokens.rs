@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cpumon_link::tls::files::{self, field, hex, unhex};
+use cpumon_link::tls::files::{self, field, unhex};
 use cpumon_link::tls::{TlsError, random};
 
 use super::registry::EnrolledHost;
@@ -37,7 +37,7 @@ impl TokenScope {
     pub(super) fn subject(&self) -> String {
         match &self.host {
             None => "any host".to_owned(),
-            Some(BoundHost::Id(id)) => hex(id),
+            Some(BoundHost::Id(id)) => hex::encode(id),
             Some(BoundHost::Name(name)) => name.clone(),
         }
     }
@@ -83,7 +83,7 @@ impl Tokens {
         let secret = random()?;
         let bound = match &scope.host {
             None => String::new(),
-            Some(BoundHost::Id(id)) => format!("host: {}\n", hex(id)),
+            Some(BoundHost::Id(id)) => format!("host: {}\n", hex::encode(id)),
             Some(BoundHost::Name(name)) => format!("name: {}\n", name.escape_debug()),
         };
         let again = if scope.again { "again: yes\n" } else { "" };
@@ -119,7 +119,7 @@ impl Tokens {
     /// The secret is 256 random bits, so that a plain hash cannot be searched; a slow one would only let strangers keep the
     /// receiver busy.
     fn path(&self, secret: &[u8; 32]) -> PathBuf {
-        self.dir.join(hex(&cpumon_link::tls::crypto::sha256(secret)))
+        self.dir.join(hex::encode(cpumon_link::tls::crypto::sha256(secret)))
     }
 
     /// Removes the expired tokens; returns how many are left. Another process may make, use or remove tokens meanwhile.

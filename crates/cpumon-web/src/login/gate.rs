@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use cpumon_files::{AuditEvent, AuditLog};
 use cpumon_model::limits::{Limiter, Overflow, Rate};
 
-use super::secret::{Digest256, digest, hex};
+use super::secret::{Digest256, digest};
 use super::sessions::{self, Sessions};
 use super::tokens::{TokenEntry, TokenFile};
 use crate::problem::Problem;
@@ -228,7 +228,7 @@ impl Gate {
         let mut secret = [0_u8; 32];
         getrandom::fill(&mut secret)
             .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
-        let secret = hex(&secret);
+        let secret = hex::encode(secret);
         self.lock().sessions.add(digest(&secret), id);
         self.set_cookie(&secret, sessions::LIFE)
     }

@@ -8,13 +8,3 @@ pub(crate) type Digest256 = [u8; 32];
 pub(super) fn digest(secret: &str) -> Digest256 {
     Sha256::digest(secret.as_bytes()).into()
 }
-
-/// Two lower-case hexadecimal digits for each byte.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}

@@ -9,8 +9,6 @@ use argon2::Argon2;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 
-use super::secret::hex;
-
 /// Tokens begin with this, so that one that leaked is recognized.
 const PREFIX: &str = "cpumon-login";
 /// Longest label, in characters.
@@ -159,7 +157,7 @@ impl TokenFile {
         // The id is not secret: it finds the line, so that a token is hashed against one entry, not against
         // all.
         let (id, secret) = random.split_at(4);
-        let (id, secret) = (hex(id), hex(secret));
+        let (id, secret) = (hex::encode(id), hex::encode(secret));
         let token = format!("{PREFIX}_{id}_{secret}");
         let hash = Argon2::default()
             .hash_password(token.as_bytes())
