@@ -25,9 +25,8 @@
 //!
 //! [`Snapshot`]: cpumon_model::Snapshot
 
-use cpumon_model::{HostInfo, Moment, SourceKind};
+use cpumon_model::{ClockReading, HostInfo, Moment, SourceKind};
 
-mod clocks;
 mod diagnosis;
 mod error;
 mod opened;
@@ -43,7 +42,6 @@ mod select;
 mod skip;
 mod source;
 
-pub use clocks::ClockReading;
 pub use diagnosis::{Check, CheckState, Diagnosis, DoctorOptions, Topic};
 pub use error::CollectError;
 pub use opened::Opened;

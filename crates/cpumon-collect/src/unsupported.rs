@@ -3,11 +3,10 @@
 use std::sync::OnceLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use cpumon_model::{HostInfo, Moment, SourceKind};
+use cpumon_model::{ClockReading, HostInfo, Moment, SourceKind};
 
 use crate::{
-    Check, ClockReading, CollectError, Diagnosis, DoctorOptions, Opened, RetainedCapabilities, SourceOptions,
-    Topic,
+    Check, CollectError, Diagnosis, DoctorOptions, Opened, RetainedCapabilities, SourceOptions, Topic,
 };
 
 /// There is no source here.

@@ -15,6 +15,7 @@
 mod clock;
 mod clock_line;
 mod clock_piece;
+mod clock_reading;
 mod columns;
 mod counters;
 mod cpu;
@@ -45,6 +46,7 @@ mod wait;
 pub use clock::{ClockExchange, ClockWatch, HostClock};
 pub use clock_line::{Arrivals, ClockEstimate, ClockLine, MAX_CLOCK_PIECES, WRONG_BEYOND_NS};
 pub use clock_piece::ClockPiece;
+pub use clock_reading::ClockReading;
 pub use columns::{COLUMNS, Column, ColumnId, Kind, Tables, column, columns};
 pub use counters::{Counters, Delta, Fields};
 pub use cpu::{CpuInterval, CpuSample, CpuSched, CpuTimes, SOFTIRQ_KINDS};

@@ -7,28 +7,7 @@
 
 use std::collections::HashMap;
 
-use cpumon_model::{Comm, ThreadKey};
-
-/// A thread's CPU time so far, by each clock, ns.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClockReading {
-    /// The thread.
-    pub key: ThreadKey,
-    /// Its process.
-    pub pid: u32,
-    /// Its name now.
-    pub comm: Comm,
-    /// By the clock tick: user and system time as sampled.
-    pub tick_ns: u64,
-    /// By the scheduler's clock (`se.sum_exec_runtime`).
-    pub clock_ns: u64,
-    /// By context switches. Only its growth has a meaning.
-    pub switch_ns: u64,
-    /// Times it left its CPU.
-    pub slices: u64,
-    /// All three count the same slices: it was off its CPU, and kernel and events count the same switches.
-    pub is_exact: bool,
-}
+use cpumon_model::{ClockReading, Comm, ThreadKey};
 
 /// A thread's CPU time over one span by each clock, ns.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]

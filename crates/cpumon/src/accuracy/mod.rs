@@ -11,7 +11,7 @@ use anyhow::Context;
 use cpumon_agent::give_up_rights;
 use cpumon_collect::{Check, ClockReader, DoctorOptions, RetainedCapabilities, diagnose};
 use cpumon_model::SourceKind;
-use cpumon_query::accuracy::{AccuracyMeter, ClockReading, ThreadAccuracy, summary};
+use cpumon_query::accuracy::{AccuracyMeter, ThreadAccuracy, summary};
 
 use self::show::{Findings, ROWS};
 use crate::cli::{AccuracyArgs, Format};
@@ -56,7 +56,7 @@ fn compare(
     for pass in 0_u64.. {
         reader.read(&mut threads).context("cannot read the clocks of this machine's threads")?;
         for reading in &threads {
-            meter.add(&clocks(reading), pass == 0);
+            meter.add(reading, pass == 0);
         }
         let now = Instant::now();
         if now >= end || signals.stop().load(Ordering::Relaxed) {
@@ -78,20 +78,6 @@ fn compare(
         rows,
         notes,
     })
-}
-
-/// A reading as the query crate takes it.
-fn clocks(reading: &cpumon_collect::ClockReading) -> ClockReading {
-    ClockReading {
-        key: reading.key,
-        pid: reading.pid,
-        comm: reading.comm,
-        tick_ns: reading.tick_ns,
-        clock_ns: reading.clock_ns,
-        switch_ns: reading.switch_ns,
-        slices: reading.slices,
-        is_exact: reading.is_exact,
-    }
 }
 
 /// How this machine affects each figure.

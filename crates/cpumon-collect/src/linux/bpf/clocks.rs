@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use cpumon_model::{Comm, Probes, ThreadKey};
+use cpumon_model::{ClockReading, Comm, Probes, ThreadKey};
 use rustix::time::{ClockId, clock_getres};
 
 use super::super::cpustat::CpuStat;
@@ -12,7 +12,7 @@ use super::pass::iterator::TaskIterator;
 use super::records::TaskRecord;
 use super::ring;
 use super::sched::{Control, Programs, TimesState};
-use crate::{ClockReading, CollectError};
+use crate::CollectError;
 
 /// Reads the clocks of all threads.
 pub(crate) struct ClockReader {

@@ -1,6 +1,6 @@
 //! [`ClockReading`]: one thread's CPU time by three clocks, as a platform's reader hands it out.
 
-use cpumon_model::{Comm, ThreadKey};
+use crate::{Comm, ThreadKey};
 
 /// One thread's CPU time by each clock, cumulative, ns.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
