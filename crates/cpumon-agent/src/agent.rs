@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use cpumon_collect::{AllowedPaths, Calls, RetainedCapabilities};
@@ -319,8 +319,7 @@ fn encryptor(group: Option<&GroupKey>) -> anyhow::Result<Option<Encryptor>> {
 
 /// Identifies a start of the agent: the time of day in ns.
 fn new_agent_start() -> u64 {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX)
+    cpumon_collect::now().wall_ns.unsigned_abs()
 }
 
 /// One snapshot on one line.

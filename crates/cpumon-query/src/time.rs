@@ -1,8 +1,6 @@
 //! Times and ranges of time. All times are ns since the UNIX epoch, on the time line of a host's intervals.
 
-use std::time::SystemTime;
-
-pub use cpumon_store::TimeRange;
+pub use cpumon_store::{TimeRange, wall_now_ns as now_ns};
 
 /// A range and how many points fit the picture of it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -46,13 +44,6 @@ impl Page {
     pub fn of<I: IntoIterator>(self, items: I) -> impl Iterator<Item = I::Item> {
         items.into_iter().skip(self.offset).take(self.limit)
     }
-}
-
-/// This machine's clock, ns since the UNIX epoch.
-#[must_use]
-pub fn now_ns() -> i64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// A time in ms, for drawing.

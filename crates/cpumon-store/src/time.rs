@@ -37,7 +37,8 @@ impl TimeRange {
 }
 
 /// Nanoseconds since the UNIX epoch on this machine's clock.
-pub(crate) fn wall_now_ns() -> i64 {
+#[must_use]
+pub fn wall_now_ns() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }

@@ -10,7 +10,6 @@ mod audit;
 mod charts;
 pub mod cli;
 pub mod client;
-mod clock;
 mod data;
 mod doctor;
 mod enrolment;

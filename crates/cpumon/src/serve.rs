@@ -16,7 +16,6 @@ use cpumon_tui::Options;
 use cpumon_web::WebOptions;
 
 use crate::cli::{LIVE_PROBES, RunArgs, ServeArgs};
-use crate::clock;
 use crate::exit::{Outcome, Usage};
 use crate::feeds::HubFeed;
 use crate::login::web_options;
@@ -168,7 +167,10 @@ fn wait(serving: &Serving, signals: &Signals, logs: bool, intervals: Option<u64>
             // Added to the last time, not to now, so that the lines do not drift.
             next_line += Duration::from_secs(1);
             let mut out = io::stdout().lock();
-            if writeln!(out, "{}", lines.line(clock::wall_ns())).and_then(|()| out.flush()).is_err() {
+            if writeln!(out, "{}", lines.line(cpumon_query::time::now_ns()))
+                .and_then(|()| out.flush())
+                .is_err()
+            {
                 // Standard output was closed. Receiving continues, because the store and the API are still used.
                 return wait(serving, signals, false, intervals);
             }

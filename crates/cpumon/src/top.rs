@@ -12,7 +12,6 @@ use cpumon_tui::{BatchOptions, Feed, NoMoment, Options, TuiError, find_moment};
 
 use crate::cli::{BatchFormat, HTTP_URL, LIVE_PROBES, TopArgs};
 use crate::client::{Client, ClientError};
-use crate::clock;
 use crate::exit::{Outcome, Usage};
 use crate::feeds::{LocalFeed, RemoteFeed, ReplayFeed, StoreFeed};
 use crate::paths::{explain, store_for_reading};
@@ -49,7 +48,7 @@ pub fn top(args: &TopArgs) -> anyhow::Result<Outcome> {
 }
 
 fn check(args: &TopArgs) -> Result<(), Usage> {
-    if let Some(at) = args.at.filter(|at| at.wall_ns > clock::wall_ns()) {
+    if let Some(at) = args.at.filter(|at| at.wall_ns > cpumon_query::time::now_ns()) {
         return Err(Usage(format!("--at {} is in the future", when::show(at.wall_ns))));
     }
     if args.url.is_some() && args.host.is_none() && args.store.is_none() && args.at.is_none() {

@@ -11,8 +11,6 @@ use cpumon_query::{Live, status::StoreState};
 use cpumon_receiver::hub::Hub;
 use cpumon_tui::{Feed, FeedError, HistoryPoint, Task};
 
-use crate::clock;
-
 /// The hub, the selected host, and the serial number of the last interval that was returned.
 #[derive(Debug)]
 pub struct HubFeed {
@@ -104,7 +102,7 @@ impl Feed for HubFeed {
     fn age(&self) -> Option<Duration> {
         let host = self.selected?;
         let status = self.hub.hosts().into_iter().find(|status| status.info.host == host)?;
-        let age_ns = clock::wall_ns().saturating_sub(status.received_wall_ns);
+        let age_ns = cpumon_query::time::now_ns().saturating_sub(status.received_wall_ns);
         Some(Duration::from_nanos(u64::try_from(age_ns).unwrap_or(0)))
     }
 

@@ -13,7 +13,6 @@ use cpumon_model::{HostId, HostStatus, Interval, LossCounts, Trust};
 use cpumon_tui::{Feed, FeedError};
 
 use super::Shared;
-use crate::clock;
 
 /// Most intervals that wait for the screens. The oldest is dropped; the screens compute its time from the next.
 const MAX_WAITING: usize = 64;
@@ -69,7 +68,7 @@ fn measure(mut sampler: Sampler, shared: &Shared<Inner>) {
                 let mut inner = shared.lock();
                 let status = &mut inner.status;
                 status.last = step.snapshot.end;
-                status.received_wall_ns = clock::wall_ns();
+                status.received_wall_ns = cpumon_query::time::now_ns();
                 status.thread_count = step.snapshot.thread_count;
                 status.process_count = step.snapshot.process_count;
                 status.loss = LossCounts { snapshots: status.loss.snapshots + 1, ..status.loss };

@@ -11,7 +11,6 @@ use cpumon_store::{HostRecord, ProcessFilter, Query, Reader, StoreError, What};
 use cpumon_tui::{Feed, FeedError, HistoryPoint, Task};
 
 use super::hub::history_point;
-use crate::clock;
 
 /// Time between two checks for new intervals.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
@@ -101,7 +100,7 @@ impl Feed for StoreFeed {
     }
 
     fn age(&self) -> Option<Duration> {
-        let age_ns = clock::wall_ns().saturating_sub(self.newest_end_ns?);
+        let age_ns = cpumon_query::time::now_ns().saturating_sub(self.newest_end_ns?);
         Some(Duration::from_nanos(u64::try_from(age_ns).unwrap_or(0)))
     }
 
