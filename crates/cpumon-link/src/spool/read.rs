@@ -59,12 +59,6 @@ impl SpoolReader {
         Ok(Self { dir: dir.into(), files })
     }
 
-    /// Whether a path is a directory with segments.
-    #[must_use]
-    pub fn is_spool(path: &Path) -> bool {
-        files::list(path).is_ok_and(|files| !files.is_empty())
-    }
-
     /// The directory that this reader was opened with.
     #[must_use]
     pub fn dir(&self) -> &Path {
